@@ -1,0 +1,26 @@
+"""How sure may we be of an eval score, a difference between models, or a leaderboard, when rows are not independent?"""
+
+from importlib.metadata import version as _version
+
+from evalreg import datasets, errors
+from evalreg.bridge import from_statsmodels
+from evalreg.covariance import Covariance, covariance
+from evalreg.estimate import Estimate
+from evalreg.estimators.mean import mean
+from evalreg.estimators.regression import fit
+from evalreg.results import Results, infer
+
+__version__ = _version("evalreg")
+
+__all__ = [
+    "Covariance",
+    "Estimate",
+    "Results",
+    "covariance",
+    "datasets",
+    "errors",
+    "fit",
+    "from_statsmodels",
+    "infer",
+    "mean",
+]

@@ -1,0 +1,248 @@
+"""A statsmodels result to and from Estimate + Covariance."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from evalreg.checks import BoolArray, FloatArray
+from evalreg.clusters import Codes, Labels, factorize, no_source, used_codes
+from evalreg.errors import ArgumentTypeError, CollinearityError, ConvergenceError, NotAvailableError
+from evalreg.estimate import About, Estimate, Refit
+from evalreg.frame import align_labels
+from evalreg.scores import RowScores
+
+# Scores of a maximum-likelihood fit sum to zero; this much of their size is left by the optimiser.
+SCORE_SUM = 1e-3
+
+
+@dataclass(frozen=True, eq=False)
+class FittedRows:
+    """The rows of a fitted statsmodels model; the source of its labels.
+
+    Parameters
+    ----------
+    frame : DataFrame, optional
+        The data of a formula model, all rows.
+    row_labels : Index, optional
+        Index of the rows in use.
+    keep : ndarray of bool, optional
+        Rows of the data in use, where some had missing values.
+    n_rows : int
+        Rows in use.
+    """
+
+    frame: pd.DataFrame | None
+    row_labels: pd.Index | None
+    keep: BoolArray | None
+    n_rows: int
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Columns of the data."""
+        return () if self.frame is None else tuple(str(name) for name in self.frame.columns)
+
+    def codes(self, column: str) -> Codes:
+        """Codes of a column on the rows in use."""
+        if self.frame is None:
+            raise no_source(column, ())
+        labels = self.frame[column]
+        return used_codes(column, *factorize(labels if self.keep is None else labels[self.keep]))
+
+    def align(self, name: str, labels: Any) -> Codes:
+        """Codes of an array (by length, of the rows in use or of all) or a Series (by index)."""
+        if isinstance(labels, pd.Series) and self.row_labels is not None and self.row_labels.isin(labels.index).all():
+            labels = labels.loc[self.row_labels] if labels.index.is_unique else labels
+        if self.keep is not None and len(labels) == self.keep.size:
+            labels = labels[self.keep]
+        return used_codes(name, *factorize(align_labels(name, labels, self.n_rows, self.row_labels)))
+
+
+def from_statsmodels(result: Any) -> Estimate:
+    """The Estimate of a fitted statsmodels model.
+
+    Parameters
+    ----------
+    result : statsmodels results
+        Of OLS, WLS, GLS, GLM, or any likelihood model with `score_obs` and `hessian`.
+
+    Returns
+    -------
+    Estimate
+        Least squares and models whose Hessian has the form X'WX keep what CR2 and CR3 need.
+
+    Raises
+    ------
+    ArgumentTypeError
+        If it is not a fitted statsmodels model.
+    NotAvailableError
+        If the model has no scores or no Hessian, or the scores do not sum to zero (a penalised fit).
+    ConvergenceError
+        If the fit did not converge.
+
+    Examples
+    --------
+    >>> import evalreg as er, statsmodels.formula.api as smf
+    >>> log = er.datasets.passages(n_passages=30, seed=2)
+    >>> fitted = smf.logit("score ~ n_words", log).fit(disp=False)
+    >>> er.infer(er.from_statsmodels(fitted), groups="passage").n_clusters
+    {'passage': 30}
+    """
+    model, params = getattr(result, "model", None), getattr(result, "params", None)
+    if model is None or params is None or not hasattr(model, "data"):
+        raise ArgumentTypeError(f"`result` must be a fitted statsmodels model; got {type(result).__name__}.")
+    refuse_unconverged(result)
+    labels = _labels_of(model, int(model.endog.shape[0]))
+    if hasattr(model, "wexog") and hasattr(result, "wresid") and hasattr(result, "normalized_cov_params"):
+        return _least_squares(result, model, labels)
+    if not hasattr(model, "score_obs") or not hasattr(model, "hessian"):
+        raise NotAvailableError(
+            f"{type(model).__name__} has no scores of rows (`score_obs`) or no `hessian`, which a sandwich needs."
+        )
+    return _likelihood(result, model, labels)
+
+
+def refuse_unconverged(result: Any) -> None:
+    """Raise if a fit says that it did not converge.
+
+    Parameters
+    ----------
+    result : statsmodels results
+        The fit.
+
+    Raises
+    ------
+    ConvergenceError
+        If it did not converge.
+    """
+    returned = getattr(result, "mle_retvals", None)
+    converged = returned.get("converged", True) if isinstance(returned, dict) else getattr(result, "converged", True)
+    if not converged:
+        raise ConvergenceError(
+            f"{type(result.model).__name__} did not converge, so its scores do not sum to zero. Fit it again with more "
+            "iterations or another method, or drop covariates that separate the outcomes."
+        )
+
+
+def _labels_of(model: Any, n_rows: int) -> Labels:
+    data = model.data
+    dropped = getattr(data, "missing_row_idx", None)
+    frame = getattr(data, "frame", None)
+    keep = None
+    if dropped is not None and len(dropped):
+        keep = np.ones(n_rows + len(dropped), dtype=bool)
+        keep[np.asarray(dropped)] = False
+    frame = frame if isinstance(frame, pd.DataFrame) and len(frame) == n_rows + len(dropped or ()) else None
+    row_labels = getattr(data, "row_labels", None)
+    index = row_labels if isinstance(row_labels, pd.Index) and len(row_labels) == n_rows else None
+    return Labels(n_rows, {}, FittedRows(frame, index, keep, n_rows))
+
+
+def _about(result: Any, model: Any) -> About:
+    name = type(model).__name__
+    if name == "GLM":
+        name = f"GLM, {type(model.family).__name__} ({type(model.family.link).__name__.lower()} link)"
+    return About(model=name, outcome=str(model.endog_names), formula=str(getattr(model, "formula", "") or ""))
+
+
+def _least_squares(result: Any, model: Any, labels: Labels) -> Estimate:
+    k = model.wexog.shape[1]
+    wexog, wresid = np.asarray(model.wexog), np.asarray(result.wresid)
+    gram = wexog.T @ wexog
+    scale = np.sqrt(np.diag(gram))
+    if not np.all(scale > 0) or np.linalg.matrix_rank(gram / np.outer(scale, scale), hermitian=True) < k:
+        raise CollinearityError("the columns of the design determine each other, so the coefficients are not unique.")
+    inverse = np.asarray(result.normalized_cov_params)
+    return Estimate(
+        names=tuple(map(str, model.exog_names)),
+        params=np.asarray(result.params, dtype=float),
+        scores=RowScores(wexog * wresid[:, None], labels, wexog, wresid),
+        bread=inverse,
+        kind="least squares",
+        n_coefficients=k,
+        refit=Refit(inverse, np.eye(k)),
+        about=_about(result, model),
+    )
+
+
+def _likelihood(result: Any, model: Any, labels: Labels) -> Estimate:
+    params = np.asarray(result.params, dtype=float)
+    names = _likelihood_names(result, model, params)
+    flat = params.ravel(order="F") if params.ndim > 1 else params
+    scores = np.asarray(model.score_obs(params), dtype=float)
+    information = -np.asarray(model.hessian(params), dtype=float)
+    left = np.abs(scores.sum(axis=0))
+    if np.any(left > SCORE_SUM * (1 + np.abs(scores).sum(axis=0))):
+        raise NotAvailableError(
+            f"the scores of this {type(model).__name__} do not sum to zero, as they do at a maximum of the likelihood "
+            "(a penalised or constrained fit does not have it), so that the sandwich does not apply."
+        )
+    design = _working_design(model, params, information)
+    inverse = np.linalg.inv(information)
+    return Estimate(
+        names=names,
+        params=flat,
+        scores=RowScores(scores, labels, design),
+        bread=inverse,
+        kind="likelihood",
+        n_coefficients=flat.size,
+        refit=None if design is None else Refit(inverse, np.eye(flat.size), linear=False),
+        about=_about(result, model),
+    )
+
+
+def _likelihood_names(result: Any, model: Any, params: FloatArray) -> tuple[str, ...]:
+    if params.ndim == 1:
+        names = getattr(result.params, "index", None)
+        return tuple(map(str, model.exog_names if names is None else names))
+    table = result.params
+    rows = list(getattr(table, "index", model.exog_names))
+    return tuple(f"{column}:{row}" for column in getattr(table, "columns", range(params.shape[1])) for row in rows)
+
+
+def _working_design(model: Any, params: FloatArray, information: FloatArray) -> FloatArray | None:
+    """Rows of the design scaled by the root of the working weights, where the Hessian is X'WX."""
+    if not hasattr(model, "hessian_factor") or params.ndim > 1 or model.exog.shape[1] != params.size:
+        return None
+    factor = np.abs(np.asarray(model.hessian_factor(params)))
+    if factor.shape != (model.exog.shape[0],):
+        return None
+    design = np.asarray(model.exog) * np.sqrt(factor)[:, None]
+    gram = design.T @ design
+    scale = np.sqrt(np.outer(np.diag(information), np.diag(information)))
+    return design if np.all(np.abs(gram - information) <= 1e-8 * scale) else None
+
+
+def to_statsmodels(fitted: Any, matrix: FloatArray, dof: float, description: str) -> Any:
+    """A statsmodels result that carries another covariance and degrees of freedom.
+
+    Parameters
+    ----------
+    fitted : statsmodels results
+        The fit; it stays as it is.
+    matrix : ndarray, shape (n_params, n_params)
+        The covariance of its parameters.
+    dof : float
+        Degrees of freedom of t; inf for the normal.
+    description : str
+        Name of the covariance, shown by statsmodels' summary.
+
+    Returns
+    -------
+    statsmodels results
+        Of the same class, on which `summary_col`, `t_test` and the rest work.
+    """
+    inner = copy.copy(getattr(fitted, "_results", fitted))
+    inner._cache = {}
+    for name in ("bse", "tvalues", "pvalues"):
+        inner.__dict__.pop(name, None)
+    inner.cov_params_default = matrix
+    inner.cov_type = description
+    inner.cov_kwds = {"description": f"Standard errors are {description}, by evalreg"}
+    inner.use_t = bool(np.isfinite(dof))
+    inner.df_resid_inference = dof if np.isfinite(dof) else None
+    return type(fitted)(inner) if hasattr(fitted, "_results") else inner

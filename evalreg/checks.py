@@ -1,0 +1,196 @@
+"""Arguments checked once, at the door; the tables of options; messages in one voice."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from evalreg.errors import ArgumentError, ArgumentTypeError, MissingColumnError
+
+FloatArray: TypeAlias = npt.NDArray[np.float64]
+IntArray: TypeAlias = npt.NDArray[np.intp]
+BoolArray: TypeAlias = npt.NDArray[np.bool_]
+
+CovName: TypeAlias = Literal["naive", "CR0", "CR1", "CR2", "CR3", "jackknife"]
+SscName: TypeAlias = Literal["statsmodels", "fixest", "sandwich", "G", "none"]
+DofName: TypeAlias = Literal["satterthwaite", "min", "normal"]
+RepairName: TypeAlias = Literal["max", "eigen", "two-term", "none"]
+MissingName: TypeAlias = Literal["drop", "raise"]
+IntervalName: TypeAlias = Literal["wald", "logit", "wilson", "clopper-pearson", "jeffreys"]
+FamilyName: TypeAlias = Literal["gaussian", "binomial", "poisson"]
+StrataWeightsName: TypeAlias = Literal["micro", "macro"]
+
+COVS: tuple[CovName, ...] = get_args(CovName)
+SSCS: tuple[SscName, ...] = get_args(SscName)
+DOFS: tuple[DofName, ...] = get_args(DofName)
+REPAIRS: tuple[RepairName, ...] = get_args(RepairName)
+MISSING: tuple[MissingName, ...] = get_args(MissingName)
+INTERVALS: tuple[IntervalName, ...] = get_args(IntervalName)
+FAMILIES: tuple[FamilyName, ...] = get_args(FamilyName)
+STRATA_WEIGHTS: tuple[StrataWeightsName, ...] = get_args(StrataWeightsName)
+
+# A message lists at most this many rows, names or values.
+MOST_LISTED = 5
+
+
+def nearest(name: object, options: Iterable[object]) -> str:
+    """Return ``' Did you mean "x"?'`` for the options nearest to `name`, or an empty string."""
+    candidates = list(dict.fromkeys(str(option) for option in options))
+    close = difflib.get_close_matches(str(name), candidates, n=2, cutoff=0.6)
+    if not close:
+        lower = {candidate.lower(): candidate for candidate in candidates}
+        close = [lower[str(name).lower()]] if str(name).lower() in lower else []
+    return f" Did you mean {listed(close, joiner=' or ')}?" if close else ""
+
+
+def listed(values: Iterable[object], joiner: str = ", ") -> str:
+    """Return the first few values for a message, with the number of those left out."""
+    values = list(values)
+    shown = [f'"{value}"' if isinstance(value, str) else str(value) for value in values[:MOST_LISTED]]
+    more = len(values) - len(shown)
+    return joiner.join(shown) + (f" and {more} more" if more else "")
+
+
+def row_list(where: npt.ArrayLike) -> tuple[list[int], int]:
+    """Return the positions (at most five) and the number of the rows where a mask is true."""
+    rows = np.flatnonzero(np.asarray(where))
+    return [int(row) for row in rows[:MOST_LISTED]], int(rows.size)
+
+
+def rows_text(rows: Sequence[int], count: int) -> str:
+    """Return ``'row 3'`` or ``'rows 3, 7, 9 and 12 more'`` for a message."""
+    text = ", ".join(str(row) for row in rows)
+    more = count - len(rows)
+    return f"row{'s' if count > 1 else ''} {text}" + (f" and {more} more" if more else "")
+
+
+def option(name: str, value: object, options: Sequence[Any]) -> Any:
+    """Return `value` if it is one of `options`; otherwise raise with the list of them."""
+    if isinstance(value, str) and value in options:
+        return value
+    raise ArgumentError(f"`{name}` must be one of {listed(options)}; got {value!r}.{nearest(value, options)}")
+
+
+def fraction(name: str, value: object) -> float:
+    """Return `value` as a float strictly between 0 and 1."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.floating):
+        raise ArgumentTypeError(f"`{name}` must be a number between 0 and 1; got {value!r}.")
+    if not 0.0 < float(value) < 1.0:
+        raise ArgumentError(f"`{name}` must lie strictly between 0 and 1; got {value!r}.")
+    return float(value)
+
+
+def known_column(name: object, columns: Sequence[str], argument: str) -> str:
+    """Return `name` if it is a column; otherwise raise with the nearest names."""
+    if not isinstance(name, str):
+        raise ArgumentTypeError(f"`{argument}` must be the name of a column; got {type(name).__name__}.")
+    if name not in columns:
+        hint = nearest(name, columns) or f" The columns are {listed(columns)}."
+        raise MissingColumnError(f'`{argument}` names "{name}", which is not a column.{hint}', column=name)
+    return name
+
+
+def frozen(array: npt.ArrayLike, dtype: Any = np.float64) -> npt.NDArray[Any]:
+    """Return a read-only view (or converted copy) of an array; the caller's array stays as it is."""
+    view = np.asarray(array, dtype=dtype).view()
+    view.flags.writeable = False
+    return view
+
+
+@dataclass(frozen=True)
+class CovOptions:
+    """What was asked of the covariance, before defaults are filled in.
+
+    Parameters
+    ----------
+    cov, ssc, dof, repair : str, float or None
+        As in `evalreg.fit`; None is "not asked".
+    """
+
+    cov: CovName | None = None
+    ssc: SscName | None = None
+    dof: DofName | float | None = None
+    repair: RepairName | None = None
+
+
+@dataclass(frozen=True)
+class ResolvedCov:
+    """What is computed: every option filled in."""
+
+    cov: CovName
+    ssc: SscName
+    dof: DofName | float
+    repair: RepairName
+
+
+def check_cov_options(cov: object, ssc: object, dof: object, repair: object) -> CovOptions:
+    """Check the four covariance keywords against their tables.
+
+    Parameters
+    ----------
+    cov, ssc, dof, repair : object
+        As passed by the user.
+
+    Returns
+    -------
+    CovOptions
+        The same values, checked.
+
+    Raises
+    ------
+    ArgumentError
+        If a value is not an option, or `ssc` comes with another `cov` than "CR1".
+    """
+    if cov is not None:
+        option("cov", cov, COVS)
+    if ssc is not None:
+        option("ssc", ssc, SSCS)
+        if cov != "CR1":
+            raise ArgumentError(
+                f'`ssc` is a factor of `cov="CR1"`; got ssc={ssc!r} with cov={cov!r}. Pass cov="CR1", or leave out `ssc`.'
+            )
+    if repair is not None:
+        option("repair", repair, REPAIRS)
+    return CovOptions(cov, ssc, _check_dof(dof), repair)  # type: ignore[arg-type]
+
+
+def _check_dof(dof: object) -> DofName | float | None:
+    if dof is None or (isinstance(dof, str) and dof in DOFS):
+        return dof  # type: ignore[return-value]
+    if isinstance(dof, int | float | np.integer | np.floating) and not isinstance(dof, bool) and float(dof) > 0:
+        return float(dof)
+    raise ArgumentError(f"`dof` must be one of {listed(DOFS)} or a positive number; got {dof!r}.")
+
+
+def resolve_cov(asked: CovOptions, clustered: bool) -> ResolvedCov:
+    """Fill in the defaults: CR2 with Satterthwaite dof for clusters, naive without.
+
+    Parameters
+    ----------
+    asked : CovOptions
+        What was asked.
+    clustered : bool
+        Whether there are groups.
+
+    Returns
+    -------
+    ResolvedCov
+        What is computed. `dof` stays None-free: "satterthwaite" under CR2, "min" otherwise.
+    """
+    cov = asked.cov or ("CR2" if clustered else "naive")
+    if cov != "naive" and not clustered:
+        raise ArgumentError(
+            f'`cov="{cov}"` needs clusters; got no `groups`. Pass groups="column", or cov="naive" for independent rows.'
+        )
+    dof = asked.dof if asked.dof is not None else ("satterthwaite" if cov == "CR2" else "min")
+    if dof == "satterthwaite" and cov in ("naive", "jackknife"):
+        raise ArgumentError(f'`dof="satterthwaite"` goes with cov "CR0" to "CR3"; got cov="{cov}". Use dof="min".')
+    default_repair: RepairName = "max" if asked.cov is None or cov == "jackknife" else "eigen"
+    if cov == "jackknife" and asked.repair not in (None, "max"):
+        raise ArgumentError('`cov="jackknife"` goes with `repair="max"` only: its three-term form can be negative.')
+    return ResolvedCov(cov, asked.ssc or "statsmodels", dof, asked.repair or default_repair)

@@ -1,0 +1,414 @@
+"""Labels to integer codes, joint codes, nesting, counts, and what a reader may ask of cluster sizes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+import pandas as pd
+from scipy import sparse
+
+from evalreg.checks import FloatArray, IntArray, known_column, listed, nearest, row_list, rows_text
+from evalreg.errors import (
+    AlignmentError,
+    ArgumentError,
+    ArgumentTypeError,
+    MissingColumnError,
+    MissingLabelsError,
+    NotAvailableError,
+)
+
+Axis: TypeAlias = tuple[str, ...]
+"""The columns whose joint values identify the clusters of one dimension."""
+
+# Up to this many table entries per row, a table is faster than hashing.
+TABLE_PER_ROW = 4
+
+
+@dataclass(frozen=True, eq=False)
+class Codes:
+    """A partition of the rows.
+
+    Parameters
+    ----------
+    codes : ndarray of int, shape (n_rows,)
+        Cluster of each row, from 0 to n_clusters - 1, every code present.
+    n_clusters : int
+        Number of clusters.
+    labels : sequence, optional
+        Label of each code; None for joint codes.
+    parts : tuple of Codes
+        What joint codes were made from.
+    """
+
+    codes: IntArray
+    n_clusters: int
+    labels: Any = None
+    parts: tuple[Codes, ...] = ()
+
+    @cached_property
+    def counts(self) -> IntArray:
+        """Number of rows of each cluster, shape (n_clusters,)."""
+        return np.bincount(self.codes, minlength=self.n_clusters)
+
+    @cached_property
+    def order(self) -> tuple[IntArray, IntArray]:
+        """Rows sorted by cluster, and where each cluster starts (with the end appended)."""
+        n_rows = self.codes.size
+        # Rows of a compressed sparse matrix are filled by a counting sort: linear, and stable.
+        rows = sparse.coo_array(
+            (np.ones(n_rows, dtype=np.int8), (self.codes, np.arange(n_rows))), shape=(self.n_clusters, max(n_rows, 1))
+        ).tocsr()
+        return rows.indices, rows.indptr
+
+    def label(self, code: int) -> str:
+        """Return the label of one cluster, joint labels with a colon."""
+        if self.parts:
+            row = int(np.argmax(self.codes == code))
+            return ":".join(part.label(int(part.codes[row])) for part in self.parts)
+        return str(code if self.labels is None else self.labels[code])
+
+
+def factorize(values: Any) -> tuple[IntArray, Any]:
+    """Integer codes of labels of any kind, -1 where the label is missing.
+
+    Parameters
+    ----------
+    values : array_like, shape (n_rows,)
+        Strings, numbers, categoricals, nullable or pyarrow types, tuples.
+
+    Returns
+    -------
+    codes : ndarray of int, shape (n_rows,)
+        From 0 in order of appearance, -1 for None, NaN and NA.
+    labels : sequence
+        Label of each code; unused categories are not among them.
+
+    Examples
+    --------
+    >>> codes, labels = factorize(["b", None, "a", "b"])
+    >>> codes.tolist(), list(labels)
+    ([0, -1, 1, 0], ['b', 'a'])
+    """
+    if isinstance(values, list | tuple):
+        array = np.empty(len(values), dtype=object)
+        array[:] = values
+        values = array
+    codes, labels = pd.factorize(values)
+    return codes, labels
+
+
+def as_codes(codes: IntArray, labels: Any = None) -> Codes:
+    """Number codes without gaps, keeping their order.
+
+    Parameters
+    ----------
+    codes : ndarray of int, shape (n_rows,)
+        Non-negative codes, some values possibly unused.
+    labels : sequence, optional
+        Label of each value.
+
+    Returns
+    -------
+    Codes
+        Every code present.
+    """
+    if codes.size == 0:
+        return Codes(codes, 0, labels)
+    present = np.bincount(codes) > 0
+    if present.all():
+        return Codes(codes, present.size, labels)
+    renumbered = np.cumsum(present) - 1
+    kept = None if labels is None else np.asarray(labels, dtype=object)[: present.size][present]
+    return Codes(renumbered[codes], int(renumbered[-1]) + 1, kept)
+
+
+def joint(parts: Sequence[Codes]) -> Codes:
+    """Codes of the observed combinations of several partitions.
+
+    Parameters
+    ----------
+    parts : sequence of Codes
+        Partitions of the same rows.
+
+    Returns
+    -------
+    Codes
+        One cluster for each combination that occurs.
+
+    Examples
+    --------
+    >>> a, b = Codes(np.array([0, 0, 1]), 2), Codes(np.array([0, 1, 1]), 2)
+    >>> joint([a, b]).n_clusters
+    3
+    """
+    if len(parts) == 1:
+        return parts[0]
+    codes, n_clusters = parts[0].codes, parts[0].n_clusters
+    for part in parts[1:]:
+        # Re-numbered after each pairing, so that the product of two counts cannot overflow.
+        pair = pair_codes(codes, n_clusters, part.codes, part.n_clusters)
+        codes, n_clusters = pair.codes, pair.n_clusters
+    return Codes(codes, n_clusters, None, tuple(parts))
+
+
+def pair_codes(first: IntArray, n_first: int, second: IntArray, n_second: int) -> Codes:
+    """Codes of the observed pairs of two codes, in the order of (first, second) where a table fits."""
+    key = first.astype(np.int64) * n_second + second
+    if n_first * n_second <= TABLE_PER_ROW * key.size + 1024:
+        return as_codes(key)
+    codes, labels = pd.factorize(key)
+    return Codes(codes, len(labels))
+
+
+class LabelSource(Protocol):
+    """Where the labels of the rows in use come from."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Columns there are."""
+
+    def codes(self, column: str) -> Codes:
+        """Codes of a column on the rows in use."""
+
+    def align(self, name: str, labels: Any) -> Codes:
+        """Codes of an array (by length) or a Series (by index) on the rows in use."""
+
+
+@dataclass(frozen=True, eq=False)
+class Labels:
+    """Codes of the rows in use by column, made when first asked for and then kept.
+
+    Parameters
+    ----------
+    n_rows : int
+        Number of rows in use.
+    held : dict of str to Codes
+        Columns made so far.
+    source : LabelSource, optional
+        Makes the codes of further columns; dropped by pickle and copy.
+    """
+
+    n_rows: int
+    held: dict[str, Codes] = field(default_factory=dict)
+    source: LabelSource | None = None
+    joined: dict[Axis, Codes] = field(default_factory=dict)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names that `codes` knows."""
+        more = () if self.source is None else self.source.columns
+        return tuple(dict.fromkeys((*self.held, *more)))
+
+    def codes(self, axis: Axis) -> Codes:
+        """Return the codes of the joint values of the columns of an axis."""
+        if axis not in self.joined:
+            self.joined[axis] = joint([self._column(name) for name in axis])
+        return self.joined[axis]
+
+    def _column(self, name: str) -> Codes:
+        if name not in self.held:
+            if self.source is None:
+                raise no_source(name, tuple(self.held))
+            self.held[name] = self.source.codes(name)
+        return self.held[name]
+
+    def align(self, name: str, labels: Any) -> Codes:
+        """Return the codes of labels given as an array (by length) or a Series (by index)."""
+        if self.source is not None:
+            return self.source.align(name, labels)
+        if len(labels) != self.n_rows:
+            raise AlignmentError(
+                f'`groups` "{name}" must have one label for each row; got {len(labels)} labels for {self.n_rows} rows.',
+                column=name,
+                count=len(labels),
+            )
+        return used_codes(name, *factorize(labels))
+
+    def positions(self) -> IntArray:
+        """Positions of the rows in the data, shape (n_rows,)."""
+        known = getattr(self.source, "positions", None)
+        return np.arange(self.n_rows) if known is None else known()
+
+    def with_held(self, more: dict[str, Codes]) -> Labels:
+        """Return labels that hold some more columns, which win over the source's of that name."""
+        held = {**self.held, **more}
+        joined = {axis: codes for axis, codes in self.joined.items() if not set(axis) & set(more)}
+        return Labels(self.n_rows, held, self.source, joined)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "source": None}
+
+
+def no_source(name: str, held: Sequence[str]) -> NotAvailableError:
+    """Return the error for a clustering that a result cannot look up any more."""
+    return NotAvailableError(
+        f'`groups` names "{name}", which this result does not hold: it has no source rows any more '
+        f"(copied or unpickled). Held are {listed(held) or 'none'}; fit again for others.",
+        column=name,
+    )
+
+
+def used_codes(name: str, codes: IntArray, labels: Any) -> Codes:
+    """Codes of rows in use, none of which may be missing.
+
+    Parameters
+    ----------
+    name : str
+        The column, for the message.
+    codes : ndarray of int, shape (n_rows,)
+        Codes with -1 for missing.
+    labels : sequence
+        Label of each code.
+
+    Returns
+    -------
+    Codes
+        Every code present.
+
+    Raises
+    ------
+    MissingLabelsError
+        If a label is missing.
+    """
+    if codes.size and codes.min() < 0:
+        rows, count = row_list(codes < 0)
+        raise MissingLabelsError(
+            f'`groups="{name}"` must give an id to every row in use; {count} of {codes.size} have none '
+            f"({rows_text(rows, count)}). Fit again with groups={name!r}, which drops and counts such rows.",
+            column=name,
+            rows=rows,
+            count=count,
+        )
+    return as_codes(codes, labels)
+
+
+def parse_groups(groups: object, columns: Sequence[str]) -> tuple[Axis, ...]:
+    """Axes named by a string or a list of strings.
+
+    Parameters
+    ----------
+    groups : str or list of str
+        A column; or columns crossed by ``+`` and joined by ``:``, backticks around names that
+        contain either.
+    columns : sequence of str
+        The columns there are.
+
+    Returns
+    -------
+    tuple of Axis
+        One tuple of columns for each dimension.
+
+    Raises
+    ------
+    ArgumentError, MissingColumnError
+        If the text does not parse, or names no column.
+
+    Examples
+    --------
+    >>> parse_groups("prompt + language:question", ["prompt", "language", "question"])
+    (('prompt',), ('language', 'question'))
+    """
+    if isinstance(groups, str):
+        axes = [(groups,)] if groups in columns else [_parse_axis(part, columns) for part in _split(groups, "+")]
+    elif isinstance(groups, list | tuple) and groups and all(isinstance(name, str) for name in groups):
+        axes = [(name,) if name in columns else _parse_axis(name, columns) for name in groups]
+    else:
+        raise ArgumentTypeError(
+            '`groups` must be a column, a text such as "prompt + judge", a list of columns, an array, a Series or '
+            f"a dict of them; got {type(groups).__name__}."
+        )
+    repeated = [axis_name(axis) for i, axis in enumerate(axes) if axis in axes[:i]]
+    if repeated:
+        raise ArgumentError(f"`groups` names {listed(repeated)} twice; each dimension once.")
+    return tuple(axes)
+
+
+def _split(text: str, separator: str) -> list[str]:
+    pieces = re.findall(rf"(?:`[^`]*`|[^`{re.escape(separator)}])+", text)
+    if text.count("`") % 2 or len(pieces) != len(re.sub(r"`[^`]*`", "x", text).split(separator)):
+        raise ArgumentError(f'`groups` must read like "prompt + judge" or "language:question"; got "{text}".')
+    return [piece.strip() for piece in pieces]
+
+
+def _parse_axis(text: str, columns: Sequence[str]) -> Axis:
+    if text in columns:
+        return (text,)
+    names = [name[1:-1] if name.startswith("`") and name.endswith("`") else name for name in _split(text, ":")]
+    for name in names:
+        if name not in columns:
+            known_column(name, columns, "groups")
+    return tuple(names)
+
+
+def axis_name(axis: Axis) -> str:
+    """Return the columns of an axis joined by a colon, as in ``n_clusters``."""
+    return ":".join(axis)
+
+
+def find_axis(name: str, axes: Sequence[Axis]) -> Axis:
+    """Return the axis of that name among `axes`."""
+    for axis in axes:
+        if axis_name(axis) == name:
+            return axis
+    names = [axis_name(axis) for axis in axes]
+    raise MissingColumnError(f'"{name}" is not among the clusterings {listed(names)}.{nearest(name, names)}')
+
+
+@dataclass(frozen=True)
+class SizeSummary:
+    """What the sizes of the clusters say.
+
+    Parameters
+    ----------
+    n_clusters : int
+        G.
+    effective_clusters : float
+        Kish's G* = (sum n_g)^2 / sum n_g^2.
+    largest_share : float
+        Share of the largest cluster.
+    mean_size : float
+        Rows per cluster.
+    """
+
+    n_clusters: int
+    effective_clusters: float
+    largest_share: float
+    mean_size: float
+
+
+def summarize_sizes(weights: FloatArray, n_rows: int) -> SizeSummary:
+    """Number, effective number and shares of clusters.
+
+    Parameters
+    ----------
+    weights : ndarray, shape (n_clusters,)
+        Rows of each cluster, or their sum of weights.
+    n_rows : int
+        Number of rows.
+
+    Returns
+    -------
+    SizeSummary
+        G, G*, the largest share, the mean size.
+
+    References
+    ----------
+    Kish (1965); Carter, Schnepel and Steigerwald (2017), REStat 99(4), with a working correlation of 0.
+
+    Examples
+    --------
+    >>> summarize_sizes(np.array([4.0, 4.0]), 8).effective_clusters
+    2.0
+    """
+    total = float(weights.sum())
+    return SizeSummary(
+        n_clusters=weights.size,
+        effective_clusters=total**2 / float(weights @ weights),
+        largest_share=float(weights.max()) / total,
+        mean_size=n_rows / weights.size,
+    )

@@ -1,0 +1,378 @@
+"""Dependence measured: design effect, effective n, intraclass correlation, influence of clusters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+
+from evalreg.checks import FloatArray
+from evalreg.clusters import Axis, summarize_sizes
+from evalreg.covariance import Covariance
+from evalreg.errors import DominantClusterWarning, FewClustersWarning, NotAvailableError, Note
+from evalreg.estimate import Cells, Estimate
+from evalreg.scores import CellScores, RowScores
+from evalreg.small_sample import adjust_cell_totals, inverse_power_times, symmetric_root
+
+# Thresholds below which a clustered result is valid but fragile.
+FEW_CLUSTERS = 10
+FEW_CROSSED = 5
+LARGE_SHARE = 0.30
+
+
+def design_effect(cov: Covariance) -> FloatArray:
+    """Clustered over naive variance of each parameter.
+
+    Parameters
+    ----------
+    cov : Covariance
+        The covariance in use.
+
+    Returns
+    -------
+    ndarray, shape (n_params,)
+        NaN where the naive variance is zero.
+
+    References
+    ----------
+    Kish (1965), Survey Sampling, section 8.2.
+    """
+    naive = np.diag(cov.naive)
+    return np.divide(cov.variance(), naive, out=np.full(naive.size, np.nan), where=naive > 0)
+
+
+def row_variance(estimate: Estimate) -> FloatArray | None:
+    """Variance of one row about each parameter, sum w e^2 / sum w * n/(n - 1); None unless each has one cell.
+
+    Parameters
+    ----------
+    estimate : Estimate
+        Made of cells.
+
+    Returns
+    -------
+    ndarray, shape (n_params,), or None
+        In squared units of the score.
+    """
+    cells, refit = estimate.cells, estimate.refit
+    if cells is None or refit is None:
+        return None
+    A = refit.coefficient_map.toarray() if sparse.issparse(refit.coefficient_map) else np.asarray(refit.coefficient_map)
+    if not np.all(np.count_nonzero(A, axis=1) == 1):
+        return None
+    cell = np.argmax(A != 0, axis=1)
+    n = cells.count[cell]
+    return A[np.arange(cell.size), cell] ** 2 * cells.squares[cell] / cells.weight[cell] * n / np.maximum(n - 1, 1)
+
+
+def effective_rows(estimate: Estimate, cov: Covariance) -> FloatArray:
+    """Number of independent rows with the same variance.
+
+    Parameters
+    ----------
+    estimate : Estimate
+        The estimate.
+    cov : Covariance
+        Its covariance.
+
+    Returns
+    -------
+    ndarray, shape (n_params,)
+        For a mean [sum w e^2/sum w * n/(n-1)]/V, which counts unequal weights too; otherwise n over the design effect.
+    """
+    variance, own = cov.variance(), row_variance(estimate)
+    top = estimate.n_rows * np.diag(cov.naive) if own is None else own
+    return np.divide(top, variance, out=np.full(variance.size, np.nan), where=variance > 0)
+
+
+def intraclass_correlation(estimate: Estimate, axis: Axis) -> FloatArray:
+    """One-way ANOVA intraclass correlation of the rows of each parameter, not truncated at zero.
+
+    Parameters
+    ----------
+    estimate : Estimate
+        Of means (each parameter has its own), or a least-squares regression (of its residuals, the same for all).
+    axis : Axis
+        The clustering.
+
+    Returns
+    -------
+    ndarray, shape (n_params,)
+        (MSB - MSW)/(MSB + (m0 - 1) MSW); NaN where it is not defined: one row a cluster, no variation, or several cells.
+
+    References
+    ----------
+    Snedecor and Cochran (1989), Statistical Methods, section 13.3.
+    """
+    if isinstance(estimate.scores, RowScores):
+        return _residual_icc(estimate.scores, axis, estimate.n_params)
+    if row_variance(estimate) is None or estimate.cells is None or estimate.refit is None:
+        return np.full(estimate.n_params, np.nan)
+    by_cell = _cell_icc(estimate, estimate.cells, axis)
+    A = estimate.refit.coefficient_map
+    cell = np.argmax((A.toarray() if sparse.issparse(A) else np.asarray(A)) != 0, axis=1)
+    return by_cell[cell]
+
+
+def _cell_icc(estimate: Estimate, cells: Cells, axis: Axis) -> FloatArray:
+    between, sum_squares, n_clusters = (np.zeros(cells.count.size) for _ in range(3))
+    scale = cells.count / cells.weight
+    for block in estimate.scores.cells(axis):
+        size = sparse.csr_array(block.gram) @ sparse.diags_array(scale)
+        totals = sparse.csr_array(block.totals).multiply(size > 0).tocsr() @ sparse.diags_array(scale)
+        inverse = size.tocsr(copy=True)
+        inverse.data = 1.0 / inverse.data
+        between += np.asarray(totals.multiply(totals).multiply(inverse).sum(axis=0)).ravel()
+        sum_squares += np.asarray(size.multiply(size).sum(axis=0)).ravel()
+        n_clusters += np.asarray((size > 0).sum(axis=0)).ravel()
+    return anova_icc(between, cells.squares * scale, cells.count, n_clusters, sum_squares)
+
+
+def _residual_icc(scores: RowScores, axis: Axis, n_params: int) -> FloatArray:
+    if scores.residual is None:
+        return np.full(n_params, np.nan)
+    codes = scores.labels.codes(axis)
+    residual = scores.residual - scores.residual.mean()
+    sums = np.bincount(codes.codes, residual)
+    between = np.array([np.sum(sums**2 / codes.counts)])
+    sizes = codes.counts.astype(float)
+    icc = anova_icc(
+        between,
+        np.array([residual @ residual]),
+        np.array([float(residual.size)]),
+        np.array([float(sizes.size)]),
+        np.array([sizes @ sizes]),
+    )
+    return np.full(n_params, icc[0])
+
+
+def anova_icc(
+    between: FloatArray, total: FloatArray, n: FloatArray, n_clusters: FloatArray, sum_squares: FloatArray
+) -> FloatArray:
+    """Intraclass correlation from sums of squares.
+
+    Parameters
+    ----------
+    between, total : ndarray, shape (m,)
+        Sums of squares between clusters and in all.
+    n, n_clusters, sum_squares : ndarray, shape (m,)
+        Rows, clusters, and the sum of squared cluster sizes.
+
+    Returns
+    -------
+    ndarray, shape (m,)
+        NaN where there is no variation or no repetition within clusters.
+
+    References
+    ----------
+    Snedecor and Cochran (1989), Statistical Methods, section 13.3.
+
+    Examples
+    --------
+    Two clusters of two, alike within:
+
+    >>> one = np.ones(1)
+    >>> anova_icc(one, one, 4 * one, 2 * one, 8 * one).tolist()
+    [1.0]
+    """
+    defined = (n_clusters > 1) & (n > n_clusters) & (total > 0)
+    G, N = np.where(defined, n_clusters, 2.0), np.where(defined, n, 4.0)
+    msb, msw = between / (G - 1), np.maximum(total - between, 0.0) / (N - G)
+    m0 = (N - sum_squares / N) / (G - 1)
+    bottom = msb + (m0 - 1) * msw
+    defined &= bottom > 0
+    return np.where(defined, (msb - msw) / np.where(defined, bottom, 1.0), np.nan)
+
+
+def effective_clusters(estimate: Estimate, axes: tuple[Axis, ...]) -> FloatArray:
+    """Effective number of clusters of each parameter, the smallest over axes; rows without axes.
+
+    Parameters
+    ----------
+    estimate : Estimate
+        Of means.
+    axes : tuple of Axis
+        Clusterings in use.
+
+    Returns
+    -------
+    ndarray, shape (n_params,)
+        1/sum_g share_g^2, share_g the weight of cluster g in the parameter.
+
+    References
+    ----------
+    Kish (1965), Survey Sampling.
+    """
+    A, cells = (None if estimate.refit is None else estimate.refit.coefficient_map), estimate.cells
+    if A is None or cells is None:
+        return np.full(estimate.n_params, np.nan)
+    A = sparse.csr_array(A)
+    if not axes:
+        return np.asarray((A != 0) @ cells.count, dtype=float)
+    smallest = np.full(estimate.n_params, np.inf)
+    for axis in axes:
+        squares = np.zeros(estimate.n_params)
+        for block in estimate.scores.cells(axis):
+            share = sparse.csr_array(block.gram) @ sparse.diags_array(1.0 / cells.weight) @ A.T
+            squares += np.asarray(share.multiply(share).sum(axis=0)).ravel()
+        smallest = np.minimum(smallest, 1.0 / squares)
+    return smallest
+
+
+@dataclass(frozen=True, eq=False)
+class ClusterInfluence:
+    """What single clusters do to the parameters.
+
+    Parameters
+    ----------
+    max_leverage : float
+        Largest leverage: the trace of H_gg (the largest share of a cell, for means).
+    cluster : int
+        The cluster whose leaving moves some parameter by most standard errors; -1 where that is not available.
+    params_without : ndarray, shape (n_params,)
+        Parameters without that cluster.
+    """
+
+    max_leverage: float
+    cluster: int
+    params_without: FloatArray
+
+
+def cluster_influence(estimate: Estimate, axis: Axis, bse: FloatArray) -> ClusterInfluence:
+    """Leverage of clusters, and the estimate without the most influential one.
+
+    Parameters
+    ----------
+    estimate : Estimate
+        With `refit`; NaN otherwise.
+    axis : Axis
+        The clustering.
+    bse : ndarray, shape (n_params,)
+        Standard errors, the unit in which influence is compared.
+
+    Returns
+    -------
+    ClusterInfluence
+        The largest.
+
+    References
+    ----------
+    MacKinnon, Nielsen and Webb (2023), J. Econometrics 232, sections 7 and 8.1.
+    """
+    if estimate.refit is None:
+        return ClusterInfluence(np.nan, -1, np.full(estimate.n_params, np.nan))
+    unit = np.where(bse > 0, bse, np.inf)
+    best, where, without, leverage, first = -1.0, -1, np.array(estimate.params), 0.0, 0
+    for change, block_leverage in _leave_out(estimate, axis):
+        size = np.abs(change) / unit
+        moved = np.asarray(size.max(axis=1)).ravel()
+        cluster = int(np.argmax(moved))
+        if moved[cluster] > best:
+            best, where, without = float(moved[cluster]), first + cluster, estimate.params + change[cluster]
+        leverage, first = max(leverage, block_leverage), first + change.shape[0]
+    return ClusterInfluence(leverage, where, without)
+
+
+def _leave_out(estimate: Estimate, axis: Axis) -> list[tuple[FloatArray, float]]:
+    """theta_(g) - theta of the clusters of each block, and the block's largest leverage."""
+    assert estimate.refit is not None
+    inverse = estimate.refit.inverse_gram
+    changes = []
+    for block in estimate.scores.cells(axis):
+        if inverse.ndim == 1:
+            share = (sparse.csr_array(block.gram) @ sparse.diags_array(inverse)).tocsr()
+            adjusted = adjust_cell_totals(block.totals, share, 1.0)
+            change, largest = adjusted @ estimate.bread, float(share.data.max())
+        else:
+            root, inverse_root = symmetric_root(inverse)
+            L = root @ block.gram @ root
+            adjusted = inverse_power_times(L, 1.0, (block.totals @ root)[:, :, None])[:, :, 0] @ inverse_root
+            change, largest = adjusted @ estimate.bread, float(np.trace(L, axis1=1, axis2=2).max())
+        changes.append((-(change.toarray() if sparse.issparse(change) else np.asarray(change)), largest))
+    return changes
+
+
+def fragility(estimate: Estimate, cov: Covariance) -> list[Note]:
+    """Warnings about few, unequal or dominant clusters.
+
+    Parameters
+    ----------
+    estimate : Estimate
+        The estimate.
+    cov : Covariance
+        Its covariance.
+
+    Returns
+    -------
+    list of (category, text)
+        Empty where clusters are many and alike.
+    """
+    notes: list[Note] = []
+    for axis in cov.axes:
+        name = ":".join(axis)
+        size = summarize_sizes(estimate.scores.sizes(axis), estimate.n_rows)
+        G, effective = size.n_clusters, size.effective_clusters
+        if G < FEW_CLUSTERS:
+            notes.append((FewClustersWarning, _few_text(name, G, cov)))
+        elif effective < G / 2:
+            text = f"{G} {name} clusters count for {effective:.1f} (G* = {effective:.1f}): sizes are very unequal."
+            notes.append((FewClustersWarning, text))
+        if G <= estimate.n_coefficients:
+            text = f"{G} {name} clusters for {estimate.n_coefficients} coefficients: their covariance is singular, so that joint tests of all of them are not available."
+            notes.append((FewClustersWarning, text))
+        if size.largest_share > LARGE_SHARE:
+            code = int(np.argmax(estimate.scores.sizes(axis)))
+            text = (
+                f'the {name} "{estimate.scores.label(axis, code)}" holds {size.largest_share:.0%} of the rows: the error '
+                "bar rests on how that one cluster compares with the others."
+            )
+            notes.append((DominantClusterWarning, text))
+    return notes
+
+
+def _few_text(name: str, n_clusters: int, cov: Covariance) -> str:
+    dof = np.min(cov.dof(), initial=np.inf)
+    text = f"{n_clusters} {name} clusters: t intervals use {dof:.3g} degrees of freedom"
+    if cov.crossed and n_clusters < FEW_CROSSED:
+        return (
+            f"{text}. So few {name} clusters say little about other {name} clusters; groups without {name!r} hold the "
+            f"{name}s fixed (inference for these {n_clusters})."
+        )
+    return f"{text} and may still be too short."
+
+
+def row_influence(estimate: Estimate, axis: Axis | None) -> tuple[FloatArray, list[object]]:
+    """Influence of rows or clusters on the parameters.
+
+    Parameters
+    ----------
+    estimate : Estimate
+        With rows in memory.
+    axis : Axis, optional
+        Clusters to sum within; rows by default.
+
+    Returns
+    -------
+    values : ndarray, shape (n_rows or n_clusters, n_params)
+        B's_r; columns sum to zero.
+    index : list
+        Positions of the rows in the data, or labels of the clusters.
+
+    Raises
+    ------
+    NotAvailableError
+        If the rows live in an engine, and no clustering is given.
+    """
+    scores, bread = estimate.scores, estimate.bread
+    dense = bread.toarray() if sparse.issparse(bread) else np.asarray(bread)
+    if axis is not None:
+        parts = [np.asarray(block.totals @ dense) for block in scores.cells(axis)]
+        return np.concatenate(parts), [scores.label(axis, code) for code in range(scores.n_clusters(axis))]
+    if isinstance(scores, RowScores):
+        values = scores.values @ dense
+    elif isinstance(scores, CellScores):
+        values = scores.row_scores[:, None] * (dense[0] if scores.cell is None else dense[scores.cell])
+    else:
+        raise NotAvailableError("influence of rows needs them in memory; name a clustering in `by`.")
+    return values, list(scores.labels.positions())

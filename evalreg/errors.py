@@ -1,0 +1,203 @@
+"""Exceptions and warnings.
+
+Every exception is an `EvalregError` and also a `ValueError`, `TypeError` or `KeyError`, so that code
+which knows nothing of evalreg catches it where it would expect to::
+
+    EvalregError
+    |-- ArgumentError (ValueError)          an argument breaks its rule
+    |   |-- FormulaError                    a formula or a contrast that does not parse
+    |   `-- NotAvailableError               asked of an estimate that cannot give it
+    |-- ArgumentTypeError (TypeError)       an argument of the wrong type
+    |-- MissingColumnError (KeyError)       a column, parameter or label that is not there
+    `-- DataError (ValueError)              the data break a rule
+        |-- EmptyDataError                  no rows, or none left
+        |-- NonNumericError                 text where numbers are needed
+        |-- NonFiniteError                  infinities, or missing values under missing="raise"
+        |-- ScoreRangeError                 a value outside the range that a method needs
+        |-- ConstantScoreError              unbounded scores that do not vary
+        |-- AlignmentError                  labels that do not match the rows
+        |-- MissingLabelsError              used rows without a cluster id
+        |-- TooFewClustersError             fewer clusters than a method needs
+        |-- DuplicateRowsError              repeats that were not declared
+        |-- CollinearityError               covariates that determine each other
+        |-- ConvergenceError                a fit that did not converge, or separates perfectly
+        `-- LogFormatError                  a file that cannot be read as a log
+
+    EvalregWarning (UserWarning)
+    |-- FewClustersWarning                  few clusters, or few that count
+    |-- DominantClusterWarning              one cluster holds much of the data
+    |-- IndependenceWarning                 rows or models treated as independent
+    |-- NestedClustersWarning               an axis inside another was left out
+    |-- RepairWarning                       a covariance was not positive semi-definite
+    |-- ZeroVarianceWarning                 a standard error of zero, or none at all
+    `-- LeverageWarning                     clusters that alone determine a parameter
+    EvalregDeprecationWarning (EvalregWarning, FutureWarning)
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Iterable
+from typing import TypeAlias
+
+
+class EvalregError(Exception):
+    """Base of all exceptions raised by evalreg.
+
+    Parameters
+    ----------
+    message : str
+        The rule, what was found, what to do.
+    column : str, optional
+        The column concerned.
+    rows : iterable of int, optional
+        Positions of the rows concerned, from 0.
+    count : int, optional
+        How many rows, clusters or values are concerned.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        column: str | None = None,
+        rows: Iterable[int] | None = None,
+        count: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.column = column
+        self.rows = None if rows is None else [int(row) for row in rows]
+        self.count = count
+
+    def __str__(self) -> str:
+        # KeyError would print the repr of its argument.
+        return self.message
+
+
+class ArgumentError(EvalregError, ValueError):
+    """An argument breaks its rule."""
+
+
+class FormulaError(ArgumentError):
+    """A formula or a contrast that does not parse."""
+
+
+class NotAvailableError(ArgumentError):
+    """Something was asked of an estimate that cannot give it."""
+
+
+class ArgumentTypeError(EvalregError, TypeError):
+    """An argument of the wrong type."""
+
+
+class MissingColumnError(EvalregError, KeyError):
+    """A column, parameter or label that is not there."""
+
+
+class DataError(EvalregError, ValueError):
+    """The data break a rule."""
+
+
+class EmptyDataError(DataError):
+    """There are no rows, or none is left."""
+
+
+class NonNumericError(DataError):
+    """Text where numbers are needed."""
+
+
+class NonFiniteError(DataError):
+    """Infinities, or missing values where none are allowed."""
+
+
+class ScoreRangeError(DataError):
+    """A value outside the range that a method needs."""
+
+
+class ConstantScoreError(DataError):
+    """Unbounded scores that do not vary, so that no error bar can be computed."""
+
+
+class AlignmentError(DataError):
+    """Labels whose length or index does not match the rows."""
+
+
+class MissingLabelsError(DataError):
+    """Rows in use without a cluster id."""
+
+
+class TooFewClustersError(DataError):
+    """Fewer clusters than a method needs."""
+
+
+class DuplicateRowsError(DataError):
+    """Repeats that were not declared."""
+
+
+class CollinearityError(DataError):
+    """Covariates that determine each other."""
+
+
+class ConvergenceError(DataError):
+    """A fit that did not converge, or that separates the data perfectly."""
+
+
+class LogFormatError(DataError):
+    """A file that cannot be read as a log."""
+
+
+class EvalregWarning(UserWarning):
+    """Base of all warnings: the result is valid but fragile."""
+
+
+class FewClustersWarning(EvalregWarning):
+    """Few clusters, or few that count."""
+
+
+class DominantClusterWarning(EvalregWarning):
+    """One cluster holds much of the data."""
+
+
+class IndependenceWarning(EvalregWarning):
+    """Rows or models are treated as independent."""
+
+
+class NestedClustersWarning(EvalregWarning):
+    """A clustering that lies inside another one was left out."""
+
+
+class RepairWarning(EvalregWarning):
+    """A covariance was not positive semi-definite."""
+
+
+class ZeroVarianceWarning(EvalregWarning):
+    """A standard error of zero, or one that cannot be computed."""
+
+
+class LeverageWarning(EvalregWarning):
+    """Clusters that alone determine a parameter."""
+
+
+class EvalregDeprecationWarning(EvalregWarning, FutureWarning):
+    """A name or behaviour that will go in a later version."""
+
+
+Note: TypeAlias = tuple[type[EvalregWarning], str]
+"""A category and a sentence, kept with a result and issued as a warning."""
+
+
+def issue(notes: Iterable[Note]) -> None:
+    """Issue notes as warnings that point at the caller outside the package.
+
+    Parameters
+    ----------
+    notes : iterable of (category, text)
+        What to say.
+    """
+    depth, frame = 1, sys._getframe()
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "evalreg":
+        depth, frame = depth + 1, frame.f_back  # type: ignore[assignment]
+    for category, text in notes:
+        warnings.warn(text, category, stacklevel=depth)

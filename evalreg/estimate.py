@@ -1,0 +1,320 @@
+"""The immutable Estimate, params + scores + bread, and its algebra."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from scipy import sparse
+
+from evalreg.checks import BoolArray, FloatArray, IntArray, frozen, listed, nearest
+from evalreg.errors import ArgumentError, MissingColumnError
+from evalreg.scores import Matrix, Scores, concat_scores, stack_scores
+
+Kind: TypeAlias = Literal["mean", "least squares", "likelihood"]
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """What is known of the cells of an estimate, one entry a cell.
+
+    Parameters
+    ----------
+    count : ndarray, shape (n_cells,)
+        Rows.
+    weight : ndarray, shape (n_cells,)
+        Sum of weights; the count where there are none.
+    mean : ndarray, shape (n_cells,)
+        Weighted mean of the values; exactly the value where they are all alike.
+    squares : ndarray, shape (n_cells,)
+        Sum of w (value - mean)^2.
+    low, high : ndarray, shape (n_cells,)
+        Smallest and largest value.
+    stratum : ndarray of int, shape (n_cells,), optional
+        Stratum of each cell; None without strata.
+    strata : tuple of str
+        Names of the strata.
+    """
+
+    count: FloatArray
+    weight: FloatArray
+    mean: FloatArray
+    squares: FloatArray
+    low: FloatArray
+    high: FloatArray
+    stratum: IntArray | None = None
+    strata: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Refit:
+    """What leaving clusters out needs beside the scores' grams.
+
+    Parameters
+    ----------
+    inverse_gram : ndarray, shape (n_columns,) or (n_columns, n_columns)
+        M = (X'WX)^-1; a vector where it is diagonal (cells).
+    coefficient_map : ndarray or sparse array, shape (n_params, n_columns)
+        Params as a linear function of the coefficients.
+    linear : bool
+        Whether leaving out a cluster is exact (least squares, means) rather than one Newton step.
+    """
+
+    inverse_gram: FloatArray
+    coefficient_map: Matrix
+    linear: bool = True
+
+
+@dataclass(frozen=True)
+class About:
+    """What is said of an estimate in a summary.
+
+    Parameters
+    ----------
+    model : str
+        What was estimated, "OLS" say.
+    outcome : str
+        The score's name.
+    formula : str
+        Formula, where there is one.
+    interval : {"wald", "logit"}
+        Scale on which the default interval is built.
+    lines : tuple of str
+        Further sentences.
+    """
+
+    model: str = "estimate"
+    outcome: str = "score"
+    formula: str = ""
+    interval: Literal["wald", "logit"] = "wald"
+    lines: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """Parameters with the scores and the bread that give their covariance under any clustering.
+
+    theta_hat - theta is approximately the sum over rows of B's_r, with s_r the scores of a row and B the bread.
+
+    Parameters
+    ----------
+    names : tuple of str
+        Names of the parameters.
+    params : ndarray, shape (n_params,)
+        Estimates.
+    scores : Scores
+        The rows' contributions to the estimating equations, summed within clusters on request.
+    bread : ndarray or sparse array, shape (n_columns, n_params)
+        Maps scores to influence; already divided by the number of rows.
+    kind : {"mean", "least squares", "likelihood"}
+        Which small-sample conventions apply.
+    n_coefficients : int
+        K of the factor (n - 1)/(n - K); 1 for means.
+    refit : Refit, optional
+        What CR2, CR3 and the jackknife need; None where they are not available.
+    cells : Cells, optional
+        The cells of an estimate made from cells.
+    bounded : bool
+        Whether every parameter is a mean of scores that all lie in [0, 1].
+    dropped : dict of str to int
+        Rows dropped by reason.
+    about : About
+        What is said of the estimate in a summary.
+    fitted : callable, optional
+        Gives the statsmodels fit that the estimate was made from.
+
+    Examples
+    --------
+    >>> import pandas as pd, evalreg as er
+    >>> log = pd.DataFrame({"model": ["a", "a", "b", "b"], "q": [1, 2, 1, 2], "score": [1.0, 0.0, 1.0, 1.0]})
+    >>> estimate = er.mean(log, by="model", item="q").estimate
+    >>> estimate.linear([[1, -1]], ["a - b"]).params.tolist()
+    [-0.5]
+    """
+
+    names: tuple[str, ...]
+    params: FloatArray
+    scores: Scores
+    bread: Matrix
+    kind: Kind
+    n_coefficients: int = 1
+    refit: Refit | None = None
+    cells: Cells | None = None
+    bounded: bool = False
+    dropped: dict[str, int] = field(default_factory=dict)
+    about: About = About()
+    fitted: Callable[[], Any] | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "params", frozen(self.params))
+        if len(set(self.names)) != len(self.names):
+            twice = [name for i, name in enumerate(self.names) if name in self.names[:i]]
+            raise ArgumentError(f"parameters need distinct names; {listed(twice)} occurs twice.")
+
+    @property
+    def n_params(self) -> int:
+        """Number of parameters."""
+        return len(self.names)
+
+    @property
+    def n_rows(self) -> int:
+        """Rows in use."""
+        return self.scores.n_rows
+
+    def linear(self, contrasts: Matrix, names: Sequence[str]) -> Estimate:
+        """C theta, with its scores: the covariance becomes C V C'.
+
+        Parameters
+        ----------
+        contrasts : array_like, shape (n_contrasts, n_params)
+            C.
+        names : sequence of str
+            A name for each row of C.
+
+        Returns
+        -------
+        Estimate
+            Of the contrasts.
+
+        Raises
+        ------
+        ArgumentError
+            If the shape does not fit.
+        """
+        C = contrasts if sparse.issparse(contrasts) else np.atleast_2d(np.asarray(contrasts, dtype=float))
+        if C.shape != (len(names), self.n_params):
+            raise ArgumentError(
+                f"contrasts must have one row for each of the {len(names)} names and one column for each of the "
+                f"{self.n_params} parameters; got shape {C.shape}."
+            )
+        refit = self.refit and replace(self.refit, coefficient_map=C @ self.refit.coefficient_map)
+        return replace(
+            self,
+            names=tuple(names),
+            params=np.asarray(C @ self.params),
+            bread=self.bread @ C.T,
+            refit=refit,
+            bounded=self.bounded and _selects(C),
+            fitted=None,
+        )
+
+    def transform(
+        self, function: Callable[[FloatArray], FloatArray], jacobian: FloatArray, names: Sequence[str]
+    ) -> Estimate:
+        """A smooth function of theta, by the delta method: the covariance becomes J V J'.
+
+        Parameters
+        ----------
+        function : callable
+            Takes params, returns the transformed values, shape (n_out,).
+        jacobian : array_like, shape (n_out, n_params)
+            J, its derivative at params.
+        names : sequence of str
+            A name for each value.
+
+        Returns
+        -------
+        Estimate
+            The transformed parameters.
+        """
+        moved = self.linear(jacobian, names)
+        refit = moved.refit and replace(moved.refit, linear=False)
+        return replace(moved, params=np.asarray(function(np.array(self.params))), refit=refit, bounded=False)
+
+    def select(self, names: Sequence[str]) -> Estimate:
+        """Some of the parameters, in the order asked.
+
+        Parameters
+        ----------
+        names : sequence of str
+            Parameters to keep.
+
+        Returns
+        -------
+        Estimate
+            Of those parameters.
+
+        Raises
+        ------
+        MissingColumnError
+            If a name is not a parameter.
+        """
+        for name in names:
+            if name not in self.names:
+                hint = nearest(name, self.names) or f" The parameters are {listed(self.names)}."
+                raise MissingColumnError(f'"{name}" is not a parameter.{hint}', column=str(name))
+        where = [self.names.index(name) for name in names]
+        return self.linear(np.eye(self.n_params)[where], names)
+
+    def stack(self, other: Estimate) -> Estimate:
+        """Parameters of two estimates of the same rows, with their joint covariance.
+
+        Parameters
+        ----------
+        other : Estimate
+            An estimate of the same rows in the same order.
+
+        Returns
+        -------
+        Estimate
+            Parameters of both; `refit` is kept where both have cells.
+
+        Raises
+        ------
+        ArgumentError
+            If the rows differ in number, or a name occurs in both.
+        """
+        if self.n_rows != other.n_rows:
+            raise ArgumentError(
+                f"stacked estimates must use the same rows; got {self.n_rows} and {other.n_rows}. "
+                "Estimates of independent rows go to `concat`."
+            )
+        return self._beside(other, stack_scores(self.scores, other.scores), both_refit=True)
+
+    def concat(self, other: Estimate) -> Estimate:
+        """Parameters of two estimates of independent rows; their covariance is zero.
+
+        Parameters
+        ----------
+        other : Estimate
+            An estimate of other rows; clusters of the two are different clusters, whatever their labels.
+
+        Returns
+        -------
+        Estimate
+            Parameters of both, without `refit`.
+        """
+        return self._beside(other, concat_scores(self.scores, other.scores), both_refit=False)
+
+    def _beside(self, other: Estimate, scores: Scores, both_refit: bool) -> Estimate:
+        refit = None
+        pair = (self.refit, other.refit)
+        if both_refit and pair[0] and pair[1] and pair[0].inverse_gram.ndim == pair[1].inverse_gram.ndim == 1:
+            refit = Refit(
+                np.concatenate([pair[0].inverse_gram, pair[1].inverse_gram]),
+                sparse.block_array([[pair[0].coefficient_map, None], [None, pair[1].coefficient_map]]).tocsr(),
+                pair[0].linear and pair[1].linear,
+            )
+        return Estimate(
+            names=(*self.names, *other.names),
+            params=np.concatenate([self.params, other.params]),
+            scores=scores,
+            bread=sparse.block_array(
+                [[sparse.csr_array(self.bread), None], [None, sparse.csr_array(other.bread)]]
+            ).tocsr(),
+            kind=self.kind if self.kind == other.kind else "likelihood",
+            n_coefficients=max(self.n_coefficients, other.n_coefficients),
+            refit=refit,
+            bounded=self.bounded and other.bounded,
+            dropped=self.dropped,
+            about=self.about,
+        )
+
+
+def _selects(C: Matrix) -> bool:
+    """Whether every row of C picks one parameter."""
+    dense = C.toarray() if sparse.issparse(C) else C
+    picks: BoolArray = (np.count_nonzero(dense, axis=1) == 1) & (dense.sum(axis=1) == 1)
+    return bool(picks.all())

@@ -1,0 +1,1 @@
+"""Estimators: each file holds its `solve` and its public function."""

@@ -1,0 +1,397 @@
+"""From rows that fall into cells to an Estimate: what every estimator made of cells shares."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from evalreg.checks import BoolArray, FloatArray, IntArray, MissingName, listed, row_list, rows_text
+from evalreg.clusters import Axis, Codes, Labels, as_codes, factorize, joint, parse_groups, used_codes
+from evalreg.covariance import Groups, as_label_dict
+from evalreg.errors import ArgumentError, ConstantScoreError, DuplicateRowsError, EmptyDataError
+from evalreg.estimate import About, Cells, Estimate, Refit
+from evalreg.frame import (
+    CellSums,
+    LazyScores,
+    LazyTable,
+    Table,
+    UsedRows,
+    align_labels,
+    cell_sums,
+    codes_of_items,
+    first_rows,
+    keep_rows,
+    lazy_cell_sums,
+    restrict,
+)
+from evalreg.scores import CellScores, Matrix, Scores
+
+
+@dataclass(frozen=True, eq=False)
+class Solved:
+    """What a `solve` makes of the sums of the cells.
+
+    Parameters
+    ----------
+    names : tuple of str
+        Names of the parameters.
+    coefficient_map : ndarray or sparse array, shape (n_params, n_cells)
+        Params as a linear function of the cells' means.
+    """
+
+    names: tuple[str, ...]
+    coefficient_map: Matrix
+
+
+Solve = Callable[[list[tuple[str, ...]], CellSums], Solved]
+
+
+@dataclass(frozen=True)
+class Roles:
+    """Which column plays which role in an estimate made of cells.
+
+    Parameters
+    ----------
+    score : str
+        Values.
+    by : tuple of str
+        Columns whose joint values have a parameter each.
+    item, sample : str, optional
+        Items, and repeated answers that are averaged within (by, item) first.
+    strata : str, optional
+        Column of strata.
+    weights : str or ndarray, optional
+        Sampling weights.
+    missing : {"drop", "raise"}
+        What to do about missing values.
+    """
+
+    score: str
+    by: tuple[str, ...] = ()
+    item: str | None = None
+    sample: str | None = None
+    strata: str | None = None
+    weights: Any = None
+    missing: MissingName = "drop"
+
+    @property
+    def cell_columns(self) -> tuple[str, ...]:
+        """Columns whose joint values are the cells."""
+        return self.by if self.strata is None else (*self.by, self.strata)
+
+
+def estimate_cells(
+    table: Table | LazyTable, roles: Roles, groups: Groups, solve: Solve, about: About
+) -> tuple[Estimate, tuple[Axis, ...] | None]:
+    """Sums of the cells, parameters by `solve`, and the scores that give their covariance.
+
+    Parameters
+    ----------
+    table : Table or LazyTable
+        The data.
+    roles : Roles
+        Which column is what.
+    groups : str, list, array, Series, dict or None
+        Clusters asked for, whose missing ids count among the missing values.
+    solve : callable
+        Names and coefficient map from the keys and sums of the cells.
+    about : About
+        For the summary.
+
+    Returns
+    -------
+    estimate : Estimate
+        With labels for the groups.
+    axes : tuple of Axis or None
+        The clusterings asked for.
+
+    Raises
+    ------
+    EvalregError
+        See `evalreg.errors`: columns, numbers, duplicates, alignment, constant scores.
+    """
+    gather = _gather_lazy if isinstance(table, LazyTable) else _gather
+    keys, sums, scores, axes, dropped = gather(table, roles, groups)  # type: ignore[arg-type]
+    solved = solve(keys, sums)
+    mean = np.where(sums.low == sums.high, sums.low, sums.total / sums.weight)
+    bounded = bool(sums.low.min() >= 0 and sums.high.max() <= 1)
+    _refuse_constant(sums, solved, bounded, roles.score)
+    strata = sorted({key[-1] for key in keys}) if roles.strata is not None else []
+    cells = Cells(
+        count=sums.count,
+        weight=sums.weight,
+        mean=mean,
+        squares=np.where(sums.low == sums.high, 0.0, sums.squares),
+        low=sums.low,
+        high=sums.high,
+        stratum=np.array([strata.index(key[-1]) for key in keys]) if strata else None,
+        strata=tuple(strata),
+    )
+    estimate = Estimate(
+        names=solved.names,
+        params=np.asarray(solved.coefficient_map @ mean),
+        scores=replace(scores, fitted=mean),  # type: ignore[type-var]
+        bread=(solved.coefficient_map @ sparse.diags_array(1.0 / sums.weight)).T
+        if sparse.issparse(solved.coefficient_map)
+        else (solved.coefficient_map / sums.weight).T,
+        kind="mean",
+        refit=Refit(1.0 / sums.weight, solved.coefficient_map),
+        cells=cells,
+        bounded=bounded,
+        dropped=dropped,
+        about=about,
+    )
+    return estimate, axes
+
+
+def _refuse_constant(sums: CellSums, solved: Solved, bounded: bool, score: str) -> None:
+    """Scores that do not vary have no error bar, unless their bounds give one."""
+    if bounded:
+        return
+    varies = np.asarray((solved.coefficient_map != 0) @ (sums.low < sums.high)).astype(bool)
+    if varies.all():
+        return
+    alike = [name for name, is_varied in zip(solved.names, varies, strict=True) if not is_varied]
+    value = sums.low[np.flatnonzero(sums.low == sums.high)[0]]
+    raise ConstantScoreError(
+        f"`score` must vary; column {score!r} is {value:g} in every row of {listed(alike)}, and scores outside [0, 1] "
+        "give no bound for an error bar. Leave such rows out, or rescale scores to [0, 1].",
+        column=score,
+        count=len(alike),
+    )
+
+
+def group_labels(table: Table, groups: Groups) -> tuple[tuple[Axis, ...] | None, dict[str, tuple[IntArray, Any]]]:
+    """Axes of the groups asked for, and the codes of all rows of each column, -1 where missing.
+
+    Parameters
+    ----------
+    table : Table
+        The data.
+    groups : str, list of str, array, Series, dict or None
+        As passed by the user.
+
+    Returns
+    -------
+    axes : tuple of Axis or None
+        None for no groups.
+    labels : dict of str to (codes, labels)
+        One entry a column.
+    """
+    if groups is None:
+        return None, {}
+    if isinstance(groups, str) or (isinstance(groups, list | tuple) and all(isinstance(g, str) for g in groups)):
+        axes = parse_groups(groups, table.columns)
+        return axes, {name: table.labels(name, "groups") for axis in axes for name in axis}
+    given = as_label_dict(groups)
+    labels = {name: factorize(align_labels(name, values, table.n_rows, table.index)) for name, values in given.items()}
+    return tuple((name,) for name in given), labels
+
+
+def checked_weights(table: Table, weights: Any) -> FloatArray | None:
+    """Sampling weights of all rows, NaN where missing; positive everywhere else.
+
+    Parameters
+    ----------
+    table : Table
+        The data.
+    weights : str, array_like or None
+        A column, or one weight a row.
+
+    Returns
+    -------
+    ndarray, shape (n_rows,), or None
+        The weights.
+
+    Raises
+    ------
+    ArgumentError
+        If a weight is negative, or they sum to zero.
+    """
+    if weights is None:
+        return None
+    if isinstance(weights, str):
+        values = table.floats(weights, "weights")
+    else:
+        values = np.asarray(align_labels("weights", weights, table.n_rows, table.index), dtype=np.float64)
+    wrong = ~(values > 0) & ~np.isnan(values)
+    if wrong.any():
+        rows, count = row_list(wrong)
+        zero = (
+            "A row of weight zero is not an observation: leave it out" if not (values < 0).any() else "Check the signs"
+        )
+        raise ArgumentError(
+            f"`weights` must be positive; {rows_text(rows, count)} {'is' if count == 1 else 'are'} not "
+            f"(smallest {np.nanmin(values):g}). {zero}.",
+            column=weights if isinstance(weights, str) else "weights",
+            rows=rows,
+            count=count,
+        )
+    return values
+
+
+def _gather(
+    table: Table, roles: Roles, groups: Groups
+) -> tuple[list[tuple[str, ...]], CellSums, Scores, tuple[Axis, ...] | None, dict[str, int]]:
+    """Sums of cells and scores of rows in memory."""
+    values = table.floats(roles.score, "score")
+    weights = checked_weights(table, roles.weights)
+    needed = [name for name in (*roles.by, roles.strata, roles.item, roles.sample) if name is not None]
+    columns = {name: table.labels(name, _role_of(roles, name)) for name in needed}
+    axes, labels = group_labels(table, groups)
+    missing = {f"score: {roles.score}": np.isnan(values)}
+    missing |= {f"covariate: {name}": codes < 0 for name, (codes, _) in columns.items()}
+    if weights is not None:
+        missing["covariate: weights"] = np.isnan(weights)
+    missing |= {f"group: {name}": codes < 0 for name, (codes, _) in labels.items()}
+    keep, dropped = keep_rows(missing, table.n_rows, roles.missing)
+    values, weights = restrict(values, keep), restrict(weights, keep)
+    used = {
+        name: used_codes(name, restrict(codes, keep), names) for name, (codes, names) in {**columns, **labels}.items()
+    }
+    source = UsedRows(table, keep)
+    if roles.item is not None:
+        values, weights, used, source = _one_row_an_item(values, weights, used, roles, source)
+    keys, cell = _cells_of(used, roles.cell_columns)
+    n_cells = max(len(keys), 1)
+    sums = cell_sums(values, cell, n_cells, weights)
+    held = {name: used[name] for name in used if name in labels or name == roles.item}
+    scores = CellScores(values, sums.total / sums.weight, Labels(values.size, held, source), cell, weights)
+    return keys, sums, scores, axes, dropped
+
+
+def _role_of(roles: Roles, name: str) -> str:
+    pairs = {roles.item: "item", roles.sample: "sample", roles.strata: "strata"}
+    return pairs.get(name, "by")
+
+
+def _cells_of(used: dict[str, Codes], columns: Sequence[str]) -> tuple[list[tuple[str, ...]], IntArray | None]:
+    """Keys of the cells, sorted as text, and the cell of each row; one unnamed cell without columns."""
+    if not columns:
+        return [()], None
+    cells = joint([used[name] for name in columns])
+    first = first_rows(cells)
+    texts = [tuple(used[name].label(int(used[name].codes[row])) for name in columns) for row in first]
+    order = sorted(range(len(texts)), key=texts.__getitem__)
+    rank = np.empty(len(order), dtype=np.intp)
+    rank[order] = np.arange(len(order))
+    return [texts[i] for i in order], rank[cells.codes]
+
+
+def _one_row_an_item(
+    values: FloatArray, weights: FloatArray | None, used: dict[str, Codes], roles: Roles, source: UsedRows
+) -> tuple[FloatArray, FloatArray | None, dict[str, Codes], UsedRows]:
+    """Average declared repeats within (by, item); refuse undeclared ones."""
+    assert roles.item is not None
+    key_columns = (*roles.by, roles.item)
+    key = joint([used[name] for name in key_columns])
+    if roles.sample is not None:
+        _refuse_repeats(joint([key, used[roles.sample]]), (*key_columns, roles.sample), roles, declared=True)
+    elif key.n_clusters == values.size:
+        return values, weights, used, source
+    else:
+        _refuse_repeats(key, key_columns, roles, declared=False)
+    means = np.bincount(key.codes, values) / key.counts
+    by_item = {name: codes_of_items(name, codes, key) for name, codes in used.items() if name != roles.sample}
+    if weights is not None:
+        constant = as_codes(factorize(weights)[0])
+        codes_of_items("weights", constant, key)
+        weights = weights[first_rows(key)]
+    return means, weights, by_item, replace(source, item=key)
+
+
+def _refuse_repeats(key: Codes, columns: Sequence[str], roles: Roles, declared: bool) -> None:
+    if key.n_clusters == key.codes.size:
+        return
+    again = np.ones(key.codes.size, dtype=bool)
+    again[first_rows(key)] = False
+    rows, count = row_list(again)
+    what = " and ".join(repr(name) for name in columns)
+    remedy = (
+        "Remove the copies, or give each answer its own sample id."
+        if declared
+        else "Name the column of repeated answers in `sample`, which averages them first, or remove the copies."
+    )
+    raise DuplicateRowsError(
+        f"there must be one row for each {what}; {count} row{'s repeat' if count > 1 else ' repeats'} an earlier one "
+        f"({rows_text(rows, count)} of those in use). {remedy}",
+        column=roles.item,
+        rows=rows,
+        count=count,
+    )
+
+
+def _gather_lazy(
+    table: LazyTable, roles: Roles, groups: Groups
+) -> tuple[list[tuple[str, ...]], CellSums, Scores, tuple[Axis, ...] | None, dict[str, int]]:
+    """Sums of cells by queries; rows stay in the engine."""
+    if roles.sample is not None:
+        raise ArgumentError(
+            "`sample` needs rows in memory: average the answers in the engine, or collect the frame first."
+        )
+    weight = roles.weights
+    if weight is not None and not isinstance(weight, str):
+        raise ArgumentError("`weights` of rows in an engine must name a column.")
+    table.check_numeric(roles.score, "score")
+    axes = None if groups is None else parse_groups(groups, table.columns)
+    asked = {
+        "score": [roles.score],
+        "covariate": [name for name in (*roles.cell_columns, roles.item, weight) if name is not None],
+        "group": list(dict.fromkeys(name for axis in axes or () for name in axis)),
+    }
+    dropped, n_left = {}, 0
+    for reason, names in asked.items():
+        n_all, absent = table.count_absent(names)
+        if absent and roles.missing == "raise":
+            raise EmptyDataError(
+                f'nothing may be missing under `missing="raise"`; {absent} rows have no {reason} ({listed(names)}).',
+                count=absent,
+            )
+        dropped[reason], n_left = absent, n_all - absent
+        table = table.present(names) if absent else table
+    if n_left == 0:
+        raise EmptyDataError("`data` has no rows, or none is left without missing values.")
+    if weight is not None:
+        _check_lazy_weights(table, weight)
+    if roles.item is not None:
+        _refuse_lazy_repeats(table, roles)
+    keys, sums = lazy_cell_sums(table, roles.score, roles.cell_columns, weight)
+    codes = {key: code for code, key in enumerate(keys)}
+    scores = LazyScores(table, roles.score, roles.cell_columns, codes, sums.total / sums.weight, sums, weight)
+    return keys, sums, scores, axes, dropped
+
+
+def _check_lazy_weights(table: LazyTable, weight: str) -> None:
+    import narwhals.stable.v2 as nw
+
+    table.check_numeric(weight, "weights")
+    smallest = float(table.group((), {"low": nw.col(weight).min()})["low"].iloc[0])
+    if not smallest > 0:
+        raise ArgumentError(f"`weights` must be positive; the smallest is {smallest:g}.", column=weight)
+
+
+def _refuse_lazy_repeats(table: LazyTable, roles: Roles) -> None:
+    import narwhals.stable.v2 as nw
+
+    assert roles.item is not None
+    columns = (*roles.by, roles.item)
+    counts = LazyTable(table.frame.group_by(*columns).agg(nw.len().alias("__n"))).group(
+        (), {"rows": nw.col("__n").sum(), "items": nw.len()}
+    )
+    repeats = int(counts["rows"].iloc[0]) - int(counts["items"].iloc[0])
+    if repeats:
+        raise DuplicateRowsError(
+            f"there must be one row for each {' and '.join(map(repr, columns))}; {repeats} rows repeat an earlier one. "
+            "Average or remove them in the engine first.",
+            column=roles.item,
+            count=repeats,
+        )
+
+
+def missing_masks(table: Table, columns: Sequence[str], reason: str) -> dict[str, BoolArray]:
+    """Masks of missing values by "<reason>: <column>", for `keep_rows`."""
+    return {f"{reason}: {name}": table.missing(name) for name in columns}

@@ -1,0 +1,236 @@
+"""Means of scores, for one model or many at once, with fixed strata or without."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from evalreg.checks import (
+    MISSING,
+    STRATA_WEIGHTS,
+    CovName,
+    DofName,
+    FloatArray,
+    MissingName,
+    RepairName,
+    SscName,
+    StrataWeightsName,
+    check_cov_options,
+    known_column,
+    listed,
+    nearest,
+    option,
+)
+from evalreg.covariance import Groups
+from evalreg.errors import ArgumentError, DataError, IndependenceWarning, Note
+from evalreg.estimate import About
+from evalreg.estimators.cells import Roles, Solved, estimate_cells
+from evalreg.frame import CellSums, open_frame
+from evalreg.results import Results, results_of
+
+
+def solve(
+    keys: list[tuple[str, ...]],
+    sums: CellSums,
+    *,
+    n_by: int,
+    strata_weights: StrataWeightsName | Mapping[str, float] | None,
+) -> Solved:
+    """Means by model as a linear function of the means of the cells.
+
+    Parameters
+    ----------
+    keys : list of tuple of str
+        Labels of each cell: those of `by`, then the stratum.
+    sums : CellSums
+        Counts and weights of the cells.
+    n_by : int
+        Number of columns of `by`.
+    strata_weights : {"micro", "macro"}, mapping or None
+        Weight of each stratum; None without strata.
+
+    Returns
+    -------
+    Solved
+        Names and coefficient map.
+
+    Examples
+    --------
+    >>> one = np.ones(2)
+    >>> sums = CellSums(one, np.array([1.0, 3.0]), one, one, one, one)
+    >>> solve([("law",), ("math",)], sums, n_by=0, strata_weights="micro").coefficient_map.tolist()
+    [[0.25, 0.75]]
+    """
+    names = list(dict.fromkeys(":".join(key[:n_by]) for key in keys)) if n_by else ["mean"]
+    row = np.array([names.index(":".join(key[:n_by])) if n_by else 0 for key in keys])
+    member = np.zeros((len(names), len(keys)))
+    member[row, np.arange(len(keys))] = 1.0
+    if strata_weights is None:
+        return Solved(tuple(names), member)
+    if strata_weights == "micro":
+        weight = sums.weight
+    else:
+        weight = _given_weights(names, row, [key[-1] for key in keys], strata_weights)
+    member = member * weight
+    return Solved(tuple(names), member / member.sum(axis=1, keepdims=True))
+
+
+def _given_weights(
+    names: list[str], row: npt.NDArray[np.intp], stratum: list[str], given: str | Mapping[str, float]
+) -> FloatArray:
+    """Weight of each cell's stratum; every model needs every stratum."""
+    strata = sorted(set(stratum))
+    weights = dict.fromkeys(strata, 1.0) if isinstance(given, str) else {str(k): float(v) for k, v in given.items()}
+    if set(weights) != set(strata):
+        without = [name for name in strata if name not in weights] or [name for name in weights if name not in strata]
+        raise ArgumentError(
+            f"`strata_weights` must name each stratum once; the strata are {listed(strata)}, and {listed(without)} "
+            f"{'has no weight' if without[0] in strata else 'is not among them'}.{nearest(without[0], strata)}"
+        )
+    if not all(value > 0 and np.isfinite(value) for value in weights.values()):
+        raise ArgumentError(f"`strata_weights` must be positive; got {dict(list(weights.items())[:5])}.")
+    for i, name in enumerate(names):
+        absent = set(strata) - {stratum[k] for k in np.flatnonzero(row == i)}
+        if absent:
+            raise DataError(
+                f"each mean needs rows in every stratum; {name!r} has none in {listed(sorted(absent))}. "
+                'Use strata_weights="micro", or leave those strata out.',
+                count=len(absent),
+            )
+    return np.array([weights[name] for name in stratum])
+
+
+def mean(
+    data: Any,
+    score: str = "score",
+    *,
+    by: str | list[str] | None = None,
+    item: str | None = None,
+    sample: str | None = None,
+    groups: Groups = None,
+    strata: str | None = None,
+    strata_weights: StrataWeightsName | Mapping[str, float] = "micro",
+    weights: str | npt.ArrayLike | None = None,
+    missing: MissingName = "drop",
+    cov: CovName | None = None,
+    ssc: SscName | None = None,
+    dof: DofName | float | None = None,
+    repair: RepairName | None = None,
+) -> Results:
+    """Means of scores with error bars that hold when rows within a cluster are dependent.
+
+    With `by`, all means come at once with their joint covariance, so that differences between models that answered
+    the same questions are paired.
+
+    Parameters
+    ----------
+    data : data frame
+        pandas, polars, pyarrow, a polars LazyFrame or a DuckDB relation; or a dict of arrays.
+    score : str
+        Column of scores; booleans count as 0 and 1.
+    by : str or list of str, optional
+        Columns of the models; one mean each, named by the labels.
+    item : str, optional
+        Column of the questions. Each (by, item) may have one row, unless `sample` is given.
+    sample : str, optional
+        Column of repeated answers, which are averaged within their item first.
+    groups : str, list of str, array, Series or dict, optional
+        Clusters, as in `fit`. By default the items if `item` is given, and independent rows otherwise.
+    strata : str, optional
+        Column of a fixed list of subjects: only questions within subjects are sampled.
+    strata_weights : {"micro", "macro"} or mapping, optional
+        Weights of the strata: their rows (held fixed), equal, or given.
+    weights : str or array_like, shape (n_rows,), optional
+        Sampling weights.
+    missing : {"drop", "raise"}, optional
+        What to do with rows whose score, label or cluster id is missing; dropped rows are counted.
+    cov : {"naive", "CR0", "CR1", "CR2", "CR3", "jackknife"}, optional
+        Covariance; "CR2" by default with groups, "naive" without.
+    ssc : {"statsmodels", "fixest", "sandwich", "G", "none"}, optional
+        Factor of CR1.
+    dof : {"satterthwaite", "min", "normal"} or float, optional
+        Degrees of freedom; Satterthwaite under CR2, min over dimensions of G - 1 otherwise, n_m - 1 without groups.
+    repair : {"max", "eigen", "two-term", "none"}, optional
+        What is done to a crossed covariance that is not positive semi-definite.
+
+    Returns
+    -------
+    Results
+        Parameters are named by the labels of `by`, sorted as strings, or "mean". For scores in [0, 1] the interval is
+        built on the logit scale.
+
+    Raises
+    ------
+    MissingColumnError, NonNumericError, NonFiniteError, DuplicateRowsError, TooFewClustersError, ConstantScoreError
+        If the data break a rule; the message says which rows.
+    ArgumentError
+        If an option is unknown.
+
+    References
+    ----------
+    Miller (2024), arXiv:2411.00640, eq. 1 and 4; Bell and McCaffrey (2002), Survey Methodology 28.
+
+    Examples
+    --------
+    >>> import evalreg as er
+    >>> log = er.datasets.passages(n_passages=40, questions_per_passage=5, seed=3)
+    >>> results = er.mean(log, groups="passage")
+    >>> results.n_clusters
+    {'passage': 40}
+    """
+    asked = check_cov_options(cov, ssc, dof, repair)
+    option("missing", missing, MISSING)
+    table = open_frame(data)
+    if isinstance(strata_weights, str):
+        option("strata_weights", strata_weights, STRATA_WEIGHTS)
+    elif strata is None:
+        raise ArgumentError("`strata_weights` needs `strata`, the column that it weights.")
+    if sample is not None and item is None:
+        raise ArgumentError("`sample` names repeated answers to an item; name the column of the items in `item`.")
+    by_columns = (by,) if isinstance(by, str) else tuple(by or ())
+    named = ((by_columns, "by"), ((item,), "item"), ((sample,), "sample"), ((strata,), "strata"))
+    for names, argument in named:
+        for name in names:
+            if name is not None:
+                known_column(name, table.columns, argument)
+    groups = item if groups is None and item is not None else groups
+    roles = Roles(score, by_columns, item, sample, strata, weights, missing)
+    given = strata_weights if strata is not None else None
+    about = About(
+        model="Mean" if not by_columns else f"Mean by {', '.join(by_columns)}",
+        outcome=score,
+        interval="logit",
+        lines=_lines(strata, strata_weights, sample, item),
+    )
+    estimate, axes = estimate_cells(
+        table, roles, groups, lambda keys, sums: solve(keys, sums, n_by=len(by_columns), strata_weights=given), about
+    )
+    return results_of(estimate, axes, asked, _notes(by_columns, groups))
+
+
+def _lines(
+    strata: str | None, strata_weights: str | Mapping[str, float], sample: str | None, item: str | None
+) -> tuple[str, ...]:
+    lines = []
+    if strata is not None:
+        how = strata_weights if isinstance(strata_weights, str) else "given"
+        lines.append(
+            f"Strata: the values of {strata!r} are a fixed list ({how} weights); only rows within them are sampled. "
+            f"Read as a draw of {strata}, cluster by it instead."
+        )
+    if sample is not None:
+        lines.append(f"Answers ({sample}) were averaged within each {item} first; a row is one {item}.")
+    return tuple(lines)
+
+
+def _notes(by: tuple[str, ...], groups: Groups) -> tuple[Note, ...]:
+    if not by or groups is not None:
+        return ()
+    text = (
+        f"no `item` and no `groups`: the {'/'.join(by)} means are treated as independent, which they are not if the same "
+        "questions were put to all. Name the column of the questions in `item`."
+    )
+    return ((IndependenceWarning, text),)

@@ -1,0 +1,473 @@
+"""Regressions of scores by formula: OLS, WLS and GLM by statsmodels, errors by evalreg."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import warnings
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from evalreg.checks import (
+    FAMILIES,
+    MISSING,
+    BoolArray,
+    CovName,
+    DofName,
+    FamilyName,
+    FloatArray,
+    MissingName,
+    RepairName,
+    SscName,
+    check_cov_options,
+    listed,
+    nearest,
+    option,
+    row_list,
+    rows_text,
+)
+from evalreg.bridge import from_statsmodels, refuse_unconverged
+from evalreg.clusters import Labels, used_codes
+from evalreg.covariance import Groups
+from evalreg.errors import (
+    ArgumentTypeError,
+    CollinearityError,
+    ConstantScoreError,
+    ConvergenceError,
+    DataError,
+    FormulaError,
+    MissingColumnError,
+    NonFiniteError,
+    NotAvailableError,
+    ScoreRangeError,
+)
+from evalreg.estimate import About, Estimate
+from evalreg.estimators.cells import Roles, Solved, checked_weights, estimate_cells, group_labels, missing_masks
+from evalreg.frame import LazyTable, Table, UsedRows, keep_rows, open_frame, restrict
+from evalreg.results import Results, results_of
+from evalreg.scores import RowScores
+
+# Residuals below this fraction of the outcome's spread are rounding: the covariates determine the score.
+PERFECT_FIT = 1e-12
+
+
+@dataclass(frozen=True)
+class ParsedFormula:
+    """A formula and the names in it.
+
+    Parameters
+    ----------
+    text : str
+        The formula.
+    outcome : str
+        Code of its left side.
+    outcome_names, covariate_names : tuple of str
+        Names of variables and functions on each side.
+    intercept_only : bool
+        Whether the right side is 1.
+    """
+
+    text: str
+    outcome: str
+    outcome_names: tuple[str, ...]
+    covariate_names: tuple[str, ...]
+    intercept_only: bool
+
+
+def parse_formula(formula: object) -> ParsedFormula:
+    """Parse a formula by patsy, and collect the names that it uses.
+
+    Parameters
+    ----------
+    formula : str
+        Such as "score ~ 1" or "score ~ C(model) * length".
+
+    Returns
+    -------
+    ParsedFormula
+        The names on each side.
+
+    Raises
+    ------
+    ArgumentTypeError
+        If it is not a string.
+    FormulaError
+        If it does not parse (with patsy's caret under the place), or has no left side.
+
+    Examples
+    --------
+    >>> parse_formula("score ~ np.log(length)").covariate_names
+    ('length', 'np')
+    """
+    import patsy
+
+    if not isinstance(formula, str):
+        raise ArgumentTypeError(f'`formula` must be a string such as "score ~ 1"; got {type(formula).__name__}.')
+    try:
+        description = patsy.ModelDesc.from_formula(formula)
+    except patsy.PatsyError as error:
+        raise FormulaError(f"`formula` does not parse: {error}") from None
+    left = [factor.code for term in description.lhs_termlist for factor in term.factors]
+    right = [factor.code for term in description.rhs_termlist for factor in term.factors]
+    if len(left) != 1:
+        raise FormulaError(f'`formula` must have one score on the left of "~"; got {formula!r}. Write "score ~ 1".')
+    if not description.rhs_termlist:
+        raise FormulaError(f'`formula` has nothing on the right of "~"; got {formula!r}. Write "{left[0]} ~ 1".')
+    return ParsedFormula(
+        formula,
+        left[0],
+        _names_in(left),
+        _names_in(right),
+        description.rhs_termlist == [patsy.desc.INTERCEPT],
+    )
+
+
+def _names_in(codes: list[str]) -> tuple[str, ...]:
+    """Names in Python expressions, with the columns quoted by Q("...")."""
+    names: set[str] = set()
+    for code in codes:
+        for node in ast.walk(ast.parse(code, mode="eval")):
+            if isinstance(node, ast.Name):
+                names.add(node.id)
+            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Q":
+                names.update(str(arg.value) for arg in node.args if isinstance(arg, ast.Constant))
+    return tuple(sorted(names))
+
+
+def _formula_columns(parsed: ParsedFormula, columns: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Columns on each side; a name that is neither a column nor a function of patsy, numpy or Python is refused."""
+    import patsy
+
+    known = {*patsy.builtins.__all__, *vars(builtins), "np"}
+    for name in (*parsed.outcome_names, *parsed.covariate_names):
+        if name not in columns and name not in known:
+            hint = nearest(name, columns) or f" The columns are {listed(columns)}."
+            raise MissingColumnError(f'`formula` names "{name}", which is not a column.{hint}', column=name)
+    left = tuple(name for name in parsed.outcome_names if name in columns)
+    return left, tuple(name for name in parsed.covariate_names if name in columns and name not in left)
+
+
+def fit(
+    formula: str,
+    data: Any,
+    *,
+    groups: Groups = None,
+    weights: str | npt.ArrayLike | None = None,
+    family: FamilyName = "gaussian",
+    missing: MissingName = "drop",
+    cov: CovName | None = None,
+    ssc: SscName | None = None,
+    dof: DofName | float | None = None,
+    repair: RepairName | None = None,
+) -> Results:
+    """Regression of scores with standard errors that hold when rows within a cluster are dependent.
+
+    The model is fitted by statsmodels; rows in different clusters are taken to be independent.
+
+    Parameters
+    ----------
+    formula : str
+        A patsy formula; ``"score ~ 1"`` is the mean. Names are columns, numpy as ``np``, and patsy's functions.
+    data : data frame
+        pandas, polars, pyarrow; or a dict of arrays. Lazy frames and DuckDB relations for ``"score ~ 1"``.
+    groups : str, list of str, array, Series or dict, optional
+        Clusters: a column; ``"prompt + judge"`` crosses two; ``"language:question"`` joins two into one id; backticks
+        quote; a list names columns. An array is taken by its length, a Series by its index. None is independent rows.
+    weights : str or array_like, shape (n_rows,), optional
+        Sampling weights.
+    family : {"gaussian", "binomial", "poisson"}, optional
+        Least squares by default; the others are GLMs with their canonical links.
+    missing : {"drop", "raise"}, optional
+        What to do with rows whose score, covariate or cluster id is missing; dropped rows are counted.
+    cov : {"naive", "CR0", "CR1", "CR2", "CR3", "jackknife"}, optional
+        Covariance; "CR2" by default with groups, "naive" (HC1) without.
+    ssc : {"statsmodels", "fixest", "sandwich", "G", "none"}, optional
+        Factor of CR1.
+    dof : {"satterthwaite", "min", "normal"} or float, optional
+        Degrees of freedom; Satterthwaite under CR2, min over dimensions of G - 1 otherwise, n - k without groups.
+    repair : {"max", "eigen", "two-term", "none"}, optional
+        What is done to a crossed covariance that is not positive semi-definite.
+
+    Returns
+    -------
+    Results
+        Speaks statsmodels: `params`, `bse`, `tvalues`, `pvalues`, `conf_int()`, `summary()`.
+
+    Raises
+    ------
+    FormulaError, MissingColumnError, NonNumericError, NonFiniteError, CollinearityError, ConstantScoreError
+        If the formula or the data break a rule; the message says which rows.
+    TooFewClustersError
+        If a dimension has one cluster.
+    ConvergenceError
+        If a GLM does not converge, or separates the outcomes.
+    ArgumentError
+        If an option is unknown.
+
+    References
+    ----------
+    Cameron and Miller (2015), JHR 50(2); Bell and McCaffrey (2002), Survey Methodology 28; Pustejovsky and Tipton
+    (2018), JBES 36(4); Cameron, Gelbach and Miller (2011), JBES 29(2).
+
+    Examples
+    --------
+    >>> import evalreg as er
+    >>> log = er.datasets.passages(n_passages=40, questions_per_passage=5, seed=3)
+    >>> er.fit("score ~ 1", log, groups="passage").bse.round(4).to_dict()
+    {'Intercept': 0.0351}
+    """
+    asked = check_cov_options(cov, ssc, dof, repair)
+    option("family", family, FAMILIES)
+    option("missing", missing, MISSING)
+    parsed = parse_formula(formula)
+    table = open_frame(data)
+    left, right = _formula_columns(parsed, table.columns)
+    if parsed.intercept_only and family == "gaussian" and left == (parsed.outcome,):
+        return _fit_mean(parsed, table, groups, weights, missing, asked)
+    if isinstance(table, LazyTable):
+        raise NotAvailableError(
+            f"rows in an engine can be averaged ('{parsed.outcome} ~ 1') but not regressed on covariates; collect the "
+            "frame first."
+        )
+    return _fit_rows(parsed, table, (left, right), groups, weights, family, missing, asked)
+
+
+def solve_intercept(keys: list[tuple[str, ...]], sums: Any) -> Solved:
+    """The regression on a constant: one cell, one coefficient.
+
+    Parameters
+    ----------
+    keys : list of tuple
+        One empty key.
+    sums : CellSums
+        Of one cell.
+
+    Returns
+    -------
+    Solved
+        Named as patsy names the intercept.
+    """
+    return Solved(("Intercept",), np.ones((1, 1)))
+
+
+def _fit_mean(
+    parsed: ParsedFormula, table: Table | LazyTable, groups: Groups, weights: Any, missing: MissingName, asked: Any
+) -> Results:
+    about = About("OLS" if weights is None else "WLS", parsed.outcome, parsed.text)
+    roles = Roles(parsed.outcome, weights=weights, missing=missing)
+    estimate, axes = estimate_cells(table, roles, groups, solve_intercept, about)
+    fitted = _MeanFit(estimate, parsed) if isinstance(table, Table) else None
+    return results_of(estimate, axes, asked, (), fitted)
+
+
+@dataclass(frozen=True, eq=False)
+class _MeanFit:
+    """Makes the statsmodels fit of a regression on a constant when it is asked for."""
+
+    estimate: Estimate
+    parsed: ParsedFormula
+
+    def __call__(self) -> Any:
+        scores: Any = self.estimate.scores
+        frame = pd.DataFrame({self.parsed.outcome: scores.values})
+        return _statsmodels_fit(f"Q({self.parsed.outcome!r}) ~ 1", frame, scores.weights, "gaussian")
+
+
+@dataclass(frozen=True, eq=False)
+class _HeldFit:
+    """The statsmodels fit that an estimate was made from."""
+
+    fitted: Any
+
+    def __call__(self) -> Any:
+        return self.fitted
+
+
+def _fit_rows(
+    parsed: ParsedFormula,
+    table: Table,
+    columns: tuple[tuple[str, ...], tuple[str, ...]],
+    groups: Groups,
+    weights: Any,
+    family: FamilyName,
+    missing: MissingName,
+    asked: Any,
+) -> Results:
+    left, right = columns
+    values = table.floats(parsed.outcome, "formula") if parsed.outcome in left else None
+    row_weights = checked_weights(table, weights)
+    axes, labels = group_labels(table, groups)
+    masks: dict[str, BoolArray] = {}
+    if values is None:
+        masks |= missing_masks(table, left, "score")
+    else:
+        masks[f"score: {parsed.outcome}"] = np.isnan(values)
+    masks |= missing_masks(table, right, "covariate")
+    if row_weights is not None:
+        masks["covariate: weights"] = np.isnan(row_weights)
+    masks |= {f"group: {name}": codes < 0 for name, (codes, _) in labels.items()}
+    keep, dropped = keep_rows(masks, table.n_rows, missing)
+    frame = _design_frame(table, (*left, *right), keep, parsed.outcome, values)
+    _check_outcome(frame, parsed, family)
+    fitted = _statsmodels_fit(parsed.text, frame, restrict(row_weights, keep), family)
+    _check_design(fitted, parsed)
+    held = {name: used_codes(name, restrict(codes, keep), names) for name, (codes, names) in labels.items()}
+    estimate = _relabelled(from_statsmodels(fitted), Labels(len(frame), held, UsedRows(table, keep)), dropped)
+    about = replace(estimate.about, formula=parsed.text, outcome=parsed.outcome)
+    return results_of(replace(estimate, about=about), axes, asked, (), _HeldFit(fitted))
+
+
+def _relabelled(estimate: Estimate, labels: Labels, dropped: dict[str, int]) -> Estimate:
+    scores = estimate.scores
+    assert isinstance(scores, RowScores)
+    return replace(estimate, scores=replace(scores, labels=labels), dropped=dropped)
+
+
+def _design_frame(
+    table: Table, names: tuple[str, ...], keep: BoolArray | None, outcome: str, values: FloatArray | None
+) -> pd.DataFrame:
+    """Columns of the formula as patsy takes them: plain numbers and objects, categories without unused levels."""
+    frame = table.to_pandas(names, keep)
+    columns: dict[str, Any] = {}
+    for name in names:
+        column = frame[name]
+        if name == outcome and values is not None:
+            columns[name] = restrict(values, keep)
+        elif isinstance(column.dtype, pd.CategoricalDtype):
+            columns[name] = column.cat.remove_unused_categories()
+        elif isinstance(column.dtype, np.dtype):
+            columns[name] = column
+        elif pd.api.types.is_bool_dtype(column.dtype):
+            columns[name] = column.to_numpy(dtype=bool)
+        elif pd.api.types.is_numeric_dtype(column.dtype):
+            columns[name] = column.to_numpy(dtype=np.float64)
+        else:
+            columns[name] = column.astype(object)
+    return pd.DataFrame(columns, index=frame.index)
+
+
+def _check_outcome(frame: pd.DataFrame, parsed: ParsedFormula, family: FamilyName) -> None:
+    if parsed.outcome not in frame or family == "gaussian":
+        return
+    values = frame[parsed.outcome].to_numpy()
+    wrong = (values < 0) | (values > 1) if family == "binomial" else values < 0
+    if wrong.any():
+        rows, count = row_list(wrong)
+        rule = "lie in [0, 1]" if family == "binomial" else "not be negative"
+        raise ScoreRangeError(
+            f'`family="{family}"` needs scores that {rule}; {parsed.outcome!r} is {values[rows[0]]:g} in '
+            f"{rows_text(rows, count)} of those in use.",
+            column=parsed.outcome,
+            rows=rows,
+            count=count,
+        )
+
+
+def _statsmodels_fit(formula: str, data: pd.DataFrame, weights: FloatArray | None, family: FamilyName) -> Any:
+    """Fit by statsmodels; names in the formula are columns, or numpy as np."""
+    import patsy
+    import statsmodels.formula.api as smf
+
+    try:
+        if family != "gaussian":
+            return _fit_glm(formula, data, weights, family)
+        with np.errstate(all="ignore"):
+            # Missing values were dropped and counted before; any that a transformation makes raise.
+            if weights is None:
+                model = smf.ols(formula, data, missing="raise", eval_env=0)
+            else:
+                model = smf.wls(formula, data, weights=weights, missing="raise", eval_env=0)
+        _check_finite(model, formula)
+        return model.fit()
+    except patsy.PatsyError as error:
+        if "missing values" in str(error):
+            raise NonFiniteError(
+                f"a term of the formula is missing in rows whose columns are not (the logarithm of a negative number, "
+                f"say): {error}"
+            ) from None
+        raise FormulaError(f"`formula` cannot be evaluated: {error}") from None
+
+
+def _fit_glm(formula: str, data: pd.DataFrame, weights: FloatArray | None, family: FamilyName) -> Any:
+    import statsmodels.api as sm
+    import statsmodels.formula.api as smf
+    from statsmodels.tools.sm_exceptions import PerfectSeparationWarning
+
+    families = {"binomial": sm.families.Binomial, "poisson": sm.families.Poisson}
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        # Fractional scores are a quasi-likelihood; the sandwich does not use the binomial variance.
+        warnings.filterwarnings("ignore", category=RuntimeWarning, module="statsmodels")
+        warnings.filterwarnings("error", category=PerfectSeparationWarning)
+        model = smf.glm(formula, data, family=families[family](), var_weights=weights, missing="raise", eval_env=0)
+        _check_finite(model, formula)
+        try:
+            fitted = model.fit()
+        except PerfectSeparationWarning:
+            raise ConvergenceError(
+                f"the covariates of {formula!r} separate the outcomes perfectly, so that no finite estimate exists. "
+                "Drop the covariate that separates them, or use family='gaussian'."
+            ) from None
+    refuse_unconverged(fitted)
+    return fitted
+
+
+def _check_finite(model: Any, formula: str) -> None:
+    if model.endog.ndim != 1:
+        raise FormulaError(
+            f"the left side of {formula!r} must be one column of numbers; it gave {model.endog.shape[1]}."
+        )
+    for name, values in ((model.endog_names, model.endog), *zip(model.exog_names, model.exog.T, strict=True)):
+        if not np.isfinite(values.sum()):
+            rows, count = row_list(~np.isfinite(values))
+            raise NonFiniteError(
+                f"terms of the formula must be finite; {name!r} is not in {rows_text(rows, count)} of those in use.",
+                column=str(name),
+                rows=rows,
+                count=count,
+            )
+
+
+def _check_design(fitted: Any, parsed: ParsedFormula) -> None:
+    """Refuse collinear covariates, too few rows, and scores that the covariates determine."""
+    model = fitted.model
+    n, k = model.exog.shape
+    names = list(map(str, model.exog_names))
+    scale = np.sqrt(np.sum(model.exog**2, axis=0))
+    empty = [name for name, size in zip(names, scale, strict=True) if size == 0]
+    gram = model.exog.T @ model.exog / np.outer(np.where(scale > 0, scale, 1), np.where(scale > 0, scale, 1))
+    rank = int(np.linalg.matrix_rank(gram, hermitian=True))
+    if empty or rank < k:
+        named = empty or _dependent(gram, names)
+        raise CollinearityError(
+            f"covariates must not determine each other; {k} columns of the design have rank {rank}, and "
+            f"{listed(named)} can be computed from the others. Drop {'it' if len(named) == 1 else 'them'}.",
+            column=named[0],
+            count=k - rank,
+        )
+    if n <= k:
+        raise DataError(f"there must be more rows than coefficients; got {n} rows and {k} coefficients.", count=n)
+    spread = float(np.sum((model.endog - model.endog.mean()) ** 2))
+    residual = float(np.sum((model.endog - fitted.fittedvalues) ** 2))
+    if spread == 0 or residual <= PERFECT_FIT**2 * (spread + float(np.sum(model.endog**2))):
+        what = f"is {model.endog[0]:g} in every row" if spread == 0 else "is determined by the covariates"
+        raise ConstantScoreError(
+            f"`score` must vary about its fitted values; {parsed.outcome!r} {what}, so that there is no error bar.",
+            column=parsed.outcome,
+        )
+
+
+def _dependent(gram: FloatArray, names: list[str]) -> list[str]:
+    """Columns that earlier columns determine, by Cholesky with a pivot test."""
+    kept: list[int] = []
+    named = []
+    for j in range(len(names)):
+        trial = [*kept, j]
+        if np.linalg.matrix_rank(gram[np.ix_(trial, trial)], hermitian=True) == len(trial):
+            kept.append(j)
+        else:
+            named.append(names[j])
+    return named

@@ -1,0 +1,699 @@
+"""Any data frame in: columns, labels and cell sums out, from memory or from an engine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import pandas as pd
+from scipy import sparse
+
+from evalreg.checks import BoolArray, FloatArray, IntArray, known_column, listed, row_list, rows_text
+from evalreg.clusters import Axis, Codes, factorize, no_source, pair_codes, used_codes
+from evalreg.errors import (
+    AlignmentError,
+    ArgumentTypeError,
+    EmptyDataError,
+    NonFiniteError,
+    NonNumericError,
+    NotAvailableError,
+)
+from evalreg.scores import Block, Matrix, square, sum_blocks
+
+NUMERIC_OBJECTS = ("integer", "floating", "mixed-integer-float", "boolean", "decimal", "empty")
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """A data frame in memory, of any library that narwhals knows.
+
+    Parameters
+    ----------
+    frame : narwhals.DataFrame
+        A reference, never a copy.
+    """
+
+    frame: nw.DataFrame[Any]
+    _labels: dict[str, tuple[IntArray, Any]] = field(default_factory=dict)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns."""
+        return tuple(str(name) for name in self.frame.columns)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return len(self.frame)
+
+    @property
+    def index(self) -> pd.Index | None:
+        """The index of a pandas frame; None for other libraries."""
+        native = self.frame.to_native()
+        return native.index if isinstance(native, pd.DataFrame) else None
+
+    def floats(self, name: str, argument: str) -> FloatArray:
+        """A column as float64, NaN where it is missing.
+
+        Parameters
+        ----------
+        name : str
+            The column.
+        argument : str
+            The argument that named it, for messages.
+
+        Returns
+        -------
+        ndarray, shape (n_rows,)
+            Booleans as 0 and 1.
+
+        Raises
+        ------
+        MissingColumnError, NonNumericError, NonFiniteError
+            If it is not there, holds text, or holds infinities.
+        """
+        series = self.frame.get_column(known_column(name, self.columns, argument))
+        values = _as_floats(series, name, argument)
+        infinite = np.isinf(values)
+        if infinite.any():
+            rows, count = row_list(infinite)
+            raise NonFiniteError(
+                f"`{argument}` must be finite; column {name!r} is infinite in {rows_text(rows, count)}. "
+                "Set such values to missing, or leave the rows out.",
+                column=name,
+                rows=rows,
+                count=count,
+            )
+        return values
+
+    def labels(self, name: str, argument: str) -> tuple[IntArray, Any]:
+        """Integer codes of a column with -1 for missing, and the label of each code."""
+        if name not in self._labels:
+            self._labels[name] = _as_labels(self.frame.get_column(known_column(name, self.columns, argument)))
+        return self._labels[name]
+
+    def to_pandas(self, names: Sequence[str], keep: BoolArray | None) -> pd.DataFrame:
+        """Some columns of some rows as a pandas frame, for patsy."""
+        part = self.frame.select(list(names))
+        if isinstance(native := part.to_native(), pd.DataFrame):
+            return native if keep is None else native.loc[keep]
+        pandas = pd.DataFrame({name: _as_pandas_column(part.get_column(name)) for name in names})
+        return pandas if keep is None else pandas.loc[keep]
+
+    def missing(self, name: str) -> BoolArray:
+        """True where a column is null or NaN."""
+        series = self.frame.get_column(name)
+        mask = series.is_null().to_numpy()
+        if series.dtype.is_float():
+            mask = mask | (series.is_nan().fill_null(False).to_numpy().astype(bool))
+        return np.asarray(mask, dtype=bool)
+
+
+def _as_pandas_column(series: nw.Series[Any]) -> Any:
+    if series.dtype.is_numeric() or series.dtype == nw.Boolean:
+        return _as_floats(series, series.name, "formula")
+    return series.to_numpy().astype(object)
+
+
+def _as_floats(series: nw.Series[Any], name: str, argument: str) -> FloatArray:
+    native = series.to_native()
+    if series.dtype.is_numeric() or series.dtype == nw.Boolean:
+        if isinstance(native, pd.Series):
+            return np.asarray(native.to_numpy(dtype=np.float64, na_value=np.nan))
+        return np.asarray(series.cast(nw.Float64).to_numpy(), dtype=np.float64)
+    values = pd.Series(series.to_numpy(), dtype=object)
+    if pd.api.types.infer_dtype(values, skipna=True) in NUMERIC_OBJECTS:
+        return np.asarray(pd.to_numeric(values.where(values.notna(), np.nan)).to_numpy(dtype=np.float64))
+    text = values.map(lambda value: not isinstance(value, int | float | np.number | bool)) & values.notna()
+    rows, count = row_list(text)
+    raise NonNumericError(
+        f"`{argument}` must hold numbers; column {name!r} holds {listed(values[text].unique()[:3])} in "
+        f"{rows_text(rows, count)}. Convert the column first, or name another.",
+        column=name,
+        rows=rows,
+        count=count,
+    )
+
+
+def _as_labels(series: nw.Series[Any]) -> tuple[IntArray, Any]:
+    native = series.to_native()
+    if isinstance(native, pd.Series):
+        return factorize(native)
+    missing = series.is_null().to_numpy().astype(bool)
+    if not missing.any():
+        return factorize(series.to_numpy())
+    # Codes of the rows that have a label: a null among integers would turn them to floats, and large ids would merge.
+    codes = np.full(missing.size, -1, dtype=np.intp)
+    codes[~missing], labels = factorize(series.filter(~series.is_null()).to_numpy())
+    return codes, labels
+
+
+@dataclass(frozen=True, eq=False)
+class UsedRows:
+    """The rows of a table that an estimate uses; the source of its labels.
+
+    Parameters
+    ----------
+    table : Table
+        All rows.
+    keep : ndarray of bool, shape (table.n_rows,), optional
+        Rows in use; None for all.
+    item : Codes, optional
+        Items of the rows in use, where rows were averaged within them first; labels are then those of the items.
+    """
+
+    table: Table
+    keep: BoolArray | None = None
+    item: Codes | None = None
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Columns of the table."""
+        return self.table.columns
+
+    def codes(self, column: str) -> Codes:
+        """Codes of a column on the rows in use."""
+        return self._used(column, *self.table.labels(column, "groups"))
+
+    def align(self, name: str, labels: Any) -> Codes:
+        """Codes of an array (by length) or a Series (by index) on the rows in use."""
+        return self._used(name, *factorize(align_labels(name, labels, self.table.n_rows, self.table.index)))
+
+    def positions(self) -> IntArray:
+        """Positions in the table of the rows in use (of the first row of each item)."""
+        rows = np.arange(self.table.n_rows) if self.keep is None else np.flatnonzero(self.keep)
+        return rows if self.item is None else rows[first_rows(self.item)]
+
+    def _used(self, name: str, codes: IntArray, labels: Any) -> Codes:
+        used = used_codes(name, codes if self.keep is None else codes[self.keep], labels)
+        return used if self.item is None else codes_of_items(name, used, self.item)
+
+
+def codes_of_items(name: str, codes: Codes, item: Codes) -> Codes:
+    """Labels of items from the labels of their rows, which must agree.
+
+    Parameters
+    ----------
+    name : str
+        The column, for the message.
+    codes : Codes
+        Of the rows.
+    item : Codes
+        Items of the rows.
+
+    Returns
+    -------
+    Codes
+        One entry for each item.
+
+    Raises
+    ------
+    AlignmentError
+        If an item has rows with different labels.
+    """
+    first = first_rows(item)
+    by_item = codes.codes[first]
+    differ = by_item[item.codes] != codes.codes
+    if differ.any():
+        rows, count = row_list(differ)
+        raise AlignmentError(
+            f"answers to one item are averaged first, so {name!r} must be the same in all of them; it differs within an "
+            f"item in {rows_text(rows, count)} of those in use. Leave out `sample`, or cluster by something coarser.",
+            column=name,
+            rows=rows,
+            count=count,
+        )
+    return Codes(by_item, codes.n_clusters, codes.labels, codes.parts)
+
+
+def first_rows(codes: Codes) -> IntArray:
+    """The first row of each cluster, shape (n_clusters,)."""
+    first = np.empty(codes.n_clusters, dtype=np.intp)
+    first[codes.codes[::-1]] = np.arange(codes.codes.size - 1, -1, -1)
+    return first
+
+
+def align_labels(name: str, labels: Any, n_rows: int, index: pd.Index | None) -> Any:
+    """Labels in the order of the rows: a Series by its index, anything else by its length.
+
+    Parameters
+    ----------
+    name : str
+        What the labels are called, for messages.
+    labels : array_like, shape (n_rows,)
+        Cluster labels.
+    n_rows : int
+        Rows of the data.
+    index : pandas.Index, optional
+        Index of the data, for a Series.
+
+    Returns
+    -------
+    array_like, shape (n_rows,)
+        Aligned labels.
+
+    Raises
+    ------
+    AlignmentError
+        If the length or the index does not match.
+    """
+    if isinstance(labels, pd.Series) and index is not None and not labels.index.equals(index):
+        if not labels.index.is_unique or not index.is_unique:
+            raise AlignmentError(
+                f"`groups` {name!r} is a Series whose index differs from the data's and has repeats, so rows cannot be "
+                "matched. Pass an array in the order of the rows, or a column's name.",
+                column=name,
+            )
+        absent = ~index.isin(labels.index)
+        if absent.any():
+            rows, count = row_list(absent)
+            raise AlignmentError(
+                f"`groups` {name!r} is a Series and is aligned by index; the data's {rows_text(rows, count)} "
+                f"({listed(index[absent][:3])}) are not in its index. Pass an array, or reindex the Series.",
+                column=name,
+                rows=rows,
+                count=count,
+            )
+        return labels.reindex(index)
+    if len(labels) != n_rows:
+        raise AlignmentError(
+            f"`groups` {name!r} must have one label for each row; got {len(labels)} labels for {n_rows} rows.",
+            column=name,
+            count=len(labels),
+        )
+    return labels
+
+
+def open_frame(data: Any) -> Table | LazyTable:
+    """A handle on any data frame.
+
+    Parameters
+    ----------
+    data : data frame or dict of arrays
+        pandas, polars, pyarrow in memory; polars LazyFrame, DuckDB relation and other lazy frames in their engine.
+
+    Returns
+    -------
+    Table or LazyTable
+        A reference to the data.
+
+    Raises
+    ------
+    ArgumentTypeError
+        If it is not a data frame.
+    EmptyDataError
+        If it has no rows.
+
+    Examples
+    --------
+    >>> open_frame(pd.DataFrame({"score": [1, 0]})).n_rows
+    2
+    """
+    if isinstance(data, dict):
+        data = pd.DataFrame(data)
+    try:
+        frame = nw.from_native(data)
+    except TypeError:
+        raise ArgumentTypeError(
+            "`data` must be a data frame (pandas, polars, pyarrow, DuckDB or another that narwhals reads) or a dict of "
+            f"arrays; got {type(data).__name__}."
+        ) from None
+    if isinstance(frame, nw.LazyFrame):
+        return LazyTable(frame)
+    if isinstance(data, pd.DataFrame) and not data.columns.is_unique:
+        twice = data.columns[data.columns.duplicated()].unique()
+        raise ArgumentTypeError(f"`data` must have distinct column names; {listed(twice)} occurs more than once.")
+    if len(frame) == 0:
+        raise EmptyDataError("`data` has no rows.")
+    return Table(frame)
+
+
+@dataclass(frozen=True, eq=False)
+class CellSums:
+    """Sums of each cell over its rows: what a cell estimator needs of the data.
+
+    Parameters
+    ----------
+    count, weight, total : ndarray, shape (n_cells,)
+        Rows, sum of weights, weighted sum of values.
+    squares : ndarray, shape (n_cells,)
+        Sum of w (value - cell mean)^2.
+    low, high : ndarray, shape (n_cells,)
+        Smallest and largest value.
+    """
+
+    count: FloatArray
+    weight: FloatArray
+    total: FloatArray
+    squares: FloatArray
+    low: FloatArray
+    high: FloatArray
+
+
+def cell_sums(values: FloatArray, cell: IntArray | None, n_cells: int, weights: FloatArray | None) -> CellSums:
+    """Sums of the rows of each cell, in memory.
+
+    Parameters
+    ----------
+    values : ndarray, shape (n_rows,)
+        Values without missing ones.
+    cell : ndarray of int, shape (n_rows,), optional
+        Cell of each row; None when there is one.
+    n_cells : int
+        Number of cells.
+    weights : ndarray, shape (n_rows,), optional
+        Sampling weights.
+
+    Returns
+    -------
+    CellSums
+        One entry a cell.
+
+    Examples
+    --------
+    >>> cell_sums(np.array([1.0, 0.0]), None, 1, None).squares.tolist()
+    [0.5]
+    """
+    if cell is None:
+        total = np.array([values.sum() if weights is None else weights @ values])
+        weight = np.array([float(values.size) if weights is None else weights.sum()])
+        residual = values - total[0] / weight[0]
+        squares = np.array([residual @ residual if weights is None else weights @ residual**2])
+        return CellSums(
+            np.array([float(values.size)]), weight, total, squares, np.array([values.min()]), np.array([values.max()])
+        )
+    count = np.bincount(cell, minlength=n_cells).astype(float)
+    weight = count if weights is None else np.bincount(cell, weights, n_cells)
+    total = np.bincount(cell, values if weights is None else weights * values, n_cells)
+    squared = (values - (total / weight)[cell]) ** 2
+    squares = np.bincount(cell, squared if weights is None else weights * squared, n_cells)
+    low, high = np.full(n_cells, np.inf), np.full(n_cells, -np.inf)
+    np.minimum.at(low, cell, values)
+    np.maximum.at(high, cell, values)
+    return CellSums(count, weight, total, squares, low, high)
+
+
+@dataclass(frozen=True, eq=False)
+class LazyTable:
+    """A data frame in an engine (DuckDB, a polars LazyFrame): only sums and labels of cells come out.
+
+    Parameters
+    ----------
+    frame : narwhals.LazyFrame
+        A reference; queries run when sums are asked for.
+    """
+
+    frame: nw.LazyFrame[Any]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns."""
+        return tuple(str(name) for name in self.frame.collect_schema().names())
+
+    def present(self, names: Sequence[str]) -> LazyTable:
+        """Rows in which none of some columns is null or NaN."""
+        return LazyTable(self.frame.filter(~self._absent(names)))
+
+    def _absent(self, names: Sequence[str]) -> nw.Expr:
+        schema = self.frame.collect_schema()
+        masks = []
+        for name in names:
+            masks.append(nw.col(name).is_null())
+            if schema[name].is_float():
+                masks.append(nw.col(name).is_nan().fill_null(False))
+        return nw.any_horizontal(*masks, ignore_nulls=False)
+
+    def count_absent(self, names: Sequence[str]) -> tuple[int, int]:
+        """All rows, and rows in which one of some columns is missing."""
+        flag = nw.when(self._absent(names)).then(nw.lit(1)).otherwise(nw.lit(0)) if names else nw.lit(0)
+        marked = self.frame.select(flag.alias("__absent")) if names else self.frame.select(nw.col(self.columns[0]))
+        sums = marked.select(nw.len().alias("n"), *([nw.col("__absent").sum()] if names else [])).collect("pandas")
+        native = sums.to_native()
+        absent = native["__absent"].iloc[0] if names else 0
+        return int(native["n"].iloc[0]), 0 if pd.isna(absent) else int(absent)
+
+    def check_numeric(self, name: str, argument: str) -> None:
+        """Raise unless a column is numeric or boolean."""
+        dtype = self.frame.collect_schema()[known_column(name, self.columns, argument)]
+        if not (dtype.is_numeric() or dtype == nw.Boolean):
+            raise NonNumericError(f"`{argument}` must hold numbers; column {name!r} is {dtype}.", column=name)
+
+    def group(self, by: Sequence[str], aggregates: dict[str, nw.Expr]) -> pd.DataFrame:
+        """One row for each joint value of some columns, with aggregates, sorted by those columns' text."""
+        expressions = [expression.alias(name) for name, expression in aggregates.items()]
+        frame = self.frame.group_by(*by).agg(*expressions) if by else self.frame.select(*expressions)
+        native: pd.DataFrame = frame.collect("pandas").to_native()
+        return native.sort_values(list(by), key=lambda column: column.astype(str)) if by else native
+
+
+@dataclass(frozen=True, eq=False)
+class LazyScores:
+    """Scores of rows in cells that live in an engine; each clustering is one grouped query.
+
+    Parameters
+    ----------
+    table : LazyTable
+        Rows in use.
+    value : str
+        Column of the values.
+    cell_columns : tuple of str
+        Columns whose joint values are the cells; empty for one cell.
+    cell_codes : dict of tuple to int
+        Cell of each joint value.
+    fitted : ndarray, shape (n_cells,)
+        Fitted value of each cell.
+    sums : CellSums
+        Sums of each cell.
+    weight : str, optional
+        Column of sampling weights.
+    """
+
+    table: LazyTable | None
+    value: str
+    cell_columns: tuple[str, ...]
+    cell_codes: dict[tuple[str, ...], int]
+    fitted: FloatArray
+    sums: CellSums
+    weight: str | None = None
+    _queries: dict[Axis, tuple[list[str], Block]] = field(default_factory=dict)
+
+    @property
+    def n_rows(self) -> int:
+        """Rows in use."""
+        return int(self.sums.count.sum())
+
+    @property
+    def n_columns(self) -> int:
+        """Number of cells."""
+        return self.fitted.size
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Columns of the table; those already asked for, where it is gone."""
+        if self.table is None:
+            return tuple(dict.fromkeys(name for by in self._queries for name in by))
+        return self.table.columns
+
+    def _query(self, by: Axis) -> tuple[list[str], Block]:
+        """Labels of the clusters and their sums, asked of the engine once for each clustering."""
+        if by not in self._queries:
+            if self.table is None:
+                raise no_source(":".join(by), [":".join(held) for held in self._queries])
+            self._queries[by] = self._grouped(by)
+        return self._queries[by]
+
+    def _grouped(self, by: Axis) -> tuple[list[str], Block]:
+        assert self.table is not None
+        columns = tuple(dict.fromkeys((*by, *self.cell_columns)))
+        known = self.table.columns
+        for name in by:
+            known_column(name, known, "groups")
+        weight = nw.len() if self.weight is None else nw.col(self.weight).sum()
+        value = nw.col(self.value).cast(nw.Float64)
+        total = value.sum() if self.weight is None else (value * nw.col(self.weight)).sum()
+        grouped = self.table.group(columns, {"__weight": weight, "__total": total})
+        missing = grouped[list(by)].isna().any(axis=1)
+        if missing.any():
+            raise NonFiniteError(
+                f"`groups={':'.join(by)!r}` must give an id to every row in use; some have none. Fit again with "
+                "those groups, which drops and counts such rows.",
+                column=":".join(by),
+            )
+        cluster, n_clusters = np.zeros(len(grouped), dtype=np.intp), 1
+        for name in by:
+            codes, labels = factorize(grouped[name])
+            pair = pair_codes(cluster, n_clusters, codes, len(labels))
+            cluster, n_clusters = pair.codes, pair.n_clusters
+        cells = [self.cell_codes[key] for key in _keys(grouped, self.cell_columns)]
+        weights = grouped["__weight"].to_numpy(dtype=float)
+        totals = grouped["__total"].to_numpy(dtype=float) - weights * self.fitted[cells]
+        where, shape = (cluster, np.array(cells, dtype=np.intp)), (n_clusters, self.n_columns)
+        labels = [""] * n_clusters
+        for code, key in zip(cluster, _keys(grouped, by), strict=True):
+            labels[code] = ":".join(key)
+        block = Block(
+            sparse.coo_array((totals, where), shape).tocsr(), sparse.coo_array((weights, where), shape).tocsr()
+        )
+        return labels, block
+
+    def n_clusters(self, by: Axis) -> int:
+        """Observed joint values of some columns."""
+        return len(self._query(by)[0])
+
+    def sizes(self, by: Axis) -> FloatArray:
+        """Weight of each cluster, shape (n_clusters,)."""
+        return np.asarray(sparse.csr_array(self._query(by)[1].gram).sum(axis=1)).ravel()
+
+    def label(self, by: Axis, code: int) -> str:
+        """Label of one cluster."""
+        return self._query(by)[0][code]
+
+    def cells(self, by: Axis) -> Iterator[Block]:
+        """Sums within (cluster, cell)."""
+        yield self._query(by)[1]
+
+    def meat(self, by: Axis | None, bread: Matrix) -> FloatArray:
+        """Sum over clusters of (B' T_g)(B' T_g)', shape (n_params, n_params)."""
+        if by is not None:
+            return sum_blocks(square(block.totals, bread) for block in self.cells(by))
+        squares = self.sums.squares if self.weight is None else self._weighted_squares()
+        scaled = np.sqrt(squares)[:, None] * (bread.toarray() if sparse.issparse(bread) else bread)
+        return np.asarray(scaled.T @ scaled)
+
+    def _weighted_squares(self) -> FloatArray:
+        """Sum of (w (value - fitted))^2 of each cell, from powers about a common centre."""
+        assert self.weight is not None
+        assert self.table is not None
+        centre = float(self.sums.total.sum() / self.sums.weight.sum())
+        w, e = nw.col(self.weight).cast(nw.Float64), nw.col(self.value).cast(nw.Float64) - centre
+        powers = {"a": (w * w * e * e).sum(), "b": (w * w * e).sum(), "c": (w * w).sum()}
+        grouped = self.table.group(self.cell_columns, powers)
+        order = [self.cell_codes[key] for key in _keys(grouped, self.cell_columns)]
+        shift = self.fitted[order] - centre
+        squares = np.zeros(self.n_columns)
+        a, b, c = (grouped[name].to_numpy(dtype=float) for name in "abc")
+        squares[order] = a - 2 * shift * b + shift**2 * c
+        return np.maximum(squares, 0.0)
+
+    def detached(self) -> LazyScores:
+        """The same scores without their table: only clusterings already asked for are known."""
+        return replace(self, table=None)
+
+    def with_labels(self, more: dict[str, Any]) -> LazyScores:
+        """Refused: an engine's rows have no order that an array could follow."""
+        raise NotAvailableError(
+            f"rows in an engine have no order, so labels must be columns; got arrays for {listed(more)}. "
+            "Add the labels as a column, and name it in `groups`."
+        )
+
+
+def _keys(frame: pd.DataFrame, columns: Sequence[str]) -> list[tuple[str, ...]]:
+    if not columns:
+        return [()] * len(frame)
+    return list(zip(*(frame[name].astype(str) for name in columns), strict=True))
+
+
+def lazy_cell_sums(
+    table: LazyTable, value: str, cell_columns: Sequence[str], weight: str | None
+) -> tuple[list[tuple[str, ...]], CellSums]:
+    """Joint values of the cells, sorted as text, and the sums of each, by two grouped queries.
+
+    Parameters
+    ----------
+    table : LazyTable
+        Rows in use.
+    value : str
+        Column of the values.
+    cell_columns : sequence of str
+        Columns whose joint values are the cells; empty for one cell.
+    weight : str, optional
+        Column of sampling weights.
+
+    Returns
+    -------
+    keys : list of tuple of str
+        One for each cell.
+    sums : CellSums
+        One entry a cell.
+
+    Raises
+    ------
+    NonFiniteError
+        If a value is infinite.
+    """
+    x = nw.col(value).cast(nw.Float64)
+    w = nw.lit(1.0) if weight is None else nw.col(weight).cast(nw.Float64)
+    first = table.group(
+        cell_columns,
+        {"n": nw.len(), "t": x.sum() if weight is None else (w * x).sum(), "lo": x.min(), "hi": x.max()}
+        | ({} if weight is None else {"w": w.sum()}),
+    )
+    n, total, low, high = (first[name].to_numpy(dtype=float) for name in ("n", "t", "lo", "hi"))
+    if np.isinf(low).any() or np.isinf(high).any():
+        raise NonFiniteError(f"`score` must be finite; column {value!r} holds infinities.", column=value)
+    weights = n if weight is None else first["w"].to_numpy(dtype=float)
+    # Squares about a common centre lose no digits where the cells' means are near each other.
+    centre = float(total.sum() / weights.sum()) if n.size else 0.0
+    e = x - centre
+    squared = (e * e).sum() if weight is None else (w * e * e).sum()
+    second = table.group(cell_columns, {"s": squared})
+    squares = second["s"].to_numpy(dtype=float) - weights * (total / weights - centre) ** 2
+    squares = np.where(low == high, 0.0, np.maximum(squares, 0.0))
+    return _keys(first, cell_columns), CellSums(n, weights, total, squares, low, high)
+
+
+def keep_rows(missing: dict[str, BoolArray], n_rows: int, rule: str) -> tuple[BoolArray | None, dict[str, int]]:
+    """Rows without missing values, and how many were dropped for which reason, each row once.
+
+    Parameters
+    ----------
+    missing : dict of str to ndarray of bool, shape (n_rows,)
+        Masks by "<reason>" or "<reason>: <column>", in the order in which reasons are counted.
+    n_rows : int
+        Number of rows.
+    rule : {"drop", "raise"}
+        What to do about missing values.
+
+    Returns
+    -------
+    keep : ndarray of bool or None
+        None when all rows are kept.
+    dropped : dict of str to int
+        Rows by reason: "score", "covariate" and "group".
+
+    Raises
+    ------
+    NonFiniteError
+        Under "raise", if anything is missing.
+    EmptyDataError
+        If no row is left.
+    """
+    gone = np.zeros(n_rows, dtype=bool)
+    dropped = {"score": 0, "covariate": 0, "group": 0}
+    for name, mask in missing.items():
+        if not mask.any():
+            continue
+        reason, _, column = name.partition(": ")
+        if rule == "raise":
+            rows, count = row_list(mask)
+            raise NonFiniteError(
+                f'nothing may be missing under `missing="raise"`; the {reason} column {column!r} is missing in '
+                f'{rows_text(rows, count)}. Fill the values in, or pass missing="drop" to leave the rows out, counted.',
+                column=column,
+                rows=rows,
+                count=count,
+            )
+        dropped[reason] += int(np.count_nonzero(mask & ~gone))
+        gone |= mask
+    if gone.all():
+        counts = ", ".join(f"{count} without a {reason}" for reason, count in dropped.items() if count)
+        raise EmptyDataError(f"no row is left: all {n_rows} have something missing ({counts}).", count=n_rows)
+    return (~gone if gone.any() else None), dropped
+
+
+def restrict(array: Any, keep: BoolArray | None) -> Any:
+    """Return the kept rows of an array, or the array itself."""
+    return array if keep is None or array is None else array[keep]

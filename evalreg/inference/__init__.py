@@ -1,0 +1,1 @@
+"""From params, covariance and degrees of freedom to statements."""

@@ -1,0 +1,138 @@
+"""Intervals for means of scores that lie in [0, 1]."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import special
+
+from evalreg.checks import FloatArray
+
+# The names that statsmodels uses.
+STATSMODELS_METHODS = {"wilson": "wilson", "clopper-pearson": "beta", "jeffreys": "jeffreys"}
+
+
+def t_quantile(alpha: float, dof: FloatArray) -> FloatArray:
+    """Two-sided critical values of t, the normal's where dof is infinite.
+
+    Parameters
+    ----------
+    alpha : float
+        Level; 0.05 gives the 0.975 quantile.
+    dof : ndarray, shape (m,)
+        Degrees of freedom.
+
+    Returns
+    -------
+    ndarray, shape (m,)
+        Critical values; NaN where dof is NaN.
+
+    Examples
+    --------
+    >>> t_quantile(0.05, np.array([10.0, np.inf])).round(3).tolist()
+    [2.228, 1.96]
+    """
+    dof = np.asarray(dof, dtype=float)
+    finite = np.where(np.isinf(dof), 1.0, dof)
+    return np.where(np.isinf(dof), special.ndtri(1 - alpha / 2), special.stdtrit(finite, 1 - alpha / 2))
+
+
+def logit_interval(mean: FloatArray, se: FloatArray, critical: FloatArray) -> FloatArray:
+    """Interval built on the logit scale, inside (0, 1).
+
+    Parameters
+    ----------
+    mean, se : ndarray, shape (m,)
+        Means strictly between 0 and 1, and their standard errors.
+    critical : ndarray, shape (m,)
+        Critical values.
+
+    Returns
+    -------
+    ndarray, shape (m, 2)
+        expit(logit p +- c SE / (p (1 - p))).
+
+    References
+    ----------
+    Korn and Graubard (1998), Survey Methodology 24, 193-201; Agresti (2013), Categorical Data Analysis, section 3.1.6.
+
+    Examples
+    --------
+    >>> logit_interval(np.array([0.5]), np.array([0.05]), np.array([1.96])).round(4).tolist()
+    [[0.4032, 0.5968]]
+    """
+    half = critical * se / (mean * (1 - mean))
+    centre = special.logit(mean)
+    return np.column_stack([special.expit(centre - half), special.expit(centre + half)])
+
+
+def effective_n(
+    mean: FloatArray, variance: FloatArray, n: FloatArray, dof: FloatArray, fallback: FloatArray, alpha: float
+) -> FloatArray:
+    """Number of independent 0/1 trials with the same variance, with Korn and Graubard's t correction.
+
+    Parameters
+    ----------
+    mean, variance : ndarray, shape (m,)
+        Means of scores in [0, 1] and their variances.
+    n : ndarray, shape (m,)
+        Rows.
+    dof : ndarray, shape (m,)
+        Degrees of freedom.
+    fallback : ndarray, shape (m,)
+        Used where the mean is 0 or 1 or the variance is zero or unknown: the effective number of clusters.
+    alpha : float
+        Level of the interval, for the t correction.
+
+    Returns
+    -------
+    ndarray, shape (m,)
+        n* = min(n, p (1 - p)/V * (t_(n-1)/t_nu)^2).
+
+    References
+    ----------
+    Korn and Graubard (1998), Survey Methodology 24, 193-201.
+
+    Examples
+    --------
+    >>> one = np.ones(1)
+    >>> effective_n(0.5 * one, 0.0025 * one, 400 * one, np.inf * one, one, 0.05).round(1).tolist()
+    [100.6]
+    """
+    degenerate = (mean <= 0) | (mean >= 1) | ~(variance > 0)
+    safe = np.where(degenerate, 1.0, variance)
+    ratio = (t_quantile(alpha, np.maximum(n - 1, 1)) / t_quantile(alpha, dof)) ** 2
+    return np.where(degenerate, fallback, np.minimum(n, mean * (1 - mean) / safe * ratio))
+
+
+def proportion_interval(mean: FloatArray, n: FloatArray, alpha: float, method: str) -> FloatArray:
+    """Wilson, Clopper-Pearson or Jeffreys interval, by statsmodels.
+
+    Parameters
+    ----------
+    mean : ndarray, shape (m,)
+        Means in [0, 1].
+    n : ndarray, shape (m,)
+        Number of trials, or the effective number; need not be whole.
+    alpha : float
+        Level.
+    method : {"wilson", "clopper-pearson", "jeffreys"}
+        Which interval.
+
+    Returns
+    -------
+    ndarray, shape (m, 2)
+        Inside [0, 1].
+
+    References
+    ----------
+    Bowyer, Aitchison and Ivanova (2025), arXiv:2503.01747; Brown, Cai and DasGupta (2001), Statistical Science 16(2).
+
+    Examples
+    --------
+    >>> proportion_interval(np.array([1.0]), np.array([20.0]), 0.05, "clopper-pearson").round(4).tolist()
+    [[0.8316, 1.0]]
+    """
+    from statsmodels.stats.proportion import proportion_confint
+
+    low, high = proportion_confint(mean * n, n, alpha=alpha, method=STATSMODELS_METHODS[method])
+    return np.clip(np.column_stack([low, high]), 0.0, 1.0)

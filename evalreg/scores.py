@@ -1,0 +1,502 @@
+"""The scores of an estimate and their sums within clusters, which is all that a covariance needs.
+
+A row's *scores* are its contributions to the estimating equations. Cell scores have one non-zero a row,
+value - fitted[cell] in that cell's column; row scores are an (n_rows, n_columns) array. Engines supply
+the same sums from where the rows live.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+import pandas as pd
+from scipy import sparse
+
+from evalreg.checks import FloatArray, IntArray
+from evalreg.clusters import TABLE_PER_ROW, Axis, Codes, Labels
+from evalreg.errors import NotAvailableError
+
+Matrix: TypeAlias = FloatArray | Any
+"""A dense array or a scipy sparse array."""
+
+# Clusters of a block of row scores, so that memory does not grow with the number of clusters.
+CLUSTERS_PER_BLOCK = 1 << 16
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Some whole clusters of a clustering.
+
+    Parameters
+    ----------
+    totals : ndarray or sparse array, shape (n_clusters, n_columns)
+        Sums of scores within clusters.
+    gram : ndarray, shape (n_clusters, n_columns, n_columns), or sparse array, shape (n_clusters, n_columns), or None
+        X_g'W X_g of each cluster; for cells its diagonal, the weight of each (cluster, cell). None where the
+        estimate has no design.
+    """
+
+    totals: Matrix
+    gram: Matrix | None
+
+
+class Scores(Protocol):
+    """What a covariance asks of the rows of an estimate."""
+
+    @property
+    def n_rows(self) -> int:
+        """Rows in use."""
+
+    @property
+    def n_columns(self) -> int:
+        """Columns of the scores."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Columns of labels that can be clustered on."""
+
+    def n_clusters(self, by: Axis) -> int:
+        """Observed joint values of some columns."""
+
+    def sizes(self, by: Axis) -> FloatArray:
+        """Weight of each cluster (rows, where there are no weights), shape (n_clusters,)."""
+
+    def label(self, by: Axis, code: int) -> str:
+        """Label of one cluster."""
+
+    def cells(self, by: Axis) -> Iterator[Block]:
+        """Sums within clusters, in blocks of whole clusters."""
+
+    def meat(self, by: Axis | None, bread: Matrix) -> FloatArray:
+        """Sum over clusters of (B' T_g)(B' T_g)', shape (n_params, n_params); None is every row its own cluster."""
+
+    def with_labels(self, more: dict[str, Any]) -> Scores:
+        """The same scores with further label columns, given as arrays or Series."""
+
+
+def square(totals: Matrix, bread: Matrix) -> FloatArray:
+    """Sum of outer products of cluster totals, mapped by the bread.
+
+    Parameters
+    ----------
+    totals : ndarray or sparse array, shape (n_clusters, n_columns)
+        Sums of scores within clusters.
+    bread : ndarray or sparse array, shape (n_columns, n_params)
+        Maps scores to influence.
+
+    Returns
+    -------
+    ndarray, shape (n_params, n_params)
+        B'T'TB.
+    """
+    influence = totals @ bread
+    product = influence.T @ influence
+    return np.asarray(product.toarray() if sparse.issparse(product) else product, dtype=np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class CellScores:
+    """Scores of rows that fall into cells, in memory.
+
+    Parameters
+    ----------
+    values : ndarray, shape (n_rows,)
+        The value of each row.
+    fitted : ndarray, shape (n_cells,)
+        The fitted value of each cell.
+    labels : Labels
+        Cluster labels of the rows.
+    cell : ndarray of int, shape (n_rows,), optional
+        Cell of each row; None when there is one cell.
+    weights : ndarray, shape (n_rows,), optional
+        Sampling weights; None when all are one.
+    """
+
+    values: FloatArray
+    fitted: FloatArray
+    labels: Labels
+    cell: IntArray | None = None
+    weights: FloatArray | None = None
+
+    @property
+    def n_rows(self) -> int:
+        """Rows in use."""
+        return self.values.size
+
+    @property
+    def n_columns(self) -> int:
+        """Number of cells."""
+        return self.fitted.size
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Columns of labels that can be clustered on."""
+        return self.labels.columns
+
+    @cached_property
+    def row_scores(self) -> FloatArray:
+        """Each row's score in its own cell's column, w (value - fitted), shape (n_rows,)."""
+        fitted = self.fitted[0] if self.cell is None else self.fitted[self.cell]
+        residual = self.values - fitted
+        return residual if self.weights is None else residual * self.weights
+
+    def n_clusters(self, by: Axis) -> int:
+        """Observed joint values of some columns."""
+        return self.labels.codes(by).n_clusters
+
+    def sizes(self, by: Axis) -> FloatArray:
+        """Weight of each cluster, shape (n_clusters,)."""
+        codes = self.labels.codes(by)
+        return codes.counts.astype(float) if self.weights is None else np.bincount(codes.codes, self.weights)
+
+    def label(self, by: Axis, code: int) -> str:
+        """Label of one cluster."""
+        return self.labels.codes(by).label(code)
+
+    def cells(self, by: Axis) -> Iterator[Block]:
+        """Sums within (cluster, cell), all clusters in one block."""
+        codes = self.labels.codes(by)
+        pair, shape = self._pairs(codes)
+        total = np.bincount(pair, self.row_scores)
+        if self.cell is None and self.weights is None:
+            weight = codes.counts.astype(float)
+        else:
+            weight = np.bincount(pair, self.weights).astype(float)
+        if shape is not None:
+            row, column = shape
+            where, size = (row, column), (codes.n_clusters, self.n_columns)
+            yield Block(sparse.coo_array((total, where), size).tocsr(), sparse.coo_array((weight, where), size).tocsr())
+        else:
+            yield Block(total.reshape(-1, self.n_columns), sparse.csr_array(weight.reshape(-1, self.n_columns)))
+
+    def _pairs(self, codes: Codes) -> tuple[IntArray, tuple[IntArray, IntArray] | None]:
+        """Code of each row's (cluster, cell); with the pair of each code where not all pairs are numbered."""
+        if self.cell is None:
+            return codes.codes, None
+        n_table = codes.n_clusters * self.n_columns
+        key = codes.codes * self.n_columns + self.cell
+        if n_table <= TABLE_PER_ROW * key.size + 1024:
+            present = np.flatnonzero(np.bincount(key, minlength=n_table))
+            number = np.zeros(n_table, dtype=np.intp)
+            number[present] = np.arange(present.size)
+            pair = number[key]
+        else:
+            pair, present = pd.factorize(key)
+        return pair, (present // self.n_columns, present % self.n_columns)
+
+    def meat(self, by: Axis | None, bread: Matrix) -> FloatArray:
+        """Sum over clusters of (B' T_g)(B' T_g)', shape (n_params, n_params)."""
+        if by is not None:
+            return sum_blocks(square(block.totals, bread) for block in self.cells(by))
+        squares = np.bincount(self._cell(), self.row_scores**2, minlength=self.n_columns)
+        scaled = np.sqrt(squares)[:, None] * (bread.toarray() if sparse.issparse(bread) else bread)
+        return np.asarray(scaled.T @ scaled)
+
+    def _cell(self) -> IntArray:
+        return np.zeros(self.n_rows, dtype=np.intp) if self.cell is None else self.cell
+
+    def with_labels(self, more: dict[str, Any]) -> CellScores:
+        """The same scores with further label columns."""
+        held = {name: self.labels.align(name, labels) for name, labels in more.items()}
+        return replace(self, labels=self.labels.with_held(held))
+
+
+@dataclass(frozen=True, eq=False)
+class RowScores:
+    """Scores of a regression or of any model fitted row by row, in memory.
+
+    Parameters
+    ----------
+    values : ndarray, shape (n_rows, n_columns)
+        Scores; columns sum to zero.
+    labels : Labels
+        Cluster labels of the rows.
+    design : ndarray, shape (n_rows, n_columns), optional
+        Rows of the design scaled by the square root of the working weights, so that X_g'W X_g is the
+        sum of squares of its rows.
+    residual : ndarray, shape (n_rows,), optional
+        Residuals on the scale of least squares, from which an intraclass correlation is computed.
+    """
+
+    values: FloatArray
+    labels: Labels
+    design: FloatArray | None = None
+    residual: FloatArray | None = None
+    block_size: int = field(default=CLUSTERS_PER_BLOCK, repr=False)
+
+    @property
+    def n_rows(self) -> int:
+        """Rows in use."""
+        return self.values.shape[0]
+
+    @property
+    def n_columns(self) -> int:
+        """Columns of the scores."""
+        return self.values.shape[1]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Columns of labels that can be clustered on."""
+        return self.labels.columns
+
+    def n_clusters(self, by: Axis) -> int:
+        """Observed joint values of some columns."""
+        return self.labels.codes(by).n_clusters
+
+    def sizes(self, by: Axis) -> FloatArray:
+        """Rows of each cluster, shape (n_clusters,)."""
+        return self.labels.codes(by).counts.astype(float)
+
+    def label(self, by: Axis, code: int) -> str:
+        """Label of one cluster."""
+        return self.labels.codes(by).label(code)
+
+    def cells(self, by: Axis) -> Iterator[Block]:
+        """Sums within clusters, with each cluster's X_g'W X_g where there is a design."""
+        order, starts = self.labels.codes(by).order
+        n_clusters = starts.size - 1
+        for first in range(0, n_clusters, self.block_size):
+            edges = starts[first : min(first + self.block_size, n_clusters) + 1]
+            rows = order[edges[0] : edges[-1]]
+            begin = edges[:-1] - edges[0]
+            totals = np.add.reduceat(self.values[rows], begin, axis=0)
+            yield Block(totals, None if self.design is None else cluster_grams(self.design[rows], begin))
+
+    def meat(self, by: Axis | None, bread: Matrix) -> FloatArray:
+        """Sum over clusters of (B' T_g)(B' T_g)', the sums and squares by statsmodels."""
+        if by is None:
+            middle = self.values.T @ self.values
+        else:
+            from statsmodels.stats.sandwich_covariance import S_crosssection
+
+            middle = S_crosssection(self.values, self.labels.codes(by).codes)
+        return np.asarray(bread.T @ middle @ bread)
+
+    def with_labels(self, more: dict[str, Any]) -> RowScores:
+        """The same scores with further label columns."""
+        held = {name: self.labels.align(name, labels) for name, labels in more.items()}
+        return replace(self, labels=self.labels.with_held(held))
+
+
+def cluster_grams(design: FloatArray, begin: IntArray) -> FloatArray:
+    """Sums of squares and products of the design within clusters.
+
+    Parameters
+    ----------
+    design : ndarray, shape (n_rows, n_columns)
+        Rows sorted by cluster.
+    begin : ndarray of int, shape (n_clusters,)
+        First row of each cluster.
+
+    Returns
+    -------
+    ndarray, shape (n_clusters, n_columns, n_columns)
+        X_g'X_g.
+    """
+    n_columns = design.shape[1]
+    grams = np.empty((begin.size, n_columns, n_columns))
+    columns = np.ascontiguousarray(design.T)
+    for j in range(n_columns):
+        for k in range(j + 1):
+            grams[:, j, k] = grams[:, k, j] = np.add.reduceat(columns[j] * columns[k], begin)
+    return grams
+
+
+def sum_blocks(parts: Iterator[FloatArray]) -> FloatArray:
+    """Sum arrays one at a time, so that only one is held."""
+    total = next(parts).copy()
+    for part in parts:
+        total += part
+    return total
+
+
+@dataclass(frozen=True, eq=False)
+class StackedScores:
+    """Scores of two estimates of the same rows, side by side.
+
+    Parameters
+    ----------
+    first, second : Scores
+        In memory, with the same rows in the same order.
+    """
+
+    first: CellScores | RowScores
+    second: CellScores | RowScores
+
+    @property
+    def n_rows(self) -> int:
+        """Rows in use."""
+        return self.first.n_rows
+
+    @property
+    def n_columns(self) -> int:
+        """Columns of both."""
+        return self.first.n_columns + self.second.n_columns
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Columns of labels that can be clustered on."""
+        return self.first.columns
+
+    def n_clusters(self, by: Axis) -> int:
+        """Observed joint values of some columns."""
+        return self.first.n_clusters(by)
+
+    def sizes(self, by: Axis) -> FloatArray:
+        """Weight of each cluster, shape (n_clusters,)."""
+        return self.first.sizes(by)
+
+    def label(self, by: Axis, code: int) -> str:
+        """Label of one cluster."""
+        return self.first.label(by, code)
+
+    def cells(self, by: Axis) -> Iterator[Block]:
+        """Sums within clusters of both, all clusters in one block."""
+        yield Block(*(_beside(parts) for parts in zip(_whole(self.first, by), _whole(self.second, by), strict=True)))
+
+    def meat(self, by: Axis | None, bread: Matrix) -> FloatArray:
+        """Sum over clusters of (B' T_g)(B' T_g)', shape (n_params, n_params)."""
+        if by is not None:
+            return sum_blocks(square(block.totals, bread) for block in self.cells(by))
+        every_row = {"": Codes(np.arange(self.n_rows), self.n_rows)}
+        parts = [replace(part, labels=part.labels.with_held(every_row)) for part in (self.first, self.second)]
+        return StackedScores(*parts).meat(("",), bread)
+
+    def with_labels(self, more: dict[str, Any]) -> StackedScores:
+        """The same scores with further label columns."""
+        return StackedScores(self.first.with_labels(more), self.second.with_labels(more))
+
+
+def _whole(scores: CellScores | RowScores, by: Axis) -> tuple[Matrix, Matrix | None]:
+    """Totals and grams of all clusters; rows' grams are left out, as they have no diagonal form."""
+    blocks = list(scores.cells(by))
+    if isinstance(scores, CellScores):
+        return blocks[0].totals, blocks[0].gram
+    return np.concatenate([block.totals for block in blocks]), None
+
+
+def _beside(parts: tuple[Matrix | None, Matrix | None]) -> Matrix | None:
+    if parts[0] is None or parts[1] is None:
+        return None
+    return sparse.hstack([sparse.csr_array(part) for part in parts]).tocsr()
+
+
+@dataclass(frozen=True, eq=False)
+class ConcatScores:
+    """Scores of two estimates of independent rows, one below the other.
+
+    Parameters
+    ----------
+    first, second : Scores
+        Of different rows; no cluster is shared.
+    """
+
+    first: Scores
+    second: Scores
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of both."""
+        return self.first.n_rows + self.second.n_rows
+
+    @property
+    def n_columns(self) -> int:
+        """Columns of both."""
+        return self.first.n_columns + self.second.n_columns
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Columns of labels that both have."""
+        return tuple(name for name in self.first.columns if name in self.second.columns)
+
+    def n_clusters(self, by: Axis) -> int:
+        """Clusters of both."""
+        return self.first.n_clusters(by) + self.second.n_clusters(by)
+
+    def sizes(self, by: Axis) -> FloatArray:
+        """Weight of each cluster, shape (n_clusters,)."""
+        return np.concatenate([self.first.sizes(by), self.second.sizes(by)])
+
+    def label(self, by: Axis, code: int) -> str:
+        """Label of one cluster."""
+        n_first = self.first.n_clusters(by)
+        return self.first.label(by, code) if code < n_first else self.second.label(by, code - n_first)
+
+    def cells(self, by: Axis) -> Iterator[Block]:
+        """Sums within clusters, zero in the other's columns."""
+        for scores, before, after in ((self.first, 0, self.second.n_columns), (self.second, self.first.n_columns, 0)):
+            for block in scores.cells(by):
+                empty = [sparse.csr_array((block.totals.shape[0], width)) for width in (before, after)]
+                yield Block(sparse.hstack([empty[0], sparse.csr_array(block.totals), empty[1]]).tocsr(), None)
+
+    def meat(self, by: Axis | None, bread: Matrix) -> FloatArray:
+        """Sum over clusters of (B' T_g)(B' T_g)', shape (n_params, n_params)."""
+        split = self.first.n_columns
+        return self.first.meat(by, bread[:split]) + self.second.meat(by, bread[split:])
+
+    def with_labels(self, more: dict[str, Any]) -> ConcatScores:
+        """Refused: an array cannot say which rows it labels."""
+        raise NotAvailableError("labels of concatenated estimates are columns that both hold; arrays cannot be added.")
+
+
+def stack_scores(first: Scores, second: Scores) -> Scores:
+    """Scores of the same rows side by side.
+
+    Parameters
+    ----------
+    first, second : Scores
+        In memory.
+
+    Returns
+    -------
+    Scores
+        With the columns of both.
+
+    Raises
+    ------
+    NotAvailableError
+        If either lives in an engine.
+    """
+    if not isinstance(first, CellScores | RowScores) or not isinstance(second, CellScores | RowScores):
+        raise NotAvailableError("`stack` needs the rows of both estimates in memory.")
+    return StackedScores(first, second)
+
+
+def concat_scores(first: Scores, second: Scores) -> Scores:
+    """Scores of independent rows, one below the other.
+
+    Parameters
+    ----------
+    first, second : Scores
+        Of different rows.
+
+    Returns
+    -------
+    Scores
+        With the columns and the clusters of both.
+    """
+    return ConcatScores(first, second)
+
+
+def detached(scores: Any) -> Any:
+    """The same scores without the source of further labels, as pickle and copy keep them.
+
+    Parameters
+    ----------
+    scores : Scores
+        Of any kind.
+
+    Returns
+    -------
+    Scores
+        That knows only the clusterings already held.
+    """
+    if isinstance(scores, CellScores | RowScores):
+        return replace(scores, labels=replace(scores.labels, source=None))
+    if isinstance(scores, StackedScores | ConcatScores):
+        return replace(scores, first=detached(scores.first), second=detached(scores.second))
+    return scores.detached()

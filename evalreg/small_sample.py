@@ -1,0 +1,436 @@
+"""Corrections for few or unequal clusters: one function for each published formula.
+
+Two forms of each. *Cells*: the design is one dummy a cell, X'WX is diagonal, and the leverage of cluster g in cell k
+is its share h = W_gk / W_k. *Rows*: any design; with M = (X'WX)^-1 the leverage of cluster g is the k x k matrix
+L_g = M^(1/2) X_g'W X_g M^(1/2), so that nothing is ever n_g x n_g or G x G.
+
+The adjustments are (I - L_g)^-p with p = 0 for CR0 and CR1, 1/2 for CR2, 1 for CR3; where a cluster has leverage 1
+the Moore-Penrose inverse gives it nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+
+from evalreg.checks import BoolArray, FloatArray, SscName
+from evalreg.scores import Matrix
+
+# 1 - leverage below this is leverage 1: rounding in sums of some 1e6 terms, with room.
+FULL_LEVERAGE = 1e-10
+# Below this trace of L_g the binomial series of (I - L_g)^-p is used. The traces sum to k, so that at most
+# k / SERIES_TRACE clusters need an eigendecomposition, however many clusters there are.
+SERIES_TRACE = 0.02
+SERIES_ERROR = 1e-17
+# Contrasts handled at a time, so that (clusters, columns, contrasts) arrays stay small.
+CONTRASTS_PER_BLOCK = 16
+CLUSTERS_PER_BLOCK = 1 << 14
+
+POWER = {"CR0": 0.0, "CR1": 0.0, "CR2": 0.5, "CR3": 1.0, "jackknife": 1.0}
+
+
+def cr1_factor(n_clusters: int, n_rows: int, n_coefficients: int, ssc: SscName, least_squares: bool) -> float:
+    """Factor by which CR1 multiplies CR0.
+
+    Parameters
+    ----------
+    n_clusters : int
+        G of the term; for "fixest" the smallest G of the dimensions.
+    n_rows : int
+        n.
+    n_coefficients : int
+        K; 1 for means and other estimates that are not regressions.
+    ssc : {"statsmodels", "fixest", "sandwich", "G", "none"}
+        The convention.
+    least_squares : bool
+        Whether the model is a least-squares regression ("sandwich" treats other models differently).
+
+    Returns
+    -------
+    float
+        G/(G-1), times (n-1)/(n-K) where the convention has it.
+
+    References
+    ----------
+    Cameron and Miller (2015), JHR 50(2), section II.C, equation 12.
+
+    Examples
+    --------
+    >>> cr1_factor(5, 101, 1, "statsmodels", True)
+    1.25
+    """
+    if ssc == "none":
+        return 1.0
+    clusters = n_clusters / (n_clusters - 1)
+    if ssc == "G" or (ssc == "sandwich" and not least_squares):
+        return clusters
+    return clusters * (n_rows - 1) / (n_rows - n_coefficients)
+
+
+def adjust_cell_totals(totals: Matrix, leverage: Matrix, power: float) -> Matrix:
+    """Cluster totals of cells divided by (1 - h)^power, zero where h is 1.
+
+    Parameters
+    ----------
+    totals : ndarray or sparse array, shape (n_clusters, n_cells)
+        Sums of scores.
+    leverage : sparse array, shape (n_clusters, n_cells)
+        h, the cluster's share of the cell's weight.
+    power : float
+        1/2 for CR2, 1 for CR3.
+
+    Returns
+    -------
+    sparse array, shape (n_clusters, n_cells)
+        Adjusted totals.
+
+    References
+    ----------
+    Bell and McCaffrey (2002), Survey Methodology 28; Pustejovsky and Tipton (2018), JBES 36(4), eq. 8,
+    for a saturated regression.
+
+    Examples
+    --------
+    >>> share = sparse.csr_array(np.array([[0.75], [0.25]]))
+    >>> adjust_cell_totals(np.array([[1.0], [-1.0]]), share, 1.0).toarray().ravel().round(4).tolist()
+    [4.0, -1.3333]
+    """
+    if power == 0:
+        return sparse.csr_array(totals)
+    return sparse.csr_array(totals).multiply(_cell_scale(leverage, power)).tocsr()
+
+
+def _cell_scale(leverage: Matrix, power: float) -> Matrix:
+    rest = 1.0 - leverage.data
+    full = rest < FULL_LEVERAGE
+    scale = np.where(full, 0.0, np.where(full, 1.0, rest) ** -power)
+    return sparse.csr_array((scale, leverage.indices, leverage.indptr), shape=leverage.shape)
+
+
+def full_leverage_cells(leverage: Matrix) -> BoolArray:
+    """Cells that rest on a single cluster.
+
+    Parameters
+    ----------
+    leverage : sparse array, shape (n_clusters, n_cells)
+        h.
+
+    Returns
+    -------
+    ndarray of bool, shape (n_cells,)
+        True where some h is 1.
+
+    Examples
+    --------
+    >>> full_leverage_cells(sparse.csr_array(np.array([[1.0, 0.5], [0.0, 0.5]]))).tolist()
+    [True, False]
+    """
+    lost = np.zeros(leverage.shape[1], dtype=bool)
+    lost[leverage.indices[1.0 - leverage.data < FULL_LEVERAGE]] = True
+    return lost
+
+
+def inverse_power_times(L: FloatArray, power: float, vectors: FloatArray) -> FloatArray:
+    """(I - L_g)^-power times a matrix, for each cluster.
+
+    Parameters
+    ----------
+    L : ndarray, shape (n_clusters, k, k)
+        Leverage matrices, eigenvalues in [0, 1].
+    power : float
+        1/2 or 1; 0 gives the vectors back.
+    vectors : ndarray, shape (n_clusters, k, m) or (k, m)
+        What to multiply.
+
+    Returns
+    -------
+    ndarray, shape (n_clusters, k, m)
+        Eigenvalue 1 is mapped to 0 (Moore-Penrose).
+
+    Examples
+    --------
+    >>> inverse_power_times(np.array([[[0.75]]]), 0.5, np.array([[1.0]])).ravel().tolist()
+    [2.0]
+    """
+    vectors = np.broadcast_to(vectors, (L.shape[0], *vectors.shape[-2:]))
+    if power == 0:
+        return vectors
+    trace = np.trace(L, axis1=1, axis2=2)
+    large = trace > SERIES_TRACE
+    if not large.any():
+        return _series_times(L, power, vectors, float(trace.max(initial=0.0)))
+    result = np.empty(vectors.shape)
+    small = ~large
+    result[small] = _series_times(L[small], power, vectors[small], float(trace[small].max(initial=0.0)))
+    result[large] = _eigen_times(L[large], power, vectors[large])
+    return result
+
+
+def _series_times(L: FloatArray, power: float, vectors: FloatArray, largest: float) -> FloatArray:
+    # Horner's rule for sum_j a_j L^j with a_j = a_(j-1) (power + j - 1)/j.
+    degree = 1
+    while degree < 64 and largest ** (degree + 1) > SERIES_ERROR:
+        degree += 1
+    result = vectors
+    for j in range(degree, 0, -1):
+        result = vectors + ((power + j - 1) / j) * (L @ result)
+    return result
+
+
+def _eigen_times(L: FloatArray, power: float, vectors: FloatArray) -> FloatArray:
+    values, axes = np.linalg.eigh(L)
+    rest = 1.0 - values
+    full = rest < FULL_LEVERAGE
+    scale = np.where(full, 0.0, np.where(full, 1.0, rest) ** -power)
+    return axes @ (scale[:, :, None] * (np.swapaxes(axes, 1, 2) @ vectors))
+
+
+def full_leverage_rows(L: FloatArray, root: FloatArray) -> BoolArray:
+    """Coefficients that cannot be estimated without some cluster.
+
+    Parameters
+    ----------
+    L : ndarray, shape (n_clusters, k, k)
+        Leverage matrices.
+    root : ndarray, shape (k, k)
+        M^(1/2).
+
+    Returns
+    -------
+    ndarray of bool, shape (k,)
+        True where a direction of leverage 1 moves the coefficient.
+
+    Examples
+    --------
+    >>> full_leverage_rows(np.array([[[1.0, 0.0], [0.0, 0.2]]]), np.eye(2)).tolist()
+    [True, False]
+    """
+    lost = np.zeros(root.shape[0], dtype=bool)
+    large = np.trace(L, axis1=1, axis2=2) > 1.0 - FULL_LEVERAGE
+    values, axes = np.linalg.eigh(L[large])
+    for cluster, direction in np.argwhere(1.0 - values < FULL_LEVERAGE):
+        moved = np.abs(root @ axes[cluster, :, direction])
+        lost |= moved > 1e-8 * np.linalg.norm(root, axis=1)
+    return lost
+
+
+@dataclass(frozen=True, eq=False)
+class CellLeverage:
+    """What Satterthwaite needs of the leverages of cells, summed over clusters.
+
+    With a = (1 - h)^-p, b_gk = a^2 N_gk / n_k^2 and v_gk = a N_gk / n_k^(3/2) (PT 2018 for a saturated regression), the
+    totals of a contrast c have expected squares trace' c^2 and, summed over pairs of clusters, squared covariances
+    (c^2)' spread (c^2).
+
+    Parameters
+    ----------
+    trace : ndarray, shape (n_cells,)
+        Sum over clusters of b - v^2.
+    spread : ndarray, shape (n_cells, n_cells)
+        Sum over g of b b' - b (v^2)' - (v^2) b', plus the square of each element of sum over g of v v'.
+    """
+
+    trace: FloatArray
+    spread: FloatArray
+
+    def dof(self, contrasts: FloatArray) -> FloatArray:
+        """Satterthwaite degrees of freedom, one for each row of `contrasts` (m, n_cells)."""
+        squares = np.asarray(contrasts) ** 2
+        expected = squares @ self.trace
+        return _ratio(expected**2, np.einsum("mk,kl,ml->m", squares, self.spread, squares, optimize=True))
+
+    def hotelling(self, contrasts: FloatArray) -> float:
+        """eta of the approximate Hotelling test of `contrasts` (q, n_cells), PT 2018 section 3.2."""
+        scaled = _whiten(contrasts, (contrasts * self.trace) @ contrasts.T)
+        products = scaled.T @ scaled
+        own = np.diag(products)
+        variance = own @ self.spread @ own + float(np.sum(products**2 * self.spread))
+        q = contrasts.shape[0]
+        return q * (q + 1) / variance
+
+
+def cell_leverage(leverage: Matrix, weight: FloatArray, power: float) -> CellLeverage:
+    """Sums over clusters that give the Satterthwaite degrees of freedom of cells.
+
+    Parameters
+    ----------
+    leverage : sparse array, shape (n_clusters, n_cells)
+        h.
+    weight : ndarray, shape (n_cells,)
+        n_k, the weight of each cell.
+    power : float
+        p of the adjustment.
+
+    Returns
+    -------
+    CellLeverage
+        Its size does not depend on the number of clusters.
+
+    References
+    ----------
+    Bell and McCaffrey (2002); Pustejovsky and Tipton (2018), JBES 36(4), eq. 11; the working model is identity.
+
+    Examples
+    --------
+    Equal clusters give G - 1:
+
+    >>> share = sparse.csr_array(np.full((6, 1), 1 / 6))
+    >>> cell_leverage(share, np.array([60.0]), 0.5).dof(np.eye(1)).round(9).tolist()
+    [5.0]
+    """
+    scale = _cell_scale(leverage, power).data
+
+    def like(data: FloatArray) -> Matrix:
+        return sparse.csr_array((data, leverage.indices, leverage.indptr), shape=leverage.shape)
+
+    b = like(scale**2 * leverage.data / weight[leverage.indices])
+    v = like(scale * leverage.data / np.sqrt(weight[leverage.indices]))
+    v2 = v.multiply(v).tocsr()
+    cross = (b.T @ v2).toarray()
+    return CellLeverage(
+        trace=np.asarray(b.sum(axis=0) - v2.sum(axis=0)).ravel(),
+        spread=(b.T @ b).toarray() - cross - cross.T + (v.T @ v).toarray() ** 2,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class RowLeverage:
+    """The leverage matrices of a regression, from which Satterthwaite degrees of freedom follow.
+
+    Parameters
+    ----------
+    L : ndarray, shape (n_clusters, k, k)
+        Leverage matrices.
+    root : ndarray, shape (k, k)
+        M^(1/2).
+    power : float
+        p of the adjustment.
+    """
+
+    L: FloatArray
+    root: FloatArray
+    power: float
+
+    def _halves(self, contrasts: FloatArray, block: slice) -> tuple[FloatArray, FloatArray]:
+        """(I - L)^-p M^(1/2) C' and L times it: the products of the two are the D_g, of the second the U_g'U_h."""
+        outer = inverse_power_times(self.L[block], self.power, self.root @ contrasts.T)
+        return outer, self.L[block] @ outer
+
+    def _blocks(self) -> list[slice]:
+        n_clusters = self.L.shape[0]
+        return [slice(first, first + CLUSTERS_PER_BLOCK) for first in range(0, n_clusters, CLUSTERS_PER_BLOCK)]
+
+    def dof(self, contrasts: FloatArray) -> FloatArray:
+        """Satterthwaite degrees of freedom, one for each row of `contrasts` (m, k)."""
+        parts = range(0, contrasts.shape[0], CONTRASTS_PER_BLOCK)
+        return np.concatenate([self._dof(contrasts[first : first + CONTRASTS_PER_BLOCK]) for first in parts])
+
+    def _dof(self, contrasts: FloatArray) -> FloatArray:
+        # BM 2002: with P_gh = delta_gh d_g - u_g'u_h, dof = (sum_g P_gg)^2 / sum_gh P_gh^2.
+        m, k = contrasts.shape
+        expected, squares, products = np.zeros(m), np.zeros(m), np.zeros((m, k, k))
+        for block in self._blocks():
+            outer, u = self._halves(contrasts, block)
+            d, uu = np.einsum("gkm,gkm->gm", outer, u), np.einsum("gkm,gkm->gm", u, u)
+            expected += (d - uu).sum(axis=0)
+            squares += (d**2 - 2 * d * uu).sum(axis=0)
+            by_contrast = np.ascontiguousarray(np.moveaxis(u, 2, 0))
+            products += np.swapaxes(by_contrast, 1, 2) @ by_contrast
+        return _ratio(expected**2, squares + np.sum(products**2, axis=(1, 2)))
+
+    def hotelling(self, contrasts: FloatArray) -> float:
+        """eta of the approximate Hotelling test of `contrasts` (q, k), PT 2018 section 3.2."""
+        q, k = contrasts.shape
+        expected = np.zeros((q, q))
+        for block in self._blocks():
+            outer, u = self._halves(contrasts, block)
+            expected += np.einsum("gks,gkt->st", outer, u, optimize=True) - np.einsum(
+                "gks,gkt->st", u, u, optimize=True
+            )
+        scaled = _whiten(contrasts, expected)
+        variance, products = 0.0, np.zeros((k * q, k * q))
+        for block in self._blocks():
+            outer, u = self._halves(scaled, block)
+            d, uu = np.swapaxes(outer, 1, 2) @ u, np.swapaxes(u, 1, 2) @ u
+            traces = np.einsum("gss->g", d)
+            variance += float(np.sum(traces**2) - 2 * np.sum(traces * np.einsum("gss->g", uu)))
+            variance += float(np.sum(d * np.swapaxes(d, 1, 2)) - 2 * np.sum(d * np.swapaxes(uu, 1, 2)))
+            flat = u.reshape(u.shape[0], k * q)
+            products += flat.T @ flat
+        pairs = products.reshape(k, q, k, q)
+        variance += float(np.sum(pairs**2) + np.einsum("isjt,itjs->", pairs, pairs))
+        return q * (q + 1) / variance
+
+
+def _whiten(contrasts: FloatArray, expected: FloatArray) -> FloatArray:
+    """Contrasts scaled so that their expected covariance under the working model is the identity."""
+    values, axes = np.linalg.eigh((expected + expected.T) / 2)
+    return np.asarray((axes / np.sqrt(values)).T @ contrasts)
+
+
+def _ratio(numerator: FloatArray, denominator: FloatArray) -> FloatArray:
+    """Quotient, NaN where the denominator is not positive."""
+    positive = denominator > 0
+    return np.where(positive, numerator / np.where(positive, denominator, 1.0), np.nan)
+
+
+def symmetric_root(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Symmetric square root of a positive definite matrix, and the inverse of the root.
+
+    Parameters
+    ----------
+    matrix : ndarray, shape (k, k)
+        Symmetric and positive definite.
+
+    Returns
+    -------
+    root, inverse : ndarray, shape (k, k)
+        M^(1/2) and M^(-1/2).
+
+    Examples
+    --------
+    >>> root, inverse = symmetric_root(np.diag([4.0, 9.0]))
+    >>> np.diag(root).tolist()
+    [2.0, 3.0]
+    """
+    values, axes = np.linalg.eigh((matrix + matrix.T) / 2)
+    values = np.clip(values, np.finfo(float).tiny, None)
+    return (axes * np.sqrt(values)) @ axes.T, (axes / np.sqrt(values)) @ axes.T
+
+
+def satterthwaite_combine(
+    variance: FloatArray, pieces: FloatArray, piece_dof: FloatArray, lower: float, upper: FloatArray
+) -> FloatArray:
+    """Degrees of freedom of a sum of independent variance estimates.
+
+    Parameters
+    ----------
+    variance : ndarray, shape (m,)
+        v(c), after repair.
+    pieces : ndarray, shape (n_pieces, m)
+        The variance of each piece, V_A(c).
+    piece_dof : ndarray, shape (n_pieces, m)
+        Its degrees of freedom, d_A.
+    lower : float
+        Smallest value: min over axes of G - 1.
+    upper : ndarray, shape (m,)
+        Largest value: the sum over axes of their degrees of freedom.
+
+    Returns
+    -------
+    ndarray, shape (m,)
+        v^2 / sum_A (V_A^2 / d_A), clipped.
+
+    References
+    ----------
+    Satterthwaite (1946), Biometrics Bulletin 2, 110-114.
+
+    Examples
+    --------
+    >>> satterthwaite_combine(np.array([2.0]), np.ones((2, 1)), np.full((2, 1), 9.0), 1.0, np.array([50.0])).tolist()
+    [18.0]
+    """
+    dof = _ratio(variance**2, np.sum(pieces**2 / piece_dof, axis=0))
+    return np.clip(dof, lower, np.maximum(upper, lower))

@@ -1,0 +1,243 @@
+"""Tables already computed, to text, Markdown, LaTeX and HTML by statsmodels' SimpleTable."""
+
+from __future__ import annotations
+
+import html
+import textwrap
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+WIDTH = 80
+ELLIPSIS = "..."
+
+
+def number(value: float, digits: int = 4) -> str:
+    """Return a number with a few decimals, or in scientific notation where those would show none.
+
+    Parameters
+    ----------
+    value : float
+        The number.
+    digits : int
+        Decimals.
+
+    Returns
+    -------
+    str
+        "nan" and "inf" in words.
+
+    Examples
+    --------
+    >>> number(0.73126), number(0.000012), number(float("nan")), number(123456.7)
+    ('0.7313', '1.20e-05', 'nan', '123457')
+    """
+    if not np.isfinite(value):
+        return str(float(value))
+    if value != 0 and abs(value) < 10.0 ** (1 - digits):
+        return f"{value:.2e}"
+    return f"{value:.{digits}f}" if abs(value) < 1000 else f"{value:.0f}" if abs(value) < 1e7 else f"{value:.3e}"
+
+
+def p_value(value: float) -> str:
+    """Return a p-value with three decimals, "<.001" below that, "nan" where there is none.
+
+    Parameters
+    ----------
+    value : float
+        The p-value.
+
+    Returns
+    -------
+    str
+        Never 0.000.
+
+    Examples
+    --------
+    >>> p_value(0.0421), p_value(1e-9)
+    ('0.042', '<.001')
+    """
+    if np.isnan(value):
+        return "nan"
+    return "<.001" if value < 0.001 else f"{value:.3f}"
+
+
+def shorten(name: str, width: int) -> str:
+    """Return a name cut in the middle, so that both ends can be told apart.
+
+    Parameters
+    ----------
+    name : str
+        The name.
+    width : int
+        Largest length.
+
+    Returns
+    -------
+    str
+        At most `width` characters.
+
+    Examples
+    --------
+    >>> shorten("anthropic/claude-3.5-sonnet-20241022", 20)
+    'anthropic...20241022'
+    """
+    if len(name) <= width:
+        return name
+    left = (width - len(ELLIPSIS) + 1) // 2
+    return name[:left] + ELLIPSIS + name[len(name) - (width - len(ELLIPSIS) - left) :]
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table of text.
+
+    Parameters
+    ----------
+    headers : tuple of str
+        One for each column, the first for the row names.
+    rows : tuple of tuple of str
+        Row name and cells.
+    """
+
+    headers: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+    def simple(self, stub_width: int | None = None) -> Any:
+        """The table as statsmodels' SimpleTable."""
+        from statsmodels.iolib.table import SimpleTable
+        from statsmodels.iolib.tableformatting import fmt_params
+
+        stubs = [row[0] if stub_width is None else shorten(row[0], stub_width) for row in self.rows]
+        return SimpleTable([row[1:] for row in self.rows], list(self.headers[1:]), stubs, txt_fmt=fmt_params)
+
+    def text(self, width: int) -> str:
+        """Aligned columns, row names cut where the lines would be longer than `width`."""
+        columns = list(zip(*(self.headers, *self.rows), strict=True))
+        widths = [max(map(len, column)) for column in columns]
+        room = width - sum(w + 2 for w in widths[1:])
+        first = min(widths[0], max(room, 12))
+        # The numbers' columns share what room is left, so that tables of one summary end at one margin.
+        spare = max(width - first - sum(w + 2 for w in widths[1:]), 0) // max(len(widths) - 1, 1)
+        lines = [
+            shorten(row[0], first).ljust(first)
+            + "".join(cell.rjust(w + 2 + spare) for cell, w in zip(row[1:], widths[1:], strict=True))
+            for row in (self.headers, *self.rows)
+        ]
+        return "\n".join([lines[0], "-" * width, *lines[1:]])
+
+    def markdown(self) -> str:
+        """A pipe table."""
+        cells = [[cell.replace("|", "\\|") for cell in row] for row in (self.headers, *self.rows)]
+        lines = ["| " + " | ".join(row) + " |" for row in cells]
+        return "\n".join([lines[0], "|:---|" + "---:|" * (len(self.headers) - 1), *lines[1:]])
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A summary, ready to be printed: facts, tables and sentences.
+
+    Parameters
+    ----------
+    title : str
+        First line.
+    facts : tuple of (str, str)
+        Labels and values, set in two columns.
+    grids : tuple of Grid
+        Coefficients first.
+    sentences : tuple of str
+        What is said below the tables.
+
+    Examples
+    --------
+    >>> print(Summary("Title", (("Rows", "3"),), (), ("A note.",)).as_text(width=30))
+                Title
+    ==============================
+    Rows: 3
+    ==============================
+    [1] A note.
+    """
+
+    title: str
+    facts: tuple[tuple[str, str], ...]
+    grids: tuple[Grid, ...]
+    sentences: tuple[str, ...]
+
+    def as_text(self, width: int = WIDTH) -> str:
+        """Plain text of that width.
+
+        Parameters
+        ----------
+        width : int
+            Columns of the terminal.
+
+        Returns
+        -------
+        str
+            Lines no longer than `width`.
+        """
+        double, parts = "=" * width, [self.title.center(width).rstrip(), "=" * width]
+        parts.extend(self._fact_lines(width))
+        parts.append(double)
+        for grid in self.grids:
+            parts.extend([grid.text(width), double])
+        for i, sentence in enumerate(self.sentences, 1):
+            mark = f"[{i}] "
+            parts.append(textwrap.fill(mark + sentence, width, subsequent_indent=" " * len(mark)))
+        return "\n".join(parts)
+
+    def _fact_lines(self, width: int) -> list[str]:
+        """Facts two a line where both fit in half the width, otherwise one a line."""
+        half, lines, waiting = width // 2, [], ""
+        for label, value in self.facts:
+            text = f"{label}: {value}"
+            if len(text) >= half:
+                lines.extend([waiting] if waiting else [])
+                lines.extend(textwrap.wrap(text, width, subsequent_indent="  "))
+                waiting = ""
+            elif waiting:
+                lines.append(waiting.ljust(half) + text)
+                waiting = ""
+            else:
+                waiting = text
+        return [*lines, waiting] if waiting else lines
+
+    def as_markdown(self) -> str:
+        """Markdown with pipe tables."""
+        facts = "\n".join(f"- {label}: {value}" for label, value in self.facts)
+        notes = "\n".join(f"{i}. {sentence}" for i, sentence in enumerate(self.sentences, 1))
+        return (
+            "\n\n".join([f"**{self.title}**", facts, *(grid.markdown() for grid in self.grids), notes]).rstrip() + "\n"
+        )
+
+    def as_latex(self) -> str:
+        """LaTeX tabulars by statsmodels, with the sentences below them."""
+        tables = [grid.simple().as_latex_tabular() for grid in self.grids]
+        notes = "\\\\\n".join(_latex_text(sentence) for sentence in self.sentences)
+        return "\n\n".join([*tables, f"{{\\small\n{notes}\n}}"] if notes else tables) + "\n"
+
+    def as_html(self) -> str:
+        """HTML tables by statsmodels, with facts above and sentences below."""
+        facts = "".join(f"<tr><th>{html.escape(a)}</th><td>{html.escape(b)}</td></tr>" for a, b in self.facts)
+        tables = "".join(grid.simple().as_html() for grid in self.grids)
+        notes = "".join(f"<li>{html.escape(sentence)}</li>" for sentence in self.sentences)
+        return (
+            f'<div class="evalreg"><h4>{html.escape(self.title)}</h4>'
+            f'<table class="simpletable">{facts}</table>{tables}<ol>{notes}</ol></div>'
+        )
+
+    def __str__(self) -> str:
+        return self.as_text()
+
+    def __repr__(self) -> str:
+        return self.as_text()
+
+    def _repr_html_(self) -> str:
+        return self.as_html()
+
+
+def _latex_text(text: str) -> str:
+    for mark in "&%$#_{}":
+        text = text.replace(mark, f"\\{mark}")
+    return text.replace("<", "$<$").replace(">", "$>$")

@@ -1,4 +1,4 @@
-"""How sure may we be of an eval score, a difference between models, or a leaderboard, when rows are not independent?"""
+"""Error bars for eval scores, differences between models and leaderboards whose rows are not independent."""
 
 from importlib.metadata import version as _version
 

@@ -128,12 +128,12 @@ class ResolvedCov:
     repair: RepairName
 
 
-def check_cov_options(cov: object, ssc: object, dof: object, repair: object) -> CovOptions:
+def check_cov_options(cov: Any, ssc: Any, dof: Any, repair: Any) -> CovOptions:
     """Check the four covariance keywords against their tables.
 
     Parameters
     ----------
-    cov, ssc, dof, repair : object
+    cov, ssc, dof, repair : str, float or None
         As passed by the user.
 
     Returns
@@ -152,16 +152,17 @@ def check_cov_options(cov: object, ssc: object, dof: object, repair: object) -> 
         option("ssc", ssc, SSCS)
         if cov != "CR1":
             raise ArgumentError(
-                f'`ssc` is a factor of `cov="CR1"`; got ssc={ssc!r} with cov={cov!r}. Pass cov="CR1", or leave out `ssc`.'
+                f'`ssc` is a factor of `cov="CR1"`; got ssc={ssc!r} with cov={cov!r}. '
+                'Pass cov="CR1", or leave out `ssc`.'
             )
     if repair is not None:
         option("repair", repair, REPAIRS)
-    return CovOptions(cov, ssc, _check_dof(dof), repair)  # type: ignore[arg-type]
+    return CovOptions(cov, ssc, _check_dof(dof), repair)
 
 
-def _check_dof(dof: object) -> DofName | float | None:
+def _check_dof(dof: Any) -> DofName | float | None:
     if dof is None or (isinstance(dof, str) and dof in DOFS):
-        return dof  # type: ignore[return-value]
+        return dof
     if isinstance(dof, int | float | np.integer | np.floating) and not isinstance(dof, bool) and float(dof) > 0:
         return float(dof)
     raise ArgumentError(f"`dof` must be one of {listed(DOFS)} or a positive number; got {dof!r}.")

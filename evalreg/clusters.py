@@ -99,7 +99,7 @@ def factorize(values: Any) -> tuple[IntArray, Any]:
         array[:] = values
         values = array
     codes, labels = pd.factorize(values)
-    return codes, labels
+    return codes.astype(np.intp, copy=False), labels
 
 
 def as_codes(codes: IntArray, labels: Any = None) -> Codes:

@@ -25,7 +25,7 @@ from evalreg.errors import (
     issue,
 )
 from evalreg.estimate import Cells, Estimate
-from evalreg.scores import Block, Matrix, Scores, square, sum_blocks
+from evalreg.scores import Block, Matrix, Scores, compressed, square, sum_blocks
 from evalreg.small_sample import (
     POWER,
     RowLeverage,
@@ -49,6 +49,9 @@ class Leverage(Protocol):
     def dof(self, contrasts: FloatArray) -> FloatArray:
         """One for each row of `contrasts`."""
 
+    def hotelling(self, contrasts: FloatArray) -> float:
+        """eta of a joint test of `contrasts`."""
+
 
 @dataclass(frozen=True, eq=False)
 class FixedDof:
@@ -65,6 +68,10 @@ class FixedDof:
     def dof(self, contrasts: FloatArray) -> FloatArray:
         """Return `value` for each contrast."""
         return np.full(contrasts.shape[0], self.value)
+
+    def hotelling(self, contrasts: FloatArray) -> float:
+        """Return `value`."""
+        return self.value
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +97,11 @@ class WelchDof:
         below = np.sum(parts**2 / np.maximum(self.counts - 1, 1.0), axis=1)
         exact = np.count_nonzero(contrasts, axis=1) == 1
         ratio = parts.sum(axis=1) ** 2 / np.where(below > 0, below, 1.0)
-        return np.where(exact | (below <= 0), rows.min(axis=1), ratio)
+        return np.asarray(np.where(exact | (below <= 0), rows.min(axis=1), ratio))
+
+    def hotelling(self, contrasts: FloatArray) -> float:
+        """Return the smallest n_m - 1 of the means involved."""
+        return float(np.min(self.counts[np.any(contrasts != 0, axis=0)]) - 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,6 +153,12 @@ class Piece:
         if self.leverage is None:
             return np.full(C.shape[0], float(self.n_clusters - 1))
         return self.leverage.dof(C if self.contrasts is None else np.asarray(C @ self.contrasts))
+
+    def hotelling(self, C: FloatArray) -> float:
+        """eta of the approximate Hotelling test of contrasts of the parameters; G - 1 without leverages."""
+        if self.leverage is None:
+            return float(self.n_clusters - 1)
+        return self.leverage.hotelling(C if self.contrasts is None else np.asarray(C @ self.contrasts))
 
     def linear(self, C: FloatArray) -> Piece:
         """The same piece for contrasts of the parameters."""
@@ -267,7 +284,8 @@ class Covariance:
         if self.repaired is not None:
             return quadratic(C, self.repaired)
         # MNW 2024: from the stored pieces, never from a repaired matrix.
-        return np.max([quadratic(C, self.raw), *(piece.variance(C) for piece in self.one_way)], axis=0)
+        each = [quadratic(C, self.raw), *(piece.variance(C) for piece in self.one_way)]
+        return np.asarray(np.max(each, axis=0))
 
     def _lost(self, C: FloatArray) -> BoolArray:
         lost = np.any([piece.lost for piece in self.one_way], axis=0)
@@ -572,7 +590,8 @@ def drop_nested(scores: Scores, axes: tuple[Axis, ...]) -> tuple[tuple[Axis, ...
     notes : list of (category, text)
         Which were left out.
     """
-    kept, notes = list(axes), []
+    kept = list(axes)
+    notes: list[Note] = []
     for axis in reversed(axes):
         for other in [other for other in kept if other != axis]:
             joint = _union(axis, other)
@@ -635,7 +654,7 @@ def naive_piece(estimate: Estimate) -> Piece:
 
 
 def _scale_rows(bread: Matrix, scale: FloatArray) -> Matrix:
-    return sparse.diags_array(scale) @ bread if sparse.issparse(bread) else scale[:, None] * bread
+    return sparse.diags_array(scale).tocsr() @ compressed(bread) if sparse.issparse(bread) else scale[:, None] * bread
 
 
 def _piece(estimate: Estimate, axes: tuple[Axis, ...], dims: tuple[int, ...], options: ResolvedCov) -> Piece:
@@ -683,7 +702,7 @@ def _clusters_per_stratum(scores: Scores, cells: Cells, by: Axis) -> FloatArray:
     )
     counts = np.zeros(n_strata)
     for block in scores.cells(by):
-        present = sparse.csr_array(block.gram) @ member
+        present = compressed(block.gram) @ member
         counts += np.bincount(present.indices[present.data > 0], minlength=n_strata)
     single = [name for name, count in zip(cells.strata, counts, strict=True) if count < 2]
     if single:
@@ -703,6 +722,9 @@ def _axis_dof(estimate: Estimate, axis: Axis) -> float:
     return float(estimate.scores.n_clusters(axis) - 1)
 
 
+Adjusted: TypeAlias = tuple[FloatArray, Leverage | None, BoolArray]
+
+
 def _adjusted(
     estimate: Estimate, by: Axis, options: ResolvedCov, keep: bool
 ) -> tuple[FloatArray, Leverage | None, BoolArray]:
@@ -710,7 +732,7 @@ def _adjusted(
     refit = estimate.refit
     if refit is None:
         raise NotAvailableError(
-            f'`cov="{options.cov}"` with dof={options.dof!r} needs what leaving clusters out needs, which this estimate '
+            f'`cov="{options.cov}"` with dof={options.dof!r} needs the design of the model, which this estimate '
             'does not have. Available are cov "naive", "CR0" and "CR1" with dof "min", "normal" or a number.'
         )
     if options.cov == "jackknife" and not refit.linear:
@@ -729,7 +751,7 @@ def _adjust_cells(
     assert estimate.refit is not None
     inverse = estimate.refit.inverse_gram
     blocks: list[Block] = list(estimate.scores.cells(by))
-    shares = [sparse.csr_array(block.gram) @ sparse.diags_array(inverse) for block in blocks]
+    shares = [compressed(block.gram) @ sparse.diags_array(inverse) for block in blocks]
     parts = (
         square(adjust_cell_totals(block.totals, share.tocsr(), power), estimate.bread)
         for block, share in zip(blocks, shares, strict=True)

@@ -12,7 +12,7 @@ from evalreg.clusters import Axis, summarize_sizes
 from evalreg.covariance import Covariance
 from evalreg.errors import DominantClusterWarning, FewClustersWarning, NotAvailableError, Note
 from evalreg.estimate import Cells, Estimate
-from evalreg.scores import CellScores, RowScores
+from evalreg.scores import CellScores, RowScores, compressed, dense
 from evalreg.small_sample import adjust_cell_totals, inverse_power_times, symmetric_root
 
 # Thresholds below which a clustered result is valid but fragile.
@@ -39,7 +39,7 @@ def design_effect(cov: Covariance) -> FloatArray:
     Kish (1965), Survey Sampling, section 8.2.
     """
     naive = np.diag(cov.naive)
-    return np.divide(cov.variance(), naive, out=np.full(naive.size, np.nan), where=naive > 0)
+    return np.asarray(np.divide(cov.variance(), naive, out=np.full(naive.size, np.nan), where=naive > 0))
 
 
 def row_variance(estimate: Estimate) -> FloatArray | None:
@@ -58,12 +58,13 @@ def row_variance(estimate: Estimate) -> FloatArray | None:
     cells, refit = estimate.cells, estimate.refit
     if cells is None or refit is None:
         return None
-    A = refit.coefficient_map.toarray() if sparse.issparse(refit.coefficient_map) else np.asarray(refit.coefficient_map)
+    A = dense(refit.coefficient_map)
     if not np.all(np.count_nonzero(A, axis=1) == 1):
         return None
     cell = np.argmax(A != 0, axis=1)
     n = cells.count[cell]
-    return A[np.arange(cell.size), cell] ** 2 * cells.squares[cell] / cells.weight[cell] * n / np.maximum(n - 1, 1)
+    own = A[np.arange(cell.size), cell] ** 2
+    return np.asarray(own * cells.squares[cell] / cells.weight[cell] * n / np.maximum(n - 1, 1))
 
 
 def effective_rows(estimate: Estimate, cov: Covariance) -> FloatArray:
@@ -83,7 +84,7 @@ def effective_rows(estimate: Estimate, cov: Covariance) -> FloatArray:
     """
     variance, own = cov.variance(), row_variance(estimate)
     top = estimate.n_rows * np.diag(cov.naive) if own is None else own
-    return np.divide(top, variance, out=np.full(variance.size, np.nan), where=variance > 0)
+    return np.asarray(np.divide(top, variance, out=np.full(variance.size, np.nan), where=variance > 0))
 
 
 def intraclass_correlation(estimate: Estimate, axis: Axis) -> FloatArray:
@@ -99,7 +100,7 @@ def intraclass_correlation(estimate: Estimate, axis: Axis) -> FloatArray:
     Returns
     -------
     ndarray, shape (n_params,)
-        (MSB - MSW)/(MSB + (m0 - 1) MSW); NaN where it is not defined: one row a cluster, no variation, or several cells.
+        (MSB - MSW)/(MSB + (m0 - 1) MSW); NaN where it is not defined: one row a cluster, no variation, several cells.
 
     References
     ----------
@@ -110,17 +111,16 @@ def intraclass_correlation(estimate: Estimate, axis: Axis) -> FloatArray:
     if row_variance(estimate) is None or estimate.cells is None or estimate.refit is None:
         return np.full(estimate.n_params, np.nan)
     by_cell = _cell_icc(estimate, estimate.cells, axis)
-    A = estimate.refit.coefficient_map
-    cell = np.argmax((A.toarray() if sparse.issparse(A) else np.asarray(A)) != 0, axis=1)
-    return by_cell[cell]
+    cell = np.argmax(dense(estimate.refit.coefficient_map) != 0, axis=1)
+    return np.asarray(by_cell[cell])
 
 
 def _cell_icc(estimate: Estimate, cells: Cells, axis: Axis) -> FloatArray:
     between, sum_squares, n_clusters = (np.zeros(cells.count.size) for _ in range(3))
     scale = cells.count / cells.weight
     for block in estimate.scores.cells(axis):
-        size = sparse.csr_array(block.gram) @ sparse.diags_array(scale)
-        totals = sparse.csr_array(block.totals).multiply(size > 0).tocsr() @ sparse.diags_array(scale)
+        size = compressed(block.gram) @ sparse.diags_array(scale)
+        totals = compressed(block.totals).multiply(size > 0).tocsr() @ sparse.diags_array(scale)
         inverse = size.tocsr(copy=True)
         inverse.data = 1.0 / inverse.data
         between += np.asarray(totals.multiply(totals).multiply(inverse).sum(axis=0)).ravel()
@@ -207,14 +207,14 @@ def effective_clusters(estimate: Estimate, axes: tuple[Axis, ...]) -> FloatArray
     A, cells = (None if estimate.refit is None else estimate.refit.coefficient_map), estimate.cells
     if A is None or cells is None:
         return np.full(estimate.n_params, np.nan)
-    A = sparse.csr_array(A)
+    A = compressed(A)
     if not axes:
-        return np.asarray((A != 0) @ cells.count, dtype=float)
+        return np.asarray(abs(A).sign() @ cells.count, dtype=np.float64)
     smallest = np.full(estimate.n_params, np.inf)
     for axis in axes:
         squares = np.zeros(estimate.n_params)
         for block in estimate.scores.cells(axis):
-            share = sparse.csr_array(block.gram) @ sparse.diags_array(1.0 / cells.weight) @ A.T
+            share = compressed(block.gram) @ sparse.diags_array(1.0 / cells.weight) @ A.T
             squares += np.asarray(share.multiply(share).sum(axis=0)).ravel()
         smallest = np.minimum(smallest, 1.0 / squares)
     return smallest
@@ -281,15 +281,16 @@ def _leave_out(estimate: Estimate, axis: Axis) -> list[tuple[FloatArray, float]]
     changes = []
     for block in estimate.scores.cells(axis):
         if inverse.ndim == 1:
-            share = (sparse.csr_array(block.gram) @ sparse.diags_array(inverse)).tocsr()
+            share = (compressed(block.gram) @ sparse.diags_array(inverse)).tocsr()
             adjusted = adjust_cell_totals(block.totals, share, 1.0)
             change, largest = adjusted @ estimate.bread, float(share.data.max())
         else:
+            assert block.gram is not None
             root, inverse_root = symmetric_root(inverse)
             L = root @ block.gram @ root
             adjusted = inverse_power_times(L, 1.0, (block.totals @ root)[:, :, None])[:, :, 0] @ inverse_root
             change, largest = adjusted @ estimate.bread, float(np.trace(L, axis1=1, axis2=2).max())
-        changes.append((-(change.toarray() if sparse.issparse(change) else np.asarray(change)), largest))
+        changes.append((-dense(change), largest))
     return changes
 
 
@@ -318,14 +319,17 @@ def fragility(estimate: Estimate, cov: Covariance) -> list[Note]:
         elif effective < G / 2:
             text = f"{G} {name} clusters count for {effective:.1f} (G* = {effective:.1f}): sizes are very unequal."
             notes.append((FewClustersWarning, text))
-        if G <= estimate.n_coefficients:
-            text = f"{G} {name} clusters for {estimate.n_coefficients} coefficients: their covariance is singular, so that joint tests of all of them are not available."
+        if estimate.n_coefficients >= G:
+            text = (
+                f"{G} {name} clusters for {estimate.n_coefficients} coefficients: their covariance is singular, so "
+                "that joint tests of all of them are not available."
+            )
             notes.append((FewClustersWarning, text))
         if size.largest_share > LARGE_SHARE:
             code = int(np.argmax(estimate.scores.sizes(axis)))
             text = (
-                f'the {name} "{estimate.scores.label(axis, code)}" holds {size.largest_share:.0%} of the rows: the error '
-                "bar rests on how that one cluster compares with the others."
+                f'the {name} "{estimate.scores.label(axis, code)}" holds {size.largest_share:.0%} of the rows: '
+                "the error bar rests on how that one cluster compares with the others."
             )
             notes.append((DominantClusterWarning, text))
     return notes
@@ -364,15 +368,14 @@ def row_influence(estimate: Estimate, axis: Axis | None) -> tuple[FloatArray, li
     NotAvailableError
         If the rows live in an engine, and no clustering is given.
     """
-    scores, bread = estimate.scores, estimate.bread
-    dense = bread.toarray() if sparse.issparse(bread) else np.asarray(bread)
+    scores, bread = estimate.scores, dense(estimate.bread)
     if axis is not None:
-        parts = [np.asarray(block.totals @ dense) for block in scores.cells(axis)]
+        parts = [np.asarray(block.totals @ bread) for block in scores.cells(axis)]
         return np.concatenate(parts), [scores.label(axis, code) for code in range(scores.n_clusters(axis))]
     if isinstance(scores, RowScores):
-        values = scores.values @ dense
+        values = scores.values @ bread
     elif isinstance(scores, CellScores):
-        values = scores.row_scores[:, None] * (dense[0] if scores.cell is None else dense[scores.cell])
+        values = scores.row_scores[:, None] * (bread[0] if scores.cell is None else bread[scores.cell])
     else:
         raise NotAvailableError("influence of rows needs them in memory; name a clustering in `by`.")
     return values, list(scores.labels.positions())

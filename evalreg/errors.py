@@ -196,8 +196,9 @@ def issue(notes: Iterable[Note]) -> None:
     notes : iterable of (category, text)
         What to say.
     """
-    depth, frame = 1, sys._getframe()
+    depth, frame = 1, sys._getframe().f_back
     while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "evalreg":
-        depth, frame = depth + 1, frame.f_back  # type: ignore[assignment]
+        depth, frame = depth + 1, frame.f_back
+    depth += 1
     for category, text in notes:
         warnings.warn(text, category, stacklevel=depth)

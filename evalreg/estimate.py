@@ -11,7 +11,7 @@ from scipy import sparse
 
 from evalreg.checks import BoolArray, FloatArray, IntArray, frozen, listed, nearest
 from evalreg.errors import ArgumentError, MissingColumnError
-from evalreg.scores import Matrix, Scores, concat_scores, stack_scores
+from evalreg.scores import Matrix, Scores, concat_scores, dense, stack_scores
 
 Kind: TypeAlias = Literal["mean", "least squares", "likelihood"]
 
@@ -127,11 +127,11 @@ class Estimate:
 
     Examples
     --------
-    >>> import pandas as pd, evalreg as er
-    >>> log = pd.DataFrame({"model": ["a", "a", "b", "b"], "q": [1, 2, 1, 2], "score": [1.0, 0.0, 1.0, 1.0]})
-    >>> estimate = er.mean(log, by="model", item="q").estimate
-    >>> estimate.linear([[1, -1]], ["a - b"]).params.tolist()
-    [-0.5]
+    >>> import evalreg as er
+    >>> log = er.datasets.paired(n_passages=20, seed=1)
+    >>> estimate = er.mean(log, by="model", item="question").estimate
+    >>> estimate.names, estimate.linear([[1, -1]], ["new - old"]).params.round(3).tolist()
+    (('new', 'old'), [0.05])
     """
 
     names: tuple[str, ...]
@@ -183,7 +183,7 @@ class Estimate:
         ArgumentError
             If the shape does not fit.
         """
-        C = contrasts if sparse.issparse(contrasts) else np.atleast_2d(np.asarray(contrasts, dtype=float))
+        C: Matrix = contrasts if sparse.issparse(contrasts) else np.atleast_2d(np.asarray(contrasts, dtype=float))
         if C.shape != (len(names), self.n_params):
             raise ArgumentError(
                 f"contrasts must have one row for each of the {len(names)} names and one column for each of the "
@@ -315,6 +315,6 @@ class Estimate:
 
 def _selects(C: Matrix) -> bool:
     """Whether every row of C picks one parameter."""
-    dense = C.toarray() if sparse.issparse(C) else C
-    picks: BoolArray = (np.count_nonzero(dense, axis=1) == 1) & (dense.sum(axis=1) == 1)
+    rows = dense(C)
+    picks: BoolArray = (np.count_nonzero(rows, axis=1) == 1) & (rows.sum(axis=1) == 1)
     return bool(picks.all())

@@ -21,7 +21,7 @@ from evalreg.errors import (
     NonNumericError,
     NotAvailableError,
 )
-from evalreg.scores import Block, Matrix, square, sum_blocks
+from evalreg.scores import Block, Matrix, compressed, dense, square, sum_blocks
 
 NUMERIC_OBJECTS = ("integer", "floating", "mixed-integer-float", "boolean", "decimal", "empty")
 
@@ -220,8 +220,8 @@ def codes_of_items(name: str, codes: Codes, item: Codes) -> Codes:
     if differ.any():
         rows, count = row_list(differ)
         raise AlignmentError(
-            f"answers to one item are averaged first, so {name!r} must be the same in all of them; it differs within an "
-            f"item in {rows_text(rows, count)} of those in use. Leave out `sample`, or cluster by something coarser.",
+            f"answers to one item are averaged first, so {name!r} must be the same in all of them; it differs within "
+            f"an item in {rows_text(rows, count)} of those in use. Leave out `sample`, or use a coarser cluster.",
             column=name,
             rows=rows,
             count=count,
@@ -386,14 +386,18 @@ def cell_sums(values: FloatArray, cell: IntArray | None, n_cells: int, weights: 
             np.array([float(values.size)]), weight, total, squares, np.array([values.min()]), np.array([values.max()])
         )
     count = np.bincount(cell, minlength=n_cells).astype(float)
-    weight = count if weights is None else np.bincount(cell, weights, n_cells)
-    total = np.bincount(cell, values if weights is None else weights * values, n_cells)
+    weight = count if weights is None else _sums(cell, weights, n_cells)
+    total = _sums(cell, values if weights is None else weights * values, n_cells)
     squared = (values - (total / weight)[cell]) ** 2
-    squares = np.bincount(cell, squared if weights is None else weights * squared, n_cells)
+    squares = _sums(cell, squared if weights is None else weights * squared, n_cells)
     low, high = np.full(n_cells, np.inf), np.full(n_cells, -np.inf)
     np.minimum.at(low, cell, values)
     np.maximum.at(high, cell, values)
     return CellSums(count, weight, total, squares, low, high)
+
+
+def _sums(cell: IntArray, values: FloatArray, n_cells: int) -> FloatArray:
+    return np.asarray(np.bincount(cell, values, n_cells), dtype=np.float64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -545,7 +549,7 @@ class LazyScores:
 
     def sizes(self, by: Axis) -> FloatArray:
         """Weight of each cluster, shape (n_clusters,)."""
-        return np.asarray(sparse.csr_array(self._query(by)[1].gram).sum(axis=1)).ravel()
+        return np.asarray(compressed(self._query(by)[1].gram).sum(axis=1), dtype=np.float64).ravel()
 
     def label(self, by: Axis, code: int) -> str:
         """Label of one cluster."""
@@ -560,7 +564,7 @@ class LazyScores:
         if by is not None:
             return sum_blocks(square(block.totals, bread) for block in self.cells(by))
         squares = self.sums.squares if self.weight is None else self._weighted_squares()
-        scaled = np.sqrt(squares)[:, None] * (bread.toarray() if sparse.issparse(bread) else bread)
+        scaled = np.sqrt(squares)[:, None] * dense(bread)
         return np.asarray(scaled.T @ scaled)
 
     def _weighted_squares(self) -> FloatArray:

@@ -193,10 +193,10 @@ class Results:
         self,
         *,
         groups: Groups | _Kept = KEPT,
-        cov: CovName | None | _Kept = KEPT,
-        ssc: SscName | None | _Kept = KEPT,
-        dof: DofName | float | None | _Kept = KEPT,
-        repair: RepairName | None | _Kept = KEPT,
+        cov: CovName | _Kept | None = KEPT,
+        ssc: SscName | _Kept | None = KEPT,
+        dof: DofName | float | _Kept | None = KEPT,
+        repair: RepairName | _Kept | None = KEPT,
     ) -> Results:
         """The same estimates with another covariance, without refitting.
 
@@ -496,7 +496,10 @@ def _variance_notes(cov: Covariance) -> tuple[Note, ...]:
         some = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
         text = f"{some}: no standard error, because {reason}; t and p are NaN."
         if cov.bounded and "single" not in reason and "not positive" not in reason:
-            text = f"{some}: {reason}, so the standard error is 0, t and p are NaN, and the interval is Clopper-Pearson on the effective number of clusters."
+            text = (
+                f"{some}: {reason}, so the standard error is 0, t and p are NaN, and the interval is Clopper-Pearson "
+                "on the effective number of clusters."
+            )
         notes.append((ZeroVarianceWarning, text))
     return tuple(notes)
 
@@ -594,7 +597,7 @@ def joint_test(results: Results, contrasts: Any) -> JointTest:
     effect = C @ results.estimate.params - asked.value
     piece = cov.pieces[0]
     if not cov.crossed and cov.axes and cov.options.dof == "satterthwaite":
-        eta = piece.leverage.hotelling(np.asarray(C @ piece.contrasts))  # type: ignore[union-attr]
+        eta = piece.hotelling(C)
         return hotelling_test(effect, C @ piece.matrix @ C.T, eta)
     middle = cov.sum_one_way if cov.repaired is None or cov.options.cov == "CR2" else cov.repaired
     rule = cov.options.dof
@@ -729,7 +732,7 @@ def _reference_text(cov: Covariance) -> str:
         return "normal"
     low, high = np.nanmin(dofs), np.nanmax(dofs)
     spread = f"{low:.4g}" if np.isclose(low, high) else f"{low:.4g} to {high:.4g}"
-    words = {"satterthwaite": "Satterthwaite", "min": "G - 1" if cov.axes else "n - k"}
+    words = {"satterthwaite": "Satterthwaite", "min": "G - 1" if cov.axes else "rows less parameters"}
     return f"t, dof {spread} ({words.get(rule, 'given') if isinstance(rule, str) else 'given'})"
 
 
@@ -746,7 +749,7 @@ def _factor_text(cov: Covariance) -> str:
     if cov.options.cov == "CR1":
         return f"{FACTORS[cov.options.ssc]} ({cov.options.ssc})"
     words = {
-        "naive": "n/(n-k)",
+        "naive": "n/(n-1), or n/(n-k) for regressions",
         "CR0": "none",
         "CR2": "(1-h)^(-1/2) in each cluster",
         "CR3": "(G-1)/G, (1-h)^(-1) in each cluster",
@@ -815,7 +818,7 @@ def _coefficient_grid(results: Results, alpha: float) -> Grid:
 
 def _dependence_grid(results: Results) -> Grid:
     frame, effect, n_eff, icc = results.to_frame(), results.design_effect(), results.n_eff(), results.icc()
-    headers = ("", "naive SE", "clustered SE", "design effect", "effective n", "ICC")
+    headers = ("", "naive SE", "clustered", "deff", "eff. n", "ICC")
     rows = tuple(
         (
             str(frame.index[i]),
@@ -823,7 +826,7 @@ def _dependence_grid(results: Results) -> Grid:
             number(frame["se"].iloc[i]),
             number(effect.iloc[i], 2),
             number(n_eff.iloc[i], 1),
-            number(icc.iloc[i], 3),
+            f"{icc.iloc[i]:.3f}",
         )
         for i in _order(results)
     )
@@ -846,6 +849,13 @@ def _sentences(results: Results, alpha: float) -> list[str]:
     if not cov.axes:
         sentences.append(
             "Rows are treated as independent; if they share passages, prompts or judges, name them in `groups`."
+        )
+    if cov.n_clusters and np.any(np.isfinite(results.icc())):
+        name = axis_name((cov.axes or results.axes)[0])
+        what = "rows" if estimate.kind == "mean" else "residuals"
+        sentences.append(
+            f"deff is the clustered over the naive variance, eff. n the number of independent rows as informative; ICC "
+            f"is of {what} within one {name}."
         )
     if estimate.bounded and estimate.about.interval == "logit":
         sentences.append("Intervals are built on the logit scale; t and p are Wald's and may disagree with them.")

@@ -20,7 +20,7 @@ from evalreg.checks import FloatArray, IntArray
 from evalreg.clusters import TABLE_PER_ROW, Axis, Codes, Labels
 from evalreg.errors import NotAvailableError
 
-Matrix: TypeAlias = FloatArray | Any
+Matrix: TypeAlias = Any
 """A dense array or a scipy sparse array."""
 
 # Clusters of a block of row scores, so that memory does not grow with the number of clusters.
@@ -78,6 +78,16 @@ class Scores(Protocol):
         """The same scores with further label columns, given as arrays or Series."""
 
 
+def dense(matrix: Matrix) -> FloatArray:
+    """Return a sparse array as a dense one, a dense one as it is."""
+    return np.asarray(matrix.toarray() if hasattr(matrix, "toarray") else matrix, dtype=np.float64)
+
+
+def compressed(matrix: Matrix) -> Matrix:
+    """Return an array in compressed sparse rows."""
+    return sparse.csr_array(matrix)
+
+
 def square(totals: Matrix, bread: Matrix) -> FloatArray:
     """Sum of outer products of cluster totals, mapped by the bread.
 
@@ -95,7 +105,7 @@ def square(totals: Matrix, bread: Matrix) -> FloatArray:
     """
     influence = totals @ bread
     product = influence.T @ influence
-    return np.asarray(product.toarray() if sparse.issparse(product) else product, dtype=np.float64)
+    return dense(product)
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,7 +161,7 @@ class CellScores:
     def sizes(self, by: Axis) -> FloatArray:
         """Weight of each cluster, shape (n_clusters,)."""
         codes = self.labels.codes(by)
-        return codes.counts.astype(float) if self.weights is None else np.bincount(codes.codes, self.weights)
+        return np.asarray(codes.counts if self.weights is None else np.bincount(codes.codes, self.weights), dtype=float)
 
     def label(self, by: Axis, code: int) -> str:
         """Label of one cluster."""
@@ -193,7 +203,7 @@ class CellScores:
         if by is not None:
             return sum_blocks(square(block.totals, bread) for block in self.cells(by))
         squares = np.bincount(self._cell(), self.row_scores**2, minlength=self.n_columns)
-        scaled = np.sqrt(squares)[:, None] * (bread.toarray() if sparse.issparse(bread) else bread)
+        scaled = np.sqrt(squares)[:, None] * dense(bread)
         return np.asarray(scaled.T @ scaled)
 
     def _cell(self) -> IntArray:
@@ -231,12 +241,12 @@ class RowScores:
     @property
     def n_rows(self) -> int:
         """Rows in use."""
-        return self.values.shape[0]
+        return int(self.values.shape[0])
 
     @property
     def n_columns(self) -> int:
         """Columns of the scores."""
-        return self.values.shape[1]
+        return int(self.values.shape[1])
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -382,7 +392,7 @@ def _whole(scores: CellScores | RowScores, by: Axis) -> tuple[Matrix, Matrix | N
 def _beside(parts: tuple[Matrix | None, Matrix | None]) -> Matrix | None:
     if parts[0] is None or parts[1] is None:
         return None
-    return sparse.hstack([sparse.csr_array(part) for part in parts]).tocsr()
+    return sparse.hstack([compressed(part) for part in parts]).tocsr()
 
 
 @dataclass(frozen=True, eq=False)

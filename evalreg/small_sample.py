@@ -248,7 +248,7 @@ class CellLeverage:
         own = np.diag(products)
         variance = own @ self.spread @ own + float(np.sum(products**2 * self.spread))
         q = contrasts.shape[0]
-        return q * (q + 1) / variance
+        return float(q * (q + 1) / variance)
 
 
 def cell_leverage(leverage: Matrix, weight: FloatArray, power: float) -> CellLeverage:
@@ -361,7 +361,7 @@ class RowLeverage:
             products += flat.T @ flat
         pairs = products.reshape(k, q, k, q)
         variance += float(np.sum(pairs**2) + np.einsum("isjt,itjs->", pairs, pairs))
-        return q * (q + 1) / variance
+        return float(q * (q + 1) / variance)
 
 
 def _whiten(contrasts: FloatArray, expected: FloatArray) -> FloatArray:

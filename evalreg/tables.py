@@ -113,19 +113,28 @@ class Grid:
         return SimpleTable([row[1:] for row in self.rows], list(self.headers[1:]), stubs, txt_fmt=fmt_params)
 
     def text(self, width: int) -> str:
-        """Aligned columns, row names cut where the lines would be longer than `width`."""
+        """Aligned columns; a row name too long for its column is cut, or stands on a line of its own.
+
+        Names are cut only where they stay distinct.
+        """
         columns = list(zip(*(self.headers, *self.rows), strict=True))
         widths = [max(map(len, column)) for column in columns]
         room = width - sum(w + 2 for w in widths[1:])
         first = min(widths[0], max(room, 12))
         # The numbers' columns share what room is left, so that tables of one summary end at one margin.
         spare = max(width - first - sum(w + 2 for w in widths[1:]), 0) // max(len(widths) - 1, 1)
-        lines = [
-            shorten(row[0], first).ljust(first)
-            + "".join(cell.rjust(w + 2 + spare) for cell, w in zip(row[1:], widths[1:], strict=True))
-            for row in (self.headers, *self.rows)
-        ]
-        return "\n".join([lines[0], "-" * width, *lines[1:]])
+        short = [shorten(row[0], first) for row in self.rows]
+        lines = [self._line(self.headers[0].ljust(first), self.headers[1:], widths[1:], spare), "-" * width]
+        for name, row in zip(short, self.rows, strict=True):
+            if short.count(name) > 1 and name != row[0]:
+                lines.append(row[0][:width])
+                name = "  "
+            lines.append(self._line(name.ljust(first), row[1:], widths[1:], spare))
+        return "\n".join(lines)
+
+    @staticmethod
+    def _line(stub: str, cells: tuple[str, ...], widths: list[int], spare: int) -> str:
+        return stub + "".join(cell.rjust(w + 2 + spare) for cell, w in zip(cells, widths, strict=True))
 
     def markdown(self) -> str:
         """A pipe table."""
@@ -192,7 +201,7 @@ class Summary:
         half, lines, waiting = width // 2, [], ""
         for label, value in self.facts:
             text = f"{label}: {value}"
-            if len(text) >= half:
+            if len(text) >= half - 1:
                 lines.extend([waiting] if waiting else [])
                 lines.extend(textwrap.wrap(text, width, subsequent_indent="  "))
                 waiting = ""

@@ -28,7 +28,7 @@ from evalreg.frame import (
     lazy_cell_sums,
     restrict,
 )
-from evalreg.scores import CellScores, Matrix, Scores
+from evalreg.scores import CellScores, Matrix, Scores, compressed
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,9 +135,7 @@ def estimate_cells(
         names=solved.names,
         params=np.asarray(solved.coefficient_map @ mean),
         scores=replace(scores, fitted=mean),  # type: ignore[type-var]
-        bread=(solved.coefficient_map @ sparse.diags_array(1.0 / sums.weight)).T
-        if sparse.issparse(solved.coefficient_map)
-        else (solved.coefficient_map / sums.weight).T,
+        bread=_scaled(solved.coefficient_map, 1.0 / sums.weight).T,
         kind="mean",
         refit=Refit(1.0 / sums.weight, solved.coefficient_map),
         cells=cells,
@@ -146,6 +144,10 @@ def estimate_cells(
         about=about,
     )
     return estimate, axes
+
+
+def _scaled(matrix: Matrix, columns: FloatArray) -> Matrix:
+    return compressed(matrix) @ sparse.diags_array(columns) if sparse.issparse(matrix) else matrix * columns
 
 
 def _refuse_constant(sums: CellSums, solved: Solved, bounded: bool, score: str) -> None:
@@ -221,12 +223,10 @@ def checked_weights(table: Table, weights: Any) -> FloatArray | None:
     wrong = ~(values > 0) & ~np.isnan(values)
     if wrong.any():
         rows, count = row_list(wrong)
-        zero = (
-            "A row of weight zero is not an observation: leave it out" if not (values < 0).any() else "Check the signs"
-        )
+        remedy = "Check the signs" if (values < 0).any() else "A row of weight zero is no observation: leave it out"
         raise ArgumentError(
             f"`weights` must be positive; {rows_text(rows, count)} {'is' if count == 1 else 'are'} not "
-            f"(smallest {np.nanmin(values):g}). {zero}.",
+            f"(smallest {np.nanmin(values):g}). {remedy}.",
             column=weights if isinstance(weights, str) else "weights",
             rows=rows,
             count=count,

@@ -230,7 +230,7 @@ def _notes(by: tuple[str, ...], groups: Groups) -> tuple[Note, ...]:
     if not by or groups is not None:
         return ()
     text = (
-        f"no `item` and no `groups`: the {'/'.join(by)} means are treated as independent, which they are not if the same "
-        "questions were put to all. Name the column of the questions in `item`."
+        f"no `item` and no `groups`: the {'/'.join(by)} means are treated as independent, which they are not if the "
+        "same questions were put to all. Name the column of the questions in `item`."
     )
     return ((IndependenceWarning, text),)

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from evalreg.bridge import from_statsmodels, refuse_unconverged
 from evalreg.checks import (
     FAMILIES,
     MISSING,
@@ -30,7 +31,6 @@ from evalreg.checks import (
     row_list,
     rows_text,
 )
-from evalreg.bridge import from_statsmodels, refuse_unconverged
 from evalreg.clusters import Labels, used_codes
 from evalreg.covariance import Groups
 from evalreg.errors import (
@@ -218,7 +218,7 @@ def fit(
     >>> import evalreg as er
     >>> log = er.datasets.passages(n_passages=40, questions_per_passage=5, seed=3)
     >>> er.fit("score ~ 1", log, groups="passage").bse.round(4).to_dict()
-    {'Intercept': 0.0351}
+    {'Intercept': 0.0429}
     """
     asked = check_cov_options(cov, ssc, dof, repair)
     option("family", family, FAMILIES)

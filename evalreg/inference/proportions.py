@@ -135,4 +135,4 @@ def proportion_interval(mean: FloatArray, n: FloatArray, alpha: float, method: s
     from statsmodels.stats.proportion import proportion_confint
 
     low, high = proportion_confint(mean * n, n, alpha=alpha, method=STATSMODELS_METHODS[method])
-    return np.clip(np.column_stack([low, high]), 0.0, 1.0)
+    return np.asarray(np.clip(np.column_stack([low, high]), 0.0, 1.0))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import BoolArray, FloatArray
+from evalreg.checks import BoolArray, FloatArray, listed
 from evalreg.clusters import Codes, Labels, factorize, no_source, used_codes
 from evalreg.errors import ArgumentTypeError, CollinearityError, ConvergenceError, NotAvailableError
 from evalreg.estimate import About, Estimate, Refit
@@ -128,6 +128,42 @@ def refuse_unconverged(result: Any) -> None:
         )
 
 
+def refuse_collinear(design: FloatArray, names: list[str]) -> None:
+    """Raise if columns of a design determine each other, naming those that earlier ones determine.
+
+    Parameters
+    ----------
+    design : ndarray, shape (n_rows, k)
+        Columns.
+    names : list of str
+        Their names.
+
+    Raises
+    ------
+    CollinearityError
+        If the rank is below k.
+    """
+    gram = design.T @ design
+    scale = np.sqrt(np.diag(gram))
+    unit = np.where(scale > 0, scale, 1.0)
+    gram /= np.outer(unit, unit)
+    rank, k = int(np.linalg.matrix_rank(gram, hermitian=True)), gram.shape[0]
+    if rank == k:
+        return
+    kept: list[int] = []
+    for j in range(k):
+        trial = np.ix_([*kept, j], [*kept, j])
+        if np.linalg.matrix_rank(gram[trial], hermitian=True) > len(kept):
+            kept.append(j)
+    named = [str(names[j]) for j in range(k) if j not in kept]
+    raise CollinearityError(
+        f"covariates must not determine each other; {k} columns of the design have rank {rank}, and {listed(named)} "
+        f"can be computed from the others. Drop {'it' if len(named) == 1 else 'them'}.",
+        column=named[0],
+        count=k - rank,
+    )
+
+
 def _labels_of(model: Any, n_rows: int) -> Labels:
     data = model.data
     dropped = getattr(data, "missing_row_idx", None)
@@ -152,10 +188,8 @@ def _about(result: Any, model: Any) -> About:
 def _least_squares(result: Any, model: Any, labels: Labels) -> Estimate:
     k = model.wexog.shape[1]
     wexog, wresid = np.asarray(model.wexog), np.asarray(result.wresid)
-    gram = wexog.T @ wexog
-    scale = np.sqrt(np.diag(gram))
-    if not np.all(scale > 0) or np.linalg.matrix_rank(gram / np.outer(scale, scale), hermitian=True) < k:
-        raise CollinearityError("the columns of the design determine each other, so the coefficients are not unique.")
+    if model.rank is not None and model.rank < k:
+        refuse_collinear(wexog, model.exog_names)
     inverse = np.asarray(result.normalized_cov_params)
     return Estimate(
         names=tuple(map(str, model.exog_names)),

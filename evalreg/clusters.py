@@ -25,8 +25,8 @@ from evalreg.errors import (
 Axis: TypeAlias = tuple[str, ...]
 """The columns whose joint values identify the clusters of one dimension."""
 
-# Up to this many table entries per row, a table is faster than hashing.
-TABLE_PER_ROW = 4
+# Up to this many table entries per row, a table of what is present is faster than hashing.
+TABLE_PER_ROW = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +56,13 @@ class Codes:
         return np.bincount(self.codes, minlength=self.n_clusters)
 
     @cached_property
+    def first(self) -> IntArray:
+        """The first row of each cluster, shape (n_clusters,)."""
+        first = np.empty(self.n_clusters, dtype=np.intp)
+        first[self.codes[::-1]] = np.arange(self.codes.size - 1, -1, -1)
+        return first
+
+    @cached_property
     def order(self) -> tuple[IntArray, IntArray]:
         """Rows sorted by cluster, and where each cluster starts (with the end appended)."""
         n_rows = self.codes.size
@@ -63,12 +70,12 @@ class Codes:
         rows = sparse.coo_array(
             (np.ones(n_rows, dtype=np.int8), (self.codes, np.arange(n_rows))), shape=(self.n_clusters, max(n_rows, 1))
         ).tocsr()
-        return rows.indices, rows.indptr
+        return rows.indices.astype(np.intp), rows.indptr.astype(np.intp)
 
     def label(self, code: int) -> str:
         """Return the label of one cluster, joint labels with a colon."""
         if self.parts:
-            row = int(np.argmax(self.codes == code))
+            row = int(self.first[code])
             return ":".join(part.label(int(part.codes[row])) for part in self.parts)
         return str(code if self.labels is None else self.labels[code])
 
@@ -159,8 +166,12 @@ def joint(parts: Sequence[Codes]) -> Codes:
 def pair_codes(first: IntArray, n_first: int, second: IntArray, n_second: int) -> Codes:
     """Codes of the observed pairs of two codes, in the order of (first, second) where a table fits."""
     key = first.astype(np.int64) * n_second + second
-    if n_first * n_second <= TABLE_PER_ROW * key.size + 1024:
-        return as_codes(key)
+    n_table = n_first * n_second
+    if n_table <= TABLE_PER_ROW * key.size + 1024:
+        present = np.zeros(n_table, dtype=bool)
+        present[key] = True
+        number = np.cumsum(present, dtype=np.intp) - 1
+        return Codes(number[key], int(number[-1]) + 1)
     codes, labels = pd.factorize(key)
     return Codes(codes, len(labels))
 
@@ -253,7 +264,7 @@ def no_source(name: str, held: Sequence[str]) -> NotAvailableError:
     )
 
 
-def used_codes(name: str, codes: IntArray, labels: Any) -> Codes:
+def used_codes(name: str, codes: IntArray, labels: Any, every_row: bool = False) -> Codes:
     """Codes of rows in use, none of which may be missing.
 
     Parameters
@@ -264,6 +275,8 @@ def used_codes(name: str, codes: IntArray, labels: Any) -> Codes:
         Codes with -1 for missing.
     labels : sequence
         Label of each code.
+    every_row : bool
+        Whether these are all rows that were factorised, so that every code occurs.
 
     Returns
     -------
@@ -275,7 +288,8 @@ def used_codes(name: str, codes: IntArray, labels: Any) -> Codes:
     MissingLabelsError
         If a label is missing.
     """
-    if codes.size and codes.min() < 0:
+    lowest = int(codes.min(initial=0))
+    if lowest < 0:
         rows, count = row_list(codes < 0)
         raise MissingLabelsError(
             f'`groups="{name}"` must give an id to every row in use; {count} of {codes.size} have none '
@@ -284,7 +298,7 @@ def used_codes(name: str, codes: IntArray, labels: Any) -> Codes:
             rows=rows,
             count=count,
         )
-    return as_codes(codes, labels)
+    return Codes(codes, len(labels), labels) if every_row else as_codes(codes, labels)
 
 
 def parse_groups(groups: object, columns: Sequence[str]) -> tuple[Axis, ...]:

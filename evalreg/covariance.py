@@ -594,7 +594,7 @@ def drop_nested(scores: Scores, axes: tuple[Axis, ...]) -> tuple[tuple[Axis, ...
     notes: list[Note] = []
     for axis in reversed(axes):
         for other in [other for other in kept if other != axis]:
-            joint = _union(axis, other)
+            joint = _union(*sorted((axis, other), key=axes.index))
             if scores.n_clusters(joint) == scores.n_clusters(axis):
                 text = (
                     f'"{axis_name(axis)}" lies inside "{axis_name(other)}" ({scores.n_clusters(axis)} clusters in '

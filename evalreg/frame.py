@@ -185,10 +185,10 @@ class UsedRows:
     def positions(self) -> IntArray:
         """Positions in the table of the rows in use (of the first row of each item)."""
         rows = np.arange(self.table.n_rows) if self.keep is None else np.flatnonzero(self.keep)
-        return rows if self.item is None else rows[first_rows(self.item)]
+        return rows if self.item is None else rows[self.item.first]
 
     def _used(self, name: str, codes: IntArray, labels: Any) -> Codes:
-        used = used_codes(name, codes if self.keep is None else codes[self.keep], labels)
+        used = used_codes(name, restrict(codes, self.keep), labels, every_row=self.keep is None)
         return used if self.item is None else codes_of_items(name, used, self.item)
 
 
@@ -214,7 +214,7 @@ def codes_of_items(name: str, codes: Codes, item: Codes) -> Codes:
     AlignmentError
         If an item has rows with different labels.
     """
-    first = first_rows(item)
+    first = item.first
     by_item = codes.codes[first]
     differ = by_item[item.codes] != codes.codes
     if differ.any():
@@ -227,13 +227,6 @@ def codes_of_items(name: str, codes: Codes, item: Codes) -> Codes:
             count=count,
         )
     return Codes(by_item, codes.n_clusters, codes.labels, codes.parts)
-
-
-def first_rows(codes: Codes) -> IntArray:
-    """The first row of each cluster, shape (n_clusters,)."""
-    first = np.empty(codes.n_clusters, dtype=np.intp)
-    first[codes.codes[::-1]] = np.arange(codes.codes.size - 1, -1, -1)
-    return first
 
 
 def align_labels(name: str, labels: Any, n_rows: int, index: pd.Index | None) -> Any:

@@ -651,15 +651,12 @@ def intervals(results: Results, alpha: float, method: str | None) -> FloatArray:
     limits[~(se > 0)] = np.nan
     if not estimate.bounded:
         return limits
-    known = se > 0
-    n = _trials(results, alpha)
     if chosen == "logit":
-        inside = known & (theta > 0) & (theta < 1)
+        inside = (se > 0) & (theta > 0) & (theta < 1)
         limits[inside] = logit_interval(theta[inside], se[inside], critical[inside])
-    elif chosen != "wald":
-        limits[known] = proportion_interval(theta[known], n[known], alpha, chosen)
-    flat = se == 0
-    limits[flat] = proportion_interval(theta[flat], n[flat], alpha, "clopper-pearson")
+    for rows, rule in ((se == 0, "clopper-pearson"), (se > 0, chosen)):
+        if rows.any() and rule not in ("wald", "logit"):
+            limits[rows] = proportion_interval(theta[rows], _trials(results, alpha)[rows], alpha, rule)
     return limits
 
 

@@ -267,14 +267,23 @@ class RowScores:
 
     def cells(self, by: Axis) -> Iterator[Block]:
         """Sums within clusters, with each cluster's X_g'W X_g where there is a design."""
-        order, starts = self.labels.codes(by).order
-        n_clusters = starts.size - 1
-        for first in range(0, n_clusters, self.block_size):
-            edges = starts[first : min(first + self.block_size, n_clusters) + 1]
+        codes = self.labels.codes(by)
+        if codes.n_clusters <= self.block_size:
+            yield self._whole(codes)
+            return
+        order, starts = codes.order
+        for first in range(0, codes.n_clusters, self.block_size):
+            edges = starts[first : min(first + self.block_size, codes.n_clusters) + 1]
             rows = order[edges[0] : edges[-1]]
-            begin = edges[:-1] - edges[0]
-            totals = np.add.reduceat(self.values[rows], begin, axis=0)
-            yield Block(totals, None if self.design is None else cluster_grams(self.design[rows], begin))
+            part = Codes(codes.codes[rows] - first, edges.size - 1)
+            design = None if self.design is None else self.design[rows]
+            yield RowScores(self.values[rows], self.labels, design)._whole(part)
+
+    def _whole(self, codes: Codes) -> Block:
+        """All clusters at once."""
+        columns = np.ascontiguousarray(self.values.T)
+        totals = np.column_stack([np.bincount(codes.codes, column, codes.n_clusters) for column in columns])
+        return Block(totals, None if self.design is None else cluster_grams(self.design, codes))
 
     def meat(self, by: Axis | None, bread: Matrix) -> FloatArray:
         """Sum over clusters of (B' T_g)(B' T_g)', the sums and squares by statsmodels."""
@@ -292,15 +301,15 @@ class RowScores:
         return replace(self, labels=self.labels.with_held(held))
 
 
-def cluster_grams(design: FloatArray, begin: IntArray) -> FloatArray:
+def cluster_grams(design: FloatArray, codes: Codes) -> FloatArray:
     """Sums of squares and products of the design within clusters.
 
     Parameters
     ----------
     design : ndarray, shape (n_rows, n_columns)
-        Rows sorted by cluster.
-    begin : ndarray of int, shape (n_clusters,)
-        First row of each cluster.
+        Rows.
+    codes : Codes
+        Cluster of each row.
 
     Returns
     -------
@@ -308,11 +317,11 @@ def cluster_grams(design: FloatArray, begin: IntArray) -> FloatArray:
         X_g'X_g.
     """
     n_columns = design.shape[1]
-    grams = np.empty((begin.size, n_columns, n_columns))
+    grams = np.empty((codes.n_clusters, n_columns, n_columns))
     columns = np.ascontiguousarray(design.T)
     for j in range(n_columns):
         for k in range(j + 1):
-            grams[:, j, k] = grams[:, k, j] = np.add.reduceat(columns[j] * columns[k], begin)
+            grams[:, j, k] = grams[:, k, j] = np.bincount(codes.codes, columns[j] * columns[k], codes.n_clusters)
     return grams
 
 

@@ -23,7 +23,6 @@ from evalreg.frame import (
     align_labels,
     cell_sums,
     codes_of_items,
-    first_rows,
     keep_rows,
     lazy_cell_sums,
     restrict,
@@ -251,7 +250,8 @@ def _gather(
     keep, dropped = keep_rows(missing, table.n_rows, roles.missing)
     values, weights = restrict(values, keep), restrict(weights, keep)
     used = {
-        name: used_codes(name, restrict(codes, keep), names) for name, (codes, names) in {**columns, **labels}.items()
+        name: used_codes(name, restrict(codes, keep), names, every_row=keep is None)
+        for name, (codes, names) in {**columns, **labels}.items()
     }
     source = UsedRows(table, keep)
     if roles.item is not None:
@@ -274,7 +274,7 @@ def _cells_of(used: dict[str, Codes], columns: Sequence[str]) -> tuple[list[tupl
     if not columns:
         return [()], None
     cells = joint([used[name] for name in columns])
-    first = first_rows(cells)
+    first = cells.first
     texts = [tuple(used[name].label(int(used[name].codes[row])) for name in columns) for row in first]
     order = sorted(range(len(texts)), key=texts.__getitem__)
     rank = np.empty(len(order), dtype=np.intp)
@@ -300,7 +300,7 @@ def _one_row_an_item(
     if weights is not None:
         constant = as_codes(factorize(weights)[0])
         codes_of_items("weights", constant, key)
-        weights = weights[first_rows(key)]
+        weights = weights[key.first]
     return means, weights, by_item, replace(source, item=key)
 
 
@@ -308,7 +308,7 @@ def _refuse_repeats(key: Codes, columns: Sequence[str], roles: Roles, declared: 
     if key.n_clusters == key.codes.size:
         return
     again = np.ones(key.codes.size, dtype=bool)
-    again[first_rows(key)] = False
+    again[key.first] = False
     rows, count = row_list(again)
     what = " and ".join(repr(name) for name in columns)
     remedy = (

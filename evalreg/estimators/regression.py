@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from evalreg.bridge import from_statsmodels, refuse_unconverged
+from evalreg.bridge import from_statsmodels, refuse_collinear, refuse_unconverged
 from evalreg.checks import (
     FAMILIES,
     MISSING,
@@ -35,7 +35,6 @@ from evalreg.clusters import Labels, used_codes
 from evalreg.covariance import Groups
 from evalreg.errors import (
     ArgumentTypeError,
-    CollinearityError,
     ConstantScoreError,
     ConvergenceError,
     DataError,
@@ -314,8 +313,11 @@ def _fit_rows(
     frame = _design_frame(table, (*left, *right), keep, parsed.outcome, values)
     _check_outcome(frame, parsed, family)
     fitted = _statsmodels_fit(parsed.text, frame, restrict(row_weights, keep), family)
-    _check_design(fitted, parsed)
-    held = {name: used_codes(name, restrict(codes, keep), names) for name, (codes, names) in labels.items()}
+    _check_fit(fitted, parsed)
+    held = {
+        name: used_codes(name, restrict(codes, keep), names, every_row=keep is None)
+        for name, (codes, names) in labels.items()
+    }
     estimate = _relabelled(from_statsmodels(fitted), Labels(len(frame), held, UsedRows(table, keep)), dropped)
     about = replace(estimate.about, formula=parsed.text, outcome=parsed.outcome)
     return results_of(replace(estimate, about=about), axes, asked, (), _HeldFit(fitted))
@@ -382,7 +384,8 @@ def _statsmodels_fit(formula: str, data: pd.DataFrame, weights: FloatArray | Non
             else:
                 model = smf.wls(formula, data, weights=weights, missing="raise", eval_env=0)
         _check_finite(model, formula)
-        return model.fit()
+        _check_rows(model)
+        return model.fit(method="qr")
     except patsy.PatsyError as error:
         if "missing values" in str(error):
             raise NonFiniteError(
@@ -404,6 +407,7 @@ def _fit_glm(formula: str, data: pd.DataFrame, weights: FloatArray | None, famil
         warnings.filterwarnings("error", category=PerfectSeparationWarning)
         model = smf.glm(formula, data, family=families[family](), var_weights=weights, missing="raise", eval_env=0)
         _check_finite(model, formula)
+        _check_rows(model)
         try:
             fitted = model.fit()
         except PerfectSeparationWarning:
@@ -431,25 +435,17 @@ def _check_finite(model: Any, formula: str) -> None:
             )
 
 
-def _check_design(fitted: Any, parsed: ParsedFormula) -> None:
-    """Refuse collinear covariates, too few rows, and scores that the covariates determine."""
-    model = fitted.model
+def _check_rows(model: Any) -> None:
+    """Refuse too few rows and collinear covariates before the fit, which would hide them."""
     n, k = model.exog.shape
-    names = list(map(str, model.exog_names))
-    scale = np.sqrt(np.sum(model.exog**2, axis=0))
-    empty = [name for name, size in zip(names, scale, strict=True) if size == 0]
-    gram = model.exog.T @ model.exog / np.outer(np.where(scale > 0, scale, 1), np.where(scale > 0, scale, 1))
-    rank = int(np.linalg.matrix_rank(gram, hermitian=True))
-    if empty or rank < k:
-        named = empty or _dependent(gram, names)
-        raise CollinearityError(
-            f"covariates must not determine each other; {k} columns of the design have rank {rank}, and "
-            f"{listed(named)} can be computed from the others. Drop {'it' if len(named) == 1 else 'them'}.",
-            column=named[0],
-            count=k - rank,
-        )
     if n <= k:
         raise DataError(f"there must be more rows than coefficients; got {n} rows and {k} coefficients.", count=n)
+    refuse_collinear(model.exog, model.exog_names)
+
+
+def _check_fit(fitted: Any, parsed: ParsedFormula) -> None:
+    """Refuse scores that the covariates determine."""
+    model = fitted.model
     spread = float(np.sum((model.endog - model.endog.mean()) ** 2))
     residual = float(np.sum((model.endog - fitted.fittedvalues) ** 2))
     if spread == 0 or residual <= PERFECT_FIT**2 * (spread + float(np.sum(model.endog**2))):
@@ -458,16 +454,3 @@ def _check_design(fitted: Any, parsed: ParsedFormula) -> None:
             f"`score` must vary about its fitted values; {parsed.outcome!r} {what}, so that there is no error bar.",
             column=parsed.outcome,
         )
-
-
-def _dependent(gram: FloatArray, names: list[str]) -> list[str]:
-    """Columns that earlier columns determine, by Cholesky with a pivot test."""
-    kept: list[int] = []
-    named = []
-    for j in range(len(names)):
-        trial = [*kept, j]
-        if np.linalg.matrix_rank(gram[np.ix_(trial, trial)], hermitian=True) == len(trial):
-            kept.append(j)
-        else:
-            named.append(names[j])
-    return named

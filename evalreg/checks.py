@@ -168,7 +168,7 @@ def _check_dof(dof: Any) -> DofName | float | None:
     raise ArgumentError(f"`dof` must be one of {listed(DOFS)} or a positive number; got {dof!r}.")
 
 
-def resolve_cov(asked: CovOptions, clustered: bool) -> ResolvedCov:
+def resolve_cov(asked: CovOptions, clustered: bool, default: CovName = "CR2") -> ResolvedCov:
     """Fill in the defaults: CR2 with Satterthwaite dof for clusters, naive without.
 
     Parameters
@@ -177,13 +177,15 @@ def resolve_cov(asked: CovOptions, clustered: bool) -> ResolvedCov:
         What was asked.
     clustered : bool
         Whether there are groups.
+    default : {"CR2", "CR1"}
+        Covariance where there are groups and none is named.
 
     Returns
     -------
     ResolvedCov
         What is computed. `dof` stays None-free: "satterthwaite" under CR2, "min" otherwise.
     """
-    cov = asked.cov or ("CR2" if clustered else "naive")
+    cov = asked.cov or (default if clustered else "naive")
     if cov != "naive" and not clustered:
         raise ArgumentError(
             f'`cov="{cov}"` needs clusters; got no `groups`. Pass groups="column", or cov="naive" for independent rows.'

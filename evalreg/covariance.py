@@ -435,7 +435,8 @@ def covariance(
     >>> er.covariance(er.mean(log).estimate, "passage").options.cov
     'CR2'
     """
-    options = resolve_cov(check_cov_options(cov, ssc, dof, repair), groups is not None)
+    asked = check_cov_options(cov, ssc, dof, repair)
+    options = resolve_cov(asked, groups is not None, default="CR1" if estimate.refit is None else "CR2")
     scores, axes = resolve_groups(estimate.scores, groups)
     result = assemble(replace(estimate, scores=scores), axes, options)
     issue(result.notes)

@@ -476,9 +476,7 @@ def results_of(
     Results
         With all notes.
     """
-    options = resolve_cov(asked, axes is not None)
-    if asked.cov is None and axes is not None and estimate.refit is None:
-        options = resolve_cov(replace(asked, cov="CR1"), True)
+    options = resolve_cov(asked, axes is not None, default="CR1" if estimate.refit is None else "CR2")
     cov = assemble(estimate, axes or (), options)
     found = (*notes, *cov.notes, *fragility(estimate, cov), *_variance_notes(cov))
     issue(found)
@@ -563,6 +561,8 @@ def contrasted(results: Results, contrast: Any) -> Results:
             f"a contrast is a combination of parameters; {contrast!r} compares it with a number. Use `t_test`."
         )
     estimate = results.estimate.linear(asked.matrix, asked.names)
+    about = replace(estimate.about, model=f"Contrast of {estimate.about.model}", lines=())
+    estimate = replace(estimate, about=about)
     cov = results.cov.linear(asked.matrix, asked.names)
     return replace(results, estimate=estimate, cov=cov, notes=_variance_notes(cov), fitted=None)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import textwrap
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -104,13 +105,23 @@ class Grid:
     headers: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
 
-    def simple(self, stub_width: int | None = None) -> Any:
-        """The table as statsmodels' SimpleTable."""
+    def _simple(self, escape: Callable[[str], str]) -> Any:
         from statsmodels.iolib.table import SimpleTable
         from statsmodels.iolib.tableformatting import fmt_params
 
-        stubs = [row[0] if stub_width is None else shorten(row[0], stub_width) for row in self.rows]
-        return SimpleTable([row[1:] for row in self.rows], list(self.headers[1:]), stubs, txt_fmt=fmt_params)
+        data = [[escape(cell) for cell in row[1:]] for row in self.rows]
+        stubs = [escape(row[0]) for row in self.rows]
+        return SimpleTable(data, [escape(header) for header in self.headers[1:]], stubs, txt_fmt=fmt_params)
+
+    def latex(self) -> str:
+        """A tabular, by statsmodels, which escapes all but the signs of p-values and braces."""
+        text: str = self._simple(lambda cell: cell.replace("{", "(").replace("}", ")")).as_latex_tabular()
+        return text.replace("<.", "$<$.")
+
+    def html(self) -> str:
+        """An HTML table, by statsmodels, with names escaped."""
+        text: str = self._simple(html.escape).as_html()
+        return text
 
     def text(self, width: int) -> str:
         """Aligned columns; a row name too long for its column is cut, or stands on a line of its own.
@@ -139,6 +150,9 @@ class Grid:
     def markdown(self) -> str:
         """A pipe table."""
         cells = [[cell.replace("|", "\\|") for cell in row] for row in (self.headers, *self.rows)]
+        for row in cells:
+            # A name is text, not HTML.
+            row[0] = row[0].replace("<", "&lt;")
         lines = ["| " + " | ".join(row) + " |" for row in cells]
         return "\n".join([lines[0], "|:---|" + "---:|" * (len(self.headers) - 1), *lines[1:]])
 
@@ -222,14 +236,14 @@ class Summary:
 
     def as_latex(self) -> str:
         """LaTeX tabulars by statsmodels, with the sentences below them."""
-        tables = [grid.simple().as_latex_tabular() for grid in self.grids]
+        tables = [grid.latex() for grid in self.grids]
         notes = "\\\\\n".join(_latex_text(sentence) for sentence in self.sentences)
         return "\n\n".join([*tables, f"{{\\small\n{notes}\n}}"] if notes else tables) + "\n"
 
     def as_html(self) -> str:
         """HTML tables by statsmodels, with facts above and sentences below."""
         facts = "".join(f"<tr><th>{html.escape(a)}</th><td>{html.escape(b)}</td></tr>" for a, b in self.facts)
-        tables = "".join(grid.simple().as_html() for grid in self.grids)
+        tables = "".join(grid.html() for grid in self.grids)
         notes = "".join(f"<li>{html.escape(sentence)}</li>" for sentence in self.sentences)
         return (
             f'<div class="evalreg"><h4>{html.escape(self.title)}</h4>'

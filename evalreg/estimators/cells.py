@@ -12,7 +12,7 @@ from scipy import sparse
 from evalreg.checks import BoolArray, FloatArray, IntArray, MissingName, listed, row_list, rows_text
 from evalreg.clusters import Axis, Codes, Labels, as_codes, factorize, joint, parse_groups, used_codes
 from evalreg.covariance import Groups, as_label_dict
-from evalreg.errors import ArgumentError, ConstantScoreError, DuplicateRowsError, EmptyDataError
+from evalreg.errors import ArgumentError, ConstantScoreError, DuplicateRowsError, EmptyDataError, NonFiniteError
 from evalreg.estimate import About, Cells, Estimate, Refit
 from evalreg.frame import (
     CellSums,
@@ -347,7 +347,7 @@ def _gather_lazy(
     for reason, names in asked.items():
         n_all, absent = table.count_absent(names)
         if absent and roles.missing == "raise":
-            raise EmptyDataError(
+            raise NonFiniteError(
                 f'nothing may be missing under `missing="raise"`; {absent} rows have no {reason} ({listed(names)}).',
                 count=absent,
             )

@@ -273,7 +273,7 @@ class _MeanFit:
     def __call__(self) -> Any:
         scores: Any = self.estimate.scores
         frame = pd.DataFrame({self.parsed.outcome: scores.values})
-        return _statsmodels_fit(f"Q({self.parsed.outcome!r}) ~ 1", frame, scores.weights, "gaussian")
+        return _statsmodels_fit(self.parsed.text, frame, scores.weights, "gaussian")
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,6 +18,10 @@ extensions = [
 exclude_patterns = ["_build"]
 templates_path = ["_templates"]
 
+# In docstrings a word between single backticks is code, and quotes stay as they are typed.
+default_role = "code"
+smartquotes = False
+
 myst_enable_extensions = ["deflist", "dollarmath"]
 myst_heading_anchors = 3
 

@@ -292,7 +292,18 @@ class Covariance:
         return np.asarray((C != 0) @ lost, dtype=bool)
 
     def reasons(self, contrasts: FloatArray | None = None) -> list[str]:
-        """Why a variance is zero or NaN, one text for each contrast; empty where it is positive."""
+        """Why a variance is zero or NaN, one text for each contrast; empty where it is positive.
+
+        Parameters
+        ----------
+        contrasts : ndarray, shape (n_contrasts, n_params), optional
+            The parameters themselves by default.
+
+        Returns
+        -------
+        list of str
+            One for each contrast.
+        """
         C = self._contrasts(contrasts)
         variance, lost, scale = self.variance(C), self._lost(C), C**2 @ np.diag(self.naive)
         texts = []
@@ -366,7 +377,13 @@ class Covariance:
         )
 
     def to_frame(self) -> pd.DataFrame:
-        """The matrix with both axes named."""
+        """The matrix with both axes named.
+
+        Returns
+        -------
+        DataFrame
+            One row and one column a parameter.
+        """
         return pd.DataFrame(self.matrix, index=list(self.names), columns=list(self.names))
 
     def _contrasts(self, contrasts: FloatArray | None) -> FloatArray:

@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import FloatArray
 from evalreg.datasets import judge_log, passages
 from evalreg.errors import ArgumentError, EvalregWarning
 from evalreg.estimators.regression import fit
@@ -31,9 +30,9 @@ _READING = (
     "questions drawn one by one."
 )
 _JUDGING = (
-    "2. Judges. {n_judges} judges compare the answers of {n_models} models to {n_prompts} prompts. The score is that of "
-    "{best}: 1 where it wins, 0 where it loses, 0.5 for a tie. An answer stands in many comparisons, and a judge has a "
-    "taste, so that rows are dependent along two axes. Another log would bring other prompts and other judges."
+    "2. Judges. {n_judges} judges compare the answers of {n_models} models to {n_prompts} prompts. The score is that "
+    "of {best}: 1 where it wins, 0 where it loses, 0.5 for a tie. An answer stands in many comparisons, and a judge "
+    "has a taste, so that rows are dependent along two axes. Another log would bring other prompts and other judges."
 )
 
 _WRITTEN = """\
@@ -170,7 +169,9 @@ def write(folder: Path, seed: int = 0) -> str:
         for path, content in zip(paths, contents, strict=True):
             path.write_bytes(content)
     except OSError as error:
-        raise ArgumentError(f'`--write` must name a folder to write to; "{folder}" is none: {error}.') from error
+        raise ArgumentError(
+            f'`--write` must name a folder to write to; "{folder}" is not: {error.strerror or error}.'
+        ) from error
     return _WRITTEN.format(
         passages=paths[0],
         judges=paths[1],
@@ -223,21 +224,15 @@ def _findings(study: Study, what: str, seed: int, se: float | None = None) -> st
     pairs = ((clustered, f"clustered by {study.groups}"), (naive, "rows taken to be independent"))
     rows = [(what, number(clustered.params.iloc[0]), number(truth))]
     rows += [(f"standard error, {name}", number(results.bse.iloc[0]), number(spread)) for results, name in pairs]
-    lines = [Grid(("What is true", "estimated", "true"), tuple(rows)).text(WIDTH)]
+    parts = [Grid(("What is true", "estimated", "true"), tuple(rows)).text(WIDTH)]
     if se is None:
-        lines.append(f"(The true standard error is the spread of the {what} over {N_MORE} more logs.)")
-    lines.append("")
-    for results, name in pairs:
-        low, high = _limits(results)
-        verb = "holds" if _holds(results, truth) else "MISSES"
-        lines.append(f"95% interval, {name}: {low:.4f} to {high:.4f} {verb} the truth.")
-    lines += [
-        "",
-        f"On {N_MORE} more logs drawn like this one, 95% intervals held the truth",
-        f"  {tried.clustered:3d} times, {pairs[0][1]};",
-        f"  {tried.naive:3d} times, {pairs[1][1]}.",
-    ]
-    return f"{clustered.summary()}\n\n" + "\n".join(lines)
+        parts[0] += f"\n(The true standard error is the spread of the {what} over {N_MORE} more logs.)"
+    inside = tuple(
+        (name, *map(number, _limits(results)), "yes" if _holds(results, truth) else "NO", f"{times} times")
+        for (results, name), times in zip(pairs, (tried.clustered, tried.naive), strict=True)
+    )
+    parts.append(Grid(("95% interval", "from", "to", "holds truth", f"on {N_MORE} more logs"), inside).text(WIDTH))
+    return "\n\n".join([str(clustered.summary()), *parts])
 
 
 def _fitted(study: Study, log: pd.DataFrame) -> tuple[Results, Results]:
@@ -248,8 +243,9 @@ def _fitted(study: Study, log: pd.DataFrame) -> tuple[Results, Results]:
         return clustered, clustered.with_cov(groups=None)
 
 
-def _limits(results: Results) -> FloatArray:
-    return results.conf_int().to_numpy()[0]
+def _limits(results: Results) -> tuple[float, float]:
+    low, high = results.conf_int().iloc[0]
+    return float(low), float(high)
 
 
 def _holds(results: Results, truth: float) -> bool:

@@ -162,7 +162,13 @@ class Results:
         return to_statsmodels(self.fitted(), self.cov.matrix, float(np.min(self.cov.dof())), covariance_text(self.cov))
 
     def cov_params(self) -> pd.DataFrame:
-        """Covariance of the parameters, both axes named."""
+        """Covariance of the parameters, both axes named.
+
+        Returns
+        -------
+        DataFrame
+            Its diagonal is the square of `bse`.
+        """
         return self.cov.to_frame()
 
     def conf_int(self, alpha: float = 0.05, method: IntervalName | None = None) -> pd.DataFrame:
@@ -278,11 +284,23 @@ class Results:
         return as_contrast_results(joint_test(self, contrasts))
 
     def design_effect(self) -> pd.Series:
-        """Clustered over naive variance, by parameter."""
+        """Clustered over naive variance, by parameter.
+
+        Returns
+        -------
+        Series
+            Indexed by parameter.
+        """
         return self._series(design_effect(self.cov))
 
     def n_eff(self) -> pd.Series:
-        """Number of independent rows with the same variance, by parameter."""
+        """Number of independent rows with the same variance, by parameter.
+
+        Returns
+        -------
+        Series
+            Indexed by parameter.
+        """
         return self._series(effective_rows(self.estimate, self.cov))
 
     def icc(self, dimension: str | None = None) -> pd.Series:
@@ -372,11 +390,33 @@ class Results:
         return pd.DataFrame(columns)
 
     def to_latex(self, alpha: float = 0.05) -> str:
-        """The summary as LaTeX."""
+        """The summary as LaTeX.
+
+        Parameters
+        ----------
+        alpha : float, optional
+            Level of the intervals.
+
+        Returns
+        -------
+        str
+            Tables and sentences.
+        """
         return self.summary(alpha).as_latex()
 
     def to_markdown(self, alpha: float = 0.05) -> str:
-        """The summary as Markdown."""
+        """The summary as Markdown.
+
+        Parameters
+        ----------
+        alpha : float, optional
+            Level of the intervals.
+
+        Returns
+        -------
+        str
+            Tables and sentences.
+        """
         return self.summary(alpha).as_markdown()
 
     def _repr_html_(self) -> str:

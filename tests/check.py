@@ -292,7 +292,7 @@ def waived(thing: Any, is_member: bool) -> set[str]:
     """The numpydoc checks that say nothing about an object of this kind."""
     codes = set()
     # A class shows its methods at work in the example of its own docstring, and an error is met, not called.
-    if is_member or (inspect.isclass(thing) and issubclass(thing, BaseException)):
+    if is_member or is_exception(thing):
         codes.add("EX01")
     # Inherited parameters are documented where they are defined.
     if inspect.isclass(thing) and "__init__" not in vars(thing):
@@ -301,9 +301,13 @@ def waived(thing: Any, is_member: bool) -> set[str]:
 
 
 def exported(module: Any) -> list[str]:
-    """Names that a module promises: its `__all__`, or what is defined in it without a leading underscore."""
-    own = [name for name, thing in vars(module).items() if getattr(thing, "__module__", None) == module.__name__]
-    return list(getattr(module, "__all__", [name for name in own if not name.startswith("_")]))
+    """Names that a module promises: its `__all__`, or the exceptions and warnings defined in it."""
+    return list(getattr(module, "__all__", [name for name, thing in vars(module).items() if is_exception(thing)]))
+
+
+def is_exception(thing: Any) -> bool:
+    """Whether an object is a class that can be raised."""
+    return inspect.isclass(thing) and issubclass(thing, BaseException)
 
 
 def with_members(name: str, thing: Any) -> Iterator[tuple[str, Any, bool]]:

@@ -53,6 +53,7 @@ ORDER = [
     "report",
     "demo",
     "cli",
+    "__main__",
     "__init__",
 ]
 RANK = {name: rank for rank, name in enumerate(ORDER)}

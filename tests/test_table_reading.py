@@ -153,6 +153,8 @@ FIELDS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size
 )
 @example(rows=[(" ", "", "")], delimiter="\t", quoting=csv.QUOTE_MINIMAL, end="\n")
 def test_any_text_that_is_written_as_csv_comes_back(tmp_path_factory, rows, delimiter, quoting, end):
+    # Python's writer leaves a lone carriage return unquoted in some versions, and a reader takes it for a line's end.
+    assume(quoting == csv.QUOTE_ALL or not any("\r" in field for row in rows for field in row))
     buffer = io.StringIO(newline="")
     writer = csv.writer(buffer, delimiter=delimiter, quoting=quoting, lineterminator=end)
     writer.writerows([("a", "b", "c"), *rows])

@@ -82,9 +82,10 @@ def read_table(
     Examples
     --------
     >>> import tempfile
-    >>> path = Path(tempfile.mkdtemp()) / "scores.csv"
-    >>> _ = path.write_text("model,question,score\nNA,007,1\nNA,008,\n")
-    >>> frame = read_table(path, text_columns=["model", "question"])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "scores.csv"
+    ...     _ = path.write_text("model,question,score\nNA,007,1\nNA,008,\n")
+    ...     frame = read_table(path, text_columns=["model", "question"])
     >>> frame["question"].tolist(), frame["score"].tolist()
     (['007', '008'], [1.0, nan])
     """
@@ -127,9 +128,10 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
     Examples
     --------
     >>> import tempfile
-    >>> path = Path(tempfile.mkdtemp()) / "scores"
-    >>> _ = path.write_bytes(gzip.compress(b"model,score"))
-    >>> read_bytes(path)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "scores"
+    ...     _ = path.write_bytes(gzip.compress(b"model,score"))
+    ...     read_bytes(path)
     b'model,score'
     """
     data = sys.stdin.buffer.read() if path == "-" else _file_bytes(Path(path))

@@ -1,0 +1,522 @@
+"""The installed statsmodels says the same, where it has the same convention; and its own results carry our errors."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+import statsmodels
+import statsmodels.api as sm
+import statsmodels.formula.api as smf
+from statsmodels.stats import sandwich_covariance
+
+import evalreg as er
+from evalreg.errors import ArgumentTypeError, ConvergenceError, NotAvailableError
+
+pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
+
+# The same sums in another order, mapped by the same bread.
+SAME = 1e-12
+# p-values far in the tail: t distributions of two libraries, whose argument has the error above.
+TAIL = 1e-10
+# Two fits of one likelihood by different iterations.
+REFITTED = 1e-7
+VERSION = tuple(int(part) for part in statsmodels.__version__.split(".")[:2])
+
+FORMULAS = {
+    "covariates": "score ~ words + C(model)",
+    "interaction": "score ~ words * C(model)",
+    "constant": "score ~ 1",
+}
+
+
+@pytest.fixture
+def log(rng):
+    n = 240
+    passage = rng.integers(0, 18, n)
+    words = rng.normal(size=n) + 0.5 * rng.normal(size=18)[passage]
+    model = rng.choice(["ada", "bob", "cyd"], n)
+    latent = 0.3 * words + 0.7 * rng.normal(size=18)[passage] + 0.4 * (model == "bob") + rng.normal(size=n)
+    frame = pd.DataFrame(
+        {
+            "passage": [f"p{i}" for i in passage],
+            "judge": [f"j{i}" for i in rng.integers(0, 7, n)],
+            "model": model,
+            "words": words,
+            "weight": rng.uniform(0.5, 2.0, n),
+            "score": latent,
+            "right": (latent > 0).astype(float),
+            "count": rng.poisson(np.exp(0.2 + 0.3 * words)).astype(float),
+            "burst": rng.poisson(np.exp(0.2 + 0.3 * words) * rng.gamma(1.5, 1 / 1.5, n)).astype(float),
+            "grade": np.clip(np.round(latent), -1, 1) + 1,
+        },
+    )
+    return frame.sample(frac=1, random_state=3)  # with an index that is no range
+
+
+def _codes(labels):
+    return pd.factorize(labels)[0]
+
+
+def _close(found, expected, rtol=SAME):
+    # statsmodels gives a single contrast's standard error as a 1 x 1 matrix.
+    found, expected = np.squeeze(np.asarray(found, dtype=float)), np.squeeze(np.asarray(expected, dtype=float))
+    np.testing.assert_allclose(found, expected, rtol=rtol, atol=rtol * np.abs(expected).max(initial=0.0))
+
+
+def _ours(kind, formula, log, **options):
+    if kind == "WLS":
+        options["weights"] = "weight"
+    if kind in ("binomial", "poisson"):
+        options["family"] = kind
+    return er.fit(formula, log, **options)
+
+
+def _theirs(kind, formula, log, **options):
+    if kind == "OLS":
+        return smf.ols(formula, log).fit(**options)
+    if kind == "WLS":
+        return smf.wls(formula, log, weights=log["weight"]).fit(**options)
+    families = {"binomial": sm.families.Binomial(), "poisson": sm.families.Poisson()}
+    return smf.glm(formula, log, family=families[kind]).fit(**options)
+
+
+OUTCOME = {"OLS": "score", "WLS": "score", "binomial": "right", "poisson": "count"}
+KINDS = list(OUTCOME)
+
+
+def _formula(kind, right="words + C(model)"):
+    return f"{OUTCOME[kind]} ~ {right}"
+
+
+# Covariances
+
+
+@pytest.mark.parametrize("right", ["1", "words", "words + C(model)", "words * C(model)"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_one_way_cr1_is_the_cluster_covariance_of_statsmodels(log, kind, right):
+    formula = _formula(kind, right)
+    keywords = {"groups": _codes(log["passage"])}
+    theirs = _theirs(kind, formula, log, cov_type="cluster", cov_kwds=keywords, use_t=True)
+    ours = _ours(kind, formula, log, groups="passage", cov="CR1")
+    _close(ours.params, theirs.params)
+    _close(ours.cov_params(), theirs.cov_params())
+    _close(ours.bse, theirs.bse)
+    _close(ours.tvalues, theirs.tvalues, TAIL)
+    _close(ours.pvalues, theirs.pvalues, TAIL)
+    _close(ours.conf_int(0.1), theirs.conf_int(0.1))
+    assert list(ours.params.index) == list(theirs.params.index)
+    assert ours.dof.unique().tolist() == [theirs.df_resid_inference] == [17.0]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_normal_reference_is_that_of_statsmodels_without_t(log, kind):
+    keywords = {"groups": _codes(log["passage"])}
+    theirs = _theirs(kind, _formula(kind), log, cov_type="cluster", cov_kwds=keywords, use_t=False)
+    ours = _ours(kind, _formula(kind), log, groups="passage", cov="CR1", dof="normal")
+    _close(ours.pvalues, theirs.pvalues, TAIL)
+    _close(ours.conf_int(), theirs.conf_int())
+    joint, other = (
+        ours.wald_test("words = 0, C(model)[T.bob] = 0"),
+        theirs.wald_test("words = 0, C(model)[T.bob] = 0", use_f=False, scalar=True),
+    )
+    assert joint.distribution == other.distribution == "chi2"
+    _close(joint.statistic, other.statistic, TAIL)
+    _close(joint.pvalue, other.pvalue, TAIL)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_cr0_is_the_cluster_covariance_without_correction(log, kind):
+    keywords = {"groups": _codes(log["passage"]), "use_correction": False}
+    theirs = _theirs(kind, _formula(kind), log, cov_type="cluster", cov_kwds=keywords)
+    _close(_ours(kind, _formula(kind), log, groups="passage", cov="CR0").cov_params(), theirs.cov_params())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_two_way_cr1_is_that_of_statsmodels(log, kind):
+    both = np.column_stack([_codes(log["passage"]), _codes(log["judge"])])
+    theirs = _theirs(kind, _formula(kind), log, cov_type="cluster", cov_kwds={"groups": both}, use_t=True)
+    ours = _ours(kind, _formula(kind), log, groups="passage + judge", cov="CR1", repair="none")
+    _close(ours.cov_params(), theirs.cov_params())
+    _close(ours.pvalues, theirs.pvalues, TAIL)
+    _close(ours.conf_int(), theirs.conf_int())
+    plain = _theirs(kind, _formula(kind), log)
+    V, first, second = sandwich_covariance.cov_cluster_2groups(plain, both)
+    _close(ours.cov_params(), V)
+    for piece, V in zip(ours.cov.pieces, (first, second), strict=False):
+        _close(piece.matrix, V)
+
+
+@pytest.mark.parametrize("kind", ["OLS", "WLS"])
+def test_the_naive_covariance_is_hc1(log, kind):
+    theirs = _theirs(kind, _formula(kind), log, cov_type="HC1", use_t=True)
+    ours = _ours(kind, _formula(kind), log)
+    _close(ours.cov_params(), theirs.cov_params())
+    _close(ours.pvalues, theirs.pvalues, TAIL)
+
+
+@pytest.mark.parametrize("kind", ["binomial", "poisson"])
+def test_the_naive_covariance_of_a_glm_is_hc1_with_its_factor(log, kind):
+    # statsmodels' HC1 of a GLM has no factor, as its HC0: it says so in `cov_kwds`.
+    theirs = _theirs(kind, _formula(kind), log, cov_type="HC0")
+    ours = _ours(kind, _formula(kind), log)
+    n, k = len(log), len(ours.params)
+    _close(ours.cov_params(), n / (n - k) * theirs.cov_params())
+    _close(ours.with_cov(groups={"row": np.arange(n)}, cov="CR1").cov_params(), ours.cov_params())
+
+
+@pytest.mark.parametrize("kind", ["OLS", "WLS"])
+def test_one_way_cr3_is_that_of_statsmodels(log, kind):
+    if VERSION < (0, 15):
+        pytest.skip(f'cov_type="cluster-crv3" came with statsmodels 0.15; this is {statsmodels.__version__}')
+    keywords = {"groups": _codes(log["passage"])}
+    theirs = _theirs(kind, _formula(kind), log, cov_type="cluster-crv3", cov_kwds=keywords, use_t=True)
+    ours = _ours(kind, _formula(kind), log, groups="passage", cov="CR3")
+    _close(ours.cov_params(), theirs.cov_params())
+    _close(ours.pvalues, theirs.pvalues, TAIL)
+    jackknife = _theirs(kind, _formula(kind), log, cov_type="cluster-jk", cov_kwds=keywords)
+    # statsmodels' "jk" is about the mean of the leave-out estimates, ours about the estimate.
+    assert np.all(ours.with_cov(cov="jackknife").bse > 0.99 * jackknife.bse)
+
+
+# Tests
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_t_and_f_tests_are_those_of_statsmodels_under_cr1(log, kind):
+    keywords = {"groups": _codes(log["passage"])}
+    theirs = _theirs(kind, _formula(kind), log, cov_type="cluster", cov_kwds=keywords, use_t=True)
+    ours = _ours(kind, _formula(kind), log, groups="passage", cov="CR1")
+    for contrast in ("words = 0.2", "C(model)[T.bob] - C(model)[T.cyd]", np.array([[1, 0.5, 0, 0], [0, 0, 1, -1.0]])):
+        one, two = ours.t_test(contrast), theirs.t_test(contrast)
+        _close(one.effect, two.effect)
+        _close(one.sd, two.sd)
+        _close(one.tvalue, two.tvalue, TAIL)
+        _close(one.pvalue, two.pvalue, TAIL)
+        _close(one.conf_int(), two.conf_int())
+        assert np.all(np.asarray(one.df_denom) == two.df_denom)
+        assert "P>|t|" in str(one)
+    for hypotheses in ("C(model)[T.bob] = C(model)[T.cyd] = 0", "words = 0.1, Intercept = 0"):
+        one, two = ours.wald_test(hypotheses), theirs.wald_test(hypotheses, use_f=True, scalar=True)
+        _close(np.squeeze(one.statistic), np.squeeze(two.statistic), TAIL)
+        _close(one.pvalue, two.pvalue, TAIL)
+        assert (one.df_num, one.df_denom) == (two.df_num, two.df_denom) == (2, 17)
+
+
+# statsmodels' own results with our covariance
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("right", ["1", "words + C(model)"])
+def test_results_come_back_as_those_of_statsmodels(log, kind, right):
+    ours = _ours(kind, _formula(kind, right), log, groups="passage")
+    theirs = ours.statsmodels
+    plain = _theirs(kind, _formula(kind, right), log)
+    assert type(theirs) is type(plain)
+    _close(theirs.params, ours.params)
+    _close(theirs.bse, ours.bse)
+    _close(theirs.tvalues, ours.tvalues)
+    _close(theirs.cov_params(), ours.cov_params())
+    _close(theirs.fittedvalues, plain.fittedvalues, REFITTED)
+    # statsmodels has one number of degrees of freedom; ours is the smallest of the coefficients'.
+    least = ours.with_cov(dof=float(ours.dof.min()))
+    _close(theirs.pvalues, least.pvalues, TAIL)
+    _close(theirs.conf_int(), least.conf_int())
+    if right != "1":
+        one, two = theirs.t_test("words = 0"), least.t_test("words = 0")
+        _close(one.sd, two.sd)
+        _close(one.pvalue, two.pvalue, TAIL)
+        F = theirs.wald_test("words = 0, C(model)[T.bob] = 0", use_f=True, scalar=True)
+        assert F.df_denom == ours.dof.min()
+
+
+def test_summaries_of_statsmodels_show_our_errors(log):
+    from statsmodels.iolib.summary2 import summary_col
+
+    ours = er.fit("score ~ words", log, groups="passage")
+    theirs = ours.statsmodels
+    text = str(theirs.summary())
+    assert f"{ours.bse['words']:.3f}" in text
+    assert "CR2 by passage" in text
+    assert f"({ours.bse['words']:.4f})" in str(summary_col([theirs, ours.with_cov(cov="CR1").statsmodels]))
+    assert f"({ours.with_cov(cov='CR1').bse['words']:.4f})" in str(summary_col([ours.with_cov(cov="CR1").statsmodels]))
+    assert "words" in str(theirs.summary2())
+
+
+def test_the_normal_reference_comes_back_without_t(log):
+    ours = er.fit("score ~ words", log, groups="passage", cov="CR1", dof="normal")
+    theirs = ours.statsmodels
+    assert not theirs.use_t
+    _close(theirs.pvalues, ours.pvalues, TAIL)
+    _close(theirs.conf_int(), ours.conf_int())
+
+
+def test_predictions_of_statsmodels_use_our_covariance(log):
+    ours = er.fit("score ~ words", log, groups="passage")
+    new = pd.DataFrame({"words": [0.0, 1.0]})
+    frame = ours.statsmodels.get_prediction(new).summary_frame()
+    x = np.array([[1.0, 0.0], [1.0, 1.0]])
+    _close(frame["mean_se"], np.sqrt(ours.cov.variance(x)))
+
+
+def test_fits_are_as_they_were_before_results_came_back(log):
+    for fitted in (smf.ols("score ~ words", log).fit(), smf.logit("right ~ words", log).fit(disp=False)):
+        before = (
+            fitted.bse.copy(),
+            fitted.cov_params().copy(),
+            fitted.pvalues.copy(),
+            str(fitted.summary()).split("\n", 8)[8],
+        )
+        attributes = {name: copy.copy(value) for name, value in vars(fitted._results).items() if name != "_cache"}
+        results = er.infer(er.from_statsmodels(fitted), groups="passage")
+        assert not np.allclose(results.statsmodels.bse, before[0])
+        assert str(results.statsmodels.summary())
+        pd.testing.assert_series_equal(fitted.bse, before[0])
+        pd.testing.assert_frame_equal(fitted.cov_params(), before[1])
+        pd.testing.assert_series_equal(fitted.pvalues, before[2])
+        assert str(fitted.summary()).split("\n", 8)[8] == before[3]
+        assert set(vars(fitted._results)) - {"_cache"} >= set(attributes)
+        assert fitted.cov_type == "nonrobust"
+        assert fitted.use_t == attributes["use_t"]
+
+
+def test_results_that_are_no_fit_say_so(log):
+    results = er.fit("score ~ words", log, groups="passage")
+    for other in (er.mean(log), results.contrast("words"), copy.copy(results)):
+        with pytest.raises(AttributeError, match="`statsmodels` exists for results of `fit`"):
+            _ = other.statsmodels
+
+
+def test_marginal_effects_use_our_covariance(log):
+    marginaleffects = pytest.importorskip("marginaleffects")
+    # That package takes factors as categories.
+    ours = er.fit("score ~ words + C(model)", log.assign(model=log["model"].astype("category")), groups="passage")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        slopes = marginaleffects.avg_slopes(ours.statsmodels, variables="words")
+        predictions = marginaleffects.avg_predictions(ours.statsmodels)
+    numeric = 1e-4  # its derivatives are numerical
+    _close(_column(slopes, "std_error"), [ours.bse["words"]], numeric)
+    x = ours.statsmodels.model.exog.mean(axis=0)[None]
+    _close(_column(predictions, "std_error"), np.sqrt(ours.cov.variance(x)), numeric)
+
+
+def _column(table, name):
+    table = getattr(table, "data", table)
+    return np.asarray(table[name])
+
+
+# Fits made by hand
+
+
+def _fitted(name, data, missing="none"):
+    options = {"missing": missing}
+    if name == "OLS":
+        return smf.ols("score ~ words", data, **options).fit()
+    if name == "WLS":
+        return smf.wls("score ~ words", data, weights=data["weight"], **options).fit()
+    if name == "GLM":
+        return smf.glm("right ~ words", data, family=sm.families.Binomial(), **options).fit()
+    if name == "GLM with probit link":
+        return smf.glm(
+            "right ~ words", data, family=sm.families.Binomial(link=sm.families.links.Probit()), **options
+        ).fit()
+    if name == "GLM gamma":
+        family = sm.families.Gamma(link=sm.families.links.Log())
+        return smf.glm("weight ~ words", data, family=family, **options).fit()
+    quiet = {"disp": False, "maxiter": 200}
+    formula = {"Poisson": "count ~ words", "NegativeBinomial": "burst ~ words", "MNLogit": "grade ~ words"}
+    model = {
+        "Logit": smf.logit,
+        "Probit": smf.probit,
+        "Poisson": smf.poisson,
+        "NegativeBinomial": smf.negativebinomial,
+        "MNLogit": smf.mnlogit,
+    }[name]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return model(formula.get(name, "right ~ words"), data, **options).fit(**quiet)
+
+
+LEAST_SQUARES = ["OLS", "WLS"]
+LIKELIHOODS = ["GLM", "GLM with probit link", "Logit", "Probit", "Poisson", "NegativeBinomial", "MNLogit"]
+# The Hessian of these is X'WX in the coefficients alone.
+WITH_DESIGN = ["OLS", "WLS", "GLM", "GLM with probit link", "Logit", "Probit", "Poisson"]
+
+
+@pytest.mark.parametrize("name", [*LEAST_SQUARES, *LIKELIHOODS, "GLM gamma"])
+def test_fits_made_by_hand_have_the_cluster_covariance_of_statsmodels(log, name):
+    fitted = _fitted(name, log)
+    # Likelihoods: statsmodels inverts the Hessian, here and there by another route.
+    rtol = SAME if name in LEAST_SQUARES else 1e-9
+    results = er.infer(er.from_statsmodels(fitted), groups="passage", cov="CR1")
+    keywords = {"groups": _codes(log["passage"])}
+    if name in LEAST_SQUARES:
+        theirs = np.asarray(fitted.get_robustcov_results(cov_type="cluster", **keywords).cov_params())
+    else:
+        k = len(results.params)
+        # Some of its models count k without what is not a coefficient, so its own factor is left out.
+        theirs = np.asarray(sandwich_covariance.cov_cluster(fitted, keywords["groups"], use_correction=False))
+        theirs = theirs * 18 / 17 * (len(log) - 1) / (len(log) - k)
+    _close(results.cov_params(), theirs, rtol)
+    flat = np.asarray(fitted.params)
+    _close(results.params, flat.ravel(order="F") if flat.ndim > 1 else flat)
+    assert results.n_clusters == {"passage": 18}
+    assert results.params.index.is_unique
+
+
+@pytest.mark.parametrize("name", [*LEAST_SQUARES, *LIKELIHOODS])
+def test_the_default_is_cr2_where_there_is_a_design_and_cr1_elsewhere(log, name):
+    results = er.infer(er.from_statsmodels(_fitted(name, log)), groups="passage")
+    assert results.cov.options.cov == ("CR2" if name in WITH_DESIGN else "CR1")
+    assert np.all(results.bse > 0)
+    assert str(results.summary())
+
+
+@pytest.mark.parametrize("name", [*LEAST_SQUARES, *LIKELIHOODS])
+def test_fits_made_by_hand_come_back(log, name):
+    fitted = _fitted(name, log)
+    results = er.infer(er.from_statsmodels(fitted), groups="passage")
+    theirs = results.statsmodels
+    assert type(theirs) is type(fitted)
+    _close(np.asarray(theirs.cov_params()), results.cov_params())
+    _close(np.asarray(theirs.bse).ravel(order="F"), results.bse)
+    assert str(theirs.summary())
+
+
+@pytest.mark.parametrize("name", [*LEAST_SQUARES, "GLM", "Logit"])
+def test_a_fit_by_hand_is_the_fit_by_formula(log, name):
+    fitted = _fitted(name, log)
+    ours = {
+        "OLS": lambda: er.fit("score ~ words", log, groups="passage"),
+        "WLS": lambda: er.fit("score ~ words", log, weights="weight", groups="passage"),
+    }.get(name, lambda: er.fit("right ~ words", log, family="binomial", groups="passage"))()
+    results = er.infer(er.from_statsmodels(fitted), groups="passage")
+    rtol = SAME if name in LEAST_SQUARES else REFITTED
+    _close(results.cov_params(), ours.cov_params(), rtol)
+    _close(results.dof, ours.dof, rtol)
+
+
+# Rows that a fit left out
+
+
+@pytest.fixture
+def holes(log):
+    """Some scores and covariates missing, in a frame with its own index."""
+    frame = log.copy()
+    frame.iloc[[3, 50, 77], frame.columns.get_loc("words")] = np.nan
+    for column in ("score", "right", "count", "burst", "grade"):
+        frame.iloc[[10, 50], frame.columns.get_loc(column)] = np.nan
+    return frame
+
+
+NAMES = ["OLS", "WLS", "GLM", "Logit", "Probit", "Poisson", "NegativeBinomial", "MNLogit"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_labels_follow_the_rows_that_the_fit_used(holes, name):
+    used = holes.dropna()
+    fitted, complete = _fitted(name, holes, "drop"), _fitted(name, used)
+    expected = er.infer(er.from_statsmodels(complete), groups="passage")
+    assert expected.nobs == len(used) == len(holes) - 4
+    estimate = er.from_statsmodels(fitted)
+    series = holes["passage"]
+    forms = {
+        "column": "passage",
+        "array of used length": used["passage"].to_numpy(),
+        "array of original length": series.to_numpy(),
+        "Series by index": series.iloc[::-1],
+        "Series of the used rows": used["passage"].sample(frac=1, random_state=1),
+        "codes": _codes(series),
+        "dict": {"passage": series},
+    }
+    for form, groups in forms.items():
+        results = er.infer(estimate, groups=groups)
+        assert results.nobs == len(used), form
+        np.testing.assert_allclose(results.cov_params(), expected.cov_params(), rtol=REFITTED, err_msg=form)
+    crossed = er.infer(estimate, groups=["passage", "judge"])
+    _close(
+        crossed.cov_params(), er.infer(er.from_statsmodels(complete), groups="passage + judge").cov_params(), REFITTED
+    )
+
+
+@pytest.mark.parametrize("name", ["OLS", "Logit"])
+def test_arrays_without_a_formula_take_labels_by_length_and_by_index(holes, name):
+    outcome = holes["score" if name == "OLS" else "right"]
+    X = sm.add_constant(holes[["words"]])
+    used = holes.dropna()
+    model = sm.OLS(outcome, X, missing="drop") if name == "OLS" else sm.Logit(outcome, X, missing="drop")
+    fitted = model.fit() if name == "OLS" else model.fit(disp=False)
+    expected = er.infer(er.from_statsmodels(_fitted(name, used)), groups="passage").cov_params()
+    for groups in (used["passage"].to_numpy(), holes["passage"].to_numpy(), holes["passage"].iloc[::-1]):
+        _close(er.infer(er.from_statsmodels(fitted), groups=groups).cov_params(), expected, REFITTED)
+    plain = sm.OLS(outcome.to_numpy(), X.to_numpy(), missing="drop").fit()
+    for groups in (used["passage"].to_numpy(), holes["passage"].to_numpy()):
+        results = er.infer(er.from_statsmodels(plain), groups=groups) if name == "OLS" else None
+        if results is not None:
+            _close(results.cov_params(), expected, REFITTED)
+    with pytest.raises(er.errors.MissingColumnError):
+        er.infer(er.from_statsmodels(plain), groups="passage")
+
+
+def test_labels_of_the_wrong_length_or_index_are_refused(holes):
+    estimate = er.from_statsmodels(_fitted("OLS", holes, "drop"))
+    with pytest.raises(er.errors.AlignmentError, match="one label for each row"):
+        er.infer(estimate, groups=np.arange(17))
+    with pytest.raises(er.errors.AlignmentError, match="not in its index"):
+        er.infer(estimate, groups=holes["passage"].iloc[:-40])
+    with pytest.raises(er.errors.AlignmentError):
+        er.infer(estimate, groups=holes["passage"].reset_index(drop=True).iloc[5:])
+
+
+def test_a_missing_cluster_id_on_a_used_row_is_an_error(log):
+    gap = log.assign(passage=log["passage"].where(np.arange(len(log)) != 7, None))
+    with pytest.raises(er.errors.MissingLabelsError, match="1 of 240 have none"):
+        er.infer(er.from_statsmodels(_fitted("OLS", gap)), groups="passage")
+
+
+# What is refused
+
+
+def test_penalised_fits_are_refused(log):
+    X = sm.add_constant(log[["words"]])
+    fits = [
+        sm.OLS(log["score"], X).fit_regularized(alpha=0.5),
+        sm.OLS(log["score"], X).fit_regularized(alpha=0.5, L1_wt=0.0),
+        sm.Logit(log["right"], X).fit_regularized(alpha=20.0, disp=False),
+        sm.GLM(log["right"], X, family=sm.families.Binomial()).fit_regularized(alpha=0.5),
+    ]
+    for fitted in fits:
+        with pytest.raises(NotAvailableError):
+            er.from_statsmodels(fitted)
+
+
+def test_what_is_no_fit_is_refused(log):
+    for thing in (smf.ols("score ~ words", log), 3.0, None, er.mean(log)):
+        with pytest.raises(ArgumentTypeError, match="fitted statsmodels model"):
+            er.from_statsmodels(thing)
+
+
+def test_a_fit_that_did_not_converge_is_refused(log):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fits = [
+            smf.logit("right ~ words", log).fit(disp=False, maxiter=1),
+            smf.glm("right ~ words", log, family=sm.families.Binomial()).fit(maxiter=1),
+        ]
+    for fitted in fits:
+        with pytest.raises(ConvergenceError, match="did not converge"):
+            er.from_statsmodels(fitted)
+
+
+def test_models_whose_residuals_are_not_their_scores_are_refused(log):
+    # A quantile regression has `wexog` and `wresid` as least squares has, but minimises something else.
+    with pytest.raises(NotAvailableError):
+        er.from_statsmodels(smf.quantreg("score ~ words", log).fit())
+    X = sm.add_constant(log[["words"]])
+    for fitted in (sm.RLM(log["score"], X).fit(), sm.GEE(log["score"], X, groups=log["passage"]).fit()):
+        with pytest.raises(NotAvailableError):
+            er.from_statsmodels(fitted)

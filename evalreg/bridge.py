@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -98,12 +98,29 @@ def from_statsmodels(result: Any) -> Estimate:
     refuse_unconverged(result)
     labels = _labels_of(model, int(model.endog.shape[0]))
     if hasattr(model, "wexog") and hasattr(result, "wresid") and hasattr(result, "normalized_cov_params"):
-        return _least_squares(result, model, labels)
+        return replace(_least_squares(result, model, labels), fitted=HeldFit(result))
     if not hasattr(model, "score_obs") or not hasattr(model, "hessian"):
         raise NotAvailableError(
             f"{type(model).__name__} has no scores of rows (`score_obs`) or no `hessian`, which a sandwich needs."
         )
-    return _likelihood(result, model, labels)
+    return replace(_likelihood(result, model, labels), fitted=HeldFit(result))
+
+
+@dataclass(frozen=True, eq=False)
+class HeldFit:
+    """The statsmodels fit that an estimate was made from.
+
+    Parameters
+    ----------
+    fitted : statsmodels results
+        The user's object, which stays as it is.
+    """
+
+    fitted: Any
+
+    def __call__(self) -> Any:
+        """Return the fit."""
+        return self.fitted
 
 
 def refuse_unconverged(result: Any) -> None:

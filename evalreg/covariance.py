@@ -525,9 +525,10 @@ def _named(name: str, labels: Any) -> dict[str, Any]:
         )
     if isinstance(labels, str | bytes) or not hasattr(labels, "__len__"):
         raise ArgumentTypeError(f"`groups` must hold one label a row; got {type(labels).__name__} for {name!r}.")
-    if np.ndim(labels) > 1:
+    dimensions = getattr(labels, "ndim", 1)
+    if dimensions != 1:
         raise ArgumentTypeError(
-            f"`groups` must be one-dimensional; got {np.ndim(labels)} dimensions. Pass a dict of one array each."
+            f"`groups` must be one-dimensional; got {dimensions} dimensions. Pass a dict of one array each."
         )
     own = getattr(labels, "name", None)
     return {str(own) if name == "groups" and own is not None else name: labels}
@@ -680,9 +681,9 @@ def _piece(estimate: Estimate, axes: tuple[Axis, ...], dims: tuple[int, ...], op
     n_clusters = estimate.scores.n_clusters(by)
     if POWER[options.cov] == 0:
         matrix = _unadjusted(estimate, axes, by, n_clusters, options)
-        lost = np.zeros(estimate.n_params, dtype=bool)
         wants_dof = options.dof == "satterthwaite" and len(dims) == 1
         leverage = _adjusted(estimate, by, options, keep=True)[1] if wants_dof else None
+        lost = _lost_without_variance(estimate, by, matrix)
     else:
         keep = options.dof == "satterthwaite" and len(dims) == 1
         matrix, leverage, lost = _adjusted(estimate, by, options, keep)
@@ -690,6 +691,16 @@ def _piece(estimate: Estimate, axes: tuple[Axis, ...], dims: tuple[int, ...], op
             matrix = (n_clusters - 1) / n_clusters * matrix
     contrasts = estimate.refit.coefficient_map if leverage is not None and estimate.refit else None
     return Piece(by, dims, n_clusters, matrix, leverage, contrasts, lost)
+
+
+def _lost_without_variance(estimate: Estimate, by: Axis, matrix: FloatArray) -> BoolArray:
+    """Parameters without a variance because one cluster determines them; looked for only where a variance is zero."""
+    none = np.diag(matrix) <= NO_VARIANCE * np.diag(naive_piece(estimate).matrix)
+    if estimate.refit is None or not none.any():
+        return np.zeros(estimate.n_params, dtype=bool)
+    work = _adjust_cells if estimate.refit.inverse_gram.ndim == 1 else _adjust_rows
+    lost = work(estimate, by, 1.0, False)[2]
+    return np.asarray((estimate.refit.coefficient_map != 0) @ lost, dtype=bool) & none
 
 
 def _unadjusted(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -90,8 +89,6 @@ class Results:
         Covariance options as asked; None is a default.
     notes : tuple of (category, text)
         What was warned of.
-    fitted : callable, optional
-        Gives the statsmodels fit.
 
     Examples
     --------
@@ -107,7 +104,6 @@ class Results:
     axes: tuple[Axis, ...]
     asked: CovOptions
     notes: tuple[Note, ...] = ()
-    fitted: Callable[[], Any] | None = None
 
     @property
     def params(self) -> pd.Series:
@@ -154,12 +150,14 @@ class Results:
     @property
     def statsmodels(self) -> Any:
         """A statsmodels results object with this covariance and the smallest degrees of freedom of the parameters."""
-        if self.fitted is None:
+        if self.estimate.fitted is None:
             raise AttributeError(
                 "`statsmodels` exists for results of `fit` and of `from_statsmodels` that still hold their fit "
                 "(contrasts, means, copies and unpickled results do not)."
             )
-        return to_statsmodels(self.fitted(), self.cov.matrix, float(np.min(self.cov.dof())), covariance_text(self.cov))
+        return to_statsmodels(
+            self.estimate.fitted(), self.cov.matrix, float(np.min(self.cov.dof())), covariance_text(self.cov)
+        )
 
     def cov_params(self) -> pd.DataFrame:
         """Covariance of the parameters, both axes named.
@@ -427,8 +425,8 @@ class Results:
         return f"<Results: {self.estimate.about.model} of {self.estimate.about.outcome}, {rows}>\n{self.to_frame()}"
 
     def __getstate__(self) -> dict[str, Any]:
-        estimate = replace(self.estimate, scores=detached(self.estimate.scores))
-        return {**self.__dict__, "estimate": estimate, "fitted": None}
+        estimate = replace(self.estimate, scores=detached(self.estimate.scores), fitted=None)
+        return {**self.__dict__, "estimate": estimate}
 
     def _series(self, values: FloatArray) -> pd.Series:
         return pd.Series(values, index=list(self.estimate.names))
@@ -486,7 +484,7 @@ def infer(
     """
     asked = check_cov_options(cov, ssc, dof, repair)
     scores, axes = resolve_groups(estimate.scores, groups)
-    return results_of(replace(estimate, scores=scores), None if groups is None else axes, asked, (), estimate.fitted)
+    return results_of(replace(estimate, scores=scores), None if groups is None else axes, asked)
 
 
 def results_of(
@@ -494,7 +492,6 @@ def results_of(
     axes: tuple[Axis, ...] | None,
     asked: CovOptions,
     notes: tuple[Note, ...] = (),
-    fitted: Callable[[], Any] | None = None,
 ) -> Results:
     """Covariance and warnings of an estimate, put together; the warnings are issued.
 
@@ -508,8 +505,6 @@ def results_of(
         Options as asked.
     notes : tuple of (category, text)
         What else to warn of.
-    fitted : callable, optional
-        Gives the statsmodels fit.
 
     Returns
     -------
@@ -520,7 +515,7 @@ def results_of(
     cov = assemble(estimate, axes or (), options)
     found = (*notes, *cov.notes, *fragility(estimate, cov), *_variance_notes(cov))
     issue(found)
-    return Results(estimate, cov, axes or (), asked, found, fitted)
+    return Results(estimate, cov, axes or (), asked, found)
 
 
 def _variance_notes(cov: Covariance) -> tuple[Note, ...]:
@@ -572,7 +567,7 @@ def rederive(results: Results, groups: Any, options: dict[str, Any]) -> Results:
         estimate, axes = replace(estimate, scores=scores), None if groups is None else found
         if axes is None and checked.cov not in (None, "naive") and "cov" not in given:
             checked = replace(checked, cov=None, ssc=None, dof=None if checked.dof == "satterthwaite" else checked.dof)
-    return results_of(estimate, axes, checked, (), results.fitted)
+    return results_of(estimate, axes, checked)
 
 
 def contrasted(results: Results, contrast: Any) -> Results:
@@ -604,7 +599,7 @@ def contrasted(results: Results, contrast: Any) -> Results:
     about = replace(estimate.about, model=f"Contrast of {estimate.about.model}", lines=())
     estimate = replace(estimate, about=about)
     cov = results.cov.linear(asked.matrix, asked.names)
-    return replace(results, estimate=estimate, cov=cov, notes=_variance_notes(cov), fitted=None)
+    return replace(results, estimate=estimate, cov=cov, notes=_variance_notes(cov))
 
 
 def joint_test(results: Results, contrasts: Any) -> JointTest:

@@ -343,13 +343,18 @@ class StackedScores:
         In memory, with the same rows in the same order.
     """
 
-    first: CellScores | RowScores
-    second: CellScores | RowScores
+    first: InMemory
+    second: InMemory
 
     @property
     def n_rows(self) -> int:
         """Rows in use."""
         return self.first.n_rows
+
+    @property
+    def labels(self) -> Labels:
+        """Cluster labels of the rows."""
+        return self.first.labels
 
     @property
     def n_columns(self) -> int:
@@ -382,20 +387,32 @@ class StackedScores:
         if by is not None:
             return sum_blocks(square(block.totals, bread) for block in self.cells(by))
         every_row = {"": Codes(np.arange(self.n_rows), self.n_rows)}
-        parts = [replace(part, labels=part.labels.with_held(every_row)) for part in (self.first, self.second)]
-        return StackedScores(*parts).meat(("",), bread)
+        return self.with_held(every_row).meat(("",), bread)
+
+    def with_held(self, held: dict[str, Codes]) -> StackedScores:
+        """The same scores with codes of further columns."""
+        return StackedScores(*(_with_held(part, held) for part in (self.first, self.second)))
 
     def with_labels(self, more: dict[str, Any]) -> StackedScores:
         """The same scores with further label columns."""
         return StackedScores(self.first.with_labels(more), self.second.with_labels(more))
 
 
-def _whole(scores: CellScores | RowScores, by: Axis) -> tuple[Matrix, Matrix | None]:
+InMemory: TypeAlias = "CellScores | RowScores | StackedScores"
+
+
+def _with_held(scores: InMemory, held: dict[str, Codes]) -> InMemory:
+    if isinstance(scores, StackedScores):
+        return scores.with_held(held)
+    return replace(scores, labels=scores.labels.with_held(held))
+
+
+def _whole(scores: InMemory, by: Axis) -> tuple[Matrix, Matrix | None]:
     """Totals and grams of all clusters; rows' grams are left out, as they have no diagonal form."""
     blocks = list(scores.cells(by))
-    if isinstance(scores, CellScores):
-        return blocks[0].totals, blocks[0].gram
-    return np.concatenate([block.totals for block in blocks]), None
+    if isinstance(scores, RowScores):
+        return np.concatenate([block.totals for block in blocks]), None
+    return blocks[0].totals, blocks[0].gram
 
 
 def _beside(parts: tuple[Matrix | None, Matrix | None]) -> Matrix | None:
@@ -480,7 +497,8 @@ def stack_scores(first: Scores, second: Scores) -> Scores:
     NotAvailableError
         If either lives in an engine.
     """
-    if not isinstance(first, CellScores | RowScores) or not isinstance(second, CellScores | RowScores):
+    known = (CellScores, RowScores, StackedScores)
+    if not isinstance(first, known) or not isinstance(second, known):
         raise NotAvailableError("`stack` needs the rows of both estimates in memory.")
     return StackedScores(first, second)
 

@@ -145,7 +145,10 @@ def _formula_columns(parsed: ParsedFormula, columns: tuple[str, ...]) -> tuple[t
     for name in (*parsed.outcome_names, *parsed.covariate_names):
         if name not in columns and name not in known:
             hint = nearest(name, columns) or f" The columns are {listed(columns)}."
-            raise MissingColumnError(f'`formula` names "{name}", which is not a column.{hint}', column=name)
+            raise MissingColumnError(
+                f'`formula` names "{name}", which is neither a column nor a function of patsy or numpy (np).{hint}',
+                column=name,
+            )
     left = tuple(name for name in parsed.outcome_names if name in columns)
     return left, tuple(name for name in parsed.covariate_names if name in columns and name not in left)
 
@@ -259,8 +262,9 @@ def _fit_mean(
     about = About("OLS" if weights is None else "WLS", parsed.outcome, parsed.text)
     roles = Roles(parsed.outcome, weights=weights, missing=missing)
     estimate, axes = estimate_cells(table, roles, groups, solve_intercept, about)
-    fitted = _MeanFit(estimate, parsed) if isinstance(table, Table) else None
-    return results_of(estimate, axes, asked, (), fitted)
+    if isinstance(table, Table):
+        estimate = replace(estimate, fitted=_MeanFit(estimate, parsed))
+    return results_of(estimate, axes, asked)
 
 
 @dataclass(frozen=True, eq=False)
@@ -274,16 +278,6 @@ class _MeanFit:
         scores: Any = self.estimate.scores
         frame = pd.DataFrame({self.parsed.outcome: scores.values})
         return _statsmodels_fit(self.parsed.text, frame, scores.weights, "gaussian")
-
-
-@dataclass(frozen=True, eq=False)
-class _HeldFit:
-    """The statsmodels fit that an estimate was made from."""
-
-    fitted: Any
-
-    def __call__(self) -> Any:
-        return self.fitted
 
 
 def _fit_rows(
@@ -320,7 +314,7 @@ def _fit_rows(
     }
     estimate = _relabelled(from_statsmodels(fitted), Labels(len(frame), held, UsedRows(table, keep)), dropped)
     about = replace(estimate.about, formula=parsed.text, outcome=parsed.outcome)
-    return results_of(replace(estimate, about=about), axes, asked, (), _HeldFit(fitted))
+    return results_of(replace(estimate, about=about), axes, asked)
 
 
 def _relabelled(estimate: Estimate, labels: Labels, dropped: dict[str, int]) -> Estimate:

@@ -73,7 +73,8 @@ def option(name: str, value: object, options: Sequence[Any]) -> Any:
     """Return `value` if it is one of `options`; otherwise raise with the list of them."""
     if isinstance(value, str) and value in options:
         return value
-    raise ArgumentError(f"`{name}` must be one of {listed(options)}; got {value!r}.{nearest(value, options)}")
+    known = ", ".join(f'"{known}"' for known in options)
+    raise ArgumentError(f"`{name}` must be one of {known}; got {value!r}.{nearest(value, options)}")
 
 
 def fraction(name: str, value: object) -> float:

@@ -293,7 +293,7 @@ def used_codes(name: str, codes: IntArray, labels: Any, every_row: bool = False)
         rows, count = row_list(codes < 0)
         raise MissingLabelsError(
             f'`groups="{name}"` must give an id to every row in use; {count} of {codes.size} have none '
-            f"({rows_text(rows, count)}). Fit again with groups={name!r}, which drops and counts such rows.",
+            f"({rows_text(rows, count)} of those in use). Fit again with groups={name!r}, which drops and counts such rows.",
             column=name,
             rows=rows,
             count=count,

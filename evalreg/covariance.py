@@ -25,7 +25,7 @@ from evalreg.errors import (
     issue,
 )
 from evalreg.estimate import Cells, Estimate
-from evalreg.scores import Block, Matrix, Scores, compressed, square, sum_blocks
+from evalreg.scores import Block, Matrix, Scores, compressed, dense, square, sum_blocks
 from evalreg.small_sample import (
     POWER,
     RowLeverage,
@@ -143,6 +143,14 @@ class Piece:
     def sign(self) -> int:
         """(-1)^(|A|+1)."""
         return 1 if len(self.dims) % 2 or not self.dims else -1
+
+    @property
+    def dof_name(self) -> str:
+        """What the degrees of freedom are, in a word."""
+        if isinstance(self.leverage, WelchDof):
+            single = self.contrasts is None or bool(np.all(np.count_nonzero(dense(self.contrasts), axis=1) == 1))
+            return "n - 1" if single else "Welch-Satterthwaite"
+        return "n - k" if isinstance(self.leverage, FixedDof) else "G - 1"
 
     def variance(self, C: FloatArray) -> FloatArray:
         """Diagonal of C V_A C'."""
@@ -551,6 +559,9 @@ def assemble(estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov) -
     Covariance
         Warnings are in its notes, not issued.
     """
+    if options.cov != "naive":
+        for axis in axes:
+            _check_two_clusters(estimate, axis, axes)
     axes, notes = drop_nested(estimate.scores, axes)
     naive = naive_piece(estimate)
     if not axes or options.cov == "naive":
@@ -568,8 +579,6 @@ def assemble(estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov) -
             repaired=naive.matrix,
             notes=tuple(notes),
         )
-    for axis in axes:
-        _check_two_clusters(estimate, axis, axes)
     pieces = [_piece(estimate, axes, dims, options) for dims in subsets(len(axes))]
     repaired, change = _repair(pieces, options) if len(axes) > 1 else (pieces[0].matrix, "")
     result = Covariance(
@@ -634,10 +643,10 @@ def _check_two_clusters(estimate: Estimate, axis: Axis, axes: tuple[Axis, ...]) 
     if n_clusters >= 2:
         return
     others = " + ".join(axis_name(other) for other in axes if other != axis)
-    instead = f'Use groups="{others}" instead, which holds this {axis_name(axis)} fixed' if others else "Use another"
+    instead = f'Use groups="{others}", which holds this {axis_name(axis)} fixed' if others else "Name a finer column"
     raise TooFewClustersError(
         f'`groups="{axis_name(axis)}"` has {n_clusters} distinct value; at least 2 are needed. '
-        f"{instead}, or pass `groups=None` to treat rows as independent.",
+        f"{instead}, or pass groups=None to treat rows as independent.",
         column=axis_name(axis),
         count=n_clusters,
     )

@@ -19,6 +19,8 @@ from evalreg.small_sample import adjust_cell_totals, inverse_power_times, symmet
 FEW_CLUSTERS = 10
 FEW_CROSSED = 5
 LARGE_SHARE = 0.30
+# Among a few equal clusters each has a large share; only one above this multiple of 1/G dominates.
+TIMES_EQUAL = 1.5
 
 
 def design_effect(cov: Covariance) -> FloatArray:
@@ -325,7 +327,7 @@ def fragility(estimate: Estimate, cov: Covariance) -> list[Note]:
                 "that joint tests of all of them are not available."
             )
             notes.append((FewClustersWarning, text))
-        if size.largest_share > LARGE_SHARE:
+        if size.largest_share > max(LARGE_SHARE, TIMES_EQUAL / G):
             code = int(np.argmax(estimate.scores.sizes(axis)))
             text = (
                 f'the {name} "{estimate.scores.label(axis, code)}" holds {size.largest_share:.0%} of the rows: '

@@ -17,6 +17,7 @@ from evalreg.errors import (
     AlignmentError,
     ArgumentTypeError,
     EmptyDataError,
+    MissingLabelsError,
     NonFiniteError,
     NonNumericError,
     NotAvailableError,
@@ -511,13 +512,15 @@ class LazyScores:
         weight = nw.len() if self.weight is None else nw.col(self.weight).sum()
         value = nw.col(self.value).cast(nw.Float64)
         total = value.sum() if self.weight is None else (value * nw.col(self.weight)).sum()
-        grouped = self.table.group(columns, {"__weight": weight, "__total": total})
+        grouped = self.table.group(columns, {"__weight": weight, "__total": total, "__rows": nw.len()})
         missing = grouped[list(by)].isna().any(axis=1)
         if missing.any():
-            raise NonFiniteError(
-                f"`groups={':'.join(by)!r}` must give an id to every row in use; some have none. Fit again with "
-                "those groups, which drops and counts such rows.",
+            count = int(grouped["__rows"][missing].sum())
+            raise MissingLabelsError(
+                f'`groups="{":".join(by)}"` must give an id to every row in use; {count} of {self.n_rows} have none. '
+                "Fit again with those groups, which drops and counts such rows.",
                 column=":".join(by),
+                count=count,
             )
         cluster, n_clusters = np.zeros(len(grouped), dtype=np.intp), 1
         for name in by:

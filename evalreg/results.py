@@ -527,7 +527,7 @@ def _variance_notes(cov: Covariance) -> tuple[Note, ...]:
     notes = []
     for reason, names in by_reason.items():
         some = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
-        text = f"{some}: no standard error, because {reason}; t and p are NaN."
+        text = f"{some}: no test, because {reason}; t and p are NaN."
         if cov.bounded and "single" not in reason and "not positive" not in reason:
             text = (
                 f"{some}: {reason}, so the standard error is 0, t and p are NaN, and the interval is Clopper-Pearson "
@@ -764,7 +764,7 @@ def _reference_text(cov: Covariance) -> str:
         return "normal"
     low, high = np.nanmin(dofs), np.nanmax(dofs)
     spread = f"{low:.4g}" if np.isclose(low, high) else f"{low:.4g} to {high:.4g}"
-    words = {"satterthwaite": "Satterthwaite", "min": "G - 1" if cov.axes else "rows less parameters"}
+    words = {"satterthwaite": "Satterthwaite", "min": "G - 1" if cov.axes else cov.pieces[0].dof_name}
     return f"t, dof {spread} ({words.get(rule, 'given') if isinstance(rule, str) else 'given'})"
 
 

@@ -96,6 +96,23 @@ def known_column(name: object, columns: Sequence[str], argument: str) -> str:
     return name
 
 
+def known_columns(names: object, columns: Sequence[str], argument: str) -> tuple[str, ...]:
+    """Return one name or a list of distinct names as a tuple, if they are columns; none for None."""
+    if names is None:
+        return ()
+    if isinstance(names, str):
+        names = (names,)
+    if not isinstance(names, list | tuple) or not names:
+        raise ArgumentTypeError(
+            f"`{argument}` must be the name of a column or a list of names; got {type(names).__name__} {names!r}."
+        )
+    found = tuple(known_column(name, columns, argument) for name in names)
+    twice = [name for i, name in enumerate(found) if name in found[:i]]
+    if twice:
+        raise ArgumentError(f"`{argument}` names {listed(twice)} twice; each column once.", column=twice[0])
+    return found
+
+
 def frozen(array: npt.ArrayLike, dtype: Any = np.float64) -> npt.NDArray[Any]:
     """Return a read-only view (or converted copy) of an array; the caller's array stays as it is."""
     view = np.asarray(array, dtype=dtype).view()
@@ -196,5 +213,8 @@ def resolve_cov(asked: CovOptions, clustered: bool, default: CovName = "CR2") ->
         raise ArgumentError(f'`dof="satterthwaite"` goes with cov "CR0" to "CR3"; got cov="{cov}". Use dof="min".')
     default_repair: RepairName = "max" if asked.cov is None or cov == "jackknife" else "eigen"
     if cov == "jackknife" and asked.repair not in (None, "max"):
-        raise ArgumentError('`cov="jackknife"` goes with `repair="max"` only: its three-term form can be negative.')
+        raise ArgumentError(
+            f'`cov="jackknife"` goes with repair="max" only, since its three-term form can be negative; got '
+            f'repair="{asked.repair}". Leave out `repair`.'
+        )
     return ResolvedCov(cov, asked.ssc or "statsmodels", dof, asked.repair or default_repair)

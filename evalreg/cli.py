@@ -335,7 +335,7 @@ def _read_rows(options: argparse.Namespace, text_columns: set[Any]) -> _Rows:
             f"{_unheard_of(expression, frame)}",
             count=len(frame),
         )
-    return _Rows(frame[kept].reset_index(drop=True), len(frame))
+    return _Rows(frame[kept], len(frame))
 
 
 def _unheard_of(expression: where.Expression, frame: pd.DataFrame) -> str:

@@ -293,7 +293,7 @@ def used_codes(name: str, codes: IntArray, labels: Any, every_row: bool = False)
         rows, count = row_list(codes < 0)
         raise MissingLabelsError(
             f'`groups="{name}"` must give an id to every row in use; {count} of {codes.size} have none '
-            f"({rows_text(rows, count)} of those in use). Fit again with groups={name!r}, which drops and counts such rows.",
+            f"({rows_text(rows, count)} of those in use). Fit again with groups={name!r}, which drops and counts them.",
             column=name,
             rows=rows,
             count=count,
@@ -329,14 +329,17 @@ def parse_groups(groups: object, columns: Sequence[str]) -> tuple[Axis, ...]:
     """
     if isinstance(groups, str):
         axes = [(groups,)] if groups in columns else [_parse_axis(part, columns) for part in _split(groups, "+")]
-    elif isinstance(groups, list | tuple) and groups and all(isinstance(name, str) for name in groups):
+    elif isinstance(groups, list | tuple) and not groups:
+        raise ArgumentError("`groups` is an empty list; pass groups=None for independent rows.")
+    elif isinstance(groups, list | tuple) and all(isinstance(name, str) for name in groups):
         axes = [(name,) if name in columns else _parse_axis(name, columns) for name in groups]
     else:
         raise ArgumentTypeError(
             '`groups` must be a column, a text such as "prompt + judge", a list of columns, an array, a Series or '
             f"a dict of them; got {type(groups).__name__}."
         )
-    repeated = [axis_name(axis) for i, axis in enumerate(axes) if axis in axes[:i]]
+    sets = [frozenset(axis) for axis in axes]
+    repeated = [axis_name(axis) for i, axis in enumerate(axes) if sets[i] in sets[:i] or len(sets[i]) < len(axis)]
     if repeated:
         raise ArgumentError(f"`groups` names {listed(repeated)} twice; each dimension once.")
     return tuple(axes)
@@ -370,7 +373,8 @@ def find_axis(name: str, axes: Sequence[Axis]) -> Axis:
         if axis_name(axis) == name:
             return axis
     names = [axis_name(axis) for axis in axes]
-    raise MissingColumnError(f'"{name}" is not among the clusterings {listed(names)}.{nearest(name, names)}')
+    text = f'"{name}" is not among the clusterings {listed(names)}.{nearest(name, names)}'
+    raise MissingColumnError(text, column=name)
 
 
 @dataclass(frozen=True)

@@ -461,11 +461,30 @@ def covariance(
     'CR2'
     """
     asked = check_cov_options(cov, ssc, dof, repair)
+    check_estimate(estimate)
     options = resolve_cov(asked, groups is not None, default="CR1" if estimate.refit is None else "CR2")
     scores, axes = resolve_groups(estimate.scores, groups)
     result = assemble(replace(estimate, scores=scores), axes, options)
     issue(result.notes)
     return result
+
+
+def check_estimate(estimate: object) -> None:
+    """Raise unless it is an Estimate.
+
+    Parameters
+    ----------
+    estimate : object
+        As passed by the user.
+
+    Raises
+    ------
+    ArgumentTypeError
+        If it is something else.
+    """
+    if not isinstance(estimate, Estimate):
+        hint = " Pass its `.estimate`." if hasattr(estimate, "estimate") else ""
+        raise ArgumentTypeError(f"`estimate` must be an Estimate; got {type(estimate).__name__}.{hint}")
 
 
 def resolve_groups(scores: Scores, groups: Groups) -> tuple[Scores, tuple[Axis, ...]]:
@@ -531,7 +550,7 @@ def _named(name: str, labels: Any) -> dict[str, Any]:
             "`groups` must hold one label a row; a MultiIndex holds several. Pass a dict of its levels to cross them, "
             'such as {"prompt": index.get_level_values(0), "judge": index.get_level_values(1)}.'
         )
-    if isinstance(labels, str | bytes) or not hasattr(labels, "__len__"):
+    if isinstance(labels, str | bytes | dict) or not (hasattr(labels, "__len__") and hasattr(labels, "__getitem__")):
         raise ArgumentTypeError(f"`groups` must hold one label a row; got {type(labels).__name__} for {name!r}.")
     dimensions = getattr(labels, "ndim", 1)
     if dimensions != 1:
@@ -671,6 +690,12 @@ def naive_piece(estimate: Estimate) -> Piece:
         factor = n / (n - estimate.n_coefficients)
         matrix = factor * estimate.scores.meat(None, bread)
         return Piece((), (), n, matrix, FixedDof(float(n - estimate.n_coefficients)), None, no_loss)
+    single = () if cells.stratum is None else np.array(cells.strata)[cells.stratum[cells.count < 2]].tolist()
+    if single:
+        raise TooFewClustersError(
+            f"`strata` needs at least 2 rows in every stratum; {listed(single)} has one. Merge it with another.",
+            count=len(single),
+        )
     scale = np.sqrt(cells.count / np.maximum(cells.count - 1, 1))
     matrix = estimate.scores.meat(None, _scale_rows(bread, scale))
     refit = estimate.refit

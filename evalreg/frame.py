@@ -15,6 +15,7 @@ from evalreg.checks import BoolArray, FloatArray, IntArray, known_column, listed
 from evalreg.clusters import Axis, Codes, factorize, no_source, pair_codes, used_codes
 from evalreg.errors import (
     AlignmentError,
+    ArgumentError,
     ArgumentTypeError,
     EmptyDataError,
     MissingLabelsError,
@@ -230,7 +231,7 @@ def codes_of_items(name: str, codes: Codes, item: Codes) -> Codes:
     return Codes(by_item, codes.n_clusters, codes.labels, codes.parts)
 
 
-def align_labels(name: str, labels: Any, n_rows: int, index: pd.Index | None) -> Any:
+def align_labels(name: str, labels: Any, n_rows: int, index: pd.Index | None, argument: str = "groups") -> Any:
     """Labels in the order of the rows: a Series by its index, anything else by its length.
 
     Parameters
@@ -243,6 +244,8 @@ def align_labels(name: str, labels: Any, n_rows: int, index: pd.Index | None) ->
         Rows of the data.
     index : pandas.Index, optional
         Index of the data, for a Series.
+    argument : str
+        The argument that they were passed as.
 
     Returns
     -------
@@ -254,18 +257,24 @@ def align_labels(name: str, labels: Any, n_rows: int, index: pd.Index | None) ->
     AlignmentError
         If the length or the index does not match.
     """
+    if isinstance(labels, pd.Series) and index is None and not labels.index.equals(pd.RangeIndex(len(labels))):
+        raise AlignmentError(
+            f"`{argument}`{_quoted(name)} is a Series with an index of its own, and the data have no index to align it "
+            "with. Pass an array in the order of the rows, or a column's name.",
+            column=name,
+        )
     if isinstance(labels, pd.Series) and index is not None and not labels.index.equals(index):
         if not labels.index.is_unique or not index.is_unique:
             raise AlignmentError(
-                f"`groups` {name!r} is a Series whose index differs from the data's and has repeats, so rows cannot be "
-                "matched. Pass an array in the order of the rows, or a column's name.",
+                f"`{argument}`{_quoted(name)} is a Series whose index differs from the data's and has repeats, so "
+                "that rows cannot be matched. Pass an array in the order of the rows, or a column's name.",
                 column=name,
             )
         absent = ~index.isin(labels.index)
         if absent.any():
             rows, count = row_list(absent)
             raise AlignmentError(
-                f"`groups` {name!r} is a Series and is aligned by index; the data's {rows_text(rows, count)} "
+                f"`{argument}`{_quoted(name)} is a Series and is aligned by index; the data's {rows_text(rows, count)} "
                 f"({listed(index[absent][:3])}) are not in its index. Pass an array, or reindex the Series.",
                 column=name,
                 rows=rows,
@@ -274,11 +283,28 @@ def align_labels(name: str, labels: Any, n_rows: int, index: pd.Index | None) ->
         return labels.reindex(index)
     if len(labels) != n_rows:
         raise AlignmentError(
-            f"`groups` {name!r} must have one label for each row; got {len(labels)} labels for {n_rows} rows.",
+            f"`{argument}`{_quoted(name)} must have one {'label' if argument == 'groups' else 'value'} for each row; "
+            f"got {len(labels)} for {n_rows} rows.",
             column=name,
             count=len(labels),
         )
     return labels
+
+
+def _quoted(name: str) -> str:
+    """The name of labels for a message, unless it says no more than the argument."""
+    return "" if name in ("groups", "weights") else f" {name!r}"
+
+
+def _from_dict(data: dict[str, Any]) -> pd.DataFrame:
+    """A frame of arrays by name, which must be of one length."""
+    lengths = {name: len(column) for name, column in data.items() if np.ndim(column) == 1}
+    if len(lengths) < len(data):
+        other = [name for name in data if name not in lengths]
+        raise ArgumentTypeError(f"`data` as a dict must hold one array for each column; {listed(other)} is not one.")
+    if len(set(lengths.values())) > 1:
+        raise AlignmentError(f"`data` as a dict must hold arrays of one length; got {lengths}.")
+    return pd.DataFrame(data)
 
 
 def open_frame(data: Any) -> Table | LazyTable:
@@ -307,7 +333,10 @@ def open_frame(data: Any) -> Table | LazyTable:
     2
     """
     if isinstance(data, dict):
-        data = pd.DataFrame(data)
+        data = _from_dict(data)
+    if isinstance(data, pd.DataFrame) and not data.columns.is_unique:
+        twice = data.columns[data.columns.duplicated()].unique()
+        raise ArgumentError(f"`data` must have distinct column names; {listed(twice)} occurs more than once.")
     try:
         frame = nw.from_native(data)
     except TypeError:
@@ -317,9 +346,6 @@ def open_frame(data: Any) -> Table | LazyTable:
         ) from None
     if isinstance(frame, nw.LazyFrame):
         return LazyTable(frame)
-    if isinstance(data, pd.DataFrame) and not data.columns.is_unique:
-        twice = data.columns[data.columns.duplicated()].unique()
-        raise ArgumentTypeError(f"`data` must have distinct column names; {listed(twice)} occurs more than once.")
     if len(frame) == 0:
         raise EmptyDataError("`data` has no rows.")
     return Table(frame)
@@ -635,6 +661,8 @@ def lazy_cell_sums(
     if np.isinf(low).any() or np.isinf(high).any():
         raise NonFiniteError(f"`score` must be finite; column {value!r} holds infinities.", column=value)
     weights = n if weight is None else first["w"].to_numpy(dtype=float)
+    if not np.isfinite(weights).all():
+        raise NonFiniteError(f"`weights` must be finite; column {weight!r} holds infinities.", column=weight)
     # Squares about a common centre lose no digits where the cells' means are near each other.
     centre = float(total.sum() / weights.sum()) if n.size else 0.0
     e = x - centre

@@ -25,7 +25,7 @@ from evalreg.checks import (
     resolve_cov,
 )
 from evalreg.clusters import Axis, axis_name, find_axis, parse_groups, summarize_sizes
-from evalreg.covariance import Covariance, Groups, assemble, resolve_groups
+from evalreg.covariance import Covariance, Groups, assemble, check_estimate, resolve_groups
 from evalreg.diagnostics import (
     cluster_influence,
     design_effect,
@@ -483,6 +483,7 @@ def infer(
     [29.0, 29.0]
     """
     asked = check_cov_options(cov, ssc, dof, repair)
+    check_estimate(estimate)
     scores, axes = resolve_groups(estimate.scores, groups)
     return results_of(replace(estimate, scores=scores), None if groups is None else axes, asked)
 
@@ -628,7 +629,9 @@ def joint_test(results: Results, contrasts: Any) -> JointTest:
     C, cov = asked.matrix, results.cov
     q = C.shape[0]
     if np.linalg.matrix_rank(C) < q:
-        raise ArgumentError(f"hypotheses of a joint test must not follow from each other; {q} rows have a lower rank.")
+        raise ArgumentError(
+            f"contrasts of a joint test must not follow from each other; {q} of them have a lower rank."
+        )
     effect = C @ results.estimate.params - asked.value
     piece = cov.pieces[0]
     if not cov.crossed and cov.axes and cov.options.dof == "satterthwaite":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,7 +13,16 @@ from scipy import sparse
 from evalreg.checks import BoolArray, FloatArray, IntArray, MissingName, listed, row_list, rows_text
 from evalreg.clusters import Axis, Codes, Labels, as_codes, factorize, joint, parse_groups, used_codes
 from evalreg.covariance import Groups, as_label_dict
-from evalreg.errors import ArgumentError, ConstantScoreError, DuplicateRowsError, EmptyDataError, NonFiniteError
+from evalreg.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    ConstantScoreError,
+    DataError,
+    DuplicateRowsError,
+    EmptyDataError,
+    NonFiniteError,
+    NonNumericError,
+)
 from evalreg.estimate import About, Cells, Estimate, Refit
 from evalreg.frame import (
     CellSums,
@@ -218,7 +228,7 @@ def checked_weights(table: Table, weights: Any) -> FloatArray | None:
     if isinstance(weights, str):
         values = table.floats(weights, "weights")
     else:
-        values = np.asarray(align_labels("weights", weights, table.n_rows, table.index), dtype=np.float64)
+        values = _weight_array(table, weights)
     wrong = ~(values > 0) & ~np.isnan(values)
     if wrong.any():
         rows, count = row_list(wrong)
@@ -226,11 +236,40 @@ def checked_weights(table: Table, weights: Any) -> FloatArray | None:
         raise ArgumentError(
             f"`weights` must be positive; {rows_text(rows, count)} {'is' if count == 1 else 'are'} not "
             f"(smallest {np.nanmin(values):g}). {remedy}.",
-            column=weights if isinstance(weights, str) else "weights",
+            column=weights_name(weights),
             rows=rows,
             count=count,
         )
     return values
+
+
+def _weight_array(table: Table, weights: Any) -> FloatArray:
+    if not hasattr(weights, "__len__") or getattr(weights, "ndim", 1) != 1:
+        raise ArgumentTypeError(
+            f"`weights` must be a column or a one-dimensional array; got {type(weights).__name__}"
+            f"{f' of {weights.ndim} dimensions' if hasattr(weights, 'ndim') else ''}."
+        )
+    aligned = align_labels("weights", weights, table.n_rows, table.index, "weights")
+    try:
+        values = np.asarray(aligned, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise NonNumericError(
+            "`weights` must hold numbers; the array holds something else.", column="weights"
+        ) from None
+    if np.isinf(values).any():
+        rows, count = row_list(np.isinf(values))
+        raise NonFiniteError(
+            f"`weights` must be finite; {rows_text(rows, count)} {'is' if count == 1 else 'are'} infinite.",
+            column="weights",
+            rows=rows,
+            count=count,
+        )
+    return values
+
+
+def weights_name(weights: Any) -> str:
+    """Return the column of the weights, or "weights" for an array."""
+    return weights if isinstance(weights, str) else "weights"
 
 
 def _gather(
@@ -245,7 +284,7 @@ def _gather(
     missing = {f"score: {roles.score}": np.isnan(values)}
     missing |= {f"covariate: {name}": codes < 0 for name, (codes, _) in columns.items()}
     if weights is not None:
-        missing["covariate: weights"] = np.isnan(weights)
+        missing[f"covariate: {weights_name(roles.weights)}"] = np.isnan(weights)
     missing |= {f"group: {name}": codes < 0 for name, (codes, _) in labels.items()}
     keep, dropped = keep_rows(missing, table.n_rows, roles.missing)
     values, weights = restrict(values, keep), restrict(weights, keep)
@@ -277,9 +316,17 @@ def _cells_of(used: dict[str, Codes], columns: Sequence[str]) -> tuple[list[tupl
     first = cells.first
     texts = [tuple(used[name].label(int(used[name].codes[row])) for name in columns) for row in first]
     order = sorted(range(len(texts)), key=texts.__getitem__)
+    alike = [":".join(texts[i]) for i, j in itertools.pairwise(order) if texts[i] == texts[j]]
+    if alike:
+        raise DataError(
+            f"labels must be distinct as text; different values of {' and '.join(map(repr, columns))} all read "
+            f"{listed(alike)}. Convert the column to one type first.",
+            column=columns[0],
+            count=len(alike),
+        )
     rank = np.empty(len(order), dtype=np.intp)
     rank[order] = np.arange(len(order))
-    return [texts[i] for i in order], rank[cells.codes]
+    return [texts[i] for i in order], np.asarray(rank[cells.codes])
 
 
 def _one_row_an_item(

@@ -20,6 +20,7 @@ from evalreg.checks import (
     StrataWeightsName,
     check_cov_options,
     known_column,
+    known_columns,
     listed,
     nearest,
     option,
@@ -64,8 +65,17 @@ def solve(
     >>> solve([("law",), ("math",)], sums, n_by=0, strata_weights="micro").coefficient_map.tolist()
     [[0.25, 0.75]]
     """
-    names = list(dict.fromkeys(":".join(key[:n_by]) for key in keys)) if n_by else ["mean"]
-    row = np.array([names.index(":".join(key[:n_by])) if n_by else 0 for key in keys])
+    models = list(dict.fromkeys(key[:n_by] for key in keys))
+    names = [":".join(model) for model in models] if n_by else ["mean"]
+    alike = [name for i, name in enumerate(names) if name in names[:i]]
+    if alike:
+        raise DataError(
+            f"the joint labels of `by` must be distinct as text; {listed(alike)} stands for different values. Rename "
+            "labels that contain a colon, or join the columns yourself.",
+            count=len(alike),
+        )
+    number = {model: i for i, model in enumerate(models)}
+    row = np.array([number[key[:n_by]] for key in keys])
     member = np.zeros((len(names), len(keys)))
     member[row, np.arange(len(keys))] = 1.0
     if strata_weights is None:
@@ -83,15 +93,20 @@ def _given_weights(
 ) -> FloatArray:
     """Weight of each cell's stratum; every model needs every stratum."""
     strata = sorted(set(stratum))
-    weights = dict.fromkeys(strata, 1.0) if isinstance(given, str) else {str(k): float(v) for k, v in given.items()}
-    if set(weights) != set(strata):
-        without = [name for name in strata if name not in weights] or [name for name in weights if name not in strata]
-        raise ArgumentError(
-            f"`strata_weights` must name each stratum once; the strata are {listed(strata)}, and {listed(without)} "
-            f"{'has no weight' if without[0] in strata else 'is not among them'}.{nearest(without[0], strata)}"
+    weights = dict.fromkeys(strata, 1.0) if isinstance(given, str) else {str(k): v for k, v in given.items()}
+    unknown = [name for name in weights if name not in strata]
+    without = [name for name in strata if name not in weights]
+    if unknown or without:
+        problem = (
+            f"{listed(unknown)} is not among them.{nearest(unknown[0], strata)}"
+            if unknown
+            else f"{listed(without)} has no weight."
         )
-    if not all(value > 0 and np.isfinite(value) for value in weights.values()):
-        raise ArgumentError(f"`strata_weights` must be positive; got {dict(list(weights.items())[:5])}.")
+        raise ArgumentError(
+            f"`strata_weights` must name each stratum once; the strata are {listed(strata)}, and {problem}"
+        )
+    if not all(isinstance(value, int | float) and 0 < value < np.inf for value in weights.values()):
+        raise ArgumentError(f"`strata_weights` must be positive numbers; got {dict(list(weights.items())[:5])}.")
     for i, name in enumerate(names):
         absent = set(strata) - {stratum[k] for k in np.flatnonzero(row == i)}
         if absent:
@@ -101,6 +116,10 @@ def _given_weights(
                 count=len(absent),
             )
     return np.array([weights[name] for name in stratum])
+
+
+def _is_positive(value: Any) -> bool:
+    return isinstance(value, int | float | np.number) and bool(0 < value < np.inf)
 
 
 def mean(
@@ -184,18 +203,18 @@ def mean(
     asked = check_cov_options(cov, ssc, dof, repair)
     option("missing", missing, MISSING)
     table = open_frame(data)
-    if isinstance(strata_weights, str):
+    if not isinstance(strata_weights, Mapping):
         option("strata_weights", strata_weights, STRATA_WEIGHTS)
-    elif strata is None:
+    if strata is None and strata_weights != "micro":
         raise ArgumentError("`strata_weights` needs `strata`, the column that it weights.")
     if sample is not None and item is None:
         raise ArgumentError("`sample` names repeated answers to an item; name the column of the items in `item`.")
-    by_columns = (by,) if isinstance(by, str) else tuple(by or ())
-    named = ((by_columns, "by"), ((item,), "item"), ((sample,), "sample"), ((strata,), "strata"))
-    for names, argument in named:
-        for name in names:
-            if name is not None:
-                known_column(name, table.columns, argument)
+    by_columns = known_columns(by, table.columns, "by")
+    for name, argument in ((score, "score"), (item, "item"), (sample, "sample"), (strata, "strata")):
+        if name is not None:
+            known_column(name, table.columns, argument)
+    if item in by_columns:
+        raise ArgumentError(f'`by` and `item` must be different columns; both name "{item}".', column=item)
     groups = item if groups is None and item is not None else groups
     roles = Roles(score, by_columns, item, sample, strata, weights, missing)
     given = strata_weights if strata is not None else None

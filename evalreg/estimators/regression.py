@@ -45,13 +45,25 @@ from evalreg.errors import (
     ScoreRangeError,
 )
 from evalreg.estimate import About, Estimate
-from evalreg.estimators.cells import Roles, Solved, checked_weights, estimate_cells, group_labels, missing_masks
+from evalreg.estimators.cells import (
+    Roles,
+    Solved,
+    checked_weights,
+    estimate_cells,
+    group_labels,
+    missing_masks,
+    weights_name,
+)
 from evalreg.frame import LazyTable, Table, UsedRows, keep_rows, open_frame, restrict
 from evalreg.results import Results, results_of
 from evalreg.scores import RowScores
 
 # Residuals below this fraction of the outcome's spread are rounding: the covariates determine the score.
 PERFECT_FIT = 1e-12
+# A level that predicts its outcomes without doubt drives fitted means to the edge by a factor e each iteration, until
+# the deviance stops changing; sound fits end in fewer iterations.
+SEPARATED = 1e-8
+SEPARATED_ITERATIONS = 12
 
 
 @dataclass(frozen=True)
@@ -110,19 +122,30 @@ def parse_formula(formula: object) -> ParsedFormula:
         description = patsy.ModelDesc.from_formula(formula)
     except patsy.PatsyError as error:
         raise FormulaError(f"`formula` does not parse: {error}") from None
+    except SyntaxError as error:
+        raise FormulaError(_syntax_message(formula, error)) from None
     left = [factor.code for term in description.lhs_termlist for factor in term.factors]
     right = [factor.code for term in description.rhs_termlist for factor in term.factors]
     if len(left) != 1:
         raise FormulaError(f'`formula` must have one score on the left of "~"; got {formula!r}. Write "score ~ 1".')
     if not description.rhs_termlist:
         raise FormulaError(f'`formula` has nothing on the right of "~"; got {formula!r}. Write "{left[0]} ~ 1".')
+    try:
+        names = _names_in(left), _names_in(right)
+    except SyntaxError as error:
+        raise FormulaError(_syntax_message(formula, error)) from None
     return ParsedFormula(
         formula,
         left[0],
-        _names_in(left),
-        _names_in(right),
+        *names,
         description.rhs_termlist == [patsy.desc.INTERCEPT],
     )
+
+
+def _syntax_message(formula: str, error: SyntaxError) -> str:
+    """The formula with a caret under the place that Python does not understand."""
+    start = max(formula.find((error.text or "").strip()), 0) + max((error.offset or 1) - 1, 0)
+    return f"`formula` does not parse: {error.msg}\n    {formula}\n    {' ' * start}^"
 
 
 def _names_in(codes: list[str]) -> tuple[str, ...]:
@@ -291,7 +314,7 @@ def _fit_rows(
     asked: Any,
 ) -> Results:
     left, right = columns
-    values = table.floats(parsed.outcome, "formula") if parsed.outcome in left else None
+    values = table.floats(parsed.outcome, "score") if parsed.outcome in left else None
     row_weights = checked_weights(table, weights)
     axes, labels = group_labels(table, groups)
     masks: dict[str, BoolArray] = {}
@@ -301,11 +324,10 @@ def _fit_rows(
         masks[f"score: {parsed.outcome}"] = np.isnan(values)
     masks |= missing_masks(table, right, "covariate")
     if row_weights is not None:
-        masks["covariate: weights"] = np.isnan(row_weights)
+        masks[f"covariate: {weights_name(weights)}"] = np.isnan(row_weights)
     masks |= {f"group: {name}": codes < 0 for name, (codes, _) in labels.items()}
     keep, dropped = keep_rows(masks, table.n_rows, missing)
     frame = _design_frame(table, (*left, *right), keep, parsed.outcome, values)
-    _check_outcome(frame, parsed, family)
     fitted = _statsmodels_fit(parsed.text, frame, restrict(row_weights, keep), family)
     _check_fit(fitted, parsed)
     held = {
@@ -346,87 +368,106 @@ def _design_frame(
     return pd.DataFrame(columns, index=frame.index)
 
 
-def _check_outcome(frame: pd.DataFrame, parsed: ParsedFormula, family: FamilyName) -> None:
-    if parsed.outcome not in frame or family == "gaussian":
-        return
-    values = frame[parsed.outcome].to_numpy()
-    wrong = (values < 0) | (values > 1) if family == "binomial" else values < 0
-    if wrong.any():
-        rows, count = row_list(wrong)
-        rule = "lie in [0, 1]" if family == "binomial" else "not be negative"
-        raise ScoreRangeError(
-            f'`family="{family}"` needs scores that {rule}; {parsed.outcome!r} is {values[rows[0]]:g} in '
-            f"{rows_text(rows, count)} of those in use.",
-            column=parsed.outcome,
-            rows=rows,
-            count=count,
-        )
-
-
 def _statsmodels_fit(formula: str, data: pd.DataFrame, weights: FloatArray | None, family: FamilyName) -> Any:
     """Fit by statsmodels; names in the formula are columns, or numpy as np."""
     import patsy
-    import statsmodels.formula.api as smf
+    from statsmodels.tools.sm_exceptions import MissingDataError
 
     try:
-        if family != "gaussian":
-            return _fit_glm(formula, data, weights, family)
         with np.errstate(all="ignore"):
-            # Missing values were dropped and counted before; any that a transformation makes raise.
-            if weights is None:
-                model = smf.ols(formula, data, missing="raise", eval_env=0)
-            else:
-                model = smf.wls(formula, data, weights=weights, missing="raise", eval_env=0)
-        _check_finite(model, formula)
-        _check_rows(model)
-        return model.fit(method="qr")
-    except patsy.PatsyError as error:
-        if "missing values" in str(error):
-            raise NonFiniteError(
-                f"a term of the formula is missing in rows whose columns are not (the logarithm of a negative number, "
-                f"say): {error}"
-            ) from None
-        raise FormulaError(f"`formula` cannot be evaluated: {error}") from None
-
-
-def _fit_glm(formula: str, data: pd.DataFrame, weights: FloatArray | None, family: FamilyName) -> Any:
-    import statsmodels.api as sm
-    import statsmodels.formula.api as smf
-    from statsmodels.tools.sm_exceptions import PerfectSeparationWarning
-
-    families = {"binomial": sm.families.Binomial, "poisson": sm.families.Poisson}
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        # Fractional scores are a quasi-likelihood; the sandwich does not use the binomial variance.
-        warnings.filterwarnings("ignore", category=RuntimeWarning, module="statsmodels")
-        warnings.filterwarnings("error", category=PerfectSeparationWarning)
-        model = smf.glm(formula, data, family=families[family](), var_weights=weights, missing="raise", eval_env=0)
-        _check_finite(model, formula)
-        _check_rows(model)
-        try:
-            fitted = model.fit()
-        except PerfectSeparationWarning:
-            raise ConvergenceError(
-                f"the covariates of {formula!r} separate the outcomes perfectly, so that no finite estimate exists. "
-                "Drop the covariate that separates them, or use family='gaussian'."
-            ) from None
-    refuse_unconverged(fitted)
-    return fitted
-
-
-def _check_finite(model: Any, formula: str) -> None:
+            model = _model(formula, data, weights, family)
+    except (patsy.PatsyError, MissingDataError) as error:
+        problem = _nonfinite(formula, data) or FormulaError(f"`formula` cannot be evaluated: {error}")
+        raise problem from None
     if model.endog.ndim != 1:
         raise FormulaError(
             f"the left side of {formula!r} must be one column of numbers; it gave {model.endog.shape[1]}."
         )
-    for name, values in ((model.endog_names, model.endog), *zip(model.exog_names, model.exog.T, strict=True)):
-        if not np.isfinite(values.sum()):
-            rows, count = row_list(~np.isfinite(values))
-            raise NonFiniteError(
-                f"terms of the formula must be finite; {name!r} is not in {rows_text(rows, count)} of those in use.",
+    _check_rows(model)
+    if family == "gaussian":
+        return model.fit(method="qr")
+    _check_outcome(model, family)
+    return _fit_glm(model, formula)
+
+
+def _model(formula: str, data: pd.DataFrame, weights: FloatArray | None, family: FamilyName) -> Any:
+    """The statsmodels model; missing values were dropped and counted before, any that a transformation makes raise."""
+    import statsmodels.api as sm
+    import statsmodels.formula.api as smf
+
+    if family == "gaussian" and weights is None:
+        return smf.ols(formula, data, missing="raise", eval_env=0)
+    if family == "gaussian":
+        return smf.wls(formula, data, weights=weights, missing="raise", eval_env=0)
+    families = {"binomial": sm.families.Binomial, "poisson": sm.families.Poisson}
+    return smf.glm(formula, data, family=families[family](), var_weights=weights, missing="raise", eval_env=0)
+
+
+def _nonfinite(formula: str, data: pd.DataFrame) -> NonFiniteError | None:
+    """Name the term of a formula that is not finite, and its rows; None if all are."""
+    import patsy
+
+    keep_all = patsy.NAAction(on_NA="drop", NA_types=[])
+    try:
+        with np.errstate(all="ignore"):
+            sides = patsy.dmatrices(formula, data, eval_env=0, NA_action=keep_all, return_type="dataframe")
+    except patsy.PatsyError:
+        return None
+    for name, column in ((name, side[name].to_numpy()) for side in sides for name in side.columns):
+        wrong = ~np.isfinite(column)
+        if wrong.any():
+            rows, count = row_list(wrong)
+            return NonFiniteError(
+                f"terms of the formula must be finite; {name!r} is missing or infinite in {rows_text(rows, count)} of "
+                "those in use. Leave such rows out, or change the transformation.",
                 column=str(name),
                 rows=rows,
                 count=count,
             )
+    return None
+
+
+def _check_outcome(model: Any, family: FamilyName) -> None:
+    values = model.endog
+    wrong = (values < 0) | (values > 1) if family == "binomial" else values < 0
+    if wrong.any():
+        rows, count = row_list(wrong)
+        rule = "lie in [0, 1]" if family == "binomial" else "are not negative"
+        raise ScoreRangeError(
+            f'`family="{family}"` needs scores that {rule}; {model.endog_names!r} is {values[rows[0]]:g} in '
+            f"{rows_text(rows, count)} of those in use.",
+            column=str(model.endog_names),
+            rows=rows,
+            count=count,
+        )
+    if np.all(values == values[0]):
+        raise ConstantScoreError(
+            f"`score` must vary; {model.endog_names!r} is {values[0]:g} in every row, so that there is no error bar.",
+            column=str(model.endog_names),
+        )
+
+
+def _fit_glm(model: Any, formula: str) -> Any:
+    from statsmodels.tools.sm_exceptions import PerfectSeparationWarning
+
+    separated = ConvergenceError(
+        f"the covariates of {formula!r} separate the outcomes perfectly, or predict some without doubt, so that no "
+        "finite estimate exists. Drop the covariate or level that separates them, or use family='gaussian'."
+    )
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        # Fractional scores are a quasi-likelihood; the sandwich does not use the binomial variance.
+        warnings.filterwarnings("ignore", category=RuntimeWarning, module="statsmodels")
+        warnings.filterwarnings("error", category=PerfectSeparationWarning)
+        try:
+            fitted = model.fit()
+        except PerfectSeparationWarning:
+            raise separated from None
+    refuse_unconverged(fitted)
+    means = np.asarray(fitted.fittedvalues)
+    edge = np.minimum(means, 1 - means) if type(model.family).__name__ == "Binomial" else means
+    if edge.min() < SEPARATED and fitted.fit_history["iteration"] > SEPARATED_ITERATIONS:
+        raise separated
+    return fitted
 
 
 def _check_rows(model: Any) -> None:

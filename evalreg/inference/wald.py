@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -248,23 +249,38 @@ def parse_contrasts(contrasts: Any, names: tuple[str, ...]) -> Contrasts:
     elif isinstance(contrasts, dict):
         parsed = _parse_mapping(contrasts, names)
     else:
-        C = np.atleast_2d(np.asarray(contrasts, dtype=np.float64))
+        C = _as_matrix(contrasts)
         if C.ndim != 2 or C.shape[1] != len(names):
             raise ArgumentError(
                 f"contrasts must have one column for each of the {len(names)} parameters; got shape {C.shape}."
             )
         parsed = Contrasts(C, np.zeros(C.shape[0]), tuple(f"c{i}" for i in range(C.shape[0])))
+    if not np.isfinite(parsed.matrix).all():
+        raise ArgumentError(f"the coefficients of a contrast must be finite; got {contrasts!r}.")
     if not np.all(np.any(parsed.matrix != 0, axis=1)):
         raise ArgumentError(f"a contrast must involve some parameter; got all zeros in {contrasts!r}.")
     return parsed
 
 
+def _as_matrix(contrasts: Any) -> FloatArray:
+    try:
+        return np.atleast_2d(np.asarray(contrasts, dtype=np.float64))
+    except (TypeError, ValueError):
+        raise ArgumentError(
+            f"a contrast as an array must hold numbers; got {contrasts!r}. Several hypotheses as text go into one "
+            "string, with commas between them."
+        ) from None
+
+
 def _parse_text(text: str, names: tuple[str, ...]) -> Contrasts:
     import patsy
 
+    if not text.strip():
+        raise FormulaError(f"the contrast is an empty text. The parameters are {listed(names)}.")
     try:
         constraint = patsy.DesignInfo(list(names)).linear_constraint(text)
     except patsy.PatsyError as error:
+        _refuse_unknown_name(text, error, names)
         raise FormulaError(f"the contrast does not parse: {error}\nThe parameters are {listed(names)}.") from None
     C = np.asarray(constraint.coefs, dtype=np.float64)
     parts = [part.strip() for part in text.split(",")]
@@ -272,12 +288,23 @@ def _parse_text(text: str, names: tuple[str, ...]) -> Contrasts:
     return Contrasts(C, np.asarray(constraint.constants, dtype=np.float64).ravel(), labels)
 
 
-def _parse_mapping(contrasts: dict[str, float], names: tuple[str, ...]) -> Contrasts:
+def _refuse_unknown_name(text: str, error: Any, names: tuple[str, ...]) -> None:
+    """Name the parameter that was meant, where the place that does not parse is nearly one."""
+    start = getattr(getattr(error, "origin", None), "start", None)
+    found = None if start is None else re.match(r"[^\s+\-*/=,]+", text[start:])
+    hint = "" if found is None else nearest(found[0], names)
+    if found is not None and hint and found[0] not in names:
+        raise MissingColumnError(f'"{found[0]}" is not a parameter.{hint}', column=found[0]) from None
+
+
+def _parse_mapping(contrasts: dict[str, Any], names: tuple[str, ...]) -> Contrasts:
     C = np.zeros((1, len(names)))
     for name, coefficient in contrasts.items():
         if name not in names:
             hint = nearest(name, names) or f" The parameters are {listed(names)}."
             raise MissingColumnError(f'"{name}" is not a parameter.{hint}', column=str(name))
+        if not isinstance(coefficient, int | float | np.number):
+            raise ArgumentError(f"the coefficients of a contrast must be numbers; got {coefficient!r} for {name!r}.")
         C[0, names.index(name)] = coefficient
     terms = [
         f"{'-' if c < 0 else '+'} {'' if abs(c) == 1 else f'{abs(c):g}*'}{name}" for name, c in contrasts.items() if c

@@ -16,6 +16,8 @@ from evalreg.estimate import About, Estimate, Refit
 from evalreg.frame import align_labels
 from evalreg.scores import RowScores
 
+# Residuals that cancel to this fraction of their terms are rounding.
+ROUNDING = 1e-12
 # Scores of a maximum-likelihood fit sum to zero; this much of their size is left by the optimiser.
 SCORE_SUM = 1e-3
 
@@ -204,7 +206,8 @@ def _about(result: Any, model: Any) -> About:
 
 def _least_squares(result: Any, model: Any, labels: Labels) -> Estimate:
     k = model.wexog.shape[1]
-    wexog, wresid = np.asarray(model.wexog), np.asarray(result.wresid)
+    wexog = np.asarray(model.wexog)
+    wresid = _without_rounding(np.asarray(result.wresid, dtype=float), wexog, model, result)
     if model.rank is not None and model.rank < k:
         refuse_collinear(wexog, model.exog_names)
     inverse = np.asarray(result.normalized_cov_params)
@@ -218,6 +221,18 @@ def _least_squares(result: Any, model: Any, labels: Labels) -> Estimate:
         refit=Refit(inverse, np.eye(k)),
         about=_about(result, model),
     )
+
+
+def _without_rounding(wresid: FloatArray, wexog: FloatArray, model: Any, result: Any) -> FloatArray:
+    """Residuals with those that are rounding of their row's terms set to zero, so that no variance is made of them."""
+    small = np.flatnonzero(np.abs(wresid) <= ROUNDING * np.abs(wresid).max(initial=0.0))
+    small = np.union1d(small, np.flatnonzero(np.abs(wresid) <= ROUNDING * np.abs(np.asarray(model.wendog))))
+    if not small.size:
+        return wresid
+    terms = np.abs(np.asarray(model.wendog)[small]) + np.abs(wexog[small]) @ np.abs(np.asarray(result.params))
+    cleaned = wresid.copy()
+    cleaned[small[np.abs(wresid[small]) <= ROUNDING * terms]] = 0.0
+    return cleaned
 
 
 def _likelihood(result: Any, model: Any, labels: Labels) -> Estimate:

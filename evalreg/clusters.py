@@ -202,12 +202,15 @@ class Labels:
         Columns made so far.
     source : LabelSource, optional
         Makes the codes of further columns; dropped by pickle and copy.
+    rows : ndarray of int, shape (n_rows,), optional
+        Positions of the rows in the data, kept where the source is dropped.
     """
 
     n_rows: int
     held: dict[str, Codes] = field(default_factory=dict)
     source: LabelSource | None = None
     joined: dict[Axis, Codes] = field(default_factory=dict)
+    rows: IntArray | None = None
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -232,6 +235,12 @@ class Labels:
         """Return the codes of labels given as an array (by length) or a Series (by index)."""
         if self.source is not None:
             return self.source.align(name, labels)
+        if isinstance(labels, pd.Series):
+            raise NotAvailableError(
+                f'`groups` "{name}" is a Series, which is aligned by the index of the data, and this result does not '
+                "hold the data any more (copied or unpickled). Pass an array in the order of the rows in use.",
+                column=name,
+            )
         if len(labels) != self.n_rows:
             raise AlignmentError(
                 f'`groups` "{name}" must have one label for each row; got {len(labels)} labels for {self.n_rows} rows.',
@@ -243,16 +252,22 @@ class Labels:
     def positions(self) -> IntArray:
         """Positions of the rows in the data, shape (n_rows,)."""
         known = getattr(self.source, "positions", None)
-        return np.arange(self.n_rows) if known is None else known()
+        if known is not None:
+            return np.asarray(known())
+        return np.arange(self.n_rows) if self.rows is None else self.rows
 
     def with_held(self, more: dict[str, Codes]) -> Labels:
         """Return labels that hold some more columns, which win over the source's of that name."""
         held = {**self.held, **more}
         joined = {axis: codes for axis, codes in self.joined.items() if not set(axis) & set(more)}
-        return Labels(self.n_rows, held, self.source, joined)
+        return Labels(self.n_rows, held, self.source, joined, self.rows)
+
+    def detached(self) -> Labels:
+        """Return the labels already held, without their source."""
+        return Labels(self.n_rows, self.held, None, self.joined, self.positions())
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "source": None}
+        return {**self.__dict__, "source": None, "rows": self.positions()}
 
 
 def no_source(name: str, held: Sequence[str]) -> NotAvailableError:
@@ -348,6 +363,8 @@ def parse_groups(groups: object, columns: Sequence[str]) -> tuple[Axis, ...]:
 def _split(text: str, separator: str) -> list[str]:
     pieces = re.findall(rf"(?:`[^`]*`|[^`{re.escape(separator)}])+", text)
     if text.count("`") % 2 or len(pieces) != len(re.sub(r"`[^`]*`", "x", text).split(separator)):
+        raise ArgumentError(f'`groups` must read like "prompt + judge" or "language:question"; got "{text}".')
+    if not all(piece.strip() for piece in pieces):
         raise ArgumentError(f'`groups` must read like "prompt + judge" or "language:question"; got "{text}".')
     return [piece.strip() for piece in pieces]
 

@@ -11,12 +11,13 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from evalreg.checks import BoolArray, FloatArray, ResolvedCov, check_cov_options, listed, resolve_cov
-from evalreg.clusters import Axis, axis_name, parse_groups
+from evalreg.checks import BoolArray, FloatArray, ResolvedCov, check_cov_options, frozen, listed, resolve_cov
+from evalreg.clusters import Axis, axis_name, no_source, parse_groups
 from evalreg.errors import (
     ArgumentError,
     ArgumentTypeError,
     LeverageWarning,
+    MissingColumnError,
     NestedClustersWarning,
     NotAvailableError,
     Note,
@@ -25,7 +26,7 @@ from evalreg.errors import (
     issue,
 )
 from evalreg.estimate import Cells, Estimate
-from evalreg.scores import Block, Matrix, Scores, compressed, dense, square, sum_blocks
+from evalreg.scores import Block, Matrix, RowScores, Scores, compressed, dense, square, sum_blocks
 from evalreg.small_sample import (
     POWER,
     RowLeverage,
@@ -41,6 +42,8 @@ from evalreg.small_sample import (
 
 # A variance below this fraction of the naive one is rounding, not a variance.
 NO_VARIANCE = 1e-14
+# Sums that cancel to this fraction of their terms are rounding.
+ROUNDING = 1e-12
 
 
 class Leverage(Protocol):
@@ -134,6 +137,9 @@ class Piece:
     contrasts: Matrix | None
     lost: BoolArray
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "matrix", frozen(self.matrix))
+
     @property
     def name(self) -> str:
         """Columns joined by a colon; "rows" for the naive covariance."""
@@ -224,6 +230,11 @@ class Covariance:
     change: str = ""
     notes: tuple[Note, ...] = ()
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "naive", frozen(self.naive))
+        if self.repaired is not None:
+            object.__setattr__(self, "repaired", frozen(self.repaired))
+
     @property
     def crossed(self) -> bool:
         """Whether there are two or more axes."""
@@ -280,11 +291,10 @@ class Covariance:
         C = self._contrasts(contrasts)
         value = self._unsettled(C)
         scale = C**2 @ np.diag(self.naive)
-        none = ~(value > NO_VARIANCE * scale)
-        constant = none & (scale == 0)
-        if not self.crossed and self.bounded:
-            constant |= none & (value >= 0)
-        constant &= ~self._lost(C)
+        none = ~(value > NO_VARIANCE * scale) | (scale == 0)
+        # Zero is a variance only where the bounds of the scores give an interval in its place.
+        flat = (scale == 0) | ((value >= 0) & (not self.crossed))
+        constant = none & flat & self.bounded & ~self._lost(C)
         undetermined = self._lost(C) & (none | np.isin(self.options.cov, ("CR3", "jackknife")))
         return np.where(constant, 0.0, np.where(none | undetermined, np.nan, value))
 
@@ -314,18 +324,19 @@ class Covariance:
         """
         C = self._contrasts(contrasts)
         variance, lost, scale = self.variance(C), self._lost(C), C**2 @ np.diag(self.naive)
+        totals_vary = np.max([piece.variance(C) for piece in self.one_way], axis=0) > NO_VARIANCE * scale
         texts = []
-        for value, is_lost, size in zip(variance, lost, scale, strict=True):
+        for value, is_lost, size, vary in zip(variance, lost, scale, totals_vary, strict=True):
             if value > 0:
                 texts.append("")
             elif is_lost:
                 texts.append("it rests on a single cluster" if self.axes else "it rests on a single row")
             elif size == 0:
                 texts.append("the scores do not vary")
-            elif value == 0:
+            elif not vary:
                 texts.append("the cluster totals do not vary")
             else:
-                texts.append("the variance of this clustering is not positive")
+                texts.append(f'the crossed variance is not positive under repair="{self.options.repair}"')
         return texts
 
     def dof(self, contrasts: FloatArray | None = None) -> FloatArray:
@@ -512,7 +523,12 @@ def resolve_groups(scores: Scores, groups: Groups) -> tuple[Scores, tuple[Axis, 
     if groups is None:
         return scores, ()
     if isinstance(groups, str) or (isinstance(groups, list | tuple) and all(isinstance(g, str) for g in groups)):
-        return scores, parse_groups(groups, scores.columns)
+        try:
+            return scores, parse_groups(groups, scores.columns)
+        except MissingColumnError as error:
+            if scores.has_source:
+                raise
+            raise no_source(error.column or str(groups), scores.columns) from None
     labels = as_label_dict(groups)
     return scores.with_labels(labels), tuple((name,) for name in labels)
 
@@ -540,6 +556,12 @@ def as_label_dict(groups: Groups) -> dict[str, Any]:
     if isinstance(groups, dict):
         if not groups:
             raise ArgumentError("`groups` is an empty dict; pass groups=None for independent rows.")
+        if any(isinstance(value, str) for value in groups.values()):
+            names = [value for value in groups.values() if isinstance(value, str)]
+            raise ArgumentTypeError(
+                "a dict for `groups` holds labels, one a row, and not column names; got str. Name columns in a list: "
+                f"groups={names[:3]}."
+            )
         return {name: labels for one, value in groups.items() for name, labels in _named(str(one), value).items()}
     return _named("groups", groups)
 
@@ -643,10 +665,14 @@ def drop_nested(scores: Scores, axes: tuple[Axis, ...]) -> tuple[tuple[Axis, ...
         for other in [other for other in kept if other != axis]:
             joint = _union(*sorted((axis, other), key=axes.index))
             if scores.n_clusters(joint) == scores.n_clusters(axis):
-                text = (
-                    f'"{axis_name(axis)}" lies inside "{axis_name(other)}" ({scores.n_clusters(axis)} clusters in '
-                    f"{scores.n_clusters(other)}): clustering by the coarser one alone covers both."
-                )
+                fine, coarse = scores.n_clusters(axis), scores.n_clusters(other)
+                if fine == coarse:
+                    text = f'"{axis_name(axis)}" and "{axis_name(other)}" are the same {fine} clusters; one is used.'
+                else:
+                    text = (
+                        f'"{axis_name(axis)}" lies inside "{axis_name(other)}" ({fine} clusters in {coarse}): '
+                        "clustering by the coarser one alone covers both."
+                    )
                 kept.remove(axis)
                 notes.append((NestedClustersWarning, text))
                 break
@@ -689,6 +715,8 @@ def naive_piece(estimate: Estimate) -> Piece:
     if cells is None or estimate.kind != "mean":
         factor = n / (n - estimate.n_coefficients)
         matrix = factor * estimate.scores.meat(None, bread)
+        rounding = _rounding(estimate, np.diag(matrix))
+        matrix[rounding, :] = matrix[:, rounding] = 0.0
         return Piece((), (), n, matrix, FixedDof(float(n - estimate.n_coefficients)), None, no_loss)
     single = () if cells.stratum is None else np.array(cells.strata)[cells.stratum[cells.count < 2]].tolist()
     if single:
@@ -704,6 +732,20 @@ def naive_piece(estimate: Estimate) -> Piece:
         return Piece((), (), n, matrix, FixedDof(float(n - 1)), None, no_loss)
     lost = np.asarray((refit.coefficient_map != 0) @ (cells.count < 2), dtype=bool)
     return Piece((), (), n, matrix, WelchDof(variance, cells.count), refit.coefficient_map, lost)
+
+
+def _rounding(estimate: Estimate, variance: FloatArray) -> BoolArray:
+    """Parameters whose rows' influences cancel to rounding, so that their variance would be rounding too."""
+    scores, refit = estimate.scores, estimate.refit
+    none = np.zeros(variance.size, dtype=bool)
+    if not isinstance(scores, RowScores) or refit is None or refit.inverse_gram.ndim == 1:
+        return none
+    residual = 1.0 if scores.residual is None else float(np.mean(scores.residual**2))
+    model = quadratic(dense(refit.coefficient_map), refit.inverse_gram) * residual
+    if not np.any(variance <= ROUNDING * model):
+        return none
+    size = np.sum((np.abs(scores.values) @ np.abs(dense(estimate.bread))) ** 2, axis=0)
+    return np.asarray(variance <= ROUNDING**2 * size)
 
 
 def _scale_rows(bread: Matrix, scale: FloatArray) -> Matrix:

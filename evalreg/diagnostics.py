@@ -338,14 +338,17 @@ def fragility(estimate: Estimate, cov: Covariance) -> list[Note]:
 
 
 def _few_text(name: str, n_clusters: int, cov: Covariance) -> str:
-    dof = np.min(cov.dof(), initial=np.inf)
-    text = f"{n_clusters} {name} clusters: t intervals use {dof:.3g} degrees of freedom"
+    dof = cov.dof()
+    smallest = f"{np.min(dof[np.isfinite(dof)], initial=np.inf):.3g}"
+    text = f"{n_clusters} {name} clusters: t intervals use {smallest} degree{'' if smallest == '1' else 's'} of freedom"
+    if smallest == "inf":
+        text = f"{n_clusters} {name} clusters: few to learn a variance from"
     if cov.crossed and n_clusters < FEW_CROSSED:
         return (
-            f"{text}. So few {name} clusters say little about other {name} clusters; groups without {name!r} hold the "
-            f"{name}s fixed (inference for these {n_clusters})."
+            f'{text}. So few values of "{name}" say little of others; without it in `groups` the result holds them '
+            f"fixed and speaks of these {n_clusters} only."
         )
-    return f"{text} and may still be too short."
+    return f"{text}, and may still be too short."
 
 
 def row_influence(estimate: Estimate, axis: Axis | None) -> tuple[FloatArray, list[object]]:

@@ -282,9 +282,9 @@ def align_labels(name: str, labels: Any, n_rows: int, index: pd.Index | None, ar
             )
         return labels.reindex(index)
     if len(labels) != n_rows:
+        what, found = ("label" if argument == "groups" else "weight"), len(labels)
         raise AlignmentError(
-            f"`{argument}`{_quoted(name)} must have one {'label' if argument == 'groups' else 'value'} for each row; "
-            f"got {len(labels)} for {n_rows} rows.",
+            f"`{argument}`{_quoted(name)} must have one {what} for each row; got {found} {what}s for {n_rows} rows.",
             column=name,
             count=len(labels),
         )
@@ -520,6 +520,11 @@ class LazyScores:
         if self.table is None:
             return tuple(dict.fromkeys(name for by in self._queries for name in by))
         return self.table.columns
+
+    @property
+    def has_source(self) -> bool:
+        """Whether further columns can be looked up."""
+        return self.table is not None
 
     def _query(self, by: Axis) -> tuple[list[str], Block]:
         """Labels of the clusters and their sums, asked of the engine once for each clustering."""

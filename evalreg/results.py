@@ -277,7 +277,7 @@ class Results:
         Raises
         ------
         TooFewClustersError
-            If there are more hypotheses than clusters less one.
+            If there are more hypotheses than clusters less one, and the reference is F(q, G - 1).
         """
         return as_contrast_results(joint_test(self, contrasts))
 
@@ -529,7 +529,7 @@ def _variance_notes(cov: Covariance) -> tuple[Note, ...]:
     for reason, names in by_reason.items():
         some = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
         text = f"{some}: no test, because {reason}; t and p are NaN."
-        if cov.bounded and "single" not in reason and "not positive" not in reason:
+        if cov.bounded and "do not vary" in reason:
             text = (
                 f"{some}: {reason}, so the standard error is 0, t and p are NaN, and the interval is Clopper-Pearson "
                 "on the effective number of clusters."
@@ -629,10 +629,11 @@ def joint_test(results: Results, contrasts: Any) -> JointTest:
     C, cov = asked.matrix, results.cov
     q = C.shape[0]
     if np.linalg.matrix_rank(C) < q:
-        raise ArgumentError(
-            f"contrasts of a joint test must not follow from each other; {q} of them have a lower rank."
-        )
+        raise ArgumentError(f"hypotheses of a joint test must not follow from each other; these {q} have a lower rank.")
     effect = C @ results.estimate.params - asked.value
+    reasons = [reason for reason in cov.reasons(C) if reason]
+    if reasons:
+        return JointTest(float("nan"), q, float("nan"), f"a contrast has no variance, because {reasons[0]}")
     piece = cov.pieces[0]
     if not cov.crossed and cov.axes and cov.options.dof == "satterthwaite":
         eta = piece.hotelling(C)
@@ -642,8 +643,8 @@ def joint_test(results: Results, contrasts: Any) -> JointTest:
     dof = np.inf if rule == "normal" else rule if isinstance(rule, float) else cov.smallest_dof
     if cov.axes and q > cov.smallest_dof:
         raise TooFewClustersError(
-            f"a joint test needs more clusters than hypotheses; {q} hypotheses with "
-            f"{cov.smallest_dof:.0f} degrees of freedom between clusters. Test fewer at a time, or one by one.",
+            f"a joint test needs more clusters than hypotheses; got {q} hypotheses, and {cov.smallest_dof:.0f} "
+            f"degree{'' if cov.smallest_dof == 1 else 's'} of freedom between clusters. Test fewer at a time.",
             count=q,
         )
     return f_test(effect, C @ middle @ C.T, dof)
@@ -677,9 +678,8 @@ def intervals(results: Results, alpha: float, method: str | None) -> FloatArray:
         option("method", method, INTERVALS)
     if method not in (None, "wald") and not estimate.bounded:
         raise ScoreRangeError(
-            f'`method="{method}"` is for means of scores that all lie in [0, 1]; this is '
-            f"{'a ' + estimate.about.model if estimate.kind == 'mean' else estimate.about.model}"
-            f' of {estimate.about.outcome!r}, where that does not hold. Use method="wald".'
+            f'`method="{method}"` is for means of scores that all lie in [0, 1]; this is {estimate.about.model} of '
+            f'{estimate.about.outcome!r}, which is not. Use method="wald".'
         )
     chosen = method or (estimate.about.interval if estimate.bounded else "wald")
     theta, variance, dof = np.array(estimate.params), cov.variance(), cov.dof()
@@ -763,6 +763,8 @@ def covariance_text(cov: Covariance) -> str:
 
 def _reference_text(cov: Covariance) -> str:
     rule, dofs = cov.options.dof, cov.dof()
+    if np.all(np.isnan(dofs)):
+        return "t, without degrees of freedom"
     if np.all(np.isinf(dofs)):
         return "normal"
     low, high = np.nanmin(dofs), np.nanmax(dofs)

@@ -59,6 +59,10 @@ class Scores(Protocol):
     def columns(self) -> tuple[str, ...]:
         """Columns of labels that can be clustered on."""
 
+    @property
+    def has_source(self) -> bool:
+        """Whether further columns can be looked up, which pickle and copy give up."""
+
     def n_clusters(self, by: Axis) -> int:
         """Observed joint values of some columns."""
 
@@ -146,6 +150,11 @@ class CellScores:
     def columns(self) -> tuple[str, ...]:
         """Columns of labels that can be clustered on."""
         return self.labels.columns
+
+    @property
+    def has_source(self) -> bool:
+        """Whether further columns can be looked up."""
+        return self.labels.source is not None
 
     @cached_property
     def row_scores(self) -> FloatArray:
@@ -252,6 +261,11 @@ class RowScores:
     def columns(self) -> tuple[str, ...]:
         """Columns of labels that can be clustered on."""
         return self.labels.columns
+
+    @property
+    def has_source(self) -> bool:
+        """Whether further columns can be looked up."""
+        return self.labels.source is not None
 
     def n_clusters(self, by: Axis) -> int:
         """Observed joint values of some columns."""
@@ -366,6 +380,11 @@ class StackedScores:
         """Columns of labels that can be clustered on."""
         return self.first.columns
 
+    @property
+    def has_source(self) -> bool:
+        """Whether further columns can be looked up."""
+        return self.first.has_source
+
     def n_clusters(self, by: Axis) -> int:
         """Observed joint values of some columns."""
         return self.first.n_clusters(by)
@@ -448,6 +467,11 @@ class ConcatScores:
     def columns(self) -> tuple[str, ...]:
         """Columns of labels that both have."""
         return tuple(name for name in self.first.columns if name in self.second.columns)
+
+    @property
+    def has_source(self) -> bool:
+        """Whether further columns can be looked up."""
+        return self.first.has_source and self.second.has_source
 
     def n_clusters(self, by: Axis) -> int:
         """Clusters of both."""
@@ -533,7 +557,7 @@ def detached(scores: Any) -> Any:
         That knows only the clusterings already held.
     """
     if isinstance(scores, CellScores | RowScores):
-        return replace(scores, labels=replace(scores.labels, source=None))
+        return replace(scores, labels=scores.labels.detached())
     if isinstance(scores, StackedScores | ConcatScores):
         return replace(scores, first=detached(scores.first), second=detached(scores.second))
     return scores.detached()

@@ -267,7 +267,7 @@ for _name, _call, _other in (
         _call,
         TooFewClustersError,
         '`groups="judge"` has 1 distinct value',
-        f'Use groups="{_other}" instead',
+        f'[Uu]se groups="{_other}"',
         frame=put(judge="only"),
         column="judge",
         count=1,
@@ -1479,7 +1479,7 @@ def few_clusters(**options: Any) -> er.Results:
     frame = put(passage=np.where(LOG["passage"] < "p3", LOG["passage"], "p3"))
     with pytest.warns(FewClustersWarning, match="4 passage clusters for 5 coefficients.*singular") as record:
         results = er.fit("score ~ x + w + C(judge)", frame, groups="passage", **options)
-    assert any("4 passage clusters: t intervals use" in str(one.message) for one in record)
+    assert any("4 passage clusters: " in str(one.message) for one in record)
     return results
 
 
@@ -1495,17 +1495,7 @@ def test_fewer_clusters_than_coefficients_gives_finite_t_tests_or_a_reason(cov: 
         assert name in notes
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"cov": "CR1"},
-        {"cov": "CR2"},
-        {"cov": "CR1", "dof": "normal"},
-        {"cov": "CR3"},
-        {"cov": "CR0", "dof": "satterthwaite"},
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("options", [{"cov": "CR1"}, {"cov": "CR1", "dof": "normal"}, {"cov": "CR3"}], ids=str)
 @pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
 def test_a_joint_test_of_more_hypotheses_than_clusters_less_one_is_refused(options: dict[str, Any]) -> None:
     results = few_clusters(**options)
@@ -1514,12 +1504,16 @@ def test_a_joint_test_of_more_hypotheses_than_clusters_less_one_is_refused(optio
     assert caught.value.count == 4
 
 
+@pytest.mark.parametrize(
+    ("options", "n_hypotheses"), [({}, 3), ({}, 4), ({"cov": "CR0", "dof": "satterthwaite"}, 4)], ids=str
+)
 @pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
-def test_a_joint_test_without_degrees_of_freedom_is_missing_with_its_reason() -> None:
-    test = few_clusters().wald_test(np.eye(5)[2:])
+def test_a_joint_test_without_degrees_of_freedom_is_missing_with_its_reason(
+    options: dict[str, Any], n_hypotheses: int
+) -> None:
+    test = few_clusters(**options).wald_test(np.eye(5)[-n_hypotheses:])
     assert np.isnan(test.pvalue)
-    assert "degrees of freedom" in test.reason
-    assert "3" in test.reason
+    assert f"degrees of freedom cannot test {n_hypotheses} contrasts" in test.reason
 
 
 def test_a_factor_with_one_level_is_the_mean() -> None:

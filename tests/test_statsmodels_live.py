@@ -11,6 +11,7 @@ import pytest
 import statsmodels
 import statsmodels.api as sm
 import statsmodels.formula.api as smf
+from statsmodels.sandbox.regression.gmm import IV2SLS
 from statsmodels.stats import sandwich_covariance
 
 import evalreg as er
@@ -25,12 +26,6 @@ TAIL = 1e-10
 # Two fits of one likelihood by different iterations.
 REFITTED = 1e-7
 VERSION = tuple(int(part) for part in statsmodels.__version__.split(".")[:2])
-
-FORMULAS = {
-    "covariates": "score ~ words + C(model)",
-    "interaction": "score ~ words * C(model)",
-    "constant": "score ~ 1",
-}
 
 
 @pytest.fixture
@@ -270,6 +265,7 @@ def test_fits_are_as_they_were_before_results_came_back(log):
             fitted.pvalues.copy(),
             str(fitted.summary()).split("\n", 8)[8],
         )
+        use_t = fitted.use_t
         attributes = {name: copy.copy(value) for name, value in vars(fitted._results).items() if name != "_cache"}
         results = er.infer(er.from_statsmodels(fitted), groups="passage")
         assert not np.allclose(results.statsmodels.bse, before[0])
@@ -280,7 +276,7 @@ def test_fits_are_as_they_were_before_results_came_back(log):
         assert str(fitted.summary()).split("\n", 8)[8] == before[3]
         assert set(vars(fitted._results)) - {"_cache"} >= set(attributes)
         assert fitted.cov_type == "nonrobust"
-        assert fitted.use_t == attributes["use_t"]
+        assert fitted.use_t == use_t
 
 
 def test_results_that_are_no_fit_say_so(log):
@@ -292,16 +288,28 @@ def test_results_that_are_no_fit_say_so(log):
 
 def test_marginal_effects_use_our_covariance(log):
     marginaleffects = pytest.importorskip("marginaleffects")
-    # That package takes factors as categories.
-    ours = er.fit("score ~ words + C(model)", log.assign(model=log["model"].astype("category")), groups="passage")
+    # That package takes factors as categories. Counts and lengths are whole here: marginaleffects 0.6 asks whether a
+    # column of floats is all 0 and 1 in a way that polars 2 refuses.
+    whole = pd.DataFrame(
+        {
+            "count": log["count"].astype(int),
+            "words": (10 * log["words"]).round().astype(int),
+            "model": log["model"].astype("category"),
+            "passage": log["passage"].astype("category"),
+        }
+    )
+    fitted = smf.ols("count ~ words + C(model)", whole).fit()
+    ours = er.infer(er.from_statsmodels(fitted), groups="passage")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         slopes = marginaleffects.avg_slopes(ours.statsmodels, variables="words")
         predictions = marginaleffects.avg_predictions(ours.statsmodels)
     numeric = 1e-4  # its derivatives are numerical
-    _close(_column(slopes, "std_error"), [ours.bse["words"]], numeric)
-    x = ours.statsmodels.model.exog.mean(axis=0)[None]
+    _close(_column(slopes, "estimate"), ours.params["words"], numeric)
+    _close(_column(slopes, "std_error"), ours.bse["words"], numeric)
+    x = fitted.model.exog.mean(axis=0)[None]
     _close(_column(predictions, "std_error"), np.sqrt(ours.cov.variance(x)), numeric)
+    assert not np.isclose(ours.bse["words"], fitted.bse["words"], rtol=0.01)
 
 
 def _column(table, name):
@@ -462,6 +470,13 @@ def test_arrays_without_a_formula_take_labels_by_length_and_by_index(holes, name
         er.infer(er.from_statsmodels(plain), groups="passage")
 
 
+@pytest.mark.parametrize("name", ["OLS", "Logit"])
+def test_influence_names_the_positions_of_the_rows_that_the_fit_used(holes, name):
+    influence = er.infer(er.from_statsmodels(_fitted(name, holes, "drop"))).influence()
+    left = holes[["score", "words"]].notna().all(axis=1).to_numpy()
+    np.testing.assert_array_equal(influence.index, np.flatnonzero(left))
+
+
 def test_labels_of_the_wrong_length_or_index_are_refused(holes):
     estimate = er.from_statsmodels(_fitted("OLS", holes, "drop"))
     with pytest.raises(er.errors.AlignmentError, match="one label for each row"):
@@ -488,16 +503,35 @@ def test_penalised_fits_are_refused(log):
         sm.OLS(log["score"], X).fit_regularized(alpha=0.5, L1_wt=0.0),
         sm.Logit(log["right"], X).fit_regularized(alpha=20.0, disp=False),
         sm.GLM(log["right"], X, family=sm.families.Binomial()).fit_regularized(alpha=0.5),
+        sm.OLS(log["score"], X).fit_regularized(alpha=0.5, refit=True),
     ]
     for fitted in fits:
         with pytest.raises(NotAvailableError):
             er.from_statsmodels(fitted)
 
 
+def test_constrained_fits_are_refused(log):
+    # Their results do not say that they converged either.
+    fitted = smf.glm("right ~ words", log, family=sm.families.Binomial()).fit_constrained("words = 2")
+    with pytest.raises((NotAvailableError, ConvergenceError)):
+        er.from_statsmodels(fitted)
+
+
 def test_what_is_no_fit_is_refused(log):
     for thing in (smf.ols("score ~ words", log), 3.0, None, er.mean(log)):
         with pytest.raises(ArgumentTypeError, match="fitted statsmodels model"):
             er.from_statsmodels(thing)
+
+
+def test_collinear_designs_are_refused(log):
+    X = sm.add_constant(log[["words"]]).assign(again=log["words"] * 2)
+    with warnings.catch_warnings():
+        # statsmodels fits both by a pseudo-inverse; 0.15 says so.
+        warnings.simplefilter("ignore")
+        fits = [sm.OLS(log["score"], X).fit(), sm.GLM(log["right"], X, family=sm.families.Binomial()).fit()]
+    for fitted in fits:
+        with pytest.raises(er.errors.CollinearityError, match='"again"'):
+            er.from_statsmodels(fitted)
 
 
 def test_a_fit_that_did_not_converge_is_refused(log):
@@ -517,6 +551,11 @@ def test_models_whose_residuals_are_not_their_scores_are_refused(log):
     with pytest.raises(NotAvailableError):
         er.from_statsmodels(smf.quantreg("score ~ words", log).fit())
     X = sm.add_constant(log[["words"]])
-    for fitted in (sm.RLM(log["score"], X).fit(), sm.GEE(log["score"], X, groups=log["passage"]).fit()):
+    fits = [
+        sm.RLM(log["score"], X).fit(),
+        sm.GEE(log["score"], X, groups=_codes(log["passage"])).fit(),
+        IV2SLS(log["score"], X, X.assign(words=log["words"] + log["weight"])).fit(),
+    ]
+    for fitted in fits:
         with pytest.raises(NotAvailableError):
             er.from_statsmodels(fitted)

@@ -395,7 +395,8 @@ def _gather_lazy(
         n_all, absent = table.count_absent(names)
         if absent and roles.missing == "raise":
             raise NonFiniteError(
-                f'nothing may be missing under `missing="raise"`; {absent} rows have no {reason} ({listed(names)}).',
+                f'nothing may be missing under `missing="raise"`; {absent} of {n_all} rows have no {reason} '
+                f"({listed(names)}).",
                 count=absent,
             )
         dropped[reason], n_left = absent, n_all - absent

@@ -105,7 +105,7 @@ def _given_weights(
         raise ArgumentError(
             f"`strata_weights` must name each stratum once; the strata are {listed(strata)}, and {problem}"
         )
-    if not all(isinstance(value, int | float) and 0 < value < np.inf for value in weights.values()):
+    if not all(_is_positive(value) for value in weights.values()):
         raise ArgumentError(f"`strata_weights` must be positive numbers; got {dict(list(weights.items())[:5])}.")
     for i, name in enumerate(names):
         absent = set(strata) - {stratum[k] for k in np.flatnonzero(row == i)}
@@ -118,8 +118,8 @@ def _given_weights(
     return np.array([weights[name] for name in stratum])
 
 
-def _is_positive(value: Any) -> bool:
-    return isinstance(value, int | float | np.number) and bool(0 < value < np.inf)
+def _is_positive(value: object) -> bool:
+    return isinstance(value, int | float | np.number) and bool(0 < float(value) < np.inf)
 
 
 def mean(

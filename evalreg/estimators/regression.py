@@ -60,10 +60,8 @@ from evalreg.scores import RowScores
 
 # Residuals below this fraction of the outcome's spread are rounding: the covariates determine the score.
 PERFECT_FIT = 1e-12
-# A level that predicts its outcomes without doubt drives fitted means to the edge by a factor e each iteration, until
-# the deviance stops changing; sound fits end in fewer iterations.
-SEPARATED = 1e-8
-SEPARATED_ITERATIONS = 12
+# Rows whose variance is below this fraction of the largest are fitted without error.
+SEPARATED = 1e-6
 
 
 @dataclass(frozen=True)
@@ -75,7 +73,7 @@ class ParsedFormula:
     text : str
         The formula.
     outcome : str
-        Code of its left side.
+        Code of its left side, or the column that it quotes.
     outcome_names, covariate_names : tuple of str
         Names of variables and functions on each side.
     intercept_only : bool
@@ -124,6 +122,8 @@ def parse_formula(formula: object) -> ParsedFormula:
         raise FormulaError(f"`formula` does not parse: {error}") from None
     except SyntaxError as error:
         raise FormulaError(_syntax_message(formula, error)) from None
+    except (AssertionError, RecursionError, ValueError) as error:
+        raise FormulaError(f"`formula` does not parse ({type(error).__name__}): {formula[:200]!r}.") from None
     left = [factor.code for term in description.lhs_termlist for factor in term.factors]
     right = [factor.code for term in description.rhs_termlist for factor in term.factors]
     if len(left) != 1:
@@ -136,10 +136,19 @@ def parse_formula(formula: object) -> ParsedFormula:
         raise FormulaError(_syntax_message(formula, error)) from None
     return ParsedFormula(
         formula,
-        left[0],
+        _column_of(left[0]),
         *names,
         description.rhs_termlist == [patsy.desc.INTERCEPT],
     )
+
+
+def _column_of(code: str) -> str:
+    """The name inside Q("..."), where that is all; otherwise the code."""
+    node = ast.parse(code, mode="eval").body
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Q" and len(node.args) == 1:
+        quoted = node.args[0]
+        return str(quoted.value) if isinstance(quoted, ast.Constant) else code
+    return code
 
 
 def _syntax_message(formula: str, error: SyntaxError) -> str:
@@ -251,7 +260,7 @@ def fit(
     parsed = parse_formula(formula)
     table = open_frame(data)
     left, right = _formula_columns(parsed, table.columns)
-    if parsed.intercept_only and family == "gaussian" and left == (parsed.outcome,):
+    if parsed.intercept_only and family == "gaussian" and parsed.outcome in left:
         return _fit_mean(parsed, table, groups, weights, missing, asked)
     if isinstance(table, LazyTable):
         raise NotAvailableError(
@@ -379,6 +388,14 @@ def _statsmodels_fit(formula: str, data: pd.DataFrame, weights: FloatArray | Non
     except (patsy.PatsyError, MissingDataError) as error:
         problem = _nonfinite(formula, data) or FormulaError(f"`formula` cannot be evaluated: {error}")
         raise problem from None
+    except Exception as error:
+        # What is written in a formula is the user's code, and may raise anything.
+        raise FormulaError(f"`formula` cannot be evaluated: {type(error).__name__}: {error}") from None
+    if not (np.isfinite(model.endog.sum()) and np.isfinite(model.exog.sum())):
+        # statsmodels looks for missing values and plus infinity only.
+        raise _nonfinite(formula, data) or NonFiniteError(
+            "terms of the formula must be finite, and so must their sums."
+        )
     if model.endog.ndim != 1:
         raise FormulaError(
             f"the left side of {formula!r} must be one column of numbers; it gave {model.endog.shape[1]}."
@@ -463,11 +480,20 @@ def _fit_glm(model: Any, formula: str) -> Any:
         except PerfectSeparationWarning:
             raise separated from None
     refuse_unconverged(fitted)
-    means = np.asarray(fitted.fittedvalues)
-    edge = np.minimum(means, 1 - means) if type(model.family).__name__ == "Binomial" else means
-    if edge.min() < SEPARATED and fitted.fit_history["iteration"] > SEPARATED_ITERATIONS:
+    if _is_separated(fitted):
         raise separated
     return fitted
+
+
+def _is_separated(fitted: Any) -> bool:
+    """Whether a coefficient rests on rows that are fitted without error alone: it would grow without bound."""
+    model = fitted.model
+    variance = model.family.variance(np.asarray(fitted.fittedvalues))
+    inside = variance > SEPARATED * variance.max()
+    if inside.all():
+        return False
+    part = model.exog[inside] / np.sqrt(np.sum(model.exog**2, axis=0))
+    return bool(np.linalg.matrix_rank(part.T @ part, hermitian=True) < part.shape[1])
 
 
 def _check_rows(model: Any) -> None:

@@ -134,6 +134,8 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
     ...     read_bytes(path)
     b'model,score'
     """
+    if path == "-" and sys.stdin is None:
+        raise ArgumentError("Standard input is closed; name a file.")
     data = sys.stdin.buffer.read() if path == "-" else _file_bytes(Path(path))
     if not data.startswith(b"\x1f\x8b"):
         return data

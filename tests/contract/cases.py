@@ -1,0 +1,158 @@
+"""The estimators under contract, one line each; `test_contract.py` runs the same checks on all of them.
+
+A case is a callable from (frame, groups, weights) to Results, and its frame. The weights that it is given multiply its
+own: they are the "one more copy of this row" by whose derivative an influence is checked.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import pandas as pd
+
+import evalreg as er
+
+Run: TypeAlias = Callable[[pd.DataFrame, Any, Any], er.Results]
+
+MODELS = ("ada", "bob", "cyd")
+MACRO = {"strata": "subject", "strata_weights": "macro"}
+
+
+@dataclass(frozen=True)
+class Case:
+    """An estimator under contract.
+
+    Parameters
+    ----------
+    name : str
+        What it is called in the report of a run.
+    run : callable
+        Takes a frame, groups and weights (or None), returns Results.
+    frame : callable
+        Makes the data anew.
+    row : str
+        Column that tells the rows of the estimate apart (questions, where answers are averaged first).
+    weighted : callable, optional
+        The same point with whatever the estimator holds fixed really held fixed, as a function of weights. None where
+        weights cannot express it.
+    no_weights : str
+        Why not.
+    cells : tuple of str
+        Columns whose values are the cells, each with its own n/(n - 1) in the naive covariance.
+    ordered : bool
+        Whether the names of models may change only so that their order stays (a factor's reference is its first level).
+    """
+
+    name: str
+    run: Run
+    frame: Callable[[], pd.DataFrame]
+    row: str = "row"
+    weighted: Run | None = None
+    no_weights: str = ""
+    cells: tuple[str, ...] = ()
+    ordered: bool = False
+
+
+def log() -> pd.DataFrame:
+    """Three models on the questions of nine unequal passages, with two judges, subjects, weights and covariates."""
+    rng = np.random.default_rng(11)
+    sizes = np.array([1, 2, 2, 3, 3, 4, 2, 1, 4])
+    passage = np.repeat(np.arange(sizes.size), sizes)
+    question = np.arange(passage.size)
+    n = question.size * len(MODELS)
+    of = np.tile(question, len(MODELS))
+    effect = rng.normal(size=sizes.size)[passage[of]]
+    words = rng.normal(size=sizes.size)[passage[of]] + rng.normal(size=n)
+    latent = 0.6 * effect + rng.normal(size=n) + 0.4 * words
+    return pd.DataFrame(
+        {
+            "row": np.arange(n),
+            "model": np.repeat(MODELS, question.size),
+            "question": [f"q{i:02d}" for i in of],
+            "passage": [f"p{i}" for i in passage[of]],
+            "judge": rng.choice(["j1", "j2", "j3", "j4"], n),
+            "subject": np.where(passage[of] % 3 == 0, "law", "math"),
+            "weight": rng.uniform(0.5, 2.0, n),
+            "words": words,
+            "score": 1 / (1 + np.exp(-latent)),
+            "right": (latent > 0).astype(float),
+            "count": rng.poisson(np.exp(0.4 + 0.3 * words)).astype(float),
+        }
+    ).sample(frac=1, random_state=5, ignore_index=True)
+
+
+def answers() -> pd.DataFrame:
+    """Two to four answers to each question, in the order in which they came."""
+    one = log().query("model == 'ada'")
+    copies = one.loc[one.index.repeat(2 + np.arange(len(one)) % 3)]
+    rng = np.random.default_rng(12)
+    sample = copies.groupby("question").cumcount()
+    return copies.assign(sample=sample, score=rng.uniform(size=len(copies))).reset_index(drop=True)
+
+
+def _own(frame: pd.DataFrame, weights: Any) -> Any:
+    return frame["weight"].to_numpy() * (1.0 if weights is None else weights)
+
+
+def _shares(frame: pd.DataFrame) -> dict[str, float]:
+    return {str(name): float(share) for name, share in frame["subject"].value_counts(normalize=True).items()}
+
+
+def _logit(frame: pd.DataFrame, groups: Any, weights: Any) -> er.Results:
+    import statsmodels.formula.api as smf
+
+    assert weights is None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fitted = smf.logit("right ~ words + C(model)", frame).fit(disp=False, method="newton", tol=1e-12)
+    return er.infer(er.from_statsmodels(fitted), groups=groups)
+
+
+def _mean(**roles: Any) -> Run:
+    return lambda frame, groups, weights: er.mean(frame, groups=groups, weights=weights, **roles)
+
+
+def _weighted_mean(frame: pd.DataFrame, groups: Any, weights: Any) -> er.Results:
+    return er.mean(frame, groups=groups, weights=_own(frame, weights))
+
+
+def _fit(formula: str, **options: Any) -> Run:
+    return lambda frame, groups, weights: er.fit(formula, frame, groups=groups, weights=weights, **options)
+
+
+def _wls(frame: pd.DataFrame, groups: Any, weights: Any) -> er.Results:
+    return er.fit("score ~ words + C(model)", frame, groups=groups, weights=_own(frame, weights))
+
+
+def _same(name: str, run: Run, **facts: Any) -> Case:
+    """A case whose own weights express the influence of a row."""
+    return Case(name, run, facts.pop("frame", log), weighted=run, **facts)
+
+
+def _micro_held(frame: pd.DataFrame, groups: Any, weights: Any) -> er.Results:
+    return er.mean(frame, strata="subject", strata_weights=_shares(frame), groups=groups, weights=weights)
+
+
+def _wide(formula: str, **options: Any) -> dict[str, Any]:
+    return {"run": _fit(formula, **options), "ordered": True}
+
+
+CASES = [
+    _same("mean", _mean()),
+    _same("mean by model with item", _mean(by="model", item="question"), cells=("model",)),
+    Case("mean with strata, micro", _mean(strata="subject"), log, weighted=_micro_held, cells=("subject",)),
+    _same("mean with strata, macro", _mean(**MACRO), cells=("subject",)),
+    _same("mean by model with strata", _mean(by="model", **MACRO), cells=("model", "subject")),
+    _same("weighted mean", _weighted_mean),
+    _same("sampled and averaged mean", _mean(item="question", sample="sample"), frame=answers, row="question"),
+    _same("fit on a constant", _fit("score ~ 1")),
+    _same("OLS with covariate and factor", **_wide("score ~ words + C(model)")),
+    _same("WLS", _wls, ordered=True),
+    _same("GLM binomial", **_wide("right ~ words + C(model)", family="binomial")),
+    _same("GLM Poisson", **_wide("count ~ words + C(model)", family="poisson")),
+    Case("statsmodels Logit", _logit, log, no_weights="statsmodels' Logit takes no weights", ordered=True),
+]

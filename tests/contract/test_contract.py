@@ -1,0 +1,273 @@
+"""What every estimator promises, checked on each line of `cases.py`."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import importlib.util
+import pickle
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import evalreg as er
+from evalreg.errors import NestedClustersWarning
+
+
+def _load_cases():
+    # Under --import-mode=importlib a neighbour is no module that can be imported by name.
+    name = "contract_cases"
+    if name not in sys.modules:
+        spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name("cases.py"))
+        sys.modules[name] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(sys.modules[name])
+    return sys.modules[name]
+
+
+cases = _load_cases()
+
+# Few clusters of unequal sizes are what these frames are made of; the warnings have their own tests.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning"),
+    pytest.mark.parametrize("case", cases.CASES, ids=lambda case: case.name),
+]
+
+# Sums in another order: some hundred roundings, and one more Newton step of an iterated fit.
+REORDERED = 1e-12
+# The same sums by another route of the code.
+SAME = 1e-11
+# Central differences with this step leave its square, and rounding over it.
+STEP = 1e-4
+DERIVATIVE = 1e-6
+# Columns of influence sum to zero up to rounding; an iterated fit stops when its scores do to about this.
+ZERO_SUM = 1e-10
+# Rows whose derivative is taken; each costs two fits.
+ROWS_CHECKED = 10
+
+CLUSTERINGS = ["passage", ["passage", "judge"]]
+
+
+def _pickled(results):
+    return pickle.loads(pickle.dumps(results))
+
+
+def _run(case, frame=None, groups="passage", weights=None):
+    return case.run(case.frame() if frame is None else frame, groups, weights)
+
+
+def _clustering(case, groups):
+    if "judge" in groups and case.row != "row":
+        pytest.skip("answers to one question have several judges, so they are averaged before")
+    return groups
+
+
+def _assert_close(found, expected, rtol):
+    """Elementwise, relative to the largest element: a covariance of zero has no relative error of its own."""
+    found, expected = np.asarray(found, dtype=float), np.asarray(expected, dtype=float)
+    np.testing.assert_allclose(
+        found, expected, rtol=rtol, atol=rtol * np.max(np.abs(expected), where=np.isfinite(expected), initial=0.0)
+    )
+
+
+def _assert_same(found, expected, rtol):
+    _assert_close(found.params, expected.params, rtol)
+    _assert_close(found.cov_params(), expected.cov_params(), rtol)
+    _assert_close(found.dof, expected.dof, rtol)
+
+
+def test_influence_is_the_derivative_with_respect_to_row_weight(case):
+    if case.weighted is None:
+        pytest.skip(case.no_weights)
+    frame = case.frame()
+    influence = _run(case, frame, groups=None).influence()
+    ids = frame[case.row].to_numpy()
+    for position in influence.index[:: max(len(influence) // ROWS_CHECKED, 1)]:
+        ends = []
+        for step in (STEP, -STEP):
+            weights = np.where(ids == ids[position], 1.0 + step, 1.0)
+            ends.append(case.weighted(frame, None, weights).params.to_numpy())
+        derivative = (ends[0] - ends[1]) / (2 * STEP)
+        largest = np.abs(influence.to_numpy()).max()
+        np.testing.assert_allclose(influence.loc[position], derivative, atol=DERIVATIVE * largest, rtol=0)
+
+
+def test_weights_of_one_change_nothing(case):
+    if case.weighted is None:
+        pytest.skip(case.no_weights)
+    frame = case.frame()
+    _assert_same(case.weighted(frame, "passage", np.ones(len(frame))), _run(case, frame), SAME)
+
+
+def test_influence_sums_to_zero(case):
+    for results in (_run(case), _run(case, groups=None)):
+        for by in (None, "passage"):
+            influence = results.influence(by).to_numpy()
+            assert np.all(np.abs(influence.sum(axis=0)) <= ZERO_SUM * np.abs(influence).sum(axis=0))
+
+
+def test_row_influence_names_positions_in_the_data(case):
+    frame = case.frame()
+    influence = _run(case, frame).influence()
+    assert frame[case.row].iloc[influence.index].is_unique
+    assert set(frame[case.row].iloc[influence.index]) == set(frame[case.row])
+
+
+@pytest.mark.parametrize("groups", ["passage", "question"])
+def test_outer_products_of_cluster_influence_add_up_to_cr0(case, groups):
+    results = _run(case, groups=groups)
+    totals = results.influence(by=groups).to_numpy()
+    cr0 = results.with_cov(cov="CR0")
+    _assert_close(cr0.cov_params(), totals.T @ totals, SAME)
+    # The same from the rows, summed here.
+    rows = results.influence()
+    ids = case.frame()[groups].to_numpy()[rows.index]
+    sums = rows.groupby(ids).sum().to_numpy()
+    _assert_close(cr0.cov_params(), sums.T @ sums, SAME)
+
+
+@pytest.mark.parametrize("groups", CLUSTERINGS, ids=str)
+@pytest.mark.parametrize("cov", ["CR1", "CR2", "CR3"])
+def test_row_order_changes_nothing(case, groups, cov, rng):
+    frame = case.frame()
+    results = _run(case, frame, _clustering(case, groups)).with_cov(cov=cov)
+    shuffled = frame.iloc[rng.permutation(len(frame))]
+    _assert_same(_run(case, shuffled, groups).with_cov(cov=cov), results, REORDERED)
+    _assert_same(_run(case, shuffled.reset_index(drop=True), groups).with_cov(cov=cov), results, REORDERED)
+
+
+def test_relabelling_clusters_changes_nothing(case):
+    frame = case.frame()
+    labels = {name: (i * 7919) % 101 - 50 for i, name in enumerate(frame["passage"].unique())}
+    relabelled = frame.assign(passage=frame["passage"].map(labels))
+    found, expected = _run(case, relabelled), _run(case, frame)
+    _assert_same(found, expected, REORDERED)
+    assert list(found.params.index) == list(expected.params.index)
+    assert found.n_clusters == expected.n_clusters
+
+
+def test_relabelling_models_changes_nothing_but_names(case):
+    frame = case.frame()
+    new = ("neo", "oak", "pip") if case.ordered else ("zed", "yak", "xis")
+    names = dict(zip(cases.MODELS, new, strict=True))
+    found, expected = _run(case, frame.assign(model=frame["model"].map(names))), _run(case, frame)
+    renamed = []
+    for name in expected.params.index:
+        for old, label in names.items():
+            name = name.replace(old, label)
+        renamed.append(name)
+    assert sorted(found.params.index) == sorted(renamed)
+    _assert_close(found.params[renamed], expected.params, REORDERED)
+    _assert_close(found.cov_params().loc[renamed, renamed], expected.cov_params(), REORDERED)
+    _assert_close(found.dof[renamed], expected.dof, REORDERED)
+
+
+def test_each_row_its_own_cluster_is_the_naive_covariance(case):
+    naive = _run(case, groups=None).with_cov(groups=None)
+    by_row = naive.with_cov(groups=case.row, cov="CR1")
+    rows = naive.influence().to_numpy()
+    _assert_close(by_row.with_cov(cov="CR0").cov_params(), rows.T @ rows, SAME)
+    # The factor is n/(n - k) in a regression; a mean of several cells has each cell's own n/(n - 1).
+    factor = np.full(naive.nobs, naive.nobs / (naive.nobs - naive.estimate.n_coefficients))
+    if case.cells:
+        cell = case.frame().iloc[naive.influence().index].groupby(list(case.cells))["row"]
+        count = cell.transform("size").to_numpy()
+        factor = count / (count - 1)
+    _assert_close(naive.cov_params(), (rows.T * factor) @ rows, SAME)
+    if not case.cells or "model" not in case.cells:
+        _assert_close(by_row.cov_params(), naive.cov_params(), SAME)
+    assert naive.with_cov(groups=case.row, cov="naive").bse.tolist() == naive.bse.tolist()
+
+
+@pytest.mark.parametrize("cov", ["CR0", "CR1", "CR2", "CR3"])
+def test_a_nested_clustering_changes_nothing_and_warns(case, cov):
+    results = _run(case).with_cov(cov=cov)
+    for groups in (["passage", "question"], ["question", "passage"], "question + passage"):
+        with pytest.warns(NestedClustersWarning, match='"question" lies inside "passage"'):
+            nested = _run(case, groups=groups)
+        nested = nested.with_cov(cov=cov)
+        _assert_same(nested, results, REORDERED)
+        assert nested.n_clusters == results.n_clusters
+
+
+def test_arguments_stay_as_they_are(case):
+    frame, groups = case.frame(), ["passage", "question"]
+    before = frame.copy(deep=True)
+    weights = None if case.weighted is None else np.linspace(1, 2, len(frame))
+    if weights is not None and case.row != "row":
+        weights = frame.groupby(case.row)["weight"].transform("first").to_numpy().copy()
+    kept = None if weights is None else weights.copy()
+    results = case.run(frame, groups, weights)
+    results.summary()
+    # What is given back may be written to, or refuses; the result stays as it is either way.
+    for given in (results.params, results.bse, results.cov_params(), results.influence()):
+        with contextlib.suppress(ValueError):
+            given.iloc[0] = -1e9
+    pd.testing.assert_frame_equal(frame, before)
+    assert groups == ["passage", "question"]
+    if weights is not None:
+        assert weights.flags.writeable
+        np.testing.assert_array_equal(weights, kept)
+    assert results.params.iloc[0] != -1e9
+    assert results.cov_params().iloc[0, 0] > 0
+    assert results.influence().abs().max().max() < 1e9
+
+
+@pytest.mark.parametrize("groups", [None, *CLUSTERINGS], ids=str)
+def test_summaries_come_in_every_format_and_fit_the_terminal(case, groups):
+    results = _run(case, groups=None if groups is None else _clustering(case, groups))
+    text = str(results.summary())
+    assert max(map(len, text.splitlines())) <= 80
+    assert "| " in results.to_markdown()
+    assert "tabular" in results.to_latex()
+    assert "<table" in results._repr_html_()
+    assert repr(results).startswith("<Results: ")
+    for name in results.params.index:
+        assert name in results.to_markdown()
+        assert name in text or len(name) > 12
+
+
+def test_long_names_are_cut_to_fit_the_terminal(case):
+    names = {name: f"organisation/{name}-instruct-with-a-long-name-2025-10-22-preview" for name in cases.MODELS}
+    frame = case.frame()
+    results = _run(case, frame.assign(model=frame["model"].map(names), passage="the " + frame["passage"]))
+    assert max(map(len, str(results.summary()).splitlines())) <= 80
+
+
+@pytest.mark.parametrize("again", [copy.copy, copy.deepcopy, _pickled])
+def test_copies_and_pickles_give_the_same_numbers(case, again):
+    results = _run(case)
+    twin = again(results)
+    pd.testing.assert_series_equal(twin.params, results.params)
+    pd.testing.assert_frame_equal(twin.cov_params(), results.cov_params())
+    pd.testing.assert_series_equal(twin.dof, results.dof)
+    pd.testing.assert_frame_equal(twin.conf_int(), results.conf_int())
+    assert str(twin.summary()) == str(results.summary())
+    # The clustering in use is held.
+    _assert_same(twin.with_cov(cov="CR3"), results.with_cov(cov="CR3"), 0.0)
+
+
+def test_copies_say_that_other_clusterings_need_another_fit(case):
+    results = _run(case)
+    for twin in (copy.copy(results), _pickled(results)):
+        with pytest.raises(er.errors.NotAvailableError, match="fit again"):
+            twin.with_cov(groups="subject" if case.row == "row" else "weight")
+    # What was copied still has its source.
+    assert results.with_cov(groups=case.row).n_clusters == {case.row: results.nobs}
+
+
+def test_another_covariance_is_the_one_of_another_fit(case):
+    results = _run(case)
+    for groups in (None, "question", *([CLUSTERINGS[1]] if case.row == "row" else [])):
+        _assert_same(results.with_cov(groups=groups), _run(case, groups=groups).with_cov(groups=groups), 0.0)
+    assert results.n_clusters == {"passage": 9}
+
+
+def test_groups_by_array_series_and_dict_are_the_column(case):
+    frame = case.frame()
+    by_name = _run(case, frame)
+    labels = frame["passage"]
+    for groups in (labels.to_numpy(), labels, labels.iloc[::-1], {"passage": labels}):
+        _assert_same(_run(case, frame, groups), by_name, 0.0)

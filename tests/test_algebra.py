@@ -1,0 +1,394 @@
+"""The algebra of estimates: contrasts, the delta method, stacks of the same rows, and independent rows together."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import evalreg as er
+from evalreg.errors import ArgumentError, MissingColumnError, NotAvailableError
+
+pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
+
+# The same sums in another order.
+SAME = 1e-12
+# CR2 and CR3 by cells and by rows: an eigendecomposition in one, divisions in the other.
+ROUTES = 1e-9
+# A numerical Jacobian by central differences with step 1e-6.
+NUMERICAL = 1e-8
+
+COVS = ["CR0", "CR1", "CR2", "CR3"]
+C = np.array([[1.0, -1.0, 0.0], [0.5, 0.5, -1.0], [0.2, 0.3, 0.5], [0.0, 2.0, 0.0]])
+C_NAMES = ["a - b", "ab - c", "pooled", "2 b"]
+
+
+@pytest.fixture
+def wide(rng):
+    """Scores of three models on the questions of twelve unequal passages, one row a question."""
+    passage = np.repeat(np.arange(12), rng.integers(1, 9, 12))
+    effect = rng.normal(size=12)[passage]
+    frame = pd.DataFrame({"passage": passage, "question": np.arange(passage.size), "judge": passage.size * [0]})
+    frame["judge"] = rng.integers(0, 4, passage.size)
+    for model in "abc":
+        latent = effect + rng.normal(size=passage.size)
+        frame[model] = 1 / (1 + np.exp(-latent))
+        frame[f"words_{model}"] = rng.normal(size=passage.size) + 0.5 * latent
+    return frame
+
+
+@pytest.fixture
+def long(wide):
+    """The same scores, one row a model and question."""
+    return wide.melt(["passage", "question", "judge"], ["a", "b", "c"], "model", "score")
+
+
+@pytest.fixture
+def models(long):
+    return er.mean(long, by="model", item="question", groups="passage").estimate
+
+
+@pytest.fixture
+def regression(long, rng):
+    return er.fit("score ~ 0 + model", long, groups="passage").estimate
+
+
+def _close(found, expected, rtol=SAME):
+    found, expected = np.asarray(found, dtype=float), np.asarray(expected, dtype=float)
+    np.testing.assert_allclose(found, expected, rtol=rtol, atol=rtol * np.abs(expected).max(initial=0.0))
+
+
+def _infer(estimate, cov="CR2", groups="passage", **options):
+    return er.infer(estimate, groups=groups, cov=cov, **options)
+
+
+def _mean_of(wide, column, name=None):
+    """The mean of one column, under a name of its own."""
+    estimate = er.mean(wide, column, groups="passage").estimate
+    return estimate.linear(np.eye(1), [name or column])
+
+
+# Linear maps
+
+
+@pytest.mark.parametrize("groups", ["passage", "passage + judge"])
+@pytest.mark.parametrize("cov", COVS)
+@pytest.mark.parametrize("kind", ["models", "regression"])
+def test_the_covariance_of_contrasts_is_c_v_c_transposed(kind, cov, groups, request):
+    estimate = request.getfixturevalue(kind)
+    options = {"cov": cov, "groups": groups, **({"repair": "none"} if "+" in groups else {})}
+    whole, moved = _infer(estimate, **options), _infer(estimate.linear(C, C_NAMES), **options)
+    assert list(moved.params.index) == C_NAMES
+    _close(moved.params, C @ whole.params)
+    _close(moved.cov_params(), C @ whole.cov_params() @ C.T)
+
+
+@pytest.mark.parametrize("groups", [None, "passage", "passage + judge"])
+@pytest.mark.parametrize("cov", [None, *COVS])
+@pytest.mark.parametrize("kind", ["models", "regression"])
+def test_a_contrast_of_results_is_the_result_of_the_contrast(kind, cov, groups, request):
+    estimate = request.getfixturevalue(kind)
+    if groups is None and cov is not None:
+        pytest.skip("without groups the covariance is the naive one")
+    options = {"cov": cov, "groups": groups, **({"repair": "max"} if cov and groups and "+" in groups else {})}
+    contrast, direct = er.infer(estimate, **options).contrast(C), er.infer(estimate.linear(C, C_NAMES), **options)
+    _close(contrast.params, direct.params)
+    _close(contrast.bse, direct.bse)
+    _close(contrast.dof, direct.dof)
+    _close(contrast.cov.variance(np.eye(4)[:1] + 1), direct.cov.variance(np.eye(4)[:1] + 1))
+    _close(contrast.pvalues, direct.pvalues, ROUTES)
+
+
+def test_a_contrast_of_means_of_cells_is_that_of_the_regression_by_rows(models, regression):
+    for cov in COVS:
+        cells = _infer(models.linear(C, C_NAMES), cov, dof="satterthwaite")
+        rows = _infer(regression.linear(C, C_NAMES), cov, dof="satterthwaite")
+        if cov != "CR1":
+            _close(cells.cov_params(), rows.cov_params(), ROUTES)
+        _close(cells.dof, rows.dof, ROUTES)
+
+
+def test_a_paired_difference_is_the_mean_of_the_differences(wide, models):
+    paired = _infer(models.linear([[1.0, -1.0, 0.0]], ["a - b"]))
+    direct = _infer(_mean_of(wide.assign(d=wide["a"] - wide["b"]), "d", "a - b"))
+    _close(paired.params, direct.params)
+    _close(paired.bse, direct.bse)
+    _close(paired.dof, direct.dof)
+
+
+def test_linear_maps_compose(models):
+    D = np.array([[1.0, 1.0, -1.0, 0.0], [0.0, 1.0, 0.0, 3.0]])
+    twice = _infer(models.linear(C, C_NAMES).linear(D, ["x", "y"]))
+    once = _infer(models.linear(D @ C, ["x", "y"]))
+    _close(twice.params, once.params)
+    _close(twice.cov_params(), once.cov_params())
+    _close(twice.dof, once.dof)
+
+
+def test_sparse_contrasts_are_dense_contrasts(models):
+    from scipy import sparse
+
+    one, two = _infer(models.linear(sparse.csr_array(C), C_NAMES)), _infer(models.linear(C, C_NAMES))
+    _close(one.cov_params(), two.cov_params())
+    _close(one.dof, two.dof)
+
+
+# Selection
+
+
+@pytest.mark.parametrize("cov", COVS)
+def test_selected_parameters_keep_their_errors_in_the_order_asked(models, cov):
+    some, whole = _infer(models.select(["c", "a"]), cov), _infer(models, cov)
+    assert list(some.params.index) == ["c", "a"]
+    _close(some.cov_params(), whole.cov_params().loc[["c", "a"], ["c", "a"]])
+    _close(some.dof, whole.dof[["c", "a"]])
+    _close(some.conf_int(), whole.conf_int().loc[["c", "a"]])
+
+
+# The delta method
+
+
+def _log_ratio(theta):
+    return np.array([np.log(theta[0] / theta[1]), theta[2] ** 2])
+
+
+def _jacobian(function, theta):
+    steps = 1e-6 * np.eye(theta.size)
+    return np.column_stack([(function(theta + step) - function(theta - step)) / 2e-6 for step in steps])
+
+
+@pytest.mark.parametrize("cov", COVS)
+@pytest.mark.parametrize("kind", ["models", "regression"])
+def test_smooth_functions_have_the_covariance_of_the_delta_method(kind, cov, request):
+    estimate = request.getfixturevalue(kind)
+    a, b, c = estimate.params
+    J = np.array([[1 / a, -1 / b, 0.0], [0.0, 0.0, 2 * c]])
+    moved, whole = _infer(estimate.transform(_log_ratio, J, ["log a/b", "c^2"]), cov), _infer(estimate, cov)
+    _close(moved.params, _log_ratio(np.array(estimate.params)))
+    _close(moved.cov_params(), J @ whole.cov_params() @ J.T)
+    _close(moved.dof, whole.cov.dof(J))
+    numerical = _jacobian(_log_ratio, np.array(estimate.params))
+    _close(moved.cov_params(), numerical @ whole.cov_params() @ numerical.T, NUMERICAL)
+
+
+def test_a_function_does_not_write_into_the_estimate(models):
+    def spoil(theta):
+        theta[:] = 0.0
+        return theta
+
+    models.transform(spoil, np.eye(3), ["x", "y", "z"])
+    assert np.all(models.params > 0)
+    with pytest.raises(ValueError, match="read-only"):
+        models.params[0] = 1.0
+
+
+def test_the_jackknife_of_a_smooth_function_is_refused(models):
+    moved = models.transform(np.log, np.diag(1 / models.params), ["x", "y", "z"])
+    with pytest.raises(NotAvailableError, match="jackknife"):
+        _infer(moved, "jackknife")
+    assert np.all(_infer(moved, "CR3").bse > 0)
+
+
+def test_the_interval_of_a_transformed_proportion_is_not_on_the_logit_scale(models):
+    moved = _infer(models.transform(np.log, np.diag(1 / models.params), ["x", "y", "z"]))
+    with pytest.raises(er.errors.ScoreRangeError):
+        moved.conf_int(method="logit")
+    _close(moved.conf_int(), moved.conf_int(method="wald"))
+
+
+# Stacks
+
+
+@pytest.mark.parametrize("cov", COVS)
+def test_the_joint_covariance_of_stacked_means_is_that_of_the_regression(wide, long, cov):
+    stacked = _mean_of(wide, "a").stack(_mean_of(wide, "b")).stack(_mean_of(wide, "c"))
+    rows = er.fit("score ~ 0 + model", long, groups="passage", cov=cov, dof="satterthwaite")
+    found = _infer(stacked, cov, dof="satterthwaite")
+    _close(found.params, rows.params)
+    # CR1 has the factor of its own number of rows: questions here, answers there.
+    n = len(wide)
+    factor = (3 * n - 1) / (3 * n - 3) if cov == "CR1" else 1.0
+    _close(found.cov_params() * factor, rows.cov_params(), ROUTES)
+    _close(found.dof, rows.dof, ROUTES)
+    _close(found.cov.dof(C[:, :]), rows.cov.dof(C), ROUTES)
+    _close(found.contrast("a - b").bse, rows.contrast("model[a] - model[b]").bse / np.sqrt(factor), ROUTES)
+
+
+def test_stacked_means_under_crossed_clusters_are_the_regression(wide, long):
+    found = _infer(_mean_of(wide, "a").stack(_mean_of(wide, "b")), None, "passage + judge")
+    rows = er.fit("score ~ 0 + model", long[long["model"] != "c"], groups="passage + judge")
+    _close(found.cov_params(), rows.cov_params(), ROUTES)
+    _close(found.dof, rows.dof, ROUTES)
+
+
+def test_the_naive_covariance_of_stacked_means_is_that_of_pairs(wide):
+    found = er.infer(_mean_of(wide, "a").stack(_mean_of(wide, "b")))
+    _close(found.cov_params(), np.cov(wide["a"], wide["b"]) / len(wide))
+
+
+def test_a_contrast_within_a_stack_is_the_direct_paired_difference(wide):
+    stacked = _mean_of(wide, "a").stack(_mean_of(wide, "b"))
+    direct = er.mean(wide.assign(d=wide["a"] - wide["b"]), "d", groups="passage")
+    for found in (_infer(stacked).contrast("a - b"), _infer(stacked.linear([[1, -1]], ["a - b"]))):
+        _close(found.params, direct.params)
+        _close(found.bse, direct.bse)
+        _close(found.dof, direct.dof)
+
+
+def test_stacked_regressions_have_the_joint_covariance_of_their_scores(wide):
+    one = er.fit("a ~ words_a", wide, groups="passage")
+    two = er.fit("b ~ words_b", wide, groups="passage")
+    stacked = one.estimate.linear(np.eye(2), ["a0", "a1"]).stack(two.estimate.linear(np.eye(2), ["b0", "b1"]))
+    totals = np.hstack([one.influence("passage"), two.influence("passage")])
+    _close(_infer(stacked, "CR0").cov_params(), totals.T @ totals)
+    rows = np.hstack([one.influence(), two.influence()])
+    n = len(wide)
+    _close(er.infer(stacked).cov_params(), n / (n - 2) * rows.T @ rows)
+
+
+def test_stacked_regressions_have_no_design_in_common(wide):
+    one = er.fit("a ~ words_a", wide).estimate.linear(np.eye(2), ["a0", "a1"])
+    two = er.fit("b ~ words_b", wide).estimate.linear(np.eye(2), ["b0", "b1"])
+    stacked = one.stack(two)
+    assert stacked.refit is None
+    for cov in ("CR2", "CR3", "jackknife"):
+        with pytest.raises(NotAvailableError, match='"naive", "CR0" and "CR1"'):
+            _infer(stacked, cov)
+    assert er.infer(stacked, groups="passage").cov.options.cov == "CR1"
+
+
+def test_a_mean_and_a_regression_of_the_same_rows_stack(wide):
+    mean, slope = _mean_of(wide, "a"), er.fit("b ~ words_b", wide, groups="passage").estimate
+    found = _infer(mean.stack(slope), "CR0").cov_params()
+    totals = np.hstack([er.mean(wide, "a").influence("passage"), er.fit("b ~ words_b", wide).influence("passage")])
+    _close(found, totals.T @ totals)
+
+
+def test_stacked_results_print_copy_and_give_intervals(wide):
+    results = _infer(_mean_of(wide, "a").stack(_mean_of(wide, "b")))
+    text = str(results.summary())
+    assert max(map(len, text.splitlines())) <= 80
+    assert results.conf_int().shape == (2, 2)
+    assert np.all(results.conf_int()[0] < results.conf_int()[1])
+    assert list(results.diagnostics().index) == ["passage"]
+    assert len(results.n_eff()) == len(results.icc()) == len(results.design_effect()) == 2
+    for twin in (copy.deepcopy(results), pickle.loads(pickle.dumps(results))):
+        _close(twin.bse, results.bse)
+    _close(results.with_cov(groups={"x": wide["passage"].to_numpy()}).bse, results.bse)
+
+
+def test_a_stack_of_bounded_means_keeps_the_intervals_of_its_parts(wide):
+    stacked = _infer(_mean_of(wide, "a").stack(_mean_of(wide, "b"))).conf_int()
+    for name in "ab":
+        _close(stacked.loc[[name]], er.mean(wide, name, groups="passage").conf_int())
+
+
+# Independent rows
+
+
+@pytest.mark.parametrize("cov", ["CR0", "CR1"])
+def test_independent_estimates_have_a_block_diagonal_covariance(wide, cov):
+    one, two = wide[wide["passage"] < 7], wide[wide["passage"] >= 4]
+    # Labels occur in both; they are different clusters all the same.
+    joined = _mean_of(one, "a").concat(_mean_of(two, "b"))
+    found = _infer(joined, cov, dof="min", **({"ssc": "none"} if cov == "CR1" else {}))
+    expected = [
+        er.mean(rows, name, groups="passage", cov="CR0").bse.iloc[0] ** 2 for rows, name in ((one, "a"), (two, "b"))
+    ]
+    _close(found.cov_params(), np.diag(expected))
+    assert found.n_clusters == {"passage": one["passage"].nunique() + two["passage"].nunique()}
+    assert found.nobs == len(one) + len(two)
+    _close(found.contrast("a - b").bse ** 2, [sum(expected)])
+
+
+def test_independent_estimates_without_groups_add_their_naive_variances(wide):
+    # The unpaired error of Miller (2024), section 4: SE_A^2 + SE_B^2, each of equation 1.
+    one, two = wide.iloc[:30], wide.iloc[30:]
+    joined = er.infer(_mean_of(one, "a").concat(_mean_of(two, "b")))
+    expected = [er.mean(rows, name).bse.iloc[0] ** 2 for rows, name in ((one, "a"), (two, "b"))]
+    _close(joined.cov_params(), np.diag(expected))
+    _close(joined.contrast("a - b").bse ** 2, [sum(expected)])
+
+
+def test_independent_estimates_have_no_refit_and_default_to_cr1(wide):
+    joined = _mean_of(wide, "a").concat(_mean_of(wide, "b"))
+    assert joined.refit is None
+    assert er.infer(joined, groups="passage").cov.options.cov == "CR1"
+    with pytest.raises(NotAvailableError):
+        _infer(joined, "CR2")
+
+
+def test_independent_estimates_print_and_give_intervals(wide):
+    results = er.infer(_mean_of(wide.iloc[:30], "a").concat(_mean_of(wide.iloc[30:], "b")), groups="passage")
+    assert max(map(len, str(results.summary()).splitlines())) <= 80
+    assert np.all(results.conf_int()[0] < results.conf_int()[1])
+    _close(pickle.loads(pickle.dumps(results)).bse, results.bse)
+    assert results.diagnostics().loc["passage", "n_clusters"] == results.n_clusters["passage"]
+
+
+def test_means_of_scores_that_do_not_vary_print_in_stacks_and_together(wide):
+    one = _mean_of(wide.assign(a=1.0), "a")
+    stacked = _infer(one.stack(_mean_of(wide, "b")))
+    _close(stacked.conf_int().loc[["a"]], er.mean(wide.assign(a=1.0), "a", groups="passage").conf_int())
+    for results in (stacked, er.infer(one.concat(_mean_of(wide, "b")), groups="passage")):
+        assert str(results.summary())
+        assert results.bse["a"] == 0
+        assert results.conf_int()[0]["a"] != results.conf_int()[1]["a"]
+
+
+def test_rows_dropped_from_either_are_counted(wide):
+    gaps = wide.assign(a=wide["a"].where(wide.index != 3), b=wide["b"].where(wide.index > 1))
+    joined = er.infer(_mean_of(gaps, "a").concat(_mean_of(gaps, "b")))
+    assert joined.dropped["score"] == 3
+
+
+# Errors
+
+
+def test_contrasts_of_the_wrong_shape_are_refused(models):
+    with pytest.raises(ArgumentError, match=r"one row for each of the 1 names .* got shape \(1, 2\)"):
+        models.linear([[1.0, -1.0]], ["a - b"])
+    with pytest.raises(ArgumentError, match="got shape"):
+        models.linear(C, ["one"])
+    with pytest.raises(ArgumentError, match="distinct names"):
+        models.linear(C[:2], ["x", "x"])
+
+
+def test_unknown_parameters_are_refused_with_the_nearest_name(models):
+    with pytest.raises(MissingColumnError, match=r'"d" is not a parameter\. The parameters are "a", "b", "c"'):
+        models.select(["a", "d"])
+    with pytest.raises(MissingColumnError, match='Did you mean "model'):
+        er.infer(models.linear(np.eye(3), ["model_x", "y", "z"])).contrast({"model_z": 1})
+
+
+def test_stacks_of_other_rows_are_refused(wide):
+    with pytest.raises(ArgumentError, match="`concat`"):
+        _mean_of(wide, "a").stack(_mean_of(wide.iloc[:-1], "b"))
+    with pytest.raises(ArgumentError, match='"a" occurs twice'):
+        _mean_of(wide, "a").stack(_mean_of(wide, "a"))
+
+
+def test_stacks_of_as_many_but_other_rows_are_refused(wide):
+    gaps = wide.assign(a=wide["a"].where(wide.index != 3), b=wide["b"].where(wide.index != 9))
+    with pytest.raises(ArgumentError, match="same rows"):
+        _mean_of(gaps, "a").stack(_mean_of(gaps, "b"))
+
+
+def test_arrays_cannot_label_concatenated_rows(wide):
+    joined = _mean_of(wide, "a").concat(_mean_of(wide, "b"))
+    with pytest.raises(NotAvailableError, match="columns that both hold"):
+        er.infer(joined, groups=np.arange(2 * len(wide)))
+
+
+def test_estimates_stay_as_they_are(models):
+    before = (models.names, models.params.copy(), np.asarray(models.bread).copy())
+    models.linear(C, C_NAMES)
+    models.select(["b"])
+    models.concat(models.linear(np.eye(3), ["x", "y", "z"]))
+    models.stack(models.linear(np.eye(3), ["x", "y", "z"]))
+    assert models.names == before[0]
+    np.testing.assert_array_equal(models.params, before[1])
+    np.testing.assert_array_equal(np.asarray(models.bread), before[2])

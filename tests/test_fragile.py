@@ -1,0 +1,711 @@
+"""Valid but fragile results: they warn and name the quantity, and never show a precision that the data do not give."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import json
+import os
+import pickle
+import re
+import subprocess
+import sys
+import textwrap
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from scipy import stats
+
+import evalreg as er
+from evalreg.errors import (
+    DominantClusterWarning,
+    EvalregError,
+    EvalregWarning,
+    FewClustersWarning,
+    IndependenceWarning,
+    LeverageWarning,
+    NestedClustersWarning,
+    NotAvailableError,
+    RepairWarning,
+    ZeroVarianceWarning,
+)
+
+# Sums in another order; nothing here is ill-conditioned.
+SAME = 1e-12
+COVS = ("CR0", "CR1", "CR2", "CR3", "jackknife")
+# What a note says where a parameter has neither standard error nor test.
+NONE = "no (standard error|test), because"
+quiet = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
+
+
+def crossed_log(n_prompts: int = 12, n_judges: int = 12, seed: int = 5, bounded: bool = False) -> pd.DataFrame:
+    """Every judge scores every prompt, with effects of both."""
+    rng = np.random.default_rng(seed)
+    prompt, judge = np.meshgrid(np.arange(n_prompts), np.arange(n_judges), indexing="ij")
+    level = rng.normal(size=n_prompts)[prompt] + 0.5 * rng.normal(size=n_judges)[judge]
+    score = (level + rng.normal(size=prompt.shape)).ravel()
+    return pd.DataFrame(
+        {
+            "score": (score > 0).astype(float) if bounded else score,
+            "x": rng.normal(size=prompt.size),
+            "prompt": [f"p{i}" for i in prompt.ravel()],
+            "judge": [f"j{i}" for i in judge.ravel()],
+            "topic": [f"t{i // 2}" for i in prompt.ravel()],
+        }
+    )
+
+
+def chessboard(noise: float = 0.1) -> pd.DataFrame:
+    """Scores that alternate on a 6 by 6 board: rows and columns average out, so the crossed variance is negative."""
+    rng = np.random.default_rng(0)
+    a, b = np.meshgrid(np.arange(6), np.arange(6))
+    score = (-1.0) ** (a + b).ravel() + noise * rng.normal(size=36)
+    return pd.DataFrame({"score": score, "a": a.ravel(), "b": b.ravel()})
+
+
+def notes_of(results: er.Results) -> str:
+    return " ".join(text for _, text in results.notes)
+
+
+def check_no_silent_precision(results: er.Results) -> None:
+    """No zero or missing standard error without its reason, no p of zero, no interval of width zero."""
+    frame = results.to_frame()
+    reasons = [text for category, text in results.notes if issubclass(category, ZeroVarianceWarning)]
+    for name, row in frame.iterrows():
+        assert row["p_value"] != 0
+        assert row["upper"] != row["lower"]
+        assert np.isnan(row["p_value"]) == np.isnan(row["t"])
+        if not row["se"] > 0:
+            assert np.isnan(row["p_value"])
+            # A note lists at most five names, and counts the others.
+            assert any(str(name) in text or " more:" in text for text in reasons), (name, reasons)
+
+
+# --- nothing to say ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("engine", [lambda log: log, pl.from_pandas, lambda log: pl.from_pandas(log).lazy()])
+def test_a_healthy_log_gives_no_warning(engine: Callable[[pd.DataFrame], Any]) -> None:
+    log = er.datasets.passages(n_passages=40, questions_per_passage=5, seed=3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        results = er.mean(engine(log), groups="passage")
+        assert results.notes == ()
+        results.summary()
+        assert er.mean(engine(log)).notes == ()
+        assert er.mean(engine(crossed_log()), groups="prompt + judge").notes == ()
+
+
+def test_a_healthy_regression_gives_no_warning() -> None:
+    log = er.datasets.passages(n_passages=40, questions_per_passage=5, seed=3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for cov in COVS:
+            results = er.fit("score ~ n_words", log, groups="passage", cov=cov)
+            assert results.notes == ()
+            results.summary()
+            check_no_silent_precision(results)
+
+
+# --- a model whose rows all lie in one cluster ------------------------------------------------------------------------
+
+
+@quiet
+@pytest.mark.parametrize("bounded", [True, False])
+@pytest.mark.parametrize("cov", [None, *COVS])
+def test_a_model_inside_one_cluster_has_no_standard_error_and_says_why(cov: Any, bounded: bool) -> None:
+    log = crossed_log(bounded=bounded)
+    log["model"] = np.where(log["prompt"] == "p0", "solo", "rest")
+    results = er.mean(log, by="model", groups="prompt", cov=cov)
+    assert np.isnan(results.bse["solo"])
+    assert np.isnan(results.pvalues["solo"])
+    assert re.search(f"solo: {NONE} it rests on a single cluster", notes_of(results))
+    assert results.bse["rest"] > 0
+    rest = er.mean(log[log["model"] == "rest"], groups="prompt", cov=cov)
+    if cov not in ("CR1", "CR3", "jackknife"):  # their factors count the clusters of all models
+        assert results.bse["rest"] == pytest.approx(rest.bse["mean"], rel=SAME)
+    check_no_silent_precision(results)
+
+
+def test_a_model_inside_one_cluster_warns_and_is_named() -> None:
+    log = crossed_log()
+    log["model"] = np.where(log["prompt"] == "p0", "solo", "rest")
+    with pytest.warns(EvalregWarning) as record:
+        er.mean(log, by="model", groups="prompt")
+    assert {one.category for one in record} == {LeverageWarning, ZeroVarianceWarning}
+    assert all("solo" in str(one.message) and "rest:" not in str(one.message) for one in record)
+
+
+@quiet
+def test_a_difference_with_a_model_inside_one_cluster_has_no_standard_error() -> None:
+    log = crossed_log()
+    log["model"] = np.where(log["prompt"] == "p0", "solo", "rest")
+    for cov in (None, "CR3"):
+        difference = er.mean(log, by="model", groups="prompt", cov=cov).contrast("solo - rest")
+        if cov == "CR3":
+            assert np.isnan(difference.bse.iloc[0])
+        check_no_silent_precision(difference)
+
+
+# --- every cluster with the same mean ---------------------------------------------------------------------------------
+
+
+def flat_log(values: tuple[float, ...] = (0.0, 1.0, 0.0, 1.0), n_clusters: int = 12) -> pd.DataFrame:
+    """Every passage has the same answers, so that cluster totals are all zero."""
+    passage = np.repeat(np.arange(n_clusters), len(values))
+    return pd.DataFrame({"score": np.tile(values, n_clusters), "passage": passage, "z": passage % 3})
+
+
+@pytest.mark.parametrize("cov", [None, *COVS])
+@pytest.mark.parametrize("estimate", ["mean", "fit"])
+def test_equal_clusters_of_bounded_scores_give_an_interval_and_no_p_value(cov: Any, estimate: str) -> None:
+    log = flat_log()
+    with pytest.warns(ZeroVarianceWarning, match="the cluster totals do not vary, so the standard error is 0"):
+        results = (
+            er.mean(log, groups="passage", cov=cov)
+            if estimate == "mean"
+            else er.fit("score ~ 1", log, groups="passage", cov=cov)
+        )
+    assert results.bse.tolist() == [0.0]
+    low, high = results.conf_int().iloc[0]
+    # Clopper-Pearson for 6 of 12, the effective number of clusters.
+    assert low == pytest.approx(stats.beta.ppf(0.025, 6, 7), rel=1e-9)
+    assert high == pytest.approx(stats.beta.ppf(0.975, 7, 6), rel=1e-9)
+    check_no_silent_precision(results)
+
+
+@pytest.mark.parametrize("cov", [None, *COVS])
+@pytest.mark.parametrize("values", [(1.0, 10.0), (0.1, 0.7, 0.3, -0.2), (1 / 3, -1 / 7, 1e6 / 9)])
+@pytest.mark.parametrize("formula", [None, "score ~ 1", "score ~ z"])
+def test_equal_clusters_of_unbounded_scores_have_no_standard_error(
+    cov: Any, values: tuple[float, ...], formula: str | None
+) -> None:
+    log = flat_log(values)
+    with pytest.warns(ZeroVarianceWarning, match=f"{NONE} the cluster totals do not vary"):
+        results = (
+            er.mean(log, groups="passage", cov=cov)
+            if formula is None
+            else er.fit(formula, log, groups="passage", cov=cov)
+        )
+    assert np.isnan(results.bse).all()
+    assert np.isnan(results.conf_int().to_numpy()).all()
+    check_no_silent_precision(results)
+    assert "nan" in str(results.summary())
+
+
+@quiet
+@pytest.mark.parametrize("cov", [None, *COVS])
+def test_a_joint_test_on_equal_clusters_is_missing_with_its_reason(cov: Any) -> None:
+    test = er.fit("score ~ z", flat_log((1.0, 10.0)), groups="passage", cov=cov).wald_test("z = 0")
+    assert np.isnan(test.pvalue)
+    assert test.reason
+
+
+@pytest.mark.parametrize("groups", [None, "row"])
+def test_a_level_without_variation_has_no_p_value_of_zero(groups: str | None) -> None:
+    # Model a is always right: the intercept's residuals are rounding, and so would its standard error be.
+    log = pd.DataFrame({"model": ["a"] * 20 + ["b"] * 20, "score": np.r_[np.ones(20), np.arange(20) % 2]})
+    log["row"] = np.arange(40)
+    with pytest.warns(ZeroVarianceWarning, match="Intercept"):
+        results = er.fit("score ~ model", log, groups=groups)
+    assert np.isnan(results.bse["Intercept"])
+    assert results.bse["model[T.b]"] > 0.05
+    check_no_silent_precision(results)
+
+
+# --- identical models -------------------------------------------------------------------------------------------------
+
+
+def twins(bounded: bool) -> pd.DataFrame:
+    log = crossed_log(bounded=bounded).assign(item=np.arange(144))
+    return pd.concat([log.assign(model="a"), log.assign(model="b")], ignore_index=True)
+
+
+@quiet
+@pytest.mark.parametrize("groups", [None, "prompt", "prompt + judge"])
+@pytest.mark.parametrize("bounded", [True, False])
+@pytest.mark.parametrize("cov", [None, "CR1"])
+def test_identical_models_differ_by_nothing_with_no_p_value(cov: Any, bounded: bool, groups: str | None) -> None:
+    results = er.mean(twins(bounded), by="model", item="item", groups=groups, cov=cov)
+    difference = results.contrast("a - b")
+    assert difference.params.iloc[0] == 0
+    assert np.isnan(difference.bse.iloc[0])
+    assert np.isnan(difference.pvalues.iloc[0])
+    assert re.search(f"a - b: {NONE} ", notes_of(difference))
+    check_no_silent_precision(difference)
+    assert np.isnan(results.t_test("a - b").pvalue)
+    joint = results.wald_test("a - b")
+    assert np.isnan(joint.pvalue)
+    assert joint.reason
+
+
+def test_the_reason_for_identical_models_is_that_differences_do_not_vary() -> None:
+    difference = er.mean(twins(False), by="model", item="item").contrast("a - b")
+    assert "do not vary" in notes_of(difference)
+
+
+@quiet
+def test_identical_models_in_a_regression_have_no_p_value() -> None:
+    results = er.fit("score ~ model", twins(False), groups="item")
+    assert abs(results.params["model[T.b]"]) < 1e-12
+    assert np.isnan(results.pvalues["model[T.b]"])
+    check_no_silent_precision(results)
+
+
+# --- a crossed variance that is negative ------------------------------------------------------------------------------
+
+
+@quiet
+def test_the_largest_one_way_variance_replaces_a_negative_one() -> None:
+    log = chessboard()
+    results = er.mean(log, groups="a + b")
+    assert results.cov.raw[0, 0] < 0
+    one_way = max(er.mean(log, groups=axis).bse.iloc[0] for axis in "ab")
+    assert results.bse.iloc[0] == pytest.approx(one_way, rel=SAME)
+    assert "1 of 1 variances" in results.cov.change
+    assert "1 of 1 variances" in str(results.summary())
+    check_no_silent_precision(results)
+
+
+@quiet
+def test_two_terms_are_the_sum_of_the_one_way_variances() -> None:
+    log = chessboard()
+    results = er.mean(log, groups="a + b", repair="two-term")
+    total = sum(er.mean(log, groups=axis).bse.iloc[0] ** 2 for axis in "ab")
+    assert results.bse.iloc[0] ** 2 == pytest.approx(total, rel=SAME)
+    check_no_silent_precision(results)
+
+
+@quiet
+@pytest.mark.parametrize("cov", [None, "CR0", "CR1", "CR2", "CR3"])
+@pytest.mark.parametrize("repair", ["eigen", "none"])
+def test_a_negative_variance_that_is_not_raised_gives_no_standard_error(repair: Any, cov: Any) -> None:
+    with pytest.warns(ZeroVarianceWarning, match=f"mean: {NONE} .*not positive") as record:
+        results = er.mean(chessboard(), groups="a + b", repair=repair, cov=cov)
+    assert any(one.category is RepairWarning for one in record) == (repair == "eigen")
+    assert results.cov.raw[0, 0] < 0
+    assert np.isnan(results.bse.iloc[0])
+    check_no_silent_precision(results)
+    assert "nan degrees" not in notes_of(results)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        text = str(results.summary())
+    assert "nan to nan" not in text
+    assert "nothing changed" not in text or repair == "none"
+
+
+@quiet
+def test_negative_eigenvalues_of_a_crossed_covariance_are_cut_and_told() -> None:
+    log = chessboard(noise=0.02).assign(model=np.tile(["u", "v", "w"], 12))
+    with pytest.warns(RepairWarning, match="not positive semi-definite.*negative eigenvalue"):
+        results = er.mean(log, by="model", groups="a + b", repair="eigen")
+    assert np.linalg.eigvalsh(results.cov.raw)[0] < 0
+    assert np.linalg.eigvalsh(results.cov.repaired)[0] >= -1e-15
+    check_no_silent_precision(results)
+
+
+# --- few, unequal and dominant clusters -------------------------------------------------------------------------------
+
+
+def sized_log(sizes: list[int], seed: int = 2) -> pd.DataFrame:
+    passage = np.repeat([f"p{i}" for i in range(len(sizes))], sizes)
+    score = np.random.default_rng(seed).normal(size=passage.size)
+    return pd.DataFrame({"score": score, "passage": passage})
+
+
+@pytest.mark.parametrize("n_clusters", [4, 9])
+def test_fewer_than_ten_clusters_warn_with_their_degrees_of_freedom(n_clusters: int) -> None:
+    with pytest.warns(
+        FewClustersWarning, match=f"^{n_clusters} passage clusters: .* {n_clusters - 1} degrees of freedom"
+    ):
+        results = er.mean(sized_log([5] * n_clusters), groups="passage")
+    assert results.dof.iloc[0] == pytest.approx(n_clusters - 1)
+    assert notes_of(results) in str(results.summary()).replace("\n    ", " ")
+
+
+def test_ten_equal_clusters_do_not_warn() -> None:
+    assert er.mean(sized_log([5] * 10), groups="passage").notes == ()
+
+
+@quiet
+def test_two_clusters_read_as_one_degree_of_freedom() -> None:
+    with pytest.warns(FewClustersWarning, match=r"1 degree of freedom\b"):
+        er.mean(sized_log([20, 20]), groups="passage")
+
+
+@quiet
+def test_unequal_clusters_warn_with_their_effective_number() -> None:
+    sizes = [20, *[2] * 38]
+    effective = sum(sizes) ** 2 / sum(size**2 for size in sizes)
+    assert effective < len(sizes) / 2
+    with pytest.warns(FewClustersWarning, match=f"39 passage clusters count for {effective:.1f}") as record:
+        er.mean(sized_log(sizes), groups="passage")
+    assert len(record) == 1
+
+
+@quiet
+def test_a_cluster_of_over_thirty_per_cent_warns_and_is_named() -> None:
+    with pytest.warns(DominantClusterWarning, match='the passage "p0" holds 31% of the rows'):
+        er.mean(sized_log([31, *[3] * 23]), groups="passage")
+    # 29 of 100 is not over the threshold, whatever else may be said.
+    with pytest.warns(EvalregWarning) as record:
+        er.mean(sized_log([29, *[1] * 71]), groups="passage")
+    assert DominantClusterWarning not in {one.category for one in record}
+
+
+# --- nested and crossed axes ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("groups", ["prompt + topic", "topic + prompt", ["prompt", "topic"]])
+@pytest.mark.parametrize("cov", [None, "CR1", "CR3"])
+@quiet
+def test_a_nested_axis_uses_the_coarser_one_and_says_so(groups: Any, cov: Any) -> None:
+    log = crossed_log(n_prompts=24)
+    with pytest.warns(NestedClustersWarning, match='"prompt" lies inside "topic" .24 clusters in 12.*coarser'):
+        results = er.mean(log, groups=groups, cov=cov)
+    coarse = er.mean(log, groups="topic", cov=cov)
+    assert results.n_clusters == {"topic": 12}
+    pd.testing.assert_frame_equal(results.to_frame(), coarse.to_frame(), rtol=SAME)
+
+
+@quiet
+def test_three_axes_of_which_one_is_nested_are_two() -> None:
+    log = crossed_log(n_prompts=24)
+    results = er.mean(log, groups="prompt + judge + topic")
+    pd.testing.assert_frame_equal(results.to_frame(), er.mean(log, groups="judge + topic").to_frame(), rtol=SAME)
+
+
+@pytest.mark.parametrize("groups", ["prompt + copy", "copy + prompt"])
+def test_identical_axes_are_one_axis(groups: str) -> None:
+    log = crossed_log()
+    log["copy"] = log["prompt"].str.upper()
+    with pytest.warns(NestedClustersWarning) as record:
+        results = er.mean(log, groups=groups)
+    assert len(record) == 1
+    pd.testing.assert_frame_equal(results.to_frame(), er.mean(log, groups="prompt").to_frame(), rtol=SAME)
+
+
+@quiet
+def test_three_judges_crossed_with_prompts_show_the_strict_interval() -> None:
+    log = crossed_log(n_prompts=60, n_judges=3)
+    with pytest.warns(FewClustersWarning, match="3 judge clusters: t intervals use"):
+        results = er.mean(log, groups="prompt + judge")
+    text = " ".join(str(results.summary()).split())
+    with pytest.warns(FewClustersWarning):
+        strict = results.with_cov(dof="min")
+    low, high = strict.conf_int().iloc[0]
+    half = stats.t.ppf(0.975, 2) * results.bse.iloc[0]
+    assert high - low == pytest.approx(2 * half, rel=1e-9)
+    assert f"{low:.4f} to {high:.4f}" in text
+    assert "t(2)" in text
+    # Holding the judges fixed is an explicit choice, whose summary names no judge.
+    assert "judge" not in str(er.mean(log, groups="prompt").summary())
+
+
+def test_models_without_items_warn_of_independence() -> None:
+    log = crossed_log().assign(model=np.tile(["a", "b"], 72))
+    with pytest.warns(IndependenceWarning, match="model means are treated as independent.*`item`"):
+        results = er.mean(log, by="model")
+    assert results.cov_params().loc["a", "b"] == 0
+
+
+def test_models_with_items_do_not_warn_of_independence() -> None:
+    assert er.mean(twins(False), by="model", item="item").notes == ()
+
+
+# --- clusters of leverage 1 -------------------------------------------------------------------------------------------
+
+
+def leverage_log() -> pd.DataFrame:
+    """A dummy of one cluster, beside a covariate that varies within clusters."""
+    log = crossed_log()
+    return log.assign(solo=(log["prompt"] == "p0").astype(float))
+
+
+def test_cr2_with_a_dummy_of_one_cluster_warns_and_names_it() -> None:
+    with pytest.warns(LeverageWarning, match='^"solo": some cluster alone determines it .leverage 1.') as record:
+        results = er.fit("score ~ solo + x", leverage_log(), groups="prompt")
+    assert len(record) == 1
+    assert np.isfinite(results.bse).all()
+    check_no_silent_precision(results)
+
+
+@quiet
+@pytest.mark.parametrize("cov", ["CR3", "jackknife"])
+def test_cr3_with_leverage_one_is_missing_for_that_parameter_only(cov: Any) -> None:
+    log = leverage_log()
+    with pytest.warns(ZeroVarianceWarning, match=f"^solo: {NONE} it rests on a single cluster"):
+        results = er.fit("score ~ solo + x", log, groups="prompt", cov=cov)
+    assert np.isnan(results.bse["solo"])
+    assert np.isfinite(results.bse[["Intercept", "x"]]).all()
+    assert np.isnan(results.cov_params().loc["solo"]).all()
+    check_no_silent_precision(results)
+    # The rows of that cluster still say something of x, which the other parameters' standard errors use.
+    assert results.bse["x"] > 0
+
+
+@quiet
+@pytest.mark.parametrize("cov", ["CR3", "jackknife"])
+def test_no_test_of_a_parameter_without_a_variance(cov: Any) -> None:
+    results = er.fit("score ~ solo + x", leverage_log(), groups="prompt", cov=cov)
+    for contrast in ("solo = 0", "solo = 0, x = 0", "solo + x = 0"):
+        test = results.wald_test(contrast)
+        assert np.isnan(test.pvalue), contrast
+        assert "single cluster" in test.reason
+    assert np.isnan(results.t_test("solo + x").pvalue)
+    assert 0 < results.t_test("x").pvalue < 1
+    assert 0 < float(results.wald_test("x = 0").pvalue) < 1
+
+
+@quiet
+def test_dummies_of_all_clusters_have_no_cluster_variance() -> None:
+    results = er.fit("score ~ C(prompt)", crossed_log(), groups="prompt")
+    assert np.isnan(results.bse).all()
+    check_no_silent_precision(results)
+
+
+def test_a_single_row_has_no_standard_error() -> None:
+    with pytest.warns(ZeroVarianceWarning, match=f"mean: {NONE} it rests on a single row"):
+        results = er.mean(crossed_log(bounded=True)[:1])
+    check_no_silent_precision(results)
+
+
+# --- immutable --------------------------------------------------------------------------------------------------------
+
+RESULTS: dict[str, Callable[[], er.Results]] = {
+    "mean": lambda: er.mean(crossed_log(), groups="prompt"),
+    "fit": lambda: er.fit("score ~ x", crossed_log(), groups="prompt"),
+    "crossed": lambda: er.mean(crossed_log(bounded=True), groups="prompt + judge"),
+    "by": lambda: er.mean(twins(False), by="model", item="item", groups="prompt"),
+    "weighted": lambda: er.fit("score ~ x", crossed_log(), weights=np.linspace(1, 2, 144), groups="prompt"),
+    "dropped": lambda: er.fit("score ~ x", with_gaps(), groups="prompt"),
+}
+
+
+def with_gaps() -> pd.DataFrame:
+    log = crossed_log()
+    log.loc[[0, 1, 7], "score"] = np.nan
+    return log
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_results_are_frozen_and_their_arrays_read_only(name: str) -> None:
+    results = RESULTS[name]()
+    for thing in (results, results.estimate, results.cov):
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            thing.notes = ()  # type: ignore[misc]
+    with pytest.raises(ValueError, match="read-only"):
+        results.estimate.params[0] = 1.0
+    before = results.to_frame()
+    for values in (results.params, results.bse, results.dropped, results.cov_params()):
+        try:
+            values.iloc[0] = 99
+        except ValueError as error:
+            # pandas before 3 lets a read-only array through, which refuses.
+            assert "read-only" in str(error)
+    results.n_clusters["prompt"] = 99
+    results.cov.matrix[0, 0] = 99.0
+    pd.testing.assert_frame_equal(results.to_frame(), before)
+    assert results.n_clusters["prompt"] == 12
+    assert results.dropped.iloc[0] != 99
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_arrays_that_a_covariance_holds_cannot_be_changed(name: str) -> None:
+    results = RESULTS[name]()
+    for held in (results.cov.naive, *(piece.matrix for piece in results.cov.pieces)):
+        assert not held.flags.writeable
+
+
+@quiet
+@pytest.mark.parametrize("engine", ["pandas", "polars"])
+def test_the_callers_frame_and_arrays_stay_as_they_are(engine: str) -> None:
+    log = with_gaps().assign(model=np.tile(["a", "b"], 72), item=np.arange(144) // 2, run=np.arange(144))
+    data = log.copy() if engine == "pandas" else pl.from_pandas(log)
+    labels, weights = log["prompt"].to_numpy(copy=True), np.linspace(1, 2, 144)
+    er.fit("score ~ x + C(model)", data, groups=labels, weights=weights).with_cov(groups="judge")
+    er.mean(data, by="model", item="item", sample="run", groups="prompt").summary()
+    er.mean(data, groups={"a": labels, "b": log["judge"]})
+    assert weights.flags.writeable
+    assert weights.tolist() == np.linspace(1, 2, 144).tolist()
+    assert labels.tolist() == log["prompt"].tolist()
+    if engine == "pandas":
+        pd.testing.assert_frame_equal(data, log)
+    else:
+        assert data.equals(pl.from_pandas(log))
+
+
+def test_changing_the_frame_afterwards_does_not_change_the_results() -> None:
+    log = crossed_log()
+    results = er.fit("score ~ x", log, groups="prompt")
+    before = str(results.summary()), results.to_frame()
+    log["score"] = 0.0
+    log["x"] = 0.0
+    log.loc[:, "prompt"] = "changed"
+    assert str(results.summary()) == before[0]
+    pd.testing.assert_frame_equal(results.with_cov(cov="CR1").with_cov(cov=None).to_frame(), before[1])
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_with_cov_returns_another_object_and_the_old_one_prints_the_same(name: str) -> None:
+    results = RESULTS[name]()
+    before = repr(results), str(results.summary())
+    other = results.with_cov(groups="judge", cov="CR1")
+    assert other is not results
+    assert list(other.n_clusters) == ["judge"]
+    assert str(other.summary()) != before[1]
+    assert (repr(results), str(results.summary())) == before
+    assert str(results.with_cov().summary()) == before[1]
+
+
+# --- copies -----------------------------------------------------------------------------------------------------------
+
+COPIES: dict[str, Callable[[er.Results], er.Results]] = {
+    "pickle": lambda results: pickle.loads(pickle.dumps(results)),
+    "copy": copy.copy,
+    "deepcopy": copy.deepcopy,
+}
+
+
+@pytest.mark.parametrize("how", COPIES)
+@pytest.mark.parametrize("name", RESULTS)
+def test_copies_keep_numbers_and_held_clusterings(name: str, how: str) -> None:
+    results = RESULTS[name]()
+    copied = COPIES[how](results)
+    assert copied is not results
+    pd.testing.assert_frame_equal(copied.to_frame(), results.to_frame())
+    assert str(copied.summary()) == str(results.summary())
+    assert copied.dropped.equals(results.dropped)
+    assert copied.notes == results.notes
+    pd.testing.assert_frame_equal(copied.diagnostics(), results.diagnostics())
+    for options in ({"cov": "CR1"}, {"groups": None, "cov": None}, {"groups": "prompt", "cov": "CR3"}):
+        pd.testing.assert_frame_equal(copied.with_cov(**options).to_frame(), results.with_cov(**options).to_frame())
+
+
+@pytest.mark.parametrize("how", COPIES)
+@pytest.mark.parametrize("name", RESULTS)
+def test_copies_refuse_other_clusterings_with_the_reason(name: str, how: str) -> None:
+    copied = COPIES[how](RESULTS[name]())
+    with pytest.raises(NotAvailableError, match=r'"topic".*does not hold.*(copied|unpickled).*"prompt"') as caught:
+        copied.with_cov(groups="topic")
+    assert caught.value.column == "topic"
+
+
+@pytest.mark.parametrize("how", COPIES)
+def test_copies_do_not_take_a_series_by_position(how: str) -> None:
+    # The index is gone with the source; the same labels in another order must not pass for others.
+    log = crossed_log()
+    results = er.mean(log, groups="prompt")
+    shuffled = log["prompt"].sample(frac=1.0, random_state=1)
+    assert results.with_cov(groups=shuffled).bse.iloc[0] == pytest.approx(results.bse.iloc[0], rel=SAME)
+    try:
+        aligned = COPIES[how](results).with_cov(groups=shuffled)
+    except EvalregError as error:
+        assert "index" in str(error)
+    else:
+        assert aligned.bse.iloc[0] == pytest.approx(results.bse.iloc[0], rel=SAME)
+
+
+@pytest.mark.parametrize("how", COPIES)
+def test_copies_know_the_positions_of_their_rows(how: str) -> None:
+    results = RESULTS["dropped"]()
+    assert results.influence().index[:4].tolist() == [2, 3, 4, 5]
+    pd.testing.assert_frame_equal(COPIES[how](results).influence(), results.influence())
+
+
+@pytest.mark.parametrize("how", COPIES)
+def test_the_original_still_has_its_source_after_copying(how: str) -> None:
+    results = RESULTS["fit"]()
+    COPIES[how](results)
+    assert results.with_cov(groups="judge").n_clusters == {"judge": 12}
+
+
+# --- the same numbers -------------------------------------------------------------------------------------------------
+
+ESTIMATES: dict[str, Callable[[pd.DataFrame], er.Results]] = {
+    "mean": lambda log: er.mean(log, groups="prompt"),
+    "by": lambda log: er.mean(log, by="model", item="item", groups="prompt"),
+    "crossed": lambda log: er.mean(log, groups="prompt + judge"),
+    "CR1": lambda log: er.mean(log, groups="prompt + judge", cov="CR1"),
+    "fit": lambda log: er.fit("score ~ x + C(model)", log, groups="prompt"),
+    "fit CR3": lambda log: er.fit("score ~ x", log, groups="judge", cov="CR3"),
+    "fit crossed": lambda log: er.fit("score ~ x", log, groups="prompt + judge"),
+    "strata": lambda log: er.mean(log, strata="half", groups="prompt"),
+    "weights": lambda log: er.mean(log, groups="prompt", weights="w"),
+}
+
+
+def wide_log() -> pd.DataFrame:
+    log = crossed_log(n_prompts=24)
+    row = np.arange(len(log))
+    return log.assign(
+        model=np.where(row % 2, "a", "b"),
+        item=row // 2,
+        half=np.where(log["topic"].str[1:].astype(int) % 2, "odd", "even"),
+        w=1 + row % 5,
+    )
+
+
+@quiet
+@pytest.mark.parametrize("name", ESTIMATES)
+def test_row_order_changes_nothing(name: str) -> None:
+    log = wide_log()
+    expected = ESTIMATES[name](log).to_frame()
+    for seed in range(3):
+        shuffled = log.sample(frac=1.0, random_state=seed)
+        frame = ESTIMATES[name](shuffled).to_frame()
+        pd.testing.assert_frame_equal(frame, expected, rtol=SAME, atol=1e-14)
+
+
+@quiet
+@pytest.mark.parametrize("name", ESTIMATES)
+def test_relabelling_clusters_changes_nothing(name: str) -> None:
+    log = wide_log()
+    expected = ESTIMATES[name](log).to_frame()
+    rng = np.random.default_rng(8)
+    prompts, judges = log["prompt"].unique(), log["judge"].unique()
+    numbers = dict(zip(prompts, rng.permutation(10**12 + np.arange(prompts.size)), strict=True))
+    words = dict(zip(judges, rng.permutation([f"{i}: judge + {i}" for i in range(judges.size)]), strict=True))
+    relabelled = log.assign(prompt=log["prompt"].map(numbers), judge=log["judge"].map(words))
+    pd.testing.assert_frame_equal(ESTIMATES[name](relabelled).to_frame(), expected, rtol=SAME, atol=1e-14)
+
+
+THREADS = textwrap.dedent(
+    """
+    import json, warnings
+    import numpy as np, pandas as pd
+    import evalreg as er
+
+    warnings.simplefilter("ignore")
+    rng = np.random.default_rng(0)
+    n = 6000
+    log = pd.DataFrame(rng.normal(size=(n, 12)), columns=[f"x{i}" for i in range(12)])
+    log["score"] = log.sum(axis=1) + rng.normal(size=n)
+    log["prompt"], log["judge"] = np.arange(n) // 10, np.arange(n) % 30
+    formula = "score ~ " + " + ".join(f"x{i}" for i in range(12))
+    frames = [
+        er.fit(formula, log, groups="prompt").to_frame(),
+        er.fit(formula, log, groups="prompt + judge").to_frame(),
+        er.mean(log, groups="prompt + judge").to_frame(),
+    ]
+    print(json.dumps(np.concatenate([frame.to_numpy() for frame in frames]).tolist()))
+    """
+)
+
+
+def test_results_do_not_depend_on_the_number_of_blas_threads() -> None:
+    answers = []
+    for threads in ("1", "2"):
+        variables = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), threads)
+        done = subprocess.run(
+            [sys.executable, "-c", THREADS], env=os.environ | variables, capture_output=True, text=True, check=True
+        )
+        answers.append(np.array(json.loads(done.stdout)))
+    # A p-value moves by more than its statistic, by a factor of about the statistic's square.
+    np.testing.assert_allclose(answers[1], answers[0], rtol=1e-10, atol=1e-300)
+    np.testing.assert_allclose(answers[1][:, :2], answers[0][:, :2], rtol=SAME)

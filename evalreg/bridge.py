@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import BoolArray, FloatArray, listed
+from evalreg.checks import BoolArray, FloatArray, IntArray, listed
 from evalreg.clusters import Codes, Labels, factorize, no_source, used_codes
 from evalreg.errors import ArgumentTypeError, CollinearityError, ConvergenceError, NotAvailableError
 from evalreg.estimate import About, Estimate, Refit
@@ -47,6 +47,10 @@ class FittedRows:
     def columns(self) -> tuple[str, ...]:
         """Columns of the data."""
         return () if self.frame is None else tuple(str(name) for name in self.frame.columns)
+
+    def positions(self) -> IntArray:
+        """Positions of the rows in use in the data."""
+        return np.arange(self.n_rows) if self.keep is None else np.flatnonzero(self.keep)
 
     def codes(self, column: str) -> Codes:
         """Codes of a column on the rows in use."""
@@ -210,17 +214,31 @@ def _least_squares(result: Any, model: Any, labels: Labels) -> Estimate:
     wresid = _without_rounding(np.asarray(result.wresid, dtype=float), wexog, model, result)
     if model.rank is not None and model.rank < k:
         refuse_collinear(wexog, model.exog_names)
+    scores = wexog * wresid[:, None]
+    _refuse_nonzero(scores, model)
     inverse = np.asarray(result.normalized_cov_params)
     return Estimate(
         names=tuple(map(str, model.exog_names)),
         params=np.asarray(result.params, dtype=float),
-        scores=RowScores(wexog * wresid[:, None], labels, wexog, wresid),
+        scores=RowScores(scores, labels, wexog, wresid),
         bread=inverse,
         kind="least squares",
         n_coefficients=k,
-        refit=Refit(inverse, np.eye(k)),
+        coefficient_map=np.eye(k),
+        refit=Refit(inverse),
         about=_about(result, model),
     )
+
+
+def _refuse_nonzero(scores: FloatArray, model: Any) -> None:
+    """Refuse fits that do not solve the estimating equations whose scores these are."""
+    left = np.abs(scores.sum(axis=0))
+    if np.any(left > SCORE_SUM * np.sqrt(np.sum(scores**2, axis=0) * scores.shape[0])):
+        raise NotAvailableError(
+            f"the scores of this {type(model).__name__} do not sum to zero, as they do where a fit solves its "
+            "estimating equations (a penalised or constrained one, or one that minimises something else, does not), so "
+            "that the sandwich does not apply."
+        )
 
 
 def _without_rounding(wresid: FloatArray, wexog: FloatArray, model: Any, result: Any) -> FloatArray:
@@ -239,15 +257,17 @@ def _likelihood(result: Any, model: Any, labels: Labels) -> Estimate:
     params = np.asarray(result.params, dtype=float)
     names = _likelihood_names(result, model, params)
     flat = params.ravel(order="F") if params.ndim > 1 else params
-    scores = np.asarray(model.score_obs(params), dtype=float)
-    information = -np.asarray(model.hessian(params), dtype=float)
-    left = np.abs(scores.sum(axis=0))
-    if np.any(left > SCORE_SUM * (1 + np.abs(scores).sum(axis=0))):
+    try:
+        scores = np.asarray(model.score_obs(params), dtype=float)
+        information = -np.asarray(model.hessian(params), dtype=float)
+    except (TypeError, AttributeError, NotImplementedError):
         raise NotAvailableError(
-            f"the scores of this {type(model).__name__} do not sum to zero, as they do at a maximum of the likelihood "
-            "(a penalised or constrained fit does not have it), so that the sandwich does not apply."
-        )
+            f"{type(model).__name__} does not give the scores of its rows or its Hessian, which a sandwich needs."
+        ) from None
+    _refuse_nonzero(scores, model)
     design = _working_design(model, params, information)
+    if np.linalg.matrix_rank(information, hermitian=True) < flat.size:
+        refuse_collinear(scores if design is None else design, list(names))
     inverse = np.linalg.inv(information)
     return Estimate(
         names=names,
@@ -256,7 +276,8 @@ def _likelihood(result: Any, model: Any, labels: Labels) -> Estimate:
         bread=inverse,
         kind="likelihood",
         n_coefficients=flat.size,
-        refit=None if design is None else Refit(inverse, np.eye(flat.size), linear=False),
+        coefficient_map=np.eye(flat.size),
+        refit=None if design is None else Refit(inverse, linear=False),
         about=_about(result, model),
     )
 

@@ -105,7 +105,12 @@ def factorize(values: Any) -> tuple[IntArray, Any]:
         array = np.empty(len(values), dtype=object)
         array[:] = values
         values = array
-    codes, labels = pd.factorize(values)
+    try:
+        codes, labels = pd.factorize(values)
+    except TypeError:
+        raise ArgumentTypeError(
+            "labels must be one-dimensional, one hashable value a row (text, numbers, tuples); got lists or the like."
+        ) from None
     return codes.astype(np.intp, copy=False), labels
 
 

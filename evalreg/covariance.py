@@ -726,12 +726,15 @@ def naive_piece(estimate: Estimate) -> Piece:
         )
     scale = np.sqrt(cells.count / np.maximum(cells.count - 1, 1))
     matrix = estimate.scores.meat(None, _scale_rows(bread, scale))
-    refit = estimate.refit
     variance = cells.squares / cells.weight**2 * scale**2
-    if refit is None:
-        return Piece((), (), n, matrix, FixedDof(float(n - 1)), None, no_loss)
-    lost = np.asarray((refit.coefficient_map != 0) @ (cells.count < 2), dtype=bool)
-    return Piece((), (), n, matrix, WelchDof(variance, cells.count), refit.coefficient_map, lost)
+    lost = _touches(estimate, cells.count < 2)
+    return Piece((), (), n, matrix, WelchDof(variance, cells.count), estimate.coefficient_map, lost)
+
+
+def _touches(estimate: Estimate, columns: BoolArray) -> BoolArray:
+    """Parameters that some of the coefficients enter."""
+    assert estimate.coefficient_map is not None
+    return np.asarray((estimate.coefficient_map != 0) @ columns, dtype=bool)
 
 
 def _rounding(estimate: Estimate, variance: FloatArray) -> BoolArray:
@@ -741,7 +744,7 @@ def _rounding(estimate: Estimate, variance: FloatArray) -> BoolArray:
     if not isinstance(scores, RowScores) or refit is None or refit.inverse_gram.ndim == 1:
         return none
     residual = 1.0 if scores.residual is None else float(np.mean(scores.residual**2))
-    model = quadratic(dense(refit.coefficient_map), refit.inverse_gram) * residual
+    model = quadratic(dense(estimate.coefficient_map), refit.inverse_gram) * residual
     if not np.any(variance <= ROUNDING * model):
         return none
     size = np.sum((np.abs(scores.values) @ np.abs(dense(estimate.bread))) ** 2, axis=0)
@@ -765,7 +768,7 @@ def _piece(estimate: Estimate, axes: tuple[Axis, ...], dims: tuple[int, ...], op
         matrix, leverage, lost = _adjusted(estimate, by, options, keep)
         if options.cov in ("CR3", "jackknife"):
             matrix = (n_clusters - 1) / n_clusters * matrix
-    contrasts = estimate.refit.coefficient_map if leverage is not None and estimate.refit else None
+    contrasts = None if leverage is None else estimate.coefficient_map
     return Piece(by, dims, n_clusters, matrix, leverage, contrasts, lost)
 
 
@@ -776,7 +779,7 @@ def _lost_without_variance(estimate: Estimate, by: Axis, matrix: FloatArray) -> 
         return np.zeros(estimate.n_params, dtype=bool)
     work = _adjust_cells if estimate.refit.inverse_gram.ndim == 1 else _adjust_rows
     lost = work(estimate, by, 1.0, False)[2]
-    return np.asarray((estimate.refit.coefficient_map != 0) @ lost, dtype=bool) & none
+    return _touches(estimate, lost) & none
 
 
 def _unadjusted(
@@ -847,7 +850,7 @@ def _adjusted(
         )
     work = _adjust_cells if refit.inverse_gram.ndim == 1 else _adjust_rows
     matrix, leverage, lost = work(estimate, by, POWER[options.cov], keep)
-    return matrix, leverage, np.asarray((refit.coefficient_map != 0) @ lost, dtype=bool)
+    return matrix, leverage, _touches(estimate, lost)
 
 
 def _adjust_cells(

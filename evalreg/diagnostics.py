@@ -57,10 +57,10 @@ def row_variance(estimate: Estimate) -> FloatArray | None:
     ndarray, shape (n_params,), or None
         In squared units of the score.
     """
-    cells, refit = estimate.cells, estimate.refit
-    if cells is None or refit is None:
+    cells, A = estimate.cells, estimate.coefficient_map
+    if cells is None or A is None:
         return None
-    A = dense(refit.coefficient_map)
+    A = dense(A)
     if not np.all(np.count_nonzero(A, axis=1) == 1):
         return None
     cell = np.argmax(A != 0, axis=1)
@@ -110,10 +110,10 @@ def intraclass_correlation(estimate: Estimate, axis: Axis) -> FloatArray:
     """
     if isinstance(estimate.scores, RowScores):
         return _residual_icc(estimate.scores, axis, estimate.n_params)
-    if row_variance(estimate) is None or estimate.cells is None or estimate.refit is None:
+    if row_variance(estimate) is None or estimate.cells is None or estimate.coefficient_map is None:
         return np.full(estimate.n_params, np.nan)
     by_cell = _cell_icc(estimate, estimate.cells, axis)
-    cell = np.argmax(dense(estimate.refit.coefficient_map) != 0, axis=1)
+    cell = np.argmax(dense(estimate.coefficient_map) != 0, axis=1)
     return np.asarray(by_cell[cell])
 
 
@@ -206,7 +206,7 @@ def effective_clusters(estimate: Estimate, axes: tuple[Axis, ...]) -> FloatArray
     ----------
     Kish (1965), Survey Sampling.
     """
-    A, cells = (None if estimate.refit is None else estimate.refit.coefficient_map), estimate.cells
+    A, cells = estimate.coefficient_map, estimate.cells
     if A is None or cells is None:
         return np.full(estimate.n_params, np.nan)
     A = compressed(A)

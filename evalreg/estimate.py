@@ -11,7 +11,7 @@ from scipy import sparse
 
 from evalreg.checks import BoolArray, FloatArray, IntArray, frozen, listed, nearest
 from evalreg.errors import ArgumentError, MissingColumnError
-from evalreg.scores import Matrix, Scores, concat_scores, dense, stack_scores
+from evalreg.scores import Matrix, Scores, compressed, concat_scores, dense, stack_scores
 
 Kind: TypeAlias = Literal["mean", "least squares", "likelihood"]
 
@@ -47,6 +47,18 @@ class Cells:
     stratum: IntArray | None = None
     strata: tuple[str, ...] = ()
 
+    def beside(self, other: Cells) -> Cells | None:
+        """Cells of both; None where either has strata, whose clusters would have to be counted apart."""
+        if self.stratum is not None or other.stratum is not None:
+            return None
+        pairs = zip(_arrays(self), _arrays(other), strict=True)
+        count, weight, mean, squares, low, high = (np.concatenate(pair) for pair in pairs)
+        return Cells(count, weight, mean, squares, low, high)
+
+
+def _arrays(cells: Cells) -> tuple[FloatArray, ...]:
+    return cells.count, cells.weight, cells.mean, cells.squares, cells.low, cells.high
+
 
 @dataclass(frozen=True, eq=False)
 class Refit:
@@ -56,14 +68,11 @@ class Refit:
     ----------
     inverse_gram : ndarray, shape (n_columns,) or (n_columns, n_columns)
         M = (X'WX)^-1; a vector where it is diagonal (cells).
-    coefficient_map : ndarray or sparse array, shape (n_params, n_columns)
-        Params as a linear function of the coefficients.
     linear : bool
         Whether leaving out a cluster is exact (least squares, means) rather than one Newton step.
     """
 
     inverse_gram: FloatArray
-    coefficient_map: Matrix
     linear: bool = True
 
 
@@ -112,6 +121,8 @@ class Estimate:
         Which small-sample conventions apply.
     n_coefficients : int
         K of the factor (n - 1)/(n - K); 1 for means.
+    coefficient_map : ndarray or sparse array, shape (n_params, n_columns), optional
+        Params as a linear function of the coefficients, one a column of the scores.
     refit : Refit, optional
         What CR2, CR3 and the jackknife need; None where they are not available.
     cells : Cells, optional
@@ -140,6 +151,7 @@ class Estimate:
     bread: Matrix
     kind: Kind
     n_coefficients: int = 1
+    coefficient_map: Matrix | None = None
     refit: Refit | None = None
     cells: Cells | None = None
     bounded: bool = False
@@ -189,13 +201,12 @@ class Estimate:
                 f"contrasts must have one row for each of the {len(names)} names and one column for each of the "
                 f"{self.n_params} parameters; got shape {C.shape}."
             )
-        refit = self.refit and replace(self.refit, coefficient_map=C @ self.refit.coefficient_map)
         return replace(
             self,
             names=tuple(names),
             params=np.asarray(C @ self.params),
             bread=self.bread @ C.T,
-            refit=refit,
+            coefficient_map=None if self.coefficient_map is None else C @ self.coefficient_map,
             bounded=self.bounded and _selects(C),
             fitted=None,
         )
@@ -266,12 +277,13 @@ class Estimate:
         ArgumentError
             If the rows differ in number, or a name occurs in both.
         """
-        if self.n_rows != other.n_rows:
+        scores = stack_scores(self.scores, other.scores)
+        if not scores.same_rows():
             raise ArgumentError(
-                f"stacked estimates must use the same rows; got {self.n_rows} and {other.n_rows}. "
-                "Estimates of independent rows go to `concat`."
+                f"stacked estimates must use the same rows; got {self.n_rows} and {other.n_rows} that differ. "
+                "Leave out the rows that either has not, or pass estimates of independent rows to `concat`."
             )
-        return self._beside(other, stack_scores(self.scores, other.scores), both_refit=True)
+        return self._beside(other, scores, same_rows=True)
 
     def concat(self, other: Estimate) -> Estimate:
         """Parameters of two estimates of independent rows; their covariance is zero.
@@ -286,31 +298,38 @@ class Estimate:
         Estimate
             Parameters of both, without `refit`.
         """
-        return self._beside(other, concat_scores(self.scores, other.scores), both_refit=False)
+        return self._beside(other, concat_scores(self.scores, other.scores), same_rows=False)
 
-    def _beside(self, other: Estimate, scores: Scores, both_refit: bool) -> Estimate:
-        refit = None
-        pair = (self.refit, other.refit)
-        if both_refit and pair[0] and pair[1] and pair[0].inverse_gram.ndim == pair[1].inverse_gram.ndim == 1:
-            refit = Refit(
-                np.concatenate([pair[0].inverse_gram, pair[1].inverse_gram]),
-                sparse.block_array([[pair[0].coefficient_map, None], [None, pair[1].coefficient_map]]).tocsr(),
-                pair[0].linear and pair[1].linear,
-            )
+    def _beside(self, other: Estimate, scores: Scores, same_rows: bool) -> Estimate:
+        refit, pair = None, (self.refit, other.refit)
+        if same_rows and pair[0] and pair[1] and pair[0].inverse_gram.ndim == pair[1].inverse_gram.ndim == 1:
+            inverse = np.concatenate([pair[0].inverse_gram, pair[1].inverse_gram])
+            refit = Refit(inverse, pair[0].linear and pair[1].linear)
+        # The same rows were dropped by both; of independent rows each has dropped its own.
+        dropped = {
+            reason: self.dropped.get(reason, 0) + (0 if same_rows else other.dropped.get(reason, 0))
+            for reason in {**self.dropped, **other.dropped}
+        }
         return Estimate(
             names=(*self.names, *other.names),
             params=np.concatenate([self.params, other.params]),
             scores=scores,
-            bread=sparse.block_array(
-                [[sparse.csr_array(self.bread), None], [None, sparse.csr_array(other.bread)]]
-            ).tocsr(),
+            bread=_diagonal(self.bread, other.bread),
             kind=self.kind if self.kind == other.kind else "likelihood",
             n_coefficients=max(self.n_coefficients, other.n_coefficients),
+            coefficient_map=None
+            if self.coefficient_map is None or other.coefficient_map is None
+            else _diagonal(self.coefficient_map, other.coefficient_map),
             refit=refit,
+            cells=None if self.cells is None or other.cells is None else self.cells.beside(other.cells),
             bounded=self.bounded and other.bounded,
-            dropped=self.dropped,
+            dropped=dropped,
             about=self.about,
         )
+
+
+def _diagonal(first: Matrix, second: Matrix) -> Matrix:
+    return sparse.block_array([[compressed(first), None], [None, compressed(second)]]).tocsr()
 
 
 def _selects(C: Matrix) -> bool:

@@ -701,15 +701,15 @@ def intervals(results: Results, alpha: float, method: str | None) -> FloatArray:
 def _trials(results: Results, alpha: float) -> FloatArray:
     """Effective number of 0/1 trials behind each mean; their number itself for independent 0/1 scores."""
     estimate, cov = results.estimate, results.cov
-    cells, refit = estimate.cells, estimate.refit
-    if cells is None or refit is None:
+    cells, A = estimate.cells, estimate.coefficient_map
+    if cells is None or A is None:
         raise NotAvailableError("a proportion's interval needs means of cells.")
-    n = np.asarray((refit.coefficient_map != 0) @ cells.count, dtype=float)
+    n = np.asarray((A != 0) @ cells.count, dtype=float)
     clusters = effective_clusters(estimate, cov.axes)
     korn = effective_n(np.array(estimate.params), cov.variance(), n, cov.dof(), clusters, alpha)
     binary = np.isclose(cells.squares, cells.weight * cells.mean * (1 - cells.mean), rtol=1e-9, atol=1e-12)
     plain = not cov.axes and bool(binary.all()) and np.array_equal(cells.count, cells.weight)
-    single = np.asarray((refit.coefficient_map != 0).sum(axis=1)).ravel() == 1
+    single = np.asarray((A != 0).sum(axis=1)).ravel() == 1
     return np.where(single & plain, n, korn)
 
 

@@ -408,6 +408,10 @@ class StackedScores:
         every_row = {"": Codes(np.arange(self.n_rows), self.n_rows)}
         return self.with_held(every_row).meat(("",), bread)
 
+    def same_rows(self) -> bool:
+        """Whether both use the same rows of their data."""
+        return np.array_equal(self.first.labels.positions(), self.second.labels.positions())
+
     def with_held(self, held: dict[str, Codes]) -> StackedScores:
         """The same scores with codes of further columns."""
         return StackedScores(*(_with_held(part, held) for part in (self.first, self.second)))
@@ -490,8 +494,10 @@ class ConcatScores:
         """Sums within clusters, zero in the other's columns."""
         for scores, before, after in ((self.first, 0, self.second.n_columns), (self.second, self.first.n_columns, 0)):
             for block in scores.cells(by):
-                empty = [sparse.csr_array((block.totals.shape[0], width)) for width in (before, after)]
-                yield Block(sparse.hstack([empty[0], sparse.csr_array(block.totals), empty[1]]).tocsr(), None)
+                gram = block.gram if sparse.issparse(block.gram) else None
+                yield Block(
+                    _padded(block.totals, before, after), None if gram is None else _padded(gram, before, after)
+                )
 
     def meat(self, by: Axis | None, bread: Matrix) -> FloatArray:
         """Sum over clusters of (B' T_g)(B' T_g)', shape (n_params, n_params)."""
@@ -503,7 +509,13 @@ class ConcatScores:
         raise NotAvailableError("labels of concatenated estimates are columns that both hold; arrays cannot be added.")
 
 
-def stack_scores(first: Scores, second: Scores) -> Scores:
+def _padded(matrix: Matrix, before: int, after: int) -> Matrix:
+    """A matrix with empty columns on either side."""
+    empty = [sparse.csr_array((matrix.shape[0], width)) for width in (before, after)]
+    return sparse.hstack([empty[0], compressed(matrix), empty[1]]).tocsr()
+
+
+def stack_scores(first: Scores, second: Scores) -> StackedScores:
     """Scores of the same rows side by side.
 
     Parameters
@@ -513,7 +525,7 @@ def stack_scores(first: Scores, second: Scores) -> Scores:
 
     Returns
     -------
-    Scores
+    StackedScores
         With the columns of both.
 
     Raises

@@ -146,7 +146,8 @@ def estimate_cells(
         scores=replace(scores, fitted=mean),  # type: ignore[type-var]
         bread=_scaled(solved.coefficient_map, 1.0 / sums.weight).T,
         kind="mean",
-        refit=Refit(1.0 / sums.weight, solved.coefficient_map),
+        coefficient_map=solved.coefficient_map,
+        refit=Refit(1.0 / sums.weight),
         cells=cells,
         bounded=bounded,
         dropped=dropped,

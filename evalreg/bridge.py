@@ -98,12 +98,14 @@ def from_statsmodels(result: Any) -> Estimate:
     >>> er.infer(er.from_statsmodels(fitted), groups="passage").n_clusters
     {'passage': 30}
     """
+    from statsmodels.regression.linear_model import GLS, WLS
+
     model, params = getattr(result, "model", None), getattr(result, "params", None)
     if model is None or params is None or not hasattr(model, "data"):
         raise ArgumentTypeError(f"`result` must be a fitted statsmodels model; got {type(result).__name__}.")
     refuse_unconverged(result)
     labels = _labels_of(model, int(model.endog.shape[0]))
-    if hasattr(model, "wexog") and hasattr(result, "wresid") and hasattr(result, "normalized_cov_params"):
+    if isinstance(model, GLS | WLS) and hasattr(result, "wresid"):
         return replace(_least_squares(result, model, labels), fitted=HeldFit(result))
     if not hasattr(model, "score_obs") or not hasattr(model, "hessian"):
         raise NotAvailableError(

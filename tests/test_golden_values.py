@@ -143,7 +143,7 @@ def test_crossed_clusterings_agree_with_r(golden: Callable[[str], Golden], name:
 
 def test_intersections_are_pairs_and_not_pasted_text(golden: Callable[[str], Golden]) -> None:
     g = golden("d6_id_collision")
-    score = [name for name in g.frame.columns if name not in ("prompt", "judge")][0]
+    score = next(name for name in g.frame.columns if name not in ("prompt", "judge"))
     results = er.fit(f"{score} ~ 1", g.frame, groups="prompt + judge", cov="CR0", repair="none")
     g.check("cells", results.n_clusters["prompt:judge"])
     g.check("var_twoway_plain", results.cov.raw)

@@ -3,28 +3,20 @@
 from __future__ import annotations
 
 import argparse
-import ast
-import csv
-import io
 import json
-import keyword
 import math
 import os
-import re
 import sys
-import tokenize
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NoReturn, TextIO
 
-import pandas as pd
-
-from evalreg import demo, where
+from evalreg import demo
 from evalreg.checks import (
     COVS,
     DOFS,
@@ -35,15 +27,14 @@ from evalreg.checks import (
     STRATA_WEIGHTS,
     check_cov_options,
     fraction,
-    known_column,
-    nearest,
     option,
 )
-from evalreg.errors import ArgumentError, EmptyDataError, EvalregError
+from evalreg.errors import ArgumentError, EvalregError
+from evalreg.estimators.formula import parse_formula
 from evalreg.estimators.mean import mean
-from evalreg.estimators.regression import fit, parse_formula
-from evalreg.logs.table import read_table
+from evalreg.estimators.regression import fit
 from evalreg.results import Results
+from evalreg.selection import Outcome, Rows, counting, formula_names, group_names, read_rows, split_names, with_score
 from evalreg.tables import Summary
 
 __all__ = ["main"]
@@ -112,24 +103,6 @@ class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Raise instead of printing the usage and leaving with status 2."""
         raise ArgumentError(f"{message}. See: {self.prog} --help")
-
-
-@dataclass(frozen=True)
-class _Rows:
-    """The rows of a file that a filter keeps."""
-
-    frame: pd.DataFrame
-    n_read: int
-
-
-@dataclass(frozen=True)
-class _Outcome:
-    """Results, the rows that they are of, and what was asked for."""
-
-    results: Results
-    rows: _Rows
-    options: argparse.Namespace
-    asked: Mapping[str, object]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -238,10 +211,10 @@ def _run_fit(options: argparse.Namespace) -> str:
     _check_shared(options)
     option("family", options.family, FAMILIES)
     parse_formula(options.formula)
-    formula = options.formula if options.score is None else _with_score(options.formula, options.score)
-    factors, plain = _formula_names(formula)
-    rows = _read_rows(options, {*factors, *_group_names(options.groups)} - {*plain, options.weights})
-    with _counting(rows):
+    formula = options.formula if options.score is None else with_score(options.formula, options.score)
+    factors, plain = formula_names(formula)
+    rows = read_rows(options, {*factors, *group_names(options.groups)} - {*plain, options.weights})
+    with counting(rows):
         results = fit(
             formula,
             rows.frame,
@@ -258,13 +231,13 @@ def _run_fit(options: argparse.Namespace) -> str:
 def _run_mean(options: argparse.Namespace) -> str:
     """What ``evalreg mean`` prints."""
     _check_shared(options)
-    by = _split_names(options.by, "--by") if options.by is not None else None
+    by = split_names(options.by, "--by") if options.by is not None else None
     strata_weights = _weights_by_name(options.strata_weights)
     if isinstance(strata_weights, str):
         option("strata_weights", strata_weights, STRATA_WEIGHTS)
-    roles = {*(by or ()), options.item, options.sample, options.strata, *_group_names(options.groups)}
-    rows = _read_rows(options, roles - {options.score, options.weights})
-    with _counting(rows):
+    roles = {*(by or ()), options.item, options.sample, options.strata, *group_names(options.groups)}
+    rows = read_rows(options, roles - {options.score, options.weights})
+    with counting(rows):
         results = mean(
             rows.frame,
             options.score,
@@ -309,158 +282,11 @@ def _covariance(options: argparse.Namespace) -> dict[str, Any]:
     return {name: getattr(options, name) for name in ("cov", "ssc", "dof", "repair")}
 
 
-def _rendered(results: Results, rows: _Rows, options: argparse.Namespace, asked: dict[str, object]) -> str:
+def _rendered(results: Results, rows: Rows, options: argparse.Namespace, asked: dict[str, object]) -> str:
     """Results in the format asked for."""
     names = ("alpha", "command", "file", "missing", "text", "weights", "where")
     asked |= {name: getattr(options, name) for name in names}
-    return FORMATS[options.format](_Outcome(results, rows, options, asked))
-
-
-# What is read, and how
-
-
-def _read_rows(options: argparse.Namespace, text_columns: set[Any]) -> _Rows:
-    """The rows of a file that ``--where`` keeps."""
-    expression = None if options.where is None else where.parse(options.where)
-    named = [] if options.text is None else _split_names(options.text, "--text")
-    frame = read_table(options.file, text_columns=[*named, *sorted(text_columns - {None})])
-    for name in named:
-        known_column(name, list(frame.columns), "text")
-    if expression is None:
-        return _Rows(frame, len(frame))
-    kept = where.mask(expression, frame)
-    if not kept.any():
-        raise EmptyDataError(
-            f"`where` must keep some rows; {options.where} is true for none of the {len(frame)} rows."
-            f"{_unheard_of(expression, frame)}",
-            count=len(frame),
-        )
-    return _Rows(frame[kept], len(frame))
-
-
-def _unheard_of(expression: where.Expression, frame: pd.DataFrame) -> str:
-    """What else may have been meant by the first text of a filter that its column does not hold."""
-    for condition in _conditions(expression):
-        if condition.operator in ("==", "in"):
-            values = frame[condition.column].dropna().unique()
-            for constant in condition.constants:
-                if constant.value not in values:
-                    hint = nearest(constant.text, values) if isinstance(constant.value, str) else ""
-                    return f' No row has {constant.text} in "{condition.column}".{hint}'
-    return ""
-
-
-def _conditions(expression: where.Expression) -> Iterator[where.Condition]:
-    if isinstance(expression, where.Condition):
-        yield expression
-    else:
-        for operand in expression.operands:
-            yield from _conditions(operand)
-
-
-@contextmanager
-def _counting(rows: _Rows) -> Iterator[None]:
-    """Say of errors that name rows how the rows are counted."""
-    try:
-        yield
-    except EvalregError as error:
-        if error.rows and "in use" not in str(error):
-            among = "of those that --where keeps" if len(rows.frame) < rows.n_read else "below the header"
-            error.add_note(f"(Row 0 is the first {among}.)")
-        raise
-
-
-def _group_names(groups: str | None) -> set[str]:
-    """Names in a text for ``--groups``, before it is known which columns there are."""
-    if groups is None:
-        return set()
-    axes = [piece.strip() for piece in re.findall(r"(?:`[^`]*`|[^`+])+", groups)]
-    parts = [piece.strip() for piece in re.findall(r"(?:`[^`]*`|[^`+:])+", groups)]
-    return {groups, *axes, *parts, *(part[1:-1] for part in parts if part.startswith("`") and part.endswith("`"))}
-
-
-def _formula_names(formula: str) -> tuple[set[str], set[str]]:
-    """Names that a formula uses as factors, directly inside C(...), and in any other way."""
-    import patsy
-
-    description = patsy.ModelDesc.from_formula(formula)
-    terms = (*description.lhs_termlist, *description.rhs_termlist)
-    factors: set[str] = set()
-    plain: set[str] = set()
-    for code in {factor.code for term in terms for factor in term.factors}:
-        _sort_names(ast.parse(code, mode="eval").body, factors, plain)
-    return factors, plain
-
-
-def _sort_names(node: ast.AST, factors: set[str], plain: set[str]) -> None:
-    """Add the names below a node of a formula's code to the factors or to the others."""
-    name = _column_of(node)
-    if name is not None:
-        plain.add(name)
-        return
-    inner = list(ast.iter_child_nodes(node))
-    factor = _factor_of(node)
-    if factor is not None:
-        factors.add(factor)
-        inner = inner[2:]  # after C itself and the column
-    for child in inner:
-        _sort_names(child, factors, plain)
-
-
-def _factor_of(node: ast.AST) -> str | None:
-    """The column of C(column), or of C(column, ...) where what follows speaks of text.
-
-    Treatment(1) means the level 1 where levels are numbers, and the second level where they are text; Poly takes the
-    levels in their order. Such a column keeps its numbers.
-    """
-    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "C" and node.args):
-        return None
-    rest = [*node.args[1:], *node.keywords]
-    constants = [leaf.value for part in rest for leaf in ast.walk(part) if isinstance(leaf, ast.Constant)]
-    return None if rest and not any(isinstance(value, str) for value in constants) else _column_of(node.args[0])
-
-
-def _column_of(node: ast.AST) -> str | None:
-    """The name that a node is, bare or as Q("name")."""
-    if isinstance(node, ast.Name):
-        return node.id
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Q" and len(node.args) == 1:
-        argument = node.args[0]
-        return str(argument.value) if isinstance(argument, ast.Constant) else None
-    return None
-
-
-def _with_score(formula: str, column: str) -> str:
-    """A formula with the name of a column wherever it says `score`."""
-    code = formula.replace("\n", " ").strip()
-    tokens = list(tokenize.generate_tokens(io.StringIO(code).readline))
-    is_name = column.isidentifier() and not keyword.iskeyword(column)
-    spelled = column if is_name else f"Q({json.dumps(column, ensure_ascii=False)})"
-    places = [
-        token.start[1]
-        for before, token, after in zip([None, *tokens], tokens, [*tokens[1:], None], strict=False)
-        # Neither an attribute nor the name of an argument.
-        if token.string == "score" and getattr(before, "string", "") != "." and getattr(after, "string", "") != "="
-    ]
-    if not places:
-        raise ArgumentError(
-            f'`--score` names the column that "score" means in the formula; {formula!r} does not say "score". '
-            'Write "score ~ 1", or leave out `--score`.'
-        )
-    for start in reversed(places):
-        code = code[:start] + spelled + code[start + len("score") :]
-    return code
-
-
-def _split_names(text: str, argument: str) -> list[str]:
-    """Names separated by commas; one that contains a comma stands in double quotes."""
-    try:
-        names = [name.strip() for name in next(csv.reader([text], skipinitialspace=True, strict=True), [])]
-    except csv.Error:
-        names = []
-    if not names or not all(names):
-        raise ArgumentError(f'`{argument}` must be names separated by commas, such as "a,b"; got "{text}".')
-    return names
+    return FORMATS[options.format](Outcome(results, rows, options, asked))
 
 
 def _weights_by_name(text: str) -> Any:
@@ -468,7 +294,7 @@ def _weights_by_name(text: str) -> Any:
     if "=" not in text:
         return text
     weights: dict[str, float] = {}
-    for part in _split_names(text, "--strata-weights"):
+    for part in split_names(text, "--strata-weights"):
         name, _, value = part.rpartition("=")
         try:
             weight = float(value)
@@ -486,7 +312,7 @@ def _weights_by_name(text: str) -> Any:
 # What is printed
 
 
-def _summarized(outcome: _Outcome) -> Summary:
+def _summarized(outcome: Outcome) -> Summary:
     """The summary of the results, with what the filter kept."""
     summary, rows = outcome.results.summary(outcome.options.alpha), outcome.rows
     if outcome.options.where is None:
@@ -495,18 +321,18 @@ def _summarized(outcome: _Outcome) -> Summary:
     return replace(summary, facts=(*summary.facts, ("Where", kept)))
 
 
-def _as_csv(outcome: _Outcome) -> str:
+def _as_csv(outcome: Outcome) -> str:
     """The table of the parameters; a number that is not there is an empty field."""
     frame = outcome.results.to_frame(outcome.options.alpha)
     return str(frame.to_csv(index_label="parameter", lineterminator="\n"))
 
 
-def _as_json(outcome: _Outcome) -> str:
+def _as_json(outcome: Outcome) -> str:
     """Strict JSON of everything that a program may ask of the results, in ASCII, keys sorted."""
     return json.dumps(_plain(_document(outcome)), indent=2, sort_keys=True, allow_nan=False)
 
 
-def _document(outcome: _Outcome) -> dict[str, object]:
+def _document(outcome: Outcome) -> dict[str, object]:
     """What the JSON output says."""
     results, cov, alpha = outcome.results, outcome.results.cov, outcome.options.alpha
     resolved = {
@@ -545,7 +371,7 @@ def _plain(value: Any) -> Any:
     return [_plain(entry) for entry in value] if isinstance(value, list | tuple) else value
 
 
-FORMATS: dict[str, Callable[[_Outcome], str]] = {
+FORMATS: dict[str, Callable[[Outcome], str]] = {
     "text": lambda outcome: _summarized(outcome).as_text(),
     "json": _as_json,
     "csv": _as_csv,

@@ -4,180 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
-from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import pandas as pd
-from scipy import sparse
 
 from evalreg.checks import BoolArray, FloatArray, ResolvedCov, check_cov_options, frozen, listed, resolve_cov
-from evalreg.clusters import Axis, axis_name, no_source, parse_groups
+from evalreg.clusters import Axis, axis_name
 from evalreg.errors import (
-    ArgumentError,
-    ArgumentTypeError,
     LeverageWarning,
-    MissingColumnError,
-    NestedClustersWarning,
-    NotAvailableError,
     Note,
     RepairWarning,
-    TooFewClustersError,
     issue,
 )
-from evalreg.estimate import Cells, Estimate
-from evalreg.scores import Block, Matrix, RowScores, Scores, compressed, dense, square, sum_blocks
+from evalreg.estimate import Estimate
+from evalreg.groups import Groups, check_estimate, check_two_clusters, drop_nested, resolve_groups
+from evalreg.pieces import NO_VARIANCE, Piece, axis_dof, naive_piece, one_piece, quadratic, subsets
+from evalreg.scores import sum_blocks
 from evalreg.small_sample import (
-    POWER,
-    RowLeverage,
-    adjust_cell_totals,
-    cell_leverage,
-    cr1_factor,
-    full_leverage_cells,
-    full_leverage_rows,
-    inverse_power_times,
     satterthwaite_combine,
-    symmetric_root,
 )
-
-# A variance below this fraction of the naive one is rounding, not a variance.
-NO_VARIANCE = 1e-14
-# Sums that cancel to this fraction of their terms are rounding.
-ROUNDING = 1e-12
-
-
-class Leverage(Protocol):
-    """Degrees of freedom of contrasts of the coefficients."""
-
-    def dof(self, contrasts: FloatArray) -> FloatArray:
-        """One for each row of `contrasts`."""
-
-    def hotelling(self, contrasts: FloatArray) -> float:
-        """eta of a joint test of `contrasts`."""
-
-
-@dataclass(frozen=True, eq=False)
-class FixedDof:
-    """The same degrees of freedom for every contrast.
-
-    Parameters
-    ----------
-    value : float
-        n - k, or G - 1.
-    """
-
-    value: float
-
-    def dof(self, contrasts: FloatArray) -> FloatArray:
-        """Return `value` for each contrast."""
-        return np.full(contrasts.shape[0], self.value)
-
-    def hotelling(self, contrasts: FloatArray) -> float:
-        """Return `value`."""
-        return self.value
-
-
-@dataclass(frozen=True, eq=False)
-class WelchDof:
-    """Degrees of freedom of contrasts of independent means: n_m - 1 for one, Welch-Satterthwaite for several.
-
-    Parameters
-    ----------
-    variance : ndarray, shape (n_cells,)
-        Variance of each mean.
-    counts : ndarray, shape (n_cells,)
-        Rows of each cell.
-    """
-
-    variance: FloatArray
-    counts: FloatArray
-
-    def dof(self, contrasts: FloatArray) -> FloatArray:
-        """v^2 / sum_m v_m^2/(n_m - 1), with v_m the part of each mean."""
-        parts = contrasts**2 * self.variance
-        # A mean without variance adds nothing; with none at all the smallest n_m - 1 is left.
-        rows = np.where(contrasts != 0, np.maximum(self.counts - 1, 1.0), np.inf)
-        below = np.sum(parts**2 / np.maximum(self.counts - 1, 1.0), axis=1)
-        exact = np.count_nonzero(contrasts, axis=1) == 1
-        ratio = parts.sum(axis=1) ** 2 / np.where(below > 0, below, 1.0)
-        return np.asarray(np.where(exact | (below <= 0), rows.min(axis=1), ratio))
-
-    def hotelling(self, contrasts: FloatArray) -> float:
-        """Return the smallest n_m - 1 of the means involved."""
-        return float(np.min(self.counts[np.any(contrasts != 0, axis=0)]) - 1)
-
-
-@dataclass(frozen=True, eq=False)
-class Piece:
-    """The covariance on one clustering, a term of inclusion-exclusion.
-
-    Parameters
-    ----------
-    by : Axis
-        Columns whose joint values are the clusters.
-    dims : tuple of int
-        The axes that it intersects; one for an axis itself, none for the naive covariance.
-    n_clusters : int
-        G_A.
-    matrix : ndarray, shape (n_params, n_params)
-        V_A with its small-sample factor.
-    leverage : Leverage, optional
-        Degrees of freedom of contrasts of the coefficients.
-    contrasts : ndarray or sparse array, shape (n_params, n_columns), optional
-        The parameters as contrasts of the coefficients.
-    lost : ndarray of bool, shape (n_params,)
-        Parameters that some cluster alone determines, wholly or in part.
-    """
-
-    by: Axis
-    dims: tuple[int, ...]
-    n_clusters: int
-    matrix: FloatArray
-    leverage: Leverage | None
-    contrasts: Matrix | None
-    lost: BoolArray
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "matrix", frozen(self.matrix))
-
-    @property
-    def name(self) -> str:
-        """Columns joined by a colon; "rows" for the naive covariance."""
-        return axis_name(self.by) if self.by else "rows"
-
-    @property
-    def sign(self) -> int:
-        """(-1)^(|A|+1)."""
-        return 1 if len(self.dims) % 2 or not self.dims else -1
-
-    @property
-    def dof_name(self) -> str:
-        """What the degrees of freedom are, in a word."""
-        if isinstance(self.leverage, WelchDof):
-            single = self.contrasts is None or bool(np.all(np.count_nonzero(dense(self.contrasts), axis=1) == 1))
-            return "n - 1" if single else "Welch-Satterthwaite"
-        return "n - k" if isinstance(self.leverage, FixedDof) else "G - 1"
-
-    def variance(self, C: FloatArray) -> FloatArray:
-        """Diagonal of C V_A C'."""
-        return quadratic(C, self.matrix)
-
-    def dof(self, C: FloatArray) -> FloatArray:
-        """Degrees of freedom of each contrast of the parameters."""
-        if self.leverage is None:
-            return np.full(C.shape[0], float(self.n_clusters - 1))
-        return self.leverage.dof(C if self.contrasts is None else np.asarray(C @ self.contrasts))
-
-    def hotelling(self, C: FloatArray) -> float:
-        """eta of the approximate Hotelling test of contrasts of the parameters; G - 1 without leverages."""
-        if self.leverage is None:
-            return float(self.n_clusters - 1)
-        return self.leverage.hotelling(C if self.contrasts is None else np.asarray(C @ self.contrasts))
-
-    def linear(self, C: FloatArray) -> Piece:
-        """The same piece for contrasts of the parameters."""
-        contrasts = None if self.contrasts is None else C @ self.contrasts
-        return replace(self, matrix=C @ self.matrix @ C.T, contrasts=contrasts, lost=(C != 0) @ self.lost)
 
 
 @dataclass(frozen=True, eq=False)
@@ -409,14 +254,6 @@ class Covariance:
         return np.eye(len(self.names)) if contrasts is None else np.atleast_2d(np.asarray(contrasts, dtype=float))
 
 
-def quadratic(C: FloatArray, matrix: FloatArray) -> FloatArray:
-    """Diagonal of C V C', shape (n_contrasts,)."""
-    return np.asarray(np.sum((C @ matrix) * C, axis=1))
-
-
-Groups: TypeAlias = Any
-
-
 def covariance(
     estimate: Estimate,
     groups: Groups = None,
@@ -480,109 +317,6 @@ def covariance(
     return result
 
 
-def check_estimate(estimate: object) -> None:
-    """Raise unless it is an Estimate.
-
-    Parameters
-    ----------
-    estimate : object
-        As passed by the user.
-
-    Raises
-    ------
-    ArgumentTypeError
-        If it is something else.
-    """
-    if not isinstance(estimate, Estimate):
-        hint = " Pass its `.estimate`." if hasattr(estimate, "estimate") else ""
-        raise ArgumentTypeError(f"`estimate` must be an Estimate; got {type(estimate).__name__}.{hint}")
-
-
-def resolve_groups(scores: Scores, groups: Groups) -> tuple[Scores, tuple[Axis, ...]]:
-    """Axes named by `groups`; labels given as arrays become columns of the scores.
-
-    Parameters
-    ----------
-    scores : Scores
-        Of the rows in use.
-    groups : str, list of str, array, Series, dict or None
-        As in `covariance`.
-
-    Returns
-    -------
-    scores : Scores
-        With the labels given.
-    axes : tuple of Axis
-        Empty for None.
-
-    Raises
-    ------
-    ArgumentError, MissingColumnError, AlignmentError
-        If names are unknown or labels do not fit the rows.
-    """
-    if groups is None:
-        return scores, ()
-    if isinstance(groups, str) or (isinstance(groups, list | tuple) and all(isinstance(g, str) for g in groups)):
-        try:
-            return scores, parse_groups(groups, scores.columns)
-        except MissingColumnError as error:
-            if scores.has_source:
-                raise
-            raise no_source(error.column or str(groups), scores.columns) from None
-    labels = as_label_dict(groups)
-    return scores.with_labels(labels), tuple((name,) for name in labels)
-
-
-def as_label_dict(groups: Groups) -> dict[str, Any]:
-    """Labels by name: of an array, a Series, or a dict of them.
-
-    Parameters
-    ----------
-    groups : array, Series or dict of str to them
-        Cluster labels.
-
-    Returns
-    -------
-    dict
-        One entry for each dimension; an unnamed array is called "groups".
-
-    Raises
-    ------
-    ArgumentError, ArgumentTypeError
-        If there are none, or they are two-dimensional.
-    """
-    if isinstance(groups, pd.DataFrame):
-        groups = {str(name): groups[name] for name in groups.columns}
-    if isinstance(groups, dict):
-        if not groups:
-            raise ArgumentError("`groups` is an empty dict; pass groups=None for independent rows.")
-        if any(isinstance(value, str) for value in groups.values()):
-            names = [value for value in groups.values() if isinstance(value, str)]
-            raise ArgumentTypeError(
-                "a dict for `groups` holds labels, one a row, and not column names; got str. Name columns in a list: "
-                f"groups={names[:3]}."
-            )
-        return {name: labels for one, value in groups.items() for name, labels in _named(str(one), value).items()}
-    return _named("groups", groups)
-
-
-def _named(name: str, labels: Any) -> dict[str, Any]:
-    if isinstance(labels, pd.MultiIndex) or (isinstance(labels, pd.Index) and labels.nlevels > 1):
-        raise ArgumentTypeError(
-            "`groups` must hold one label a row; a MultiIndex holds several. Pass a dict of its levels to cross them, "
-            'such as {"prompt": index.get_level_values(0), "judge": index.get_level_values(1)}.'
-        )
-    if isinstance(labels, str | bytes | dict) or not (hasattr(labels, "__len__") and hasattr(labels, "__getitem__")):
-        raise ArgumentTypeError(f"`groups` must hold one label a row; got {type(labels).__name__} for {name!r}.")
-    dimensions = getattr(labels, "ndim", 1)
-    if dimensions != 1:
-        raise ArgumentTypeError(
-            f"`groups` must be one-dimensional; got {dimensions} dimensions. Pass a dict of one array each."
-        )
-    own = getattr(labels, "name", None)
-    return {str(own) if name == "groups" and own is not None else name: labels}
-
-
 def assemble(estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov) -> Covariance:
     """Pieces of every non-empty subset of the axes, put together.
 
@@ -602,7 +336,7 @@ def assemble(estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov) -
     """
     if options.cov != "naive":
         for axis in axes:
-            _check_two_clusters(estimate, axis, axes)
+            check_two_clusters(estimate, axis, axes)
     axes, notes = drop_nested(estimate.scores, axes)
     naive = naive_piece(estimate)
     if not axes or options.cov == "naive":
@@ -620,7 +354,7 @@ def assemble(estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov) -
             repaired=naive.matrix,
             notes=tuple(notes),
         )
-    pieces = [_piece(estimate, axes, dims, options) for dims in subsets(len(axes))]
+    pieces = [one_piece(estimate, axes, dims, options) for dims in subsets(len(axes))]
     repaired, change = _repair(pieces, options) if len(axes) > 1 else (pieces[0].matrix, "")
     result = Covariance(
         names=estimate.names,
@@ -629,265 +363,12 @@ def assemble(estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov) -
         n_clusters={piece.name: piece.n_clusters for piece in pieces},
         pieces=tuple(pieces),
         naive=naive.matrix,
-        smallest_dof=min(_axis_dof(estimate, axis) for axis in axes),
+        smallest_dof=min(axis_dof(estimate, axis) for axis in axes),
         bounded=estimate.bounded,
         repaired=repaired,
         change=change,
     )
     return replace(result, notes=(*notes, *_piece_notes(result)))
-
-
-def subsets(n_axes: int) -> list[tuple[int, ...]]:
-    """Non-empty subsets of the axes, the axes themselves first."""
-    return [dims for size in range(1, n_axes + 1) for dims in combinations(range(n_axes), size)]
-
-
-def drop_nested(scores: Scores, axes: tuple[Axis, ...]) -> tuple[tuple[Axis, ...], list[Note]]:
-    """Leave out axes whose clusters each lie inside one cluster of another axis.
-
-    Parameters
-    ----------
-    scores : Scores
-        Of the rows in use.
-    axes : tuple of Axis
-        Dimensions as asked.
-
-    Returns
-    -------
-    axes : tuple of Axis
-        Those that remain.
-    notes : list of (category, text)
-        Which were left out.
-    """
-    kept = list(axes)
-    notes: list[Note] = []
-    for axis in reversed(axes):
-        for other in [other for other in kept if other != axis]:
-            joint = _union(*sorted((axis, other), key=axes.index))
-            if scores.n_clusters(joint) == scores.n_clusters(axis):
-                fine, coarse = scores.n_clusters(axis), scores.n_clusters(other)
-                if fine == coarse:
-                    text = f'"{axis_name(axis)}" and "{axis_name(other)}" are the same {fine} clusters; one is used.'
-                else:
-                    text = (
-                        f'"{axis_name(axis)}" lies inside "{axis_name(other)}" ({fine} clusters in {coarse}): '
-                        "clustering by the coarser one alone covers both."
-                    )
-                kept.remove(axis)
-                notes.append((NestedClustersWarning, text))
-                break
-    return tuple(kept), notes
-
-
-def _union(*axes: Axis) -> Axis:
-    return tuple(dict.fromkeys(name for axis in axes for name in axis))
-
-
-def _check_two_clusters(estimate: Estimate, axis: Axis, axes: tuple[Axis, ...]) -> None:
-    n_clusters = estimate.scores.n_clusters(axis)
-    if n_clusters >= 2:
-        return
-    others = " + ".join(axis_name(other) for other in axes if other != axis)
-    instead = f'Use groups="{others}", which holds this {axis_name(axis)} fixed' if others else "Name a finer column"
-    raise TooFewClustersError(
-        f'`groups="{axis_name(axis)}"` has {n_clusters} distinct value; at least 2 are needed. '
-        f"{instead}, or pass groups=None to treat rows as independent.",
-        column=axis_name(axis),
-        count=n_clusters,
-    )
-
-
-def naive_piece(estimate: Estimate) -> Piece:
-    """The covariance for independent rows: CR1 with every row its own cluster.
-
-    Parameters
-    ----------
-    estimate : Estimate
-        Whose covariance.
-
-    Returns
-    -------
-    Piece
-        For means, each with its own n_m/(n_m - 1) (Miller 2024, eq. 1); for a regression HC1.
-    """
-    n, bread, cells = estimate.n_rows, estimate.bread, estimate.cells
-    no_loss = np.zeros(estimate.n_params, dtype=bool)
-    if cells is None or estimate.kind != "mean":
-        factor = n / (n - estimate.n_coefficients)
-        matrix = factor * estimate.scores.meat(None, bread)
-        rounding = _rounding(estimate, np.diag(matrix))
-        matrix[rounding, :] = matrix[:, rounding] = 0.0
-        return Piece((), (), n, matrix, FixedDof(float(n - estimate.n_coefficients)), None, no_loss)
-    single = () if cells.stratum is None else np.array(cells.strata)[cells.stratum[cells.count < 2]].tolist()
-    if single:
-        raise TooFewClustersError(
-            f"`strata` needs at least 2 rows in every stratum; {listed(single)} has one. Merge it with another.",
-            count=len(single),
-        )
-    scale = np.sqrt(cells.count / np.maximum(cells.count - 1, 1))
-    matrix = estimate.scores.meat(None, _scale_rows(bread, scale))
-    variance = cells.squares / cells.weight**2 * scale**2
-    lost = _touches(estimate, cells.count < 2)
-    return Piece((), (), n, matrix, WelchDof(variance, cells.count), estimate.coefficient_map, lost)
-
-
-def _touches(estimate: Estimate, columns: BoolArray) -> BoolArray:
-    """Parameters that some of the coefficients enter."""
-    assert estimate.coefficient_map is not None
-    return np.asarray((estimate.coefficient_map != 0) @ columns, dtype=bool)
-
-
-def _rounding(estimate: Estimate, variance: FloatArray) -> BoolArray:
-    """Parameters whose rows' influences cancel to rounding, so that their variance would be rounding too."""
-    scores, refit = estimate.scores, estimate.refit
-    none = np.zeros(variance.size, dtype=bool)
-    if not isinstance(scores, RowScores) or refit is None or refit.inverse_gram.ndim == 1:
-        return none
-    residual = 1.0 if scores.residual is None else float(np.mean(scores.residual**2))
-    model = quadratic(dense(estimate.coefficient_map), refit.inverse_gram) * residual
-    if not np.any(variance <= ROUNDING * model):
-        return none
-    size = np.sum((np.abs(scores.values) @ np.abs(dense(estimate.bread))) ** 2, axis=0)
-    return np.asarray(variance <= ROUNDING**2 * size)
-
-
-def _scale_rows(bread: Matrix, scale: FloatArray) -> Matrix:
-    return sparse.diags_array(scale).tocsr() @ compressed(bread) if sparse.issparse(bread) else scale[:, None] * bread
-
-
-def _piece(estimate: Estimate, axes: tuple[Axis, ...], dims: tuple[int, ...], options: ResolvedCov) -> Piece:
-    by = _union(*(axes[d] for d in dims))
-    n_clusters = estimate.scores.n_clusters(by)
-    if POWER[options.cov] == 0:
-        matrix = _unadjusted(estimate, axes, by, n_clusters, options)
-        wants_dof = options.dof == "satterthwaite" and len(dims) == 1
-        leverage = _adjusted(estimate, by, options, keep=True)[1] if wants_dof else None
-        lost = _lost_without_variance(estimate, by, matrix)
-    else:
-        keep = options.dof == "satterthwaite" and len(dims) == 1
-        matrix, leverage, lost = _adjusted(estimate, by, options, keep)
-        if options.cov in ("CR3", "jackknife"):
-            matrix = (n_clusters - 1) / n_clusters * matrix
-    contrasts = None if leverage is None else estimate.coefficient_map
-    return Piece(by, dims, n_clusters, matrix, leverage, contrasts, lost)
-
-
-def _lost_without_variance(estimate: Estimate, by: Axis, matrix: FloatArray) -> BoolArray:
-    """Parameters without a variance because one cluster determines them; looked for only where a variance is zero."""
-    none = np.diag(matrix) <= NO_VARIANCE * np.diag(naive_piece(estimate).matrix)
-    if estimate.refit is None or not none.any():
-        return np.zeros(estimate.n_params, dtype=bool)
-    work = _adjust_cells if estimate.refit.inverse_gram.ndim == 1 else _adjust_rows
-    lost = work(estimate, by, 1.0, False)[2]
-    return _touches(estimate, lost) & none
-
-
-def _unadjusted(
-    estimate: Estimate, axes: tuple[Axis, ...], by: Axis, n_clusters: int, options: ResolvedCov
-) -> FloatArray:
-    """CR0, or CR1 with its factor; with strata each stratum has the factor of its own clusters."""
-    if options.cov == "CR0":
-        return estimate.scores.meat(by, estimate.bread)
-    cells = estimate.cells
-    if cells is not None and cells.stratum is not None and options.ssc != "none":
-        per_stratum = _clusters_per_stratum(estimate.scores, cells, by)
-        scale = np.sqrt(per_stratum / (per_stratum - 1))[cells.stratum]
-        return estimate.scores.meat(by, _scale_rows(estimate.bread, scale))
-    smallest = min(estimate.scores.n_clusters(axis) for axis in axes)
-    counted = smallest if options.ssc == "fixest" else n_clusters
-    least_squares = estimate.kind != "likelihood"
-    factor = cr1_factor(counted, estimate.n_rows, estimate.n_coefficients, options.ssc, least_squares)
-    return factor * estimate.scores.meat(by, estimate.bread)
-
-
-def _clusters_per_stratum(scores: Scores, cells: Cells, by: Axis) -> FloatArray:
-    """Clusters of each stratum; one with a single cluster has no variance."""
-    assert cells.stratum is not None
-    n_strata = len(cells.strata)
-    member = sparse.csr_array(
-        (np.ones(cells.stratum.size), (np.arange(cells.stratum.size), cells.stratum)),
-        shape=(cells.stratum.size, n_strata),
-    )
-    counts = np.zeros(n_strata)
-    for block in scores.cells(by):
-        present = compressed(block.gram) @ member
-        counts += np.bincount(present.indices[present.data > 0], minlength=n_strata)
-    single = [name for name, count in zip(cells.strata, counts, strict=True) if count < 2]
-    if single:
-        raise TooFewClustersError(
-            f"`strata` needs at least 2 clusters of {axis_name(by)!r} in every stratum; {listed(single)} "
-            f"{'has' if len(single) == 1 else 'have'} one. Merge strata, or cluster by the strata instead.",
-            column=axis_name(by),
-            count=len(single),
-        )
-    return counts
-
-
-def _axis_dof(estimate: Estimate, axis: Axis) -> float:
-    """G - 1; G - S with strata."""
-    if estimate.cells is not None and estimate.cells.stratum is not None:
-        return float(np.sum(_clusters_per_stratum(estimate.scores, estimate.cells, axis) - 1))
-    return float(estimate.scores.n_clusters(axis) - 1)
-
-
-Adjusted: TypeAlias = tuple[FloatArray, Leverage | None, BoolArray]
-
-
-def _adjusted(
-    estimate: Estimate, by: Axis, options: ResolvedCov, keep: bool
-) -> tuple[FloatArray, Leverage | None, BoolArray]:
-    """Sum of squares of adjusted totals, with the leverages for dof and the parameters that a cluster determines."""
-    refit = estimate.refit
-    if refit is None:
-        raise NotAvailableError(
-            f'`cov="{options.cov}"` with dof={options.dof!r} needs the design of the model, which this estimate '
-            'does not have. Available are cov "naive", "CR0" and "CR1" with dof "min", "normal" or a number.'
-        )
-    if options.cov == "jackknife" and not refit.linear:
-        raise NotAvailableError(
-            '`cov="jackknife"` solves the estimate again without each cluster, which is there for means and least '
-            'squares. Use cov="CR3", which takes one Newton step for each cluster.'
-        )
-    work = _adjust_cells if refit.inverse_gram.ndim == 1 else _adjust_rows
-    matrix, leverage, lost = work(estimate, by, POWER[options.cov], keep)
-    return matrix, leverage, _touches(estimate, lost)
-
-
-def _adjust_cells(
-    estimate: Estimate, by: Axis, power: float, keep: bool
-) -> tuple[FloatArray, Leverage | None, BoolArray]:
-    assert estimate.refit is not None
-    inverse = estimate.refit.inverse_gram
-    blocks: list[Block] = list(estimate.scores.cells(by))
-    shares = [compressed(block.gram) @ sparse.diags_array(inverse) for block in blocks]
-    parts = (
-        square(adjust_cell_totals(block.totals, share.tocsr(), power), estimate.bread)
-        for block, share in zip(blocks, shares, strict=True)
-    )
-    matrix = sum_blocks(parts)
-    share = sparse.vstack(shares).tocsr() if len(shares) > 1 else shares[0].tocsr()
-    lost = full_leverage_cells(share) if power else np.zeros(inverse.size, dtype=bool)
-    return matrix, cell_leverage(share, 1.0 / inverse, power) if keep else None, lost
-
-
-def _adjust_rows(
-    estimate: Estimate, by: Axis, power: float, keep: bool
-) -> tuple[FloatArray, Leverage | None, BoolArray]:
-    assert estimate.refit is not None
-    root, inverse_root = symmetric_root(estimate.refit.inverse_gram)
-    matrix = np.zeros((estimate.n_params, estimate.n_params))
-    lost, kept = np.zeros(root.shape[0], dtype=bool), []
-    for block in estimate.scores.cells(by):
-        assert block.gram is not None
-        L = root @ block.gram @ root
-        adjusted = inverse_power_times(L, power, (block.totals @ root)[:, :, None])[:, :, 0] @ inverse_root
-        matrix += square(adjusted, estimate.bread)
-        if power:
-            lost |= full_leverage_rows(L, root)
-        if keep:
-            kept.append(L)
-    leverage = RowLeverage(np.concatenate(kept), root, power) if keep else None
-    return matrix, leverage, lost
 
 
 def _repair(pieces: list[Piece], options: ResolvedCov) -> tuple[FloatArray | None, str]:

@@ -11,7 +11,8 @@ from scipy import sparse
 
 from evalreg.checks import BoolArray, FloatArray, IntArray, frozen, listed, nearest
 from evalreg.errors import ArgumentError, MissingColumnError
-from evalreg.scores import Matrix, Scores, compressed, concat_scores, dense, stack_scores
+from evalreg.scores import Matrix, Scores, compressed, dense
+from evalreg.stacking import concat_scores, stack_scores
 
 Kind: TypeAlias = Literal["mean", "least squares", "likelihood"]
 

@@ -11,7 +11,6 @@ import pandas as pd
 
 from evalreg.bridge import to_statsmodels
 from evalreg.checks import (
-    INTERVALS,
     CovName,
     CovOptions,
     DofName,
@@ -20,16 +19,13 @@ from evalreg.checks import (
     RepairName,
     SscName,
     check_cov_options,
-    fraction,
-    option,
     resolve_cov,
 )
 from evalreg.clusters import Axis, axis_name, find_axis, parse_groups, summarize_sizes
-from evalreg.covariance import Covariance, Groups, assemble, check_estimate, resolve_groups
+from evalreg.covariance import Covariance, assemble
 from evalreg.diagnostics import (
     cluster_influence,
     design_effect,
-    effective_clusters,
     effective_rows,
     fragility,
     intraclass_correlation,
@@ -37,26 +33,18 @@ from evalreg.diagnostics import (
 )
 from evalreg.errors import (
     ArgumentError,
-    NotAvailableError,
     Note,
-    ScoreRangeError,
-    TooFewClustersError,
     ZeroVarianceWarning,
     issue,
 )
 from evalreg.estimate import Estimate
-from evalreg.inference.proportions import effective_n, logit_interval, proportion_interval, t_quantile
-from evalreg.inference.wald import (
-    JointTest,
-    as_contrast_results,
-    as_t_results,
-    f_test,
-    hotelling_test,
-    parse_contrasts,
-    t_pvalues,
-)
-from evalreg.scores import detached
-from evalreg.tables import Grid, Summary, number, p_value
+from evalreg.groups import Groups, check_estimate, resolve_groups
+from evalreg.inference.contrasts import parse_contrasts
+from evalreg.inference.intervals import intervals
+from evalreg.inference.wald import as_contrast_results, as_t_results, joint_test, t_pvalues
+from evalreg.stacking import detached
+from evalreg.summaries import coefficient_frame, covariance_text, summarize
+from evalreg.tables import Summary
 
 if TYPE_CHECKING:
     from statsmodels.stats.contrast import ContrastResults
@@ -191,7 +179,9 @@ class Results:
         ScoreRangeError
             If a proportion's interval is asked of something that is not a mean of scores in [0, 1].
         """
-        return pd.DataFrame(intervals(self, alpha, method), index=list(self.estimate.names), columns=[0, 1])
+        return pd.DataFrame(
+            intervals(self.estimate, self.cov, alpha, method), index=list(self.estimate.names), columns=[0, 1]
+        )
 
     def with_cov(
         self,
@@ -279,7 +269,7 @@ class Results:
         TooFewClustersError
             If there are more hypotheses than clusters less one, and the reference is F(q, G - 1).
         """
-        return as_contrast_results(joint_test(self, contrasts))
+        return as_contrast_results(joint_test(self.estimate, self.cov, contrasts))
 
     def design_effect(self) -> pd.Series:
         """Clustered over naive variance, by parameter.
@@ -359,7 +349,7 @@ class Results:
         Summary
             Prints as text of 80 columns; also `as_text(width)`, `as_markdown()`, `as_latex()`, `as_html()`.
         """
-        return summarize(self, alpha)
+        return summarize(self.estimate, self.cov, self.axes, self.notes, alpha)
 
     def to_frame(self, alpha: float = 0.05) -> pd.DataFrame:
         """Estimates, standard errors, tests and intervals, one row a parameter.
@@ -374,18 +364,7 @@ class Results:
         DataFrame
             Columns estimate, se, naive_se, t, dof, p_value, lower, upper.
         """
-        interval = intervals(self, alpha, None)
-        columns = {
-            "estimate": self.params,
-            "se": self.bse,
-            "naive_se": self._series(np.sqrt(np.diag(self.cov.naive))),
-            "t": self.tvalues,
-            "dof": self.dof,
-            "p_value": self.pvalues,
-            "lower": self._series(interval[:, 0]),
-            "upper": self._series(interval[:, 1]),
-        }
-        return pd.DataFrame(columns)
+        return coefficient_frame(self.estimate, self.cov, alpha)
 
     def to_latex(self, alpha: float = 0.05) -> str:
         """The summary as LaTeX.
@@ -603,116 +582,6 @@ def contrasted(results: Results, contrast: Any) -> Results:
     return replace(results, estimate=estimate, cov=cov, notes=_variance_notes(cov))
 
 
-def joint_test(results: Results, contrasts: Any) -> JointTest:
-    """Wald test of several contrasts, by the rule of the covariance in use.
-
-    Parameters
-    ----------
-    results : Results
-        Parameters and covariance.
-    contrasts : str, dict or array_like
-        As in `Results.wald_test`.
-
-    Returns
-    -------
-    JointTest
-        The test.
-
-    Raises
-    ------
-    ArgumentError
-        If the hypotheses are linearly dependent.
-    TooFewClustersError
-        If there are too many of them.
-    """
-    asked = parse_contrasts(contrasts, results.estimate.names)
-    C, cov = asked.matrix, results.cov
-    q = C.shape[0]
-    if np.linalg.matrix_rank(C) < q:
-        raise ArgumentError(f"hypotheses of a joint test must not follow from each other; these {q} have a lower rank.")
-    effect = C @ results.estimate.params - asked.value
-    reasons = [reason for reason in cov.reasons(C) if reason]
-    if reasons:
-        return JointTest(float("nan"), q, float("nan"), f"a contrast has no variance, because {reasons[0]}")
-    piece = cov.pieces[0]
-    if not cov.crossed and cov.axes and cov.options.dof == "satterthwaite":
-        eta = piece.hotelling(C)
-        return hotelling_test(effect, C @ piece.matrix @ C.T, eta)
-    middle = cov.sum_one_way if cov.repaired is None or cov.options.cov == "CR2" else cov.repaired
-    rule = cov.options.dof
-    dof = np.inf if rule == "normal" else rule if isinstance(rule, float) else cov.smallest_dof
-    if cov.axes and q > cov.smallest_dof:
-        raise TooFewClustersError(
-            f"a joint test needs more clusters than hypotheses; got {q} hypotheses, and {cov.smallest_dof:.0f} "
-            f"degree{'' if cov.smallest_dof == 1 else 's'} of freedom between clusters. Test fewer at a time.",
-            count=q,
-        )
-    return f_test(effect, C @ middle @ C.T, dof)
-
-
-def intervals(results: Results, alpha: float, method: str | None) -> FloatArray:
-    """Confidence limits of the parameters, shape (n_params, 2).
-
-    Parameters
-    ----------
-    results : Results
-        Parameters and covariance.
-    alpha : float
-        Level.
-    method : str or None
-        As in `Results.conf_int`.
-
-    Returns
-    -------
-    ndarray, shape (n_params, 2)
-        Never of width zero.
-
-    Raises
-    ------
-    ScoreRangeError
-        If a proportion's interval is asked of something else.
-    """
-    fraction("alpha", alpha)
-    estimate, cov = results.estimate, results.cov
-    if method is not None:
-        option("method", method, INTERVALS)
-    if method not in (None, "wald") and not estimate.bounded:
-        raise ScoreRangeError(
-            f'`method="{method}"` is for means of scores that all lie in [0, 1]; this is {estimate.about.model} of '
-            f'{estimate.about.outcome!r}, which is not. Use method="wald".'
-        )
-    chosen = method or (estimate.about.interval if estimate.bounded else "wald")
-    theta, variance, dof = np.array(estimate.params), cov.variance(), cov.dof()
-    se, critical = np.sqrt(variance), t_quantile(alpha, dof)
-    half = critical * se
-    limits = np.column_stack([theta - half, theta + half])
-    limits[~(se > 0)] = np.nan
-    if not estimate.bounded:
-        return limits
-    if chosen == "logit":
-        inside = (se > 0) & (theta > 0) & (theta < 1)
-        limits[inside] = logit_interval(theta[inside], se[inside], critical[inside])
-    for rows, rule in ((se == 0, "clopper-pearson"), (se > 0, chosen)):
-        if rows.any() and rule not in ("wald", "logit"):
-            limits[rows] = proportion_interval(theta[rows], _trials(results, alpha)[rows], alpha, rule)
-    return limits
-
-
-def _trials(results: Results, alpha: float) -> FloatArray:
-    """Effective number of 0/1 trials behind each mean; their number itself for independent 0/1 scores."""
-    estimate, cov = results.estimate, results.cov
-    cells, A = estimate.cells, estimate.coefficient_map
-    if cells is None or A is None:
-        raise NotAvailableError("a proportion's interval needs means of cells.")
-    n = np.asarray((A != 0) @ cells.count, dtype=float)
-    clusters = effective_clusters(estimate, cov.axes)
-    korn = effective_n(np.array(estimate.params), cov.variance(), n, cov.dof(), clusters, alpha)
-    binary = np.isclose(cells.squares, cells.weight * cells.mean * (1 - cells.mean), rtol=1e-9, atol=1e-12)
-    plain = not cov.axes and bool(binary.all()) and np.array_equal(cells.count, cells.weight)
-    single = np.asarray((A != 0).sum(axis=1)).ravel() == 1
-    return np.where(single & plain, n, korn)
-
-
 def diagnose(results: Results) -> pd.DataFrame:
     """The table of `Results.diagnostics`.
 
@@ -742,169 +611,3 @@ def diagnose(results: Results) -> pd.DataFrame:
         }
     columns = ["n_clusters", "effective_clusters", "largest_share", "mean_size", "max_leverage", "most_influential"]
     return pd.DataFrame.from_dict(rows, orient="index", columns=[*columns, "params_without"])
-
-
-def covariance_text(cov: Covariance) -> str:
-    """Covariance and clustering in a few words.
-
-    Parameters
-    ----------
-    cov : Covariance
-        The covariance.
-
-    Returns
-    -------
-    str
-        Such as "CR2 by passage".
-    """
-    names = " + ".join(axis_name(axis) for axis in cov.axes)
-    return f"{cov.options.cov} by {names}" if names else "naive (rows independent)"
-
-
-def _reference_text(cov: Covariance) -> str:
-    rule, dofs = cov.options.dof, cov.dof()
-    if np.all(np.isnan(dofs)):
-        return "t, without degrees of freedom"
-    if np.all(np.isinf(dofs)):
-        return "normal"
-    low, high = np.nanmin(dofs), np.nanmax(dofs)
-    spread = f"{low:.4g}" if np.isclose(low, high) else f"{low:.4g} to {high:.4g}"
-    words = {"satterthwaite": "Satterthwaite", "min": "G - 1" if cov.axes else cov.pieces[0].dof_name}
-    return f"t, dof {spread} ({words.get(rule, 'given') if isinstance(rule, str) else 'given'})"
-
-
-FACTORS = {
-    "statsmodels": "G/(G-1), and (n-1)/(n-k) for regressions",
-    "fixest": "smallest G/(G-1), and (n-1)/(n-k)",
-    "sandwich": "G/(G-1), and (n-1)/(n-k) for least squares",
-    "G": "G/(G-1)",
-    "none": "none",
-}
-
-
-def _factor_text(cov: Covariance) -> str:
-    if cov.options.cov == "CR1":
-        return f"{FACTORS[cov.options.ssc]} ({cov.options.ssc})"
-    words = {
-        "naive": "n/(n-1), or n/(n-k) for regressions",
-        "CR0": "none",
-        "CR2": "(1-h)^(-1/2) in each cluster",
-        "CR3": "(G-1)/G, (1-h)^(-1) in each cluster",
-        "jackknife": "(G-1)/G",
-    }
-    return words[cov.options.cov]
-
-
-def summarize(results: Results, alpha: float) -> Summary:
-    """The summary of results.
-
-    Parameters
-    ----------
-    results : Results
-        What to summarise.
-    alpha : float
-        Level of the intervals.
-
-    Returns
-    -------
-    Summary
-        Ready to print.
-    """
-    estimate, cov = results.estimate, results.cov
-    about, dropped = estimate.about, results.dropped
-    facts = [("Score", about.outcome), ("Rows", f"{results.nobs}"), ("Model", about.model)]
-    if about.formula:
-        facts.append(("Formula", about.formula))
-    facts += [("Covariance", covariance_text(cov)), ("Reference", _reference_text(cov)), ("Factor", _factor_text(cov))]
-    if dropped.sum():
-        parts = ", ".join(f"{count} without {reason}" for reason, count in dropped.items() if count)
-        facts.append(("Rows dropped", f"{dropped.sum()} ({parts})"))
-    else:
-        facts.append(("Rows dropped", "none"))
-    if cov.crossed:
-        facts.append(("Repair", f"{cov.options.repair}: {cov.change or 'nothing changed'}"))
-    grids = [_coefficient_grid(results, alpha)]
-    if cov.n_clusters:
-        grids.append(_dependence_grid(results))
-        grids.append(_cluster_grid(results))
-    return Summary("evalreg results", tuple(facts), tuple(grids), tuple(_sentences(results, alpha)))
-
-
-def _order(results: Results) -> list[int]:
-    """Means by model from the best down, everything else as it stands."""
-    estimate = results.estimate
-    if estimate.kind != "mean" or estimate.n_params == 1:
-        return list(range(estimate.n_params))
-    return sorted(range(estimate.n_params), key=lambda i: (-estimate.params[i], estimate.names[i]))
-
-
-def _coefficient_grid(results: Results, alpha: float) -> Grid:
-    frame = results.to_frame(alpha)
-    low, high = f"[{alpha / 2:.3g}", f"{1 - alpha / 2:.3g}]"
-    headers = ("", "coef", "std err", "t", "P>|t|", low, high, "dof")
-    rows = []
-    for i in _order(results):
-        row = frame.iloc[i]
-        numbers = [number(row[name]) for name in ("estimate", "se")]
-        ends = [number(row[name]) for name in ("lower", "upper")]
-        rows.append(
-            (frame.index[i], *numbers, number(row["t"], 2), p_value(row["p_value"]), *ends, number(row["dof"], 1))
-        )
-    return Grid(headers, tuple(rows))
-
-
-def _dependence_grid(results: Results) -> Grid:
-    frame, effect, n_eff, icc = results.to_frame(), results.design_effect(), results.n_eff(), results.icc()
-    headers = ("", "naive SE", "clustered", "deff", "eff. n", "ICC")
-    rows = tuple(
-        (
-            str(frame.index[i]),
-            number(frame["naive_se"].iloc[i]),
-            number(frame["se"].iloc[i]),
-            number(effect.iloc[i], 2),
-            number(n_eff.iloc[i], 1),
-            f"{icc.iloc[i]:.3f}",
-        )
-        for i in _order(results)
-    )
-    return Grid(headers, rows)
-
-
-def _cluster_grid(results: Results) -> Grid:
-    rows = []
-    estimate = results.estimate
-    for axis in results.cov.axes or results.axes:
-        size = summarize_sizes(estimate.scores.sizes(axis), estimate.n_rows)
-        cells = (f"{size.effective_clusters:.1f}", f"{size.largest_share:.1%}", f"{size.mean_size:.1f}")
-        rows.append((axis_name(axis), str(size.n_clusters), *cells))
-    return Grid(("clusters", "G", "effective G*", "largest share", "mean size"), tuple(rows))
-
-
-def _sentences(results: Results, alpha: float) -> list[str]:
-    estimate, cov = results.estimate, results.cov
-    sentences = list(estimate.about.lines)
-    if not cov.axes:
-        sentences.append(
-            "Rows are treated as independent; if they share passages, prompts or judges, name them in `groups`."
-        )
-    if cov.n_clusters and np.any(np.isfinite(results.icc())):
-        name = axis_name((cov.axes or results.axes)[0])
-        what = "rows" if estimate.kind == "mean" else "residuals"
-        sentences.append(
-            f"deff is the clustered over the naive variance, eff. n the number of independent rows as informative; ICC "
-            f"is of {what} within one {name}."
-        )
-    if estimate.bounded and estimate.about.interval == "logit":
-        sentences.append("Intervals are built on the logit scale; t and p are Wald's and may disagree with them.")
-    elif estimate.bounded and estimate.n_params == 1 and cov.variance()[0] > 0:
-        low, high = intervals(results, alpha, "logit")[0]
-        sentences.append(f"Scores lie in [0, 1]: the interval on the logit scale is {low:.4f} to {high:.4f}.")
-    few = [axis_name(axis) for axis in cov.axes if cov.n_clusters[axis_name(axis)] < 5] if cov.crossed else []
-    if few and cov.options.dof == "satterthwaite":
-        strict = replace(results, cov=replace(cov, options=replace(cov.options, dof="min")))
-        ends = intervals(strict, alpha, None)
-        shown = "; ".join(
-            f"{name} {a:.4f} to {b:.4f}" for name, (a, b) in list(zip(estimate.names, ends, strict=True))[:3]
-        )
-        sentences.append(f"With t({cov.smallest_dof:.0f}), the strictest reading of {', '.join(few)}: {shown}.")
-    return [*sentences, *(text for _, text in results.notes)]

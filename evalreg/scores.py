@@ -18,7 +18,6 @@ from scipy import sparse
 
 from evalreg.checks import FloatArray, IntArray
 from evalreg.clusters import TABLE_PER_ROW, Axis, Codes, Labels
-from evalreg.errors import NotAvailableError
 
 Matrix: TypeAlias = Any
 """A dense array or a scipy sparse array."""
@@ -348,228 +347,69 @@ def sum_blocks(parts: Iterator[FloatArray]) -> FloatArray:
 
 
 @dataclass(frozen=True, eq=False)
-class StackedScores:
-    """Scores of two estimates of the same rows, side by side.
+class CellSums:
+    """Sums of each cell over its rows: what a cell estimator needs of the data.
 
     Parameters
     ----------
-    first, second : Scores
-        In memory, with the same rows in the same order.
+    count, weight, total : ndarray, shape (n_cells,)
+        Rows, sum of weights, weighted sum of values.
+    squares : ndarray, shape (n_cells,)
+        Sum of w (value - cell mean)^2.
+    low, high : ndarray, shape (n_cells,)
+        Smallest and largest value.
     """
 
-    first: InMemory
-    second: InMemory
-
-    @property
-    def n_rows(self) -> int:
-        """Rows in use."""
-        return self.first.n_rows
-
-    @property
-    def labels(self) -> Labels:
-        """Cluster labels of the rows."""
-        return self.first.labels
-
-    @property
-    def n_columns(self) -> int:
-        """Columns of both."""
-        return self.first.n_columns + self.second.n_columns
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Columns of labels that can be clustered on."""
-        return self.first.columns
-
-    @property
-    def has_source(self) -> bool:
-        """Whether further columns can be looked up."""
-        return self.first.has_source
-
-    def n_clusters(self, by: Axis) -> int:
-        """Observed joint values of some columns."""
-        return self.first.n_clusters(by)
-
-    def sizes(self, by: Axis) -> FloatArray:
-        """Weight of each cluster, shape (n_clusters,)."""
-        return self.first.sizes(by)
-
-    def label(self, by: Axis, code: int) -> str:
-        """Label of one cluster."""
-        return self.first.label(by, code)
-
-    def cells(self, by: Axis) -> Iterator[Block]:
-        """Sums within clusters of both, all clusters in one block."""
-        yield Block(*(_beside(parts) for parts in zip(_whole(self.first, by), _whole(self.second, by), strict=True)))
-
-    def meat(self, by: Axis | None, bread: Matrix) -> FloatArray:
-        """Sum over clusters of (B' T_g)(B' T_g)', shape (n_params, n_params)."""
-        if by is not None:
-            return sum_blocks(square(block.totals, bread) for block in self.cells(by))
-        every_row = {"": Codes(np.arange(self.n_rows), self.n_rows)}
-        return self.with_held(every_row).meat(("",), bread)
-
-    def same_rows(self) -> bool:
-        """Whether both use the same rows of their data."""
-        return np.array_equal(self.first.labels.positions(), self.second.labels.positions())
-
-    def with_held(self, held: dict[str, Codes]) -> StackedScores:
-        """The same scores with codes of further columns."""
-        return StackedScores(*(_with_held(part, held) for part in (self.first, self.second)))
-
-    def with_labels(self, more: dict[str, Any]) -> StackedScores:
-        """The same scores with further label columns."""
-        return StackedScores(self.first.with_labels(more), self.second.with_labels(more))
+    count: FloatArray
+    weight: FloatArray
+    total: FloatArray
+    squares: FloatArray
+    low: FloatArray
+    high: FloatArray
 
 
-InMemory: TypeAlias = "CellScores | RowScores | StackedScores"
-
-
-def _with_held(scores: InMemory, held: dict[str, Codes]) -> InMemory:
-    if isinstance(scores, StackedScores):
-        return scores.with_held(held)
-    return replace(scores, labels=scores.labels.with_held(held))
-
-
-def _whole(scores: InMemory, by: Axis) -> tuple[Matrix, Matrix | None]:
-    """Totals and grams of all clusters; rows' grams are left out, as they have no diagonal form."""
-    blocks = list(scores.cells(by))
-    if isinstance(scores, RowScores):
-        return np.concatenate([block.totals for block in blocks]), None
-    return blocks[0].totals, blocks[0].gram
-
-
-def _beside(parts: tuple[Matrix | None, Matrix | None]) -> Matrix | None:
-    if parts[0] is None or parts[1] is None:
-        return None
-    return sparse.hstack([compressed(part) for part in parts]).tocsr()
-
-
-@dataclass(frozen=True, eq=False)
-class ConcatScores:
-    """Scores of two estimates of independent rows, one below the other.
+def cell_sums(values: FloatArray, cell: IntArray | None, n_cells: int, weights: FloatArray | None) -> CellSums:
+    """Sums of the rows of each cell, in memory.
 
     Parameters
     ----------
-    first, second : Scores
-        Of different rows; no cluster is shared.
-    """
-
-    first: Scores
-    second: Scores
-
-    @property
-    def n_rows(self) -> int:
-        """Rows of both."""
-        return self.first.n_rows + self.second.n_rows
-
-    @property
-    def n_columns(self) -> int:
-        """Columns of both."""
-        return self.first.n_columns + self.second.n_columns
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Columns of labels that both have."""
-        return tuple(name for name in self.first.columns if name in self.second.columns)
-
-    @property
-    def has_source(self) -> bool:
-        """Whether further columns can be looked up."""
-        return self.first.has_source and self.second.has_source
-
-    def n_clusters(self, by: Axis) -> int:
-        """Clusters of both."""
-        return self.first.n_clusters(by) + self.second.n_clusters(by)
-
-    def sizes(self, by: Axis) -> FloatArray:
-        """Weight of each cluster, shape (n_clusters,)."""
-        return np.concatenate([self.first.sizes(by), self.second.sizes(by)])
-
-    def label(self, by: Axis, code: int) -> str:
-        """Label of one cluster."""
-        n_first = self.first.n_clusters(by)
-        return self.first.label(by, code) if code < n_first else self.second.label(by, code - n_first)
-
-    def cells(self, by: Axis) -> Iterator[Block]:
-        """Sums within clusters, zero in the other's columns."""
-        for scores, before, after in ((self.first, 0, self.second.n_columns), (self.second, self.first.n_columns, 0)):
-            for block in scores.cells(by):
-                gram = block.gram if sparse.issparse(block.gram) else None
-                yield Block(
-                    _padded(block.totals, before, after), None if gram is None else _padded(gram, before, after)
-                )
-
-    def meat(self, by: Axis | None, bread: Matrix) -> FloatArray:
-        """Sum over clusters of (B' T_g)(B' T_g)', shape (n_params, n_params)."""
-        split = self.first.n_columns
-        return self.first.meat(by, bread[:split]) + self.second.meat(by, bread[split:])
-
-    def with_labels(self, more: dict[str, Any]) -> ConcatScores:
-        """Refused: an array cannot say which rows it labels."""
-        raise NotAvailableError("labels of concatenated estimates are columns that both hold; arrays cannot be added.")
-
-
-def _padded(matrix: Matrix, before: int, after: int) -> Matrix:
-    """A matrix with empty columns on either side."""
-    empty = [sparse.csr_array((matrix.shape[0], width)) for width in (before, after)]
-    return sparse.hstack([empty[0], compressed(matrix), empty[1]]).tocsr()
-
-
-def stack_scores(first: Scores, second: Scores) -> StackedScores:
-    """Scores of the same rows side by side.
-
-    Parameters
-    ----------
-    first, second : Scores
-        In memory.
+    values : ndarray, shape (n_rows,)
+        Values without missing ones.
+    cell : ndarray of int, shape (n_rows,), optional
+        Cell of each row; None when there is one.
+    n_cells : int
+        Number of cells.
+    weights : ndarray, shape (n_rows,), optional
+        Sampling weights.
 
     Returns
     -------
-    StackedScores
-        With the columns of both.
+    CellSums
+        One entry a cell.
 
-    Raises
-    ------
-    NotAvailableError
-        If either lives in an engine.
+    Examples
+    --------
+    >>> cell_sums(np.array([1.0, 0.0]), None, 1, None).squares.tolist()
+    [0.5]
     """
-    known = (CellScores, RowScores, StackedScores)
-    if not isinstance(first, known) or not isinstance(second, known):
-        raise NotAvailableError("`stack` needs the rows of both estimates in memory.")
-    return StackedScores(first, second)
+    if cell is None:
+        total = np.array([values.sum() if weights is None else weights @ values])
+        weight = np.array([float(values.size) if weights is None else weights.sum()])
+        residual = values - total[0] / weight[0]
+        squares = np.array([residual @ residual if weights is None else weights @ residual**2])
+        return CellSums(
+            np.array([float(values.size)]), weight, total, squares, np.array([values.min()]), np.array([values.max()])
+        )
+    count = np.bincount(cell, minlength=n_cells).astype(float)
+    weight = count if weights is None else _sums(cell, weights, n_cells)
+    total = _sums(cell, values if weights is None else weights * values, n_cells)
+    squared = (values - (total / weight)[cell]) ** 2
+    squares = _sums(cell, squared if weights is None else weights * squared, n_cells)
+    low, high = np.full(n_cells, np.inf), np.full(n_cells, -np.inf)
+    np.minimum.at(low, cell, values)
+    np.maximum.at(high, cell, values)
+    return CellSums(count, weight, total, squares, low, high)
 
 
-def concat_scores(first: Scores, second: Scores) -> Scores:
-    """Scores of independent rows, one below the other.
-
-    Parameters
-    ----------
-    first, second : Scores
-        Of different rows.
-
-    Returns
-    -------
-    Scores
-        With the columns and the clusters of both.
-    """
-    return ConcatScores(first, second)
-
-
-def detached(scores: Any) -> Any:
-    """The same scores without the source of further labels, as pickle and copy keep them.
-
-    Parameters
-    ----------
-    scores : Scores
-        Of any kind.
-
-    Returns
-    -------
-    Scores
-        That knows only the clusterings already held.
-    """
-    if isinstance(scores, CellScores | RowScores):
-        return replace(scores, labels=scores.labels.detached())
-    if isinstance(scores, StackedScores | ConcatScores):
-        return replace(scores, first=detached(scores.first), second=detached(scores.second))
-    return scores.detached()
+def _sums(cell: IntArray, values: FloatArray, n_cells: int) -> FloatArray:
+    return np.asarray(np.bincount(cell, values, n_cells), dtype=np.float64)

@@ -25,7 +25,7 @@ import pytest
 import statsmodels.formula.api as smf
 
 import evalreg as er
-from evalreg import cli, demo
+from evalreg import cli, demo, selection
 from evalreg.errors import EvalregWarning
 
 WIDTH = 80
@@ -233,7 +233,7 @@ def test_the_option_wins_over_a_column_called_score(command, table):
     ],
 )
 def test_only_the_name_score_is_replaced(formula, column, rewritten):
-    assert cli._with_score(formula, column) == rewritten
+    assert selection.with_score(formula, column) == rewritten
 
 
 def test_a_score_whose_name_is_no_python_name_can_be_fitted(command, table):

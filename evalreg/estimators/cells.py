@@ -12,7 +12,7 @@ from scipy import sparse
 
 from evalreg.checks import BoolArray, FloatArray, IntArray, MissingName, listed, row_list, rows_text
 from evalreg.clusters import Axis, Codes, Labels, as_codes, factorize, joint, parse_groups, used_codes
-from evalreg.covariance import Groups, as_label_dict
+from evalreg.engine import LazyScores, LazyTable, lazy_cell_sums
 from evalreg.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -25,19 +25,15 @@ from evalreg.errors import (
 )
 from evalreg.estimate import About, Cells, Estimate, Refit
 from evalreg.frame import (
-    CellSums,
-    LazyScores,
-    LazyTable,
     Table,
     UsedRows,
     align_labels,
-    cell_sums,
     codes_of_items,
     keep_rows,
-    lazy_cell_sums,
     restrict,
 )
-from evalreg.scores import CellScores, Matrix, Scores, compressed
+from evalreg.groups import Groups, as_label_dict
+from evalreg.scores import CellScores, CellSums, Matrix, Scores, cell_sums, compressed
 
 
 @dataclass(frozen=True, eq=False)

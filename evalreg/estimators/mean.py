@@ -25,12 +25,13 @@ from evalreg.checks import (
     nearest,
     option,
 )
-from evalreg.covariance import Groups
 from evalreg.errors import ArgumentError, DataError, IndependenceWarning, Note
 from evalreg.estimate import About
 from evalreg.estimators.cells import Roles, Solved, estimate_cells
-from evalreg.frame import CellSums, open_frame
+from evalreg.frame import open_frame
+from evalreg.groups import Groups
 from evalreg.results import Results, results_of
+from evalreg.scores import CellSums
 
 
 def solve(

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import special
 
-from evalreg.checks import FloatArray, listed, nearest
-from evalreg.errors import ArgumentError, FormulaError, MissingColumnError
+from evalreg.checks import FloatArray
+from evalreg.covariance import Covariance
+from evalreg.errors import ArgumentError, TooFewClustersError
+from evalreg.estimate import Estimate
+from evalreg.inference.contrasts import parse_contrasts
 
 if TYPE_CHECKING:
     from statsmodels.stats.contrast import ContrastResults
@@ -196,120 +198,50 @@ def as_t_results(effect: FloatArray, se: FloatArray, dof: FloatArray, value: Flo
     return ContrastResults(effect=effect, t=(effect - value) / se, sd=se, df_denom=dof)
 
 
-@dataclass(frozen=True, eq=False)
-class Contrasts:
-    """Linear combinations of parameters.
+def joint_test(estimate: Estimate, cov: Covariance, contrasts: Any) -> JointTest:
+    """Wald test of several contrasts, by the rule of the covariance in use.
 
     Parameters
     ----------
-    matrix : ndarray, shape (q, n_params)
-        C.
-    value : ndarray, shape (q,)
-        Values under the null.
-    names : tuple of str
-        One for each row.
-    """
-
-    matrix: FloatArray
-    value: FloatArray
-    names: tuple[str, ...]
-
-
-def parse_contrasts(contrasts: Any, names: tuple[str, ...]) -> Contrasts:
-    """Contrasts from text, a mapping or an array.
-
-    Parameters
-    ----------
-    contrasts : str, dict or array_like, shape (q, n_params) or (n_params,)
-        "A - B", "A = B, C = 0", {"A": 1, "B": -1} or coefficients.
-    names : tuple of str
-        Names of the parameters.
+    estimate : Estimate
+        The parameters.
+    cov : Covariance
+        Their covariance.
+    contrasts : str, dict or array_like
+        As in `Results.wald_test`.
 
     Returns
     -------
-    Contrasts
-        The matrix C, the values under the null, and names.
+    JointTest
+        The test.
 
     Raises
     ------
-    FormulaError
-        If the text does not parse (with patsy's caret under the place).
-    MissingColumnError
-        If a name is not a parameter.
     ArgumentError
-        If the shape does not fit, or a row is zero.
-
-    Examples
-    --------
-    >>> parse_contrasts("a - b", ("a", "b")).matrix.tolist()
-    [[1.0, -1.0]]
+        If the hypotheses are linearly dependent.
+    TooFewClustersError
+        If there are too many of them.
     """
-    if isinstance(contrasts, str):
-        parsed = _parse_text(contrasts, names)
-    elif isinstance(contrasts, dict):
-        parsed = _parse_mapping(contrasts, names)
-    else:
-        C = _as_matrix(contrasts)
-        if C.ndim != 2 or C.shape[1] != len(names):
-            raise ArgumentError(
-                f"contrasts must have one column for each of the {len(names)} parameters; got shape {C.shape}."
-            )
-        parsed = Contrasts(C, np.zeros(C.shape[0]), tuple(f"c{i}" for i in range(C.shape[0])))
-    if not np.isfinite(parsed.matrix).all():
-        raise ArgumentError(f"the coefficients of a contrast must be finite; got {contrasts!r}.")
-    if not np.all(np.any(parsed.matrix != 0, axis=1)):
-        raise ArgumentError(f"a contrast must involve some parameter; got all zeros in {contrasts!r}.")
-    return parsed
-
-
-def _as_matrix(contrasts: Any) -> FloatArray:
-    try:
-        return np.atleast_2d(np.asarray(contrasts, dtype=np.float64))
-    except (TypeError, ValueError):
-        raise ArgumentError(
-            f"a contrast as an array must hold numbers; got {contrasts!r}. Several hypotheses as text go into one "
-            "string, with commas between them."
-        ) from None
-
-
-def _parse_text(text: str, names: tuple[str, ...]) -> Contrasts:
-    import patsy
-
-    if not text.strip():
-        raise FormulaError(f"the contrast is an empty text. The parameters are {listed(names)}.")
-    try:
-        constraint = patsy.DesignInfo(list(names)).linear_constraint(text)
-    except patsy.PatsyError as error:
-        _refuse_unknown_name(text, error, names)
-        raise FormulaError(f"the contrast does not parse: {error}\nThe parameters are {listed(names)}.") from None
-    C = np.asarray(constraint.coefs, dtype=np.float64)
-    parts = [part.strip() for part in text.split(",")]
-    labels = tuple(parts) if len(parts) == C.shape[0] else tuple(f"{text} [{i}]" for i in range(C.shape[0]))
-    return Contrasts(C, np.asarray(constraint.constants, dtype=np.float64).ravel(), labels)
-
-
-def _refuse_unknown_name(text: str, error: Any, names: tuple[str, ...]) -> None:
-    """Name the parameter that was meant, where the place that does not parse is nearly one."""
-    start = getattr(getattr(error, "origin", None), "start", None)
-    found = None if start is None else re.match(r"[^\s+\-*/=,]+", text[start:])
-    hint = "" if found is None else nearest(found[0], names)
-    if found is not None and hint and found[0] not in names:
-        raise MissingColumnError(f'"{found[0]}" is not a parameter.{hint}', column=found[0]) from None
-
-
-def _parse_mapping(contrasts: dict[str, Any], names: tuple[str, ...]) -> Contrasts:
-    C = np.zeros((1, len(names)))
-    for name, coefficient in contrasts.items():
-        if name not in names:
-            hint = nearest(name, names) or f" The parameters are {listed(names)}."
-            raise MissingColumnError(f'"{name}" is not a parameter.{hint}', column=str(name))
-        if not isinstance(coefficient, int | float | np.number):
-            raise ArgumentError(f"the coefficients of a contrast must be numbers; got {coefficient!r} for {name!r}.")
-        C[0, names.index(name)] = coefficient
-    terms = [
-        f"{'-' if c < 0 else '+'} {'' if abs(c) == 1 else f'{abs(c):g}*'}{name}" for name, c in contrasts.items() if c
-    ]
-    label = " ".join(terms)
-    return Contrasts(
-        C, np.zeros(1), (label.removeprefix("+ ").replace("- ", "-", 1) if label[:1] == "-" else label[2:],)
-    )
+    asked = parse_contrasts(contrasts, estimate.names)
+    C = asked.matrix
+    q = C.shape[0]
+    if np.linalg.matrix_rank(C) < q:
+        raise ArgumentError(f"hypotheses of a joint test must not follow from each other; these {q} have a lower rank.")
+    effect = C @ estimate.params - asked.value
+    reasons = [reason for reason in cov.reasons(C) if reason]
+    if reasons:
+        return JointTest(float("nan"), q, float("nan"), f"a contrast has no variance, because {reasons[0]}")
+    piece = cov.pieces[0]
+    if not cov.crossed and cov.axes and cov.options.dof == "satterthwaite":
+        eta = piece.hotelling(C)
+        return hotelling_test(effect, C @ piece.matrix @ C.T, eta)
+    middle = cov.sum_one_way if cov.repaired is None or cov.options.cov == "CR2" else cov.repaired
+    rule = cov.options.dof
+    dof = np.inf if rule == "normal" else rule if isinstance(rule, float) else cov.smallest_dof
+    if cov.axes and q > cov.smallest_dof:
+        raise TooFewClustersError(
+            f"a joint test needs more clusters than hypotheses; got {q} hypotheses, and {cov.smallest_dof:.0f} "
+            f"degree{'' if cov.smallest_dof == 1 else 's'} of freedom between clusters. Test fewer at a time.",
+            count=q,
+        )
+    return f_test(effect, C @ middle @ C.T, dof)

@@ -1,0 +1,280 @@
+"""Rows that stay in an engine (DuckDB, a polars LazyFrame): only sums and labels of cells come out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import pandas as pd
+from scipy import sparse
+
+from evalreg.checks import FloatArray, known_column, listed
+from evalreg.clusters import Axis, factorize, no_source, pair_codes
+from evalreg.errors import (
+    MissingLabelsError,
+    NonFiniteError,
+    NonNumericError,
+    NotAvailableError,
+)
+from evalreg.scores import Block, CellSums, Matrix, compressed, dense, square, sum_blocks
+
+
+@dataclass(frozen=True, eq=False)
+class LazyTable:
+    """A data frame in an engine (DuckDB, a polars LazyFrame): only sums and labels of cells come out.
+
+    Parameters
+    ----------
+    frame : narwhals.LazyFrame
+        A reference; queries run when sums are asked for.
+    """
+
+    frame: nw.LazyFrame[Any]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns."""
+        return tuple(str(name) for name in self.frame.collect_schema().names())
+
+    def present(self, names: Sequence[str]) -> LazyTable:
+        """Rows in which none of some columns is null or NaN."""
+        return LazyTable(self.frame.filter(~self._absent(names)))
+
+    def _absent(self, names: Sequence[str]) -> nw.Expr:
+        schema = self.frame.collect_schema()
+        masks = []
+        for name in names:
+            masks.append(nw.col(name).is_null())
+            if schema[name].is_float():
+                masks.append(nw.col(name).is_nan().fill_null(False))
+        return nw.any_horizontal(*masks, ignore_nulls=False)
+
+    def count_absent(self, names: Sequence[str]) -> tuple[int, int]:
+        """All rows, and rows in which one of some columns is missing."""
+        flag = nw.when(self._absent(names)).then(nw.lit(1)).otherwise(nw.lit(0)) if names else nw.lit(0)
+        marked = self.frame.select(flag.alias("__absent")) if names else self.frame.select(nw.col(self.columns[0]))
+        sums = marked.select(nw.len().alias("n"), *([nw.col("__absent").sum()] if names else [])).collect("pandas")
+        native = sums.to_native()
+        absent = native["__absent"].iloc[0] if names else 0
+        return int(native["n"].iloc[0]), 0 if pd.isna(absent) else int(absent)
+
+    def check_numeric(self, name: str, argument: str) -> None:
+        """Raise unless a column is numeric or boolean."""
+        dtype = self.frame.collect_schema()[known_column(name, self.columns, argument)]
+        if not (dtype.is_numeric() or dtype == nw.Boolean):
+            raise NonNumericError(f"`{argument}` must hold numbers; column {name!r} is {dtype}.", column=name)
+
+    def group(self, by: Sequence[str], aggregates: dict[str, nw.Expr]) -> pd.DataFrame:
+        """One row for each joint value of some columns, with aggregates, sorted by those columns' text."""
+        expressions = [expression.alias(name) for name, expression in aggregates.items()]
+        frame = self.frame.group_by(*by).agg(*expressions) if by else self.frame.select(*expressions)
+        native: pd.DataFrame = frame.collect("pandas").to_native()
+        return native.sort_values(list(by), key=lambda column: column.astype(str)) if by else native
+
+
+@dataclass(frozen=True, eq=False)
+class LazyScores:
+    """Scores of rows in cells that live in an engine; each clustering is one grouped query.
+
+    Parameters
+    ----------
+    table : LazyTable
+        Rows in use.
+    value : str
+        Column of the values.
+    cell_columns : tuple of str
+        Columns whose joint values are the cells; empty for one cell.
+    cell_codes : dict of tuple to int
+        Cell of each joint value.
+    fitted : ndarray, shape (n_cells,)
+        Fitted value of each cell.
+    sums : CellSums
+        Sums of each cell.
+    weight : str, optional
+        Column of sampling weights.
+    """
+
+    table: LazyTable | None
+    value: str
+    cell_columns: tuple[str, ...]
+    cell_codes: dict[tuple[str, ...], int]
+    fitted: FloatArray
+    sums: CellSums
+    weight: str | None = None
+    _queries: dict[Axis, tuple[list[str], Block]] = field(default_factory=dict)
+
+    @property
+    def n_rows(self) -> int:
+        """Rows in use."""
+        return int(self.sums.count.sum())
+
+    @property
+    def n_columns(self) -> int:
+        """Number of cells."""
+        return self.fitted.size
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Columns of the table; those already asked for, where it is gone."""
+        if self.table is None:
+            return tuple(dict.fromkeys(name for by in self._queries for name in by))
+        return self.table.columns
+
+    @property
+    def has_source(self) -> bool:
+        """Whether further columns can be looked up."""
+        return self.table is not None
+
+    def _query(self, by: Axis) -> tuple[list[str], Block]:
+        """Labels of the clusters and their sums, asked of the engine once for each clustering."""
+        if by not in self._queries:
+            if self.table is None:
+                raise no_source(":".join(by), [":".join(held) for held in self._queries])
+            self._queries[by] = self._grouped(by)
+        return self._queries[by]
+
+    def _grouped(self, by: Axis) -> tuple[list[str], Block]:
+        assert self.table is not None
+        columns = tuple(dict.fromkeys((*by, *self.cell_columns)))
+        known = self.table.columns
+        for name in by:
+            known_column(name, known, "groups")
+        weight = nw.len() if self.weight is None else nw.col(self.weight).sum()
+        value = nw.col(self.value).cast(nw.Float64)
+        total = value.sum() if self.weight is None else (value * nw.col(self.weight)).sum()
+        grouped = self.table.group(columns, {"__weight": weight, "__total": total, "__rows": nw.len()})
+        missing = grouped[list(by)].isna().any(axis=1)
+        if missing.any():
+            count = int(grouped["__rows"][missing].sum())
+            raise MissingLabelsError(
+                f'`groups="{":".join(by)}"` must give an id to every row in use; {count} of {self.n_rows} have none. '
+                "Fit again with those groups, which drops and counts such rows.",
+                column=":".join(by),
+                count=count,
+            )
+        cluster, n_clusters = np.zeros(len(grouped), dtype=np.intp), 1
+        for name in by:
+            codes, labels = factorize(grouped[name])
+            pair = pair_codes(cluster, n_clusters, codes, len(labels))
+            cluster, n_clusters = pair.codes, pair.n_clusters
+        cells = [self.cell_codes[key] for key in _keys(grouped, self.cell_columns)]
+        weights = grouped["__weight"].to_numpy(dtype=float)
+        totals = grouped["__total"].to_numpy(dtype=float) - weights * self.fitted[cells]
+        where, shape = (cluster, np.array(cells, dtype=np.intp)), (n_clusters, self.n_columns)
+        labels = [""] * n_clusters
+        for code, key in zip(cluster, _keys(grouped, by), strict=True):
+            labels[code] = ":".join(key)
+        block = Block(
+            sparse.coo_array((totals, where), shape).tocsr(), sparse.coo_array((weights, where), shape).tocsr()
+        )
+        return labels, block
+
+    def n_clusters(self, by: Axis) -> int:
+        """Observed joint values of some columns."""
+        return len(self._query(by)[0])
+
+    def sizes(self, by: Axis) -> FloatArray:
+        """Weight of each cluster, shape (n_clusters,)."""
+        return np.asarray(compressed(self._query(by)[1].gram).sum(axis=1), dtype=np.float64).ravel()
+
+    def label(self, by: Axis, code: int) -> str:
+        """Label of one cluster."""
+        return self._query(by)[0][code]
+
+    def cells(self, by: Axis) -> Iterator[Block]:
+        """Sums within (cluster, cell)."""
+        yield self._query(by)[1]
+
+    def meat(self, by: Axis | None, bread: Matrix) -> FloatArray:
+        """Sum over clusters of (B' T_g)(B' T_g)', shape (n_params, n_params)."""
+        if by is not None:
+            return sum_blocks(square(block.totals, bread) for block in self.cells(by))
+        squares = self.sums.squares if self.weight is None else self._weighted_squares()
+        scaled = np.sqrt(squares)[:, None] * dense(bread)
+        return np.asarray(scaled.T @ scaled)
+
+    def _weighted_squares(self) -> FloatArray:
+        """Sum of (w (value - fitted))^2 of each cell, from powers about a common centre."""
+        assert self.weight is not None
+        assert self.table is not None
+        centre = float(self.sums.total.sum() / self.sums.weight.sum())
+        w, e = nw.col(self.weight).cast(nw.Float64), nw.col(self.value).cast(nw.Float64) - centre
+        powers = {"a": (w * w * e * e).sum(), "b": (w * w * e).sum(), "c": (w * w).sum()}
+        grouped = self.table.group(self.cell_columns, powers)
+        order = [self.cell_codes[key] for key in _keys(grouped, self.cell_columns)]
+        shift = self.fitted[order] - centre
+        squares = np.zeros(self.n_columns)
+        a, b, c = (grouped[name].to_numpy(dtype=float) for name in "abc")
+        squares[order] = a - 2 * shift * b + shift**2 * c
+        return np.maximum(squares, 0.0)
+
+    def detached(self) -> LazyScores:
+        """The same scores without their table: only clusterings already asked for are known."""
+        return replace(self, table=None)
+
+    def with_labels(self, more: dict[str, Any]) -> LazyScores:
+        """Refused: an engine's rows have no order that an array could follow."""
+        raise NotAvailableError(
+            f"rows in an engine have no order, so labels must be columns; got arrays for {listed(more)}. "
+            "Add the labels as a column, and name it in `groups`."
+        )
+
+
+def _keys(frame: pd.DataFrame, columns: Sequence[str]) -> list[tuple[str, ...]]:
+    if not columns:
+        return [()] * len(frame)
+    return list(zip(*(frame[name].astype(str) for name in columns), strict=True))
+
+
+def lazy_cell_sums(
+    table: LazyTable, value: str, cell_columns: Sequence[str], weight: str | None
+) -> tuple[list[tuple[str, ...]], CellSums]:
+    """Joint values of the cells, sorted as text, and the sums of each, by two grouped queries.
+
+    Parameters
+    ----------
+    table : LazyTable
+        Rows in use.
+    value : str
+        Column of the values.
+    cell_columns : sequence of str
+        Columns whose joint values are the cells; empty for one cell.
+    weight : str, optional
+        Column of sampling weights.
+
+    Returns
+    -------
+    keys : list of tuple of str
+        One for each cell.
+    sums : CellSums
+        One entry a cell.
+
+    Raises
+    ------
+    NonFiniteError
+        If a value is infinite.
+    """
+    x = nw.col(value).cast(nw.Float64)
+    w = nw.lit(1.0) if weight is None else nw.col(weight).cast(nw.Float64)
+    first = table.group(
+        cell_columns,
+        {"n": nw.len(), "t": x.sum() if weight is None else (w * x).sum(), "lo": x.min(), "hi": x.max()}
+        | ({} if weight is None else {"w": w.sum()}),
+    )
+    n, total, low, high = (first[name].to_numpy(dtype=float) for name in ("n", "t", "lo", "hi"))
+    if np.isinf(low).any() or np.isinf(high).any():
+        raise NonFiniteError(f"`score` must be finite; column {value!r} holds infinities.", column=value)
+    weights = n if weight is None else first["w"].to_numpy(dtype=float)
+    if not np.isfinite(weights).all():
+        raise NonFiniteError(f"`weights` must be finite; column {weight!r} holds infinities.", column=weight)
+    # Squares about a common centre lose no digits where the cells' means are near each other.
+    centre = float(total.sum() / weights.sum()) if n.size else 0.0
+    e = x - centre
+    squared = (e * e).sum() if weight is None else (w * e * e).sum()
+    second = table.group(cell_columns, {"s": squared})
+    squares = second["s"].to_numpy(dtype=float) - weights * (total / weights - centre) ** 2
+    squares = np.where(low == high, 0.0, np.maximum(squares, 0.0))
+    return _keys(first, cell_columns), CellSums(n, weights, total, squares, low, high)

@@ -1,0 +1,134 @@
+"""Linear combinations of parameters, from text, mappings and arrays."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from evalreg.checks import FloatArray, listed, nearest
+from evalreg.errors import ArgumentError, FormulaError, MissingColumnError
+
+if TYPE_CHECKING:
+    pass
+
+
+@dataclass(frozen=True, eq=False)
+class Contrasts:
+    """Linear combinations of parameters.
+
+    Parameters
+    ----------
+    matrix : ndarray, shape (q, n_params)
+        C.
+    value : ndarray, shape (q,)
+        Values under the null.
+    names : tuple of str
+        One for each row.
+    """
+
+    matrix: FloatArray
+    value: FloatArray
+    names: tuple[str, ...]
+
+
+def parse_contrasts(contrasts: Any, names: tuple[str, ...]) -> Contrasts:
+    """Contrasts from text, a mapping or an array.
+
+    Parameters
+    ----------
+    contrasts : str, dict or array_like, shape (q, n_params) or (n_params,)
+        "A - B", "A = B, C = 0", {"A": 1, "B": -1} or coefficients.
+    names : tuple of str
+        Names of the parameters.
+
+    Returns
+    -------
+    Contrasts
+        The matrix C, the values under the null, and names.
+
+    Raises
+    ------
+    FormulaError
+        If the text does not parse (with patsy's caret under the place).
+    MissingColumnError
+        If a name is not a parameter.
+    ArgumentError
+        If the shape does not fit, or a row is zero.
+
+    Examples
+    --------
+    >>> parse_contrasts("a - b", ("a", "b")).matrix.tolist()
+    [[1.0, -1.0]]
+    """
+    if isinstance(contrasts, str):
+        parsed = _parse_text(contrasts, names)
+    elif isinstance(contrasts, dict):
+        parsed = _parse_mapping(contrasts, names)
+    else:
+        C = _as_matrix(contrasts)
+        if C.ndim != 2 or C.shape[1] != len(names):
+            raise ArgumentError(
+                f"contrasts must have one column for each of the {len(names)} parameters; got shape {C.shape}."
+            )
+        parsed = Contrasts(C, np.zeros(C.shape[0]), tuple(f"c{i}" for i in range(C.shape[0])))
+    if not np.isfinite(parsed.matrix).all():
+        raise ArgumentError(f"the coefficients of a contrast must be finite; got {contrasts!r}.")
+    if not np.all(np.any(parsed.matrix != 0, axis=1)):
+        raise ArgumentError(f"a contrast must involve some parameter; got all zeros in {contrasts!r}.")
+    return parsed
+
+
+def _as_matrix(contrasts: Any) -> FloatArray:
+    try:
+        return np.atleast_2d(np.asarray(contrasts, dtype=np.float64))
+    except (TypeError, ValueError):
+        raise ArgumentError(
+            f"a contrast as an array must hold numbers; got {contrasts!r}. Several hypotheses as text go into one "
+            "string, with commas between them."
+        ) from None
+
+
+def _parse_text(text: str, names: tuple[str, ...]) -> Contrasts:
+    import patsy
+
+    if not text.strip():
+        raise FormulaError(f"the contrast is an empty text. The parameters are {listed(names)}.")
+    try:
+        constraint = patsy.DesignInfo(list(names)).linear_constraint(text)
+    except patsy.PatsyError as error:
+        _refuse_unknown_name(text, error, names)
+        raise FormulaError(f"the contrast does not parse: {error}\nThe parameters are {listed(names)}.") from None
+    C = np.asarray(constraint.coefs, dtype=np.float64)
+    parts = [part.strip() for part in text.split(",")]
+    labels = tuple(parts) if len(parts) == C.shape[0] else tuple(f"{text} [{i}]" for i in range(C.shape[0]))
+    return Contrasts(C, np.asarray(constraint.constants, dtype=np.float64).ravel(), labels)
+
+
+def _refuse_unknown_name(text: str, error: Any, names: tuple[str, ...]) -> None:
+    """Name the parameter that was meant, where the place that does not parse is nearly one."""
+    start = getattr(getattr(error, "origin", None), "start", None)
+    found = None if start is None else re.match(r"[^\s+\-*/=,]+", text[start:])
+    hint = "" if found is None else nearest(found[0], names)
+    if found is not None and hint and found[0] not in names:
+        raise MissingColumnError(f'"{found[0]}" is not a parameter.{hint}', column=found[0]) from None
+
+
+def _parse_mapping(contrasts: dict[str, Any], names: tuple[str, ...]) -> Contrasts:
+    C = np.zeros((1, len(names)))
+    for name, coefficient in contrasts.items():
+        if name not in names:
+            hint = nearest(name, names) or f" The parameters are {listed(names)}."
+            raise MissingColumnError(f'"{name}" is not a parameter.{hint}', column=str(name))
+        if not isinstance(coefficient, int | float | np.number):
+            raise ArgumentError(f"the coefficients of a contrast must be numbers; got {coefficient!r} for {name!r}.")
+        C[0, names.index(name)] = coefficient
+    terms = [
+        f"{'-' if c < 0 else '+'} {'' if abs(c) == 1 else f'{abs(c):g}*'}{name}" for name, c in contrasts.items() if c
+    ]
+    label = " ".join(terms)
+    return Contrasts(
+        C, np.zeros(1), (label.removeprefix("+ ").replace("- ", "-", 1) if label[:1] == "-" else label[2:],)
+    )

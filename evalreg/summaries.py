@@ -1,0 +1,235 @@
+"""The summary of results: what a careful reader asks, in tables and sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from evalreg.checks import FloatArray
+from evalreg.clusters import Axis, axis_name, summarize_sizes
+from evalreg.covariance import Covariance
+from evalreg.diagnostics import design_effect, effective_rows, intraclass_correlation
+from evalreg.errors import Note
+from evalreg.estimate import Estimate
+from evalreg.inference.intervals import intervals
+from evalreg.inference.wald import t_pvalues
+from evalreg.tables import Grid, Summary, number, p_value
+
+if TYPE_CHECKING:
+    pass
+
+
+def covariance_text(cov: Covariance) -> str:
+    """Covariance and clustering in a few words.
+
+    Parameters
+    ----------
+    cov : Covariance
+        The covariance.
+
+    Returns
+    -------
+    str
+        Such as "CR2 by passage".
+    """
+    names = " + ".join(axis_name(axis) for axis in cov.axes)
+    return f"{cov.options.cov} by {names}" if names else "naive (rows independent)"
+
+
+def _reference_text(cov: Covariance) -> str:
+    rule, dofs = cov.options.dof, cov.dof()
+    if np.all(np.isnan(dofs)):
+        return "t, without degrees of freedom"
+    if np.all(np.isinf(dofs)):
+        return "normal"
+    low, high = np.nanmin(dofs), np.nanmax(dofs)
+    spread = f"{low:.4g}" if np.isclose(low, high) else f"{low:.4g} to {high:.4g}"
+    words = {"satterthwaite": "Satterthwaite", "min": "G - 1" if cov.axes else cov.pieces[0].dof_name}
+    return f"t, dof {spread} ({words.get(rule, 'given') if isinstance(rule, str) else 'given'})"
+
+
+FACTORS = {
+    "statsmodels": "G/(G-1), and (n-1)/(n-k) for regressions",
+    "fixest": "smallest G/(G-1), and (n-1)/(n-k)",
+    "sandwich": "G/(G-1), and (n-1)/(n-k) for least squares",
+    "G": "G/(G-1)",
+    "none": "none",
+}
+
+
+def _factor_text(cov: Covariance) -> str:
+    if cov.options.cov == "CR1":
+        return f"{FACTORS[cov.options.ssc]} ({cov.options.ssc})"
+    words = {
+        "naive": "n/(n-1), or n/(n-k) for regressions",
+        "CR0": "none",
+        "CR2": "(1-h)^(-1/2) in each cluster",
+        "CR3": "(G-1)/G, (1-h)^(-1) in each cluster",
+        "jackknife": "(G-1)/G",
+    }
+    return words[cov.options.cov]
+
+
+def coefficient_frame(estimate: Estimate, cov: Covariance, alpha: float) -> pd.DataFrame:
+    """Estimates, standard errors, tests and intervals, one row a parameter.
+
+    Parameters
+    ----------
+    estimate : Estimate
+        The parameters.
+    cov : Covariance
+        Their covariance.
+    alpha : float
+        Level of the intervals.
+
+    Returns
+    -------
+    DataFrame
+        Columns estimate, se, naive_se, t, dof, p_value, lower, upper.
+    """
+    interval = intervals(estimate, cov, alpha, None)
+    se, dof = np.sqrt(cov.variance()), cov.dof()
+    t = estimate.params / np.where(se > 0, se, np.nan)
+    columns = {
+        "estimate": estimate.params,
+        "se": se,
+        "naive_se": np.sqrt(np.diag(cov.naive)),
+        "t": t,
+        "dof": dof,
+        "p_value": t_pvalues(t, dof),
+        "lower": interval[:, 0],
+        "upper": interval[:, 1],
+    }
+    return pd.DataFrame(columns, index=list(estimate.names))
+
+
+def correlation_within(estimate: Estimate, cov: Covariance, axis: Axis | None) -> FloatArray:
+    """Intraclass correlation of each parameter's rows within the clusters of an axis; NaN without one."""
+    if axis is None:
+        return np.full(estimate.n_params, np.nan)
+    return intraclass_correlation(estimate, axis)
+
+
+def summarize(
+    estimate: Estimate, cov: Covariance, axes: tuple[Axis, ...], notes: Sequence[Note], alpha: float
+) -> Summary:
+    """The summary of an estimate under a covariance.
+
+    Parameters
+    ----------
+    estimate : Estimate
+        The parameters.
+    cov : Covariance
+        Their covariance.
+    axes : tuple of Axis
+        Clusterings as asked.
+    notes : sequence of (category, text)
+        What was warned of.
+    alpha : float
+        Level of the intervals.
+
+    Returns
+    -------
+    Summary
+        Ready to print.
+    """
+    about, shown = estimate.about, cov.axes or axes
+    dropped = {reason: count for reason, count in estimate.dropped.items() if count}
+    facts = [("Score", about.outcome), ("Rows", f"{estimate.n_rows}"), ("Model", about.model)]
+    if about.formula:
+        facts.append(("Formula", about.formula))
+    facts += [("Covariance", covariance_text(cov)), ("Reference", _reference_text(cov)), ("Factor", _factor_text(cov))]
+    parts = ", ".join(f"{count} without {reason}" for reason, count in dropped.items())
+    facts.append(("Rows dropped", f"{sum(dropped.values())} ({parts})" if dropped else "none"))
+    if cov.crossed:
+        facts.append(("Repair", f"{cov.options.repair}: {cov.change or 'nothing changed'}"))
+    frame = coefficient_frame(estimate, cov, alpha)
+    order = _order(estimate)
+    grids, icc = [_coefficient_grid(frame, order, alpha)], np.full(estimate.n_params, np.nan)
+    if shown:
+        icc = correlation_within(estimate, cov, shown[0])
+        grids += [_dependence_grid(frame, order, estimate, cov, icc), _cluster_grid(estimate, shown)]
+    sentences = [*_sentences(estimate, cov, alpha, shown, icc), *(text for _, text in notes)]
+    return Summary("evalreg results", tuple(facts), tuple(grids), tuple(sentences))
+
+
+def _order(estimate: Estimate) -> list[int]:
+    """Means by model from the best down, everything else as it stands."""
+    if estimate.kind != "mean" or estimate.n_params == 1:
+        return list(range(estimate.n_params))
+    return sorted(range(estimate.n_params), key=lambda i: (-estimate.params[i], estimate.names[i]))
+
+
+def _coefficient_grid(frame: pd.DataFrame, order: list[int], alpha: float) -> Grid:
+    low, high = f"[{alpha / 2:.3g}", f"{1 - alpha / 2:.3g}]"
+    headers = ("", "coef", "std err", "t", "P>|t|", low, high, "dof")
+    rows = []
+    for i in order:
+        row = frame.iloc[i]
+        numbers = [number(row[name]) for name in ("estimate", "se")]
+        ends = [number(row[name]) for name in ("lower", "upper")]
+        rows.append(
+            (frame.index[i], *numbers, number(row["t"], 2), p_value(row["p_value"]), *ends, number(row["dof"], 1))
+        )
+    return Grid(headers, tuple(rows))
+
+
+def _dependence_grid(
+    frame: pd.DataFrame, order: list[int], estimate: Estimate, cov: Covariance, icc: FloatArray
+) -> Grid:
+    effect, n_eff = design_effect(cov), effective_rows(estimate, cov)
+    headers = ("", "naive SE", "clustered", "deff", "eff. n", "ICC")
+    rows = tuple(
+        (
+            str(frame.index[i]),
+            number(frame["naive_se"].iloc[i]),
+            number(frame["se"].iloc[i]),
+            number(effect[i], 2),
+            number(n_eff[i], 1),
+            f"{icc[i]:.3f}",
+        )
+        for i in order
+    )
+    return Grid(headers, rows)
+
+
+def _cluster_grid(estimate: Estimate, axes: tuple[Axis, ...]) -> Grid:
+    rows = []
+    for axis in axes:
+        size = summarize_sizes(estimate.scores.sizes(axis), estimate.n_rows)
+        cells = (f"{size.effective_clusters:.1f}", f"{size.largest_share:.1%}", f"{size.mean_size:.1f}")
+        rows.append((axis_name(axis), str(size.n_clusters), *cells))
+    return Grid(("clusters", "G", "effective G*", "largest share", "mean size"), tuple(rows))
+
+
+def _sentences(estimate: Estimate, cov: Covariance, alpha: float, axes: tuple[Axis, ...], icc: FloatArray) -> list[str]:
+    sentences = list(estimate.about.lines)
+    if not cov.axes:
+        sentences.append(
+            "Rows are treated as independent; if they share passages, prompts or judges, name them in `groups`."
+        )
+    if np.any(np.isfinite(icc)):
+        name = axis_name(axes[0])
+        what = "rows" if estimate.kind == "mean" else "residuals"
+        sentences.append(
+            f"deff is the clustered over the naive variance, eff. n the number of independent rows as informative; ICC "
+            f"is of {what} within one {name}."
+        )
+    if estimate.bounded and estimate.about.interval == "logit":
+        sentences.append("Intervals are built on the logit scale; t and p are Wald's and may disagree with them.")
+    elif estimate.bounded and estimate.n_params == 1 and cov.variance()[0] > 0:
+        low, high = intervals(estimate, cov, alpha, "logit")[0]
+        sentences.append(f"Scores lie in [0, 1]: the interval on the logit scale is {low:.4f} to {high:.4f}.")
+    few = [axis_name(axis) for axis in cov.axes if cov.n_clusters[axis_name(axis)] < 5] if cov.crossed else []
+    if few and cov.options.dof == "satterthwaite":
+        strict = replace(cov, options=replace(cov.options, dof="min"))
+        ends = intervals(estimate, strict, alpha, None)
+        shown = "; ".join(
+            f"{name} {a:.4f} to {b:.4f}" for name, (a, b) in list(zip(estimate.names, ends, strict=True))[:3]
+        )
+        sentences.append(f"With t({cov.smallest_dof:.0f}), the strictest reading of {', '.join(few)}: {shown}.")
+    return sentences

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import scipy
 from pandas.api.extensions import ExtensionArray
-from scipy.special import ndtr, ndtri
 
 from evalreg.checks import FloatArray, IntArray
 from evalreg.errors import ArgumentError, ArgumentTypeError
@@ -327,7 +327,7 @@ def paired(
     means = np.array([mean, _within("mean + difference", mean + difference, "(0, 1)")])
 
     codes = np.repeat(np.arange(n_passages), questions_per_passage)
-    cut = ndtri(means)
+    cut = scipy.special.ndtri(means)
     score = _difficulty(rng, codes, correlation, icc) < cut[:, None]
     models = ["old", "new"]
     model, question = np.divmod(np.arange(score.size), len(codes))
@@ -429,7 +429,7 @@ def sampled(
     latent_icc = _latent(_within("icc", icc, "[0, 1)"))
 
     codes = np.arange(n_questions) // questions_per_passage
-    x = 1 - ndtr(_difficulty(rng, codes, latent_correlation, latent_icc)[:n_models])
+    x = 1 - scipy.special.ndtr(_difficulty(rng, codes, latent_correlation, latent_icc)[:n_models])
     score = rng.random((n_models, n_questions, n_samples)) < x[..., None]
     models = _names("model", n_models, 1)
     model, question, sample = (index.ravel() for index in np.indices(score.shape))
@@ -582,7 +582,7 @@ def _difference_error(of_means: FloatArray) -> float:
 def _score_covariance(cut_a: float, cut_b: float, r: float) -> float:
     """Covariance of the indicators that normals of correlation r lie below their cuts (Plackett 1954)."""
     if abs(r) == 1:  # The integrand is then a step, which the nodes would miss.
-        below_a, below_b = float(ndtr(cut_a)), float(ndtr(cut_b))
+        below_a, below_b = float(scipy.special.ndtr(cut_a)), float(scipy.special.ndtr(cut_b))
         both = min(below_a, below_b) if r > 0 else max(0.0, below_a + below_b - 1)
         return both - below_a * below_b
     end = math.asin(r)
@@ -627,7 +627,7 @@ def _gaps(theta: FloatArray) -> FloatArray:
 
 def _half_tie(gap: FloatArray, threshold: float, sd: float) -> FloatArray:
     """Expected score when the latent difference is normal with mean `gap`; a tie counts one half."""
-    return np.asarray((ndtr((gap - threshold) / sd) + ndtr((gap + threshold) / sd)) / 2)
+    return np.asarray((scipy.special.ndtr((gap - threshold) / sd) + scipy.special.ndtr((gap + threshold) / sd)) / 2)
 
 
 def _tie_threshold(gap: FloatArray, sd: float, ties: float) -> float:
@@ -635,7 +635,7 @@ def _tie_threshold(gap: FloatArray, sd: float, ties: float) -> float:
     low, high = 0.0, float(np.abs(gap).max()) + 40 * sd
     for _ in range(100):
         middle = (low + high) / 2
-        share = (ndtr((middle - gap) / sd) - ndtr((-middle - gap) / sd)).mean()
+        share = (scipy.special.ndtr((middle - gap) / sd) - scipy.special.ndtr((-middle - gap) / sd)).mean()
         low, high = (middle, high) if share < ties else (low, middle)
     return low
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy import special
 
 from evalreg.checks import FloatArray
 
@@ -31,6 +30,8 @@ def t_quantile(alpha: float, dof: FloatArray) -> FloatArray:
     >>> t_quantile(0.05, np.array([10.0, np.inf])).round(3).tolist()
     [2.228, 1.96]
     """
+    from scipy import special
+
     dof = np.asarray(dof, dtype=float)
     finite = np.where(np.isinf(dof), 1.0, dof)
     return np.where(np.isinf(dof), special.ndtri(1 - alpha / 2), special.stdtrit(finite, 1 - alpha / 2))
@@ -60,6 +61,8 @@ def logit_interval(mean: FloatArray, se: FloatArray, critical: FloatArray) -> Fl
     >>> logit_interval(np.array([0.5]), np.array([0.05]), np.array([1.96])).round(4).tolist()
     [[0.4032, 0.5968]]
     """
+    from scipy import special
+
     half = critical * se / (mean * (1 - mean))
     centre = special.logit(mean)
     return np.column_stack([special.expit(centre - half), special.expit(centre + half)])

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy import special
 
 from evalreg.checks import FloatArray
 from evalreg.covariance import Covariance
@@ -36,6 +35,8 @@ def t_pvalues(statistic: FloatArray, dof: FloatArray) -> FloatArray:
     >>> t_pvalues(np.array([2.0, 2.0]), np.array([10.0, np.inf])).round(4).tolist()
     [0.0734, 0.0455]
     """
+    from scipy import special
+
     tail = -np.abs(statistic)
     finite = np.where(np.isinf(dof), 1.0, dof)
     return 2 * np.where(np.isinf(dof), special.ndtr(tail), special.stdtr(finite, tail))

@@ -216,13 +216,13 @@ def _least_squares(result: Any, model: Any, labels: Labels) -> Estimate:
     wresid = _without_rounding(np.asarray(result.wresid, dtype=float), wexog, model, result)
     if model.rank is not None and model.rank < k:
         refuse_collinear(wexog, model.exog_names)
-    scores = wexog * wresid[:, None]
-    _refuse_nonzero(scores, model)
+    size = np.sqrt(np.einsum("ij,ij->j", wexog, wexog)) * np.linalg.norm(wresid)
+    _refuse_nonzero(wresid @ wexog, size, model)
     inverse = np.asarray(result.normalized_cov_params)
     return Estimate(
         names=tuple(map(str, model.exog_names)),
         params=np.asarray(result.params, dtype=float),
-        scores=RowScores(scores, labels, wexog, wresid),
+        scores=RowScores(wexog * wresid[:, None], labels, wexog, wresid),
         bread=inverse,
         kind="least squares",
         n_coefficients=k,
@@ -232,10 +232,9 @@ def _least_squares(result: Any, model: Any, labels: Labels) -> Estimate:
     )
 
 
-def _refuse_nonzero(scores: FloatArray, model: Any) -> None:
-    """Refuse fits that do not solve the estimating equations whose scores these are."""
-    left = np.abs(scores.sum(axis=0))
-    if np.any(left > SCORE_SUM * np.sqrt(np.sum(scores**2, axis=0) * scores.shape[0])):
+def _refuse_nonzero(total: FloatArray, size: FloatArray, model: Any) -> None:
+    """Refuse fits that do not solve their estimating equations: scores of that size whose sum is not zero."""
+    if np.any(np.abs(total) > SCORE_SUM * size):
         raise NotAvailableError(
             f"the scores of this {type(model).__name__} do not sum to zero, as they do where a fit solves its "
             "estimating equations (a penalised or constrained one, or one that minimises something else, does not), so "
@@ -245,10 +244,11 @@ def _refuse_nonzero(scores: FloatArray, model: Any) -> None:
 
 def _without_rounding(wresid: FloatArray, wexog: FloatArray, model: Any, result: Any) -> FloatArray:
     """Residuals with those that are rounding of their row's terms set to zero, so that no variance is made of them."""
-    small = np.flatnonzero(np.abs(wresid) <= ROUNDING * np.abs(wresid).max(initial=0.0))
-    small = np.union1d(small, np.flatnonzero(np.abs(wresid) <= ROUNDING * np.abs(np.asarray(model.wendog))))
-    if not small.size:
+    size = np.abs(wresid)
+    largest = max(size.max(initial=0.0), np.abs(model.wendog).max(initial=0.0))
+    if size.min(initial=np.inf) > ROUNDING * largest:
         return wresid
+    small = np.flatnonzero(size <= ROUNDING * largest)
     terms = np.abs(np.asarray(model.wendog)[small]) + np.abs(wexog[small]) @ np.abs(np.asarray(result.params))
     cleaned = wresid.copy()
     cleaned[small[np.abs(wresid[small]) <= ROUNDING * terms]] = 0.0
@@ -266,7 +266,7 @@ def _likelihood(result: Any, model: Any, labels: Labels) -> Estimate:
         raise NotAvailableError(
             f"{type(model).__name__} does not give the scores of its rows or its Hessian, which a sandwich needs."
         ) from None
-    _refuse_nonzero(scores, model)
+    _refuse_nonzero(scores.sum(axis=0), np.sqrt(np.sum(scores**2, axis=0) * scores.shape[0]), model)
     design = _working_design(model, params, information)
     if np.linalg.matrix_rank(information, hermitian=True) < flat.size:
         refuse_collinear(scores if design is None else design, list(names))

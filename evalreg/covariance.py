@@ -354,7 +354,7 @@ def assemble(estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov) -
             repaired=naive.matrix,
             notes=tuple(notes),
         )
-    pieces = [one_piece(estimate, axes, dims, options) for dims in subsets(len(axes))]
+    pieces = [one_piece(estimate, axes, dims, options, naive.matrix) for dims in subsets(len(axes))]
     repaired, change = _repair(pieces, options) if len(axes) > 1 else (pieces[0].matrix, "")
     result = Covariance(
         names=estimate.names,

@@ -240,7 +240,9 @@ def _scale_rows(bread: Matrix, scale: FloatArray) -> Matrix:
     return sparse.diags_array(scale).tocsr() @ compressed(bread) if sparse.issparse(bread) else scale[:, None] * bread
 
 
-def one_piece(estimate: Estimate, axes: tuple[Axis, ...], dims: tuple[int, ...], options: ResolvedCov) -> Piece:
+def one_piece(
+    estimate: Estimate, axes: tuple[Axis, ...], dims: tuple[int, ...], options: ResolvedCov, naive: FloatArray
+) -> Piece:
     """Return the term of the axes `dims`, with its leverages where it is an axis itself."""
     by = union(*(axes[d] for d in dims))
     n_clusters = estimate.scores.n_clusters(by)
@@ -248,7 +250,7 @@ def one_piece(estimate: Estimate, axes: tuple[Axis, ...], dims: tuple[int, ...],
         matrix = _unadjusted(estimate, axes, by, n_clusters, options)
         wants_dof = options.dof == "satterthwaite" and len(dims) == 1
         leverage = _adjusted(estimate, by, options, keep=True)[1] if wants_dof else None
-        lost = _lost_without_variance(estimate, by, matrix)
+        lost = _lost_without_variance(estimate, by, matrix, naive)
     else:
         keep = options.dof == "satterthwaite" and len(dims) == 1
         matrix, leverage, lost = _adjusted(estimate, by, options, keep)
@@ -258,9 +260,9 @@ def one_piece(estimate: Estimate, axes: tuple[Axis, ...], dims: tuple[int, ...],
     return Piece(by, dims, n_clusters, matrix, leverage, contrasts, lost)
 
 
-def _lost_without_variance(estimate: Estimate, by: Axis, matrix: FloatArray) -> BoolArray:
+def _lost_without_variance(estimate: Estimate, by: Axis, matrix: FloatArray, naive: FloatArray) -> BoolArray:
     """Parameters without a variance because one cluster determines them; looked for only where a variance is zero."""
-    none = np.diag(matrix) <= NO_VARIANCE * np.diag(naive_piece(estimate).matrix)
+    none = np.diag(matrix) <= NO_VARIANCE * np.diag(naive)
     if estimate.refit is None or not none.any():
         return np.zeros(estimate.n_params, dtype=bool)
     work = _adjust_cells if estimate.refit.inverse_gram.ndim == 1 else _adjust_rows

@@ -275,9 +275,18 @@ def _statsmodels_fit(formula: str, data: pd.DataFrame, weights: FloatArray | Non
         raise FormulaError(
             f"the left side of {formula!r} must be one column of numbers; it gave {model.endog.shape[1]}."
         )
-    _check_rows(model)
+    n, k = model.exog.shape
+    if n <= k:
+        raise DataError(f"there must be more rows than coefficients; got {n} rows and {k} coefficients.", count=n)
     if family == "gaussian":
-        return model.fit(method="qr")
+        with warnings.catch_warnings():
+            # statsmodels warns of a singular design; here it is refused, by name.
+            warnings.simplefilter("ignore")
+            fitted = model.fit()
+        if model.rank < k:
+            refuse_collinear(model.exog, model.exog_names)
+        return fitted
+    refuse_collinear(model.exog, model.exog_names)
     _check_outcome(model, family)
     return _fit_glm(model, formula)
 
@@ -371,19 +380,13 @@ def _is_separated(fitted: Any) -> bool:
     return bool(np.linalg.matrix_rank(part.T @ part, hermitian=True) < part.shape[1])
 
 
-def _check_rows(model: Any) -> None:
-    """Refuse too few rows and collinear covariates before the fit, which would hide them."""
-    n, k = model.exog.shape
-    if n <= k:
-        raise DataError(f"there must be more rows than coefficients; got {n} rows and {k} coefficients.", count=n)
-    refuse_collinear(model.exog, model.exog_names)
-
-
 def _check_fit(fitted: Any, parsed: ParsedFormula) -> None:
     """Refuse scores that the covariates determine."""
     model = fitted.model
     spread = float(np.sum((model.endog - model.endog.mean()) ** 2))
-    residual = float(np.sum((model.endog - fitted.fittedvalues) ** 2))
+    residual = float(
+        np.sum(np.asarray(fitted.resid_response if hasattr(fitted, "resid_response") else fitted.resid) ** 2)
+    )
     if spread == 0 or residual <= PERFECT_FIT**2 * (spread + float(np.sum(model.endog**2))):
         what = f"is {model.endog[0]:g} in every row" if spread == 0 else "is determined by the covariates"
         raise ConstantScoreError(

@@ -48,6 +48,7 @@ ORDER = [
     "estimators.regression",
     "estimators.mean",
     "estimators.ratio",
+    "estimators.sign",
     "estimators.difference",
     "estimators.win_rate",
     "estimators.bradley_terry",

@@ -384,9 +384,8 @@ def _check_fit(fitted: Any, parsed: ParsedFormula) -> None:
     """Refuse scores that the covariates determine."""
     model = fitted.model
     spread = float(np.sum((model.endog - model.endog.mean()) ** 2))
-    residual = float(
-        np.sum(np.asarray(fitted.resid_response if hasattr(fitted, "resid_response") else fitted.resid) ** 2)
-    )
+    errors = np.asarray(fitted.resid_response if hasattr(fitted, "resid_response") else fitted.resid)
+    residual = float(errors @ errors)
     if spread == 0 or residual <= PERFECT_FIT**2 * (spread + float(np.sum(model.endog**2))):
         what = f"is {model.endog[0]:g} in every row" if spread == 0 else "is determined by the covariates"
         raise ConstantScoreError(

@@ -3,11 +3,13 @@
 from importlib.metadata import version as _version
 
 from evalreg import datasets, errors
+from evalreg import planning as plan
 from evalreg.bridge import from_statsmodels
 from evalreg.covariance import Covariance, covariance
 from evalreg.estimate import Estimate
 from evalreg.estimators.mean import mean
 from evalreg.estimators.regression import fit
+from evalreg.estimators.sign import sign_test
 from evalreg.results import Results, infer
 
 __version__ = _version("evalreg")
@@ -23,4 +25,6 @@ __all__ = [
     "from_statsmodels",
     "infer",
     "mean",
+    "plan",
+    "sign_test",
 ]

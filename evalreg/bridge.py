@@ -98,12 +98,37 @@ def from_statsmodels(result: Any) -> Estimate:
     >>> er.infer(er.from_statsmodels(fitted), groups="passage").n_clusters
     {'passage': 30}
     """
-    from statsmodels.regression.linear_model import GLS, WLS
-
     model, params = getattr(result, "model", None), getattr(result, "params", None)
     if model is None or params is None or not hasattr(model, "data"):
         raise ArgumentTypeError(f"`result` must be a fitted statsmodels model; got {type(result).__name__}.")
     refuse_unconverged(result)
+    estimate = estimate_of(result)
+    if isinstance(estimate.scores, RowScores):
+        _refuse_nonzero(estimate.scores.values, model)
+    return estimate
+
+
+def estimate_of(result: Any) -> Estimate:
+    """The Estimate of a fit that is known to solve its estimating equations.
+
+    Parameters
+    ----------
+    result : statsmodels results
+        Of least squares or a likelihood model.
+
+    Returns
+    -------
+    Estimate
+        As `from_statsmodels` gives it, which checks first.
+
+    Raises
+    ------
+    NotAvailableError
+        If the model has no scores or no Hessian.
+    """
+    from statsmodels.regression.linear_model import GLS, WLS
+
+    model = result.model
     labels = _labels_of(model, int(model.endog.shape[0]))
     if isinstance(model, GLS | WLS) and hasattr(result, "wresid"):
         return replace(_least_squares(result, model, labels), fitted=HeldFit(result))
@@ -216,8 +241,6 @@ def _least_squares(result: Any, model: Any, labels: Labels) -> Estimate:
     wresid = _without_rounding(np.asarray(result.wresid, dtype=float), wexog, model, result)
     if model.rank is not None and model.rank < k:
         refuse_collinear(wexog, model.exog_names)
-    size = np.sqrt(np.einsum("ij,ij->j", wexog, wexog)) * np.linalg.norm(wresid)
-    _refuse_nonzero(wresid @ wexog, size, model)
     inverse = np.asarray(result.normalized_cov_params)
     return Estimate(
         names=tuple(map(str, model.exog_names)),
@@ -232,9 +255,10 @@ def _least_squares(result: Any, model: Any, labels: Labels) -> Estimate:
     )
 
 
-def _refuse_nonzero(total: FloatArray, size: FloatArray, model: Any) -> None:
-    """Refuse fits that do not solve their estimating equations: scores of that size whose sum is not zero."""
-    if np.any(np.abs(total) > SCORE_SUM * size):
+def _refuse_nonzero(scores: FloatArray, model: Any) -> None:
+    """Refuse fits that do not solve the estimating equations whose scores these are."""
+    size = np.sqrt(np.sum(scores**2, axis=0) * scores.shape[0])
+    if np.any(np.abs(scores.sum(axis=0)) > SCORE_SUM * size):
         raise NotAvailableError(
             f"the scores of this {type(model).__name__} do not sum to zero, as they do where a fit solves its "
             "estimating equations (a penalised or constrained one, or one that minimises something else, does not), so "
@@ -266,7 +290,6 @@ def _likelihood(result: Any, model: Any, labels: Labels) -> Estimate:
         raise NotAvailableError(
             f"{type(model).__name__} does not give the scores of its rows or its Hessian, which a sandwich needs."
         ) from None
-    _refuse_nonzero(scores.sum(axis=0), np.sqrt(np.sum(scores**2, axis=0) * scores.shape[0]), model)
     design = _working_design(model, params, information)
     if np.linalg.matrix_rank(information, hermitian=True) < flat.size:
         refuse_collinear(scores if design is None else design, list(names))

@@ -175,8 +175,9 @@ def pair_codes(first: IntArray, n_first: int, second: IntArray, n_second: int) -
     if n_table <= TABLE_PER_ROW * key.size + 1024:
         present = np.zeros(n_table, dtype=bool)
         present[key] = True
-        number = np.cumsum(present, dtype=np.intp) - 1
-        return Codes(number[key], int(number[-1]) + 1)
+        # Half the memory of the table, which is the largest array here.
+        number = np.cumsum(present, dtype=np.int32 if key.size < 2**31 else np.intp)
+        return Codes(number[key].astype(np.intp) - 1, int(number[-1]))
     codes, labels = pd.factorize(key)
     return Codes(codes, len(labels))
 

@@ -18,7 +18,7 @@ from evalreg.errors import (
 )
 from evalreg.estimate import Estimate
 from evalreg.groups import Groups, check_estimate, check_two_clusters, drop_nested, resolve_groups
-from evalreg.pieces import NO_VARIANCE, Piece, axis_dof, naive_piece, one_piece, quadratic, subsets
+from evalreg.pieces import NO_VARIANCE, Piece, axis_dof, check_strata, naive_piece, one_piece, quadratic, subsets
 from evalreg.scores import sum_blocks
 from evalreg.small_sample import (
     satterthwaite_combine,
@@ -340,6 +340,7 @@ def assemble(estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov) -
     axes, notes = drop_nested(estimate.scores, axes)
     naive = naive_piece(estimate)
     if not axes or options.cov == "naive":
+        check_strata(estimate)
         counts = {axis_name(axis): estimate.scores.n_clusters(axis) for axis in axes}
         smallest = float(np.min(naive.dof(np.eye(estimate.n_params))))
         return Covariance(

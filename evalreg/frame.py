@@ -105,6 +105,8 @@ class Table:
     def missing(self, name: str) -> BoolArray:
         """True where a column is null or NaN."""
         series = self.frame.get_column(name)
+        if isinstance(native := series.to_native(), pd.Series):
+            return np.asarray(native.isna().to_numpy(), dtype=bool)
         mask = series.is_null().to_numpy()
         if series.dtype.is_float():
             mask = mask | (series.is_nan().fill_null(False).to_numpy().astype(bool))

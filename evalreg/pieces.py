@@ -17,7 +17,7 @@ from evalreg.errors import (
 )
 from evalreg.estimate import Cells, Estimate
 from evalreg.groups import union
-from evalreg.scores import Block, Matrix, RowScores, Scores, compressed, dense, square, sum_blocks
+from evalreg.scores import Block, Matrix, RowScores, Scores, compressed, dense, scale_columns, square, sum_blocks
 from evalreg.small_sample import (
     POWER,
     RowLeverage,
@@ -203,17 +203,25 @@ def naive_piece(estimate: Estimate) -> Piece:
         rounding = _rounding(estimate, np.diag(matrix))
         matrix[rounding, :] = matrix[:, rounding] = 0.0
         return Piece((), (), n, matrix, FixedDof(float(n - estimate.n_coefficients)), None, no_loss)
-    single = () if cells.stratum is None else np.array(cells.strata)[cells.stratum[cells.count < 2]].tolist()
-    if single:
-        raise TooFewClustersError(
-            f"`strata` needs at least 2 rows in every stratum; {listed(single)} has one. Merge it with another.",
-            count=len(single),
-        )
     scale = np.sqrt(cells.count / np.maximum(cells.count - 1, 1))
     matrix = estimate.scores.meat(None, _scale_rows(bread, scale))
     variance = cells.squares / cells.weight**2 * scale**2
     lost = _touches(estimate, cells.count < 2)
     return Piece((), (), n, matrix, WelchDof(variance, cells.count), estimate.coefficient_map, lost)
+
+
+def check_strata(estimate: Estimate) -> None:
+    """Raise if a stratum of independent rows has a single one, which has no variance."""
+    cells = estimate.cells
+    if cells is None or cells.stratum is None:
+        return
+    single = sorted({cells.strata[stratum] for stratum in cells.stratum[cells.count < 2]})
+    if single:
+        raise TooFewClustersError(
+            f"`strata` needs at least 2 rows in every stratum (of each model); {listed(single)} "
+            f"{'has' if len(single) == 1 else 'have'} one. Merge strata, or leave them out.",
+            count=len(single),
+        )
 
 
 def _touches(estimate: Estimate, columns: BoolArray) -> BoolArray:
@@ -347,13 +355,13 @@ def _adjust_cells(
     assert estimate.refit is not None
     inverse = estimate.refit.inverse_gram
     blocks: list[Block] = list(estimate.scores.cells(by))
-    shares = [compressed(block.gram) @ sparse.diags_array(inverse) for block in blocks]
+    shares = [scale_columns(block.gram, inverse) for block in blocks]
     parts = (
-        square(adjust_cell_totals(block.totals, share.tocsr(), power), estimate.bread)
+        square(adjust_cell_totals(block.totals, share, power), estimate.bread)
         for block, share in zip(blocks, shares, strict=True)
     )
     matrix = sum_blocks(parts)
-    share = sparse.vstack(shares).tocsr() if len(shares) > 1 else shares[0].tocsr()
+    share = sparse.vstack(shares).tocsr() if len(shares) > 1 else shares[0]
     lost = full_leverage_cells(share) if power else np.zeros(inverse.size, dtype=bool)
     return matrix, cell_leverage(share, 1.0 / inverse, power) if keep else None, lost
 

@@ -91,6 +91,18 @@ def compressed(matrix: Matrix) -> Matrix:
     return sparse.csr_array(matrix)
 
 
+def single_column(values: FloatArray) -> Matrix:
+    """Return one value a row as a column in compressed sparse rows, every entry stored."""
+    n_rows = values.size
+    return sparse.csr_array((values, np.zeros(n_rows, np.int32), np.arange(n_rows + 1, dtype=np.int32)), (n_rows, 1))
+
+
+def scale_columns(matrix: Matrix, factor: FloatArray) -> Matrix:
+    """Return an array in compressed sparse rows, each column multiplied by a number."""
+    rows = compressed(matrix)
+    return sparse.csr_array((rows.data * factor[rows.indices], rows.indices, rows.indptr), rows.shape)
+
+
 def square(totals: Matrix, bread: Matrix) -> FloatArray:
     """Sum of outer products of cluster totals, mapped by the bread.
 
@@ -179,7 +191,7 @@ class CellScores:
         """Sums within (cluster, cell), all clusters in one block."""
         codes = self.labels.codes(by)
         pair, shape = self._pairs(codes)
-        total = np.bincount(pair, self.row_scores)
+        total = np.bincount(pair, self.row_scores).astype(float, copy=False)
         if self.cell is None and self.weights is None:
             weight = codes.counts.astype(float)
         else:
@@ -189,7 +201,8 @@ class CellScores:
             where, size = (row, column), (codes.n_clusters, self.n_columns)
             yield Block(sparse.coo_array((total, where), size).tocsr(), sparse.coo_array((weight, where), size).tocsr())
         else:
-            yield Block(total.reshape(-1, self.n_columns), sparse.csr_array(weight.reshape(-1, self.n_columns)))
+            # No cluster is without rows, so no entry is missing, and zeros need not be looked for.
+            yield Block(single_column(total), single_column(weight))
 
     def _pairs(self, codes: Codes) -> tuple[IntArray, tuple[IntArray, IntArray] | None]:
         """Code of each row's (cluster, cell); with the pair of each code where not all pairs are numbered."""
@@ -210,12 +223,12 @@ class CellScores:
         """Sum over clusters of (B' T_g)(B' T_g)', shape (n_params, n_params)."""
         if by is not None:
             return sum_blocks(square(block.totals, bread) for block in self.cells(by))
-        squares = np.bincount(self._cell(), self.row_scores**2, minlength=self.n_columns)
+        if self.cell is None:
+            squares = np.array([self.row_scores @ self.row_scores])
+        else:
+            squares = np.bincount(self.cell, self.row_scores**2, minlength=self.n_columns)
         scaled = np.sqrt(squares)[:, None] * dense(bread)
         return np.asarray(scaled.T @ scaled)
-
-    def _cell(self) -> IntArray:
-        return np.zeros(self.n_rows, dtype=np.intp) if self.cell is None else self.cell
 
     def with_labels(self, more: dict[str, Any]) -> CellScores:
         """The same scores with further label columns."""

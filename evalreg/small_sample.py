@@ -97,15 +97,21 @@ def adjust_cell_totals(totals: Matrix, leverage: Matrix, power: float) -> Matrix
     >>> adjust_cell_totals(np.array([[1.0], [-1.0]]), share, 1.0).toarray().ravel().round(4).tolist()
     [4.0, -1.3333]
     """
+    sums = sparse.csr_array(totals)
     if power == 0:
-        return sparse.csr_array(totals)
-    return sparse.csr_array(totals).multiply(_cell_scale(leverage, power)).tocsr()
+        return sums
+    scale = _cell_scale(leverage, power)
+    if np.array_equal(sums.indptr, scale.indptr) and np.array_equal(sums.indices, scale.indices):
+        return sparse.csr_array((sums.data * scale.data, sums.indices, sums.indptr), sums.shape)
+    return sums.multiply(scale).tocsr()
 
 
 def _cell_scale(leverage: Matrix, power: float) -> Matrix:
     rest = 1.0 - leverage.data
     full = rest < FULL_LEVERAGE
-    scale = np.where(full, 0.0, np.where(full, 1.0, rest) ** -power)
+    rest[full] = 1.0
+    scale = 1.0 / np.sqrt(rest) if power == 0.5 else rest**-power
+    scale[full] = 0.0
     return sparse.csr_array((scale, leverage.indices, leverage.indptr), shape=leverage.shape)
 
 

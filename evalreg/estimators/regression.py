@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from evalreg.bridge import from_statsmodels, refuse_collinear, refuse_unconverged
+from evalreg.bridge import estimate_of, refuse_collinear, refuse_unconverged
 from evalreg.checks import (
     FAMILIES,
     MISSING,
@@ -218,7 +218,7 @@ def _fit_rows(
         name: used_codes(name, restrict(codes, keep), names, every_row=keep is None)
         for name, (codes, names) in labels.items()
     }
-    estimate = _relabelled(from_statsmodels(fitted), Labels(len(frame), held, UsedRows(table, keep)), dropped)
+    estimate = _relabelled(estimate_of(fitted), Labels(len(frame), held, UsedRows(table, keep)), dropped)
     about = replace(estimate.about, formula=parsed.text, outcome=parsed.outcome)
     return results_of(replace(estimate, about=about), axes, asked)
 
@@ -234,6 +234,8 @@ def _design_frame(
 ) -> pd.DataFrame:
     """Columns of the formula as patsy takes them: plain numbers and objects, categories without unused levels."""
     frame = table.to_pandas(names, keep)
+    if all(isinstance(dtype, np.dtype) and dtype.kind in "fiu" for dtype in frame.dtypes):
+        return frame
     columns: dict[str, Any] = {}
     for name in names:
         column = frame[name]
@@ -383,11 +385,11 @@ def _is_separated(fitted: Any) -> bool:
 def _check_fit(fitted: Any, parsed: ParsedFormula) -> None:
     """Refuse scores that the covariates determine."""
     model = fitted.model
-    spread = float(np.sum((model.endog - model.endog.mean()) ** 2))
+    constant = bool(model.endog.min() == model.endog.max())
     errors = np.asarray(fitted.resid_response if hasattr(fitted, "resid_response") else fitted.resid)
     residual = float(errors @ errors)
-    if spread == 0 or residual <= PERFECT_FIT**2 * (spread + float(np.sum(model.endog**2))):
-        what = f"is {model.endog[0]:g} in every row" if spread == 0 else "is determined by the covariates"
+    if constant or residual <= PERFECT_FIT**2 * float(model.endog @ model.endog):
+        what = f"is {model.endog[0]:g} in every row" if constant else "is determined by the covariates"
         raise ConstantScoreError(
             f"`score` must vary about its fitted values; {parsed.outcome!r} {what}, so that there is no error bar.",
             column=parsed.outcome,

@@ -1,0 +1,461 @@
+"""Variance components of two models on the same questions: what power needs to know of a pilot."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from evalreg.checks import MISSING, BoolArray, FloatArray, IntArray, MissingName, listed, option, row_list, rows_text
+from evalreg.clusters import Axis, Codes, as_codes, axis_name, joint, pair_codes, parse_groups
+from evalreg.errors import (
+    AlignmentError,
+    ArgumentError,
+    ArgumentTypeError,
+    DataError,
+    DuplicateRowsError,
+    EmptyDataError,
+    MissingColumnError,
+    TooFewClustersError,
+)
+from evalreg.frame import Table, keep_rows, open_frame
+
+COLUMNS = ("omega2", "omega2_uncorrected", "sigma2_a", "sigma2_b", "k_a", "k_b", "n", "n_clusters")
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """Answers of two models to the same questions, one row each.
+
+    Parameters
+    ----------
+    score : ndarray, shape (n_rows,)
+        Scores without missing ones.
+    side : ndarray of int, shape (n_rows,)
+        0 for model A, 1 for model B.
+    question, sample : Codes
+        Of the rows.
+    cluster : Codes
+        Of the questions.
+    """
+
+    score: FloatArray
+    side: IntArray
+    question: Codes
+    sample: Codes
+    cluster: Codes
+
+    @property
+    def cell(self) -> IntArray:
+        """Model and question of each row: side * n_questions + question."""
+        return np.asarray(self.side * self.question.n_clusters + self.question.codes, dtype=np.intp)
+
+    @property
+    def count(self) -> FloatArray:
+        """Answers K of each model to each question, shape (2, n_questions)."""
+        return np.bincount(self.cell, minlength=2 * self.question.n_clusters).astype(float).reshape(2, -1)
+
+
+@dataclass(frozen=True)
+class Components:
+    """Variance components on the scale on which 1/n gives the variance of a mean.
+
+    Parameters
+    ----------
+    var_a, var_b, cov : float
+        Variances over questions of the two models' question means, and their covariance.
+    omega2_uncorrected : float
+        Variance over questions of the difference of the question means: var_a + var_b - 2 cov.
+    sigma2_a, sigma2_b : float
+        Variance of one answer within its question, averaged over questions.
+    noise_a, noise_b : float
+        What that leaves in a question mean: sigma2/K for K answers to each question.
+    k_a, k_b : float
+        Answers to each question; their harmonic mean where it differs.
+    n, n_clusters : int
+        Questions, and clusters of them.
+    """
+
+    var_a: float
+    var_b: float
+    cov: float
+    omega2_uncorrected: float
+    sigma2_a: float
+    sigma2_b: float
+    noise_a: float
+    noise_b: float
+    k_a: float
+    k_b: float
+    n: int
+    n_clusters: int
+
+    @property
+    def omega2(self) -> float:
+        """Variance over questions of the difference in expected scores; may be 0 or less, as estimated."""
+        return self.omega2_uncorrected - self.noise_a - self.noise_b
+
+
+def components(
+    data: Any,
+    score: str = "score",
+    *,
+    model: str = "model",
+    item: str = "item",
+    sample: str = "sample",
+    groups: str | None = None,
+    baseline: str | None = None,
+    missing: MissingName = "drop",
+) -> pd.DataFrame:
+    """Variance components of the difference between two models, from a pilot with repeated answers.
+
+    The rows "plain" and "clustered" of the result plug into `sample_size` and `mde`. In "plain" questions are
+    independent: variances over questions divide by n - 1, as in eq. 1 of the paper. "clustered" is appendix C: sums
+    within clusters are squared and divided by n, without a small-sample factor, so it is low where clusters are few.
+
+    Parameters
+    ----------
+    data : data frame
+        In memory: pandas, polars, pyarrow; or a dict of arrays. One row for each answer, of two models.
+    score : str, optional
+        Column of scores; booleans count as 0 and 1.
+    model, item, sample : str, optional
+        Columns of the models, the questions, and the ids of the answers to a question. Each model needs at least 2
+        answers to each question.
+    groups : str, optional
+        Column of the clusters of questions, or columns joined by a colon. By default each question is its own.
+    baseline : str, optional
+        The model called B. By default B is the second of the two in text order.
+    missing : {"drop", "raise"}, optional
+        What to do with rows whose score, label or cluster id is missing; dropped rows are counted.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Rows "plain" and "clustered", and columns
+
+        - `omega2`: variance over questions of the difference in expected scores, that is `omega2_uncorrected` less
+          the answer noise; reported as estimated, and 0 or less where noise hides the rest.
+        - `omega2_uncorrected`: the same of the observed question means, as the paper has it: too large by the noise
+          of K answers.
+        - `sigma2_a`, `sigma2_b`: variance of one answer within its question, averaged over questions.
+        - `k_a`, `k_b`: answers to each question in the pilot; their harmonic mean where it differs.
+        - `n`, `n_clusters`: questions answered by both models, and clusters of them ("plain": questions).
+
+        `.attrs["models"]` are the names of A and B, `.attrs["left_out"]` the number of questions that only one of
+        them answered, and `.attrs["dropped"]` the numbers of rows by reason.
+
+    Raises
+    ------
+    DataError
+        If there are not exactly two models, a question has a single answer of a model, or there is one question.
+    MissingColumnError, NonNumericError, NonFiniteError, EmptyDataError, DuplicateRowsError, AlignmentError,
+    TooFewClustersError
+        If the data break a rule; the message says which rows.
+    ArgumentError, ArgumentTypeError
+        If an argument breaks its rule; crossed groups are among these.
+
+    Notes
+    -----
+    With s_i^2 the variance of the K_i answers to question i (denominator K_i - 1), plain sigma2 is the mean of s_i^2,
+    and plain `omega2` subtracts the means of s_i^2/K_i of both models. The K_i may differ.
+
+    The clustered sigma2 adds the products of deviations of answers with the same sample id to different questions of
+    a cluster. This takes sample ids to mean the same thing in all questions, as one run or one seed does. Where they
+    only count answers, these products are noise about 0, and the plain sigma2 says the same more precisely; the row
+    "clustered" follows appendix C all the same. Ids that are different in every question leave no products. Where the
+    K_i differ, a deviation counts with the weight (K_i - 1)^(-1/2), which is exact for the squares and shrinks the
+    products somewhat.
+
+    The clustered `omega2` subtracts clustered noise, a step that the paper does not take.
+
+    References
+    ----------
+    Miller (2024), arXiv:2411.00640, section 3 (law of total variance), section 5 and appendix C.
+
+    Examples
+    --------
+    >>> import evalreg as er
+    >>> pilot = er.datasets.sampled(n_questions=400, n_samples=5, n_models=2, correlation=0.5, icc=0.2, seed=1)
+    >>> found = er.plan.components(pilot, item="question", groups="passage")
+    >>> print(found[["omega2", "omega2_uncorrected", "sigma2_a", "sigma2_b"]].round(4).to_string())
+               omega2  omega2_uncorrected  sigma2_a  sigma2_b
+    plain      0.0740              0.1419    0.1715     0.168
+    clustered  0.0954              0.1604    0.1637     0.161
+    >>> pilot.attrs["truth"]["omega2"], found.attrs["models"]
+    (0.08333333333333333, ('model-1', 'model-2'))
+    """
+    option("missing", missing, MISSING)
+    table = open_frame(data)
+    if not isinstance(table, Table):
+        raise ArgumentError("`data` must be in memory for variance components: collect the frame first.")
+    axis = _axis(groups, table.columns)
+    answers, attrs = _read(table, score, (model, item, sample), axis, baseline, missing)
+    _refuse_single(answers, attrs["models"])
+    if axis is not None and answers.cluster.n_clusters < 2:
+        raise TooFewClustersError(
+            f'`groups="{axis_name(axis)}"` has 1 distinct value; at least 2 are needed. Use a finer column, or pass '
+            "`groups=None` to treat questions as independent.",
+            column=axis_name(axis),
+            count=1,
+        )
+    rows = {"plain": plain_components(answers), "clustered": clustered_components(answers)}
+    frame = pd.DataFrame([[getattr(row, name) for name in COLUMNS] for row in rows.values()], list(rows), list(COLUMNS))
+    frame.attrs.update(attrs)
+    return frame
+
+
+def plain_components(answers: Answers) -> Components:
+    """Components when questions are independent.
+
+    Parameters
+    ----------
+    answers : Answers
+        At least two of each model to each question.
+
+    Returns
+    -------
+    Components
+        Variances over questions with the divisor n - 1.
+
+    References
+    ----------
+    Miller (2024), arXiv:2411.00640, eq. 1 and section 5.
+
+    Examples
+    --------
+    >>> one, two = Codes(np.array([0, 0, 1, 1] * 2), 2), Codes(np.array([0, 1] * 4), 2)
+    >>> side = np.repeat([0, 1], 4)
+    >>> answers = Answers(np.array([1.0, 1, 0, 0, 1, 0, 0, 0]), side, one, two, Codes(np.arange(2), 2))
+    >>> found = plain_components(answers)
+    >>> found.omega2_uncorrected, found.sigma2_a, found.sigma2_b
+    (0.125, 0.0, 0.25)
+    """
+    centred, residual = _deviations(answers)
+    n = answers.question.n_clusters
+    return _components(answers, centred, n - 1, residual, answers.side, n)
+
+
+def clustered_components(answers: Answers) -> Components:
+    """Components when questions within a cluster may be dependent.
+
+    Parameters
+    ----------
+    answers : Answers
+        At least two of each model to each question.
+
+    Returns
+    -------
+    Components
+        On the 1/n scale of appendix C.
+
+    References
+    ----------
+    Miller (2024), arXiv:2411.00640, appendix C.
+
+    Examples
+    --------
+    >>> one, two = Codes(np.array([0, 0, 1, 1] * 2), 2), Codes(np.array([0, 1] * 4), 2)
+    >>> side = np.repeat([0, 1], 4)
+    >>> answers = Answers(np.array([1.0, 1, 0, 0, 1, 0, 0, 0]), side, one, two, Codes(np.arange(2), 2))
+    >>> clustered_components(answers).omega2_uncorrected
+    0.0625
+    """
+    centred, residual = _deviations(answers)
+    cluster, n = answers.cluster, answers.question.n_clusters
+    totals = np.array([np.bincount(cluster.codes, row, cluster.n_clusters) for row in centred], dtype=float)
+    # The same answer id of one model within one cluster: summed before squaring, the cross terms of appendix C.
+    run = pair_codes(
+        cluster.codes[answers.question.codes], cluster.n_clusters, answers.sample.codes, answers.sample.n_clusters
+    )
+    key = answers.side * run.n_clusters + run.codes
+    summed = np.array([np.bincount(key, weighted, 2 * run.n_clusters) for weighted in residual], dtype=float)
+    return _components(answers, totals, n, summed, np.repeat([0, 1], run.n_clusters), cluster.n_clusters)
+
+
+def _deviations(answers: Answers) -> tuple[FloatArray, FloatArray]:
+    """Question means about their mean, shape (2, n); answers about theirs, weighted for sigma2 and sigma2/K."""
+    cell, count = answers.cell, answers.count
+    mean = np.bincount(cell, answers.score, count.size).reshape(count.shape) / count
+    residual = answers.score - mean.ravel()[cell]
+    k = count.ravel()[cell]
+    weighted = np.stack([residual / np.sqrt(k - 1), residual / np.sqrt(k * (k - 1))])
+    return mean - mean.mean(axis=1, keepdims=True), weighted
+
+
+def _components(
+    answers: Answers, totals: FloatArray, divisor: int, sums: FloatArray, side: IntArray, n_clusters: int
+) -> Components:
+    """Components from what is squared: totals of question means, shape (2, m), and sums of residuals of each side."""
+    n, count = answers.question.n_clusters, answers.count
+    var_a, var_b, cov = (float(totals[i] @ totals[j]) / divisor for i, j in ((0, 0), (1, 1), (0, 1)))
+    # Of the difference itself: the sum of the three would lose digits where the models are nearly alike.
+    difference = totals[0] - totals[1]
+    sigma2, noise = (np.bincount(side, squared, 2) / n for squared in sums**2)
+    fewest = count.min(axis=1)
+    k_a, k_b = fewest * n / (fewest[:, None] / count).sum(axis=1)
+    return Components(
+        var_a=var_a,
+        var_b=var_b,
+        cov=cov,
+        omega2_uncorrected=float(difference @ difference) / divisor,
+        sigma2_a=float(sigma2[0]),
+        sigma2_b=float(sigma2[1]),
+        noise_a=float(noise[0]),
+        noise_b=float(noise[1]),
+        k_a=float(k_a),
+        k_b=float(k_b),
+        n=n,
+        n_clusters=n_clusters,
+    )
+
+
+def _axis(groups: object, columns: tuple[str, ...]) -> Axis | None:
+    """The columns whose joint values are the clusters."""
+    if groups is None:
+        return None
+    if not isinstance(groups, str):
+        raise ArgumentTypeError(
+            f"`groups` must be the name of a column here; got {type(groups).__name__}. Add the labels to the data."
+        )
+    axes = parse_groups(groups, columns)
+    if len(axes) > 1:
+        raise ArgumentError(
+            f"`groups` must name one clustering for variance components; got {listed(map(axis_name, axes))}. Appendix "
+            'C has no crossed form: use the one that matters most, or a joint id such as "language:question".'
+        )
+    return axes[0]
+
+
+def _read(
+    table: Table, score: str, roles: tuple[str, str, str], axis: Axis | None, baseline: object, missing: str
+) -> tuple[Answers, dict[str, Any]]:
+    """The answers to questions that both models answered, and what was left aside."""
+    values = table.floats(score, "score")
+    labels = {name: table.labels(name, role) for name, role in zip(roles, ("model", "item", "sample"), strict=True)}
+    if len(labels) < len(roles):
+        raise ArgumentError(f"`model`, `item` and `sample` must be different columns; got {listed(roles)}.")
+    labels |= {name: table.labels(name, "groups") for name in axis or () if name not in labels}
+    masks = {f"score: {score}": np.isnan(values)}
+    for name, (codes, _) in labels.items():
+        masks[f"{'covariate' if name in roles else 'group'}: {name}"] = codes < 0
+    kept, dropped = keep_rows(masks, table.n_rows, missing)
+    rows = np.arange(table.n_rows) if kept is None else np.flatnonzero(kept)
+    models, side = _two_models(as_codes(labels[roles[0]][0][rows], labels[roles[0]][1]), roles[0], baseline)
+    both, left_out = _shared(side, as_codes(labels[roles[1]][0][rows]), roles[1], models)
+    rows, side = rows[both], side[both]
+    used = {name: as_codes(codes[rows], names) for name, (codes, names) in labels.items()}
+    question, sample = used[roles[1]], used[roles[2]]
+    _refuse_repeats(joint([Codes(side, 2), question, sample]), roles, rows)
+    cluster = Codes(np.arange(question.n_clusters), question.n_clusters)
+    if axis is not None:
+        cluster = _of_questions(joint([used[name] for name in axis]), question, axis_name(axis), rows)
+    attrs = {"models": models, "left_out": left_out, "dropped": dropped}
+    return Answers(values[rows], side, question, sample, cluster), attrs
+
+
+def _two_models(codes: Codes, column: str, baseline: object) -> tuple[tuple[str, str], IntArray]:
+    """Names of A and B, and the side of each row."""
+    names = sorted(codes.label(code) for code in range(codes.n_clusters))
+    if len(names) != 2:
+        remedy = (
+            f"Keep the rows of two of them, such as {listed(names[:2], joiner=' and ')}."
+            if len(names) > 2
+            else "Add the answers of a second model to the same questions."
+        )
+        raise DataError(
+            f"variance components of a difference need exactly 2 models; column {column!r} holds {len(names)} "
+            f"({listed(names)}). {remedy}",
+            column=column,
+            count=len(names),
+        )
+    if names[0] == names[1]:
+        raise DataError(
+            f"labels must be distinct as text; both models of column {column!r} read {names[0]!r}. Convert the column "
+            "to one type first.",
+            column=column,
+            count=2,
+        )
+    if baseline is not None and not isinstance(baseline, str):
+        raise ArgumentTypeError(f"`baseline` must be the name of a model; got {type(baseline).__name__} {baseline!r}.")
+    if baseline is not None and baseline not in names:
+        raise MissingColumnError(
+            f"`baseline` must be one of the two models, {listed(names, joiner=' and ')}; got {baseline!r}.",
+            column=column,
+        )
+    a, b = names if baseline in (None, names[1]) else names[::-1]
+    side = codes.codes if codes.label(0) == a else 1 - codes.codes
+    return (a, b), np.asarray(side, dtype=np.intp)
+
+
+def _shared(side: IntArray, question: Codes, column: str, models: tuple[str, str]) -> tuple[BoolArray, int]:
+    """Rows of questions that both models answered, and the number of the other questions."""
+    n = question.n_clusters
+    answered = np.bincount(side * n + question.codes, minlength=2 * n).reshape(2, n) > 0
+    both = answered[0] & answered[1]
+    n_both = int(both.sum())
+    if n_both < 2:
+        counts = " and ".join(
+            f"{name!r} answered {count}" for name, count in zip(models, answered.sum(axis=1), strict=True)
+        )
+        kind = DataError if n_both else EmptyDataError
+        raise kind(
+            f"at least 2 questions must have answers of both models; {n_both or 'none'} has ({counts}). A question "
+            f"needs the same id in column {column!r} for both.",
+            column=column,
+            count=n_both,
+        )
+    return both[question.codes], n - n_both
+
+
+def _refuse_repeats(key: Codes, roles: tuple[str, str, str], rows: IntArray) -> None:
+    """Each answer of a model to a question has its own sample id."""
+    if key.n_clusters == key.codes.size:
+        return
+    again = np.ones(key.codes.size, dtype=bool)
+    again[key.first] = False
+    count = int(again.sum())
+    shown = [int(row) for row in rows[np.flatnonzero(again)[:5]]]
+    raise DuplicateRowsError(
+        f"there must be one row for each {' and '.join(map(repr, roles))}; {count} row"
+        f"{'s repeat' if count > 1 else ' repeats'} an earlier one ({rows_text(shown, count)}). Remove the copies, or "
+        "give each answer its own sample id.",
+        column=roles[2],
+        rows=shown,
+        count=count,
+    )
+
+
+def _of_questions(codes: Codes, question: Codes, name: str, rows: IntArray) -> Codes:
+    """Clusters of the questions, from those of their rows, which must agree."""
+    by_question = codes.codes[question.first]
+    differ = by_question[question.codes] != codes.codes
+    if differ.any():
+        where, count = row_list(differ)
+        shown = [int(row) for row in rows[where]]
+        raise AlignmentError(
+            f"`groups` must be the same in all answers to a question; {name!r} differs within a question in "
+            f"{rows_text(shown, count)}. Where ids of questions restart in each cluster, make them unique first; "
+            "otherwise use a coarser cluster.",
+            column=name,
+            rows=shown,
+            count=count,
+        )
+    return Codes(by_question, codes.n_clusters)
+
+
+def _refuse_single(answers: Answers, models: tuple[str, str]) -> None:
+    """Answer noise cannot be told from one answer."""
+    single = answers.count < 2
+    if not single.any():
+        return
+    count = int(single.sum())
+    side, question = (int(index[0]) for index in np.nonzero(single))
+    raise DataError(
+        f"variance components need at least 2 answers of each model to each question; {count} of {single.size} pairs "
+        f"of model and question have 1 (the first: {models[side]!r}, {answers.question.label(question)!r}). Sample "
+        "them again or leave those questions out. With one answer to every question, plan for k of 1 with the variance "
+        "of the paired differences as `omega2`, which holds the answer noise.",
+        count=count,
+    )

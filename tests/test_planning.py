@@ -1,0 +1,702 @@
+"""Power and variance components: reference values, loops that are slow and obvious, simulated truth, bad input."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from evalreg import datasets
+from evalreg.clusters import as_codes, factorize
+from evalreg.errors import (
+    AlignmentError,
+    ArgumentError,
+    ArgumentTypeError,
+    DataError,
+    DuplicateRowsError,
+    EmptyDataError,
+    EvalregError,
+    MissingColumnError,
+    NonFiniteError,
+    NonNumericError,
+    TooFewClustersError,
+)
+from evalreg.planning import components, mde, sample_size
+from evalreg.planning.components import Answers, clustered_components, plain_components
+
+# Sums of a few hundred terms in another order.
+SAME = 1e-11
+# The paper prints percentages that it cuts off after one decimal.
+PRINTED = 0.001
+# Simulated means are held to this many standard errors: fixed seeds, so a failure is a change and not chance.
+SIGMAS = 4
+NAN, INF = float("nan"), float("inf")
+
+
+# --- power: eq. 9 and 10 ----------------------------------------------------------------------------------------------
+
+ONE_NINTH = {"omega2": 1 / 9}
+WITH_NOISE = {"omega2": 1 / 9, "sigma2_a": 1 / 6, "sigma2_b": 1 / 6}
+UNEVEN = {"omega2": 0.2, "sigma2_a": 0.1, "sigma2_b": 0.15, "k_a": 2, "k_b": 5, "alpha": 0.01, "power": 0.9}
+
+
+def test_the_worked_example_of_eq_9_is_969_questions(golden):
+    golden("scalars").check("eq9_n_ceil", sample_size(delta=0.03, **ONE_NINTH))
+    assert sample_size(delta=0.03, **ONE_NINTH) == 969
+
+
+@pytest.mark.parametrize(("k", "printed"), [(1, 0.132), (10, 0.075)])
+def test_the_worked_examples_of_eq_10_are_those_printed_before_rounding(golden, k, printed):
+    found = mde(n=198, k_a=k, k_b=k, **WITH_NOISE)
+    golden("scalars").check(f"eq10_mde_K{k}", found)
+    assert printed <= found < printed + PRINTED
+
+
+@pytest.mark.parametrize(
+    ("key", "n", "options"),
+    [
+        ("eq10.w0.111111_sa0.166667_sb0.166667_K1_1_a0.05_b0.2_n198", 198, WITH_NOISE),
+        ("eq10.w0.2_sa0.1_sb0.15_K2_5_a0.01_b0.1_n1000", 1000, UNEVEN),
+    ],
+)
+def test_detectable_differences_are_the_reference_ones(golden, key, n, options):
+    golden("scalars").check(key, mde(n=n, **options))
+
+
+@pytest.mark.parametrize(
+    ("key", "delta", "options"),
+    [
+        ("eq9_n", 0.03, ONE_NINTH),
+        ("eq9.w0.111111_sa0.166667_sb0.166667_K1_1_a0.05_b0.2_d0.05", 0.05, WITH_NOISE),
+        ("eq9.w0.2_sa0.1_sb0.15_K2_5_a0.01_b0.1_d0.03", 0.03, UNEVEN),
+    ],
+)
+def test_sample_sizes_are_the_reference_ones_rounded_up(golden, key, delta, options):
+    assert sample_size(delta=delta, **options) == math.ceil(golden("scalars").value(key))
+
+
+def test_a_sample_size_that_is_whole_is_not_rounded_up_further(golden):
+    delta = mde(n=198, **WITH_NOISE)
+    assert sample_size(delta=delta, **WITH_NOISE) == int(golden("scalars").value("eq9_n_from_mde_K1"))
+
+
+@pytest.mark.parametrize("score", ["bin", "cont"])
+@pytest.mark.parametrize(("row", "omega2"), [("clustered", "omega2_clustered"), ("plain", "omega2_naive")])
+@pytest.mark.parametrize(("k_a", "k_b"), [(1, 1), (4, 4), (2, 7)])
+def test_components_plug_into_eq_9_and_10(golden, score, row, omega2, k_a, k_b):
+    data = golden("d2_paired")
+    name = "clustered" if row == "clustered" else "unclustered_naive"
+    found = components(long_form(data, score), item="question", sample="k", groups="passage").loc[row]
+    plan = {"omega2": found["omega2_uncorrected"], "sigma2_a": found["sigma2_a"], "sigma2_b": found["sigma2_b"]}
+    plan |= {"k_a": k_a, "k_b": k_b}
+    key = f"{score}.components.n_eq9_{name}_K{k_a}_{k_b}_delta0.04"
+    assert sample_size(delta=0.04, **plan) == math.ceil(data.value(key))
+    data.check(f"{score}.components.mde_eq10_{name}_K{k_a}_{k_b}_n500", mde(n=500, **plan))
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 4, 6, 10])
+def test_resampling_uniform_scores_leaves_the_share_of_variance_of_the_paper(golden, k):
+    # n of eq. 9 is proportional to the variance; uniform x of one model: Var(x) = 1/12, E[sigma^2] = 1/6.
+    uniform = {"omega2": 1 / 12, "sigma2_a": 1 / 6}
+    ratio = (mde(n=100, k_a=k, **uniform) / mde(n=100, **uniform)) ** 2
+    golden("scalars").check(f"resample_ratio_K{k}", ratio)
+
+
+@given(st.integers(1, 10**9), st.floats(1e-3, 10), st.floats(0, 10), st.integers(1, 50))
+def test_eq_9_undoes_eq_10(n, omega2, sigma2, k):
+    plan = {"omega2": omega2, "sigma2_a": sigma2, "sigma2_b": sigma2 / 2, "k_a": k, "k_b": 1}
+    assert sample_size(delta=mde(n=n, **plan), **plan) == n
+
+
+def test_whole_floats_and_numpy_numbers_are_numbers():
+    assert mde(n=np.float64(198), k_a=np.int64(1), **WITH_NOISE) == mde(n=198, **WITH_NOISE)
+    assert type(sample_size(delta=np.float64(0.03), omega2=np.float32(0.1))) is int
+
+
+def rejection_rate(rng: np.random.Generator, n: int, delta: float, draws: int, k: int) -> float:
+    """Share of experiments in which the paired z test of estimated SE rejects equality at 5%."""
+    # Expected scores of B, and of A, are normal over questions; one answer varies about them with variance 1/6.
+    common = rng.normal(scale=0.2, size=(draws, n))
+    x_a = delta + common + rng.normal(scale=0.15, size=(draws, n))
+    x_b = common + rng.normal(scale=0.15, size=(draws, n))
+    noise = math.sqrt(1 / 6 / k)
+    d = x_a + rng.normal(scale=noise, size=(draws, n)) - x_b - rng.normal(scale=noise, size=(draws, n))
+    z = d.mean(axis=1) / (d.std(axis=1, ddof=1) / math.sqrt(n))
+    return float(np.mean(np.abs(z) > 1.959964))
+
+
+@pytest.mark.parametrize(("k", "delta"), [(1, 0.1), (8, 0.05)])
+def test_an_experiment_of_the_sample_size_has_the_power_asked_for(rng, k, delta):
+    n = sample_size(delta=delta, omega2=2 * 0.15**2, sigma2_a=1 / 6, sigma2_b=1 / 6, k_a=k, k_b=k)
+    draws = 4000
+    # An estimated SE with normal quantiles adds 0.003 or so to the rate at these n.
+    allowed = SIGMAS * math.sqrt(0.8 * 0.2 / draws) + 0.003
+    assert abs(rejection_rate(rng, n, delta, draws, k) - 0.8) < allowed
+
+
+GOOD_N: dict[str, Any] = {"delta": 0.03, "omega2": 0.1}
+GOOD_MDE: dict[str, Any] = {"n": 100, "omega2": 0.1}
+SHARED = [
+    ("omega2", 0, ArgumentError, "`omega2` must be positive"),
+    ("omega2", -0.0168, ArgumentError, "got -0.0168. An estimate less the noise of K answers falls to 0 or below"),
+    ("omega2", NAN, ArgumentError, "`omega2` must be finite; got nan"),
+    ("omega2", "0.1", ArgumentTypeError, "`omega2` must be a number; got str '0.1'"),
+    ("omega2", None, ArgumentTypeError, "`omega2` must be a number; got NoneType None"),
+    ("sigma2_a", -0.1, ArgumentError, "`sigma2_a` must not be negative: it is a variance; got -0.1"),
+    ("sigma2_b", INF, ArgumentError, "`sigma2_b` must be finite; got inf"),
+    ("k_a", 0, ArgumentError, "`k_a` must be at least 1, the answers to each question; got 0"),
+    ("k_b", 0.5, ArgumentError, "`k_b` must be at least 1"),
+    ("k_b", INF, ArgumentError, "`k_b` must be finite"),
+    ("k_a", True, ArgumentTypeError, "`k_a` must be a number; got bool True"),
+    ("alpha", 0, ArgumentError, "`alpha` must lie strictly between 0 and 1; got 0"),
+    ("alpha", 1.5, ArgumentError, "`alpha` must lie strictly between 0 and 1; got 1.5"),
+    ("alpha", NAN, ArgumentError, "`alpha` must lie strictly between 0 and 1; got nan"),
+    ("alpha", "5%", ArgumentTypeError, "`alpha` must be a number between 0 and 1; got '5%'"),
+    ("power", 1, ArgumentError, "`power` must lie strictly between 0 and 1; got 1"),
+    ("power", 80, ArgumentError, "`power` must lie strictly between 0 and 1; got 80"),
+    ("power", 0.01, ArgumentError, "`power` must be above alpha/2"),
+]
+BAD_POWER = [
+    *((call, good, *case) for case in SHARED for call, good in ((sample_size, GOOD_N), (mde, GOOD_MDE))),
+    (sample_size, GOOD_N, "delta", 0, ArgumentError, "`delta` must be positive"),
+    (sample_size, GOOD_N, "delta", -0.03, ArgumentError, "got -0.03. The test is two-sided: pass the absolute value"),
+    (sample_size, GOOD_N, "delta", NAN, ArgumentError, "`delta` must be finite"),
+    (sample_size, GOOD_N, "delta", 1e-200, ArgumentError, "`delta` must leave n within the range of numbers"),
+    (sample_size, GOOD_N, "delta", [0.03], ArgumentTypeError, "`delta` must be a number; got list"),
+    (mde, GOOD_MDE, "n", 0, ArgumentError, "`n` must be a whole number of questions, at least 1; got 0"),
+    (mde, GOOD_MDE, "n", 99.5, ArgumentError, "`n` must be a whole number of questions, at least 1; got 99.5"),
+    (mde, GOOD_MDE, "n", 10**400, ArgumentError, "`n` must be finite; got inf"),
+    (mde, GOOD_MDE, "n", INF, ArgumentError, "`n` must be finite"),
+    (mde, GOOD_MDE, "n", "100", ArgumentTypeError, "`n` must be a number; got str '100'"),
+]
+
+
+@pytest.mark.parametrize(("call", "good", "name", "value", "error", "words"), BAD_POWER)
+def test_a_number_outside_its_range_is_refused_with_the_reason(call, good, name, value, error, words):
+    with pytest.raises(error) as caught:
+        call(**good | {name: value})
+    assert words in str(caught.value)
+    assert isinstance(caught.value, EvalregError)
+
+
+# --- components: reference values -------------------------------------------------------------------------------------
+
+
+def long_form(data: Any, score: str) -> pd.DataFrame:
+    """The reference data with one row for each answer of models a and b."""
+    kept = data.frame[["question", "passage", "k", f"a_{score}", f"b_{score}"]]
+    tall = kept.melt(["question", "passage", "k"], var_name="model", value_name="score")
+    return tall.assign(model=tall["model"].str[0])
+
+
+def answers_of(frame: pd.DataFrame, groups: str | None) -> Answers:
+    """The arrays of a frame without gaps, made without `components`."""
+    codes = {name: as_codes(*factorize(frame[name])) for name in ("item", "sample", groups or "item")}
+    by_item = codes[groups or "item"].codes[codes["item"].first]
+    side = (frame["model"] != frame["model"].min()).to_numpy().astype(np.intp)
+    return Answers(frame["score"].to_numpy(float), side, codes["item"], codes["sample"], as_codes(by_item))
+
+
+@pytest.mark.parametrize("score", ["bin", "cont"])
+def test_components_are_the_reference_ones(golden, score):
+    data = golden("d2_paired")
+    found = components(long_form(data, score), item="question", sample="k", groups="passage")
+    keys = {
+        ("plain", "omega2"): "omega2_debiased",
+        ("plain", "omega2_uncorrected"): "omega2_naive",
+        ("plain", "sigma2_a"): "sigma2_a",
+        ("plain", "sigma2_b"): "sigma2_b",
+        ("clustered", "omega2"): "omega2_clustered_debiased",
+        ("clustered", "omega2_uncorrected"): "omega2_clustered",
+        ("clustered", "sigma2_a"): "sigma2_clustered_a",
+        ("clustered", "sigma2_b"): "sigma2_clustered_b",
+    }
+    for place, key in keys.items():
+        data.check(f"{score}.components.{key}", found.loc[place])
+    assert (found[["k_a", "k_b"]] == data.facts["K"]).all(axis=None)
+    assert found["n"].tolist() == [data.facts["n_questions"]] * 2
+    assert found["n_clusters"].tolist() == [data.facts["n_questions"], data.facts["n_passages"]]
+
+
+@pytest.mark.parametrize("score", ["bin", "cont"])
+def test_variances_of_the_models_are_the_reference_ones(golden, score):
+    data = golden("d2_paired")
+    answers = answers_of(long_form(data, score).rename(columns={"question": "item", "k": "sample"}), "passage")
+    plain, clustered = plain_components(answers), clustered_components(answers)
+    for found, name in ((plain.var_a, "var_xa"), (plain.var_b, "var_xb"), (plain.cov, "cov_xab")):
+        data.check(f"{score}.components.{name}", found)
+    for found, name in ((clustered.var_a, "xa"), (clustered.var_b, "xb")):
+        data.check(f"{score}.components.var_clustered_{name}", found)
+    data.check(f"{score}.components.cov_clustered", clustered.cov)
+
+
+def test_an_omega2_below_zero_is_reported_as_it_is_and_refused_in_eq_9(golden):
+    found = components(long_form(golden("d2_paired"), "bin"), item="question", sample="k").loc["plain"]
+    assert found["omega2"] < 0
+    with pytest.raises(ArgumentError, match="plan with its `omega2_uncorrected`"):
+        sample_size(delta=0.04, omega2=found["omega2"], sigma2_a=found["sigma2_a"])
+
+
+# --- components: slow and obvious versions ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Slow:
+    """Components of a small frame by loops over questions, answers and pairs of questions."""
+
+    answers: dict[str, dict[str, dict[str, float]]]
+    cluster: dict[str, str]
+
+    @classmethod
+    def of(cls, frame: pd.DataFrame, groups: str | None) -> Slow:
+        answers: dict[str, dict[str, dict[str, float]]] = {}
+        cluster = {}
+        for row in frame.to_dict("records"):
+            answers.setdefault(row["model"], {}).setdefault(row["item"], {})[row["sample"]] = row["score"]
+            cluster[row["item"]] = row[groups or "item"]
+        return cls(answers, cluster)
+
+    @property
+    def models(self) -> list[str]:
+        return sorted(self.answers)
+
+    @property
+    def questions(self) -> list[str]:
+        a, b = self.models
+        return [question for question in self.answers[a] if question in self.answers[b]]
+
+    def differences(self) -> list[float]:
+        a, b = self.models
+        means = {m: [np.mean(list(self.answers[m][q].values())) for q in self.questions] for m in (a, b)}
+        return [x - y for x, y in zip(means[a], means[b], strict=True)]
+
+    def noise(self, model: str, clustered: bool, of_means: bool) -> float:
+        total = 0.0
+        for i in self.questions:
+            for j in self.questions:
+                together = self.cluster[i] == self.cluster[j] if clustered else i == j
+                total += self.product(model, i, j, of_means) if together else 0.0
+        return total / len(self.questions)
+
+    def product(self, model: str, i: str, j: str, of_means: bool) -> float:
+        first, second = self.answers[model][i], self.answers[model][j]
+        mean_i, mean_j = np.mean(list(first.values())), np.mean(list(second.values()))
+        total = sum((first[k] - mean_i) * (second[k] - mean_j) for k in first if k in second)
+        scale = (len(first) - 1) * (len(second) - 1) * (len(first) * len(second) if of_means else 1)
+        return total / math.sqrt(scale)
+
+    def uncorrected(self, clustered: bool) -> float:
+        d, questions = self.differences(), self.questions
+        if not clustered:
+            return float(np.var(d, ddof=1))
+        total, mean = 0.0, np.mean(d)
+        for i, x in zip(questions, d, strict=True):
+            for j, y in zip(questions, d, strict=True):
+                total += (x - mean) * (y - mean) if self.cluster[i] == self.cluster[j] else 0.0
+        return total / len(d)
+
+    def harmonic(self, model: str) -> float:
+        return len(self.questions) / sum(1 / len(self.answers[model][q]) for q in self.questions)
+
+    def row(self, clustered: bool) -> list[float]:
+        a, b = self.models
+        uncorrected = self.uncorrected(clustered)
+        return [
+            uncorrected - self.noise(a, clustered, True) - self.noise(b, clustered, True),
+            uncorrected,
+            self.noise(a, clustered, False),
+            self.noise(b, clustered, False),
+            self.harmonic(a),
+            self.harmonic(b),
+            len(self.questions),
+            len({self.cluster[q] for q in self.questions}) if clustered else len(self.questions),
+        ]
+
+
+@st.composite
+def pilots(draw: st.DrawFn) -> pd.DataFrame:
+    """Two models, a few questions in clusters, unequal numbers of answers, some questions of one model only."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    n, n_clusters, most = draw(st.integers(2, 8)), draw(st.integers(2, 4)), draw(st.integers(2, 5))
+    binary, one_sided = draw(st.booleans()), draw(st.integers(0, 2))
+    rows = []
+    for question in range(n + one_sided):
+        # The first two questions have clusters of their own number, so that there are two at least.
+        cluster = f"c{question if question < 2 else rng.integers(n_clusters)}"
+        for model in ("left", "right"):
+            if question >= n and model == ("left", "right")[question % 2]:
+                continue
+            for sample in rng.permutation(most)[: rng.integers(2, most + 1)]:
+                score = float(rng.integers(0, 2)) if binary else float(rng.normal())
+                rows.append((model, f"q{question}", f"s{sample}", cluster, score))
+    frame = pd.DataFrame(rows, columns=["model", "item", "sample", "passage", "score"])
+    return frame.sample(frac=1, random_state=int(rng.integers(2**31)), ignore_index=True)
+
+
+@settings(max_examples=60)
+@given(pilots(), st.sampled_from(["passage", None]))
+def test_components_are_those_of_loops_over_pairs_of_questions(pilot, groups):
+    found, slow = components(pilot, groups=groups), Slow.of(pilot, groups)
+    expected = np.array([slow.row(clustered=False), slow.row(clustered=True)])
+    np.testing.assert_allclose(found.to_numpy(float), expected, rtol=SAME, atol=SAME)
+    assert found.attrs["left_out"] == len(set(pilot["item"])) - len(slow.questions)
+
+
+@given(pilots())
+def test_omega2_is_the_variances_less_twice_the_covariance(pilot):
+    shared = pilot[pilot["item"].map(pilot.groupby("item")["model"].nunique()) == 2]
+    for found in (plain_components(answers_of(shared, "passage")), clustered_components(answers_of(shared, "passage"))):
+        assert found.omega2_uncorrected == pytest.approx(found.var_a + found.var_b - 2 * found.cov, abs=SAME)
+
+
+@given(pilots(), st.randoms(use_true_random=False))
+def test_order_of_rows_and_names_of_labels_change_nothing(pilot, random):
+    rows = list(range(len(pilot)))
+    random.shuffle(rows)
+    renamed = {name: pilot[name].map(lambda label: f"{label[::-1]} x") for name in ("item", "sample", "passage")}
+    other = pilot.assign(**renamed).iloc[rows]
+    first, second = components(pilot, groups="passage"), components(other, groups="passage")
+    np.testing.assert_allclose(first.to_numpy(float), second.to_numpy(float), rtol=SAME, atol=SAME)
+
+
+# --- components: shape, engines, arguments ----------------------------------------------------------------------------
+
+
+def pilot_log(n_questions: int = 12, n_samples: int = 3, seed: int = 3) -> pd.DataFrame:
+    return datasets.sampled(n_questions=n_questions, n_samples=n_samples, n_models=2, icc=0.2, seed=seed).rename(
+        columns={"question": "item"}
+    )
+
+
+def test_the_table_has_the_promised_rows_and_columns():
+    found = components(pilot_log(), groups="passage")
+    assert list(found.index) == ["plain", "clustered"]
+    promised = ["omega2", "omega2_uncorrected", "sigma2_a", "sigma2_b", "k_a", "k_b", "n", "n_clusters"]
+    assert list(found.columns) == promised
+    assert found["n"].dtype.kind == found["n_clusters"].dtype.kind == "i"
+    assert found.attrs == {
+        "models": ("model-1", "model-2"),
+        "left_out": 0,
+        "dropped": {"score": 0, "covariate": 0, "group": 0},
+    }
+
+
+def test_baseline_names_the_model_called_b():
+    log = pilot_log()
+    default, swapped = components(log), components(log, baseline="model-1")
+    assert swapped.attrs["models"] == ("model-2", "model-1")
+    assert components(log, baseline="model-2").equals(default)
+    assert swapped["sigma2_a"].tolist() == default["sigma2_b"].tolist()
+    np.testing.assert_allclose(swapped["omega2"], default["omega2"], rtol=SAME)
+
+
+def test_without_groups_each_question_is_its_own_cluster():
+    found = components(pilot_log())
+    plain, clustered = found.loc["plain"], found.loc["clustered"]
+    n = plain["n"]
+    assert clustered["omega2_uncorrected"] == pytest.approx(plain["omega2_uncorrected"] * (n - 1) / n, rel=SAME)
+    assert clustered["sigma2_a"] == pytest.approx(plain["sigma2_a"], rel=SAME)
+    assert clustered["n_clusters"] == n
+
+
+def test_sample_ids_that_differ_in_every_question_leave_the_plain_sigma2():
+    log = pilot_log()
+    found = components(log.assign(sample=log["item"] + "/" + log["sample"]), groups="passage")
+    assert found.loc["clustered", "sigma2_a"] == pytest.approx(found.loc["plain", "sigma2_a"], rel=SAME)
+
+
+def test_joint_ids_are_columns_joined_by_a_colon():
+    log = pilot_log().assign(language=lambda frame: frame["item"].str[-1].isin(list("02468")).astype(str))
+    joined = components(log.assign(both=log["language"] + log["passage"]), groups="both")
+    pd.testing.assert_frame_equal(components(log, groups="language:passage"), joined, rtol=SAME, atol=SAME)
+
+
+@pytest.mark.parametrize("engine", [pl.from_pandas, pa.Table.from_pandas, lambda frame: frame.to_dict("series")])
+def test_every_data_frame_gives_the_same_table(engine):
+    log = pilot_log()
+    expected = components(log, groups="passage")
+    pd.testing.assert_frame_equal(components(engine(log), groups="passage"), expected)
+
+
+def test_labels_may_be_numbers_or_categories():
+    log = pilot_log()
+    other = log.assign(
+        model=log["model"].map({"model-1": 1, "model-2": 2}),
+        item=pd.factorize(log["item"])[0],
+        sample=log["sample"].astype("category"),
+    )
+    found = components(other, groups="passage")
+    assert found.attrs["models"] == ("1", "2")
+    np.testing.assert_allclose(found.to_numpy(float), components(log, groups="passage").to_numpy(float), rtol=SAME)
+
+
+def test_rows_with_something_missing_are_dropped_and_counted():
+    log = pilot_log(n_samples=4)
+    gaps = log.copy()
+    gaps.loc[0, "score"] = np.nan
+    gaps.loc[[0, 9], "model"] = None
+    gaps.loc[17, "passage"] = None
+    found = components(gaps, groups="passage")
+    assert found.attrs["dropped"] == {"score": 1, "covariate": 1, "group": 1}
+    pd.testing.assert_frame_equal(found, components(log.drop([0, 9, 17]), groups="passage"))
+    assert found.loc["plain", "k_a"] == pytest.approx(12 / (9 / 4 + 3 / 3))
+
+
+def test_questions_of_one_model_are_left_out_and_counted():
+    log = pilot_log()
+    first = (log["model"] == "model-1") & log["item"].isin(log["item"].unique()[:3])
+    second = (log["model"] == "model-2") & (log["item"] == log["item"].unique()[5])
+    found = components(log[~first & ~second], groups="passage")
+    both = log[~log["item"].isin(log["item"].unique()[[0, 1, 2, 5]])]
+    assert found.attrs["left_out"] == 4
+    np.testing.assert_array_equal(found.to_numpy(float), components(both, groups="passage").to_numpy(float))
+
+
+def test_the_data_are_left_as_they_are():
+    log = pilot_log()
+    before = log.copy(deep=True)
+    components(log, groups="passage")
+    pd.testing.assert_frame_equal(log, before)
+
+
+# --- components: simulated truth --------------------------------------------------------------------------------------
+
+
+def many(rng: np.random.Generator, draws: int, **options: Any) -> pd.DataFrame:
+    """Clustered and plain components of many small pilots, one row a pilot."""
+    rows = []
+    for _ in range(draws):
+        log = datasets.sampled(n_models=2, seed=rng, **options)
+        found = components(log, item="question", groups="passage")
+        rows.append({f"{row}.{name}": found.loc[row, name] for row in found.index for name in found.columns[:4]})
+    return pd.DataFrame(rows)
+
+
+def assert_mean(values: pd.Series, truth: float, slack: float = 0.0) -> None:
+    """Whether a mean over pilots is the truth, within its standard errors."""
+    error = values.std(ddof=1) / math.sqrt(len(values))
+    assert abs(values.mean() - truth) < SIGMAS * error + slack, (values.mean(), truth, error)
+
+
+def test_a_large_pilot_finds_the_truth_of_uniform_scores(rng):
+    log = datasets.sampled(n_questions=20_000, n_samples=3, n_models=2, correlation=0.5, seed=rng)
+    found = components(log, item="question").loc["plain"]
+    truth = log.attrs["truth"]
+    assert (truth["omega2"], truth["sigma2"]) == (pytest.approx(1 / 12), pytest.approx(1 / 6))
+    # Standard errors at this n are below 0.002 for omega2 and 0.001 for sigma2.
+    assert abs(found["omega2"] - truth["omega2"]) < SIGMAS * 0.002
+    assert abs(found["omega2_uncorrected"] - (truth["omega2"] + 2 * truth["sigma2"] / 3)) < SIGMAS * 0.002
+    assert abs(found["sigma2_a"] - truth["sigma2"]) < SIGMAS * 0.001
+    assert abs(found["sigma2_b"] - truth["sigma2"]) < SIGMAS * 0.001
+
+
+def test_plain_components_of_small_pilots_are_right_on_average(rng):
+    found = many(rng, 300, n_questions=30, n_samples=2, correlation=0.3)
+    assert_mean(found["plain.omega2"], 2 / 12 * 0.7)
+    assert_mean(found["plain.sigma2_a"], 1 / 6)
+    # Sample ids only count answers here, so that the cross terms are noise about 0.
+    assert_mean(found["clustered.sigma2_b"], 1 / 6)
+    assert found["clustered.sigma2_b"].std() > found["plain.sigma2_b"].std()
+
+
+def test_clustered_omega2_is_n_times_the_variance_of_the_mean_difference(rng):
+    n, k = 300, 3
+    options = {"n_questions": n, "n_samples": k, "questions_per_passage": 4, "icc": 0.5, "correlation": 0.2}
+    truth = datasets.sampled(n_models=2, **options).attrs["truth"]
+    found = many(rng, 150, **options)
+    omega2 = n * truth["difference_standard_error"] ** 2 - 2 * truth["sigma2"] / k
+    # Centring at the mean costs a share of 1/G, as always with appendix C.
+    assert_mean(found["clustered.omega2"], omega2, slack=(omega2 + 2 * truth["sigma2"] / k) / (n / 4))
+    assert found["plain.omega2"].mean() < 0.6 * omega2
+
+
+def test_unequal_numbers_of_answers_leave_omega2_right_on_average(rng):
+    values = []
+    for _ in range(300):
+        log = datasets.sampled(n_questions=25, n_samples=6, n_models=2, correlation=0.5, seed=rng)
+        number = log["sample"].str[-1].astype(int)
+        kept = number <= 2 + pd.factorize(log["question"])[0] % 5
+        values.append(components(log[kept], item="question").loc["plain", "omega2"])
+    assert_mean(pd.Series(values), 1 / 12)
+
+
+def test_one_run_that_shifts_all_answers_shows_in_the_clustered_sigma2_only(rng):
+    # Each run moves all questions of a passage by one draw of variance 1; answers vary by 1 besides.
+    rows = []
+    for model in ("a", "b"):
+        for passage in range(40):
+            shift = rng.normal(size=4)
+            for question in range(5):
+                noise = shift + rng.normal(size=4)
+                rows += [(model, f"{passage}/{question}", passage, k, noise[k]) for k in range(4)]
+    log = pd.DataFrame(rows, columns=["model", "item", "passage", "sample", "score"])
+    found = components(log, groups="passage")
+    # Var of one answer is 2; four other questions of the passage share 1 of it. The SE of the first is some 0.1.
+    assert found.loc["plain", "sigma2_a"] == pytest.approx(2, abs=0.4)
+    assert found.loc["clustered", "sigma2_a"] == pytest.approx(6, abs=2.4)
+    assert found.loc["plain", "omega2"] == pytest.approx(0, abs=0.4)
+
+
+# --- components: bad input --------------------------------------------------------------------------------------------
+
+LOG = pilot_log()
+THREE = pd.concat([LOG, LOG[LOG["model"] == "model-1"].assign(model="model-3")], ignore_index=True)
+ONE = LOG[LOG["model"] == "model-1"]
+DISJOINT = LOG.assign(item=LOG["model"] + LOG["item"])
+MOVED = LOG.assign(passage=LOG["passage"].where(LOG.index != 4, "elsewhere"))
+
+BAD_COMPONENTS = {
+    "three models": (
+        THREE,
+        {},
+        DataError,
+        ("exactly 2 models; column 'model' holds 3", 'Keep the rows of two of them, such as "model-1" and "model-2".'),
+        {"column": "model", "count": 3},
+    ),
+    "one model": (
+        ONE,
+        {},
+        DataError,
+        ("exactly 2 models; column 'model' holds 1", "Add the answers of a second model"),
+        {"count": 1},
+    ),
+    "models alike as text": (
+        LOG.assign(model=[1 if name == "model-1" else "1" for name in LOG["model"]]),
+        {},
+        DataError,
+        ("labels must be distinct as text; both models of column 'model' read '1'",),
+        {"column": "model"},
+    ),
+    "one answer each": (
+        LOG[LOG["sample"] == "sample-1"],
+        {},
+        DataError,
+        ("at least 2 answers of each model to each question; 24 of 24", "plan for k of 1"),
+        {"count": 24},
+    ),
+    "one answer once": (
+        LOG.drop([1, 2]),
+        {},
+        DataError,
+        ("1 of 24 pairs of model and question have 1 (the first: 'model-1', 'question-0001')", "leave those questions"),
+        {"count": 1},
+    ),
+    "no question shared": (
+        DISJOINT,
+        {},
+        EmptyDataError,
+        ("none has ('model-1' answered 12 and 'model-2' answered 12)", "same id in column 'item' for both"),
+        {"column": "item", "count": 0},
+    ),
+    "one question shared": (
+        pd.concat([LOG[LOG["item"] == "question-0001"], DISJOINT[DISJOINT["item"] != "question-0001"]]),
+        {},
+        DataError,
+        ("at least 2 questions must have answers of both models; 1 has",),
+        {"count": 1},
+    ),
+    "repeated rows": (
+        pd.concat([LOG, LOG.iloc[[5]]], ignore_index=True),
+        {},
+        DuplicateRowsError,
+        ("one row for each 'model' and 'item' and 'sample'; 1 row repeats an earlier one (row 72)",),
+        {"rows": [72], "count": 1},
+    ),
+    "repeated rows after a gap": (
+        pd.concat([LOG.assign(score=LOG["score"].where(LOG.index != 0)), LOG.iloc[[5]]], ignore_index=True),
+        {},
+        DuplicateRowsError,
+        ("(row 72)",),
+        {"rows": [72]},
+    ),
+    "cluster differs within a question": (
+        MOVED,
+        {"groups": "passage"},
+        AlignmentError,
+        ("must be the same in all answers to a question; 'passage' differs within a question in row 4",),
+        {"rows": [4], "column": "passage"},
+    ),
+    "one cluster": (
+        LOG.assign(passage="only"),
+        {"groups": "passage"},
+        TooFewClustersError,
+        ('`groups="passage"` has 1 distinct value; at least 2 are needed', "pass `groups=None`"),
+        {"count": 1},
+    ),
+    "crossed groups": (
+        LOG,
+        {"groups": "passage + sample"},
+        ArgumentError,
+        ('`groups` must name one clustering for variance components; got "passage", "sample"',),
+        {},
+    ),
+    "groups as an array": (
+        LOG,
+        {"groups": LOG["passage"]},
+        ArgumentTypeError,
+        ("`groups` must be the name of a column here; got Series. Add the labels to the data",),
+        {},
+    ),
+    "groups unknown": (LOG, {"groups": "pasage"}, MissingColumnError, ('"pasage"', 'Did you mean "passage"?'), {}),
+    "model unknown": (LOG, {"model": "modle"}, MissingColumnError, ('`model` names "modle"',), {"column": "modle"}),
+    "item unknown": (LOG, {"item": "question"}, MissingColumnError, ('`item` names "question"',), {}),
+    "sample unknown": (LOG, {"sample": "k"}, MissingColumnError, ('`sample` names "k"',), {}),
+    "sample none": (LOG, {"sample": None}, ArgumentTypeError, ("`sample` must be the name of a column",), {}),
+    "score unknown": (LOG, {"score": "scor"}, MissingColumnError, ('Did you mean "score"?',), {}),
+    "same column twice": (
+        LOG,
+        {"sample": "item"},
+        ArgumentError,
+        ("`model`, `item` and `sample` must be different columns",),
+        {},
+    ),
+    "baseline unknown": (
+        LOG,
+        {"baseline": "model-9"},
+        MissingColumnError,
+        ('one of the two models, "model-1" and "model-2"; got \'model-9\'',),
+        {},
+    ),
+    "baseline no text": (LOG, {"baseline": 1}, ArgumentTypeError, ("`baseline` must be the name of a model",), {}),
+    "missing unknown": (LOG, {"missing": "skip"}, ArgumentError, ('`missing` must be one of "drop", "raise"',), {}),
+    "missing refused": (
+        LOG.assign(score=LOG["score"].where(LOG.index != 7)),
+        {"missing": "raise"},
+        NonFiniteError,
+        ("row 7",),
+        {"rows": [7]},
+    ),
+    "text scores": (LOG.assign(score="right"), {}, NonNumericError, ("`score` must hold numbers",), {}),
+    "infinite scores": (
+        LOG.assign(score=LOG["score"].where(LOG.index != 7, INF)),
+        {},
+        NonFiniteError,
+        ("`score` must be finite", "row 7"),
+        {"rows": [7]},
+    ),
+    "all scores missing": (LOG.assign(score=NAN), {}, EmptyDataError, ("no row is left",), {}),
+    "no rows": (LOG.iloc[:0], {}, EmptyDataError, ("`data` has no rows",), {}),
+    "no frame": ([1, 2], {}, ArgumentTypeError, ("`data` must be a data frame",), {}),
+    "an engine": (pl.from_pandas(LOG).lazy(), {}, ArgumentError, ("`data` must be in memory", "collect"), {}),
+}
+
+
+@pytest.mark.parametrize("name", BAD_COMPONENTS)
+def test_data_that_break_a_rule_are_refused_with_what_to_do(name):
+    data, options, error, words, attributes = BAD_COMPONENTS[name]
+    with pytest.raises(error) as caught:
+        components(data, **options)
+    message = str(caught.value)
+    assert isinstance(caught.value, EvalregError)
+    for part in words:
+        assert part in message
+    for attribute, value in attributes.items():
+        assert getattr(caught.value, attribute) == value

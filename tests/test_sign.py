@@ -1,0 +1,97 @@
+"""The exact sign test: reference values, a loop over outcomes, and other software."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from statsmodels.stats.contingency_tables import mcnemar
+
+from evalreg.errors import ArgumentError, ArgumentTypeError, EvalregError
+from evalreg.estimators.sign import sign_test
+
+# Sums of at most a few hundred positive terms, by the incomplete beta function on the other side.
+SAME = 1e-11
+
+counts = st.integers(0, 60)
+
+
+def slow_p(wins: int, losses: int) -> float:
+    """Add up the outcomes as far from the middle as the one seen, in whole numbers."""
+    n, low, high = wins + losses, min(wins, losses), max(wins, losses)
+    return sum(math.comb(n, x) for x in range(n + 1) if x <= low or x >= high) / 2**n
+
+
+@pytest.mark.parametrize("pair", ["0_0", "1_0", "5_5", "8_2", "10_0", "20_10", "37_21", "130_96"])
+def test_p_values_are_the_reference_ones(golden, pair):
+    found = sign_test(*map(int, pair.split("_")))
+    golden("scalars").check(f"sign_test.{pair}", found.p_value)
+
+
+def test_paired_scores_give_the_reference_p_value(golden):
+    data = golden("d2_paired")
+    first = data.frame.query("k == 1")
+    found = sign_test(int((first["a_bin"] > first["b_bin"]).sum()), int((first["a_bin"] < first["b_bin"]).sum()))
+    data.check("bin.k1.sign_test_p", found.p_value)
+
+
+@given(counts, counts)
+def test_the_p_value_adds_up_the_outcomes_at_least_as_far_from_the_middle(wins, losses):
+    assert sign_test(wins, losses).p_value == pytest.approx(slow_p(wins, losses), rel=SAME)
+
+
+@given(counts, counts)
+def test_it_is_the_exact_mcnemar_test_of_statsmodels(wins, losses):
+    other = mcnemar([[7, wins], [losses, 3]], exact=True).pvalue
+    assert sign_test(wins, losses).p_value == pytest.approx(min(1.0, other), rel=1e-9)
+
+
+@given(counts, counts)
+def test_sides_are_alike_and_the_counts_come_back(wins, losses):
+    found, swapped = sign_test(wins, losses), sign_test(losses, wins)
+    assert found.p_value == swapped.p_value
+    assert 0 < found.p_value <= 1
+    assert (found.statistic, found.n, swapped.statistic) == (wins, wins + losses, losses)
+
+
+def test_many_comparisons_a_hair_from_even_keep_their_own_p_value():
+    # The probability of the one outcome in the middle, by Stirling's series, is all that is missing from 1.
+    half = 500_000_000
+    missing = (1 - 1 / (8 * half)) / math.sqrt(math.pi * half)
+    # At a billion trials scipy 1.13 keeps seven digits of the binomial distribution.
+    assert sign_test(half - 1, half + 1).p_value == pytest.approx(1 - missing, abs=1e-7)
+
+
+def test_counts_may_come_from_numpy_or_as_whole_floats():
+    found = sign_test(np.int64(8), np.float64(2.0))
+    assert found == sign_test(8, 2)
+    assert [type(value) for value in (found.statistic, found.p_value, found.n)] == [int, float, int]
+
+
+def test_the_result_cannot_be_changed():
+    with pytest.raises(AttributeError):
+        sign_test(1, 0).p_value = 0.0
+
+
+@pytest.mark.parametrize(
+    ("wins", "losses", "error", "words"),
+    [
+        (-1, 2, ArgumentError, "`wins` must be a whole number from 0 to 2**53; got -1"),
+        (3, 2.5, ArgumentError, "`losses` must be a whole number from 0 to 2**53; got 2.5. Ties count as neither"),
+        (float("nan"), 2, ArgumentError, "`wins` must be a whole number"),
+        (3, float("inf"), ArgumentError, "`losses` must be a whole number"),
+        (10**400, 2, ArgumentError, "`wins` must be a whole number from 0 to 2**53"),
+        ("3", 2, ArgumentTypeError, "`wins` must be a count; got str '3'"),
+        (3, None, ArgumentTypeError, "`losses` must be a count; got NoneType None"),
+        (True, 2, ArgumentTypeError, "`wins` must be a count; got bool True"),
+        ([3], 2, ArgumentTypeError, "`wins` must be a count; got list"),
+    ],
+)
+def test_what_is_not_a_count_is_refused(wins, losses, error, words):
+    with pytest.raises(error) as caught:
+        sign_test(wins, losses)
+    assert words in str(caught.value)
+    assert isinstance(caught.value, EvalregError)

@@ -13,12 +13,7 @@ from scipy import sparse
 
 from evalreg.checks import FloatArray, known_column, listed
 from evalreg.clusters import Axis, factorize, no_source, pair_codes
-from evalreg.errors import (
-    MissingLabelsError,
-    NonFiniteError,
-    NonNumericError,
-    NotAvailableError,
-)
+from evalreg.errors import MissingLabelsError, NonFiniteError, NonNumericError, NotAvailableError
 from evalreg.scores import Block, CellSums, Matrix, compressed, dense, square, sum_blocks
 
 

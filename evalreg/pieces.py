@@ -11,10 +11,7 @@ from scipy import sparse
 
 from evalreg.checks import BoolArray, FloatArray, ResolvedCov, frozen, listed
 from evalreg.clusters import Axis, axis_name
-from evalreg.errors import (
-    NotAvailableError,
-    TooFewClustersError,
-)
+from evalreg.errors import NotAvailableError, TooFewClustersError
 from evalreg.estimate import Cells, Estimate
 from evalreg.groups import union
 from evalreg.scores import Block, Matrix, RowScores, Scores, compressed, dense, scale_columns, square, sum_blocks

@@ -31,12 +31,7 @@ from evalreg.diagnostics import (
     intraclass_correlation,
     row_influence,
 )
-from evalreg.errors import (
-    ArgumentError,
-    Note,
-    ZeroVarianceWarning,
-    issue,
-)
+from evalreg.errors import ArgumentError, Note, ZeroVarianceWarning, issue
 from evalreg.estimate import Estimate
 from evalreg.groups import Groups, check_estimate, resolve_groups
 from evalreg.inference.contrasts import parse_contrasts

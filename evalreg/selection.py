@@ -18,10 +18,7 @@ from typing import Any
 import pandas as pd
 
 from evalreg import where
-from evalreg.checks import (
-    known_column,
-    nearest,
-)
+from evalreg.checks import known_column, nearest
 from evalreg.errors import ArgumentError, EmptyDataError, EvalregError
 from evalreg.logs.table import read_table
 from evalreg.results import Results

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -18,9 +17,6 @@ from evalreg.estimate import Estimate
 from evalreg.inference.intervals import intervals
 from evalreg.inference.wald import t_pvalues
 from evalreg.tables import Grid, Summary, number, p_value
-
-if TYPE_CHECKING:
-    pass
 
 
 def covariance_text(cov: Covariance) -> str:

@@ -24,14 +24,7 @@ from evalreg.errors import (
     NonNumericError,
 )
 from evalreg.estimate import About, Cells, Estimate, Refit
-from evalreg.frame import (
-    Table,
-    UsedRows,
-    align_labels,
-    codes_of_items,
-    keep_rows,
-    restrict,
-)
+from evalreg.frame import Table, UsedRows, align_labels, codes_of_items, keep_rows, restrict
 from evalreg.groups import Groups, as_label_dict
 from evalreg.scores import CellScores, CellSums, Matrix, Scores, cell_sums, compressed
 

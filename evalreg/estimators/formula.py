@@ -6,15 +6,8 @@ import ast
 import builtins
 from dataclasses import dataclass
 
-from evalreg.checks import (
-    listed,
-    nearest,
-)
-from evalreg.errors import (
-    ArgumentTypeError,
-    FormulaError,
-    MissingColumnError,
-)
+from evalreg.checks import listed, nearest
+from evalreg.errors import ArgumentTypeError, FormulaError, MissingColumnError
 
 
 @dataclass(frozen=True)

@@ -2,29 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from evalreg.checks import (
-    INTERVALS,
-    FloatArray,
-    fraction,
-    option,
-)
+from evalreg.checks import INTERVALS, FloatArray, fraction, option
 from evalreg.covariance import Covariance
-from evalreg.diagnostics import (
-    effective_clusters,
-)
-from evalreg.errors import (
-    NotAvailableError,
-    ScoreRangeError,
-)
+from evalreg.diagnostics import effective_clusters
+from evalreg.errors import NotAvailableError, ScoreRangeError
 from evalreg.estimate import Estimate
 from evalreg.inference.proportions import effective_n, logit_interval, proportion_interval, t_quantile
-
-if TYPE_CHECKING:
-    pass
 
 
 def intervals(estimate: Estimate, cov: Covariance, alpha: float, method: str | None) -> FloatArray:

@@ -242,7 +242,10 @@ class Summary:
 
     def as_html(self) -> str:
         """HTML tables by statsmodels, with facts above and sentences below."""
-        facts = "".join(f"<tr><th>{html.escape(a)}</th><td>{html.escape(b)}</td></tr>" for a, b in self.facts)
+        left = ' style="text-align: left"'
+        facts = "".join(
+            f"<tr><th{left}>{html.escape(a)}</th><td{left}>{html.escape(b)}</td></tr>" for a, b in self.facts
+        )
         tables = "".join(grid.html() for grid in self.grids)
         notes = "".join(f"<li>{html.escape(sentence)}</li>" for sentence in self.sentences)
         return (

@@ -10,6 +10,8 @@ from evalreg.estimate import Estimate
 from evalreg.estimators.mean import mean
 from evalreg.estimators.regression import fit
 from evalreg.estimators.sign import sign_test
+from evalreg.inference.ranks import rank_sets
+from evalreg.inference.simultaneous import simultaneous
 from evalreg.results import Results, infer
 
 __version__ = _version("evalreg")
@@ -26,5 +28,7 @@ __all__ = [
     "infer",
     "mean",
     "plan",
+    "rank_sets",
     "sign_test",
+    "simultaneous",
 ]

@@ -37,6 +37,7 @@ from evalreg.groups import Groups, check_estimate, resolve_groups
 from evalreg.inference.contrasts import parse_contrasts
 from evalreg.inference.intervals import intervals
 from evalreg.inference.wald import as_contrast_results, as_t_results, joint_test, t_pvalues
+from evalreg.many import ManyModels
 from evalreg.stacking import detached
 from evalreg.summaries import coefficient_frame, covariance_text, summarize
 from evalreg.tables import Summary
@@ -55,7 +56,7 @@ KEPT = _Kept.KEPT
 
 
 @dataclass(frozen=True, eq=False)
-class Results:
+class Results(ManyModels):
     """Estimates with standard errors, tests and intervals, under statsmodels' names; immutable.
 
     Made by `fit`, `mean` and `infer`.

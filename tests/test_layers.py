@@ -42,6 +42,7 @@ ORDER = [
     "plots",
     "bridge",
     "summaries",
+    "many",
     "results",
     "estimators.cells",
     "estimators.formula",

@@ -1,0 +1,379 @@
+"""Rank sets, the best models, and groups of models that are not separated."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import pandas as pd
+
+from evalreg.checks import BoolArray, FloatArray, fraction, option
+from evalreg.errors import ArgumentError
+from evalreg.inference.multiplicity import ADJUSTMENTS, LargestStatistic, adjust_pvalues, base_seed, simulate_largest
+from evalreg.inference.proportions import t_quantile
+from evalreg.inference.simultaneous import Family, Seed, make_family, pair_codes, square_of_pairs
+from evalreg.inference.wald import t_pvalues
+
+PairAdjustName: TypeAlias = Literal["holm", "fdr_bh", "bonferroni", "single-step"]
+PAIR_ADJUSTMENTS: tuple[PairAdjustName, ...] = (*ADJUSTMENTS, "single-step")
+
+
+def pairwise_table(
+    params: Any,
+    cov: Any,
+    adjust: PairAdjustName | None = None,
+    alpha: float = 0.05,
+    *,
+    dof: Any = np.inf,
+    seed: Seed = 0,
+) -> pd.DataFrame:
+    """Differences between all pairs of models.
+
+    Parameters
+    ----------
+    params : Series or array_like, shape (n_models,)
+        Estimates.
+    cov : Covariance, DataFrame or array_like, shape (n_models, n_models)
+        Their covariance.
+    adjust : {"holm", "fdr_bh", "bonferroni", "single-step"}, optional
+        How `p_adjusted` allows for the number of pairs; None, the default, leaves it equal to `p_value`.
+    alpha : float, optional
+        One minus the confidence level, 0.05 by default.
+    dof : float or array_like, optional
+        For a matrix, one number (the normal by default) or one for each pair; a Covariance brings its own.
+    seed : int or Generator, optional
+        Of the simulation that "single-step" uses.
+
+    Returns
+    -------
+    DataFrame
+        Indexed by (left, right), columns `difference se lower upper p_value p_adjusted`. Each interval stands by
+        itself, except under "single-step", where they hold together. A pair without a positive variance is NaN, is not
+        counted in the adjustment, and stands with its reason in ``attrs["left_out"]``.
+
+    Raises
+    ------
+    ArgumentError, AlignmentError
+        If an option is unknown, or the arguments do not fit each other.
+
+    References
+    ----------
+    Hothorn, Bretz and Westfall (2008), Biometrical Journal 50(3), for "single-step".
+
+    Examples
+    --------
+    >>> rates = pd.Series({"x": 0.71, "y": 0.66, "z": 0.60})
+    >>> print(pairwise_table(rates, np.eye(3) * 0.02**2, "holm").round(3).to_string())
+                difference     se  lower  upper  p_value  p_adjusted
+    left right
+    x    y            0.05  0.028 -0.005  0.105    0.077       0.077
+         z            0.11  0.028  0.055  0.165    0.000       0.000
+    y    z            0.06  0.028  0.005  0.115    0.034       0.068
+    """
+    alpha = fraction("alpha", alpha)
+    if adjust is not None:
+        adjust = option("adjust", adjust, PAIR_ADJUSTMENTS)
+    base, printed = base_seed(seed)
+    family = make_family(params, cov, "pairs", dof)
+    p_value = t_pvalues(family.effect / family.se, family.dof)
+    if adjust == "single-step" and family.inside.any():
+        largest = family.simulate(alpha, base)
+        half = family.multipliers(largest.quantile(alpha)) * family.se
+        p_adjusted = largest.tail(np.abs(family.statistic))
+    else:
+        half = t_quantile(alpha, family.dof) * family.se
+        p_adjusted = p_value if adjust is None or adjust == "single-step" else adjust_pvalues(p_value, adjust)
+    lower, upper = family.effect - half, family.effect + half
+    columns = {"difference": family.effect, "se": family.se, "lower": lower, "upper": upper}
+    table = pd.DataFrame(columns | {"p_value": p_value, "p_adjusted": p_adjusted}, index=family.names)
+    table.attrs = {"adjust": adjust, "alpha": alpha, "seed": printed, "left_out": family.reasons}
+    return table
+
+
+def rank_sets(
+    params: Any,
+    cov: Any,
+    *,
+    alpha: float = 0.05,
+    joint: bool = True,
+    dof: Any = np.inf,
+    stepdown: bool = False,
+    seed: Seed = 0,
+) -> pd.DataFrame:
+    """Ranks of models, with the ranks that the data do not exclude.
+
+    A model's rank is one more than the number of models above it. Its set runs from one more than the number of models
+    surely above it, to the number of models less those surely below it. Estimates are taken to be jointly normal;
+    degrees of freedom and crossed covariances are treated as in `simultaneous`.
+
+    Parameters
+    ----------
+    params : Series or array_like, shape (n_models,)
+        Estimates; larger is better.
+    cov : Covariance, DataFrame or array_like, shape (n_models, n_models)
+        Their covariance.
+    alpha : float, optional
+        One minus the confidence level, 0.05 by default.
+    joint : bool, optional
+        True, the default: all sets hold their true rank together. False: each by itself, from the differences with that
+        model alone.
+    dof : float or array_like, optional
+        For a matrix, one number (the normal by default) or one for each pair; a Covariance brings its own.
+    stepdown : bool, optional
+        Whether pairs already decided make way for the others, which can narrow joint sets. False by default.
+    seed : int or Generator, optional
+        Of the simulation, 0 by default.
+
+    Returns
+    -------
+    DataFrame
+        Indexed by model, integer columns `rank lower upper`. `attrs` holds `critical_value` (by model when not joint),
+        `monte_carlo_error`, `seed`, and `undecided`, the pairs without a positive variance, with the reason.
+
+    Raises
+    ------
+    ArgumentError, AlignmentError
+        If an option is unknown, or the arguments do not fit each other.
+
+    References
+    ----------
+    Mogstad, Romano, Shaikh and Wilhelm (2024), Review of Economic Studies 91(1), 476-518.
+
+    Examples
+    --------
+    >>> rates = pd.Series({"x": 0.71, "y": 0.66, "z": 0.60})
+    >>> rank_sets(rates, np.eye(3) * 0.02**2).to_dict("index")["z"]
+    {'rank': 3, 'lower': 2, 'upper': 3}
+    """
+    alpha = fraction("alpha", alpha)
+    if stepdown and not joint:
+        raise ArgumentError("`stepdown` is for joint rank sets; got joint=False. Leave out one of the two.")
+    base, printed = base_seed(seed)
+    family = make_family(params, cov, "pairs", dof)
+    theta = family.params.to_numpy(np.float64)
+    better, critical, error = _surely_better(family, alpha, base, joint=joint, stepdown=stepdown)
+    table = pd.DataFrame(
+        {
+            "rank": 1 + np.count_nonzero(theta > theta[:, None], axis=1),
+            "lower": 1 + np.count_nonzero(better[1], axis=0),
+            "upper": theta.size - np.count_nonzero(better[0], axis=1),
+        },
+        index=family.params.index,
+    )
+    one = float(critical[0]) if joint else dict(zip(family.params.index, critical.tolist(), strict=True))
+    table.attrs = {"critical_value": one, "monte_carlo_error": error, "alpha": alpha, "seed": printed}
+    table.attrs |= {"joint": joint, "undecided": family.reasons}
+    return table
+
+
+def tau_best(
+    params: Any,
+    cov: Any,
+    tau: int = 1,
+    *,
+    alpha: float = 0.05,
+    dof: Any = np.inf,
+    stepdown: bool = False,
+    seed: Seed = 0,
+) -> list[Any]:
+    """The models that may be among the best `tau`; it holds all of those at the stated level.
+
+    Parameters
+    ----------
+    params : Series or array_like, shape (n_models,)
+        Estimates; larger is better.
+    cov : Covariance, DataFrame or array_like, shape (n_models, n_models)
+        Their covariance.
+    tau : int, optional
+        How many are wanted; 1, the default, for the best.
+    alpha : float, optional
+        One minus the confidence level, 0.05 by default.
+    dof : float or array_like, optional
+        For a matrix, one number (the normal by default) or one for each pair; a Covariance brings its own.
+    stepdown : bool, optional
+        Whether pairs already decided make way for the others. False by default.
+    seed : int or Generator, optional
+        Of the simulation, 0 by default.
+
+    Returns
+    -------
+    list
+        Names, the largest estimate first: those whose joint lower rank bound is at most `tau`. One-sided bounds for all
+        models take every pair in both directions, so the critical value is that of the two-sided joint sets.
+
+    Raises
+    ------
+    ArgumentError, AlignmentError
+        If `tau` is not a whole number of 1 or more, or the arguments do not fit each other.
+
+    References
+    ----------
+    Mogstad, Romano, Shaikh and Wilhelm (2024), Review of Economic Studies 91(1), 476-518.
+
+    Examples
+    --------
+    >>> tau_best(pd.Series({"x": 0.71, "y": 0.66, "z": 0.60}), np.eye(3) * 0.02**2)
+    ['x', 'y']
+    """
+    wanted = _check_tau(tau)
+    sets = rank_sets(params, cov, alpha=alpha, dof=dof, stepdown=stepdown, seed=seed)
+    held = sets[sets["lower"] <= wanted]
+    return sorted(held.index, key=lambda name: (held.at[name, "rank"], str(name)))
+
+
+def _check_tau(tau: object) -> int:
+    if isinstance(tau, bool) or not isinstance(tau, int | np.integer) or tau < 1:
+        raise ArgumentError(f"`tau` must be a whole number of 1 or more; got {tau!r}.")
+    return int(tau)
+
+
+def letters(params: Any, cov: Any, *, alpha: float = 0.05, dof: Any = np.inf, seed: Seed = 0) -> pd.Series[str]:
+    """Letters by model: two models share one exactly if they are not separated.
+
+    Separated is by the single-step comparison of all pairs. A pair without a positive variance is not.
+
+    Parameters
+    ----------
+    params : Series or array_like, shape (n_models,)
+        Estimates; larger is better.
+    cov : Covariance, DataFrame or array_like, shape (n_models, n_models)
+        Their covariance.
+    alpha : float, optional
+        Chance of any false separation, 0.05 by default.
+    dof : float or array_like, optional
+        For a matrix, one number (the normal by default) or one for each pair; a Covariance brings its own.
+    seed : int or Generator, optional
+        Of the simulation, 0 by default.
+
+    Returns
+    -------
+    Series of str
+        Indexed by model; "a" holds the largest estimate. With more than 26 groups names go on with "aa", and a space
+        stands between those of one model.
+
+    Raises
+    ------
+    ArgumentError, AlignmentError
+        If an option is unknown, or the arguments do not fit each other.
+
+    References
+    ----------
+    Piepho (2004), Journal of Computational and Graphical Statistics 13(2), 456-466.
+
+    Examples
+    --------
+    >>> letters(pd.Series({"x": 0.71, "y": 0.66, "z": 0.60}), np.eye(3) * 0.02**2).to_dict()
+    {'x': 'a', 'y': 'ab', 'z': 'b'}
+    """
+    alpha = fraction("alpha", alpha)
+    base, _ = base_seed(seed)
+    family = make_family(params, cov, "pairs", dof)
+    better, _, _ = _surely_better(family, alpha, base, joint=True, stepdown=False)
+    names = family.params.index
+    theta = family.params.to_numpy(np.float64)
+    order = sorted(range(theta.size), key=lambda i: (-theta[i], str(names[i])))
+    apart = np.logical_or(better[0], better[0].T)[np.ix_(order, order)]
+    held = groups_of_unseparated(apart)
+    labels = [_letter(i) for i in range(len(held))]
+    between = " " if len(held) > 26 else ""
+    own = [between.join(labels[i] for i, group in enumerate(held) if place in group) for place in range(theta.size)]
+    return pd.Series(dict(zip(order, own, strict=True)), name="letters").sort_index().set_axis(names)
+
+
+def groups_of_unseparated(apart: BoolArray) -> list[tuple[int, ...]]:
+    """The largest sets of models of which no two are separated.
+
+    Parameters
+    ----------
+    apart : ndarray of bool, shape (n_models, n_models)
+        Symmetric: whether two models are separated.
+
+    Returns
+    -------
+    list of tuple of int
+        In lexicographic order. Every two models that are not separated share a set; no separated two do.
+
+    Examples
+    --------
+    >>> groups_of_unseparated(np.array([[0, 0, 1], [0, 0, 0], [1, 0, 0]], dtype=bool))
+    [(0, 1), (1, 2)]
+    """
+    sets: list[frozenset[int]] = []
+    for model in range(apart.shape[0]):
+        near = frozenset(np.flatnonzero(~apart[model, :model]).tolist())
+        # Insert the model where it fits; a set that holds a separated model keeps its own, and gives a smaller one.
+        whole = [group | {model} for group in sets if group <= near]
+        parts = {(group & near) | {model} for group in sets if not group <= near} or {frozenset({model})}
+        sets = [group for group in sets if not group <= near] + whole
+        # Absorb: what lies inside another set goes.
+        for part in sorted(parts - set(whole), key=lambda group: (-len(group), sorted(group))):
+            if not any(part <= group for group in sets if model in group):
+                sets.append(part)
+    return sorted(tuple(sorted(group)) for group in sets)
+
+
+def _letter(i: int) -> str:
+    return _letter(i // 26 - 1) + chr(97 + i % 26) if i >= 26 else chr(97 + i)
+
+
+def _surely_better(
+    family: Family, alpha: float, base: int, *, joint: bool, stepdown: bool
+) -> tuple[Sequence[BoolArray], FloatArray, float]:
+    """Whether row is surely better than column, judged for the row and for the column; critical values; their error."""
+    n = family.params.size
+    signed = square_of_pairs(family.statistic, n)
+    signed[pair_codes(n)[::-1]] *= -1
+    weight = square_of_pairs(family.weight, n)
+    if not family.inside.any():
+        return [np.zeros((n, n), dtype=bool)] * 2, np.full(n, np.nan), float("nan")
+
+    def simulate(largest: Any, count: int) -> list[LargestStatistic]:
+        rank = family.factor.shape[1]
+        return simulate_largest(largest, rank, count, alpha=alpha, dof=family.draw_dof, base=base)
+
+    count = int(family.inside.sum())
+    if joint and not stepdown:
+        both = simulate(family.largest, count)
+        c = both[0].quantile(alpha)
+        return [signed > c] * 2, np.array([c]), both[0].quantile_error(alpha)
+    if not joint:
+        each = simulate(lambda z: _largest_by_model(family.factor @ z.T, weight), 2 * count)
+        own = np.array([one.quantile(alpha) for one in each])
+        return [signed > own[:, None], signed > own], own, max(one.quantile_error(alpha) for one in each)
+    return _stepdown(family, simulate, signed, weight, alpha)
+
+
+def _stepdown(
+    family: Family, simulate: Any, signed: FloatArray, weight: FloatArray, alpha: float
+) -> tuple[Sequence[BoolArray], FloatArray, float]:
+    """Romano and Wolf (2005) on the nulls row <= column: a rejection removes that one, and its mirror stays."""
+    left, better, c = weight > 0, np.zeros(weight.shape, dtype=bool), float("inf")
+    while True:
+        held = np.where(left, weight, 0.0)
+        largest = simulate(lambda z, held=held: _largest_ordered(family.factor @ z.T, held), int(left.sum()))[0]
+        c = min(c, largest.quantile(alpha))
+        new = left & (signed > c)
+        if not new.any():
+            return [better, better], np.array([c]), largest.quantile_error(alpha)
+        better, left = better | new, left & ~new
+
+
+def _largest_by_model(models: FloatArray, weight: FloatArray) -> FloatArray:
+    """Largest weighted absolute difference with each model in each draw, shape (n_draws, n_models)."""
+    result, room = np.zeros_like(models), np.empty_like(models)
+    for a in range(models.shape[0] - 1):
+        gap = np.abs(np.subtract(models[a + 1 :], models[a], out=room[a + 1 :]), out=room[a + 1 :])
+        gap *= weight[a, a + 1 :, None]
+        np.maximum(result[a], gap.max(axis=0), out=result[a])
+        np.maximum(result[a + 1 :], gap, out=result[a + 1 :])
+    return result.T
+
+
+def _largest_ordered(models: FloatArray, weight: FloatArray) -> FloatArray:
+    """Largest weighted difference row less column in each draw, shape (n_draws, 1)."""
+    result = np.full(models.shape[1], -np.inf)
+    for one, w in zip(models, weight, strict=True):
+        if w.any():
+            np.maximum(result, ((one - models[w > 0]) * w[w > 0, None]).max(axis=0), out=result)
+    return result[:, None]

@@ -1,0 +1,120 @@
+"""What results say of many models at once: all pairs, simultaneous bands, ranks, groups that are not separated."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import pandas as pd
+
+from evalreg.covariance import Covariance
+from evalreg.inference.ranks import PairAdjustName, letters, pairwise_table, rank_sets, tau_best
+from evalreg.inference.simultaneous import Seed, simultaneous
+
+
+class ManyModels(ABC):
+    """Methods that need parameters and their joint covariance, nothing else."""
+
+    cov: Covariance
+
+    @property
+    @abstractmethod
+    def params(self) -> pd.Series[float]:
+        """Estimates, by parameter."""
+
+    def pairwise(self, adjust: PairAdjustName | None = None, alpha: float = 0.05, seed: Seed = 0) -> pd.DataFrame:
+        """Differences between all pairs of parameters.
+
+        Parameters
+        ----------
+        adjust : {"holm", "fdr_bh", "bonferroni", "single-step"}, optional
+            How `p_adjusted` allows for the number of pairs; not at all by default.
+        alpha : float, optional
+            Level of the intervals.
+        seed : int or Generator, optional
+            For "single-step".
+
+        Returns
+        -------
+        DataFrame
+            Indexed by (left, right), columns difference, se, lower, upper, p_value and p_adjusted.
+        """
+        return pairwise_table(self.params, self.cov, adjust, alpha, seed=seed)
+
+    def simultaneous(
+        self, alpha: float = 0.05, contrasts: Any = None, stepdown: bool = False, seed: Seed = 0
+    ) -> pd.DataFrame:
+        """Intervals that hold for all contrasts at once, and single-step adjusted p-values.
+
+        Parameters
+        ----------
+        alpha : float, optional
+            Family-wise level.
+        contrasts : None, "pairs", str, dict or array_like, optional
+            The parameters themselves by default.
+        stepdown : bool, optional
+            Whether p-values are adjusted step by step.
+        seed : int or Generator, optional
+            Of the simulation.
+
+        Returns
+        -------
+        DataFrame
+            Columns estimate, se, lower, upper and p_adjusted; `attrs` holds critical_value and monte_carlo_error.
+        """
+        return simultaneous(self.params, self.cov, contrasts=contrasts, alpha=alpha, stepdown=stepdown, seed=seed)
+
+    def ranks(self, alpha: float = 0.05, joint: bool = True, seed: Seed = 0) -> pd.DataFrame:
+        """Ranks with the sets of ranks that the data leave open.
+
+        Parameters
+        ----------
+        alpha : float, optional
+            Level at which all sets (or each, if not `joint`) cover the true ranks.
+        joint : bool, optional
+            Whether the level holds for all models at once.
+        seed : int or Generator, optional
+            Of the simulation.
+
+        Returns
+        -------
+        DataFrame
+            Indexed by model, integer columns rank, lower and upper.
+        """
+        return rank_sets(self.params, self.cov, alpha=alpha, joint=joint, seed=seed)
+
+    def tau_best(self, tau: int = 1, alpha: float = 0.05, seed: Seed = 0) -> list[str]:
+        """Models that may be among the best, at a family-wise level.
+
+        Parameters
+        ----------
+        tau : int, optional
+            How many are best.
+        alpha : float, optional
+            Level at which all of the true best are in the list.
+        seed : int or Generator, optional
+            Of the simulation.
+
+        Returns
+        -------
+        list of str
+            Names, best estimate first.
+        """
+        return tau_best(self.params, self.cov, tau, alpha=alpha, seed=seed)
+
+    def letters(self, alpha: float = 0.05, seed: Seed = 0) -> pd.Series[str]:
+        """Letters that models share when they are not separated from each other.
+
+        Parameters
+        ----------
+        alpha : float, optional
+            Family-wise level of the comparisons of all pairs.
+        seed : int or Generator, optional
+            Of the simulation.
+
+        Returns
+        -------
+        Series
+            Indexed by model, best first.
+        """
+        return letters(self.params, self.cov, alpha=alpha, seed=seed)

@@ -1,0 +1,272 @@
+"""Rank sets, the best models and letters, against slow versions, properties and simulated truth."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import special, stats
+
+import evalreg as er
+from evalreg.errors import ArgumentError, ArgumentTypeError
+from evalreg.inference.ranks import groups_of_unseparated, letters, pairwise_table, rank_sets, tau_best
+from evalreg.inference.simultaneous import simultaneous
+
+NAMES = list("abcdefgh")
+
+
+def board(rng, n, spread=1.0):
+    A = rng.standard_normal((n, n + 2))
+    return pd.Series(spread * rng.standard_normal(n), index=NAMES[:n]), 0.3 * A @ A.T / n
+
+
+def counted(params, separated):
+    """Rank sets by counting, from a function that says whether the first is surely better than the second."""
+    names = params.index
+    lower = [1 + sum(separated(b, a) for b in names if b != a) for a in names]
+    upper = [len(names) - sum(separated(a, b) for b in names if b != a) for a in names]
+    return lower, upper
+
+
+# Rank sets
+
+
+@pytest.mark.parametrize("dof", [np.inf, 8.0])
+def test_joint_sets_count_the_pairs_that_the_simultaneous_intervals_separate(rng, dof):
+    params, V = board(rng, 8, spread=2.0)
+    bands = simultaneous(params, V, contrasts="pairs", dof=dof)
+
+    def separated(a, b):
+        return bands.loc[(a, b), "lower"] > 0 if (a, b) in bands.index else bands.loc[(b, a), "upper"] < 0
+
+    sets = rank_sets(params, V, dof=dof)
+    lower, upper = counted(params, separated)
+    assert sets["lower"].tolist() == lower
+    assert sets["upper"].tolist() == upper
+    assert sets["rank"].tolist() == stats.rankdata(-params, method="min").tolist()
+    assert all(dtype.kind == "i" for dtype in sets.dtypes)
+    assert sets["lower"].max() > 1
+    assert sets["upper"].min() < 8
+    assert sets.attrs["critical_value"] == bands.attrs["critical_value"]
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_marginal_sets_use_the_differences_with_one_model_alone(rng, own):
+    params, V = board(rng, 6, spread=2.0)
+    n = params.size
+    i, j = np.triu_indices(n, 1)
+    dof = rng.uniform(4, 30, i.size) if own else 12.0
+    sets = rank_sets(params, V, joint=False, dof=dof)
+    for position, name in enumerate(params.index):
+        with_it = (i == position) | (j == position)
+        C = np.zeros((n - 1, n))
+        C[np.arange(n - 1), np.delete(np.arange(n), position)] = -1.0
+        C[:, position] = 1.0
+        bands = simultaneous(params, V, contrasts=C, dof=dof[with_it] if own else dof)
+        # Two simulations of one number.
+        assert sets.attrs["critical_value"][name] == pytest.approx(bands.attrs["critical_value"], abs=0.01)
+        assert sets.loc[name, "lower"] == 1 + int((bands["upper"] < 0).sum())
+        assert sets.loc[name, "upper"] == n - int((bands["lower"] > 0).sum())
+    joint = rank_sets(params, V, dof=dof)
+    assert ((sets["lower"] >= joint["lower"]) & (sets["upper"] <= joint["upper"])).all()
+
+
+def test_ties_share_a_rank():
+    sets = rank_sets([0.5, 0.9, 0.5, 0.1], np.eye(4))
+    assert sets["rank"].tolist() == [2, 1, 2, 4]
+
+
+@pytest.mark.parametrize("joint", [True, False])
+def test_one_model_and_two_models(joint):
+    one = rank_sets(pd.Series([0.3], index=["only"]), [[1.0]], joint=joint)
+    assert one.loc["only"].tolist() == [1, 1, 1]
+    c = special.stdtrit(5.0, 0.975)
+    for gap, expected in [(1.001 * c, [[1, 1], [2, 2]]), (0.999 * c, [[1, 2], [1, 2]])]:
+        two = rank_sets([gap, 0.0], np.eye(2) / 2, dof=5.0, joint=joint)
+        assert two[["lower", "upper"]].to_numpy().tolist() == expected
+
+
+def test_a_pair_without_variance_is_undecided_and_named():
+    V = np.array([[1.0, 1.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 1.0]]) * 1e-4
+    params = pd.Series([3.0, 2.0, 1.0], index=["a", "b", "c"])
+    for arguments in ({}, {"joint": False}, {"stepdown": True}):
+        sets = rank_sets(params, V, **arguments)
+        assert list(sets.attrs["undecided"]) == [("a", "b")]
+        assert sets.to_numpy().tolist() == [[1, 1, 2], [2, 1, 2], [3, 3, 3]]
+    assert letters(params, V).to_dict() == {"a": "a", "b": "a", "c": "b"}
+    all_alike = rank_sets(params, np.ones((3, 3)))
+    assert all_alike[["lower", "upper"]].to_numpy().tolist() == [[1, 3]] * 3
+
+
+def test_step_down_narrows_and_never_widens(rng):
+    narrower = 0
+    for _ in range(20):
+        params, V = board(rng, 6, spread=1.5)
+        single, stepped = rank_sets(params, V), rank_sets(params, V, stepdown=True)
+        assert ((stepped["lower"] >= single["lower"]) & (stepped["upper"] <= single["upper"])).all()
+        narrower += bool((stepped["upper"] - stepped["lower"]).sum() < (single["upper"] - single["lower"]).sum())
+    assert narrower > 0
+
+
+def test_step_down_is_the_slow_obvious_version(rng):
+    params, V = board(rng, 5, spread=1.2)
+    theta = params.to_numpy()
+    a, b = np.nonzero(~np.eye(5, dtype=bool))
+    se = np.sqrt(V[a, a] + V[b, b] - 2 * V[a, b])
+    t = (theta[a] - theta[b]) / se
+    draws = rng.multivariate_normal(np.zeros(5), V, size=100_000)
+    Z = (draws[:, a] - draws[:, b]) / se
+    left = np.ones(a.size, dtype=bool)
+    while True:
+        c = np.quantile(Z[:, left].max(axis=1), 0.95)
+        assert np.abs(t[left] - c).min() > 0.02, "too near to tell two simulations apart; take another seed"
+        new = left & (t > c)
+        if not new.any():
+            break
+        left &= ~new
+    better = set(zip(a[~left].tolist(), b[~left].tolist(), strict=True))
+    sets = rank_sets(params, V, stepdown=True)
+    assert sets["lower"].tolist() == [1 + sum((o, m) in better for o in range(5)) for m in range(5)]
+    assert sets["upper"].tolist() == [5 - sum((m, o) in better for o in range(5)) for m in range(5)]
+    assert sets.attrs["critical_value"] == pytest.approx(c, abs=0.02)
+
+
+@pytest.mark.parametrize("truth", [[0.0, 0.0, 0.0, 0.0, 0.0], [2.0, 1.0, 1.0, 0.5, -2.0]])
+@pytest.mark.parametrize("stepdown", [False, True])
+def test_joint_sets_hold_the_true_ranks_together(rng, truth, stepdown):
+    truth = np.array(truth)
+    above = np.count_nonzero(truth > truth[:, None], axis=1)
+    below = np.count_nonzero(truth < truth[:, None], axis=1)
+    A = rng.standard_normal((5, 7))
+    V = A @ A.T / 14
+    runs = 100
+    hits = best = 0
+    for draw in rng.multivariate_normal(truth, V, size=runs):
+        sets = rank_sets(draw, V, stepdown=stepdown)
+        # Tied models may stand anywhere among those they tie with.
+        hits += bool(((sets["lower"] <= 1 + above) & (sets["upper"] >= 5 - below)).all())
+        best += bool((sets["lower"][above < 2] <= 2).all())
+    # Conservative is allowed, too few is not: 95% less what 100 runs leave open (one in 1000).
+    assert min(hits, best) >= stats.binom.ppf(0.001, runs, 0.95)
+
+
+def test_the_order_of_models_changes_nothing(rng):
+    params, V = board(rng, 7, spread=1.5)
+    order = rng.permutation(7)
+    turned, W = params.iloc[order], V[np.ix_(order, order)]
+    for arguments in ({}, {"joint": False}, {"stepdown": True}):
+        pd.testing.assert_frame_equal(rank_sets(params, V, **arguments).iloc[order], rank_sets(turned, W, **arguments))
+    pd.testing.assert_series_equal(letters(params, V).iloc[order], letters(turned, W))
+    assert tau_best(params, V, tau=3) == tau_best(turned, W, tau=3)
+
+
+def test_seeds_repeat_and_generators_move_on(rng):
+    params, V = board(rng, 6)
+    first, again = rank_sets(params, V, seed=5), rank_sets(params, V, seed=5)
+    assert first.attrs == again.attrs
+    assert first.attrs["seed"] == 5
+    generator = np.random.default_rng(5)
+    moved = [rank_sets(params, V, seed=generator).attrs for _ in range(2)]
+    assert moved[0]["critical_value"] != moved[1]["critical_value"]
+    assert moved[0]["seed"] is None
+
+
+# The best
+
+
+def test_the_best_are_those_whose_lower_bound_reaches(rng):
+    params, V = board(rng, 8, spread=2.0)
+    sets = rank_sets(params, V)
+    for tau in range(1, 9):
+        expected = sets.index[sets["lower"] <= tau]
+        found = tau_best(params, V, tau=tau)
+        assert sorted(found) == sorted(expected)
+        assert found == params[found].sort_values(ascending=False).index.tolist()
+    assert len(tau_best(params, V, tau=8)) == 8
+    assert len(tau_best(params, V, tau=99)) == 8
+
+
+# Letters
+
+
+def cliques(apart):
+    """Maximal sets without a separated pair, by looking at all sets."""
+    n = apart.shape[0]
+    free = [
+        set(some)
+        for size in range(1, n + 1)
+        for some in combinations(range(n), size)
+        if not any(apart[i, j] for i, j in combinations(some, 2))
+    ]
+    return sorted(tuple(sorted(one)) for one in free if not any(one < other for other in free))
+
+
+@given(st.integers(1, 7), st.randoms(use_true_random=False))
+def test_groups_are_all_maximal_sets_without_a_separated_pair(n, random):
+    apart = np.zeros((n, n), dtype=bool)
+    for i, j in combinations(range(n), 2):
+        apart[i, j] = apart[j, i] = random.random() < 0.5
+    assert groups_of_unseparated(apart) == cliques(apart)
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 8])
+def test_two_models_share_a_letter_exactly_if_not_separated(rng, n):
+    for _ in range(5):
+        params, V = board(rng, n, spread=2.0)
+        shown = letters(params, V)
+        assert shown.index.tolist() == params.index.tolist()
+        assert "a" in shown[params.idxmax()]
+        table = pairwise_table(params, V, "single-step")
+        for (left, right), p in table["p_adjusted"].items():
+            assert bool(set(shown[left]) & set(shown[right])) == (p >= 0.05)
+
+
+def test_many_groups_are_written_with_spaces():
+    # Each model is separated from all but its neighbours: 30 groups of two.
+    shown = letters(np.arange(31.0), np.eye(31) * 0.1)
+    assert shown.iloc[-1] == "a"
+    assert shown.iloc[0] == "ad"
+    assert shown.iloc[1] == "ac ad"
+    parts = shown.str.split()
+    for i, j in combinations(range(31), 2):
+        assert bool(set(parts[i]) & set(parts[j])) == (j == i + 1)
+
+
+# From a log
+
+
+def test_a_board_from_a_log_takes_its_degrees_of_freedom_from_the_covariance():
+    log = er.datasets.paired(n_passages=30, seed=2)
+    results = er.mean(log, by="model", item="question", groups="passage")
+    sets = rank_sets(results.params, results.cov)
+    difference = results.contrast("new - old")
+    apart = bool(difference.pvalues.iloc[0] < 0.05)
+    assert sets.loc["new"].tolist() == ([1, 1, 1] if apart else [1, 1, 2])
+    assert bool(
+        set(letters(results.params, results.cov)["new"]) & set(letters(results.params, results.cov)["old"])
+    ) == (not apart)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ({"alpha": 1.0}, ArgumentError),
+        ({"alpha": None}, ArgumentTypeError),
+        ({"seed": "0"}, ArgumentTypeError),
+        ({"dof": -1.0}, ArgumentError),
+        ({"stepdown": True, "joint": False}, ArgumentError),
+    ],
+)
+def test_bad_arguments_are_refused(arguments, error):
+    with pytest.raises(error):
+        rank_sets([0.0, 1.0], np.eye(2), **arguments)
+
+
+@pytest.mark.parametrize("tau", [0, -1, 1.0, True, "1"])
+def test_tau_is_a_whole_number_of_one_or_more(tau):
+    with pytest.raises(ArgumentError, match="tau"):
+        tau_best([0.0, 1.0], np.eye(2), tau=tau)

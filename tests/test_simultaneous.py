@@ -1,0 +1,419 @@
+"""Simultaneous intervals, adjusted p-values and the table of pairs, against other software and closed forms."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import integrate, special, stats
+
+import evalreg as er
+from evalreg.errors import AlignmentError, ArgumentError, ArgumentTypeError, NonFiniteError
+from evalreg.inference.multiplicity import BLOCK, adjust_pvalues, largest_of_pairs
+from evalreg.inference.ranks import pairwise_table
+from evalreg.inference.simultaneous import make_family, simultaneous
+
+# Five standard errors of the simulation, which is at most 0.004 in a critical value.
+CRITICAL = 0.02
+# A share of 130,000 draws has a standard error below 0.0014.
+SHARE = 0.006
+
+
+def correlated(rng, n):
+    A = rng.standard_normal((n, n + 3))
+    return A @ A.T / n
+
+
+# Reference values
+
+
+@pytest.mark.parametrize(
+    ("estimate", "reference"), [("uniform", "z"), ("uniform", "t"), ("count", "z"), ("count", "t"), ("bt", "z")]
+)
+@pytest.mark.parametrize("name", ["d5_judges3", "d5_judges12"])
+def test_all_pairs_agree_with_multcomp(golden, name, estimate, reference):
+    g = golden(name)
+    key = f"multi.{estimate}_prompt.{reference}"
+    models = g.facts["models"]
+    if estimate == "bt":
+        theta, V = np.r_[0.0, g.value("bt.theta")], np.zeros((len(models), len(models)))
+        V[1:, 1:] = g.value("bt.cov_prompt")
+    else:
+        theta, V = g.value(f"{estimate}.S"), g.value(f"{estimate}.cov_prompt")
+    dof = np.inf if reference == "z" else g.facts["n_prompts"] - 1.0
+    params = pd.Series(theta, index=models)
+    bands = simultaneous(params, V, contrasts="pairs", dof=dof)
+    assert [list(pair) for pair in bands.index] == g.facts["pair_order"]
+    g.check(f"{key}.diff", bands["estimate"])
+    g.check(f"{key}.se", bands["se"])
+    g.check(f"{key}.crit95", bands.attrs["critical_value"])
+    g.check(f"{key}.p_single_step", bands["p_adjusted"])
+    g.check(f"{key}.sim_ci_lo", bands["lower"])
+    g.check(f"{key}.sim_ci_hi", bands["upper"])
+    for method, known in [("holm", "holm"), ("fdr_bh", "bh"), ("bonferroni", "bonferroni")]:
+        table = pairwise_table(params, V, method, dof=dof)
+        g.check(f"{key}.p_raw", table["p_value"])
+        if f"{key}.{known}" in g.values:
+            g.check(f"{key}.{known}", table["p_adjusted"])
+    single = pairwise_table(params, V, "single-step", dof=dof)
+    g.check(f"{key}.p_single_step", single["p_adjusted"])
+    g.check(f"{key}.sim_ci_lo", single["lower"])
+
+
+# Closed forms
+
+
+@pytest.mark.parametrize("n", [2, 5, 40])
+def test_independent_normals_give_sidak(n):
+    bands = simultaneous(np.linspace(0, 3, n), np.eye(n))
+    assert bands.attrs["critical_value"] == pytest.approx(special.ndtri((1 + 0.95 ** (1 / n)) / 2), abs=CRITICAL)
+    sidak = 1 - (1 - 2 * special.ndtr(-np.linspace(0, 3, n))) ** n
+    np.testing.assert_allclose(bands["p_adjusted"], sidak, atol=SHARE)
+
+
+@pytest.mark.parametrize("n", [3, 8])
+@pytest.mark.parametrize("dof", [4.0, 30.0, np.inf])
+def test_all_pairs_of_independent_means_give_tukey(n, dof):
+    theta = np.linspace(0, 4, n)
+    bands = simultaneous(theta, np.eye(n), contrasts="pairs", dof=dof)
+    tukey = stats.studentized_range.ppf(0.95, n, 1e5 if np.isinf(dof) else dof) / np.sqrt(2)
+    assert bands.attrs["critical_value"] == pytest.approx(tukey, abs=CRITICAL)
+    q = np.abs(bands["estimate"].to_numpy())
+    p = [stats.studentized_range.sf(value, n, 1e5 if np.isinf(dof) else dof) for value in q]
+    np.testing.assert_allclose(bands["p_adjusted"], p, atol=SHARE)
+
+
+def test_comparisons_with_a_baseline_give_dunnett():
+    n = 5
+    bands = simultaneous(np.zeros(n), np.eye(n), contrasts=np.column_stack([-np.ones(n - 1), np.eye(n - 1)]))
+    c = bands.attrs["critical_value"]
+
+    def inside(x):  # given the baseline at x, the others are independent
+        return stats.norm.pdf(x) * (special.ndtr(x + c * np.sqrt(2)) - special.ndtr(x - c * np.sqrt(2))) ** (n - 1)
+
+    assert integrate.quad(inside, -9, 9)[0] == pytest.approx(0.95, abs=SHARE)
+
+
+def test_correlated_t_agrees_with_the_multivariate_t_of_scipy(rng):
+    V = correlated(rng, 3)
+    c = simultaneous(np.zeros(3), V, dof=6.0).attrs["critical_value"]
+    R = V / np.sqrt(np.outer(np.diag(V), np.diag(V)))
+    inside = stats.multivariate_t(shape=R, df=6, seed=0).cdf(np.full(3, c), lower_limit=np.full(3, -c))
+    assert inside == pytest.approx(0.95, abs=SHARE)
+
+
+@pytest.mark.parametrize("dof", [1.0, 7.5, np.inf])
+def test_two_models_or_one_contrast_give_plain_t_exactly(dof):
+    V = np.array([[0.04, 0.01], [0.01, 0.09]])
+    plain = special.ndtri(0.975) if np.isinf(dof) else special.stdtrit(dof, 0.975)
+    both = simultaneous([1.0, 0.2], V, contrasts="pairs", dof=dof)
+    one = simultaneous([1.0, 0.2], V, contrasts=[1.0, 2.0], dof=dof)
+    single = simultaneous([1.0], [[0.04]], dof=dof)
+    for bands in (both, one, single):
+        assert bands.attrs["critical_value"] == pytest.approx(plain, rel=1e-9)
+        assert bands.attrs["monte_carlo_error"] < 1e-12
+    table = pairwise_table([1.0, 0.2], V, dof=dof)
+    np.testing.assert_allclose(both["p_adjusted"], table["p_value"], rtol=1e-9)
+    np.testing.assert_allclose(both["lower"], table["lower"], rtol=1e-9)
+
+
+def test_a_contrast_twice_counts_once():
+    bands = simultaneous([1.0, 0.0], np.eye(2), contrasts=[[1, -1], [1, -1], [-2, 2]], dof=5.0)
+    assert bands.attrs["critical_value"] == pytest.approx(special.stdtrit(5.0, 0.975), rel=1e-9)
+
+
+# Degrees of freedom of each contrast
+
+
+def test_own_degrees_of_freedom_are_mapped_on_both_sides(rng):
+    V, dof = correlated(rng, 3), np.array([3.0, 12.0, np.inf])
+    normal = simultaneous([1.0, -2.0, 0.5], V)
+    bands = simultaneous([1.0, -2.0, 0.5], V, dof=dof)
+    c = normal.attrs["critical_value"]
+    assert bands.attrs["critical_value"] == c
+    assert bands.attrs["dof"] is None
+    half = (bands["upper"] - bands["lower"]).to_numpy() / 2 / bands["se"].to_numpy()
+    # The chance beyond the half-width in the contrast's own t is that beyond c in the normal.
+    np.testing.assert_allclose(stats.t.sf(half, dof), stats.norm.sf(c), rtol=1e-9)
+    z = stats.norm.isf(stats.t.sf(np.abs(bands["estimate"] / bands["se"]), dof))
+    again = simultaneous(z * np.sqrt(np.diag(V)), V)
+    # Another order of the estimates draws other numbers.
+    np.testing.assert_allclose(bands["p_adjusted"], again["p_adjusted"], atol=SHARE)
+
+
+def test_a_p_value_below_alpha_is_an_interval_without_zero(rng):
+    V, theta = correlated(rng, 6), 2.5 * rng.standard_normal(6)
+    for dof in (np.inf, 9.0, rng.uniform(3, 40, 15)):
+        bands = simultaneous(theta, V, contrasts="pairs", dof=dof)
+        np.testing.assert_array_equal(bands["p_adjusted"] < 0.05, (bands["lower"] > 0) | (bands["upper"] < 0))
+
+
+def test_far_tails_keep_their_order_and_stay_probabilities():
+    bands = simultaneous([3.0, 12.0, 45.0, 1e6], np.eye(4), dof=[8.0, 50.0, 9.0, np.inf])
+    p = bands["p_adjusted"].to_numpy()
+    assert np.all((p >= 0) & (p <= 1))
+    assert p[1] < 1e-10 < p[0]
+
+
+# Covariance objects
+
+
+@pytest.fixture(scope="module")
+def board():
+    log = pd.concat(
+        [
+            er.datasets.paired(n_passages=20, seed=seed).replace({"model": {"new": f"n{seed}", "old": f"o{seed}"}})
+            for seed in (1, 2)
+        ]
+    )
+    return er.mean(log, by="model", item="question", groups="passage")
+
+
+def test_cr2_maps_each_contrast_to_its_own_degrees_of_freedom(board):
+    bands = simultaneous(board.params, board.cov, contrasts="pairs")
+    C = make_family(board.params, board.cov, "pairs").matrix
+    np.testing.assert_allclose(bands["se"], np.sqrt(board.cov.variance(C)))
+    assert bands.attrs["dof"] is None
+    half = (bands["upper"] - bands["estimate"]) / bands["se"]
+    np.testing.assert_allclose(stats.t.sf(half, board.cov.dof(C)), stats.norm.sf(bands.attrs["critical_value"]))
+
+
+def test_cr1_is_the_multivariate_t_of_its_matrix(board):
+    other = board.with_cov(cov="CR1")
+    bands = simultaneous(other.params, other.cov, contrasts="pairs", dof=3.0)
+    same = simultaneous(other.params, other.cov.matrix, contrasts="pairs", dof=other.cov.smallest_dof)
+    pd.testing.assert_frame_equal(bands, same, rtol=1e-9)
+    assert bands.attrs["dof"] == other.cov.smallest_dof
+
+
+@pytest.fixture(scope="module")
+def crossed():
+    rng = np.random.default_rng(4)
+    rows = pd.MultiIndex.from_product([range(30), range(4), ["a", "b", "c"]], names=["prompt", "judge", "model"])
+    effect = rng.standard_normal((30, 1, 3)) + 0.7 * rng.standard_normal((1, 4, 3)) + rng.standard_normal((30, 4, 3))
+    log = pd.DataFrame({"score": (effect + np.array([0, 0.5, 2])).ravel()}, index=rows).reset_index()
+    with pytest.warns(er.errors.FewClustersWarning):
+        return er.mean(log, by="model", groups="prompt + judge")
+
+
+def test_crossed_axes_use_the_smallest_degrees_of_freedom(crossed):
+    bands = simultaneous(crossed.params, crossed.cov, contrasts="pairs")
+    C = make_family(crossed.params, crossed.cov, "pairs").matrix
+    assert bands.attrs["dof"] == 3.0
+    np.testing.assert_allclose(bands["se"], np.sqrt(crossed.cov.variance(C)))
+    together = simultaneous(crossed.params, crossed.cov.sum_one_way, contrasts="pairs", dof=3.0)
+    assert bands.attrs["critical_value"] == together.attrs["critical_value"]
+    with pytest.warns(er.errors.FewClustersWarning):
+        asked = crossed.with_cov(dof="normal")
+    assert simultaneous(asked.params, asked.cov).attrs["dof"] == np.inf
+
+
+def test_crossed_pairs_alone_keep_their_own_degrees_of_freedom(crossed):
+    C = make_family(crossed.params, crossed.cov, "pairs").matrix
+    table = pairwise_table(crossed.params, crossed.cov)
+    t = table["difference"] / table["se"]
+    np.testing.assert_allclose(table["p_value"], 2 * stats.t.sf(np.abs(t), crossed.cov.dof(C)))
+
+
+# Step-down and deterministic adjustments
+
+
+def test_step_down_rejects_no_less_and_ends_at_the_plain_p_value():
+    theta = np.array([0.5, 1.5, 2.5, 4.0])
+    single = simultaneous(theta, np.eye(4))["p_adjusted"]
+    stepped = simultaneous(theta, np.eye(4), stepdown=True)["p_adjusted"]
+    plain = 2 * special.ndtr(-theta)
+    assert np.all(stepped <= single)
+    # Independent: the j-th from below is the largest of j.
+    sidak = 1 - (1 - plain) ** np.arange(1, 5)
+    np.testing.assert_allclose(stepped, sidak, atol=SHARE)
+    assert np.all(np.diff(stepped) <= 0)
+
+
+def test_step_down_of_pairs_is_the_slow_obvious_version(rng):
+    V, theta = correlated(rng, 4), 2 * rng.standard_normal(4)
+    stepped = simultaneous(theta, V, contrasts="pairs", dof=8.0, stepdown=True)["p_adjusted"].to_numpy()
+    family = make_family(theta, V, "pairs", 8.0)
+    t = np.abs(family.statistic)
+    draws = rng.multivariate_normal(np.zeros(4), V, size=200_000) / np.sqrt(rng.chisquare(8, 200_000) / 8)[:, None]
+    T = np.abs(draws @ family.matrix.T) / family.se
+    p, last = np.empty(6), 0.0
+    for j in np.argsort(-t):
+        last = p[j] = max(last, np.mean(T[:, t <= t[j]].max(axis=1) >= t[j]))
+    np.testing.assert_allclose(stepped, p, atol=SHARE)
+
+
+@pytest.mark.parametrize("method", ["holm", "fdr_bh", "bonferroni"])
+def test_missing_p_values_are_not_in_the_family(method):
+    p = np.array([0.01, np.nan, 0.03, 0.002])
+    adjusted = adjust_pvalues(p, method)
+    assert np.isnan(adjusted[1])
+    np.testing.assert_array_equal(np.delete(adjusted, 1), adjust_pvalues(np.delete(p, 1), method))
+    assert np.isnan(adjust_pvalues(np.array([np.nan]), method)).all()
+
+
+def test_an_unknown_adjustment_is_refused():
+    with pytest.raises(ArgumentError, match="fdr_bh"):
+        adjust_pvalues(np.array([0.1]), "bh")
+    with pytest.raises(ArgumentError, match="single-step"):
+        pairwise_table([0.0, 1.0], np.eye(2), "tukey")
+
+
+# What is not in the family
+
+
+def test_a_pair_without_variance_is_left_out_with_a_reason():
+    V = np.array([[1.0, 1.0, 0.2], [1.0, 1.0, 0.2], [0.2, 0.2, 1.0]])
+    params = pd.Series([1.0, 0.5, 0.0], index=["a", "b", "c"])
+    bands = simultaneous(params, V, contrasts="pairs", stepdown=True)
+    assert bands.attrs["left_out"] == {("a", "b"): "its variance is not positive"}
+    assert bands.attrs["n_left_out"] == 1
+    assert bands.loc[("a", "b"), "estimate"] == 0.5
+    assert bands.loc[("a", "b"), ["se", "lower", "upper", "p_adjusted"]].isna().all()
+    # The two others are one and the same statistic.
+    assert bands.attrs["critical_value"] == pytest.approx(special.ndtri(0.975), rel=1e-9)
+    table = pairwise_table(params, V, "bonferroni")
+    np.testing.assert_allclose(table["p_adjusted"].iloc[1:], np.minimum(2 * table["p_value"].iloc[1:], 1))
+
+
+def test_an_unknown_variance_leaves_out_what_rests_on_it():
+    V = np.eye(3)
+    V[1, :] = V[:, 1] = np.nan
+    bands = simultaneous([0.0, 1.0, 2.0], V, contrasts="pairs")
+    assert list(bands.attrs["left_out"].values()) == ["its variance is not known"] * 2
+    assert bands["se"].notna().tolist() == [False, True, False]
+    assert bands.attrs["critical_value"] == pytest.approx(special.ndtri(0.975), rel=1e-9)
+
+
+def test_a_reference_fixed_at_zero_takes_part_in_its_pairs(rng):
+    V = np.zeros((4, 4))
+    V[1:, 1:] = correlated(rng, 3)
+    family = make_family(rng.standard_normal(4), V, "pairs")
+    assert family.inside.all()
+    # What is drawn for a pair has variance 1.
+    i, j = np.triu_indices(4, 1)
+    drawn = (family.factor[i] - family.factor[j]) * family.weight[:, None]
+    np.testing.assert_allclose(np.sum(drawn**2, axis=1), 1.0)
+    C = family.matrix
+    np.testing.assert_allclose(drawn @ drawn.T, C @ V @ C.T / np.outer(family.se, family.se), atol=1e-12)
+
+
+def test_nothing_in_the_family_gives_nan():
+    bands = simultaneous([1.0, 1.0], np.ones((2, 2)), contrasts="pairs")
+    assert np.isnan(bands.attrs["critical_value"])
+    assert bands["p_adjusted"].isna().all()
+    assert simultaneous([1.0, 2.0], np.full((2, 2), np.nan), contrasts="pairs")["se"].isna().all()
+    assert simultaneous([1.0], [[1.0]], contrasts="pairs").empty
+    assert pairwise_table([1.0, 1.0], np.ones((2, 2)), "single-step")["p_adjusted"].isna().all()
+
+
+def test_a_covariance_says_why_a_pair_is_left_out():
+    scores = np.random.default_rng(0).random(40).round(2)
+    log = pd.DataFrame({"model": np.repeat(["a", "b", "c"], 40), "item": np.tile(np.arange(40), 3)})
+    log["score"] = np.r_[scores, scores, scores[::-1]]
+    board = er.mean(log, by="model", item="item")
+    left_out = simultaneous(board.params, board.cov, contrasts="pairs").attrs["left_out"]
+    assert list(left_out) == [("a", "b")]
+    assert "do not vary" in left_out["a", "b"]
+
+
+# Seeds, order, arguments
+
+
+def test_a_seed_gives_the_same_numbers_again():
+    V = np.eye(5)
+    first, again, other = (simultaneous(np.arange(5.0), V, seed=seed) for seed in (3, 3, 4))
+    pd.testing.assert_frame_equal(first, again, check_exact=True)
+    assert first.attrs["seed"] == 3
+    assert first.attrs["critical_value"] != other.attrs["critical_value"]
+    made = [simultaneous(np.arange(5.0), V, seed=np.random.default_rng(3)) for _ in range(2)]
+    pd.testing.assert_frame_equal(*made, check_exact=True)
+    assert made[0].attrs["seed"] is None
+
+
+def test_the_stated_error_is_the_spread_over_seeds():
+    runs = [simultaneous(np.arange(8.0), np.eye(8), seed=seed).attrs for seed in range(40)]
+    stated = np.mean([run["monte_carlo_error"] for run in runs])
+    # The standard deviation of 40 runs is within a third of the truth, but for one time in 200.
+    assert np.std([run["critical_value"] for run in runs], ddof=1) == pytest.approx(stated, rel=0.33)
+    assert stated < 0.004
+
+
+def test_draws_suffice_for_the_stated_error_under_heavy_tails():
+    bands = simultaneous(np.arange(30.0), np.eye(30), contrasts="pairs", dof=2.0)
+    assert bands.attrs["monte_carlo_error"] < 0.005
+    assert bands.attrs["draws"] % BLOCK == 0
+
+
+def test_the_order_of_models_changes_nothing(rng):
+    V, theta = correlated(rng, 7), rng.standard_normal(7)
+    names, order = list("abcdefg"), rng.permutation(7)
+    params = pd.Series(theta, index=names)
+    bands = simultaneous(params, V, contrasts="pairs", dof=11.0)
+    turned = simultaneous(params.iloc[order], V[np.ix_(order, order)], contrasts="pairs", dof=11.0)
+    assert turned.attrs["critical_value"] == pytest.approx(bands.attrs["critical_value"], rel=1e-9)
+    for (left, right), row in turned.iterrows():
+        key, sign = ((left, right), 1) if (left, right) in bands.index else ((right, left), -1)
+        assert row["p_adjusted"] == pytest.approx(bands.loc[key, "p_adjusted"], rel=1e-9)
+        assert row["estimate"] == pytest.approx(sign * bands.loc[key, "estimate"], rel=1e-12)
+
+
+def test_pairs_drawn_by_model_are_the_slow_obvious_ones(rng):
+    z, W = rng.standard_normal((6, 50)), np.triu(rng.random((6, 6)), 1)
+    slow = np.max([np.abs(z[a] - z[b]) * W[a, b] for a in range(6) for b in range(a + 1, 6)], axis=0)
+    np.testing.assert_allclose(largest_of_pairs(z, W + W.T), slow)
+
+
+def test_pairs_by_name_are_the_same_pairs_as_a_matrix(rng):
+    V, theta = correlated(rng, 4), rng.standard_normal(4)
+    bands = simultaneous(theta, V, contrasts="pairs")
+    matrix = simultaneous(theta, V, contrasts=make_family(theta, V, "pairs").matrix)
+    np.testing.assert_allclose(bands.to_numpy(), matrix.to_numpy(), rtol=1e-9)
+
+
+def test_contrasts_as_text_have_values_under_the_null():
+    params = pd.Series({"a": 0.5, "b": 0.2})
+    bands = simultaneous(params, np.eye(2) * 0.01, contrasts="a - b = 0.3")
+    assert bands["estimate"].iloc[0] == pytest.approx(0.3)
+    assert bands["p_adjusted"].iloc[0] == pytest.approx(1.0)
+
+
+def test_intervals_hold_together_at_their_stated_rate(rng):
+    V = correlated(rng, 4)
+    c = simultaneous(np.zeros(4), V, contrasts="pairs", dof=6.0).attrs["critical_value"]
+    root = np.linalg.cholesky(V)
+    hits, runs = 0, 4000
+    for _ in range(runs):
+        draws = rng.standard_normal((7, 4)) @ root.T  # the mean of seven, and their covariance with 6 dof
+        centre, S = draws.mean(axis=0), V / 7
+        scale = rng.chisquare(6) / 6
+        gaps, se = centre[:, None] - centre, np.sqrt(scale * (np.diag(S)[:, None] + np.diag(S) - 2 * S))
+        hits += bool(np.all(np.abs(gaps) <= c * se + 1e-12))
+    low, high = stats.binom.ppf([0.0005, 0.9995], runs, 0.95)
+    assert low <= hits <= high
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ({"alpha": 0.0}, ArgumentError),
+        ({"alpha": 95}, ArgumentError),
+        ({"alpha": "0.05"}, ArgumentTypeError),
+        ({"seed": -1}, ArgumentError),
+        ({"seed": 1.5}, ArgumentTypeError),
+        ({"dof": 0.0}, ArgumentError),
+        ({"dof": [3.0, 4.0, 5.0]}, ArgumentError),
+        ({"dof": np.nan}, ArgumentError),
+        ({"contrasts": [[1.0, -1.0, 0.0]]}, ArgumentError),
+        ({"cov": np.eye(3)}, AlignmentError),
+        ({"cov": np.array([[1.0, 2.0], [2.0, 1.0]])}, ArgumentError),
+        ({"cov": np.array([[1.0, 0.5], [0.0, 1.0]])}, ArgumentError),
+        ({"cov": pd.DataFrame(np.eye(2), index=["b", "a"], columns=["b", "a"])}, AlignmentError),
+        ({"params": pd.Series([1.0, np.nan], index=["a", "b"])}, NonFiniteError),
+        ({"params": pd.Series([1.0, 2.0], index=["a", "a"])}, ArgumentError),
+    ],
+)
+def test_bad_arguments_are_refused(arguments, error):
+    given = {"params": pd.Series([1.0, 2.0], index=["a", "b"]), "cov": np.eye(2)} | arguments
+    with pytest.raises(error):
+        simultaneous(given.pop("params"), given.pop("cov"), **given)

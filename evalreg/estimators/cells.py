@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from scipy import sparse
@@ -26,7 +26,7 @@ from evalreg.errors import (
 from evalreg.estimate import About, Cells, Estimate, Refit
 from evalreg.frame import Table, UsedRows, align_labels, codes_of_items, keep_rows, restrict
 from evalreg.groups import Groups, as_label_dict
-from evalreg.scores import CellScores, CellSums, Matrix, Scores, cell_sums, compressed
+from evalreg.scores import CellScores, CellSums, Matrix, cell_sums, compressed
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +44,11 @@ class Solved:
     names: tuple[str, ...]
     coefficient_map: Matrix
 
+
+Gathered: TypeAlias = tuple[
+    list[tuple[str, ...]], CellSums, CellScores | LazyScores, tuple[Axis, ...] | None, dict[str, int]
+]
+"""Keys and sums of the cells, scores of the rows, axes of the groups, rows dropped by reason."""
 
 Solve = Callable[[list[tuple[str, ...]], CellSums], Solved]
 
@@ -112,8 +117,8 @@ def estimate_cells(
     EvalregError
         See `evalreg.errors`: columns, numbers, duplicates, alignment, constant scores.
     """
-    gather = _gather_lazy if isinstance(table, LazyTable) else _gather
-    keys, sums, scores, axes, dropped = gather(table, roles, groups)  # type: ignore[arg-type]
+    gathered = _gather_lazy(table, roles, groups) if isinstance(table, LazyTable) else _gather(table, roles, groups)
+    keys, sums, scores, axes, dropped = gathered
     solved = solve(keys, sums)
     mean = np.where(sums.low == sums.high, sums.low, sums.total / sums.weight)
     bounded = bool(sums.low.min() >= 0 and sums.high.max() <= 1)
@@ -132,7 +137,7 @@ def estimate_cells(
     estimate = Estimate(
         names=solved.names,
         params=np.asarray(solved.coefficient_map @ mean),
-        scores=replace(scores, fitted=mean),  # type: ignore[type-var]
+        scores=replace(scores, fitted=mean),
         bread=_scaled(solved.coefficient_map, 1.0 / sums.weight).T,
         kind="mean",
         coefficient_map=solved.coefficient_map,
@@ -262,9 +267,7 @@ def weights_name(weights: Any) -> str:
     return weights if isinstance(weights, str) else "weights"
 
 
-def _gather(
-    table: Table, roles: Roles, groups: Groups
-) -> tuple[list[tuple[str, ...]], CellSums, Scores, tuple[Axis, ...] | None, dict[str, int]]:
+def _gather(table: Table, roles: Roles, groups: Groups) -> Gathered:
     """Sums of cells and scores of rows in memory."""
     values = table.floats(roles.score, "score")
     weights = checked_weights(table, roles.weights)
@@ -362,9 +365,7 @@ def _refuse_repeats(key: Codes, columns: Sequence[str], roles: Roles, declared: 
     )
 
 
-def _gather_lazy(
-    table: LazyTable, roles: Roles, groups: Groups
-) -> tuple[list[tuple[str, ...]], CellSums, Scores, tuple[Axis, ...] | None, dict[str, int]]:
+def _gather_lazy(table: LazyTable, roles: Roles, groups: Groups) -> Gathered:
     """Sums of cells by queries; rows stay in the engine."""
     if roles.sample is not None:
         raise ArgumentError(

@@ -327,9 +327,16 @@ class Results(ManyModels):
         -------
         DataFrame
             Indexed by the position of the row in the data, or by the cluster's label.
+
+        Raises
+        ------
+        ArgumentError
+            If `by` crosses several clusterings.
         """
-        axis = None if by is None else parse_groups(by, self.estimate.scores.columns)[0]
-        values, index = row_influence(self.estimate, axis)
+        axes = () if by is None else parse_groups(by, self.estimate.scores.columns)
+        if len(axes) > 1:
+            raise ArgumentError(f'`by` must name one clustering, such as "{axis_name(axes[0])}"; got {by!r}.')
+        values, index = row_influence(self.estimate, axes[0] if axes else None)
         return pd.DataFrame(values, index=index, columns=list(self.estimate.names))
 
     def summary(self, alpha: float = 0.05) -> Summary:

@@ -103,13 +103,6 @@ def coefficient_frame(estimate: Estimate, cov: Covariance, alpha: float) -> pd.D
     return pd.DataFrame(columns, index=list(estimate.names))
 
 
-def correlation_within(estimate: Estimate, cov: Covariance, axis: Axis | None) -> FloatArray:
-    """Intraclass correlation of each parameter's rows within the clusters of an axis; NaN without one."""
-    if axis is None:
-        return np.full(estimate.n_params, np.nan)
-    return intraclass_correlation(estimate, axis)
-
-
 def summarize(
     estimate: Estimate, cov: Covariance, axes: tuple[Axis, ...], notes: Sequence[Note], alpha: float
 ) -> Summary:
@@ -147,7 +140,7 @@ def summarize(
     order = _order(estimate)
     grids, icc = [_coefficient_grid(frame, order, alpha)], np.full(estimate.n_params, np.nan)
     if shown:
-        icc = correlation_within(estimate, cov, shown[0])
+        icc = intraclass_correlation(estimate, shown[0])
         grids += [_dependence_grid(frame, order, estimate, cov, icc), _cluster_grid(estimate, shown)]
     sentences = [*_sentences(estimate, cov, alpha, shown, icc), *(text for _, text in notes)]
     return Summary("evalreg results", tuple(facts), tuple(grids), tuple(sentences))

@@ -709,3 +709,12 @@ def test_results_do_not_depend_on_the_number_of_blas_threads() -> None:
     # A p-value moves by more than its statistic, by a factor of about the statistic's square.
     np.testing.assert_allclose(answers[1], answers[0], rtol=1e-10, atol=1e-300)
     np.testing.assert_allclose(answers[1][:, :2], answers[0][:, :2], rtol=SAME)
+
+
+def test_influence_is_summed_within_one_clustering_only():
+    log = er.datasets.judge_log(n_models=3, n_prompts=12, seed=1)
+    log["score"] = log["winner"].map({"left": 1.0, "right": 0.0, "tie": 0.5})
+    results = er.fit("score ~ 1", log, groups="prompt")
+    assert len(results.influence("prompt")) == 12
+    with pytest.raises(er.errors.ArgumentError, match="one clustering"):
+        results.influence("prompt + judge")

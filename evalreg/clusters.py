@@ -309,7 +309,7 @@ def used_codes(name: str, codes: IntArray, labels: Any, every_row: bool = False)
     MissingLabelsError
         If a label is missing.
     """
-    lowest = int(codes.min(initial=0))
+    lowest = int(np.min(codes, initial=0))
     if lowest < 0:
         rows, count = row_list(codes < 0)
         raise MissingLabelsError(
@@ -450,6 +450,6 @@ def summarize_sizes(weights: FloatArray, n_rows: int) -> SizeSummary:
     return SizeSummary(
         n_clusters=weights.size,
         effective_clusters=total**2 / float(weights @ weights),
-        largest_share=float(weights.max()) / total,
+        largest_share=float(np.max(weights)) / total,
         mean_size=n_rows / weights.size,
     )

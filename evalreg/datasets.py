@@ -429,7 +429,7 @@ def sampled(
     latent_icc = _latent(_within("icc", icc, "[0, 1)"))
 
     codes = np.arange(n_questions) // questions_per_passage
-    x = 1 - scipy.special.ndtr(_difficulty(rng, codes, latent_correlation, latent_icc)[:n_models])
+    x = np.asarray(1 - scipy.special.ndtr(_difficulty(rng, codes, latent_correlation, latent_icc)[:n_models]))
     score = rng.random((n_models, n_questions, n_samples)) < x[..., None]
     models = _names("model", n_models, 1)
     model, question, sample = (index.ravel() for index in np.indices(score.shape))

@@ -266,7 +266,7 @@ def lazy_cell_sums(
     if not np.isfinite(weights).all():
         raise NonFiniteError(f"`weights` must be finite; column {weight!r} holds infinities.", column=weight)
     # Squares about a common centre lose no digits where the cells' means are near each other.
-    centre = float(total.sum() / weights.sum()) if n.size else 0.0
+    centre = float(total.sum()) / float(weights.sum()) if n.size else 0.0
     e = x - centre
     squared = (e * e).sum() if weight is None else (w * e * e).sum()
     second = table.group(cell_columns, {"s": squared})

@@ -297,7 +297,7 @@ def _clusters_per_stratum(scores: Scores, cells: Cells, by: Axis) -> FloatArray:
     """Clusters of each stratum; one with a single cluster has no variance."""
     assert cells.stratum is not None
     n_strata = len(cells.strata)
-    member = sparse.csr_array(
+    member: Matrix = sparse.csr_array(
         (np.ones(cells.stratum.size), (np.arange(cells.stratum.size), cells.stratum)),
         shape=(cells.stratum.size, n_strata),
     )

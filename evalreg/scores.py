@@ -410,9 +410,8 @@ def cell_sums(values: FloatArray, cell: IntArray | None, n_cells: int, weights: 
         weight = np.array([float(values.size) if weights is None else weights.sum()])
         residual = values - total[0] / weight[0]
         squares = np.array([residual @ residual if weights is None else weights @ residual**2])
-        return CellSums(
-            np.array([float(values.size)]), weight, total, squares, np.array([values.min()]), np.array([values.max()])
-        )
+        count, low, high = (np.array([float(x)]) for x in (values.size, np.min(values), np.max(values)))
+        return CellSums(count, weight, total, squares, low, high)
     count = np.bincount(cell, minlength=n_cells).astype(float)
     weight = count if weights is None else _sums(cell, weights, n_cells)
     total = _sums(cell, values if weights is None else weights * values, n_cells)

@@ -191,9 +191,9 @@ def _truth(expression: Expression, frame: pd.DataFrame) -> tuple[BoolArray, Bool
         return _condition_truth(expression, frame)
     trues, falses = zip(*(_truth(operand, frame) for operand in expression.operands), strict=True)
     if expression.word == "and":
-        return np.logical_and.reduce(trues), np.logical_or.reduce(falses)
+        return np.all(trues, axis=0), np.any(falses, axis=0)
     if expression.word == "or":
-        return np.logical_or.reduce(trues), np.logical_and.reduce(falses)
+        return np.any(trues, axis=0), np.all(falses, axis=0)
     return falses[0], trues[0]
 
 
@@ -227,7 +227,7 @@ def _holds(condition: Condition, column: pd.Series[Any]) -> BoolArray:
     if kind == "text" and len(values) > 1:
         return column.isin(values).to_numpy(dtype=bool)
     compare, array = _ORDERS.get(condition.operator, np.equal), column.to_numpy()
-    holds: BoolArray = np.logical_or.reduce([compare(array, value).astype(bool, copy=False) for value in values])
+    holds: BoolArray = np.any([compare(array, value).astype(bool, copy=False) for value in values], axis=0)
     return holds
 
 

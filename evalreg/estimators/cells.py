@@ -121,7 +121,7 @@ def estimate_cells(
     keys, sums, scores, axes, dropped = gathered
     solved = solve(keys, sums)
     mean = np.where(sums.low == sums.high, sums.low, sums.total / sums.weight)
-    bounded = bool(sums.low.min() >= 0 and sums.high.max() <= 1)
+    bounded = bool(np.min(sums.low) >= 0 and np.max(sums.high) <= 1)
     _refuse_constant(sums, solved, bounded, roles.score)
     strata = sorted({key[-1] for key in keys}) if roles.strata is not None else []
     cells = Cells(

@@ -267,7 +267,9 @@ def _statsmodels_fit(formula: str, data: pd.DataFrame, weights: FloatArray | Non
         raise problem from None
     except Exception as error:
         # What is written in a formula is the user's code, and may raise anything.
-        raise FormulaError(f"`formula` cannot be evaluated: {type(error).__name__}: {error}") from None
+        text = f"`formula` cannot be evaluated: {type(error).__name__}: {error}"
+        problem = _nonfinite(formula, data) or FormulaError(text)
+        raise problem from None
     if not (np.isfinite(model.endog.sum()) and np.isfinite(model.exog.sum())):
         # statsmodels looks for missing values and plus infinity only.
         raise _nonfinite(formula, data) or NonFiniteError(

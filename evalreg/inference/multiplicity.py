@@ -131,7 +131,7 @@ class LargestStatistic:
     def quantile(self, alpha: float) -> float:
         """The value exceeded with probability `alpha`; 0 where that probability is not reached above 0."""
         low, high = 0.0, 1.0
-        if self.extent.max() <= 0 or float(self.weight[self.extent > 0].sum()) <= alpha:
+        if np.max(self.extent) <= 0 or float(self.weight[self.extent > 0].sum()) <= alpha:
             return 0.0
         while self.tail(np.array([high]))[0] > alpha:
             low, high = high, 2 * high
@@ -287,7 +287,7 @@ def _summed(extents: list[FloatArray], rank: int, dof: float) -> list[LargestSta
 
 def _binned(extent: FloatArray, rank: int, dof: float) -> LargestStatistic:
     """Draws summed up by bins of equal width, each at the mean of its draws."""
-    low, high = float(extent.min()), float(extent.max())
+    low, high = float(np.min(extent)), float(np.max(extent))
     bins = np.minimum(((extent - low) / max(high - low, 1e-300) * BINS).astype(np.intp), BINS - 1)
     count = np.bincount(bins, minlength=BINS)
     total = np.bincount(bins, weights=extent, minlength=BINS)

@@ -83,7 +83,7 @@ class Family:
         t = self.effect / self.se
         if not np.isnan(self.shared_dof):
             return t
-        return np.sign(t) * np.abs(scipy.special.ndtri(t_pvalues(t, self.dof) / 2))
+        return np.asarray(np.sign(t) * np.abs(scipy.special.ndtri(t_pvalues(t, self.dof) / 2)))
 
     def multipliers(self, critical: float | FloatArray) -> FloatArray:
         """Half-widths of intervals in standard errors, shape (m,)."""

@@ -16,7 +16,7 @@ from evalreg.errors import Note
 from evalreg.estimate import Estimate
 from evalreg.inference.intervals import intervals
 from evalreg.inference.wald import t_pvalues
-from evalreg.tables import Grid, Summary, number, p_value
+from evalreg.tables import Grid, Summary, fixed, number, p_value
 
 
 def covariance_text(cov: Covariance) -> str:
@@ -162,7 +162,7 @@ def _coefficient_grid(frame: pd.DataFrame, order: list[int], alpha: float) -> Gr
         numbers = [number(row[name]) for name in ("estimate", "se")]
         ends = [number(row[name]) for name in ("lower", "upper")]
         rows.append(
-            (frame.index[i], *numbers, number(row["t"], 2), p_value(row["p_value"]), *ends, number(row["dof"], 1))
+            (frame.index[i], *numbers, fixed(row["t"], 2), p_value(row["p_value"]), *ends, fixed(row["dof"], 1))
         )
     return Grid(headers, tuple(rows))
 
@@ -177,8 +177,8 @@ def _dependence_grid(
             str(frame.index[i]),
             number(frame["naive_se"].iloc[i]),
             number(frame["se"].iloc[i]),
-            number(effect[i], 2),
-            number(n_eff[i], 1),
+            fixed(effect[i], 2),
+            fixed(n_eff[i], 1),
             f"{icc[i]:.3f}",
         )
         for i in order

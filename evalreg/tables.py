@@ -41,6 +41,29 @@ def number(value: float, digits: int = 4) -> str:
     return f"{value:.{digits}f}" if abs(value) < 1000 else f"{value:.0f}" if abs(value) < 1e7 else f"{value:.3e}"
 
 
+def fixed(value: float, digits: int) -> str:
+    """Return a statistic with so many decimals whatever its size; none from a thousand on.
+
+    Parameters
+    ----------
+    value : float
+        A t statistic, a ratio or a number of rows, whose digits beyond `digits` say nothing.
+    digits : int
+        Decimals.
+
+    Returns
+    -------
+    str
+        "nan" and "inf" in words.
+
+    Examples
+    --------
+    >>> fixed(-0.0209, 2), fixed(4178.3, 1), fixed(float("inf"), 1)
+    ('-0.02', '4178', 'inf')
+    """
+    return number(value, digits) if abs(value) >= 1 or not np.isfinite(value) else f"{value:.{digits}f}"
+
+
 def p_value(value: float) -> str:
     """Return a p-value with three decimals, "<.001" below that, "nan" where there is none.
 

@@ -718,3 +718,13 @@ def test_influence_is_summed_within_one_clustering_only():
     assert len(results.influence("prompt")) == 12
     with pytest.raises(er.errors.ArgumentError, match="one clustering"):
         results.influence("prompt + judge")
+
+
+def test_a_small_t_statistic_is_shown_with_two_decimals():
+    log = er.datasets.judge_log(n_judges=3)
+    log["score"] = log["winner"].map({"left": 1.0, "right": 0.0, "tie": 0.5})
+    results = er.fit("score ~ C(judge)", log, groups="prompt")
+    smallest = results.tvalues.abs().idxmin()
+    assert abs(results.tvalues[smallest]) < 0.1
+    line = next(line for line in str(results.summary()).splitlines() if line.startswith(smallest))
+    assert f" {results.tvalues[smallest]:.2f} " in line

@@ -15,7 +15,7 @@ from evalreg.estimate import Estimate
 from evalreg.groups import Groups, check_estimate, check_two_clusters, drop_nested, resolve_groups
 from evalreg.pieces import NO_VARIANCE, Piece, axis_dof, check_strata, naive_piece, one_piece, subsets
 from evalreg.scores import dense, quadratic, sum_blocks
-from evalreg.small_sample import satterthwaite_combine
+from evalreg.small_sample import crossed_dof
 from evalreg.sparsity import FEW_CLUSTERS, FEW_EFFECTIVE, LARGEST_SHARE, effective_text, sparse_text, sparsity
 
 
@@ -229,9 +229,10 @@ class Covariance:
         if not self.crossed:
             return self.pieces[0].dof(C)
         dofs = np.array([piece.dof(C) for piece in self.pieces])
-        upper = np.sum([dof for dof, piece in zip(dofs, self.pieces, strict=True) if len(piece.dims) == 1], axis=0)
         variances = np.array([piece.variance(C) for piece in self.pieces])
-        return satterthwaite_combine(self.variance(C), variances, dofs, self.smallest_dof, upper)
+        alone = variances[[len(piece.dims) == 1 for piece in self.pieces]]
+        known = crossed_dof(alone, variances, dofs, self.smallest_dof)
+        return np.where(np.isnan(self.variance(C)), np.nan, known)
 
     def linear(self, contrasts: FloatArray, names: Sequence[str]) -> Covariance:
         """The covariance of C theta, from the same pieces.

@@ -15,7 +15,7 @@ from evalreg.inference.proportions import logit_interval, t_quantile
 from evalreg.inference.wald import t_pvalues
 from evalreg.pieces import subsets
 from evalreg.scores import CellScores, compressed, scale_columns
-from evalreg.small_sample import POWER, CellTerms, adjust_cell_totals, cell_terms, cr1_factor, satterthwaite_combine
+from evalreg.small_sample import POWER, CellTerms, adjust_cell_totals, cell_terms, cr1_factor, crossed_dof
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,7 +152,8 @@ def _dof(
     if n_axes == 1:
         return np.asarray(dofs[0])
     safe = np.maximum(np.nan_to_num(dofs, nan=1.0), 1.0)
-    return satterthwaite_combine(variance, pieces, safe, np.maximum(fewest - 1.0, 1.0), safe[:n_axes].sum(axis=0))
+    known = crossed_dof(pieces[:n_axes], pieces, safe, np.maximum(fewest - 1.0, 1.0))
+    return np.where(np.isnan(variance), np.nan, known)
 
 
 def head_to_head(duels: Duels, errors: DuelErrors) -> pd.DataFrame:

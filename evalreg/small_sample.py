@@ -758,28 +758,29 @@ def symmetric_root(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
     return (axes * np.sqrt(values)) @ axes.T, (axes / np.sqrt(values)) @ axes.T
 
 
-def satterthwaite_combine(
-    variance: FloatArray, pieces: FloatArray, piece_dof: FloatArray, lower: float | FloatArray, upper: FloatArray
+def crossed_dof(
+    one_way: FloatArray, pieces: FloatArray, piece_dof: FloatArray, lower: float | FloatArray
 ) -> FloatArray:
-    """Degrees of freedom of a sum of independent variance estimates.
+    """Degrees of freedom of a crossed variance, after Satterthwaite, with the largest one-way variance above.
+
+    The combined variance above would give more degrees of freedom than the axis with few clusters has whenever that
+    axis makes up most of the variance, and most of them where its variance is estimated too low.
 
     Parameters
     ----------
-    variance : ndarray, shape (m,)
-        v(c), after repair.
+    one_way : ndarray, shape (n_axes, m)
+        The variance of each axis alone, V_d(c).
     pieces : ndarray, shape (n_pieces, m)
-        The variance of each piece, V_A(c).
+        The variance of each piece, V_A(c), intersections included.
     piece_dof : ndarray, shape (n_pieces, m)
         Its degrees of freedom, d_A.
     lower : float or ndarray, shape (m,)
         Smallest value: min over axes of G - 1.
-    upper : ndarray, shape (m,)
-        Largest value: the sum over axes of their degrees of freedom.
 
     Returns
     -------
     ndarray, shape (m,)
-        v^2 / sum_A (V_A^2 / d_A), clipped.
+        max_d V_d^2 / sum_A (V_A^2 / d_A), or `lower` if that is more.
 
     References
     ----------
@@ -787,8 +788,10 @@ def satterthwaite_combine(
 
     Examples
     --------
-    >>> satterthwaite_combine(np.array([2.0]), np.ones((2, 1)), np.full((2, 1), 9.0), 1.0, np.array([50.0])).tolist()
-    [18.0]
+    >>> prompts, judges = np.array([[3.0]]), np.array([[1.0]])
+    >>> pieces = np.concatenate([prompts, judges])
+    >>> crossed_dof(pieces, pieces, np.array([[99.0], [2.0]]), 2.0).round(1).tolist()
+    [15.2]
     """
-    dof = _ratio(variance**2, np.sum(pieces**2 / piece_dof, axis=0))
-    return np.clip(dof, lower, np.maximum(upper, lower))
+    dof = _ratio(np.max(one_way, axis=0) ** 2, np.sum(pieces**2 / piece_dof, axis=0))
+    return np.maximum(dof, lower)

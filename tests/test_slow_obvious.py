@@ -336,10 +336,31 @@ def test_crossed_degrees_of_freedom_combine_those_of_the_pieces(problem):
             dofs.append(_slow_dof(one, c, 0.5))
         one = Problem(problem.X, problem.y, problem.w, joint, joint)
         variances.append(c @ _slow_covariance(one, 0.5) @ c)
-        v = max(variances[0] + variances[1] - variances[2], *variances[:2])
-        pooled = v**2 / sum(V**2 / d for V, d in zip(variances, [*dofs, joint.max()], strict=True))
+        pooled = max(variances[:2]) ** 2 / sum(V**2 / d for V, d in zip(variances, [*dofs, joint.max()], strict=True))
         low = min(np.unique(problem.codes).size, np.unique(problem.other).size) - 1
-        _assert_close(found[i], min(max(pooled, low), max(sum(dofs), low)))
+        _assert_close(found[i], max(pooled, low))
+
+
+@pytest.mark.parametrize(("judge_sd", "clipped"), [(0.0, False), (0.3, False), (2.0, True)])
+def test_judges_who_make_up_the_variance_leave_their_own_degrees_of_freedom(judge_sd, clipped):
+    rng = np.random.default_rng(4)
+    P, J = 60, 5
+    scores = rng.normal(size=(P, 1)) + judge_sd * rng.normal(size=(1, J)) + rng.normal(size=(P, J))
+    prompt, judge = (codes.ravel() for codes in np.indices((P, J)))
+    results = er.mean({"score": scores.ravel(), "prompt": prompt, "judge": judge}, groups="prompt + judge")
+    residual = (scores - scores.mean()) / scores.size
+    # Adjusted for a leverage of one cluster's share: Bell and McCaffrey (2002).
+    by_prompt, by_judge = np.sum(residual.sum(1) ** 2) * P / (P - 1), np.sum(residual.sum(0) ** 2) * J / (J - 1)
+    n = scores.size
+    cells = np.sum(residual**2) * n / (n - 1)
+    below = by_prompt**2 / (P - 1) + by_judge**2 / (J - 1) + cells**2 / (n - 1)
+    expected = max(by_prompt, by_judge) ** 2 / below
+    _assert_close(results.dof, [max(expected, J - 1)])
+    assert (expected < J - 1) == clipped
+    # Fewer than with the combined variance above, which has more than the judges' own four even where they are all.
+    combined = max(by_prompt + by_judge - cells, by_prompt, by_judge) ** 2 / below
+    assert results.dof.iloc[0] <= combined * (1 + 1e-12)
+    assert judge_sd == 0 or results.dof.iloc[0] < 0.95 * combined
 
 
 # The series and the eigenvectors
@@ -567,10 +588,13 @@ def test_intervals_of_means_in_the_unit_interval_are_those_of_scipy(seed, alpha,
     hits = trials * mean
     beta = [stats.beta.ppf(alpha / 2, hits, trials - hits + 1), stats.beta.ppf(1 - alpha / 2, hits + 1, trials - hits)]
     _assert_close(results.conf_int(alpha, method="clopper-pearson"), [beta], 1e-9)
-    # Where fewer than five successes or failures are effective, the default holds both.
-    both = [min(logit[0], beta[0]), max(logit[1], beta[1])]
-    _assert_close(results.conf_int(alpha), [both if trials * min(mean, 1 - mean) < 5 else logit], 1e-9)
     half = stats.beta.ppf([alpha / 2, 1 - alpha / 2], hits + 0.5, trials - hits + 0.5)
+    # Where fewer than five successes or failures are effective, the default holds both. Clusters of one size imply no
+    # more variance than there is.
+    other = beta if trials == n and binary and not clustered else half
+    both = [min(logit[0], other[0]), max(logit[1], other[1])]
+    few = (n if binary and not clustered else min(n, mean * (1 - mean) / se**2)) * min(mean, 1 - mean) < 5
+    _assert_close(results.conf_int(alpha), [both if few else logit], 1e-9)
     _assert_close(results.conf_int(alpha, method="jeffreys"), [half], 1e-9)
     z = stats.norm.ppf(1 - alpha / 2)
     centre, width = mean + z**2 / (2 * trials), z * np.sqrt(mean * (1 - mean) / trials + z**2 / (4 * trials**2))

@@ -11,7 +11,7 @@ import pandas as pd
 from evalreg.checks import FloatArray, fraction
 from evalreg.errors import ArgumentError
 from evalreg.planning.power import checked_count, checked_delta, checked_variance, t_power, t_shift
-from evalreg.small_sample import satterthwaite_combine
+from evalreg.small_sample import crossed_dof
 
 # No benchmark has more prompts.
 MOST_PROMPTS = 1_000_000
@@ -86,7 +86,7 @@ def board(
     judges
     2          <NA>     <NA>     0.730
     3          <NA>     <NA>     0.206
-    6           393     2358     0.091
+    6           932     5592     0.091
     """
     delta = checked_delta(delta)
     parts = (
@@ -139,8 +139,7 @@ def difference_variance(parts: tuple[float, float, float], prompts: float, judge
         return a + b + c, prompts - 1.0
     pieces: FloatArray = np.array([[a + c], [b + c], [c]])
     dofs = np.array([[prompts - 1.0], [judges - 1.0], [prompts * judges - 1.0]])
-    lower, upper = min(prompts, judges) - 1.0, np.array([prompts + judges - 2.0])
-    return a + b + c, float(satterthwaite_combine(np.array([a + b + c]), pieces, dofs, lower, upper)[0])
+    return a + b + c, float(crossed_dof(pieces[:2], pieces, dofs, min(prompts, judges) - 1.0)[0])
 
 
 def _row(delta: float, parts: tuple[float, float, float], judges: int, alpha: float, power: float) -> dict[str, object]:

@@ -279,6 +279,65 @@ def effective_clusters(estimate: Estimate, axes: tuple[Axis, ...]) -> FloatArray
     return smallest
 
 
+def exchangeable_variance(estimate: Estimate, cov: Covariance) -> FloatArray:
+    """Variance of each mean if any two rows of a cluster are correlated by the intraclass correlation.
+
+    It tells what the sizes of the clusters imply, where the clusters that vary happen to be small ones.
+
+    Parameters
+    ----------
+    estimate : Estimate
+        Of means.
+    cov : Covariance
+        Its covariance, for the naive variance and the clusterings in use.
+
+    Returns
+    -------
+    ndarray, shape (n_params,)
+        (1 - rho) V_naive + rho s^2/G*, with rho not below zero, s^2 the variance of one row and G* Kish's effective
+        number of clusters; for equal weights V_naive (1 + (m - 1) rho) with m the mean size of the cluster of a row.
+        The largest over the clusterings; 0 where the intraclass correlation is not defined.
+
+    References
+    ----------
+    Kish (1965), Survey Sampling, section 5.4.
+    """
+    s2, naive = row_variance(estimate), np.diag(cov.naive)
+    largest = np.zeros(estimate.n_params)
+    if s2 is None:
+        return largest
+    for axis in cov.axes:
+        rho = np.clip(np.nan_to_num(intraclass_correlation(estimate, axis)), 0.0, 1.0)
+        alike = (1 - rho) * naive + rho * s2 / effective_clusters(estimate, (axis,))
+        largest = np.fmax(largest, np.where(rho > 0, alike, 0.0))
+    return largest
+
+
+def exchangeable_limit(estimate: Estimate, cov: Covariance) -> FloatArray:
+    """What `exchangeable_variance` cannot exceed, without a pass over the cells of clusters.
+
+    Parameters
+    ----------
+    estimate : Estimate
+        Of means.
+    cov : Covariance
+        Its covariance.
+
+    Returns
+    -------
+    ndarray, shape (n_params,)
+        The larger of V_naive and s^2 times the largest share that a cluster can have in the mean, which is at least
+        1/G*.
+    """
+    s2, naive = row_variance(estimate), np.array(np.diag(cov.naive))
+    if s2 is None or not cov.axes:
+        return np.zeros(estimate.n_params)
+    assert estimate.cells is not None
+    weight = abs(compressed(estimate.coefficient_map)).sign() @ estimate.cells.weight
+    largest = max(float(np.max(estimate.scores.sizes(axis))) for axis in cov.axes)
+    return np.asarray(np.fmax(naive, s2 * np.minimum(largest / weight, 1.0)))
+
+
 @dataclass(frozen=True, eq=False)
 class ClusterInfluence:
     """What single clusters do to the parameters.

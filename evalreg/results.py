@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -19,6 +19,7 @@ from evalreg.checks import (
     RepairName,
     SscName,
     check_cov_options,
+    option,
     resolve_cov,
 )
 from evalreg.clusters import Axis, axis_name, find_axis, parse_groups, summarize_sizes
@@ -41,7 +42,8 @@ from evalreg.inference.equivalence import KindName, equivalence_table
 from evalreg.inference.intervals import intervals
 from evalreg.inference.ranks import PairAdjustName
 from evalreg.inference.simultaneous import Seed
-from evalreg.inference.wald import as_contrast_results, as_t_results, joint_test, t_pvalues
+from evalreg.inference.standards import t_tests
+from evalreg.inference.wald import as_contrast_results, joint_test, t_pvalues
 from evalreg.many import ManyModels
 from evalreg.rectification import rectification_table
 from evalreg.resampled import Resampled
@@ -170,8 +172,9 @@ class Results(ManyModels, Resampled, Shown):
             Level; 0.05 gives 95% intervals.
         method : {"wald", "logit", "wilson", "clopper-pearson", "jeffreys"}, optional
             By default "logit" for `mean` of scores in [0, 1] and for win rates, "wald" otherwise; where fewer than five
-            successes or failures are effective, the default of a mean also holds "clopper-pearson". The last three
-            treat the mean as a proportion of the effective number of rows (Korn and Graubard).
+            successes or failures are effective, the default of a mean also holds "jeffreys" ("clopper-pearson" for
+            independent 0/1 scores). The last three treat the mean as a proportion of the effective number of rows
+            (Korn and Graubard).
 
         Returns
         -------
@@ -235,23 +238,33 @@ class Results(ManyModels, Resampled, Shown):
         """
         return contrasted(self, contrast)
 
-    def t_test(self, contrasts: str | dict[str, float] | Any) -> ContrastResults:
+    def t_test(
+        self, contrasts: str | dict[str, float] | Any, *, method: Literal["wald", "logit"] | None = None
+    ) -> ContrastResults:
         """t tests of linear combinations, as statsmodels' ContrastResults.
 
         Parameters
         ----------
         contrasts : str, dict or array_like
             "A - B", "A = 0.5", {"A": 1, "B": -1}, or an array with one column a parameter.
+        method : {"wald", "logit"}, optional
+            By default a single mean or win rate whose interval is on the logit scale is tested there, against a value
+            between 0 and 1: p < alpha where `conf_int(alpha)` leaves the value out. Everything else, and all with
+            "wald", is estimate less value over the standard error.
 
         Returns
         -------
         ContrastResults
-            `df_denom` has one entry a contrast.
+            `df_denom` has one entry a contrast. Where a test is by the interval, `tvalue` is the t with its p-value.
+
+        Raises
+        ------
+        ScoreRangeError
+            If "logit" is asked for what is not a mean of scores in [0, 1] against a value between 0 and 1.
         """
-        asked = parse_contrasts(contrasts, self.estimate.names)
-        C = asked.matrix
-        se = np.sqrt(self.cov.variance(C))
-        return as_t_results(C @ self.estimate.params, se, self.cov.dof(C), asked.value)
+        if method is not None:
+            option("method", method, ("wald", "logit"))
+        return t_tests(self.estimate, self.cov, parse_contrasts(contrasts, self.estimate.names), method)
 
     def wald_test(self, contrasts: str | dict[str, float] | Any) -> ContrastResults:
         """Joint test of linear combinations, as statsmodels' ContrastResults.

@@ -14,7 +14,7 @@ from evalreg.covariance import Covariance
 from evalreg.diagnostics import design_effect, effective_rows, intraclass_correlation
 from evalreg.errors import Note
 from evalreg.estimate import Estimate
-from evalreg.inference.intervals import FEW_EFFECTIVE, few_effective, intervals
+from evalreg.inference.intervals import FEW_EFFECTIVE, counted, few_effective, intervals
 from evalreg.inference.wald import t_pvalues
 from evalreg.rectification import rectification_table
 from evalreg.tables import Grid, Summary, fixed, number, p_value
@@ -224,15 +224,18 @@ def _sentences(estimate: Estimate, cov: Covariance, alpha: float, axes: tuple[Ax
             f"is of {what} within one {name}."
         )
     if estimate.bounded and estimate.about.interval != "wald":
-        sentences.append("Intervals are built on the logit scale; t and p are Wald's and may disagree with them.")
-        wider = [
-            name for name, is_few in zip(estimate.names, few_effective(estimate, cov, alpha), strict=True) if is_few
-        ]
-        if wider:
-            sentences.append(
-                f"{listed(wider)}: fewer than {FEW_EFFECTIVE:.0f} effective successes or failures, so that the "
-                "interval also holds Clopper and Pearson's."
-            )
+        sentences.append(
+            "Intervals are built on the logit scale; t and p are Wald's, against 0. `t_test` tests another value as "
+            "the interval does."
+        )
+        few, sure = few_effective(estimate, cov)[0], counted(estimate, cov)
+        for which, whose in ((few & sure, "Clopper and Pearson's"), (few & ~sure, "Jeffreys'")):
+            if which.any():
+                wider = listed([name for name, is_few in zip(estimate.names, which, strict=True) if is_few])
+                sentences.append(
+                    f"{wider}: fewer than {FEW_EFFECTIVE:.0f} effective successes or failures, so that the interval "
+                    f"also holds {whose}."
+                )
     elif estimate.bounded and estimate.n_params == 1 and cov.variance()[0] > 0:
         low, high = intervals(estimate, cov, alpha, "logit")[0]
         sentences.append(f"Scores lie in [0, 1]: the interval on the logit scale is {low:.4f} to {high:.4f}.")

@@ -8,17 +8,30 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import evalreg as er
-from benchmarks.coverage import boards, families, worlds
+from benchmarks.coverage import boards, families, rules, worlds
 from benchmarks.coverage.grid import GRIDS, Cell, select
 from benchmarks.coverage.page import page, put_into
-from benchmarks.coverage.run import MismatchError, run_cell, run_grid
-from benchmarks.coverage.tables import BEGIN, END, Measured, by_schedule, by_world, measured, misses, read, where
+from benchmarks.coverage.run import MismatchError, left_out, run_cell, run_grid
+from benchmarks.coverage.tables import (
+    BEGIN,
+    END,
+    Measured,
+    at_a_glance,
+    by_schedule,
+    by_world,
+    measured,
+    misses,
+    read,
+    share,
+    where,
+)
 
 ROOT = Path(__file__).resolve().parent.parent
 # A cell of 400 logs has a Monte-Carlo standard error of 0.011. The hardest cells of this grid cover 0.93 in truth, and
@@ -132,6 +145,34 @@ def test_a_formula_that_differs_from_the_package_fails_the_cell(monkeypatch):
     monkeypatch.setattr(families, "one_way_bounds", off_by_little)
     with pytest.raises(MismatchError, match=r"CR3 t\(G-1\).*public"):
         run_cell(some_cell())
+
+
+def test_a_test_that_says_otherwise_than_its_interval_fails_the_cell(monkeypatch):
+    monkeypatch.setattr(er.Results, "t_test", lambda *_: SimpleNamespace(pvalue=1e-9))
+    with pytest.raises(MismatchError, match=r"public test has p = 1e-09, the interval at .* holds the truth"):
+        run_cell(some_cell())
+
+
+def test_rejections_by_intervals_are_counted_by_level_and_side():
+    low, high = np.array([0.2, 0.6, np.nan, 0.1]), np.array([0.4, 0.9, np.nan, 0.7])
+    counts = left_out(0.5, {0.05: (low, high)})
+    assert counts == {"tests": 3, "above_0.05": 1, "below_0.05": 1}
+
+
+@pytest.mark.parametrize("family", ["means", "crossed"])
+def test_the_rule_that_became_the_default_covers_what_the_grid_says(monkeypatch, family):
+    pattern = {
+        "means": "means scores=binary G=10 icc=0.4",
+        "crossed": "crossed scores=binary prompts=20 judge_share=0.3 mean=0.9",
+    }
+    cells = [dataclasses.replace(cell, n_logs=200) for cell in select(GRIDS["full"](), pattern[family])]
+    monkeypatch.setattr(rules, "full", lambda: cells)
+    lines = [line.split(" | ") for line in rules.compare(rules.COMPARISONS[family], 200).splitlines()]
+    (default,) = (line for line in lines if "(the default)" in line[0])
+    covered = [Measured(one, one["methods"]["default"]).coverage for one in map(run_cell, cells)]
+    assert default[1] == share(np.mean(covered))
+    assert len(lines) > 8
+    assert len(cells) > 7
 
 
 @pytest.mark.slow
@@ -314,6 +355,33 @@ def test_misses_name_the_better_method_of_the_package_and_the_warnings():
     assert "| a | .800 | CR3 t(G-1) .900 | 1.00 | FewClusters |" in table
     assert "| b |" not in table
     assert misses([record("means b", 0.95, 0.95)], 0.9) == "No cell is below .900."
+
+
+def test_the_glance_names_the_best_calibrated_rival_on_clusters_of_one_size():
+    def one(sizes, **coverage):
+        counts = {
+            name: {"logs": 1000, "missing": 0, "too_high": round(1000 - 1000 * share), "too_low": 0, "width": width}
+            | {"above_0.05": 80, "below_0.05": 0}
+            for name, (share, width) in coverage.items()
+        }
+        world = {"name": f"means {sizes}", "family": "means", "parameters": {"G": 20, "sizes": sizes}, "n_logs": 1000}
+        return world | {"warnings": {}, "methods": counts}
+
+    records = [
+        one("balanced", default=(0.95, 120.0), near=(0.94, 100.0), far=(0.8, 10.0)),
+        one("unequal", default=(0.89, 500.0), near=(0.5, 1.0), far=(0.95, 1.0)),
+    ]
+    row = at_a_glance([("means", records, lambda cell: False, 0.9)]).splitlines()[-1]
+    assert row == "| means | .920 | .890 | 1 | .080 | 0 | 2 | near | .940 | 1.20 |"
+
+
+@pytest.mark.slow
+def test_bounded_means_are_tested_at_about_their_level(short):
+    found = measured(where(short, family="means", scores=BOUNDED))
+    sizes = np.array([one.size(0.05) for one in found])
+    wald = np.array([one.size(0.05) for one in measured(where(short, family="means", scores=BOUNDED), "CR2 Wald")])
+    assert 0.03 < sizes.mean() < 0.06
+    assert wald.mean() > sizes.mean() + 0.01
 
 
 @pytest.mark.slow

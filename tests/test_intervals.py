@@ -1,4 +1,4 @@
-"""Intervals of means in [0, 1]: on the logit scale, and wider where successes or failures are few."""
+"""Intervals of means in [0, 1]: on the logit scale, and wider where successes or failures are few; their tests."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from scipy import special, stats
 from statsmodels.stats.proportion import proportion_confint
 
 import evalreg as er
+from evalreg import diagnostics
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::evalreg.errors.FewClustersWarning", "ignore::evalreg.errors.DominantClusterWarning"
@@ -26,36 +27,92 @@ MANY = log_of([3, 2, 5, 1, 4, 2, 3, 5, 0, 4, 3, 2] * 5)
 
 
 def written_out(log, alpha=0.05):
-    """Logit interval, Korn and Graubard's number of trials, and Clopper and Pearson's interval on them."""
-    n, G = len(log), log["passage"].nunique()
-    mean = log["score"].mean()
-    totals = (log["score"] - mean).groupby(log["passage"]).sum()
-    variance = np.sum(totals**2) / n**2 * G / (G - 1)  # clusters of one size
-    t = stats.t.ppf(1 - alpha / 2, G - 1)
+    """Logit interval, effective failures, and Jeffreys' interval on the effective trials, all from their formulas."""
+    n, sizes = len(log), log.groupby("passage").size().to_numpy(dtype=float)
+    mean, G, share = log["score"].mean(), len(sizes), sizes / sizes.sum()
+    residual = log["score"] - mean
+    totals = residual.groupby(log["passage"]).sum().to_numpy()
+    variance = np.sum(totals**2 / n**2 / (1 - share))
+    # P = D - 1 1' of the expected cross products, D = 1/(1 - h) scaled by share: Bell and McCaffrey (2002).
+    outer = np.sqrt(share / (1 - share))
+    P = np.diag(outer**2) - np.outer(outer * np.sqrt(share), outer * np.sqrt(share))
+    dof = np.trace(P) ** 2 / np.trace(P @ P)
+    # Kish (1965): 1 + (m - 1) rho, m the mean size of the cluster of a row, rho by analysis of variance.
+    between = np.sum(totals**2 / sizes)
+    msb, msw = between / (G - 1), (np.sum(residual**2) - between) / (n - G)
+    m0 = (n - np.sum(sizes**2) / n) / (G - 1)
+    rho = np.clip((msb - msw) / (msb + (m0 - 1) * msw), 0, 1)
+    alike = residual.var() / n * (1 + (np.sum(sizes**2) / n - 1) * rho) if rho > 0 else 0.0
+    plainly = min(n, mean * (1 - mean) / max(variance, alike))
+    t = stats.t.ppf(1 - alpha / 2, dof)
     half = t * np.sqrt(variance) / (mean * (1 - mean))
     logit = special.expit(special.logit(mean) + np.array([-half, half]))
-    trials = min(n, mean * (1 - mean) / variance * (stats.t.ppf(1 - alpha / 2, n - 1) / t) ** 2)
-    return logit, trials, np.array(proportion_confint(mean * trials, trials, alpha=alpha, method="beta"))
+    trials = min(n, plainly * (stats.t.ppf(1 - alpha / 2, n - 1) / t) ** 2)
+    jeffreys = stats.beta(mean * trials + 0.5, (1 - mean) * trials + 0.5).ppf([alpha / 2, 1 - alpha / 2])
+    return logit, plainly * min(mean, 1 - mean), jeffreys
+
+
+# The passages with failures are small ones, so that the standard error is far below what large ones would bring.
+SMALL_FAIL = pd.concat(
+    [log_of([40] * 6, rows=40), log_of([2, 3, 3, 4, 4, 4, 4], rows=4).assign(passage=lambda log: log["passage"] + 6)]
+)
 
 
 @pytest.mark.parametrize("alpha", [0.05, 0.01])
 @pytest.mark.parametrize("flipped", [False, True])
-def test_few_effective_failures_widen_the_interval_to_clopper_and_pearsons(alpha, flipped):
+def test_few_effective_failures_widen_the_interval_to_jeffreys(alpha, flipped):
     log = FEW.assign(score=1 - FEW["score"]) if flipped else FEW
-    logit, trials, exact = written_out(log, alpha)
-    assert trials * min(log["score"].mean(), 1 - log["score"].mean()) < 5
+    logit, few, jeffreys = written_out(log, alpha)
+    assert few < 5
     results = er.mean(log, groups="passage")
     found = results.conf_int(alpha).loc["mean"]
-    np.testing.assert_allclose(found, [min(logit[0], exact[0]), max(logit[1], exact[1])], rtol=1e-9)
+    np.testing.assert_allclose(found, [min(logit[0], jeffreys[0]), max(logit[1], jeffreys[1])], rtol=1e-9)
     np.testing.assert_allclose(results.conf_int(alpha, method="logit").loc["mean"], logit, rtol=1e-9)
-    # One end comes from either, so that the rule is neither interval alone.
-    assert not np.allclose(found, logit)
-    assert not np.allclose(found, exact)
+    # Neither interval alone.
+    assert not np.allclose(found, jeffreys)
+
+
+def test_failures_in_small_clusters_alone_are_counted_by_what_large_ones_would_bring():
+    logit, few, jeffreys = written_out(SMALL_FAIL)
+    results = er.mean(SMALL_FAIL, groups="passage")
+    found = results.conf_int().loc["mean"]
+    np.testing.assert_allclose(found, [min(logit[0], jeffreys[0]), max(logit[1], jeffreys[1])], rtol=1e-9)
+    # By the standard error alone there would be more effective failures, and a far shorter interval.
+    mean, variance = results.params["mean"], results.bse["mean"] ** 2
+    by_variance = min(len(SMALL_FAIL), mean * (1 - mean) / variance)
+    assert few < 0.5 * by_variance * (1 - mean)
+    korn_graubard = results.conf_int(method="jeffreys").loc["mean"]
+    assert 1 - found[0] > 1.5 * (1 - min(korn_graubard[0], logit[0]))
+
+
+def test_clusters_of_one_size_are_counted_by_the_variance():
+    rng = np.random.default_rng(8)
+    for _ in range(20):
+        log = log_of(rng.binomial(5, rng.beta(6, 0.3, size=30)))
+        estimate = er.mean(log, groups="passage")
+        if 0 < estimate.params["mean"] < 1:
+            limit = diagnostics.exchangeable_variance(estimate.estimate, estimate.cov)[0]
+            assert limit <= estimate.bse["mean"] ** 2 * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_limit_that_saves_a_pass_is_never_below_the_variance_it_stands_for(weighted):
+    rng = np.random.default_rng(11)
+    for _ in range(30):
+        sizes = rng.integers(1, 30, 12)
+        log = pd.DataFrame({"passage": np.repeat(np.arange(12), sizes), "model": rng.choice(["A", "B"], sizes.sum())})
+        log["score"] = rng.random(len(log)) < rng.beta(2, 0.5, 12)[log["passage"]]
+        log["weight"] = rng.exponential(size=len(log)) if weighted else 1.0
+        results = er.mean(log.astype({"score": float}), by="model", groups="passage", weights="weight")
+        exact = diagnostics.exchangeable_variance(results.estimate, results.cov)
+        limit = diagnostics.exchangeable_limit(results.estimate, results.cov)
+        assert (limit >= exact * (1 - 1e-12)).all(), (limit, exact)
+        assert (exact > 0).any()
 
 
 def test_many_effective_failures_leave_the_logit_interval_as_it_is():
-    logit, trials, _ = written_out(MANY)
-    assert trials * min(MANY["score"].mean(), 1 - MANY["score"].mean()) > 5
+    logit, few, _ = written_out(MANY)
+    assert few > 5
     results = er.mean(MANY, groups="passage")
     np.testing.assert_allclose(results.conf_int().loc["mean"], logit, rtol=1e-9)
     assert (results.conf_int() == results.conf_int(method="logit")).all(axis=None)
@@ -86,10 +143,10 @@ def test_means_within_rounding_of_an_end_have_limits_in_the_unit_interval(end, m
 def test_the_summary_names_the_means_that_are_widened():
     log = pd.concat([FEW.assign(model="nearly always"), MANY.assign(model="sometimes")], ignore_index=True)
     results = er.mean(log, by="model", groups="passage")
-    (sentence,) = (one for one in results.summary().sentences if "Clopper" in one)
+    (sentence,) = (one for one in results.summary().sentences if "Jeffreys" in one)
     assert '"nearly always": fewer than 5 effective successes or failures' in sentence
     assert "sometimes" not in sentence
-    assert not any("Clopper" in one for one in er.mean(MANY, groups="passage").summary().sentences)
+    assert not any("Jeffreys" in one for one in er.mean(MANY, groups="passage").summary().sentences)
 
 
 def test_joint_intervals_hold_the_single_ones():
@@ -111,3 +168,102 @@ def test_win_rates_keep_the_logit_interval():
     log = pd.DataFrame({"left": "A", "right": "B", "score": rng.random(60) < 0.97, "prompt": np.arange(60) // 4})
     results = er.win_rate(log.astype({"score": float}), left="left", right="right", score="score", groups="prompt")
     assert (results.conf_int() == results.conf_int(method="logit")).all(axis=None)
+
+
+def test_independent_scores_name_clopper_and_pearson_in_the_summary():
+    sentences = er.mean(pd.DataFrame({"score": [1.0] * 57 + [0.0] * 3})).summary().sentences
+    assert any("also holds Clopper and Pearson's" in one for one in sentences)
+
+
+LOGS = {
+    "few": lambda: er.mean(FEW, groups="passage"),
+    "few, unequal": lambda: er.mean(SMALL_FAIL, groups="passage"),
+    "many": lambda: er.mean(MANY, groups="passage"),
+    "counted": lambda: er.mean(pd.DataFrame({"score": [1.0] * 57 + [0.0] * 3})),
+    "regression": lambda: er.fit("score ~ 1", FEW, groups="passage"),
+}
+
+
+@pytest.mark.parametrize("kind", ["few", "few, unequal", "many", "counted"])
+@pytest.mark.parametrize("method", [None, "logit", "wald"])
+def test_a_value_is_rejected_exactly_where_the_interval_leaves_it_out(kind, method):
+    results = LOGS[kind]()
+    name = results.params.index[0]
+    values = np.concatenate([np.linspace(0.02, 0.98, 13), [0.9, 0.99, 0.9999]])
+    for value in values:
+        p = float(results.t_test(f"{name} = {value}", method=method).pvalue)
+        assert 0 <= p <= 1
+        for alpha in (0.2, 0.05, 0.001):
+            low, high = results.conf_int(alpha, method=method).iloc[0]
+            assert (p < alpha) == (not low <= value <= high), (value, alpha, p)
+        if 1e-9 < p < 0.99:
+            at = results.conf_int(p, method=method).iloc[0]
+            assert np.min(np.abs(at - value)) < 1e-6 * value
+
+
+@pytest.mark.parametrize("kind", ["few", "many", "regression"])
+def test_a_wald_test_is_the_distance_in_standard_errors(kind):
+    results = LOGS[kind]()
+    name = results.params.index[0]
+    t = (results.params[name] - 0.8) / results.bse[name]
+    found = results.t_test(f"{name} = 0.8", method="wald")
+    np.testing.assert_allclose(found.tvalue, t, rtol=1e-12)
+    np.testing.assert_allclose(found.pvalue, 2 * stats.t.sf(abs(t), results.dof[name]), rtol=1e-10)
+    np.testing.assert_allclose(found.conf_int()[0], results.conf_int(method="wald").iloc[0], rtol=1e-12)
+    # A regression's interval is Wald's, so that its tests are.
+    alike = np.allclose(results.t_test(f"{name} = 0.8").tvalue, t)
+    assert alike == (kind == "regression")
+
+
+def test_a_test_on_the_logit_scale_is_the_distance_there():
+    results = LOGS["regression"]()
+    p, se, dof = results.params["Intercept"], results.bse["Intercept"], results.dof["Intercept"]
+    t = (special.logit(p) - special.logit(0.7)) * p * (1 - p) / se
+    found = results.t_test("Intercept = 0.7", method="logit")
+    np.testing.assert_allclose([found.tvalue[0], found.pvalue], [t, 2 * stats.t.sf(abs(t), dof)], rtol=1e-9)
+
+
+def test_statsmodels_tables_of_a_test_agree_with_the_interval():
+    results = er.mean(
+        pd.concat([FEW.assign(model="A"), MANY.assign(model="B")], ignore_index=True), by="model", groups="passage"
+    )
+    found = results.t_test("A = 0.8, A - B = 0, B = 0")
+    frame = found.summary_frame()
+    ends = frame[["Conf. Int. Low", "Conf. Int. Upp."]].to_numpy()
+    np.testing.assert_allclose(ends[0], results.conf_int().loc["A"], rtol=1e-12)
+    difference = results.contrast("A - B")
+    np.testing.assert_allclose(ends[1], difference.conf_int().iloc[0], rtol=1e-12)
+    # Zero is no value on the logit scale.
+    np.testing.assert_allclose(ends[2], results.conf_int(method="wald").loc["B"], rtol=1e-12)
+    np.testing.assert_allclose(frame["P>|t|"].iloc[1:], [difference.pvalues.iloc[0], results.pvalues["B"]], rtol=1e-12)
+    np.testing.assert_allclose(2 * stats.t.sf(abs(frame["t"].iloc[0]), results.dof["A"]), frame["P>|t|"].iloc[0])
+    assert str(found.summary()).count("\n") > 5
+
+
+def test_win_rates_are_tested_on_the_logit_scale():
+    rng = np.random.default_rng(3)
+    log = pd.DataFrame({"left": "A", "right": "B", "score": rng.random(80) < 0.9, "prompt": np.arange(80) // 4})
+    board = er.win_rate(log.astype({"score": float}), left="left", right="right", score="score", groups="prompt")
+    low, high = board.conf_int().loc["A"]
+    p, se = board.params["A"], board.bse["A"]
+    t = (special.logit(p) - special.logit(0.75)) * p * (1 - p) / se
+    np.testing.assert_allclose(board.t_test("A = 0.75").tvalue, t, rtol=1e-9)
+    assert (board.t_test("A = 0.75").pvalue < 0.05) == (not low <= 0.75 <= high)
+
+
+@pytest.mark.filterwarnings("ignore::evalreg.errors.ZeroVarianceWarning")
+def test_a_mean_without_variance_has_no_test():
+    results = er.mean(FEW.assign(score=1.0), groups="passage")
+    assert np.isnan(results.t_test("mean = 0.5").pvalue)
+
+
+@pytest.mark.parametrize("hypothesis", ["A - B = 0.5", "A = 0", "A = 1.5", "A = 1"])
+def test_the_logit_scale_is_refused_where_there_is_none(hypothesis):
+    results = er.mean(
+        pd.concat([FEW.assign(model="A"), MANY.assign(model="B")], ignore_index=True), by="model", groups="passage"
+    )
+    with pytest.raises(er.errors.ScoreRangeError, match=r'tests a mean of scores .* Use method="wald"'):
+        results.t_test(hypothesis, method="logit")
+    assert np.isfinite(results.t_test(hypothesis).pvalue)
+    with pytest.raises(er.errors.ArgumentError, match="logit"):
+        results.t_test(hypothesis, method="wilson")

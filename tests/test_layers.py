@@ -37,6 +37,7 @@ ORDER = [
     "inference.contrasts",
     "inference.intervals",
     "inference.wald",
+    "inference.standards",
     "inference.discordance",
     "inference.simultaneous",
     "inference.ranks",

@@ -41,10 +41,13 @@ class Public:
         Interval by method; the methods not named here are not the package's.
     warned : tuple of (category, text)
         Warnings of the default.
+    p_value : float
+        Of the default's test of the truth; NaN where there is none.
     """
 
     limits: Limits
     warned: tuple[tuple[str, str], ...]
+    p_value: float = np.nan
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +72,9 @@ class Block:
     public: Callable[[int], Public]
 
 
-def by_public(fit: Callable[[], er.Results], methods: Mapping[str, Named], parameter: str) -> Public:
+def by_public(
+    fit: Callable[[], er.Results], methods: Mapping[str, Named], parameter: str, truth: float | None = None
+) -> Public:
     """Limits of a parameter by every method, from `with_cov` and `conf_int`; none for a log that is refused."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -85,7 +90,8 @@ def by_public(fit: Callable[[], er.Results], methods: Mapping[str, Named], param
             one = results.with_cov(**method.options) if method.options else results
             low, high = one.conf_int(method=method.interval).loc[parameter]
             limits[name] = (float(low), float(high))
-    return Public(limits, warned)
+    p_value = np.nan if truth is None else float(results.t_test(f"{parameter} = {truth}").pvalue)
+    return Public(limits, warned, p_value)
 
 
 def _bootstraps(
@@ -109,7 +115,8 @@ def means(cell: Cell, rng: np.random.Generator, n_logs: int) -> Block:
 
     def public(log: int) -> Public:
         frame = pd.DataFrame({"score": Y[:, log], "g": clusters.codes})
-        return by_public(lambda: er.mean(frame, groups="g"), BOUNDED if bounded else UNBOUNDED, "mean")
+        methods = BOUNDED if bounded else UNBOUNDED
+        return by_public(lambda: er.mean(frame, groups="g"), methods, "mean", cell["mean"])
 
     return Block(cell["mean"], fit.estimate, bounds, public)
 
@@ -191,7 +198,7 @@ def crossed(cell: Cell, rng: np.random.Generator, n_logs: int) -> Block:
 
     def public(log: int) -> Public:
         frame = pd.DataFrame({"score": Y[:, log], "prompt": prompt, "judge": judge})
-        return by_public(lambda: er.mean(frame, groups="prompt + judge"), CROSSED, "mean")
+        return by_public(lambda: er.mean(frame, groups="prompt + judge"), CROSSED, "mean", cell["mean"])
 
     return Block(cell["mean"], fit.estimate, bounds, public)
 

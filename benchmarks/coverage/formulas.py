@@ -36,6 +36,8 @@ class Fit:
         Counts.
     effective : float
         Kish's effective number of clusters.
+    alike : ndarray, shape (n_logs,)
+        Variance of a mean by Kish's design effect; 0 for a regression.
     """
 
     estimate: FloatArray
@@ -45,6 +47,7 @@ class Fit:
     n_clusters: int
     n_coefficients: int
     effective: float
+    alike: FloatArray
 
     @property
     def ratio(self) -> float:
@@ -84,7 +87,40 @@ def least_squares(X: FloatArray, clusters: Clusters, Y: FloatArray, column: int)
         dof[name] = _satterthwaite(outer, leverage)
     G = clusters.sizes.size
     variance["CR3"] = variance["CR3"] * (G - 1) / G
-    return Fit(beta[column], variance, dof, n, G, k, clusters.effective)
+    alike = np.zeros(Y.shape[1])
+    if np.all(X == 1):
+        alike = variance["rows"] * design_effect(clusters.sums(residual), clusters.sizes, np.sum(residual**2, axis=0))
+    return Fit(beta[column], variance, dof, n, G, k, clusters.effective, alike)
+
+
+def design_effect(totals: FloatArray, sizes: FloatArray, squares: FloatArray) -> FloatArray:
+    """1 + (m - 1) rho, with m the mean size of the cluster of a row and rho the ANOVA intraclass correlation.
+
+    Parameters
+    ----------
+    totals : ndarray, shape (G, n_logs)
+        Sums of residuals within clusters.
+    sizes : ndarray, shape (G,)
+        Their rows.
+    squares : ndarray, shape (n_logs,)
+        Sums of squared residuals.
+
+    Returns
+    -------
+    ndarray, shape (n_logs,)
+        0 where rho is not positive or not defined.
+
+    References
+    ----------
+    Kish (1965), Survey Sampling, section 5.4; Snedecor and Cochran (1989), Statistical Methods, section 13.3.
+    """
+    n, G = sizes.sum(), sizes.size
+    between = np.sum(totals**2 / sizes[:, None], axis=0)
+    msb, msw = between / (G - 1), np.maximum(squares - between, 0.0) / max(n - G, 1)
+    typical = (n - np.sum(sizes**2) / n) / (G - 1)
+    below = msb + (typical - 1) * msw
+    rho = np.divide(msb - msw, below, out=np.zeros_like(msb), where=(below > 0) & (n > G))
+    return np.where(rho > 0, 1 + (np.sum(sizes**2) / n - 1) * np.minimum(rho, 1.0), 0.0)
 
 
 def _inverse_power(leverage: FloatArray, power: float) -> FloatArray:
@@ -121,6 +157,8 @@ class CrossedFit:
         Satterthwaite degrees of freedom of the CR2 pieces; cells less one for the intersections.
     effective : mapping of str or None to float
         Kish's effective number by "prompt", "judge", "both" (the smaller) and None (rows).
+    alike : mapping of str or None to ndarray, shape (n_logs,)
+        Variance by Kish's design effect, by the same names ("both" is the larger; 0 for rows).
     """
 
     estimate: FloatArray
@@ -130,6 +168,7 @@ class CrossedFit:
     counts: tuple[int, int, int]
     dof: tuple[float, float, float]
     effective: Mapping[str | None, float]
+    alike: Mapping[str | None, FloatArray]
 
     @property
     def smallest(self) -> int:
@@ -148,7 +187,7 @@ def crossed_mean(scores: FloatArray, mask: np.ndarray) -> CrossedFit:
     estimate = np.sum(scores, axis=(0, 1), where=mask[:, :, None]) / n
     residual = np.where(mask[:, :, None], scores - estimate, 0.0) / n
     rows = np.sum(residual**2, axis=(0, 1))
-    plain, adjusted, dof, counts, effective = [], [], [], [], []
+    plain, adjusted, dof, counts, effective, alike = [], [], [], [], [], []
     for axis in (1, 0):
         totals, share = residual.sum(axis=axis), mask.sum(axis=axis) / n
         plain.append(np.sum(totals**2, axis=0))
@@ -157,6 +196,7 @@ def crossed_mean(scores: FloatArray, mask: np.ndarray) -> CrossedFit:
         dof.append(_satterthwaite((1 - share)[:, None] ** -0.5, share[:, None, None]))
         counts.append(share.size)
         effective.append(1 / np.sum(share**2))
+        alike.append(n / (n - 1) * rows * design_effect(n * totals, n * share, n**2 * rows))
     factor = n / (n - 1)
     return CrossedFit(
         estimate,
@@ -166,15 +206,15 @@ def crossed_mean(scores: FloatArray, mask: np.ndarray) -> CrossedFit:
         (counts[0], counts[1], n),
         (dof[0], dof[1], float(n - 1)),
         {"prompt": effective[0], "judge": effective[1], "both": min(effective), None: float(n)},
+        {"prompt": alike[0], "judge": alike[1], "both": np.maximum(*alike), None: np.zeros_like(rows)},
     )
 
 
-def combined_dof(variance: FloatArray, fit: CrossedFit) -> FloatArray:
-    """v^2 / sum_A V_A^2/d_A, not below min G - 1 and not above the sum over the axes."""
+def combined_dof(above: FloatArray, fit: CrossedFit) -> FloatArray:
+    """above^2 / sum_A V_A^2/d_A, not below min G - 1; above is the largest one-way variance in the default."""
     below = np.sum(fit.adjusted**2 / np.array(fit.dof)[:, None], axis=0)
-    ratio = np.divide(variance**2, below, out=np.full_like(variance, np.nan), where=below > 0)
-    lower = fit.smallest - 1
-    return np.clip(ratio, lower, max(lower, fit.dof[0] + fit.dof[1]))
+    ratio = np.divide(above**2, below, out=np.full_like(above, np.nan), where=below > 0)
+    return np.maximum(ratio, fit.smallest - 1)
 
 
 def t_quantile(level: float, dof: FloatArray | float) -> FloatArray:

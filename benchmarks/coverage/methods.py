@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from benchmarks.coverage.formulas import CrossedFit, Fit, combined_dof, t_quanti
 from benchmarks.coverage.worlds import FloatArray
 
 LEVEL = 0.05
+LEVELS = (0.01, LEVEL, 0.1)
 NO_VARIANCE = 1e-14
 FEW = 5.0
 DEFAULT = "default"
@@ -28,44 +30,67 @@ class Bounds:
         NaN where the method gives none.
     se, dof : ndarray, shape (n_logs,), optional
         Of the t test that goes with it; absent where there is none.
+    at : mapping of float to (ndarray, ndarray), optional
+        Intervals at other levels, where the test goes by the interval; NaN where there is no test.
     """
 
     low: FloatArray
     high: FloatArray
     se: FloatArray | None = None
     dof: FloatArray | None = None
+    at: Mapping[float, tuple[FloatArray, FloatArray]] | None = None
 
 
-def wald(estimate: FloatArray, variance: FloatArray, dof: FloatArray | float) -> Bounds:
+def wald(estimate: FloatArray, variance: FloatArray, dof: FloatArray | float, level: float = LEVEL) -> Bounds:
     """Estimate +- t SE, as it stands: of width zero where the variance is, and none where it is negative."""
     dof = np.broadcast_to(np.asarray(dof, dtype=np.float64), estimate.shape)
     se = np.sqrt(np.where(variance >= 0, variance, np.nan))
-    half = t_quantile(LEVEL, dof) * se
+    half = t_quantile(level, dof) * se
     return Bounds(estimate - half, estimate + half, se, dof)
 
 
-def logit(estimate: FloatArray, variance: FloatArray, dof: FloatArray | float) -> Bounds:
-    """The interval on the logit scale, for estimates strictly between 0 and 1; the t test stays Wald's."""
-    plain = wald(estimate, variance, dof)
+def logit(estimate: FloatArray, variance: FloatArray, dof: FloatArray | float, level: float = LEVEL) -> Bounds:
+    """The interval on the logit scale, for estimates strictly between 0 and 1."""
+    plain = wald(estimate, variance, dof, level)
     p = np.where((estimate > 0) & (estimate < 1), estimate, 0.5)
     assert plain.se is not None
-    half = t_quantile(LEVEL, plain.dof) * plain.se / (p * (1 - p))
+    half = t_quantile(level, plain.dof) * plain.se / (p * (1 - p))
     return Bounds(special.expit(special.logit(p) - half), special.expit(special.logit(p) + half), plain.se, plain.dof)
 
 
-def clopper_pearson(estimate: FloatArray, trials: FloatArray | float) -> Bounds:
+def clopper_pearson(estimate: FloatArray, trials: FloatArray | float, level: float = LEVEL) -> Bounds:
     """Exact interval of a proportion of so many trials, which need not be whole."""
     wins = estimate * trials
     losses = trials - wins
-    low = special.betaincinv(np.maximum(wins, 1e-300), losses + 1, LEVEL / 2)
-    high = special.betaincinv(wins + 1, np.maximum(losses, 1e-300), 1 - LEVEL / 2)
+    low = special.betaincinv(np.maximum(wins, 1e-300), losses + 1, level / 2)
+    high = special.betaincinv(wins + 1, np.maximum(losses, 1e-300), 1 - level / 2)
     return Bounds(np.where(estimate <= 0, 0.0, low), np.where(estimate >= 1, 1.0, high))
 
 
-def widened(estimate: FloatArray, variance: FloatArray, dof: FloatArray | float, trials: FloatArray | float) -> Bounds:
-    """The logit interval, and the smallest that holds it and Clopper-Pearson's where successes or failures are few."""
-    plain, exact = logit(estimate, variance, dof), clopper_pearson(estimate, trials)
-    few = trials * np.minimum(estimate, 1 - estimate) < FEW
+def jeffreys(estimate: FloatArray, trials: FloatArray | float, level: float = LEVEL) -> Bounds:
+    """Quantiles of Beta(successes + 1/2, failures + 1/2)."""
+    wins = estimate * trials
+    return Bounds(*(special.betaincinv(wins + 0.5, trials - wins + 0.5, tail) for tail in (level / 2, 1 - level / 2)))
+
+
+def widened(
+    estimate: FloatArray,
+    variance: FloatArray,
+    dof: FloatArray | float,
+    plainly: FloatArray,
+    trials: FloatArray,
+    level: float = LEVEL,
+    *,
+    counted: bool = False,
+) -> Bounds:
+    """The logit interval, and the smallest that holds it and Jeffreys' where successes or failures are few.
+
+    `plainly` is the effective number without the t correction, which says what is few; `trials` has it. Where rows are
+    `counted` the other interval is Clopper and Pearson's.
+    """
+    plain = logit(estimate, variance, dof, level)
+    exact = (clopper_pearson if counted else jeffreys)(estimate, trials, level)
+    few = plainly * np.minimum(estimate, 1 - estimate) < FEW
     low, high = np.minimum(plain.low, exact.low), np.maximum(plain.high, exact.high)
     return Bounds(np.where(few, low, plain.low), np.where(few, high, plain.high), plain.se, plain.dof)
 
@@ -139,8 +164,11 @@ def one_way_bounds(fit: Fit, *, bounded: bool) -> dict[str, Bounds]:
     for name, method in (BOUNDED if bounded else UNBOUNDED).items():
         variance, dof = settled(method.variance(fit), fit.variance["rows"]), method.dof(fit)
         kind = method.interval or ("widened" if bounded else "wald")
-        effective = fit.n_rows if "groups" in method.options else fit.effective
-        result[name] = interval(kind, fit.estimate, variance, dof, fit.n_rows, effective, bounded=bounded)
+        clustered = "groups" not in method.options
+        effective = fit.effective if clustered else fit.n_rows
+        alike = fit.alike if clustered else 0 * fit.alike
+        given = (kind, fit.estimate, variance, dof, fit.n_rows, effective, alike)
+        result[name] = with_tests(partial(interval, *given, bounded=bounded), kind)
     return result
 
 
@@ -156,28 +184,52 @@ def interval(
     dof: FloatArray | float,
     n_rows: int,
     effective: float,
+    alike: FloatArray,
     *,
     bounded: bool,
     counted: bool = False,
+    level: float = LEVEL,
 ) -> Bounds:
     """The interval by its name; without a variance Clopper-Pearson on the effective clusters, or none.
 
-    Independent 0/1 scores are `counted`: their rows are the trials.
+    The default of a bounded mean also looks at the variance that Kish's design effect gives, `alike`, and its test goes
+    by the interval. Independent 0/1 scores are `counted`: their rows are the trials.
     """
     positive = variance > 0
     some, se = np.where(positive, variance, 1.0), None
-    ratio = (t_quantile(LEVEL, n_rows - 1) / t_quantile(LEVEL, dof)) ** 2
-    trials = np.minimum(n_rows, estimate * (1 - estimate) / some * ratio)
-    trials = np.full(estimate.shape, float(n_rows)) if counted else trials
-    trials = np.where(positive & (estimate > 0) & (estimate < 1), trials, effective)
-    if kind in ("wald", "logit", "widened"):
-        found = widened(estimate, some, dof, trials) if kind == "widened" else SCALES[kind](estimate, some, dof)
-        se = np.where(positive, found.se, np.nan)
+    known = positive & (estimate > 0) & (estimate < 1)
+
+    def trials(variance: FloatArray, ratio: FloatArray | float) -> FloatArray:
+        if counted:
+            return np.where(known, float(n_rows), effective)
+        return np.where(known, np.minimum(n_rows, estimate * (1 - estimate) / variance * ratio), effective)
+
+    ratio = (t_quantile(level, n_rows - 1) / t_quantile(level, dof)) ** 2
+    if kind == "widened":
+        larger = np.maximum(some, alike)
+        found = widened(estimate, some, dof, trials(larger, 1.0), trials(larger, ratio), level, counted=counted)
+    elif kind in SCALES:
+        found = SCALES[kind](estimate, some, dof, level)
     else:
-        found = (wilson if kind == "wilson" else clopper_pearson)(estimate, trials)
-    instead = clopper_pearson(estimate, effective) if bounded else Bounds(*np.full((2, estimate.size), np.nan))
+        found = (wilson if kind == "wilson" else clopper_pearson)(estimate, trials(some, ratio))
+    if kind in ("wald", "logit", "widened"):
+        se = np.where(positive, found.se, np.nan)
+    instead = clopper_pearson(estimate, effective, level) if bounded else Bounds(*np.full((2, estimate.size), np.nan))
     rule = np.where(positive, found.low, instead.low), np.where(positive, found.high, instead.high)
     return Bounds(*rule, se, found.dof)
+
+
+def with_tests(of: Callable[..., Bounds], kind: str) -> Bounds:
+    """An interval, and where its test goes by the interval those at the levels of tests."""
+    found = of()
+    if kind != "widened":
+        return found
+    tested = ~np.isnan(found.se)
+    others = {level: of(level=level) for level in LEVELS}
+    at = {
+        level: (np.where(tested, one.low, np.nan), np.where(tested, one.high, np.nan)) for level, one in others.items()
+    }
+    return replace(found, at=at)
 
 
 def one_way_peers(fit: Fit) -> dict[str, Bounds]:
@@ -221,16 +273,16 @@ def _smallest(fit: CrossedFit) -> float:
     return float(fit.smallest - 1)
 
 
-def _combined(variance: Callable[[CrossedFit], FloatArray]) -> Callable[[CrossedFit], FloatArray]:
-    return lambda fit: combined_dof(variance(fit), fit)
+def _satterthwaite(fit: CrossedFit) -> FloatArray:
+    return combined_dof(fit.adjusted[:2].max(axis=0), fit)
 
 
 _ALONE = {"cov": "CR2"}
 CROSSED = {
-    DEFAULT: Named({}, None, _max, _combined(_max)),
+    DEFAULT: Named({}, None, _max, _satterthwaite),
     "max, t(min G-1)": Named({"dof": "min"}, None, _max, _smallest),
-    "two-term": Named({"cov": "CR2", "repair": "two-term"}, None, _two_terms, _combined(_two_terms)),
-    "eigen": Named({"cov": "CR2", "repair": "eigen"}, None, _three_terms, _combined(_three_terms)),
+    "two-term": Named({"cov": "CR2", "repair": "two-term"}, None, _two_terms, _satterthwaite),
+    "eigen": Named({"cov": "CR2", "repair": "eigen"}, None, _three_terms, _satterthwaite),
     "CR1 t(min G-1)": Named({"cov": "CR1", "repair": "none"}, None, _three_terms_cr1, _smallest),
     "prompts only": Named({"groups": "prompt"}, None, lambda fit: fit.adjusted[0], lambda fit: fit.dof[0]),
     "judges only": Named({"groups": "judge"}, None, lambda fit: fit.adjusted[1], lambda fit: fit.dof[1]),
@@ -246,12 +298,13 @@ def crossed_bounds(fit: CrossedFit, *, bounded: bool) -> dict[str, Bounds]:
         # Crossed, a variance that is not positive is unknown, and not zero.
         crossed = "groups" not in method.options
         kind = method.interval or ("widened" if bounded else "wald")
-        effective = fit.effective[method.options.get("groups", "both")]
-        counted = method.options.get("groups", "both") is None
-        found = interval(kind, fit.estimate, variance, dof, fit.counts[2], effective, bounded=bounded, counted=counted)
+        groups = method.options.get("groups", "both")
+        effective, alike, n, counted = fit.effective[groups], fit.alike[groups], fit.counts[2], groups is None
+        given = (kind, fit.estimate, variance, dof, n, effective, alike)
+        found = with_tests(partial(interval, *given, bounded=bounded, counted=counted), kind)
         unknown = crossed & (variance <= 0) & (fit.rows > 0)
         low, high = np.where(unknown, np.nan, found.low), np.where(unknown, np.nan, found.high)
-        result[name] = Bounds(low, high, found.se, found.dof)
+        result[name] = replace(found, low=low, high=high)
     return result
 
 

@@ -14,6 +14,7 @@ from benchmarks.coverage.tables import (
     ENOUGH_JUDGES,
     TARGET,
     Records,
+    at_a_glance,
     by_method,
     by_schedule,
     by_warning,
@@ -31,6 +32,7 @@ BOUNDED = ("binary", "fraction")
 TOP = 0.98
 ESTIMATORS = {"win_rate": "Win rates", "bradley_terry": "Bradley-Terry ratings"}
 TESTS = ("default", "CR1 t(G-1)", "statsmodels")
+BOUNDED_TESTS = ("default", "CR2 Wald", *TESTS[1:])
 
 
 def few_clusters(cell: dict[str, Any]) -> bool:
@@ -55,7 +57,7 @@ def one_way_section(title: str, records: Records, methods: tuple[str, ...]) -> l
         by_warning(records),
         f"Cells below {share(TARGET)}, and what comes nearer to .950 there:",
         misses(records, TARGET),
-        "Sizes of t tests of the truth, two-sided and on either side:",
+        "Sizes of tests of the truth, two-sided and on either side:",
         sizes_of_tests(records, "G", [method for method in methods if method in records[0]["methods"]]),
     ]
 
@@ -70,7 +72,7 @@ def bounded_section(records: Records) -> list[str]:
         for text in (f"{method}, by mean and number of clusters:", cross(records, "mean", "G", method))
     ]
     return [
-        *one_way_section("Means of scores in [0, 1]", records, TESTS),
+        *one_way_section("Means of scores in [0, 1]", records, BOUNDED_TESTS),
         *by_mean,
         "The default with 10 or more clusters, by mean and intraclass correlation:",
         cross(many, "mean", "icc"),
@@ -78,8 +80,8 @@ def bounded_section(records: Records) -> list[str]:
         cross(many, "mean", "scores"),
         f"All intervals, cells with a mean below {TOP} only:",
         by_method(below_top, few_clusters),
-        "Sizes of t tests with 10 or more clusters, by mean; the t test is not on the logit scale:",
-        sizes_of_tests(many, "mean", TESTS[:2]),
+        "Sizes of tests with 10 or more clusters, by mean; the default's go by its interval:",
+        sizes_of_tests(many, "mean", BOUNDED_TESTS[:3]),
     ]
 
 
@@ -100,6 +102,8 @@ def crossed_section(records: Records) -> list[str]:
         by_warning(records),
         f"Cells with 5 or more judges below {share(CROSSED_TARGET)}:",
         misses(enough, CROSSED_TARGET),
+        "Sizes of tests of the truth with prompts and judges:",
+        sizes_of_tests(records, "judges", ("default", "max, t(min G-1)", "statsmodels")),
     ]
 
 
@@ -159,9 +163,24 @@ def page(records: Records) -> str:
     errors = ", ".join(f"{math.sqrt(0.95 * 0.05 / n):.4f} with {n} logs" for n in n_logs)
     about = f"{len(records)} cells. Monte-Carlo standard error of a coverage of .95 in one cell: {errors}."
     parts = [" ".join([about, unbiased(records)])]
+    bounded = where(records, family="means", scores=BOUNDED)
     unbounded = where(records, family="means", scores=("normal", "skewed"))
+    families = [
+        ("means of scores in [0, 1]", bounded, few_clusters, TARGET),
+        ("means of scores without bounds", unbounded, few_clusters, TARGET),
+        ("paired differences", where(records, family="differences"), few_clusters, TARGET),
+        ("coefficients of regressions", where(records, family="regressions"), few_clusters, TARGET),
+        ("prompts crossed with judges", where(records, family="crossed"), few_judges, CROSSED_TARGET),
+    ]
+    parts += [
+        "### At a glance",
+        f"Enough clusters is {ENOUGH_CLUSTERS} or more, {ENOUGH_JUDGES} or more judges; the target is {share(TARGET)}, "
+        f"for crossed clusters {share(CROSSED_TARGET)}. The last columns are about clusters of one size, or complete "
+        "grids.",
+        at_a_glance([family for family in families if family[1]]),
+    ]
     sections = [
-        (where(records, family="means", scores=BOUNDED), bounded_section),
+        (bounded, bounded_section),
         (unbounded, lambda some: one_way_section("Means of scores without bounds", some, TESTS)),
         (where(records, family="differences"), lambda some: one_way_section("Paired differences", some, TESTS)),
         (

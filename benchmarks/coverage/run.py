@@ -9,7 +9,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +19,11 @@ from scipy import special
 from benchmarks.coverage import boards, models
 from benchmarks.coverage.families import FAMILIES, Block
 from benchmarks.coverage.grid import Cell
-from benchmarks.coverage.methods import Bounds
+from benchmarks.coverage.methods import DEFAULT, LEVELS, Bounds
 
 BLOCK = 200
 CHECKS_PER_CELL = 10
 SAME = 1e-9
-LEVELS = (0.01, 0.05, 0.1)
 
 
 class MismatchError(Exception):
@@ -48,7 +47,7 @@ def run_cell(cell: Cell) -> dict[str, Any]:
     Raises
     ------
     MismatchError
-        If a public function gives an interval that differs by more than 1e-9.
+        If a public function gives an interval that differs by more than 1e-9, or a test that says otherwise.
     """
     if cell.family == "bands":
         return _record(cell, *models.run(cell))
@@ -95,7 +94,9 @@ def tally(bounds: Bounds, block: Block) -> dict[str, float]:
         "width": float(width.sum()),
         "width_squared": float(np.sum(width**2)),
     }
-    if bounds.se is not None and bounds.dof is not None:
+    if bounds.at is not None:
+        counts |= left_out(block.truth, bounds.at)
+    elif bounds.se is not None and bounds.dof is not None:
         counts |= rejections(block.estimate - block.truth, bounds.se, np.broadcast_to(bounds.dof, bounds.se.shape))
     return counts
 
@@ -112,6 +113,15 @@ def rejections(error: np.ndarray, se: np.ndarray, dof: np.ndarray) -> dict[str, 
     return counts
 
 
+def left_out(truth: float, at: Mapping[float, tuple[np.ndarray, np.ndarray]]) -> dict[str, int]:
+    """Rejections of the truth by intervals that leave it out, by level and side."""
+    counts = {}
+    for level, (low, high) in at.items():
+        counts["tests"] = int(np.sum(~np.isnan(low)))
+        counts[f"above_{level:g}"], counts[f"below_{level:g}"] = int(np.sum(low > truth)), int(np.sum(high < truth))
+    return counts
+
+
 def _check(cell: Cell, block: Block, log: int, warned: dict[str, list[Any]]) -> None:
     public = block.public(log)
     for name, expected in public.limits.items():
@@ -120,6 +130,11 @@ def _check(cell: Cell, block: Block, log: int, warned: dict[str, list[Any]]) -> 
         alike = np.isclose(found, expected, rtol=SAME, atol=SAME, equal_nan=True)
         if not alike.all():
             raise MismatchError(f"{cell.name}, {name}: formulas give {found}, the public functions {expected}")
+    for level, (low, high) in (block.bounds[DEFAULT].at or {}).items():
+        outside = bool(low[log] > block.truth or high[log] < block.truth)
+        if (public.p_value < level) != outside:
+            text = f"{cell.name}: the public test has p = {public.p_value}, the interval at {level} "
+            raise MismatchError(text + ("leaves the truth out" if outside else "holds the truth"))
     for kind, text in dict(public.warned).items():
         warned.setdefault(kind, [0, text])[0] += 1
 

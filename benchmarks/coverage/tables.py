@@ -20,6 +20,7 @@ CROSSED_TARGET = 0.93
 ENOUGH_CLUSTERS = 10
 ENOUGH_JUDGES = 5
 # Not offered by the package, so never a better choice within it.
+BALANCED = ("balanced", "complete")
 PEERS = ("statsmodels", "pyfixest", "linearmodels", "Miller", "row bootstrap", "cluster bootstrap", "prompt bootstrap")
 
 
@@ -55,7 +56,7 @@ class Measured:
         return self.counts[count] / self.counts["logs"]
 
     def size(self, level: float) -> float:
-        """Rejections of the truth by the two-sided t test."""
+        """Rejections of the truth by the two-sided test."""
         return (self.counts[f"above_{level:g}"] + self.counts[f"below_{level:g}"]) / self.counts["logs"]
 
 
@@ -144,6 +145,57 @@ def by_method(records: Records, few: Callable[[dict[str, Any]], bool]) -> str:
 
 def _order(name: str) -> tuple[int, str]:
     return (0 if name == DEFAULT else 2 if name.startswith(PEERS) else 1, "")
+
+
+def at_a_glance(parts: Sequence[tuple[str, Records, Callable[[dict[str, Any]], bool], float]]) -> str:
+    """The default against what is asked of it, one row a family.
+
+    Parameters
+    ----------
+    parts : sequence of (title, records, few, target)
+        `few` tells the cells that targets are not about; `target` is the coverage that no other cell should be below.
+
+    Returns
+    -------
+    str
+        Coverage; sizes of tests at 5%; and, where clusters are of one size, the best calibrated of all other intervals
+        (nearest to .95 in the mean over cells), with the default's width over its.
+    """
+    rows = []
+    for title, records, few, target in parts:
+        found = measured(records)
+        enough = [one for one in found if not few(one.cell)]
+        sizes = np.array([one.size(0.05) for one in enough])
+        rows.append([title, share(float(np.mean([one.coverage for one in found])))])
+        rows[-1] += [share(min(one.coverage for one in enough)), str(sum(one.coverage < target for one in enough))]
+        outside = [str(int(np.sum(some))) for some in (sizes < 0.03, sizes > 0.07)]
+        rows[-1] += [share(float(sizes.mean())), *outside, *_best_other(records)]
+    header = [
+        "family",
+        "mean",
+        "worst, enough clusters",
+        "of them below the target",
+        "tests at 5%",
+        "cells under .03",
+        "cells over .07",
+        "best other interval, balanced",
+        "its mean",
+        "width over its",
+    ]
+    return grid(header, rows)
+
+
+def _best_other(records: Records) -> list[str]:
+    alike = [one for one in records if one["parameters"].get("sizes", one["parameters"].get("grid")) in BALANCED]
+    others = {name for one in alike for name in one["methods"] if name != DEFAULT}
+
+    def error(name: str) -> float:
+        return float(np.mean([abs(one.coverage - 0.95) for one in measured(alike, name)]))
+
+    best = min(sorted(others), key=error)
+    theirs, ours = measured(alike, best), measured([one for one in alike if best in one["methods"]])
+    ratio = np.mean([np.log(mine.width / its.width) for mine, its in zip(ours, theirs, strict=True)])
+    return [best, share(float(np.mean([one.coverage for one in theirs]))), f"{np.exp(ratio):.2f}"]
 
 
 def cross(records: Records, down: str, across: str, method: str = DEFAULT) -> str:

@@ -177,8 +177,7 @@ def mean(
     -------
     Results
         Parameters are named by the labels of `by`, sorted as strings, or "mean". For scores in [0, 1] the interval is
-        built on the logit scale, and widened to Clopper-Pearson's where fewer than five successes or failures are
-        effective.
+        built on the logit scale, and widened to Jeffreys' where fewer than five successes or failures are effective.
 
     Raises
     ------

@@ -6,7 +6,7 @@ import numpy as np
 
 from evalreg.checks import INTERVALS, BoolArray, FloatArray, fraction, option
 from evalreg.covariance import Covariance
-from evalreg.diagnostics import effective_clusters
+from evalreg.diagnostics import effective_clusters, exchangeable_limit, exchangeable_variance
 from evalreg.errors import NotAvailableError, ScoreRangeError
 from evalreg.estimate import Estimate
 from evalreg.inference.proportions import (
@@ -69,7 +69,8 @@ def intervals(estimate: Estimate, cov: Covariance, alpha: float, method: str | N
         limits[se > 0] = on_logit_scale(estimate, cov, se > 0, critical[se > 0], widen=chosen == "widened")
     for rows, rule in ((se == 0, "clopper-pearson"), (se > 0, chosen)):
         if rows.any() and rule not in ("wald", "logit", "widened"):
-            limits[rows] = proportion_interval(theta[rows], _trials(estimate, cov, alpha)[rows], alpha, rule)
+            trials = effective_trials(estimate, cov, alpha, variance)[rows]
+            limits[rows] = proportion_interval(theta[rows], trials, alpha, rule)
     return limits
 
 
@@ -89,8 +90,8 @@ def on_logit_scale(
     critical : ndarray, shape (m,)
         Critical value of each of them.
     widen : bool, optional
-        Whether the interval also holds Clopper and Pearson's where fewer than five successes or failures are effective;
-        by default as the estimate says.
+        Whether the interval also holds Jeffreys' where fewer than five successes or failures are effective (Clopper and
+        Pearson's for independent 0/1 scores, whose number need not be estimated); by default as the estimate says.
 
     Returns
     -------
@@ -100,11 +101,11 @@ def on_logit_scale(
 
     References
     ----------
-    Korn and Graubard (1998), Survey Methodology 24, 193-201.
+    Korn and Graubard (1998), Survey Methodology 24, 193-201; Brown, Cai and DasGupta (2001), Statistical Science 16(2).
     """
     mean, se = np.array(estimate.params)[rows], np.sqrt(cov.variance())[rows]
     inside = (mean > 0) & (mean < 1)
-    limits = np.empty((mean.size, 2))
+    limits = np.full((mean.size, 2), np.nan)
     limits[inside] = logit_interval(mean[inside], se[inside], critical[inside])
     widen = estimate.about.interval == "widened" if widen is None else widen
     if not widen and inside.all():
@@ -112,17 +113,18 @@ def on_logit_scale(
     alpha = tail_level(critical, cov.dof()[rows])
     level = np.full(estimate.n_params, 0.5)
     level[rows] = alpha
-    trials = _trials(estimate, cov, level)[rows]
-    exact = ~inside | (widen & (trials * np.minimum(mean, 1 - mean) < FEW_EFFECTIVE))
-    if exact.any():
-        found = proportion_interval(mean[exact], trials[exact], alpha[exact], "clopper-pearson")
-        limits[~inside] = np.nan
-        low, high = np.fmin(limits[exact, 0], found[:, 0]), np.fmax(limits[exact, 1], found[:, 1])
-        limits[exact] = np.column_stack([low, high])
+    few, variance = few_effective(estimate, cov) if widen else (np.zeros(estimate.n_params, dtype=bool), cov.variance())
+    trials = effective_trials(estimate, cov, level, variance)[rows]
+    few, exact = few[rows], few[rows] & counted(estimate, cov)[rows]
+    for wanted, rule in ((~inside | exact, "clopper-pearson"), (inside & few & ~exact, "jeffreys")):
+        if wanted.any():
+            found = proportion_interval(mean[wanted], trials[wanted], alpha[wanted], rule)
+            low, high = np.fmin(limits[wanted, 0], found[:, 0]), np.fmax(limits[wanted, 1], found[:, 1])
+            limits[wanted] = np.column_stack([low, high])
     return limits
 
 
-def few_effective(estimate: Estimate, cov: Covariance, alpha: float) -> BoolArray:
+def few_effective(estimate: Estimate, cov: Covariance) -> tuple[BoolArray, FloatArray]:
     """Parameters whose default interval is widened, because few successes or failures are effective.
 
     Parameters
@@ -131,33 +133,91 @@ def few_effective(estimate: Estimate, cov: Covariance, alpha: float) -> BoolArra
         Of any kind.
     cov : Covariance
         Of its parameters.
-    alpha : float
-        Level, for the t correction of the effective number.
 
     Returns
     -------
-    ndarray of bool, shape (n_params,)
-        Parameters without a positive variance are not among them.
+    few : ndarray of bool, shape (n_params,)
+        Where n* min(p, 1 - p) < 5 with n* = min(n, p (1 - p)/V). Parameters without a positive variance are not among
+        them.
+    variance : ndarray, shape (n_params,)
+        V: the larger of the variance in use and of that which the intraclass correlation and the sizes of clusters
+        imply; the variance in use where no parameter is among the few.
     """
+    variance = cov.variance()
     if not estimate.bounded or estimate.about.interval != "widened":
-        return np.zeros(estimate.n_params, dtype=bool)
+        return np.zeros(estimate.n_params, dtype=bool), variance
     mean = np.array(estimate.params)
-    few = _trials(estimate, cov, alpha) * np.minimum(mean, 1 - mean) < FEW_EFFECTIVE
-    return np.asarray((cov.variance() > 0) & few)
+
+    def few(larger: FloatArray) -> BoolArray:
+        trials = effective_trials(estimate, cov, None, larger)
+        return np.asarray((variance > 0) & (trials * np.minimum(mean, 1 - mean) < FEW_EFFECTIVE))
+
+    # Most logs are settled without a pass over their clusters.
+    possible = few(np.fmax(variance, exchangeable_limit(estimate, cov)))
+    if not possible.any():
+        return possible, variance
+    larger = np.fmax(variance, exchangeable_variance(estimate, cov))
+    return few(larger), larger
 
 
-def _trials(estimate: Estimate, cov: Covariance, alpha: float | FloatArray) -> FloatArray:
-    """Effective number of 0/1 trials behind each mean; their number itself for independent 0/1 scores."""
+def effective_trials(
+    estimate: Estimate, cov: Covariance, alpha: float | FloatArray | None, variance: FloatArray
+) -> FloatArray:
+    """Effective number of 0/1 trials behind each mean; their number itself for independent 0/1 scores.
+
+    Parameters
+    ----------
+    estimate : Estimate
+        Of means.
+    cov : Covariance
+        Of its parameters, for degrees of freedom and clusterings.
+    alpha : float, ndarray or None
+        Level, for the t correction; None leaves it out.
+    variance : ndarray, shape (n_params,)
+        Of the means.
+
+    Returns
+    -------
+    ndarray, shape (n_params,)
+        As in `proportions.effective_n`.
+
+    Raises
+    ------
+    NotAvailableError
+        If the estimate is not made of cells.
+    """
     cells, A = estimate.cells, estimate.coefficient_map
     if cells is None or A is None:
         raise NotAvailableError("a proportion's interval needs means of cells.")
     n = np.asarray((A != 0) @ cells.count, dtype=float)
-    mean, variance = np.array(estimate.params), cov.variance()
+    mean = np.array(estimate.params)
     degenerate = (mean <= 0) | (mean >= 1) | ~(variance > 0)
     # A pass over the cells of every axis, which few logs need.
     clusters = effective_clusters(estimate, cov.axes) if degenerate.any() else np.ones(mean.size)
-    korn = effective_n(mean, variance, n, cov.dof(), clusters, alpha)
+    dof = n - 1 if alpha is None else cov.dof()
+    korn = effective_n(mean, variance, n, dof, clusters, 0.5 if alpha is None else alpha)
+    return np.where(counted(estimate, cov), n, korn)
+
+
+def counted(estimate: Estimate, cov: Covariance) -> BoolArray:
+    """Means of independent 0/1 scores, whose rows are the trials and need not be estimated.
+
+    Parameters
+    ----------
+    estimate : Estimate
+        Of means.
+    cov : Covariance
+        Of its parameters.
+
+    Returns
+    -------
+    ndarray of bool, shape (n_params,)
+        False everywhere where there are clusters.
+    """
+    cells, A = estimate.cells, estimate.coefficient_map
+    if cells is None or A is None or cov.axes:
+        return np.zeros(estimate.n_params, dtype=bool)
     binary = np.isclose(cells.squares, cells.weight * cells.mean * (1 - cells.mean), rtol=1e-9, atol=1e-12)
-    plain = not cov.axes and bool(binary.all()) and np.array_equal(cells.count, cells.weight)
-    single = np.asarray((A != 0).sum(axis=1)).ravel() == 1
-    return np.where(single & plain, n, korn)
+    plain = bool(binary.all()) and np.array_equal(cells.count, cells.weight)
+    single: BoolArray = np.asarray((A != 0).sum(axis=1)).ravel() == 1
+    return single & plain

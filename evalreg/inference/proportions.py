@@ -68,6 +68,31 @@ def logit_interval(mean: FloatArray, se: FloatArray, critical: FloatArray) -> Fl
     return np.column_stack([special.expit(centre - half), special.expit(centre + half)])
 
 
+def logit_statistic(mean: FloatArray, se: FloatArray, value: FloatArray) -> FloatArray:
+    """Distance of a mean from a value on the logit scale, in standard errors there.
+
+    Parameters
+    ----------
+    mean, se : ndarray, shape (m,)
+        Means strictly between 0 and 1, and their standard errors.
+    value : ndarray, shape (m,)
+        Strictly between 0 and 1.
+
+    Returns
+    -------
+    ndarray, shape (m,)
+        (logit p - logit p0) p (1 - p)/SE: beyond the critical value where `logit_interval` leaves the value out.
+
+    Examples
+    --------
+    >>> logit_statistic(np.array([0.5]), np.array([0.05]), np.array([0.4032])).round(2).tolist()
+    [1.96]
+    """
+    from scipy import special
+
+    return np.asarray((special.logit(mean) - special.logit(value)) * mean * (1 - mean) / se)
+
+
 def effective_n(
     mean: FloatArray,
     variance: FloatArray,

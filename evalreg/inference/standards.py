@@ -1,0 +1,147 @@
+"""Tests of contrasts against values; of a mean in [0, 1] against a standard, in agreement with its interval."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from evalreg.checks import BoolArray, FloatArray, IntArray
+from evalreg.covariance import Covariance
+from evalreg.errors import ScoreRangeError
+from evalreg.estimate import Estimate
+from evalreg.inference.contrasts import Contrasts
+from evalreg.inference.intervals import counted, effective_trials, few_effective, intervals
+from evalreg.inference.proportions import logit_statistic, proportion_interval, t_quantile
+from evalreg.inference.wald import as_t_results, t_pvalues
+
+if TYPE_CHECKING:
+    from statsmodels.stats.contrast import ContrastResults
+
+# p-values of a proportion's interval below the first are taken to be zero, above the second to be one.
+SMALLEST_LEVEL, LARGEST_LEVEL = 1e-15, 0.9999
+
+
+def t_tests(estimate: Estimate, cov: Covariance, asked: Contrasts, method: str | None) -> ContrastResults:
+    """Tests of contrasts against values, as statsmodels' ContrastResults.
+
+    Parameters
+    ----------
+    estimate : Estimate
+        The parameters.
+    cov : Covariance
+        Their covariance.
+    asked : Contrasts
+        Contrasts and their values under the null.
+    method : {"wald", "logit"} or None
+        None tests a mean of scores in [0, 1] against a value between 0 and 1 by its default interval.
+
+    Returns
+    -------
+    ContrastResults
+        `df_denom` has one entry a contrast. For a mean tested by its interval the p-value is the largest level at which
+        the interval holds the value, `tvalue` is the t statistic with that p-value, and `conf_int` gives the interval.
+
+    Raises
+    ------
+    ScoreRangeError
+        If "logit" is asked of something that is not a mean of scores in [0, 1] and a value between 0 and 1.
+    """
+    C, value = asked.matrix, asked.value
+    variance, dof, effect = cov.variance(C), cov.dof(C), C @ estimate.params
+    result = as_t_results(effect, np.sqrt(variance), dof, value)
+    scaled = _on_scale(estimate, cov, asked, method)
+    if not scaled.any():
+        return result
+    limits = "logit" if method == "logit" else None
+    p = np.array(np.atleast_1d(result.pvalue), dtype=np.float64)
+    t = np.array(result.tvalue, dtype=np.float64)
+    own = np.argmax(C != 0, axis=1)
+    for i in np.flatnonzero(scaled):
+        p[i] = level_reached(estimate, cov, int(own[i]), float(value[i]), limits)
+    signs = np.sign(effect - value)
+    t[scaled] = (signs * t_quantile(np.maximum(p, np.finfo(float).tiny), dof))[scaled]
+    result.tvalue = result.statistic = t
+    result.pvalue = np.squeeze(p)
+    result.conf_int = partial(_limits, estimate, cov, scaled, own, limits, result.conf_int)
+    return result
+
+
+def _limits(
+    estimate: Estimate,
+    cov: Covariance,
+    scaled: BoolArray,
+    own: IntArray,
+    method: str | None,
+    wald: Callable[[float], FloatArray],
+    alpha: float = 0.05,
+) -> FloatArray:
+    """Wald limits, and for means tested by their intervals those."""
+    limits = wald(alpha)
+    limits[scaled] = intervals(estimate, cov, alpha, method)[own[scaled]]
+    return limits
+
+
+def _on_scale(estimate: Estimate, cov: Covariance, asked: Contrasts, method: str | None) -> BoolArray:
+    """Contrasts that are one mean in [0, 1] itself, against a value between 0 and 1."""
+    C, value = asked.matrix, asked.value
+    single = (np.count_nonzero(C, axis=1) == 1) & (C.max(axis=1) == 1)
+    possible = single & (value > 0) & (value < 1) & estimate.bounded
+    if method == "wald" or (method is None and estimate.about.interval == "wald"):
+        return np.zeros(value.size, dtype=bool)
+    if method == "logit" and not possible.all():
+        name = asked.names[int(np.argmin(possible))]
+        raise ScoreRangeError(
+            f'`method="logit"` tests a mean of scores that all lie in [0, 1] against a value between 0 and 1; {name!r} '
+            'is not such a hypothesis. Use method="wald".'
+        )
+    effect = C @ estimate.params
+    return np.asarray(possible & (cov.variance(C) > 0) & (effect > 0) & (effect < 1))
+
+
+def level_reached(estimate: Estimate, cov: Covariance, parameter: int, value: float, method: str | None) -> float:
+    """Two-sided p-value of a mean in [0, 1]: the largest level at which its interval holds the value.
+
+    Parameters
+    ----------
+    estimate : Estimate
+        Means of scores in [0, 1].
+    cov : Covariance
+        Their covariance.
+    parameter : int
+        Which of them; strictly between 0 and 1, with a positive variance.
+    value : float
+        Strictly between 0 and 1.
+    method : {"logit"} or None
+        None for the interval that the estimate has by default.
+
+    Returns
+    -------
+    float
+        At most 1; the larger of those of the logit interval and, where few successes or failures are effective, of the
+        one that it is widened to.
+    """
+    from scipy import optimize
+
+    mean, se, dof = estimate.params[[parameter]], np.sqrt(cov.variance()[[parameter]]), cov.dof()[[parameter]]
+    on_logit = float(t_pvalues(logit_statistic(mean, se, np.array([value])), dof)[0])
+    few, variance = few_effective(estimate, cov)
+    if method == "logit" or not few[parameter]:
+        return on_logit
+    side = 0 if value < mean[0] else 1
+    rule = "clopper-pearson" if counted(estimate, cov)[parameter] else "jeffreys"
+
+    def room(log_level: float) -> float:
+        """How far inside the nearer end of the proportion's interval the value is."""
+        level = float(np.exp(log_level))
+        trials = effective_trials(estimate, cov, level, variance)[[parameter]]
+        end = proportion_interval(mean, trials, level, rule)[0, side]
+        return float(value - end if side == 0 else end - value)
+
+    smallest, largest = np.log(SMALLEST_LEVEL), np.log(LARGEST_LEVEL)
+    if room(largest) >= 0:
+        return 1.0
+    own = float(np.exp(optimize.brentq(room, smallest, largest, xtol=1e-12))) if room(smallest) > 0 else 0.0
+    return max(on_logit, own)

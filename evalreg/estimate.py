@@ -68,8 +68,8 @@ class LeaveOut(Protocol):
     def __call__(self, block: Block) -> FloatArray:
         """theta_(g) - theta, shape (n_clusters, n_params); NaN where nothing is left to solve from."""
 
-    def resolve(self, moved: FloatArray, gone: BoolArray) -> FloatArray:
-        """Parameters where the means of cells moved and some cells are gone, both (n_cells, m): shape (m, n_params)."""
+    def resolve(self, moved: FloatArray, weight: FloatArray) -> FloatArray:
+        """Parameters for mean residuals and weights of cells, both (n_cells, m): shape (m, n_params)."""
 
 
 class StandIn(Protocol):
@@ -109,7 +109,8 @@ class Refit:
     linear : bool
         Whether leaving out a cluster is exact (least squares, means) rather than one Newton step.
     leave_out : LeaveOut, optional
-        Solves again without each cluster, where that is more than the leverages tell (weights that change, say).
+        Solves again without each cluster, where that is more than the leverages tell (weights that change, or a
+        likelihood).
     contrasts : ndarray or sparse array, shape (n_params, n_solved), optional
         The parameters as contrasts of those that `leave_out` solves for; None where they are the same.
     stand_in : StandIn, optional

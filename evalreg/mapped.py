@@ -160,6 +160,24 @@ class MappedScores:
         return replace(self, inner=self.inner.with_labels(more))
 
 
+def sums_in_cells(scores: Any, by: Axis) -> Iterator[Block]:
+    """Sums within clusters in the cells themselves, before they are mapped to what an estimate solves for.
+
+    Parameters
+    ----------
+    scores : Scores
+        Of an estimate.
+    by : Axis
+        The clustering.
+
+    Returns
+    -------
+    iterator of Block
+        The cells of `inner` for mapped scores, those of the scores otherwise.
+    """
+    return (scores.inner if isinstance(scores, MappedScores) else scores).cells(by)
+
+
 def _parts(scores: CellScores | StackedScores) -> list[CellScores]:
     """The scores of each value of the rows."""
     if isinstance(scores, CellScores):

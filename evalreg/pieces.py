@@ -15,6 +15,7 @@ from evalreg.clusters import Axis, axis_name
 from evalreg.errors import NotAvailableError, TooFewClustersError
 from evalreg.estimate import Cells, Estimate, LeaveOut, StandIn
 from evalreg.groups import union
+from evalreg.mapped import sums_in_cells
 from evalreg.scores import (
     Block,
     Matrix,
@@ -373,10 +374,10 @@ def _adjusted(
             f'`cov="{options.cov}"` with dof={options.dof!r} needs the design of the model, which this estimate '
             'does not have. Available are cov "naive", "CR0" and "CR1" with dof "min", "normal" or a number.'
         )
-    if options.cov == "jackknife" and not refit.linear:
+    if options.cov == "jackknife" and not refit.linear and refit.leave_out is None:
         raise NotAvailableError(
-            '`cov="jackknife"` solves the estimate again without each cluster, which is there for means, win rates and '
-            'least squares. Use cov="CR3", which takes one Newton step for each cluster.'
+            '`cov="jackknife"` solves the estimate again without each cluster, which is there for means, win rates, '
+            'ratings and least squares. Use cov="CR3", which takes one Newton step for each cluster.'
         )
     if options.cov == "jackknife" and refit.leave_out is not None:
         return _left_out(estimate, by, refit.leave_out, refit.contrasts)
@@ -392,7 +393,7 @@ def _left_out(estimate: Estimate, by: Axis, leave_out: LeaveOut, contrasts: Matr
     """Sum of squares of theta_(g) - theta, the estimate solved again without each cluster."""
     matrix = np.zeros((estimate.n_params, estimate.n_params))
     lost = np.zeros(estimate.n_params, dtype=bool)
-    for block in estimate.scores.cells(by):
+    for block in sums_in_cells(estimate.scores, by):
         change = leave_out(block)
         unsolved = np.isnan(change)
         known = np.where(unsolved, 0.0, change)

@@ -144,7 +144,7 @@ class Resampled:
         Raises
         ------
         NotAvailableError
-            If the estimate is not of means or least squares; `evalreg.bootstrap` takes any function.
+            If the estimate is not of means, ratings or least squares; `evalreg.bootstrap` takes any function.
         ArgumentError
             If rows are taken as independent, or an option is unknown.
 

@@ -21,6 +21,8 @@ from evalreg.errors import (
     NonFiniteError,
     ScoreRangeError,
 )
+from evalreg.estimators import reweighted
+from evalreg.resampling.boot_sums import solver_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
 
@@ -211,3 +213,129 @@ def test_bad_options_and_covariates_say_what_to_do(log: pd.DataFrame) -> None:
         with pytest.raises(error) as caught:
             er.bradley_terry(frame, **SIDES, groups="prompt", **options)
         assert part in str(caught.value), str(caught.value)
+
+
+# Solved again without a cluster, or under other weights of clusters
+
+MODELS: dict[str, dict[str, Any]] = {
+    "halves": {},
+    "elo, against a model": {"scale": "elo", "reference": "model-02"},
+    "davidson": {"ties": "davidson"},
+    "position and a covariate": {"formula": "1 + length"},
+    "davidson, position, weights": {"ties": "davidson", "formula": "1", "weights": "weight"},
+}
+
+
+@pytest.mark.parametrize("kind", list(MODELS))
+def test_the_jackknife_fits_again_without_each_prompt(log: pd.DataFrame, kind: str) -> None:
+    options = SIDES | MODELS[kind]
+    board = er.bradley_terry(log, **options, groups="prompt", cov="jackknife")
+    moved = []
+    for prompt in log["prompt"].unique():
+        without = er.bradley_terry(log[log["prompt"] != prompt], **options, groups="prompt")
+        moved.append((without.params - board.params).to_numpy())
+    D, G = np.array(moved), len(moved)
+    np.testing.assert_allclose(board.cov_params(), (G - 1) / G * D.T @ D, rtol=1e-8, atol=1e-14)
+    # Not the one Newton step of CR3, though near it.
+    step = board.with_cov(cov="CR3").bse
+    np.testing.assert_allclose(step, board.bse, rtol=0.1)
+    assert not np.allclose(step, board.bse, rtol=1e-6)
+
+
+def test_the_crossed_jackknife_is_made_of_its_pieces(log: pd.DataFrame) -> None:
+    board = er.bradley_terry(log, **SIDES, groups="prompt + judge", cov="jackknife")
+    alone = [board.with_cov(groups=axis).cov_params().to_numpy() for axis in ("prompt", "judge", "prompt:judge")]
+    three_terms = alone[0] + alone[1] - alone[2]
+    largest = np.max([np.diag(three_terms), np.diag(alone[0]), np.diag(alone[1])], axis=0)
+    np.testing.assert_allclose(board.bse**2, largest, rtol=1e-10)
+    gap = board.contrast("model-01 - model-03")
+    c = np.array([1, 0, -1, 0, 0])
+    np.testing.assert_allclose(
+        gap.bse.iloc[0] ** 2, max(c @ three_terms @ c, c @ alone[0] @ c, c @ alone[1] @ c), rtol=1e-10
+    )
+
+
+@pytest.mark.parametrize("kind", list(MODELS))
+@pytest.mark.parametrize("weights", ["multinomial", "bayesian"])
+def test_draws_of_clusters_are_fits_under_their_weights(log: pd.DataFrame, kind: str, weights: str) -> None:
+    options = SIDES | MODELS[kind]
+    board = er.bradley_terry(log, **options, groups="prompt")
+    solver = solver_of(board.estimate, ("prompt",))
+    rng = np.random.default_rng(2)
+    G = log["prompt"].nunique()
+    V = (
+        rng.multinomial(G, np.full(G, 1 / G), size=4).astype(float)
+        if weights == "multinomial"
+        else rng.exponential(size=(4, G))
+    )
+    found = solver.solve(V)
+    codes = pd.factorize(log["prompt"])[0]
+    own = log["weight"] if "weights" in options else 1.0
+    for each, params in zip(V, found, strict=True):
+        drawn = log.assign(weight=own * each[codes])
+        drawn = drawn[drawn["weight"] > 0]
+        direct = er.bradley_terry(drawn, **(options | {"weights": "weight"}), groups="prompt")
+        np.testing.assert_allclose(params, direct.params, rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize("kind", ["percentile", "basic", "bca"])
+def test_the_bootstrap_of_ratings_is_near_their_standard_errors(log: pd.DataFrame, kind: str) -> None:
+    board = er.bradley_terry(log, **SIDES, groups="prompt")
+    boot = board.bootstrap(draws=999, kind=kind, seed=1)
+    np.testing.assert_allclose(boot.bse, board.with_cov(cov="CR0").bse, rtol=0.15)
+    ends = boot.conf_int()
+    assert (ends[0] < board.params).all()
+    assert (board.params < ends[1]).all()
+    gap = board.contrast("model-01 - model-02").bootstrap(draws=999, seed=1)
+    expected = boot.draws[:, 0] - boot.draws[:, 1]
+    np.testing.assert_allclose(gap.draws[:, 0], expected, rtol=1e-10, atol=1e-14)
+
+
+def test_studentized_draws_of_ratings_are_refused(log: pd.DataFrame) -> None:
+    board = er.bradley_terry(log, **SIDES, groups="prompt")
+    with pytest.raises(er.errors.NotAvailableError, match=r"studentized.*likelihood.*bca"):
+        board.bootstrap(draws=99, kind="studentized")
+
+
+def thin() -> pd.DataFrame:
+    """Model C is linked to A and B by the last prompt alone."""
+    rows = [("A", "B", [1.0, 0.0, 0.5][prompt % 3], prompt) for prompt in range(12)]
+    rows += [("C", "A", 0.5, 12), ("C", "B", 0.5, 12)]
+    return pd.DataFrame(rows, columns=["left", "right", "score", "prompt"])
+
+
+def test_a_model_that_one_prompt_links_has_no_jackknife_and_no_draw_without_it() -> None:
+    board = er.bradley_terry(thin(), **SIDES, groups="prompt", reference="A")
+    jackknife = board.with_cov(cov="jackknife")
+    assert np.isnan(jackknife.bse["C"])
+    solver = solver_of(board.estimate, ("prompt",))
+    V = np.ones((3, 13))
+    V[0, 12] = 0.0
+    V[1, :12] = [0, 0, 3] * 4
+    V[2, 0] = 0.0
+    found = solver.solve(V)
+    assert np.isnan(found[0]).all()
+    # Prompts that are ties alone leave A and B as good as each other, and prompts that A won alone leave none.
+    np.testing.assert_allclose(found[1], 0.0, atol=1e-9)
+    assert np.isfinite(found[2]).all()
+    V[1, :12] = [3, 0, 0] * 4
+    V[1, 12] = 0.0
+    assert np.isnan(solver.solve(V)[1]).all()
+    always = thin().assign(score=lambda frame: np.where(frame["prompt"] < 11, 1.0, frame["score"]))
+    separated = solver_of(er.bradley_terry(always, **SIDES, groups="prompt").estimate, ("prompt",))
+    V = np.ones((2, 13))
+    V[0, 11:] = 0.0
+    found = separated.solve(V)
+    assert np.isnan(found[0]).all()
+    assert np.isfinite(found[1]).all()
+    with pytest.warns(er.errors.EvalregWarning, match="have no finite value"):
+        board.bootstrap(draws=99)
+
+
+def test_a_bootstrap_of_many_models_takes_no_part_in_the_order_of_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    frame = er.datasets.judge_log(n_models=8, n_prompts=25, seed=4)
+    board = er.bradley_terry(frame, left="left", right="right", winner="winner", groups="prompt")
+    whole = board.bootstrap(draws=50, seed=3).draws, board.with_cov(cov="jackknife").bse
+    monkeypatch.setattr(reweighted, "ENTRIES", 200)
+    np.testing.assert_allclose(board.bootstrap(draws=50, seed=3).draws, whole[0], rtol=1e-12)
+    np.testing.assert_allclose(board.with_cov(cov="jackknife").bse, whole[1], rtol=1e-12)

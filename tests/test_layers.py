@@ -90,6 +90,8 @@ ORDER = [
     "estimators.verdicts",
     "estimators.pairs",
     "estimators.strength",
+    "estimators.outcomes",
+    "estimators.reweighted",
     "estimators.schedules",
     "estimators.win_rate",
     "estimators.bradley_terry",

@@ -37,8 +37,10 @@ from evalreg.checks import (
 from evalreg.errors import ArgumentError, MissingColumnError, ScoreRangeError
 from evalreg.estimate import About, Estimate, Refit
 from evalreg.estimators.formula import parse_sides
+from evalreg.estimators.outcomes import Davidson, Halves, davidson, tied_moments
 from evalreg.estimators.pairs import Pairs, design_lines, duels_of, gather_pairs, independence_notes
-from evalreg.estimators.strength import Evaluate, check_connected, incidence, logistic, newton
+from evalreg.estimators.reweighted import Reweighted
+from evalreg.estimators.strength import check_connected, incidence, logistic, newton
 from evalreg.estimators.verdicts import PairRoles, as_names
 from evalreg.groups import Groups
 from evalreg.mapped import MappedScores, flattened
@@ -158,11 +160,14 @@ class Fit:
         H^-1.
     scores : MappedScores
         Of the rows.
+    again : Reweighted
+        Solves for the coefficients under other weights.
     """
 
     coefficients: FloatArray
     inverse: FloatArray
     scores: MappedScores
+    again: Reweighted
 
 
 def fit_half(contest: Contest) -> Fit:
@@ -182,62 +187,8 @@ def fit_half(contest: Contest) -> Fit:
     p = scipy.special.expit(contest.design @ beta)
     inner = replace(contest.scores, fitted=p)
     information = flattened(contest.design, p * (1 - p))
-    return Fit(beta, inverse, MappedScores(inner, contest.design, information=information))
-
-
-@dataclass(frozen=True, eq=False)
-class Tied:
-    """Moments of a row under Davidson's model: of its score s and of t, one where it is a tie.
-
-    Parameters
-    ----------
-    score, tie : ndarray, shape (n_cells,)
-        E[s] and E[t].
-    log_normalizer : ndarray, shape (n_cells,)
-        Logarithm of the sum of the three outcomes' weights.
-    """
-
-    score: FloatArray
-    tie: FloatArray
-    log_normalizer: FloatArray
-
-    @property
-    def variances(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Var(s), Cov(s, t), Var(t)."""
-        win = self.score - self.tie / 2
-        of_score = win + self.tie / 4 - self.score**2
-        return of_score, self.tie / 2 - self.score * self.tie, self.tie * (1 - self.tie)
-
-
-def tied_moments(index: FloatArray, log_tie: float) -> Tied:
-    """Moments under P(win) : P(tie) : P(loss) = exp(d/2) : nu : exp(-d/2).
-
-    Parameters
-    ----------
-    index : ndarray, shape (n_cells,)
-        d, the difference of the strengths.
-    log_tie : float
-        log nu.
-
-    Returns
-    -------
-    Tied
-        One entry a cell.
-
-    References
-    ----------
-    Davidson (1970), JASA 65, 317-328, equation 2.4.
-
-    Examples
-    --------
-    >>> moments = tied_moments(np.array([0.0]), 0.0)
-    >>> moments.score.tolist(), moments.tie.round(4).tolist()
-    ([0.5], [0.3333])
-    """
-    parts = np.stack([index / 2, np.full(index.shape, log_tie), -index / 2])
-    total = np.logaddexp.reduce(parts, axis=0)
-    win, tie, _ = np.exp(parts - total)
-    return Tied(win + tie / 2, tie, total)
+    again = Reweighted(Halves(contest.design), beta, contest.weight, contest.mean - p)
+    return Fit(beta, inverse, MappedScores(inner, contest.design, information=information), again)
 
 
 def fit_davidson(contest: Contest) -> Fit:
@@ -268,7 +219,7 @@ def fit_davidson(contest: Contest) -> Fit:
         raise ArgumentError('`ties="davidson"` needs ties to learn of; there is none. Use ties="half".')
     sums = cell_sums(tie, rows.cell, contest.weight.size, rows.weights)
     design, share = contest.design, sums.total / sums.weight
-    beta, inverse = newton(_davidson(contest, share), design.shape[1] + 1)
+    beta, inverse = newton(davidson(design, contest.weight, contest.mean, share), design.shape[1] + 1)
     moments = tied_moments(design @ beta[:-1], beta[-1])
     of_score, both, of_tie = moments.variances
     last: Matrix = sparse.csr_array((np.ones(share.size), (np.arange(share.size), np.zeros(share.size, dtype=int))))
@@ -279,26 +230,10 @@ def fit_davidson(contest: Contest) -> Fit:
     stacked = StackedScores(
         replace(rows, fitted=moments.score), CellScores(tie, moments.tie, rows.labels, rows.cell, rows.weights)
     )
-    both_designs: Matrix = sparse.block_array([[design, None], [None, last]]).tocsr()
-    return Fit(beta, inverse, MappedScores(stacked, both_designs, information=compressed(information)))
-
-
-def _davidson(contest: Contest, share: FloatArray) -> Evaluate:
-    """The likelihood of wins, ties and losses."""
-    design, weight, mean = contest.design, contest.weight, contest.mean
-
-    def evaluate(beta: FloatArray) -> tuple[float, FloatArray, FloatArray]:
-        index = design @ beta[:-1]
-        moments = tied_moments(index, float(beta[-1]))
-        value = float(weight @ ((mean - 0.5) * index + share * beta[-1] - moments.log_normalizer))
-        of_score, both, of_tie = (weight * part for part in moments.variances)
-        gradient = np.append(design.T @ (weight * (mean - moments.score)), weight @ (share - moments.tie))
-        cross = design.T @ both
-        top = dense(design.T @ (sparse.diags_array(of_score).tocsr() @ design))
-        information = np.block([[top, cross[:, None]], [cross[None, :], np.array([[of_tie.sum()]])]])
-        return value, gradient, information
-
-    return evaluate
+    outcomes = Davidson(design)
+    residual = np.concatenate([contest.mean - moments.score, share - moments.tie])
+    again = Reweighted(outcomes, beta, np.tile(contest.weight, 2), residual)
+    return Fit(beta, inverse, MappedScores(stacked, outcomes.design, information=compressed(information)), again)
 
 
 def solve(contest: Contest, ties: TiesName, reference: str | None, scale: ScaleName) -> tuple[Fit, FloatArray]:
@@ -356,7 +291,7 @@ def estimate_of(contest: Contest, pairs: Pairs, fit: Fit, contrasts: FloatArray,
     Returns
     -------
     Estimate
-        One Newton step stands for leaving a cluster out.
+        One Newton step stands for leaving a cluster out, but in a jackknife.
     """
     return Estimate(
         names=names,
@@ -365,7 +300,7 @@ def estimate_of(contest: Contest, pairs: Pairs, fit: Fit, contrasts: FloatArray,
         bread=fit.inverse @ contrasts.T,
         kind="likelihood",
         coefficient_map=contrasts,
-        refit=Refit(fit.inverse, linear=False),
+        refit=Refit(fit.inverse, linear=False, leave_out=fit.again, contrasts=contrasts),
         dropped=pairs.dropped,
     )
 
@@ -426,8 +361,9 @@ def bradley_terry(
         Log-odds (the default), or 400/ln(10) times that; covariates are on the same scale.
     missing : {"drop", "raise"}, optional
         What to do with rows whose verdict, model, covariate or cluster id is missing; dropped rows are counted.
-    cov : {"naive", "CR0", "CR1", "CR2", "CR3"}, optional
-        Covariance; "CR2" by default with groups, "naive" without. CR3 leaves each cluster out by one Newton step.
+    cov : {"naive", "CR0", "CR1", "CR2", "CR3", "jackknife"}, optional
+        Covariance; "CR2" by default with groups, "naive" without. CR3 leaves each cluster out by one Newton step, the
+        jackknife solves again.
     ssc : {"statsmodels", "fixest", "sandwich", "G", "none"}, optional
         Factor of CR1.
     dof : {"satterthwaite", "min", "normal"} or float, optional

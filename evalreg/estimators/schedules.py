@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from evalreg.checks import BoolArray, FloatArray, IntArray, listed, nearest
+from evalreg.checks import FloatArray, IntArray, listed, nearest
 from evalreg.errors import ArgumentError, ArgumentTypeError, DataError
 from evalreg.estimators.pairs import Pairs
 from evalreg.estimators.verdicts import as_name
@@ -100,9 +100,9 @@ class WithoutCluster:
         result[np.asarray(unsolved.astype(float) @ abs(plan.mix).T) > 0] = np.nan
         return result
 
-    def resolve(self, moved: FloatArray, gone: BoolArray) -> FloatArray:
-        """Win rates where the means of pairs moved and some pairs are gone, both (n_cells, m): shape (m, n_params)."""
-        plan = self.schedule
+    def resolve(self, moved: FloatArray, weight: FloatArray) -> FloatArray:
+        """Win rates where the means of pairs moved and have these weights, both (n_cells, m): shape (m, n_params)."""
+        plan, gone = self.schedule, weight <= FULL_LEVERAGE * self.weight[:, None]
         signed = _like(plan.weights, plan.weights.data * plan.side.data)
         absent = gone.astype(np.float64)
         top = (plan.rates(self.mean) * plan.total)[:, None] + signed @ np.where(gone, 0.0, moved)

@@ -1,4 +1,4 @@
-"""Means and regressions solved again from sums within clusters, for any weights of the clusters."""
+"""Means, ratings and regressions solved again from sums within clusters, for any weights of the clusters."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from evalreg.clusters import Axis
 from evalreg.errors import NotAvailableError
 from evalreg.estimate import Estimate, Refit
 from evalreg.groups import union
+from evalreg.mapped import sums_in_cells
 from evalreg.scores import Matrix, compressed, dense
 
 # A design whose smallest eigenvalue is this fraction of its largest has no solution.
@@ -33,22 +34,23 @@ class Solver(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class CellSolver:
-    """Solver of estimates that are linear in means of cells.
+    """Solver of estimates that depend on the rows by the means of cells, mostly linearly.
 
     Parameters
     ----------
     params : ndarray, shape (n_params,)
         Estimates.
-    A : ndarray, shape (n_params, n_cells)
-        Params as combinations of the cells' means.
+    A : ndarray, shape (n_params, n_cells), or None
+        Params as combinations of the cells' means; None where they are not.
     totals, weight : sparse array, shape (n_cells, n_clusters)
         Sums of scores and of weights of each cell within clusters.
     refit : Refit, optional
-        Solves again where cells are gone: pairs of models that no drawn cluster holds, whose weight goes to the others.
+        Solves again where cells are gone or weigh otherwise: pairs of models that no drawn cluster holds, whose weight
+        goes to the others; likelihoods.
     """
 
     params: FloatArray
-    A: FloatArray
+    A: FloatArray | None
     totals: Matrix
     weight: Matrix
     refit: Refit | None = None
@@ -58,11 +60,13 @@ class CellSolver:
         empty = bottom <= self._nothing[:, None]
         means = np.divide(top, bottom, out=np.zeros_like(top), where=~empty)
         if self.refit is not None and self.refit.leave_out is not None:
-            nothing = np.zeros((means.shape[0], 1))
+            every = np.ones((self.totals.shape[1], 1))
+            whole = np.asarray(self.weight @ every)
             solve = self.refit.leave_out.resolve
-            change = solve(means, empty) - solve(nothing, nothing > 0)
+            change = solve(means, np.where(empty, 0.0, bottom)) - solve(np.asarray(self.totals @ every) / whole, whole)
             C = self.refit.contrasts
             return np.asarray(self.params + (change if C is None else change @ C.T))
+        assert self.A is not None
         lost = (self.A != 0) @ empty
         return np.asarray(np.where(lost, np.nan, self.params[:, None] + self.A @ means).T)
 
@@ -82,6 +86,11 @@ class CellSolver:
 
     def errors(self, V: FloatArray) -> FloatArray:
         """CR0 standard errors under each row of weights."""
+        if self.A is None:
+            raise NotAvailableError(
+                'the "studentized" interval is there for means, win rates and least squares; this is a likelihood. Use '
+                'kind="percentile", "basic" or "bca".'
+            )
         top, bottom = np.asarray(self.totals @ V.T), np.asarray(self.weight @ V.T)
         there = bottom > self._nothing[:, None]
         inverse = np.divide(1.0, bottom, out=np.zeros_like(bottom), where=there)
@@ -99,6 +108,7 @@ class CellSolver:
         """Standard errors of parameters of one cell each, from squares and products of the sums."""
         S, W = self.totals, self.weight
         squares = S.multiply(S) @ V - 2 * moved * (S.multiply(W) @ V) + moved**2 * (W.multiply(W) @ V)
+        assert self.A is not None
         return np.asarray((np.abs(self.A) @ (np.sqrt(np.maximum(squares, 0.0)) * inverse)).T)
 
 
@@ -171,7 +181,7 @@ def solver_of(estimate: Estimate, by: Axis) -> Solver:
     Parameters
     ----------
     estimate : Estimate
-        Means, or a least-squares regression.
+        Means, ratings, or a least-squares regression.
     by : Axis
         The clustering.
 
@@ -186,22 +196,23 @@ def solver_of(estimate: Estimate, by: Axis) -> Solver:
         If the estimate cannot be solved again from such sums.
     """
     refit, A = estimate.refit, estimate.coefficient_map
-    if refit is None or not refit.linear or A is None:
+    again = refit is not None and refit.leave_out is not None
+    if refit is None or A is None or not (refit.linear or again):
         raise NotAvailableError(
-            "a bootstrap from cluster sums is there for means and least squares (and contrasts of them); this is "
-            f"{estimate.about.model}. Pass a function that fits it to `evalreg.bootstrap`, which resamples the rows."
+            "a bootstrap from cluster sums is there for means, win rates, ratings and least squares (and contrasts of "
+            f"them); this is {estimate.about.model}. Pass a function that fits it to `evalreg.bootstrap`, which "
+            "resamples the rows."
         )
     if estimate.cells is not None and estimate.cells.stratum is not None:
         raise NotAvailableError("a bootstrap of stratified means is not there. Leave `strata` out.")
-    params, A, blocks = np.array(estimate.params), dense(A), list(estimate.scores.cells(by))
-    if refit.inverse_gram.ndim == 2:
+    params, A, blocks = np.array(estimate.params), dense(A), list(sums_in_cells(estimate.scores, by))
+    if refit.inverse_gram.ndim == 2 and not again:
         grams = [dense(block.gram) for block in blocks]
         return RowSolver(params, A, np.concatenate([dense(block.totals) for block in blocks]), np.concatenate(grams))
-    solved_anew = refit.leave_out is not None
-    used = np.flatnonzero(np.any(A != 0, axis=0) | solved_anew)
+    used = np.arange(blocks[0].totals.shape[1]) if again else np.flatnonzero(np.any(A != 0, axis=0))
     sums = [(compressed(block.totals)[:, used], compressed(block.gram)[:, used]) for block in blocks]
     totals, weight = (_stacked(parts) for parts in zip(*sums, strict=True))
-    return CellSolver(params, A[:, used], totals, weight, refit)
+    return CellSolver(params, A[:, used] if refit.linear else None, totals, weight, refit)
 
 
 def _stacked(parts: tuple[Matrix, ...]) -> Matrix:

@@ -281,7 +281,7 @@ def bootstrap_results(
     Parameters
     ----------
     estimate : Estimate
-        Means or least squares.
+        Means, ratings or least squares.
     axes : tuple of Axis
         Clusterings; crossed ones are drawn independently of each other (pigeonhole).
     draws : int, optional

@@ -1,0 +1,200 @@
+"""Likelihoods of comparisons: a tie as half a win for either side, or as an outcome with a probability of its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+import scipy
+from scipy import sparse
+
+from evalreg.checks import FloatArray
+from evalreg.estimators.strength import Evaluate
+from evalreg.mapped import flattened
+from evalreg.scores import Matrix, compressed, dense
+
+
+@dataclass(frozen=True, eq=False)
+class Tied:
+    """Moments of a row under Davidson's model: of its score s and of t, one where it is a tie.
+
+    Parameters
+    ----------
+    score, tie : ndarray
+        E[s] and E[t].
+    log_normalizer : ndarray
+        Logarithm of the sum of the three outcomes' weights.
+    """
+
+    score: FloatArray
+    tie: FloatArray
+    log_normalizer: FloatArray
+
+    @property
+    def variances(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Var(s), Cov(s, t), Var(t)."""
+        win = self.score - self.tie / 2
+        of_score = win + self.tie / 4 - self.score**2
+        return of_score, self.tie / 2 - self.score * self.tie, self.tie * (1 - self.tie)
+
+
+def tied_moments(index: FloatArray, log_tie: float | FloatArray) -> Tied:
+    """Moments under P(win) : P(tie) : P(loss) = exp(d/2) : nu : exp(-d/2).
+
+    Parameters
+    ----------
+    index : ndarray
+        d, the difference of the strengths.
+    log_tie : float or ndarray
+        log nu, of a shape that spreads to that of d.
+
+    Returns
+    -------
+    Tied
+        One entry for each of d.
+
+    References
+    ----------
+    Davidson (1970), JASA 65, 317-328, equation 2.4.
+
+    Examples
+    --------
+    >>> moments = tied_moments(np.array([0.0]), 0.0)
+    >>> moments.score.tolist(), moments.tie.round(4).tolist()
+    ([0.5], [0.3333])
+    """
+    parts = np.stack([index / 2, np.broadcast_to(log_tie, index.shape), -index / 2])
+    total = np.logaddexp.reduce(parts, axis=0)
+    win, tie, _ = np.exp(parts - total)
+    return Tied(win + tie / 2, tie, total)
+
+
+def davidson(design: Matrix, weight: FloatArray, mean: FloatArray, share: FloatArray) -> Evaluate:
+    """The likelihood of wins, ties and losses.
+
+    Parameters
+    ----------
+    design : sparse array, shape (n_cells, p - 1)
+        x of each cell.
+    weight, mean, share : ndarray, shape (n_cells,)
+        Weight, mean score and share of ties of each cell.
+
+    Returns
+    -------
+    callable
+        For `newton`; the last coefficient is log nu.
+    """
+
+    def evaluate(beta: FloatArray) -> tuple[float, FloatArray, FloatArray]:
+        index = design @ beta[:-1]
+        moments = tied_moments(index, float(beta[-1]))
+        value = float(weight @ ((mean - 0.5) * index + share * beta[-1] - moments.log_normalizer))
+        of_score, both, of_tie = (weight * part for part in moments.variances)
+        gradient = np.append(design.T @ (weight * (mean - moments.score)), weight @ (share - moments.tie))
+        cross = design.T @ both
+        top = dense(design.T @ (sparse.diags_array(of_score).tocsr() @ design))
+        information = np.block([[top, cross[:, None]], [cross[None, :], np.array([[of_tie.sum()]])]])
+        return value, gradient, information
+
+    return evaluate
+
+
+class Outcomes(Protocol):
+    """What a likelihood says of the cells, at many coefficients at once.
+
+    The values of a row are its score and, where ties are an outcome, whether it is one; the columns of values are the
+    cells of the first, then those of the second.
+    """
+
+    @property
+    def design(self) -> Matrix:
+        """Maps residuals of the values to the gradient, shape (n_values, p)."""
+
+    def fitted(self, beta: FloatArray) -> FloatArray:
+        """Expected values at each row of coefficients, shape (m, n_values)."""
+
+    def information(self, beta: FloatArray, weight: FloatArray) -> FloatArray:
+        """Information at each row of coefficients and of weights (m, n_values), shape (m, p, p)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Halves:
+    """The logistic quasi-likelihood: one value a row, its score.
+
+    Parameters
+    ----------
+    design : sparse array, shape (n_cells, p)
+        x of each cell.
+    """
+
+    design: Matrix
+
+    @cached_property
+    def _products(self) -> Matrix:
+        return compressed(flattened(self.design, np.ones(self.design.shape[0])).T)
+
+    def fitted(self, beta: FloatArray) -> FloatArray:
+        """Expected scores at each row of coefficients."""
+        return np.asarray(scipy.special.expit((self.design @ beta.T).T))
+
+    def information(self, beta: FloatArray, weight: FloatArray) -> FloatArray:
+        """Information at each row of coefficients and weights."""
+        p = self.fitted(beta)
+        return _square(self._products @ (weight * p * (1 - p)).T)
+
+
+@dataclass(frozen=True, eq=False)
+class Davidson:
+    """Davidson's likelihood: two values a row, its score and whether it is a tie.
+
+    Parameters
+    ----------
+    of_score : sparse array, shape (n_cells, p - 1)
+        x of each cell.
+    """
+
+    of_score: Matrix
+
+    @cached_property
+    def design(self) -> Matrix:
+        """Maps residuals of scores and of ties to the gradient."""
+        return sparse.block_array([[self.of_score, None], [None, self._last]]).tocsr()
+
+    @property
+    def _last(self) -> Matrix:
+        n_cells = self.of_score.shape[0]
+        return sparse.csr_array(np.ones((n_cells, 1)))
+
+    @cached_property
+    def _products(self) -> tuple[Matrix, Matrix, Matrix]:
+        """x x', x e' + e x' and e e' of each cell, with e the last coordinate; transposed."""
+        n_cells = self.of_score.shape[0]
+        x, one = sparse.hstack([self.of_score, 0 * self._last]).tocsr(), np.ones(n_cells)
+        e = sparse.hstack([sparse.csr_array(self.of_score.shape), self._last]).tocsr()
+        of_x, of_e = flattened(x, one), flattened(e, one)
+        both = flattened(x + e, one) - of_x - of_e
+        return compressed(of_x.T), compressed(both.T), compressed(of_e.T)
+
+    def _moments(self, beta: FloatArray) -> Tied:
+        return tied_moments(np.asarray((self.of_score @ beta[:, :-1].T).T), beta[:, -1:])
+
+    def fitted(self, beta: FloatArray) -> FloatArray:
+        """Expected scores, then expected ties, at each row of coefficients."""
+        moments = self._moments(beta)
+        return np.hstack([moments.score, moments.tie])
+
+    def information(self, beta: FloatArray, weight: FloatArray) -> FloatArray:
+        """Information at each row of coefficients and weights."""
+        weight = weight[:, : self.of_score.shape[0]]
+        variances = self._moments(beta).variances
+        return _square(
+            sum(products @ (weight * part).T for products, part in zip(self._products, variances, strict=True))
+        )
+
+
+def _square(flat: FloatArray) -> FloatArray:
+    """Columns of p ** 2 entries as matrices, shape (m, p, p)."""
+    p = round(flat.shape[0] ** 0.5)
+    return np.ascontiguousarray(np.asarray(flat).T).reshape(-1, p, p)

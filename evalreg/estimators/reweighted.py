@@ -1,0 +1,101 @@
+"""Ratings solved again under other weights of the comparisons: without each cluster, or for clusters drawn again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from evalreg.checks import BoolArray, FloatArray
+from evalreg.estimators.outcomes import Outcomes
+from evalreg.scores import Block, compressed, dense
+
+MOST_STEPS = 50
+# A step moves no linear predictor further than this, so that none leaps to where the likelihood is flat.
+LONGEST = 3.0
+CONVERGED = 1e-10
+# Information whose smallest eigenvalue is this fraction of its largest, coordinates scaled, has no solution.
+SINGULAR = 1e-12
+# Entries of the arrays of a block of problems.
+ENTRIES = 1 << 22
+
+
+@dataclass(frozen=True, eq=False)
+class Reweighted:
+    """Coefficients of a likelihood where cells weigh and score otherwise, by Newton's method from those of all rows.
+
+    Parameters
+    ----------
+    outcomes : Outcomes
+        The likelihood.
+    coefficients : ndarray, shape (p,)
+        Of all rows.
+    weight : ndarray, shape (n_values,)
+        Weight of each cell for each value of its rows.
+    residual : ndarray, shape (n_values,)
+        Mean of the values less what the coefficients of all rows expect.
+    """
+
+    outcomes: Outcomes
+    coefficients: FloatArray
+    weight: FloatArray
+    residual: FloatArray
+
+    def __call__(self, block: Block) -> FloatArray:
+        """Coefficients without each cluster less those of all, shape (n_clusters, p); NaN where there are none."""
+        totals, gram = compressed(block.totals), compressed(block.gram)
+        parts = []
+        for part in self._parts(totals.shape[0]):
+            left = self.weight - dense(gram[part])
+            left[left <= CONVERGED * self.weight] = 0.0
+            top = self.weight * self.residual - dense(totals[part])
+            parts.append(self._solve(top, left))
+        return np.concatenate(parts) - self.coefficients
+
+    def resolve(self, moved: FloatArray, weight: FloatArray) -> FloatArray:
+        """Coefficients where cells have these mean residuals and weights, both (n_values, m): shape (m, p)."""
+        return np.concatenate(
+            [self._solve((moved * weight)[:, part].T, weight[:, part].T) for part in self._parts(weight.shape[1])]
+        )
+
+    def _parts(self, n: int) -> list[slice]:
+        p = self.coefficients.size
+        size = max(ENTRIES // max(p * p, self.weight.size), 1)
+        return [slice(first, first + size) for first in range(0, max(n, 1), size)]
+
+    def _solve(self, top: FloatArray, weight: FloatArray) -> FloatArray:
+        """Coefficients for sums of residuals and weights, both (m, n_values); NaN where no finite ones are the best."""
+        outcomes, design = self.outcomes, self.outcomes.design
+        expected = outcomes.fitted(self.coefficients[None, :])
+        beta = np.tile(self.coefficients, (weight.shape[0], 1))
+        found = np.full(beta.shape, np.nan)
+        active = np.arange(weight.shape[0])
+        for _ in range(MOST_STEPS):
+            at, w = beta[active], weight[active]
+            gradient = np.asarray((design.T @ (top[active] - w * (outcomes.fitted(at) - expected)).T).T)
+            information = outcomes.information(at, w)
+            step = np.linalg.solve(_regular(information), gradient[:, :, None])[:, :, 0]
+            reach = np.max(np.abs(np.where(w > 0, (design @ step.T).T, 0.0)), axis=1)
+            beta[active] = at + step * np.minimum(1.0, LONGEST / np.maximum(reach, LONGEST))[:, None]
+            settled = reach < CONVERGED * (1 + np.max(np.abs(at), axis=1))
+            done = active[settled]
+            found[done] = np.where(_determined(information[settled])[:, None], beta[done], np.nan)
+            active = active[~settled]
+            if not active.size:
+                break
+        return found
+
+
+def _regular(information: FloatArray) -> FloatArray:
+    """Information with a trace of a ridge, so that a coordinate of which nothing is left stays where it is."""
+    diagonal = np.einsum("mii->mi", information)
+    ridge = np.where(diagonal > 0, SINGULAR * diagonal, 1.0)
+    return information + ridge[:, :, None] * np.eye(information.shape[1])
+
+
+def _determined(information: FloatArray) -> BoolArray:
+    """Whether all coordinates are determined, shape (m,)."""
+    scale = np.sqrt(np.einsum("mii->mi", information))
+    unit = np.where(scale > 0, scale, 1.0)
+    values = np.linalg.eigvalsh(information / (unit[:, :, None] * unit[:, None, :]))
+    return np.asarray(np.all(scale > 0, axis=1) & (values[:, 0] > SINGULAR * values[:, -1]))

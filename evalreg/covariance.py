@@ -231,8 +231,7 @@ class Covariance:
         dofs = np.array([piece.dof(C) for piece in self.pieces])
         variances = np.array([piece.variance(C) for piece in self.pieces])
         alone = variances[[len(piece.dims) == 1 for piece in self.pieces]]
-        known = crossed_dof(alone, variances, dofs, self.smallest_dof)
-        return np.where(np.isnan(self.variance(C)), np.nan, known)
+        return crossed_dof(self.variance(C), alone, variances, dofs, self.smallest_dof)
 
     def linear(self, contrasts: FloatArray, names: Sequence[str]) -> Covariance:
         """The covariance of C theta, from the same pieces.

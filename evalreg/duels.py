@@ -152,8 +152,7 @@ def _dof(
     if n_axes == 1:
         return np.asarray(dofs[0])
     safe = np.maximum(np.nan_to_num(dofs, nan=1.0), 1.0)
-    known = crossed_dof(pieces[:n_axes], pieces, safe, np.maximum(fewest - 1.0, 1.0))
-    return np.where(np.isnan(variance), np.nan, known)
+    return crossed_dof(variance, pieces[:n_axes], pieces, safe, np.maximum(fewest - 1.0, 1.0))
 
 
 def head_to_head(duels: Duels, errors: DuelErrors) -> pd.DataFrame:

@@ -759,15 +759,21 @@ def symmetric_root(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def crossed_dof(
-    one_way: FloatArray, pieces: FloatArray, piece_dof: FloatArray, lower: float | FloatArray
+    variance: FloatArray,
+    one_way: FloatArray,
+    pieces: FloatArray,
+    piece_dof: FloatArray,
+    lower: float | FloatArray,
 ) -> FloatArray:
-    """Degrees of freedom of a crossed variance, after Satterthwaite, with the largest one-way variance above.
+    """Degrees of freedom of a crossed variance, after Satterthwaite, with at most the largest one-way variance above.
 
     The combined variance above would give more degrees of freedom than the axis with few clusters has whenever that
     axis makes up most of the variance, and most of them where its variance is estimated too low.
 
     Parameters
     ----------
+    variance : ndarray, shape (m,)
+        v(c), after repair.
     one_way : ndarray, shape (n_axes, m)
         The variance of each axis alone, V_d(c).
     pieces : ndarray, shape (n_pieces, m)
@@ -780,7 +786,7 @@ def crossed_dof(
     Returns
     -------
     ndarray, shape (m,)
-        max_d V_d^2 / sum_A (V_A^2 / d_A), or `lower` if that is more.
+        min(v, max_d V_d)^2 / sum_A (V_A^2 / d_A), or `lower` if that is more.
 
     References
     ----------
@@ -790,8 +796,9 @@ def crossed_dof(
     --------
     >>> prompts, judges = np.array([[3.0]]), np.array([[1.0]])
     >>> pieces = np.concatenate([prompts, judges])
-    >>> crossed_dof(pieces, pieces, np.array([[99.0], [2.0]]), 2.0).round(1).tolist()
+    >>> crossed_dof(np.array([4.0]), pieces, pieces, np.array([[99.0], [2.0]]), 2.0).round(1).tolist()
     [15.2]
     """
-    dof = _ratio(np.max(one_way, axis=0) ** 2, np.sum(pieces**2 / piece_dof, axis=0))
+    above = np.minimum(variance, np.max(one_way, axis=0))
+    dof = _ratio(above**2, np.sum(pieces**2 / piece_dof, axis=0))
     return np.maximum(dof, lower)

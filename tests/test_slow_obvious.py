@@ -336,7 +336,8 @@ def test_crossed_degrees_of_freedom_combine_those_of_the_pieces(problem):
             dofs.append(_slow_dof(one, c, 0.5))
         one = Problem(problem.X, problem.y, problem.w, joint, joint)
         variances.append(c @ _slow_covariance(one, 0.5) @ c)
-        pooled = max(variances[:2]) ** 2 / sum(V**2 / d for V, d in zip(variances, [*dofs, joint.max()], strict=True))
+        above = max(variances[:2])  # of which the default's variance is never less
+        pooled = above**2 / sum(V**2 / d for V, d in zip(variances, [*dofs, joint.max()], strict=True))
         low = min(np.unique(problem.codes).size, np.unique(problem.other).size) - 1
         _assert_close(found[i], max(pooled, low))
 
@@ -361,6 +362,10 @@ def test_judges_who_make_up_the_variance_leave_their_own_degrees_of_freedom(judg
     combined = max(by_prompt + by_judge - cells, by_prompt, by_judge) ** 2 / below
     assert results.dof.iloc[0] <= combined * (1 + 1e-12)
     assert judge_sd == 0 or results.dof.iloc[0] < 0.95 * combined
+    # Without the repair the combined variance may be the smaller one.
+    plain = min(by_prompt + by_judge - cells, max(by_prompt, by_judge))
+    unrepaired = results.with_cov(cov="CR2", repair="none", dof="satterthwaite")
+    _assert_close(unrepaired.dof, [max(plain**2 / below, J - 1)])
 
 
 # The series and the eigenvectors

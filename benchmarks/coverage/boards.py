@@ -26,8 +26,7 @@ QUALITY_SPREAD = 1.5
 TIE_THRESHOLD = 0.2
 DENSE_PAIRS = 60
 
-# The default's CR2 has a stand-in for pairs that met on one prompt, which "CR2" by name leaves out. Ratings need no
-# stand-in, and have no weights for a jackknife to solve again.
+# The default's CR2 has a stand-in for pairs that met on one prompt, which "CR2" by name leaves out. Ratings need none.
 OTHERS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     "win_rate": {
         "CR1 t(G-1)": {"cov": "CR1"},
@@ -39,9 +38,23 @@ OTHERS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     "bradley_terry": {
         "CR1 t(G-1)": {"cov": "CR1"},
         "CR3 t(G-1)": {"cov": "CR3"},
+        "jackknife": {"cov": "jackknife"},
         "rows independent": {"groups": None},
     },
 }
+N_DRAWS = 399
+
+
+def arena_rank(board: er.Results) -> pd.DataFrame:
+    """Return arena-rank's default limits of ratings: rows independent, no factor, the normal quantile."""
+    rows = board.with_cov(groups=None)
+    half = special.ndtri(0.975) * rows.bse * np.sqrt((rows.nobs - 1) / rows.nobs)
+    return pd.DataFrame({0: rows.params - half, 1: rows.params + half})
+
+
+def prompt_bootstrap(board: er.Results) -> pd.DataFrame:
+    """Percentile limits from whole prompts drawn again."""
+    return board.bootstrap(draws=N_DRAWS, seed=0).conf_int()
 
 
 class NotThereError(Exception):
@@ -197,4 +210,7 @@ def run(cell: Cell) -> tuple[dict[str, Any], dict[str, Any]]:
     def fit(rng: np.random.Generator) -> er.Results:
         return fit_board(cell, draw(rng, design, cell["judges"], cell["judge_sd"]))
 
-    return models.simulate(cell, fit, target, OTHERS[cell["estimator"]], together=cell["together"])
+    peers = {"arena-rank": arena_rank} if cell["estimator"] == "bradley_terry" else {}
+    if cell["judges"] == 1:
+        peers |= {"prompt bootstrap": prompt_bootstrap}
+    return models.simulate(cell, fit, target, OTHERS[cell["estimator"]], peers, together=cell["together"])

@@ -211,7 +211,10 @@ def crossed_mean(scores: FloatArray, mask: np.ndarray) -> CrossedFit:
 
 
 def combined_dof(above: FloatArray, fit: CrossedFit) -> FloatArray:
-    """above^2 / sum_A V_A^2/d_A, not below min G - 1; above is the largest one-way variance in the default."""
+    """above^2 / sum_A V_A^2/d_A, not below min G - 1.
+
+    In the default `above` is the largest one-way variance.
+    """
     below = np.sum(fit.adjusted**2 / np.array(fit.dof)[:, None], axis=0)
     ratio = np.divide(above**2, below, out=np.full_like(above, np.nan), where=below > 0)
     return np.maximum(ratio, fit.smallest - 1)

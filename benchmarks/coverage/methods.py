@@ -273,16 +273,16 @@ def _smallest(fit: CrossedFit) -> float:
     return float(fit.smallest - 1)
 
 
-def _satterthwaite(fit: CrossedFit) -> FloatArray:
-    return combined_dof(fit.adjusted[:2].max(axis=0), fit)
+def _satterthwaite(variance: Callable[[CrossedFit], FloatArray]) -> Callable[[CrossedFit], FloatArray]:
+    return lambda fit: combined_dof(np.minimum(variance(fit), fit.adjusted[:2].max(axis=0)), fit)
 
 
 _ALONE = {"cov": "CR2"}
 CROSSED = {
-    DEFAULT: Named({}, None, _max, _satterthwaite),
+    DEFAULT: Named({}, None, _max, _satterthwaite(_max)),
     "max, t(min G-1)": Named({"dof": "min"}, None, _max, _smallest),
-    "two-term": Named({"cov": "CR2", "repair": "two-term"}, None, _two_terms, _satterthwaite),
-    "eigen": Named({"cov": "CR2", "repair": "eigen"}, None, _three_terms, _satterthwaite),
+    "two-term": Named({"cov": "CR2", "repair": "two-term"}, None, _two_terms, _satterthwaite(_two_terms)),
+    "eigen": Named({"cov": "CR2", "repair": "eigen"}, None, _three_terms, _satterthwaite(_three_terms)),
     "CR1 t(min G-1)": Named({"cov": "CR1", "repair": "none"}, None, _three_terms_cr1, _smallest),
     "prompts only": Named({"groups": "prompt"}, None, lambda fit: fit.adjusted[0], lambda fit: fit.dof[0]),
     "judges only": Named({"groups": "judge"}, None, lambda fit: fit.adjusted[1], lambda fit: fit.dof[1]),

@@ -5,7 +5,8 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import Any
+from types import MappingProxyType
+from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -18,6 +19,9 @@ from benchmarks.coverage.worlds import FloatArray
 LEVEL = 0.05
 MEAN = 0.75
 TIED = 1e-12
+
+Peer: TypeAlias = Callable[[er.Results], pd.DataFrame]
+"""Limits of the parameters from results, made as someone else does."""
 
 
 def run(cell: Cell) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -44,6 +48,7 @@ def simulate(
     fit: Callable[[np.random.Generator], er.Results],
     truth: pd.Series,
     others: Mapping[str, Mapping[str, Any]],
+    peers: Mapping[str, Peer] = MappingProxyType({}),
     *,
     together: bool = True,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -59,6 +64,8 @@ def simulate(
         True values by model.
     others : mapping of str to mapping
         Arguments of `Results.with_cov` by method, for single intervals beside the default.
+    peers : mapping of str to callable
+        Further single intervals, from the results.
     together : bool
         Whether bands, pairs and rank sets are asked for too.
 
@@ -84,7 +91,7 @@ def simulate(
                 warned.setdefault(kind, [0, text])[0] += 1
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", er.errors.EvalregWarning)
-                found = single_statements(results, truth, others)
+                found = single_statements(results, truth, others, peers)
                 if together:
                     found |= joint_statements(results, truth, log)
                 for name, counts in found.items():
@@ -101,7 +108,9 @@ Counts = dict[str, dict[str, float]]
 """Counts of one log by method."""
 
 
-def single_statements(results: er.Results, truth: pd.Series, others: Mapping[str, Mapping[str, Any]]) -> Counts:
+def single_statements(
+    results: er.Results, truth: pd.Series, others: Mapping[str, Mapping[str, Any]], peers: Mapping[str, Peer]
+) -> Counts:
     """Single intervals of the default and of other methods, on average over the models."""
     values = truth.loc[list(results.params.index)].to_numpy()
     found = {"single intervals": single(results.conf_int(), values)}
@@ -110,7 +119,7 @@ def single_statements(results: er.Results, truth: pd.Series, others: Mapping[str
             found[f"single intervals, {name}"] = single(results.with_cov(**options).conf_int(), values)
         except er.errors.EvalregError:
             found[f"single intervals, {name}"] = nothing()
-    return found
+    return found | {f"single intervals, {name}": single(peer(results), values) for name, peer in peers.items()}
 
 
 def joint_statements(results: er.Results, truth: pd.Series, seed: int) -> Counts:

@@ -9,12 +9,14 @@ from collections.abc import Callable, Iterator, Mapping
 import numpy as np
 import pandas as pd
 
-from benchmarks.coverage import worlds
+import evalreg as er
+from benchmarks.coverage import boards, worlds
 from benchmarks.coverage.formulas import crossed_mean, least_squares
 from benchmarks.coverage.methods import Bounds, crossed_peers, one_way_peers
 from benchmarks.coverage.worlds import Clusters
 
 SAME = 1e-8
+RATINGS_SAME = 5e-4
 LOGS = 3
 
 Interval = tuple[float, float]
@@ -79,9 +81,41 @@ def draws() -> Iterator[Draw]:
         yield "crossed mean", frame, "score ~ 1", "Intercept", ["g", "h"], bounds, log
 
 
+def verify_ratings() -> int:
+    """Print whether arena-rank's limits of ratings agree with its formula; the number of logs in which they differ.
+
+    It adds a ridge of 1e-5 a comparison to the information, so that they agree to some four digits.
+    """
+    if importlib.util.find_spec("arena_rank") is None:
+        print("arena-rank is not installed: its formula is not verified", file=sys.stderr)
+        return 0
+    from arena_rank.models.bradley_terry import BradleyTerry
+    from arena_rank.utils.data_utils import PairDataset
+
+    wrong, verdicts = 0, {1.0: "left", 0.5: "tie", 0.0: "right"}
+    for log in range(LOGS):
+        frame = boards.draw(np.random.default_rng(log), boards.schedule("dense", 6, 50), 1, 0.0)
+        board = er.bradley_terry(frame, left="left", right="right", score="score", groups="prompt")
+        expected = boards.arena_rank(board)
+        data = PairDataset.from_pandas(
+            frame.assign(winner=frame["score"].map(verdicts)),
+            competitor_cols=["left", "right"],
+            outcome_col="winner",
+            outcome_map={verdict: score for score, verdict in verdicts.items()}.__getitem__,
+        )
+        model = BradleyTerry(n_competitors=len(data.competitors))
+        found = model.compute_ratings_and_cis(data)
+        limits = pd.DataFrame({0: found["rating_lower"], 1: found["rating_upper"]}, index=found["competitors"])
+        limits = (limits.sort_index() - model.init_rating) / model.alpha
+        same = np.allclose(limits, expected, rtol=0, atol=RATINGS_SAME)
+        wrong += not same
+        print(f"ratings {log}, arena-rank: {'agree' if same else f'DIFFER: package {limits}, formula {expected}'}")
+    return wrong
+
+
 def verify() -> int:
     """Print where formula and package agree; 1 if they differ anywhere, 0 otherwise."""
-    wrong = 0
+    wrong = verify_ratings()
     there = {name: run for name, run in PACKAGES.items() if importlib.util.find_spec(name) is not None}
     for absent in [name for name in PACKAGES if name not in there]:
         print(f"{absent} is not installed: its formula is not verified", file=sys.stderr)

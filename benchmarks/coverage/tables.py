@@ -21,7 +21,16 @@ ENOUGH_CLUSTERS = 10
 ENOUGH_JUDGES = 5
 # Not offered by the package, so never a better choice within it.
 BALANCED = ("balanced", "complete")
-PEERS = ("statsmodels", "pyfixest", "linearmodels", "Miller", "row bootstrap", "cluster bootstrap", "prompt bootstrap")
+PEERS = (
+    "statsmodels",
+    "pyfixest",
+    "linearmodels",
+    "arena-rank",
+    "Miller",
+    "row bootstrap",
+    "cluster bootstrap",
+    "prompt bootstrap",
+)
 
 
 @dataclass(frozen=True)

@@ -139,7 +139,8 @@ def difference_variance(parts: tuple[float, float, float], prompts: float, judge
         return a + b + c, prompts - 1.0
     pieces: FloatArray = np.array([[a + c], [b + c], [c]])
     dofs = np.array([[prompts - 1.0], [judges - 1.0], [prompts * judges - 1.0]])
-    return a + b + c, float(crossed_dof(pieces[:2], pieces, dofs, min(prompts, judges) - 1.0)[0])
+    variance = a + b + c
+    return variance, float(crossed_dof(np.array([variance]), pieces[:2], pieces, dofs, min(prompts, judges) - 1.0)[0])
 
 
 def _row(delta: float, parts: tuple[float, float, float], judges: int, alpha: float, power: float) -> dict[str, object]:

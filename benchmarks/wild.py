@@ -38,7 +38,7 @@ import evalreg as er
 
 DRAWS = 9999
 FORMULA = "score ~ x1 + x2 + x3 + x4 + x5"
-PACKAGES = ("numpy", "scipy", "pandas", "pyfixest", "wildboottest")
+PACKAGES = ("numpy", "scipy", "pandas", "pyfixest", "wildboottest", "evalica")
 
 
 def log(n_rows: int, n_clusters: int) -> pd.DataFrame:
@@ -131,6 +131,43 @@ def build_bootstrap(n_clusters: int, divisor: int) -> dict[str, Contender]:
     return {f"evalreg {kind}": draw(kind) for kind in ("percentile", "bca", "studentized")}
 
 
+FEW_DRAWS = 20
+
+
+def evalica_draws(frame: pd.DataFrame) -> Any:
+    """Ratings by evalica of a few draws of prompts, each from its rows."""
+    import evalica
+
+    rng, rows = np.random.default_rng(1), frame.groupby("prompt").indices
+    prompts, verdicts = list(rows), {"left": evalica.Winner.X, "tie": evalica.Winner.Draw, "right": evalica.Winner.Y}
+    found = []
+    for _ in range(FEW_DRAWS):
+        taken = np.concatenate([rows[prompts[one]] for one in rng.integers(0, len(prompts), len(prompts))])
+        drawn = frame.iloc[taken]
+        winners = [verdicts[verdict] for verdict in drawn["winner"]]
+        found.append(np.log(evalica.bradley_terry(drawn["left"], drawn["right"], winners, tolerance=1e-8).scores))
+    return found
+
+
+def build_board(n_prompts: int) -> dict[str, Contender]:
+    """A board of 20 models, all pairs on every prompt, 2,000 draws of prompts."""
+    frame = er.datasets.judge_log(n_models=20, n_prompts=n_prompts, n_judges=1, seed=1)
+    told = {"left": "left", "right": "right", "winner": "winner", "groups": "prompt"}
+    rates, ratings = er.win_rate(frame, **told), er.bradley_terry(frame, **told)
+
+    def draw(board: er.Results, kind: Any) -> Contender:
+        return Contender(lambda one: one.bootstrap(draws=2000, kind=kind).conf_int(), lambda: board)
+
+    contenders = {
+        "win rates": draw(rates, "percentile"),
+        "ratings": draw(ratings, "percentile"),
+        "ratings bca": draw(ratings, "bca"),
+    }
+    if _installed("evalica"):
+        contenders[f"evalica, {FEW_DRAWS} draws"] = Contender(evalica_draws, lambda: frame)
+    return contenders
+
+
 @dataclass(frozen=True)
 class Case:
     """Contenders on the same model.
@@ -174,6 +211,13 @@ CASES = {
         lambda divisor: build_bootstrap(2000, divisor),
         "evalreg percentile",
         (Target("evalreg percentile", 2.0), Target("evalreg bca", 2.0)),
+        alike=False,
+    ),
+    "board-20": Case(
+        "cluster bootstrap of a board of 20 models, 2,000 draws, 9.5e4 comparisons, 500 prompts",
+        lambda divisor: build_board(500 // divisor),
+        "win rates",
+        (Target("win rates", 2.0), Target("ratings", 2.0), Target("ratings bca", 2.0)),
         alike=False,
     ),
 }

@@ -235,9 +235,10 @@ def with_tests(of: Callable[..., Bounds], kind: str) -> Bounds:
 def one_way_peers(fit: Fit) -> dict[str, Bounds]:
     """Intervals as other packages make them by default, degenerate ones included.
 
-    statsmodels (and Inspect's clustered `stderr` with 1.96, for a mean): CR1 with the normal quantile. pyfixest: CR1
-    with t(G - 1). linearmodels' OLS: CR0 with the normal quantile. Miller's equation 4 to the letter: CR0 plus the
-    variance of independent rows over n. Inspect without a cluster: independent rows, 1.96.
+    statsmodels (and Inspect's clustered `stderr` with 1.96, for a mean): CR1 with the normal quantile. pyfixest (and
+    Inspect's clustered `ci`, for a mean): CR1 with t(G - 1). linearmodels' OLS: CR0 with the normal quantile. Miller's
+    equation 4 to the letter: CR0 plus the variance of independent rows over n. Inspect without a cluster: independent
+    rows, 1.96.
     """
     clusters, estimate = fit.variance["CR0"], fit.estimate
     peers = {

@@ -81,6 +81,33 @@ def draws() -> Iterator[Draw]:
         yield "crossed mean", frame, "score ~ 1", "Intercept", ["g", "h"], bounds, log
 
 
+def with_inspect(frame: pd.DataFrame, *_: object) -> Interval:
+    """Interval of Inspect's `ci` metric of a mean, with the cluster in the samples' metadata."""
+    from inspect_ai.scorer import SampleScore, Score, ci
+
+    scores = [
+        SampleScore(score=Score(value=score), sample_metadata={"g": int(g)})
+        for score, g in zip(frame["score"], frame["g"], strict=True)
+    ]
+    limits = ci(cluster="g")(scores)
+    return limits["lower"], limits["upper"]
+
+
+def verify_inspect() -> int:
+    """Print whether Inspect's clustered interval of a mean is that of CR1 with t(G - 1), pyfixest's."""
+    if importlib.util.find_spec("inspect_ai") is None:
+        print("inspect-ai is not installed: its formula is not verified", file=sys.stderr)
+        return 0
+    wrong = 0
+    for what, frame, _, _, _, bounds, log in draws():
+        if what == "mean":
+            found, expected = with_inspect(frame), (bounds["pyfixest"].low[log], bounds["pyfixest"].high[log])
+            same = np.allclose(found, expected, rtol=SAME, atol=SAME)
+            wrong += not same
+            print(f"mean {log}, Inspect: {'agree' if same else f'DIFFER: package {found}, formula {expected}'}")
+    return wrong
+
+
 def verify_ratings() -> int:
     """Print whether arena-rank's limits of ratings agree with its formula; the number of logs in which they differ.
 
@@ -115,7 +142,7 @@ def verify_ratings() -> int:
 
 def verify() -> int:
     """Print where formula and package agree; 1 if they differ anywhere, 0 otherwise."""
-    wrong = verify_ratings()
+    wrong = verify_ratings() + verify_inspect()
     there = {name: run for name, run in PACKAGES.items() if importlib.util.find_spec(name) is not None}
     for absent in [name for name in PACKAGES if name not in there]:
         print(f"{absent} is not installed: its formula is not verified", file=sys.stderr)

@@ -194,7 +194,7 @@ def effective_trials(
     degenerate = (mean <= 0) | (mean >= 1) | ~(variance > 0)
     # A pass over the cells of every axis, which few logs need.
     clusters = effective_clusters(estimate, cov.axes) if degenerate.any() else np.ones(mean.size)
-    dof = n - 1 if alpha is None else cov.dof()
+    dof = np.maximum(n - 1, 1) if alpha is None else cov.dof()
     korn = effective_n(mean, variance, n, dof, clusters, 0.5 if alpha is None else alpha)
     return np.where(counted(estimate, cov), n, korn)
 

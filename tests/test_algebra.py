@@ -392,3 +392,27 @@ def test_estimates_stay_as_they_are(models):
     assert models.names == before[0]
     np.testing.assert_array_equal(models.params, before[1])
     np.testing.assert_array_equal(np.asarray(models.bread), before[2])
+
+
+def test_backticks_quote_the_names_of_parameters():
+    frame = pd.DataFrame(
+        {
+            "score": np.arange(24) % 5 / 4,
+            "model": np.repeat(["a-1 (high)", "b, c", "a"], 8),
+            "passage": np.tile(np.arange(4).repeat(2), 3),
+            "question": np.tile(np.arange(8), 3),
+        }
+    )
+    results = er.mean(frame, by="model", groups="passage", item="question")
+    direct = results.contrast({"a-1 (high)": 1, "b, c": -1})
+    for text in ("`a-1 (high)` - `b, c`", "`a-1 (high)` - b, c"):
+        quoted = results.contrast(text)
+        np.testing.assert_array_equal(quoted.params, direct.params)
+        np.testing.assert_array_equal(quoted.bse, direct.bse)
+    p = results.t_test("`b, c` = 0.4, a = `a-1 (high)`").pvalue
+    np.testing.assert_allclose(p[0], results.t_test("b, c = 0.4").pvalue, rtol=1e-12)
+    np.testing.assert_allclose(p[1], results.contrast({"a": 1, "a-1 (high)": -1}).pvalues, rtol=1e-12)
+    with pytest.raises(er.errors.MissingColumnError, match=r'"a-1 high" is not a parameter.*a-1 \(high\)'):
+        results.contrast("`a-1 high` - a")
+    with pytest.raises(er.errors.MissingColumnError, match=r'"`a" is not a parameter\. Did you mean "a"'):
+        results.contrast("`a")

@@ -11,6 +11,8 @@ import numpy as np
 from evalreg.checks import FloatArray, listed, nearest
 from evalreg.errors import ArgumentError, FormulaError, MissingColumnError
 
+_QUOTED = re.compile("`([^`]+)`")
+
 
 @dataclass(frozen=True, eq=False)
 class Contrasts:
@@ -37,7 +39,7 @@ def parse_contrasts(contrasts: Any, names: tuple[str, ...]) -> Contrasts:
     Parameters
     ----------
     contrasts : str, dict or array_like, shape (q, n_params) or (n_params,)
-        "A - B", "A = B, C = 0", {"A": 1, "B": -1} or coefficients.
+        "A - B", "A = B, C = 0", {"A": 1, "B": -1} or coefficients. Backticks may quote a name: "`A (high)` = 0.5".
     names : tuple of str
         Names of the parameters.
 
@@ -93,8 +95,13 @@ def _parse_text(text: str, names: tuple[str, ...]) -> Contrasts:
 
     if not text.strip():
         raise FormulaError(f"the contrast is an empty text. The parameters are {listed(names)}.")
+    quoted = set(_QUOTED.findall(text))
+    for name in quoted.difference(names):
+        hint = nearest(name, names) or f" The parameters are {listed(names)}."
+        raise MissingColumnError(f'"{name}" is not a parameter.{hint}', column=name)
     try:
-        constraint = patsy.DesignInfo(list(names)).linear_constraint(text)
+        as_written = [f"`{name}`" if name in quoted else name for name in names]
+        constraint = patsy.DesignInfo(as_written).linear_constraint(text)
     except patsy.PatsyError as error:
         _refuse_unknown_name(text, error, names)
         raise FormulaError(f"the contrast does not parse: {error}\nThe parameters are {listed(names)}.") from None

@@ -392,6 +392,18 @@ def test_the_page_has_a_table_for_every_family(short):
     assert f"{len(short)} cells" in text
 
 
+@pytest.mark.slow
+def test_figures_are_the_same_from_the_same_records(short, tmp_path):
+    pytest.importorskip("matplotlib").use("Agg")
+    from benchmarks.coverage.figures import FIGURES, draw
+
+    first, second = draw(short, tmp_path / "one"), draw(short, tmp_path / "two")
+    assert [path.stem for path in first] == list(FIGURES)
+    for one, two in zip(first, second, strict=True):
+        assert one.read_bytes() == two.read_bytes()
+        assert "evalreg" in one.read_text()
+
+
 def test_tables_go_between_the_marks_of_a_page(tmp_path):
     path = tmp_path / "page.md"
     path.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")

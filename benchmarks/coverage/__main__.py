@@ -21,7 +21,8 @@ def main() -> int:
     parser.add_argument("--out", type=Path, metavar="DIR", help="where results are, or will be")
     parser.add_argument("--list", action="store_true", help="print the names of the cells, and run nothing")
     parser.add_argument("--tables", type=Path, metavar="DIR", help="print tables of the results in DIR as Markdown")
-    parser.add_argument("--into", type=Path, metavar="PAGE", help="with --tables: write them between the page's marks")
+    parser.add_argument("--figures", type=Path, metavar="DIR", help="draw figures of the results in DIR")
+    parser.add_argument("--into", type=Path, metavar="PATH", help="the page of --tables, or the folder of --figures")
     parser.add_argument("--verify-peers", action="store_true", help="hold the peers' formulas against the packages")
     options = parser.parse_args()
     if options.verify_peers:
@@ -31,6 +32,13 @@ def main() -> int:
     if options.tables is not None:
         text = page(read(options.tables))
         print(text) if options.into is None else put_into(options.into, text)
+        return 0
+    if options.figures is not None:
+        from benchmarks.coverage.figures import draw
+
+        if options.into is None:
+            parser.error("--into FOLDER says where the figures go")
+        print(*draw(read(options.figures), options.into), sep="\n")
         return 0
     cells = select(GRIDS[options.grid](), options.only)
     if options.list:

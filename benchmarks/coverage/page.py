@@ -15,6 +15,7 @@ from benchmarks.coverage.tables import (
     TARGET,
     Records,
     at_a_glance,
+    by_level,
     by_method,
     by_schedule,
     by_warning,
@@ -32,6 +33,16 @@ BOUNDED = ("binary", "fraction")
 TOP = 0.98
 ESTIMATORS = {"win_rate": "Win rates", "bradley_terry": "Bradley-Terry ratings"}
 TESTS = ("default", "CR1 t(G-1)", "statsmodels")
+BY_CLUSTERS = (
+    "default",
+    "CR2 logit",
+    "CR2 Wald",
+    "CR3 Satt.",
+    "pyfixest",
+    "statsmodels",
+    "cluster bootstrap",
+    "Miller eq. 1",
+)
 BOUNDED_TESTS = ("default", "CR2 Wald", *TESTS[1:])
 
 
@@ -73,6 +84,8 @@ def bounded_section(records: Records) -> list[str]:
     ]
     return [
         *one_way_section("Means of scores in [0, 1]", records, BOUNDED_TESTS),
+        "All kinds of interval by number of clusters, mean (worst cell):",
+        by_level(records, "G", [name for name in records[0]["methods"] if name in BY_CLUSTERS]),
         *by_mean,
         "The default with 10 or more clusters, by mean and intraclass correlation:",
         cross(many, "mean", "icc"),

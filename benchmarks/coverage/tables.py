@@ -217,6 +217,15 @@ def cross(records: Records, down: str, across: str, method: str = DEFAULT) -> st
     return grid([f"{down}, {across}", *map(str, columns)], rows)
 
 
+def by_level(records: Records, across: str, methods: Sequence[str]) -> str:
+    """Mean coverage (worst cell) of several methods by one parameter."""
+    levels = sorted({one["parameters"][across] for one in records}, key=_level)
+    rows = [
+        [name, *(mean_and_worst(measured(where(records, **{across: x}), name)) for x in levels)] for name in methods
+    ]
+    return grid([across, *map(str, levels)], rows)
+
+
 def _level(value: Any) -> Any:
     return {"balanced": 0, "unequal": 1, "dominant": 2}.get(value, value)
 

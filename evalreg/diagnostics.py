@@ -266,9 +266,10 @@ def effective_clusters(estimate: Estimate, axes: tuple[Axis, ...]) -> FloatArray
     A, cells = estimate.coefficient_map, estimate.cells
     if A is None or cells is None:
         return np.full(estimate.n_params, np.nan)
-    A = compressed(A)
+    # A win rate has pairs in which its model is the second, with a minus; they count all the same.
+    A = abs(compressed(A))
     if not axes:
-        return np.asarray(abs(A).sign() @ cells.count, dtype=np.float64)
+        return np.asarray(A.sign() @ cells.count, dtype=np.float64)
     smallest = np.full(estimate.n_params, np.inf)
     for axis in axes:
         squares = np.zeros(estimate.n_params)

@@ -252,6 +252,21 @@ def test_win_rates_are_tested_on_the_logit_scale():
 
 
 @pytest.mark.filterwarnings("ignore::evalreg.errors.ZeroVarianceWarning")
+@pytest.mark.parametrize("name", ["a", "b", "c"])
+def test_a_model_that_wins_always_has_an_interval_whatever_its_place_in_the_alphabet(name):
+    models = ["a", "b", "c"]
+    rows = [
+        (prompt, left, right, 1.0 if left == name else 0.0 if right == name else float(prompt % 2))
+        for prompt in range(12)
+        for left, right in (("a", "b"), ("b", "c"), ("a", "c"))
+    ]
+    log = pd.DataFrame(rows, columns=["prompt", "left", "right", "score"])
+    board = er.win_rate(log, left="left", right="right", score="score", groups="prompt")
+    assert board.params.index.tolist() == models
+    np.testing.assert_allclose(board.conf_int().loc[name], proportion_confint(12, 12, method="beta"), rtol=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore::evalreg.errors.ZeroVarianceWarning")
 def test_a_mean_without_variance_has_no_test():
     results = er.mean(FEW.assign(score=1.0), groups="passage")
     assert np.isnan(results.t_test("mean = 0.5").pvalue)

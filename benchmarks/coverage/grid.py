@@ -79,17 +79,21 @@ def crossed(n_logs: int, *, means: Sequence[float], **levels: Sequence[Any]) -> 
 
 
 def boards(
-    n_logs: int, schedules: Sequence[str] = ("dense", "medium", "star", "sparse"), **levels: Sequence[Any]
+    n_logs: int,
+    schedules: Sequence[str] = ("dense", "medium", "star", "sparse"),
+    models: Sequence[int] = (6, 20),
+    **levels: Sequence[Any],
 ) -> list[Cell]:
     """Leaderboards of both estimators, from dense to sparse; see `boards.schedule`."""
     return product(
-        "boards", n_logs, estimator=("win_rate", "bradley_terry"), schedule=schedules, models=(6, 20), **levels
+        "boards", n_logs, estimator=("win_rate", "bradley_terry"), schedule=schedules, models=models, **levels
     )
 
 
 def full() -> list[Cell]:
     """Return the grid whose tables are published."""
     n = FULL_LOGS
+    together = {"prompts": (50,), "judges": (1,), "judge_sd": (0.0,), "together": (True,)}
     crossed_boards = {"prompts": (20, 50, 200), "judges": (3, 10), "judge_sd": (0.3, 0.0), "together": (False,)}
     return [
         *product("means", n, scores=("binary", "fraction"), G=CLUSTERS, sizes=SIZES, icc=ICC, mean=MEANS),
@@ -119,8 +123,9 @@ def full() -> list[Cell]:
         # A target is set for dense ones, so that they are measured more closely.
         *boards(SLOW_LOGS, ("dense",), **crossed_boards),
         *boards(SLOWEST_LOGS, ("medium", "star", "sparse"), **crossed_boards),
-        # Bands and rank sets take a tenth of a second each.
-        *boards(SLOWEST_LOGS, prompts=(50,), judges=(1,), judge_sd=(0.0,), together=(True,)),
+        # Bands and rank sets of many models take a tenth of a second each.
+        *boards(SLOW_LOGS, models=(6,), **together),
+        *boards(SLOWEST_LOGS, models=(20,), **together),
     ]
 
 

@@ -11,7 +11,7 @@ import pandas as pd
 from evalreg.checks import CovOptions
 from evalreg.clusters import Axis, find_axis
 from evalreg.covariance import Covariance
-from evalreg.diagnostics import design_effect
+from evalreg.dependence import design_effect
 from evalreg.duels import DuelErrors, Duels, condorcet_cycles, duel_errors, head_to_head, with_intervals
 from evalreg.errors import EvalregWarning, NotAvailableError, Note
 from evalreg.estimate import Estimate

@@ -9,7 +9,7 @@ import pandas as pd
 
 from evalreg.checks import fraction, option
 from evalreg.covariance import Covariance
-from evalreg.diagnostics import standard_error_ratios
+from evalreg.dependence import standard_error_ratios
 from evalreg.errors import ArgumentError, NotAvailableError
 from evalreg.estimate import Estimate
 from evalreg.inference.ranks import PAIR_ADJUSTMENTS, PairAdjustName

@@ -24,14 +24,8 @@ from evalreg.checks import (
 )
 from evalreg.clusters import Axis, axis_name, find_axis, parse_groups, summarize_sizes
 from evalreg.covariance import Covariance, assemble
-from evalreg.diagnostics import (
-    cluster_influence,
-    design_effect,
-    effective_rows,
-    fragility,
-    intraclass_correlation,
-    row_influence,
-)
+from evalreg.dependence import design_effect, effective_rows, intraclass_correlation
+from evalreg.diagnostics import cluster_influence, fragility, row_influence
 from evalreg.errors import ArgumentError, Note, ZeroVarianceWarning, issue
 from evalreg.estimate import Estimate
 from evalreg.figures import KindName as FigureName

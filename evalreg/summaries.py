@@ -11,7 +11,7 @@ import pandas as pd
 from evalreg.checks import FloatArray, listed
 from evalreg.clusters import Axis, axis_name, summarize_sizes
 from evalreg.covariance import Covariance
-from evalreg.diagnostics import design_effect, effective_rows, intraclass_correlation
+from evalreg.dependence import design_effect, effective_rows, intraclass_correlation
 from evalreg.errors import Note
 from evalreg.estimate import Estimate
 from evalreg.inference.intervals import FEW_EFFECTIVE, counted, few_effective, intervals

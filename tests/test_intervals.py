@@ -9,7 +9,7 @@ from scipy import special, stats
 from statsmodels.stats.proportion import proportion_confint
 
 import evalreg as er
-from evalreg import diagnostics
+from evalreg import dependence
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::evalreg.errors.FewClustersWarning", "ignore::evalreg.errors.DominantClusterWarning"
@@ -91,7 +91,7 @@ def test_clusters_of_one_size_are_counted_by_the_variance():
         log = log_of(rng.binomial(5, rng.beta(6, 0.3, size=30)))
         estimate = er.mean(log, groups="passage")
         if 0 < estimate.params["mean"] < 1:
-            limit = diagnostics.exchangeable_variance(estimate.estimate, estimate.cov)[0]
+            limit = dependence.exchangeable_variance(estimate.estimate, estimate.cov)[0]
             assert limit <= estimate.bse["mean"] ** 2 * (1 + 1e-12)
 
 
@@ -104,8 +104,8 @@ def test_the_limit_that_saves_a_pass_is_never_below_the_variance_it_stands_for(w
         log["score"] = rng.random(len(log)) < rng.beta(2, 0.5, 12)[log["passage"]]
         log["weight"] = rng.exponential(size=len(log)) if weighted else 1.0
         results = er.mean(log.astype({"score": float}), by="model", groups="passage", weights="weight")
-        exact = diagnostics.exchangeable_variance(results.estimate, results.cov)
-        limit = diagnostics.exchangeable_limit(results.estimate, results.cov)
+        exact = dependence.exchangeable_variance(results.estimate, results.cov)
+        limit = dependence.exchangeable_limit(results.estimate, results.cov)
         assert (limit >= exact * (1 - 1e-12)).all(), (limit, exact)
         assert (exact > 0).any()
 

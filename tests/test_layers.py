@@ -31,6 +31,7 @@ ORDER = [
     "pieces",
     "sparsity",
     "covariance",
+    "dependence",
     "diagnostics",
     "inference.proportions",
     "inference.multiplicity",

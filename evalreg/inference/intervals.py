@@ -6,7 +6,7 @@ import numpy as np
 
 from evalreg.checks import INTERVALS, BoolArray, FloatArray, fraction, option
 from evalreg.covariance import Covariance
-from evalreg.diagnostics import effective_clusters, exchangeable_limit, exchangeable_variance
+from evalreg.dependence import effective_clusters, exchangeable_limit, exchangeable_variance
 from evalreg.errors import NotAvailableError, ScoreRangeError
 from evalreg.estimate import Estimate
 from evalreg.inference.proportions import (

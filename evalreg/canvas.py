@@ -262,7 +262,7 @@ def limits(values: FloatArray) -> tuple[float, float]:
         Low and high, never equal.
     """
     finite = values[np.isfinite(values)]
-    low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
+    low, high = (float(np.min(finite)), float(np.max(finite))) if finite.size else (0.0, 1.0)
     room = 0.05 * (high - low)
     if room <= 1e-9 * max(abs(low), abs(high)):
         room = 0.05 * max(abs(low), abs(high)) or 0.5

@@ -81,7 +81,7 @@ def choice_probability(logprobs: npt.ArrayLike, correct: npt.ArrayLike) -> Float
             "correct",
             outside,
             f"`correct` must name a choice from 0 to {values.shape[1] - 1}",
-            f"holds others (from {right.min()} to {right.max()}). Count choices from 0",
+            f"holds others (from {np.min(right)} to {np.max(right)}). Count choices from 0",
         )
     chosen = values[np.arange(right.size), right]
     return np.asarray(np.exp(chosen - special.logsumexp(values, axis=1)) if right.size else chosen)

@@ -145,7 +145,7 @@ def rectification_table(estimate: Estimate, cov: Covariance) -> pd.DataFrame:
     if human is None or cells is None:
         raise NotAvailableError("`rectification` is there for results of `rectified_mean` and contrasts of them.")
     A = dense(estimate.coefficient_map)
-    of_model = np.eye(int(human.model.max()) + 1)[human.model]
+    of_model = np.eye(int(np.max(human.model)) + 1)[human.model]
     labelled = A[:, human.labelled] @ of_model[human.labelled]
     unlabelled = A[:, ~human.labelled] @ of_model[~human.labelled]
     used = labelled != 0
@@ -218,7 +218,7 @@ class Halves:
 
     def pick(self, labelled: bool) -> FloatArray:
         """Which cell is the labelled (or unlabelled) one of each mean, shape (n_means, n_cells)."""
-        own = np.arange(self.model.max() + 1)[:, None] == self.model
+        own = np.arange(np.max(self.model) + 1)[:, None] == self.model
         return np.asarray(own & (self.labelled == labelled), dtype=np.float64)
 
 

@@ -109,9 +109,9 @@ def sparse_text(found: Sparsity, names: tuple[str, ...], where: BoolArray) -> st
     """
     some = [name for name, is_meant in zip(names, where, strict=True) if is_meant]
     return (
-        f"{listed(some)}: up to {found.single[where].max():.0%} of the weight lies on pairs that met under a single "
-        f"{axis_name(found.axis)}, and H is up to {found.concentration[where].max():.2f} (safe are {LARGEST_SINGLE:.0%}"
-        f" and {LARGEST_CONCENTRATION})"
+        f"{listed(some)}: up to {np.max(found.single[where]):.0%} of the weight lies on pairs that met under a single "
+        f"{axis_name(found.axis)}, and H is up to {np.max(found.concentration[where]):.2f} (safe are "
+        f"{LARGEST_SINGLE:.0%} and {LARGEST_CONCENTRATION})"
     )
 
 
@@ -135,7 +135,7 @@ def effective_text(found: Sparsity, names: tuple[str, ...], where: BoolArray) ->
     some = [name for name, is_meant in zip(names, where, strict=True) if is_meant]
     name = axis_name(found.axis)
     return (
-        f"{listed(some)}: the weight lies on as few as {found.effective[where].min():.1f} effective {name} clusters, "
-        f"up to {found.largest_share[where].max():.0%} of it on one; models with under {TOO_FEW_EFFECTIVE:.0f} are not "
-        "ranked. Bradley-Terry ratings pool thin pairs and hold better there."
+        f"{listed(some)}: the weight lies on as few as {np.min(found.effective[where]):.1f} effective {name} clusters, "
+        f"up to {np.max(found.largest_share[where]):.0%} of it on one; models with under {TOO_FEW_EFFECTIVE:.0f} are "
+        "not ranked. Bradley-Terry ratings pool thin pairs and hold better there."
     )

@@ -304,7 +304,7 @@ def test_marginal_effects_use_our_covariance(log):
         warnings.simplefilter("ignore")
         slopes = marginaleffects.avg_slopes(ours.statsmodels, variables="words")
         predictions = marginaleffects.avg_predictions(ours.statsmodels)
-    numeric = 1e-4  # its derivatives are numerical
+    numeric = 1e-3  # its derivatives are numerical; 4e-4 off in 0.6.1
     _close(_column(slopes, "estimate"), ours.params["words"], numeric)
     _close(_column(slopes, "std_error"), ours.bse["words"], numeric)
     x = fitted.model.exog.mean(axis=0)[None]

@@ -136,7 +136,7 @@ def gather_answers(table: Table, roles: Roles, groups: Groups) -> Answers:
         stratum = _by_item(roles.strata, Codes(code[scores.cell], len(names), names), item, roles.item)
     source, samples = scores.labels.source, None
     if roles.sample is not None and source.item is not None:
-        samples = int(source.item.counts.min()), int(source.item.counts.max())
+        samples = int(np.min(source.item.counts)), int(np.max(source.item.counts))
     row_codes, row_labels = table.labels(roles.item, "item")
     rows = used_codes(roles.item, restrict(row_codes, source.keep), row_labels, every_row=source.keep is None)
     labels = Labels(item.n_clusters, held, UsedRows(table, source.keep, rows))

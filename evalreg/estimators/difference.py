@@ -381,12 +381,12 @@ def _said(answers: Answers, facts: Facts, named: dict[str, str | None], asked: b
 
 def _paired_line(facts: Facts, left_out: IntArray) -> str:
     n = facts.n[facts.paired]
-    many = f"{n.min()}" if n.min() == n.max() else f"{n.min()} to {n.max()}"
+    many = f"{np.min(n)}" if np.min(n) == np.max(n) else f"{np.min(n)} to {np.max(n)}"
     if not left_out.any():
         return f"Paired: the two models of each difference answered the same {many} questions."
-    most = int(left_out.argmax())
+    most = int(np.argmax(left_out))
     pair = " - ".join(map(str, facts.index[facts.paired][most]))
-    which = f"{left_out[0]}" if n.size == 1 else f"up to {left_out.max()} ({pair})"
+    which = f"{left_out[0]}" if n.size == 1 else f"up to {np.max(left_out)} ({pair})"
     return (
         f"Paired: each difference is over the {many} questions that both models answered; {which} that only one of "
         "the two answered say nothing of it and are left out."

@@ -66,7 +66,7 @@ def tied_moments(index: FloatArray, log_tie: float | FloatArray) -> Tied:
     ([0.5], [0.3333])
     """
     parts = np.stack([index / 2, np.broadcast_to(log_tie, index.shape), -index / 2])
-    total = np.logaddexp.reduce(parts, axis=0)
+    total = np.logaddexp(np.logaddexp(parts[0], parts[1]), parts[2])
     win, tie, _ = np.exp(parts - total)
     return Tied(win + tie / 2, tie, total)
 

@@ -352,7 +352,7 @@ def _cells(
     key = first * n_models + second
     if stratum is not None:
         key = key + stratum * n_models**2
-    size = int(key.max()) + 1
+    size = int(np.max(key)) + 1
     if size <= 16 * key.size + 1024:
         present = np.flatnonzero(np.bincount(key, minlength=size))
         number = np.zeros(size, dtype=np.intp)
@@ -384,8 +384,8 @@ def design_lines(pairs: Pairs) -> list[str]:
     count, n_models = pairs.sums.count, len(pairs.models)
     strata = f" in {len(pairs.strata)} strata" if len(pairs.strata) > 1 else ""
     lines = [
-        f"{n_models} models, {count.size} pair{'s' if count.size > 1 else ''}{strata} with {count.min():.0f} to "
-        f"{count.max():.0f} comparisons "
+        f"{n_models} models, {count.size} pair{'s' if count.size > 1 else ''}{strata} with {np.min(count):.0f} to "
+        f"{np.max(count):.0f} comparisons "
         f"(median {np.median(count):.0f}); {pairs.tied:.1%} tied, {np.mean(pairs.swapped):.0%} with the models in the "
         "other order."
     ]

@@ -251,7 +251,7 @@ def check_labelled(judged: Judged, parts: Halves, axes: tuple[Axis, ...]) -> tup
             column=what or None,
             count=len(single),
         )
-    fewest = int(n_labelled.min())
+    fewest = int(np.min(n_labelled))
     enough = fewest >= FEW_CLUSTERS or not axes
     if enough or min(judged.labels.codes(axis).n_clusters for axis in axes) < FEW_CLUSTERS:
         return ()

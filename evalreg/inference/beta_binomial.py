@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 from scipy import special
 
-from evalreg.checks import FloatArray, IntArray
+from evalreg.checks import BoolArray, FloatArray, IntArray
 
 if TYPE_CHECKING:
     from scipy.interpolate import PPoly
@@ -117,7 +117,7 @@ def tally(successes: IntArray, sizes: IntArray) -> Tallies:
     >>> tally(np.array([2, 0]), np.array([3, 1])).successes.tolist()
     [1.0, 1.0, 0.0]
     """
-    largest = int(sizes.max())
+    largest = int(np.max(sizes))
     mixed = np.count_nonzero((successes > 0) & (successes < sizes))
     return Tallies(
         successes=_beyond(successes, largest),
@@ -176,8 +176,8 @@ def _region(tallies: Tallies, prior: tuple[float, float], icc: tuple[float, floa
     for _ in range(SEARCH_ROUNDS):
         u, v = np.linspace(*box[:2], SEARCH_POINTS), np.linspace(*box[2:], SEARCH_POINTS)
         height = log_posterior(tallies, u, v, prior, icc)
-        high = height > height.max() - DEPTH
-        smaller = (*_around(u, high.any(axis=1)), *_around(v, high.any(axis=0)))
+        high = height > np.max(height) - DEPTH
+        smaller = (*_around(u, np.asarray(high.any(axis=1))), *_around(v, np.asarray(high.any(axis=0))))
         gain = min((smaller[1] - smaller[0]) / (box[1] - box[0]), (smaller[3] - smaller[2]) / (box[3] - box[2]))
         box = smaller
         if gain > 0.7:
@@ -185,7 +185,7 @@ def _region(tallies: Tallies, prior: tuple[float, float], icc: tuple[float, floa
     return box
 
 
-def _around(angle: FloatArray, high: FloatArray) -> tuple[float, float]:
+def _around(angle: FloatArray, high: BoolArray) -> tuple[float, float]:
     """From two points below the first to two points above the last that is high: the top may lie between points."""
     where = np.flatnonzero(high)
     return float(angle[max(where[0] - 2, 0)]), float(angle[min(where[-1] + 2, angle.size - 1)])
@@ -224,7 +224,7 @@ def beta_binomial(
     tallies = tally(successes, sizes)
     u, v = _nodes(tallies, prior, icc)
     height = log_posterior(tallies, u, v, prior, icc)
-    density = np.exp(height - height.max())
+    density = np.exp(height - np.max(height))
     return Marginal(u, density @ _spline_weights(v)), Marginal(v, _spline_weights(u) @ density)
 
 
@@ -235,7 +235,7 @@ def _nodes(tallies: Tallies, prior: tuple[float, float], icc: tuple[float, float
     # A narrow top with wide tails, as of few large clusters that are alike, is found in several rounds.
     for n_rates, n_correlations in [(SEARCH_POINTS, SEARCH_POINTS)] * CROWDINGS + [(RATE_POINTS, CORRELATION_POINTS)]:
         height = log_posterior(tallies, u, v, prior, icc)
-        density = np.exp(height - height.max())
+        density = np.exp(height - np.max(height))
         by_rate, by_correlation = np.trapezoid(density, v, axis=1), np.trapezoid(density, u, axis=0)
         u, v = _crowd(u, by_rate, n_rates), _crowd(v, by_correlation, n_correlations)
     return u, v

@@ -201,7 +201,7 @@ def posterior_of(estimate: Estimate, axes: tuple[Axis, ...], prior: Any, icc_pri
     column = _columns(estimate)
     counts = [_counts(estimate, axes, int(k)) for k in column]
     found = [beta_binomial(*count, prior=priors[0], icc=priors[1]) for count in counts]
-    together = [bool(sizes.max() > 1) for _, sizes in counts]
+    together = [bool(np.max(sizes) > 1) for _, sizes in counts]
     return Posterior(
         names=estimate.names,
         rates=tuple(rate for rate, _ in found),

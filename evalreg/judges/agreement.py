@@ -86,7 +86,7 @@ def both_judged(found: Verdicts) -> tuple[IntArray, IntArray]:
     ones = [np.zeros(0, dtype=np.intp)]
     lags = [0]
     # Verdicts of a unit lie together: those d apart, for every d up to the judges of a unit.
-    for lag in range(1, int(np.bincount(found.unit).max())):
+    for lag in range(1, int(np.max(np.bincount(found.unit)))):
         ones.append(np.flatnonzero(found.unit[:-lag] == found.unit[lag:]))
         lags.append(lag)
     one = np.concatenate(ones)
@@ -177,8 +177,8 @@ def _overall(found: Verdicts, equal: FloatArray, prompt: IntArray, options: Reso
             "fleiss": _fleiss(counts, found.n_judges),
             "n_shared": float(np.sum(per_unit > 1)),
             "n_units": float(found.n_units),
-            "fewest_judges": float(per_unit.min()),
-            "most_judges": float(per_unit.max()),
+            "fewest_judges": float(np.min(per_unit)),
+            "most_judges": float(np.max(per_unit)),
         }
     )
 

@@ -34,7 +34,7 @@ def board_table(rows: Judged, has_board: BoolArray, options: ResolvedCov) -> pd.
     """
     parts, order = [], np.argsort(rows.judge, kind="stable")
     starts = np.searchsorted(rows.judge[order], np.arange(len(rows.judges) + 1))
-    for judge in np.flatnonzero(has_board):
+    for judge in np.flatnonzero(has_board).tolist():
         part = _one_board(rows, order[starts[judge] : starts[judge + 1]], options)
         parts.append(pd.concat({rows.judges[judge]: part}, names=["judge"]))
     if not parts:

@@ -274,7 +274,7 @@ def _chi_nodes(dof: float) -> tuple[FloatArray, FloatArray]:
         return np.ones(1), np.ones(1)
     nodes, weights = _legendre()
     u = (nodes + 1) / 2
-    root = np.sqrt(2 * scipy.special.gammaincinv(dof / 2, u * u * (3 - 2 * u)) / dof)
+    root = np.sqrt(2 * np.asarray(scipy.special.gammaincinv(dof / 2, u * u * (3 - 2 * u))) / dof)
     return root, weights * 3 * u * (1 - u)
 
 

@@ -185,7 +185,7 @@ class Incidence:
         if self.single and np.array_equal(self.cluster, np.arange(self.cluster.size)):
             return values
         flat = values.reshape(values.shape[0], -1)
-        member = sparse.csr_array(
+        member: Matrix = sparse.csr_array(
             (np.ones(self.cluster.size), (self.cluster, np.arange(self.cluster.size))),
             shape=(self.shape[0], self.cluster.size),
         )

@@ -123,10 +123,21 @@ class Grid:
         One for each column, the first for the row names.
     rows : tuple of tuple of str
         Row name and cells.
+
+    Raises
+    ------
+    TypeError
+        If a header or a cell is not text, or a row has not one cell a header: a fault of whoever made the table.
     """
 
     headers: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+
+    def __post_init__(self) -> None:
+        """Refuse what is no text here, and not where a format happens to trip over it."""
+        for row in (self.headers, *self.rows):
+            if len(row) != len(self.headers) or not all(isinstance(cell, str) for cell in row):
+                raise TypeError(f"a table holds text, {len(self.headers)} cells a row; got {row!r}.")
 
     def _simple(self, escape: Callable[[str], str]) -> Any:
         from statsmodels.iolib.table import SimpleTable

@@ -186,9 +186,8 @@ def _grid(table: pd.DataFrame) -> Grid:
     headers = ("", "rank", "ranks open", "estimate", f"joint [{alpha / 2:.3g}", f"{1 - alpha / 2:.3g}]")
     rows = []
     for name, row in table.iterrows():
-        sets = (
-            f"{row['rank_lower']}-{row['rank_upper']}" if row["rank_lower"] < row["rank_upper"] else row["rank_lower"]
-        )
+        low, high = str(row["rank_lower"]), str(row["rank_upper"])
+        sets = low if low == high else f"{low}-{high}"
         ends = (number(row["joint_lower"]), number(row["joint_upper"]))
         letters = (row["letters"],) if shown else ()
         rows.append((str(name), str(row["rank"]), sets, number(row["estimate"]), *ends, *letters))

@@ -1,0 +1,177 @@
+"""Every command in every format, on logs whose ranks are settled, with one model, with long names."""
+
+from __future__ import annotations
+
+import csv
+import html.parser
+import io
+import itertools
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from evalreg.cli import main
+from evalreg.tables import Grid
+
+pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
+
+FORMATS = ("text", "json", "csv", "md", "latex", "html")
+LONG = "an-organisation-with-a-long-name/a-model-with-a-long-name-2024-10-22-instruct-fp8-dynamic-{}"
+NAMES = {
+    "settled": ("best", "middle", "worst"),
+    "long": tuple(LONG.format(i) for i in range(3)),
+}
+ROUND = 60
+ANSWERS = 2
+
+
+def verdicts(names):
+    """Three models of which the better one nearly always wins, so that every rank is settled."""
+    rng = np.random.default_rng(5)
+    rows = []
+    for prompt in range(ROUND):
+        for i, j in itertools.combinations(range(len(names)), 2):
+            wins = rng.random() < 0.93
+            left, right = (i, j) if rng.random() < 0.5 else (j, i)
+            rows.append((f"p{prompt}", names[left], names[right], "left" if wins == (left == i) else "right"))
+    return pd.DataFrame(rows, columns=["prompt", "left", "right", "winner"])
+
+
+def scores(names):
+    """Two answers of every model to every question, of which the better models get more right."""
+    rng = np.random.default_rng(6)
+    question = np.repeat(np.arange(ROUND), len(names) * ANSWERS)
+    which = np.tile(np.repeat(np.arange(len(names)), ANSWERS), ROUND)
+    chance = np.repeat(rng.normal(0.8 - 0.3 * np.arange(len(names)), 0.3, (ROUND, len(names))).ravel(), ANSWERS)
+    return pd.DataFrame(
+        {
+            "passage": [f"t{q // 4}" for q in question],
+            "question": [f"q{q}" for q in question],
+            "model": [names[i] for i in which],
+            "sample": np.tile(np.arange(ANSWERS), ROUND * len(names)),
+            "score": (rng.random(which.size) < chance).astype(int),
+        }
+    )
+
+
+def arguments(command, names, folder):
+    """A command on a file of its kind, written there."""
+    judged, scored = folder / "judged.csv", folder / "scored.csv"
+    if len(names) > 1:
+        verdicts(names).to_csv(judged, index=False)
+    scores(names).to_csv(scored, index=False)
+    paired = ("--item", "question", "--sample", "sample", "--groups", "passage")
+    board = ("leaderboard", judged, "--winner", "winner", "--groups", "prompt")
+    return {
+        "fit": ("fit", "score ~ 1" if len(names) == 1 else "score ~ 0 + C(model)", scored, "--groups", "passage"),
+        "mean": ("mean", scored, "--by", "model", *paired),
+        "compare": ("compare", scored, *paired),
+        "compare with a baseline": ("compare", scored, *paired, "--baseline", names[0], "--adjust", "holm"),
+        "compare with a gate": ("compare", scored, *paired, "--gate", f"`{names[0]}` - `{names[-1]}` > 0.1"),
+        "win rate": board,
+        "bradley-terry": (*board, "--method", "bradley-terry", "--formula", "1", "--scale", "elo"),
+        "plan": (
+            "plan",
+            scored,
+            "--where",
+            f"model in ['{names[0]}', '{names[-1]}']",
+            *paired,
+            "--delta",
+            "0.05",
+            "--k",
+            "1,2",
+        ),
+    }[command]
+
+
+COMMANDS = (
+    "fit",
+    "mean",
+    "compare",
+    "compare with a baseline",
+    "compare with a gate",
+    "win rate",
+    "bradley-terry",
+    "plan",
+)
+
+
+class Cells(html.parser.HTMLParser):
+    """The texts of an HTML document, and the tags that it uses."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.texts: list[str] = []
+        self.tags: set[str] = set()
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.add(tag)
+
+    def handle_data(self, data):
+        self.texts.append(data)
+
+
+def read_back(text, name):
+    """What a reader of that format finds; it must be well formed."""
+    if name == "json":
+        return json.loads(text, parse_constant=lambda value: pytest.fail(f"{value} is not JSON"))
+    if name == "csv":
+        rows = list(csv.reader(io.StringIO(text)))
+        assert len({len(row) for row in rows}) == 1
+        return rows
+    if name == "html":
+        cells = Cells()
+        cells.feed(text)
+        return cells
+    if name == "latex":
+        assert text.count(r"\begin{tabular}") == text.count(r"\end{tabular}") >= 1
+    if name == "text":
+        assert max(map(len, text.splitlines()[1:])) <= 80
+    return text
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("kind", NAMES)
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_prints_every_format(command, kind, name, tmp_path, capsys):
+    given = [str(part) for part in arguments(command, NAMES[kind], tmp_path)]
+    status = main([*given, "--format", name])
+    output = capsys.readouterr()
+    assert (status, "internal error" in output.err) == (0, False), output.err
+    if not (command == "compare with a gate" and name == "text"):
+        read_back(output.out, name)
+
+
+def test_settled_ranks_are_single_numbers(tmp_path, capsys):
+    for name in ("text", "md"):
+        assert main([*map(str, arguments("win rate", NAMES["settled"], tmp_path)), "--format", name]) == 0
+        rows = [line.replace("|", " ").split()[:3] for line in capsys.readouterr().out.splitlines()]
+        board = [row for row in rows if row and row[0] in NAMES["settled"]][:3]
+        assert board == [["best", "1", "1"], ["middle", "2", "2"], ["worst", "3", "3"]]
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("command", ["fit", "mean"])
+def test_one_model_is_no_special_case(command, name, tmp_path, capsys):
+    given = [str(part) for part in arguments(command, ("only",), tmp_path)]
+    assert main([*given, "--format", name]) == 0
+    read_back(capsys.readouterr().out, name)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("command", ["win rate", "bradley-terry", "compare"])
+def test_two_models_are_the_least_that_can_be_compared(command, name, tmp_path, capsys):
+    given = [str(part) for part in arguments(command, ("best", "worst"), tmp_path)]
+    assert main([*given, "--format", name]) == 0
+    read_back(capsys.readouterr().out, name)
+    given = [str(part) for part in arguments("compare", ("only",), tmp_path)]
+    assert main([*given, "--format", name]) == 3
+    assert "error: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("row", [("a", 1), ("a", None), ("a", "b", "c"), ("a",), (1, "b")])
+def test_a_table_takes_text_alone(row):
+    with pytest.raises(TypeError, match="a table holds text"):
+        Grid(("", "x"), (row,))

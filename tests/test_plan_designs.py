@@ -71,6 +71,39 @@ def test_many_clusters_are_normal():
     )
 
 
+@pytest.mark.parametrize(("alpha", "power"), [(0.05, 0.8), (0.01, 0.9), (0.1, 0.5), (0.05, 0.99)])
+@pytest.mark.parametrize("n", [2, 3, 5, 10, 30, 100, 200, 1000])
+def test_independent_questions_have_the_power_asked_for_of_a_t_test(n, alpha, power):
+    detected = er.plan.mde(n=n, omega2=0.3, alpha=alpha, power=power)
+    real = t_power(detected / math.sqrt(0.3 / n), n - 1, alpha)
+    # Above it by what is rejected at the wrong side, which eq. 10 leaves out.
+    assert power - 0.026 * min(power, 1 - power) < real < power + 1e-4
+    if n <= 30:
+        np.testing.assert_allclose(real, power, rtol=1e-6)
+        assert detected == er.plan.mde(n=n, n_clusters=n, omega2=0.3, alpha=alpha, power=power)
+    assert er.plan.sample_size(delta=detected, omega2=0.3, alpha=alpha, power=power) == n
+    table = er.plan.curve(n=[n], k=[1], omega2=0.3, alpha=alpha, power=power)
+    assert table.loc[n, 1] == detected
+
+
+@pytest.mark.parametrize("n", [5, 10])
+def test_simulated_t_tests_on_few_questions_find_the_detectable_difference(rng, n):
+    delta, draws = er.plan.mde(n=n, omega2=0.3), 20_000
+    differences = rng.normal(delta, math.sqrt(0.3), (draws, n))
+    rejected = np.mean(stats.ttest_1samp(differences, 0.0, axis=1).pvalue < 0.05)
+    assert abs(rejected - 0.8) < SIGMAS * math.sqrt(0.16 / draws)
+
+
+def test_fewer_questions_are_never_needed_for_a_smaller_difference():
+    needed = [er.plan.sample_size(delta=delta, omega2=1 / 9) for delta in np.geomspace(0.05, 30, 300)]
+    assert needed == sorted(needed, reverse=True)
+    assert needed[-1] == 2
+    for n, delta in zip(needed, np.geomspace(0.05, 30, 300), strict=True):
+        assert (
+            n == 2 or er.plan.mde(n=n, omega2=1 / 9) <= delta * (1 + 1e-8) < er.plan.mde(n=n - 1, omega2=1 / 9) * 1.01
+        )
+
+
 def test_two_clusters_are_the_least():
     assert er.plan.sample_size(delta=5.0, cluster_size=10, **VARIANCES) == 20
     assert er.plan.clusters(delta=50.0, cluster_size=10, **VARIANCES) == 2
@@ -167,6 +200,24 @@ def test_no_whole_numbers_of_answers_are_cheaper(omega2, sigma2_a, sigma2_b, que
     k = np.arange(1, 400)
     grid = (omega2 + sigma2_a / k[:, None] + sigma2_b / k) * (question + cost_a * k[:, None] + cost_b * k)
     assert price(plan.k_a, plan.k_b) <= grid.min() * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("cluster_size", [None, 1, 7.5, 20])
+def test_no_neighbour_is_cheaper_where_questions_are_few(cluster_size):
+    rng = np.random.default_rng(3)
+    for _ in range(8):
+        omega2, sigma2_a, sigma2_b = rng.uniform(0.02, 1, 3)
+        question, delta = rng.uniform(0, 30), rng.choice([0.1, 0.3, 1.0])
+        costs = dict(zip(("cost_a", "cost_b"), rng.uniform(0.5, 5, 2), strict=True))
+        test = {"delta": delta, "omega2": omega2, "sigma2_a": sigma2_a, "sigma2_b": sigma2_b}
+        plan = er.plan.answers(**test, cost_question=question, cluster_size=cluster_size, **costs)
+        k = range(1, 2 * max(plan.k_a, plan.k_b) + 3)
+        for k_a, k_b in itertools.product(k, k):
+            n = er.plan.sample_size(**test, k_a=k_a, k_b=k_b, cluster_size=cluster_size)
+            assert plan.cost <= n * (question + costs["cost_a"] * k_a + costs["cost_b"] * k_b) * (1 + 1e-12)
+        assert plan.cost <= plan.cost_one_answer
+        n = er.plan.sample_size(**test, k_a=plan.k_a, k_b=plan.k_b, cluster_size=cluster_size)
+        assert plan.n == n
 
 
 def test_a_plan_of_answers_adds_up():

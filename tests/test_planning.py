@@ -110,7 +110,7 @@ def test_resampling_uniform_scores_leaves_the_share_of_variance_of_the_paper(gol
     golden("scalars").check(f"resample_ratio_K{k}", ratio)
 
 
-@given(st.integers(1, 10**9), st.floats(1e-3, 10), st.floats(0, 10), st.integers(1, 50))
+@given(st.integers(2, 10**9), st.floats(1e-3, 10), st.floats(0, 10), st.integers(1, 50))
 def test_eq_9_undoes_eq_10(n, omega2, sigma2, k):
     plan = {"omega2": omega2, "sigma2_a": sigma2, "sigma2_b": sigma2 / 2, "k_a": k, "k_b": 1}
     assert sample_size(delta=mde(n=n, **plan), **plan) == n
@@ -171,8 +171,9 @@ BAD_POWER = [
     (sample_size, GOOD_N, "delta", NAN, ArgumentError, "`delta` must be finite"),
     (sample_size, GOOD_N, "delta", 1e-200, ArgumentError, "`delta` must leave n within the range of numbers"),
     (sample_size, GOOD_N, "delta", [0.03], ArgumentTypeError, "`delta` must be a number; got list"),
-    (mde, GOOD_MDE, "n", 0, ArgumentError, "`n` must be a whole number of questions, at least 1; got 0"),
-    (mde, GOOD_MDE, "n", 99.5, ArgumentError, "`n` must be a whole number of questions, at least 1; got 99.5"),
+    (mde, GOOD_MDE, "n", 0, ArgumentError, "`n` must be a whole number of questions, at least 2; got 0"),
+    (mde, GOOD_MDE, "n", 1, ArgumentError, "`n` must be a whole number of questions, at least 2; got 1"),
+    (mde, GOOD_MDE, "n", 99.5, ArgumentError, "`n` must be a whole number of questions, at least 2; got 99.5"),
     (mde, GOOD_MDE, "n", 10**400, ArgumentError, "`n` must be finite; got inf"),
     (mde, GOOD_MDE, "n", INF, ArgumentError, "`n` must be finite"),
     (mde, GOOD_MDE, "n", "100", ArgumentTypeError, "`n` must be a number; got str '100'"),

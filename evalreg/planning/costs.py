@@ -5,21 +5,28 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass
+from typing import Any
 
-from evalreg.checks import fraction
+import numpy as np
+
+from evalreg.checks import FloatArray, fraction
 from evalreg.errors import ArgumentError
 from evalreg.planning.power import (
     checked_at_least,
     checked_delta,
     checked_number,
     checked_variance,
-    normal_units,
-    t_units,
+    fewest_questions,
+    normal_quantiles,
+    questions_needed,
     unit_variance,
 )
 
 # A whole number that arithmetic puts just above itself is not rounded up to the next.
 ROUNDING = 1e-12
+# Pairs of numbers of answers that are priced at most, and numbers of answers that are looked at.
+MOST_PAIRS = 1_000_000
+MOST_ANSWERS = 200_000
 
 
 @dataclass(frozen=True)
@@ -85,7 +92,7 @@ def answers(
     Returns
     -------
     AnswerPlan
-        Whole numbers; the cost is the least among whole numbers of answers, to the rounding of n.
+        Whole numbers, n counted as `sample_size` counts it: no other whole numbers cost less.
 
     Raises
     ------
@@ -96,7 +103,9 @@ def answers(
     -----
     The cost of a given precision is proportional to (omega2 + sigma2_a/K_a + sigma2_b/K_b) times
     (cost_question + cost_a K_a + cost_b K_b), which is least at K = sqrt((sigma2/omega2) (cost_question/cost)) for each
-    model, or at 1 where that is smaller. Free questions make one answer each the best plan.
+    model, or at 1 where that is smaller. Free questions make one answer each the best plan. Whole questions make steps
+    of these costs, so that every pair of numbers of answers is priced whose unrounded cost is below the best one found
+    (a million pairs around it, where questions cost so much more than answers that there are more).
 
     References
     ----------
@@ -118,20 +127,28 @@ def answers(
     )
     noise = (checked_variance("sigma2_a", sigma2_a), checked_variance("sigma2_b", sigma2_b))
 
-    def total(k: tuple[int, int]) -> float:
-        return _each(omega2, noise, k) * _price(question, costs, k)
-
-    k_a, k_b = min(_candidates(omega2, noise, question, costs), key=lambda k: (total(k), k))
     delta = checked_delta(delta)
-    n, single = (_questions(_each(omega2, noise, k), delta, cluster_size, alpha, power) for k in ((k_a, k_b), (1, 1)))
-    variance = _each(omega2, noise, (k_a, k_b))
+
+    def plan(k: tuple[int, int]) -> tuple[float, tuple[int, int], int]:
+        n = questions_needed(_each(omega2, noise, k), delta, cluster_size, alpha, power)
+        return n * _price(question, costs, k), k, n
+
+    # Around the best real numbers, and then wherever a whole number of questions may cost less.
+    first = min(plan(k) for k in _candidates(omega2, noise, question, costs))
+    pairs = _pairs(first, (normal_quantiles(alpha, power) / delta) ** 2, omega2, noise, question, costs)
+    variance = _each(omega2, noise, pairs)
+    n = fewest_questions(variance, delta, cluster_size, alpha, power)
+    price = n * _price(question, costs, pairs)
+    cheapest = int(np.argmin(price)) if price.size else 0
+    others = [(int(pairs[0][cheapest]), int(pairs[1][cheapest]))] if price.size else []
+    cost, (k_a, k_b), questions = min([first, *map(plan, others)])
     return AnswerPlan(
         k_a=k_a,
         k_b=k_b,
-        n=n,
-        cost=n * _price(question, costs, (k_a, k_b)),
-        noise_share=1 - omega2 / variance,
-        cost_one_answer=single * _price(question, costs, (1, 1)),
+        n=questions,
+        cost=cost,
+        noise_share=1 - omega2 / _each(omega2, noise, (k_a, k_b)),
+        cost_one_answer=plan((1, 1))[0],
     )
 
 
@@ -184,19 +201,12 @@ def _cost(name: str, value: object) -> float:
     return cost
 
 
-def _each(omega2: float, noise: tuple[float, ...], k: tuple[int, ...]) -> float:
+def _each(omega2: float, noise: tuple[float, ...], k: tuple[Any, ...]) -> Any:
     return omega2 + sum(sigma2 / times for sigma2, times in zip(noise, k, strict=True))
 
 
-def _price(question: float, costs: tuple[float, ...], k: tuple[int, ...]) -> float:
+def _price(question: float, costs: tuple[float, ...], k: tuple[Any, ...]) -> Any:
     return question + sum(cost * times for cost, times in zip(costs, k, strict=True))
-
-
-def _questions(variance: float, delta: float, cluster_size: float | None, alpha: float, power: float) -> int:
-    if cluster_size is None:
-        return normal_units(variance, delta, alpha, power)
-    size = checked_at_least("cluster_size", cluster_size, 1, "the mean number of questions of a cluster")
-    return math.ceil(t_units(variance / size, delta, alpha, power) * size * (1 - ROUNDING))
 
 
 def _candidates(
@@ -218,3 +228,29 @@ def _candidates(
 def _near(best: float) -> list[int]:
     low = max(1, math.floor(best) - 1)
     return list(range(low, low + 4))
+
+
+def _pairs(
+    best: tuple[float, tuple[int, int], int],
+    scale: float,
+    omega2: float,
+    noise: tuple[float, ...],
+    question: float,
+    costs: tuple[float, ...],
+) -> tuple[FloatArray, FloatArray]:
+    """Whole numbers of answers of both models whose cost by eq. 9, before n is rounded, is below the best so far."""
+    cost, k, _ = best
+    reach = MOST_PAIRS**0.5 / 2
+    sides = []
+    for side in (0, 1):
+        other = 1 - side
+        most = min(cost / (scale * omega2 * costs[side]), k[side] + reach, MOST_ANSWERS)
+        times = np.arange(max(1.0, k[side] - reach), most + 1)
+        variance, price = omega2 + noise[side] / times, question + costs[side] * times
+        # The other model's best number of answers, a real one.
+        free = np.sqrt(noise[other] * price / (variance * costs[other])).clip(1.0)
+        least = scale * (variance + noise[other] / free) * (price + costs[other] * free)
+        sides.append(times[least < cost])
+    a, b = (grid.ravel() for grid in np.meshgrid(*sides, indexing="ij"))
+    below = scale * _each(omega2, noise, (a, b)) * _price(question, costs, (a, b)) < cost
+    return a[below], b[below]

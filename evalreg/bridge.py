@@ -11,9 +11,9 @@ import pandas as pd
 
 from evalreg.checks import BoolArray, FloatArray, IntArray, listed
 from evalreg.clusters import Codes, Labels, factorize, no_source, used_codes
-from evalreg.errors import ArgumentTypeError, CollinearityError, ConvergenceError, NotAvailableError
+from evalreg.errors import AlignmentError, ArgumentTypeError, CollinearityError, ConvergenceError, NotAvailableError
 from evalreg.estimate import About, Estimate, Refit
-from evalreg.frame import align_labels
+from evalreg.frame import align_labels, held_pandas
 from evalreg.scores import RowScores
 
 # Residuals that cancel to this fraction of their terms are rounding.
@@ -29,19 +29,22 @@ class FittedRows:
     Parameters
     ----------
     frame : DataFrame, optional
-        The data of a formula model, all rows.
+        The data of a formula model, all rows, as they were when the model was fitted.
     row_labels : Index, optional
         Index of the rows in use.
     keep : ndarray of bool, optional
         Rows of the data in use, where some had missing values.
     n_rows : int
         Rows in use.
+    changed : bool
+        Whether the data are no longer those that were fitted, so that only the names of their columns are known.
     """
 
     frame: pd.DataFrame | None
     row_labels: pd.Index | None
     keep: BoolArray | None
     n_rows: int
+    changed: bool = False
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -56,6 +59,13 @@ class FittedRows:
         """Codes of a column on the rows in use."""
         if self.frame is None:
             raise no_source(column, ())
+        if self.changed:
+            raise AlignmentError(
+                "the data frame of the fitted statsmodels model has other rows, or rows in another order, than when it "
+                f"was fitted, so that labels of {column!r} cannot be matched. Fit the model again, or pass the labels "
+                "as an array in the order of the rows that were fitted.",
+                column=column,
+            )
         labels = self.frame[column]
         return used_codes(column, *factorize(labels if self.keep is None else labels[self.keep]))
 
@@ -239,10 +249,26 @@ def _labels_of(model: Any, n_rows: int) -> Labels:
     if dropped is not None and len(dropped):
         keep = np.ones(n_rows + len(dropped), dtype=bool)
         keep[np.asarray(dropped)] = False
-    frame = frame if isinstance(frame, pd.DataFrame) and len(frame) == n_rows + len(dropped or ()) else None
     row_labels = getattr(data, "row_labels", None)
     index = row_labels if isinstance(row_labels, pd.Index) and len(row_labels) == n_rows else None
-    return Labels(n_rows, {}, FittedRows(frame, index, keep, n_rows))
+    if not isinstance(frame, pd.DataFrame):
+        return Labels(n_rows, {}, FittedRows(None, index, keep, n_rows))
+    changed = not _is_as_fitted(frame, model, index, keep)
+    return Labels(n_rows, {}, FittedRows(held_pandas(frame), index, keep, n_rows, changed))
+
+
+def _is_as_fitted(frame: pd.DataFrame, model: Any, index: pd.Index | None, keep: BoolArray | None) -> bool:
+    """Whether a frame still has the rows that a model was fitted to, in their order: statsmodels holds the caller's."""
+    values = np.asarray(model.endog)
+    if len(frame) != (values.shape[0] if keep is None else keep.size):
+        return False
+    used = frame if keep is None else frame.loc[keep]
+    if index is not None and not used.index.equals(index):
+        return False
+    name = str(model.endog_names)
+    if name not in used.columns or values.ndim != 1 or not pd.api.types.is_numeric_dtype(used[name]):
+        return True
+    return bool(np.array_equal(used[name].to_numpy(dtype=np.float64, na_value=np.nan), values))
 
 
 def _about(result: Any, model: Any) -> About:

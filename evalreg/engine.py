@@ -13,8 +13,11 @@ from scipy import sparse
 
 from evalreg.checks import FloatArray, known_column, listed
 from evalreg.clusters import Axis, factorize, no_source, pair_codes
-from evalreg.errors import MissingLabelsError, NonFiniteError, NonNumericError, NotAvailableError
+from evalreg.errors import DataError, MissingLabelsError, NonFiniteError, NonNumericError, NotAvailableError
 from evalreg.scores import Block, CellSums, Matrix, compressed, dense, square, sum_blocks
+
+# Sums of the same rows in another order agree to this fraction of their terms.
+UNCHANGED = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,7 +158,9 @@ class LazyScores:
             codes, labels = factorize(grouped[name])
             pair = pair_codes(cluster, n_clusters, codes, len(labels))
             cluster, n_clusters = pair.codes, pair.n_clusters
-        cells = [self.cell_codes[key] for key in _keys(grouped, self.cell_columns)]
+        keys = _keys(grouped, self.cell_columns)
+        self._refuse_changed(grouped, keys)
+        cells = [self.cell_codes[key] for key in keys]
         weights = grouped["__weight"].to_numpy(dtype=float)
         totals = grouped["__total"].to_numpy(dtype=float) - weights * self.fitted[cells]
         where, shape = (cluster, np.array(cells, dtype=np.intp)), (n_clusters, self.n_columns)
@@ -166,6 +171,22 @@ class LazyScores:
             sparse.coo_array((totals, where), shape).tocsr(), sparse.coo_array((weights, where), shape).tocsr()
         )
         return labels, block
+
+    def _refuse_changed(self, grouped: pd.DataFrame, keys: list[tuple[str, ...]]) -> None:
+        """Raise if the rows are not those that the estimate was made of: an engine reads its tables anew each time."""
+        known = set(keys) <= set(self.cell_codes)
+        count, total = np.zeros(self.n_columns), np.zeros(self.n_columns)
+        if known:
+            cells = [self.cell_codes[key] for key in keys]
+            np.add.at(count, cells, grouped["__rows"].to_numpy(dtype=float))
+            np.add.at(total, cells, grouped["__total"].to_numpy(dtype=float))
+        size = np.maximum(np.abs(self.sums.low), np.abs(self.sums.high)) * self.sums.weight
+        moved = np.abs(total - self.sums.total) > UNCHANGED * size
+        if not known or moved.any() or np.any(count != self.sums.count):
+            raise DataError(
+                f"the rows in the engine have changed since the estimate was made: its {self.n_rows} rows are now "
+                f"{int(grouped['__rows'].sum())}, or their scores differ. Make the estimate again."
+            )
 
     def n_clusters(self, by: Axis) -> int:
         """Observed joint values of some columns."""

@@ -32,7 +32,7 @@ class Table:
     Parameters
     ----------
     frame : narwhals.DataFrame
-        A reference, never a copy.
+        What `open_frame` holds of the caller's.
     made : tuple of str
         Names of labels that are made of several columns.
     """
@@ -136,9 +136,10 @@ def _as_pandas_column(series: nw.Series[Any]) -> Any:
 def _as_floats(series: nw.Series[Any], name: str, argument: str) -> FloatArray:
     native = series.to_native()
     if series.dtype.is_numeric() or series.dtype == nw.Boolean:
+        # A copy: an estimate keeps its scores, and these may be the caller's memory.
         if isinstance(native, pd.Series):
-            return np.asarray(native.to_numpy(dtype=np.float64, na_value=np.nan))
-        return np.asarray(series.cast(nw.Float64).to_numpy(), dtype=np.float64)
+            return np.array(native.to_numpy(dtype=np.float64, na_value=np.nan))
+        return np.array(series.cast(nw.Float64).to_numpy(), dtype=np.float64)
     values = pd.Series(series.to_numpy(), dtype=object)
     if pd.api.types.infer_dtype(values, skipna=True) in NUMERIC_OBJECTS:
         return np.asarray(pd.to_numeric(values.where(values.notna(), np.nan)).to_numpy(dtype=np.float64))
@@ -320,6 +321,27 @@ def _from_dict(data: dict[str, Any]) -> pd.DataFrame:
     return pd.DataFrame(data)
 
 
+def held_frame(frame: nw.DataFrame[Any]) -> nw.DataFrame[Any]:
+    """A frame of the same columns that stays as it is when the caller changes his in place.
+
+    Under copy-on-write no value is copied. In pandas before version 3 that is an option, without which values are
+    copied. Tables of pyarrow do not change.
+    """
+    if frame.implementation.is_pandas():
+        return nw.from_native(held_pandas(frame.to_native()))
+    return frame if frame.implementation.is_pyarrow() else frame.clone()
+
+
+def held_pandas(frame: pd.DataFrame) -> pd.DataFrame:
+    """The same for a frame of pandas."""
+    return frame.copy(deep=not _copies_on_write())
+
+
+def _copies_on_write() -> bool:
+    """Whether pandas copies values when one of the frames that share them is written to."""
+    return int(pd.__version__.partition(".")[0]) >= 3 or bool(pd.get_option("mode.copy_on_write") is True)
+
+
 def open_frame(data: Any) -> Table | LazyTable:
     """A handle on any data frame.
 
@@ -331,7 +353,7 @@ def open_frame(data: Any) -> Table | LazyTable:
     Returns
     -------
     Table or LazyTable
-        A reference to the data.
+        What it holds stays as it is when the caller changes a frame in memory.
 
     Raises
     ------
@@ -361,7 +383,7 @@ def open_frame(data: Any) -> Table | LazyTable:
         return LazyTable(frame)
     if len(frame) == 0:
         raise EmptyDataError("`data` has no rows.")
-    return Table(frame)
+    return Table(held_frame(frame))
 
 
 def collected(table: LazyTable, names: Sequence[str], labels: Set[str | None]) -> Table:

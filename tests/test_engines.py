@@ -527,3 +527,55 @@ def test_influence_of_rows_and_labels_by_array_stay_out_of_engines(log, engine):
     with pytest.raises(NotAvailableError, match="labels must be columns"):
         results.with_cov(groups=np.arange(len(log)))
     assert abs(results.influence("passage")["mean"].sum()) < 1e-12
+
+
+# What happens to the data after the fit
+
+
+def _shuffled(log):
+    return log["passage"].to_numpy()[np.random.default_rng(8).permutation(len(log))]
+
+
+def test_changes_of_a_polars_frame_after_the_fit_change_nothing(log):
+    frame = pl.from_pandas(log)
+    results = er.mean(frame, by="model", groups="question")
+    frame.replace_column(frame.columns.index("passage"), pl.Series("passage", _shuffled(log)))
+    frame.drop_in_place("score")
+    _assert_same(results.with_cov(groups="passage"), er.mean(log, by="model", groups="passage"))
+
+
+def test_changes_of_arrays_after_the_fit_change_nothing(log):
+    data = {name: log[name].to_numpy().copy() for name in log.columns}
+    weights = np.linspace(1.0, 2.0, len(log))
+    groups = log["question"].to_numpy().copy()
+    results = er.mean(data, weights=weights, groups=groups)
+    regression = er.fit("score ~ C(model)", data, weights=weights, groups=groups)
+    expected = er.mean(log, weights=weights.copy(), groups="passage")
+    slopes = er.fit("score ~ C(model)", log, weights=weights.copy(), groups="passage")
+    data["passage"][:] = _shuffled(log)
+    data["score"][:] = 0.0
+    weights[:] = 7.0
+    groups[:] = groups[0]
+    assert results.with_cov(cov="CR1").n_clusters == {"groups": log["question"].nunique()}
+    _assert_same(results.with_cov(groups="passage"), expected)
+    _assert_same(regression.with_cov(groups="passage"), slopes)
+
+
+@pytest.mark.skipif(bool(NO_DUCKDB), reason=NO_DUCKDB)
+@pytest.mark.parametrize(
+    "change",
+    ["DELETE FROM log WHERE passage = (SELECT min(passage) FROM log)", "UPDATE log SET score = score / 2"],
+    ids=["rows", "scores"],
+)
+def test_a_table_that_changed_in_its_engine_is_refused(log, change):
+    database = duckdb.connect()
+    database.register("frame", log)
+    database.execute("CREATE TABLE log AS SELECT * FROM frame")
+    results = er.mean(database.table("log"), by="model", groups="question")
+    _assert_same(results.with_cov(groups="passage"), er.mean(log, by="model", groups="passage"))
+    results = er.mean(database.table("log"), by="model", groups="question")
+    database.execute(change)
+    with pytest.raises(er.errors.DataError, match="have changed since the estimate was made"):
+        results.with_cov(groups="passage")
+    # What was asked of the engine before is held.
+    assert results.with_cov(cov="CR1").nobs == len(log)

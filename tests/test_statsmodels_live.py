@@ -559,3 +559,23 @@ def test_models_whose_residuals_are_not_their_scores_are_refused(log):
     for fitted in fits:
         with pytest.raises(NotAvailableError):
             er.from_statsmodels(fitted)
+
+
+@pytest.mark.filterwarnings("ignore:The inplace keyword")
+@pytest.mark.parametrize("fresh_index", [False, True])
+def test_a_frame_sorted_after_a_statsmodels_fit_is_not_matched_by_position(fresh_index):
+    log = er.datasets.passages(n_passages=30, seed=2)
+    log["words"] = np.arange(len(log)) % 7.0
+    log.loc[5, "words"] = np.nan
+    right = er.infer(er.from_statsmodels(smf.ols("score ~ words", log).fit()), groups="passage").bse
+    frame = log.copy()
+    fitted = smf.ols("score ~ words", frame).fit()
+    estimate = er.from_statsmodels(fitted)
+    frame.sort_values("score", inplace=True, ignore_index=fresh_index)
+    # What was made before holds the rows as they were; what is made now cannot know their order.
+    pd.testing.assert_series_equal(er.infer(estimate, groups="passage").bse, right)
+    with pytest.raises(er.errors.AlignmentError, match="than when it was fitted"):
+        er.infer(er.from_statsmodels(fitted), groups="passage")
+    labels = log["passage"].drop(5).to_numpy()
+    found = er.infer(er.from_statsmodels(fitted), groups=labels).bse
+    pd.testing.assert_series_equal(found, right)

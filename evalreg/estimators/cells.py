@@ -249,7 +249,8 @@ def _weight_array(table: Table, weights: Any) -> FloatArray:
         )
     aligned = align_labels("weights", weights, table.n_rows, table.index, "weights")
     try:
-        values = np.asarray(aligned, dtype=np.float64)
+        # A copy: an estimate keeps its weights, and this is the caller's array.
+        values = np.array(aligned, dtype=np.float64)
     except (TypeError, ValueError):
         raise NonNumericError(
             "`weights` must hold numbers; the array holds something else.", column="weights"

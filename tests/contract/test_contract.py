@@ -273,3 +273,53 @@ def test_groups_by_array_series_and_dict_are_the_column(case):
     labels = frame["passage"]
     for groups in (labels.to_numpy(), labels, labels.iloc[::-1], {"passage": labels}):
         _assert_same(_run(case, frame, groups), by_name, 0.0)
+
+
+def _written_through(frame):
+    for name in ("score", "passage", "subject", "judge", "question"):
+        with contextlib.suppress(ValueError):  # Under copy-on-write such arrays are read-only.
+            frame[name].values[:] = frame[name].to_numpy()[::-1].copy()
+
+
+def _overwritten(frame):
+    for name in ("score", "subject", "judge"):
+        frame[name] = frame[name].to_numpy()[::-1].copy()
+
+
+# What a caller may do to the frame after the fit: rows and values as they were must still be those of the result.
+CHANGES = [
+    lambda frame: frame.sort_values("words", inplace=True),
+    lambda frame: frame.sort_values("words", inplace=True, ignore_index=True),
+    _overwritten,
+    lambda frame: frame.loc.__setitem__((slice(0, 20), ["subject", "judge", "score"]), ["law", "j1", 0.5]),
+    _written_through,
+    lambda frame: frame.drop(index=frame.index[:7], inplace=True),
+    lambda frame: frame.rename(columns={"subject": "topic", "judge": "rater"}, inplace=True),
+]
+
+
+@pytest.mark.filterwarnings("ignore:The inplace keyword")
+def test_changes_of_the_frame_after_the_fit_change_nothing(case, monkeypatch):
+    import evalreg.frame
+
+    given, read = [], evalreg.frame.nw.from_native
+
+    def recorded(data, **options):
+        if sys._getframe(1).f_code.co_name == "open_frame":
+            given.append(data)
+        return read(data, **options)
+
+    monkeypatch.setattr(evalreg.frame.nw, "from_native", recorded)
+    others = ("question", "judge" if case.row == "row" else "subject")
+    expected = {groups: _run(case).with_cov(groups=groups, cov="CR1") for groups in others}
+    for change in CHANGES:
+        given.clear()
+        frame = case.frame()
+        results = _run(case, frame)
+        first = results.with_cov(groups="question", cov="CR1")
+        for data in [frame, *(data for data in given if isinstance(data, pd.DataFrame) and data is not frame)]:
+            change(data)
+        _assert_same(first, expected["question"], 0.0)
+        for held in (results, first):
+            for groups, right in expected.items():
+                _assert_same(held.with_cov(groups=groups, cov="CR1"), right, 0.0)

@@ -12,7 +12,7 @@ from evalreg.checks import CovOptions
 from evalreg.clusters import Axis, find_axis
 from evalreg.covariance import Covariance
 from evalreg.dependence import design_effect
-from evalreg.duels import DuelErrors, Duels, condorcet_cycles, duel_errors, head_to_head, with_intervals
+from evalreg.duels import DuelErrors, Duels, condorcet_cycles, duel_errors, head_to_head
 from evalreg.errors import EvalregWarning, NotAvailableError, Note
 from evalreg.estimate import Estimate
 from evalreg.judges.judging import Judging, judging
@@ -71,8 +71,7 @@ class Board(Results):
             and with `alpha` dof, lower and upper. The errors are those of one pair at a time, NaN where it met under
             one cluster only or where its scores do not vary.
         """
-        table = head_to_head(self._duels, self._duel_errors())
-        return table.drop(columns="dof") if alpha is None else with_intervals(table, alpha)
+        return head_to_head(self._duels, self._duel_errors(), alpha).drop(columns="p_value")
 
     def odds(self) -> Results:
         """Win odds S/(1 - S) of each model, by the delta method.

@@ -15,8 +15,8 @@ from evalreg.estimate import Estimate
 from evalreg.groups import Groups, check_estimate, check_two_clusters, drop_nested, resolve_groups
 from evalreg.pieces import NO_VARIANCE, Piece, axis_dof, check_strata, naive_piece, one_piece, subsets
 from evalreg.scores import dense, quadratic, sum_blocks
-from evalreg.small_sample import crossed_dof
 from evalreg.sparsity import FEW_CLUSTERS, FEW_EFFECTIVE, LARGEST_SHARE, effective_text, sparse_text, sparsity
+from evalreg.widths import Widths, crossed_widths, one_t, subset_signs
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,6 +89,11 @@ class Covariance:
         return len(self.axes) > 1
 
     @property
+    def summed(self) -> bool:
+        """Whether widths are sums of t^2 V over pieces, so that no single t serves all levels."""
+        return self.crossed and self.options.dof == "satterthwaite"
+
+    @property
     def raw(self) -> FloatArray:
         """The sum of the pieces with their signs, before any repair, shape (n_params, n_params)."""
         return sum_blocks(iter([piece.sign * piece.matrix for piece in self.pieces]))
@@ -153,9 +158,9 @@ class Covariance:
     def _unsettled(self, C: FloatArray) -> FloatArray:
         if self.repaired is not None:
             return quadratic(C, self.repaired)
-        # MNW 2024: from the stored pieces, never from a repaired matrix.
-        each = [quadratic(C, self.raw), *(piece.variance(C) for piece in self.one_way)]
-        return np.asarray(np.max(each, axis=0))
+        # MNW 2024: from the stored pieces, never from a repaired matrix; no set of fewer axes gives more.
+        each = np.array([piece.variance(C) for piece in self.pieces])
+        return np.asarray(np.max(subset_signs([piece.dims for piece in self.pieces]) @ each, axis=0))
 
     def _lost(self, C: FloatArray) -> BoolArray:
         lost = np.any([piece.lost for piece in self.one_way], axis=0)
@@ -203,8 +208,86 @@ class Covariance:
                 texts.append(f'the crossed variance is not positive under repair="{self.options.repair}"')
         return texts
 
-    def dof(self, contrasts: FloatArray | None = None) -> FloatArray:
+    def half_width(self, contrasts: FloatArray | None = None, alpha: float | FloatArray = 0.05) -> FloatArray:
+        """Half-widths of two-sided t intervals of contrasts of the parameters: estimate +- half-width.
+
+        Crossed, H with H^2 = sum over pieces of t^2 V, each piece with its own degrees of freedom, and never less than
+        any set of fewer axes gives.
+
+        Parameters
+        ----------
+        contrasts : ndarray, shape (n_contrasts, n_params), optional
+            The parameters themselves by default.
+        alpha : float or ndarray, shape (n_contrasts,), optional
+            Level; 0.05 gives 95% intervals.
+
+        Returns
+        -------
+        ndarray, shape (n_contrasts,)
+            0 where the variance is, NaN where there is none.
+
+        References
+        ----------
+        Banerjee (1960), Sankhya 22, 359-362; Cameron, Gelbach and Miller (2011), JBES 29(2), eq. 2.13.
+        """
+        return self.widths(contrasts).half(alpha)
+
+    def pvalues(self, contrasts: FloatArray | None, distance: FloatArray) -> FloatArray:
+        """Two-sided p-values of contrasts that lie so far from their values under the null.
+
+        Parameters
+        ----------
+        contrasts : ndarray, shape (n_contrasts, n_params), or None
+            None is the parameters themselves.
+        distance : ndarray, shape (n_contrasts,)
+            Estimate less value under the null.
+
+        Returns
+        -------
+        ndarray, shape (n_contrasts,)
+            The levels at which the half-width is the distance; NaN where the variance is 0 or unknown.
+        """
+        return self.widths(contrasts).pvalues(distance)
+
+    def critical(self, contrasts: FloatArray | None = None, alpha: float | FloatArray = 0.05) -> FloatArray:
+        """Half-widths in standard errors; where there is none, the critical value of t.
+
+        Parameters
+        ----------
+        contrasts : ndarray, shape (n_contrasts, n_params), optional
+            The parameters themselves by default.
+        alpha : float or ndarray, shape (n_contrasts,), optional
+            Level.
+
+        Returns
+        -------
+        ndarray, shape (n_contrasts,)
+            Without units.
+        """
+        return self.widths(contrasts).critical(alpha)
+
+    def dof(self, contrasts: FloatArray | None = None, alpha: float = 0.05) -> FloatArray:
         """Degrees of freedom of contrasts of the parameters.
+
+        Crossed they depend a little on the level: t with so many has the half-width of that level.
+
+        Parameters
+        ----------
+        contrasts : ndarray, shape (n_contrasts, n_params), optional
+            The parameters themselves by default.
+        alpha : float, optional
+            Level, for crossed clusters.
+
+        Returns
+        -------
+        ndarray, shape (n_contrasts,)
+            inf where the normal is the reference.
+        """
+        C = self._contrasts(contrasts)
+        return self.widths(C).dof(alpha) if self.summed else self._one_dof(C)
+
+    def widths(self, contrasts: FloatArray | None = None) -> Widths:
+        """Variances and degrees of freedom of contrasts, from which every interval and p-value comes.
 
         Parameters
         ----------
@@ -213,25 +296,28 @@ class Covariance:
 
         Returns
         -------
-        ndarray, shape (n_contrasts,)
-            inf where the normal is the reference.
+        Widths
+            With `half(alpha)`, `pvalues(distance)`, `critical(alpha)` and `dof(alpha)`.
         """
         C = self._contrasts(contrasts)
+        if not self.summed:
+            return one_t(self.variance(C), self._one_dof(C))
+        dofs = np.array([piece.dof(C) for piece in self.pieces])
+        variances = np.array([piece.variance(C) for piece in self.pieces])
+        return crossed_widths(
+            self.variance(C), variances, dofs, [piece.dims for piece in self.pieces], self.options.repair
+        )
+
+    def _one_dof(self, C: FloatArray) -> FloatArray:
+        """Degrees of freedom where one t serves all levels."""
         rule = self.options.dof
         if rule == "normal":
             return np.full(C.shape[0], np.inf)
         if isinstance(rule, float):
             return np.full(C.shape[0], rule)
-        if not self.axes:
-            return self.pieces[0].dof(C)
-        if rule == "min":
+        if rule == "min" and self.axes:
             return np.full(C.shape[0], self.smallest_dof)
-        if not self.crossed:
-            return self.pieces[0].dof(C)
-        dofs = np.array([piece.dof(C) for piece in self.pieces])
-        variances = np.array([piece.variance(C) for piece in self.pieces])
-        alone = variances[[len(piece.dims) == 1 for piece in self.pieces]]
-        return crossed_dof(self.variance(C), alone, variances, dofs, self.smallest_dof)
+        return self.pieces[0].dof(C)
 
     def linear(self, contrasts: FloatArray, names: Sequence[str]) -> Covariance:
         """The covariance of C theta, from the same pieces.
@@ -440,11 +526,13 @@ def _repair(pieces: list[Piece], options: ResolvedCov) -> tuple[FloatArray | Non
     if options.repair == "two-term":
         return one_way, "the intersection terms were left out"
     if options.repair == "max":
-        largest = np.max([np.diag(piece.matrix) for piece in pieces if len(piece.dims) == 1], axis=0)
+        each = np.array([np.diag(piece.matrix) for piece in pieces])
+        largest = np.max(subset_signs([piece.dims for piece in pieces]) @ each, axis=0)
         raised = int(np.sum(np.diag(raw) < largest * (1 - 1e-12)))
         if not raised:
             return None, ""
-        return None, f"{raised} of {raw.shape[0]} variances were raised to the largest one-way variance"
+        fewer = "one-way variance" if max(len(piece.dims) for piece in pieces) == 2 else "variance of fewer axes"
+        return None, f"{raised} of {raw.shape[0]} variances were raised to the largest {fewer}"
     values, axes = np.linalg.eigh((raw + raw.T) / 2)
     if values[0] >= -1e-14 * max(values[-1], 0.0):
         return raw, ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,11 +11,12 @@ import pandas as pd
 from evalreg.checks import FloatArray, IntArray, ResolvedCov, fraction
 from evalreg.clusters import Axis, Labels
 from evalreg.groups import union
-from evalreg.inference.proportions import logit_interval, t_quantile
-from evalreg.inference.wald import t_pvalues
+from evalreg.inference.multiplicity import adjust_pvalues
+from evalreg.inference.proportions import logit_interval
 from evalreg.pieces import subsets
 from evalreg.scores import CellScores, compressed, scale_columns
-from evalreg.small_sample import POWER, CellTerms, adjust_cell_totals, cell_terms, cr1_factor, crossed_dof
+from evalreg.small_sample import POWER, CellTerms, adjust_cell_totals, cell_terms, cr1_factor
+from evalreg.widths import Widths, crossed_widths, one_t, subset_signs
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,12 +62,34 @@ class Duels:
         return {**self.__dict__, "scores": replace(self.scores, labels=self.scores.labels.detached())}
 
 
-DuelErrors: TypeAlias = tuple[FloatArray, FloatArray, FloatArray]
-"""Standard errors, degrees of freedom and numbers of clusters of the cells, each by itself."""
+@dataclass(frozen=True, eq=False)
+class DuelErrors:
+    """Errors of the cells, each by itself.
+
+    Parameters
+    ----------
+    widths : Widths
+        Of the cells' means; no variance where a cell rests on a single cluster.
+    n_clusters : ndarray, shape (n_cells,)
+        Clusters of each cell on the first axis.
+    """
+
+    widths: Widths
+    n_clusters: FloatArray
+
+    @property
+    def se(self) -> FloatArray:
+        """Standard errors, shape (n_cells,); NaN where there is none."""
+        return np.sqrt(self.widths.variance)
+
+    @property
+    def dof(self) -> FloatArray:
+        """Degrees of freedom, crossed those of 95% intervals, shape (n_cells,)."""
+        return self.widths.dof(0.05)
 
 
 def duel_errors(duels: Duels, axes: tuple[Axis, ...], options: ResolvedCov, n_rows: int) -> DuelErrors:
-    """Standard errors and degrees of freedom of each cell's mean alone, and its clusters on the first axis.
+    """Errors of each cell's mean alone, and its clusters on the first axis.
 
     Parameters
     ----------
@@ -81,7 +104,7 @@ def duel_errors(duels: Duels, axes: tuple[Axis, ...], options: ResolvedCov, n_ro
 
     Returns
     -------
-    se, dof, n_clusters : ndarray, shape (n_cells,)
+    DuelErrors
         NaN where a cell rests on a single cluster.
     """
     if not axes:
@@ -89,31 +112,34 @@ def duel_errors(duels: Duels, axes: tuple[Axis, ...], options: ResolvedCov, n_ro
         squares = np.bincount(duels.scores.cell, duels.scores.row_scores**2, duels.count.size)
         n = duels.count
         variance = squares / duels.weight**2 * n_rows / max(n_rows - 1, 1)
-        return np.sqrt(np.where((n > 1) & (variance > 0), variance, np.nan)), n - 1.0, n.copy()
+        return DuelErrors(one_t(np.where((n > 1) & (variance > 0), variance, np.nan), n - 1.0), n.copy())
     smallest = min(duels.scores.n_clusters(axis) for axis in axes)
-    variances, dofs, signs, counts = [], [], [], []
-    for dims in subsets(len(axes)):
+    variances, dofs, counts, sets = [], [], [], subsets(len(axes))
+    for dims in sets:
         by = union(*(axes[d] for d in dims))
         terms, variance = _piece(duels, by, options, n_rows, smallest)
         variances.append(variance)
         dofs.append(terms.dof() if options.dof == "satterthwaite" and len(dims) == 1 else terms.n_clusters - 1.0)
-        signs.append((-1.0) ** (len(dims) + 1))
         counts.append(terms.n_clusters)
-    total = _repaired(options.repair, len(axes), np.asarray(signs), np.asarray(variances))
+    pieces = np.asarray(variances)
+    total = _repaired(options.repair, sets, pieces)
     # Of the clusters of a pair by itself, those of the axis with fewest.
     fewest = np.min(counts[: len(axes)], axis=0)
     variance = np.where((total > 0) & (fewest > 1), total, np.nan)
-    dof = _dof(options, len(axes), variance, np.asarray(variances), np.asarray(dofs), smallest, fewest)
-    return np.sqrt(variance), dof, np.asarray(counts[0])
+    if len(axes) == 1 or options.dof != "satterthwaite":
+        widths = one_t(variance, _dof(options, np.asarray(dofs[0]), smallest))
+    else:
+        safe = np.maximum(np.nan_to_num(np.asarray(dofs), nan=1.0), 1.0)
+        widths = crossed_widths(variance, pieces, safe, sets, options.repair)
+    return DuelErrors(widths, np.asarray(counts[0]))
 
 
-def _repaired(repair: str, n_axes: int, signs: FloatArray, pieces: FloatArray) -> FloatArray:
+def _repaired(repair: str, sets: list[tuple[int, ...]], pieces: FloatArray) -> FloatArray:
     """Variance of each cell from its pieces; the eigenvalue of a single variance is that variance itself."""
-    one_way = pieces[:n_axes]
     if repair == "two-term":
-        return np.asarray(one_way.sum(axis=0))
-    raw = np.asarray(signs @ pieces)
-    return np.maximum(raw, one_way.max(axis=0)) if repair == "max" else raw
+        return np.asarray(pieces[[len(dims) == 1 for dims in sets]].sum(axis=0))
+    signs = subset_signs(sets)
+    return np.asarray(np.max((signs if repair == "max" else signs[-1:]) @ pieces, axis=0))
 
 
 def _piece(duels: Duels, by: Axis, options: ResolvedCov, n_rows: int, smallest: int) -> tuple[CellTerms, FloatArray]:
@@ -132,79 +158,51 @@ def _piece(duels: Duels, by: Axis, options: ResolvedCov, n_rows: int, smallest: 
     return cell_terms(share, duels.weight, power), factor * squares
 
 
-def _dof(
-    options: ResolvedCov,
-    n_axes: int,
-    variance: FloatArray,
-    pieces: FloatArray,
-    dofs: FloatArray,
-    smallest: int,
-    fewest: FloatArray,
-) -> FloatArray:
-    """Degrees of freedom of each cell's mean."""
+def _dof(options: ResolvedCov, own: FloatArray, smallest: int) -> FloatArray:
+    """Degrees of freedom of each cell's mean where one t serves."""
     rule = options.dof
-    if rule == "normal":
-        return np.full(variance.size, np.inf)
-    if isinstance(rule, float):
-        return np.full(variance.size, rule)
-    if rule == "min":
-        return np.full(variance.size, smallest - 1.0)
-    if n_axes == 1:
-        return np.asarray(dofs[0])
-    safe = np.maximum(np.nan_to_num(dofs, nan=1.0), 1.0)
-    return crossed_dof(variance, pieces[:n_axes], pieces, safe, np.maximum(fewest - 1.0, 1.0))
+    if rule == "satterthwaite":
+        return own
+    fixed = np.inf if rule == "normal" else smallest - 1.0 if rule == "min" else float(rule)
+    return np.full(own.size, fixed)
 
 
-def head_to_head(duels: Duels, errors: DuelErrors) -> pd.DataFrame:
+def head_to_head(duels: Duels, errors: DuelErrors, alpha: float | None = None) -> pd.DataFrame:
     """Table of all pairs that met, both ways round.
 
     Parameters
     ----------
     duels : Duels
         The cells.
-    errors : tuple of ndarray, shape (n_cells,)
+    errors : DuelErrors
         From `duel_errors`.
+    alpha : float, optional
+        Adds dof, and intervals at this level on the logit scale: NaN without a standard error, and where psi is 0 or 1.
 
     Returns
     -------
     DataFrame
-        Indexed by (left, right), or (stratum, left, right); columns psi, se, n, n_clusters and dof.
+        Indexed by (left, right), or (stratum, left, right); columns psi, se, n, n_clusters and p_value (that psi is one
+        half), and with `alpha` dof, lower and upper.
     """
-    se, dof, n_clusters = errors
     names = np.array(duels.models, dtype=object)
+    se, p = errors.se, errors.widths.pvalues(duels.mean - 0.5)
     sides = [(duels.first, duels.second, duels.mean), (duels.second, duels.first, 1.0 - duels.mean)]
     parts = []
     for left, right, psi in sides:
-        counts = {"n": duels.count.astype(int), "n_clusters": n_clusters.astype(int)}
-        columns = {"psi": psi, "se": se, **counts, "dof": dof}
+        counts = {"n": duels.count.astype(int), "n_clusters": errors.n_clusters.astype(int)}
+        columns = {"psi": psi, "se": se, **counts, "p_value": p}
+        if alpha is not None:
+            fraction("alpha", alpha)
+            inside, ends = (se > 0) & (psi > 0) & (psi < 1), np.full((psi.size, 2), np.nan)
+            half = errors.widths.half(alpha)[inside]
+            ends[inside] = logit_interval(psi[inside], se[inside], half / se[inside])
+            columns |= {"dof": errors.dof, "lower": ends[:, 0], "upper": ends[:, 1]}
         keys = {"left": names[left], "right": names[right]}
         if duels.strata != ("",):
             keys = {"stratum": np.array(duels.strata, dtype=object)[duels.stratum], **keys}
         parts.append(pd.DataFrame({**keys, **columns}).set_index(list(keys)))
     return pd.concat(parts).sort_index()
-
-
-def with_intervals(table: pd.DataFrame, alpha: float) -> pd.DataFrame:
-    """The table of `head_to_head` with an interval for each pair by itself.
-
-    Parameters
-    ----------
-    table : DataFrame
-        Columns psi, se and dof among others.
-    alpha : float
-        Level.
-
-    Returns
-    -------
-    DataFrame
-        With lower and upper, on the logit scale; NaN without a standard error, and where psi is 0 or 1.
-    """
-    fraction("alpha", alpha)
-    psi, se, dof = (table[name].to_numpy() for name in ("psi", "se", "dof"))
-    inside = (se > 0) & (psi > 0) & (psi < 1)
-    ends = np.full((psi.size, 2), np.nan)
-    ends[inside] = logit_interval(psi[inside], se[inside], t_quantile(alpha, dof[inside]))
-    return table.assign(lower=ends[:, 0], upper=ends[:, 1])
 
 
 def condorcet_cycles(table: pd.DataFrame, alpha: float) -> pd.DataFrame:
@@ -222,19 +220,11 @@ def condorcet_cycles(table: pd.DataFrame, alpha: float) -> pd.DataFrame:
     DataFrame
         One row a cycle: columns a, b, c, psi_ab, psi_bc, psi_ca, p_adjusted (the largest of its edges) and stands.
     """
-    from statsmodels.stats.multitest import multipletests
-
     fraction("alpha", alpha)
     models = list(dict.fromkeys(table.index.get_level_values("left")))
     psi = table["psi"].unstack("right").reindex(index=models, columns=models).to_numpy()
-    t = (table["psi"] - 0.5) / table["se"]
-    half = table.index.get_level_values("left") < table.index.get_level_values("right")
-    p = pd.Series(np.nan, index=table.index[half])
-    known = np.isfinite(t[half].to_numpy())
-    raw = t_pvalues(t[half].to_numpy()[known], table["dof"][half].to_numpy()[known])
-    if raw.size:
-        p.iloc[np.flatnonzero(known)] = multipletests(raw, alpha, method="holm")[1]
-    adjusted = p.to_dict()
+    p = table["p_value"][table.index.get_level_values("left") < table.index.get_level_values("right")]
+    adjusted = dict(zip(p.index, adjust_pvalues(p.to_numpy(), "holm").tolist(), strict=True))
     rows = []
     for a, b, c in cycles_of(psi > 0.5):
         edges = [(models[a], models[b]), (models[b], models[c]), (models[c], models[a])]

@@ -14,7 +14,6 @@ from evalreg.checks import listed, nearest, pointed
 from evalreg.errors import FormulaError, MissingColumnError
 from evalreg.estimators.comparison import Comparison
 from evalreg.inference.equivalence import FAILS, OPEN, SHOWN, Verdict, one_sided, questions_to_tell, verdicts
-from evalreg.inference.proportions import t_quantile
 from evalreg.tables import number, p_value
 
 EXAMPLE = "new - old > -0.01"
@@ -235,10 +234,12 @@ def decide(gate: Gate, comparison: Comparison, alpha: float = 0.05) -> Decision:
     Miller (2024), arXiv:2411.00640, eq. 9, with the standard error as measured.
     """
     row: dict[str, Any] = comparison.table.loc[[(gate.model, gate.baseline)]].to_dict("records")[0]  # type: ignore[assignment]
-    difference, se, dof = (float(row[name]) for name in ("difference", "se", "dof"))
-    tests = one_sided(np.array([difference]), np.array([se]), np.array([dof]), gate.bound)
+    difference, se = (float(row[name]) for name in ("difference", "se"))
+    here = [pair == (gate.model, gate.baseline) for pair in comparison.facts.index]
+    cov = comparison.results.cov.linear(np.array([here], dtype=np.float64), ("difference",))
+    tests = one_sided(np.array([difference]), cov, gate.bound)
     shown, fails = (tests.above, tests.below) if gate.operator == ">" else (tests.below, tests.above)
-    half = float(t_quantile(2 * alpha, np.array([dof]))[0]) * se
+    half = float(cov.half_width(alpha=2 * alpha)[0])
     verdict = verdicts(shown, fails, alpha)[0]
     n, wanted = int(row["n"]), None
     if verdict == OPEN:

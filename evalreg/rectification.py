@@ -14,7 +14,6 @@ from evalreg.clusters import Axis, Labels, as_codes, pair_codes
 from evalreg.covariance import Covariance, assemble
 from evalreg.errors import NotAvailableError, Note, RectificationWarning, TooFewClustersError
 from evalreg.estimate import Cells, Estimate, HumanLabels, Refit
-from evalreg.inference.wald import t_pvalues
 from evalreg.pieces import NO_VARIANCE
 from evalreg.scores import CellScores, Matrix, cell_sums, dense
 
@@ -314,7 +313,7 @@ def tune(judged: Judged, parts: Halves, axes: tuple[Axis, ...], options: Resolve
     C = np.eye(2 * n_means)[n_means:]
     se = np.sqrt(cov.variance(C))
     t = np.divide(judge.params, se, out=np.full(n_means, np.nan), where=se > 0)
-    p = t_pvalues(t, cov.dof(C))
+    p = cov.pvalues(C, np.array(judge.params))
     # Without spread any difference at all is more than chance.
     p = np.where(has_rest & ~varies & (np.abs(judge.params) > 0), 0.0, p)
     reasons = {

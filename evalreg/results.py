@@ -37,7 +37,7 @@ from evalreg.inference.intervals import intervals
 from evalreg.inference.ranks import PairAdjustName
 from evalreg.inference.simultaneous import Seed
 from evalreg.inference.standards import t_tests
-from evalreg.inference.wald import as_contrast_results, joint_test, t_pvalues
+from evalreg.inference.wald import as_contrast_results, joint_test
 from evalreg.many import ManyModels
 from evalreg.rectification import rectification_table
 from evalreg.resampled import Resampled
@@ -105,7 +105,7 @@ class Results(ManyModels, Resampled, Shown):
 
     @property
     def dof(self) -> pd.Series:
-        """Degrees of freedom of t; inf where the normal is the reference."""
+        """Degrees of freedom of t (crossed, those of 95% intervals); inf where the normal is the reference."""
         return self._series(self.cov.dof())
 
     @property
@@ -117,7 +117,7 @@ class Results(ManyModels, Resampled, Shown):
     @property
     def pvalues(self) -> pd.Series:
         """Two-sided p-values of the t tests that each parameter is zero."""
-        return self._series(t_pvalues(self.tvalues.to_numpy(), self.cov.dof()))
+        return self._series(self.cov.pvalues(None, np.array(self.estimate.params)))
 
     @property
     def nobs(self) -> int:
@@ -263,8 +263,9 @@ class Results(ManyModels, Resampled, Shown):
     def wald_test(self, contrasts: str | dict[str, float] | Any) -> ContrastResults:
         """Joint test of linear combinations, as statsmodels' ContrastResults.
 
-        Under one-way CR2 the approximate Hotelling test HTZ (Pustejovsky and Tipton 2018); otherwise F(q, G - 1),
-        crossed on the sum of the one-way pieces.
+        Under CR2 the approximate Hotelling test HTZ (Pustejovsky and Tipton 2018); crossed, on the sum of the one-way
+        pieces with the smallest of their degrees of freedom, and for a single hypothesis the test of `t_test`.
+        Otherwise F(q, G - 1).
 
         Parameters
         ----------

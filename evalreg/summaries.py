@@ -15,7 +15,6 @@ from evalreg.dependence import design_effect, effective_rows, intraclass_correla
 from evalreg.errors import Note
 from evalreg.estimate import Estimate
 from evalreg.inference.intervals import FEW_EFFECTIVE, counted, few_effective, intervals
-from evalreg.inference.wald import t_pvalues
 from evalreg.rectification import rectification_table
 from evalreg.tables import Grid, Summary, fixed, number, p_value
 
@@ -89,15 +88,15 @@ def coefficient_frame(estimate: Estimate, cov: Covariance, alpha: float) -> pd.D
         Columns estimate, se, naive_se, t, dof, p_value, lower, upper.
     """
     interval = intervals(estimate, cov, alpha, None)
-    se, dof = np.sqrt(cov.variance()), cov.dof()
+    se = np.sqrt(cov.variance())
     t = estimate.params / np.where(se > 0, se, np.nan)
     columns = {
         "estimate": estimate.params,
         "se": se,
         "naive_se": np.sqrt(np.diag(cov.naive)),
         "t": t,
-        "dof": dof,
-        "p_value": t_pvalues(t, dof),
+        "dof": cov.dof(),
+        "p_value": cov.pvalues(None, np.array(estimate.params)),
         "lower": interval[:, 0],
         "upper": interval[:, 1],
     }

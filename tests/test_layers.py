@@ -26,6 +26,8 @@ ORDER = [
     "engine",
     "frame",
     "estimate",
+    "student",
+    "widths",
     "small_sample",
     "groups",
     "pieces",

@@ -273,10 +273,11 @@ def test_degrees_of_freedom_of_a_board_are_those_of_its_three_pieces(prompts, ju
     )
     pieces = (by_prompt + rest, by_judge + rest, rest)
     dofs = (prompts - 1, judges - 1, prompts * judges - 1)
-    expected = max(pieces[:2]) ** 2 / sum(v**2 / d for v, d in zip(pieces, dofs, strict=True))
-    expected = max(expected, min(prompts, judges) - 1)
+    terms = [stats.t.isf(0.025, d) ** 2 * v for v, d in zip(pieces, dofs, strict=True)]
+    half = math.sqrt(max(terms[0] + terms[1] - terms[2], *terms[:2]))
     variance, dof = difference_variance(parts, prompts, judges)
-    np.testing.assert_allclose([variance, dof], [by_prompt + by_judge + rest, expected], rtol=1e-12)
+    assert variance == pytest.approx(by_prompt + by_judge + rest, rel=1e-12)
+    assert stats.t.isf(0.025, dof) * math.sqrt(variance) == pytest.approx(half, rel=1e-9)
 
 
 def test_a_board_has_the_power_asked_for_and_no_prompt_less():

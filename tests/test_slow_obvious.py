@@ -336,14 +336,19 @@ def test_crossed_degrees_of_freedom_combine_those_of_the_pieces(problem):
             dofs.append(_slow_dof(one, c, 0.5))
         one = Problem(problem.X, problem.y, problem.w, joint, joint)
         variances.append(c @ _slow_covariance(one, 0.5) @ c)
-        above = max(variances[:2])  # of which the default's variance is never less
-        pooled = above**2 / sum(V**2 / d for V, d in zip(variances, [*dofs, joint.max()], strict=True))
-        low = min(np.unique(problem.codes).size, np.unique(problem.other).size) - 1
-        _assert_close(found[i], max(pooled, low))
+        half = _slow_half(variances, [*dofs, joint.max()])
+        _assert_close(crossed.half_width(c)[0], half)
+        assert found[i] > 1e6 or stats.t.isf(0.025, found[i]) * np.sqrt(crossed.variance(c)[0]) == pytest.approx(half)
 
 
-@pytest.mark.parametrize(("judge_sd", "clipped"), [(0.0, False), (0.3, False), (2.0, True)])
-def test_judges_who_make_up_the_variance_leave_their_own_degrees_of_freedom(judge_sd, clipped):
+def _slow_half(variances, dofs):
+    """Half-width of two axes and their intersection, never below that of an axis alone."""
+    terms = [stats.t.isf(0.025, d) ** 2 * V for V, d in zip(variances, dofs, strict=True)]
+    return np.sqrt(max(terms[0] + terms[1] - terms[2], terms[0], terms[1]))
+
+
+@pytest.mark.parametrize("judge_sd", [0.0, 0.3, 2.0])
+def test_judges_who_make_up_the_variance_leave_their_own_degrees_of_freedom(judge_sd):
     rng = np.random.default_rng(4)
     P, J = 60, 5
     scores = rng.normal(size=(P, 1)) + judge_sd * rng.normal(size=(1, J)) + rng.normal(size=(P, J))
@@ -354,18 +359,10 @@ def test_judges_who_make_up_the_variance_leave_their_own_degrees_of_freedom(judg
     by_prompt, by_judge = np.sum(residual.sum(1) ** 2) * P / (P - 1), np.sum(residual.sum(0) ** 2) * J / (J - 1)
     n = scores.size
     cells = np.sum(residual**2) * n / (n - 1)
-    below = by_prompt**2 / (P - 1) + by_judge**2 / (J - 1) + cells**2 / (n - 1)
-    expected = max(by_prompt, by_judge) ** 2 / below
-    _assert_close(results.dof, [max(expected, J - 1)])
-    assert (expected < J - 1) == clipped
-    # Fewer than with the combined variance above, which has more than the judges' own four even where they are all.
-    combined = max(by_prompt + by_judge - cells, by_prompt, by_judge) ** 2 / below
-    assert results.dof.iloc[0] <= combined * (1 + 1e-12)
-    assert judge_sd == 0 or results.dof.iloc[0] < 0.95 * combined
-    # Without the repair the combined variance may be the smaller one.
-    plain = min(by_prompt + by_judge - cells, max(by_prompt, by_judge))
-    unrepaired = results.with_cov(cov="CR2", repair="none", dof="satterthwaite")
-    _assert_close(unrepaired.dof, [max(plain**2 / below, J - 1)])
+    half = _slow_half([by_prompt, by_judge, cells], [P - 1, J - 1, n - 1])
+    _assert_close(results.conf_int()[1] - results.params, [half])
+    _assert_close(stats.t.isf(0.025, results.dof) * results.bse, [half])
+    assert judge_sd < 2 or results.dof.iloc[0] < (J - 1) * 1.1
 
 
 # The series and the eigenvectors

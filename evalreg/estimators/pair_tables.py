@@ -14,10 +14,8 @@ from evalreg.clusters import Codes, as_codes, axis_name
 from evalreg.errors import NotAvailableError, ScoreRangeError
 from evalreg.inference.discordance import clustered_sign_test
 from evalreg.inference.multiplicity import adjust_pvalues, base_seed
-from evalreg.inference.proportions import t_quantile
 from evalreg.inference.ranks import PairAdjustName
 from evalreg.inference.simultaneous import make_family
-from evalreg.inference.wald import t_pvalues
 from evalreg.pair_scores import NOBODY, Pairs, PairScores, differences
 from evalreg.results import Results
 from evalreg.scores import compressed, dense
@@ -130,8 +128,8 @@ def difference_frame(results: Results, facts: Facts, adjust: PairAdjustName | No
     theta, dof = np.array(results.estimate.params), cov.dof()
     variance = cov.variance()
     se = np.where(variance > 0, np.sqrt(variance), np.nan)
-    p = t_pvalues(theta / se, dof)
-    half, adjusted = t_quantile(alpha, dof) * se, p
+    p = cov.pvalues(None, theta)
+    half, adjusted = np.where(variance > 0, cov.half_width(alpha=alpha), np.nan), p
     if adjust == "single-step":
         family = make_family(results.params, cov)
         if family.inside.any():

@@ -14,7 +14,6 @@ from evalreg.inference.proportions import (
     logit_interval,
     proportion_interval,
     t_quantile,
-    tail_level,
 )
 
 # With fewer effective successes or failures the logit interval of a mean is widened.
@@ -54,8 +53,8 @@ def intervals(estimate: Estimate, cov: Covariance, alpha: float, method: str | N
             f'{estimate.about.outcome!r}, which is not. Use method="wald".'
         )
     chosen = method or (estimate.about.interval if estimate.bounded else "wald")
-    theta, variance, dof = np.array(estimate.params), cov.variance(), cov.dof()
-    se, critical = np.sqrt(variance), t_quantile(alpha, dof)
+    theta, variance, critical = np.array(estimate.params), cov.variance(), cov.critical(alpha=alpha)
+    se = np.sqrt(variance)
     if method is None and estimate.inversion is not None:
         found = estimate.inversion.limits(se, critical)
         found[~(se > 0)] = np.nan
@@ -110,8 +109,9 @@ def on_logit_scale(
     widen = estimate.about.interval == "widened" if widen is None else widen
     if not widen and inside.all():
         return limits
-    alpha = tail_level(critical, cov.dof()[rows])
-    level = np.full(estimate.n_params, 0.5)
+    distance, level = np.zeros(estimate.n_params), np.full(estimate.n_params, 0.5)
+    distance[rows] = critical * se
+    alpha = cov.pvalues(None, distance)[rows]
     level[rows] = alpha
     few, variance = few_effective(estimate, cov) if widen else (np.zeros(estimate.n_params, dtype=bool), cov.variance())
     trials = effective_trials(estimate, cov, level, variance)[rows]
@@ -194,8 +194,9 @@ def effective_trials(
     degenerate = (mean <= 0) | (mean >= 1) | ~(variance > 0)
     # A pass over the cells of every axis, which few logs need.
     clusters = effective_clusters(estimate, cov.axes) if degenerate.any() else np.ones(mean.size)
-    dof = np.maximum(n - 1, 1) if alpha is None else cov.dof()
-    korn = effective_n(mean, variance, n, dof, clusters, 0.5 if alpha is None else alpha)
+    level = 0.5 if alpha is None else alpha
+    critical = t_quantile(level, np.maximum(n - 1, 1)) if alpha is None else cov.critical(alpha=level)
+    korn = effective_n(mean, variance, n, critical, clusters, level)
     return np.where(counted(estimate, cov), n, korn)
 
 

@@ -5,36 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from evalreg.checks import FloatArray
+from evalreg.student import t_quantile as t_quantile
 
 # The names that statsmodels uses.
 STATSMODELS_METHODS = {"wilson": "wilson", "clopper-pearson": "beta", "jeffreys": "jeffreys"}
-
-
-def t_quantile(alpha: float | FloatArray, dof: FloatArray) -> FloatArray:
-    """Two-sided critical values of t, the normal's where dof is infinite.
-
-    Parameters
-    ----------
-    alpha : float or ndarray, shape (m,)
-        Level; 0.05 gives the 0.975 quantile.
-    dof : ndarray, shape (m,)
-        Degrees of freedom.
-
-    Returns
-    -------
-    ndarray, shape (m,)
-        Critical values; NaN where dof is NaN.
-
-    Examples
-    --------
-    >>> t_quantile(0.05, np.array([10.0, np.inf])).round(3).tolist()
-    [2.228, 1.96]
-    """
-    from scipy import special
-
-    dof = np.asarray(dof, dtype=float)
-    finite = np.where(np.isinf(dof), 1.0, dof)
-    return np.where(np.isinf(dof), special.ndtri(1 - alpha / 2), special.stdtrit(finite, 1 - alpha / 2))
 
 
 def logit_interval(mean: FloatArray, se: FloatArray, critical: FloatArray) -> FloatArray:
@@ -97,7 +71,7 @@ def effective_n(
     mean: FloatArray,
     variance: FloatArray,
     n: FloatArray,
-    dof: FloatArray,
+    critical: FloatArray,
     fallback: FloatArray,
     alpha: float | FloatArray,
 ) -> FloatArray:
@@ -109,8 +83,8 @@ def effective_n(
         Means of scores in [0, 1] and their variances.
     n : ndarray, shape (m,)
         Rows.
-    dof : ndarray, shape (m,)
-        Degrees of freedom.
+    critical : ndarray, shape (m,)
+        Critical values t_nu of the interval, at level `alpha`.
     fallback : ndarray, shape (m,)
         Used where the mean is 0 or 1 or the variance is zero or unknown: the effective number of clusters.
     alpha : float or ndarray, shape (m,)
@@ -128,12 +102,12 @@ def effective_n(
     Examples
     --------
     >>> one = np.ones(1)
-    >>> effective_n(0.5 * one, 0.0025 * one, 400 * one, np.inf * one, one, 0.05).round(1).tolist()
+    >>> effective_n(0.5 * one, 0.0025 * one, 400 * one, 1.96 * one, one, 0.05).round(1).tolist()
     [100.6]
     """
     degenerate = (mean <= 0) | (mean >= 1) | ~(variance > 0)
     safe = np.where(degenerate, 1.0, variance)
-    ratio = (t_quantile(alpha, np.maximum(n - 1, 1)) / t_quantile(alpha, dof)) ** 2
+    ratio = (t_quantile(alpha, np.maximum(n - 1, 1)) / critical) ** 2
     return np.where(degenerate, fallback, np.minimum(n, mean * (1 - mean) / safe * ratio))
 
 

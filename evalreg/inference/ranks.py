@@ -11,9 +11,7 @@ import pandas as pd
 from evalreg.checks import BoolArray, FloatArray, fraction, option
 from evalreg.errors import ArgumentError
 from evalreg.inference.multiplicity import ADJUSTMENTS, LargestStatistic, adjust_pvalues, base_seed, simulate_largest
-from evalreg.inference.proportions import t_quantile
 from evalreg.inference.simultaneous import Family, Seed, make_family, pair_codes, square_of_pairs
-from evalreg.inference.wald import t_pvalues
 
 PairAdjustName: TypeAlias = Literal["holm", "fdr_bh", "bonferroni", "single-step"]
 PAIR_ADJUSTMENTS: tuple[PairAdjustName, ...] = (*ADJUSTMENTS, "single-step")
@@ -76,13 +74,13 @@ def pairwise_table(
         adjust = option("adjust", adjust, PAIR_ADJUSTMENTS)
     base, printed = base_seed(seed)
     family = make_family(params, cov, "pairs", dof)
-    p_value = t_pvalues(family.effect / family.se, family.dof)
+    p_value = family.widths.pvalues(family.effect)
     if adjust == "single-step" and family.inside.any():
         largest = family.simulate(alpha, base)
         half = family.multipliers(largest.quantile(alpha)) * family.se
         p_adjusted = largest.tail(np.abs(family.statistic))
     else:
-        half = t_quantile(alpha, family.dof) * family.se
+        half = family.widths.half(alpha)
         p_adjusted = p_value if adjust is None or adjust == "single-step" else adjust_pvalues(p_value, adjust)
     lower, upper = family.effect - half, family.effect + half
     columns = {"difference": family.effect, "se": family.se, "lower": lower, "upper": upper}

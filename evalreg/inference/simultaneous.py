@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -22,7 +21,8 @@ from evalreg.inference.multiplicity import (
     simulate_largest,
     stepdown_pvalues,
 )
-from evalreg.inference.wald import t_pvalues
+from evalreg.student import t_pvalues
+from evalreg.widths import Widths, joined, one_t
 
 # A variance below this fraction of its terms is rounding.
 ROUNDING = 1e-12
@@ -47,6 +47,8 @@ class Family:
         Of the multivariate t; NaN where each contrast has its own and is mapped to the normal.
     reasons : dict
         Why a contrast is outside the family, by name.
+    widths : Widths
+        Half-widths and p-values of the contrasts one by one.
     factor : ndarray, shape (m, rank), or (n_params, rank) for pairs
         Maps independent normals to the contrasts; for pairs to the parameters whose differences they are.
     weight : ndarray, shape (m,)
@@ -63,6 +65,7 @@ class Family:
     dof: FloatArray
     shared_dof: float
     reasons: dict[Any, str]
+    widths: Widths
     factor: FloatArray
     weight: FloatArray
     pairs: bool
@@ -137,7 +140,8 @@ def make_family(params: Any, cov: Any, contrasts: Any = None, dof: Any = np.inf)
     """
     theta = _check_params(params, cov)
     names, C, null = _check_contrasts(contrasts, theta.index)
-    variance, own_dof, shared, root, texts = _moments(_check_cov(cov, theta.index), C, dof)
+    widths, own_dof, shared, root, texts = _moments(_check_cov(cov, theta.index), C, dof)
+    variance = widths.variance
     known = np.isfinite(np.diag(root))
     safe = np.where(np.outer(known, known), root, 0.0)
     pairs = isinstance(contrasts, str) and contrasts == "pairs"
@@ -160,6 +164,7 @@ def make_family(params: Any, cov: Any, contrasts: Any = None, dof: Any = np.inf)
         dof=own_dof,
         shared_dof=shared,
         reasons={names[int(i)]: texts[i] for i in np.flatnonzero(out)},
+        widths=replace(widths, variance=np.where(out, np.nan, variance)),
         factor=factor if pairs else standard,
         weight=weight,
         pairs=pairs,
@@ -237,8 +242,8 @@ def pair_codes(n: int) -> tuple[IntArray, IntArray]:
 
 def _moments(
     cov: Covariance | FloatArray, C: FloatArray, dof: Any
-) -> tuple[FloatArray, FloatArray, float, FloatArray, list[str]]:
-    """Variances, degrees of freedom, those of a multivariate t (or NaN), a PSD matrix, and why a variance is none."""
+) -> tuple[Widths, FloatArray, float, FloatArray, list[str]]:
+    """Widths, degrees of freedom, those of a multivariate t (or NaN), a PSD matrix, and why a variance is none."""
     if not isinstance(cov, Covariance):
         own = np.asarray(dof, dtype=np.float64)
         if own.ndim > 1 or own.size not in (1, C.shape[0]) or not np.all(own > 0):
@@ -247,8 +252,10 @@ def _moments(
         variance[variance <= ROUNDING * (C**2 @ np.nan_to_num(np.diag(cov)))] = 0.0
         variance[(C != 0) @ ~np.isfinite(np.diag(cov))] = np.nan
         shared = float(own) if own.ndim == 0 else float("nan")
-        return variance, np.broadcast_to(own, C.shape[:1]), shared, cov, [""] * C.shape[0]
-    variance, own = _by_chunks(cov.variance, C), _by_chunks(cov.dof, C)
+        own = np.broadcast_to(own, C.shape[:1])
+        return one_t(variance, own), own, shared, cov, [""] * C.shape[0]
+    widths = _by_chunks(cov, C)
+    variance, own = widths.variance, widths.dof(0.05)
     none = np.flatnonzero(~(variance > 0))
     texts = [""] * C.shape[0]
     for i, text in zip(none, cov.reasons(C[none]) if none.size else [], strict=True):
@@ -261,13 +268,13 @@ def _moments(
     else:
         same = rule != "satterthwaite" and used.size > 0 and bool(np.all(used == used[0]))
         shared = float(used[0]) if same else float("nan")
-    return variance, own, shared, cov.sum_one_way, texts
+    return widths, own, shared, cov.sum_one_way, texts
 
 
-def _by_chunks(of: Callable[[FloatArray], FloatArray], C: FloatArray) -> FloatArray:
-    return np.concatenate(
-        [of(part) for part in np.array_split(C, C.shape[0] // 2000 + 1) if part.shape[0]] or [C[:, 0]]
-    )
+def _by_chunks(cov: Covariance, C: FloatArray) -> Widths:
+    """Widths of many contrasts, some at a time, which bounds the memory."""
+    parts = [part for part in np.array_split(C, C.shape[0] // 2000 + 1) if part.shape[0]]
+    return joined([cov.widths(part) for part in parts or [C]])
 
 
 def _factor(matrix: FloatArray, values: FloatArray, known: BoolArray, *, centred: bool) -> FloatArray:

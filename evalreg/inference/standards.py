@@ -14,8 +14,8 @@ from evalreg.errors import ScoreRangeError
 from evalreg.estimate import Estimate
 from evalreg.inference.contrasts import Contrasts
 from evalreg.inference.intervals import counted, effective_trials, few_effective, intervals
-from evalreg.inference.proportions import logit_statistic, proportion_interval, t_quantile
-from evalreg.inference.wald import as_t_results, t_pvalues
+from evalreg.inference.proportions import logit_statistic, proportion_interval
+from evalreg.inference.wald import as_t_results
 
 if TYPE_CHECKING:
     from statsmodels.stats.contrast import ContrastResults
@@ -50,8 +50,11 @@ def t_tests(estimate: Estimate, cov: Covariance, asked: Contrasts, method: str |
         If "logit" is asked of something that is not a mean of scores in [0, 1] and a value between 0 and 1.
     """
     C, value = asked.matrix, asked.value
-    variance, dof, effect = cov.variance(C), cov.dof(C), C @ estimate.params
-    result = as_t_results(effect, np.sqrt(variance), dof, value)
+    variance, effect = cov.variance(C), C @ estimate.params
+    result = as_t_results(effect, np.sqrt(variance), cov.dof(C), value)
+    if cov.summed:
+        result.pvalue = np.squeeze(cov.pvalues(C, effect - value))
+        result.conf_int = partial(_by_half_width, cov, C, effect)
     scaled = _on_scale(estimate, cov, asked, method)
     if not scaled.any():
         return result
@@ -62,11 +65,18 @@ def t_tests(estimate: Estimate, cov: Covariance, asked: Contrasts, method: str |
     for i in np.flatnonzero(scaled):
         p[i] = level_reached(estimate, cov, int(own[i]), float(value[i]), limits)
     signs = np.sign(effect - value)
-    t[scaled] = (signs * t_quantile(np.maximum(p, np.finfo(float).tiny), dof))[scaled]
+    t[scaled] = (signs * cov.critical(C, np.maximum(p, np.finfo(float).tiny)))[scaled]
     result.tvalue = result.statistic = t
     result.pvalue = np.squeeze(p)
     result.conf_int = partial(_limits, estimate, cov, scaled, own, limits, result.conf_int)
     return result
+
+
+def _by_half_width(cov: Covariance, C: FloatArray, effect: FloatArray, alpha: float = 0.05) -> FloatArray:
+    """Estimate +- half-width, where no single t serves all levels."""
+    half = cov.half_width(C, alpha)
+    half = np.where(half > 0, half, np.nan)
+    return np.column_stack([effect - half, effect + half])
 
 
 def _limits(
@@ -125,8 +135,9 @@ def level_reached(estimate: Estimate, cov: Covariance, parameter: int, value: fl
     """
     from scipy import optimize
 
-    mean, se, dof = estimate.params[[parameter]], np.sqrt(cov.variance()[[parameter]]), cov.dof()[[parameter]]
-    on_logit = float(t_pvalues(logit_statistic(mean, se, np.array([value])), dof)[0])
+    unit = np.eye(estimate.n_params)[[parameter]]
+    mean, se = estimate.params[[parameter]], np.sqrt(cov.variance(unit))
+    on_logit = float(cov.pvalues(unit, se * logit_statistic(mean, se, np.array([value])))[0])
     few, variance = few_effective(estimate, cov)
     if method == "logit" or not few[parameter]:
         return on_logit

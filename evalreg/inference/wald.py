@@ -12,34 +12,11 @@ from evalreg.covariance import Covariance
 from evalreg.errors import ArgumentError, TooFewClustersError
 from evalreg.estimate import Estimate
 from evalreg.inference.contrasts import parse_contrasts
+from evalreg.student import t_pvalues as t_pvalues
+from evalreg.widths import SMALLEST_LEVEL
 
 if TYPE_CHECKING:
     from statsmodels.stats.contrast import ContrastResults
-
-
-def t_pvalues(statistic: FloatArray, dof: FloatArray) -> FloatArray:
-    """Two-sided p-values of t, of the normal where dof is infinite.
-
-    Parameters
-    ----------
-    statistic, dof : ndarray, shape (m,)
-        t statistics and degrees of freedom.
-
-    Returns
-    -------
-    ndarray, shape (m,)
-        Accurate in the tails; NaN where an input is.
-
-    Examples
-    --------
-    >>> t_pvalues(np.array([2.0, 2.0]), np.array([10.0, np.inf])).round(4).tolist()
-    [0.0734, 0.0455]
-    """
-    from scipy import special
-
-    tail = -np.abs(statistic)
-    finite = np.where(np.isinf(dof), 1.0, dof)
-    return 2 * np.where(np.isinf(dof), special.ndtr(tail), special.stdtr(finite, tail))
 
 
 @dataclass(frozen=True)
@@ -236,6 +213,8 @@ def joint_test(estimate: Estimate, cov: Covariance, contrasts: Any) -> JointTest
     if not cov.crossed and cov.axes and cov.options.dof == "satterthwaite":
         eta = piece.hotelling(C)
         return hotelling_test(effect, C @ piece.matrix @ C.T, eta)
+    if cov.summed:
+        return _summed_test(cov, C, effect)
     middle = cov.sum_one_way if cov.repaired is None or cov.options.cov == "CR2" else cov.repaired
     rule = cov.options.dof
     dof = np.inf if rule == "normal" else rule if isinstance(rule, float) else cov.smallest_dof
@@ -246,3 +225,19 @@ def joint_test(estimate: Estimate, cov: Covariance, contrasts: Any) -> JointTest
             count=q,
         )
     return f_test(effect, C @ middle @ C.T, dof)
+
+
+def _summed_test(cov: Covariance, C: FloatArray, effect: FloatArray) -> JointTest:
+    """The test of crossed pieces that each have degrees of freedom of their own.
+
+    One hypothesis is tested as its interval is built. For several the sum of the one-way pieces, which is never below
+    one of them, takes the smallest of their Hotelling degrees of freedom, so that no axis makes another surer.
+    """
+    q = effect.size
+    if q == 1:
+        p = float(cov.pvalues(C, effect)[0])
+        F = float(effect[0] ** 2 / cov.variance(C)[0])
+        # t with so many degrees of freedom has this p-value.
+        return JointTest(F, 1, float(cov.dof(C, alpha=max(p, SMALLEST_LEVEL))[0]))
+    eta = min(piece.hotelling(C) for piece in cov.one_way)
+    return hotelling_test(effect, C @ cov.sum_one_way @ C.T, eta)

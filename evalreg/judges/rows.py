@@ -232,7 +232,8 @@ def cell_errors(
     scores = CellScores(values, fitted, labels, cell, weights)
     zeros = np.zeros(fitted.size, dtype=np.intp)
     cells = Duels((), ("",), zeros, zeros, zeros, scores, sums.count, sums.weight, None)
-    se, dof, _ = duel_errors(cells, (PROMPT,), options, values.size)
+    errors = duel_errors(cells, (PROMPT,), options, values.size)
+    se, dof = errors.se.copy(), errors.dof.copy()
     return se, dof
 
 

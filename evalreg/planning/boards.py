@@ -11,7 +11,7 @@ import pandas as pd
 from evalreg.checks import FloatArray, fraction
 from evalreg.errors import ArgumentError
 from evalreg.planning.power import checked_count, checked_delta, checked_variance, t_power, t_shift
-from evalreg.small_sample import crossed_dof
+from evalreg.widths import crossed_widths
 
 # No benchmark has more prompts.
 MOST_PROMPTS = 1_000_000
@@ -70,12 +70,14 @@ def board(
     Notes
     -----
     The variance of the difference is 2 (model_prompt/P + model_judge/J + residual/(P J)); its estimate by
-    inclusion-exclusion has the degrees of freedom of Satterthwaite from its three pieces, as in `repair="max"` with
-    `groups="prompt + judge"`. The power is that of the noncentral t distribution.
+    inclusion-exclusion has the degrees of freedom at which t gives the half-width that is expected with
+    `groups="prompt + judge"`, the root of a sum of t^2 V over its three pieces. The power is that of the noncentral t
+    distribution.
 
     References
     ----------
-    Brennan (2001), Generalizability Theory, section 4.2 (D studies of a crossed design); Satterthwaite (1946).
+    Brennan (2001), Generalizability Theory, section 4.2 (D studies of a crossed design); Banerjee (1960),
+    Sankhya 22, 359-362.
 
     Examples
     --------
@@ -86,7 +88,7 @@ def board(
     judges
     2          <NA>     <NA>     0.730
     3          <NA>     <NA>     0.206
-    6           932     5592     0.091
+    6           678     4068     0.091
     """
     delta = checked_delta(delta)
     parts = (
@@ -111,7 +113,9 @@ def board(
     return table.astype({"prompts": "Int64", "ratings": "Int64"})
 
 
-def difference_variance(parts: tuple[float, float, float], prompts: float, judges: int) -> tuple[float, float]:
+def difference_variance(
+    parts: tuple[float, float, float], prompts: float, judges: int, alpha: float = 0.05
+) -> tuple[float, float]:
     """Variance of the difference of two models on a crossed design, and its degrees of freedom.
 
     Parameters
@@ -120,6 +124,8 @@ def difference_variance(parts: tuple[float, float, float], prompts: float, judge
         Components of model by prompt, model by judge, and residual.
     prompts, judges : float, int
         Numbers of each.
+    alpha : float, optional
+        Level at which the degrees of freedom give the half-width of the interval.
 
     Returns
     -------
@@ -139,13 +145,13 @@ def difference_variance(parts: tuple[float, float, float], prompts: float, judge
         return a + b + c, prompts - 1.0
     pieces: FloatArray = np.array([[a + c], [b + c], [c]])
     dofs = np.array([[prompts - 1.0], [judges - 1.0], [prompts * judges - 1.0]])
-    variance = a + b + c
-    return variance, float(crossed_dof(np.array([variance]), pieces[:2], pieces, dofs, min(prompts, judges) - 1.0)[0])
+    widths = crossed_widths(np.array([a + b + c]), pieces, dofs, [(0,), (1,), (0, 1)], "max")
+    return a + b + c, float(widths.dof(alpha)[0])
 
 
 def _row(delta: float, parts: tuple[float, float, float], judges: int, alpha: float, power: float) -> dict[str, object]:
     def enough(prompts: int) -> bool:
-        variance, dof = difference_variance(parts, prompts, judges)
+        variance, dof = difference_variance(parts, prompts, judges, alpha)
         return t_power(delta / math.sqrt(variance), dof, alpha) >= power
 
     limit = 2 * parts[1] / judges
@@ -153,7 +159,7 @@ def _row(delta: float, parts: tuple[float, float, float], judges: int, alpha: fl
     prompts = _smallest(enough)
     if prompts is None:
         return {"prompts": None, "ratings": None, "se": math.sqrt(limit), "dof": judges - 1.0, "smallest": smallest}
-    variance, dof = difference_variance(parts, prompts, judges)
+    variance, dof = difference_variance(parts, prompts, judges, alpha)
     return {
         "prompts": prompts,
         "ratings": prompts * judges,

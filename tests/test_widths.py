@@ -1,0 +1,197 @@
+"""Widths of crossed contrasts: the rule by hand, monotone in axes and levels, and no certainty from a noise axis."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import optimize, stats
+
+import evalreg as er
+from evalreg.student import dof_of_quantile, t_log_density, t_pvalues, t_quantile
+from evalreg.widths import Widths, crossed_widths, subset_signs
+
+TWO = [(0,), (1,), (0, 1)]
+THREE = [(0,), (1,), (2,), (0, 1), (0, 2), (1, 2), (0, 1, 2)]
+ROUNDING = 1e-10
+
+pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
+
+
+def random_widths(rng: np.random.Generator, m: int, dims: list[tuple[int, ...]], repair: str) -> Widths:
+    """Pieces as effects of axes and of intersections give them, an axis without variance among them."""
+    effects = rng.gamma(0.5, 1.0, (len(dims), m)) * (rng.uniform(size=(len(dims), m)) < 0.8)
+    pieces = np.array([sum(e for e, of in zip(effects, dims, strict=True) if set(A) <= set(of)) for A in dims])
+    dofs = np.array([rng.uniform(1.0, 30.0, m) if len(A) == 1 else np.full(m, 400.0) for A in dims])
+    signs = subset_signs(dims) if repair == "max" else np.array([[float(len(A) == 1) for A in dims]])
+    return crossed_widths(np.max(signs @ pieces, axis=0), pieces, dofs, dims, repair)
+
+
+def half_by_hand(widths: Widths, column: int, level: float) -> float:
+    """H from scipy's distribution of t, one contrast."""
+    t = [stats.t.isf(level / 2, d) for d in widths.dofs[:, column]]
+    sums = widths.signs @ (np.square(t) * widths.pieces[:, column])
+    return float(np.sqrt(max(sums.max(), 0.0)))
+
+
+@pytest.mark.parametrize("repair", ["max", "two-term"])
+@pytest.mark.parametrize("dims", [TWO, THREE])
+def test_half_widths_and_p_values_are_those_of_the_formula(
+    rng: np.random.Generator, dims: list[tuple[int, ...]], repair: str
+) -> None:
+    widths = random_widths(rng, 40, dims, repair)
+    known = np.flatnonzero(widths.variance > 0)
+    for level in (0.3, 0.05, 1e-4):
+        np.testing.assert_allclose(
+            widths.half(level)[known], [half_by_hand(widths, i, level) for i in known], rtol=ROUNDING
+        )
+    x = np.sqrt(np.where(widths.variance > 0, widths.variance, 1.0)) * rng.uniform(0.1, 6.0, widths.variance.size)
+    p = widths.pvalues(x)
+    for i in known:
+        root = optimize.brentq(lambda u, i=i: half_by_hand(widths, i, np.exp(u)) - x[i], -60.0, 0.0, xtol=1e-13)
+        assert p[i] == pytest.approx(np.exp(root), rel=1e-8)
+    assert np.isnan(p[widths.variance == 0]).all()
+
+
+@pytest.mark.parametrize("level", [0.5, 0.05, 1e-6, 1e-40, 1e-100])
+@pytest.mark.parametrize("repair", ["max", "two-term"])
+def test_the_p_value_of_a_half_width_is_its_level(rng: np.random.Generator, repair: str, level: float) -> None:
+    widths = random_widths(rng, 300, TWO, repair)
+    known = widths.variance > 0
+    np.testing.assert_allclose(widths.pvalues(widths.half(level))[known], level, rtol=1e-8)
+
+
+def test_fewer_axes_never_give_a_wider_interval_or_a_larger_p(rng: np.random.Generator) -> None:
+    all_three = random_widths(rng, 400, THREE, "max")
+    x = rng.uniform(0.1, 5.0, 400)
+    for axes in ([0], [2], [0, 1], [1, 2]):
+        kept = [i for i, A in enumerate(THREE) if set(A) <= set(axes)]
+        names = [tuple(axes.index(a) for a in THREE[i]) for i in kept]
+        V = np.max(subset_signs(names) @ all_three.pieces[kept], axis=0)
+        fewer = crossed_widths(V, all_three.pieces[kept], all_three.dofs[kept], names, "max")
+        known = V > 0
+        assert np.all(all_three.variance >= V * (1 - ROUNDING))
+        for level in (0.1, 0.05, 1e-8):
+            assert np.all(all_three.half(level)[known] >= fewer.half(level)[known] * (1 - ROUNDING))
+        assert np.all(all_three.pvalues(x)[known] >= fewer.pvalues(x)[known] * (1 - 1e-8))
+
+
+def test_p_values_fall_with_the_distance_and_widths_with_the_level(rng: np.random.Generator) -> None:
+    widths = random_widths(rng, 200, TWO, "max")
+    known = widths.variance > 0
+    p = np.array([widths.pvalues(np.full(200, x)) for x in np.linspace(0.0, 40.0, 60)])[:, known]
+    assert np.all(p[0] == 1)
+    assert np.all(np.diff(p, axis=0) <= 1e-12)
+    halves = np.array([widths.half(level) for level in (0.9, 0.5, 0.1, 0.01, 1e-5, 1e-30)])[:, known]
+    assert np.all(np.diff(halves, axis=0) > 0)
+
+
+def test_degrees_of_freedom_give_the_half_width_back(rng: np.random.Generator) -> None:
+    widths = random_widths(rng, 300, TWO, "max")
+    for level in (0.1, 0.05):
+        nu, known = widths.dof(level), widths.variance > 0
+        np.testing.assert_allclose(
+            (stats.t.isf(level / 2, nu) * np.sqrt(widths.variance))[known], widths.half(level)[known]
+        )
+
+
+def test_students_t_agrees_with_scipy() -> None:
+    dof = np.array([0.7, 1.0, 3.3, 30.0, 1e4, 1e9, np.inf])
+    finite = np.where(np.isinf(dof), 1e300, dof)
+    for level in (0.9, 0.05, 1e-9):
+        t = t_quantile(level, dof)
+        np.testing.assert_allclose(t[:-1], stats.t.isf(level / 2, dof[:-1]), rtol=1e-9)
+        assert t[-1] == pytest.approx(stats.norm.isf(level / 2), rel=1e-12)
+        np.testing.assert_allclose(t_pvalues(t, dof), level, rtol=1e-8)
+        density = np.append(stats.t.logpdf(t[:-1], finite[:-1]), stats.norm.logpdf(t[-1]))
+        np.testing.assert_allclose(t_log_density(t, dof), density, rtol=1e-6, atol=1e-8)
+        np.testing.assert_allclose(dof_of_quantile(t[:4], level), dof[:4], rtol=1e-6)
+
+
+def unequal_log(seed: int, *, noise: int = 12) -> pd.DataFrame:
+    """Scores of two models in 12 clusters of which one holds half the rows, and a column of noise."""
+    rng = np.random.default_rng(seed)
+    sizes = np.array([120, *[11] * 11])
+    repo = np.repeat(np.arange(12), sizes)
+    item = np.arange(repo.size)
+    shift = rng.normal(0, 0.3, 12)[repo]
+    frames = [
+        pd.DataFrame(
+            {"model": model, "item": item, "repo": repo, "score": gap + shift * gap * 4 + rng.normal(size=item.size)}
+        )
+        for model, gap in (("a", 0.0), ("b", 0.3))
+    ]
+    frame = pd.concat(frames, ignore_index=True)
+    return frame.assign(noise=rng.integers(0, noise, len(frame)), more=rng.integers(0, 30, len(frame)))
+
+
+FITS: dict[str, Any] = {
+    "mean": lambda frame, groups: er.mean(frame, by="model", groups=groups),
+    "fit": lambda frame, groups: er.fit("score ~ model", frame, groups=groups),
+    "compare": lambda frame, groups: er.compare(frame.assign(noise=frame["item"] % 7), groups=groups).results,
+}
+
+
+@pytest.mark.parametrize("name", FITS)
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_noise_axis_adds_no_certainty(name: str, seed: int) -> None:
+    frame = unequal_log(seed)
+    alone = FITS[name](frame, "repo")
+    crossed = FITS[name](frame, "repo + noise")
+    for level in (0.1, 0.05, 0.001):
+        width = crossed.conf_int(level, method="wald")[1] - crossed.conf_int(level, method="wald")[0]
+        one = alone.conf_int(level, method="wald")[1] - alone.conf_int(level, method="wald")[0]
+        assert np.all(width >= one * (1 - ROUNDING))
+    assert np.all(crossed.pvalues >= alone.pvalues * (1 - 1e-8))
+    C = np.eye(len(alone.params))[-1:]
+    assert crossed.wald_test(C).pvalue >= alone.wald_test(C).pvalue * (1 - 1e-8)
+    # Twelve clusters of which one holds half the rows are not worth eleven degrees of freedom.
+    assert alone.dof.iloc[-1] < 5
+
+
+def test_a_joint_test_grows_no_surer_with_a_noise_axis() -> None:
+    for seed in range(5):
+        frame = unequal_log(seed)
+        third = frame[frame["model"] == "a"].assign(model="c", score=lambda f: f["score"] * 0.5)
+        frame = pd.concat([frame, third], ignore_index=True)
+        frame["noise"] = np.random.default_rng(seed).integers(0, 40, len(frame))
+        alone = er.mean(frame, by="model", groups="repo").wald_test("a = b, b = c")
+        crossed = er.mean(frame, by="model", groups="repo + noise").wald_test("a = b, b = c")
+        assert crossed.pvalue >= alone.pvalue
+
+
+def test_a_single_hypothesis_has_one_p_value(rng: np.random.Generator) -> None:
+    frame = unequal_log(4)
+    results = er.mean(frame, by="model", groups="repo + noise")
+    one = results.contrast("b - a")
+    test = results.t_test("b - a")
+    assert one.pvalues.iloc[0] == pytest.approx(float(test.pvalue), rel=1e-12)
+    assert results.wald_test("b - a").pvalue == pytest.approx(float(test.pvalue), rel=1e-6)
+    np.testing.assert_allclose(np.ravel(test.conf_int()), one.conf_int().to_numpy().ravel())
+    table = results.pairwise()
+    assert table["p_value"].iloc[0] == pytest.approx(float(test.pvalue), rel=1e-12)
+    edge = float(one.params.iloc[0] - one.conf_int(0.02)[0].iloc[0])
+    at_edge = results.t_test(f"b - a = {float(one.params.iloc[0]) - edge!r}")
+    assert float(at_edge.pvalue) == pytest.approx(0.02, rel=1e-6)
+    margin = results.contrast("b - a").equivalence(edge + 1e-9, alpha=0.01)
+    assert margin["lower"].iloc[0] == pytest.approx(one.conf_int(0.02)[0].iloc[0])
+
+
+def test_repairs_by_name_have_the_widths_of_their_rule() -> None:
+    results = er.mean(unequal_log(5), by="model", groups="repo + noise")
+    C = np.array([[-1.0, 1.0]])
+    for repair in ("eigen", "none", "two-term", "max"):
+        cov = results.with_cov(cov="CR2", repair=repair).cov
+        axes = cov.one_way
+        t2 = np.array([stats.t.isf(0.025, piece.dof(C)[0]) ** 2 for piece in axes])
+        V = np.array([piece.variance(C)[0] for piece in axes])
+        expected = cov.variance(C)[0] * np.sum(t2 * V) / V.sum()
+        if repair == "two-term":
+            expected = np.sum(t2 * V)
+        if repair == "max":
+            both = cov.pieces[2]
+            whole = np.sum(t2 * V) - stats.t.isf(0.025, both.dof(C)[0]) ** 2 * both.variance(C)[0]
+            expected = max(whole, *(t2 * V))
+        assert cov.half_width(C)[0] == pytest.approx(np.sqrt(expected), rel=1e-9), repair

@@ -104,7 +104,8 @@ class Table:
         used = [Codes(np.where(missing, 0, codes), len(labels), labels) for codes, labels in parts]
         both = joint(used)
         rows = both.first
-        labels = pd.MultiIndex.from_arrays([np.asarray(one.labels)[one.codes[rows]] for one in used])
+        shown = [np.asarray(one.labels, dtype=object).astype(str)[one.codes[rows]] for one in used]
+        labels = np.array([":".join(parts) for parts in zip(*shown, strict=True)], dtype=object)
         held = (np.where(missing, -1, both.codes), labels)
         return replace(self, _labels={**self._labels, name: held}, made=(*self.made, name))
 

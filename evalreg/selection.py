@@ -21,6 +21,7 @@ from evalreg import where
 from evalreg.checks import known_column, nearest
 from evalreg.errors import ArgumentError, EmptyDataError, EvalregError
 from evalreg.estimators.comparison import Comparison
+from evalreg.estimators.joint_ids import joint_parts
 from evalreg.logs.table import read_table
 from evalreg.results import Results
 from evalreg.tables import Grid
@@ -131,6 +132,11 @@ def group_names(groups: str | None) -> set[str]:
     axes = [piece.strip() for piece in re.findall(r"(?:`[^`]*`|[^`+])+", groups)]
     parts = [piece.strip() for piece in re.findall(r"(?:`[^`]*`|[^`+:])+", groups)]
     return {groups, *axes, *parts, *(part[1:-1] for part in parts if part.startswith("`") and part.endswith("`"))}
+
+
+def role_names(*names: str | None) -> set[str]:
+    """Names of roles, and of the columns that joint ids among them join."""
+    return {part for name in names if name is not None for part in (name, *joint_parts(name))}
 
 
 def formula_names(formula: str) -> tuple[set[str], set[str]]:

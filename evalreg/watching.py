@@ -35,6 +35,7 @@ from evalreg.errors import (
     TooFewClustersError,
 )
 from evalreg.estimators.cells import group_labels
+from evalreg.estimators.joint_ids import names_of, with_joint_ids
 from evalreg.frame import Table, keep_rows, open_frame
 from evalreg.groups import Groups
 from evalreg.inference.sequential import Path, bounds, mixture_rho, path_of_totals, running_intersection
@@ -134,7 +135,7 @@ def confidence_sequence(
     if not isinstance(running, bool | np.bool_):
         raise ArgumentTypeError(f"`running` must be True or False; got {running!r}.")
     option("missing", missing, MISSING)
-    table = open_frame(data)
+    table = with_joint_ids(open_frame(data), model=model)
     if isinstance(table, LazyTable):
         raise NotAvailableError("`confidence_sequence` needs the rows in memory; collect the frame first.")
     totals, counts, dropped, in_unit = _totals(table, score, groups, model, pair, order, missing)
@@ -258,7 +259,7 @@ def _parts(table: Table, model: str | None, pair: Sequence[Any] | None) -> tuple
         if pair is not None:
             raise ArgumentError("`pair` names two models; name their column in `model`.")
         return np.zeros(table.n_rows, dtype=np.intp), np.ones(table.n_rows, dtype=bool)
-    codes, names = table.labels(known_column(model, table.columns, "model"), "model")
+    codes, names = table.labels(known_column(model, names_of(table), "model"), "model")
     known = [str(name) for name in names]
     if pair is None and len(known) == 2:
         raise ArgumentError(

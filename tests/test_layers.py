@@ -76,6 +76,8 @@ ORDER = [
     "shown",
     "results",
     "boards",
+    "estimators.joint_ids",
+    "estimators.repeats",
     "estimators.cells",
     "estimators.formula",
     "estimators.regression",

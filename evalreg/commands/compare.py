@@ -11,7 +11,7 @@ from evalreg.errors import ArgumentError
 from evalreg.estimators.difference import compare
 from evalreg.gates import EXAMPLE, Decision, check_models, decide, parse_gate
 from evalreg.inference.ranks import PAIR_ADJUSTMENTS
-from evalreg.selection import counting, group_names, read_rows
+from evalreg.selection import counting, group_names, read_rows, role_names
 
 HELP = "differences between models on the same questions, and gates"
 
@@ -71,7 +71,7 @@ def run(options: argparse.Namespace) -> Output:
             f'`--baseline` and `--gate` must name the same baseline; got "{options.baseline}" and "{gate.baseline}". '
             "Leave out `--baseline`."
         )
-    roles = {options.model, *options.item.split(":"), options.item, options.sample, options.strata}
+    roles = role_names(options.model, options.item, options.sample, options.strata)
     rows = read_rows(options, {*roles, *group_names(options.groups)} - {options.score})
     if gate is not None and options.model in rows.frame:
         check_models(gate, rows.frame[options.model].dropna().unique())

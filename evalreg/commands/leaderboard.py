@@ -16,7 +16,7 @@ from evalreg.errors import ArgumentError, NotAvailableError
 from evalreg.estimators.bradley_terry import bradley_terry
 from evalreg.estimators.controlled import controlled_win_rate
 from evalreg.estimators.win_rate import win_rate
-from evalreg.selection import counting, formula_names, group_names, read_rows, split_names
+from evalreg.selection import counting, formula_names, group_names, read_rows, role_names, split_names
 from evalreg.tables import Grid, number
 
 HELP = "ranks of models from a log of comparisons"
@@ -99,7 +99,8 @@ def run(options: argparse.Namespace) -> str:
     roles = _roles(options)
     key = [] if options.key is None else split_names(options.key, "--key")
     factors, plain = formula_names(f"score ~ {options.formula}") if options.formula else (set(), set())
-    text = {options.left, options.right, options.winner, options.by, *key, *group_names(options.groups), *factors}
+    text = role_names(options.left, options.right, options.winner, options.by, *key)
+    text |= {*group_names(options.groups), *factors}
     rows = read_rows(options, text - {options.score, options.weights, *plain})
     with counting(rows):
         board = METHODS[options.method](

@@ -10,7 +10,7 @@ from evalreg.checks import STRATA_WEIGHTS, option
 from evalreg.commands.shared import add_shared, check_shared, covariance_options, rendered
 from evalreg.errors import ArgumentError
 from evalreg.estimators.mean import mean
-from evalreg.selection import counting, group_names, read_rows, split_names
+from evalreg.selection import counting, group_names, read_rows, role_names, split_names
 
 HELP = "means of scores, by model"
 
@@ -54,7 +54,7 @@ def run(options: argparse.Namespace) -> str:
     strata_weights = _weights_by_name(options.strata_weights)
     if isinstance(strata_weights, str):
         option("strata_weights", strata_weights, STRATA_WEIGHTS)
-    roles = {*(by or ()), options.item, options.sample, options.strata, *group_names(options.groups)}
+    roles = role_names(*(by or ()), options.item, options.sample, options.strata) | group_names(options.groups)
     rows = read_rows(options, roles - {options.score, options.weights})
     with counting(rows):
         results = mean(

@@ -15,7 +15,7 @@ from evalreg.checks import fraction
 from evalreg.commands.shared import PACKAGES, SCHEMA_VERSION, add_shared, check_rows, plain
 from evalreg.errors import ArgumentError
 from evalreg.planning import answers, components, enough_answers, from_pilot
-from evalreg.selection import Rows, counting, group_names, read_rows, split_names
+from evalreg.selection import Rows, counting, group_names, read_rows, role_names, split_names
 from evalreg.tables import Grid, Summary, number
 
 HELP = "from a pilot to a number of questions"
@@ -101,7 +101,7 @@ def run(options: argparse.Namespace) -> str:
     numbers = _numbers(options.k)
     if (options.cost_question is None) != (options.cost_answer is None):
         raise ArgumentError("`--cost-question` and `--cost-answer` go together; got one of them.")
-    roles = {options.model, options.item, options.sample, *group_names(options.groups)}
+    roles = role_names(options.model, options.item, options.sample) | group_names(options.groups)
     rows = read_rows(options, roles - {options.score})
     with counting(rows):
         found = components(

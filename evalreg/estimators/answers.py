@@ -65,27 +65,6 @@ class Answers:
         return sorted(range(len(self.models)), key=lambda i: (-means[i], self.models[i]))
 
 
-def with_joint_item(table: Table, item: str) -> Table:
-    """The table with labels for "task:question", if that is no column.
-
-    Parameters
-    ----------
-    table : Table
-        The data.
-    item : str
-        As asked for.
-
-    Returns
-    -------
-    Table
-        The same table where `item` is a column, or names none.
-    """
-    parts = str(item).split(":")
-    if item in table.columns or len(parts) < 2 or not all(part in table.columns for part in parts):
-        return table
-    return table.with_joint(item, parts)
-
-
 def gather_answers(table: Table, roles: Roles, groups: Groups) -> Answers:
     """Scores by model and question, and the labels of the questions.
 

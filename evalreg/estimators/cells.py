@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from evalreg.checks import BoolArray, FloatArray, IntArray, MissingName, listed, row_list, rows_text
-from evalreg.clusters import Axis, Codes, Labels, as_codes, factorize, joint, parse_groups, used_codes
+from evalreg.clusters import Axis, Codes, Labels, factorize, joint, parse_groups, used_codes
 from evalreg.engine import LazyScores, LazyTable, lazy_cell_sums
 from evalreg.errors import (
     ArgumentError,
@@ -24,7 +24,8 @@ from evalreg.errors import (
     NonNumericError,
 )
 from evalreg.estimate import About, Cells, Estimate, Refit
-from evalreg.frame import Table, UsedRows, align_labels, codes_of_items, keep_rows, restrict
+from evalreg.estimators.repeats import Told, one_row_an_item
+from evalreg.frame import Table, UsedRows, align_labels, keep_rows, restrict
 from evalreg.groups import Groups, as_label_dict
 from evalreg.scores import CellScores, CellSums, Matrix, cell_sums, compressed
 
@@ -376,7 +377,8 @@ def gather(table: Table, roles: Roles, groups: Groups) -> Gathered:
     rows = read_rows(table, {"score": roles.score}, roles, groups)
     values, weights, used, source = rows.values["score"], rows.weights, rows.used, rows.source
     if roles.item is not None:
-        values, weights, used, source = _one_row_an_item(values, weights, used, roles, source)
+        told = Told((*roles.by, roles.item), roles.sample, roles.score, weights_name(roles.weights))
+        values, weights, used, source = one_row_an_item(values, weights, used, told, source, roles.combine)
     keys, cell = cells_of(used, roles.cell_columns)
     n_cells = max(len(keys), 1)
     sums = cell_sums(values, cell, n_cells, weights)
@@ -458,49 +460,6 @@ def joint_names(models: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
             count=len(alike),
         )
     return tuple(names)
-
-
-def _one_row_an_item(
-    values: FloatArray, weights: FloatArray | None, used: dict[str, Codes], roles: Roles, source: UsedRows
-) -> tuple[FloatArray, FloatArray | None, dict[str, Codes], UsedRows]:
-    """Average declared repeats within (by, item); refuse undeclared ones."""
-    assert roles.item is not None
-    key_columns = (*roles.by, roles.item)
-    key = joint([used[name] for name in key_columns])
-    if roles.sample is not None:
-        _refuse_repeats(joint([key, used[roles.sample]]), (*key_columns, roles.sample), roles, declared=True)
-    elif key.n_clusters == values.size:
-        return values, weights, used, source
-    else:
-        _refuse_repeats(key, key_columns, roles, declared=False)
-    means = np.bincount(key.codes, values) / key.counts if roles.combine is None else roles.combine(values, key)
-    by_item = {name: codes_of_items(name, codes, key) for name, codes in used.items() if name != roles.sample}
-    if weights is not None:
-        constant = as_codes(factorize(weights)[0])
-        codes_of_items("weights", constant, key)
-        weights = weights[key.first]
-    return means, weights, by_item, replace(source, item=key)
-
-
-def _refuse_repeats(key: Codes, columns: Sequence[str], roles: Roles, declared: bool) -> None:
-    if key.n_clusters == key.codes.size:
-        return
-    again = np.ones(key.codes.size, dtype=bool)
-    again[key.first] = False
-    rows, count = row_list(again)
-    what = " and ".join(repr(name) for name in columns)
-    remedy = (
-        "Remove the copies, or give each answer its own sample id."
-        if declared
-        else "Name the column of repeated answers in `sample`, which averages them first, or remove the copies."
-    )
-    raise DuplicateRowsError(
-        f"there must be one row for each {what}; {count} row{'s repeat' if count > 1 else ' repeats'} an earlier one "
-        f"({rows_text(rows, count)} of those in use). {remedy}",
-        column=roles.item,
-        rows=rows,
-        count=count,
-    )
 
 
 def _gather_lazy(table: LazyTable, roles: Roles, groups: Groups) -> Gathered:

@@ -35,9 +35,10 @@ from evalreg.errors import (
     Note,
 )
 from evalreg.estimate import About, Cells, Estimate, Refit
-from evalreg.estimators.answers import Answers, gather_answers, in_use, with_joint_item
+from evalreg.estimators.answers import Answers, gather_answers, in_use
 from evalreg.estimators.cells import Roles, estimate_cells
 from evalreg.estimators.comparison import Comparison
+from evalreg.estimators.joint_ids import names_of, with_joint_ids
 from evalreg.estimators.mean import solve as solve_means
 from evalreg.estimators.pair_tables import Facts, correlations
 from evalreg.frame import Table, open_frame
@@ -153,7 +154,7 @@ def compare(
         raise ArgumentError(
             "`compare` needs rows in memory, to match the questions of the models: collect the frame first."
         )
-    table = with_joint_item(table, item)
+    table = with_joint_ids(table, model=model, item=item, sample=sample, strata=strata)
     named = {"score": score, "model": model, "item": item, "sample": sample, "strata": strata}
     _check_columns(table, named)
     groups = item if groups is None else groups
@@ -173,12 +174,11 @@ def compare(
 
 
 def _check_columns(table: Table, named: dict[str, str | None]) -> None:
-    columns = [*table.columns, *table.made]
     taken: dict[str, str] = {}
     for argument, name in named.items():
         if name is None:
             continue
-        known_column(name, columns, argument)
+        known_column(name, table.columns if argument == "score" else names_of(table), argument)
         if name in taken:
             raise ArgumentError(
                 f'`{taken[name]}` and `{argument}` must be different columns; both name "{name}".', column=name

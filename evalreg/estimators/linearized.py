@@ -13,6 +13,7 @@ from evalreg.engine import LazyTable
 from evalreg.errors import ConstantScoreError, IndependenceWarning, NotAvailableError, Note
 from evalreg.estimate import About, Cells, Estimate, Refit
 from evalreg.estimators.cells import Roles, Rows, cells_of, joint_names, read_rows
+from evalreg.estimators.joint_ids import names_of, with_joint_ids
 from evalreg.frame import Table, open_frame
 from evalreg.groups import Groups
 from evalreg.scores import LinearizedScores
@@ -113,8 +114,8 @@ def split_rows(
     NotAvailableError
         If the rows live in an engine.
     """
-    table = in_memory(open_frame(data), what)
-    by_columns = known_columns(by, table.columns, "by")
+    table = with_joint_ids(in_memory(open_frame(data), what), by=by)
+    by_columns = known_columns(by, names_of(table), "by")
     rows = read_rows(table, numbers, Roles("", by_columns, weights=weights, missing=missing), groups, texts)
     keys, cell = cells_of(rows.used, by_columns)
     return Split(rows, joint_names(keys) if by_columns else (what,), cell)

@@ -29,6 +29,7 @@ from evalreg.checks import (
 from evalreg.errors import ArgumentError, DataError, IndependenceWarning, Note
 from evalreg.estimate import About
 from evalreg.estimators.cells import Roles, Solved, estimate_cells, joint_names
+from evalreg.estimators.joint_ids import names_of, with_joint_ids
 from evalreg.frame import open_frame
 from evalreg.groups import Groups
 from evalreg.results import Results, results_of
@@ -207,10 +208,12 @@ def mean(
         raise ArgumentError("`strata_weights` needs `strata`, the column that it weights.")
     if sample is not None and item is None:
         raise ArgumentError("`sample` names repeated answers to an item; name the column of the items in `item`.")
-    by_columns = known_columns(by, table.columns, "by")
-    for name, argument in ((score, "score"), (item, "item"), (sample, "sample"), (strata, "strata")):
+    table = with_joint_ids(table, by=by, item=item, sample=sample, strata=strata)
+    by_columns = known_columns(by, names_of(table), "by")
+    known_column(score, table.columns, "score")
+    for name, argument in ((item, "item"), (sample, "sample"), (strata, "strata")):
         if name is not None:
-            known_column(name, table.columns, argument)
+            known_column(name, names_of(table), argument)
     if item in by_columns:
         raise ArgumentError(f'`by` and `item` must be different columns; both name "{item}".', column=item)
     groups = item if groups is None and item is not None else groups

@@ -15,6 +15,7 @@ from evalreg.engine import LazyTable
 from evalreg.errors import ArgumentError, DataError, DuplicateRowsError, IndependenceWarning, Note, SelfComparisonError
 from evalreg.estimators.cells import checked_weights, group_labels, missing_masks, weights_name
 from evalreg.estimators.formula import design_frame, formula_columns, sides_design
+from evalreg.estimators.joint_ids import names_of, with_joint_ids
 from evalreg.estimators.verdicts import PairRoles, as_name, left_scores
 from evalreg.frame import Table, UsedRows, collected, keep_rows, open_frame, restrict
 from evalreg.groups import Groups
@@ -210,14 +211,15 @@ def read_scores(table: Table, roles: PairRoles) -> FloatArray:
     ScoreRangeError, UnknownLabelError
         If a score or a verdict breaks its rule.
     """
-    roles = _checked(table.columns, roles)
+    roles = _checked(names_of(table), roles)
     return left_scores(table, roles, *_sides(table, roles))[0]
 
 
 def _open(data: Any, roles: PairRoles, groups: Groups) -> tuple[Table, PairRoles]:
     """The table in memory (of a lazy frame the columns that the call names), and the roles, checked."""
     table = open_frame(data)
-    roles = _checked(table.columns, roles)
+    table = with_joint_ids(table, left=roles.left, right=roles.right, by=roles.strata)
+    roles = _checked(names_of(table), roles)
     if not isinstance(table, LazyTable):
         return table, roles
     named = [roles.left, roles.right, roles.score, roles.winner, roles.strata, *roles.key]

@@ -28,6 +28,7 @@ from evalreg.clusters import Codes
 from evalreg.errors import ArgumentError, ArgumentTypeError, DataError, ScoreRangeError
 from evalreg.estimate import About
 from evalreg.estimators.cells import Roles, estimate_cells
+from evalreg.estimators.joint_ids import names_of, with_joint_ids
 from evalreg.estimators.linearized import in_memory
 from evalreg.estimators.mean import solve
 from evalreg.frame import open_frame
@@ -152,9 +153,11 @@ def pass_at_k(
     option("require", require, REQUIRES)
     k = _whole(k)
     table = in_memory(open_frame(data), "pass@k")
-    by_columns = known_columns(by, table.columns, "by")
-    for column, argument in ((score, "score"), (item, "item"), (sample, "sample")):
-        known_column(column, table.columns, argument)
+    table = with_joint_ids(table, by=by, item=item, sample=sample)
+    by_columns = known_columns(by, names_of(table), "by")
+    known_column(score, table.columns, "score")
+    for column, argument in ((item, "item"), (sample, "sample")):
+        known_column(column, names_of(table), argument)
     if len({item, sample, *by_columns}) < 2 + len(by_columns):
         raise ArgumentError(
             f"`by`, `item` and `sample` must be different columns; got {listed([*by_columns, item, sample])}."

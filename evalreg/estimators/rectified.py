@@ -39,6 +39,7 @@ from evalreg.errors import (
 )
 from evalreg.estimate import About
 from evalreg.estimators.cells import cells_of, group_labels, joint_names
+from evalreg.estimators.joint_ids import names_of, with_joint_ids
 from evalreg.frame import Table, UsedRows, keep_rows, open_frame, restrict
 from evalreg.groups import Groups
 from evalreg.rectification import Halves, Judged, Tuning, clusters_per_cell, halves, rectify, tune
@@ -121,8 +122,8 @@ def rectified_mean(
     asked = check_cov_options(cov, ssc, dof, repair)
     options = resolve_cov(asked, groups is not None)
     option("missing", missing, MISSING)
-    table = open_frame(data)
-    by_columns = known_columns(by, table.columns, "by")
+    table = with_joint_ids(open_frame(data), by=by)
+    by_columns = known_columns(by, names_of(table), "by")
     for name, argument in ((judge, "judge"), (human, "human")):
         known_column(name, table.columns, argument)
     if judge == human:

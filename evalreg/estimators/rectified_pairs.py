@@ -28,6 +28,7 @@ from evalreg.clusters import Axis, Codes, Labels
 from evalreg.engine import LazyTable
 from evalreg.errors import ArgumentError, NonNumericError, NotAvailableError, ScoreRangeError, UnknownLabelError
 from evalreg.estimate import About
+from evalreg.estimators.joint_ids import names_of, with_joint_ids
 from evalreg.estimators.pairs import Pairs, design_lines, gather_pairs, independence_notes, read_scores
 from evalreg.estimators.rectified import check_labelled, check_marks, tuning_lines
 from evalreg.estimators.schedules import make_schedule
@@ -158,8 +159,9 @@ def rectified_win_rate(
     table = open_frame(data)
     if isinstance(table, LazyTable):
         raise NotAvailableError("`rectified_win_rate` needs the rows in memory; collect the frame first.")
+    table = with_joint_ids(table, left=left, right=right)
     for name, argument in ((left, "left"), (right, "right"), (judge, "judge"), (human, "human")):
-        known_column(name, table.columns, argument)
+        known_column(name, names_of(table), argument)
     if judge == human:
         raise ArgumentError(f'`judge` and `human` must be different columns; both name "{judge}".', column=judge)
     by_judge, by_human = (_roles(table, left, right, name, labels, key, missing) for name in (judge, human))

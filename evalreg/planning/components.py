@@ -20,6 +20,8 @@ from evalreg.errors import (
     MissingColumnError,
     TooFewClustersError,
 )
+from evalreg.estimators.joint_ids import with_joint_ids
+from evalreg.estimators.repeats import refuse_questions
 from evalreg.frame import Table, keep_rows, open_frame
 
 COLUMNS = ("omega2", "omega2_uncorrected", "sigma2_a", "sigma2_b", "k_a", "k_b", "n", "n_clusters")
@@ -190,6 +192,7 @@ def components(
     table = open_frame(data)
     if not isinstance(table, Table):
         raise ArgumentError("`data` must be in memory for variance components: collect the frame first.")
+    table = with_joint_ids(table, model=model, item=item, sample=sample)
     axis = _axis(groups, table.columns)
     answers, attrs = _read(table, score, (model, item, sample), axis, baseline, missing)
     _refuse_single(answers, attrs["models"])
@@ -348,6 +351,7 @@ def _read(
     used = {name: as_codes(codes[rows], names) for name, (codes, names) in labels.items()}
     question, sample = used[roles[1]], used[roles[2]]
     _refuse_repeats(joint([Codes(side, 2), question, sample]), roles, rows)
+    refuse_questions(values[rows], Codes(side, 2), question, sample, (roles[1], roles[2]))
     cluster = Codes(np.arange(question.n_clusters), question.n_clusters)
     if axis is not None:
         cluster = _of_questions(joint([used[name] for name in axis]), question, axis_name(axis), rows)

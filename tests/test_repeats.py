@@ -1,0 +1,264 @@
+"""Repeats of a question: found, told apart from other questions under one id, and joined where ids start anew."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import evalreg as er
+from evalreg.cli import main
+from evalreg.clusters import Codes
+from evalreg.errors import ArgumentError, DuplicateRowsError, MissingColumnError
+from evalreg.estimators.joint_ids import joint_parts
+from evalreg.estimators.repeats import kind_of
+
+pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
+
+# The advice is followed to the same sums in another order.
+ROUNDING = 1e-12
+
+
+def real(shared, name):
+    return pd.read_csv(shared / "data" / f"{name}.csv.gz")
+
+
+# Advice, followed
+
+
+def test_ids_that_start_anew_in_each_task_are_joined_and_the_advice_gives_the_error_of_the_joined_column(shared):
+    log = real(shared, "bbh_codex_cot_vs_direct")
+    with pytest.raises(DuplicateRowsError, match="start anew in each 'task'") as caught:
+        er.mean(log, "correct", by="method", item="question_index")
+    item = re.search(r'item="([^"]+)"', str(caught.value)).group(1)
+    followed = er.mean(log, "correct", by="method", item=item, groups="task")
+    by_hand = log.assign(q=log["task"] + "/" + log["question_index"].astype(str))
+    expected = er.mean(by_hand, "correct", by="method", item="q", groups="task")
+    assert (followed.nobs, len(by_hand)) == (expected.nobs, 13022)
+    assert followed.bse.to_numpy() == pytest.approx(expected.bse.to_numpy(), rel=ROUNDING)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda log: er.mean(log, "correct", by="method", item="question_index", sample="task"),
+        lambda log: er.mean(log, "correct", item="question_index", sample="task:method"),
+        lambda log: er.compare(log, "correct", model="method", item="question_index", sample="task"),
+        lambda log: er.pass_at_k(log, "correct", by="method", item="question_index", sample="task", k=1),
+        lambda log: er.plan.components(log, "correct", model="method", item="question_index", sample="task"),
+    ],
+    ids=["mean", "mean of both", "compare", "pass@k", "components"],
+)
+def test_a_sample_whose_values_are_tasks_is_refused(shared, call):
+    log = real(shared, "bbh_codex_cot_vs_direct")
+    with pytest.raises(ArgumentError, match="hold different ones") as caught:
+        call(log)
+    assert ":question_index" in str(caught.value)
+
+
+def test_the_command_line_says_the_same(shared, capsys):
+    file = str(shared / "data" / "bbh_codex_cot_vs_direct.csv.gz")
+    given = ["mean", file, "--score", "correct", "--by", "method", "--item"]
+    assert main([*given, "question_index", "--sample", "task"]) == 3
+    assert 'Write item="task:question_index" and leave out `sample`' in capsys.readouterr().err
+    assert main([*given, "task:question_index", "--groups", "task"]) == 0
+    assert "13022" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        (
+            "matharena_aime2025_II_scores",
+            {"score": "correct", "by": "model", "item": "question_id", "sample": "sample"},
+        ),
+        ("cruxeval_codellama7b_samples", {"score": "correct", "by": "task", "item": "question_id", "sample": "sample"}),
+        ("tau_bench_airline_gpt4o_trials", {"score": "reward", "item": "task_id", "sample": "trial"}),
+        ("mtbench_enko_single", {"score": "score", "by": "model", "item": "question_id", "sample": "judge"}),
+    ],
+)
+def test_answers_to_the_same_questions_are_averaged_and_known_as_such(shared, name, options):
+    log = real(shared, name)
+    if name == "mtbench_enko_single":
+        log = log.query("language == 'en' and turn == 1 and graded_with_reference == 0")
+    er.mean(log, **options)
+    without = {argument: value for argument, value in options.items() if argument != "sample"}
+    with pytest.raises(DuplicateRowsError, match=f'as answers to the same questions: sample="{options["sample"]}"'):
+        er.mean(log, **without)
+
+
+def test_copies_are_called_copies(rng):
+    log = pd.DataFrame({"q": np.arange(20), "score": rng.random(20), "note": "same"})
+    with pytest.raises(DuplicateRowsError, match="look like copies: remove them"):
+        er.mean(pd.concat([log, log[:3]]), item="q")
+
+
+def test_where_the_scores_cannot_tell_both_readings_are_offered(rng):
+    log = pd.DataFrame({"q": [1, 2] * 2, "part": ["a", "a", "b", "b"], "score": rng.random(4)})
+    with pytest.raises(DuplicateRowsError) as caught:
+        er.mean(log, item="q")
+    assert 'item="part:q"' in str(caught.value)
+    assert 'sample="part"' in str(caught.value)
+
+
+def test_a_model_that_was_not_named_is_offered(rng):
+    hard = rng.normal(size=60)
+    log = pd.DataFrame(
+        {"q": np.tile(np.arange(60), 3), "model": np.repeat(["a", "b", "c"], 60), "score": np.tile(hard, 3)}
+    )
+    log["score"] += rng.normal(size=180)
+    with pytest.raises(DuplicateRowsError, match='Or by="model" for a mean of each'):
+        er.mean(log, item="q")
+
+
+def test_two_columns_may_be_needed(shared):
+    log = real(shared, "bbh_codex_cot_vs_direct")
+    with pytest.raises(DuplicateRowsError) as caught:
+        er.mean(log, "correct", item="question_index")
+    assert 'item="task:question_index"; and by="method"' in str(caught.value)
+    er.mean(log, "correct", item="task:question_index", by="method")
+
+
+# How often the scores mislead
+
+
+def design(rng, n_items, n_levels, *, items, levels, binary, uneven=False):
+    item, level = (codes.ravel() for codes in np.indices((n_items, n_levels)))
+    mean = items * rng.normal(size=n_items)[item] + levels * rng.normal(size=n_levels)[level]
+    values = mean + rng.normal(size=mean.size)
+    if uneven:
+        kept = item < rng.integers(n_items // 5, n_items + 1, n_levels)[level]
+        kept[:n_levels] = True
+        item, level, values = item[kept], level[kept], values[kept]
+    item, level = (np.unique(codes, return_inverse=True)[1] for codes in (item, level))
+    values = (values > 0).astype(float) if binary else values
+    return values, None, Codes(item, item.max() + 1), Codes(level, level.max() + 1)
+
+
+@pytest.mark.parametrize("binary", [False, True])
+@pytest.mark.parametrize(("n_items", "n_levels"), [(15, 4), (50, 2), (200, 10), (1000, 3)])
+def test_repeated_answers_are_not_refused(n_items, n_levels, binary):
+    """Questions of unlike or like difficulty, samples alike or (prompts, judges) a little apart: at most 1 in 200."""
+    rng = np.random.default_rng(11)
+    for items, levels in ((1.0, 0.0), (0.5, 0.0), (0.0, 0.0), (1.0, 0.3), (2.0, 1.0)):
+        found = [
+            kind_of(*design(rng, n_items, n_levels, items=items, levels=levels, binary=binary)) for _ in range(200)
+        ]
+        assert found.count("questions") <= 1, (items, levels)
+
+
+@pytest.mark.parametrize("binary", [False, True])
+@pytest.mark.parametrize(("n_items", "n_levels", "at_least"), [(250, 27, 99), (100, 5, 60), (40, 57, 99)])
+def test_tasks_as_samples_are_refused(n_items, n_levels, at_least, binary):
+    rng = np.random.default_rng(12)
+    for uneven in (False, True):
+        found = [
+            kind_of(*design(rng, n_items, n_levels, items=0.0, levels=0.7, binary=binary, uneven=uneven))
+            for _ in range(100)
+        ]
+        assert found.count("questions") >= at_least
+
+
+# Joint ids in every role
+
+
+@pytest.fixture(scope="module")
+def log():
+    rng = np.random.default_rng(4)
+    index = [np.arange(2), np.arange(3), np.arange(12), np.arange(2), np.arange(2)]
+    org, task, number, seed, trial = (part.ravel() for part in np.meshgrid(*index, indexing="ij"))
+    hard = rng.normal(size=(3, 12))[task, number]
+    frame = pd.DataFrame({"org": org, "family": "m", "task": task, "n:o": number, "seed": seed, "trial": trial})
+    frame["score"] = (hard + 0.3 * org + rng.normal(size=len(frame)) > 0).astype(int)
+    frame["label"] = np.where(rng.random(len(frame)) < 0.8, frame["score"], 1 - frame["score"])
+    joined = {"model": ["org", "family"], "question": ["task", "n:o"], "sample": ["seed", "trial"]}
+    for name, parts in joined.items():
+        frame[name] = frame[parts].astype(str).agg(":".join, axis=1)
+    return frame
+
+
+JOINT = {"model": "org:family", "question": "task:`n:o`", "sample": "seed:trial"}
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda d, n: er.mean(d, by=n["model"], item=n["question"], sample=n["sample"]),
+        lambda d, n: er.mean(d, by=[n["model"]], item=n["question"], sample=n["sample"], strata="task"),
+        lambda d, n: er.compare(d, model=n["model"], item=n["question"], sample=n["sample"]).results,
+        lambda d, n: er.pass_at_k(d, by=n["model"], item=n["question"], sample=n["sample"], k=2),
+        lambda d, n: er.ratio(d, "score", "label", by=n["model"], groups="task"),
+        lambda d, n: er.quantile(d.assign(score=np.arange(len(d)) % 97 * 1.0), by=n["model"], q=0.5),
+    ],
+    ids=["mean", "mean in strata", "compare", "pass@k", "ratio", "quantile"],
+)
+def test_a_joint_id_is_the_column_that_it_stands_for(log, call):
+    by_hand = call(log, {name: name for name in JOINT})
+    joint = call(log, JOINT)
+    assert list(joint.params.index) == list(by_hand.params.index)
+    assert joint.params.to_numpy() == pytest.approx(by_hand.params.to_numpy(), rel=ROUNDING)
+    assert joint.bse.to_numpy() == pytest.approx(by_hand.bse.to_numpy(), rel=ROUNDING)
+
+
+def test_joint_ids_of_a_pilot_and_of_a_sequence(log):
+    for names in (JOINT, {name: name for name in JOINT}):
+        found = er.plan.components(log, model=names["model"], item=names["question"], sample=names["sample"])
+        assert found.attrs["models"] == ("0:m", "1:m")
+        assert found["n"].tolist() == [36, 36]
+    first, second = (
+        er.confidence_sequence(log.sort_values("question"), groups="question", model=name, pair=("1:m", "0:m"))
+        for name in (JOINT["model"], "model")
+    )
+    assert first.frame.equals(second.frame) if hasattr(first, "frame") else str(first) == str(second)
+
+
+def test_joint_ids_of_a_board():
+    log = er.datasets.judge_log(n_models=4, n_prompts=40, seed=2)
+    parts = log.assign(**{f"{side}_{i}": log[side].str.split("-").str[i] for side in ("left", "right") for i in (0, 1)})
+    board = er.win_rate(
+        parts.drop(columns=["left", "right"]),
+        left="left_0:left_1",
+        right="right_0:right_1",
+        winner="winner",
+        groups="prompt",
+    )
+    expected = er.win_rate(log, left="left", right="right", winner="winner", groups="prompt")
+    assert board.bse.to_numpy() == pytest.approx(expected.bse.to_numpy(), rel=ROUNDING)
+    assert list(board.params.index) == [name.replace("-", ":") for name in expected.params.index]
+
+
+def test_a_column_of_that_very_name_comes_first_and_unknown_parts_are_named(log):
+    plain = log.assign(**{"org:family": "one"})
+    assert er.mean(plain, by="org:family").params.index.tolist() == ["one"]
+    with pytest.raises(MissingColumnError, match=r'`item` names "tsk".*Did you mean "task"'):
+        er.mean(log, item="tsk:seed")
+    with pytest.raises(ArgumentError, match="joins different columns"):
+        er.mean(log, item="task:task")
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("a", ()),
+        ("a:b", ("a", "b")),
+        ("a : b", ("a", "b")),
+        ("`a:b`", ("a:b",)),
+        ("`a:b`:c:`d e`", ("a:b", "c", "d e")),
+        ("a:", ()),
+        (":a", ()),
+        ("a::b", ()),
+        ("`a", ()),
+        (3, ()),
+    ],
+)
+def test_parts_of_a_joint_id(text, parts):
+    assert joint_parts(text) == parts
+
+
+def test_the_command_line_reads_every_part_as_text(tmp_path, capsys):
+    rows = [f"{task},{number},{(task == '01') ^ (number == '1'):d}" for task in ("01", "1") for number in ("1", "2")]
+    (tmp_path / "log.csv").write_text("task,n,score\n" + "\n".join(rows) + "\n")
+    assert main(["mean", str(tmp_path / "log.csv"), "--item", "task:n"]) == 0
+    assert "Rows: 4" in capsys.readouterr().out

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,7 +12,7 @@ from evalreg.clusters import Axis, find_axis
 from evalreg.covariance import Covariance
 from evalreg.dependence import design_effect
 from evalreg.duels import DuelErrors, Duels, condorcet_cycles, duel_errors, head_to_head
-from evalreg.errors import EvalregWarning, NotAvailableError, Note
+from evalreg.errors import NotAvailableError, Note, muted
 from evalreg.estimate import Estimate
 from evalreg.judges.judging import Judging, judging
 from evalreg.many import Together
@@ -387,9 +386,8 @@ def family_cov(board: Board) -> Covariance:
     finest = max(cov.axes, key=estimate.scores.n_clusters)
     if not sparsity(estimate, finest).unsafe.any():
         return cov
-    with warnings.catch_warnings():
-        # What the jackknife warns of, the results have said already.
-        warnings.simplefilter("ignore", EvalregWarning)
+    # What the jackknife warns of, the results have said already.
+    with muted():
         # Its own repair, and no dof: those of the board are meant for the covariance asked for.
         return replace(cov, floor=board.with_cov(cov="jackknife", ssc=None, dof=None, repair=None).cov)
 

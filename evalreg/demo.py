@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import textwrap
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from evalreg.datasets import judge_log, paired, passages, sampled
-from evalreg.errors import ArgumentError, EvalregWarning
+from evalreg.errors import ArgumentError, muted
 from evalreg.estimators.regression import fit
 from evalreg.results import Results
 from evalreg.tables import WIDTH, Grid, number
@@ -261,8 +260,7 @@ def _findings(study: Study, what: str, seed: int, se: float | None = None) -> st
 
 def _fitted(study: Study, log: pd.DataFrame) -> tuple[Results, Results]:
     """The estimate with clustered and with naive errors; what is fragile about it stands in the summary."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", EvalregWarning)
+    with muted():
         clustered = fit(study.formula, log, groups=study.groups)
         return clustered, clustered.with_cov(groups=None)
 

@@ -44,7 +44,9 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TypeAlias
 
 
@@ -218,6 +220,23 @@ Note: TypeAlias = tuple[type[EvalregWarning], str]
 """A category and a sentence, kept with a result and issued as a warning."""
 
 
+_MUTED: ContextVar[bool] = ContextVar("evalreg_muted", default=False)
+
+
+@contextmanager
+def muted() -> Iterator[None]:
+    """Results made inside issue no warnings, but keep their notes; in this thread or task alone.
+
+    `warnings.catch_warnings` changes the filters of the whole process, and threads that leave it in another order than
+    they entered it leave them changed.
+    """
+    token = _MUTED.set(True)
+    try:
+        yield
+    finally:
+        _MUTED.reset(token)
+
+
 def issue(notes: Iterable[Note]) -> None:
     """Issue notes as warnings that point at the caller outside the package.
 
@@ -226,6 +245,8 @@ def issue(notes: Iterable[Note]) -> None:
     notes : iterable of (category, text)
         What to say.
     """
+    if _MUTED.get():
+        return
     depth, frame = 1, sys._getframe().f_back
     while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "evalreg":
         depth, frame = depth + 1, frame.f_back

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -147,16 +146,15 @@ def agreement_table(
 
 
 def _kappas(one: IntArray, other: IntArray, cell: IntArray, n_cells: int) -> FloatArray:
-    from statsmodels.stats.inter_rater import cohens_kappa
-
+    """Cohen's kappa of each cell, (p_o - p_e)/(1 - p_e) (Cohen 1960, eq. 1); NaN where both only ever say one thing."""
     size = VERDICTS**2
     tables = np.bincount(cell * size + one * VERDICTS + other, minlength=n_cells * size)
-    with warnings.catch_warnings(), np.errstate(invalid="ignore", divide="ignore"):
-        # Two judges who only ever say one thing have no kappa: NaN.
-        warnings.simplefilter("ignore", RuntimeWarning)
-        return np.array(
-            [cohens_kappa(table, return_results=False) for table in tables.reshape(n_cells, VERDICTS, VERDICTS)]
-        )
+    tables = tables.reshape(n_cells, VERDICTS, VERDICTS)
+    n = tables.sum(axis=(1, 2))
+    alike = np.trace(tables, axis1=1, axis2=2) * n
+    by_chance = np.sum(tables.sum(axis=1) * tables.sum(axis=2), axis=1)
+    top, bottom = (alike - by_chance).astype(np.float64), (n**2 - by_chance).astype(np.float64)
+    return np.asarray(np.divide(top, bottom, out=np.full(n_cells, np.nan), where=bottom > 0))
 
 
 def _overall(found: Verdicts, equal: FloatArray, prompt: IntArray, options: ResolvedCov) -> pd.Series[float]:

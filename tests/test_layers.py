@@ -78,6 +78,7 @@ ORDER = [
     "boards",
     "estimators.joint_ids",
     "estimators.repeats",
+    "estimators.filters",
     "estimators.cells",
     "estimators.formula",
     "estimators.regression",

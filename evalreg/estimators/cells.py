@@ -24,6 +24,7 @@ from evalreg.errors import (
     NonNumericError,
 )
 from evalreg.estimate import About, Cells, Estimate, Refit
+from evalreg.estimators.filters import refuse_filters
 from evalreg.estimators.repeats import Told, one_row_an_item
 from evalreg.frame import Table, UsedRows, align_labels, keep_rows, restrict
 from evalreg.groups import Groups, as_label_dict
@@ -348,6 +349,7 @@ def read_rows(
         missing[f"covariate: {weights_name(roles.weights)}"] = np.isnan(weights)
     missing |= {f"group: {name}": codes < 0 for name, (codes, _) in labels.items()}
     keep, dropped = keep_rows(missing, table.n_rows, roles.missing)
+    refuse_filters(table, keep, roles.cell_columns)
     used = {
         name: used_codes(name, restrict(codes, keep), names, every_row=keep is None)
         for name, (codes, names) in {**scored, **columns, **labels}.items()
@@ -493,6 +495,7 @@ def _gather_lazy(table: LazyTable, roles: Roles, groups: Groups) -> Gathered:
         raise EmptyDataError("`data` has no rows, or none is left without missing values.")
     if weight is not None:
         _check_lazy_weights(table, weight)
+    refuse_filters(table, None, roles.cell_columns)
     if roles.item is not None:
         _refuse_lazy_repeats(table, roles)
     keys, sums = lazy_cell_sums(table, roles.score, roles.cell_columns, weight)

@@ -48,6 +48,7 @@ from evalreg.estimators.cells import (
     missing_masks,
     weights_name,
 )
+from evalreg.estimators.filters import refuse_filters
 from evalreg.estimators.formula import ParsedFormula, design_frame, formula_columns, parse_formula
 from evalreg.frame import Table, UsedRows, keep_rows, open_frame, restrict
 from evalreg.groups import Groups
@@ -211,6 +212,7 @@ def _fit_rows(
         masks[f"covariate: {weights_name(weights)}"] = np.isnan(row_weights)
     masks |= {f"group: {name}": codes < 0 for name, (codes, _) in labels.items()}
     keep, dropped = keep_rows(masks, table.n_rows, missing)
+    refuse_filters(table, keep, right)
     frame = design_frame(table, (*left, *right), keep, parsed.outcome, values)
     fitted = _statsmodels_fit(parsed.text, frame, restrict(row_weights, keep), family)
     _check_fit(fitted, parsed)

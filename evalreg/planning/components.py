@@ -20,6 +20,7 @@ from evalreg.errors import (
     MissingColumnError,
     TooFewClustersError,
 )
+from evalreg.estimators.filters import refuse_filters
 from evalreg.estimators.joint_ids import with_joint_ids
 from evalreg.estimators.repeats import refuse_questions
 from evalreg.frame import Table, keep_rows, open_frame
@@ -344,6 +345,7 @@ def _read(
     for name, (codes, _) in labels.items():
         masks[f"{'covariate' if name in roles else 'group'}: {name}"] = codes < 0
     kept, dropped = keep_rows(masks, table.n_rows, missing)
+    refuse_filters(table, kept, roles[:1])
     rows = np.arange(table.n_rows) if kept is None else np.flatnonzero(kept)
     models, side = _two_models(as_codes(labels[roles[0]][0][rows], labels[roles[0]][1]), roles[0], baseline)
     both, left_out = _shared(side, as_codes(labels[roles[1]][0][rows]), roles[1], models)

@@ -1,0 +1,90 @@
+"""Per-sample files of lm-evaluation-harness: one filter at a time."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import evalreg as er
+from evalreg.cli import main
+from evalreg.errors import DuplicateRowsError
+
+FILTERS = ("flexible-extract", "strict-match")
+
+
+@pytest.fixture(scope="module")
+def lines():
+    """Such a file: every document once for each filter, with the keys that version 0.4 writes."""
+    rng = np.random.default_rng(2)
+    return [
+        {
+            "doc_id": doc,
+            "doc": {"question": f"{doc} + 1"},
+            "target": str(doc + 1),
+            "resps": [[f"The answer is {doc + 1}."]],
+            "filtered_resps": [str(doc + 1)],
+            "filter": name,
+            "metrics": ["exact_match"],
+            "doc_hash": f"{doc:064x}",
+            "exact_match": float(rng.random() < 0.7),
+        }
+        for name in FILTERS
+        for doc in range(40)
+    ]
+
+
+@pytest.fixture(scope="module")
+def log(lines):
+    return pd.DataFrame(lines).drop(columns=["doc", "resps", "filtered_resps", "metrics"])
+
+
+def test_the_command_line_refuses_two_filters_and_its_advice_leads_to_one(lines, log, tmp_path, capsys):
+    file = tmp_path / "samples_gsm8k.jsonl"
+    file.write_text("\n".join(json.dumps(line) for line in lines), encoding="utf-8")
+    assert main(["mean", str(file), "--score", "exact_match"]) == 3
+    error = capsys.readouterr().err
+    assert '"flexible-extract", "strict-match"' in error
+    where = error.split("--where '")[1].split("'")[0]
+    assert main(["mean", str(file), "--score", "exact_match", "--where", where, "--format", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    one = log[log["filter"] == FILTERS[0]]["exact_match"]
+    assert (found["nobs"], found["parameters"][0]["se"]) == (40, pytest.approx(one.std() / 40**0.5))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda d: er.mean(d, "exact_match"),
+        lambda d: er.mean(d, "exact_match", item="doc_id"),
+        lambda d: er.mean(d, "exact_match", item="doc_id", sample="filter"),
+        lambda d: er.mean(d, "exact_match", item="filter:doc_id"),
+        lambda d: er.fit("exact_match ~ 1", d),
+        lambda d: er.fit("exact_match ~ doc_id", d),
+        lambda d: er.pass_at_k(d, "exact_match", item="doc_id", sample="filter", k=1),
+        lambda d: er.quantile(d.assign(exact_match=d["doc_id"] + 0.5), "exact_match", q=0.5),
+    ],
+)
+def test_every_estimate_refuses_two_filters(log, call):
+    with pytest.raises(DuplicateRowsError, match="one filter at a time"):
+        call(log)
+
+
+def test_an_engine_refuses_them_too(log):
+    pl = pytest.importorskip("polars")
+    with pytest.raises(DuplicateRowsError, match="one filter at a time"):
+        er.mean(pl.from_pandas(log).lazy(), "exact_match", item="doc_id")
+
+
+def test_filters_may_be_told_apart(log):
+    by = er.mean(log, "exact_match", by="filter", item="doc_id")
+    assert by.params.index.tolist() == list(FILTERS)
+    assert er.compare(log, "exact_match", model="filter", item="doc_id").table["n"].tolist() == [40]
+    assert len(er.fit("exact_match ~ C(filter)", log, groups="doc_id").params) == 2
+
+
+def test_another_file_with_a_column_called_filter_is_left_alone(log):
+    assert er.mean(log.drop(columns="doc_hash"), "exact_match").nobs == 80
+    assert er.mean(log[log["filter"] == FILTERS[1]], "exact_match").nobs == 40

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import CovOptions
+from evalreg.checks import CovOptions, FloatArray
 from evalreg.clusters import Axis, find_axis
 from evalreg.covariance import Covariance
 from evalreg.dependence import design_effect
@@ -54,6 +54,17 @@ class Board(Results):
     """
 
     duels: Duels | None = None
+
+    @property
+    def _counts(self) -> FloatArray | None:
+        """Comparisons behind each parameter: of a model its own, of a covariate all."""
+        duels, names = self.duels, self.estimate.names
+        if duels is None or not set(names) & set(duels.models):
+            return super()._counts
+        sides = np.concatenate([duels.first, duels.second])
+        each = np.bincount(sides, np.tile(duels.count, 2), len(duels.models))
+        of_model = dict(zip(duels.models, each, strict=True))
+        return np.array([of_model.get(name, float(self.estimate.n_rows)) for name in names])
 
     def head_to_head(self, alpha: float | None = None) -> pd.DataFrame:
         """How often each model beat each other one, a tie being one half.

@@ -188,6 +188,15 @@ class LazyScores:
                 f"{int(grouped['__rows'].sum())}, or their scores differ. Make the estimate again."
             )
 
+    def is_known(self, by: Axis) -> bool:
+        """Whether the sums within a clustering have been asked for."""
+        return by in self._queries
+
+    def n_distinct(self, column: str) -> int:
+        """Distinct values of a column, counted in the engine."""
+        assert self.table is not None
+        return int(self.table.group((), {"n": nw.col(column).n_unique()})["n"].iloc[0])
+
     def n_clusters(self, by: Axis) -> int:
         """Observed joint values of some columns."""
         return len(self._query(by)[0])

@@ -36,7 +36,8 @@ which knows nothing of evalreg catches it where it would expect to::
     |-- ZeroVarianceWarning                 a standard error of zero, or none at all
     |-- LeverageWarning                     clusters that alone determine a parameter
     |-- SparseBoardWarning                  models compared on too few prompts
-    `-- DenominatorWarning                  a ratio whose denominator is hardly known
+    |-- DenominatorWarning                  a ratio whose denominator is hardly known
+    `-- UnequalQuestionsWarning             means by model over different questions
     EvalregDeprecationWarning (EvalregWarning, FutureWarning)
 """
 
@@ -210,6 +211,10 @@ class SparseBoardWarning(EvalregWarning):
 
 class DenominatorWarning(EvalregWarning):
     """A ratio whose denominator is hardly known."""
+
+
+class UnequalQuestionsWarning(EvalregWarning):
+    """Means by model are over different questions."""
 
 
 class EvalregDeprecationWarning(EvalregWarning, FutureWarning):

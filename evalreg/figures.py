@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, get_args
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import fraction, option
+from evalreg.checks import FloatArray, fraction, option
 from evalreg.covariance import Covariance
 from evalreg.dependence import standard_error_ratios
 from evalreg.errors import ArgumentError, NotAvailableError
@@ -41,6 +41,10 @@ class Drawable(Protocol):
     @property
     def bse(self) -> pd.Series[float]:
         """Standard errors."""
+
+    @property
+    def _counts(self) -> FloatArray | None:
+        """Rows behind each parameter; None where that is not known."""
 
     def conf_int(self, alpha: float = ...) -> pd.DataFrame:
         """Return intervals of single parameters."""
@@ -129,14 +133,27 @@ def _plot_estimates(
         note += f" At the right: the ranks that are not excluded, {level} for all at once."
     if bool(np.isnan(table["se"].iloc[order]).any()):
         note += " Hollow: no standard error can be computed."
+    table, said = _with_counts(table.iloc[order], results)
+    note += said
     return estimates_axes(
-        table.iloc[order],
-        ranks=None if sets is None else sets.loc[table.index[order]],
+        table,
+        ranks=None if sets is None else sets.loc[[estimate.names[i] for i in order]],
         zero=not _are_models(estimate),
         xlabel=_axis_label(estimate),
         note=f"{note} Standard errors: {errors}.",
         ax=ax,
     )
+
+
+def _with_counts(table: pd.DataFrame, results: Drawable) -> tuple[pd.DataFrame, str]:
+    """The table with the rows of each model beside its name, and a sentence where all have as many."""
+    if results.estimate.about.n_models < 2 or results._counts is None:
+        return table, ""
+    counts = pd.Series(results._counts, index=list(results.estimate.names)).loc[table.index]
+    if counts.nunique() == 1:
+        return table, f" {counts.iloc[0]:.0f} rows of each."
+    labels = [f"{name} (n {count:.0f})" for name, count in counts.items()]
+    return table.set_axis(labels), " n: rows of each."
 
 
 def _plot_pairs(
@@ -150,7 +167,10 @@ def _plot_pairs(
     note = (
         f"Row minus column, best first: {_axis_label(estimate)}. Dots: differs from zero at {100 * alpha:.4g}%, {how}."
     )
-    table = results.pairwise(adjust, alpha, seed=seed)
+    table, counts = results.pairwise(adjust, alpha, seed=seed), results._counts
+    if estimate.about.n_models > 1 and counts is not None:
+        few, many = counts[: estimate.about.n_models].min(), counts[: estimate.about.n_models].max()
+        note += f" Models have {few:.0f} rows each." if few == many else f" Models have {few:.0f} to {many:.0f} rows."
     if table.attrs["left_out"]:
         note += " Hatched: no standard error of the difference can be computed."
     return pairs_axes(table, order=order, alpha=alpha, note=f"{note} Standard errors: {errors}.", ax=ax)

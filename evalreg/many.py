@@ -13,12 +13,13 @@ from evalreg.estimate import Estimate
 from evalreg.inference.intervals import on_logit_scale
 from evalreg.inference.ranks import PairAdjustName, letters, pairwise_table, rank_sets, tau_best
 from evalreg.inference.simultaneous import Seed, simultaneous
+from evalreg.questions import Counted
 
 Together: TypeAlias = "tuple[pd.Series[float], Covariance]"
 """Parameters and their covariance."""
 
 
-class ManyModels(ABC):
+class ManyModels(Counted, ABC):
     """Methods that need parameters and their joint covariance, nothing else."""
 
     estimate: Estimate
@@ -163,7 +164,7 @@ class ManyModels(ABC):
         -------
         DataFrame
             Indexed by model, best first; columns rank, rank_lower, rank_upper (the ranks not excluded, for all models
-            at once), estimate, se, lower, upper, joint_lower, joint_upper and letters.
+            at once), estimate, se, lower, upper, joint_lower, joint_upper, letters and n, the rows of each model.
         """
         return leaderboard_table(self, alpha, seed)
 
@@ -230,6 +231,8 @@ def leaderboard_table(models: ManyModels, alpha: float, seed: Seed) -> pd.DataFr
         },
         index=names,
     )
+    if models._counts is not None:
+        table["n"] = pd.Series(models._counts.astype(np.intp), index=models.params.index)[names]
     table = table.sort_values("estimate", ascending=False, kind="stable")
     table.attrs = {"alpha": alpha, "seed": joint.attrs["seed"], "monte_carlo_error": joint.attrs["monte_carlo_error"]}
     return table

@@ -8,11 +8,12 @@ from evalreg.clusters import Axis
 from evalreg.covariance import Covariance
 from evalreg.errors import Note
 from evalreg.estimate import Estimate
+from evalreg.questions import Counted
 from evalreg.summaries import coefficient_frame, summarize
 from evalreg.tables import Summary
 
 
-class Shown:
+class Shown(Counted):
     """Methods that put an estimate and its covariance into tables."""
 
     estimate: Estimate
@@ -33,7 +34,7 @@ class Shown:
         Summary
             Prints as text of 80 columns; also `as_text(width)`, `as_markdown()`, `as_latex()`, `as_html()`.
         """
-        return summarize(self.estimate, self.cov, self.axes, self.notes, alpha)
+        return summarize(self.estimate, self.cov, self.axes, self.notes, alpha, self._counts)
 
     def to_frame(self, alpha: float = 0.05) -> pd.DataFrame:
         """Estimates, standard errors, tests and intervals, one row a parameter.
@@ -46,9 +47,10 @@ class Shown:
         Returns
         -------
         DataFrame
-            Columns estimate, se, naive_se, t, dof, p_value, lower, upper.
+            Columns estimate, se, naive_se, t, dof, p_value, lower, upper and n, the rows behind each estimate (of a
+            model its own, of a regression all).
         """
-        return coefficient_frame(self.estimate, self.cov, alpha)
+        return coefficient_frame(self.estimate, self.cov, alpha, self._counts)
 
     def to_latex(self, alpha: float = 0.05) -> str:
         """The summary as LaTeX.

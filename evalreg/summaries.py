@@ -70,7 +70,9 @@ def _factor_text(cov: Covariance) -> str:
     return words[cov.options.cov]
 
 
-def coefficient_frame(estimate: Estimate, cov: Covariance, alpha: float) -> pd.DataFrame:
+def coefficient_frame(
+    estimate: Estimate, cov: Covariance, alpha: float, counts: FloatArray | None = None
+) -> pd.DataFrame:
     """Estimates, standard errors, tests and intervals, one row a parameter.
 
     Parameters
@@ -81,11 +83,13 @@ def coefficient_frame(estimate: Estimate, cov: Covariance, alpha: float) -> pd.D
         Their covariance.
     alpha : float
         Level of the intervals.
+    counts : ndarray, shape (n_params,), optional
+        Rows behind each parameter.
 
     Returns
     -------
     DataFrame
-        Columns estimate, se, naive_se, t, dof, p_value, lower, upper.
+        Columns estimate, se, naive_se, t, dof, p_value, lower, upper, and n where `counts` are known.
     """
     interval = intervals(estimate, cov, alpha, None)
     se = np.sqrt(cov.variance())
@@ -100,11 +104,18 @@ def coefficient_frame(estimate: Estimate, cov: Covariance, alpha: float) -> pd.D
         "lower": interval[:, 0],
         "upper": interval[:, 1],
     }
+    if counts is not None:
+        columns["n"] = counts.astype(np.intp)
     return pd.DataFrame(columns, index=list(estimate.names))
 
 
 def summarize(
-    estimate: Estimate, cov: Covariance, axes: tuple[Axis, ...], notes: Sequence[Note], alpha: float
+    estimate: Estimate,
+    cov: Covariance,
+    axes: tuple[Axis, ...],
+    notes: Sequence[Note],
+    alpha: float,
+    counts: FloatArray | None = None,
 ) -> Summary:
     """The summary of an estimate under a covariance.
 
@@ -120,6 +131,8 @@ def summarize(
         What was warned of.
     alpha : float
         Level of the intervals.
+    counts : ndarray, shape (n_params,), optional
+        Rows behind each parameter.
 
     Returns
     -------
@@ -132,13 +145,19 @@ def summarize(
     if about.formula:
         facts.append(("Formula", about.formula))
     facts += [("Covariance", covariance_text(cov)), ("Reference", _reference_text(cov)), ("Factor", _factor_text(cov))]
-    parts = ", ".join(f"{count} without {reason}" for reason, count in dropped.items())
+    parts = ", ".join(
+        f"{count} {'on questions not shared' if reason == 'unshared' else f'without {reason}'}"
+        for reason, count in dropped.items()
+    )
     facts.append(("Rows dropped", f"{sum(dropped.values())} ({parts})" if dropped else "none"))
     if cov.crossed:
         facts.append(("Repair", f"{cov.options.repair}: {cov.change or 'nothing changed'}"))
-    frame = coefficient_frame(estimate, cov, alpha)
+    # How many rows there are of each is a question where there are several models.
+    frame = coefficient_frame(estimate, cov, alpha, counts if estimate.about.n_models > 1 else None)
     order = _order(estimate)
-    grids, icc = [_coefficient_grid(frame, order, alpha)], np.full(estimate.n_params, np.nan)
+    # The rows of each model stand in the second table where there is one: the first is full.
+    first = frame.drop(columns="n", errors="ignore") if shown else frame
+    grids, icc = [_coefficient_grid(first, order, alpha)], np.full(estimate.n_params, np.nan)
     if estimate.human is not None:
         grids.append(_human_grid(rectification_table(estimate, cov), order))
     if shown:
@@ -157,15 +176,15 @@ def _order(estimate: Estimate) -> list[int]:
 
 def _coefficient_grid(frame: pd.DataFrame, order: list[int], alpha: float) -> Grid:
     low, high = f"[{alpha / 2:.3g}", f"{1 - alpha / 2:.3g}]"
-    headers = ("", "coef", "std err", "t", "P>|t|", low, high, "dof")
+    headers = ("", "coef", "std err", "t", "P>|t|", low, high, "dof", *(("n",) if "n" in frame else ()))
     rows = []
     for i in order:
         row = frame.iloc[i]
         numbers = [number(row[name]) for name in ("estimate", "se")]
         ends = [number(row[name]) for name in ("lower", "upper")]
-        rows.append(
-            (frame.index[i], *numbers, fixed(row["t"], 2), p_value(row["p_value"]), *ends, fixed(row["dof"], 1))
-        )
+        tests = (fixed(row["t"], 2), p_value(row["p_value"]))
+        count = (f"{row['n']:.0f}",) if "n" in frame else ()
+        rows.append((frame.index[i], *numbers, *tests, *ends, fixed(row["dof"], 1), *count))
     return Grid(headers, tuple(rows))
 
 
@@ -174,10 +193,13 @@ def _dependence_grid(
 ) -> Grid:
     effect, n_eff = design_effect(cov), effective_rows(estimate, cov)
     known = bool(np.any(np.isfinite(icc)))
-    headers = ("", "naive SE", "clustered", "deff", "eff. n", *(("ICC",) if known else ()))
+    counted = "n" in frame
+    some = (*(("n",) if counted else ()), "naive SE", "clustered", "deff", "eff. n", *(("ICC",) if known else ()))
+    headers = ("", *some)
     rows = tuple(
         (
             str(frame.index[i]),
+            *((f"{frame['n'].iloc[i]:.0f}",) if counted else ()),
             number(frame["naive_se"].iloc[i]),
             number(frame["se"].iloc[i]),
             fixed(effect[i], 2),

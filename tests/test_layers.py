@@ -26,6 +26,7 @@ ORDER = [
     "engine",
     "frame",
     "estimate",
+    "questions",
     "student",
     "widths",
     "small_sample",

@@ -265,7 +265,7 @@ def test_estimates_without_a_standard_error_are_hollow_and_said():
         results = er.mean(pd.concat([log, single]), by="model", item="question", groups="passage")
     assert results.bse.isna().to_dict() == {"alone": True, "new": False, "old": False}
     ax = results.plot()
-    row = labels(ax).index("alone")
+    row = labels(ax).index(f"alone (n {len(single)})")
     assert points(ax, filled=False) == {row: results.params["alone"]}
     assert row not in segments(ax, 3.4)
     note = ax.figure.texts[0].get_text().replace("\n", " ")

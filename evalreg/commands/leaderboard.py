@@ -191,8 +191,10 @@ def _grid(table: pd.DataFrame) -> Grid:
         sets = low if low == high else f"{low}-{high}"
         ends = (number(row["joint_lower"]), number(row["joint_upper"]))
         letters = (row["letters"],) if shown else ()
-        rows.append((str(name), str(row["rank"]), sets, number(row["estimate"]), *ends, *letters))
-    return Grid((*headers, "groups") if shown else headers, tuple(rows))
+        count = (str(row["n"]),) if "n" in table else ()
+        rows.append((str(name), str(row["rank"]), sets, number(row["estimate"]), *ends, *letters, *count))
+    more = (*(("groups",) if shown else ()), *(("n",) if "n" in table else ()))
+    return Grid((*headers, *more), tuple(rows))
 
 
 def _draw(board: Board, options: argparse.Namespace) -> None:

@@ -6,7 +6,7 @@ import argparse
 import math
 from typing import Any
 
-from evalreg.checks import STRATA_WEIGHTS, option
+from evalreg.checks import QUESTIONS, STRATA_WEIGHTS, option
 from evalreg.commands.shared import add_shared, check_shared, covariance_options, rendered
 from evalreg.errors import ArgumentError
 from evalreg.estimators.mean import mean
@@ -37,6 +37,13 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--sample", metavar="X", help="the column of repeated answers, which are averaged within their question first"
     )
+    parser.add_argument(
+        "--questions",
+        default="own",
+        metavar="WHICH",
+        help="with --by and --item: own, each model's mean over the questions that it answered (the default), or "
+        "shared, those that all models answered",
+    )
     parser.add_argument("--strata", metavar="X", help="the column of subjects that are a fixed list, not a sample")
     parser.add_argument(
         "--strata-weights",
@@ -51,6 +58,7 @@ def run(options: argparse.Namespace) -> str:
     """What ``evalreg mean`` prints."""
     check_shared(options)
     by = split_names(options.by, "--by") if options.by is not None else None
+    option("questions", options.questions, QUESTIONS)
     strata_weights = _weights_by_name(options.strata_weights)
     if isinstance(strata_weights, str):
         option("strata_weights", strata_weights, STRATA_WEIGHTS)
@@ -67,10 +75,11 @@ def run(options: argparse.Namespace) -> str:
             strata=options.strata,
             strata_weights=strata_weights,
             weights=options.weights,
+            questions=options.questions,
             missing=options.missing,
             **covariance_options(options),
         )
-    asked = {name: getattr(options, name) for name in ("item", "sample", "score", "strata")}
+    asked = {name: getattr(options, name) for name in ("item", "questions", "sample", "score", "strata")}
     asked |= {"by": by, "groups": options.item if options.groups is None else options.groups}
     asked["strata_weights"] = strata_weights if options.strata is not None else None
     return rendered(results, rows, options, asked)

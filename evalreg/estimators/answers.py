@@ -89,7 +89,7 @@ def gather_answers(table: Table, roles: Roles, groups: Groups) -> Answers:
     AlignmentError
         If a cluster differs between the answers to one question.
     """
-    keys, _, scores, axes, dropped = gather(table, roles, groups)
+    keys, _, scores, axes, dropped, _ = gather(table, roles, groups)
     assert isinstance(scores, CellScores)
     assert isinstance(scores.labels.source, UsedRows)
     assert roles.item is not None

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from scipy import sparse
 
-from evalreg.checks import BoolArray, FloatArray, IntArray, MissingName, listed, row_list, rows_text
+from evalreg.checks import BoolArray, FloatArray, IntArray, MissingName, QuestionsName, listed, row_list, rows_text
 from evalreg.clusters import Axis, Codes, Labels, factorize, joint, parse_groups, used_codes
 from evalreg.engine import LazyScores, LazyTable, lazy_cell_sums
 from evalreg.errors import (
@@ -22,12 +22,14 @@ from evalreg.errors import (
     EmptyDataError,
     NonFiniteError,
     NonNumericError,
+    NotAvailableError,
 )
 from evalreg.estimate import About, Cells, Estimate, Refit
 from evalreg.estimators.filters import refuse_filters
 from evalreg.estimators.repeats import Told, one_row_an_item
 from evalreg.frame import Table, UsedRows, align_labels, keep_rows, restrict
 from evalreg.groups import Groups, as_label_dict
+from evalreg.questions import restricted, shared_rows
 from evalreg.scores import CellScores, CellSums, Matrix, cell_sums, compressed
 
 
@@ -48,9 +50,9 @@ class Solved:
 
 
 Gathered: TypeAlias = tuple[
-    list[tuple[str, ...]], CellSums, CellScores | LazyScores, tuple[Axis, ...] | None, dict[str, int]
+    list[tuple[str, ...]], CellSums, CellScores | LazyScores, tuple[Axis, ...] | None, dict[str, int], tuple[str, ...]
 ]
-"""Keys and sums of the cells, scores of the rows, axes of the groups, rows dropped by reason."""
+"""Keys and sums of the cells, scores of the rows, axes of the groups, rows dropped by reason, what to say of them."""
 
 Solve = Callable[[list[tuple[str, ...]], CellSums], Solved]
 
@@ -75,6 +77,8 @@ class Roles:
         What to do about missing values.
     combine : callable, optional
         What is made of the answers to an item, from the answers and the item of each; their mean by default.
+    questions : {"own", "shared"}
+        Whether only items that all models have are in use.
     """
 
     score: str
@@ -85,6 +89,7 @@ class Roles:
     weights: Any = None
     missing: MissingName = "drop"
     combine: Callable[[FloatArray, Codes], FloatArray] | None = None
+    questions: QuestionsName = "own"
 
     @property
     def cell_columns(self) -> tuple[str, ...]:
@@ -123,7 +128,7 @@ def estimate_cells(
         See `evalreg.errors`: columns, numbers, duplicates, alignment, constant scores.
     """
     gathered = _gather_lazy(table, roles, groups) if isinstance(table, LazyTable) else gather(table, roles, groups)
-    keys, sums, scores, axes, dropped = gathered
+    keys, sums, scores, axes, dropped, lines = gathered
     solved = solve(keys, sums)
     mean = np.where(sums.low == sums.high, sums.low, sums.total / sums.weight)
     bounded = bool(np.min(sums.low) >= 0 and np.max(sums.high) <= 1)
@@ -150,7 +155,7 @@ def estimate_cells(
         cells=cells,
         bounded=bounded,
         dropped=dropped,
-        about=about,
+        about=replace(about, lines=(*about.lines, *lines)),
     )
     return estimate, axes
 
@@ -373,10 +378,13 @@ def gather(table: Table, roles: Roles, groups: Groups) -> Gathered:
 
     Returns
     -------
-    keys, sums, scores, axes, dropped
+    keys, sums, scores, axes, dropped, lines
         See `Gathered`.
     """
     rows = read_rows(table, {"score": roles.score}, roles, groups)
+    lines: tuple[str, ...] = ()
+    if roles.questions == "shared":
+        rows, lines = _shared_questions(rows, roles)
     values, weights, used, source = rows.values["score"], rows.weights, rows.used, rows.source
     if roles.item is not None:
         told = Told((*roles.by, roles.item), roles.sample, roles.score, weights_name(roles.weights))
@@ -386,7 +394,29 @@ def gather(table: Table, roles: Roles, groups: Groups) -> Gathered:
     sums = cell_sums(values, cell, n_cells, weights)
     held = {name: used[name] for name in used if name in rows.held or name == roles.item}
     scores = CellScores(values, sums.total / sums.weight, Labels(values.size, held, source), cell, weights)
-    return keys, sums, scores, rows.axes, rows.dropped
+    return keys, sums, scores, rows.axes, rows.dropped, lines
+
+
+def _shared_questions(rows: Rows, roles: Roles) -> tuple[Rows, tuple[str, ...]]:
+    """The rows of items that all models have, and what to say of them."""
+    assert roles.item is not None
+    models = joint([rows.used[name] for name in roles.by])
+    names = tuple(models.label(code) for code in range(models.n_clusters))
+    kept, line = shared_rows(models, names, rows.used[roles.item], roles.item)
+    n_left = int(np.count_nonzero(~kept))
+    if not n_left:
+        return rows, (line,)
+    keep = np.ones(rows.source.table.n_rows, dtype=bool) if rows.source.keep is None else rows.source.keep.copy()
+    keep[np.flatnonzero(keep)] = kept
+    part = replace(
+        rows,
+        values={argument: column[kept] for argument, column in rows.values.items()},
+        weights=restrict(rows.weights, kept),
+        used={name: restricted(codes, kept) for name, codes in rows.used.items()},
+        source=replace(rows.source, keep=keep),
+        dropped={**rows.dropped, "unshared": n_left},
+    )
+    return part, (line,)
 
 
 def _role_of(roles: Roles, name: str) -> str:
@@ -466,6 +496,11 @@ def joint_names(models: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
 
 def _gather_lazy(table: LazyTable, roles: Roles, groups: Groups) -> Gathered:
     """Sums of cells by queries; rows stay in the engine."""
+    if roles.questions == "shared":
+        raise NotAvailableError(
+            '`questions="shared"` needs rows in memory: keep the questions that all models answered in the engine, or '
+            "collect the frame first."
+        )
     if roles.sample is not None:
         raise ArgumentError(
             "`sample` needs rows in memory: average the answers in the engine, or collect the frame first."
@@ -501,7 +536,7 @@ def _gather_lazy(table: LazyTable, roles: Roles, groups: Groups) -> Gathered:
     keys, sums = lazy_cell_sums(table, roles.score, roles.cell_columns, weight)
     codes = {key: code for code, key in enumerate(keys)}
     scores = LazyScores(table, roles.score, roles.cell_columns, codes, sums.total / sums.weight, sums, weight)
-    return keys, sums, scores, axes, dropped
+    return keys, sums, scores, axes, dropped, ()
 
 
 def _check_lazy_weights(table: LazyTable, weight: str) -> None:

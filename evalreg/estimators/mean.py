@@ -11,11 +11,13 @@ import numpy.typing as npt
 
 from evalreg.checks import (
     MISSING,
+    QUESTIONS,
     STRATA_WEIGHTS,
     CovName,
     DofName,
     FloatArray,
     MissingName,
+    QuestionsName,
     RepairName,
     SscName,
     StrataWeightsName,
@@ -32,6 +34,7 @@ from evalreg.estimators.cells import Roles, Solved, estimate_cells, joint_names
 from evalreg.estimators.joint_ids import names_of, with_joint_ids
 from evalreg.frame import open_frame
 from evalreg.groups import Groups
+from evalreg.questions import unequal_notes
 from evalreg.results import Results, results_of
 from evalreg.scores import CellSums
 
@@ -132,6 +135,7 @@ def mean(
     strata: str | None = None,
     strata_weights: StrataWeightsName | Mapping[str, float] = "micro",
     weights: str | npt.ArrayLike | None = None,
+    questions: QuestionsName = "own",
     missing: MissingName = "drop",
     cov: CovName | None = None,
     ssc: SscName | None = None,
@@ -163,6 +167,9 @@ def mean(
         Weights of the strata: their rows (held fixed), equal, or given.
     weights : str or array_like, shape (n_rows,), optional
         Sampling weights.
+    questions : {"own", "shared"}, optional
+        With `by` and `item`: "own", the default, takes each model's mean over the questions that it answered, and warns
+        where they are not the same; "shared" keeps the questions that all models answered.
     missing : {"drop", "raise"}, optional
         What to do with rows whose score, label or cluster id is missing; dropped rows are counted.
     cov : {"naive", "CR0", "CR1", "CR2", "CR3", "jackknife"}, optional
@@ -201,6 +208,7 @@ def mean(
     """
     asked = check_cov_options(cov, ssc, dof, repair)
     option("missing", missing, MISSING)
+    option("questions", questions, QUESTIONS)
     table = open_frame(data)
     if not isinstance(strata_weights, Mapping):
         option("strata_weights", strata_weights, STRATA_WEIGHTS)
@@ -216,8 +224,13 @@ def mean(
             known_column(name, names_of(table), argument)
     if item in by_columns:
         raise ArgumentError(f'`by` and `item` must be different columns; both name "{item}".', column=item)
+    if questions == "shared" and not (by_columns and item is not None):
+        raise ArgumentError(
+            '`questions="shared"` keeps the questions that all models answered: name the models in `by` and the '
+            "questions in `item`."
+        )
     groups = item if groups is None and item is not None else groups
-    roles = Roles(score, by_columns, item, sample, strata, weights, missing)
+    roles = Roles(score, by_columns, item, sample, strata, weights, missing, questions=questions)
     given = strata_weights if strata is not None else None
     about = About(
         model="Mean" if not by_columns else f"Mean by {', '.join(by_columns)}",
@@ -229,8 +242,9 @@ def mean(
         table, roles, groups, lambda keys, sums: solve(keys, sums, n_by=len(by_columns), strata_weights=given), about
     )
     if by_columns:
-        estimate = replace(estimate, about=replace(about, n_models=estimate.n_params))
-    return results_of(estimate, axes, asked, _notes(by_columns, groups))
+        estimate = replace(estimate, about=replace(estimate.about, n_models=estimate.n_params))
+    notes = (*_notes(by_columns, groups), *(unequal_notes(estimate, item, axes) if by_columns else ()))
+    return results_of(estimate, axes, asked, notes)
 
 
 def _lines(

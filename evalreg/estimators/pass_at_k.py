@@ -33,6 +33,7 @@ from evalreg.estimators.linearized import in_memory
 from evalreg.estimators.mean import solve
 from evalreg.frame import open_frame
 from evalreg.groups import Groups
+from evalreg.questions import unequal_notes
 from evalreg.results import Results, results_of
 
 RequireName: TypeAlias = Literal["any", "all"]
@@ -181,7 +182,7 @@ def pass_at_k(
         lambda keys, sums: solve(keys, sums, n_by=len(by_columns), strata_weights=None, name=name),
         about,
     )
-    return results_of(estimate, axes, asked)
+    return results_of(estimate, axes, asked, unequal_notes(estimate, item, axes) if by_columns else ())
 
 
 def _whole(k: object) -> int:

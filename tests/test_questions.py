@@ -1,0 +1,228 @@
+"""Boards of means over different questions: what is said of them, and the questions that all models answered."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import evalreg as er
+from evalreg.errors import ArgumentError, DataError, NotAvailableError, UnequalQuestionsWarning
+
+SAME = 1e-12
+
+
+def board_log(rng: np.random.Generator, n_items: int = 120, n_models: int = 5) -> pd.DataFrame:
+    """Models of one ability on questions of unlike difficulty, in passages of four."""
+    difficulty = rng.normal(size=n_items)
+    item, model = (part.ravel() for part in np.meshgrid(np.arange(n_items), np.arange(n_models), indexing="ij"))
+    score = (rng.normal(size=item.size) < difficulty[item]).astype(float)
+    return pd.DataFrame(
+        {
+            "item": [f"q{i}" for i in item],
+            "passage": item // 4,
+            "model": [f"m{m}" for m in model],
+            "score": score,
+            "hard": difficulty[item] < -0.3,
+        }
+    )
+
+
+def uneven(log: pd.DataFrame) -> pd.DataFrame:
+    """Without the hard questions of m2, and without three questions of m4."""
+    skipped = (log["model"] == "m2") & log["hard"]
+    return log[~skipped & ~((log["model"] == "m4") & log["item"].isin(["q1", "q2", "q3"]))]
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    return np.random.default_rng(11)
+
+
+def said(log, **roles) -> str:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        er.mean(log, by="model", **roles)
+    texts = [str(one.message) for one in caught if one.category is UnequalQuestionsWarning]
+    assert len(texts) <= 1
+    return texts[0] if texts else ""
+
+
+def test_the_model_that_lacks_most_is_named_with_how_many_it_lacks(rng):
+    log = uneven(board_log(rng))
+    n_hard = board_log(np.random.default_rng(11)).query("model == 'm2'")["hard"].sum()
+    text = said(log, item="item", groups="passage")
+    assert f"m2 lacks {n_hard} of 120 (1 other lacks some too)" in text
+    by_hand = log[log["model"] != "m2"]
+    easy = by_hand[by_hand["item"].isin(log.loc[log["model"] == "m2", "item"])]
+    shift = (easy.groupby("model")["score"].mean() - by_hand.groupby("model")["score"].mean()).mean()
+    assert f"the others score {shift:.3g} higher" in text
+    counts = log.groupby("item")["model"].nunique()
+    assert f"the {(counts == 5).sum()} that all 5 answered" in text
+    # The text depends on neither the order of the rows nor the clusters.
+    assert said(log.sample(frac=1, random_state=1), item="item") == text
+
+
+def test_nothing_is_said_where_all_answered_the_same_or_share_nothing_by_design(rng):
+    log = board_log(rng)
+    assert said(log, item="item") == ""
+    assert said(log.assign(model=(log["passage"] % 3).astype(str)).drop_duplicates("item"), item="item") == ""
+    # Subjects have questions of their own, models do not.
+    parts = log.assign(subject=np.where(log["passage"] % 2, "law", "math"))
+    assert er.mean(parts, by=["model", "subject"], item="item").notes == ()
+    lacking = parts[~((parts["model"] == "m1") & (parts["subject"] == "law") & (parts["passage"] < 8))]
+    with pytest.warns(UnequalQuestionsWarning, match="m1:law lacks 16 of 60"):
+        er.mean(lacking, by=["model", "subject"], item="item")
+
+
+def test_clusters_of_one_row_a_model_are_questions_too(rng):
+    log = uneven(board_log(rng))
+    assert "(Questions are the item clusters here; name them in `item`.)" in said(log, groups="item")
+    assert said(log, groups="passage") == ""
+
+
+def test_shared_questions_are_those_that_a_merge_of_all_models_keeps(rng):
+    log = uneven(board_log(rng)).sample(frac=1, random_state=3)
+    wide = log.pivot(index="item", columns="model", values="score").dropna()
+    kept = log[log["item"].isin(wide.index)]
+    for roles in ({}, {"groups": "passage"}, {"groups": "passage", "cov": "CR3"}):
+        results = er.mean(log, by="model", item="item", questions="shared", **roles)
+        by_hand = er.mean(kept, by="model", item="item", **roles)
+        np.testing.assert_allclose(results.to_frame(), by_hand.to_frame(), rtol=SAME)
+        np.testing.assert_allclose(results.params, wide.mean(), rtol=SAME)
+        assert results.dropped["unshared"] == len(log) - len(kept)
+        assert results.notes == ()
+        assert f"Questions: the {len(wide)} of 120 that all 5 models answered; m2 lacks" in str(results.summary())
+    # What is looked up afterwards is aligned with the rows that are left.
+    again = results.with_cov(groups="passage", cov="CR1")
+    np.testing.assert_allclose(
+        again.bse, er.mean(kept, by="model", item="item", groups="passage", cov="CR1").bse, rtol=SAME
+    )
+    assert list(results.influence().index) == [int(i) for i in np.flatnonzero(log["item"].isin(wide.index))]
+
+
+def test_shared_questions_with_repeats_weights_and_missing_scores(rng):
+    log = uneven(board_log(rng))
+    log = pd.concat([log.assign(k=0), log.assign(k=1, score=1 - log["score"] * 0.3)], ignore_index=True)
+    log["w"] = log["item"].map({item: 1.0 + i % 3 for i, item in enumerate(log["item"].unique())})
+    log.loc[(log["model"] == "m0") & (log["item"] == "q7"), "score"] = np.nan
+    roles = {"by": "model", "item": "item", "sample": "k", "weights": "w", "groups": "passage"}
+    results = er.mean(log, questions="shared", **roles)
+    whole = log.dropna()
+    counts = whole.groupby("item")["model"].nunique()
+    kept = whole[whole["item"].isin(counts.index[counts == 5])]
+    assert "q7" not in set(kept["item"])
+    np.testing.assert_allclose(results.to_frame(), er.mean(kept, **roles).to_frame(), rtol=SAME)
+
+
+def test_questions_that_no_model_shares_are_refused_with_the_models_that_cost_most(rng):
+    log = board_log(rng, n_models=6)
+    number = log["item"].str[1:].astype(int)
+    part = log[~((log["model"] == "m3") & (number >= 30)) & ~((log["model"] == "m5") & (number < 80))]
+    with pytest.raises(DataError, match="of 120 there is none") as caught:
+        er.mean(part, by="model", item="item", questions="shared")
+    text = str(caught.value)
+    assert '"m3 (30)"' in text
+    assert 'Leave out "m3", "m5": the others share 120.' in text
+    # The advice leads to what it says.
+    left = er.mean(part[~part["model"].isin(["m3", "m5"])], by="model", item="item", questions="shared")
+    assert left.to_frame()["n"].tolist() == [120] * 4
+    assert 'leave out "m3", "m5" and use questions="shared" for the 120' in said(part, item="item").replace("L", "l")
+
+
+def test_shared_questions_need_models_and_questions_in_memory(rng):
+    log = board_log(rng)
+    for roles in ({"by": "model"}, {"item": "item"}, {}):
+        with pytest.raises(ArgumentError, match="name the models in `by`"):
+            er.mean(log, questions="shared", **roles)
+    with pytest.raises(ArgumentError, match='"own", "shared"'):
+        er.mean(log, by="model", item="item", questions="common")
+    polars = pytest.importorskip("polars")
+    with pytest.raises(NotAvailableError, match="needs rows in memory"):
+        er.mean(polars.from_pandas(log).lazy(), by="model", item="item", questions="shared")
+
+
+def test_models_of_equal_ability_are_told_apart_by_what_they_skipped_and_not_on_shared_questions():
+    """A hundred boards: skipping hard questions wins on own questions, and wins nothing on shared ones."""
+    own = shared = 0
+    for seed in range(100):
+        log = uneven(board_log(np.random.default_rng(seed), n_items=200, n_models=3).replace({"model": {"m0": "m4"}}))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UnequalQuestionsWarning)
+            board = er.mean(log, by="model", item="item")
+        own += board.contrast("m2 - m1").pvalues.iloc[0] < 0.05
+        even = er.mean(log, by="model", item="item", questions="shared")
+        shared += even.contrast("m2 - m1").pvalues.iloc[0] < 0.05
+    assert own >= 80
+    assert shared <= 12  # binomial(100, .05) is above 12 in 1 of 1,000
+
+
+def test_rows_of_each_model_stand_in_every_table_and_figure(rng):
+    log = uneven(board_log(rng))
+    with pytest.warns(UnequalQuestionsWarning):
+        results = er.mean(log, by="model", item="item", groups="passage")
+    counts = log["model"].value_counts()
+    assert results.to_frame()["n"].to_dict() == counts.to_dict()
+    assert results.leaderboard()["n"].to_dict() == counts.to_dict()
+    for text in (str(results.summary()), results.to_markdown(), results.to_latex(), results._repr_html_()):
+        for name, count in counts.items():
+            line = next(line for line in text.splitlines() if name in line and str(count) in line)
+            assert line
+    assert results.with_cov(groups=None).summary().grids[0].headers[-1] == "n"
+    pytest.importorskip("matplotlib")
+    names = [label.get_text() for label in results.plot().get_yticklabels()]
+    assert set(names) == {f"{name} (n {count})" for name, count in counts.items()}
+    note = results.plot("pairs").figure.texts[0].get_text().replace("\n", " ")
+    assert f"Models have {counts.min()} to {counts.max()} rows." in note
+    even = er.mean(board_log(rng), by="model", item="item")
+    assert "120 rows of each." in even.plot().figure.texts[0].get_text().replace("\n", " ")
+
+
+def test_boards_count_the_comparisons_of_each_model():
+    log = er.datasets.judge_log(n_models=4, n_prompts=40, seed=2)
+    counts = pd.concat([log["left"], log["right"]]).value_counts()
+    for estimator in (er.win_rate, er.bradley_terry):
+        board = estimator(log, left="left", right="right", winner="winner", groups="prompt")
+        assert board.leaderboard()["n"].to_dict() == counts.to_dict()
+        assert board.to_frame()["n"].to_dict() == counts.to_dict()
+
+
+@pytest.mark.parametrize("form", ["text", "json", "csv", "md", "latex", "html"])
+def test_the_command_line_shows_rows_and_warns(rng, tmp_path: Path, form):
+    log = uneven(board_log(rng))
+    log.to_csv(tmp_path / "log.csv", index=False)
+    base = [sys.executable, "-m", "evalreg", "mean", str(tmp_path / "log.csv"), "--by", "model", "--item", "item"]
+    run = subprocess.run([*base, "--format", form], capture_output=True, text=True, check=True)
+    assert "m2 lacks" in run.stderr
+    n = int((log["model"] == "m2").sum())
+    assert str(n) in run.stdout
+    even = subprocess.run(
+        [*base, "--format", form, "--questions", "shared"], capture_output=True, text=True, check=True
+    )
+    assert even.stderr == ""
+    shared = int((log.groupby("item")["model"].nunique() == 5).sum())
+    assert str(shared) in even.stdout
+    if form == "json":
+        assert {row["n"] for row in json.loads(even.stdout)["parameters"]} == {shared}
+
+
+def test_a_benchmark_with_a_model_that_skipped_questions(shared: Path):
+    log = pd.read_csv(shared / "data" / "mmlu_pro_scores.csv.gz")
+    with pytest.warns(UnequalQuestionsWarning, match="DeepSeek-Coder-V2 lacks 1681 of 12032"):
+        own = er.mean(log, "correct", by="model", item="question_id", groups="passage")
+    first = own.contrast("gemini-1.5-flash-002 - DeepSeek-Coder-V2")
+    assert first.params.iloc[0] == pytest.approx(0.0047, abs=5e-5)
+    assert first.pvalues.iloc[0] > 0.3
+    part = log[log["model"].isin(["gemini-1.5-flash-002", "DeepSeek-Coder-V2"])]
+    both = er.mean(part, "correct", by="model", item="question_id", groups="passage", questions="shared")
+    second = both.contrast("gemini-1.5-flash-002 - DeepSeek-Coder-V2")
+    assert second.params.iloc[0] == pytest.approx(0.0217, abs=5e-5)
+    assert second.pvalues.iloc[0] < 1e-5
+    pair = er.compare(part, "correct", item="question_id", groups="passage").table.iloc[0]
+    np.testing.assert_allclose([second.params.iloc[0], second.bse.iloc[0]], pair[["difference", "se"]].astype(float))

@@ -38,6 +38,8 @@ class Cells:
         Stratum of each cell; None without strata.
     strata : tuple of str
         Names of the strata.
+    spread : ndarray, shape (n_cells,), optional
+        Weighted mean of (value - mean)^2, where the weights of the mean are not those of the rows; `scatter` is it.
     """
 
     count: FloatArray
@@ -48,6 +50,12 @@ class Cells:
     high: FloatArray
     stratum: IntArray | None = None
     strata: tuple[str, ...] = ()
+    spread: FloatArray | None = None
+
+    @property
+    def scatter(self) -> FloatArray:
+        """Weighted mean of (value - mean)^2, with the weights of the mean, shape (n_cells,)."""
+        return self.squares / self.weight if self.spread is None else self.spread
 
     def beside(self, other: Cells) -> Cells | None:
         """Cells of both; None where either has strata, whose clusters would have to be counted apart."""
@@ -55,7 +63,8 @@ class Cells:
             return None
         pairs = zip(_arrays(self), _arrays(other), strict=True)
         count, weight, mean, squares, low, high = (np.concatenate(pair) for pair in pairs)
-        return Cells(count, weight, mean, squares, low, high)
+        spread = np.concatenate([self.scatter, other.scatter])
+        return Cells(count, weight, mean, squares, low, high, spread=spread)
 
 
 def _arrays(cells: Cells) -> tuple[FloatArray, ...]:

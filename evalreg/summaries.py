@@ -14,7 +14,8 @@ from evalreg.covariance import Covariance
 from evalreg.dependence import design_effect, effective_rows, intraclass_correlation
 from evalreg.errors import Note
 from evalreg.estimate import Estimate
-from evalreg.inference.intervals import FEW_EFFECTIVE, counted, few_effective, intervals
+from evalreg.inference.intervals import intervals
+from evalreg.inference.widening import FEW_EFFECTIVE, widening
 from evalreg.rectification import rectification_table
 from evalreg.tables import Grid, Summary, fixed, number, p_value
 
@@ -249,14 +250,7 @@ def _sentences(estimate: Estimate, cov: Covariance, alpha: float, axes: tuple[Ax
             "Intervals are built on the logit scale; t and p are Wald's, against 0. `t_test` tests another value as "
             "the interval does."
         )
-        few, sure = few_effective(estimate, cov)[0], counted(estimate, cov)
-        for which, whose in ((few & sure, "Clopper and Pearson's"), (few & ~sure, "Jeffreys'")):
-            if which.any():
-                wider = listed([name for name, is_few in zip(estimate.names, which, strict=True) if is_few])
-                sentences.append(
-                    f"{wider}: fewer than {FEW_EFFECTIVE:.0f} effective successes or failures, so that the interval "
-                    f"also holds {whose}."
-                )
+        sentences += _widened(estimate, cov)
     elif estimate.bounded and estimate.n_params == 1 and cov.variance()[0] > 0:
         low, high = intervals(estimate, cov, alpha, "logit")[0]
         sentences.append(f"Scores lie in [0, 1]: the interval on the logit scale is {low:.4f} to {high:.4f}.")
@@ -268,4 +262,28 @@ def _sentences(estimate: Estimate, cov: Covariance, alpha: float, axes: tuple[Ax
             f"{name} {a:.4f} to {b:.4f}" for name, (a, b) in list(zip(estimate.names, ends, strict=True))[:3]
         )
         sentences.append(f"With t({cov.smallest_dof:.0f}), the strictest reading of {', '.join(scarce)}: {shown}.")
+    return sentences
+
+
+def _widened(estimate: Estimate, cov: Covariance) -> list[str]:
+    """Which means have wider intervals than the logit's, and what those suppose."""
+    wider, sentences = widening(estimate, cov), []
+    if wider is None:
+        return []
+    acts, exact, whole = wider.acts, wider.exact, wider.whole
+    few = f"fewer than {FEW_EFFECTIVE:.0f} effective successes or failures"
+    beyond = (
+        f"the scores are so near one end that they add up to fewer than {FEW_EFFECTIVE:.0f} successes or failures, so "
+        "that the interval also holds Jeffreys'. No row is supposed far beyond those seen; "
+        'conf_int(method="clopper-pearson") does not suppose it'
+    )
+    cases = (
+        (acts & exact, f"{few}, so that the interval also holds Clopper and Pearson's"),
+        (acts & whole & ~exact, f"{few}, so that the interval also holds Jeffreys'"),
+        (acts & ~whole, beyond),
+    )
+    for which, text in cases:
+        if which.any():
+            names = listed([name for name, is_so in zip(estimate.names, which, strict=True) if is_so])
+            sentences.append(f"{names}: {text}.")
     return sentences

@@ -39,6 +39,7 @@ ORDER = [
     "inference.proportions",
     "inference.multiplicity",
     "inference.contrasts",
+    "inference.widening",
     "inference.intervals",
     "inference.wald",
     "inference.standards",

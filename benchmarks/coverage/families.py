@@ -121,6 +121,19 @@ def means(cell: Cell, rng: np.random.Generator, n_logs: int) -> Block:
     return Block(cell["mean"], fit.estimate, bounds, public)
 
 
+def ends(cell: Cell, rng: np.random.Generator, n_logs: int) -> Block:
+    """Means of scores near 0 or 1 that are no 0/1 trials, or whose clusters are hard."""
+    clusters = Clusters(worlds.cluster_sizes(cell["sizes"], cell["G"]))
+    Y, truth = worlds.scores_near_an_end(rng, clusters, cell["scores"], cell["level"], cell["icc"], n_logs)
+    fit = least_squares(np.ones((Y.shape[0], 1)), clusters, Y, 0)
+
+    def public(log: int) -> Public:
+        frame = pd.DataFrame({"score": Y[:, log], "g": clusters.codes})
+        return by_public(lambda: er.mean(frame, groups="g"), BOUNDED, "mean", truth)
+
+    return Block(truth, fit.estimate, one_way_bounds(fit, bounded=True) | one_way_peers(fit), public)
+
+
 EFFECT = {"treated": 0.15, "x": 0.1}
 CONTROL_MEAN = 0.6
 
@@ -205,6 +218,7 @@ def crossed(cell: Cell, rng: np.random.Generator, n_logs: int) -> Block:
 
 FAMILIES: Mapping[str, Callable[[Cell, np.random.Generator, int], Block]] = {
     "means": means,
+    "ends": ends,
     "regressions": regressions,
     "differences": differences,
     "crossed": crossed,

@@ -21,6 +21,24 @@ ROUNDING = 1e-13
 
 
 @dataclass(frozen=True, eq=False)
+class Spread:
+    """How the scores of many logs lie between 0 and 1, each (n_logs,).
+
+    Parameters
+    ----------
+    low, high : ndarray
+        The lowest and the highest score.
+    rows, between : ndarray
+        Variance of rows, and of clusters' means weighted by their rows, about the mean; divisor n.
+    """
+
+    low: FloatArray
+    high: FloatArray
+    rows: FloatArray
+    between: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
 class Fit:
     """One coefficient in many logs, with its variances.
 
@@ -38,6 +56,8 @@ class Fit:
         Kish's effective number of clusters.
     alike : ndarray, shape (n_logs,)
         Variance of a mean by Kish's design effect; 0 for a regression.
+    spread : Spread, optional
+        How the scores of a mean lie in [0, 1].
     """
 
     estimate: FloatArray
@@ -48,6 +68,7 @@ class Fit:
     n_coefficients: int
     effective: float
     alike: FloatArray
+    spread: Spread | None = None
 
     @property
     def ratio(self) -> float:
@@ -87,10 +108,12 @@ def least_squares(X: FloatArray, clusters: Clusters, Y: FloatArray, column: int)
         dof[name] = _satterthwaite(outer, leverage)
     G = clusters.sizes.size
     variance["CR3"] = variance["CR3"] * (G - 1) / G
-    alike = np.zeros(Y.shape[1])
+    alike, spread = np.zeros(Y.shape[1]), None
     if np.all(X == 1):
+        between = np.sum(clusters.sums(residual) ** 2 / clusters.sizes[:, None], axis=0) / n
+        spread = Spread(Y.min(axis=0), Y.max(axis=0), np.mean(residual**2, axis=0), between)
         alike = variance["rows"] * design_effect(clusters.sums(residual), clusters.sizes, np.sum(residual**2, axis=0))
-    return Fit(beta[column], variance, dof, n, G, k, clusters.effective, alike)
+    return Fit(beta[column], variance, dof, n, G, k, clusters.effective, alike, spread)
 
 
 def design_effect(totals: FloatArray, sizes: FloatArray, squares: FloatArray) -> FloatArray:

@@ -90,6 +90,23 @@ def boards(
     )
 
 
+def ends(n_logs: int) -> list[Cell]:
+    """Means near 0 or 1 that are no 0/1 trials: rows that are independent, clusters, and clusters that are hard."""
+    levels = {"low_spread": (0.01, 0.05, 0.95), "zero_inflated": (0.1, 0.03), "rare_large": (0.1, 0.03)}
+    cells = []
+    for scores, level in levels.items():
+        world = {"scores": (scores,), "level": level}
+        rows = (30, 100, 1000) if scores == "low_spread" else (100, 300, 1000)
+        cells += product("ends", n_logs, **world, G=rows, sizes=("single",), icc=(0.1,))
+        cells += product("ends", n_logs, **world, G=(10, 20, 50), sizes=("balanced", "unequal"), icc=(0.1, 0.4))
+    hard = {"scores": ("binary", "fraction"), "level": (0.9, 0.98)}
+    return [
+        *cells,
+        *product("ends", n_logs, **hard, G=(20, 50), sizes=("1to500",), icc=(0.05, 0.2)),
+        *product("ends", n_logs, **hard, G=(3,), sizes=("balanced",), icc=(0.05, 0.2)),
+    ]
+
+
 def full() -> list[Cell]:
     """Return the grid whose tables are published."""
     n = FULL_LOGS
@@ -98,6 +115,7 @@ def full() -> list[Cell]:
     return [
         *product("means", n, scores=("binary", "fraction"), G=CLUSTERS, sizes=SIZES, icc=ICC, mean=MEANS),
         *product("means", n, scores=("normal", "skewed"), G=CLUSTERS, sizes=SIZES, icc=ICC, mean=(0.0,)),
+        *ends(n),
         *product(
             "regressions",
             n,
@@ -135,6 +153,8 @@ def short() -> list[Cell]:
     return [
         *product("means", n, scores=("binary", "fraction"), G=(10, 50), sizes=SIZES, icc=(0.2,), mean=(0.7, 0.9)),
         *product("means", n, scores=("normal", "skewed"), G=(20,), sizes=SIZES, icc=(0.4,), mean=(0.0,)),
+        *product("ends", n, scores=("low_spread",), level=(0.05,), G=(20,), sizes=("single", "unequal"), icc=(0.1,)),
+        *product("ends", n, scores=("zero_inflated",), level=(0.1,), G=(100,), sizes=("single",), icc=(0.1,)),
         *product(
             "regressions",
             n,

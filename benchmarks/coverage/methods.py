@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from benchmarks.coverage.formulas import CrossedFit, Fit, combined_dof, t_quantile
+from benchmarks.coverage.formulas import CrossedFit, Fit, Spread, combined_dof, t_quantile
 from benchmarks.coverage.worlds import FloatArray
 
 LEVEL = 0.05
@@ -77,22 +77,39 @@ def widened(
     estimate: FloatArray,
     variance: FloatArray,
     dof: FloatArray | float,
-    plainly: FloatArray,
-    trials: FloatArray,
+    larger: FloatArray,
+    n_rows: int,
+    effective: float,
+    spread: Spread,
     level: float = LEVEL,
     *,
     counted: bool = False,
 ) -> Bounds:
     """The logit interval, and the smallest that holds it and Jeffreys' where successes or failures are few.
 
-    `plainly` is the effective number without the t correction, which says what is few; `trials` has it. Where rows are
-    `counted` the other interval is Clopper and Pearson's.
+    Successes count from the lowest score seen, failures from the highest. `larger` is the variance that tells what is
+    few. Rows that are `counted` are independent 0/1 scores, whose interval is Clopper and Pearson's.
     """
     plain = logit(estimate, variance, dof, level)
-    exact = (clopper_pearson if counted else jeffreys)(estimate, trials, level)
-    few = plainly * np.minimum(estimate, 1 - estimate) < FEW
-    low, high = np.minimum(plain.low, exact.low), np.maximum(plain.high, exact.high)
-    return Bounds(np.where(few, low, plain.low), np.where(few, high, plain.high), plain.se, plain.dof)
+    low, high = plain.low, plain.high
+    ratio = (t_quantile(level, n_rows - 1) / t_quantile(level, dof)) ** 2
+    for from_above in (False, True):
+        end = 1 - spread.high if from_above else spread.low
+        distance = (1 - estimate if from_above else estimate) - end
+        inside = distance > 0
+        distance, reach = np.where(inside, distance, 0.5), np.where(inside, 1 - end, 1.0)
+        share, trials = distance / reach, distance * (reach - distance) / larger
+        uneven = spread.between / distance**2
+        enough = np.clip((effective / (1 + uneven) - 5) / 5, 0, 1)
+        trust = np.maximum(enough, np.clip(2 - 2 * uneven, 0, 1))
+        told = np.minimum(n_rows * distance * (reach - distance) / np.maximum(spread.rows, 1e-300), ratio * trials)
+        effective_trials = np.minimum(n_rows, ratio * trials) ** (1 - trust) * told**trust
+        few = inside & ((n_rows if counted else np.minimum(n_rows, trials)) * share < FEW)
+        exact = clopper_pearson(share, n_rows, level) if counted else jeffreys(share, effective_trials, level)
+        ends = [end + reach * exact.low, end + reach * exact.high]
+        lower, upper = (1 - ends[1], 1 - ends[0]) if from_above else ends
+        low, high = np.where(few, np.minimum(low, lower), low), np.where(few, np.maximum(high, upper), high)
+    return Bounds(low, high, plain.se, plain.dof)
 
 
 def wilson(estimate: FloatArray, trials: FloatArray | float) -> Bounds:
@@ -168,7 +185,7 @@ def one_way_bounds(fit: Fit, *, bounded: bool) -> dict[str, Bounds]:
         effective = fit.effective if clustered else fit.n_rows
         alike = fit.alike if clustered else 0 * fit.alike
         given = (kind, fit.estimate, variance, dof, fit.n_rows, effective, alike)
-        result[name] = with_tests(partial(interval, *given, bounded=bounded), kind)
+        result[name] = with_tests(partial(interval, *given, bounded=bounded, spread=fit.spread), kind)
     return result
 
 
@@ -189,11 +206,13 @@ def interval(
     bounded: bool,
     counted: bool = False,
     level: float = LEVEL,
+    spread: Spread | None = None,
 ) -> Bounds:
     """The interval by its name; without a variance Clopper-Pearson on the effective clusters, or none.
 
     The default of a bounded mean also looks at the variance that Kish's design effect gives, `alike`, and its test goes
-    by the interval. Independent 0/1 scores are `counted`: their rows are the trials.
+    by the interval. Independent 0/1 scores are `counted`: their rows are the trials. Without a `spread` scores are 0
+    and 1.
     """
     positive = variance > 0
     some, se = np.where(positive, variance, 1.0), None
@@ -206,8 +225,10 @@ def interval(
 
     ratio = (t_quantile(level, n_rows - 1) / t_quantile(level, dof)) ** 2
     if kind == "widened":
-        larger = np.maximum(some, alike)
-        found = widened(estimate, some, dof, trials(larger, 1.0), trials(larger, ratio), level, counted=counted)
+        p = np.where(known, estimate, 0.5)
+        binary = Spread(np.zeros(p.size), np.ones(p.size), p * (1 - p), np.zeros(p.size))
+        given = np.maximum(some, alike), n_rows, effective, spread or binary
+        found = widened(estimate, some, dof, *given, level, counted=counted)
     elif kind in SCALES:
         found = SCALES[kind](estimate, some, dof, level)
     else:

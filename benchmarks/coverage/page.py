@@ -98,6 +98,26 @@ def bounded_section(records: Records) -> list[str]:
     ]
 
 
+def ends_section(records: Records) -> list[str]:
+    """Return the tables of means near 0 or 1 that are no 0/1 trials."""
+    names = ("default", "CR2 logit", "Clopper-Pearson", "CR2 Wald", "pyfixest")
+    return [
+        "### Means near 0 or 1 that are no 0/1 trials",
+        "Scores that hardly vary (word error rates, toxicities), that are 0 but for a few, or .01 but for a few of .9; "
+        "and 0/1 or fractional scores in clusters of 1 to 500 rows, or in three clusters. A level is the expected "
+        "score, or the share of the rare rows. Enough clusters is 10 or more; width is over the default's.",
+        by_method(records, few_clusters),
+        "By kind of score, mean (worst cell):",
+        by_level(records, "scores", names),
+        "The default by sizes and number of clusters (single: independent rows), mean (worst cell):",
+        cross(records, "sizes", "G"),
+        "The default by what it warned of:",
+        by_warning(records),
+        f"Cells below {share(CROSSED_TARGET)}, and what comes nearer to .950 there:",
+        misses(records, CROSSED_TARGET),
+    ]
+
+
 def crossed_section(records: Records) -> list[str]:
     """Return the tables of means under two crossed clusterings."""
     enough = where(records, judges=lambda judges: judges >= ENOUGH_JUDGES)
@@ -180,6 +200,7 @@ def page(records: Records) -> str:
     unbounded = where(records, family="means", scores=("normal", "skewed"))
     families = [
         ("means of scores in [0, 1]", bounded, few_clusters, TARGET),
+        ("means near 0 or 1", where(records, family="ends"), few_clusters, TARGET),
         ("means of scores without bounds", unbounded, few_clusters, TARGET),
         ("paired differences", where(records, family="differences"), few_clusters, TARGET),
         ("coefficients of regressions", where(records, family="regressions"), few_clusters, TARGET),
@@ -194,6 +215,7 @@ def page(records: Records) -> str:
     ]
     sections = [
         (bounded, bounded_section),
+        (where(records, family="ends"), ends_section),
         (unbounded, lambda some: one_way_section("Means of scores without bounds", some, TESTS)),
         (where(records, family="differences"), lambda some: one_way_section("Paired differences", some, TESTS)),
         (

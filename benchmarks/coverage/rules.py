@@ -59,6 +59,8 @@ def bounded_means(cell: Cell, rng: np.random.Generator) -> Rules:
     variance = settled(fit.variance["CR2"], fit.variance["rows"])
     known = (variance > 0) & (fit.estimate > 0) & (fit.estimate < 1)
     found = _widened(fit, np.where(known, fit.estimate, 0.5), np.where(known, variance, 1.0))
+    given = fit.estimate, variance, fit.dof["CR2"], fit.n_rows, fit.effective, fit.alike
+    found["the default"] = interval("widened", *given, bounded=True, spread=fit.spread)
     instead = clopper_pearson(fit.estimate, fit.effective)
     return {name: where(known, bounds, instead) for name, bounds in found.items()}
 
@@ -76,7 +78,7 @@ def _widened(fit: Fit, p: FloatArray, V: FloatArray) -> dict[str, Bounds]:
     by_variance, scale = trials(V, ratio), logit(p, V, dof)
     exact = jeffreys(p, effective)
     away = Bounds(np.where(p > 0.5, exact.low, scale.low), np.where(p > 0.5, scale.high, exact.high))
-    found = {"logit": scale, "both, few < 5 (the default)": where(few < FEW, both(scale, exact), scale)}
+    found = {"logit": scale, "both, few < 5, a row at most one trial": where(few < FEW, both(scale, exact), scale)}
     for most in (3, 8, 10):
         found[f"both, few < {most}"] = where(few < most, both(scale, exact), scale)
     found |= {

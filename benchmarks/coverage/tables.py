@@ -227,7 +227,7 @@ def by_level(records: Records, across: str, methods: Sequence[str]) -> str:
 
 
 def _level(value: Any) -> Any:
-    return {"balanced": 0, "unequal": 1, "dominant": 2}.get(value, value)
+    return {"single": -1, "balanced": 0, "unequal": 1, "dominant": 2, "1to500": 3}.get(value, value)
 
 
 def sizes_of_tests(records: Records, by: str, methods: Sequence[str]) -> str:

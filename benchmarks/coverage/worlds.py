@@ -21,6 +21,12 @@ DOMINANT = 0.4
 # Variance of fractional scores, as a share of the largest possible, mean (1 - mean).
 FRACTION_SPREAD = 0.3
 DIGITS = 6
+# Clusters of sizes 1 to 500: this share has one row, the others are evenly spaced on the log scale.
+SINGLE_ROWS, MOST_ROWS = 0.7, 500
+# Standard deviation of scores that hardly vary, by mean.
+LOW_SPREAD = {0.01: 0.004, 0.05: 0.05, 0.95: 0.02}
+# Scores of most rows and of the rare ones; the scores of a zero-inflated world that are not 0 are uniform.
+USUAL, RARE = 0.01, 0.9
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,8 +61,15 @@ def cluster_sizes(kind: str, n_clusters: int) -> IntArray:
     """Sizes of clusters, eight rows on average but for the dominant one.
 
     "balanced": all equal. "unequal": quantiles of a lognormal with sigma 1, so that about half of the clusters count
-    (G* near G/2.5). "dominant": equal but for one that holds 40% of the rows.
+    (G* near G/2.5). "dominant": equal but for one that holds 40% of the rows. "single": one row each. "1to500": 70%
+    with one row, the others from 2 to 500.
     """
+    if kind == "single":
+        return np.ones(n_clusters, dtype=np.int64)
+    if kind == "1to500":
+        n_single = round(SINGLE_ROWS * n_clusters)
+        rest = np.rint(np.geomspace(2, MOST_ROWS, n_clusters - n_single)).astype(np.int64)
+        return np.concatenate([np.ones(n_single, dtype=np.int64), rest])
     if kind == "unequal":
         quantiles = np.exp(special.ndtri((np.arange(n_clusters) + 0.5) / n_clusters))
         return np.maximum(np.rint(quantiles / quantiles.mean() * ROWS_PER_CLUSTER), 1).astype(np.int64)
@@ -110,6 +123,31 @@ def clustered_scores(
     p = np.clip(p, 1e-9, 1 - 1e-9)
     # Graders do not write more digits, and scores within rounding of 1 would be a world of their own.
     return np.round(rng.beta(p * k, (1 - p) * k), DIGITS)
+
+
+def scores_near_an_end(
+    rng: np.random.Generator, clusters: Clusters, kind: str, level: float, icc: float, n_logs: int
+) -> tuple[FloatArray, float]:
+    """Scores in [0, 1] that are no 0/1 trials, shape (n_rows, n_logs), and their expected score.
+
+    "low_spread": Beta scores with mean `level` and the standard deviation of `LOW_SPREAD`, around the cluster's Beta
+    mean. "zero_inflated": uniform where a 0/1 draw with mean `level` is 1, and 0 elsewhere. "rare_large": .9 where it
+    is 1, and .01 elsewhere. Other kinds are those of `clustered_scores`, with mean `level`. With clusters of one row
+    each the intraclass correlation tells nothing.
+    """
+    if kind in ("binary", "fraction"):
+        return clustered_scores(rng, clusters, kind, level, icc, n_logs), level
+    if kind == "low_spread":
+        total = level * (1 - level) / LOW_SPREAD[level] ** 2
+        k = total / icc - 1
+        p = rng.beta(level * k, (1 - level) * k, (clusters.sizes.size, n_logs))
+        p = np.clip(p, 1e-9, 1 - 1e-9)[clusters.codes]
+        k = k * icc / (1 - icc) - 1
+        return np.round(rng.beta(p * k, (1 - p) * k), DIGITS), level
+    seldom = clustered_scores(rng, clusters, "binary", level, icc, n_logs)
+    if kind == "zero_inflated":
+        return np.round(seldom * rng.random(seldom.shape), DIGITS), level / 2
+    return np.where(seldom == 1, RARE, USUAL), USUAL + (RARE - USUAL) * level
 
 
 @dataclass(frozen=True, eq=False)

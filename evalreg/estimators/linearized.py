@@ -72,6 +72,9 @@ class Linearized:
         Whether leaving a cluster out changes the statistic by exactly -T_g/(W - W_g).
     bounded : bool
         Whether each is a mean of values in [0, 1].
+    value : ndarray, shape (n_rows,), optional
+        Values whose mean, weighted by `share`, the statistic is; 0 and 1 are supposed where it is bounded and there is
+        none.
     """
 
     params: FloatArray
@@ -79,6 +82,7 @@ class Linearized:
     share: FloatArray
     exact: bool
     bounded: bool
+    value: FloatArray | None = None
 
 
 def split_rows(
@@ -186,11 +190,12 @@ def linearized_estimate(split: Split, found: Linearized, about: About, column: s
     weight = split.total(np.ones(split.n_rows))
     # Rows without any part in the statistic (neither numerator nor denominator) are no observations of it.
     count = np.bincount(codes, (found.share != 0) | (found.influence != 0), n_cells).astype(float)
-    low, high = np.full(n_cells, np.inf), np.full(n_cells, -np.inf)
-    np.minimum.at(low, codes, found.influence)
-    np.maximum.at(high, codes, found.influence)
     if not found.bounded:
+        low, high = _extremes(found.influence, codes, n_cells)
         _refuse_constant([name for name, flat in zip(split.names, low == high, strict=True) if flat], column)
+        low, high, spread = found.params + low, found.params + high, None
+    else:
+        low, high, spread = _values(split, found)
     held = {name: rows.used[name] for name in rows.held}
     scores = LinearizedScores(
         split.weighted(found.influence),
@@ -209,11 +214,29 @@ def linearized_estimate(split: Split, found: Linearized, about: About, column: s
         kind="mean",
         coefficient_map=np.eye(n_cells),
         refit=Refit(1.0 / weight, linear=found.exact),
-        cells=Cells(count, weight, found.params, squares, found.params + low, found.params + high),
+        cells=Cells(count, weight, found.params, squares, low, high, spread=spread),
         bounded=found.bounded,
         dropped=rows.dropped,
         about=about,
     )
+
+
+def _extremes(values: FloatArray, codes: IntArray, n_cells: int) -> tuple[FloatArray, FloatArray]:
+    low, high = np.full(n_cells, np.inf), np.full(n_cells, -np.inf)
+    np.minimum.at(low, codes, values)
+    np.maximum.at(high, codes, values)
+    return low, high
+
+
+def _values(split: Split, found: Linearized) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Lowest and highest of the values whose weighted means the statistics are, and their weighted variances."""
+    n_cells, codes = len(split.names), split.codes
+    if found.value is None:
+        return np.zeros(n_cells), np.ones(n_cells), found.params * (1 - found.params)
+    some = found.share > 0
+    low, high = _extremes(found.value[some], codes[some], n_cells)
+    deviation = np.where(some, found.value - found.params[codes], 0.0)
+    return low, high, split.total(found.share * deviation**2) / split.total(found.share)
 
 
 def _refuse_constant(alike: list[str], column: str) -> None:

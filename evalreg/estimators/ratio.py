@@ -62,7 +62,8 @@ def solve(split: Split, numerator: FloatArray, denominator: FloatArray) -> Linea
     residual[np.abs(residual) <= ROUNDING * (np.abs(numerator) + np.abs(fitted))] = 0.0
     scale = mean[split.codes]
     bounded = bool(np.all((numerator >= 0) & (numerator <= denominator)))
-    return Linearized(ratio, residual / scale, denominator / scale, exact=True, bounded=bounded)
+    value = np.divide(numerator, denominator, out=np.zeros_like(scale), where=denominator > 0)
+    return Linearized(ratio, residual / scale, denominator / scale, exact=True, bounded=bounded, value=value)
 
 
 def ratio(

@@ -13,9 +13,10 @@ from evalreg.covariance import Covariance
 from evalreg.errors import ScoreRangeError
 from evalreg.estimate import Estimate
 from evalreg.inference.contrasts import Contrasts
-from evalreg.inference.intervals import counted, effective_trials, few_effective, intervals
-from evalreg.inference.proportions import logit_statistic, proportion_interval
+from evalreg.inference.intervals import intervals
+from evalreg.inference.proportions import logit_statistic
 from evalreg.inference.wald import as_t_results
+from evalreg.inference.widening import widening
 
 if TYPE_CHECKING:
     from statsmodels.stats.contrast import ContrastResults
@@ -138,17 +139,15 @@ def level_reached(estimate: Estimate, cov: Covariance, parameter: int, value: fl
     unit = np.eye(estimate.n_params)[[parameter]]
     mean, se = estimate.params[[parameter]], np.sqrt(cov.variance(unit))
     on_logit = float(cov.pvalues(unit, se * logit_statistic(mean, se, np.array([value])))[0])
-    few, variance = few_effective(estimate, cov)
-    if method == "logit" or not few[parameter]:
+    wider = None if method == "logit" else widening(estimate, cov)
+    if wider is None or not wider.acts[parameter]:
         return on_logit
     side = 0 if value < mean[0] else 1
-    rule = "clopper-pearson" if counted(estimate, cov)[parameter] else "jeffreys"
 
     def room(log_level: float) -> float:
-        """How far inside the nearer end of the proportion's interval the value is."""
-        level = float(np.exp(log_level))
-        trials = effective_trials(estimate, cov, level, variance)[[parameter]]
-        end = proportion_interval(mean, trials, level, rule)[0, side]
+        """How far inside the nearer end of what the interval also holds the value is."""
+        level = np.full(estimate.n_params, np.exp(log_level))
+        end = wider.limits(level, cov.critical(alpha=level))[parameter, side]
         return float(value - end if side == 0 else end - value)
 
     smallest, largest = np.log(SMALLEST_LEVEL), np.log(LARGEST_LEVEL)

@@ -1,0 +1,272 @@
+"""Means of scores in [0, 1] with few whole successes or failures behind them, and how their intervals are widened."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+
+from evalreg.checks import BoolArray, FloatArray
+from evalreg.clusters import Axis
+from evalreg.covariance import Covariance
+from evalreg.dependence import effective_clusters, exchangeable_limit, exchangeable_variance
+from evalreg.errors import NotAvailableError
+from evalreg.estimate import Cells, Estimate
+from evalreg.inference.proportions import effective_n, proportion_interval, t_quantile
+from evalreg.scores import compressed, scale_columns
+
+# With fewer effective successes or failures the logit interval of a mean is widened.
+FEW_EFFECTIVE = 5.0
+# Twice as many clusters that carry a mean tell its variance well enough.
+CARRIERS = 5.0
+
+
+@dataclass(frozen=True, eq=False)
+class Widening:
+    """Which means are widened, and what their further intervals are made of; the first axis is the two ends of [0, 1].
+
+    Parameters
+    ----------
+    few : ndarray of bool, shape (2, n_params)
+        Means with fewer than five whole successes (failures) among the effective rows, counted from the lowest
+        (highest) score seen.
+    end, reach : ndarray, shape (2, n_params)
+        The lowest score a and 1 - a; the highest score as a distance from 1, and the rest.
+    share : ndarray, shape (2, n_params)
+        z = (p - a)/(1 - a), the distance of the mean from the end in units of the reach.
+    rows : ndarray, shape (n_params,)
+        n, the most trials while few clusters carry the mean.
+    by_rows, by_variance : ndarray, shape (2, n_params)
+        Trials of the same variance: of independent rows, and of V*.
+    trust : ndarray, shape (2, n_params)
+        f, from 0 (at most n trials) to 1 (what the variance says).
+    exact : ndarray of bool, shape (n_params,)
+        Independent 0/1 scores, whose interval is Clopper and Pearson's.
+    whole : ndarray of bool, shape (n_params,)
+        Means of 0/1 scores, of which no row can lie beyond those seen.
+    """
+
+    few: BoolArray
+    end: FloatArray
+    reach: FloatArray
+    share: FloatArray
+    rows: FloatArray
+    by_rows: FloatArray
+    by_variance: FloatArray
+    trust: FloatArray
+    exact: BoolArray
+    whole: BoolArray
+
+    @property
+    def acts(self) -> BoolArray:
+        """Means whose interval is widened, shape (n_params,)."""
+        return np.asarray(self.few.any(axis=0))
+
+    def limits(self, alpha: FloatArray, critical: FloatArray) -> FloatArray:
+        """What intervals of these levels also hold, shape (n_params, 2); NaN where nothing is widened."""
+        found = np.full((alpha.size, 2), np.nan)
+        for side in (0, 1):
+            at = self.few[side] & ~self.exact
+            trials = self._trials(side, alpha, critical)[at]
+            ends = proportion_interval(self.share[side][at], trials, alpha[at], "jeffreys")
+            ends = self.end[side][at, None] + self.reach[side][at, None] * ends
+            ends = 1.0 - ends[:, ::-1] if side else ends
+            found[at] = np.column_stack([np.fmin(found[at, 0], ends[:, 0]), np.fmax(found[at, 1], ends[:, 1])])
+        at = self.acts & self.exact
+        mean = self.end[0] + self.reach[0] * self.share[0]
+        found[at] = proportion_interval(mean[at], self.rows[at], alpha[at], "clopper-pearson")
+        return found
+
+    def _trials(self, side: int, alpha: FloatArray, critical: FloatArray) -> FloatArray:
+        """Effective trials, with Korn and Graubard's correction of what the variance says."""
+        ratio = (t_quantile(alpha, np.maximum(self.rows - 1, 1)) / critical) ** 2
+        by_variance = ratio * self.by_variance[side]
+        capped, told = np.minimum(self.rows, by_variance), np.minimum(self.by_rows[side], by_variance)
+        return np.asarray(capped ** (1 - self.trust[side]) * told ** self.trust[side])
+
+
+def widening(estimate: Estimate, cov: Covariance) -> Widening | None:
+    """How default intervals of means in [0, 1] are widened near an end, or None where none is.
+
+    Parameters
+    ----------
+    estimate : Estimate
+        Of any kind.
+    cov : Covariance
+        Of its parameters.
+
+    Returns
+    -------
+    Widening or None
+        With z = d/S, d the distance of the mean from the lowest (highest) score seen and S that of the far bound, a
+        mean is widened where min(n, M) z < 5, M = d (S - d)/V*. V* is the larger of the variance in use and of that
+        which the intraclass correlation and the sizes of clusters imply.
+    """
+    variance = cov.variance()
+    if not estimate.bounded or estimate.about.interval != "widened" or estimate.cells is None:
+        return None
+    # Most logs are settled without a pass over their clusters.
+    if not _few(estimate, cov, np.fmax(variance, exchangeable_limit(estimate, cov))).any():
+        return None
+    larger = np.fmax(variance, exchangeable_variance(estimate, cov))
+    few = _few(estimate, cov, larger)
+    if not few.any():
+        return None
+    n, s2 = n_rows(estimate), _scatter(estimate, estimate.cells)
+    end, distance = _ends(estimate, estimate.cells)
+    reach = 1.0 - end
+    known = few.any(axis=0)
+    distance, reach = np.where(known, distance, 0.5), np.where(known, reach, 1.0)
+    spread = distance * (reach - distance)
+    return Widening(
+        few=few,
+        end=end,
+        reach=reach,
+        share=np.clip(distance / reach, 0.0, 1.0),
+        rows=n,
+        by_rows=n * spread / np.maximum(s2, np.finfo(float).tiny),
+        by_variance=spread / np.where(known, larger, 1.0),
+        trust=_trust(estimate, cov.axes, distance, s2),
+        exact=counted(estimate, cov),
+        whole=_whole(estimate, estimate.cells),
+    )
+
+
+def _few(estimate: Estimate, cov: Covariance, larger: FloatArray) -> BoolArray:
+    """Where fewer than five successes or failures are effective, shape (2, n_params)."""
+    assert estimate.cells is not None
+    mean, n = np.array(estimate.params), n_rows(estimate)
+    end, distance = _ends(estimate, estimate.cells)
+    known = (cov.variance() > 0) & (mean > 0) & (mean < 1) & (distance > 0)
+    share = np.where(known, distance, 0.5) / np.where(known, 1.0 - end, 1.0)
+    by_variance = distance * (1.0 - end - distance) / np.where(known, larger, 1.0)
+    trials = np.where(counted(estimate, cov), n, np.minimum(n, by_variance))
+    return np.asarray(known & (trials * share < FEW_EFFECTIVE))
+
+
+def n_rows(estimate: Estimate) -> FloatArray:
+    """Rows behind each mean, shape (n_params,)."""
+    assert estimate.cells is not None
+    return np.asarray((estimate.coefficient_map != 0) @ estimate.cells.count, dtype=float)
+
+
+def _ends(estimate: Estimate, cells: Cells) -> tuple[FloatArray, FloatArray]:
+    """The lowest score and 1 less the highest of each mean, and its distance from either, both (2, n_params)."""
+    A = compressed(estimate.coefficient_map)
+    A.eliminate_zeros()
+    low = np.minimum.reduceat(cells.low[A.indices], A.indptr[:-1])
+    high = np.maximum.reduceat(cells.high[A.indices], A.indptr[:-1])
+    mean = np.array(estimate.params)
+    return np.stack([low, 1.0 - high]), np.stack([mean - low, high - mean])
+
+
+def _scatter(estimate: Estimate, cells: Cells) -> FloatArray:
+    """Weighted variance of the scores about each mean, whichever cells they are in, shape (n_params,)."""
+    A = compressed(estimate.coefficient_map)
+    rows = np.repeat(np.arange(estimate.n_params), np.diff(A.indptr))
+    about = cells.scatter[A.indices] + (cells.mean[A.indices] - np.array(estimate.params)[rows]) ** 2
+    return np.asarray(np.bincount(rows, A.data * about, estimate.n_params), dtype=np.float64)
+
+
+def _whole(estimate: Estimate, cells: Cells) -> BoolArray:
+    """Means of scores that are 0 or 1."""
+    other = ~np.isclose(cells.scatter, cells.mean * (1 - cells.mean), rtol=1e-9, atol=1e-12)
+    A = compressed(estimate.coefficient_map)
+    return np.asarray((A.sign() @ other) == 0)
+
+
+def _trust(estimate: Estimate, axes: tuple[Axis, ...], distance: FloatArray, s2: FloatArray) -> FloatArray:
+    """f: whether the clusters that carry a mean's distance from the end are enough to tell its variance."""
+    pairs = [_between(estimate, axis) for axis in axes] or [(n_rows(estimate), s2)]
+    trust = np.ones(distance.shape)
+    for effective, between in pairs:
+        uneven = between / distance**2
+        carriers = effective / (1.0 + uneven)
+        enough = np.clip((carriers - CARRIERS) / CARRIERS, 0.0, 1.0)
+        trust = np.minimum(trust, np.maximum(enough, np.clip(2.0 - 2.0 * uneven, 0.0, 1.0)))
+    return trust
+
+
+def _between(estimate: Estimate, axis: Axis) -> tuple[FloatArray, FloatArray]:
+    """Kish's effective clusters of each mean, and the weighted variance of the clusters' means about it."""
+    cells, params = estimate.cells, np.array(estimate.params)
+    assert cells is not None
+    A = compressed(estimate.coefficient_map)
+    squares, between = np.zeros(params.size), np.zeros(params.size)
+    for block in estimate.scores.cells(axis):
+        share = compressed(scale_columns(block.gram, 1.0 / cells.weight) @ A.T)
+        share.eliminate_zeros()
+        sums = compressed(block.totals) + scale_columns(block.gram, cells.mean)
+        away = compressed(scale_columns(sums, 1.0 / cells.weight) @ A.T - share @ sparse.diags_array(params))
+        inverse = share.copy()
+        inverse.data = 1.0 / inverse.data
+        squares += np.asarray(share.multiply(share).sum(axis=0)).ravel()
+        between += np.asarray(away.multiply(away).multiply(inverse).sum(axis=0)).ravel()
+    return 1.0 / squares, between
+
+
+def effective_trials(
+    estimate: Estimate, cov: Covariance, alpha: float | FloatArray | None, variance: FloatArray
+) -> FloatArray:
+    """Effective number of 0/1 trials behind each mean; their number itself for independent 0/1 scores.
+
+    Parameters
+    ----------
+    estimate : Estimate
+        Of means.
+    cov : Covariance
+        Of its parameters, for degrees of freedom and clusterings.
+    alpha : float, ndarray or None
+        Level, for the t correction; None leaves it out.
+    variance : ndarray, shape (n_params,)
+        Of the means.
+
+    Returns
+    -------
+    ndarray, shape (n_params,)
+        As in `proportions.effective_n`.
+
+    Raises
+    ------
+    NotAvailableError
+        If the estimate is not made of cells.
+    """
+    if estimate.cells is None or estimate.coefficient_map is None:
+        raise NotAvailableError("a proportion's interval needs means of cells.")
+    n, mean = n_rows(estimate), np.array(estimate.params)
+    degenerate = (mean <= 0) | (mean >= 1) | ~(variance > 0)
+    # A pass over the cells of every axis, which few logs need.
+    clusters = effective_clusters(estimate, cov.axes) if degenerate.any() else np.ones(mean.size)
+    level = 0.5 if alpha is None else alpha
+    critical = t_quantile(level, np.maximum(n - 1, 1)) if alpha is None else cov.critical(alpha=level)
+    korn = effective_n(mean, variance, n, critical, clusters, level)
+    return np.where(counted(estimate, cov), n, korn)
+
+
+def counted(estimate: Estimate, cov: Covariance) -> BoolArray:
+    """Means of independent 0/1 scores, whose rows are the trials and need not be estimated.
+
+    Parameters
+    ----------
+    estimate : Estimate
+        Of means.
+    cov : Covariance
+        Of its parameters.
+
+    Returns
+    -------
+    ndarray of bool, shape (n_params,)
+        Where no two rows of a mean share a cluster.
+    """
+    cells, A = estimate.cells, estimate.coefficient_map
+    none = np.zeros(estimate.n_params, dtype=bool)
+    if cells is None or A is None or not np.array_equal(cells.count, cells.weight):
+        return none
+    single: BoolArray = np.asarray((A != 0).sum(axis=1)).ravel() == 1
+    found = single & _whole(estimate, cells)
+    # With fewer clusters than rows of the largest mean, some rows of it share one; that needs no pass.
+    found &= np.array([n_rows(estimate) <= estimate.scores.n_clusters(axis) for axis in cov.axes]).all(axis=0)
+    if not found.any() or not cov.axes:
+        return found
+    return found & (effective_clusters(estimate, cov.axes) > n_rows(estimate) - 0.5)

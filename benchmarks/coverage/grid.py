@@ -153,7 +153,7 @@ def short() -> list[Cell]:
     return [
         *product("means", n, scores=("binary", "fraction"), G=(10, 50), sizes=SIZES, icc=(0.2,), mean=(0.7, 0.9)),
         *product("means", n, scores=("normal", "skewed"), G=(20,), sizes=SIZES, icc=(0.4,), mean=(0.0,)),
-        *product("ends", n, scores=("low_spread",), level=(0.05,), G=(20,), sizes=("single", "unequal"), icc=(0.1,)),
+        *product("ends", n, scores=("low_spread",), level=(0.05,), G=(20,), sizes=("single", "balanced"), icc=(0.1,)),
         *product("ends", n, scores=("zero_inflated",), level=(0.1,), G=(100,), sizes=("single",), icc=(0.1,)),
         *product(
             "regressions",

@@ -60,7 +60,9 @@ def bounded_means(cell: Cell, rng: np.random.Generator) -> Rules:
     known = (variance > 0) & (fit.estimate > 0) & (fit.estimate < 1)
     found = _widened(fit, np.where(known, fit.estimate, 0.5), np.where(known, variance, 1.0))
     given = fit.estimate, variance, fit.dof["CR2"], fit.n_rows, fit.effective, fit.alike
-    found["the default"] = interval("widened", *given, bounded=True, spread=fit.spread)
+    found["both, trials by what carries the mean (the default)"] = interval(
+        "widened", *given, bounded=True, spread=fit.spread
+    )
     instead = clopper_pearson(fit.estimate, fit.effective)
     return {name: where(known, bounds, instead) for name, bounds in found.items()}
 

@@ -10,6 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from evalreg.checks import BoolArray, FloatArray, IntArray, frozen, listed, nearest
+from evalreg.clusters import Axis
 from evalreg.errors import ArgumentError, MissingColumnError
 from evalreg.scores import Block, Matrix, Scores, compressed, dense
 from evalreg.stacking import concat_scores, stack_scores
@@ -213,6 +214,8 @@ class Estimate:
         Of a rectified mean.
     inversion : Inversion, optional
         Makes the default intervals where these are not built from the standard error alone.
+    item : tuple of str
+        Column of the questions, where it was named: rows that share it are answers to one question. Empty otherwise.
 
     Examples
     --------
@@ -238,6 +241,7 @@ class Estimate:
     fitted: Callable[[], Any] | None = None
     human: HumanLabels | None = None
     inversion: Inversion | None = None
+    item: Axis = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "params", frozen(self.params))
@@ -409,6 +413,7 @@ class Estimate:
             bounded=self.bounded and other.bounded,
             dropped=dropped,
             about=self.about,
+            item=self.item if same_rows and self.item == other.item else (),
         )
 
 

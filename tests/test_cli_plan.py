@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -80,11 +81,31 @@ def test_every_format_shows_the_numbers(command, pilot, name):
 
 def test_costs_name_the_cheapest_plan(command, pilot):
     _, out, _ = command(pilot, *CLUSTERED, "--cost-question", 2, "--cost-answer", 0.1)
-    row = er.plan.components(pd.read_csv(pilot), item="question", groups="passage").loc["clustered"]
-    variances = {name: row[name] for name in ("omega2", "sigma2_a", "sigma2_b")}
-    best = er.plan.answers(delta=0.05, cost_question=2, cost_a=0.1, cluster_size=5, **variances)
     words = " ".join(out.split())
-    assert f"has {best.k_a} answers of A and {best.k_b} of B to each of {best.n} questions" in words
+    k, n = re.search(r"cheapest plan has (\d+) answers of A and \1 of B to each of (\d+) questions", words).groups()
+    found = er.plan.components(pd.read_csv(pilot), item="question", groups="passage")
+    needed = {
+        times: er.plan.from_pilot(found, delta=0.05, k_a=times, k_b=times).loc["clustered", "n"]
+        for times in range(1, 9)
+    }
+    assert needed[int(k)] == int(n)
+    cost = {times: questions * (2 + 0.2 * times) for times, questions in needed.items()}
+    # The number of answers is best for a variance that is known; the table allows for its error.
+    assert cost[int(k)] <= 1.01 * min(cost.values())
+    assert f"for {cost[int(k)]:.6g}; one answer each would cost {cost[1]:.6g}" in words
+
+
+def test_an_assurance_is_planned_for(command, pilot):
+    _, out, _ = command(pilot, *CLUSTERED, "--k", "1", "--assurance", 0.9, "--format", "csv")
+    found = er.plan.components(pd.read_csv(pilot), item="question", groups="passage")
+    expected = er.plan.from_pilot(found, delta=0.05, k_a=1, k_b=1, assurance=0.9)
+    table = pd.read_csv(io.StringIO(out), index_col="clustering")
+    assert table["n"].to_dict() == expected["n"].to_dict()
+    _, out, _ = command(pilot, *CLUSTERED, "--assurance", 0.9)
+    assert "in 0.9 of pilots like this one the power is at least 0.8" in " ".join(out.split())
+    status, _, err = command(pilot, *CLUSTERED, "--assurance", 1.2)
+    assert status == 3
+    assert "`assurance` must lie strictly between 0 and 1" in err
 
 
 def test_a_small_pilot_is_said_to_be_one(command, pilot):

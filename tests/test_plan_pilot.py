@@ -7,12 +7,14 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 import evalreg as er
 from evalreg.errors import ArgumentError, ArgumentTypeError
-from evalreg.planning.power import t_units
+from evalreg.planning.power import pilot_shift, t_power
 
 SAME = 1e-11
+SIGMAS = 4
 
 
 @pytest.fixture(scope="module")
@@ -30,19 +32,96 @@ def difference(pilot) -> er.Results:
     return er.mean(pilot, by="model", item="question", sample="sample", groups="passage").contrast("model-1 - model-2")
 
 
+def mean_power(units: int, delta: float, each: float, pilot_dof: float) -> float:
+    """Power of a t test on that many clusters, averaged over variances that the pilot may have come from."""
+    share = (np.arange(2000) + 0.5) / 2000
+    true = each * stats.chi2.ppf(share, pilot_dof) / pilot_dof  # the variance that was seen is `each`
+    shift, critical = delta * np.sqrt(units * true) / each, stats.t.ppf(0.975, units - 1)
+    return float(np.mean(stats.nct.sf(critical, units - 1, shift) + stats.nct.cdf(-critical, units - 1, shift)))
+
+
 @pytest.mark.parametrize("corrected", [True, False])
-def test_eq_9_of_each_row_is_that_of_its_components(found, corrected):
+def test_each_row_is_planned_from_its_components(found, corrected):
     plan = er.plan.from_pilot(found, delta=0.05, k_a=2, k_b=7, corrected=corrected)
     for name in ("plain", "clustered"):
         row = found.loc[name]
         omega2 = row["omega2" if corrected else "omega2_uncorrected"]
         variances = {"omega2": omega2, "sigma2_a": row["sigma2_a"], "sigma2_b": row["sigma2_b"], "k_a": 2, "k_b": 7}
         assert plan.loc[name, "n_eq9"] == er.plan.sample_size(delta=0.05, **variances)
-        size = row["n"] / row["n_clusters"]
-        assert plan.loc[name, "n"] == er.plan.sample_size(delta=0.05, cluster_size=size, **variances)
-        assert plan.loc[name, "n_clusters"] == t_units(plan.loc[name, "variance"] / size, 0.05, 0.05, 0.8)
-        mde = er.plan.mde(n=int(row["n"]), n_clusters=int(row["n_clusters"]), **variances)
-        np.testing.assert_allclose(plan.loc[name, "mde"], mde, rtol=SAME)
+        G, size = row["n_clusters"], row["n"] / row["n_clusters"]
+        # Cluster sums were centred at their mean, the noise of answers was not.
+        factor = row["omega2_uncorrected"] / (G - 1) if name == "clustered" else 0.0
+        variance = omega2 + row["sigma2_a"] / 2 + row["sigma2_b"] / 7 + factor
+        np.testing.assert_allclose(plan.loc[name, "variance"], variance, rtol=SAME)
+        assert plan.loc[name, "n"] == plan.loc[name, "n_clusters"] * size
+        # More than with a variance that is known for sure, and not by much from 60 clusters or 300 questions.
+        known = er.plan.sample_size(delta=0.05, omega2=variance, cluster_size=size)
+        assert known < plan.loc[name, "n"] < known * (1 + 5 / G)
+        assert plan.loc[name, "mde"] > er.plan.mde(n=int(row["n"]), n_clusters=int(G), omega2=variance)
+
+
+def test_an_average_over_pilots_is_that_of_julious_and_owen():
+    # With a test that knows its variance: the noncentral t with the degrees of freedom of the pilot, their eq. 4.
+    for dof in (2, 9, 59):
+        expected = stats.nct.ppf(0.8, dof, stats.norm.ppf(0.975))
+        # Theirs leaves out what is rejected at the wrong side.
+        assert expected * 0.998 < pilot_shift(1e9, 0.05, 0.8, dof) <= expected * (1 + 1e-6)
+
+
+def normal_pilots(rng, n_clusters: int, n: int) -> np.ndarray:
+    """Variances, as appendix C has them, of pilots whose clusters have normal sums; the truth is 1."""
+    totals = rng.normal(size=(n, n_clusters))
+    return np.mean((totals - totals.mean(axis=1, keepdims=True)) ** 2, axis=1)
+
+
+def table_of(variance: float, n_clusters: int, size: int = 5) -> pd.DataFrame:
+    """Components as `er.plan.components` gives them, of clusters that are all alike inside."""
+    row = {"omega2": variance * size, "omega2_uncorrected": variance * size, "sigma2_a": 0.0, "sigma2_b": 0.0}
+    row |= {"k_a": 2.0, "k_b": 2.0, "n": n_clusters * size, "n_clusters": n_clusters}
+    return pd.DataFrame([row | {"n_clusters": row["n"]}, row], ["plain", "clustered"])
+
+
+@pytest.mark.parametrize("n_clusters", [5, 10])
+def test_plans_of_small_pilots_have_the_power_asked_for_on_average(rng, n_clusters):
+    delta, powers = 0.5, []
+    for variance in normal_pilots(rng, n_clusters, 100):
+        units = er.plan.from_pilot(table_of(variance, n_clusters), delta=delta).loc["clustered", "n_clusters"]
+        powers.append(t_power(delta * math.sqrt(units), units - 1, 0.05))
+    # The number of clusters is whole: with 30 or so one more is half a percent of power.
+    assert abs(np.mean(powers) - 0.8) < SIGMAS * np.std(powers) / math.sqrt(len(powers)) + 0.005
+
+
+@pytest.mark.parametrize("assurance", [0.5, 0.9])
+def test_an_assurance_is_the_share_of_pilots_whose_plan_has_the_power(rng, assurance):
+    n_clusters, delta, n = 10, 0.1, 200
+    enough = er.plan.sample_size(delta=delta, omega2=1.0, cluster_size=1)
+    found = [
+        er.plan.from_pilot(table_of(variance, n_clusters), delta=delta, assurance=assurance).loc[
+            "clustered", "n_clusters"
+        ]
+        for variance in normal_pilots(rng, n_clusters, n)
+    ]
+    error = math.sqrt(assurance * (1 - assurance) / n)
+    assert abs(np.mean(np.array(found) >= enough) - assurance) < SIGMAS * error
+
+
+def test_the_factor_of_components_is_counted_once(pilot, found):
+    with_factor = er.plan.components(pilot, item="question", groups="passage", ssc="G")
+    G = found.loc["clustered", "n_clusters"]
+    changed = with_factor.loc["clustered"] / found.loc["clustered"]
+    np.testing.assert_allclose(changed["omega2_uncorrected"], G / (G - 1), rtol=SAME)
+    np.testing.assert_allclose(changed[["sigma2_a", "sigma2_b", "n"]], 1.0, rtol=SAME)
+    pd.testing.assert_series_equal(with_factor.loc["plain"], found.loc["plain"])
+    for corrected in (True, False):
+        plans = [er.plan.from_pilot(table, delta=0.05, corrected=corrected) for table in (found, with_factor)]
+        pd.testing.assert_frame_equal(*plans, rtol=SAME)
+
+
+def test_components_with_their_factor_are_the_default_variance_of_a_paired_difference(pilot):
+    # CR2 of equal clusters is G/(G - 1) times the sums of squares.
+    found = er.plan.components(pilot, item="question", groups="passage", ssc="G").loc["clustered"]
+    paired = er.compare(pilot, item="question", sample="sample", groups="passage").results
+    np.testing.assert_allclose(found["omega2_uncorrected"], 300 * paired.bse.iloc[0] ** 2, rtol=SAME)
 
 
 @pytest.mark.parametrize(("row", "name"), [("clustered", "clustered"), ("plain", "unclustered_naive")])
@@ -58,25 +137,63 @@ def test_reference_pilots_give_the_reference_numbers(golden, row, name, k_a, k_b
 
 def test_a_difference_is_planned_with_its_own_standard_error(difference):
     plan = er.plan.from_pilot(difference, delta=0.05)
-    n, G = difference.nobs, difference.n_clusters["passage"]
+    n, G = 300, difference.n_clusters["passage"]
     variance = difference.bse.iloc[0] ** 2 * n
     np.testing.assert_allclose(plan.loc["clustered", "variance"], variance, rtol=SAME)
-    assert plan.loc["clustered", "n_clusters"] == t_units(variance / (n / G), 0.05, 0.05, 0.8)
-    detected = er.plan.mde(n=n, n_clusters=G, omega2=variance)
+    units = plan.loc["clustered", "n_clusters"]
+    assert plan.loc["clustered", "n"] == 5 * units
+    assert mean_power(units - 1, 0.05, variance / 5, G - 1) < 0.8 <= mean_power(units, 0.05, variance / 5, G - 1) + 1e-4
+    detected = pilot_shift(G - 1, 0.05, 0.8, G - 1) * difference.bse.iloc[0]
     np.testing.assert_allclose(plan.loc["clustered", "mde"], detected, rtol=SAME)
-    # With that many clusters the standard error of the pilot, scaled, has the power asked for.
-    clusters = plan.loc["clustered", "n_clusters"]
-    se = difference.bse.iloc[0] * math.sqrt(G / clusters)
-    from evalreg.planning.power import t_power
 
-    assert t_power(0.05 / se, clusters - 1, 0.05) >= 0.8
+
+@pytest.mark.filterwarnings("ignore::evalreg.errors.UnequalQuestionsWarning")
+def test_a_contrast_counts_its_own_questions_and_clusters(pilot, difference):
+    others = [pilot[pilot["model"] == "model-1"].assign(model=f"other-{i}") for i in range(6)]
+    # Three models answered only some of the questions, and one the questions of another benchmark.
+    others = [other[other["question"] < f"question-{40 * i + 40:04d}"] for i, other in enumerate(others)]
+    others[0] = others[0].assign(question="new " + others[0]["question"], passage="new " + others[0]["passage"])
+    board = er.mean(pd.concat([pilot, *others]), by="model", item="question", sample="sample", groups="passage")
+    assert board.nobs > 1000
+    alone = er.plan.from_pilot(difference, delta=0.05)
+    pd.testing.assert_frame_equal(er.plan.from_pilot(board.contrast("model-1 - model-2"), delta=0.05), alone, rtol=1e-9)
+    # The paired differences of `compare` say the same, and so do items that are the clusters.
+    paired = er.plan.from_pilot(er.compare(pilot, item="question", sample="sample", groups="passage"), delta=0.05)
+    pd.testing.assert_frame_equal(paired, alone, rtol=1e-9)
+    by_item = board.with_cov(groups="question").contrast("model-1 - model-2")
+    pd.testing.assert_frame_equal(er.plan.from_pilot(by_item, delta=0.05), alone.loc[["plain"]], rtol=1e-9)
+
+
+def test_a_contrast_on_a_board_of_pairs_counts_its_own_comparisons():
+    log = er.datasets.judge_log(n_prompts=60, n_judges=1, n_models=6, seed=4)
+    board = er.win_rate(log, left="left", right="right", winner="winner", groups="prompt", opponents="uniform")
+    first, second = board.params.index[:2]
+    plan = er.plan.from_pilot(board.contrast(f"`{first}` - `{second}`"), delta=0.05)
+    enters = log["left"].isin([first, second]) | log["right"].isin([first, second])
+    n, clusters = int(enters.sum()), log.loc[enters, "prompt"].nunique()
+    assert n < len(log)
+    np.testing.assert_allclose(plan.loc["clustered", "cluster_size"], n / clusters, rtol=SAME)
+
+
+@pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
+def test_unequal_clusters_are_planned_with_their_own_degrees_of_freedom(rng):
+    sizes = np.array([60, 30, 5, 5, 5, 5, 5, 5, 5, 5])
+    passage = np.repeat(np.arange(sizes.size), sizes)
+    score = rng.normal(size=sizes.size)[passage] + rng.normal(size=passage.size)
+    results = er.mean(pd.DataFrame({"score": score, "passage": passage}), groups="passage")
+    units = int(er.plan.from_pilot(results, delta=1.0).loc["clustered", "n_clusters"])
+    more = np.resize(sizes, units)
+    # The working model of the degrees of freedom: independent rows.
+    real = er.plan.power(delta=1.0, cluster_sizes=more, omega2=results.bse.iloc[0] ** 2 * 130, icc=0.0, seed=2)
+    assert real.power > 0.75
+    assert units > er.plan.sample_size(delta=1.0, omega2=results.bse.iloc[0] ** 2 * 130, cluster_size=13) / 13
 
 
 def test_components_and_the_difference_of_one_pilot_agree_nearly(found, difference):
     by_components = er.plan.from_pilot(found, delta=0.05).loc["clustered"]
     by_difference = er.plan.from_pilot(difference, delta=0.05).loc["clustered"]
-    # Both clustered variances are those of the pilot's own questions; one divides by n, the other is CR2.
-    assert abs(by_components["n_clusters"] / by_difference["n_clusters"] - 1) < 0.06
+    # Components plan with the noise of as many answers as there were, estimated by appendix C; the difference with CR2.
+    assert abs(by_components["n_clusters"] / by_difference["n_clusters"] - 1) < 0.02
 
 
 def test_independent_questions_have_the_plain_row_alone(pilot):
@@ -118,6 +235,8 @@ def test_what_is_no_pilot_is_refused(pilot, difference):
         er.plan.from_pilot(difference, delta=0.05, k_a=3)
     with pytest.raises(ArgumentError, match="`delta` must be positive"):
         er.plan.from_pilot(difference, delta=-0.05)
+    with pytest.raises(ArgumentError, match="`assurance` must lie strictly between 0 and 1"):
+        er.plan.from_pilot(difference, delta=0.05, assurance=1.0)
     with pytest.raises(ArgumentError, match="`power` must lie"):
         er.plan.from_pilot(difference, delta=0.05, power=1.2)
 

@@ -79,6 +79,12 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--power", type=float, default=0.8, metavar="P", help="the chance of detecting it (default: 0.8)"
     )
     asked.add_argument(
+        "--assurance",
+        type=float,
+        metavar="P",
+        help="the share of such pilots whose plan really has that power (default: it has it on average)",
+    )
+    asked.add_argument(
         "--k",
         default="1,2,5,10",
         metavar="K,K",
@@ -98,6 +104,8 @@ def run(options: argparse.Namespace) -> str:
     """What ``evalreg plan`` prints."""
     check_rows(options)
     fraction("power", options.power)
+    if options.assurance is not None:
+        fraction("assurance", options.assurance)
     numbers = _numbers(options.k)
     if (options.cost_question is None) != (options.cost_answer is None):
         raise ArgumentError("`--cost-question` and `--cost-answer` go together; got one of them.")
@@ -134,7 +142,7 @@ def _numbers(text: str) -> list[tuple[float, float]]:
 
 
 def _planned(found: pd.DataFrame, k: tuple[float, float], options: argparse.Namespace) -> pd.DataFrame:
-    asked = {"delta": options.delta, "alpha": options.alpha, "power": options.power}
+    asked = {name: getattr(options, name) for name in ("delta", "assurance", "alpha", "power")}
     try:
         table = from_pilot(found, k_a=k[0], k_b=k[1], corrected=not options.uncorrected, **asked)
     except ArgumentError as error:
@@ -151,37 +159,57 @@ def _notes(found: pd.DataFrame, options: argparse.Namespace) -> list[str]:
     """What a careful reader asks."""
     name = "clustered" if options.groups is not None else "plain"
     row = {column: float(found[column][name]) for column in found.columns}
-    omega2, sigma2 = row["omega2_uncorrected" if options.uncorrected else "omega2"], row["sigma2_a"] + row["sigma2_b"]
+    # Appendix C leaves out the factor G/(G - 1), which the plan has.
+    factor = row["omega2_uncorrected"] / (row["n_clusters"] - 1) if name == "clustered" else 0.0
+    omega2 = row["omega2_uncorrected" if options.uncorrected else "omega2"] + factor
+    enough = enough_answers(omega2=omega2, sigma2=row["sigma2_a"] + row["sigma2_b"])
     notes = [
-        "n (eq. 9) has normal quantiles; n and clusters are for the t test with one degree of freedom less than there "
-        "are clusters; detectable is what the pilot's own questions would show with that many answers.",
-        f"From {enough_answers(omega2=omega2, sigma2=sigma2)} answers on, answer noise is at most 5% of the variance "
-        f"({name}).",
+        "n (eq. 9) has normal quantiles and takes the pilot's variance as known. n and clusters are for the t test, "
+        f"and allow for the error of that variance: {_promise(options)}. Detectable is what the pilot's own questions "
+        "would show with that many answers, in the same sense.",
+        f"From {enough} answers on, answer noise is at most 5% of the variance ({name}).",
     ]
     if options.cost_question is not None:
-        best = answers(
-            delta=options.delta,
-            omega2=omega2,
-            sigma2_a=row["sigma2_a"],
-            sigma2_b=row["sigma2_b"],
-            cost_question=options.cost_question,
-            cost_a=options.cost_answer,
-            cluster_size=row["n"] / row["n_clusters"],
-            alpha=options.alpha,
-            power=options.power,
-        )
-        notes.append(
-            f"At these costs the cheapest plan has {best.k_a} answers of A and {best.k_b} of B to each of {best.n} "
-            f"questions, for {best.cost:.6g}; one answer each would cost {best.cost_one_answer:.6g} ({name})."
-        )
+        notes.append(_cheapest(found, name, omega2, options))
     if row["n_clusters"] < FEW_CLUSTERS:
         notes.append(
             f"{row['n_clusters']:.0f} {'clusters' if name == 'clustered' else 'questions'} in the pilot: its "
-            "variances, and with them n, may well be off by half or more."
+            "variances may well be off by half or more."
+            + (" --assurance 0.8 plans for that." if options.assurance is None else "")
         )
     if found.attrs["left_out"]:
         notes.append(f"{found.attrs['left_out']} questions that only one model answered were left out.")
     return notes
+
+
+def _cheapest(found: pd.DataFrame, name: str, omega2: float, options: argparse.Namespace) -> str:
+    """The numbers of answers that are cheapest, with the questions that the table would give them."""
+    row = {column: float(found[column][name]) for column in found.columns}
+    asked = {key: getattr(options, key) for key in ("delta", "alpha", "power")}
+    best = answers(
+        omega2=omega2,
+        sigma2_a=row["sigma2_a"],
+        sigma2_b=row["sigma2_b"],
+        cost_question=options.cost_question,
+        cost_a=options.cost_answer,
+        cluster_size=row["n"] / row["n_clusters"],
+        **asked,
+    )
+    kind = name if name in _planned(found, (1.0, 1.0), options)["clustering"].tolist() else "plain"
+    n, price = [], []
+    for k in ((float(best.k_a), float(best.k_b)), (1.0, 1.0)):
+        n.append(int(_planned(found, k, options).set_index("clustering")["n"][kind]))
+        price.append(n[-1] * (options.cost_question + sum(k) * options.cost_answer))
+    return (
+        f"At these costs the cheapest plan has {best.k_a} answers of A and {best.k_b} of B to each of {n[0]} "
+        f"questions, for {price[0]:.6g}; one answer each would cost {price[1]:.6g} ({name})."
+    )
+
+
+def _promise(options: argparse.Namespace) -> str:
+    if options.assurance is None:
+        return f"over pilots like this one the power is {options.power:g} on average"
+    return f"in {options.assurance:g} of pilots like this one the power is at least {options.power:g}"
 
 
 # What is printed
@@ -214,6 +242,8 @@ def summarized(plan: Plan) -> Summary:
         ("Difference", f"{options.delta:g}"),
         ("Level, power", f"{options.alpha:g}, {options.power:g}"),
     ]
+    if options.assurance is not None:
+        facts.append(("Assurance", f"{options.assurance:g}"))
     if options.where is not None:
         facts.append(("Where", f"{options.where} ({len(plan.rows.frame)} of {plan.rows.n_read} rows)"))
     shown = [name for name in found.index if name == "plain" or options.groups is not None]
@@ -238,7 +268,19 @@ def _cells(row: dict[Hashable, Any]) -> tuple[str, ...]:
 
 
 def _as_json(plan: Plan) -> str:
-    asked = ("alpha", "baseline", "command", "cost_answer", "cost_question", "delta", "file", "groups", "item", "k")
+    asked = (
+        "alpha",
+        "assurance",
+        "baseline",
+        "command",
+        "cost_answer",
+        "cost_question",
+        "delta",
+        "file",
+        "groups",
+        "item",
+        "k",
+    )
     names = (*asked, "missing", "model", "power", "sample", "score", "text", "uncorrected", "where")
     document = {
         "components": plan.found.rename_axis("clustering").reset_index().to_dict("records"),

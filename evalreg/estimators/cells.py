@@ -156,6 +156,7 @@ def estimate_cells(
         bounded=bounded,
         dropped=dropped,
         about=replace(about, lines=(*about.lines, *lines)),
+        item=() if roles.item is None else (roles.item,),
     )
     return estimate, axes
 

@@ -170,6 +170,7 @@ def compare(
         estimate = _paired_estimate(answers, facts, about)
     else:
         estimate, axes = _unpaired_estimate(table, roles, groups, facts, about)
+    estimate = replace(estimate, item=(item,))
     return Comparison(results_of(estimate, axes, asked, notes), facts, adjust)
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -99,6 +99,12 @@ class Components:
         """Variance over questions of the difference in expected scores; may be 0 or less, as estimated."""
         return self.omega2_uncorrected - self.noise_a - self.noise_b
 
+    def with_factor(self) -> Components:
+        """Variances over questions times G/(G - 1): their cluster sums were centred at their mean; noise was not."""
+        factor = self.n_clusters / (self.n_clusters - 1)
+        over = {name: factor * getattr(self, name) for name in ("var_a", "var_b", "cov", "omega2_uncorrected")}
+        return replace(self, **over)
+
 
 def components(
     data: Any,
@@ -109,13 +115,15 @@ def components(
     sample: str = "sample",
     groups: str | None = None,
     baseline: str | None = None,
+    ssc: Literal["none", "G"] = "none",
     missing: MissingName = "drop",
 ) -> pd.DataFrame:
     """Variance components of the difference between two models, from a pilot with repeated answers.
 
-    The rows "plain" and "clustered" of the result plug into `sample_size` and `mde`. In "plain" questions are
-    independent: variances over questions divide by n - 1, as in eq. 1 of the paper. "clustered" is appendix C: sums
-    within clusters are squared and divided by n, without a small-sample factor, so it is low where clusters are few.
+    In the row "plain" questions are independent: variances over questions divide by n - 1, as in eq. 1 of the paper.
+    "clustered" is appendix C: sums within clusters are squared and divided by n. As published it has no small-sample
+    factor, and is low by a share of 1/G: `from_pilot` multiplies by G/(G - 1), and allows for the error of so few
+    clusters. Who plugs the row into `sample_size` or `mde` takes `ssc="G"`.
 
     Parameters
     ----------
@@ -130,6 +138,9 @@ def components(
         Column of the clusters of questions, or columns joined by a colon. By default each question is its own.
     baseline : str, optional
         The model called B. By default B is the second of the two in text order.
+    ssc : {"none", "G"}, optional
+        Factor of the variances over questions in the row "clustered": none, the default, as published; "G" is
+        G/(G - 1) for G clusters. `from_pilot` gives the same plan with either.
     missing : {"drop", "raise"}, optional
         What to do with rows whose score, label or cluster id is missing; dropped rows are counted.
 
@@ -147,7 +158,7 @@ def components(
         - `n`, `n_clusters`: questions answered by both models, and clusters of them ("plain": questions).
 
         `.attrs["models"]` are the names of A and B, `.attrs["left_out"]` the number of questions that only one of
-        them answered, and `.attrs["dropped"]` the numbers of rows by reason.
+        them answered, and `.attrs["dropped"]` the numbers of rows by reason. With `ssc="G"`, `.attrs["ssc"]` says so.
 
     Raises
     ------
@@ -190,6 +201,7 @@ def components(
     (0.08333333333333333, ('model-1', 'model-2'))
     """
     option("missing", missing, MISSING)
+    option("ssc", ssc, ("none", "G"))
     table = open_frame(data)
     if not isinstance(table, Table):
         raise ArgumentError("`data` must be in memory for variance components: collect the frame first.")
@@ -205,6 +217,9 @@ def components(
             count=1,
         )
     rows = {"plain": plain_components(answers), "clustered": clustered_components(answers)}
+    if ssc == "G":
+        attrs["ssc"] = ssc
+        rows["clustered"] = rows["clustered"].with_factor()
     frame = pd.DataFrame([[getattr(row, name) for name in COLUMNS] for row in rows.values()], list(rows), list(COLUMNS))
     frame.attrs.update(attrs)
     return frame

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
+from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
@@ -18,6 +19,8 @@ ROUNDING = 1e-12
 LARGE = 100_000
 # Nodes of an integral over a chi distribution; exact to some 1e-10.
 NODES = 400
+# Of the integral over the error of a pilot, whose integrand is smooth; exact to some 1e-7.
+PILOT_NODES = 60
 # Normal quantiles stand in for t where that costs at most this share of the chance to miss (or, below 1/2, to find).
 NEAR = 0.025
 # A power this near to the one asked for is it.
@@ -250,11 +253,25 @@ def fewest_questions(
     for i, count in enumerate(units):
         if count > LARGE or (cluster_size is None and nearly_normal(int(count), alpha, power)):
             break
-        shift[i] = t_shift(count - 1, alpha, power) if count > 1 else np.inf
+        shift[i] = t_shift(float(count) - 1, alpha, power) if count > 1 else np.inf
     # The largest variance of one unit that so many can bear.
     bearable = units * (delta / shift) ** 2
     found = units[np.searchsorted(bearable * (1 + REACHED), variance / size).clip(max=units.size - 1)]
-    return np.ceil(found * size * (1 - ROUNDING))
+    return np.asarray(np.ceil(found * size * (1 - ROUNDING)))
+
+
+def pilot_power(shift: float, dof: float, alpha: float, pilot_dof: float) -> float:
+    """Power of a t test, averaged over the error of the pilot's variance in whose standard errors `shift` is.
+
+    The true shift is `shift` times the root of chi2/pilot_dof (Julious and Owen 2006).
+    """
+    errors, weights = _chi_nodes(float(pilot_dof), PILOT_NODES)
+    return float(weights @ _powers(shift * errors, dof, alpha))
+
+
+def pilot_shift(dof: float, alpha: float, power: float, pilot_dof: float) -> float:
+    """The shift at which `pilot_power` is the power asked for."""
+    return _reached(lambda shift: pilot_power(shift, dof, alpha, pilot_dof), alpha, power)
 
 
 def t_units(variance: float, delta: float, alpha: float, power: float) -> int:
@@ -288,7 +305,12 @@ def t_units(variance: float, delta: float, alpha: float, power: float) -> int:
         return t_power(delta / math.sqrt(variance / units), units - 1, alpha) >= power - REACHED
 
     low = max(2, normal_units(variance, delta, alpha, power))
-    if low > LARGE or enough(low):
+    return low if low > LARGE else fewest(enough, low)
+
+
+def fewest(enough: Callable[[int], bool], low: int) -> int:
+    """Smallest whole number, from `low` up, that is enough; the larger of two is enough where the smaller is."""
+    if enough(low):
         return low
     step = 1
     while not enough(low + step):
@@ -322,28 +344,35 @@ def t_power(shift: float, dof: float, alpha: float) -> float:
     >>> round(t_power(2.8, 1e6, 0.05), 3), round(t_power(2.8, 4, 0.05), 3)
     (0.8, 0.564)
     """
+    return float(_powers(np.array([shift]), dof, alpha)[0])
+
+
+def _powers(shifts: FloatArray, dof: float, alpha: float) -> FloatArray:
+    """Power at each of several shifts."""
     critical = float(scipy.special.stdtrit(dof, 1 - alpha / 2))
     # (Z + shift)/S, averaged over S = sqrt(chi2/dof) by Gauss and Legendre in its distribution function, whose ends are
     # drawn out. scipy's noncentral t is NaN for some large shifts, other ones in each release.
     root, weights = _chi_nodes(float(dof))
-    tails = scipy.special.ndtr(shift - critical * root) + scipy.special.ndtr(-shift - critical * root)
-    return float(weights @ tails)
+    far = critical * root
+    return np.asarray(
+        (scipy.special.ndtr(shifts[:, None] - far) + scipy.special.ndtr(-shifts[:, None] - far)) @ weights
+    )
 
 
 @lru_cache(maxsize=64)
-def _chi_nodes(dof: float) -> tuple[FloatArray, FloatArray]:
+def _chi_nodes(dof: float, n_nodes: int = NODES) -> tuple[FloatArray, FloatArray]:
     """Values of sqrt(chi2/dof), and weights that sum to 1."""
     if dof > LARGE:
         return np.ones(1), np.ones(1)
-    nodes, weights = _legendre()
+    nodes, weights = _legendre(n_nodes)
     u = (nodes + 1) / 2
     root = np.sqrt(2 * np.asarray(scipy.special.gammaincinv(dof / 2, u * u * (3 - 2 * u))) / dof)
     return root, weights * 3 * u * (1 - u)
 
 
-@lru_cache(maxsize=1)
-def _legendre() -> tuple[FloatArray, FloatArray]:
-    return np.polynomial.legendre.leggauss(NODES)
+@lru_cache(maxsize=2)
+def _legendre(n_nodes: int) -> tuple[FloatArray, FloatArray]:
+    return np.polynomial.legendre.leggauss(n_nodes)
 
 
 def t_shift(dof: float, alpha: float, power: float) -> float:
@@ -366,11 +395,15 @@ def t_shift(dof: float, alpha: float, power: float) -> float:
     >>> round(t_shift(1e6, 0.05, 0.8), 3), round(t_shift(4, 0.05, 0.8), 3)
     (2.802, 3.761)
     """
-    low = normal_quantiles(alpha, power)
-    high = 2 * low + 1
-    while t_power(high, dof, alpha) < power:
+    return _reached(lambda shift: t_power(shift, dof, alpha), alpha, power)
+
+
+def _reached(power_at: Callable[[float], float], alpha: float, power: float) -> float:
+    """The shift at which a power is reached."""
+    high = 2 * normal_quantiles(alpha, power) + 1
+    while power_at(high) < power:
         high *= 2
-    return float(scipy.optimize.brentq(lambda shift: t_power(shift, dof, alpha) - power, 0.0, high, xtol=1e-10))
+    return float(scipy.optimize.brentq(lambda shift: power_at(shift) - power, 0.0, high, xtol=1e-10))
 
 
 def normal_quantiles(alpha: float, power: float) -> float:

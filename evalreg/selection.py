@@ -21,6 +21,7 @@ from evalreg import where
 from evalreg.checks import known_column, nearest
 from evalreg.errors import ArgumentError, EmptyDataError, EvalregError
 from evalreg.estimators.comparison import Comparison
+from evalreg.estimators.grammar import without_backticks
 from evalreg.estimators.joint_ids import joint_parts
 from evalreg.logs.table import read_table
 from evalreg.results import Results
@@ -143,7 +144,7 @@ def formula_names(formula: str) -> tuple[set[str], set[str]]:
     """Names that a formula uses as factors, directly inside C(...), and in any other way."""
     import patsy
 
-    description = patsy.ModelDesc.from_formula(formula)
+    description = patsy.ModelDesc.from_formula(without_backticks(formula))
     terms = (*description.lhs_termlist, *description.rhs_termlist)
     factors: set[str] = set()
     plain: set[str] = set()
@@ -192,7 +193,7 @@ def _column_of(node: ast.AST) -> str | None:
 
 def with_score(formula: str, column: str) -> str:
     """A formula with the name of a column wherever it says `score`."""
-    code = formula.replace("\n", " ").strip()
+    code = without_backticks(formula).replace("\n", " ").strip()
     tokens = list(tokenize.generate_tokens(io.StringIO(code).readline))
     is_name = column.isidentifier() and not keyword.iskeyword(column)
     spelled = column if is_name else f"Q({json.dumps(column, ensure_ascii=False)})"

@@ -166,13 +166,13 @@ refuse(
     engines=("lazy",),
 )
 refuse(
-    "formula, neither column nor function",
+    "formula, an unknown function",
     lambda d: er.fit("score ~ logg(x)", d),
-    MissingColumnError,
+    FormulaError,
     "^`formula`",
-    '"logg"',
-    "neither a column nor a function",
-    column="logg",
+    r"a call of logg\(\.\.\.\)",
+    'Did you mean "np.log"',
+    "make a column of anything else first",
 )
 refuse(
     "by is a number",
@@ -858,9 +858,13 @@ for _name, _formula in (
     )
 refuse("formula without a right side", lambda d: er.fit("score ~ 0", d), FormulaError, 'right of "~"')
 refuse(
-    "formula with an unknown function of numpy", lambda d: er.fit("score ~ np.logg(x)", d), FormulaError, "logg", "\\^"
+    "formula with an unknown function of numpy",
+    lambda d: er.fit("score ~ np.logg(x)", d),
+    FormulaError,
+    "logg",
+    "np.log",
 )
-refuse("formula with pandas", lambda d: er.fit("score ~ pd.cut(x, 3)", d), MissingColumnError, '"pd"', column="pd")
+refuse("formula with pandas", lambda d: er.fit("score ~ pd.cut(x, 3)", d), FormulaError, "pd.cut", "make a column")
 refuse("Q of no column", lambda d: er.fit("score ~ Q('no such')", d), MissingColumnError, '"no such"', column="no such")
 for _family in ("gaussian", "binomial"):
     refuse(

@@ -82,6 +82,7 @@ ORDER = [
     "estimators.repeats",
     "estimators.filters",
     "estimators.cells",
+    "estimators.grammar",
     "estimators.formula",
     "estimators.regression",
     "estimators.mean",

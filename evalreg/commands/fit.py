@@ -24,8 +24,9 @@ Examples, on the simulated logs that `evalreg demo --write logs` makes:
 """
 
 _FORMULA_HELP = """\
-a patsy formula, such as "score ~ 1" for the mean; columns by their names, or by Q("a name") where those are no Python
-names. The column in C(turn) or C(turn, Treatment("1")) is read as text; that in C(turn, Treatment(1)) is not"""
+a patsy formula, such as "score ~ 1" for the mean, of columns, numbers, arithmetic, comparisons, patsy's functions and
+numpy's as np.log; nothing else is run. Columns go by their names, or by Q("a name") where those are no Python names.
+The column in C(turn) or C(turn, Treatment("1")) is read as text; that in C(turn, Treatment(1)) is not"""
 
 
 def add(parser: argparse.ArgumentParser) -> None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import ast
-import builtins
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ import pandas as pd
 
 from evalreg.checks import BoolArray, FloatArray, listed, nearest, row_list, rows_text
 from evalreg.errors import ArgumentTypeError, FormulaError, MissingColumnError, NonFiniteError
+from evalreg.estimators.grammar import names_in, without_backticks
 from evalreg.frame import Table, restrict
 
 
@@ -26,9 +26,13 @@ class ParsedFormula:
     outcome : str
         Code of its left side, or the column that it quotes.
     outcome_names, covariate_names : tuple of str
-        Names of variables and functions on each side.
+        Columns on each side.
     intercept_only : bool
         Whether the right side is 1.
+    functions : tuple of str
+        Functions of patsy that it uses, and "np".
+    has_constant : bool
+        Whether the right side has a constant.
     """
 
     text: str
@@ -36,15 +40,17 @@ class ParsedFormula:
     outcome_names: tuple[str, ...]
     covariate_names: tuple[str, ...]
     intercept_only: bool
+    functions: tuple[str, ...] = ()
+    has_constant: bool = True
 
 
 def parse_formula(formula: object) -> ParsedFormula:
-    """Parse a formula by patsy, and collect the names that it uses.
+    """Parse a formula by patsy, check that it says only what a formula may, and collect the names that it uses.
 
     Parameters
     ----------
     formula : str
-        Such as "score ~ 1" or "score ~ C(model) * length".
+        Such as "score ~ 1" or "score ~ C(model) * length"; backticks or Q("...") around a name with a space.
 
     Returns
     -------
@@ -56,24 +62,26 @@ def parse_formula(formula: object) -> ParsedFormula:
     ArgumentTypeError
         If it is not a string.
     FormulaError
-        If it does not parse (with patsy's caret under the place), or has no left side.
+        If it does not parse (with patsy's caret under the place), has no left side, or holds anything but columns,
+        numbers, arithmetic, comparisons and the functions of `grammar`.
 
     Examples
     --------
     >>> parse_formula("score ~ np.log(length)").covariate_names
-    ('length', 'np')
+    ('length',)
     """
     import patsy
 
     if not isinstance(formula, str):
         raise ArgumentTypeError(f'`formula` must be a string such as "score ~ 1"; got {type(formula).__name__}.')
+    formula = without_backticks(formula)
     try:
         description = patsy.ModelDesc.from_formula(formula)
     except patsy.PatsyError as error:
         raise FormulaError(f"`formula` does not parse: {error}") from None
     except SyntaxError as error:
         raise FormulaError(_syntax_message(formula, error)) from None
-    except (AssertionError, RecursionError, ValueError) as error:
+    except (AssertionError, MemoryError, RecursionError, ValueError) as error:
         raise FormulaError(f"`formula` does not parse ({type(error).__name__}): {formula[:200]!r}.") from None
     left = [factor.code for term in description.lhs_termlist for factor in term.factors]
     right = [factor.code for term in description.rhs_termlist for factor in term.factors]
@@ -82,14 +90,17 @@ def parse_formula(formula: object) -> ParsedFormula:
     if not description.rhs_termlist:
         raise FormulaError(f'`formula` has nothing on the right of "~"; got {formula!r}. Write "{left[0]} ~ 1".')
     try:
-        names = _names_in(left), _names_in(right)
+        outcome, covariates = names_in(left), names_in(right)
     except SyntaxError as error:
         raise FormulaError(_syntax_message(formula, error)) from None
     return ParsedFormula(
         formula,
         _column_of(left[0]),
-        *names,
+        tuple(sorted(outcome.columns)),
+        tuple(sorted(covariates.columns)),
         description.rhs_termlist == [patsy.desc.INTERCEPT],
+        tuple(sorted(outcome.functions | covariates.functions)),
+        patsy.desc.INTERCEPT in description.rhs_termlist,
     )
 
 
@@ -108,32 +119,28 @@ def _syntax_message(formula: str, error: SyntaxError) -> str:
     return f"`formula` does not parse: {error.msg}\n    {formula}\n    {' ' * start}^"
 
 
-def _names_in(codes: list[str]) -> tuple[str, ...]:
-    """Names in Python expressions, with the columns quoted by Q("...")."""
-    names: set[str] = set()
-    for code in codes:
-        for node in ast.walk(ast.parse(code, mode="eval")):
-            if isinstance(node, ast.Name):
-                names.add(node.id)
-            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Q":
-                names.update(str(arg.value) for arg in node.args if isinstance(arg, ast.Constant))
-    return tuple(sorted(names))
-
-
 def formula_columns(parsed: ParsedFormula, columns: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Columns on each side; a name that is neither a column nor a function of patsy, numpy or Python is refused."""
-    import patsy
-
-    known = {*patsy.builtins.__all__, *vars(builtins), "np"}
+    """Columns on each side; a name that is no column is refused, and a column that hides a function."""
     for name in (*parsed.outcome_names, *parsed.covariate_names):
-        if name not in columns and name not in known:
+        if name not in columns:
             hint = nearest(name, columns) or f" The columns are {listed(columns)}."
             raise MissingColumnError(
                 f'`formula` names "{name}", which is neither a column nor a function of patsy or numpy (np).{hint}',
                 column=name,
             )
-    left = tuple(name for name in parsed.outcome_names if name in columns)
-    return left, tuple(name for name in parsed.covariate_names if name in columns and name not in left)
+    hidden = [name for name in parsed.functions if name in columns]
+    if hidden:
+        raise FormulaError(
+            f'`formula` uses the function "{hidden[0]}", and the data have a column of that name, which hides it. '
+            "Rename the column."
+        )
+    if parsed.has_constant and "Intercept" in parsed.covariate_names:
+        raise FormulaError(
+            '`formula` names the column "Intercept", which is what the constant of a regression is called. Rename the '
+            'column, or write "0 + Intercept" for a regression without a constant.'
+        )
+    left = parsed.outcome_names
+    return left, tuple(name for name in parsed.covariate_names if name not in left)
 
 
 def design_frame(
@@ -212,7 +219,8 @@ def parse_sides(formula: object) -> ParsedFormula:
             f"Write {right.strip()!r}."
         )
     parsed = parse_formula(f"score ~ {right}")
-    return ParsedFormula(right.strip(), "", (), parsed.covariate_names, parsed.intercept_only)
+    text = parsed.text.partition("~")[2].strip()
+    return replace(parsed, text=text, outcome="", outcome_names=())
 
 
 def sides_design(parsed: ParsedFormula, frame: pd.DataFrame, n_rows: int) -> tuple[tuple[str, ...], FloatArray]:

@@ -81,7 +81,8 @@ def fit(
     Parameters
     ----------
     formula : str
-        A patsy formula; ``"score ~ 1"`` is the mean. Names are columns, numpy as ``np``, and patsy's functions.
+        A patsy formula; ``"score ~ 1"`` is the mean. It may hold columns (backticks around a name with a space),
+        numbers, arithmetic, comparisons, patsy's functions and numpy's as ``np.log``; nothing else is run.
     data : data frame
         pandas, polars, pyarrow; or a dict of arrays. Lazy frames and DuckDB relations for ``"score ~ 1"``.
     groups : str, list of str, array, Series or dict, optional

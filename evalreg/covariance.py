@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 import pandas as pd
@@ -17,6 +18,16 @@ from evalreg.pieces import NO_VARIANCE, Piece, axis_dof, check_strata, naive_pie
 from evalreg.scores import dense, quadratic, sum_blocks
 from evalreg.sparsity import FEW_CLUSTERS, FEW_EFFECTIVE, LARGEST_SHARE, effective_text, sparse_text, sparsity
 from evalreg.widths import Widths, crossed_widths, one_t, subset_signs
+
+
+class Floor(Protocol):
+    """Variances below which others may not lie."""
+
+    def variance(self, contrasts: FloatArray) -> FloatArray:
+        """Return the least variance of each contrast, shape (n_contrasts,)."""
+
+    def linear(self, contrasts: FloatArray, names: Sequence[str]) -> Floor:
+        """Return the same for contrasts of the parameters."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,8 +58,8 @@ class Covariance:
         What the repair changed, in words; empty if nothing.
     fixed : ndarray of bool, shape (n_params,), optional
         Parameters that are constants, such as the rating of the reference; their variance is zero.
-    floor : Covariance, optional
-        Another covariance of the same parameters, below which no variance may lie.
+    floor : Floor, optional
+        Below which no variance may lie: another covariance of the same parameters, say.
     withheld : ndarray of bool, shape (n_params,), optional
         Parameters whose rows are too thinly spread to say anything of them.
     notes : tuple of (category, text)
@@ -74,7 +85,7 @@ class Covariance:
     repaired: FloatArray | None = None
     change: str = ""
     fixed: BoolArray | None = None
-    floor: Covariance | None = None
+    floor: Floor | None = None
     withheld: BoolArray | None = None
     notes: tuple[Note, ...] = ()
 
@@ -451,7 +462,7 @@ def assemble(estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov) -
         check_strata(estimate)
         counts = {axis_name(axis): estimate.scores.n_clusters(axis) for axis in axes}
         smallest = float(np.min(naive.dof(np.eye(estimate.n_params))))
-        return Covariance(
+        independent = Covariance(
             names=estimate.names,
             options=replace(options, cov="naive"),
             axes=(),
@@ -464,6 +475,7 @@ def assemble(estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov) -
             repaired=naive.matrix,
             notes=tuple(notes),
         )
+        return _floored(independent, estimate)
     pieces = [one_piece(estimate, axes, dims, options, naive.matrix) for dims in subsets(len(axes))]
     repaired, change = _repair(pieces, options) if len(axes) > 1 else (pieces[0].matrix, "")
     result = Covariance(
@@ -484,7 +496,14 @@ def assemble(estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov) -
     # What has no variance of its own has none in a difference either, where the other's would stand for both.
     unknown = np.isnan(result.variance()) & result._lost(np.eye(estimate.n_params))
     result = replace(result, withheld=unknown if unknown.any() else None)
-    return replace(result, notes=(*notes, *_piece_notes(result)))
+    return _floored(replace(result, notes=(*notes, *_piece_notes(result))), estimate)
+
+
+def _floored(cov: Covariance, estimate: Estimate) -> Covariance:
+    """The covariance with the least variances of differences, where intervals are not made from standard errors."""
+    if estimate.inversion is None or estimate.n_params < 2:
+        return cov
+    return replace(cov, floor=estimate.inversion.floor(cov))
 
 
 def _constants(estimate: Estimate) -> BoolArray | None:

@@ -175,6 +175,9 @@ class Inversion(Protocol):
     def limits(self, se: FloatArray, critical: FloatArray) -> FloatArray:
         """Lower and upper end for each parameter's standard error and critical value, shape (n_params, 2)."""
 
+    def floor(self, cov: Any) -> Any:
+        """Variances below which those of contrasts may not lie, from the intervals under a covariance."""
+
 
 @dataclass(frozen=True, eq=False)
 class Estimate:

@@ -89,6 +89,7 @@ ORDER = [
     "estimators.linearized",
     "estimators.ratio",
     "estimators.classification",
+    "estimators.mover",
     "estimators.quantile",
     "estimators.pass_at_k",
     "estimators.sign",

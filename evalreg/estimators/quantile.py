@@ -22,9 +22,11 @@ from evalreg.checks import (
     fraction,
     option,
 )
+from evalreg.covariance import Covariance
 from evalreg.errors import ConstantScoreError
 from evalreg.estimate import About
 from evalreg.estimators.linearized import Linearized, Split, independence_note, linearized_estimate, split_rows
+from evalreg.estimators.mover import MoverFloor, mover_floor
 from evalreg.groups import Groups
 from evalreg.results import Results, results_of
 
@@ -79,6 +81,11 @@ class Woodruff:
     q: float
     samples: tuple[Sample, ...]
     density: FloatArray
+
+    def floor(self, cov: Covariance) -> MoverFloor:
+        """Least variances of differences between quantiles, from their intervals."""
+        theta = np.array([sample.quantile(self.q) for sample in self.samples])
+        return mover_floor(theta, cov, self.limits)
 
     def limits(self, se: FloatArray, critical: FloatArray) -> FloatArray:
         """Lower and upper end of each, shape (n_params, 2)."""
@@ -204,9 +211,10 @@ def solve(split: Split, values: FloatArray, q: float) -> tuple[Linearized, Woodr
     Returns
     -------
     linearized : Linearized
-        The indicators are centred at their own mean, which differs from q by less than one row.
+        Rows tied at the quantile count as below it by that part which makes the share of rows below q.
     woodruff : Woodruff
-        Makes the intervals; its density is infinite where ties at the quantile reach further than the bandwidth.
+        Makes the intervals; its density is infinite where ties at the quantile reach further than the bandwidth on both
+        sides, or there are no more than two values.
     """
     order = np.lexsort((values, split.codes))
     edges = np.searchsorted(split.codes[order], np.arange(len(split.names) + 1))
@@ -219,16 +227,23 @@ def solve(split: Split, values: FloatArray, q: float) -> tuple[Linearized, Woodr
         samples.append(Sample(values[rows], share))
         params.append(samples[-1].quantile(q))
         n = float(weight.sum() ** 2 / (weight @ weight))
-        below = share[np.searchsorted(values[rows], params[-1], side="right") - 1]
-        tied = below - q > max(bandwidth(q, n), 1.5 / rows.size)
-        slopes.append(0.0 if tied else sparsity(samples[-1], q, n))
+        # Of two values the share of either says all there is to say.
+        two = np.count_nonzero(np.diff(values[rows])) < 2 and rows.size > 2
+        slopes.append(0.0 if two else sparsity(samples[-1], q, n))
     theta, slope = np.array(params), np.array(slopes)
-    at_most = (values <= theta[split.codes]).astype(float)
-    centre = split.total(at_most) / split.total(np.ones(split.n_rows))
-    influence = (centre[split.codes] - at_most) * slope[split.codes]
+    influence = (q - _shares_of_rows(split, values, theta, q)) * slope[split.codes]
     found = Linearized(theta, influence, np.ones(split.n_rows), exact=False, bounded=False)
     with np.errstate(divide="ignore"):
         return found, Woodruff(q, tuple(samples), 1.0 / slope)
+
+
+def _shares_of_rows(split: Split, values: FloatArray, theta: FloatArray, q: float) -> FloatArray:
+    """1 for rows below the quantile of their cell, 0 above, and for rows at it what makes their mean q."""
+    at = theta[split.codes]
+    below, tied = (values < at).astype(float), (values == at).astype(float)
+    whole, of_below, of_tied = (split.total(part) for part in (np.ones(split.n_rows), below, tied))
+    part = np.divide(q * whole - of_below, of_tied, out=np.zeros_like(whole), where=of_tied > 0)
+    return np.asarray(below + tied * np.clip(part, 0.0, 1.0)[split.codes])
 
 
 def quantile(
@@ -279,13 +294,14 @@ def quantile(
     Results
         Parameters are named by the labels of `by`, sorted as strings, or "quantile". `conf_int()` is Woodruff's
         interval, whose ends are values of the sample and which need not be symmetric; an end is infinite where
-        the sample does not reach far enough. `conf_int(method="wald")` and differences between models use the standard
-        error.
+        the sample does not reach far enough. `conf_int(method="wald")` uses the standard error. Differences between
+        models have one that is no smaller than what the two intervals together give (MOVER), so that values which are
+        rounded or tied are not told apart by their rounding.
 
     Raises
     ------
     ConstantScoreError
-        If values are tied around a quantile, so that the density there cannot be estimated.
+        If values are tied around a quantile on both sides, so that the density there cannot be estimated.
     MissingColumnError, NonNumericError, NonFiniteError, TooFewClustersError, EmptyDataError
         If the data break another rule.
     NotAvailableError
@@ -303,7 +319,7 @@ def quantile(
     References
     ----------
     Woodruff (1952), JASA 47, 635-646; Francisco and Fuller (1991), Annals of Statistics 19, 454-469; Hall and Sheather
-    (1988), JRSS B 50, 381-391.
+    (1988), JRSS B 50, 381-391; Zou and Donner (2008), Statistics in Medicine 27, 1693-1702, for differences.
 
     Examples
     --------

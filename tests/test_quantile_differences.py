@@ -1,0 +1,165 @@
+"""Differences of quantiles: scores with atoms are not told apart by their rounding."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+import evalreg as er
+from evalreg.errors import ConstantScoreError
+
+ROUNDINGS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "whole scores to ten": lambda z: np.clip(np.round(6.5 + 2 * z), 1, 10),
+    "tokens in hundreds": lambda z: np.round(np.exp(5 + 0.8 * z) / 100) * 100,
+    "counts": lambda z: stats.poisson.ppf(stats.norm.cdf(z), 12.0),
+}
+
+
+def pairs(rng: np.random.Generator, n: int, shift: float = 0.0, correlation: float = 0.6) -> np.ndarray:
+    shared = rng.normal(size=n)
+    own = rng.normal(size=(2, n))
+    return np.sqrt(correlation) * shared + np.sqrt(1 - correlation) * own + np.array([[0.0], [shift]])
+
+
+def log_of(values: np.ndarray) -> pd.DataFrame:
+    n = values.shape[1]
+    return pd.DataFrame({"x": values.ravel(), "model": np.repeat(["a", "b"], n), "item": np.tile(np.arange(n), 2)})
+
+
+def slow_mover(results: er.Results, alpha: float) -> tuple[float, float]:
+    """Both limits of a - b, from the two printed intervals and the printed covariance (Zou and Donner 2008)."""
+    (la, ua), (lb, ub) = results.conf_int(alpha).loc[["a", "b"]].to_numpy()
+    a, b = results.params[["a", "b"]]
+    cov = results.cov_params()
+    r = cov.loc["a", "b"] / np.sqrt(cov.loc["a", "a"] * cov.loc["b", "b"])
+    lower = a - b - np.sqrt((a - la) ** 2 + (ub - b) ** 2 - 2 * r * (a - la) * (ub - b))
+    upper = a - b + np.sqrt((ua - a) ** 2 + (b - lb) ** 2 - 2 * r * (ua - a) * (b - lb))
+    return lower, upper
+
+
+@pytest.mark.parametrize("name", ROUNDINGS)
+@pytest.mark.parametrize("q", [0.5, 0.9])
+def test_a_difference_is_shown_only_where_the_limits_of_the_two_leave_zero_out(name, q):
+    shown = 0
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        results = er.quantile(log_of(ROUNDINGS[name](pairs(rng, 150, shift=0.4))), "x", q, by="model", groups="item")
+        p = results.contrast("a - b").pvalues.iloc[0]
+        table = results.pairwise()
+        np.testing.assert_allclose(table["p_value"].iloc[0], p)
+        if p < 0.05:
+            lower, upper = slow_mover(results, 0.05)
+            assert lower > 0 or upper < 0
+        # Other levels are read between those that were computed, a quarter of a standard error apart.
+        for alpha in (0.2, 0.01, 0.001):
+            if p < alpha:
+                z = stats.norm.isf(alpha / 2) - 0.25
+                lower, upper = slow_mover(results, 2 * stats.norm.sf(z))
+                assert lower > 0 or upper < 0
+        shown += p < 0.05
+    assert shown > 0 or q == 0.9
+
+
+@pytest.mark.parametrize("name", ROUNDINGS)
+def test_models_alike_are_seldom_told_apart(name):
+    """120 logs; without the floor 10% to 60% of them show a difference at 5%."""
+    false = slope = 0
+    contrast = np.array([[1.0, -1.0]])
+    for seed in range(120):
+        rng = np.random.default_rng(1000 + seed)
+        values = ROUNDINGS[name](pairs(rng, 200))
+        results = er.quantile(log_of(values), "x", by="model", groups="item")
+        false += results.contrast("a - b").pvalues.iloc[0] < 0.05
+        by_slope = replace(results.cov, floor=None)
+        slope += by_slope.pvalues(contrast, contrast @ results.params.to_numpy())[0] < 0.05
+    # Above this in one of 10,000 series at 5%.
+    assert false <= stats.binom.ppf(1 - 1e-4, 120, 0.05)
+    assert slope > false
+
+
+def test_smooth_scores_keep_their_power():
+    """The two differ by less than a tenth at the median of smooth scores, over 40 logs."""
+    ratio = []
+    for seed in range(40):
+        values = np.exp(pairs(np.random.default_rng(seed), 400, shift=0.2))
+        results = er.quantile(log_of(values), "x", by="model", groups="item")
+        slope = replace(results.cov, floor=None).variance(np.array([[1.0, -1.0]]))[0]
+        ratio.append(results.contrast("a - b").bse.iloc[0] / np.sqrt(slope))
+    assert np.median(ratio) < 1.1
+
+
+def test_units_sign_and_names_change_nothing(rng):
+    values = np.round(np.exp(pairs(rng, 120, shift=0.3)) * 3)
+    one = er.quantile(log_of(values), "x", 0.7, by="model", groups="item")
+    first = one.contrast("a - b")
+    scaled = er.quantile(log_of(5 + 40 * values), "x", 0.7, by="model", groups="item").contrast("a - b")
+    np.testing.assert_allclose(scaled.bse, 40 * first.bse, rtol=1e-9)
+    np.testing.assert_allclose(scaled.pvalues, first.pvalues, rtol=1e-8)
+    # The 0.7 quantile of the scores is the 0.3 quantile of their negatives, with the sides exchanged.
+    turned = er.quantile(log_of(-values), "x", 0.3, by="model", groups="item")
+    np.testing.assert_allclose(turned.bse, one.bse, rtol=1e-9)
+    np.testing.assert_allclose(turned.conf_int().to_numpy(), -one.conf_int().to_numpy()[:, ::-1], rtol=1e-9)
+    np.testing.assert_allclose(turned.contrast("b - a").pvalues, first.pvalues, rtol=1e-8)
+    np.testing.assert_allclose(one.contrast("b - a").pvalues, first.pvalues, rtol=1e-12)
+    swapped = log_of(values).replace({"model": {"a": "z"}})
+    np.testing.assert_allclose(
+        er.quantile(swapped, "x", 0.7, by="model", groups="item").contrast("z - b").pvalues, first.pvalues, rtol=1e-12
+    )
+
+
+def test_many_models_and_general_contrasts_come_from_the_same_limits(rng):
+    values = np.round(np.exp(rng.normal(size=(4, 150)) + np.linspace(0, 0.6, 4)[:, None]) * 4)
+    log = pd.DataFrame({"x": values.ravel(), "model": np.repeat(list("abcd"), 150), "item": np.tile(np.arange(150), 4)})
+    results = er.quantile(log, "x", by="model", groups="item")
+    table = results.pairwise()
+    for left, right in table.index:
+        alone = results.contrast(f"{left} - {right}")
+        np.testing.assert_allclose(table.loc[(left, right), "se"], alone.bse.iloc[0], rtol=1e-12)
+    # A contrast of three whose third weight vanishes is that of two.
+    nearly = results.contrast({"a": 1.0, "b": -1.0, "c": 1e-9})
+    np.testing.assert_allclose(nearly.bse.iloc[0], table.loc[("a", "b"), "se"], rtol=1e-6)
+    again = results.with_cov(groups=None)
+    assert again.cov.floor is not None
+    assert list(results.ranks()["lower"]) <= list(results.ranks()["upper"])
+
+
+def test_ties_are_refused_by_either_side_alike():
+    rng = np.random.default_rng(4)
+    rows = pd.DataFrame({"x": np.where(rng.uniform(size=200) < 0.9, 3.0, rng.integers(1, 6, 200))})
+    for sign in (1, -1):
+        with pytest.raises(ConstantScoreError, match="share above a threshold"):
+            er.quantile(rows * sign, "x", 0.5)
+    edge = pd.DataFrame({"x": np.repeat([1.0, 2.0, 3.0], [47, 48, 5])})
+    low, high = er.quantile(edge, "x").conf_int().to_numpy()[0], er.quantile(-edge, "x").conf_int().to_numpy()[0]
+    np.testing.assert_allclose(low, -high[::-1])
+    assert low[0] == 1.0
+
+
+def test_counts_of_one_model_split_at_random_do_not_differ(shared: Path):
+    log = pd.read_csv(shared / "data" / "swebench_verified_minisweagent.csv.gz").dropna(subset=["api_calls"])
+    rng = np.random.default_rng(1)
+    false = 0
+    names = list(log["model"].unique())[:10]
+    for name in names:
+        calls = log.loc[log["model"] == name, "api_calls"].to_numpy(dtype=float)
+        for _ in range(12):
+            half = np.where(rng.permutation(calls.size) % 2, "a", "b")
+            rows = pd.DataFrame({"x": calls, "half": half, "row": np.arange(calls.size)})
+            results = er.quantile(rows, "x", by="half", groups="row")
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                false += results.contrast("a - b").pvalues.iloc[0] < 0.05
+    # Halves of one sample differ a little more than two samples would.
+    assert false <= stats.binom.ppf(1 - 1e-3, 12 * len(names), 0.065)
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    return np.random.default_rng(7)

@@ -1,6 +1,7 @@
 """Error bars for eval scores, differences between models and leaderboards whose rows are not independent."""
 
 from importlib.metadata import version as _version
+from inspect import isfunction as _is_function
 
 from evalreg import datasets, errors, plots
 from evalreg import planning as plan
@@ -27,6 +28,7 @@ from evalreg.inference.posterior import Posterior
 from evalreg.inference.ranks import rank_sets
 from evalreg.inference.simultaneous import simultaneous
 from evalreg.judges.judging import Judging
+from evalreg.keywords import with_hints as _with_hints
 from evalreg.resampling.resample import Bootstrap
 from evalreg.resampling.sampling import bootstrap
 from evalreg.resampling.wild import WildTest
@@ -73,3 +75,8 @@ __all__ = [
     "simultaneous",
     "win_rate",
 ]
+
+# What they refuse says what other packages' keywords are called here; types and examples are those of the modules.
+for _name in plan.__all__:
+    setattr(plan, _name, _with_hints(getattr(plan, _name)))
+globals().update({name: _with_hints(globals()[name]) for name in __all__ if _is_function(globals()[name])})

@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 import numpy.typing as npt
 
+from evalreg.elsewhere import covariance_hint
 from evalreg.errors import ArgumentError, ArgumentTypeError, MissingColumnError
 
 FloatArray: TypeAlias = npt.NDArray[np.float64]
@@ -86,12 +87,12 @@ def pointed(text: str, place: int) -> str:
     return f"    {line}\n    {' ' * sum(wide)}^"
 
 
-def option(name: str, value: object, options: Sequence[Any]) -> Any:
-    """Return `value` if it is one of `options`; otherwise raise with the list of them."""
+def option(name: str, value: object, options: Sequence[Any], hint: str = "") -> Any:
+    """Return `value` if it is one of `options`; otherwise raise with the list of them, and a hint or the nearest."""
     if isinstance(value, str) and value in options:
         return value
     known = ", ".join(f'"{known}"' for known in options)
-    raise ArgumentError(f"`{name}` must be one of {known}; got {value!r}.{nearest(value, options)}")
+    raise ArgumentError(f"`{name}` must be one of {known}; got {value!r}.{hint or nearest(value, options)}")
 
 
 def fraction(name: str, value: object) -> float:
@@ -100,6 +101,11 @@ def fraction(name: str, value: object) -> float:
         raise ArgumentTypeError(f"`{name}` must be a number between 0 and 1; got {value!r}.")
     if not 0.0 < float(value) < 1.0:
         raise ArgumentError(f"`{name}` must lie strictly between 0 and 1; got {value!r}.")
+    if name == "alpha" and float(value) > 0.5:
+        raise ArgumentError(
+            f"`alpha` is the share of intervals that may miss, 0.05 for 95% intervals; got {value!r}, which is an "
+            f"interval of {1 - float(value):.4g}. For {float(value):.4g} pass alpha={1 - float(value):.4g}."
+        )
     return float(value)
 
 
@@ -191,7 +197,7 @@ def check_cov_options(cov: Any, ssc: Any, dof: Any, repair: Any) -> CovOptions:
         If a value is not an option, or `ssc` comes with another `cov` than "CR1".
     """
     if cov is not None:
-        option("cov", cov, COVS)
+        option("cov", cov, COVS, covariance_hint(cov))
     if ssc is not None:
         option("ssc", ssc, SSCS)
         if cov != "CR1":

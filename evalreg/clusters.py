@@ -101,7 +101,9 @@ def factorize(values: Any) -> tuple[IntArray, Any]:
     >>> codes.tolist(), list(labels)
     ([0, -1, 1, 0], ['b', 'a'])
     """
-    if isinstance(values, list | tuple):
+    if isinstance(values, range):
+        values = np.asarray(values)
+    elif isinstance(values, list | tuple):
         array = np.empty(len(values), dtype=object)
         array[:] = values
         values = array

@@ -48,7 +48,7 @@ import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 
 class EvalregError(Exception):
@@ -147,6 +147,9 @@ class DuplicateRowsError(DataError):
 
 class UnknownLabelError(DataError):
     """Verdicts that no rule maps to a side."""
+
+    labels: dict[Any, str | None] | None = None
+    """What is offered for `labels`, which the command line spells its own way."""
 
 
 class SelfComparisonError(DataError):

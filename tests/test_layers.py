@@ -16,7 +16,9 @@ PACKAGE = Path(__file__).resolve().parents[1] / "evalreg"
 # Top to bottom. `logs` stands for every file of that folder.
 ORDER = [
     "errors",
+    "elsewhere",
     "checks",
+    "keywords",
     "choices",
     "clusters",
     "scores",

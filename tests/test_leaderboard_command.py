@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shlex
 
 import numpy as np
 import pandas as pd
@@ -115,8 +116,9 @@ def test_verdicts_are_mapped_and_none_is_no_verdict(log, tmp_path, capsys):
     status, _, err = run(capsys, path, "--winner", "winner", "--groups", "prompt")
     assert status == 3
     assert "'A'" in err
-    assert "Perhaps labels={" in err
-    assert "'A': 'left'" in err
+    offered = shlex.split(err.split("Perhaps ")[1].split(", if ")[0])
+    assert (offered[0], set(offered[1].split(","))) == ("--labels", {"A=left", "B=right", "C=tie", "error="})
+    assert run(capsys, path, "--winner", "winner", "--groups", "prompt", *offered)[0] == 0
 
 
 def test_the_figure_is_drawn(file, tmp_path, capsys):

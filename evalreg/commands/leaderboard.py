@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+import shlex
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ import pandas as pd
 from evalreg.boards import Board
 from evalreg.checks import OPPONENTS, SCALES, TIES, option
 from evalreg.commands.shared import add_shared, check_shared, covariance_options, listed, rendered
-from evalreg.errors import ArgumentError, NotAvailableError
+from evalreg.errors import ArgumentError, NotAvailableError, UnknownLabelError
 from evalreg.estimators.bradley_terry import bradley_terry
 from evalreg.estimators.controlled import controlled_win_rate
 from evalreg.estimators.win_rate import win_rate
@@ -102,7 +104,7 @@ def run(options: argparse.Namespace) -> str:
     text = role_names(options.left, options.right, options.winner, options.by, *key)
     text |= {*group_names(options.groups), *factors}
     rows = read_rows(options, text - {options.score, options.weights, *plain})
-    with counting(rows):
+    with counting(rows), _as_options():
         board = METHODS[options.method](
             rows.frame,
             left=options.left,
@@ -147,6 +149,24 @@ def _roles(options: argparse.Namespace) -> dict[str, Any]:
     if options.standardise is not None and "=" in options.standardise and "standardise" in roles:
         roles["standardise"] = _shares(options.standardise)
     return roles
+
+
+@contextmanager
+def _as_options() -> Iterator[None]:
+    """Spell what an error offers for labels as the command line takes it."""
+    try:
+        yield
+    except UnknownLabelError as error:
+        error.message = error.message.replace("None for no verdict", "and nothing for no verdict")
+        if error.labels is not None:
+            pairs = ",".join(_quoted(f"{verdict}={meaning or ''}") for verdict, meaning in error.labels.items())
+            error.message = error.message.replace(f"labels={error.labels!r}", f"--labels {shlex.quote(pairs)}")
+        raise
+
+
+def _quoted(part: str) -> str:
+    """A part of a list with commas between its parts, in double quotes where it holds one of either."""
+    return '"' + part.replace('"', '""') + '"' if "," in part or '"' in part else part
 
 
 def _labels(text: str) -> dict[str, str | None]:

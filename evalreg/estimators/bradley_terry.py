@@ -34,7 +34,7 @@ from evalreg.checks import (
     row_list,
     rows_text,
 )
-from evalreg.errors import ArgumentError, MissingColumnError, ScoreRangeError
+from evalreg.errors import ArgumentError, CollinearityError, MissingColumnError, ScoreRangeError
 from evalreg.estimate import About, Estimate, Refit
 from evalreg.estimators.formula import parse_sides
 from evalreg.estimators.outcomes import Davidson, Halves, davidson, tied_moments
@@ -145,7 +145,25 @@ def check_design(contest: Contest) -> None:
         If the design has not full rank; the columns are named.
     """
     gram = dense(contest.design.T @ (sparse.diags_array(contest.weight).tocsr() @ contest.design))
-    refuse_singular(gram, [*contest.models[1:], *contest.terms])
+    try:
+        refuse_singular(gram, [*contest.models[1:], *contest.terms])
+    except CollinearityError as error:
+        if error.column != "position":
+            raise
+        raise _fixed_order(contest) from None
+
+
+def _fixed_order(contest: Contest) -> CollinearityError:
+    """The error for a position that the schedule does not show, and that a formula has unless it says 0."""
+    others = " + ".join(name for name in contest.terms if name != "position")
+    instead = f'Write formula="0 + {others}"' if others else "Leave out `formula`"
+    return CollinearityError(
+        'the advantage of a side, "position", cannot be told from the strengths of the models: each stands always on '
+        "the same side, as where all are compared with one baseline. A formula has the position unless it says 0. "
+        f"{instead}.",
+        column="position",
+        count=1,
+    )
 
 
 @dataclass(frozen=True, eq=False)

@@ -207,9 +207,15 @@ def _unknown_label(
     counts = np.bincount(of[of >= 0], minlength=len(verdicts))[np.flatnonzero(unknown[:-1])]
     each = ", ".join(f"{name!r} ({n})" for name, n in zip(names[:5], counts[:5], strict=True))
     more = f" and {len(names) - 5} more" if len(names) > 5 else ""
-    guess = {name: side for name in names for side, known in SPELLINGS.items() if str(name).strip().lower() in known}
-    offered = f" Perhaps labels={guess!r}." if guess else nearest(str(names[0]), models)
-    return UnknownLabelError(
+    guess: dict[Any, str | None] = {
+        name: side for name in names for side, known in SPELLINGS.items() if str(name).strip().lower() in known
+    }
+    rest = [name for name in names if name not in guess]
+    offered = nearest(str(names[0]), models)
+    if guess:
+        guess |= dict.fromkeys(rest)
+        offered = f" Perhaps labels={guess!r}" + (f", if {listed(rest)} {_no_verdict(len(rest))}." if rest else ".")
+    error = UnknownLabelError(
         f'`winner` must hold "left", "right", "tie" or the name of one of the two models; column {roles.winner!r} also '
         f"holds {each}{more}, in {rows_text(rows, count)}. Say in `labels` what that means, None for no verdict."
         f"{offered}",
@@ -217,6 +223,12 @@ def _unknown_label(
         rows=rows,
         count=count,
     )
+    error.labels = guess or None
+    return error
+
+
+def _no_verdict(count: int) -> str:
+    return "is no verdict" if count == 1 else "are no verdicts"
 
 
 def _check_named(

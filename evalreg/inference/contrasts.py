@@ -66,6 +66,11 @@ def parse_contrasts(contrasts: Any, names: tuple[str, ...]) -> Contrasts:
         parsed = _parse_text(contrasts, names)
     elif isinstance(contrasts, dict):
         parsed = _parse_mapping(contrasts, names)
+    elif np.ndim(contrasts) == 0:
+        raise ArgumentError(
+            f"a contrast says which parameter is tested; got the number {contrasts!r}. To test a value write "
+            f'"{_as_text(names[0])} = {contrasts}"; coefficients go into a list, one for each parameter.'
+        )
     else:
         C = _as_matrix(contrasts)
         if C.ndim != 2 or C.shape[1] != len(names):
@@ -78,6 +83,11 @@ def parse_contrasts(contrasts: Any, names: tuple[str, ...]) -> Contrasts:
     if not np.all(np.any(parsed.matrix != 0, axis=1)):
         raise ArgumentError(f"a contrast must involve some parameter; got all zeros in {contrasts!r}.")
     return parsed
+
+
+def _as_text(name: str) -> str:
+    """A name as a contrast writes it."""
+    return name if name.isidentifier() else f"`{name}`"
 
 
 def _as_matrix(contrasts: Any) -> FloatArray:

@@ -1,0 +1,71 @@
+"""Names that other packages use, and what they are called here: hints for keywords and options that do not exist."""
+
+from __future__ import annotations
+
+MODELS = ("models", "model", "model_col", "system", "by")
+# From what statsmodels, pyfixest, linearmodels, Stata, R and people's logs say, to keywords here: the first of them
+# that a function has is meant.
+KEYWORDS: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("cluster", "clusters", "cluster_col", "cluster_var", "cluster_id", "cluster_by"), ("groups",)),
+    **dict.fromkeys(("group", "groupby", "group_col", "id", "cov_kwds", "prompt", "passage"), ("groups", "by")),
+    **dict.fromkeys(("vcov", "cov_type", "se_type", "vcov_type", "vce", "se", "covariance"), ("cov",)),
+    **dict.fromkeys(("small_sample", "use_correction", "df_correction", "correction"), ("ssc", "adjust")),
+    **dict.fromkeys(("df_resid", "df_denom", "ddof", "df_method", "use_t"), ("dof",)),
+    **dict.fromkeys(MODELS, ("by", "model", "left")),
+    **dict.fromkeys(("question", "questions", "items", "item_id", "question_id", "doc_id"), ("item", "key")),
+    **dict.fromkeys(("samples", "repeat", "repeats", "epoch", "epochs", "trial", "run"), ("sample",)),
+    **dict.fromkeys(("weight", "freq_weights", "sampling_weights", "sample_weight"), ("weights",)),
+    **dict.fromkeys(("y", "scores", "value", "values", "metric", "endog", "score_col"), ("score", "formula")),
+    **dict.fromkeys(("outcome", "verdict", "verdicts", "preference", "result"), ("winner", "score")),
+    **dict.fromkeys(("model_a", "model_1", "a", "first"), ("left", "pair")),
+    **dict.fromkeys(("model_b", "model_2", "b", "second"), ("right", "pair")),
+    **dict.fromkeys(("stratum", "stratify", "subject", "category"), ("strata", "by")),
+    **dict.fromkeys(("p_adjust", "multiple", "multipletests", "adjustment"), ("adjust",)),
+    **dict.fromkeys(("reference", "control", "versus"), ("baseline",)),
+    **dict.fromkeys(("baseline", "anchor", "base"), ("reference",)),
+    **dict.fromkeys(("na", "dropna", "nan_policy", "na_action"), ("missing",)),
+    **dict.fromkeys(("df", "frame", "dataframe", "table", "log"), ("data",)),
+    **dict.fromkeys(("random_state", "rng", "random_seed"), ("seed",)),
+    **dict.fromkeys(("n_boot", "reps", "n_resamples", "iterations", "n_draws"), ("draws",)),
+    **dict.fromkeys(("effect", "mde", "difference"), ("delta",)),
+}
+# What is asked of the result and not of the estimate.
+LATER: dict[str, str] = {
+    **dict.fromkeys(("alpha", "level", "confidence", "conf_level", "ci"), "`results.conf_int(alpha=0.05)`"),
+    **dict.fromkeys(("margin", "tost"), "`results.equivalence(margin)`"),
+    **dict.fromkeys(("bootstrap", "wild"), "`er.bootstrap(results)` or `results.wild_test()`"),
+}
+# Covariances by the names of others. HC1 is what "naive" is: n/(n - k) times White's.
+_OF_ROWS = (
+    '"{0}" is for independent rows: there, "naive" is HC1{1}. For clusters, name them in `groups`; "{2}" does for '
+    'clusters what "{0}" does for rows.'
+)
+_ONE_A_ROW = ', and {0} comes from giving each row a cluster of its own, groups=range(len(data)) with cov="{1}"'
+COVARIANCES: dict[str, str] = {
+    "hc0": _OF_ROWS.format("HC0", _ONE_A_ROW.format("HC0", "CR0"), "CR0"),
+    "hc1": _OF_ROWS.format("HC1", "", "CR1"),
+    "hc2": _OF_ROWS.format("HC2", _ONE_A_ROW.format("HC2", "CR2"), "CR2"),
+    "hc3": _OF_ROWS.format("HC3", _ONE_A_ROW.format("HC3 times (n-1)/n", "CR3"), "CR3"),
+    **dict.fromkeys(("cluster", "clustered", "crv1", "stata"), 'Name the clusters in `groups`; that is cov="CR1".'),
+    **dict.fromkeys(("robust", "hetero", "white"), 'For independent rows that is "naive", which is HC1.'),
+    **dict.fromkeys(("nonrobust", "iid"), 'Errors of one variance for all rows are not offered; "naive" is HC1.'),
+    "crv3": 'That is cov="CR3", up to the factor (G-1)/G.',
+    "crv2": 'That is cov="CR2".',
+}
+
+
+def covariance_hint(cov: object) -> str:
+    """What a covariance of another package is here, as a sentence after a space; nothing for an unknown one.
+
+    Parameters
+    ----------
+    cov : object
+        As passed by the user.
+
+    Returns
+    -------
+    str
+        For the end of a message.
+    """
+    hint = COVARIANCES.get(str(cov).lower())
+    return f" {hint}" if hint else ""

@@ -1,0 +1,138 @@
+"""What is refused says the right word, and following it works."""
+
+from __future__ import annotations
+
+import inspect
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+import statsmodels.formula.api as smf
+
+import evalreg as er
+from evalreg.elsewhere import COVARIANCES
+from evalreg.errors import ArgumentError, ArgumentTypeError, CollinearityError, UnknownLabelError
+
+pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
+
+LOG = er.datasets.paired(n_passages=20, questions_per_passage=4, seed=1)
+BOARD = er.datasets.judge_log(n_models=4, n_prompts=60, seed=1)
+
+
+@pytest.mark.parametrize(
+    ("call", "ours"),
+    [
+        (lambda **k: er.fit("score ~ 1", LOG, **k), {"cluster": "groups", "vcov": "cov", "cov_type": "cov"}),
+        (lambda **k: er.fit("score ~ 1", LOG, **k), {"cluster_col": "groups", "se_type": "cov", "weight": "weights"}),
+        (lambda **k: er.mean(LOG, **k), {"clusters": "groups", "models": "by", "question": "item", "ddof": "dof"}),
+        (lambda **k: er.compare(LOG, **k), {"cluster": "groups", "models": "model", "by": "model", "epoch": "sample"}),
+        (
+            lambda **k: er.win_rate(BOARD, left="left", right="right", **k),
+            {"cluster": "groups", "outcome": "winner", "model_a": "left"},
+        ),
+        (lambda **k: er.bradley_terry(BOARD, left="left", right="right", **k), {"baseline": "reference"}),
+        (lambda **k: er.covariance(er.mean(LOG).estimate, "passage", **k), {"cov_type": "cov"}),
+        (lambda **k: er.plan.sample_size(**k), {"mde": "delta"}),
+    ],
+)
+def test_a_keyword_of_another_package_is_named_as_it_is_here(call, ours):
+    for theirs, name in ours.items():
+        with pytest.raises(TypeError, match=f"no keyword `{theirs}`; it is called `{name}` here") as caught:
+            call(**{theirs: "x"})
+        assert isinstance(caught.value, ArgumentTypeError)
+
+
+def test_other_keywords_say_where_to_go():
+    with pytest.raises(TypeError, match=re.escape("results.conf_int(alpha=0.05)")):
+        er.mean(LOG, alpha=0.1)
+    with pytest.raises(TypeError, match='models go into the formula, as in "score ~ C'):
+        er.fit("score ~ 1", LOG, by="model")
+    with pytest.raises(TypeError, match='Did you mean "strata"'):
+        er.mean(LOG, startaa="x")
+    with pytest.raises(TypeError, match="It has"):
+        er.mean(LOG, zzz="x")
+
+
+@pytest.mark.parametrize("name", [n for n in er.__all__ if inspect.isfunction(getattr(er, n))])
+def test_functions_keep_their_signatures_and_refuse_what_they_do_not_have(name):
+    function = getattr(er, name)
+    parameters = inspect.signature(function).parameters
+    assert function.__doc__
+    assert not any(one.kind is one.VAR_KEYWORD for one in parameters.values())
+    with pytest.raises(ArgumentTypeError, match=f"`{name}` has no keyword `qqq`"):
+        function(qqq=1)
+
+
+@pytest.mark.parametrize("cov", ["HC0", "HC1", "HC2", "HC3", "cluster", "nonrobust", "robust", "CRV1"])
+def test_a_covariance_of_another_package_is_explained(cov):
+    for groups in (None, "passage"):
+        with pytest.raises(ArgumentError) as caught:
+            er.fit("score ~ 1", LOG, groups=groups, cov=cov)
+        assert COVARIANCES[cov.lower()] in str(caught.value)
+
+
+@pytest.mark.parametrize(("theirs", "ours"), [("HC0", "CR0"), ("HC2", "CR2"), ("HC3", "CR3")])
+def test_what_the_hint_says_of_rows_as_clusters_holds(theirs, ours):
+    data = LOG.assign(x=np.arange(len(LOG)) % 7)
+    n = len(data)
+    other = smf.ols("score ~ x", data).fit(cov_type=theirs).bse
+    here = er.fit("score ~ x", data, groups=range(n), cov=ours).bse
+    factor = np.sqrt((n - 1) / n) if theirs == "HC3" else 1.0
+    assert here.to_numpy() == pytest.approx(factor * other.to_numpy(), rel=1e-10)
+    naive = er.fit("score ~ x", data, cov="naive").bse
+    assert naive.to_numpy() == pytest.approx(smf.ols("score ~ x", data).fit(cov_type="HC1").bse.to_numpy(), rel=1e-10)
+
+
+def test_a_number_is_no_contrast_and_a_confidence_no_alpha():
+    results = er.mean(LOG, by="model", item="question")
+    for value in (0.3, 1, np.float64(0.3)):
+        with pytest.raises(ArgumentError, match='To test a value write "new = '):
+            results.t_test(value)
+    advice = re.search(r'write "([^"]+)"', str(_raised(lambda: results.t_test(0.3)))).group(1)
+    assert results.t_test(advice).effect[0] == pytest.approx(results.params["new"])
+    for alpha in (0.9, 0.95):
+        for call in (results.conf_int, results.summary, results.simultaneous, lambda alpha: results.ranks(alpha=alpha)):
+            with pytest.raises(ArgumentError, match=f"pass alpha={1 - alpha:.4g}"):
+                call(alpha=alpha)
+
+
+def _raised(call):
+    with pytest.raises(er.errors.EvalregError) as caught:
+        call()
+    return caught.value
+
+
+def test_labels_that_are_offered_name_every_verdict_and_are_taken():
+    log = BOARD.assign(winner=BOARD["winner"].map({"left": "A", "right": "B", "tie": "C"}))
+    log.loc[log.index[:5], "winner"] = "error"
+    sides = {"left": "left", "right": "right", "winner": "winner", "groups": "prompt"}
+    error = _raised(lambda: er.win_rate(log, **sides))
+    assert isinstance(error, UnknownLabelError)
+    assert error.labels == {"A": "left", "B": "right", "C": "tie", "error": None}
+    assert repr(error.labels) in str(error)
+    assert er.win_rate(log, **sides, labels=error.labels).dropped["score"] == 5
+
+
+@pytest.mark.parametrize("formula", ["length", "1", "length + other"])
+@pytest.mark.parametrize("function", [er.bradley_terry, er.controlled_win_rate])
+def test_a_star_without_a_position_in_the_formula_says_whose_it_is(function, formula):
+    rng = np.random.default_rng(3)
+    star = pd.DataFrame(
+        {
+            "model": np.repeat(["a", "b", "c"], 60),
+            "base": "z",
+            "prompt": np.tile(np.arange(60), 3),
+            "score": rng.integers(0, 2, 180),
+            "length": rng.normal(size=180),
+            "other": rng.normal(size=180),
+        }
+    )
+    sides = {"left": "model", "right": "base", "score": "score", "groups": "prompt"}
+    with pytest.raises(CollinearityError, match="unless it says 0") as caught:
+        function(star, **sides, formula=formula)
+    found = re.search('formula="([^"]+)"', str(caught.value))
+    if formula == "1":
+        assert "Leave out `formula`" in str(caught.value)
+    else:
+        assert function(star, **sides, formula=found.group(1)).params.notna().all()

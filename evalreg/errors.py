@@ -32,6 +32,7 @@ which knows nothing of evalreg catches it where it would expect to::
     |-- IndependenceWarning                 rows or models treated as independent
     |-- NestedClustersWarning               an axis inside another was left out
     |-- RectificationWarning                human labels that may be no random sample, or a judge that adds nothing
+    |-- CovarianceWarning                   the default covariance is not available, a weaker one was taken
     |-- RepairWarning                       a covariance was not positive semi-definite
     |-- ZeroVarianceWarning                 a standard error of zero, or none at all
     |-- LeverageWarning                     clusters that alone determine a parameter
@@ -198,6 +199,10 @@ class RectificationWarning(EvalregWarning):
 
 class RepairWarning(EvalregWarning):
     """A covariance was not positive semi-definite."""
+
+
+class CovarianceWarning(EvalregWarning):
+    """The default covariance is not available, and a weaker one was taken."""
 
 
 class ZeroVarianceWarning(EvalregWarning):

@@ -168,6 +168,37 @@ class About:
     lines: tuple[str, ...] = ()
     n_models: int = 0
 
+    def linear(self, C: Matrix) -> About:
+        """What is said of C theta: the same of some of the parameters, otherwise of contrasts."""
+        if _selects(C):
+            places = np.argmax(dense(C) != 0, axis=1)
+            others = np.flatnonzero(places >= self.n_models)
+            return replace(self, n_models=int(others[0]) if others.size else places.size)
+        of = "" if self.model.startswith("Contrast of ") else "Contrast of "
+        return replace(self, model=f"{of}{self.model}", interval="wald", lines=(), n_models=0)
+
+    def transform(self, J: FloatArray) -> About:
+        """What is said of a function of theta; models stay models where each value is of one parameter, in order."""
+        own = J.shape[0] == J.shape[1] and np.count_nonzero(J - np.diag(np.diag(J))) == 0
+        n_models = self.n_models if own else 0
+        return replace(self, model=f"Function of {self.model}", interval="wald", lines=(), n_models=n_models)
+
+    def beside(self, other: About, n_params: tuple[int, int]) -> About:
+        """What is said of two estimates side by side."""
+        words = {
+            name: " and ".join(dict.fromkeys(filter(None, (getattr(self, name), getattr(other, name)))))
+            for name in ("model", "outcome", "formula")
+        }
+        alike = (self.model, self.outcome, self.formula) == (other.model, other.outcome, other.formula)
+        # Models of two boards are one list to be ranked only where the boards are of the same thing.
+        first = self.n_models + (other.n_models if self.n_models == n_params[0] else 0)
+        return About(
+            **words,
+            interval=self.interval if self.interval == other.interval else "wald",
+            lines=tuple(line for line in self.lines if line in other.lines),
+            n_models=first if alike else 0,
+        )
+
 
 class Inversion(Protocol):
     """Intervals of parameters by turning around those of something else, as Woodruff's for quantiles."""
@@ -219,6 +250,8 @@ class Estimate:
         Makes the default intervals where these are not built from the standard error alone.
     item : tuple of str
         Column of the questions, where it was named: rows that share it are answers to one question. Empty otherwise.
+    lost : str
+        Why `refit`, which what it was made from had, is not there any more; empty otherwise.
 
     Examples
     --------
@@ -245,6 +278,7 @@ class Estimate:
     human: HumanLabels | None = None
     inversion: Inversion | None = None
     item: Axis = ()
+    lost: str = ""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "params", frozen(self.params))
@@ -296,6 +330,7 @@ class Estimate:
             coefficient_map=None if self.coefficient_map is None else C @ self.coefficient_map,
             refit=self.refit and self.refit.map(C),
             bounded=self.bounded and _selects(C),
+            about=self.about.linear(C) if self.inversion is None else replace(self.about.linear(C), lines=()),
             fitted=None,
             inversion=None,
         )
@@ -319,9 +354,11 @@ class Estimate:
         Estimate
             The transformed parameters.
         """
-        moved = self.linear(jacobian, names)
+        J = np.atleast_2d(np.asarray(jacobian, dtype=float))
+        moved = self.linear(J, names)
         refit = moved.refit and replace(moved.refit, linear=False)
-        return replace(moved, params=np.asarray(function(np.array(self.params))), refit=refit, bounded=False)
+        params = np.asarray(function(np.array(self.params)))
+        return replace(moved, params=params, refit=refit, bounded=False, about=self.about.transform(J))
 
     def select(self, names: Sequence[str]) -> Estimate:
         """Some of the parameters, in the order asked.
@@ -396,6 +433,9 @@ class Estimate:
             # Of what `leave_out` solves, the two know nothing together.
             exact = all(part.linear and part.leave_out is None for part in (pair[0], pair[1]))
             refit = Refit(inverse, exact)
+        about = self.about.beside(other.about, (self.n_params, other.n_params))
+        if self.inversion or other.inversion:
+            about = replace(about, lines=())  # which speak of intervals that are not these
         # The same rows were dropped by both; of independent rows each has dropped its own.
         dropped = {
             reason: self.dropped.get(reason, 0) + (0 if same_rows else other.dropped.get(reason, 0))
@@ -415,9 +455,23 @@ class Estimate:
             cells=None if self.cells is None or other.cells is None else self.cells.beside(other.cells),
             bounded=self.bounded and other.bounded,
             dropped=dropped,
-            about=self.about,
+            about=about,
+            lost="" if refit else _lost_beside(self, other, same_rows),
             item=self.item if same_rows and self.item == other.item else (),
         )
+
+
+def _lost_beside(first: Estimate, second: Estimate, same_rows: bool) -> str:
+    """Why two estimates side by side have no design, where one of them had."""
+    if not (first.refit or second.refit):
+        return first.lost or second.lost
+    names = listed(list(dict.fromkeys((first.about.model, second.about.model))), joiner=" and ")
+    if not same_rows:
+        return f"estimates of independent rows ({names}) stand side by side"
+    for part in (first, second):
+        if part.refit is None:
+            return f'"{part.about.model}" has no design' if not part.lost else part.lost
+    return f"estimates side by side ({names}) have no design in common"
 
 
 def _diagonal(first: Matrix, second: Matrix) -> Matrix:

@@ -26,7 +26,7 @@ from evalreg.clusters import Axis, axis_name, find_axis, parse_groups, summarize
 from evalreg.covariance import Covariance, assemble
 from evalreg.dependence import design_effect, effective_rows, intraclass_correlation
 from evalreg.diagnostics import cluster_influence, fragility, row_influence
-from evalreg.errors import ArgumentError, Note, ZeroVarianceWarning, issue
+from evalreg.errors import ArgumentError, CovarianceWarning, Note, ZeroVarianceWarning, issue
 from evalreg.estimate import Estimate
 from evalreg.figures import KindName as FigureName
 from evalreg.figures import plot_results
@@ -553,9 +553,20 @@ def results_of(
     """
     options = resolve_cov(asked, axes is not None, default="CR1" if estimate.refit is None else "CR2")
     cov = assemble(estimate, axes or (), options)
-    found = (*notes, *cov.notes, *fragility(estimate, cov), *_variance_notes(cov))
+    found = (*notes, *_lost_notes(estimate, cov, asked), *cov.notes, *fragility(estimate, cov), *_variance_notes(cov))
     issue(found)
     return Results(estimate, cov, axes or (), asked, found)
+
+
+def _lost_notes(estimate: Estimate, cov: Covariance, asked: CovOptions) -> tuple[Note, ...]:
+    """Say that the default is not CR2 here, as it was of the parts."""
+    if asked.cov is not None or not cov.axes or not estimate.lost:
+        return ()
+    text = (
+        f"the covariance is CR1, and not CR2, since {estimate.lost}: with few or unequal clusters its standard errors "
+        "are too small. Take the estimates one by one for CR2, or fit them as one model."
+    )
+    return ((CovarianceWarning, text),)
 
 
 def _variance_notes(cov: Covariance) -> tuple[Note, ...]:
@@ -637,8 +648,6 @@ def contrasted(results: Results, contrast: Any) -> Results:
             f"a contrast is a combination of parameters; {contrast!r} compares it with a number. Use `t_test`."
         )
     estimate = results.estimate.linear(asked.matrix, asked.names)
-    about = replace(estimate.about, model=f"Contrast of {estimate.about.model}", lines=(), n_models=0)
-    estimate = replace(estimate, about=about)
     cov = results.cov.linear(asked.matrix, asked.names)
     return results._derived(estimate, cov, _variance_notes(cov))
 

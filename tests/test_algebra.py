@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -416,3 +417,95 @@ def test_backticks_quote_the_names_of_parameters():
         results.contrast("`a-1 high` - a")
     with pytest.raises(er.errors.MissingColumnError, match=r'"`a" is not a parameter\. Did you mean "a"'):
         results.contrast("`a")
+
+
+# What is said of the outcome
+
+
+def test_labels_follow_the_algebra(models, wide):
+    assert models.about.n_models == models.n_params == 3
+    one = models.select([models.names[1]])
+    assert (one.about.model, one.about.n_models) == (models.about.model, 1)
+    contrast = models.linear([[1, -1, 0]], ["d"])
+    assert (contrast.about.model, contrast.about.n_models) == (f"Contrast of {models.about.model}", 0)
+    assert contrast.linear([[2.0]], ["twice"]).about.model == contrast.about.model
+    logs = models.transform(np.log, np.diag(1 / models.params), ["x", "y", "z"])
+    assert (logs.about.model, logs.about.n_models) == (f"Function of {models.about.model}", 3)
+    swapped = models.transform(lambda params: params[::-1], np.eye(3)[::-1], ["x", "y", "z"])
+    assert swapped.about.n_models == 0
+    mean, slope = _mean_of(wide, "a"), er.fit("b ~ words_b", wide).estimate
+    both = mean.stack(slope)
+    assert (both.about.model, both.about.outcome) == ("Mean and OLS", "a and b")
+    assert both.about.formula == slope.about.formula
+    for changed in (one, contrast, logs, both):
+        results = er.infer(changed, groups="passage")
+        assert f"Model: {changed.about.model}" in str(results.summary())
+    same = _mean_of(wide, "a").stack(_mean_of(wide, "b"))
+    assert (same.about.model, same.about.outcome, same.about.n_models) == ("Mean", "a and b", 0)
+
+
+def test_sentences_about_intervals_leave_with_the_intervals(wide):
+    quantile = er.quantile(wide, "words_a", groups="passage").estimate
+    assert "Woodruff" in quantile.about.lines[0]
+    for changed in (quantile.select(["quantile"]), quantile.stack(_mean_of(wide, "a")), quantile.linear([[2]], ["x"])):
+        assert changed.inversion is None
+        assert not any("Woodruff" in line for line in changed.about.lines)
+
+
+def test_a_default_that_stacking_changes_is_told_with_what_to_do(wide):
+    one = er.fit("a ~ words_a", wide).estimate.linear(np.eye(2), ["a0", "a1"])
+    two = er.fit("b ~ words_b", wide).estimate.linear(np.eye(2), ["b0", "b1"])
+    stacked, joined = one.stack(two), _mean_of(wide, "a").concat(_mean_of(wide, "b"))
+    for estimate, why in (
+        (stacked, r'side by side \("OLS"\) have no design in common'),
+        (stacked.linear([[0, 1, 0, -1]], ["slopes"]), "have no design in common"),
+        (_mean_of(wide, "a").stack(stacked), "have no design in common"),
+        (joined, r'independent rows \("Mean"\) stand side by side'),
+    ):
+        with pytest.warns(er.errors.CovarianceWarning, match=f"is CR1, and not CR2, since .*{why}.*one by one"):
+            results = er.infer(estimate, groups="passage")
+        assert results.cov.options.cov == "CR1"
+        assert "is CR1, and not CR2" in " ".join(str(results.summary()).split())
+    # Nothing to tell where CR1 was asked for, without clusters, and where CR2 is kept.
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", er.errors.CovarianceWarning)
+        er.infer(stacked, groups="passage", cov="CR1")
+        er.infer(stacked)
+        assert er.infer(_mean_of(wide, "a").stack(_mean_of(wide, "b")), groups="passage").cov.options.cov == "CR2"
+
+
+# Options kept and dropped
+
+
+@pytest.mark.parametrize("cov", ["naive", "CR0", "CR1", "CR2", "CR3", "jackknife", None])
+@pytest.mark.parametrize("ssc", ["fixest", "none", "G"])
+def test_another_covariance_is_that_of_a_new_estimate_whatever_the_factor_was(wide, cov, ssc):
+    results = er.fit("a ~ words_a", wide, groups="passage", cov="CR1", ssc=ssc)
+    changed, fresh = results.with_cov(cov=cov), er.fit("a ~ words_a", wide, groups="passage", cov=cov)
+    assert changed.asked.ssc == (ssc if cov == "CR1" else None)
+    if cov != "CR1":
+        _close(changed.cov_params(), fresh.cov_params())
+        _close(changed.dof, fresh.dof)
+        assert str(changed.summary()) == str(fresh.summary())
+        # And back: the factor that was dropped does not return.
+        back = changed.with_cov(cov="CR1")
+        _close(back.bse, er.fit("a ~ words_a", wide, groups="passage", cov="CR1").bse)
+    independent = results.with_cov(groups=None)
+    assert independent.asked.ssc is None
+    _close(independent.bse, er.fit("a ~ words_a", wide).bse)
+
+
+def test_strata_without_a_factor_have_none(wide):
+    log = wide.assign(subject=np.where(wide["passage"] % 2 == 0, "law", "maths"))
+    plain, none, factor = (
+        er.mean(log, "a", strata="subject", groups="passage", **options)
+        for options in ({"cov": "CR0"}, {"cov": "CR1", "ssc": "none"}, {"cov": "CR1", "ssc": "G"})
+    )
+    _close(none.bse, plain.bse)
+    # By hand: squares of the cluster sums about the mean of their stratum, over n squared; G/(G - 1) of each stratum.
+    residual = log["a"] - log.groupby("subject")["a"].transform("mean")
+    squares = residual.groupby([log["subject"], log["passage"]]).sum() ** 2
+    by_stratum = squares.groupby("subject").sum()
+    G = squares.groupby("subject").size()
+    _close(none.bse**2, [by_stratum.sum() / len(log) ** 2])
+    _close(factor.bse**2, [(by_stratum * G / (G - 1)).sum() / len(log) ** 2])

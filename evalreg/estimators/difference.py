@@ -346,7 +346,7 @@ def _unpaired_estimate(
     for side, sign in ((facts.pairs.left, 1.0), (facts.pairs.right, -1.0)):
         contrasts[np.arange(facts.n.size), side] += sign
     own = None if axes is None else tuple((*axis, *roles.by) if roles.by[0] not in axis else axis for axis in axes)
-    return estimate.linear(contrasts, _names(facts)), own
+    return replace(estimate.linear(contrasts, _names(facts)), about=estimate.about), own
 
 
 def _said(answers: Answers, facts: Facts, named: dict[str, str | None], asked: bool) -> tuple[tuple[str, ...], Notes]:

@@ -17,9 +17,12 @@ from evalreg.pair_scores import PairScores
 from evalreg.scores import CellScores, RowScores, compressed, dense
 from evalreg.small_sample import adjust_cell_totals, inverse_power_times, symmetric_root
 from evalreg.sparsity import FEW_CLUSTERS, LARGEST_SHARE
+from evalreg.student import t_quantile
 
 # Thresholds below which a clustered result is valid but fragile.
 FEW_CROSSED = 5
+# Differences of more standard errors than these are hardly ever met.
+MANY_ERRORS = 10
 # Among a few equal clusters each has a large share; only one above this multiple of 1/G dominates.
 TIMES_EQUAL = 1.5
 
@@ -119,7 +122,7 @@ def fragility(estimate: Estimate, cov: Covariance) -> list[Note]:
         size = summarize_sizes(estimate.scores.sizes(axis), estimate.n_rows)
         G, effective = size.n_clusters, size.effective_clusters
         if G < FEW_CLUSTERS:
-            notes.append((FewClustersWarning, _few_text(name, G, cov)))
+            notes.append((FewClustersWarning, _few_text(name, G, estimate, cov)))
         elif effective < G / 2:
             text = f"{G} {name} clusters count for {effective:.1f} (G* = {effective:.1f}): sizes are very unequal."
             notes.append((FewClustersWarning, text))
@@ -139,7 +142,7 @@ def fragility(estimate: Estimate, cov: Covariance) -> list[Note]:
     return notes
 
 
-def _few_text(name: str, n_clusters: int, cov: Covariance) -> str:
+def _few_text(name: str, n_clusters: int, estimate: Estimate, cov: Covariance) -> str:
     dof = cov.dof()
     smallest = f"{np.min(dof[np.isfinite(dof)], initial=np.inf):.3g}"
     text = f"{n_clusters} {name} clusters: t intervals use {smallest} degree{'' if smallest == '1' else 's'} of freedom"
@@ -148,9 +151,21 @@ def _few_text(name: str, n_clusters: int, cov: Covariance) -> str:
     if cov.crossed and n_clusters < FEW_CROSSED:
         return (
             f'{text}. So few values of "{name}" say little of others; without it in `groups` the result holds them '
-            f"fixed and speaks of these {n_clusters} only."
+            f"fixed and speaks of these {n_clusters} only.{_pairs_text(n_clusters, estimate)}"
         )
     return f"{text}, and may still be too short."
+
+
+def _pairs_text(n_clusters: int, estimate: Estimate) -> str:
+    """How far apart two of many models must lie, where a few clusters decide."""
+    pairs = estimate.n_params * (estimate.n_params - 1) // 2
+    if pairs < 2 or estimate.kind not in ("mean", "board"):
+        return ""
+    far = float(t_quantile(0.05 / pairs, np.array([n_clusters - 1.0]))[0])
+    return (
+        f" Where they differ, one of {pairs} pairs is told apart only at {far:.0f} standard errors or more"
+        f"{', so that next to nothing can be' if far > MANY_ERRORS else ''}."
+    )
 
 
 def row_influence(estimate: Estimate, axis: Axis | None) -> tuple[FloatArray, list[object]]:

@@ -55,7 +55,7 @@ class ManyModels(Counted, ABC):
         Parameters
         ----------
         adjust : {"holm", "fdr_bh", "bonferroni", "single-step"}, optional
-            How `p_adjusted` allows for the number of pairs; not at all by default.
+            How `p_adjusted` allows for the number of pairs; not at all by default, and the column is left out.
         alpha : float, optional
             Level of the intervals.
         seed : int or Generator, optional
@@ -64,7 +64,8 @@ class ManyModels(Counted, ABC):
         Returns
         -------
         DataFrame
-            Indexed by (left, right), columns difference, se, lower, upper, p_value and p_adjusted.
+            Indexed by (left, right), columns difference, se, lower, upper and p_value; p_adjusted where `adjust` is
+            given. Otherwise `attrs["note"]` says how many pairs there are.
         """
         together = self._family if adjust == "single-step" else self._compared
         return pairwise_table(*together, adjust, alpha, seed=seed)

@@ -154,11 +154,11 @@ def pairs_axes(
     Parameters
     ----------
     table : DataFrame
-        From `Results.pairwise`: indexed by (left, right), columns difference and p_adjusted.
+        From `Results.pairwise`: indexed by (left, right), columns difference and p_adjusted, or p_value without.
     order : sequence, optional
         Names from the top down; in order of appearance by default.
     alpha : float, optional
-        Level of `p_adjusted` below which a cell is marked, 0.05 by default.
+        Level of those p-values below which a cell is marked, 0.05 by default.
     note : str, optional
         Sentences below the figure.
     ax : Axes, optional
@@ -184,7 +184,8 @@ def pairs_axes(
     >>> [label.get_text() for label in ax.get_xticklabels()]
     ['a', 'b', 'c']
     """
-    values = _columns(table, ("difference", "p_adjusted"))
+    adjusted = "p_adjusted" in table.columns or "p_value" not in table.columns
+    values = _columns(table, ("difference", "p_adjusted" if adjusted else "p_value"))
     names, difference, p = _square(table.index, values, order)
     n, shown = len(names), shown_names(names, 30)
     size, (wide, high) = (8.0 if n <= 40 else 7.0), _cell(n)

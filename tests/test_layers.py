@@ -40,6 +40,7 @@ ORDER = [
     "diagnostics",
     "inference.proportions",
     "inference.multiplicity",
+    "inference.levels",
     "inference.contrasts",
     "inference.widening",
     "inference.intervals",

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import integrate, special, stats
+from statsmodels.stats.multitest import multipletests
 
 import evalreg as er
 from evalreg.errors import AlignmentError, ArgumentError, ArgumentTypeError, NonFiniteError
@@ -169,21 +170,49 @@ def board():
     return er.mean(log, by="model", item="question", groups="passage")
 
 
-def test_cr2_maps_each_contrast_to_its_own_degrees_of_freedom(board):
+def test_bands_are_the_intervals_of_single_contrasts_at_the_joint_level(board):
     bands = simultaneous(board.params, board.cov, contrasts="pairs")
     C = make_family(board.params, board.cov, "pairs").matrix
     np.testing.assert_allclose(bands["se"], np.sqrt(board.cov.variance(C)))
+    np.testing.assert_allclose(bands["upper"] - bands["estimate"], board.cov.half_width(C, bands.attrs["level"]))
+
+
+def test_many_clusters_map_each_contrast_to_the_normal():
+    rng = np.random.default_rng(2)
+    rows = pd.MultiIndex.from_product([range(80), ["a", "b", "c"]], names=["passage", "model"])
+    log = pd.DataFrame({"score": rng.standard_normal(240)}, index=rows).reset_index()
+    results = er.mean(log, by="model", groups="passage")
+    bands = simultaneous(results.params, results.cov, contrasts="pairs")
+    C = make_family(results.params, results.cov, "pairs").matrix
     assert bands.attrs["dof"] is None
     half = (bands["upper"] - bands["estimate"]) / bands["se"]
-    np.testing.assert_allclose(stats.t.sf(half, board.cov.dof(C)), stats.norm.sf(bands.attrs["critical_value"]))
+    np.testing.assert_allclose(stats.t.sf(half, results.cov.dof(C)), stats.norm.sf(bands.attrs["critical_value"]))
 
 
-def test_cr1_is_the_multivariate_t_of_its_matrix(board):
-    other = board.with_cov(cov="CR1")
-    bands = simultaneous(other.params, other.cov, contrasts="pairs", dof=3.0)
-    same = simultaneous(other.params, other.cov.matrix, contrasts="pairs", dof=other.cov.smallest_dof)
-    pd.testing.assert_frame_equal(bands, same, rtol=1e-9)
-    assert bands.attrs["dof"] == other.cov.smallest_dof
+def largest_studentized(V, C, dof, rng, n=100_000):
+    """Draws of the largest statistic with a denominator of its own for each contrast, one loop over contrasts."""
+    draws = rng.multivariate_normal(np.zeros(len(V)), V, size=(dof + 1, n))
+    largest = np.zeros(n)
+    for c in C:
+        one = draws @ c
+        largest = np.maximum(largest, np.abs(one[0]) / np.sqrt(np.mean(one[1:] ** 2, axis=0)))
+    return largest
+
+
+@pytest.mark.parametrize("cov", ["CR2", "CR1"])
+def test_few_clusters_take_the_largest_studentized_statistic(board, cov):
+    results = board.with_cov(cov=cov)
+    bands = simultaneous(results.params, results.cov, contrasts="pairs")
+    C = make_family(results.params, results.cov, "pairs").matrix
+    dof = int(np.median(results.cov.dof(C)))
+    assert bands.attrs["dof"] == dof < 50
+    largest = largest_studentized(results.cov.matrix, C, dof, np.random.default_rng(3))
+    expected = 2 * stats.t.sf(np.quantile(largest, 0.95), dof)
+    # The order of 8,192 draws: the share beyond the quantile is right to a standard error of .0024 in .05.
+    assert abs(bands.attrs["level"] / expected - 1) < 4 * 0.0024 / 0.05 * 1.2
+    t = stats.t.isf(results.cov.pvalues(C, C @ results.params.to_numpy()) / 2, dof)
+    p = np.array([np.mean(largest >= x) for x in t])
+    np.testing.assert_allclose(bands["p_adjusted"], p, atol=4 * 0.0055)
 
 
 @pytest.fixture(scope="module")
@@ -196,23 +225,74 @@ def crossed():
         return er.mean(log, by="model", groups="prompt + judge")
 
 
-def test_crossed_axes_use_the_smallest_degrees_of_freedom(crossed):
+def test_crossed_axes_take_the_fewest_degrees_of_freedom_and_the_correlation_of_the_finest(crossed):
     bands = simultaneous(crossed.params, crossed.cov, contrasts="pairs")
     C = make_family(crossed.params, crossed.cov, "pairs").matrix
     assert bands.attrs["dof"] == 3.0
     np.testing.assert_allclose(bands["se"], np.sqrt(crossed.cov.variance(C)))
-    together = simultaneous(crossed.params, crossed.cov.sum_one_way, contrasts="pairs", dof=3.0)
-    assert bands.attrs["critical_value"] == together.attrs["critical_value"]
+    prompts = max(crossed.cov.one_way, key=lambda piece: piece.n_clusters)
+    largest = largest_studentized(prompts.matrix, C, 3, np.random.default_rng(5))
+    expected = max(0.05 / 3, 2 * stats.t.sf(np.quantile(largest, 0.95), 3))
+    assert bands.attrs["level"] == pytest.approx(expected, rel=0.2)
+    np.testing.assert_allclose(bands["upper"] - bands["estimate"], crossed.cov.half_width(C, bands.attrs["level"]))
     with pytest.warns(er.errors.FewClustersWarning):
         asked = crossed.with_cov(dof="normal")
     assert simultaneous(asked.params, asked.cov).attrs["dof"] == np.inf
 
 
-def test_crossed_pairs_alone_keep_their_own_degrees_of_freedom(crossed):
-    C = make_family(crossed.params, crossed.cov, "pairs").matrix
+def test_contrasts_are_counted_where_no_axis_has_two_clusters_for_each_parameter():
+    rng = np.random.default_rng(8)
+    rows = pd.MultiIndex.from_product([range(10), range(3), list("abcdef")], names=["prompt", "judge", "model"])
+    log = pd.DataFrame({"score": rng.standard_normal(180)}, index=rows).reset_index()
+    with pytest.warns(er.errors.FewClustersWarning):
+        results = er.mean(log, by="model", groups="prompt + judge")
+    bands = results.simultaneous(contrasts="pairs")
+    assert bands.attrs["draws"] == 0
+    assert bands.attrs["level"] == pytest.approx(0.05 / 15, rel=1e-12)
+    p = results.pairwise()["p_value"]
+    np.testing.assert_allclose(bands["p_adjusted"], np.minimum(15 * p, 1))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_one_log_never_says_two_things(seed):
+    """Bands, single-step p-values, rank sets, letters and the best agree on which pairs are told apart."""
+    rng = np.random.default_rng(seed)
+    models = [f"m{i}" for i in range(6)]
+    shape = (40, 3, 6) if seed % 2 else (15, 6, 6)
+    rows = pd.MultiIndex.from_product([range(shape[0]), range(shape[1]), models], names=["prompt", "judge", "model"])
+    taste = 0.1 * rng.standard_normal((1, shape[1], 6))
+    log = pd.DataFrame({"score": (rng.standard_normal(shape) + taste + np.arange(6) * 0.6).ravel()}, index=rows)
+    with pytest.warns(er.errors.FewClustersWarning):
+        results = er.mean(log.reset_index(), by="model", groups="prompt + judge")
+    bands = results.simultaneous(contrasts="pairs")
+    apart = (bands["lower"] > 0) | (bands["upper"] < 0)
+    pairs = results.pairwise("single-step")
+    np.testing.assert_array_equal(apart, bands["p_adjusted"] <= 0.05)
+    np.testing.assert_array_equal(apart, pairs["p_adjusted"] <= 0.05)
+    np.testing.assert_array_equal(apart, (pairs["lower"] > 0) | (pairs["upper"] < 0))
+    # Tests step down from there; rank sets, letters and the best are those of the tests.
+    holm = results.pairwise("holm")
+    decided = holm["p_adjusted"] <= 0.05
+    assert not (apart & ~decided).any()
+    letters, ranks, params = results.letters(), results.ranks(), results.params
+    above = dict.fromkeys(models, 0)
+    for left, right in decided.index[decided]:
+        above[left if params[left] < params[right] else right] += 1
+    for left, right in decided.index:
+        assert decided[left, right] == (not set(letters[left]) & set(letters[right]))
+    assert ranks["lower"].to_dict() == {name: 1 + count for name, count in above.items()}
+    assert set(results.tau_best()) == {name for name, count in above.items() if count == 0}
+    # Holm by hand is never surer.
+    plain = multipletests(holm["p_value"], method="holm")[1]
+    assert np.all(holm["p_adjusted"] <= plain + 1e-12)
+
+
+def test_crossed_pairs_alone_have_the_p_values_of_their_contrasts(crossed):
     table = pairwise_table(crossed.params, crossed.cov)
-    t = table["difference"] / table["se"]
-    np.testing.assert_allclose(table["p_value"], 2 * stats.t.sf(np.abs(t), crossed.cov.dof(C)))
+    for (left, right), row in table.iterrows():
+        one = crossed.contrast(f"{left} - {right}")
+        assert row["p_value"] == pytest.approx(one.pvalues.iloc[0], rel=1e-9)
+        np.testing.assert_allclose(row[["lower", "upper"]], one.conf_int().iloc[0])
 
 
 # Step-down and deterministic adjustments

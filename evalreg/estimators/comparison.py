@@ -65,9 +65,10 @@ class Comparison:
         Returns
         -------
         DataFrame
-            Indexed by (model, baseline). Columns difference, se, lower, upper, p_value, p_adjusted, correlation (over
-            the shared questions), n (questions), n_clusters (of the axis with fewest), then dof, variance_saved (by
-            pairing, for independent questions), n_unpaired (questions that only one of the two answered) and paired.
+            Indexed by (model, baseline). Columns difference, se, lower, upper, p_value, p_adjusted (where `adjust` is
+            given), correlation (over the shared questions), n (questions), n_clusters (of the axis with fewest), then
+            dof, variance_saved (by pairing, for independent questions), n_unpaired (questions that only one of the two
+            answered) and paired.
             Intervals hold one at a time, except under "single-step", where they hold together.
         """
         return difference_frame(self.results, self.facts, self.adjust, alpha)

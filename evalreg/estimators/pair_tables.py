@@ -14,7 +14,7 @@ from evalreg.clusters import Codes, as_codes, axis_name
 from evalreg.errors import NotAvailableError, ScoreRangeError
 from evalreg.inference.discordance import clustered_sign_test
 from evalreg.inference.multiplicity import adjust_pvalues, base_seed
-from evalreg.inference.ranks import PairAdjustName
+from evalreg.inference.ranks import PairAdjustName, unadjusted_text
 from evalreg.inference.simultaneous import make_family
 from evalreg.pair_scores import NOBODY, Pairs, PairScores, differences
 from evalreg.results import Results
@@ -133,13 +133,18 @@ def difference_frame(results: Results, facts: Facts, adjust: PairAdjustName | No
     if adjust == "single-step":
         family = make_family(results.params, cov)
         if family.inside.any():
-            largest = family.simulate(alpha, base_seed(0)[0])
-            half = family.multipliers(largest.quantile(alpha)) * family.se
-            adjusted = largest.tail(np.abs(family.statistic))
+            level = family.joint(alpha, base_seed(0)[0])
+            half, adjusted = family.widths.half(level.level(alpha)), level.adjusted(family.p_value)
+    elif adjust == "holm":
+        family = make_family(results.params, cov)
+        adjusted = adjust_pvalues(p, adjust)
+        if family.few and family.inside.any():
+            adjusted = family.counted(family.joint(alpha, base_seed(0)[0]))
     elif adjust is not None:
         adjusted = adjust_pvalues(p, adjust)
     columns = {"difference": theta, "se": se, "lower": theta - half, "upper": theta + half, "p_value": p}
-    columns |= {"p_adjusted": adjusted, "correlation": facts.correlation, "n": facts.n}
+    columns |= {} if adjust is None else {"p_adjusted": adjusted}
+    columns |= {"correlation": facts.correlation, "n": facts.n}
     columns |= {"n_clusters": fewest_clusters(results, facts), "dof": dof}
     columns |= {"variance_saved": facts.variance_saved, "n_unpaired": facts.n_unpaired, "paired": facts.paired}
     table = pd.DataFrame(columns, index=facts.index)
@@ -306,6 +311,9 @@ def comparison_summary(parts: Mapping[str, Part], alpha: float) -> Summary:
         texts = (*results.estimate.about.lines, *(text for _, text in results.notes))
         sentences += [lead + text for text in texts]
     adjusted = any(adjust for _, _, adjust in parts.values())
+    n_plain = sum(len(pairs.index) for _, pairs, adjust in parts.values() if adjust is None)
+    if n_plain > 1:
+        sentences.append(unadjusted_text(n_plain))
     interval = f"{100 * (1 - alpha):g}% interval"
     headers = ("model - baseline", "difference (SE)", interval, "adj. p" if adjusted else "p", "corr", "n", "G")
     sentences.append(
@@ -340,6 +348,13 @@ def _printed_rows(frame: pd.DataFrame, lead: str) -> list[tuple[str, ...]]:
         correlation = "" if np.isnan(row["correlation"]) else f"{row['correlation']:.2f}"
         counts = (str(row["n"]), str(row["n_clusters"]))
         rows.append(
-            (f"{lead}{model} - {baseline}", estimate, interval, p_value(row["p_adjusted"]), correlation, *counts)
+            (
+                f"{lead}{model} - {baseline}",
+                estimate,
+                interval,
+                p_value(row.get("p_adjusted", row["p_value"])),
+                correlation,
+                *counts,
+            )
         )
     return rows

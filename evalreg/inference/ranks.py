@@ -10,8 +10,10 @@ import pandas as pd
 
 from evalreg.checks import BoolArray, FloatArray, fraction, option
 from evalreg.errors import ArgumentError
-from evalreg.inference.multiplicity import ADJUSTMENTS, LargestStatistic, adjust_pvalues, base_seed, simulate_largest
-from evalreg.inference.simultaneous import Family, Seed, make_family, pair_codes, square_of_pairs
+from evalreg.inference.levels import CountedLevel, LargestLevel, Level, critical
+from evalreg.inference.multiplicity import ADJUSTMENTS, adjust_pvalues, base_seed, simulate_largest
+from evalreg.inference.simultaneous import Family, Seed, make_family, square_of_pairs
+from evalreg.student import t_quantile
 
 PairAdjustName: TypeAlias = Literal["holm", "fdr_bh", "bonferroni", "single-step"]
 PAIR_ADJUSTMENTS: tuple[PairAdjustName, ...] = (*ADJUSTMENTS, "single-step")
@@ -35,7 +37,8 @@ def pairwise_table(
     cov : Covariance, DataFrame or array_like, shape (n_models, n_models)
         Their covariance.
     adjust : {"holm", "fdr_bh", "bonferroni", "single-step"}, optional
-        How `p_adjusted` allows for the number of pairs; None, the default, leaves it equal to `p_value`.
+        How `p_adjusted` allows for the number of pairs; None, the default, leaves it out. With few clusters "holm"
+        also rejects what "single-step" does, and decides rank sets and letters.
     alpha : float, optional
         One minus the confidence level, 0.05 by default.
     dof : float or array_like, optional
@@ -46,9 +49,10 @@ def pairwise_table(
     Returns
     -------
     DataFrame
-        Indexed by (left, right), columns `difference se lower upper p_value p_adjusted`. Each interval stands by
-        itself, except under "single-step", where they hold together. A pair without a positive variance is NaN, is not
-        counted in the adjustment, and stands with its reason in ``attrs["left_out"]``.
+        Indexed by (left, right), columns `difference se lower upper p_value`, and `p_adjusted` where p-values are
+        adjusted; ``attrs["n_pairs"]`` is the number of pairs, and ``attrs["note"]`` says where nothing was adjusted.
+        Each interval stands by itself, except under "single-step", where they hold together. A pair without a positive
+        variance is NaN, is not counted in the adjustment, and stands with its reason in ``attrs["left_out"]``.
 
     Raises
     ------
@@ -74,19 +78,34 @@ def pairwise_table(
         adjust = option("adjust", adjust, PAIR_ADJUSTMENTS)
     base, printed = base_seed(seed)
     family = make_family(params, cov, "pairs", dof)
-    p_value = family.widths.pvalues(family.effect)
+    p_value, at, p_adjusted = family.p_value, alpha, np.full(family.se.size, np.nan)
     if adjust == "single-step" and family.inside.any():
-        largest = family.simulate(alpha, base)
-        half = family.multipliers(largest.quantile(alpha)) * family.se
-        p_adjusted = largest.tail(np.abs(family.statistic))
-    else:
-        half = family.widths.half(alpha)
-        p_adjusted = p_value if adjust is None or adjust == "single-step" else adjust_pvalues(p_value, adjust)
+        level = family.joint(alpha, base)
+        at, p_adjusted = level.level(alpha), level.adjusted(p_value)
+    elif adjust == "holm" and family.few and family.inside.any():
+        p_adjusted = family.counted(family.joint(alpha, base))
+    elif adjust is not None and adjust != "single-step":
+        p_adjusted = adjust_pvalues(p_value, adjust)
+    half = family.widths.half(at)
     lower, upper = family.effect - half, family.effect + half
-    columns = {"difference": family.effect, "se": family.se, "lower": lower, "upper": upper}
-    table = pd.DataFrame(columns | {"p_value": p_value, "p_adjusted": p_adjusted}, index=family.names)
+    columns = {"difference": family.effect, "se": family.se, "lower": lower, "upper": upper, "p_value": p_value}
+    if adjust is not None:
+        columns["p_adjusted"] = p_adjusted
+    table = pd.DataFrame(columns, index=family.names)
     table.attrs = {"adjust": adjust, "alpha": alpha, "seed": printed, "left_out": family.reasons}
+    table.attrs["n_pairs"] = int(family.inside.sum())
+    table.attrs["note"] = unadjusted_text(table.attrs["n_pairs"]) if adjust is None else ""
     return table
+
+
+def unadjusted_text(n_pairs: int) -> str:
+    """What to say of p-values of several pairs that are not adjusted; empty for one."""
+    if n_pairs < 2:
+        return ""
+    return (
+        f"p is of each of {n_pairs} differences by itself: of {n_pairs} with nothing behind them about "
+        f'{0.05 * n_pairs:.2g} would have p < .05. adjust="holm" allows for their number.'
+    )
 
 
 def rank_sets(
@@ -320,38 +339,70 @@ def _surely_better(
 ) -> tuple[Sequence[BoolArray], FloatArray, float]:
     """Whether row is surely better than column, judged for the row and for the column; critical values; their error."""
     n = family.params.size
-    signed = square_of_pairs(family.statistic, n)
-    signed[pair_codes(n)[::-1]] *= -1
-    weight = square_of_pairs(family.weight, n)
     if not family.inside.any():
         return [np.zeros((n, n), dtype=bool)] * 2, np.full(n, np.nan), float("nan")
-
-    def simulate(largest: Any, count: int) -> list[LargestStatistic]:
-        rank = family.factor.shape[1]
-        return simulate_largest(largest, rank, count, alpha=alpha, dof=family.draw_dof, base=base)
-
-    count = int(family.inside.sum())
+    p = square_of_pairs(np.where(family.inside, family.p_value, 1.0), n)
+    theta = family.params.to_numpy(np.float64)
+    # A pair that is judged counts for the one with the larger estimate.
+    p = np.where(theta[:, None] > theta, p, np.inf)
+    if joint and family.few:
+        return _counted(family, p, alpha, base)
     if joint and not stepdown:
-        both = simulate(family.largest, count)
-        c = both[0].quantile(alpha)
-        return [signed > c] * 2, np.array([c]), both[0].quantile_error(alpha)
+        one = family.joint(alpha, base)
+        return [p <= one.level(alpha)] * 2, np.array([critical(one, alpha)]), one.error(alpha)
     if not joint:
-        each = simulate(lambda z: _largest_by_model(family.factor @ z.T, weight), 2 * count)
-        own = np.array([one.quantile(alpha) for one in each])
-        return [signed > own[:, None], signed > own], own, max(one.quantile_error(alpha) for one in each)
-    return _stepdown(family, simulate, signed, weight, alpha)
+        each = _by_model(family, alpha, base)
+        own = np.array([one.level(alpha) for one in each])
+        c = np.array([critical(one, alpha) for one in each])
+        return [p <= own[:, None], p <= own], c, max(one.error(alpha) for one in each)
+    return _stepdown(family, p, alpha, base)
 
 
-def _stepdown(
-    family: Family, simulate: Any, signed: FloatArray, weight: FloatArray, alpha: float
-) -> tuple[Sequence[BoolArray], FloatArray, float]:
+def _by_model(family: Family, alpha: float, base: int) -> list[Level]:
+    """The joint level of the differences with each model."""
+    n = family.params.size
+    weight = square_of_pairs(family.weight, n)
+    if not family.few:
+        found = simulate_largest(
+            lambda z: _largest_by_model(family.factor @ z.T, weight),
+            family.factor.shape[1],
+            2 * int(family.inside.sum()),
+            alpha=alpha,
+            dof=family.draw_dof,
+            base=base,
+        )
+        return [LargestLevel(one) for one in found]
+    counts = np.maximum(square_of_pairs(family.inside.astype(np.float64), n).sum(axis=0), 1).astype(int)
+    draws = family.studentized(base, by_model=True).T if family.drawn else [None] * n
+    return [CountedLevel(int(count), family.few_dof, own) for count, own in zip(counts, draws, strict=True)]
+
+
+def _counted(family: Family, p: FloatArray, alpha: float, base: int) -> tuple[Sequence[BoolArray], FloatArray, float]:
+    """With few clusters: pairs that Holm or the joint level decides."""
+    one = family.joint(alpha, base)
+    decided = family.p_value[family.counted(one) <= alpha]
+    at = max(one.level(alpha), float(np.max(decided, initial=0.0)))
+    c = float(t_quantile(at, np.array([family.few_dof]))[0])
+    return [p <= at] * 2, np.array([c]), one.error(alpha)
+
+
+def _stepdown(family: Family, p: FloatArray, alpha: float, base: int) -> tuple[Sequence[BoolArray], FloatArray, float]:
     """Romano and Wolf (2005) on the nulls row <= column: a rejection removes that one, and its mirror stays."""
-    left, better, c = weight > 0, np.zeros(weight.shape, dtype=bool), float("inf")
+    weight = square_of_pairs(family.weight, family.params.size)
+    left, better, at, c = weight > 0, np.zeros(weight.shape, dtype=bool), 0.0, float("inf")
     while True:
         held = np.where(left, weight, 0.0)
-        largest = simulate(lambda z, held=held: _largest_ordered(family.factor @ z.T, held), int(left.sum()))[0]
-        c = min(c, largest.quantile(alpha))
-        new = left & (signed > c)
+        largest = simulate_largest(
+            lambda z, held=held: _largest_ordered(family.factor @ z.T, held),  # type: ignore[misc]
+            family.factor.shape[1],
+            int(left.sum()),
+            alpha=alpha,
+            dof=family.draw_dof,
+            base=base,
+        )[0]
+        one = LargestLevel(largest)
+        at, c = max(at, one.level(alpha)), min(c, largest.quantile(alpha))
+        new = left & (p <= at)
         if not new.any():
             return [better, better], np.array([c]), largest.quantile_error(alpha)
         better, left = better | new, left & ~new

@@ -3,29 +3,32 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
-import scipy
 
 from evalreg.checks import BoolArray, FloatArray, IntArray, fraction, listed
 from evalreg.covariance import Covariance
 from evalreg.errors import AlignmentError, ArgumentError, ArgumentTypeError, NonFiniteError
 from evalreg.inference.contrasts import parse_contrasts
+from evalreg.inference.levels import LIKE_NORMAL, CountedLevel, LargestLevel, Level, critical, studentized_draws
 from evalreg.inference.multiplicity import (
     CHUNK,
-    LargestStatistic,
+    adjust_pvalues,
     base_seed,
     largest_of_pairs,
     simulate_largest,
     stepdown_pvalues,
 )
-from evalreg.student import t_pvalues
+from evalreg.student import t_quantile
 from evalreg.widths import Widths, joined, one_t
 
 # A variance below this fraction of its terms is rounding.
 ROUNDING = 1e-12
+# With fewer clusters on the finest axis, for each parameter, its correlations are too uncertain to draw from.
+CLUSTERS_PER_PARAM = 2
 Seed: TypeAlias = int | np.random.Generator
 
 
@@ -41,10 +44,14 @@ class Family:
         Of the contrasts; (left, right) for pairs.
     matrix : ndarray, shape (m, n_params)
         C.
-    effect, se, dof : ndarray, shape (m,)
-        Contrasts less their values under the null, standard errors (NaN outside the family), degrees of freedom.
+    effect, se : ndarray, shape (m,)
+        Contrasts less their values under the null, and standard errors (NaN outside the family).
     shared_dof : float
         Of the multivariate t; NaN where each contrast has its own and is mapped to the normal.
+    few_dof : float
+        Of the axis with the fewest, where denominators are few enough to count as chance themselves; NaN otherwise.
+    drawn : bool
+        Whether the correlation is known well enough to draw from it; otherwise contrasts are counted.
     reasons : dict
         Why a contrast is outside the family, by name.
     widths : Widths
@@ -62,8 +69,9 @@ class Family:
     matrix: FloatArray
     effect: FloatArray
     se: FloatArray
-    dof: FloatArray
     shared_dof: float
+    few_dof: float
+    drawn: bool
     reasons: dict[Any, str]
     widths: Widths
     factor: FloatArray
@@ -76,27 +84,26 @@ class Family:
         return ~np.isnan(self.se)
 
     @property
+    def few(self) -> bool:
+        """Whether denominators are drawn or contrasts counted."""
+        return not np.isnan(self.few_dof)
+
+    @property
     def draw_dof(self) -> float:
-        """Degrees of freedom of the statistics that are drawn."""
+        """Degrees of freedom of the statistics that are drawn together."""
         return float("inf") if np.isnan(self.shared_dof) else self.shared_dof
+
+    @cached_property
+    def p_value(self) -> FloatArray:
+        """Of each contrast by itself, shape (m,)."""
+        return self.widths.pvalues(self.effect)
 
     @property
     def statistic(self) -> FloatArray:
-        """Signed statistics on the scale of the critical value: t, or the normal value with the p-value of t."""
-        t = self.effect / self.se
-        if not np.isnan(self.shared_dof):
-            return t
-        return np.asarray(np.sign(t) * np.abs(scipy.special.ndtri(t_pvalues(t, self.dof) / 2)))
+        """Size of the t, or of the normal, that has the p-value of each contrast."""
+        return t_quantile(self.p_value, np.full(self.se.size, self.draw_dof))
 
-    def multipliers(self, critical: float | FloatArray) -> FloatArray:
-        """Half-widths of intervals in standard errors, shape (m,)."""
-        critical = np.broadcast_to(np.asarray(critical, dtype=np.float64), self.se.shape)
-        if not np.isnan(self.shared_dof):
-            return critical
-        finite = np.where(np.isinf(self.dof), 1.0, self.dof)
-        return np.where(np.isinf(self.dof), critical, -scipy.special.stdtrit(finite, scipy.special.ndtr(-critical)))
-
-    def drawn(self, values: FloatArray, rows: IntArray) -> FloatArray:
+    def of_pairs(self, values: FloatArray, rows: IntArray) -> FloatArray:
         """Absolute statistics of the contrasts in `rows`, from factor @ normals: shape (n_rows, n_draws)."""
         if not self.pairs:
             return np.abs(values[rows]) * self.weight[rows, None]
@@ -113,22 +120,39 @@ class Family:
             np.maximum(result, part.max(axis=0, initial=0.0), out=result)
         return result[:, None]
 
-    def simulate(self, alpha: float, base: int) -> LargestStatistic:
-        """The distribution of the largest absolute statistic."""
+    def joint(self, alpha: float, base: int) -> Level:
+        """The level of each contrast at which all hold together, and the p-values that go with it."""
         count = int(self.inside.sum())
-        return simulate_largest(self.largest, self.factor.shape[1], count, alpha=alpha, dof=self.draw_dof, base=base)[0]
+        if not self.few:
+            return LargestLevel(
+                simulate_largest(self.largest, self.factor.shape[1], count, alpha=alpha, dof=self.draw_dof, base=base)[
+                    0
+                ]
+            )
+        return CountedLevel(count, self.few_dof, self.studentized(base) if self.drawn else None)
 
-    def stepdown(self, base: int, n_draws: int) -> FloatArray:
-        """P-values by free step-down, shape (m,); NaN outside the family."""
+    def studentized(self, base: int, *, by_model: bool = False) -> FloatArray:
+        """Draws of the largest studentized statistic, of all contrasts or of those of each model."""
+        whole = max(int(self.few_dof), 1)
+        return studentized_draws(self.factor, self.weight, whole, pairs=self.pairs, base=base, by_model=by_model)
+
+    def counted(self, level: Level) -> FloatArray:
+        """P-values by Holm, or by the joint level where that gives less, shape (m,)."""
+        # A true null is rejected only below alpha over their number, or below the joint level: the larger holds alone.
+        return np.fmin(adjust_pvalues(self.p_value, "holm"), level.adjusted(self.p_value))
+
+    def stepdown(self, base: int, level: Level) -> FloatArray:
+        """P-values by step-down, shape (m,): free, or Holm's where contrasts are counted; NaN outside the family."""
         rows, p = np.flatnonzero(self.inside), np.full(self.se.size, np.nan)
-        observed = np.abs(self.statistic[rows])
+        if self.few:
+            return self.counted(level)
         p[rows] = stepdown_pvalues(
-            lambda values, places: self.drawn(values, rows[places]),
-            observed,
+            lambda values, places: self.of_pairs(values, rows[places]),
+            self.statistic[rows],
             self.factor,
             dof=self.draw_dof,
             base=base,
-            n_draws=n_draws,
+            n_draws=level.n_draws,
         )
         return p
 
@@ -140,35 +164,59 @@ def make_family(params: Any, cov: Any, contrasts: Any = None, dof: Any = np.inf)
     """
     theta = _check_params(params, cov)
     names, C, null = _check_contrasts(contrasts, theta.index)
-    widths, own_dof, shared, root, texts = _moments(_check_cov(cov, theta.index), C, dof)
-    variance = widths.variance
-    known = np.isfinite(np.diag(root))
+    found = _moments(_check_cov(cov, theta.index), C, dof)
+    variance, root, together = found.widths.variance, found.root, found.together
+    known = np.isfinite(np.diag(together))
     safe = np.where(np.outer(known, known), root, 0.0)
     pairs = isinstance(contrasts, str) and contrasts == "pairs"
     values = np.asarray(theta, dtype=np.float64)
     factor = _factor(safe, values, known, centred=bool(np.all(np.abs(C.sum(axis=1)) < 1e-12)))
     standard = C @ factor
-    spread = np.sum(standard**2, axis=1)
-    out = ~(variance > 0) | ((C != 0) @ ~known) | ~(spread > ROUNDING * (C**2 @ np.diag(safe))) | ~(own_dof > 0)
-    weight = np.where(out, 0.0, 1 / np.sqrt(np.where(out, 1.0, spread)))
+    spread, scale = np.sum(standard**2, axis=1), C**2 @ np.diag(np.where(np.outer(known, known), together, 0.0))
+    flat = ~(spread > ROUNDING * scale)
+    out = ~(variance > 0) | ((C != 0) @ ~known) | ~(scale > 0) | ~(found.dof > 0)
+    # A contrast that varies on no axis but a smaller one cannot be drawn, so that contrasts are counted.
+    undrawn = bool(np.any(flat & ~out)) and isinstance(cov, Covariance) and cov.crossed
+    out |= flat & (not undrawn)
+    weight = np.where(out | flat, 0.0, 1 / np.sqrt(np.where(out | flat, 1.0, spread)))
     if not pairs and C.shape[0] < factor.shape[1]:  # fewer contrasts than dimensions
         standard = np.transpose(np.linalg.qr(standard.T, mode="r"))
     plain = np.where(np.isnan(variance), "its variance is not known", "its variance is not positive")
-    texts = [text or str(other) for text, other in zip(texts, plain, strict=True)]
+    texts = [text or str(other) for text, other in zip(found.texts, plain, strict=True)]
+    widths = replace(found.widths, variance=np.where(out, np.nan, variance))
+    few, drawn = _few(cov, widths, int(np.any(C != 0, axis=0).sum()))
+    if undrawn and np.isnan(few):
+        few = float(LIKE_NORMAL)
     return Family(
         params=theta,
         names=names,
         matrix=C,
         effect=C @ theta.to_numpy() - null,
-        se=np.sqrt(np.where(out, np.nan, variance)),
-        dof=own_dof,
-        shared_dof=shared,
+        se=np.sqrt(widths.variance),
+        shared_dof=found.shared,
+        few_dof=few,
+        drawn=drawn and not undrawn,
         reasons={names[int(i)]: texts[i] for i in np.flatnonzero(out)},
-        widths=replace(widths, variance=np.where(out, np.nan, variance)),
+        widths=widths,
         factor=factor if pairs else standard,
         weight=weight,
         pairs=pairs,
     )
+
+
+def _few(cov: Any, widths: Widths, n_params: int) -> tuple[float, bool]:
+    """Degrees of freedom of the smallest axis if few (else NaN), and whether a correlation can be drawn from."""
+    if not isinstance(cov, Covariance) or not cov.axes or cov.options.dof not in ("satterthwaite", "min"):
+        return float("nan"), True
+    inside = widths.variance > 0
+    axes = widths.dofs[: len(cov.axes) if cov.summed else 1, inside]
+    if not axes.size:
+        return float("nan"), True
+    smallest = float(np.min(np.median(axes, axis=1)))
+    if smallest >= LIKE_NORMAL:
+        return float("nan"), True
+    finest = max(piece.n_clusters for piece in cov.one_way)
+    return max(np.floor(smallest), 1.0), finest >= CLUSTERS_PER_PARAM * n_params
 
 
 def _check_params(params: Any, cov: Any) -> pd.Series[float]:
@@ -240,10 +288,20 @@ def pair_codes(n: int) -> tuple[IntArray, IntArray]:
     return np.triu_indices(n, 1)
 
 
-def _moments(
-    cov: Covariance | FloatArray, C: FloatArray, dof: Any
-) -> tuple[Widths, FloatArray, float, FloatArray, list[str]]:
-    """Widths, degrees of freedom, those of a multivariate t (or NaN), a PSD matrix, and why a variance is none."""
+@dataclass(frozen=True, eq=False)
+class _Moments:
+    """What is known of contrasts: widths, dof, those of a multivariate t (or NaN), matrices, why a variance is none."""
+
+    widths: Widths
+    dof: FloatArray
+    shared: float
+    root: FloatArray
+    together: FloatArray
+    texts: list[str]
+
+
+def _moments(cov: Covariance | FloatArray, C: FloatArray, dof: Any) -> _Moments:
+    """Of the contrasts; `root` is the positive semi-definite matrix whose correlation is drawn from."""
     if not isinstance(cov, Covariance):
         own = np.asarray(dof, dtype=np.float64)
         if own.ndim > 1 or own.size not in (1, C.shape[0]) or not np.all(own > 0):
@@ -253,22 +311,19 @@ def _moments(
         variance[(C != 0) @ ~np.isfinite(np.diag(cov))] = np.nan
         shared = float(own) if own.ndim == 0 else float("nan")
         own = np.broadcast_to(own, C.shape[:1])
-        return one_t(variance, own), own, shared, cov, [""] * C.shape[0]
+        return _Moments(one_t(variance, own), own, shared, cov, cov, [""] * C.shape[0])
     widths = _by_chunks(cov, C)
-    variance, own = widths.variance, widths.dof(0.05)
-    none = np.flatnonzero(~(variance > 0))
+    none = np.flatnonzero(~(widths.variance > 0))
     texts = [""] * C.shape[0]
     for i, text in zip(none, cov.reasons(C[none]) if none.size else [], strict=True):
         texts[i] = text
-    rule = cov.options.dof
-    used = own[variance > 0]
-    if cov.crossed and rule == "satterthwaite":
-        # A small estimated variance brings a large dof: a dof for each contrast does not hold with few judges.
-        shared = float(cov.smallest_dof)
-    else:
-        same = rule != "satterthwaite" and used.size > 0 and bool(np.all(used == used[0]))
-        shared = float(used[0]) if same else float("nan")
-    return widths, own, shared, cov.sum_one_way, texts
+    own = np.min(widths.dofs, axis=0)
+    used = own[widths.variance > 0]
+    same = cov.options.dof != "satterthwaite" and used.size > 0 and bool(np.all(used == used[0]))
+    shared = float(used[0]) if same else float("nan")
+    # Of one axis: a sum of pieces has hardly more dimensions than the axis that dominates it has clusters.
+    finest = max(cov.one_way, key=lambda piece: piece.n_clusters)
+    return _Moments(widths, own, shared, finest.matrix, cov.sum_one_way, texts)
 
 
 def _by_chunks(cov: Covariance, C: FloatArray) -> Widths:
@@ -315,9 +370,12 @@ def simultaneous(
 ) -> pd.DataFrame:
     """Intervals that hold for all contrasts at once, and p-values adjusted for all of them.
 
+    Every contrast is judged at one level, at most alpha, by its own interval and p-value; `attrs["level"]` holds it.
     The estimates are taken to be jointly normal. One number of degrees of freedom gives the multivariate t. Where each
-    contrast has its own (CR2), its interval is as far out in its t as the critical value is in the normal. A crossed
-    covariance gives the multivariate t with min G - 1, unless its `dof` was asked to be "normal" or a number.
+    contrast has its own (CR2), the level is that of the largest of normals. With few clusters (an axis with less than
+    50 degrees of freedom) each contrast has an uncertain denominator of its own: the level is that of the largest
+    studentized statistic, whose correlation is that of the axis with the most clusters, and alpha over the number of
+    contrasts where that axis has fewer than two clusters for each parameter.
 
     Parameters
     ----------
@@ -341,9 +399,10 @@ def simultaneous(
     Returns
     -------
     DataFrame
-        One row a contrast, columns `estimate se lower upper p_adjusted`. `attrs` holds `critical_value` (of t, or of
-        the normal where degrees of freedom differ), its `monte_carlo_error`, `draws`, `seed`, `dof`, and
-        `left_out`, the reason for each contrast without a positive variance: it is NaN and not in the family.
+        One row a contrast, columns `estimate se lower upper p_adjusted`. `attrs` holds `level` (of each contrast),
+        `critical_value` (of t with `dof`, or of the normal where degrees of freedom differ), its `monte_carlo_error`,
+        `draws` (0 where contrasts are counted), `seed`, `dof`, and `left_out`, the reason for each contrast without a
+        positive variance: it is NaN and not in the family.
 
     Raises
     ------
@@ -374,24 +433,25 @@ def simultaneous(
     base, printed = base_seed(seed)
     family = make_family(params, cov, contrasts, dof)
     nothing = np.full(family.effect.size, np.nan)
-    critical, error, draws, p = float("nan"), float("nan"), 0, nothing
+    level: Level = CountedLevel(1, float("nan"))
+    at, p = float("nan"), nothing
     if family.inside.any():
-        largest = family.simulate(alpha, base)
-        critical, error, draws = largest.quantile(alpha), largest.quantile_error(alpha), largest.n_draws
-        p = largest.tail(np.abs(family.statistic))
+        level = family.joint(alpha, base)
+        at, p = level.level(alpha), level.adjusted(family.p_value)
         if stepdown:
-            p = np.fmin(p, family.stepdown(base, draws))
+            p = np.fmin(p, family.stepdown(base, level))
     estimate = family.matrix @ family.params.to_numpy()
-    half = family.multipliers(critical) * family.se
+    half = family.widths.half(at)
     columns = {"estimate": estimate, "se": family.se, "lower": estimate - half, "upper": estimate + half}
     table = pd.DataFrame(columns | {"p_adjusted": p}, index=family.names)
     table.attrs = {
-        "critical_value": critical,
-        "monte_carlo_error": error,
-        "draws": draws,
+        "critical_value": critical(level, alpha) if family.inside.any() else float("nan"),
+        "level": at,
+        "monte_carlo_error": level.error(alpha) if family.inside.any() else float("nan"),
+        "draws": level.n_draws,
         "seed": printed,
         "alpha": alpha,
-        "dof": None if np.isnan(family.shared_dof) else family.shared_dof,
+        "dof": family.few_dof if family.few else None if np.isnan(family.shared_dof) else family.shared_dof,
         "left_out": family.reasons,
         "n_left_out": len(family.reasons),
     }

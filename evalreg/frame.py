@@ -12,6 +12,7 @@ import pandas as pd
 
 from evalreg.checks import BoolArray, FloatArray, IntArray, known_column, listed, row_list, rows_text
 from evalreg.clusters import Codes, factorize, joint, used_codes
+from evalreg.columns import as_floats, outside_pandas
 from evalreg.engine import LazyTable
 from evalreg.errors import (
     AlignmentError,
@@ -19,10 +20,7 @@ from evalreg.errors import (
     ArgumentTypeError,
     EmptyDataError,
     NonFiniteError,
-    NonNumericError,
 )
-
-NUMERIC_OBJECTS = ("integer", "floating", "mixed-integer-float", "boolean", "decimal", "empty")
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +76,7 @@ class Table:
             If it is not there, holds text, or holds infinities.
         """
         series = self.frame.get_column(known_column(name, self.columns, argument))
-        values = _as_floats(series, name, argument)
+        values = as_floats(series, name, argument)
         infinite = np.isinf(values)
         if infinite.any():
             rows, count = row_list(infinite)
@@ -114,7 +112,7 @@ class Table:
         part = self.frame.select(list(names))
         if isinstance(native := part.to_native(), pd.DataFrame):
             return native if keep is None else native.loc[keep]
-        pandas = pd.DataFrame({name: _as_pandas_column(part.get_column(name)) for name in names})
+        pandas = pd.DataFrame({name: outside_pandas(part.get_column(name)) for name in names})
         return pandas if keep is None else pandas.loc[keep]
 
     def missing(self, name: str) -> BoolArray:
@@ -126,33 +124,6 @@ class Table:
         if series.dtype.is_float():
             mask = mask | (series.is_nan().fill_null(False).to_numpy().astype(bool))
         return np.asarray(mask, dtype=bool)
-
-
-def _as_pandas_column(series: nw.Series[Any]) -> Any:
-    if series.dtype.is_numeric() or series.dtype == nw.Boolean:
-        return _as_floats(series, series.name, "formula")
-    return series.to_numpy().astype(object)
-
-
-def _as_floats(series: nw.Series[Any], name: str, argument: str) -> FloatArray:
-    native = series.to_native()
-    if series.dtype.is_numeric() or series.dtype == nw.Boolean:
-        # A copy: an estimate keeps its scores, and these may be the caller's memory.
-        if isinstance(native, pd.Series):
-            return np.array(native.to_numpy(dtype=np.float64, na_value=np.nan))
-        return np.array(series.cast(nw.Float64).to_numpy(), dtype=np.float64)
-    values = pd.Series(series.to_numpy(), dtype=object)
-    if pd.api.types.infer_dtype(values, skipna=True) in NUMERIC_OBJECTS:
-        return np.asarray(pd.to_numeric(values.where(values.notna(), np.nan)).to_numpy(dtype=np.float64))
-    text = values.map(lambda value: not isinstance(value, int | float | np.number | bool)) & values.notna()
-    rows, count = row_list(text)
-    raise NonNumericError(
-        f"`{argument}` must hold numbers; column {name!r} holds {listed(values[text].unique()[:3])} in "
-        f"{rows_text(rows, count)}. Convert the column first, or name another.",
-        column=name,
-        rows=rows,
-        count=count,
-    )
 
 
 def _as_labels(series: nw.Series[Any]) -> tuple[IntArray, Any]:

@@ -26,6 +26,7 @@ ORDER = [
     "stacking",
     "mapped",
     "engine",
+    "columns",
     "frame",
     "estimate",
     "questions",

@@ -12,6 +12,7 @@ from scipy import sparse
 
 from evalreg.checks import BoolArray, FloatArray, IntArray, MissingName, QuestionsName, listed, row_list, rows_text
 from evalreg.clusters import Axis, Codes, Labels, factorize, joint, parse_groups, used_codes
+from evalreg.columns import array_floats
 from evalreg.engine import LazyScores, LazyTable, lazy_cell_sums
 from evalreg.errors import (
     ArgumentError,
@@ -257,8 +258,7 @@ def _weight_array(table: Table, weights: Any) -> FloatArray:
         )
     aligned = align_labels("weights", weights, table.n_rows, table.index, "weights")
     try:
-        # A copy: an estimate keeps its weights, and this is the caller's array.
-        values = np.array(aligned, dtype=np.float64)
+        values = array_floats(aligned)
     except (TypeError, ValueError):
         raise NonNumericError(
             "`weights` must hold numbers; the array holds something else.", column="weights"

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from evalreg.checks import BoolArray, FloatArray, listed, nearest, row_list, rows_text
+from evalreg.columns import for_formula
 from evalreg.errors import ArgumentTypeError, FormulaError, MissingColumnError, NonFiniteError
 from evalreg.estimators.grammar import names_in, without_backticks
 from evalreg.frame import Table, restrict
@@ -33,6 +34,8 @@ class ParsedFormula:
         Functions of patsy that it uses, and "np".
     has_constant : bool
         Whether the right side has a constant.
+    plain : frozenset of str
+        Columns that are used outside of ``C(...)``.
     """
 
     text: str
@@ -42,6 +45,7 @@ class ParsedFormula:
     intercept_only: bool
     functions: tuple[str, ...] = ()
     has_constant: bool = True
+    plain: frozenset[str] = frozenset()
 
 
 def parse_formula(formula: object) -> ParsedFormula:
@@ -101,6 +105,7 @@ def parse_formula(formula: object) -> ParsedFormula:
         description.rhs_termlist == [patsy.desc.INTERCEPT],
         tuple(sorted(outcome.functions | covariates.functions)),
         patsy.desc.INTERCEPT in description.rhs_termlist,
+        frozenset(outcome.plain | covariates.plain),
     )
 
 
@@ -144,7 +149,7 @@ def formula_columns(parsed: ParsedFormula, columns: tuple[str, ...]) -> tuple[tu
 
 
 def design_frame(
-    table: Table, names: tuple[str, ...], keep: BoolArray | None, outcome: str, values: FloatArray | None
+    table: Table, names: tuple[str, ...], keep: BoolArray | None, parsed: ParsedFormula, values: FloatArray | None
 ) -> pd.DataFrame:
     """Columns of the formula as patsy takes them: plain numbers and objects, categories without unused levels.
 
@@ -156,34 +161,30 @@ def design_frame(
         Columns wanted.
     keep : ndarray of bool, shape (n_rows,), optional
         Rows in use; None for all.
-    outcome : str
-        The score, whose values are at hand.
+    parsed : ParsedFormula
+        Which column is the score, and which are used outside of ``C(...)``.
     values : ndarray, shape (n_rows,), optional
-        Those values.
+        Values of the score, where they are at hand.
 
     Returns
     -------
     DataFrame
         Of the rows in use.
+
+    Raises
+    ------
+    NonNumericError
+        If a column holds what is neither a number nor a label, and the formula takes it for one.
     """
     frame = table.to_pandas(names, keep)
-    if all(isinstance(dtype, np.dtype) and dtype.kind in "fiu" for dtype in frame.dtypes):
+    if all(isinstance(dtype, np.dtype) and dtype.char in "dlqi" for dtype in frame.dtypes):
         return frame
-    columns: dict[str, Any] = {}
-    for name in names:
-        column = frame[name]
-        if name == outcome and values is not None:
-            columns[name] = restrict(values, keep)
-        elif isinstance(column.dtype, pd.CategoricalDtype):
-            columns[name] = column.cat.remove_unused_categories()
-        elif isinstance(column.dtype, np.dtype):
-            columns[name] = column
-        elif pd.api.types.is_bool_dtype(column.dtype):
-            columns[name] = column.to_numpy(dtype=bool)
-        elif pd.api.types.is_numeric_dtype(column.dtype):
-            columns[name] = column.to_numpy(dtype=np.float64)
-        else:
-            columns[name] = column.astype(object)
+    columns: dict[str, Any] = {
+        name: restrict(values, keep)
+        if name == parsed.outcome and values is not None
+        else for_formula(frame[name], name, name in parsed.plain)
+        for name in names
+    }
     return pd.DataFrame(columns, index=frame.index)
 
 

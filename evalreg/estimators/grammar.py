@@ -59,10 +59,13 @@ class Names:
         Names that must be columns.
     functions : set of str
         Names of patsy's functions and contrasts, and "np", which no column may hide.
+    plain : set of str
+        Those of the columns that are used outside of ``C(...)``.
     """
 
     columns: set[str] = field(default_factory=set)
     functions: set[str] = field(default_factory=set)
+    plain: set[str] = field(default_factory=set)
 
 
 def without_backticks(formula: str) -> str:
@@ -102,6 +105,7 @@ def _check(node: ast.expr, code: str, names: Names) -> None:
     """Refuse what is neither a value nor made of values; collect names."""
     if isinstance(node, ast.Name):
         names.columns.add(node.id)
+        names.plain.add(node.id)
     elif isinstance(node, ast.Constant):
         if type(node.value) not in (int, float):
             raise _refused(f"{ast.unparse(node)} where a column or a number is needed", code)
@@ -147,8 +151,14 @@ def _check_call(node: ast.Call, code: str, names: Names) -> None:
     name = node.func.id if isinstance(node.func, ast.Name) else None
     if name == "Q":
         names.columns.add(_quoted(node, code))
+        names.plain.add(_quoted(node, code))
+    elif name == "C":
+        inside = Names()
+        _check_arguments(node, code, inside, contrasts=True)
+        names.columns |= inside.columns
+        names.functions |= inside.functions
     elif name in PATSY:
-        _check_arguments(node, code, names, contrasts=name == "C")
+        _check_arguments(node, code, names, contrasts=False)
     elif isinstance(node.func, ast.Attribute) and _numpy_name(node.func) in NUMPY:
         fewest, most = NUMPY[node.func.attr]
         if node.keywords or not fewest <= len(node.args) <= most:

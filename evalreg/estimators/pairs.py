@@ -187,7 +187,7 @@ def _side_terms(
     """Names and values of what differs between the two sides; none without a formula."""
     if roles.sides is None:
         return (), np.zeros((n_rows, 0))
-    frame = design_frame(table, covariates, keep, "", None) if covariates else pd.DataFrame()
+    frame = design_frame(table, covariates, keep, roles.sides, None) if covariates else pd.DataFrame()
     return sides_design(roles.sides, frame, n_rows)
 
 

@@ -214,7 +214,7 @@ def _fit_rows(
     masks |= {f"group: {name}": codes < 0 for name, (codes, _) in labels.items()}
     keep, dropped = keep_rows(masks, table.n_rows, missing)
     refuse_filters(table, keep, right)
-    frame = design_frame(table, (*left, *right), keep, parsed.outcome, values)
+    frame = design_frame(table, (*left, *right), keep, parsed, values)
     fitted = _statsmodels_fit(parsed.text, frame, restrict(row_weights, keep), family)
     _check_fit(fitted, parsed)
     held = {

@@ -1,0 +1,196 @@
+"""Numbers are numbers in whatever a column holds them, for scores, weights and covariates alike."""
+
+from __future__ import annotations
+
+import datetime
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import evalreg as er
+from evalreg.errors import NonFiniteError, NonNumericError
+
+SAME = 1e-12
+# A row without a value is dropped and counted, whatever stands for it.
+HOLES = [0, 7]
+
+
+@pytest.fixture
+def log(rng):
+    n = 60
+    x = rng.integers(1, 9, n) * 0.25
+    return pd.DataFrame(
+        {"score": rng.normal(size=n) + x, "x": x, "k": rng.integers(0, 3, n), "passage": np.arange(n) // 4}
+    )
+
+
+def _some(values, make, absent=None):
+    return [absent if i in HOLES else make(value) for i, value in enumerate(values)]
+
+
+# How a column of quarters may come, with holes.
+QUARTERS = {
+    "objects": lambda x: pd.Series(_some(x, float), dtype=object),
+    "objects, NaN": lambda x: pd.Series(_some(x, float, np.nan), dtype=object),
+    "objects, NA": lambda x: pd.Series(_some(x, float, pd.NA), dtype=object),
+    "numpy scalars": lambda x: pd.Series(_some(x, np.float32), dtype=object),
+    "decimals": lambda x: pd.Series(_some(x, lambda v: Decimal(str(v))), dtype=object),
+    "fractions": lambda x: pd.Series(_some(x, Fraction), dtype=object),
+    "of several types": lambda x: pd.Series(_some(x, lambda v: True if v == 1 else int(v) if v == 2 else Fraction(v))),
+    "Float64": lambda x: pd.Series(_some(x, float), dtype="Float64"),
+    "float32": lambda x: pd.Series(_some(x, float, np.nan), dtype="float32"),
+    "float16": lambda x: pd.Series(_some(x, float, np.nan), dtype="float16"),
+    "longdouble": lambda x: pd.Series(_some(x, float, np.nan)).astype("longdouble"),
+    "arrow double": lambda x: pd.Series(_some(x, float), dtype=pd.ArrowDtype(pa.float64())),
+    "arrow decimals": lambda x: pd.Series(
+        _some(x, lambda v: Decimal(str(v))), dtype=pd.ArrowDtype(pa.decimal128(10, 3))
+    ),
+}
+FRAMES = {
+    "polars": pl.DataFrame,
+    "polars, decimals": lambda data: pl.DataFrame({**data, "v": _some(data["x"], lambda v: Decimal(str(v)))}),
+    "polars, objects": lambda data: pl.DataFrame({**data, "v": pl.Series(_some(data["x"], Fraction), dtype=pl.Object)}),
+    "pyarrow": pa.table,
+    "pyarrow, decimals": lambda data: pa.table({**data, "v": pa.array(_some(data["x"], lambda v: Decimal(str(v))))}),
+    "dict": dict,
+}
+
+
+def _assert_same(found, expected):
+    assert list(found.params.index) == list(expected.params.index)
+    np.testing.assert_allclose(found.params, expected.params, rtol=SAME)
+    np.testing.assert_allclose(found.bse, expected.bse, rtol=SAME)
+    pd.testing.assert_series_equal(found.dropped, expected.dropped)
+
+
+def _check(log, frame):
+    plain = log.assign(v=log["x"].where(~log.index.isin(HOLES)))
+    plain["w"] = plain["v"] + plain["score"] ** 2
+    _assert_same(er.fit("score ~ v", frame, groups="passage"), er.fit("score ~ v", plain, groups="passage"))
+    _assert_same(er.fit("score ~ np.log(v) * k", frame), er.fit("score ~ np.log(v) * k", plain))
+    _assert_same(er.fit("score ~ C(v)", frame), er.fit("score ~ C(v)", plain))
+    _assert_same(er.fit("v ~ k", frame, groups="passage"), er.fit("v ~ k", plain, groups="passage"))
+    _assert_same(er.mean(frame, "v", groups="passage"), er.mean(plain, "v", groups="passage"))
+    _assert_same(er.mean(frame, weights="v", groups="passage"), er.mean(plain, weights="v", groups="passage"))
+
+
+@pytest.mark.parametrize("make", QUARTERS.values(), ids=QUARTERS)
+def test_numbers_of_any_kind_are_numbers_everywhere(log, make):
+    column = make(log["x"])
+    _check(log, log.assign(v=column))
+    right = er.mean(log, weights=log["x"].where(~log.index.isin(HOLES)), groups="passage")
+    for weights in (column, column.array):
+        _assert_same(er.mean(log, weights=weights, groups="passage"), right)
+
+
+@pytest.mark.parametrize("make", FRAMES.values(), ids=FRAMES)
+def test_numbers_of_any_engine_are_numbers_everywhere(log, make):
+    data = {name: log[name].to_numpy() for name in log}
+    data["v"] = np.array(_some(log["x"], float), dtype=object) if make is dict else _some(log["x"], float)
+    _check(log, make(data))
+
+
+INTEGERS = {
+    "objects": lambda k: pd.Series(k, dtype=object),
+    "Int64": lambda k: pd.Series(k, dtype="Int64"),
+    "Int8": lambda k: pd.Series(k, dtype="Int8"),
+    "uint8": lambda k: pd.Series([0 if v is None else v for v in k], dtype="uint8"),
+    "arrow": lambda k: pd.Series(k, dtype=pd.ArrowDtype(pa.int64())),
+}
+
+
+@pytest.mark.parametrize("kind", INTEGERS)
+def test_levels_of_integers_are_named_alike(log, kind):
+    codes = [int(v) for v in log["k"]] if kind == "uint8" else _some(log["k"], int)
+    frame = log.assign(v=INTEGERS[kind](codes))
+    assert list(er.fit("score ~ C(v)", frame).params.index)[1:] == ["C(v)[T.1]", "C(v)[T.2]"]
+
+
+@pytest.mark.parametrize("engine", [pl.DataFrame, pa.table], ids=["polars", "pyarrow"])
+def test_levels_of_integers_and_truth_values_are_named_alike_in_every_engine(log, engine):
+    data = {"score": log["score"].to_numpy(), "v": _some(log["k"], int), "b": _some(log["k"], lambda v: bool(v % 2))}
+    assert list(er.fit("score ~ C(v)", engine(data)).params.index)[1:] == ["C(v)[T.1]", "C(v)[T.2]"]
+    assert list(er.fit("score ~ b", engine(data)).params.index)[1:] == ["b[T.True]"]
+
+
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table], ids=["pandas", "polars", "pyarrow"])
+def test_large_integers_beside_nulls_stay_apart_as_levels(log, make):
+    big = _some(log["k"], lambda v: 2**60 + int(v))
+    data = {"score": log["score"].to_numpy(), "v": big}
+    frame = (
+        pd.DataFrame({"score": data["score"], "v": pd.Series(big, dtype="Int64")})
+        if make is pd.DataFrame
+        else make(data)
+    )
+    plain = log.assign(v=log["k"].astype(str)).drop(index=HOLES)
+    np.testing.assert_allclose(er.fit("score ~ C(v)", frame).params, er.fit("score ~ C(v)", plain).params, rtol=SAME)
+
+
+DAY = datetime.timedelta(days=1)
+# Columns that are neither numbers nor labels, and what the message calls them.
+NEITHER = {
+    "dates": (lambda k: [datetime.date(2024, 1, 1) + int(v) * DAY for v in k], "dates"),
+    "times": (lambda k: pd.Timestamp("2024-01-01") + pd.to_timedelta(k, unit="h"), "dates and times"),
+    "times with a zone": (
+        lambda k: pd.Timestamp("2024-01-01", tz="UTC") + pd.to_timedelta(k, unit="h"),
+        "dates and times",
+    ),
+    "lengths of time": (lambda k: pd.to_timedelta(k, unit="s"), "lengths of time"),
+    "lengths of time as objects": (lambda k: pd.Series([int(v) * DAY for v in k], dtype=object), "lengths of time"),
+    "complex": (lambda k: k + 1j, "complex"),
+    "complex objects": (lambda k: pd.Series([complex(v) for v in k], dtype=object), "complex"),
+    "periods": (
+        lambda k: pd.PeriodIndex(pd.Timestamp("2024-01-01") + pd.to_timedelta(k, unit="D"), freq="D"),
+        "periods",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", NEITHER)
+def test_what_is_neither_number_nor_label_is_refused_by_name(log, kind):
+    make, called = NEITHER[kind]
+    frame = log.assign(v=make(log["k"].to_numpy()))
+    with pytest.raises(NonNumericError, match=f"'v' as it is, and the column holds {called}") as caught:
+        er.fit("score ~ v", frame)
+    assert caught.value.column == "v"
+    with pytest.raises(NonNumericError, match="'v'"):
+        er.fit("v ~ x", frame)
+    with pytest.raises(NonNumericError, match="'v'"):
+        er.mean(frame, "v")
+    # What the message offers; complex numbers have no order, so that their levels come as they come.
+    if "complex" in kind:
+        assert len(er.fit("score ~ C(v)", frame).params) == 3
+        return
+    np.testing.assert_allclose(er.fit("score ~ C(v)", frame).bse, er.fit("score ~ C(k)", log).bse, rtol=1e-9)
+
+
+@pytest.mark.parametrize("unit", ["ns", "us", "ms"])
+def test_lengths_of_time_in_polars_are_no_numbers(log, unit):
+    frame = pl.DataFrame(
+        {"score": log["score"].to_numpy(), "v": pl.Series(log["k"].to_numpy()).cast(pl.Duration(unit))}
+    )
+    with pytest.raises(NonNumericError, match="lengths of time"):
+        er.fit("score ~ v", frame)
+
+
+def test_numbers_beside_text_are_refused_with_the_rows(log):
+    frame = log.assign(v=pd.Series(["none" if i in (3, 9) else v for i, v in enumerate(log["k"])], dtype=object))
+    with pytest.raises(NonNumericError, match='both numbers and "none", in rows 3, 9') as caught:
+        er.fit("score ~ v", frame)
+    assert (caught.value.rows, caught.value.count) == ([3, 9], 2)
+    with pytest.raises(NonNumericError, match='"none" in rows 3, 9'):
+        er.mean(frame, "v")
+    assert len(er.fit("score ~ C(v)", frame).params) == 4
+
+
+@pytest.mark.parametrize("value", [10**400, -(10**400), Decimal("Infinity"), Decimal("1e400"), np.inf])
+def test_numbers_too_large_for_floats_are_infinite(log, value):
+    frame = log.assign(v=pd.Series([value if i == 3 else float(v) for i, v in enumerate(log["x"])], dtype=object))
+    for call in (lambda: er.mean(frame, "v"), lambda: er.fit("score ~ v", frame), lambda: er.fit("v ~ x", frame)):
+        with pytest.raises(NonFiniteError, match="row 3"):
+            call()

@@ -9,15 +9,25 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from evalreg.basis import basis_of
 from evalreg.checks import BoolArray, FloatArray, IntArray, listed
 from evalreg.clusters import Codes, Labels, factorize, no_source, used_codes
 from evalreg.errors import AlignmentError, ArgumentTypeError, CollinearityError, ConvergenceError, NotAvailableError
 from evalreg.estimate import About, Estimate, Refit
+from evalreg.fitting import ROUNDING, Fitted, residuals_of
 from evalreg.frame import align_labels, held_pandas
 from evalreg.scores import RowScores
 
-# Residuals that cancel to this fraction of their terms are rounding.
-ROUNDING = 1e-12
+# A fit that is off by more than this many standard errors is not the one that its model asks for.
+OFF = 1e-3
+# Information whose smallest eigenvalue is this fraction of its largest, coefficients scaled, determines too little.
+SINGULAR = 1e-13
+# A likelihood fit with columns of so different scales, whose scores add up to few standard errors, is polished by
+# Newton steps.
+NEARLY = 0.1
+POLISHED = 1e-11
+UNLIKE = 1e4
+MOST_POLISH = 5
 # Scores of a maximum-likelihood fit sum to zero; this much of their size is left by the optimiser.
 SCORE_SUM = 1e-3
 
@@ -188,24 +198,6 @@ def refuse_unconverged(result: Any) -> None:
         )
 
 
-def refuse_collinear(design: FloatArray, names: list[str]) -> None:
-    """Raise if columns of a design determine each other, naming those that earlier ones determine.
-
-    Parameters
-    ----------
-    design : ndarray, shape (n_rows, k)
-        Columns.
-    names : list of str
-        Their names.
-
-    Raises
-    ------
-    CollinearityError
-        If the rank is below k.
-    """
-    refuse_singular(design.T @ design, names)
-
-
 def refuse_singular(gram: FloatArray, names: list[str]) -> None:
     """Raise if columns of a design determine each other, from their squares and products.
 
@@ -278,22 +270,79 @@ def _about(result: Any, model: Any) -> About:
     return About(model=name, outcome=str(model.endog_names), formula=str(getattr(model, "formula", "") or ""))
 
 
-def _least_squares(result: Any, model: Any, labels: Labels) -> Estimate:
-    k = model.wexog.shape[1]
-    wexog = np.asarray(model.wexog)
-    wresid = _without_rounding(np.asarray(result.wresid, dtype=float), wexog, model, result)
-    if model.rank is not None and model.rank < k:
-        refuse_collinear(wexog, model.exog_names)
-    inverse = np.asarray(result.normalized_cov_params)
+def estimate_from(fitted: Fitted, result: Any) -> Estimate:
+    """The Estimate of a regression that evalreg solved, with the statsmodels result that shows it.
+
+    Parameters
+    ----------
+    fitted : Fitted
+        Coefficients and scores.
+    result : statsmodels results
+        From `shown_fit`.
+
+    Returns
+    -------
+    Estimate
+        Its scores are those of the basis, which the bread maps to the coefficients.
+    """
+    model, k = result.model, fitted.params.size
+    linear = fitted.residual is not None
     return Estimate(
         names=tuple(map(str, model.exog_names)),
-        params=np.asarray(result.params, dtype=float),
-        scores=RowScores(wexog * wresid[:, None], labels, wexog, wresid),
-        bread=inverse,
-        kind="least squares",
+        params=fitted.params,
+        scores=RowScores(
+            fitted.scores, _labels_of(model, fitted.mean.size), fitted.basis.rows, fitted.residual, _weights_of(model)
+        ),
+        bread=fitted.basis.map.T,
+        kind="least squares" if linear else "likelihood",
         n_coefficients=k,
-        coefficient_map=np.eye(k),
-        refit=Refit(inverse),
+        coefficient_map=fitted.basis.map,
+        refit=Refit(np.eye(k), linear=linear),
+        about=_about(result, model),
+        fitted=HeldFit(result),
+    )
+
+
+def _weights_of(model: Any) -> FloatArray | None:
+    """Weights of the rows of a fit that has them."""
+    weights = getattr(model, "var_weights", getattr(model, "weights", None))
+    if weights is None or np.shape(weights) != model.endog.shape or np.all(weights == np.ravel(weights)[0]):
+        return None
+    return np.asarray(weights, dtype=np.float64)
+
+
+def _least_squares(result: Any, model: Any, labels: Labels) -> Estimate:
+    """Of a least-squares fit, polished: a pseudo-inverse loses digits where columns differ in scale."""
+    from statsmodels.regression.linear_model import OLS, WLS
+
+    names = list(map(str, model.exog_names))
+    if isinstance(model, OLS | WLS):
+        # Before whitening, where a constant can be seen.
+        basis = basis_of(model.exog, names, np.broadcast_to(model.weights, model.endog.shape))
+    else:
+        basis = basis_of(model.wexog, names)
+    given = np.asarray(result.wresid, dtype=float)
+    step = basis.rows.T @ given
+    params = np.asarray(result.params, dtype=float)
+    turned, residual = residuals_of(basis, np.asarray(model.wendog, dtype=float))
+    sigma = float(np.sqrt(residual @ residual / residual.size))
+    off = float(np.max(np.abs(step), initial=0.0))
+    if off > OFF * sigma + ROUNDING * float(np.linalg.norm(model.wendog)):
+        raise NotAvailableError(
+            f"statsmodels' coefficients are not those of least squares: one combination is {off / sigma:.2g} standard "
+            f"errors away, because the columns differ too much in scale or hardly differ from each other (condition "
+            f"number {np.linalg.cond(model.wexog):.1e}). Fit with evalreg.fit, or first centre and scale "
+            f"{listed(names)}."
+        )
+    return Estimate(
+        names=tuple(names),
+        params=params if off <= ROUNDING * sigma else basis.map @ turned,
+        scores=RowScores(basis.rows * residual[:, None], labels, basis.rows, residual, _weights_of(model)),
+        bread=basis.map.T,
+        kind="least squares",
+        n_coefficients=len(names),
+        coefficient_map=basis.map,
+        refit=Refit(np.eye(len(names))),
         about=_about(result, model),
     )
 
@@ -309,23 +358,36 @@ def _refuse_nonzero(scores: FloatArray, model: Any) -> None:
         )
 
 
-def _without_rounding(wresid: FloatArray, wexog: FloatArray, model: Any, result: Any) -> FloatArray:
-    """Residuals with those that are rounding of their row's terms set to zero, so that no variance is made of them."""
-    size = np.abs(wresid)
-    largest = max(size.max(initial=0.0), np.abs(model.wendog).max(initial=0.0))
-    if size.min(initial=np.inf) > ROUNDING * largest:
-        return wresid
-    small = np.flatnonzero(size <= ROUNDING * largest)
-    terms = np.abs(np.asarray(model.wendog)[small]) + np.abs(wexog[small]) @ np.abs(np.asarray(result.params))
-    cleaned = wresid.copy()
-    cleaned[small[np.abs(wresid[small]) <= ROUNDING * terms]] = 0.0
-    return cleaned
-
-
 def _likelihood(result: Any, model: Any, labels: Labels) -> Estimate:
     params = np.asarray(result.params, dtype=float)
     names = _likelihood_names(result, model, params)
     flat = params.ravel(order="F") if params.ndim > 1 else params
+    turned, design, T = _standardised(model, params, names)
+    for _ in range(MOST_POLISH if design is not None and np.linalg.cond(T) > UNLIKE else 0):
+        # Newton steps from a fit that is nearly there: statsmodels loses digits where columns differ in scale.
+        step = turned.sum(axis=0)
+        size = np.sqrt(np.sum(turned**2, axis=0))
+        if np.all(np.abs(step) <= POLISHED * size) or np.any(np.abs(step) > NEARLY * size):
+            break
+        flat = params = params + T @ step
+        turned, design, T = _standardised(model, params, names)
+    return Estimate(
+        names=names,
+        params=flat,
+        scores=RowScores(turned, labels, design, weights=_weights_of(model)),
+        bread=T.T,
+        kind="likelihood",
+        n_coefficients=flat.size,
+        coefficient_map=T,
+        refit=None if design is None else Refit(np.eye(flat.size), linear=False),
+        about=_about(result, model),
+    )
+
+
+def _standardised(
+    model: Any, params: FloatArray, names: tuple[str, ...]
+) -> tuple[FloatArray, FloatArray | None, FloatArray]:
+    """Scores in coordinates whose information is the identity, the design in them where there is one, and the map."""
     try:
         scores = np.asarray(model.score_obs(params), dtype=float)
         information = -np.asarray(model.hessian(params), dtype=float)
@@ -333,21 +395,32 @@ def _likelihood(result: Any, model: Any, labels: Labels) -> Estimate:
         raise NotAvailableError(
             f"{type(model).__name__} does not give the scores of its rows or its Hessian, which a sandwich needs."
         ) from None
-    design = _working_design(model, params, information)
-    if np.linalg.matrix_rank(information, hermitian=True) < flat.size:
-        refuse_collinear(scores if design is None else design, list(names))
-    inverse = np.linalg.inv(information)
-    return Estimate(
-        names=names,
-        params=flat,
-        scores=RowScores(scores, labels, design),
-        bread=inverse,
-        kind="likelihood",
-        n_coefficients=flat.size,
-        coefficient_map=np.eye(flat.size),
-        refit=None if design is None else Refit(inverse, linear=False),
-        about=_about(result, model),
-    )
+    working = _working_weights(model, params, information)
+    if working is None:
+        T = _inverse_root(information, scores, names)
+        return scores @ T, None, T
+    X = np.asarray(model.exog, dtype=float)
+    basis = basis_of(X, names, working)
+    # A score is a number times its row of the design. That row is known in the basis without rounding.
+    unit = np.max(np.abs(X), axis=0)
+    factor = np.sum(scores / unit * (X / unit), axis=1) / np.sum((X / unit) ** 2, axis=1)
+    root = np.sqrt(working)
+    ratio = np.divide(factor, root, out=np.zeros_like(root), where=root > 0)
+    return basis.rows * ratio[:, None], basis.rows, basis.map
+
+
+def _inverse_root(information: FloatArray, scores: FloatArray, names: tuple[str, ...]) -> FloatArray:
+    """T with TT' the inverse of the information, by way of unit diagonals."""
+    unit = np.sqrt(np.diag(information).clip(0.0))
+    unit[unit == 0] = 1.0
+    values, axes = np.linalg.eigh(information / np.outer(unit, unit))
+    if values[0] <= SINGULAR * values[-1]:
+        refuse_singular(scores.T @ scores, list(names))
+        raise CollinearityError(
+            f"the Hessian must be that of a maximum; its smallest eigenvalue is {values[0]:.2g} with every coefficient "
+            f"scaled to 1. The data do not determine some combination of {listed(names)}; leave terms out."
+        )
+    return np.asarray((axes / unit[:, None]) / np.sqrt(values), dtype=np.float64)
 
 
 def _likelihood_names(result: Any, model: Any, params: FloatArray) -> tuple[str, ...]:
@@ -359,8 +432,8 @@ def _likelihood_names(result: Any, model: Any, params: FloatArray) -> tuple[str,
     return tuple(f"{column}:{row}" for column in getattr(table, "columns", range(params.shape[1])) for row in rows)
 
 
-def _working_design(model: Any, params: FloatArray, information: FloatArray) -> FloatArray | None:
-    """Rows of the design scaled by the root of the working weights, where the Hessian is X'WX."""
+def _working_weights(model: Any, params: FloatArray, information: FloatArray) -> FloatArray | None:
+    """Working weights of the rows, where the Hessian is X'WX."""
     if not hasattr(model, "hessian_factor") or params.ndim > 1 or model.exog.shape[1] != params.size:
         return None
     factor = np.abs(np.asarray(model.hessian_factor(params)))
@@ -369,7 +442,51 @@ def _working_design(model: Any, params: FloatArray, information: FloatArray) -> 
     design = np.asarray(model.exog) * np.sqrt(factor)[:, None]
     gram = design.T @ design
     scale = np.sqrt(np.outer(np.diag(information), np.diag(information)))
-    return design if np.all(np.abs(gram - information) <= 1e-8 * scale) else None
+    return factor if np.all(np.abs(gram - information) <= 1e-8 * scale) else None
+
+
+def shown_fit(model: Any, fitted: Fitted) -> Any:
+    """The statsmodels result of a model that evalreg solved, in the units of its columns.
+
+    Parameters
+    ----------
+    model : statsmodels OLS, WLS or GLM
+        Not fitted; it takes on what its own fit would leave there.
+    fitted : Fitted
+        The solution.
+
+    Returns
+    -------
+    statsmodels results
+        Of the class that the model's own fit gives. Its residuals do not come from coefficients times columns, which
+        cancel where columns lie far from zero.
+    """
+    n, k = model.exog.shape
+    if fitted.residual is None:
+        model.df_model, model.df_resid = float(k - 1), float(n - k)
+        return _shown_glm(model, fitted)
+    model.df_model, model.df_resid = float(k - model.k_constant), float(n - k)
+    from statsmodels.regression.linear_model import OLS, OLSResults, RegressionResults, RegressionResultsWrapper
+
+    model.pinv_wexog = fitted.basis.map @ fitted.basis.rows.T
+    model.normalized_cov_params = fitted.inverse
+    model.wexog_singular_values = np.linalg.svd(np.linalg.inv(fitted.basis.map), compute_uv=False)
+    model.rank = k
+    kind = OLSResults if isinstance(model, OLS) else RegressionResults
+    result = kind(model, fitted.params, normalized_cov_params=fitted.inverse)
+    result._cache |= {"wresid": fitted.residual, "resid": model.endog - fitted.mean, "fittedvalues": fitted.mean}
+    return RegressionResultsWrapper(result)
+
+
+def _shown_glm(model: Any, fitted: Fitted) -> Any:
+    from statsmodels.genmod.generalized_linear_model import GLMResults, GLMResultsWrapper
+
+    model.mu, model.scale, model.scaletype = fitted.mean, 1.0, None
+    result = GLMResults(model, fitted.params, fitted.inverse, 1.0)
+    result.method, result.converged = "Newton", True
+    result.mle_settings = {"optimizer": "Newton"}
+    result.fit_history = {"params": [fitted.params], "deviance": [result.deviance], "iteration": 1}
+    return GLMResultsWrapper(result)
 
 
 def to_statsmodels(fitted: Any, matrix: FloatArray, dof: float, description: str) -> Any:
@@ -392,7 +509,8 @@ def to_statsmodels(fitted: Any, matrix: FloatArray, dof: float, description: str
         Of the same class, on which `summary_col`, `t_test` and the rest work.
     """
     inner = copy.copy(getattr(fitted, "_results", fitted))
-    inner._cache = {}
+    held = getattr(inner, "_cache", {})
+    inner._cache = {name: held[name] for name in ("wresid", "resid", "fittedvalues") if name in held}
     for name in ("bse", "tvalues", "pvalues"):
         inner.__dict__.pop(name, None)
     inner.cov_params_default = matrix

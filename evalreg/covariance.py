@@ -30,6 +30,11 @@ class Floor(Protocol):
         """Return the same for contrasts of the parameters."""
 
 
+# A parameter that moves by more than this share of the one that moves most is what a cluster alone tells of; others are
+# measured from it.
+MOSTLY = 0.6
+
+
 @dataclass(frozen=True, eq=False)
 class Covariance:
     """Covariance of parameters, with its pieces by axis; made by `covariance`.
@@ -62,6 +67,9 @@ class Covariance:
         Below which no variance may lie: another covariance of the same parameters, say.
     withheld : ndarray of bool, shape (n_params,), optional
         Parameters whose rows are too thinly spread to say anything of them.
+    means : bool
+        Whether the parameters are made of means of cells: one that rests on a single cluster of some axis has no
+        variance then, even where another axis gives one.
     notes : tuple of (category, text)
         What a reader should know.
 
@@ -87,6 +95,7 @@ class Covariance:
     fixed: BoolArray | None = None
     floor: Floor | None = None
     withheld: BoolArray | None = None
+    means: bool = False
     notes: tuple[Note, ...] = ()
 
     def __post_init__(self) -> None:
@@ -159,7 +168,8 @@ class Covariance:
         # Zero is a variance only where the bounds of the scores give an interval in its place.
         flat = (scale == 0) | ((value >= 0) & (not self.crossed))
         constant = none & flat & self.bounded & ~self._lost(C)
-        undetermined = self._lost(C) & (none | np.isin(self.options.cov, ("CR3", "jackknife")))
+        undetermined = self._in_one_cell(C) & (none | self.means | np.isin(self.options.cov, ("CR3", "jackknife")))
+        undetermined |= self._undetermined(C)
         unknown = none | undetermined | self._withheld(C)
         if self.floor is not None:
             value = np.fmax(value, self.floor.variance(C))
@@ -174,8 +184,14 @@ class Covariance:
         return np.asarray(np.max(subset_signs([piece.dims for piece in self.pieces]) @ each, axis=0))
 
     def _lost(self, C: FloatArray) -> BoolArray:
+        return self._in_one_cell(C) | self._undetermined(C)
+
+    def _in_one_cell(self, C: FloatArray) -> BoolArray:
         lost = np.any([piece.lost for piece in self.one_way], axis=0)
         return np.asarray((C != 0) @ lost, dtype=bool)
+
+    def _undetermined(self, C: FloatArray) -> BoolArray:
+        return np.asarray(np.any([piece.undetermined(C) for piece in self.one_way], axis=0))
 
     def _fixed(self, C: FloatArray) -> BoolArray:
         if self.fixed is None:
@@ -490,11 +506,12 @@ def assemble(estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov) -
         fixed=_constants(estimate),
         repaired=repaired,
         change=change,
+        means=estimate.kind == "mean",
     )
     if estimate.kind == "board":
         notes = [*notes, *_thin_notes(estimate, axes, options)]
     # What has no variance of its own has none in a difference either, where the other's would stand for both.
-    unknown = np.isnan(result.variance()) & result._lost(np.eye(estimate.n_params))
+    unknown = np.isnan(result.variance()) & result._in_one_cell(np.eye(estimate.n_params))
     result = replace(result, withheld=unknown if unknown.any() else None)
     return _floored(replace(result, notes=(*notes, *_piece_notes(result))), estimate)
 
@@ -563,7 +580,9 @@ def _repair(pieces: list[Piece], options: ResolvedCov) -> tuple[FloatArray | Non
 
 def _piece_notes(cov: Covariance) -> list[Note]:
     notes: list[Note] = []
-    lost = [name for name, is_lost in zip(cov.names, cov._lost(np.eye(len(cov.names))), strict=True) if is_lost]
+    notes.extend(_one_cluster_notes(cov))
+    thin = cov._in_one_cell(np.eye(len(cov.names)))
+    lost = [name for name, is_lost in zip(cov.names, thin, strict=True) if is_lost]
     if lost:
         text = (
             f"{listed(lost)}: some cluster alone determines {'it' if len(lost) == 1 else 'each of them'} (leverage 1)"
@@ -577,3 +596,24 @@ def _piece_notes(cov: Covariance) -> list[Note]:
     if cov.change and cov.options.repair == "eigen":
         notes.append((RepairWarning, f"the crossed covariance was not positive semi-definite: {cov.change}."))
     return notes
+
+
+def _one_cluster_notes(cov: Covariance) -> list[Note]:
+    """Parameters of a regression that one cluster alone determines, and those measured from them."""
+    size = np.zeros(len(cov.names))
+    for piece in cov.one_way:
+        if piece.blind is not None:
+            moved = np.abs(piece.blind)
+            size = np.maximum(size, np.max(moved / np.max(moved, axis=0), axis=1))
+    alone = [name for name, part in zip(cov.names, size, strict=True) if part > MOSTLY]
+    if not alone:
+        return []
+    which = cov.one_way[0].name if len(cov.one_way) == 1 else "cluster"
+    text = f"{listed(alone)}: only one {which if cov.axes else 'row'} tells of {'it' if len(alone) == 1 else 'them'}"
+    text += f" (leverage 1), so that {'it has no error bar' if len(alone) == 1 else 'they have no error bars'}."
+    rest = [name for name, part in zip(cov.names, size, strict=True) if 0 < part <= MOSTLY]
+    if rest:
+        verbs = ("is", "has") if len(rest) == 1 else ("are", "have")
+        text += f" {listed(rest)} {verbs[0]} measured from there and {verbs[1]} none either."
+    text += " Differences without it have theirs. Merge it with another level, or leave its rows out."
+    return [(LeverageWarning, text)]

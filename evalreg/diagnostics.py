@@ -15,7 +15,7 @@ from evalreg.estimate import Estimate
 from evalreg.mapped import MappedScores
 from evalreg.pair_scores import PairScores
 from evalreg.scores import CellScores, RowScores, compressed, dense
-from evalreg.small_sample import adjust_cell_totals, inverse_power_times, symmetric_root
+from evalreg.small_sample import adjust_cell_totals, inverse_power_times, root_of
 from evalreg.sparsity import FEW_CLUSTERS, LARGEST_SHARE
 from evalreg.student import t_quantile
 
@@ -93,8 +93,8 @@ def _leave_out(estimate: Estimate, axis: Axis) -> list[tuple[FloatArray, float]]
             change, largest = adjusted @ estimate.bread, float(share.data.max())
         else:
             assert block.gram is not None
-            root, inverse_root = symmetric_root(inverse)
-            L = root @ block.gram @ root
+            root, inverse_root = root_of(inverse)
+            L = root.T @ block.gram @ root
             adjusted = inverse_power_times(L, 1.0, (block.totals @ root)[:, :, None])[:, :, 0] @ inverse_root
             change, largest = adjusted @ estimate.bread, float(np.trace(L, axis1=1, axis2=2).max())
         changes.append((-dense(change), largest))
@@ -133,9 +133,11 @@ def fragility(estimate: Estimate, cov: Covariance) -> list[Note]:
             )
             notes.append((FewClustersWarning, text))
         if size.largest_share > max(LARGEST_SHARE, TIMES_EQUAL / G):
-            code = int(np.argmax(estimate.scores.sizes(axis)))
+            sizes = estimate.scores.sizes(axis)
+            what = "rows" if sizes.sum() == estimate.n_rows and np.all(sizes % 1 == 0) else "weight"
             text = (
-                f'the {name} "{estimate.scores.label(axis, code)}" holds {size.largest_share:.0%} of the rows: '
+                f'the {name} "{estimate.scores.label(axis, int(np.argmax(sizes)))}" holds {size.largest_share:.0%} of '
+                f"the {what}: "
                 "the error bar rests on how that one cluster compares with the others."
             )
             notes.append((DominantClusterWarning, text))

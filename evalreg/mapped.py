@@ -116,6 +116,22 @@ class MappedScores:
         totals = compressed(block.totals) @ self.design
         return totals if self.offset is None else totals + self._weights(block) @ self.offset
 
+    def dominant_grams(self, by: Axis | None, inverse: FloatArray, above: float) -> FloatArray:
+        """X_g'W X_g of the clusters (or rows) whose leverages add up to more than that, shape (n_found, k, k)."""
+        assert self.information is not None
+        leverage = np.asarray(self.information @ inverse.ravel())
+        found = [self._heaviest_rows()] if by is None else [self._weights(block) for block in self.inner.cells(by)]
+        parts = [weight[np.flatnonzero(weight @ leverage > above)] for weight in found]
+        return np.concatenate([dense(part @ self.information) for part in parts]).reshape(-1, *inverse.shape)
+
+    def _heaviest_rows(self) -> Matrix:
+        """The largest weight of a row in each cell, as rows of their own; shape (n_cells, n_cells)."""
+        rows = _parts(self.inner)[0]
+        weight = np.zeros(self._n_cells)
+        cell = np.zeros(rows.n_rows, dtype=np.intp) if rows.cell is None else rows.cell
+        np.maximum.at(weight, cell, np.ones(rows.n_rows) if rows.weights is None else rows.weights)
+        return sparse.diags_array(weight).tocsr()
+
     def meat(self, by: Axis | None, bread: Matrix) -> FloatArray:
         """Sum over clusters of (B' T_g)(B' T_g)', shape (n_params, n_params)."""
         if by is not None:

@@ -15,7 +15,7 @@ from evalreg.clusters import Axis, axis_name
 from evalreg.errors import NotAvailableError, TooFewClustersError
 from evalreg.estimate import Cells, Estimate, LeaveOut, StandIn
 from evalreg.groups import union
-from evalreg.mapped import sums_in_cells
+from evalreg.mapped import MappedScores, sums_in_cells
 from evalreg.scores import (
     Block,
     Matrix,
@@ -29,6 +29,7 @@ from evalreg.scores import (
     sum_blocks,
 )
 from evalreg.small_sample import (
+    FULL_LEVERAGE,
     POWER,
     CellLeverage,
     FactoredLeverage,
@@ -38,10 +39,10 @@ from evalreg.small_sample import (
     cell_leverage,
     cr1_factor,
     full_leverage_cells,
-    full_leverage_rows,
+    full_leverage_directions,
     inverse_power_times,
     project,
-    symmetric_root,
+    root_of,
 )
 
 # A variance below this fraction of the naive one is rounding, not a variance.
@@ -50,6 +51,8 @@ NO_VARIANCE = 1e-14
 
 # Sums that cancel to this fraction of their terms are rounding.
 ROUNDING = 1e-12
+# What is left of a direction in a parameter is rounding.
+CANCELS = 1e-8
 
 
 class Leverage(Protocol):
@@ -133,7 +136,10 @@ class Piece:
     contrasts : ndarray or sparse array, shape (n_params, n_columns), optional
         The parameters as contrasts of the coefficients.
     lost : ndarray of bool, shape (n_params,)
-        Parameters that some cluster alone determines, wholly or in part.
+        Parameters with cells that rest on a single cluster.
+    blind : ndarray, shape (n_params, n_directions), optional
+        What single clusters alone determine in a regression: how the parameters move along each such direction. A
+        contrast that moves has no variance; one in which it cancels has.
     """
 
     by: Axis
@@ -143,6 +149,7 @@ class Piece:
     leverage: Leverage | None
     contrasts: Matrix | None
     lost: BoolArray
+    blind: FloatArray | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "matrix", frozen(self.matrix))
@@ -194,7 +201,14 @@ class Piece:
     def linear(self, C: FloatArray) -> Piece:
         """The same piece for contrasts of the parameters."""
         contrasts = None if self.contrasts is None else C @ self.contrasts
-        return replace(self, matrix=C @ self.matrix @ C.T, contrasts=contrasts, lost=(C != 0) @ self.lost)
+        blind = None if self.blind is None else _moved(C, self.blind)
+        return replace(self, matrix=C @ self.matrix @ C.T, contrasts=contrasts, lost=(C != 0) @ self.lost, blind=blind)
+
+    def undetermined(self, C: FloatArray) -> BoolArray:
+        """Contrasts of a regression that some cluster alone determines, wholly or in part, shape (m,)."""
+        if self.blind is None:
+            return np.zeros(C.shape[0], dtype=bool)
+        return np.asarray(np.any(_moved(C, self.blind) != 0, axis=1))
 
 
 def _many_pairs(C: FloatArray, contrasts: Matrix) -> bool:
@@ -209,6 +223,13 @@ def _many_pairs(C: FloatArray, contrasts: Matrix) -> bool:
 def _product(C: FloatArray, contrasts: Matrix) -> Matrix:
     """C times the contrasts; sparse where they are, as differences of many models touch few of the cells."""
     return compressed(C) @ contrasts if sparse.issparse(contrasts) else np.asarray(C @ contrasts)
+
+
+def _moved(C: FloatArray, directions: FloatArray) -> FloatArray:
+    """C D, zero where it cancels."""
+    moved = C @ directions
+    moved[np.abs(moved) <= CANCELS * (np.abs(C) @ np.abs(directions))] = 0.0
+    return np.asarray(moved)
 
 
 def subsets(n_axes: int) -> list[tuple[int, ...]]:
@@ -237,7 +258,8 @@ def naive_piece(estimate: Estimate) -> Piece:
         matrix = factor * estimate.scores.meat(None, bread)
         rounding = _rounding(estimate, np.diag(matrix))
         matrix[rounding, :] = matrix[:, rounding] = 0.0
-        return Piece((), (), n, matrix, FixedDof(float(n - estimate.n_coefficients)), None, no_loss)
+        rest = FixedDof(float(n - estimate.n_coefficients))
+        return Piece((), (), n, matrix, rest, None, no_loss, blind_directions(estimate, None))
     scale = np.sqrt(cells.count / np.maximum(cells.count - 1, 1))
     matrix = estimate.scores.meat(None, _scale_rows(bread, scale))
     variance = cells.squares / cells.weight**2 * scale**2
@@ -300,17 +322,47 @@ def one_piece(
         if options.cov in ("CR3", "jackknife"):
             matrix = (n_clusters - 1) / n_clusters * matrix
     contrasts = None if leverage is None else estimate.coefficient_map
-    return Piece(by, dims, n_clusters, matrix, leverage, contrasts, lost)
+    blind = blind_directions(estimate, by) if len(dims) == 1 else None
+    return Piece(by, dims, n_clusters, matrix, leverage, contrasts, lost, blind)
 
 
 def _lost_without_variance(estimate: Estimate, by: Axis, matrix: FloatArray, naive: FloatArray) -> BoolArray:
     """Parameters without a variance because one cluster determines them; looked for only where a variance is zero."""
     none = np.diag(matrix) <= NO_VARIANCE * np.diag(naive)
-    if estimate.refit is None or not none.any():
+    if estimate.refit is None or estimate.refit.inverse_gram.ndim == 2 or not none.any():
         return np.zeros(estimate.n_params, dtype=bool)
-    work = _adjust_cells if estimate.refit.inverse_gram.ndim == 1 else _adjust_rows
-    lost = work(estimate, by, 1.0, False)[2]
-    return _touches(estimate, lost) & none
+    return _touches(estimate, _adjust_cells(estimate, by, 1.0, False)[2]) & none
+
+
+def blind_directions(estimate: Estimate, by: Axis | None) -> FloatArray | None:
+    """How the parameters of a regression move along what single clusters alone determine; None is every row its own.
+
+    Parameters
+    ----------
+    estimate : Estimate
+        Whose leverages are matrices; None comes back for others.
+    by : Axis, optional
+        The clustering; rows by default.
+
+    Returns
+    -------
+    ndarray, shape (n_params, n_directions), or None
+        Zero where a parameter does not move; None if there are no such directions.
+    """
+    refit, scores = estimate.refit, estimate.scores
+    if refit is None or refit.inverse_gram.ndim == 1:
+        return None
+    if not isinstance(scores, RowScores | MappedScores):
+        return None
+    grams = scores.dominant_grams(by, refit.inverse_gram, 1 - 2 * FULL_LEVERAGE)
+    if not len(grams):
+        return None
+    root = root_of(refit.inverse_gram)[0]
+    directions = full_leverage_directions(root.T @ grams @ root)
+    reach = dense(estimate.coefficient_map) @ root
+    moved = reach @ directions
+    moved[np.abs(moved) <= CANCELS * np.linalg.norm(reach, axis=1)[:, None]] = 0.0
+    return moved if directions.shape[1] else None
 
 
 def _unadjusted(
@@ -384,9 +436,9 @@ def _adjusted(
     if refit.inverse_gram.ndim == 1:
         stand_in = refit.stand_in if options.stand_in else None
         matrix, leverage, lost = _adjust_cells(estimate, by, POWER[options.cov], keep, stand_in)
-    else:
-        matrix, leverage, lost = _adjust_rows(estimate, by, POWER[options.cov], keep)
-    return matrix, leverage, _touches(estimate, lost)
+        return matrix, leverage, _touches(estimate, lost)
+    matrix, leverage = _adjust_rows(estimate, by, POWER[options.cov], keep)
+    return matrix, leverage, np.zeros(estimate.n_params, dtype=bool)
 
 
 def _left_out(estimate: Estimate, by: Axis, leave_out: LeaveOut, contrasts: Matrix | None) -> Adjusted:
@@ -422,21 +474,15 @@ def _adjust_cells(estimate: Estimate, by: Axis, power: float, keep: bool, stand_
     return matrix, leverage, lost
 
 
-def _adjust_rows(
-    estimate: Estimate, by: Axis, power: float, keep: bool
-) -> tuple[FloatArray, Leverage | None, BoolArray]:
+def _adjust_rows(estimate: Estimate, by: Axis, power: float, keep: bool) -> tuple[FloatArray, Leverage | None]:
     assert estimate.refit is not None
-    root, inverse_root = symmetric_root(estimate.refit.inverse_gram)
-    matrix = np.zeros((estimate.n_params, estimate.n_params))
-    lost, kept = np.zeros(root.shape[0], dtype=bool), []
+    root, inverse_root = root_of(estimate.refit.inverse_gram)
+    matrix, kept = np.zeros((estimate.n_params, estimate.n_params)), []
     for block in estimate.scores.cells(by):
         assert block.gram is not None
-        L = root @ block.gram @ root
+        L = root.T @ block.gram @ root
         adjusted = inverse_power_times(L, power, (block.totals @ root)[:, :, None])[:, :, 0] @ inverse_root
         matrix += square(adjusted, estimate.bread)
-        if power:
-            lost |= full_leverage_rows(L, root)
         if keep:
             kept.append(L)
-    leverage = RowLeverage(np.concatenate(kept), root, power) if keep else None
-    return matrix, leverage, lost
+    return matrix, RowLeverage(np.concatenate(kept), root, power) if keep else None

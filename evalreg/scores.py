@@ -323,12 +323,15 @@ class RowScores:
         sum of squares of its rows.
     residual : ndarray, shape (n_rows,), optional
         Residuals on the scale of least squares, from which an intraclass correlation is computed.
+    weights : ndarray, shape (n_rows,), optional
+        Of the rows in the fit; None where all are alike. The scores hold them already.
     """
 
     values: FloatArray
     labels: Labels
     design: FloatArray | None = None
     residual: FloatArray | None = None
+    weights: FloatArray | None = None
     block_size: int = field(default=CLUSTERS_PER_BLOCK, repr=False)
 
     @property
@@ -356,8 +359,9 @@ class RowScores:
         return self.labels.codes(by).n_clusters
 
     def sizes(self, by: Axis) -> FloatArray:
-        """Rows of each cluster, shape (n_clusters,)."""
-        return self.labels.codes(by).counts.astype(float)
+        """Weight of each cluster (rows, where there are no weights), shape (n_clusters,)."""
+        codes = self.labels.codes(by)
+        return np.asarray(codes.counts if self.weights is None else np.bincount(codes.codes, self.weights), dtype=float)
 
     def label(self, by: Axis, code: int) -> str:
         """Label of one cluster."""
@@ -382,6 +386,19 @@ class RowScores:
         columns = np.ascontiguousarray(self.values.T)
         totals = np.column_stack([np.bincount(codes.codes, column, codes.n_clusters) for column in columns])
         return Block(totals, None if self.design is None else cluster_grams(self.design, codes))
+
+    def dominant_grams(self, by: Axis | None, inverse: FloatArray, above: float) -> FloatArray:
+        """X_g'W X_g of the clusters (or rows) whose leverages add up to more than that, shape (n_found, k, k)."""
+        assert self.design is not None
+        leverage = np.einsum("ij,ij->i", self.design @ inverse, self.design)
+        if by is None:
+            rows = self.design[leverage > above]
+            return np.asarray(rows[:, :, None] * rows[:, None, :])
+        codes = self.labels.codes(by)
+        found = np.flatnonzero(np.bincount(codes.codes, leverage) > above)
+        inside = np.flatnonzero(np.isin(codes.codes, found)) if found.size else np.array([], dtype=np.intp)
+        part = Codes(np.searchsorted(found, codes.codes[inside]), found.size)
+        return cluster_grams(self.design[inside], part) if found.size else np.zeros((0, *inverse.shape))
 
     def meat(self, by: Axis | None, bread: Matrix) -> FloatArray:
         """Sum over clusters of (B' T_g)(B' T_g)', the sums and squares by statsmodels."""

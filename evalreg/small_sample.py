@@ -1,8 +1,8 @@
 """Corrections for few or unequal clusters: one function for each published formula.
 
 Two forms of each. *Cells*: the design is one dummy a cell, X'WX is diagonal, and the leverage of cluster g in cell k
-is its share h = W_gk / W_k. *Rows*: any design; with M = (X'WX)^-1 the leverage of cluster g is the k x k matrix
-L_g = M^(1/2) X_g'W X_g M^(1/2), so that nothing is ever n_g x n_g or G x G.
+is its share h = W_gk / W_k. *Rows*: any design; with RR' = M = (X'WX)^-1 the leverage of cluster g is the k x k matrix
+L_g = R'X_g'W X_g R, so that nothing is ever n_g x n_g or G x G.
 
 The adjustments are (I - L_g)^-p with p = 0 for CR0 and CR1, 1/2 for CR2, 1 for CR3; where a cluster has leverage 1
 the Moore-Penrose inverse gives it nothing.
@@ -208,33 +208,28 @@ def _eigen_times(L: FloatArray, power: float, vectors: FloatArray) -> FloatArray
     return axes @ (scale[:, :, None] * (np.swapaxes(axes, 1, 2) @ vectors))
 
 
-def full_leverage_rows(L: FloatArray, root: FloatArray) -> BoolArray:
-    """Coefficients that cannot be estimated without some cluster.
+def full_leverage_directions(L: FloatArray) -> FloatArray:
+    """Combinations of the coefficients that cannot be estimated without some cluster.
 
     Parameters
     ----------
     L : ndarray, shape (n_clusters, k, k)
         Leverage matrices.
-    root : ndarray, shape (k, k)
-        M^(1/2).
 
     Returns
     -------
-    ndarray of bool, shape (k,)
-        True where a direction of leverage 1 moves the coefficient.
+    ndarray, shape (k, n_directions)
+        Eigenvectors of eigenvalue 1.
 
     Examples
     --------
-    >>> full_leverage_rows(np.array([[[1.0, 0.0], [0.0, 0.2]]]), np.eye(2)).tolist()
-    [True, False]
+    >>> full_leverage_directions(np.array([[[1.0, 0.0], [0.0, 0.2]]])).tolist()
+    [[1.0], [0.0]]
     """
-    lost = np.zeros(root.shape[0], dtype=bool)
-    large = np.trace(L, axis1=1, axis2=2) > 1.0 - FULL_LEVERAGE
-    values, axes = np.linalg.eigh(L[large])
-    for cluster, direction in np.argwhere(1.0 - values < FULL_LEVERAGE):
-        moved = np.abs(root @ axes[cluster, :, direction])
-        lost |= moved > 1e-8 * np.linalg.norm(root, axis=1)
-    return lost
+    # A trace is rounded more than once.
+    large = L[np.trace(L, axis1=1, axis2=2) > 1.0 - 2 * FULL_LEVERAGE]
+    values, axes = np.linalg.eigh(large)
+    return np.asarray(np.swapaxes(axes, 1, 2)[1.0 - values < FULL_LEVERAGE].T)
 
 
 @dataclass(frozen=True, eq=False)
@@ -650,7 +645,7 @@ class RowLeverage:
     L : ndarray, shape (n_clusters, k, k)
         Leverage matrices.
     root : ndarray, shape (k, k)
-        M^(1/2).
+        R, with RR' = M.
     power : float
         p of the adjustment.
     """
@@ -660,8 +655,8 @@ class RowLeverage:
     power: float
 
     def _halves(self, contrasts: FloatArray, block: slice) -> tuple[FloatArray, FloatArray]:
-        """(I - L)^-p M^(1/2) C' and L times it: the products of the two are the D_g, of the second the U_g'U_h."""
-        outer = self._adjustment[block] @ (self.root @ contrasts.T)
+        """(I - L)^-p R'C' and L times it: the products of the two are the D_g, of the second the U_g'U_h."""
+        outer = self._adjustment[block] @ (self.root.T @ contrasts.T)
         return outer, self.L[block] @ outer
 
     @cached_property
@@ -724,8 +719,9 @@ def _row_forms(rows: Matrix, matrix: Matrix) -> FloatArray:
 
 def _whiten(contrasts: FloatArray, expected: FloatArray) -> FloatArray:
     """Contrasts scaled so that their expected covariance under the working model is the identity."""
-    values, axes = np.linalg.eigh((expected + expected.T) / 2)
-    return np.asarray((axes / np.sqrt(values)).T @ contrasts)
+    unit = np.sqrt(np.diag(expected))
+    values, axes = np.linalg.eigh((expected + expected.T) / (2 * np.outer(unit, unit)))
+    return np.asarray((axes / np.sqrt(values)).T @ (contrasts / unit[:, None]))
 
 
 def _ratio(numerator: FloatArray, denominator: FloatArray) -> FloatArray:
@@ -734,8 +730,11 @@ def _ratio(numerator: FloatArray, denominator: FloatArray) -> FloatArray:
     return np.where(positive, numerator / np.where(positive, denominator, 1.0), np.nan)
 
 
-def symmetric_root(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Symmetric square root of a positive definite matrix, and the inverse of the root.
+def root_of(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """A root R of a positive definite matrix, RR' = M, and its inverse.
+
+    It goes by way of unit diagonals: eigenvalues of the matrix itself would be lost where coefficients have units as
+    different as 1 and 1e8. Which root it is does not matter to the corrections, as any other is R times a rotation.
 
     Parameters
     ----------
@@ -745,14 +744,15 @@ def symmetric_root(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
     Returns
     -------
     root, inverse : ndarray, shape (k, k)
-        M^(1/2) and M^(-1/2).
+        R and its inverse.
 
     Examples
     --------
-    >>> root, inverse = symmetric_root(np.diag([4.0, 9.0]))
-    >>> np.diag(root).tolist()
-    [2.0, 3.0]
+    >>> root, inverse = root_of(np.diag([4.0, 9e-20]))
+    >>> np.diag(root @ root.T).tolist(), (root @ inverse).tolist()
+    ([4.0, 9e-20], [[1.0, 0.0], [0.0, 1.0]])
     """
-    values, axes = np.linalg.eigh((matrix + matrix.T) / 2)
-    values = np.clip(values, np.finfo(float).tiny, None)
-    return (axes * np.sqrt(values)) @ axes.T, (axes / np.sqrt(values)) @ axes.T
+    unit = np.sqrt(np.diag(matrix))
+    values, axes = np.linalg.eigh((matrix + matrix.T) / (2 * np.outer(unit, unit)))
+    values = np.sqrt(np.clip(values, np.finfo(float).tiny, None))
+    return unit[:, None] * axes * values, (axes / values).T / unit

@@ -40,10 +40,11 @@ from evalreg.estimators.formula import parse_sides
 from evalreg.estimators.outcomes import Davidson, Halves, davidson, tied_moments
 from evalreg.estimators.pairs import Pairs, design_lines, duels_of, gather_pairs, independence_notes
 from evalreg.estimators.reweighted import Reweighted
-from evalreg.estimators.strength import check_connected, incidence, logistic, newton
+from evalreg.estimators.strength import check_connected, incidence, logistic
 from evalreg.estimators.verdicts import PairRoles, as_names
 from evalreg.groups import Groups
 from evalreg.mapped import MappedScores, flattened
+from evalreg.newton import newton
 from evalreg.scores import CellScores, Matrix, cell_sums, compressed, dense
 from evalreg.stacking import StackedScores
 

@@ -11,8 +11,8 @@ import scipy
 from scipy import sparse
 
 from evalreg.checks import FloatArray
-from evalreg.estimators.strength import Evaluate
 from evalreg.mapped import flattened
+from evalreg.newton import Evaluate
 from evalreg.scores import Matrix, compressed, dense
 
 

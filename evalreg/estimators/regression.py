@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from evalreg.bridge import estimate_of, refuse_collinear, refuse_unconverged
+from evalreg.bridge import estimate_from, shown_fit
 from evalreg.checks import (
     FAMILIES,
     MISSING,
@@ -50,6 +49,7 @@ from evalreg.estimators.cells import (
 )
 from evalreg.estimators.filters import refuse_filters
 from evalreg.estimators.formula import ParsedFormula, design_frame, formula_columns, parse_formula
+from evalreg.fitting import Fitted, canonical, least_squares
 from evalreg.frame import Table, UsedRows, keep_rows, open_frame, restrict
 from evalreg.groups import Groups
 from evalreg.results import Results, results_of
@@ -186,7 +186,7 @@ class _MeanFit:
     def __call__(self) -> Any:
         scores: Any = self.estimate.scores
         frame = pd.DataFrame({self.parsed.outcome: scores.values})
-        return _statsmodels_fit(self.parsed.text, frame, scores.weights, "gaussian")
+        return shown_fit(*_solved(self.parsed.text, frame, scores.weights, "gaussian"))
 
 
 def _fit_rows(
@@ -215,13 +215,15 @@ def _fit_rows(
     keep, dropped = keep_rows(masks, table.n_rows, missing)
     refuse_filters(table, keep, right)
     frame = design_frame(table, (*left, *right), keep, parsed, values)
-    fitted = _statsmodels_fit(parsed.text, frame, restrict(row_weights, keep), family)
-    _check_fit(fitted, parsed)
+    model, solved = _solved(parsed.text, frame, restrict(row_weights, keep), family)
+    _check_fit(model, solved, parsed)
     held = {
         name: used_codes(name, restrict(codes, keep), names, every_row=keep is None)
         for name, (codes, names) in labels.items()
     }
-    estimate = _relabelled(estimate_of(fitted), Labels(len(frame), held, UsedRows(table, keep)), dropped)
+    estimate = _relabelled(
+        estimate_from(solved, shown_fit(model, solved)), Labels(len(frame), held, UsedRows(table, keep)), dropped
+    )
     about = replace(estimate.about, formula=parsed.text, outcome=parsed.outcome)
     return results_of(replace(estimate, about=about), axes, asked)
 
@@ -232,8 +234,8 @@ def _relabelled(estimate: Estimate, labels: Labels, dropped: dict[str, int]) -> 
     return replace(estimate, scores=replace(scores, labels=labels), dropped=dropped)
 
 
-def _statsmodels_fit(formula: str, data: pd.DataFrame, weights: FloatArray | None, family: FamilyName) -> Any:
-    """Fit by statsmodels; names in the formula are columns, or numpy as np."""
+def _solved(formula: str, data: pd.DataFrame, weights: FloatArray | None, family: FamilyName) -> tuple[Any, Fitted]:
+    """The statsmodels model and its solution; names in the formula are columns, or numpy as np."""
     import patsy
     from statsmodels.tools.sm_exceptions import MissingDataError
 
@@ -260,17 +262,11 @@ def _statsmodels_fit(formula: str, data: pd.DataFrame, weights: FloatArray | Non
     n, k = model.exog.shape
     if n <= k:
         raise DataError(f"there must be more rows than coefficients; got {n} rows and {k} coefficients.", count=n)
+    names = list(map(str, model.exog_names))
     if family == "gaussian":
-        with warnings.catch_warnings():
-            # statsmodels warns of a singular design; here it is refused, by name.
-            warnings.simplefilter("ignore")
-            fitted = model.fit()
-        if model.rank < k:
-            refuse_collinear(model.exog, model.exog_names)
-        return fitted
-    refuse_collinear(model.exog, model.exog_names)
+        return model, least_squares(model.exog, model.endog, names, weights)
     _check_outcome(model, family)
-    return _fit_glm(model, formula)
+    return model, _solved_glm(model, formula, names, weights, family)
 
 
 def _model(formula: str, data: pd.DataFrame, weights: FloatArray | None, family: FamilyName) -> Any:
@@ -330,43 +326,33 @@ def _check_outcome(model: Any, family: FamilyName) -> None:
         )
 
 
-def _fit_glm(model: Any, formula: str) -> Any:
-    from statsmodels.tools.sm_exceptions import PerfectSeparationWarning
-
-    separated = ConvergenceError(
-        f"the covariates of {formula!r} separate the outcomes perfectly, or predict some without doubt, so that no "
-        "finite estimate exists. Drop the covariate or level that separates them, or use family='gaussian'."
-    )
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        # Fractional scores are a quasi-likelihood; the sandwich does not use the binomial variance.
-        warnings.filterwarnings("ignore", category=RuntimeWarning, module="statsmodels")
-        warnings.filterwarnings("error", category=PerfectSeparationWarning)
-        try:
-            fitted = model.fit()
-        except PerfectSeparationWarning:
-            raise separated from None
-    refuse_unconverged(fitted)
-    if _is_separated(fitted):
-        raise separated
-    return fitted
+def _solved_glm(model: Any, formula: str, names: list[str], weights: FloatArray | None, family: FamilyName) -> Fitted:
+    try:
+        solved = canonical(model.exog, model.endog, names, family, weights)
+    except ConvergenceError:
+        solved = None
+    if solved is None or _is_separated(solved, family):
+        raise ConvergenceError(
+            f"the covariates of {formula!r} separate the outcomes perfectly, or predict some without doubt, so that no "
+            "finite estimate exists. Drop the covariate or level that separates them, or use family='gaussian'."
+        )
+    return solved
 
 
-def _is_separated(fitted: Any) -> bool:
+def _is_separated(solved: Fitted, family: FamilyName) -> bool:
     """Whether a coefficient rests on rows that are fitted without error alone: it would grow without bound."""
-    model = fitted.model
-    variance = model.family.variance(np.asarray(fitted.fittedvalues))
+    variance = solved.mean * (1 - solved.mean) if family == "binomial" else solved.mean
     inside = variance > SEPARATED * variance.max()
     if inside.all():
         return False
-    part = model.exog[inside] / np.sqrt(np.sum(model.exog**2, axis=0))
+    part = solved.basis.rows[inside]
     return bool(np.linalg.matrix_rank(part.T @ part, hermitian=True) < part.shape[1])
 
 
-def _check_fit(fitted: Any, parsed: ParsedFormula) -> None:
+def _check_fit(model: Any, solved: Fitted, parsed: ParsedFormula) -> None:
     """Refuse scores that the covariates determine."""
-    model = fitted.model
     constant = bool(model.endog.min() == model.endog.max())
-    errors = np.asarray(fitted.resid_response if hasattr(fitted, "resid_response") else fitted.resid)
+    errors = model.endog - solved.mean
     residual = float(errors @ errors)
     if constant or residual <= PERFECT_FIT**2 * float(model.endog @ model.endog):
         what = f"is {model.endog[0]:g} in every row" if constant else "is determined by the covariates"

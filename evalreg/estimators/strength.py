@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
 import scipy
 from scipy import sparse
 
 from evalreg.checks import FloatArray, IntArray, listed
-from evalreg.errors import ConvergenceError, DisconnectedError
+from evalreg.errors import DisconnectedError
+from evalreg.newton import Evaluate, newton
 from evalreg.scores import Block, Matrix, compressed, dense
 from evalreg.small_sample import FULL_LEVERAGE
 
 # A prior of this precision on every strength keeps a fit finite, whatever the log.
 RIDGE = 0.25
-MOST_STEPS = 100
-# Coefficients this many times larger than the step that led there run away.
-FAR = 1e6
 # Clusters solved for at a time.
 SOLVES_PER_BLOCK = 1 << 22
 
@@ -43,55 +39,6 @@ def inner_products(first: IntArray, second: IntArray, n_models: int) -> Matrix:
     return sparse.csr_array((data, columns.ravel(), starts), shape=(n_cells, n_models**2))
 
 
-Evaluate: TypeAlias = Callable[[FloatArray], tuple[float, FloatArray, FloatArray]]
-"""Log likelihood, its gradient and its information (minus the second derivative) at some coefficients."""
-
-
-def newton(evaluate: Evaluate, n_coefficients: int) -> tuple[FloatArray, FloatArray]:
-    """Where a concave log likelihood is largest, and the inverse of its information there.
-
-    Parameters
-    ----------
-    evaluate : callable
-        The likelihood.
-    n_coefficients : int
-        p.
-
-    Returns
-    -------
-    coefficients : ndarray, shape (p,)
-        The maximum.
-    inverse : ndarray, shape (p, p)
-        Of the information.
-
-    Raises
-    ------
-    ConvergenceError
-        If the steps do not settle.
-    """
-    beta = np.zeros(n_coefficients)
-    value, gradient, information = evaluate(beta)
-    for _ in range(MOST_STEPS):
-        step = np.linalg.lstsq(information, gradient, rcond=None)[0]
-        size, moved = 1.0, evaluate(beta + step)
-        # The likelihood is concave: a step that lowers it is too long, never in a wrong direction.
-        while not moved[0] >= value - 1e-12 * abs(value) and size > 1e-8:
-            size /= 2
-            moved = evaluate(beta + size * step)
-        beta = beta + size * step
-        value, gradient, information = moved
-        largest = float(np.max(np.abs(beta), initial=0.0))
-        if np.max(np.abs(size * step), initial=0.0) < 1e-11 * (1 + largest):
-            return beta, np.asarray(np.linalg.inv(information), dtype=np.float64)
-        if largest > FAR * (1 + float(np.max(np.abs(step), initial=0.0))):
-            break
-    raise ConvergenceError(
-        "the fit does not converge: some combination of the covariates separates wins from losses, so that no finite "
-        f"coefficient is the best (the largest is {np.max(np.abs(beta)):.3g} and grows). Leave out the covariate that "
-        "decides the verdict."
-    )
-
-
 def logistic(design: Matrix, weight: FloatArray, mean: FloatArray, ridge: float = 0.0) -> Evaluate:
     """The quasi-likelihood of scores in [0, 1] whose mean is expit(x b).
 
@@ -113,10 +60,11 @@ def logistic(design: Matrix, weight: FloatArray, mean: FloatArray, ridge: float 
 
     def evaluate(beta: FloatArray) -> tuple[float, FloatArray, FloatArray]:
         index = design @ beta
-        fitted = scipy.special.expit(index)
+        fitted, rest = scipy.special.expit(index), scipy.special.expit(-index)
         value = float(weight @ (mean * index - np.logaddexp(0.0, index))) - ridge / 2 * float(beta @ beta)
-        gradient = design.T @ (weight * (mean - fitted)) - ridge * beta
-        working = sparse.diags_array(weight * fitted * (1 - fitted)).tocsr()
+        # One minus a probability near one would have no digits left.
+        gradient = design.T @ (weight * (mean * rest - (1 - mean) * fitted)) - ridge * beta
+        working = sparse.diags_array(weight * fitted * rest).tocsr()
         return value, gradient, dense(design.T @ (working @ design)) + ridge * np.eye(p)
 
     return evaluate

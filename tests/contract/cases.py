@@ -47,6 +47,8 @@ class Case:
         Whether the estimate itself depends on the clustering asked for, which another covariance then keeps.
     ordered : bool
         Whether the names of models may change only so that their order stays (a factor's reference is its first level).
+    covariate : str
+        Column that only covariates are made of, whose unit is its coefficient's; empty where there is none.
     """
 
     name: str
@@ -58,6 +60,7 @@ class Case:
     cells: tuple[str, ...] = ()
     tuned: bool = False
     ordered: bool = False
+    covariate: str = ""
 
 
 def log() -> pd.DataFrame:
@@ -241,7 +244,7 @@ def _micro_held(frame: pd.DataFrame, groups: Any, weights: Any) -> er.Results:
 
 
 def _wide(formula: str, **options: Any) -> dict[str, Any]:
-    return {"run": _fit(formula, **options), "ordered": True}
+    return {"run": _fit(formula, **options), "ordered": True, "covariate": "words"}
 
 
 CASES = [
@@ -261,7 +264,7 @@ CASES = [
     Case("quantile by model", _quantile, log, no_weights="a sample quantile jumps with the weights", cells=("model",)),
     _same("fit on a constant", _fit("score ~ 1")),
     _same("OLS with covariate and factor", **_wide("score ~ words + C(model)")),
-    _same("WLS", _wls, ordered=True),
+    _same("WLS", _wls, ordered=True, covariate="words"),
     _same("GLM binomial", **_wide("right ~ words + C(model)", family="binomial")),
     _same("GLM Poisson", **_wide("count ~ words + C(model)", family="poisson")),
     Case(
@@ -277,10 +280,28 @@ CASES = [
     _same("win rate with given opponents", _given_opponents, frame=matches),
     _same("win rate by strata", _win_rate(by="subject"), frame=matches),
     _same("Bradley-Terry", _pairwise(er.bradley_terry), frame=matches),
-    _same("Bradley-Terry with position, Elo", _pairwise(er.bradley_terry, formula="words", scale="elo"), frame=matches),
+    _same(
+        "Bradley-Terry with position, Elo",
+        _pairwise(er.bradley_terry, formula="words", scale="elo"),
+        frame=matches,
+        covariate="words",
+    ),
     _same("Bradley-Terry by Davidson", _pairwise(er.bradley_terry, ties="davidson"), frame=verdicts),
-    _same("controlled win rate", _pairwise(er.controlled_win_rate, formula="words"), frame=matches),
+    _same(
+        "Davidson with position",
+        _pairwise(er.bradley_terry, ties="davidson", formula="words"),
+        frame=verdicts,
+        covariate="words",
+    ),
+    _same("controlled win rate", _pairwise(er.controlled_win_rate, formula="words"), frame=matches, covariate="words"),
     _same("win rate standardised", _win_rate(by="subject", standardise={"law": 1, "math": 2}), frame=matches),
     Case("paired differences", _compare, log, row="question", no_weights="differences of models take no weights"),
-    Case("statsmodels Logit", _logit, log, no_weights="statsmodels' Logit takes no weights", ordered=True),
+    Case(
+        "statsmodels Logit",
+        _logit,
+        log,
+        no_weights="statsmodels' Logit takes no weights",
+        ordered=True,
+        covariate="words",
+    ),
 ]

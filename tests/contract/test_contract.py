@@ -44,6 +44,8 @@ STEP = 1e-4
 DERIVATIVE = 1e-6
 # Columns of influence sum to zero up to rounding; an iterated fit stops when its scores do to about this.
 ZERO_SUM = 1e-10
+# Nothing may move by more where columns are in other units.
+UNITS = 1e-9
 # Rows whose derivative is taken; each costs two fits.
 ROWS_CHECKED = 10
 
@@ -331,3 +333,74 @@ def test_numbers_as_objects_are_numbers(case):
     frame = case.frame()
     numbers = frame.select_dtypes("number").columns
     _assert_same(_run(case, frame.astype(dict.fromkeys(numbers, object))), _run(case, frame), REORDERED)
+
+
+@pytest.mark.parametrize("groups", [None, *CLUSTERINGS], ids=str)
+@pytest.mark.parametrize("unit", [1e-12, 1e-7, 1e8, 1e12])
+def test_units_of_covariates_change_nothing(case, groups, unit):
+    if not case.covariate:
+        pytest.skip("no covariates")
+    frame = case.frame()
+    other = frame.assign(**{case.covariate: frame[case.covariate] * unit})
+    covs = ["naive"] if groups is None else ["naive", "CR0", "CR1", "CR2", "CR3"]
+    try:
+        expected, found = (_run(case, data, groups) for data in (frame, other))
+    except er.errors.ConvergenceError as error:
+        assert "Logit did not converge" in str(error)
+        pytest.skip("statsmodels' own fit did not converge, which is told")
+    scale = np.where(expected.params.index == case.covariate, unit, 1.0)
+    np.testing.assert_allclose(found.params * scale, expected.params, rtol=UNITS)
+    for cov in covs:
+        # The largest one-way piece is found contrast by contrast; cutting eigenvalues depends on the units.
+        repair = {"repair": "max"} if isinstance(groups, list) and cov != "naive" else {}
+        one, two = (results.with_cov(cov=cov, **repair) for results in (expected, found))
+        np.testing.assert_allclose(two.bse * scale, one.bse, rtol=UNITS)
+        np.testing.assert_allclose(two.dof, one.dof, rtol=UNITS)
+        np.testing.assert_allclose(two.pvalues, one.pvalues, rtol=1e3 * UNITS, atol=1e-300)
+    if groups == "passage" and "Bradley" not in case.name and case.name != "Davidson with position":
+        both = [f"{name} = 0" for name in expected.params.index[-2:]]
+        tests = [results.wald_test(", ".join(both)) if len(both) > 1 else None for results in (expected, found)]
+        np.testing.assert_allclose(float(tests[1].pvalue), float(tests[0].pvalue), rtol=1e3 * UNITS)
+
+
+@pytest.mark.parametrize("unit", [1e-12, 1e12])
+def test_the_sum_of_weights_changes_nothing(case, unit):
+    if case.weighted is None:
+        pytest.skip(case.no_weights)
+    frame = case.frame()
+    if case.row == "row":
+        weights = frame["weight"].to_numpy()
+    else:
+        weights = frame.groupby(case.row)["weight"].transform("first").to_numpy()
+    for groups in (None, "passage"):
+        expected, found = (case.weighted(frame, groups, weights * scale) for scale in (1.0, unit))
+        np.testing.assert_allclose(found.params, expected.params, rtol=UNITS)
+        np.testing.assert_allclose(found.bse, expected.bse, rtol=UNITS)
+        np.testing.assert_allclose(found.dof, expected.dof, rtol=UNITS)
+
+
+@pytest.mark.parametrize("cov", ["CR0", "CR1", "CR2", "CR3"])
+def test_what_one_cluster_alone_tells_has_no_error_bar(case, cov):
+    """The third model in one passage: without that passage there is no estimate of it, so that nothing is known."""
+    frame = case.frame()
+    columns = [name for name in ("model", "against") if name in frame]
+    inside = ~np.any([frame[name] == "cyd" for name in columns], axis=0) | (frame["passage"] == "p5")
+    try:
+        results = _run(case, frame[inside].reset_index(drop=True)).with_cov(cov=cov)
+    except (er.errors.DataError, er.errors.NotAvailableError) as error:
+        pytest.skip(f"refused: {error}")
+    alone = [name for name in results.params.index if "cyd" in name]
+    if not alone:
+        pytest.skip("no parameter is of one model")
+    assert results.bse[alone].isna().all()
+    assert results.pvalues[alone].isna().all()
+    assert any(
+        issubclass(kind, er.errors.ZeroVarianceWarning) and "single cluster" in text for kind, text in results.notes
+    )
+    others = [name for name in results.params.index if "bob" in name and "cyd" not in name]
+    if case.name.startswith(("Bradley", "Davidson")):
+        # Ratings are measured from the mean of all; the difference of the two others is not.
+        assert results.bse[["ada", "bob"]].isna().all()
+        assert results.contrast("ada - bob").bse.iloc[0] > 0
+    elif "rate" not in case.name:
+        assert (results.bse[others] > 0).all()

@@ -1,0 +1,230 @@
+"""Orthonormal columns in place of a design's own, so that no unit, offset or power costs digits.
+
+With X the design and w the weights, Q = W^(1/2) X T has orthonormal columns. Everything is computed from Q and mapped
+back by T: coefficients are T Q'W^(1/2)y, and (X'WX)^-1 is TT'.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from evalreg.checks import FloatArray, listed
+from evalreg.errors import CollinearityError
+
+# Entries are rounded to 1e-16. Times this condition number it is what they leave open, in standard errors.
+LARGEST_CONDITION = 1e10
+# The size of a column over its distance from the others: what rounding of its entries leaves of it is 1e-4.
+LARGEST_INFLATION = 1e12
+# Above this one nothing but rounding tells the columns apart.
+ROUNDING_ALONE = 1e14
+# From this condition number on, the columns are formed again with twice the digits.
+EXACT_FROM = 1e4
+# A column that varies by less than this fraction of its size is a constant with rounding.
+CONSTANT = 1e-13
+# What is left of a constant that other columns contain is rounding.
+IN_SPAN = 1e-9
+# Parts a double into two halves of 26 bits (Veltkamp).
+SPLIT = 134217729.0
+# Rows formed at a time, so that they stay in the fastest memory.
+ROWS_PER_BLOCK = 1 << 10
+
+
+@dataclass(frozen=True, eq=False)
+class Basis:
+    """Orthonormal columns of a weighted design.
+
+    Parameters
+    ----------
+    rows : ndarray, shape (n_rows, k)
+        Q.
+    map : ndarray, shape (k, k)
+        T, from coefficients of Q to those of the design.
+    condition : float
+        Condition number of the design's columns, centred where a constant is among them and scaled to norm 1.
+    """
+
+    rows: FloatArray
+    map: FloatArray
+    condition: float
+
+
+def basis_of(design: FloatArray, names: Sequence[str], weights: FloatArray | None = None) -> Basis:
+    """Orthonormal columns of a design, right to full precision whatever its units.
+
+    Parameters
+    ----------
+    design : ndarray, shape (n_rows, k)
+        X, finite.
+    names : sequence of str
+        Of its columns, for the message.
+    weights : ndarray, shape (n_rows,), optional
+        Not negative; one by default.
+
+    Returns
+    -------
+    Basis
+        Q and T.
+
+    Raises
+    ------
+    CollinearityError
+        If the condition number is above `LARGEST_CONDITION`; the columns that earlier ones determine are named.
+
+    References
+    ----------
+    Golub and Van Loan (2013), Matrix Computations, sections 2.6.4 (scaling) and 5.3 (QR); Ogita, Rump and Oishi (2005),
+    SIAM J. Scientific Computing 26(6), algorithm 5.3 (products with twice the digits).
+
+    Examples
+    --------
+    >>> x = 1.7e12 + 1000 * np.arange(4.0)
+    >>> basis = basis_of(np.column_stack([np.ones(4), x]), ["Intercept", "ms"])
+    >>> (basis.map @ (basis.rows.T @ (2000.0 * np.arange(4)))).round(9).tolist()[1]
+    2.0
+    """
+    X = np.asarray(design, dtype=np.float64)
+    share = np.ones(X.shape[0]) if weights is None else weights / np.max(weights)
+    root = np.sqrt(share)[:, None]
+    # Powers of two: scaling by them is exact.
+    unit = np.exp2(-np.frexp(np.max(np.abs(X), axis=0, initial=0.0))[1].astype(float))
+    scaled = X * unit
+    level, carriers = _levels(scaled, share)
+    centred = (scaled - level) * root
+    size = np.sqrt(np.einsum("ij,ij->j", centred, centred))
+    flat = size <= CONSTANT * np.abs(level) * np.sqrt(share.sum())
+    centred[:, flat] = 0.0
+    size[flat] = 1.0
+    rows, R = np.linalg.qr(centred / size)
+    condition = _checked_condition(R, names)
+    T = np.linalg.inv(R) / size[:, None]
+    _refuse_rounded(np.sqrt(share @ scaled**2) * np.linalg.norm(T, axis=1) * (carriers == 0), names)
+    T -= np.outer(carriers, level @ T)
+    # Columns far from zero lose digits twice: in their levels, and by what they share.
+    if condition * np.max(1 + np.abs(level) * np.sqrt(share.sum()) / size) > EXACT_FROM:
+        rows, R = np.linalg.qr(exact_product(scaled, T) * root)
+        T = T @ np.linalg.inv(R)
+    T = unit[:, None] * T
+    return Basis(rows, T if weights is None else T / np.sqrt(np.max(weights)), condition)
+
+
+def _levels(X: FloatArray, share: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """What to subtract from each column, and the combination of columns that is 1 (nothing where none is)."""
+    k, low, high = X.shape[1], X.min(axis=0, initial=np.inf), X.max(axis=0, initial=-np.inf)
+    carriers = np.zeros(k)
+    constant = np.flatnonzero((low == high) & (low != 0))
+    if constant.size:
+        support = constant[:1]
+        carriers[support] = 1.0 / low[support]
+    else:
+        # Indicators of all levels of a factor add up to a constant.
+        support = np.flatnonzero(np.all((X == 0) | (high == X), axis=0) & (high > 0))
+        found = np.linalg.lstsq(X[:, support], np.ones(X.shape[0]), rcond=None)[0]
+        if np.max(np.abs(X[:, support] @ found - 1.0), initial=0.0 if support.size else 1.0) > IN_SPAN:
+            return np.zeros(k), carriers
+        carriers[support] = found
+    level = share @ X / share.sum()
+    level[support] = 0.0
+    return level, carriers
+
+
+def _checked_condition(R: FloatArray, names: Sequence[str]) -> float:
+    """Condition number of unit columns with this triangle; raises above the largest allowed."""
+    if R.shape[0] < R.shape[1]:
+        R = np.vstack([R, np.zeros((R.shape[1] - R.shape[0], R.shape[1]))])
+    values = np.linalg.svd(R, compute_uv=False)
+    smallest = float(values[-1]) if values.size else 1.0
+    condition = float(values[0]) / smallest if smallest > 0 else np.inf
+    if condition <= LARGEST_CONDITION:
+        return condition
+    # Of unit columns the diagonal is the distance from what the earlier ones span.
+    near = np.abs(np.diag(R)) * LARGEST_CONDITION < values[0]
+    if not near.any():
+        near[np.argmax(np.abs(np.linalg.svd(R)[2][-1]))] = True
+    named = [str(name) for name, is_near in zip(names, near, strict=True) if is_near]
+    if condition < ROUNDING_ALONE:
+        raise _nearly(named, condition)
+    k = len(names)
+    raise CollinearityError(
+        f"covariates must not determine each other; {k} columns of the design have rank {k - len(named)}, and "
+        f"{listed(named)} can be computed from the others (condition number {condition:.0e}). Drop "
+        f"{'it' if len(named) == 1 else 'them'}.",
+        column=named[0],
+        count=len(named),
+    )
+
+
+def _refuse_rounded(inflation: FloatArray, names: Sequence[str]) -> None:
+    """Raise where rounding of a column's entries is what tells it from the others; shape (k,)."""
+    named = [str(name) for name, times in zip(names, inflation, strict=True) if times > LARGEST_INFLATION]
+    if named:
+        raise _nearly(named, float(np.max(inflation)))
+
+
+def _nearly(named: list[str], condition: float) -> CollinearityError:
+    """What to do about columns that the others determine nearly."""
+    one = len(named) == 1
+    return CollinearityError(
+        f"covariates must not determine each other; {listed(named)} can be computed from the other columns of the "
+        f"design but for {1 / condition:.0e} of {'its' if one else 'their'} size (condition number {condition:.1e}), "
+        f"too little for numbers of 16 digits. Drop {'it' if one else 'one of them'}, or subtract a typical value "
+        'from the covariate before its powers and products are formed, as in "I((x - 5000) ** 2)".',
+        column=named[0],
+        count=len(named),
+    )
+
+
+def exact_product(A: FloatArray, B: FloatArray) -> FloatArray:
+    """A B with sums as if formed with twice the digits, then rounded.
+
+    Parameters
+    ----------
+    A : ndarray, shape (n, k)
+        Entries below 1e150 in size.
+    B : ndarray, shape (k, m)
+        Likewise.
+
+    Returns
+    -------
+    ndarray, shape (n, m)
+        Right to rounding even where the terms cancel to 1e-10 of their size.
+
+    References
+    ----------
+    Ogita, Rump and Oishi (2005), SIAM J. Scientific Computing 26(6), algorithm 5.3.
+
+    Examples
+    --------
+    >>> exact_product(np.array([[1e16, 1.0, -1e16]]), np.ones((3, 1))).item()
+    1.0
+    """
+    result = np.empty((A.shape[0], B.shape[1]))
+    for first in range(0, A.shape[0], ROWS_PER_BLOCK):
+        part = slice(first, first + ROWS_PER_BLOCK)
+        result[part] = _exact_block(np.ascontiguousarray(A[part].T), B)
+    return result
+
+
+def _exact_block(columns: FloatArray, B: FloatArray) -> FloatArray:
+    """The product of some rows, whose columns are given."""
+    total, rest = np.zeros((B.shape[1], columns.shape[1])), np.zeros((B.shape[1], columns.shape[1]))
+    for column, factors in zip(columns, B, strict=True):
+        factor = factors[:, None]
+        (high, low), (f_high, f_low) = _halves(column), _halves(factor)
+        product = column * factor
+        # What rounding took from the product, and from the sum; both are exact.
+        rest += ((high * f_high - product) + high * f_low + low * f_high) + low * f_low
+        summed = total + product
+        part = summed - total
+        rest += (total - (summed - part)) + (product - part)
+        total = summed
+    return np.asarray((total + rest).T)
+
+
+def _halves(x: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Two numbers of 26 bits that add up to x."""
+    scaled = SPLIT * x
+    high = scaled - (scaled - x)
+    return high, x - high

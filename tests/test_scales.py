@@ -1,0 +1,332 @@
+"""Numbers that are right whatever the units, offsets and powers of covariates, or refused by name."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pytest
+import statsmodels.api as sm
+import statsmodels.formula.api as smf
+
+import evalreg as er
+from evalreg.basis import LARGEST_CONDITION, basis_of, exact_product
+from evalreg.errors import CollinearityError, ConvergenceError, NotAvailableError
+
+# What double precision may lose against exact arithmetic.
+EXACT = 1e-9
+quiet = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
+pytestmark = quiet
+
+COVARIATES = {
+    "epoch milliseconds": "score ~ ms",
+    "epoch milliseconds by model": "score ~ 0 + C(model) + ms",
+    "epoch milliseconds and a model's own drift": "score ~ C(model) * ms",
+    "a quartic in tokens": "score ~ tokens + I(tokens**2) + I(tokens**3) + I(tokens**4)",
+    "a quartic far from zero": "score ~ near + I(near**2) + I(near**3) + I(near**4)",
+    "units of 1e-9 and 1e9": "score ~ I(tokens * 1e9) + I(near * 1e-9)",
+}
+
+
+@pytest.fixture(scope="module")
+def log() -> pd.DataFrame:
+    """Scores with times in milliseconds, whole tokens, and clusters."""
+    rng = np.random.default_rng(3)
+    n = 72
+    return pd.DataFrame(
+        {
+            "score": rng.integers(0, 9, n) / 8,
+            "right": rng.integers(0, 2, n).astype(float),
+            "count": rng.poisson(2.0, n).astype(float),
+            "weight": rng.integers(1, 6, n) / 4,
+            "passage": [f"p{i}" for i in rng.integers(0, 9, n)],
+            "model": rng.choice(["ada", "bob"], n),
+            # The spread of an afternoon.
+            "ms": 1.7e12 + rng.integers(0, 10_000_000, n),
+            "tokens": rng.integers(100, 5000, n).astype(float),
+            "near": rng.integers(1000, 1100, n).astype(float),
+        }
+    )
+
+
+def solved(A: list[list[Fraction]]) -> list[list[Fraction]]:
+    """Right sides of a system of equations (augmented), solved exactly."""
+    k = len(A)
+    A = [row[:] for row in A]
+    for i in range(k):
+        pivot = next(j for j in range(i, k) if A[j][i] != 0)
+        A[i], A[pivot] = A[pivot], A[i]
+        A[i] = [value / A[i][i] for value in A[i]]
+        for j in range(k):
+            if j != i and A[j][i] != 0:
+                factor = A[j][i]
+                A[j] = [u - factor * v for u, v in zip(A[j], A[i], strict=True)]
+    return [row[k:] for row in A]
+
+
+def exact_fit(X: np.ndarray, y: np.ndarray, w: np.ndarray, groups: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Coefficients and CR0 standard errors of least squares in rational arithmetic."""
+    rows = [[Fraction(float(v)) for v in row] for row in X]
+    ys, ws = [Fraction(float(v)) for v in y], [Fraction(float(v)) for v in w]
+    k = X.shape[1]
+    gram = [[sum(q * r[i] * r[j] for q, r in zip(ws, rows, strict=True)) for j in range(k)] for i in range(k)]
+    right = [sum(q * r[i] * v for q, r, v in zip(ws, rows, ys, strict=True)) for i in range(k)]
+    eye = [[Fraction(int(i == j)) for j in range(k)] for i in range(k)]
+    solution = solved([[*gram[i], right[i], *eye[i]] for i in range(k)])
+    beta, inverse = [row[0] for row in solution], [row[1:] for row in solution]
+    totals: dict[str, list[Fraction]] = {}
+    for q, row, v, g in zip(ws, rows, ys, groups, strict=True):
+        error = q * (v - sum(b * x for b, x in zip(beta, row, strict=True)))
+        total = totals.setdefault(g, [Fraction(0)] * k)
+        totals[g] = [t + error * x for t, x in zip(total, row, strict=True)]
+    variance = [
+        sum(sum(inverse[j][i] * total[i] for i in range(k)) ** 2 for total in totals.values()) for j in range(k)
+    ]
+    return np.array([float(b) for b in beta]), np.sqrt([float(v) for v in variance])
+
+
+@pytest.mark.parametrize("weights", [None, "weight"])
+@pytest.mark.parametrize("name", COVARIATES)
+def test_least_squares_agree_with_rational_arithmetic(log, name, weights):
+    results = er.fit(COVARIATES[name], log, groups="passage", weights=weights, cov="CR0")
+    X = smf.ols(COVARIATES[name], log).exog
+    w = np.ones(len(log)) if weights is None else log[weights].to_numpy()
+    params, bse = exact_fit(X, log["score"].to_numpy(), w, log["passage"].to_numpy())
+    np.testing.assert_allclose(results.params, params, rtol=EXACT)
+    np.testing.assert_allclose(results.bse, bse, rtol=EXACT)
+    shown = results.statsmodels
+    np.testing.assert_allclose(shown.params, params, rtol=EXACT)
+    np.testing.assert_allclose(shown.bse, bse, rtol=EXACT)
+
+
+@pytest.mark.parametrize("weights", [None, "weight"])
+def test_statsmodels_shows_the_right_residuals_and_scale(log, weights):
+    """As statsmodels gives them for times that count from the first, where it has all digits."""
+    shown = er.fit("score ~ ms", log, weights=weights).statsmodels
+    centred = log.assign(ms=log["ms"] - log["ms"].min())
+    if weights is None:
+        expected = smf.ols("score ~ ms", centred).fit()
+    else:
+        expected = smf.wls("score ~ ms", centred, weights=log[weights]).fit()
+    for attribute in ("resid", "fittedvalues", "ssr", "scale", "rsquared", "df_resid", "df_model", "llf"):
+        np.testing.assert_allclose(getattr(shown, attribute), getattr(expected, attribute), rtol=EXACT, atol=1e-12)
+    np.testing.assert_allclose(shown.model.pinv_wexog[1], expected.model.pinv_wexog[1], rtol=EXACT, atol=1e-20)
+
+
+@pytest.mark.parametrize("weights", [None, "weight"])
+@pytest.mark.parametrize(("outcome", "family"), [("right", "binomial"), ("count", "poisson")])
+def test_glms_of_times_are_those_of_times_from_the_first(log, outcome, family, weights):
+    results = er.fit(f"{outcome} ~ ms", log, groups="passage", family=family, weights=weights)
+    start = float(log["ms"].min())
+    kind = {"binomial": sm.families.Binomial(), "poisson": sm.families.Poisson()}[family]
+    # Seconds from the first: nothing here is out of scale.
+    seconds = log.assign(ms=(log["ms"] - start) / 1000)
+    given = None if weights is None else log[weights]
+    fitted = smf.glm(f"{outcome} ~ ms", seconds, family=kind, var_weights=given).fit(tol=1e-14)
+    expected = er.infer(er.from_statsmodels(fitted), groups=log["passage"])
+    slope = fitted.params["ms"] / 1000
+    np.testing.assert_allclose(results.params, [fitted.params.iloc[0] - slope * start, slope], rtol=EXACT)
+    np.testing.assert_allclose(results.bse["ms"] * 1000, expected.bse["ms"], rtol=EXACT)
+    np.testing.assert_allclose(results.dof["ms"], expected.dof["ms"], rtol=EXACT)
+    shown = results.statsmodels
+    np.testing.assert_allclose(shown.params, results.params, rtol=1e-14)
+    np.testing.assert_allclose(shown.fittedvalues, fitted.fittedvalues, rtol=EXACT)
+    np.testing.assert_allclose(shown.llf, fitted.llf, rtol=EXACT)
+    np.testing.assert_allclose(shown.deviance, fitted.deviance, rtol=EXACT)
+    assert (shown.df_resid, shown.df_model) == (fitted.df_resid, fitted.df_model)
+
+
+@pytest.mark.parametrize("family", ["gaussian", "binomial", "poisson"])
+@pytest.mark.parametrize("unit", [1e-300, 1e-12, 1e-6, 1e6, 1e12, 1e300])
+def test_what_weights_add_up_to_changes_nothing(log, family, unit):
+    outcome = {"gaussian": "score", "binomial": "right", "poisson": "count"}[family]
+    expected, found = (
+        er.fit(f"{outcome} ~ near", log.assign(weight=log["weight"] * scale), weights="weight", family=family)
+        for scale in (1.0, unit)
+    )
+    np.testing.assert_allclose(found.params, expected.params, rtol=EXACT)
+    np.testing.assert_allclose(found.bse, expected.bse, rtol=EXACT)
+
+
+@pytest.mark.parametrize(
+    ("formula", "named"),
+    [
+        # What a square of milliseconds adds is below the rounding of the square.
+        ("score ~ ms + I(ms**2)", r"I\(ms \*\* 2\)"),
+        ("score ~ tokens + I(2 * tokens)", r"I\(2 \* tokens\)"),
+        ("score ~ tokens + I(tokens + 1e-9 * near)", r"I\(tokens"),
+        ("score ~ C(model) + I(1.0 * (model == 'ada'))", "I"),
+        ("score ~ I(0 * tokens)", "tokens"),
+        ("score ~ I(3.0 + 1e-16 * tokens)", "3"),
+    ],
+)
+@pytest.mark.parametrize("family", ["gaussian", "binomial"])
+def test_covariates_that_hardly_differ_are_named_with_their_condition_number(log, formula, named, family):
+    brief = log.assign(ms=1.7e12 + log["ms"] % 5000)
+    with pytest.raises(CollinearityError, match=rf'"[^"]*{named}.*condition number') as caught:
+        er.fit(formula, brief, family=family)
+    assert caught.value.column
+
+
+def test_the_advice_of_the_error_leads_to_a_fit(log):
+    log = log.assign(ms=1.7e12 + log["ms"] % 5000)
+    with pytest.raises(CollinearityError, match="subtract a typical value"):
+        er.fit("score ~ ms + I(ms**2)", log)
+    start = float(log["ms"].min())
+    results = er.fit(f"score ~ ms + I((ms - {start:.0f})**2)", log, cov="CR0", groups="passage")
+    X = np.column_stack([np.ones(len(log)), log["ms"], (log["ms"] - start) ** 2])
+    params, bse = exact_fit(X, log["score"].to_numpy(), np.ones(len(log)), log["passage"].to_numpy())
+    np.testing.assert_allclose(results.params, params, rtol=EXACT)
+    np.testing.assert_allclose(results.bse, bse, rtol=EXACT)
+
+
+def test_conditions_up_to_the_largest_allowed_are_right_to_nine_digits(rng):
+    n = 40
+    x, noise, y = rng.integers(0, 1000, n), rng.integers(-500, 500, n), rng.integers(0, 2, n).astype(float)
+    for power in range(2, 10):
+        X = np.column_stack([np.ones(n), x, x + noise * 2.0 ** round(-3.2 * power)])
+        basis = basis_of(X, ["one", "x", "near"])
+        assert basis.condition < LARGEST_CONDITION
+        results = er.infer(er.from_statsmodels(sm.OLS(y, X).fit()), groups=np.arange(n) // 4, cov="CR0")
+        params, bse = exact_fit(X, y, np.ones(n), np.arange(n) // 4)
+        np.testing.assert_allclose(results.params, params, rtol=EXACT)
+        np.testing.assert_allclose(results.bse, bse, rtol=EXACT)
+
+
+@pytest.mark.filterwarnings("ignore:The design matrix is rank-deficient")
+def test_a_fit_of_statsmodels_that_is_not_least_squares_is_refused_or_put_right(log):
+    """Its pseudo-inverse drops what milliseconds tell beside the constant."""
+    fitted = smf.ols("score ~ ms", log.assign(ms=1.7e12 + (log["ms"] - 1.7e12) // 10_000)).fit()
+    with pytest.raises(NotAvailableError, match=r"not those of least squares.*evalreg\.fit"):
+        er.infer(er.from_statsmodels(fitted))
+    scaled = log.assign(tokens=log["tokens"] * 1e9)
+    expected = er.fit("score ~ tokens + near", scaled, groups="passage")
+    found = er.infer(er.from_statsmodels(smf.ols("score ~ tokens + near", scaled).fit()), groups=log["passage"])
+    np.testing.assert_allclose(found.params, expected.params, rtol=EXACT)
+    np.testing.assert_allclose(found.bse, expected.bse, rtol=EXACT)
+
+
+def test_orthonormal_columns_are_combinations_of_the_design(rng):
+    X = np.column_stack([np.ones(50), 1e9 + rng.normal(size=50), 1e-9 * rng.normal(size=50)])
+    w = rng.uniform(0.1, 3, 50)
+    basis = basis_of(X, ["a", "b", "c"], w)
+    np.testing.assert_allclose(basis.rows.T @ basis.rows, np.eye(3), atol=1e-14)
+    np.testing.assert_allclose(np.sqrt(w)[:, None] * exact_product(X, basis.map), basis.rows, atol=1e-16 * 1e9 * 10)
+
+
+def test_products_hold_twice_the_digits(rng):
+    A = np.column_stack([1e8 + rng.normal(size=3000), rng.normal(size=3000)])
+    B = np.array([[1.0, 3.0], [1e8, -1e-8]])
+    expected = [
+        [float(sum(Fraction(a) * Fraction(b) for a, b in zip(row, col, strict=True))) for col in B.T] for row in A
+    ]
+    np.testing.assert_array_equal(exact_product(A, B), expected)
+
+
+@pytest.mark.parametrize("family", ["binomial", "poisson"])
+def test_a_level_without_doubt_is_separation_in_any_unit(log, family):
+    # Only zeros where the covariate is large, in whatever unit.
+    outcome = np.where(log["near"] > 1090, 0.0, log["right"])
+    for unit in (1e-9, 1.0, 1e9):
+        frame = log.assign(right=outcome, late=(log["near"] > 1090) * unit)
+        with pytest.raises(ConvergenceError, match="separate the outcomes"):
+            er.fit("right ~ late", frame, family=family)
+
+
+# What is leverage 1, and what is not
+
+
+def test_a_cluster_with_nearly_all_of_a_level_has_a_variance_of_its_closed_form():
+    """Two clusters of a level, one with 1e8 times the weight: leverage 1 - 1e-8, and CR2 by its definition."""
+    heavy = 1e8
+    frame = pd.DataFrame(
+        {
+            "score": [0.0, 1.0, 0.2, 0.9, 0.4, 0.7],
+            "level": ["a", "a", "a", "a", "b", "b"],
+            "g": ["p", "q", "r", "s", "p", "q"],
+            "w": [1.0, 1.0, 1.0, 1.0, heavy, 1.0],
+        }
+    )
+    results = er.fit("score ~ 0 + level", frame, groups="g", weights="w")
+    share = np.array([heavy, 1.0]) / (heavy + 1)
+    values = np.array([0.4, 0.7])
+    mean = share @ values
+    # The leverage of a cluster is its share of the level: 1 - h is the other's share.
+    expected = np.sum((share * (values - mean)) ** 2 / share[::-1])
+    assert results.bse["level[b]"] == pytest.approx(np.sqrt(expected), rel=1e-7)
+
+
+@pytest.mark.parametrize("n", [3, 300, 30_000])
+def test_rounding_in_sums_of_many_rows_is_leverage_one_all_the_same(n):
+    rng = np.random.default_rng(n)
+    level = np.repeat(["a", "b"], n)
+    frame = pd.DataFrame(
+        {
+            "score": rng.normal(size=2 * n),
+            "x": rng.normal(size=2 * n) * 1e7,
+            "level": level,
+            "w": 10 ** rng.uniform(-6, 6, 2 * n),
+            "g": np.where(level == "b", 0, np.arange(2 * n) % 3),
+        }
+    )
+    for cov in ("CR0", "CR1", "CR2", "CR3", "jackknife"):
+        results = er.fit("score ~ level + x", frame, groups="g", weights="w", cov=cov)
+        assert np.isnan(results.bse["level[T.b]"])
+        assert results.bse["x"] > 0
+
+
+# What one cluster, or one row, alone tells
+
+
+@pytest.mark.parametrize(("groups", "text"), [("passage", "single cluster"), (None, "single row")])
+@pytest.mark.parametrize("family", ["gaussian", "poisson"])
+def test_a_level_of_one_cluster_or_row_has_no_error_bar_and_others_have(log, groups, text, family):
+    only = np.arange(len(log)) == 5 if groups is None else log["passage"] == "p4"
+    frame = log.assign(level=np.where(only, "solo", log["model"]))
+    covs = ["naive"] if groups is None else ["CR0", "CR1", "CR2", "CR3"]
+    for cov in covs:
+        results = er.fit("count ~ level", frame, groups=groups, cov=cov, family=family)
+        assert results.bse.isna().to_dict() == {"Intercept": False, "level[T.bob]": False, "level[T.solo]": True}
+        assert any(text in note for _, note in results.notes)
+        # As reference level it takes all differences from it along, but not those of the others.
+        first = er.fit("count ~ C(level, Treatment('solo'))", frame, groups=groups, cov=cov, family=family)
+        assert first.bse.isna().all()
+        ada, bob = first.params.index[1:]
+        difference = first.contrast({bob: 1, ada: -1})
+        assert difference.bse.iloc[0] == pytest.approx(results.bse["level[T.bob]"], rel=1e-8)
+        assert difference.dof.iloc[0] == pytest.approx(results.dof["level[T.bob]"], rel=1e-8)
+
+
+def test_fits_of_statsmodels_with_a_level_of_one_cluster_have_no_error_bar(log):
+    frame = log.assign(level=np.where(log["passage"] == "p4", "solo", log["model"]))
+    for fitted in (smf.ols("score ~ level", frame).fit(), smf.logit("right ~ level", frame).fit(disp=False)):
+        for cov in ("CR0", "CR1", "CR2", "CR3"):
+            results = er.infer(er.from_statsmodels(fitted), groups="passage", cov=cov)
+            assert np.isnan(results.bse["level[T.solo]"])
+            assert results.bse["level[T.bob]"] > 0
+
+
+def test_a_level_that_one_judge_alone_saw_has_no_error_bar_across_judges(log, rng):
+    """Means and regressions alike: the passages cannot tell how other judges would have scored that level."""
+    frame = log.assign(judge=rng.choice(["j1", "j2", "j3", "j4", "j5"], len(log)))
+    frame.loc[frame["model"] == "bob", "judge"] = "j1"
+    means = er.mean(frame, by="model", groups="passage + judge")
+    dummies = er.fit("score ~ 0 + model", frame, groups="passage + judge")
+    assert means.bse.isna().tolist() == dummies.bse.isna().tolist() == [False, True]
+
+
+def test_dominance_counts_weight_where_rows_have_weights(log):
+    heavy = log.assign(weight=np.where(log["passage"] == "p4", 50.0, 1.0))
+    for make in (
+        lambda: er.fit("score ~ near", heavy, groups="passage", weights="weight"),
+        lambda: er.fit("right ~ near", heavy, groups="passage", weights="weight", family="binomial"),
+        lambda: er.infer(
+            er.from_statsmodels(smf.wls("score ~ near", heavy, weights=heavy["weight"]).fit()), groups="passage"
+        ),
+        lambda: er.mean(heavy, groups="passage", weights="weight"),
+    ):
+        results = make()
+        assert any('"p4" holds 91%' in text and "of the weight" in text for _, text in results.notes), results.notes
+    even = er.fit("score ~ near", heavy, groups="passage")
+    assert not any("holds" in text for _, text in even.notes)

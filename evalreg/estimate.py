@@ -152,7 +152,7 @@ class About:
         The score's name.
     formula : str
         Formula, where there is one.
-    interval : {"wald", "logit", "widened"}
+    interval : {"wald", "logit", "widened", "rectified"}
         How the default interval is built; "widened" is on the logit scale, and wider where successes or failures are
         few.
     lines : tuple of str
@@ -164,7 +164,7 @@ class About:
     model: str = "estimate"
     outcome: str = "score"
     formula: str = ""
-    interval: Literal["wald", "logit", "widened"] = "wald"
+    interval: Literal["wald", "logit", "widened", "rectified"] = "wald"
     lines: tuple[str, ...] = ()
     n_models: int = 0
 
@@ -453,7 +453,7 @@ class Estimate:
             else _diagonal(self.coefficient_map, other.coefficient_map),
             refit=refit,
             cells=None if self.cells is None or other.cells is None else self.cells.beside(other.cells),
-            bounded=self.bounded and other.bounded,
+            bounded=self.bounded and other.bounded and self.human is None and other.human is None,
             dropped=dropped,
             about=about,
             lost="" if refit else _lost_beside(self, other, same_rows),

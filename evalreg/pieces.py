@@ -426,6 +426,11 @@ def _adjusted(
             f'`cov="{options.cov}"` with dof={options.dof!r} needs the design of the model, which this estimate '
             'does not have. Available are cov "naive", "CR0" and "CR1" with dof "min", "normal" or a number.'
         )
+    if options.cov == "jackknife" and estimate.human is not None:
+        raise NotAvailableError(
+            '`cov="jackknife"` solves the estimate again without each cluster, and a rectified mean would then have '
+            'another lambda, which is not there. Use cov="CR3", which leaves out clusters at the lambda there is.'
+        )
     if options.cov == "jackknife" and not refit.linear and refit.leave_out is None:
         raise NotAvailableError(
             '`cov="jackknife"` solves the estimate again without each cluster, which is there for means, win rates, '

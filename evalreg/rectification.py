@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,69 +13,13 @@ from evalreg.checks import BoolArray, FloatArray, IntArray, ResolvedCov, listed
 from evalreg.clusters import Axis, Labels, as_codes, pair_codes
 from evalreg.covariance import Covariance, assemble
 from evalreg.errors import NotAvailableError, Note, RectificationWarning, TooFewClustersError
-from evalreg.estimate import Cells, Estimate, HumanLabels, Refit
+from evalreg.estimate import Estimate, HumanLabels
+from evalreg.labelled import labelled_means, means_of_cells
 from evalreg.pieces import NO_VARIANCE
-from evalreg.scores import CellScores, Matrix, cell_sums, dense
+from evalreg.scores import dense
 
 # A labelled sample drawn at random fails this once in a hundred analyses, whatever the number of means.
 SUSPICIOUS = 0.01
-
-
-def means_of_cells(
-    values: FloatArray,
-    cell: IntArray,
-    labels: Labels,
-    coefficient_map: FloatArray,
-    names: tuple[str, ...],
-    weights: FloatArray | None = None,
-    **more: Any,
-) -> Estimate:
-    """Linear combinations of the means of cells, with the scores that give their covariance.
-
-    Parameters
-    ----------
-    values : ndarray, shape (n_rows,)
-        Value of each row.
-    cell : ndarray of int, shape (n_rows,)
-        Cell of each row, every cell present.
-    labels : Labels
-        Cluster labels of the rows.
-    coefficient_map : ndarray, shape (n_params, n_cells)
-        Parameters as combinations of the cells' means.
-    names : tuple of str
-        Of the parameters.
-    weights : ndarray, shape (n_rows,), optional
-        Weights of the rows.
-    **more : dict
-        Further fields of the estimate.
-
-    Returns
-    -------
-    Estimate
-        With `refit`.
-
-    Examples
-    --------
-    >>> cell = np.array([0, 0, 1, 1])
-    >>> means_of_cells(np.array([1.0, 0, 1, 1]), cell, Labels(4), np.array([[-1.0, 1.0]]), ("gap",)).params.tolist()
-    [0.5]
-    """
-    sums = cell_sums(values, cell, coefficient_map.shape[1], weights)
-    alike = sums.low == sums.high
-    # Exactly the value where all are alike, so that rounding does not look like spread.
-    mean = np.where(alike, sums.low, sums.total / sums.weight)
-    squares = np.where(alike, 0.0, sums.squares)
-    return Estimate(
-        names=names,
-        params=coefficient_map @ mean,
-        scores=CellScores(values, mean, labels, cell, weights),
-        bread=(coefficient_map / sums.weight).T,
-        kind="mean",
-        coefficient_map=coefficient_map,
-        refit=Refit(1.0 / sums.weight),
-        cells=Cells(sums.count, sums.weight, mean, squares, sums.low, sums.high),
-        **more,
-    )
 
 
 def human_alone(estimate: Estimate, cov: Covariance) -> tuple[FloatArray, FloatArray]:
@@ -93,31 +37,12 @@ def human_alone(estimate: Estimate, cov: Covariance) -> tuple[FloatArray, FloatA
     params, bse : ndarray, shape (n_params,)
         What the labelled rows by themselves give; the standard error is NaN where they lie in one cluster.
     """
-    human, scores = estimate.human, estimate.scores
-    assert human is not None
-    assert isinstance(scores, CellScores)
-    assert scores.cell is not None
-    rows = human.labelled[scores.cell]
-    number = np.cumsum(human.labelled) - 1
-    columns = dict.fromkeys(name for axis in cov.axes for name in axis)
-    held = {name: as_codes(scores.labels.codes((name,)).codes[rows]) for name in columns}
-    alone = means_of_cells(
-        human.values[rows],
-        number[scores.cell[rows]],
-        Labels(int(np.count_nonzero(rows)), held),
-        _labelled_part(estimate.coefficient_map, human),
-        estimate.names,
-        None if scores.weights is None else scores.weights[rows],
-    )
+    alone = labelled_means(estimate, cov.axes)
     try:
         variance = assemble(alone, cov.axes, cov.options).variance()
     except TooFewClustersError:
         variance = np.full(estimate.n_params, np.nan)
     return alone.params, np.sqrt(variance)
-
-
-def _labelled_part(coefficient_map: Matrix, human: HumanLabels) -> FloatArray:
-    return dense(coefficient_map)[:, human.labelled]
 
 
 def rectification_table(estimate: Estimate, cov: Covariance) -> pd.DataFrame:
@@ -402,11 +327,17 @@ def rectify(judged: Judged, parts: Halves, weight: FloatArray, **more: Any) -> E
     Returns
     -------
     Estimate
-        With the human labels, from which `rectification` is computed.
+        With the human labels, from which `rectification` is computed; bounded where
+        these and the judge's scores lie in [0, 1].
     """
     values = np.where(judged.labelled, judged.human - weight[judged.model] * judged.judge, judged.judge)
     coefficient_map = parts.pick(True) + weight[:, None] * parts.pick(False)
     human = HumanLabels(judged.human, parts.labelled, parts.model)
-    return means_of_cells(
+    # Labels outside [0, 1] may be missing by chance; the judge scores all rows on the same scale.
+    both = np.concatenate([judged.human[judged.labelled], judged.judge])
+    found = means_of_cells(
         values, parts.cell, judged.labels, coefficient_map, judged.names, judged.weights, human=human, **more
     )
+    # Without a cluster lambda would be another one, which no leverage tells.
+    refit = found.refit and replace(found.refit, linear=False)
+    return replace(found, refit=refit, bounded=bool(both.min() >= 0 and both.max() <= 1))

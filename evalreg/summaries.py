@@ -15,6 +15,7 @@ from evalreg.dependence import design_effect, effective_rows, intraclass_correla
 from evalreg.errors import Note
 from evalreg.estimate import Estimate
 from evalreg.inference.intervals import intervals
+from evalreg.inference.rectified import few_labels
 from evalreg.inference.widening import FEW_EFFECTIVE, widening
 from evalreg.rectification import rectification_table
 from evalreg.tables import Grid, Summary, fixed, number, p_value
@@ -250,7 +251,7 @@ def _sentences(estimate: Estimate, cov: Covariance, alpha: float, axes: tuple[Ax
             "Intervals are built on the logit scale; t and p are Wald's, against 0. `t_test` tests another value as "
             "the interval does."
         )
-        sentences += _widened(estimate, cov)
+        sentences += _by_labels(estimate, cov) if estimate.human is not None else _widened(estimate, cov)
     elif estimate.bounded and estimate.n_params == 1 and cov.variance()[0] > 0:
         low, high = intervals(estimate, cov, alpha, "logit")[0]
         sentences.append(f"Scores lie in [0, 1]: the interval on the logit scale is {low:.4f} to {high:.4f}.")
@@ -263,6 +264,19 @@ def _sentences(estimate: Estimate, cov: Covariance, alpha: float, axes: tuple[Ax
         )
         sentences.append(f"With t({cov.smallest_dof:.0f}), the strictest reading of {', '.join(scarce)}: {shown}.")
     return sentences
+
+
+def _by_labels(estimate: Estimate, cov: Covariance) -> list[str]:
+    """Which rectified means have intervals that rest on the human labels."""
+    mean = np.array(estimate.params)
+    few = few_labels(estimate, cov) | (mean <= 0) | (mean >= 1)
+    if not few.any():
+        return []
+    names = listed([name for name, is_few in zip(estimate.names, few, strict=True) if is_few])
+    return [
+        f"{names}: fewer than {FEW_EFFECTIVE:.0f} effective successes or failures among the human labels, so that the "
+        "interval is that of a proportion on as many trials as these labels are worth. The judge only moves it."
+    ]
 
 
 def _widened(estimate: Estimate, cov: Covariance) -> list[str]:

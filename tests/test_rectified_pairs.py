@@ -199,3 +199,16 @@ def test_bad_input_says_what_is_wrong():
     polars = pytest.importorskip("polars")
     with pytest.raises(NotAvailableError, match="in memory"):
         rectified(polars.from_pandas(log).lazy())
+
+
+@pytest.mark.parametrize("groups", [None, "prompt"])
+def test_rates_and_their_intervals_stay_between_0_and_1(groups):
+    for seed in range(12):
+        log = world(seed, n_prompts=20, share=0.3, n_models=3)
+        log["human"] = log["human"].where(log["left"] != "m2", 1.0 * (log["human"] >= 0)).where(log["human"].notna())
+        log["human"] = log["human"].where(log["right"] != "m2", 0.0 * log["human"])
+        results = rectified(log, groups=groups)
+        ends = results.conf_int()
+        assert ends.stack().between(0, 1).all(), ends
+        assert (ends[1] > ends[0]).all()
+        assert (results.conf_int(method="wald").loc["m2"].isna() | (results.params["m2"] > 0.8)).any()

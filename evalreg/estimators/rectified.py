@@ -90,7 +90,9 @@ def rectified_mean(
     -------
     Results
         Parameters named by the labels of `by`, or "mean". `rectification()` has lambda, the numbers of rows, and the
-        standard error from human labels alone; `with_cov` keeps lambda as it is.
+        standard error from human labels alone; `with_cov` keeps lambda as it is. Where labels and judge's scores lie in
+        [0, 1] the interval is on the logit scale; where fewer than five successes or failures are effective among
+        the labels, that of a proportion on as many trials as these are worth.
 
     Raises
     ------
@@ -100,6 +102,8 @@ def rectified_mean(
         If rows have a human label and no judge's score, or some value of `by` has no human label.
     TooFewClustersError
         If the labelled rows of a mean lie in a single cluster.
+    NotAvailableError
+        If `cov` is "jackknife": without each cluster lambda would be another one.
     EvalregError
         As in `mean`.
 
@@ -137,6 +141,7 @@ def rectified_mean(
     about = About(
         model="Rectified mean" if not by_columns else f"Rectified mean by {', '.join(by_columns)}",
         outcome=f"{human}, by judge {judge}",
+        interval="rectified",
         lines=tuning_lines(tuning, judged.names),
     )
     estimate = rectify(judged, parts, tuning.weight, dropped=dropped, about=about)

@@ -125,7 +125,8 @@ def rectified_win_rate(
     -------
     Results
         Parameters named by model. A comparison counts as two rows, one for each of its models. `rectification()` has
-        lambda, the numbers of rows, and the standard errors from human verdicts alone.
+        lambda, the numbers of rows, and the standard errors from human verdicts alone. Intervals are those of
+        `rectified_mean` and stay in [0, 1].
 
     Raises
     ------
@@ -179,6 +180,7 @@ def rectified_win_rate(
     about = About(
         model=model,
         outcome=f"{human}, by judge {judge}",
+        interval="rectified",
         lines=(*lines, "A comparison is two rows, one for each of its models.", *tuning_lines(tuning, judged.names)),
         n_models=len(judged.names),
     )

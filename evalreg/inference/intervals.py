@@ -9,6 +9,7 @@ from evalreg.covariance import Covariance
 from evalreg.errors import ScoreRangeError
 from evalreg.estimate import Estimate
 from evalreg.inference.proportions import logit_interval, proportion_interval
+from evalreg.inference.rectified import label_trials, rectified_limits
 from evalreg.inference.widening import effective_trials, widening
 
 
@@ -56,11 +57,13 @@ def intervals(estimate: Estimate, cov: Covariance, alpha: float, method: str | N
     limits[~(se > 0)] = np.nan
     if not estimate.bounded:
         return limits
+    if chosen == "rectified":
+        return rectified_limits(estimate, cov, np.full(theta.size, alpha), critical)
     if chosen in ("logit", "widened"):
         limits[se > 0] = on_logit_scale(estimate, cov, se > 0, critical[se > 0], widen=chosen == "widened")
     for rows, rule in ((se == 0, "clopper-pearson"), (se > 0, chosen)):
         if rows.any() and rule not in ("wald", "logit", "widened"):
-            trials = effective_trials(estimate, cov, alpha, variance)[rows]
+            trials = _trials(estimate, cov, np.full(theta.size, alpha))[rows]
             limits[rows] = proportion_interval(theta[rows], trials, alpha, rule)
     return limits
 
@@ -96,21 +99,31 @@ def on_logit_scale(
     Korn and Graubard (1998), Survey Methodology 24, 193-201; Brown, Cai and DasGupta (2001), Statistical Science 16(2).
     """
     mean, se = np.array(estimate.params)[rows], np.sqrt(cov.variance())[rows]
+    rectified = estimate.about.interval == "rectified" and widen is None
+    widen = estimate.about.interval == "widened" if widen is None else widen
     inside = (mean > 0) & (mean < 1)
     limits = np.full((mean.size, 2), np.nan)
     limits[inside] = logit_interval(mean[inside], se[inside], critical[inside])
-    widen = estimate.about.interval == "widened" if widen is None else widen
-    if not widen and inside.all():
+    if not widen and not rectified and inside.all():
         return limits
     distance, level = np.zeros(estimate.n_params), np.full(estimate.n_params, 0.5)
     distance[rows] = critical * se
     alpha = cov.pvalues(None, distance)[rows]
     level[rows] = alpha
+    if rectified:
+        return rectified_limits(estimate, cov, level, cov.critical(alpha=level))[rows]
     if not inside.all():
-        trials = effective_trials(estimate, cov, level, cov.variance())[rows][~inside]
+        trials = _trials(estimate, cov, level)[rows][~inside]
         limits[~inside] = proportion_interval(mean[~inside], trials, alpha[~inside], "clopper-pearson")
     wider = widening(estimate, cov) if widen else None
     if wider is not None:
         also = wider.limits(level, cov.critical(alpha=level))[rows]
         limits = np.column_stack([np.fmin(limits[:, 0], also[:, 0]), np.fmax(limits[:, 1], also[:, 1])])
     return limits
+
+
+def _trials(estimate: Estimate, cov: Covariance, alpha: FloatArray) -> FloatArray:
+    """Effective trials behind each mean; behind the human labels of a rectified one."""
+    if estimate.human is not None:
+        return label_trials(estimate, cov, alpha, cov.critical(alpha=alpha))
+    return effective_trials(estimate, cov, alpha, cov.variance())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from evalreg.estimate import Estimate
 from evalreg.inference.contrasts import Contrasts
 from evalreg.inference.intervals import intervals
 from evalreg.inference.proportions import logit_statistic
+from evalreg.inference.rectified import few_labels, rectified_limits
 from evalreg.inference.wald import as_t_results
 from evalreg.inference.widening import widening
 
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 
 # p-values of a proportion's interval below the first are taken to be zero, above the second to be one.
 SMALLEST_LEVEL, LARGEST_LEVEL = 1e-15, 0.9999
+
+Limits: TypeAlias = Callable[[FloatArray, FloatArray], FloatArray]
+"""Takes levels and critical values, returns the ends of every parameter."""
 
 
 def t_tests(estimate: Estimate, cov: Covariance, asked: Contrasts, method: str | None) -> ContrastResults:
@@ -109,7 +113,9 @@ def _on_scale(estimate: Estimate, cov: Covariance, asked: Contrasts, method: str
             'is not such a hypothesis. Use method="wald".'
         )
     effect = C @ estimate.params
-    return np.asarray(possible & (cov.variance(C) > 0) & (effect > 0) & (effect < 1))
+    # A rectified mean has an interval wherever it is.
+    inside = (effect > 0) & (effect < 1) | (method is None and estimate.about.interval == "rectified")
+    return np.asarray(possible & (cov.variance(C) > 0) & inside)
 
 
 def level_reached(estimate: Estimate, cov: Covariance, parameter: int, value: float, method: str | None) -> float:
@@ -134,24 +140,31 @@ def level_reached(estimate: Estimate, cov: Covariance, parameter: int, value: fl
         At most 1; the larger of those of the logit interval and, where few successes or failures are effective, of the
         one that it is widened to.
     """
-    from scipy import optimize
-
     unit = np.eye(estimate.n_params)[[parameter]]
     mean, se = estimate.params[[parameter]], np.sqrt(cov.variance(unit))
+    rectified = method is None and estimate.about.interval == "rectified"
+    if rectified and (few_labels(estimate, cov)[parameter] or not 0 < mean[0] < 1):
+        return _inverted(estimate, cov, parameter, value, partial(rectified_limits, estimate, cov))
     on_logit = float(cov.pvalues(unit, se * logit_statistic(mean, se, np.array([value])))[0])
     wider = None if method == "logit" else widening(estimate, cov)
     if wider is None or not wider.acts[parameter]:
         return on_logit
-    side = 0 if value < mean[0] else 1
+    return max(on_logit, _inverted(estimate, cov, parameter, value, wider.limits))
+
+
+def _inverted(estimate: Estimate, cov: Covariance, parameter: int, value: float, limits: Limits) -> float:
+    """Largest level at which an interval, from levels and critical values, holds the value."""
+    from scipy import optimize
+
+    side = 0 if value < estimate.params[parameter] else 1
 
     def room(log_level: float) -> float:
-        """How far inside the nearer end of what the interval also holds the value is."""
+        """How far inside the nearer end the value is."""
         level = np.full(estimate.n_params, np.exp(log_level))
-        end = wider.limits(level, cov.critical(alpha=level))[parameter, side]
+        end = limits(level, cov.critical(alpha=level))[parameter, side]
         return float(value - end if side == 0 else end - value)
 
     smallest, largest = np.log(SMALLEST_LEVEL), np.log(LARGEST_LEVEL)
     if room(largest) >= 0:
         return 1.0
-    own = float(np.exp(optimize.brentq(room, smallest, largest, xtol=1e-12))) if room(smallest) > 0 else 0.0
-    return max(on_logit, own)
+    return float(np.exp(optimize.brentq(room, smallest, largest, xtol=1e-12))) if room(smallest) > 0 else 0.0

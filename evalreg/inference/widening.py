@@ -113,7 +113,7 @@ def widening(estimate: Estimate, cov: Covariance) -> Widening | None:
     few = _few(estimate, cov, larger)
     if not few.any():
         return None
-    n, s2 = n_rows(estimate), _scatter(estimate, estimate.cells)
+    n, s2 = n_rows(estimate), scatter(estimate)
     end, distance = _ends(estimate, estimate.cells)
     reach = 1.0 - end
     known = few.any(axis=0)
@@ -127,7 +127,7 @@ def widening(estimate: Estimate, cov: Covariance) -> Widening | None:
         rows=n,
         by_rows=n * spread / np.maximum(s2, np.finfo(float).tiny),
         by_variance=spread / np.where(known, larger, 1.0),
-        trust=_trust(estimate, cov.axes, distance, s2),
+        trust=trusted(estimate, cov.axes, distance, s2),
         exact=counted(estimate, cov),
         whole=_whole(estimate, estimate.cells),
     )
@@ -161,9 +161,10 @@ def _ends(estimate: Estimate, cells: Cells) -> tuple[FloatArray, FloatArray]:
     return np.stack([low, 1.0 - high]), np.stack([mean - low, high - mean])
 
 
-def _scatter(estimate: Estimate, cells: Cells) -> FloatArray:
+def scatter(estimate: Estimate) -> FloatArray:
     """Weighted variance of the scores about each mean, whichever cells they are in, shape (n_params,)."""
-    A = compressed(estimate.coefficient_map)
+    A, cells = compressed(estimate.coefficient_map), estimate.cells
+    assert cells is not None
     rows = np.repeat(np.arange(estimate.n_params), np.diff(A.indptr))
     about = cells.scatter[A.indices] + (cells.mean[A.indices] - np.array(estimate.params)[rows]) ** 2
     return np.asarray(np.bincount(rows, A.data * about, estimate.n_params), dtype=np.float64)
@@ -176,7 +177,7 @@ def _whole(estimate: Estimate, cells: Cells) -> BoolArray:
     return np.asarray((A.sign() @ other) == 0)
 
 
-def _trust(estimate: Estimate, axes: tuple[Axis, ...], distance: FloatArray, s2: FloatArray) -> FloatArray:
+def trusted(estimate: Estimate, axes: tuple[Axis, ...], distance: FloatArray, s2: FloatArray) -> FloatArray:
     """f: whether the clusters that carry a mean's distance from the end are enough to tell its variance."""
     pairs = [_between(estimate, axis) for axis in axes] or [(n_rows(estimate), s2)]
     trust = np.ones(distance.shape)

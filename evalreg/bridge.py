@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -519,3 +520,54 @@ def to_statsmodels(fitted: Any, matrix: FloatArray, dof: float, description: str
     inner.use_t = bool(np.isfinite(dof))
     inner.df_resid_inference = dof if np.isfinite(dof) else None
     return type(fitted)(inner) if hasattr(fitted, "_results") else inner
+
+
+def with_own_dof(
+    made: Any, model: Any, dof: Callable[[FloatArray], FloatArray], design_rows: Callable[[Any, Any], tuple[Any, Any]]
+) -> Any:
+    """Let predictions of a statsmodels result have the degrees of freedom of their rows; refuse what cannot."""
+    inner = getattr(made, "_results", made)
+    if not hasattr(inner, "get_prediction"):
+        return made
+    least_squares = hasattr(inner, "wresid")
+    inner.get_prediction = _OwnDof(inner, model, dof, design_rows) if least_squares else _Refused("get_prediction")
+    if hasattr(inner, "get_margeff"):
+        inner.get_margeff = _Refused("get_margeff")
+    return made
+
+
+@dataclass(frozen=True, eq=False)
+class _OwnDof:
+    """`get_prediction` of least squares with t of each row's own degrees of freedom."""
+
+    inner: Any
+    model: Any
+    dof: Callable[[FloatArray], FloatArray]
+    design_rows: Callable[[Any, Any], tuple[Any, Any]]
+
+    def __call__(self, exog: Any = None, transform: bool = True, weights: Any = None, row_labels: Any = None) -> Any:
+        if exog is not None and transform and getattr(self.model, "formula", None) is not None:
+            exog, index = self.design_rows(self.model, exog)
+            row_labels = index if row_labels is None else row_labels
+        rows = np.atleast_2d(np.asarray(self.model.exog if exog is None else exog, dtype=float))
+        predicted = type(self.inner).get_prediction(
+            self.inner, exog=rows, transform=False, weights=weights, row_labels=row_labels
+        )
+        if self.inner.use_t:
+            predicted.df = self.dof(rows)
+            predicted.dist_args = (predicted.df,)
+        return predicted
+
+
+@dataclass(frozen=True)
+class _Refused:
+    """A method of statsmodels whose degrees of freedom would be wrong."""
+
+    name: str
+
+    def __call__(self, *args: Any, **kwds: Any) -> Any:
+        instead = "results.predict(data)" if self.name == "get_prediction" else "results.avg_slopes()"
+        raise NotAvailableError(
+            f"`{self.name}` of statsmodels has a reference distribution of its own, normal or t with n - k degrees of "
+            f"freedom, whatever the covariance rests on. Use `{instead}` of evalreg's results."
+        )

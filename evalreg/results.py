@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 import numpy as np
 import pandas as pd
 
-from evalreg.bridge import to_statsmodels
+from evalreg.bridge import to_statsmodels, with_own_dof
 from evalreg.checks import (
     CovName,
     CovOptions,
@@ -39,6 +39,7 @@ from evalreg.inference.simultaneous import Seed
 from evalreg.inference.standards import t_tests
 from evalreg.inference.wald import as_contrast_results, joint_test
 from evalreg.many import ManyModels
+from evalreg.predictions import Predicted, design_rows
 from evalreg.rectification import rectification_table
 from evalreg.resampled import Resampled
 from evalreg.shown import Shown
@@ -60,7 +61,7 @@ KEPT = _Kept.KEPT
 
 
 @dataclass(frozen=True, eq=False)
-class Results(ManyModels, Resampled, Shown):
+class Results(ManyModels, Resampled, Predicted, Shown):
     """Estimates with standard errors, tests and intervals, under statsmodels' names; immutable.
 
     Made by `fit`, `mean` and `infer`.
@@ -137,15 +138,19 @@ class Results(ManyModels, Resampled, Shown):
 
     @property
     def statsmodels(self) -> Any:
-        """A statsmodels results object with this covariance and the smallest degrees of freedom of the parameters."""
+        """A statsmodels results object with this covariance and the smallest degrees of freedom of the parameters.
+
+        Its `get_prediction` has the degrees of freedom of each row where the model is least squares. What statsmodels
+        would compute with others raises, and names what has them: `predict` and `avg_slopes`.
+        """
         if self.estimate.fitted is None:
             raise AttributeError(
                 "`statsmodels` exists for results of `fit` and of `from_statsmodels` that still hold their fit "
                 "(contrasts, means, copies and unpickled results do not)."
             )
-        return to_statsmodels(
-            self.estimate.fitted(), self.cov.matrix, float(np.min(self.cov.dof())), covariance_text(self.cov)
-        )
+        fitted = self.estimate.fitted()
+        made = to_statsmodels(fitted, self.cov.matrix, float(np.min(self.cov.dof())), covariance_text(self.cov))
+        return with_own_dof(made, fitted.model, self.cov.dof, design_rows)
 
     def cov_params(self) -> pd.DataFrame:
         """Covariance of the parameters, both axes named.

@@ -79,6 +79,7 @@ ORDER = [
     "plots",
     "figures",
     "bridge",
+    "predictions",
     "rectification",
     "summaries",
     "judges.grids",

@@ -193,11 +193,11 @@ def test_several_hypotheses_agree_with_refitted_samples(rng, imposed):
 
 def crossed(rng: np.random.Generator) -> pd.DataFrame:
     """Prompts by judges, some meetings missing, with effects of both."""
-    grid = pd.DataFrame(list(itertools.product(range(14), range(5))), columns=["prompt", "judge"]).sample(
+    grid = pd.DataFrame(list(itertools.product(range(7), range(5))), columns=["prompt", "judge"]).sample(
         frac=0.8, random_state=3
     )
     grid = pd.concat([grid, grid.iloc[:9]], ignore_index=True)
-    effects = rng.standard_normal(14)[grid["prompt"]] + 0.7 * rng.standard_normal(5)[grid["judge"]]
+    effects = rng.standard_normal(7)[grid["prompt"]] + 0.7 * rng.standard_normal(5)[grid["judge"]]
     return grid.assign(x=rng.standard_normal(len(grid)), y=effects + rng.standard_normal(len(grid)))
 
 
@@ -208,12 +208,19 @@ def test_crossed_clusters_agree_with_refitted_samples(rng, null, imposed):
     results = er.fit("y ~ x", frame, groups="judge + prompt")
     test = results.wild_test(null, weights="rademacher", impose_null=imposed)
     C, c = (np.array([[1.0, 0.0]]), 0.4) if null.startswith("I") else (np.array([[0.0, 1.0]]), 0.0)
-    codes = [frame["prompt"].to_numpy(), frame["judge"].to_numpy()]
-    X = np.column_stack([np.ones(len(frame)), frame["x"]])
-    slow = slow_draws(frame["y"].to_numpy(), X, np.ones(len(frame)), codes, C, np.array([c]), signs(5), imposed)
-    assert (test.by, test.n_clusters) == ("judge", 5)
-    assert test.statistic == pytest.approx(slow[0], rel=1e-9)
-    assert (test.p_value, test.p_equal_tailed) == pytest.approx(slow_p(*slow))
+    prompt, judge = frame["prompt"].to_numpy(), frame["judge"].to_numpy()
+    X, y, ones = np.column_stack([np.ones(len(frame)), frame["x"]]), frame["y"].to_numpy(), np.ones(len(frame))
+    # Each axis in turn carries the weights.
+    slow = {
+        "judge": slow_draws(y, X, ones, [prompt, judge], C, np.array([c]), signs(5), imposed),
+        "prompt": slow_draws(y, X, ones, [judge, prompt], C, np.array([c]), signs(7), imposed),
+    }
+    p = {name: slow_p(*found) for name, found in slow.items()}
+    assert dict(test.p_by_axis) == pytest.approx({name: one[0] for name, one in p.items()})
+    assert test.statistic == pytest.approx(slow["judge"][0], rel=1e-9)
+    assert (test.p_value, test.p_equal_tailed) == pytest.approx(tuple(np.max(list(p.values()), axis=0)))
+    assert test.by == max(p, key=lambda name: p[name][0])
+    assert test.n_clusters == {"judge": 5, "prompt": 7}[test.by]
 
 
 def test_crossed_clusters_test_several_hypotheses_on_the_sum_of_one_way_variances(rng):
@@ -223,12 +230,30 @@ def test_crossed_clusters_test_several_hypotheses_on_the_sum_of_one_way_variance
     assert test.statistic == pytest.approx(float(results.wald_test("Intercept = 0, x = 0").fvalue), rel=1e-9)
     X = np.column_stack([np.ones(len(frame)), frame["x"]])
     y, codes = frame["y"].to_numpy(), [frame["prompt"].to_numpy(), frame["judge"].to_numpy()]
-    drawn = []
-    for v in signs(5):
-        fitted = sm.OLS(v[codes[1]] * y, X).fit()
-        pieces = slow_variance(fitted, codes)
-        drawn.append(float(fitted.params @ np.linalg.solve(pieces[1] + pieces[2], fitted.params)))
-    assert test.p_value == pytest.approx(np.mean(np.array(drawn) >= 2 * test.statistic * (1 - 2 * SLACK)))
+    shares = []
+    for n, own in ((7, codes[0]), (5, codes[1])):
+        drawn = []
+        for v in signs(n):
+            fitted = sm.OLS(v[own] * y, X).fit()
+            pieces = slow_variance(fitted, codes)
+            drawn.append(float(fitted.params @ np.linalg.solve(pieces[1] + pieces[2], fitted.params)))
+        shares.append(np.mean(np.array(drawn) >= 2 * test.statistic * (1 - 2 * SLACK)))
+    assert test.p_value == pytest.approx(max(shares))
+
+
+@pytest.mark.parametrize("groups", ["prompt + judge", "prompt + judge + day"])
+def test_a_crossed_interval_holds_what_some_axis_does_not_reject(rng, groups):
+    frame = crossed(rng)
+    frame["day"] = rng.integers(0, 6, len(frame))
+    results = er.mean(frame, "y", groups=groups)
+    test = results.wild_test("mean = 0", alpha=0.1, weights="rademacher", draws=499, seed=3)
+    assert {name for name, _ in test.p_by_axis} == set(groups.split(" + "))
+    low, high = test.interval
+    step = 1e-6 * (high - low)
+    for value, inside in ((low + step, True), (low - step, False), (high - step, True), (high + step, False)):
+        again = results.wild_test(f"mean = {value!r}", weights="rademacher", draws=499, seed=3)
+        assert (again.p_value > 0.1) == inside
+        assert again.p_value == max(p for _, p in again.p_by_axis)
 
 
 @pytest.mark.parametrize("imposed", [True, False])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -41,6 +41,7 @@ from evalreg.resampling.wild_sums import (
 )
 from evalreg.small_sample import cr1_factor
 from evalreg.tables import Summary, fixed, number, p_value
+from evalreg.widths import subset_signs
 
 
 @dataclass(frozen=True)
@@ -77,9 +78,11 @@ class WildTest:
     estimate : float
         The combination of parameters; NaN for several hypotheses.
     by : str
-        The clustering that carries the weights.
+        The clustering that carries the weights; of crossed ones that with the largest p-value.
     n_clusters : int
         Its number of clusters.
+    p_by_axis : tuple of (str, float)
+        The p-value with each clustering carrying the weights; `p_value` is the largest of them.
     notes : tuple of (category, text)
         What was warned of.
 
@@ -106,6 +109,7 @@ class WildTest:
     estimate: float
     by: str
     n_clusters: int
+    p_by_axis: tuple[tuple[str, float], ...] = ()
     notes: tuple[Note, ...] = ()
 
     def summary(self) -> Summary:
@@ -144,6 +148,8 @@ def summarize_test(test: WildTest) -> Summary:
     facts.append(("Residuals", "under the null" if test.impose_null else "of the fit"))
     facts.append(("t (CR1)" if test.interval else "F (CR1)", fixed(test.statistic, 3)))
     facts.append(("p", p_value(test.p_value)))
+    if len(test.p_by_axis) > 1:
+        facts.append(("p by axis", ", ".join(f"{name} {p_value(one)}" for name, one in test.p_by_axis)))
     if test.interval is not None:
         low, high = (number(end) for end in test.interval)
         facts.append(("p, equal-tailed", p_value(test.p_equal_tailed)))
@@ -166,8 +172,9 @@ def wild_test(
 ) -> WildTest:
     """Wild cluster bootstrap test of linear hypotheses about means or least-squares coefficients.
 
-    Clusters are taken to be independent; with crossed clusterings the axis with fewest clusters carries the weights,
-    and the variance is the largest of the crossed and the one-way ones, in the data and in every draw.
+    Clusters are taken to be independent; with crossed clusterings each axis in turn carries the weights, the largest of
+    the p-values counts, and the variance is the largest of the crossed ones and those of fewer axes, in the data and in
+    every draw. The interval holds every value that one of the axes does not reject.
 
     Parameters
     ----------
@@ -217,13 +224,18 @@ def wild_test(
     _refuse_without_sums(estimate, axes)
     asked = parse_contrasts(null, estimate.names)
     cov = assemble(estimate, axes, ResolvedCov("CR1", ssc, "min", "max"))
-    plan = _planned(estimate, cov, asked, weights, draws, bool(impose_null), alpha, base)
-    _check_rank(asked, plan.n_clusters)
+    # Fewest clusters first, which stands for ties.
+    carriers = sorted(range(len(cov.axes)), key=lambda axis: cov.n_clusters[axis_name(cov.axes[axis])])
+    plans = [_planned(estimate, cov, one, asked, weights, draws, bool(impose_null), alpha, base) for one in carriers]
+    _check_rank(asked, plans[0].n_clusters)
     reasons = [reason for reason in cov.reasons(asked.matrix) if reason]
-    found = _NOT_TESTED if reasons else _single(plan) if plan.gap.size == 1 else _joint(plan)
-    if not reasons and np.isnan(found.statistic):
+    each = [_NOT_TESTED if reasons else _single(plan) if plan.gap.size == 1 else _joint(plan) for plan in plans]
+    if not reasons and np.isnan(each[0].statistic):
         reasons = ["the covariance of these contrasts is singular"]
-    notes = _notes(plan, found.far, reasons)
+    plan, found = plans[0], _largest(each)
+    if not np.isnan(found.p_value):
+        plan = plans[[one.p_value for one in each].index(found.p_value)]
+    notes = next((told for told in (_notes(one, each[i].far, reasons) for i, one in enumerate(plans)) if told), [])
     issue(notes)
     one = plan.gap.size == 1
     centre = float(asked.matrix[0] @ estimate.params) if one else np.nan
@@ -242,6 +254,7 @@ def wild_test(
         estimate=centre,
         by=plan.by,
         n_clusters=plan.n_clusters,
+        p_by_axis=tuple((one.by, result.p_value) for one, result in zip(plans, each, strict=True)),
         notes=tuple(notes),
     )
 
@@ -303,6 +316,7 @@ class _Plan:
 def _planned(
     estimate: Estimate,
     cov: Covariance,
+    carrier: int,
     asked: Contrasts,
     weights: WildWeightsName,
     draws: int,
@@ -310,13 +324,12 @@ def _planned(
     alpha: float,
     base: int,
 ) -> _Plan:
-    """Which axis carries the weights, which weights, and whether all vectors are taken."""
-    sizes = [cov.n_clusters[axis_name(axis)] for axis in cov.axes]
-    carrier = int(np.argmin(sizes))
+    """Which weights the axis carries, and whether all vectors are taken."""
+    size = cov.n_clusters[axis_name(cov.axes[carrier])]
     kind: WildWeightsName = weights
     if weights == "auto":
-        kind = "webb" if sizes[carrier] <= WEBB_UP_TO else "rademacher"
-    every = vectors(kind, sizes[carrier], draws)
+        kind = "webb" if size <= WEBB_UP_TO else "rademacher"
+    every = vectors(kind, size, draws)
     gap = asked.matrix @ estimate.params - asked.value
     return _Plan(estimate, cov, carrier, asked, gap, kind, every or draws, every is not None, imposed, alpha, base)
 
@@ -374,6 +387,18 @@ class _Found:
 _NOT_TESTED = _Found(np.nan, np.nan, np.nan, (np.nan, np.nan), 0.0)
 
 
+def _largest(each: list[_Found]) -> _Found:
+    """Of several axes: the largest p-values, and the smallest interval that holds those of all."""
+    gaps = [one.gaps for one in each]
+    return replace(
+        each[0],
+        p_value=max(one.p_value for one in each),
+        p_equal_tailed=max(one.p_equal_tailed for one in each),
+        gaps=(min(low for low, _ in gaps), max(high for _, high in gaps)),
+        far=max(one.far for one in each),
+    )
+
+
 def _single(plan: _Plan) -> _Found:
     """One hypothesis: the p-value as a function of the hypothesised value."""
     cov, asked, alpha = plan.cov, plan.hypotheses(), plan.alpha
@@ -397,10 +422,7 @@ def _single(plan: _Plan) -> _Found:
 def _rules(plan: _Plan) -> FloatArray:
     """Variances whose largest is taken, as combinations of the pieces' sums of squares."""
     pieces, factors = plan.cov.pieces, np.diag(plan.factors())
-    if not plan.cov.crossed:
-        return factors
-    signs = np.array([piece.sign for piece in pieces], dtype=float)
-    return np.vstack([signs @ factors, factors[[len(piece.dims) == 1 for piece in pieces]]])
+    return np.asarray(subset_signs([piece.dims for piece in pieces]) @ factors)
 
 
 def _joint(plan: _Plan) -> _Found:

@@ -107,9 +107,11 @@ class Widths:
             high[left] = np.where(above, high[left], u[left])
             with np.errstate(all="ignore"):
                 new = u[left] - (value - target[left]) / slope
-            inside = (new > low[left]) & (new < high[left])
-            new = np.where(inside, new, (low[left] + high[left]) / 2)
-            moved = np.abs(new - u[left]) > 1e-13 * np.maximum(np.abs(new), 1.0)
+            # A Newton step so small leaves an error far below rounding; it may leave the bracket by rounding.
+            small = 1e-9 * np.maximum(np.abs(u[left]), 1.0)
+            inside = (new > low[left] - small) & (new < high[left] + small)
+            new = np.where(inside, np.clip(new, low[left], high[left]), (low[left] + high[left]) / 2)
+            moved = np.abs(new - u[left]) > small
             u[left] = new
             left = left[moved]
             if not left.size:

@@ -16,6 +16,7 @@ from typing import Any, TextIO
 from evalreg.commands import compare, demo, fit, leaderboard, mean, plan
 from evalreg.commands.shared import Command, Output, Parser
 from evalreg.errors import ArgumentError, EvalregError
+from evalreg.tables import visible
 
 __all__ = ["main"]
 
@@ -117,13 +118,13 @@ def _deliver(text: str, output: str | None) -> None:
 
 
 def _fail(message: str) -> int:
-    _complain(f"evalreg: error: {message}\n")
+    _complain(f"evalreg: error: {visible(message, keep=chr(10))}\n")
     return BAD_INPUT
 
 
 def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
     """One warning on one line, without the place in the code."""
-    _complain(f"warning: {' '.join(str(message).split())}\n")
+    _complain(f"warning: {visible(' '.join(str(message).split()))}\n")
 
 
 def _complain(text: str) -> None:

@@ -100,7 +100,8 @@ class Decision:
         p = self.p_fails if self.verdict == FAILS else self.p_shown
         facts = (
             f"difference {number(self.difference)} (SE {number(self.se)}), {100 * (1 - self.alpha):g}% {side} bound "
-            f"{number(self.edge)}, one-sided p {p_value(p)}, {self.n} questions in {self.n_clusters} clusters"
+            f"{number(self.edge)}, one-sided p {p_value(p, self.alpha)}, {self.n} questions in {self.n_clusters} "
+            "clusters"
         )
         return f"{WORDS[self.verdict]}: {self.gate.text}; {facts}.{self._hint()}"
 

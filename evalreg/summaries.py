@@ -184,7 +184,7 @@ def _coefficient_grid(frame: pd.DataFrame, order: list[int], alpha: float) -> Gr
         row = frame.iloc[i]
         numbers = [number(row[name]) for name in ("estimate", "se")]
         ends = [number(row[name]) for name in ("lower", "upper")]
-        tests = (fixed(row["t"], 2), p_value(row["p_value"]))
+        tests = (fixed(row["t"], 2), p_value(row["p_value"], alpha))
         count = (f"{row['n']:.0f}",) if "n" in frame else ()
         rows.append((frame.index[i], *numbers, *tests, *ends, fixed(row["dof"], 1), *count))
     return Grid(headers, tuple(rows))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,6 +13,66 @@ import numpy as np
 
 WIDTH = 80
 ELLIPSIS = "..."
+# What a p-value is read against, and how many decimals show on which side it lies.
+LEVELS, MOST_DIGITS = (0.05, 0.01, 0.001), 6
+# What a terminal obeys instead of showing it, what changes the direction of writing, and what has no width.
+_HIDDEN = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u00ad\u061c\u200b\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
+)
+_LATEX = {
+    **{ord(mark): f"\\{mark}" for mark in "&%$#_{}"},
+    **{ord(mark): f"${mark}$" for mark in "<>|"},
+    ord("\\"): r"\textbackslash{}",
+    ord("^"): r"\textasciicircum{}",
+    ord("~"): r"\textasciitilde{}",
+}
+# In Markdown: marks of emphasis and code, links, and HTML. An underscore inside a word is one.
+_MARKS = re.compile(r"([\\`*|~]|(?<![^\W_])_|_(?![^\W_])|(?<=\])\()")
+_TAG = re.compile(r"<(?=[A-Za-z/!?])|&(?=#?\w+;)")
+
+
+def visible(text: str, keep: str = "") -> str:
+    r"""Return a text whose control characters are spelled out, so that a label cannot steer a terminal.
+
+    Parameters
+    ----------
+    text : str
+        A label, or a message that holds one.
+    keep : str
+        Control characters that are meant, such as the ends of lines.
+
+    Returns
+    -------
+    str
+        Escapes, ends of lines, tabs, marks of writing direction and of no width as Python writes them.
+
+    Examples
+    --------
+    >>> print(visible("a\x1b[2Jb\nc"))
+    a\x1b[2Jb\nc
+    """
+    return _HIDDEN.sub(lambda found: found[0] if found[0] in keep else ascii(found[0])[1:-1], text)
+
+
+def spreadsheet(text: str) -> str:
+    """Return a text that a spreadsheet program shows and does not compute, by an apostrophe before it if need be.
+
+    Parameters
+    ----------
+    text : str
+        A label; numbers are left to be numbers by whoever calls this.
+
+    Returns
+    -------
+    str
+        The same, unless it begins with ``= + - @``, a tab or the end of a line.
+
+    Examples
+    --------
+    >>> spreadsheet("=1+1"), spreadsheet("gpt-4")
+    ("'=1+1", 'gpt-4')
+    """
+    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r", "\n")) else text
 
 
 def number(value: float, digits: int = 4) -> str:
@@ -64,27 +125,39 @@ def fixed(value: float, digits: int) -> str:
     return number(value, digits) if abs(value) >= 1 or not np.isfinite(value) else f"{value:.{digits}f}"
 
 
-def p_value(value: float) -> str:
-    """Return a p-value with three decimals, "<.001" below that, "nan" where there is none.
+def p_value(value: float, alpha: float = LEVELS[0]) -> str:
+    """Return a p-value with three decimals, more where it would change its side of a level by rounding.
 
     Parameters
     ----------
     value : float
         The p-value.
+    alpha : float, optional
+        A level that it is read against, beside .05, .01 and .001.
 
     Returns
     -------
     str
-        Never 0.000.
+        "<.001" below that, never 0.000; "nan" where there is none.
 
     Examples
     --------
-    >>> p_value(0.0421), p_value(1e-9)
-    ('0.042', '<.001')
+    >>> p_value(0.0421), p_value(1e-9), p_value(0.0499), p_value(0.05001)
+    ('0.042', '<.001', '0.0499', '0.05001')
     """
     if np.isnan(value):
         return "nan"
-    return "<.001" if value < 0.001 else f"{value:.3f}"
+    if value < min(LEVELS):
+        return "<.001"
+    levels = (alpha, *LEVELS)
+    for digits in range(3, MOST_DIGITS + 1):
+        shown = f"{value:.{digits}f}"
+        # Below, at or above a level, as the number itself.
+        if all(np.sign(float(shown) - level) == np.sign(value - level) for level in levels):
+            return shown
+    # Nearer to a level than the digits show: the next number on its side.
+    nearest = min(levels, key=lambda level: abs(level - value))
+    return f"{nearest + np.copysign(10.0**-MOST_DIGITS, value - nearest):.{MOST_DIGITS}f}"
 
 
 def shorten(name: str, width: int) -> str:
@@ -138,6 +211,8 @@ class Grid:
         for row in (self.headers, *self.rows):
             if len(row) != len(self.headers) or not all(isinstance(cell, str) for cell in row):
                 raise TypeError(f"a table holds text, {len(self.headers)} cells a row; got {row!r}.")
+        object.__setattr__(self, "headers", tuple(map(visible, self.headers)))
+        object.__setattr__(self, "rows", tuple(tuple(map(visible, row)) for row in self.rows))
 
     def _simple(self, escape: Callable[[str], str]) -> Any:
         from statsmodels.iolib.table import SimpleTable
@@ -148,9 +223,10 @@ class Grid:
         return SimpleTable(data, [escape(header) for header in self.headers[1:]], stubs, txt_fmt=fmt_params)
 
     def latex(self) -> str:
-        """A tabular, by statsmodels, which escapes all but the signs of p-values and braces."""
-        text: str = self._simple(lambda cell: cell.replace("{", "(").replace("}", ")")).as_latex_tabular()
-        return text.replace("<.", "$<$.")
+        """A tabular, by statsmodels; what would be markup is escaped after it, since it escapes but some of that."""
+        places = {mark: 0xE000 + i for i, mark in enumerate(_LATEX)}
+        text: str = self._simple(lambda cell: cell.translate(places)).as_latex_tabular()
+        return text.translate({place: _LATEX[mark] for mark, place in places.items()})
 
     def html(self) -> str:
         """An HTML table, by statsmodels, with names escaped."""
@@ -183,10 +259,7 @@ class Grid:
 
     def markdown(self) -> str:
         """A pipe table."""
-        cells = [[cell.replace("|", "\\|") for cell in row] for row in (self.headers, *self.rows)]
-        for row in cells:
-            # A name is text, not HTML.
-            row[0] = row[0].replace("<", "&lt;")
+        cells = [[_markdown_text(cell) for cell in row] for row in (self.headers, *self.rows)]
         lines = ["| " + " | ".join(row) + " |" for row in cells]
         return "\n".join([lines[0], "|:---|" + "---:|" * (len(self.headers) - 1), *lines[1:]])
 
@@ -220,6 +293,12 @@ class Summary:
     facts: tuple[tuple[str, str], ...]
     grids: tuple[Grid, ...]
     sentences: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        """Spell out control characters, wherever a label brought them."""
+        object.__setattr__(self, "title", visible(self.title))
+        object.__setattr__(self, "facts", tuple((visible(label), visible(value)) for label, value in self.facts))
+        object.__setattr__(self, "sentences", tuple(map(visible, self.sentences)))
 
     def as_text(self, width: int = WIDTH) -> str:
         """Plain text of that width.
@@ -262,8 +341,8 @@ class Summary:
 
     def as_markdown(self) -> str:
         """Markdown with pipe tables."""
-        facts = "\n".join(f"- {label}: {value}" for label, value in self.facts)
-        notes = "\n".join(f"{i}. {sentence}" for i, sentence in enumerate(self.sentences, 1))
+        facts = "\n".join(_untagged(f"- {label}: {value}") for label, value in self.facts)
+        notes = "\n".join(_untagged(f"{i}. {sentence}") for i, sentence in enumerate(self.sentences, 1))
         return (
             "\n\n".join([f"**{self.title}**", facts, *(grid.markdown() for grid in self.grids), notes]).rstrip() + "\n"
         )
@@ -298,6 +377,14 @@ class Summary:
 
 
 def _latex_text(text: str) -> str:
-    for mark in "&%$#_{}":
-        text = text.replace(mark, f"\\{mark}")
-    return text.replace("<", "$<$").replace(">", "$>$")
+    return text.translate(_LATEX)
+
+
+def _markdown_text(text: str) -> str:
+    """A cell as text and not as markup."""
+    return _untagged(_MARKS.sub(r"\\\1", text))
+
+
+def _untagged(text: str) -> str:
+    """Text in which no tag and no entity of HTML begins."""
+    return _TAG.sub(lambda found: "&lt;" if found[0] == "<" else "&amp;", text)

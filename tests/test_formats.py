@@ -7,6 +7,7 @@ import html.parser
 import io
 import itertools
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -19,9 +20,16 @@ pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
 
 FORMATS = ("text", "json", "csv", "md", "latex", "html")
 LONG = "an-organisation-with-a-long-name/a-model-with-a-long-name-2024-10-22-instruct-fp8-dynamic-{}"
+# What is markup somewhere: Markdown, HTML, LaTeX, formulas of a spreadsheet, terminals.
+MARKUP = (
+    '=HYPERLINK("http://x.test")|a_b *c* <b>&amp;',
+    "-2+3\\textbf{d} $x^2$ 50% #1 ~e [y](http://y.test)",
+    "@SUM(1)\x1b[2J\tone\ntwo\u202e`code`",
+)
 NAMES = {
     "settled": ("best", "middle", "worst"),
     "long": tuple(LONG.format(i) for i in range(3)),
+    "markup": MARKUP,
 }
 ROUND = 60
 ANSWERS = 2
@@ -62,21 +70,25 @@ def arguments(command, names, folder):
     if len(names) > 1:
         verdicts(names).to_csv(judged, index=False)
     scores(names).to_csv(scored, index=False)
+    # What is in quotes in a filter or in backticks in a gate.
+    formula = "score ~ 1" if len(names) == 1 or names == MARKUP else "score ~ 0 + C(model)"
+    two = f"model in [{names[0]!r}, {names[-1]!r}]" if names != MARKUP else f"model != {names[1]!r}"
+    gate = f"`{names[0]}` - `{names[min(1, len(names) - 1)]}` > -0.9"
     paired = ("--item", "question", "--sample", "sample", "--groups", "passage")
     board = ("leaderboard", judged, "--winner", "winner", "--groups", "prompt")
     return {
-        "fit": ("fit", "score ~ 1" if len(names) == 1 else "score ~ 0 + C(model)", scored, "--groups", "passage"),
+        "fit": ("fit", formula, scored, "--groups", "passage"),
         "mean": ("mean", scored, "--by", "model", *paired),
         "compare": ("compare", scored, *paired),
         "compare with a baseline": ("compare", scored, *paired, "--baseline", names[0], "--adjust", "holm"),
-        "compare with a gate": ("compare", scored, *paired, "--gate", f"`{names[0]}` - `{names[-1]}` > 0.1"),
+        "compare with a gate": ("compare", scored, *paired, "--gate", gate),
         "win rate": board,
         "bradley-terry": (*board, "--method", "bradley-terry", "--formula", "1", "--scale", "elo"),
         "plan": (
             "plan",
             scored,
             "--where",
-            f"model in ['{names[0]}', '{names[-1]}']",
+            two,
             *paired,
             "--delta",
             "0.05",
@@ -175,3 +187,74 @@ def test_two_models_are_the_least_that_can_be_compared(command, name, tmp_path, 
 def test_a_table_takes_text_alone(row):
     with pytest.raises(TypeError, match="a table holds text"):
         Grid(("", "x"), (row,))
+
+
+# Names with markup
+
+
+def shown(command, name, tmp_path, capsys, *more):
+    given = [str(part) for part in arguments(command, MARKUP, tmp_path)]
+    assert main([*given, "--format", name, *more]) == 0
+    output = capsys.readouterr()
+    return output.out, output.err
+
+
+@pytest.mark.parametrize("name", ["text", "md", "latex", "html"])
+@pytest.mark.parametrize("command", ["mean", "compare", "win rate"])
+def test_no_label_steers_a_terminal(command, name, tmp_path, capsys):
+    for text in shown(command, name, tmp_path, capsys):
+        assert not set(text) & set("\x1b\t\r\u202e")
+    if name == "md":
+        assert r"@SUM(1)\\x1b[2J\\tone\\ntwo\\u202e\`code\`" in shown(command, name, tmp_path, capsys)[0]
+
+
+def test_an_error_message_spells_labels_out_too(tmp_path, capsys):
+    given = [str(part) for part in arguments("compare", MARKUP, tmp_path)]
+    assert main([*given, "--baseline", "none"]) == 3
+    error = capsys.readouterr().err
+    assert "\x1b" not in error
+    assert r"\x1b[2J" in error
+
+
+@pytest.mark.parametrize("command", ["mean", "compare", "win rate"])
+def test_html_holds_names_as_text(command, tmp_path, capsys):
+    out, _ = shown(command, "html", tmp_path, capsys)
+    found = read_back(out, "html")
+    assert "b" not in found.tags
+    assert MARKUP[0] in "".join(found.texts)
+
+
+@pytest.mark.parametrize("command", ["mean", "compare", "win rate"])
+def test_markdown_holds_names_as_text(command, tmp_path, capsys):
+    out, _ = shown(command, "md", tmp_path, capsys)
+    tables = [block.splitlines() for block in out.split("\n\n") if block.startswith("| ")]
+    for rows in tables:
+        assert len({len(re.findall(r"(?<!\\)\|", row)) for row in rows}) == 1
+    text = "\n".join(row for rows in tables for row in rows)
+    assert "<b>" not in out
+    assert r"a_b \*c\* &lt;b>&amp;amp;" in text
+    assert r"\\textbf{d} $x^2$ 50% #1 \~e [y]\(http://y.test)" in text
+
+
+@pytest.mark.parametrize("command", ["mean", "compare", "win rate"])
+def test_latex_holds_names_as_text(command, tmp_path, capsys):
+    out, _ = shown(command, "latex", tmp_path, capsys)
+    assert r"\textbackslash{}textbf\{d\} \$x\textasciicircum{}2\$ 50\% \#1 \textasciitilde{}e" in out
+    for table in re.findall(r"\\begin{tabular}.*?\\end{tabular}", out, flags=re.S):
+        body = [line for line in table.splitlines() if line.endswith("\\\\")]
+        assert len({len(re.findall(r"(?<!\\)&", line)) for line in body if "toprule" not in line}) == 1
+
+
+@pytest.mark.parametrize("command", ["mean", "compare", "win rate"])
+def test_csv_holds_names_to_the_letter_or_safe_for_a_spreadsheet(command, tmp_path, capsys):
+    exact = read_back(shown(command, "csv", tmp_path, capsys)[0], "csv")
+    safe = read_back(shown(command, "csv", tmp_path, capsys, "--spreadsheet")[0], "csv")
+    assert {name for row in exact for name in row if name in MARKUP} == set(MARKUP)
+    for before, after in zip(exact, safe, strict=True):
+        for one, other in zip(before, after, strict=True):
+            assert other == (f"'{one}" if one in MARKUP else one)
+    assert (
+        any(float(cell) < 0 for row in safe for cell in row if re.fullmatch(r"-[0-9.e-]+", cell))
+        == (command == "compare")
+        or command != "compare"
+    )

@@ -433,3 +433,20 @@ def test_real_json_lines_are_read(shared):
     frame = read_table(path, text_columns=["question_id", "winner"])
     assert frame["winner"].tolist() == [record["winner"] for record in records]
     assert frame["question_id"].tolist() == [str(record["question_id"]) for record in records]
+
+
+@pytest.mark.parametrize(
+    ("line", "key"), [('{"a": 1, "b": 2, "a": 3}', '"a"'), ('{"a": 1, "x y": 2, "x y": 2}', '"x y"')]
+)
+def test_a_repeated_key_is_refused_as_a_repeated_column_is(tmp_path, line, key):
+    path = tmp_path / "log.jsonl"
+    path.write_text('{"a": 1, "b": 2}\n' + line + "\n", encoding="utf-8")
+    with pytest.raises(LogFormatError, match=f"line 2 of .* has more than one {key}") as caught:
+        read_table(path)
+    assert caught.value.rows == [1]
+
+
+def test_a_repeated_key_further_in_is_none_of_the_table(tmp_path):
+    path = tmp_path / "log.jsonl"
+    path.write_text('{"a": 1, "meta": {"k": 1, "k": 2}}\n', encoding="utf-8")
+    assert read_table(path)["a"].tolist() == [1]

@@ -12,13 +12,14 @@ from importlib.metadata import version
 from typing import Any, NoReturn, Protocol
 
 import pandas as pd
+from pandas.api.types import is_numeric_dtype
 
 from evalreg.checks import COVS, DOFS, MISSING, REPAIRS, SSCS, check_cov_options, fraction, option
 from evalreg.errors import ArgumentError
 from evalreg.estimators.comparison import Comparison
 from evalreg.results import Results
 from evalreg.selection import Outcome, Rows
-from evalreg.tables import Grid, Summary
+from evalreg.tables import Grid, Summary, spreadsheet
 
 SCHEMA_VERSION = 1
 PACKAGES = ("evalreg", "narwhals", "numpy", "pandas", "patsy", "scipy", "statsmodels")
@@ -31,6 +32,10 @@ column; "prompt + judge" crosses two; "language:question" joins two into one id;
 _FORMAT_HELP = """\
 "json" is strict JSON with sorted keys: a number that is not there is null, an infinity is "inf" or "-inf", and an
 option that has no bearing on the result is null; "csv" is the table of the parameters (default: text)"""
+
+_SPREADSHEET_HELP = """\
+CSV for a spreadsheet program: text that begins with = + - @ or a tab gets an apostrophe before it, so that a model's
+name is not computed as a formula; numbers stay numbers. Without it, names are written as they are"""
 
 _WHERE_HELP = """\
 keep the rows for which this is true: columns against numbers and quoted text by == != < <= > >= `in` and `not in`,
@@ -113,6 +118,7 @@ def add_shared(parser: argparse.ArgumentParser, *, weights: bool = True, covaria
         help="0.05, the default, gives 95%% intervals; the level of a test that is planned",
     )
     output.add_argument("--format", choices=list(FORMATS), default="text", help=_FORMAT_HELP)
+    output.add_argument("--spreadsheet", action="store_true", help=_SPREADSHEET_HELP)
     output.add_argument("-o", "--output", metavar="FILE", help="write there, in UTF-8, instead of standard output")
 
 
@@ -205,10 +211,16 @@ def _summarized(outcome: Outcome) -> Summary:
 def _as_csv(outcome: Outcome) -> str:
     """The table of the parameters; a number that is not there is an empty field."""
     if outcome.frame is not None:
-        return str(outcome.frame.to_csv(index_label="model", lineterminator="\n"))
-    frame = outcome.shown.to_frame(outcome.options.alpha)
-    label = "parameter" if outcome.comparison is None else list(frame.index.names)
-    return str(frame.to_csv(index_label=label, lineterminator="\n"))
+        frame = outcome.frame.rename_axis("model")
+    elif outcome.comparison is None:
+        frame = outcome.shown.to_frame(outcome.options.alpha).rename_axis("parameter")
+    else:
+        frame = outcome.shown.to_frame(outcome.options.alpha)
+    table = frame.reset_index()
+    if outcome.options.spreadsheet:
+        for name in table.columns[~table.dtypes.map(is_numeric_dtype).to_numpy(dtype=bool)]:
+            table[name] = [spreadsheet(cell) if isinstance(cell, str) else cell for cell in table[name]]
+    return str(table.to_csv(index=False, lineterminator="\n"))
 
 
 def _as_json(outcome: Outcome) -> str:

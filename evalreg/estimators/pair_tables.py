@@ -306,7 +306,7 @@ def comparison_summary(parts: Mapping[str, Part], alpha: float) -> Summary:
     sentences: list[str] = []
     for name, (results, pairs, adjust) in parts.items():
         lead = f"{name}: " if name else ""
-        rows += _printed_rows(difference_frame(results, pairs, adjust, alpha), lead)
+        rows += _printed_rows(difference_frame(results, pairs, adjust, alpha), lead, alpha)
         facts += [(lead + label, value) for label, value in _printed_facts(results, pairs, adjust)]
         texts = (*results.estimate.about.lines, *(text for _, text in results.notes))
         sentences += [lead + text for text in texts]
@@ -340,21 +340,13 @@ def _printed_facts(results: Results, pairs: Facts, adjust: PairAdjustName | None
     return facts
 
 
-def _printed_rows(frame: pd.DataFrame, lead: str) -> list[tuple[str, ...]]:
+def _printed_rows(frame: pd.DataFrame, lead: str, alpha: float) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = []
     for (model, baseline), row in zip(frame.index, frame.to_dict("records"), strict=True):
         estimate = f"{number(row['difference'])} ({number(row['se'])})"
         interval = f"[{number(row['lower'])}, {number(row['upper'])}]"
         correlation = "" if np.isnan(row["correlation"]) else f"{row['correlation']:.2f}"
         counts = (str(row["n"]), str(row["n_clusters"]))
-        rows.append(
-            (
-                f"{lead}{model} - {baseline}",
-                estimate,
-                interval,
-                p_value(row.get("p_adjusted", row["p_value"])),
-                correlation,
-                *counts,
-            )
-        )
+        p = p_value(row.get("p_adjusted", row["p_value"]), alpha)
+        rows.append((f"{lead}{model} - {baseline}", estimate, interval, p, correlation, *counts))
     return rows

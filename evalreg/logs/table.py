@@ -313,22 +313,38 @@ def _nullable(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.astype({column: "boolean" for column in objects if infer_dtype(frame[column]) == "boolean"})
 
 
+class _Object(dict[str, Any]):
+    """A JSON object that knows which keys it was given twice."""
+
+    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
+        super().__init__(pairs)
+        count = Counter(key for key, _ in pairs) if len(self) < len(pairs) else Counter[str]()
+        self.repeated = [key for key, times in count.items() if times > 1]
+
+
 def _read_json_lines(text: str, name: str, text_columns: list[str], columns: list[str] | None) -> pd.DataFrame:
     records: list[dict[str, Any]] = []
     for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
             continue
         try:
-            record = json.loads(line)
+            record = json.loads(line, object_pairs_hook=_Object)
         except (ValueError, RecursionError) as error:
             raise LogFormatError(
                 f"In JSON lines every line is one whole object; line {number} of {name} is not: {error}. "
                 "Write one object per line, and remove a line that was cut off.",
                 rows=[len(records)],
             ) from error
-        if not isinstance(record, dict):
+        if not isinstance(record, _Object):
             raise LogFormatError(
                 f"In JSON lines every line is one object; line {number} of {name} is {line.strip()[:40]}. Remove it.",
+                rows=[len(records)],
+            )
+        if record.repeated:
+            raise LogFormatError(
+                f"Keys of an object must differ; line {number} of {name} has more than one "
+                f"{listed(record.repeated, joiner=' and ')}. Rename or remove one.",
+                column=record.repeated[0],
                 rows=[len(records)],
             )
         records.append(record)

@@ -129,8 +129,8 @@ class Widths:
         terms = self._terms(alpha)
         for row in self.signs[np.count_nonzero(self.signs, axis=1) == 1]:
             piece = int(np.argmax(row))
-            same = np.isclose(terms[piece], H**2, rtol=1e-13) & np.isclose(
-                self.pieces[piece], self.variance, rtol=1e-13
+            same = np.isclose(terms[piece], H**2, rtol=1e-13, atol=0.0) & np.isclose(
+                self.pieces[piece], self.variance, rtol=1e-13, atol=0.0
             )
             nu = np.where(known & same & np.isnan(nu), self.dofs[piece], nu)
         rest = np.flatnonzero(known & np.isnan(nu))

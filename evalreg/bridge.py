@@ -23,6 +23,8 @@ from evalreg.scores import RowScores
 OFF = 1e-3
 # Information whose smallest eigenvalue is this fraction of its largest, coefficients scaled, determines too little.
 SINGULAR = 1e-13
+# Likewise for squares and products of columns of norm 1: a condition number of the columns of 1e6.
+SINGULAR_GRAM = 1e-12
 # A likelihood fit with columns of so different scales, whose scores add up to few standard errors, is polished by
 # Newton steps.
 NEARLY = 0.1
@@ -217,13 +219,13 @@ def refuse_singular(gram: FloatArray, names: list[str]) -> None:
     scale = np.sqrt(np.diag(gram))
     unit = np.where(scale > 0, scale, 1.0)
     gram = gram / np.outer(unit, unit)
-    rank, k = int(np.linalg.matrix_rank(gram, hermitian=True)), gram.shape[0]
+    rank, k = int(np.linalg.matrix_rank(gram, tol=SINGULAR_GRAM, hermitian=True)), gram.shape[0]
     if rank == k:
         return
     kept: list[int] = []
     for j in range(k):
         trial = np.ix_([*kept, j], [*kept, j])
-        if np.linalg.matrix_rank(gram[trial], hermitian=True) > len(kept):
+        if np.linalg.matrix_rank(gram[trial], tol=SINGULAR_GRAM, hermitian=True) > len(kept):
             kept.append(j)
     named = [str(names[j]) for j in range(k) if j not in kept]
     raise CollinearityError(

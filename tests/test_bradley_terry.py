@@ -204,7 +204,7 @@ def test_bad_options_and_covariates_say_what_to_do(log: pd.DataFrame) -> None:
         (fractions, {"ties": "davidson"}, ScoreRangeError, "scores of 0, 1/2 and 1; 3 lie between them"),
         (log[log["score"] != 0.5], {"ties": "davidson"}, ArgumentError, "there is none"),
         (same, {"formula": "length + twice"}, CollinearityError, '"twice"'),
-        (decides, {"formula": "0 + told"}, ConvergenceError, "separates wins from losses"),
+        (decides, {"formula": "0 + told"}, ConvergenceError, "'told' wins every comparison"),
         (log, {"formula": "score ~ length"}, FormulaError, "has nothing on the left"),
         (log, {"formula": "lenght"}, MissingColumnError, '"length"'),
         (same, {"formula": "np.log(missing)"}, NonFiniteError, "row 4 of those in use"),

@@ -330,3 +330,123 @@ def test_dominance_counts_weight_where_rows_have_weights(log):
         assert any('"p4" holds 91%' in text and "of the weight" in text for _, text in results.notes), results.notes
     even = er.fit("score ~ near", heavy, groups="passage")
     assert not any("holds" in text for _, text in even.notes)
+
+
+@pytest.mark.parametrize("power", [4, 6, 8, 9])
+def test_means_with_nearly_all_weight_in_one_cluster_have_a_variance_and_with_all_have_none(power):
+    heavy = 10.0**power
+    frame = pd.DataFrame(
+        {
+            "score": [0.1, 0.9, 0.3, 0.8, 0.4, 0.7],
+            "model": ["a", "a", "a", "a", "b", "b"],
+            "g": ["p", "q", "r", "s", "p", "q"],
+            "w": [1.0, 1.0, 1.0, 1.0, heavy, 1.0],
+        }
+    )
+    found = er.mean(frame, by="model", groups="g", weights="w")
+    share = np.array([heavy, 1.0]) / (heavy + 1)
+    values = np.array([0.4, 0.7])
+    expected = np.sum((share * (values - share @ values)) ** 2 / share[::-1])
+    assert found.bse["b"] == pytest.approx(np.sqrt(expected), rel=1e-5)
+    alone = er.mean(frame.assign(g=["p", "q", "r", "s", "p", "p"]), by="model", groups="g", weights="w")
+    assert alone.bse.isna().to_dict() == {"a": False, "b": True}
+
+
+@pytest.mark.parametrize("cov", ["CR0", "CR1", "CR2", "CR3", "jackknife"])
+def test_sums_of_many_weights_in_one_cluster_are_all_of_a_mean(cov):
+    rng = np.random.default_rng(7)
+    n = 20_000
+    frame = pd.DataFrame(
+        {
+            "score": rng.uniform(size=2 * n),
+            "model": np.repeat(["a", "b"], n),
+            "w": 10 ** rng.uniform(-6, 6, 2 * n),
+            "g": np.where(np.arange(2 * n) < n, np.arange(2 * n) % 5, 0),
+        }
+    ).sample(frac=1, random_state=1)
+    assert er.mean(frame, by="model", groups="g", weights="w", cov=cov).bse.isna().to_dict() == {"a": False, "b": True}
+
+
+# Covariates of the two sides of a comparison
+
+
+@pytest.fixture(scope="module")
+def duels() -> pd.DataFrame:
+    """Verdicts on pairs of answers whose lengths lie far from zero."""
+    rng = np.random.default_rng(8)
+    n, names = 400, np.array(["ada", "bob", "cyd"])
+    left = rng.integers(0, 3, n)
+    right = (left + rng.integers(1, 3, n)) % 3
+    longer = rng.integers(900, 1100, n).astype(float)
+    chance = 1 / (1 + np.exp(-(0.4 * (left - right) + 0.01 * (longer - 1000) + 0.2)))
+    return pd.DataFrame(
+        {
+            "left": names[left],
+            "right": names[right],
+            "longer": longer,
+            "score": np.where(rng.random(n) < 0.1, 0.5, (rng.random(n) < chance).astype(float)),
+            "prompt": rng.integers(0, 40, n),
+        }
+    )
+
+
+ROLES = {"left": "left", "right": "right", "score": "score"}
+
+
+def test_ratings_beside_powers_far_from_zero_are_those_of_a_logistic_regression_on_centred_powers(duels):
+    powers = "1 + longer + I(longer**2) + I(longer**3)"
+    board = er.bradley_terry(duels, formula=powers, groups="prompt", reference="ada", **ROLES)
+    d = (duels["longer"] - 1000) / 100
+    sides = {name: (duels["left"] == name) * 1.0 - (duels["right"] == name) for name in ("bob", "cyd")}
+    X = pd.DataFrame({**sides, "one": 1.0, "d": d, "d2": d**2, "d3": d**3})
+    fitted = sm.GLM(duels["score"], X, family=sm.families.Binomial()).fit(tol=1e-14)
+    expected = er.infer(er.from_statsmodels(fitted), groups=duels["prompt"])
+    found = board.params[["bob", "cyd", "I(longer ** 3)"]].to_numpy() * [1, 1, 1e6]
+    np.testing.assert_allclose(found, fitted.params[["bob", "cyd", "d3"]], rtol=EXACT)
+    errors = board.bse[["bob", "cyd", "I(longer ** 3)"]].to_numpy() * [1, 1, 1e6]
+    np.testing.assert_allclose(errors, expected.bse[["bob", "cyd", "d3"]], rtol=EXACT)
+
+
+@pytest.mark.parametrize("estimator", [er.bradley_terry, er.controlled_win_rate])
+def test_covariates_of_sides_that_hardly_differ_are_refused(duels, estimator):
+    with pytest.raises(CollinearityError, match=r'"I\(longer \+ 1e-9 \* prompt\)".*condition number'):
+        estimator(duels, formula="0 + longer + I(longer + 1e-9 * prompt)", groups="prompt", **ROLES)
+
+
+@pytest.mark.parametrize("unit", [1e-9, 1.0, 1e9])
+@pytest.mark.parametrize("ties", ["half", "davidson"])
+def test_verdicts_that_a_covariate_decides_are_refused_by_name(duels, ties, unit):
+    always = duels.assign(score=1.0)
+    with pytest.raises(ConvergenceError, match=r"the left side wins every comparison.*'position'"):
+        er.bradley_terry(always, formula="1", ties=ties, **ROLES)
+    decided = duels.assign(longer=(duels["longer"] - 999.5) * unit, score=(duels["longer"] < 999.5).astype(float))
+    with pytest.raises(ConvergenceError, match="the side with the smaller 'longer' wins every comparison"):
+        er.bradley_terry(decided, formula="0 + longer", ties=ties, **ROLES)
+    if ties == "half":
+        with pytest.raises(ConvergenceError, match="the left side wins every comparison"):
+            er.controlled_win_rate(always, formula="1", **ROLES)
+        # Decided by two covariates together, and by neither alone.
+        both = decided.assign(half=decided["longer"] / 2 + duels["prompt"] * unit, rest=duels["prompt"] * unit)
+        with pytest.raises(ConvergenceError, match="some combination of the covariates"):
+            er.bradley_terry(both, formula="0 + half + rest", **ROLES)
+
+
+def test_ties_alone_say_nothing_of_how_often_models_tie(duels):
+    with pytest.raises(er.errors.ArgumentError, match=r'all 400 verdicts are ties.*ties="half"'):
+        er.bradley_terry(duels.assign(score=0.5), ties="davidson", **ROLES)
+    board = er.bradley_terry(duels.assign(score=0.5), ties="half", groups="prompt", **ROLES)
+    np.testing.assert_allclose(board.params, 0.0, atol=1e-12)
+
+
+def test_ratings_of_a_model_of_one_prompt_have_no_error_bar_and_others_differ_with_one(duels):
+    part = duels[~((duels["left"] == "cyd") | (duels["right"] == "cyd")) | (duels["prompt"] == 3)]
+    part = pd.concat([part, part.tail(1).assign(left="cyd", right="ada", score=1.0, prompt=3)])
+    part = pd.concat([part, part.tail(1).assign(left="cyd", right="ada", score=0.0, prompt=3)])
+    for cov in (None, "CR0", "CR1", "CR2", "CR3"):
+        board = er.bradley_terry(part, groups="prompt", cov=cov, **ROLES)
+        assert board.bse.isna().all()
+        assert any('"cyd": only one prompt tells of it' in text for _, text in board.notes)
+        relative = er.bradley_terry(part, groups="prompt", cov=cov, reference="ada", **ROLES)
+        assert relative.bse.isna().to_dict() == {"ada": False, "bob": False, "cyd": True}
+        difference = board.contrast("bob - ada")
+        assert difference.bse.iloc[0] == pytest.approx(relative.bse["bob"], rel=1e-9)

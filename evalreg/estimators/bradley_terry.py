@@ -12,6 +12,7 @@ import pandas as pd
 import scipy
 from scipy import sparse
 
+from evalreg.basis import basis_of
 from evalreg.boards import Board, board_of
 from evalreg.bridge import refuse_singular
 from evalreg.checks import (
@@ -34,7 +35,7 @@ from evalreg.checks import (
     row_list,
     rows_text,
 )
-from evalreg.errors import ArgumentError, CollinearityError, MissingColumnError, ScoreRangeError
+from evalreg.errors import ArgumentError, CollinearityError, ConvergenceError, MissingColumnError, ScoreRangeError
 from evalreg.estimate import About, Estimate, Refit
 from evalreg.estimators.formula import parse_sides
 from evalreg.estimators.outcomes import Davidson, Halves, davidson, tied_moments
@@ -64,13 +65,17 @@ class Contest:
     terms : tuple of str
         Names of the covariates, z.
     design : sparse array, shape (n_cells, n_models - 1 + n_terms)
-        Strengths less that of the first model, then z.
+        Strengths less that of the first model, then combinations of z that are scaled and do not overlap.
     scores : CellScores
         Rows in these cells, as scores of the cell's first model.
     weight, mean : ndarray, shape (n_cells,)
         Sum of weights, and mean score.
     first, second : ndarray of int, shape (n_cells,)
         Models of each cell.
+    sides : ndarray, shape (n_cells, n_terms)
+        z.
+    units : ndarray, shape (n_terms, n_terms)
+        From coefficients of the combinations to those of z.
     """
 
     models: tuple[str, ...]
@@ -81,6 +86,8 @@ class Contest:
     mean: FloatArray
     first: IntArray
     second: IntArray
+    sides: FloatArray
+    units: FloatArray
 
     @property
     def n_strengths(self) -> int:
@@ -104,7 +111,8 @@ def contest_of(pairs: Pairs) -> Contest:
     if not pairs.side_names:
         X = incidence(pairs.first, pairs.second, len(pairs.models))[:, 1:].tocsr()
         scores = pairs.scores
-        return Contest(pairs.models, (), X, scores, pairs.sums.weight, pairs.mean, pairs.first, pairs.second)
+        sides, weight = np.empty((pairs.first.size, 0)), pairs.sums.weight
+        return Contest(pairs.models, (), X, scores, weight, pairs.mean, pairs.first, pairs.second, sides, np.eye(0))
     cell, where = _patterns(pairs)
     swapped, of = pairs.swapped[where], pairs.scores.cell
     assert of is not None
@@ -113,10 +121,15 @@ def contest_of(pairs: Pairs) -> Contest:
     left, right = np.where(swapped, second, first), np.where(swapped, first, second)
     sums = cell_sums(values, cell, where.size, pairs.scores.weights)
     X = incidence(left, right, len(pairs.models))[:, 1:]
-    design = sparse.hstack([X, compressed(pairs.sides[where])]).tocsr()
-    mean = sums.total / sums.weight
+    sides, mean = pairs.sides[where], sums.total / sums.weight
+    basis = basis_of(sides, pairs.side_names, sums.weight)
+    # Of size 1 on average, so that coefficients are log-odds whatever the units.
+    size = np.sqrt(sums.weight.sum())
+    turned = basis.rows * (size / np.sqrt(sums.weight))[:, None]
+    design = sparse.hstack([X, compressed(turned)]).tocsr()
     scores = CellScores(values, mean, pairs.scores.labels, cell, pairs.scores.weights)
-    return Contest(pairs.models, pairs.side_names, design, scores, sums.weight, mean, left, right)
+    units = basis.map * size
+    return Contest(pairs.models, pairs.side_names, design, scores, sums.weight, mean, left, right, sides, units)
 
 
 def _patterns(pairs: Pairs) -> tuple[IntArray, IntArray]:
@@ -152,6 +165,25 @@ def check_design(contest: Contest) -> None:
         if error.column != "position":
             raise
         raise _fixed_order(contest) from None
+    _refuse_decisive(contest)
+
+
+def _refuse_decisive(contest: Contest) -> None:
+    """Raise where one covariate decides every verdict that it has a part in."""
+    win = 2 * contest.mean - 1
+    for name, z in zip(contest.terms, contest.sides.T, strict=True):
+        sign = np.sign(z[z != 0]) * win[z != 0]
+        if np.all(np.abs(sign) == 1) and np.all(sign == sign[0]):
+            side = "larger" if sign[0] > 0 else "smaller"
+            what = f"the side with the {side} {name!r} wins every comparison in which the two differ"
+            if name == "position":
+                what = f"the {'left' if sign[0] > 0 else 'right'} side wins every comparison"
+            without = '; "0 + ..." is a formula without position' if name == "position" else ""
+            raise ConvergenceError(
+                f"{what}, so that no finite coefficient of {name!r} is the best. Check how verdicts were read, or "
+                f"leave it out{without}.",
+                column=name,
+            )
 
 
 def _fixed_order(contest: Contest) -> CollinearityError:
@@ -234,6 +266,12 @@ def fit_davidson(contest: Contest) -> Fit:
             count=count,
         )
     tie = (rows.values == 0.5).astype(float)
+    if tie.all():
+        raise ArgumentError(
+            f'`ties="davidson"` needs wins to learn of; all {tie.size} verdicts are ties, so that no finite "{TIE}" is '
+            'the best. Check how verdicts were read, or use ties="half".',
+            count=tie.size,
+        )
     if not tie.any():
         raise ArgumentError('`ties="davidson"` needs ties to learn of; there is none. Use ties="half".')
     sums = cell_sums(tie, rows.cell, contest.weight.size, rows.weights)
@@ -284,8 +322,8 @@ def solve(contest: Contest, ties: TiesName, reference: str | None, scale: ScaleN
     unit = ELO if scale == "elo" else 1.0
     contrasts = np.zeros((K + p - (K - 1), p))
     contrasts[:K, : K - 1] = unit * (free - base @ free)
-    rest = np.arange(p - (K - 1))
-    contrasts[K + rest, K - 1 + rest] = unit
+    n_terms = len(contest.terms)
+    contrasts[K : K + n_terms, K - 1 : K - 1 + n_terms] = unit * contest.units
     if ties == "davidson":
         contrasts[-1, -1] = 1.0
     return fit, contrasts

@@ -202,7 +202,7 @@ def controlled_win_rate(
     contest = contest_of(pairs)
     check_design(contest)
     fit = fit_half(contest)
-    terms = fit.coefficients[contest.n_strengths :]
+    terms = contest.units @ fit.coefficients[contest.n_strengths :]
     each = ", ".join(f"{name} {value:.4g}" for name, value in zip(contest.terms, terms, strict=True))
     lines = (
         *design_lines(pairs),

@@ -28,7 +28,7 @@ TiesName: TypeAlias = Literal["half", "davidson"]
 ScaleName: TypeAlias = Literal["logit", "elo"]
 IntervalName: TypeAlias = Literal["wald", "logit", "wilson", "clopper-pearson", "jeffreys"]
 FamilyName: TypeAlias = Literal["gaussian", "binomial", "poisson"]
-StrataWeightsName: TypeAlias = Literal["micro", "macro"]
+StrataWeightsName: TypeAlias = Literal["micro", "macro", "as_sampled"]
 QuestionsName: TypeAlias = Literal["own", "shared"]
 
 COVS: tuple[CovName, ...] = get_args(CovName)

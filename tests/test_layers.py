@@ -24,6 +24,7 @@ ORDER = [
     "scores",
     "pair_scores",
     "stacking",
+    "strata",
     "mapped",
     "engine",
     "columns",

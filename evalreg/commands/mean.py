@@ -49,7 +49,8 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--strata-weights",
         default="micro",
         metavar="W",
-        help='weights of the strata: "micro", by their rows (the default); "macro", equal; or "law=1,math=2"',
+        help='weights of the strata: "micro", by their rows, shares known (the default); "as_sampled", by their rows, '
+        'shares estimated; "macro", equal; or "law=1,math=2"',
     )
     add_shared(parser)
 
@@ -98,8 +99,8 @@ def _weights_by_name(text: str) -> Any:
             weight = math.nan
         if not name or math.isnan(weight) or name in weights:
             raise ArgumentError(
-                f'`--strata-weights` must be "micro", "macro" or one number for each stratum, such as "law=1,math=2"; '
-                f'got "{part}" in "{text}".'
+                '`--strata-weights` must be "micro", "macro", "as_sampled" or one number for each stratum, such as '
+                f'"law=1,math=2"; got "{part}" in "{text}".'
             )
         weights[name] = weight
     return weights

@@ -29,14 +29,15 @@ from evalreg.checks import (
     option,
 )
 from evalreg.errors import ArgumentError, DataError, IndependenceWarning, Note
-from evalreg.estimate import About
+from evalreg.estimate import About, Estimate
 from evalreg.estimators.cells import Roles, Solved, estimate_cells, joint_names
 from evalreg.estimators.joint_ids import names_of, with_joint_ids
 from evalreg.frame import open_frame
 from evalreg.groups import Groups
 from evalreg.questions import unequal_notes
 from evalreg.results import Results, results_of
-from evalreg.scores import CellSums
+from evalreg.scores import CellSums, dense
+from evalreg.strata import SampledShares
 
 
 def solve(
@@ -57,7 +58,7 @@ def solve(
         Counts and weights of the cells.
     n_by : int
         Number of columns of `by`.
-    strata_weights : {"micro", "macro"}, mapping or None
+    strata_weights : {"micro", "macro", "as_sampled"}, mapping or None
         Weight of each stratum; None without strata.
     name : str
         Name of the parameter without `by`.
@@ -82,7 +83,7 @@ def solve(
     member[row, np.arange(len(keys))] = 1.0
     if strata_weights is None:
         return Solved(names, member)
-    if strata_weights == "micro":
+    if strata_weights in ("micro", "as_sampled"):
         weight = sums.weight
     else:
         weight = _given_weights(list(names), row, [key[-1] for key in keys], strata_weights)
@@ -163,8 +164,10 @@ def mean(
         Clusters, as in `fit`. By default the items if `item` is given, and independent rows otherwise.
     strata : str, optional
         Column of a fixed list of subjects: only questions within subjects are sampled.
-    strata_weights : {"micro", "macro"} or mapping, optional
-        Weights of the strata: their rows (held fixed), equal, or given.
+    strata_weights : {"micro", "macro", "as_sampled"} or mapping, optional
+        Weights of the strata: their rows, equal, or given, all taken as known shares (post-stratification); or
+        "as_sampled", their rows as the draw of clusters made them, shares that are estimated (`svymean` of a stratified
+        design). The two differ where clusters are of unequal size.
     weights : str or array_like, shape (n_rows,), optional
         Sampling weights.
     questions : {"own", "shared"}, optional
@@ -241,10 +244,22 @@ def mean(
     estimate, axes = estimate_cells(
         table, roles, groups, lambda keys, sums: solve(keys, sums, n_by=len(by_columns), strata_weights=given), about
     )
+    if given == "as_sampled":
+        estimate = _as_sampled(estimate)
     if by_columns:
         estimate = replace(estimate, about=replace(estimate.about, n_models=estimate.n_params))
     notes = (*_notes(by_columns, groups), *(unequal_notes(estimate, item, axes) if by_columns else ()))
     return results_of(estimate, axes, asked, notes)
+
+
+def _as_sampled(estimate: Estimate) -> Estimate:
+    """The same means, the shares of the strata being estimated by the clusters drawn from each."""
+    cells, A = estimate.cells, dense(estimate.coefficient_map)
+    assert cells is not None
+    away = cells.mean - estimate.params[np.argmax(A != 0, axis=0)]
+    # Without a cluster the shares would be others, which no leverage tells.
+    refit = estimate.refit and replace(estimate.refit, linear=False)
+    return replace(estimate, scores=SampledShares(estimate.scores, away, cells.weight), refit=refit)
 
 
 def _lines(
@@ -252,10 +267,15 @@ def _lines(
 ) -> tuple[str, ...]:
     lines = []
     if strata is not None:
-        how = strata_weights if isinstance(strata_weights, str) else "given"
+        shares = {
+            "micro": 'their shares of the rows are taken as known (strata_weights="as_sampled" estimates them)',
+            "macro": "they count alike",
+            "as_sampled": "their shares are estimated from the clusters drawn",
+        }
+        how = shares[strata_weights] if isinstance(strata_weights, str) else "their shares are given"
         lines.append(
-            f"Strata: the values of {strata!r} are a fixed list ({how} weights); only rows within them are sampled. "
-            f"Read as a draw of {strata}, cluster by it instead."
+            f"Strata: the values of {strata!r} are a fixed list, and {how}; only rows within them are sampled. Read as "
+            f"a draw of {strata}, cluster by it instead."
         )
     if sample is not None:
         lines.append(f"Answers ({sample}) were averaged within each {item} first; a row is one {item}.")

@@ -288,7 +288,7 @@ def without_worst(found: Answered) -> tuple[list[str], int] | None:
     held = np.asarray(found.there.sum(axis=1)).ravel()
     order = np.argsort(found.count, kind="stable")
     left: list[str] = []
-    for worst in order[: len(found.names) // 2]:
+    for worst in order[: min(len(found.names) // 2, len(found.names) - 2)]:
         held[there.indices[there.indptr[worst] : there.indptr[worst + 1]]] -= 1
         keep[worst] = False
         left.append(found.names[worst])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import combinations, permutations
@@ -487,6 +488,8 @@ def _check_mixtures(
             for stratum in ("de", "en"):
                 C[i, list(together.params.index).index(f"{model}:{stratum}")] = share[stratum]
         close(board.params, C @ together.params)
+        if mix == "observed":  # shares that vary add to the covariance
+            continue
         close(board.cov.raw, C @ together.cov.raw @ C.T)
         close(board.cov.variance(), together.cov.variance(C))
         close(board.cov.dof(), together.cov.dof(C))
@@ -929,3 +932,93 @@ def test_sparsity_says_how_thin_the_log_is():
     assert board.sparsity("judge")["effective_clusters"].tolist() == pytest.approx([2.0] * 6)
     with pytest.raises(er.errors.NotAvailableError, match="`sparsity` is of win rates with `groups`"):
         er.bradley_terry(log, **sides, groups="prompt").sparsity()
+
+
+# --- observed shares of strata ----------------------------------------------------------------------------------------
+
+
+def strata_log(rng: np.random.Generator, n_prompts: int = 60, models: str = "ab") -> pd.DataFrame:
+    """Prompts in two languages, between which win rates differ much; a prompt is in one of them."""
+    rows = []
+    for prompt in range(n_prompts):
+        lang = "en" if rng.uniform() < 0.5 else "de"
+        for _ in range(rng.integers(3, 10)):
+            left, right = rng.choice(list(models), 2, replace=False)
+            better = left < right
+            p = {"en": 0.85, "de": 0.35}[lang]
+            rows.append((left, right, float(rng.uniform() < (p if better else 1 - p)), lang, prompt))
+    return pd.DataFrame(rows, columns=["left", "right", "score", "lang", "prompt"])
+
+
+BY_PROMPT: dict[str, Any] = {"left": "left", "right": "right", "score": "score", "groups": "prompt"}
+
+
+def test_two_models_over_observed_shares_are_the_plain_rate_with_its_errors() -> None:
+    """With one pair a rate over the strata as observed is the plain mean, whatever they are: so is its variance."""
+    log = strata_log(np.random.default_rng(3))
+    observed = er.win_rate(log, by="lang", standardise="observed", **BY_PROMPT)
+    plain = er.win_rate(log, **BY_PROMPT)
+    close(observed.params, plain.params)
+    for cov in ("naive", "CR0", "CR1", "jackknife"):
+        close(observed.with_cov(cov=cov).bse, plain.with_cov(cov=cov).bse)
+    for cov in ("CR2", "CR3", None):  # leverages are those of the strata
+        np.testing.assert_allclose(observed.with_cov(cov=cov).bse, plain.with_cov(cov=cov).bse, rtol=0.01)
+    close(observed.influence("prompt"), plain.influence("prompt"))
+    close(observed.bootstrap(draws=199).draws, plain.bootstrap(draws=199).draws)
+    fixed = er.win_rate(log, by="lang", standardise=log["lang"].value_counts().to_dict(), **BY_PROMPT)
+    close(fixed.params, plain.params)
+    assert fixed.bse.max() < 0.75 * observed.bse.min()
+    assert "held fixed" in str(fixed.summary())
+    assert "Their shares vary with the rows." in str(observed.summary()).replace("\n    ", " ")
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_observed_shares_are_solved_again_without_each_cluster(weighted: bool) -> None:
+    log = strata_log(np.random.default_rng(5), n_prompts=30, models="abc")
+    log["weight"] = 1.0 + (np.arange(len(log)) % 3 if weighted else 0)
+    options: dict[str, Any] = {"by": "lang", "standardise": "observed", "weights": "weight", **BY_PROMPT}
+    board = er.win_rate(log, **options)
+    jackknife = board.with_cov(cov="jackknife").cov.matrix
+    change = np.array(
+        [er.win_rate(log[log["prompt"] != p], **options).params - board.params for p in log["prompt"].unique()]
+    )
+    G = len(change)
+    close(jackknife, (G - 1) / G * change.T @ change)
+    # The linear parts agree with it, where those of fixed shares do not.
+    np.testing.assert_allclose(np.sqrt(np.diag(jackknife)), board.bse, rtol=0.15)
+    fixed = er.win_rate(log, **{**options, "standardise": (log.groupby("lang")["weight"].sum()).to_dict()})
+    assert fixed.bse["a"] < 0.8 * board.bse["a"]
+    # A row's influence is the derivative by its weight.
+    row, step = 7, 1e-6
+    moved = log.assign(weight=log["weight"] + step * (np.arange(len(log)) == row))
+    derivative = (er.win_rate(moved, **options).params - board.params) / step
+    np.testing.assert_allclose(board.influence().iloc[row] / log["weight"].iloc[row], derivative, rtol=1e-3, atol=1e-8)
+
+
+def test_drawing_clusters_again_gives_observed_shares_their_error() -> None:
+    log = strata_log(np.random.default_rng(8), models="abc")
+    options: dict[str, Any] = {"by": "lang", "standardise": "observed", **BY_PROMPT}
+    board = er.win_rate(log, **options)
+    sides = {name: value for name, value in options.items() if name != "groups"}
+
+    def again(rows: pd.DataFrame) -> pd.Series:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", er.errors.EvalregWarning)
+            return er.win_rate(rows, **sides).params
+
+    by_rows = er.bootstrap(log, again, groups="prompt", draws=199)
+    from_sums = board.bootstrap(draws=1999)
+    np.testing.assert_allclose(from_sums.bse, by_rows.bse, rtol=0.2)
+    np.testing.assert_allclose(from_sums.bse, board.bse, rtol=0.1)
+    with pytest.raises(er.errors.NotAvailableError, match="shares that vary"):
+        board.bootstrap(kind="studentized")
+
+
+def test_intervals_over_observed_shares_cover() -> None:
+    """200 logs; intervals that hold the shares fixed cover 68%."""
+    covered = 0
+    for seed in range(200):
+        log = strata_log(np.random.default_rng(100 + seed), n_prompts=40)
+        low, high = er.win_rate(log, by="lang", standardise="observed", **BY_PROMPT).conf_int().loc["a"]
+        covered += low < 0.6 < high
+    assert covered >= 179  # below in one of 1,000 series at 95%

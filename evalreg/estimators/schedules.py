@@ -22,6 +22,32 @@ MIXES = ("uniform", "observed")
 
 
 @dataclass(frozen=True, eq=False)
+class Observed:
+    """Strata whose shares are those of the rows, and vary with them.
+
+    Parameters
+    ----------
+    of_cell : ndarray of int, shape (n_cells,)
+        Stratum of each cell.
+    of_rate : ndarray of int, shape (n_rates,)
+        Stratum of each rate.
+    n_strata : int
+        Number of strata.
+    """
+
+    of_cell: IntArray
+    of_rate: IntArray
+    n_strata: int
+
+    @property
+    def members(self) -> Matrix:
+        """One where a cell is in a stratum, shape (n_cells, n_strata)."""
+        n_cells = self.of_cell.size
+        where = (np.arange(n_cells), self.of_cell)
+        return sparse.coo_array((np.ones(n_cells), where), shape=(n_cells, self.n_strata)).tocsr()
+
+
+@dataclass(frozen=True, eq=False)
 class Schedule:
     """How win rates weigh the pairs: S = T (sum of w psi / sum of w).
 
@@ -35,12 +61,24 @@ class Schedule:
         One where the model is the pair's first, minus one where it is the second.
     mix : sparse array, shape (n_params, n_rates)
         T: the strata's shares; the identity without a mix.
+    observed : Observed, optional
+        Where the shares are those of the rows.
     """
 
     names: tuple[str, ...]
     weights: Matrix
     side: Matrix
     mix: Matrix
+    observed: Observed | None = None
+
+    def mixed(self, rates: FloatArray, weight: FloatArray) -> FloatArray:
+        """Parameters from rates (n_rates, m), where cells have these weights, (n_cells, m)."""
+        if self.observed is None:
+            return np.asarray(self.mix @ rates)
+        by_stratum = np.asarray(self.observed.members.T @ weight)
+        share = by_stratum / by_stratum.sum(axis=0)
+        pattern = _like(self.mix, np.ones(self.mix.nnz))
+        return np.asarray(pattern @ (rates * share[self.observed.of_rate]))
 
     @property
     def total(self) -> FloatArray:
@@ -96,7 +134,11 @@ class WithoutCluster:
         bottom = sums - dense(absent @ plan.weights.T)
         unsolved = bottom <= FULL_LEVERAGE * sums
         change = np.where(unsolved, 0.0, top / np.where(unsolved, 1.0, bottom) - rates)
-        result = np.asarray(change @ plan.mix.T)
+        if plan.observed is None:
+            result = np.asarray(change @ plan.mix.T)
+        else:
+            rest = self.weight[:, None] - dense(gram).T
+            result = (plan.mixed((rates + change).T, rest) - plan.mixed(rates[:, None], self.weight[:, None])).T
         result[np.asarray(unsolved.astype(float) @ abs(plan.mix).T) > 0] = np.nan
         return result
 
@@ -109,7 +151,7 @@ class WithoutCluster:
         top = top - plan.oriented(self.mean) @ absent
         bottom = plan.total[:, None] - plan.weights @ absent
         unsolved = bottom <= FULL_LEVERAGE * plan.total[:, None]
-        result = np.asarray(plan.mix @ np.where(unsolved, 0.0, top / np.where(unsolved, 1.0, bottom)))
+        result = plan.mixed(np.where(unsolved, 0.0, top / np.where(unsolved, 1.0, bottom)), weight)
         result[np.asarray(abs(plan.mix) @ unsolved) > 0] = np.nan
         return result.T
 
@@ -178,7 +220,11 @@ def make_schedule(pairs: Pairs, opponents: str | pd.DataFrame, mix: Mix) -> tupl
         (share[of_stratum], (of_model, np.arange(present.size))), shape=(n_models, present.size)
     ).tocsr()
     each = ", ".join(f"{name} {value:.3g}" for name, value in list(zip(pairs.strata, share, strict=True))[:6])
-    lines.append(f"Standardised to a mix of strata: {each}{', ...' if len(share) > 6 else ''}.")
+    shown = f"{each}{', ...' if len(share) > 6 else ''}"
+    if mix == "observed":
+        lines.append(f"Standardised to the strata as observed: {shown}. Their shares vary with the rows.")
+        return Schedule(pairs.models, weights, side, T, Observed(pairs.stratum, of_stratum, len(pairs.strata))), lines
+    lines.append(f"Standardised to a mix of strata that is held fixed: {shown}.")
     return Schedule(pairs.models, weights, side, T), lines
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -24,14 +25,14 @@ from evalreg.checks import (
     option,
 )
 from evalreg.errors import ArgumentError
-from evalreg.estimate import About, Cells, Estimate, Refit
+from evalreg.estimate import About, Cells, Estimate, Refit, StandIn
 from evalreg.estimators.pairs import Pairs, design_lines, duels_of, gather_pairs, independence_notes
-from evalreg.estimators.schedules import Mix, Schedule, WithoutCluster, make_schedule
+from evalreg.estimators.schedules import Mix, Observed, Schedule, WithoutCluster, make_schedule
 from evalreg.estimators.strength import StrengthCentre, incidence
 from evalreg.estimators.verdicts import PairRoles, as_names
 from evalreg.groups import Groups
 from evalreg.mapped import MappedScores
-from evalreg.scores import scale_columns
+from evalreg.scores import Block, Matrix, compressed, scale_columns
 
 
 def solve(pairs: Pairs, schedule: Schedule, about: About) -> Estimate:
@@ -52,7 +53,7 @@ def solve(pairs: Pairs, schedule: Schedule, about: About) -> Estimate:
         Whose scores are those of the cells.
     """
     A, weight = schedule.coefficient_map, pairs.sums.weight
-    return Estimate(
+    fixed = Estimate(
         names=schedule.names,
         params=np.asarray(schedule.mix @ schedule.rates(pairs.mean)),
         scores=pairs.scores,
@@ -69,6 +70,76 @@ def solve(pairs: Pairs, schedule: Schedule, about: About) -> Estimate:
         dropped=pairs.dropped,
         about=about,
     )
+    return fixed if schedule.observed is None else _with_shares(fixed, pairs, schedule, schedule.observed)
+
+
+def _with_shares(fixed: Estimate, pairs: Pairs, schedule: Schedule, observed: Observed) -> Estimate:
+    """Win rates over strata whose shares pi_s are estimated: a row adds S_as - S_a to its model's rate by its stratum.
+
+    The shares are means over all rows, one column each; S_a = sum_s pi_s S_as is linearised in them (delta method).
+    """
+    weight, members = pairs.sums.weight, observed.members
+    n_cells, n_strata = members.shape
+    by_stratum, whole = np.asarray(members.T @ weight), float(weight.sum())
+    share = by_stratum / whole
+    rates = np.zeros((len(schedule.names), n_strata))
+    model, rate = schedule.mix.tocoo().coords
+    rates[model, observed.of_rate[rate]] = schedule.rates(pairs.mean)[rate]
+    beyond = rates - fixed.params[:, None]
+    nothing = sparse.csr_array((n_cells, n_strata))
+    every = sparse.eye_array(n_cells, format="csr")
+    around = sparse.csr_array(members.toarray() - share)
+    counted = sparse.hstack([every, sparse.csr_array(np.ones((n_cells, n_strata)))]).tocsr()
+    sums = fixed.cells
+    assert sums is not None
+    assert fixed.refit is not None
+    A = compressed(fixed.coefficient_map)
+    zero, total = np.zeros(n_strata), np.full(n_strata, whole)
+    # Rows count once: with their pair, not with the shares.
+    parts = ((sums.count, zero), (sums.weight, total), (sums.mean, share), (sums.squares, whole * share * (1 - share)))
+    count, size, mean, squares = (np.concatenate(pair) for pair in parts)
+    cells = Cells(count, size, mean, squares, np.append(sums.low, zero), np.append(sums.high, zero + 1))
+    standin = fixed.refit.stand_in
+    return replace(
+        fixed,
+        scores=MappedScores(
+            pairs.scores,
+            sparse.hstack([every, nothing]).tocsr(),
+            offset=sparse.hstack([sparse.csr_array((n_cells, n_cells)), around]).tocsr(),
+            counted=counted,
+        ),
+        bread=sparse.vstack([fixed.bread, sparse.csr_array(beyond.T / whole)]).tocsr(),
+        coefficient_map=sparse.hstack([A, sparse.csr_array(beyond)]).tocsr(),
+        refit=replace(
+            fixed.refit,
+            inverse_gram=np.append(fixed.refit.inverse_gram, 1.0 / total),
+            stand_in=None if standin is None else PairsAlone(standin, n_cells),
+        ),
+        cells=cells,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class PairsAlone:
+    """What stands in for pairs that rest on one cluster, where further columns stand beside the pairs.
+
+    Parameters
+    ----------
+    of_pairs : StandIn
+        Takes the columns of the pairs.
+    n_cells : int
+        Number of them.
+    """
+
+    of_pairs: StandIn
+    n_cells: int
+
+    def __call__(self, block: Block, leverage: Matrix) -> Matrix:
+        """Totals of the cells of leverage 1, shape (n_clusters, n_columns)."""
+        n = self.n_cells
+        part = Block(compressed(block.totals)[:, :n], compressed(block.gram)[:, :n])
+        totals = self.of_pairs(part, compressed(leverage)[:, :n])
+        return sparse.hstack([totals, sparse.csr_array((totals.shape[0], leverage.shape[1] - n))]).tocsr()
 
 
 def _cells(pairs: Pairs) -> Cells:
@@ -182,7 +253,8 @@ def win_rate(
     by : str, optional
         Column of strata (languages, say): a win rate for each model in each, named "model:stratum".
     standardise : {"uniform", "observed"} or mapping, optional
-        With `by`: one win rate a model, over the strata in these shares (equal, by their rows, or given).
+        With `by`: one win rate a model, over the strata in these shares: equal, by their rows, or given. Equal and
+        given shares are held fixed; observed ones vary with the rows, and add to the standard error.
     missing : {"drop", "raise"}, optional
         What to do with rows whose verdict, model or cluster id is missing; dropped rows are counted.
     cov : {"naive", "CR0", "CR1", "CR2", "CR3", "jackknife"}, optional

@@ -12,7 +12,7 @@ from evalreg.clusters import Axis
 from evalreg.errors import NotAvailableError
 from evalreg.estimate import Estimate, Refit
 from evalreg.groups import union
-from evalreg.mapped import sums_in_cells
+from evalreg.mapped import MappedScores, sums_in_cells
 from evalreg.scores import Matrix, compressed, dense
 
 # A design whose smallest eigenvalue is this fraction of its largest has no solution.
@@ -88,8 +88,8 @@ class CellSolver:
         """CR0 standard errors under each row of weights."""
         if self.A is None:
             raise NotAvailableError(
-                'the "studentized" interval is there for means, win rates and least squares; this is a likelihood. Use '
-                'kind="percentile", "basic" or "bca".'
+                'the "studentized" interval is there for means, win rates of fixed shares and least squares; this is a '
+                'likelihood, or has shares that vary. Use kind="percentile", "basic" or "bca".'
             )
         top, bottom = np.asarray(self.totals @ V.T), np.asarray(self.weight @ V.T)
         there = bottom > self._nothing[:, None]
@@ -212,7 +212,8 @@ def solver_of(estimate: Estimate, by: Axis) -> Solver:
     used = np.arange(blocks[0].totals.shape[1]) if again else np.flatnonzero(np.any(A != 0, axis=0))
     sums = [(compressed(block.totals)[:, used], compressed(block.gram)[:, used]) for block in blocks]
     totals, weight = (_stacked(parts) for parts in zip(*sums, strict=True))
-    return CellSolver(params, A[:, used] if refit.linear else None, totals, weight, refit)
+    linear = refit.linear and not (again and isinstance(estimate.scores, MappedScores))
+    return CellSolver(params, A[:, used] if linear else None, totals, weight, refit)
 
 
 def _stacked(parts: tuple[Matrix, ...]) -> Matrix:

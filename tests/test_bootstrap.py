@@ -23,7 +23,7 @@ from evalreg.errors import (
     NotAvailableError,
     TooFewClustersError,
 )
-from evalreg.inference.bootstrap import bca_interval, percentile_interval
+from evalreg.inference.bootstrap import basic_interval, bca_interval, percentile_interval, studentized_interval
 from evalreg.inference.multiplicity import block_stream
 from evalreg.resampling.draws import BLOCK, Progress, boot_chunks, run_blocks
 
@@ -73,7 +73,7 @@ def test_means_of_models_are_those_of_stacked_clusters():
 def test_regressions_are_those_of_weighted_clusters(rng, kind, weighted):
     log = unequal().assign(w=lambda d: rng.uniform(0.5, 2, len(d)), x=lambda d: rng.standard_normal(len(d)))
     results = er.fit("score ~ x", log, groups="passage", weights="w" if weighted else None)
-    boot = results.bootstrap(draws=20, weights=kind)
+    boot = results.bootstrap(draws=99, weights=kind)
     [drawn] = weights_of(kind, [14], 20)
     own = log["w"].to_numpy() if weighted else np.ones(len(log))
     for i in range(20):
@@ -86,12 +86,12 @@ def test_regressions_are_those_of_weighted_clusters(rng, kind, weighted):
 def test_crossed_clusters_are_drawn_on_each_axis():
     log = er.datasets.judge_log(n_prompts=9, n_judges=4, n_models=3, seed=2)
     log = log.assign(score=lambda d: (d["winner"] == "left").astype(float))
-    boot = er.fit("score ~ 1", log, groups="prompt + judge").bootstrap(draws=30)
+    boot = er.fit("score ~ 1", log, groups="prompt + judge").bootstrap(draws=99)
     prompts, judges = weights_of("multinomial", [9, 4], 30)
     for i in (0, 7, 29):
         by_row = prompts[i][codes(log["prompt"])] * judges[i][codes(log["judge"])]
         assert boot.draws[i, 0] == pytest.approx(np.average(log["score"], weights=by_row), rel=SAME)
-    function = er.bootstrap(log, lambda frame: frame["score"].mean(), groups="prompt + judge", draws=30)
+    function = er.bootstrap(log, lambda frame: frame["score"].mean(), groups="prompt + judge", draws=99)
     assert function.draws == pytest.approx(boot.draws, rel=SAME)
     assert boot.n_clusters == {"prompt": 9, "judge": 4}
 
@@ -156,21 +156,22 @@ def test_bca_is_scipys_on_the_means_of_equal_clusters(rng):
 @pytest.mark.parametrize("formula", ["score ~ 1", "score ~ n_words"])
 def test_the_jackknife_leaves_out_one_cluster_at_a_time(formula):
     log = unequal()
-    boot = er.fit(formula, log, groups="passage").bootstrap(draws=50, kind="bca")
+    boot = er.fit(formula, log, groups="passage").bootstrap(draws=99, kind="bca")
     labels = list(pd.unique(log["passage"]))
     slow = [smf.ols(formula, log[log["passage"] != label]).fit().params.to_numpy() for label in labels]
     assert boot.jackknife == pytest.approx(np.array(slow), rel=1e-7)
     function = er.bootstrap(
-        log, lambda frame: smf.ols(formula, frame).fit().params, groups="passage", draws=50, kind="bca"
+        log, lambda frame: smf.ols(formula, frame).fit().params, groups="passage", draws=99, kind="bca"
     )
     assert function.conf_int().to_numpy() == pytest.approx(boot.conf_int().to_numpy(), rel=1e-6)
 
 
 @pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
+@pytest.mark.filterwarnings("ignore:12 draws are few")
 @pytest.mark.parametrize("formula", ["score ~ 1", "score ~ n_words"])
 def test_standard_errors_of_draws_count_a_cluster_drawn_twice_as_two(formula):
     log = unequal()
-    boot = er.fit(formula, log, groups="passage", cov="CR0").bootstrap(draws=12, kind="studentized")
+    boot = er.fit(formula, log, groups="passage", cov="CR0").bootstrap(draws=12, kind="studentized", alpha=4 / 13)
     [drawn] = weights_of("multinomial", [14], 12)
     passage = codes(log["passage"])
     for i in range(12):
@@ -194,7 +195,7 @@ def test_studentized_draws_agree_with_the_cr0_of_the_data():
         er.mean(log, by="subject", groups="passage", cov="CR0"),
         er.fit("score ~ n_words", log, groups="passage", cov="CR0"),
     ):
-        boot = results.bootstrap(draws=5, kind="studentized")
+        boot = results.bootstrap(draws=99, kind="studentized")
         assert boot.se == pytest.approx(results.bse.to_numpy(), rel=1e-8)
 
 
@@ -204,7 +205,7 @@ def test_standard_errors_of_draws_of_several_models_are_those_of_their_residuals
     results = er.mean(log, by="model", item="question", groups="passage")
     [drawn] = weights_of("multinomial", [12], 30)
     passage = codes(log["passage"])
-    both, difference = (one.bootstrap(draws=30, kind="studentized") for one in (results, results.contrast("new - old")))
+    both, difference = (one.bootstrap(draws=99, kind="studentized") for one in (results, results.contrast("new - old")))
     for i in range(30):
         w = drawn[i][passage]
         totals = np.zeros((12, 2))
@@ -233,10 +234,10 @@ def test_intervals_of_many_clusters_cover(rng):
 @pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
 def test_a_cluster_drawn_twice_has_two_ids():
     log = unequal()
-    boot = er.bootstrap(log, lambda frame: frame["passage"].nunique(), groups="passage", draws=60)
+    boot = er.bootstrap(log, lambda frame: frame["passage"].nunique(), groups="passage", draws=99)
     assert np.all(boot.draws == 14)
     sizes = log["passage"].value_counts()
-    seen = er.bootstrap(log, lambda frame: frame["passage"].value_counts().max(), groups="passage", draws=60)
+    seen = er.bootstrap(log, lambda frame: frame["passage"].value_counts().max(), groups="passage", draws=99)
     assert seen.draws.max() <= sizes.max()
     judged = er.datasets.judge_log(n_prompts=9, n_judges=4, n_models=3, seed=2)
     both = er.bootstrap(
@@ -247,7 +248,7 @@ def test_a_cluster_drawn_twice_has_two_ids():
             "most": frame.groupby(["prompt", "judge"]).size().max(),
         },
         groups="prompt + judge",
-        draws=60,
+        draws=99,
     )
     assert np.all(both.draws[:, 0] <= 9)
     assert np.all(both.draws[:, 1] <= 4)
@@ -270,7 +271,7 @@ def test_draws_depend_neither_on_workers_nor_on_their_number():
     assert not np.array_equal(fewer.draws, other.draws)
     results = er.fit("score ~ 1", log, groups="passage")
     assert np.array_equal(results.bootstrap(draws=200).draws, results.bootstrap(draws=500).draws[:200])
-    assert results.bootstrap(draws=5, seed=np.random.default_rng(2)).seed is None
+    assert results.bootstrap(draws=99, seed=np.random.default_rng(2)).seed is None
     assert run_blocks(300, 7, lambda first, n, rng: float(rng.random()), 1) == run_blocks(
         300, 7, lambda first, n, rng: float(rng.random()), 3
     )
@@ -286,12 +287,12 @@ def test_rows_are_drawn_one_by_one_without_groups(rng):
 def test_frames_of_other_libraries_are_handed_on():
     pl = pytest.importorskip("polars")
     log = er.datasets.passages(n_passages=20, seed=1)
-    pandas = er.bootstrap(log, lambda frame: frame["score"].mean(), groups="passage", draws=40)
+    pandas = er.bootstrap(log, lambda frame: frame["score"].mean(), groups="passage", draws=99)
     polars = er.bootstrap(
         pl.from_pandas(log),
         lambda frame: [frame["score"].mean(), frame["passage"].n_unique()],
         groups="passage",
-        draws=40,
+        draws=99,
     )
     assert polars.draws[:, 0] == pytest.approx(pandas.draws[:, 0], rel=SAME)
     assert np.all(polars.draws[:, 1] == 20)
@@ -305,20 +306,20 @@ def test_frames_of_other_libraries_are_handed_on():
 def test_data_and_draws_stay_as_they_are():
     log = er.datasets.passages(n_passages=20, seed=1)
     before = log.copy()
-    boot = er.bootstrap(log, lambda frame: frame["score"].mean(), groups="passage", draws=10, kind="bca")
+    boot = er.bootstrap(log, lambda frame: frame["score"].mean(), groups="passage", draws=99, kind="bca")
 
     def careless(frame: pd.DataFrame, weights: np.ndarray) -> float:
         frame["weighted"] = frame["score"] * weights
         return float(frame["weighted"].mean())
 
-    er.bootstrap(log, careless, groups="passage", draws=10, weights="bayesian")
+    er.bootstrap(log, careless, groups="passage", draws=99, weights="bayesian")
     pd.testing.assert_frame_equal(log, before)
     with pytest.raises(ValueError, match="read-only"):
         boot.draws[0] = 0
     again = pickle.loads(pickle.dumps(boot))
     assert np.array_equal(again.draws, boot.draws)
     text = repr(boot)
-    assert all(part in text for part in ("10 (multinomial, seed 0)", "20 by passage", "0.95 bca"))
+    assert all(part in text for part in ("99 (multinomial, seed 0)", "20 by passage", "0.95 bca"))
 
 
 def test_names_come_from_the_function_or_what_it_returns():
@@ -327,17 +328,20 @@ def test_names_come_from_the_function_or_what_it_returns():
     def spread(frame):
         return frame["score"].std()
 
-    assert er.bootstrap(log, spread, groups="passage", draws=3).names == ("spread",)
-    assert er.bootstrap(log, lambda frame: 1.0, groups="passage", draws=3).names == ("statistic",)
-    assert er.bootstrap(log, lambda frame: [1, 2], groups="passage", draws=3).names == ("statistic[0]", "statistic[1]")
-    assert er.bootstrap(log, lambda frame: {"a": 1}, groups="passage", draws=3).names == ("a",)
+    assert er.bootstrap(log, spread, groups="passage", draws=99).names == ("spread",)
+    assert er.bootstrap(log, lambda frame: 1.0, groups="passage", draws=99).names == ("statistic",)
+    assert er.bootstrap(log, lambda frame: [1, 2], groups="passage", draws=99).names == ("statistic[0]", "statistic[1]")
+    assert er.bootstrap(log, lambda frame: {"a": 1}, groups="passage", draws=99).names == ("a",)
 
 
 def test_a_model_that_some_draws_lack_is_counted():
     log = pd.DataFrame({"model": ["a"] * 20 + ["b"] * 2, "g": [*range(20), 0, 1], "score": np.arange(22) % 3})
-    with pytest.warns(EvalregWarning, match=r'of 300 draws have no finite value of "b"'):
+    with pytest.warns(EvalregWarning, match=r'of 300 draws have no value of "b"'):
         function = er.bootstrap(log, lambda frame: frame.groupby("model")["score"].mean(), groups="g", draws=300)
-    with pytest.warns(EvalregWarning, match=r'of 300 draws have no finite value of "b"'):
+    with (
+        pytest.warns(er.errors.UnequalQuestionsWarning),
+        pytest.warns(EvalregWarning, match=r'of 300 draws have no value of "b"'),
+    ):
         results = er.mean(log, by="model", groups="g").bootstrap(draws=300)
     assert np.array_equal(np.isnan(function.draws), np.isnan(results.draws))
     assert 0.05 < np.isnan(results.draws[:, 1]).mean() < 0.25
@@ -350,7 +354,7 @@ def test_few_clusters_are_warned_of():
     log = er.datasets.passages(n_passages=6, seed=1)
     results = er.mean(log, cov="naive", groups="passage")
     with pytest.warns(FewClustersWarning, match=r"6 passage clusters.*wild_test"):
-        results.bootstrap(draws=20)
+        results.bootstrap(draws=99)
 
 
 class Terminal(io.StringIO):
@@ -450,7 +454,7 @@ def test_the_first_failing_draw_is_named_whatever_the_workers():
 )
 def test_bad_arguments_are_named(arguments, error, parts):
     def call() -> Any:
-        return er.bootstrap(LOG, lambda frame: 1.0, **{"groups": "passage", "draws": 5} | arguments)
+        return er.bootstrap(LOG, lambda frame: 1.0, **{"groups": "passage", "draws": 99} | arguments)
 
     if error is None:
         # Questions lie inside passages, so that one clustering is left.
@@ -480,7 +484,7 @@ def test_results_that_cannot_be_solved_again_are_refused():
     strata = er.mean(er.datasets.passages(n_passages=30, seed=1), strata="subject", groups="passage")
     with pytest.raises(NotAvailableError, match="strat"):
         strata.bootstrap()
-    boot = er.mean(LOG, groups="passage").bootstrap(draws=20)
+    boot = er.mean(LOG, groups="passage").bootstrap(draws=99)
     for kind in ("bca", "studentized"):
         with pytest.raises(NotAvailableError, match=rf'kind="{kind}" when drawing'):
             boot.conf_int(kind=kind)
@@ -499,15 +503,97 @@ def test_a_thin_board_is_solved_anew_from_the_pairs_that_were_drawn():
     log = log.assign(score=log["winner"].map({"left": 1.0, "tie": 0.5, "right": 0.0}))
     sides = {"left": "left", "right": "right", "score": "score"}
     board = er.win_rate(log, **sides, groups="prompt")
-    drawn = board.bootstrap(draws=40)
+    drawn = board.bootstrap(draws=99)
     # The same prompts drawn, by hand: copies of their rows, the win rates from the pairs that are left.
-    [weights] = weights_of("multinomial", [25], 40)
+    [weights] = weights_of("multinomial", [25], 99)
     for values, weight in zip(drawn.draws, weights, strict=True):
         copies = np.repeat(np.arange(len(log)), weight[codes(log["prompt"])].astype(int))
         again = er.win_rate(log.iloc[copies], **sides)
         np.testing.assert_allclose(values, again.params.reindex(board.params.index), rtol=1e-10)
     assert np.isfinite(drawn.draws).all()
-    difference = board.contrast({"model-01": 1, "model-02": -1}).bootstrap(draws=40)
+    difference = board.contrast({"model-01": 1, "model-02": -1}).bootstrap(draws=99)
     np.testing.assert_allclose(difference.draws[:, 0], drawn.draws[:, 0] - drawn.draws[:, 1], rtol=1e-10, atol=1e-13)
-    twice = board.net_benefit().bootstrap(draws=40)
+    twice = board.net_benefit().bootstrap(draws=99)
     np.testing.assert_allclose(twice.draws, 2 * drawn.draws - 1, rtol=1e-10, atol=1e-13)
+
+
+# --- how many draws an interval needs, and draws that are lost --------------------------------------------------------
+
+
+@pytest.mark.parametrize(("alpha", "least"), [(0.05, 39), (0.01, 199), (0.1, 19), (0.5, 3)])
+def test_draws_that_cannot_carry_the_level_are_refused(alpha, least):
+    results = er.mean(er.datasets.passages(n_passages=20, seed=1), groups="passage")
+    for call in (
+        lambda draws: results.bootstrap(draws=draws, alpha=alpha),
+        lambda draws: er.bootstrap(
+            LOG, lambda frame: frame["score"].mean(), groups="passage", draws=draws, alpha=alpha
+        ),
+    ):
+        with pytest.raises(ArgumentError, match=f"at least {least} for a"):
+            call(least - 1)
+        with pytest.warns(EvalregWarning, match=f"{least} draws are few for a"):
+            boot = call(least)
+        # The ends are the smallest and the largest draw.
+        np.testing.assert_allclose(boot.conf_int().to_numpy()[0], [boot.draws.min(), boot.draws.max()], rtol=1e-12)
+        with pytest.raises(ArgumentError, match="larger `alpha`"):
+            boot.conf_int(alpha=alpha / 2)
+
+
+def test_bca_levels_beyond_the_draws_give_no_end():
+    draws = np.arange(-40.0, 60.0)[:, None]  # a bias: the corrected lower level is far in the tail
+    without = np.array([[-1.0], [0.0], [1.0]])
+    assert np.isnan(bca_interval(np.zeros(1), draws, without, 0.05)).all()
+    wide = np.linspace(-40.0, 60.0, 20_000)[:, None]
+    assert np.isfinite(bca_interval(np.zeros(1), wide, without, 0.05)).all()
+
+
+def test_infinite_draws_stand_at_their_side():
+    """As if they were numbers beyond all others; only draws without a value are left out."""
+    rng = np.random.default_rng(3)
+    known = rng.normal(size=399)
+    lost = np.where(known > 1.0, np.inf, np.where(known < -2.2, -np.inf, known))
+    far = np.where(lost == np.inf, 1e6, np.where(lost == -np.inf, -1e6, lost))
+    for alpha in (0.05, 0.3, 0.8):
+        ends = percentile_interval(lost[:, None], alpha)[0]
+        by_number = percentile_interval(far[:, None], alpha)[0]
+        finite = np.isfinite(ends)
+        np.testing.assert_allclose(ends[finite], by_number[finite])
+        assert (np.abs(by_number[~finite]) > 10).all()
+        assert (np.sign(ends[~finite]) == np.sign(by_number[~finite])).all()
+        with_gaps = np.append(lost, [np.nan] * 40)
+        np.testing.assert_array_equal(percentile_interval(with_gaps[:, None], alpha)[0], ends)
+    assert percentile_interval(lost[:, None], 0.05)[0][1] == np.inf
+    assert basic_interval(np.zeros(1), lost[:, None], 0.05)[0][0] == -np.inf
+
+
+def test_a_ratio_without_a_denominator_in_many_draws_has_no_upper_end():
+    """Cost per success: where no success was drawn it is infinite, which is not the same as unknown."""
+    log = pd.DataFrame({"g": np.arange(12), "cost": np.linspace(1, 2, 12), "right": [1.0] + [0.0] * 11})
+
+    def ratio(frame: pd.DataFrame) -> float:
+        with np.errstate(divide="ignore"):
+            return float(np.divide(frame["cost"].sum(), frame["right"].sum()))
+
+    with pytest.warns(EvalregWarning, match=r"draws of .ratio. are infinite \(0 below, \d+ above\)"):
+        boot = er.bootstrap(log, ratio, groups="g", draws=399)
+    # No success is drawn in (11/12)^12 = .35 of the draws.
+    assert 0.25 < np.isinf(boot.draws).mean() < 0.45
+    low, high = boot.conf_int().to_numpy()[0]
+    assert high == np.inf
+    assert np.isfinite(low)
+    assert boot.bse.iloc[0] == np.inf
+
+
+def test_draws_of_no_spread_are_infinitely_far_in_studentized_intervals():
+    draws, se = np.arange(-49.0, 50.0)[:, None], np.full((99, 1), 10.0)
+    se[[0, 98, 49]] = 0.0  # the two outermost, and the one at the estimate
+    low, high = studentized_interval(np.zeros(1), np.ones(1), draws, se, 0.02)[0]
+    assert np.isnan([low, high]).all()  # one draw has no t
+    low, high = studentized_interval(np.zeros(1), np.ones(1), draws, se, 0.025)[0]
+    assert (low, high) == (-np.inf, np.inf)
+
+
+def test_standard_errors_of_bootstrap_and_jackknife_agree():
+    log = er.datasets.paired(n_passages=80, seed=4)
+    results = er.mean(log, by="model", item="question", groups="passage")
+    np.testing.assert_allclose(results.bootstrap(draws=1999).bse, results.with_cov(cov="jackknife").bse, rtol=0.07)

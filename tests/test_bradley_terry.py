@@ -328,14 +328,14 @@ def test_a_model_that_one_prompt_links_has_no_jackknife_and_no_draw_without_it()
     found = separated.solve(V)
     assert np.isnan(found[0]).all()
     assert np.isfinite(found[1]).all()
-    with pytest.warns(er.errors.EvalregWarning, match="have no finite value"):
+    with pytest.warns(er.errors.EvalregWarning, match="have no value"):
         board.bootstrap(draws=99)
 
 
 def test_a_bootstrap_of_many_models_takes_no_part_in_the_order_of_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     frame = er.datasets.judge_log(n_models=8, n_prompts=25, seed=4)
     board = er.bradley_terry(frame, left="left", right="right", winner="winner", groups="prompt")
-    whole = board.bootstrap(draws=50, seed=3).draws, board.with_cov(cov="jackknife").bse
+    whole = board.bootstrap(draws=99, seed=3).draws, board.with_cov(cov="jackknife").bse
     monkeypatch.setattr(reweighted, "ENTRIES", 200)
-    np.testing.assert_allclose(board.bootstrap(draws=50, seed=3).draws, whole[0], rtol=1e-12)
+    np.testing.assert_allclose(board.bootstrap(draws=99, seed=3).draws, whole[0], rtol=1e-12)
     np.testing.assert_allclose(board.with_cov(cov="jackknife").bse, whole[1], rtol=1e-12)

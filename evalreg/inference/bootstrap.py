@@ -1,4 +1,7 @@
-"""Intervals from bootstrap draws. Quantiles are at (n + 1) p among the finite draws, linear between them."""
+"""Intervals from bootstrap draws. Quantiles are at (n + 1) p among the draws that have a value, linear between them.
+
+Infinite draws stand at the end of their side; draws without a value (NaN) are left out.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,8 @@ from evalreg.checks import FloatArray
 
 # Draws this close to the estimate, as a fraction of their range, are equal to it.
 TIE = 1e-9
+# Places this near to a draw, as a fraction of their number, are at it.
+ROUNDING = 1e-12
 
 
 def percentile_interval(draws: FloatArray, alpha: float) -> FloatArray:
@@ -24,7 +29,7 @@ def percentile_interval(draws: FloatArray, alpha: float) -> FloatArray:
     Returns
     -------
     ndarray, shape (n_estimates, 2)
-        NaN where no draw is finite.
+        Infinite where the draws are at that place; NaN where too few draws have a value for the level.
 
     References
     ----------
@@ -53,7 +58,7 @@ def basic_interval(values: FloatArray, draws: FloatArray, alpha: float) -> Float
     Returns
     -------
     ndarray, shape (n_estimates, 2)
-        NaN where no draw is finite.
+        NaN where too few draws have a value for the level.
 
     References
     ----------
@@ -77,14 +82,14 @@ def studentized_interval(
     values, se : ndarray, shape (n_estimates,)
         Estimates of the data and their standard errors.
     draws, draws_se : ndarray, shape (n_draws, n_estimates)
-        The same of the draws; those without a standard error are left out.
+        The same of the draws; one that is away from the estimate without a standard error is infinitely far.
     alpha : float
         One minus the level.
 
     Returns
     -------
     ndarray, shape (n_estimates, 2)
-        NaN where no draw is finite.
+        NaN where too few draws have a value for the level.
 
     References
     ----------
@@ -96,7 +101,9 @@ def studentized_interval(
     >>> studentized_interval(np.zeros(1), np.ones(1), draws, np.full((99, 1), 10.0), 0.1).tolist()
     [[-4.5, 4.5]]
     """
-    t = np.divide(draws - values, draws_se, out=np.full(draws.shape, np.nan), where=draws_se > 0)
+    away = draws - values
+    none = np.where(away == 0, np.nan, np.copysign(np.inf, away))
+    t = np.divide(away, draws_se, out=np.where(np.isnan(away), np.nan, none), where=(draws_se > 0) & np.isfinite(away))
     return np.asarray(values[:, None] - percentile_interval(t, alpha)[:, ::-1] * se[:, None])
 
 
@@ -117,8 +124,8 @@ def bca_interval(values: FloatArray, draws: FloatArray, without: FloatArray, alp
     Returns
     -------
     ndarray, shape (n_estimates, 2)
-        NaN where all draws lie on one side of the estimate, it does not exist without some cluster, or the
-        acceleration is too large for the level.
+        NaN where all draws lie on one side of the estimate, it does not exist without some cluster, the acceleration is
+        too large for the level, or the corrected level lies beyond the draws.
 
     References
     ----------
@@ -167,11 +174,11 @@ def bca_levels(draws: FloatArray, value: float, without: FloatArray, alpha: floa
     >>> bca_levels(np.linspace(-1, 1, 101), 0.0, np.array([-1.0, 0.0, 1.0]), 0.1).round(12).tolist()
     [0.05, 0.95]
     """
-    finite = draws[np.isfinite(draws)]
+    known, finite = draws[~np.isnan(draws)], draws[np.isfinite(draws)]
     # Draws at the estimate count as half below it, as statistics of few clusters are discrete; rounding aside.
     room = TIE * float(np.ptp(finite)) if finite.size else 0.0
-    below = (np.count_nonzero(finite < value - room) + np.count_nonzero(finite <= value + room)) / 2
-    bias = float(scipy.special.ndtri(below / max(finite.size, 1)))
+    below = (np.count_nonzero(known < value - room) + np.count_nonzero(known <= value + room)) / 2
+    bias = float(scipy.special.ndtri(below / max(known.size, 1)))
     if not (np.isfinite(bias) and np.isfinite(without).all()):
         return np.full(2, np.nan)
     change = without.mean() - without
@@ -183,8 +190,30 @@ def bca_levels(draws: FloatArray, value: float, without: FloatArray, alpha: floa
     return np.where(below_one > 0, levels, np.nan)
 
 
+def least_draws(alpha: float) -> int:
+    """Draws below which no quantile at alpha/2 is among them: (n + 1) alpha/2 is at least 1.
+
+    Examples
+    --------
+    >>> least_draws(0.05), least_draws(0.01)
+    (39, 199)
+    """
+    return int(np.ceil(2 / alpha * (1 - ROUNDING))) - 1
+
+
 def _quantiles(draws: FloatArray, level: FloatArray) -> FloatArray:
-    finite = draws[np.isfinite(draws)]
-    if finite.size == 0 or not np.isfinite(level).all():
+    """Lower and upper quantile at (n + 1) p; between a number and infinity the outer one; NaN beyond the draws."""
+    known = np.sort(draws[~np.isnan(draws)])
+    place = (known.size + 1) * level
+    if known.size == 0 or not np.isfinite(level).all():
         return np.full(level.size, np.nan)
-    return np.asarray(np.quantile(finite, level, method="weibull"))
+    if place[0] < 1 - ROUNDING * known.size or place[-1] > known.size * (1 + ROUNDING):
+        return np.full(level.size, np.nan)
+    below = np.clip(np.floor(place + ROUNDING * known.size).astype(int), 1, known.size)
+    share = np.clip(place - below, 0.0, 1.0)
+    low, high = known[below - 1], known[np.minimum(below, known.size - 1)]
+    with np.errstate(invalid="ignore"):
+        between = low + share * (high - low)
+    outer = np.where(np.arange(level.size) == 0, low, high)
+    finite = np.isfinite(low) & np.isfinite(high)
+    return np.asarray(np.where(finite, between, np.where(share <= ROUNDING * known.size, low, outer)))

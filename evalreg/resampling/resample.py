@@ -21,7 +21,13 @@ from evalreg.errors import (
 )
 from evalreg.estimate import Estimate
 from evalreg.groups import check_two_clusters, drop_nested
-from evalreg.inference.bootstrap import basic_interval, bca_interval, percentile_interval, studentized_interval
+from evalreg.inference.bootstrap import (
+    basic_interval,
+    bca_interval,
+    least_draws,
+    percentile_interval,
+    studentized_interval,
+)
 from evalreg.inference.multiplicity import base_seed
 from evalreg.inference.simultaneous import Seed
 from evalreg.resampling.boot_sums import meetings, solver_of
@@ -32,6 +38,9 @@ KindName: TypeAlias = Literal["percentile", "basic", "bca", "studentized"]
 KINDS: tuple[KindName, ...] = get_args(KindName)
 # Below this many clusters the draws are too much alike, and their spread is too small.
 FEW_CLUSTERS = 10
+# Fewer draws than this outside an end, and it depends on the seed; what is advised instead.
+FEW_OUTSIDE = 2.5
+FEW_DRAWS = 999
 # Entries of the (draws, meetings) array that is held at a time.
 MOST_ENTRIES = 1 << 23
 
@@ -49,7 +58,7 @@ class Bootstrap:
     values : ndarray, shape (n_estimates,)
         Estimates of the data.
     draws : ndarray, shape (n_draws, n_estimates)
-        Estimates of the draws, read-only; NaN where a draw has none.
+        Estimates of the draws, read-only; NaN where a draw has none, infinite where it is lost on one side.
     kind : {"percentile", "basic", "bca", "studentized"}
         Interval that was asked for.
     weights : {"multinomial", "bayesian"}
@@ -125,6 +134,8 @@ class Bootstrap:
         ------
         NotAvailableError
             If the bootstrap did not keep what that interval needs.
+        ArgumentError
+            If there are too few draws for the level.
         """
         ends = intervals(self, self.alpha if alpha is None else alpha, self.kind if kind is None else kind)
         return pd.DataFrame(ends, index=list(self.names), columns=[0, 1])
@@ -147,12 +158,13 @@ class Bootstrap:
 
 
 def _spread(draws: FloatArray) -> FloatArray:
-    """Standard deviation of the finite draws of each column."""
+    """Standard deviation of the draws of each column that have a value; infinite where some are."""
     there = np.isfinite(draws)
     n = there.sum(axis=0)
     centre = np.where(there, draws, 0.0).sum(axis=0) / np.maximum(n, 1)
     squares = np.where(there, draws - centre, 0.0) ** 2
-    return np.where(n > 1, np.sqrt(squares.sum(axis=0) / np.maximum(n - 1, 1)), np.nan)
+    spread = np.where(n > 1, np.sqrt(squares.sum(axis=0) / np.maximum(n - 1, 1)), np.nan)
+    return np.where(np.isinf(draws).any(axis=0), np.inf, spread)
 
 
 def summarize_bootstrap(boot: Bootstrap) -> Summary:
@@ -207,6 +219,7 @@ def intervals(boot: Bootstrap, alpha: float, kind: KindName) -> FloatArray:
     """
     option("kind", kind, KINDS)
     alpha = fraction("alpha", alpha)
+    _refuse_few(boot.draws.shape[0], alpha)
     if kind == "percentile":
         return percentile_interval(boot.draws, alpha)
     if kind == "basic":
@@ -254,7 +267,20 @@ def check_options(draws: Any, kind: Any, weights: Any, alpha: Any, seed: Any) ->
     option("kind", kind, KINDS)
     option("weights", weights, BOOT_WEIGHTS)
     base, shown = base_seed(seed)
-    return Asked(whole_number("draws", draws), kind, weights, fraction("alpha", alpha), base, shown)
+    draws, alpha = whole_number("draws", draws), fraction("alpha", alpha)
+    _refuse_few(draws, alpha)
+    return Asked(draws, kind, weights, alpha, base, shown)
+
+
+def _refuse_few(draws: int, alpha: float) -> None:
+    """Raise if the ends of an interval lie beyond so few draws."""
+    least = least_draws(alpha)
+    if draws < least:
+        raise ArgumentError(
+            f"`draws` must be at least {least} for a {1 - alpha:.4g} interval, whose ends are the draws at "
+            f"(draws + 1) alpha/2 from either side; got {draws}. Take {FEW_DRAWS} or more, or a larger `alpha`.",
+            count=draws,
+        )
 
 
 def check_crossed(kind: KindName, n_axes: int) -> None:
@@ -360,6 +386,37 @@ def _products(chunks: Iterator[list[FloatArray]], codes: list[IntArray]) -> Iter
                 yield np.prod([one[rows][:, code] for one, code in zip(each, codes, strict=True)], axis=0)
 
 
+def _draw_notes(names: tuple[str, ...], draws: FloatArray, alpha: float) -> list[Note]:
+    """What to say of few draws, of draws without a value, and of infinite ones."""
+    notes: list[Note] = []
+    n = draws.shape[0]
+    outside = (n + 1) * alpha / 2
+    if outside < FEW_OUTSIDE:
+        text = (
+            f"{n} draws are few for a {1 - alpha:.4g} interval: its ends are the draws at place {outside:.3g} from "
+            f"either side, and another seed moves them. Take {FEW_DRAWS} or more."
+        )
+        notes.append((EvalregWarning, text))
+    failed = np.count_nonzero(np.isnan(draws), axis=0)
+    if failed.any():
+        worst = int(np.argmax(failed))
+        text = (
+            f"{failed[worst]} of {n} draws have no value of {listed([names[worst]])} and are left out of its standard "
+            "error and interval, which speak of the other draws only."
+        )
+        notes.append((EvalregWarning, text))
+    lost = np.count_nonzero(np.isinf(draws), axis=0)
+    if lost.any():
+        worst = int(np.argmax(lost))
+        low, high = (int(np.count_nonzero(draws[:, worst] == side)) for side in (-np.inf, np.inf))
+        text = (
+            f"{lost[worst]} of {n} draws of {listed([names[worst]])} are infinite ({low} below, {high} above). They "
+            "stand at the end of their side in its interval; its standard error is infinite."
+        )
+        notes.append((EvalregWarning, text))
+    return notes
+
+
 def assembled(
     names: tuple[str, ...],
     values: FloatArray,
@@ -376,14 +433,7 @@ def assembled(
         if n < FEW_CLUSTERS:
             text = f"{n} {name} clusters: the draws are much alike, and their spread is too small. Prefer `wild_test`"
             notes.append((FewClustersWarning, text + " or CR2 where they are available."))
-    failed = np.count_nonzero(~np.isfinite(draws), axis=0)
-    if failed.any():
-        worst = int(np.argmax(failed))
-        text = (
-            f"{failed[worst]} of {draws.shape[0]} draws have no finite value of {listed([names[worst]])} and are left "
-            "out of its standard error and interval, which speak of the other draws only."
-        )
-        notes.append((EvalregWarning, text))
+    notes += _draw_notes(names, draws, asked.alpha)
     issue(notes)
     return Bootstrap(
         names=names,

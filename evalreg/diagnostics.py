@@ -11,10 +11,10 @@ from evalreg.checks import FloatArray
 from evalreg.clusters import Axis, summarize_sizes
 from evalreg.covariance import Covariance
 from evalreg.errors import DominantClusterWarning, FewClustersWarning, NotAvailableError, Note
-from evalreg.estimate import Estimate
-from evalreg.mapped import MappedScores
+from evalreg.estimate import Estimate, LeaveOut
+from evalreg.mapped import MappedScores, sums_in_cells
 from evalreg.pair_scores import PairScores
-from evalreg.scores import CellScores, RowScores, compressed, dense
+from evalreg.scores import Block, CellScores, Matrix, RowScores, compressed, dense
 from evalreg.small_sample import adjust_cell_totals, inverse_power_times, root_of
 from evalreg.sparsity import FEW_CLUSTERS, LARGEST_SHARE
 from evalreg.student import t_quantile
@@ -38,12 +38,16 @@ class ClusterInfluence:
     cluster : int
         The cluster whose leaving moves some parameter by most standard errors; -1 where that is not available.
     params_without : ndarray, shape (n_params,)
-        Parameters without that cluster.
+        Parameters without that cluster; NaN where nothing is left to solve one from.
+    solved : bool
+        Whether they are those of the rows without it; otherwise one step from the estimate, which may name another
+        cluster than solving again would.
     """
 
     max_leverage: float
     cluster: int
     params_without: FloatArray
+    solved: bool
 
 
 def cluster_influence(estimate: Estimate, axis: Axis, bse: FloatArray) -> ClusterInfluence:
@@ -68,37 +72,49 @@ def cluster_influence(estimate: Estimate, axis: Axis, bse: FloatArray) -> Cluste
     MacKinnon, Nielsen and Webb (2023), J. Econometrics 232, sections 7 and 8.1.
     """
     if estimate.refit is None:
-        return ClusterInfluence(np.nan, -1, np.full(estimate.n_params, np.nan))
+        return ClusterInfluence(np.nan, -1, np.full(estimate.n_params, np.nan), solved=False)
     unit = np.where(bse > 0, bse, np.inf)
-    best, where, without, leverage, first = -1.0, -1, np.array(estimate.params), 0.0, 0
-    for change, block_leverage in _leave_out(estimate, axis):
-        size = np.abs(change) / unit
+    best, where, without, first = -1.0, -1, np.array(estimate.params), 0
+    changes, leverage = _leave_out(estimate, axis)
+    for change in changes:
+        size = np.nan_to_num(np.abs(change) / unit)
         moved = np.asarray(size.max(axis=1)).ravel()
         cluster = int(np.argmax(moved))
         if moved[cluster] > best:
             best, where, without = float(moved[cluster]), first + cluster, estimate.params + change[cluster]
-        leverage, first = max(leverage, block_leverage), first + change.shape[0]
-    return ClusterInfluence(leverage, where, without)
+        first += change.shape[0]
+    return ClusterInfluence(leverage, where, without, estimate.refit.exact)
 
 
-def _leave_out(estimate: Estimate, axis: Axis) -> list[tuple[FloatArray, float]]:
-    """theta_(g) - theta of the clusters of each block, and the block's largest leverage."""
-    assert estimate.refit is not None
-    inverse = estimate.refit.inverse_gram
-    changes = []
+def _leave_out(estimate: Estimate, axis: Axis) -> tuple[list[FloatArray], float]:
+    """theta_(g) - theta of the clusters of each block, and the largest leverage."""
+    refit = estimate.refit
+    assert refit is not None
+    inverse, changes, leverage = refit.inverse_gram, [], 0.0
     for block in estimate.scores.cells(axis):
         if inverse.ndim == 1:
             share = (compressed(block.gram) @ sparse.diags_array(inverse)).tocsr()
-            adjusted = adjust_cell_totals(block.totals, share, 1.0)
-            change, largest = adjusted @ estimate.bread, float(share.data.max())
+            adjusted, largest = adjust_cell_totals(block.totals, share, 1.0), float(share.data.max())
         else:
             assert block.gram is not None
             root, inverse_root = root_of(inverse)
             L = root.T @ block.gram @ root
             adjusted = inverse_power_times(L, 1.0, (block.totals @ root)[:, :, None])[:, :, 0] @ inverse_root
-            change, largest = adjusted @ estimate.bread, float(np.trace(L, axis1=1, axis2=2).max())
-        changes.append((-dense(change), largest))
-    return changes
+            largest = float(np.trace(L, axis1=1, axis2=2).max())
+        changes.append(-dense(adjusted @ estimate.bread))
+        leverage = max(leverage, largest)
+    if refit.leave_out is not None:
+        changes = [solved_again(refit.leave_out, b, refit.contrasts) for b in sums_in_cells(estimate.scores, axis)]
+    return changes, leverage
+
+
+def solved_again(leave_out: LeaveOut, block: Block, contrasts: Matrix | None) -> FloatArray:
+    """theta_(g) - theta of the parameters, solved again; NaN where nothing is left to solve one from."""
+    change = leave_out(block)
+    if contrasts is None:
+        return change
+    unsolved = np.asarray(np.isnan(change).astype(float) @ (abs(contrasts) > 0).T) > 0
+    return np.where(unsolved, np.nan, np.asarray(np.nan_to_num(change) @ contrasts.T))
 
 
 def fragility(estimate: Estimate, cov: Covariance) -> list[Note]:

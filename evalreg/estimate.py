@@ -125,6 +125,8 @@ class Refit:
         The parameters as contrasts of those that `leave_out` solves for; None where they are the same.
     stand_in : StandIn, optional
         For the default covariance, what cells of leverage 1 add to it.
+    delta : bool
+        Whether the parameters are a smooth function of what is solved for, by the delta method.
     """
 
     inverse_gram: FloatArray
@@ -132,6 +134,12 @@ class Refit:
     leave_out: LeaveOut | None = None
     contrasts: Matrix | None = None
     stand_in: StandIn | None = None
+    delta: bool = False
+
+    @property
+    def exact(self) -> bool:
+        """Whether leaving out a cluster is what solving again without its rows gives."""
+        return (self.linear or self.leave_out is not None) and not self.delta
 
     def map(self, C: Matrix) -> Refit:
         """The same for contrasts of the parameters."""
@@ -356,7 +364,7 @@ class Estimate:
         """
         J = np.atleast_2d(np.asarray(jacobian, dtype=float))
         moved = self.linear(J, names)
-        refit = moved.refit and replace(moved.refit, linear=False)
+        refit = moved.refit and replace(moved.refit, linear=False, delta=True)
         params = np.asarray(function(np.array(self.params)))
         return replace(moved, params=params, refit=refit, bounded=False, about=self.about.transform(J))
 

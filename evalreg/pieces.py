@@ -431,7 +431,7 @@ def _adjusted(
             '`cov="jackknife"` solves the estimate again without each cluster, and a rectified mean would then have '
             'another lambda, which is not there. Use cov="CR3", which leaves out clusters at the lambda there is.'
         )
-    if options.cov == "jackknife" and not refit.linear and refit.leave_out is None:
+    if options.cov == "jackknife" and not refit.exact:
         raise NotAvailableError(
             '`cov="jackknife"` solves the estimate again without each cluster, which is there for means, win rates, '
             'ratings and least squares. Use cov="CR3", which takes one Newton step for each cluster.'

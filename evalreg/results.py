@@ -366,7 +366,9 @@ class Results(ManyModels, Resampled, Predicted, Shown):
         -------
         DataFrame
             One row a dimension; columns n_clusters, effective_clusters, largest_share, mean_size, max_leverage,
-            most_influential (its label) and params_without (a dict).
+            most_influential (its label), params_without (a dict) and solved: True where these are the parameters of
+            the rows without that cluster; False where they are one step from the estimate (GLMs, quantiles and
+            functions of parameters), and solving again might name another cluster.
         """
         return diagnose(self)
 
@@ -683,6 +685,7 @@ def diagnose(results: Results) -> pd.DataFrame:
             "max_leverage": moved.max_leverage,
             "most_influential": None if moved.cluster < 0 else estimate.scores.label(axis, moved.cluster),
             "params_without": dict(zip(estimate.names, map(float, moved.params_without), strict=True)),
+            "solved": moved.solved,
         }
     columns = ["n_clusters", "effective_clusters", "largest_share", "mean_size", "max_leverage", "most_influential"]
-    return pd.DataFrame.from_dict(rows, orient="index", columns=[*columns, "params_without"])
+    return pd.DataFrame.from_dict(rows, orient="index", columns=[*columns, "params_without", "solved"])

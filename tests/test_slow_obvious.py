@@ -671,3 +671,20 @@ def test_equal_clusters_have_cr2_equal_to_cr1_with_one_less_than_their_number(rn
     cr2, cr1 = er.mean(frame, groups="cluster"), er.mean(frame, groups="cluster", cov="CR1")
     _assert_close(cr2.bse, cr1.bse, SAME)
     _assert_close(cr2.dof, [11.0], SAME)
+
+
+@pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
+def test_one_step_without_a_cluster_is_said_to_be_one(rng):
+    passage = np.repeat(np.arange(12), 6)
+    words = rng.normal(size=passage.size)
+    log = pd.DataFrame({"passage": passage, "words": words, "right": (words + rng.normal(size=passage.size) > 0) * 1.0})
+    logit = er.fit("right ~ words", log, groups="passage", family="binomial")
+    solved = {
+        "mean": er.mean(log, "right", groups="passage"),
+        "least squares": er.fit("right ~ words", log, groups="passage"),
+        "GLM": logit,
+        "quantile": er.quantile(log, "words", 0.5, groups="passage"),
+        "slopes": logit.avg_slopes(),
+    }
+    found = {name: bool(results.diagnostics().loc["passage", "solved"]) for name, results in solved.items()}
+    assert found == {"mean": True, "least squares": True, "GLM": False, "quantile": False, "slopes": False}

@@ -60,6 +60,7 @@ class Case:
     cells: tuple[str, ...] = ()
     tuned: bool = False
     ordered: bool = False
+    without: Callable[[pd.DataFrame, pd.DataFrame], er.Results] | None = None
     covariate: str = ""
 
 
@@ -243,6 +244,10 @@ def _micro_held(frame: pd.DataFrame, groups: Any, weights: Any) -> er.Results:
     return er.mean(frame, strata="subject", strata_weights=_shares(frame), groups=groups, weights=weights)
 
 
+def _shares_held(frame: pd.DataFrame, rest: pd.DataFrame) -> er.Results:
+    return er.mean(rest, strata="subject", strata_weights=_shares(frame), groups="passage")
+
+
 def _wide(formula: str, **options: Any) -> dict[str, Any]:
     return {"run": _fit(formula, **options), "ordered": True, "covariate": "words"}
 
@@ -250,7 +255,14 @@ def _wide(formula: str, **options: Any) -> dict[str, Any]:
 CASES = [
     _same("mean", _mean()),
     _same("mean by model with item", _mean(by="model", item="question"), cells=("model",)),
-    Case("mean with strata, micro", _mean(strata="subject"), log, weighted=_micro_held, cells=("subject",)),
+    Case(
+        "mean with strata, micro",
+        _mean(strata="subject"),
+        log,
+        weighted=_micro_held,
+        cells=("subject",),
+        without=_shares_held,
+    ),
     _same("mean with strata, macro", _mean(**MACRO), cells=("subject",)),
     _same("mean by model with strata", _mean(by="model", **MACRO), cells=("model", "subject")),
     _same("weighted mean", _weighted_mean),

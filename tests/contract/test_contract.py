@@ -39,6 +39,8 @@ pytestmark = [
 REORDERED = 1e-12
 # The same sums by another route of the code.
 SAME = 1e-11
+# Solved again from other sums, and iterated fits that stop elsewhere.
+SOLVED = 1e-8
 # Central differences with this step leave its square, and rounding over it.
 STEP = 1e-4
 DERIVATIVE = 1e-6
@@ -404,3 +406,49 @@ def test_what_one_cluster_alone_tells_has_no_error_bar(case, cov):
         assert results.contrast("ada - bob").bse.iloc[0] > 0
     elif "rate" not in case.name:
         assert (results.bse[others] > 0).all()
+
+
+def _without_each(case, frame, dimension="passage"):
+    """Parameters of the case on the rows without each cluster; NaN where there is no estimate."""
+    names = _run(case, frame).params.index
+    found = {}
+    for label in sorted(frame[dimension].unique()):
+        rest = frame[frame[dimension] != label].reset_index(drop=True)
+        try:
+            params = (case.without or (lambda _, rest: _run(case, rest)))(frame, rest).params
+        except er.errors.EvalregError:
+            params = pd.Series(dtype=float)
+        # The better model comes first, which may be the other one there.
+        turned = {" - ".join(reversed(name.split(" - "))): -value for name, value in params.items()}
+        found[label] = pd.Series(turned | dict(params)).reindex(names)
+    return pd.DataFrame(found).T
+
+
+def test_a_jackknife_is_that_of_the_rows_without_each_cluster(case):
+    frame = case.frame()
+    try:
+        results = _run(case, frame).with_cov(cov="jackknife")
+    except er.errors.NotAvailableError:
+        pytest.skip("no jackknife of this estimate")
+    without = _without_each(case, frame)
+    change = without - results.params
+    expected = np.sqrt((len(change) - 1) / len(change) * (change**2).sum(axis=0, skipna=False))
+    known = expected.notna()
+    assert known.any()
+    assert results.bse[~known].isna().all()
+    _assert_close(results.bse[known], expected[known], SOLVED)
+
+
+def test_parameters_without_a_cluster_are_solved_again_or_said_to_be_one_step(case):
+    frame = case.frame()
+    results = _run(case, frame)
+    row = results.diagnostics().loc["passage"]
+    if not row["solved"]:
+        # What claims to be solved again under "jackknife" is solved again here too.
+        with pytest.raises(er.errors.NotAvailableError):
+            results.with_cov(cov="jackknife")
+        return
+    without = _without_each(case, frame)
+    moved = ((without - results.params).abs() / results.bse.where(results.bse > 0)).max(axis=1)
+    assert row["most_influential"] == moved.idxmax()
+    _assert_close(pd.Series(row["params_without"]), without.loc[row["most_influential"]], SOLVED)

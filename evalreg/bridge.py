@@ -102,14 +102,18 @@ def from_statsmodels(result: Any) -> Estimate:
     Returns
     -------
     Estimate
-        Least squares and models whose Hessian has the form X'WX keep what CR2 and CR3 need.
+        Least squares and models whose Hessian has the form X'WX keep what CR2 and CR3 need. Where columns differ so
+        much in scale that the fit lost digits, the parameters are those that the model asks for, not those of the fit.
 
     Raises
     ------
     ArgumentTypeError
         If it is not a fitted statsmodels model.
     NotAvailableError
-        If the model has no scores or no Hessian, or the scores do not sum to zero (a penalised fit).
+        If the model has no scores or no Hessian, or the scores do not sum to zero (a penalised fit, or least squares
+        that are more than 0.001 standard errors off).
+    CollinearityError
+        If columns determine each other.
     ConvergenceError
         If the fit did not converge.
 

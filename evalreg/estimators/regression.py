@@ -1,4 +1,4 @@
-"""Regressions of scores by formula: OLS, WLS and GLM by statsmodels, errors by evalreg."""
+"""Regressions of scores by formula: OLS, WLS and GLM, shown as statsmodels results."""
 
 from __future__ import annotations
 
@@ -76,7 +76,8 @@ def fit(
 ) -> Results:
     """Regression of scores with standard errors that hold when rows within a cluster are dependent.
 
-    The model is fitted by statsmodels; rows in different clusters are taken to be independent.
+    Rows in different clusters are taken to be independent. Covariates may be in any unit; `results.statsmodels` shows
+    the fit as statsmodels does. A coefficient that one cluster alone determines has no standard error.
 
     Parameters
     ----------

@@ -17,6 +17,7 @@ from evalreg.pair_scores import PairScores
 from evalreg.scores import Block, CellScores, Matrix, RowScores, compressed, dense
 from evalreg.small_sample import adjust_cell_totals, inverse_power_times, root_of
 from evalreg.sparsity import FEW_CLUSTERS, LARGEST_SHARE
+from evalreg.strata import SampledShares
 from evalreg.student import t_quantile
 
 # Thresholds below which a clustered result is valid but fragile.
@@ -212,6 +213,11 @@ def row_influence(estimate: Estimate, axis: Axis | None) -> tuple[FloatArray, li
     if axis is not None:
         parts = [np.asarray(block.totals @ bread) for block in scores.cells(axis)]
         return np.concatenate(parts), [scores.label(axis, code) for code in range(scores.n_clusters(axis))]
+    if isinstance(scores, SampledShares):
+        raise NotAvailableError(
+            "rows have no influence of their own where the shares of strata are estimated, since clusters are the "
+            "units; name a clustering in `by`."
+        )
     if isinstance(scores, RowScores):
         values = scores.values @ bread
     elif isinstance(scores, MappedScores):

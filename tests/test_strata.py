@@ -122,6 +122,8 @@ def test_what_does_not_fit_says_so(log):
         er.mean(log, strata="subject", strata_weights="sampled", groups="passage")
     with pytest.raises(NotAvailableError, match="jackknife"):
         er.mean(log, strata="subject", strata_weights="as_sampled", groups="passage", cov="jackknife")
+    with pytest.raises(NotAvailableError, match="shares of strata are estimated"):
+        er.mean(log, strata="subject", strata_weights="as_sampled", groups="passage").influence()
     single = log[(log["subject"] != "law") | (log["passage"] == "law passage-001")]
     with pytest.raises(TooFewClustersError, match="law"):
         er.mean(single, strata="subject", strata_weights="as_sampled", groups="passage", cov="CR1")

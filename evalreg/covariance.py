@@ -14,10 +14,12 @@ from evalreg.clusters import Axis, axis_name
 from evalreg.errors import LeverageWarning, Note, RepairWarning, SparseBoardWarning, issue
 from evalreg.estimate import Estimate
 from evalreg.groups import Groups, check_estimate, check_two_clusters, drop_nested, resolve_groups
+from evalreg.inference.unseen import unseen
+from evalreg.paired import Paired
 from evalreg.pieces import NO_VARIANCE, Piece, axis_dof, check_strata, naive_piece, one_piece, subsets
 from evalreg.scores import dense, quadratic, sum_blocks
 from evalreg.sparsity import FEW_CLUSTERS, FEW_EFFECTIVE, LARGEST_SHARE, effective_text, sparse_text, sparsity
-from evalreg.widths import Widths, crossed_widths, one_t, subset_signs
+from evalreg.widths import Few, Widths, crossed_widths, one_t, subset_signs
 
 
 class Floor(Protocol):
@@ -70,6 +72,9 @@ class Covariance:
     means : bool
         Whether the parameters are made of means of cells: one that rests on a single cluster of some axis has no
         variance then, even where another axis gives one.
+    paired : Paired, optional
+        Scores in [0, 1] of models on the same questions; where few of them tell of a difference, what was not seen is
+        allowed for.
     notes : tuple of (category, text)
         What a reader should know.
 
@@ -96,6 +101,7 @@ class Covariance:
     floor: Floor | None = None
     withheld: BoolArray | None = None
     means: bool = False
+    paired: Paired | None = None
     notes: tuple[Note, ...] = ()
 
     def __post_init__(self) -> None:
@@ -257,7 +263,29 @@ class Covariance:
         ----------
         Banerjee (1960), Sankhya 22, 359-362; Cameron, Gelbach and Miller (2011), JBES 29(2), eq. 2.13.
         """
-        return self.widths(contrasts).half(alpha)
+        return self._widths(self._contrasts(contrasts)).half(alpha)
+
+    def limits(
+        self, estimate: FloatArray, contrasts: FloatArray | None = None, alpha: float | FloatArray = 0.05
+    ) -> FloatArray:
+        """Ends of two-sided t intervals of contrasts of the parameters: the values that a test at `alpha` keeps.
+
+        Parameters
+        ----------
+        estimate : ndarray, shape (n_contrasts,)
+            Contrasts of the estimates.
+        contrasts : ndarray, shape (n_contrasts, n_params), optional
+            The parameters themselves by default.
+        alpha : float or ndarray, shape (n_contrasts,), optional
+            Level; 0.05 gives 95% intervals.
+
+        Returns
+        -------
+        ndarray, shape (n_contrasts, 2)
+            Estimate +- half-width, NaN without a variance. For differences of scores in [0, 1] of which few questions
+            tell, differences that were not seen are allowed for, also where there is no variance.
+        """
+        return self.widths(contrasts).limits(np.asarray(estimate, dtype=np.float64), alpha)
 
     def pvalues(self, contrasts: FloatArray | None, distance: FloatArray) -> FloatArray:
         """Two-sided p-values of contrasts that lie so far from their values under the null.
@@ -291,7 +319,7 @@ class Covariance:
         ndarray, shape (n_contrasts,)
             Without units.
         """
-        return self.widths(contrasts).critical(alpha)
+        return self._widths(self._contrasts(contrasts)).critical(alpha)
 
     def dof(self, contrasts: FloatArray | None = None, alpha: float = 0.05) -> FloatArray:
         """Degrees of freedom of contrasts of the parameters.
@@ -311,7 +339,7 @@ class Covariance:
             inf where the normal is the reference.
         """
         C = self._contrasts(contrasts)
-        return self.widths(C).dof(alpha) if self.summed else self._one_dof(C)
+        return self._widths(C).dof(alpha) if self.summed else self._one_dof(C)
 
     def widths(self, contrasts: FloatArray | None = None) -> Widths:
         """Variances and degrees of freedom of contrasts, from which every interval and p-value comes.
@@ -324,9 +352,34 @@ class Covariance:
         Returns
         -------
         Widths
-            With `half(alpha)`, `pvalues(distance)`, `critical(alpha)` and `dof(alpha)`.
+            With `half(alpha)`, `limits(estimate, alpha)`, `pvalues(distance)`, `critical(alpha)` and `dof(alpha)`.
         """
-        C = self._contrasts(contrasts)
+        plain = self._widths(self._contrasts(contrasts))
+        return plain if self.paired is None else replace(plain, few=self._few(contrasts, plain.variance))
+
+    def _few(self, contrasts: FloatArray | None, variance: FloatArray) -> Few | None:
+        """Differences of two models of which few questions tell."""
+        assert self.paired is not None
+        C = None if contrasts is None else self._contrasts(contrasts)
+        found = self.paired.differing(C, variance, self.axes)
+        rows, V = found.rows, np.nan_to_num(variance[found.rows]) / found.scale**2
+        alone = self._lost(self._contrasts(C)[rows]) | self._withheld(self._contrasts(C)[rows])
+        of = unseen(
+            found.theta,
+            V,
+            found.size,
+            found.square,
+            found.differ,
+            found.whole,
+            found.n,
+            found.clusters,
+            found.alike,
+            self.paired.icc,
+        )
+        held = np.flatnonzero(of.active & ((V > 0) | (~alone & (of.share > 0))))
+        return Few(rows[held], found.scale[held], of.chosen(held)) if held.size else None
+
+    def _widths(self, C: FloatArray) -> Widths:
         if not self.summed:
             return one_t(self.variance(C), self._one_dof(C))
         dofs = np.array([piece.dof(C) for piece in self.pieces])
@@ -372,6 +425,7 @@ class Covariance:
             fixed=None if self.fixed is None else self._fixed(C),
             floor=None if self.floor is None else self.floor.linear(C, names),
             withheld=None if self.withheld is None else self._withheld(C),
+            paired=None if self.paired is None else self.paired.linear(C),
             repaired=None if self.repaired is None else C @ self.repaired @ C.T,
         )
 
@@ -489,6 +543,7 @@ def assemble(estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov) -
             bounded=estimate.bounded,
             fixed=_constants(estimate),
             repaired=naive.matrix,
+            paired=estimate.paired,
             notes=tuple(notes),
         )
         return _floored(independent, estimate)
@@ -507,6 +562,7 @@ def assemble(estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov) -
         repaired=repaired,
         change=change,
         means=estimate.kind == "mean",
+        paired=estimate.paired,
     )
     if estimate.kind == "board":
         notes = [*notes, *_thin_notes(estimate, axes, options)]

@@ -12,6 +12,7 @@ from scipy import sparse
 from evalreg.checks import BoolArray, FloatArray, IntArray, frozen, listed, nearest
 from evalreg.clusters import Axis
 from evalreg.errors import ArgumentError, MissingColumnError
+from evalreg.paired import Paired
 from evalreg.scores import Block, Matrix, Scores, compressed, dense
 from evalreg.stacking import concat_scores, stack_scores
 
@@ -260,6 +261,8 @@ class Estimate:
         Column of the questions, where it was named: rows that share it are answers to one question. Empty otherwise.
     lost : str
         Why `refit`, which what it was made from had, is not there any more; empty otherwise.
+    paired : Paired, optional
+        Scores in [0, 1] of models on the same questions, of whose differences few may tell.
 
     Examples
     --------
@@ -287,6 +290,7 @@ class Estimate:
     inversion: Inversion | None = None
     item: Axis = ()
     lost: str = ""
+    paired: Paired | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "params", frozen(self.params))
@@ -341,6 +345,7 @@ class Estimate:
             about=self.about.linear(C) if self.inversion is None else replace(self.about.linear(C), lines=()),
             fitted=None,
             inversion=None,
+            paired=None if self.paired is None else self.paired.linear(C),
         )
 
     def transform(
@@ -366,7 +371,8 @@ class Estimate:
         moved = self.linear(J, names)
         refit = moved.refit and replace(moved.refit, linear=False, delta=True)
         params = np.asarray(function(np.array(self.params)))
-        return replace(moved, params=params, refit=refit, bounded=False, about=self.about.transform(J))
+        about = self.about.transform(J)
+        return replace(moved, params=params, refit=refit, bounded=False, about=about, paired=None)
 
     def select(self, names: Sequence[str]) -> Estimate:
         """Some of the parameters, in the order asked.

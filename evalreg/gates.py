@@ -5,15 +5,27 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NoReturn
 
 import numpy as np
 
 from evalreg.checks import listed, nearest, pointed
+from evalreg.clusters import axis_name
+from evalreg.covariance import Covariance
 from evalreg.errors import FormulaError, MissingColumnError
 from evalreg.estimators.comparison import Comparison
-from evalreg.inference.equivalence import FAILS, OPEN, SHOWN, Verdict, one_sided, questions_to_tell, verdicts
+from evalreg.inference.equivalence import (
+    FAILS,
+    OPEN,
+    SHOWN,
+    Verdict,
+    multiple_to_tell,
+    one_sided,
+    tells_in_same_clusters,
+    verdicts,
+)
+from evalreg.summaries import few_text
 from evalreg.tables import number, p_value
 
 EXAMPLE = "new - old > -0.01"
@@ -66,7 +78,10 @@ class Decision:
     difference, se, p_shown, p_fails : float
         Estimate, standard error, and the p-values of the two one-sided tests.
     edge : float
-        One-sided bound of the difference on the side that matters: the lower one for ">".
+        One-sided bound of the difference on the side that decides: the lower one for ">", the upper one where that is
+        shown to fail.
+    edge_side : {"lower", "upper"}
+        Which of the two.
     alpha : float
         Level of each test.
     n, n_clusters : int
@@ -74,6 +89,12 @@ class Decision:
     n_to_tell : int or None
         Questions at which a test would tell with a power of 0.8, were the truth as estimated; None where no number
         would do.
+    clusters_to_tell : dict of str to (int, int)
+        By clustering of several questions each, the clusters at hand and those that `n_to_tell` questions take.
+    deeper : bool
+        Whether more questions in the same clusters might tell.
+    few : str
+        What is said where few questions differ; empty otherwise.
     """
 
     gate: Gate
@@ -83,10 +104,14 @@ class Decision:
     p_shown: float
     p_fails: float
     edge: float
+    edge_side: Literal["lower", "upper"]
     alpha: float
     n: int
     n_clusters: int
     n_to_tell: int | None
+    clusters_to_tell: dict[str, tuple[int, int]] = field(default_factory=dict)
+    deeper: bool = True
+    few: str = ""
 
     @property
     def status(self) -> int:
@@ -96,28 +121,40 @@ class Decision:
     @property
     def line(self) -> str:
         """The decision on one line."""
-        side = "lower" if self.gate.operator == ">" else "upper"
         p = self.p_fails if self.verdict == FAILS else self.p_shown
-        facts = (
-            f"difference {number(self.difference)} (SE {number(self.se)}), {100 * (1 - self.alpha):g}% {side} bound "
-            f"{number(self.edge)}, one-sided p {p_value(p, self.alpha)}, {self.n} questions in {self.n_clusters} "
-            "clusters"
-        )
-        return f"{WORDS[self.verdict]}: {self.gate.text}; {facts}.{self._hint()}"
+        bound = f"{100 * (1 - self.alpha):g}% {self.edge_side} bound {number(self.edge)}"
+        difference = f"difference {number(self.difference)} (SE {number(self.se)})"
+        clusters = f"{self.n} questions in {self.n_clusters} clusters"
+        facts = f"{difference}, {bound}, one-sided p {p_value(p, self.alpha)}, {clusters}"
+        few = f" {self.few}" if self.few else ""
+        return f"{WORDS[self.verdict]}: {self.gate.text}; {facts}.{few}{self._hint()}"
 
     def _hint(self) -> str:
         if self.verdict != OPEN:
             return ""
+        if self.n_to_tell is not None and self.clusters_to_tell:
+            parts = [f"{wanted} clusters by {name} ({at_hand} now)" for name, (at_hand, wanted) in self._wanted]
+            more = "" if self.deeper else " More questions in the same clusters would not."
+            return (
+                f" About {' and '.join(parts)}, {self.n_to_tell} questions in all, could tell with a power of "
+                f"{POWER:g}.{more}"
+            )
         if self.n_to_tell is not None:
             return f" About {self.n_to_tell} questions like these could tell, with a power of {POWER:g}."
-        if math.isnan(self.se):
+        if math.isnan(self.p_shown):
             return " The difference does not vary, so that it has no error bar."
         return " The difference is at the bound, where no number of questions could tell."
 
+    @property
+    def _wanted(self) -> list[tuple[str, tuple[int, int]]]:
+        return list(self.clusters_to_tell.items())
+
     def as_dict(self) -> dict[str, object]:
         """The decision for JSON."""
-        facts = ("verdict", "difference", "se", "p_shown", "p_fails", "edge", "alpha", "n", "n_clusters", "n_to_tell")
-        own = {name: getattr(self.gate, name) for name in ("text", "model", "baseline", "operator", "bound")}
+        tests = ("verdict", "difference", "se", "p_shown", "p_fails", "edge", "edge_side", "alpha")
+        facts = (*tests, "n", "n_clusters", "n_to_tell", "few")
+        more = {"clusters_to_tell": {name: wanted for name, (_, wanted) in self.clusters_to_tell.items()}}
+        own = more | {name: getattr(self.gate, name) for name in ("text", "model", "baseline", "operator", "bound")}
         return own | {name: getattr(self, name) for name in facts} | {"status": self.status}
 
 
@@ -231,30 +268,46 @@ def decide(gate: Gate, comparison: Comparison, alpha: float = 0.05) -> Decision:
 
     References
     ----------
-    One-sided t tests with the standard error and the degrees of freedom of the comparison; the number of questions is
-    Miller (2024), arXiv:2411.00640, eq. 9, with the standard error as measured.
+    One-sided tests by the covariance of the comparison; the number of questions is Miller (2024), arXiv:2411.00640,
+    eq. 9, with t and the standard error as measured.
     """
     row: dict[str, Any] = comparison.table.loc[[(gate.model, gate.baseline)]].to_dict("records")[0]  # type: ignore[assignment]
-    difference, se = (float(row[name]) for name in ("difference", "se"))
     here = [pair == (gate.model, gate.baseline) for pair in comparison.facts.index]
-    cov = comparison.results.cov.linear(np.array([here], dtype=np.float64), ("difference",))
-    tests = one_sided(np.array([difference]), cov, gate.bound)
+    cov = comparison.results.cov.linear(np.array([here], dtype=np.float64), (f"{gate.model} - {gate.baseline}",))
+    estimate = np.array([float(row["difference"])])
+    tests = one_sided(estimate, cov, gate.bound)
     shown, fails = (tests.above, tests.below) if gate.operator == ">" else (tests.below, tests.above)
-    half = float(cov.half_width(alpha=2 * alpha)[0])
     verdict = verdicts(shown, fails, alpha)[0]
-    n, wanted = int(row["n"]), None
-    if verdict == OPEN:
-        wanted = questions_to_tell(difference - gate.bound, se, n, alpha=alpha, power=POWER)
-    return Decision(
+    # The end that a claim has to clear; that a failing one clears is the other.
+    lower = (gate.operator == ">") != (verdict == FAILS)
+    decision = Decision(
         gate=gate,
         verdict=verdict,
-        difference=difference,
-        se=se,
+        difference=float(estimate[0]),
+        se=float(row["se"]),
         p_shown=float(shown[0]),
         p_fails=float(fails[0]),
-        edge=difference - half if gate.operator == ">" else difference + half,
+        edge=float(cov.limits(estimate, None, 2 * alpha)[0, 0 if lower else 1]),
+        edge_side="lower" if lower else "upper",
         alpha=alpha,
-        n=n,
+        n=int(row["n"]),
         n_clusters=int(row["n_clusters"]),
-        n_to_tell=wanted,
+        n_to_tell=None,
+        few=few_text(cov),
     )
+    return _with_hint(decision, cov, comparison) if verdict == OPEN else decision
+
+
+def _with_hint(decision: Decision, cov: Covariance, comparison: Comparison) -> Decision:
+    """The decision with how much more data could tell: more clusters, where questions share them."""
+    asked = (decision.difference, cov, decision.gate.bound)
+    factor = multiple_to_tell(*asked, alpha=decision.alpha, power=POWER)
+    if factor is None:
+        return decision
+    results, n = comparison.results, decision.n
+    at_hand = {axis_name(axis): results.estimate.scores.n_clusters(axis) for axis in cov.axes}
+    if len(cov.axes) == 1:
+        at_hand = dict.fromkeys(at_hand, decision.n_clusters)
+    clusters = {name: (count, math.ceil(count * factor)) for name, count in at_hand.items() if count < n}
+    deeper = tells_in_same_clusters(*asked, alpha=decision.alpha, power=POWER)
+    return replace(decision, n_to_tell=math.ceil(n * factor), clusters_to_tell=clusters, deeper=deeper)

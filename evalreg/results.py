@@ -578,14 +578,18 @@ def _lost_notes(estimate: Estimate, cov: Covariance, asked: CovOptions) -> tuple
 
 def _variance_notes(cov: Covariance) -> tuple[Note, ...]:
     """Parameters without a positive variance, by reason."""
-    by_reason: dict[tuple[str, bool], list[str]] = {}
+    by_reason: dict[tuple[str, bool, bool], list[str]] = {}
+    few = cov.widths().few if cov.paired is not None and not np.all(cov.variance() > 0) else None
+    tested = set() if few is None else {cov.names[i] for i in few.rows}
     for name, reason, variance in zip(cov.names, cov.reasons(), cov.variance(), strict=True):
         if reason:
-            by_reason.setdefault((reason, bool(variance == 0)), []).append(name)
+            by_reason.setdefault((reason, bool(variance == 0), name in tested), []).append(name)
     notes = []
-    for (reason, is_zero), names in by_reason.items():
+    for (reason, is_zero, is_tested), names in by_reason.items():
         some = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
         text = f"{some}: no test, because {reason}; t and p are NaN."
+        if is_tested:
+            text = f"{some}: no standard error, because {reason}; the interval and p are from what was not seen alone."
         if cov.bounded and is_zero:
             text = (
                 f"{some}: {reason}, so the standard error is 0, t and p are NaN, and the interval is Clopper-Pearson "

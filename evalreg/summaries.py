@@ -38,6 +38,47 @@ def covariance_text(cov: Covariance) -> str:
     return f"{cov.options.cov} by {names}" if names else "naive (rows independent)"
 
 
+def few_text(cov: Covariance) -> str:
+    """What is said where few questions tell of differences; empty where none is such a difference.
+
+    Parameters
+    ----------
+    cov : Covariance
+        Of the differences.
+
+    Returns
+    -------
+    str
+        Whole sentences.
+    """
+    few = cov.widths().few
+    matters = None if few is None else np.flatnonzero(few.unseen.matters)
+    if few is None or matters is None or not matters.size:
+        return ""
+    found, names = few.unseen.chosen(matters), [cov.names[i] for i in few.rows[matters]]
+    fewest = int(np.argmin(np.minimum(found.told, found.n * (1 - np.abs(found.theta)))))
+    told, n = found.told[fewest], found.n[fewest]
+    what = "differ" if found.share[fewest] > 0 else "do not differ"
+    count = told if found.share[fewest] > 0 else n * (1 - abs(found.theta[fewest]))
+    exact = np.isclose(found.size[fewest], found.square[fewest], rtol=1e-9)
+    about = f"{'' if exact else 'about '}{count:.0f} of {n:.0f} questions {what}"
+    if len(names) == 1:
+        text = f"{names[0]}: {about}. The interval and the p-value also allow for differences that were not seen."
+    else:
+        text = (
+            f"{listed(names)}: few questions tell ({names[fewest]}: {about}). These intervals and p-values also "
+            "allow for differences that were not seen."
+        )
+    largest = float(np.max(found.dependence))
+    if largest < LITTLE_DEPENDENCE:
+        return text
+    icc = 0.5 if cov.paired is None else cov.paired.icc
+    return (
+        f"{text} Those of one cluster are taken to go together (icc = {icc:g}), which multiplies their variance by up "
+        f"to {largest:.1f}: this is what makes it hard to tell. `icc` in `compare` takes another value."
+    )
+
+
 def _reference_text(cov: Covariance) -> str:
     rule, dofs = cov.options.dof, cov.dof()
     if np.all(np.isnan(dofs)):
@@ -49,6 +90,9 @@ def _reference_text(cov: Covariance) -> str:
     words = {"satterthwaite": "Satterthwaite", "min": "G - 1" if cov.axes else cov.pieces[0].dof_name}
     return f"t, dof {spread} ({words.get(rule, 'given') if isinstance(rule, str) else 'given'})"
 
+
+# A design effect below this is not worth a sentence.
+LITTLE_DEPENDENCE = 1.1
 
 FACTORS = {
     "statsmodels": "G/(G-1), and (n-1)/(n-k) for regressions",
@@ -234,7 +278,7 @@ def _cluster_grid(estimate: Estimate, axes: tuple[Axis, ...]) -> Grid:
 
 
 def _sentences(estimate: Estimate, cov: Covariance, alpha: float, axes: tuple[Axis, ...], icc: FloatArray) -> list[str]:
-    sentences = list(estimate.about.lines)
+    sentences = [*estimate.about.lines, *filter(None, [few_text(cov)])]
     if not cov.axes:
         sentences.append(
             "Rows are treated as independent; if they share passages, prompts or judges, name them in `groups`."

@@ -3,17 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from itertools import combinations
 
 import numpy as np
 
 from evalreg.checks import FloatArray, IntArray
+from evalreg.inference.unseen import Unseen
 from evalreg.student import dof_of_quantile, t_log_density, t_pvalues, t_quantile
 
 # Below this level quantiles of t are not sought; p-values there are those of the widest single piece.
 SMALLEST_LEVEL = 1e-280
 MOST_STEPS = 80
+
+
+@dataclass(frozen=True, eq=False)
+class Few:
+    """Contrasts that are differences of which few questions tell.
+
+    Parameters
+    ----------
+    rows : ndarray of int, shape (k,)
+        Which of the contrasts.
+    scale : ndarray, shape (k,)
+        What multiplies the difference in the contrast.
+    unseen : Unseen
+        The differences.
+    """
+
+    rows: IntArray
+    scale: FloatArray
+    unseen: Unseen
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +54,8 @@ class Widths:
         d_A(c).
     signs : ndarray, shape (n_sums, n_pieces)
         s_A of each sum; 0 where a piece is no part of it.
+    few : Few, optional
+        Contrasts whose variance depends on the value that is tested, as differences not seen have to be allowed for.
 
     References
     ----------
@@ -54,6 +76,7 @@ class Widths:
     pieces: FloatArray
     dofs: FloatArray
     signs: FloatArray
+    few: Few | None = None
 
     def half(self, alpha: float | FloatArray) -> FloatArray:
         """H(alpha), shape (m,); NaN without a variance."""
@@ -78,6 +101,8 @@ class Widths:
     def pvalues(self, distance: FloatArray) -> FloatArray:
         """The p with H(p) = |distance|, shape (m,); 1 at no distance, NaN without a variance."""
         x = np.abs(np.asarray(distance, dtype=np.float64))
+        if self.few is not None:
+            return self._few_pvalues(self.few, np.array(distance, dtype=np.float64))
         if self.signs.size == 1:
             return t_pvalues(x / np.sqrt(np.where(self.variance > 0, self.variance, np.nan)), self.dofs[0])
         known = (self.variance > 0) & np.isfinite(x)
@@ -92,6 +117,34 @@ class Widths:
             wanted = np.flatnonzero(known & (x > 0) & (p < 1))
             p[wanted] = self._solved(row, wanted, x[wanted], p[wanted])
         return np.where(known, np.where(x == 0, 1.0, p), np.nan)
+
+    def limits(self, estimate: FloatArray, alpha: float | FloatArray = 0.05) -> FloatArray:
+        """Ends of the intervals, shape (m, 2): estimate +- H(alpha), and what few questions tell of."""
+        half = self.half(alpha)
+        half = np.where(self.variance > 0, half, np.nan)
+        ends = np.column_stack([estimate - half, estimate + half])
+        if self.few is not None:
+            critical = self.critical(alpha)[self.few.rows]
+            own = np.sort(self.few.unseen.limits(critical) * self.few.scale[:, None], axis=1)
+            ends[self.few.rows] = np.where(np.isnan(critical)[:, None], np.nan, own)
+        return ends
+
+    def statistic(self, distance: FloatArray) -> FloatArray:
+        """Signed distances in standard errors, shape (m,), those of `few` under the value tested."""
+        t = np.asarray(distance / np.sqrt(np.where(self.variance > 0, self.variance, np.nan)))
+        if self.few is not None:
+            few = self.few
+            own = few.unseen.statistic(few.unseen.theta - distance[few.rows] / few.scale)
+            t[few.rows] = own * np.sign(few.scale)
+        return t
+
+    def _few_pvalues(self, few: Few, distance: FloatArray) -> FloatArray:
+        t, plain = self.statistic(distance), replace(self, few=None)
+        known = self.variance > 0
+        p = plain.pvalues(np.where(known, t * np.sqrt(np.where(known, self.variance, 1.0)), distance))
+        rest = few.rows[~known[few.rows]]
+        p[rest] = t_pvalues(t[rest], self.dof(0.05)[rest])
+        return p
 
     def _solved(self, row: FloatArray, columns: IntArray, x: FloatArray, least: FloatArray) -> FloatArray:
         """Largest of `least` and the p at which one sum is x^2, by Newton steps in log p inside a bracket."""
@@ -148,7 +201,18 @@ def joined(parts: Sequence[Widths]) -> Widths:
     """Widths of the contrasts of all parts, which have the same sums."""
     columns = [(part.variance[None], part.pieces, part.dofs) for part in parts]
     variance, pieces, dofs = (np.concatenate(one, axis=1) for one in zip(*columns, strict=True))
-    return Widths(variance[0], pieces, dofs, parts[0].signs)
+    starts = np.cumsum([0, *(part.variance.size for part in parts)])
+    few = [(part.few, start) for part, start in zip(parts, starts, strict=False) if part.few is not None]
+    return Widths(variance[0], pieces, dofs, parts[0].signs, _joined_few(few))
+
+
+def _joined_few(parts: list[tuple[Few, int]]) -> Few | None:
+    if not parts:
+        return None
+    rows = np.concatenate([few.rows + start for few, start in parts])
+    scale = np.concatenate([few.scale for few, _ in parts])
+    columns = zip(*([getattr(few.unseen, one.name) for one in fields(Unseen)] for few, _ in parts), strict=True)
+    return Few(rows, scale, Unseen(*(np.concatenate(one) for one in columns)))
 
 
 def _log_sum(row: FloatArray, V: FloatArray, d: FloatArray, u: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -92,7 +92,8 @@ def test_two_models_agree_with_r(golden: Callable[[str], Golden], kind: str, ans
     frame = g.frame if answers == "kmean" else g.frame[g.frame["k"] == 1]
     columns = {f"{model}_{kind}": model for model in "ab"}
     log = frame.rename(columns=columns).melt(["question", "passage", "k"], list("ab"), "model", "score")
-    roles: dict[str, Any] = {"item": "question", "baseline": "b", "sample": "k"}
+    # Paired t tests as R has them, of what was seen alone.
+    roles: dict[str, Any] = {"item": "question", "baseline": "b", "sample": "k", "icc": None}
     key = f"{kind}.{answers}"
     naive = er.compare(log, **roles, cov="naive")
     row = naive.table.loc[("a", "b")]
@@ -163,7 +164,18 @@ def test_identical_models_have_no_error_bar_and_no_test(golden: Callable[[str], 
     g.check("diff", row["difference"])
     g.check("corr", row["correlation"])
     g.check("sign_test_p", comparison.sign_test()["p_value"].iloc[0])
-    assert np.isnan(row[["se", "lower", "upper", "p_value"]].to_numpy(dtype=float)).all()
+    assert np.isnan(row["se"])
+    assert row["p_value"] == 1
+    # Zero differences are not zero variance: about t^2 D/n, the rule of three of so many effective questions.
+    sizes = g.frame.groupby("passage").size().to_numpy()
+    granted = 1 + 0.5 * (float(sizes @ sizes) / sizes.sum() - 1)
+    k = stats.t.ppf(0.975, row["dof"]) ** 2 * granted / sizes.sum()
+    # x with x^2 = t^2 V(x), of a share x of questions that differ, and half a question more.
+    end = (k + np.sqrt(k**2 + 2 * k * (1 + k) / sizes.sum())) / (2 * (1 + k))
+    assert -row["lower"] == row["upper"] == pytest.approx(end, rel=1e-9)
+    with pytest.warns(ZeroVarianceWarning, match="t and p are NaN"):
+        plain = comparison.with_cov(icc=None).table.iloc[0]
+    assert np.isnan(plain[["se", "lower", "upper", "p_value"]].to_numpy(dtype=float)).all()
 
 
 # Standard errors of the two models in percent, and their correlation, as printed in tables 2 and 5 of Miller (2024).

@@ -8,12 +8,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
-from statsmodels.stats.power import normal_sample_size_one_tail
+from statsmodels.stats.power import TTestPower, normal_sample_size_one_tail
 from statsmodels.stats.weightstats import DescrStatsW
 
 import evalreg as er
 from evalreg.errors import ArgumentError, ArgumentTypeError
-from evalreg.inference.equivalence import one_sided, questions_to_tell, verdicts
+from evalreg.inference.equivalence import multiple_to_tell, one_sided, tells_in_same_clusters, verdicts
 
 
 def means(rng: np.random.Generator, centres: list[float], n: int = 80) -> pd.DataFrame:
@@ -58,7 +58,7 @@ def test_verdicts_are_where_the_interval_lies(rng: np.random.Generator, alpha: f
 
 def test_a_comparison_has_margins_by_pair() -> None:
     log = er.datasets.paired(n_passages=40, seed=2)
-    comparison = er.compare(log, item="question", groups="passage", baseline="old")
+    comparison = er.compare(log, item="question", groups="passage", baseline="old", icc=None)
     table = comparison.equivalence(0.2)
     assert table.index.tolist() == [("new", "old")]
     row = comparison.table.iloc[0]
@@ -70,7 +70,7 @@ def test_a_comparison_has_margins_by_pair() -> None:
 def test_no_error_bar_is_no_verdict() -> None:
     same = pd.DataFrame({"model": ["a", "a", "b", "b"], "item": [1, 2, 1, 2], "score": [0.0, 1.0, 0.0, 1.0]})
     with pytest.warns(er.errors.EvalregWarning):
-        table = er.compare(same).equivalence(0.1)
+        table = er.compare(same, icc=None).equivalence(0.1)
     assert table["verdict"].tolist() == ["cannot tell"]
     assert np.isnan(table["p_value"].iloc[0])
 
@@ -85,14 +85,31 @@ def test_the_chance_to_show_what_is_false_is_at_most_alpha() -> None:
     assert wrong <= 35
 
 
-def test_the_number_of_questions_gives_the_power_that_it_promises() -> None:
-    n, distance, sd = 150, 0.03, 0.4
-    wanted = questions_to_tell(distance, sd / np.sqrt(n), n)
-    exact = normal_sample_size_one_tail(distance, 0.8, 0.05, sd)
-    assert wanted == int(np.ceil(exact))
-    assert questions_to_tell(-distance, sd / np.sqrt(n), n) == wanted
-    for nothing in ((0.0, 0.1), (0.1, 0.0), (0.1, float("nan")), (1e-30, 0.1)):
-        assert questions_to_tell(*nothing, n) is None
+def test_the_number_of_questions_gives_the_power_that_it_promises(rng: np.random.Generator) -> None:
+    n, distance, alpha = 150, 0.03, 0.05
+    scores = pd.DataFrame({"score": rng.normal(0.5, 0.4, n)})
+    sd, centre = scores["score"].std(), float(scores["score"].mean())
+    normal, own = er.mean(scores, dof="normal"), er.mean(scores)
+    for bound in (centre - distance, centre + distance):
+        factor = multiple_to_tell(centre, normal.cov, bound, alpha=alpha)
+        assert factor is not None
+        assert n * factor == pytest.approx(normal_sample_size_one_tail(distance, 0.8, alpha, sd), rel=1e-6)
+        factor = multiple_to_tell(centre, own.cov, bound, alpha=alpha)
+        assert factor is not None
+        # The noncentral t of statsmodels is not quite the shifted one.
+        exact = TTestPower().solve_power(distance / sd, alpha=alpha, power=0.8, alternative="larger")
+        assert n * factor == pytest.approx(exact, rel=1e-3)
+    assert multiple_to_tell(centre, own.cov, centre) is None
+    assert multiple_to_tell(centre, own.cov, centre + 1e-12) is None
+
+
+def test_more_questions_in_the_same_clusters_do_not_take_away_what_clusters_differ_by(rng: np.random.Generator) -> None:
+    for spread, expected in ((0.2, False), (0.001, True)):
+        clusters = np.repeat(np.arange(20), 50)
+        score = rng.normal(0, spread, 20)[clusters] + rng.normal(0, 1, clusters.size)
+        results = er.mean(pd.DataFrame({"score": score, "g": clusters}), groups="g")
+        centre, bound = float(results.params.iloc[0]), float(results.params.iloc[0] - results.bse.iloc[0] * 1.5)
+        assert tells_in_same_clusters(centre, results.cov, bound) is expected
 
 
 def test_neither_test_rejecting_is_not_telling() -> None:

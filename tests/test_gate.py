@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from scipy import stats
+from scipy import optimize, stats
 
 import evalreg as er
 from evalreg import cli
@@ -92,21 +92,79 @@ def test_a_gate_leaves_with_what_it_found(log: Path, claim: str, status: int, wo
     assert "400 questions in 80 clusters" in done.stdout
 
 
-def test_what_cannot_be_told_says_how_many_questions_could_tell(log: Path) -> None:
-    done, row = gate(log, "new - old > 0.09", "--format", "json"), pair(log)
+def test_what_cannot_be_told_says_how_many_clusters_could_tell(log: Path) -> None:
+    done, row = gate(log, "new - old > 0.09", "--icc", "none", "--format", "json"), pair(log)
     decision = json.loads(done.stdout)["gate"]
-    z = stats.norm.ppf(0.95) + stats.norm.ppf(0.8)
-    wanted = int(np.ceil(400 * (z * row["se"] / (row["difference"] - 0.09)) ** 2))
-    assert (decision["n_to_tell"], decision["status"], decision["verdict"]) == (wanted, 2, "cannot tell")
-    assert f"About {wanted} questions like these could tell" in gate(log, "new - old > 0.09").stdout
+
+    def power(factor: float) -> float:
+        """Of the shifted t, on so many times the passages."""
+        distance = abs(row["difference"] - 0.09) * np.sqrt(factor) / row["se"]
+        return float(stats.norm.cdf(distance - stats.t.ppf(0.95, row["dof"] * factor)))
+
+    factor = optimize.brentq(lambda f: power(f) - 0.8, 1, 1e6)
+    wanted = {"n_to_tell": int(np.ceil(400 * factor)), "clusters_to_tell": {"passage": int(np.ceil(80 * factor))}}
+    assert {name: decision[name] for name in wanted} == wanted
+    assert (decision["status"], decision["verdict"]) == (2, "cannot tell")
+    text = gate(log, "new - old > 0.09", "--icc", "none").stdout
+    assert f"About {wanted['clusters_to_tell']['passage']} clusters by passage (80 now)" in text
 
 
-def test_identical_models_cannot_be_told_apart(tmp_path: Path) -> None:
+def test_questions_are_counted_where_each_is_its_own_cluster(here: Here, log: Path) -> None:
+    done = here("compare", log, "--gate", "new - old > 0.09", "--icc", "none")
+    assert "questions like these could tell" in done.stdout
+    assert "clusters by" not in done.stdout
+
+
+def test_more_questions_of_the_same_tasks_are_said_not_to_help(here: Here, tmp_path: Path) -> None:
+    rng = np.random.default_rng(8)
+    task = np.repeat(np.arange(25), 80)
+    better = rng.normal(0.2, 0.2, 25)[task]
+    old = rng.random(task.size) < 0.5
+    new = np.where(rng.random(task.size) < np.abs(better), better > 0, old)
+    path = tmp_path / "tasks.csv"
+    frame = pd.DataFrame({"task": np.tile(task, 2), "item": np.tile(np.arange(task.size), 2)})
+    frame.assign(model=np.repeat(["new", "old"], task.size), score=np.append(new, old).astype(int)).to_csv(path)
+    done = here("compare", path, "--groups", "task", "--gate", "new - old > 0.05")
+    assert "clusters by task (25 now)" in done.stdout
+    assert done.stdout.rstrip().endswith("More questions in the same clusters would not.")
+
+
+@pytest.mark.parametrize(("claim", "side"), [("new - old > 0.3", "upper"), ("new - old < -0.1", "lower")])
+def test_a_gate_that_fails_shows_the_bound_that_decides(here: Here, log: Path, claim: str, side: str) -> None:
+    done = json.loads(here("compare", log, "--groups", "passage", "--gate", claim, "--format", "json").stdout)["gate"]
+    assert (done["verdict"], done["edge_side"]) == ("shown to fail", side)
+    assert done["edge"] < done["bound"] if side == "upper" else done["edge"] > done["bound"]
+    ends = er.compare(pd.read_csv(log), groups="passage", baseline="old").to_frame(0.1).loc[("new", "old")]
+    assert done["edge"] == pytest.approx(ends[side])
+    assert f"95% {side} bound" in here("compare", log, "--groups", "passage", "--gate", claim).stdout
+
+
+@pytest.mark.parametrize(("losses", "least"), [(0, 0.0490), (1, 0.123), (2, 0.25)])
+def test_one_failure_does_not_pass_a_gate(here: Here, tmp_path: Path, losses: int, least: float) -> None:
+    """300 questions and a margin of 0.01; the exact tests have 0.049, 0.198 and 0.42."""
+    path, n = tmp_path / "losses.csv", 300
+    score = np.append(np.arange(n) >= losses, np.ones(n, dtype=bool))
+    frame = pd.DataFrame({"model": np.repeat(["new", "old"], n), "item": np.tile(np.arange(n), 2), "score": score})
+    frame.astype({"score": int}).to_csv(path, index=False)
+    done = here("compare", path, "--gate", "new - old > -0.01", "--format", "json")
+    decision = json.loads(done.stdout)["gate"]
+    assert (done.returncode, decision["verdict"]) == (2, "cannot tell")
+    assert decision["p_shown"] > least
+    assert decision["edge"] < -0.01
+    assert f"{losses} of 300 questions differ" in decision["few"]
+
+
+def test_identical_models_are_alike_to_the_questions_asked(tmp_path: Path, here: Here) -> None:
     path = tmp_path / "same.csv"
-    path.write_text("model,item,score\na,1,1\na,2,0\nb,1,1\nb,2,0\n")
-    done = evalreg("compare", path, "--gate", "a - b > -0.1")
-    assert done.returncode == 2
-    assert "does not vary, so that it has no error bar" in done.stdout
+    for n, status in ((30, 2), (300, 2), (400, 0)):
+        rows = [f"{model},{i},{i % 2}" for model in "ab" for i in range(n)]
+        path.write_text("\n".join(["model,item,score", *rows]))
+        done = here("compare", path, "--gate", "a - b > -0.01")
+        assert done.returncode == status
+        assert f"0 of {n} questions differ" in done.stdout
+    plain = here("compare", path, "--gate", "a - b > -0.01", "--icc", "none")
+    assert plain.returncode == 2
+    assert "does not vary, so that it has no error bar" in plain.stdout
 
 
 @pytest.mark.parametrize(
@@ -292,5 +350,5 @@ def test_a_decision_does_not_depend_on_the_adjustment_of_the_table(log: Path) ->
         for adjust in (None, "single-step")
     )
     assert plain == adjusted
-    row = pair(log)
-    assert plain.edge == pytest.approx(row["difference"] - stats.t.ppf(0.95, row["dof"]) * row["se"])
+    ends = er.compare(pd.read_csv(log), groups="passage", baseline="old").to_frame(0.1).loc[("new", "old")]
+    assert plain.edge == pytest.approx(ends["lower"])

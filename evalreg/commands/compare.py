@@ -11,6 +11,8 @@ from evalreg.errors import ArgumentError
 from evalreg.estimators.difference import compare
 from evalreg.gates import EXAMPLE, Decision, check_models, decide, parse_gate
 from evalreg.inference.ranks import PAIR_ADJUSTMENTS
+from evalreg.inference.unseen import ICC
+from evalreg.paired import checked_icc
 from evalreg.selection import counting, group_names, read_rows, role_names
 
 HELP = "differences between models on the same questions, and gates"
@@ -34,6 +36,11 @@ a claim such as "{EXAMPLE}", decided by a one-sided test at --alpha; one line is
 name with spaces or signs, and spaces around the minus sign"""
 
 
+_ICC_HELP = f"""\
+correlation, within a cluster, of differences that were not seen; it matters where few questions differ (default:
+{ICC:g}, which is careful); "none" allows for what was seen only"""
+
+
 def add(parser: argparse.ArgumentParser) -> None:
     """Describe the command and add its options."""
     parser.description = "Differences between models over the questions that both answered, paired."
@@ -55,9 +62,14 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--adjust", metavar="NAME", help=f"{listed(PAIR_ADJUSTMENTS)}: how p-values allow for the number of pairs"
     )
+    parser.add_argument("--icc", type=_number_or_none, default=ICC, metavar="R", help=_ICC_HELP)
     parser.add_argument("--gate", metavar="CLAIM", help=_GATE_HELP)
     parser.add_argument("--summary", metavar="FILE", help="append the result to this file too, as Markdown")
     add_shared(parser, weights=False)
+
+
+def _number_or_none(text: str) -> float | None:
+    return None if text.lower() == "none" else float(text)
 
 
 def run(options: argparse.Namespace) -> Output:
@@ -65,6 +77,7 @@ def run(options: argparse.Namespace) -> Output:
     check_shared(options)
     if options.adjust is not None:
         option("adjust", options.adjust, PAIR_ADJUSTMENTS)
+    checked_icc(options.icc)
     gate = None if options.gate is None else parse_gate(options.gate)
     if gate is not None and options.baseline not in (None, gate.baseline):
         raise ArgumentError(
@@ -88,11 +101,14 @@ def run(options: argparse.Namespace) -> Output:
             baseline=baseline,
             paired=not options.unpaired,
             adjust=options.adjust,
+            icc=options.icc,
             missing=options.missing,
             **covariance_options(options),
         )
     decision = None if gate is None else decide(gate, comparison, options.alpha)
-    asked: dict[str, object] = {name: getattr(options, name) for name in ("adjust", "item", "model", "sample", "score")}
+    asked: dict[str, object] = {
+        name: getattr(options, name) for name in ("adjust", "icc", "item", "model", "sample", "score")
+    }
     asked |= {"strata": options.strata, "baseline": baseline, "paired": not options.unpaired}
     asked["groups"] = options.item if options.groups is None else options.groups
     more = {} if decision is None else {"gate": decision.as_dict()}

@@ -30,6 +30,7 @@ from evalreg.estimators.filters import refuse_filters
 from evalreg.estimators.repeats import Told, one_row_an_item
 from evalreg.frame import Table, UsedRows, align_labels, keep_rows, restrict
 from evalreg.groups import Groups, as_label_dict
+from evalreg.paired import paired_answers
 from evalreg.questions import restricted, shared_rows
 from evalreg.scores import CellScores, CellSums, Matrix, cell_sums, compressed
 
@@ -159,6 +160,9 @@ def estimate_cells(
         about=replace(about, lines=(*about.lines, *lines)),
         item=() if roles.item is None else (roles.item,),
     )
+    item = (roles.item,) if roles.item is not None else axes[0] if axes else None
+    if bounded and item is not None and roles.by and roles.weights is None:
+        estimate = replace(estimate, paired=paired_answers(estimate, item))
     return estimate, axes
 
 

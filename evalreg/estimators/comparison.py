@@ -14,6 +14,7 @@ from evalreg.estimators.pair_tables import Facts, comparison_summary, difference
 from evalreg.groups import Groups
 from evalreg.inference.equivalence import KindName
 from evalreg.inference.ranks import PairAdjustName
+from evalreg.paired import checked_icc, paired_differences
 from evalreg.results import KEPT, Results, _Kept
 from evalreg.summaries import covariance_text
 from evalreg.tables import Summary
@@ -81,6 +82,7 @@ class Comparison:
         ssc: SscName | _Kept | None = KEPT,
         dof: DofName | float | _Kept | None = KEPT,
         repair: RepairName | _Kept | None = KEPT,
+        icc: float | _Kept | None = KEPT,
     ) -> Comparison:
         """The same differences with another covariance.
 
@@ -90,13 +92,19 @@ class Comparison:
             Clusters of the questions; left out keeps those in use.
         cov, ssc, dof, repair : str, float or None, optional
             As in `compare`; left out keeps what was asked.
+        icc : float, optional
+            As in `compare`; left out keeps what was asked.
 
         Returns
         -------
         Comparison
             New.
         """
-        return replace(self, results=self.results.with_cov(groups=groups, cov=cov, ssc=ssc, dof=dof, repair=repair))
+        results = self.results
+        if not isinstance(icc, _Kept):
+            estimate = replace(results.estimate, paired=paired_differences(results.estimate, checked_icc(icc)))
+            results = replace(results, estimate=estimate)
+        return replace(self, results=results.with_cov(groups=groups, cov=cov, ssc=ssc, dof=dof, repair=repair))
 
     def sign_test(self) -> pd.DataFrame:
         """Which model wins more questions, exactly and robust to clusters.

@@ -19,7 +19,7 @@ from evalreg.inference.simultaneous import make_family
 from evalreg.pair_scores import NOBODY, Pairs, PairScores, differences
 from evalreg.results import Results
 from evalreg.scores import compressed, dense
-from evalreg.summaries import covariance_text
+from evalreg.summaries import covariance_text, few_text
 from evalreg.tables import Grid, Summary, number, p_value
 
 
@@ -129,12 +129,12 @@ def difference_frame(results: Results, facts: Facts, adjust: PairAdjustName | No
     variance = cov.variance()
     se = np.where(variance > 0, np.sqrt(variance), np.nan)
     p = cov.pvalues(None, theta)
-    half, adjusted = np.where(variance > 0, cov.half_width(alpha=alpha), np.nan), p
+    ends, adjusted = cov.limits(theta, None, alpha), p
     if adjust == "single-step":
         family = make_family(results.params, cov)
         if family.inside.any():
             level = family.joint(alpha, base_seed(0)[0])
-            half, adjusted = family.widths.half(level.level(alpha)), level.adjusted(family.p_value)
+            ends, adjusted = family.widths.limits(theta, level.level(alpha)), level.adjusted(family.p_value)
     elif adjust == "holm":
         family = make_family(results.params, cov)
         adjusted = adjust_pvalues(p, adjust)
@@ -142,7 +142,7 @@ def difference_frame(results: Results, facts: Facts, adjust: PairAdjustName | No
             adjusted = family.counted(family.joint(alpha, base_seed(0)[0]))
     elif adjust is not None:
         adjusted = adjust_pvalues(p, adjust)
-    columns = {"difference": theta, "se": se, "lower": theta - half, "upper": theta + half, "p_value": p}
+    columns = {"difference": theta, "se": se, "lower": ends[:, 0], "upper": ends[:, 1], "p_value": p}
     columns |= {} if adjust is None else {"p_adjusted": adjusted}
     columns |= {"correlation": facts.correlation, "n": facts.n}
     columns |= {"n_clusters": fewest_clusters(results, facts), "dof": dof}
@@ -308,7 +308,8 @@ def comparison_summary(parts: Mapping[str, Part], alpha: float) -> Summary:
         lead = f"{name}: " if name else ""
         rows += _printed_rows(difference_frame(results, pairs, adjust, alpha), lead, alpha)
         facts += [(lead + label, value) for label, value in _printed_facts(results, pairs, adjust)]
-        texts = (*results.estimate.about.lines, *(text for _, text in results.notes))
+        few = few_text(results.cov)
+        texts = (*results.estimate.about.lines, *([few] if few else []), *(text for _, text in results.notes))
         sentences += [lead + text for text in texts]
     adjusted = any(adjust for _, _, adjust in parts.values())
     n_plain = sum(len(pairs.index) for _, pairs, adjust in parts.values() if adjust is None)

@@ -1,9 +1,10 @@
-"""Tests against a margin: non-inferiority, equivalence by two one-sided tests, and how many questions would tell."""
+"""Tests against a margin: non-inferiority, equivalence by two one-sided tests, and how much more data would tell."""
 
 from __future__ import annotations
 
 import math
 import numbers
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -14,6 +15,7 @@ import scipy
 from evalreg.checks import FloatArray, fraction, option
 from evalreg.covariance import Covariance
 from evalreg.errors import ArgumentError, ArgumentTypeError
+from evalreg.student import t_quantile
 
 KindName: TypeAlias = Literal["equivalence", "non-inferiority"]
 KINDS: tuple[KindName, ...] = get_args(KindName)
@@ -22,8 +24,8 @@ SHOWN: Verdict = "shown"
 FAILS: Verdict = "shown to fail"
 OPEN: Verdict = "cannot tell"
 
-# More than this is no number of questions that anybody could ask.
-MOST_QUESTIONS = 10**12
+# More than so many times the data is nothing that anybody could collect.
+LARGEST_FACTOR = 1e9
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +69,7 @@ def one_sided(estimate: FloatArray, cov: Covariance, bound: float) -> OneSided:
     ([0.5], [0.5])
     """
     if math.isinf(bound):
-        known = np.where(cov.variance() > 0, 0.0, np.nan)
+        known = 0 * cov.pvalues(None, np.zeros_like(estimate))
         return OneSided(known + (bound > 0), known + (bound < 0))
     far = cov.pvalues(None, estimate - bound) / 2
     return OneSided(np.where(estimate > bound, far, 1 - far), np.where(estimate > bound, 1 - far, far))
@@ -142,10 +144,10 @@ def equivalence_table(
     # Two one-sided tests: the claim needs both, and fails where either bound is passed.
     p_value = np.maximum(against_low.above, against_high.below)
     fails = np.minimum(against_low.below, against_high.above)
-    # Beyond one half the ends change sides.
-    half = (1 if alpha <= 0.5 else -1) * cov.half_width(alpha=2 * min(alpha, 1 - alpha))
-    half = np.where(se > 0, half, np.nan)
-    columns = {"estimate": theta, "se": se, "dof": cov.dof(), "lower": theta - half, "upper": theta + half}
+    ends = cov.limits(theta, None, 2 * min(alpha, 1 - alpha))
+    if alpha > 0.5:  # the ends change sides
+        ends = ends[:, ::-1]
+    columns = {"estimate": theta, "se": se, "dof": cov.dof(), "lower": ends[:, 0], "upper": ends[:, 1]}
     table = pd.DataFrame(columns | {"p_value": p_value}, index=params.index)
     table["verdict"] = verdicts(p_value, fails, alpha)
     table.attrs = {"kind": kind, "margin": (low, high), "alpha": alpha}
@@ -179,20 +181,19 @@ def _number(value: Any) -> float:
     return float(value)
 
 
-def questions_to_tell(distance: float, se: float, n: int, *, alpha: float = 0.05, power: float = 0.8) -> int | None:
-    """Number of questions at which a one-sided test would tell, were the truth as estimated.
-
-    The standard error is taken to shrink as one over the square root of the number of questions: more clusters like
-    those at hand, not more questions in each.
+def multiple_to_tell(
+    estimate: float, cov: Covariance, bound: float, *, alpha: float = 0.05, power: float = 0.8
+) -> float | None:
+    """How many times the data at hand a one-sided test would need to tell, were the truth as estimated.
 
     Parameters
     ----------
-    distance : float
-        Estimate less bound; its sign does not matter.
-    se : float
-        Standard error at hand.
-    n : int
-        Questions at hand.
+    estimate : float
+        Of the one parameter.
+    cov : Covariance
+        Of it.
+    bound : float
+        What it is tested against, on whatever side it lies.
     alpha : float, optional
         One-sided level.
     power : float, optional
@@ -200,20 +201,72 @@ def questions_to_tell(distance: float, se: float, n: int, *, alpha: float = 0.05
 
     Returns
     -------
-    int or None
-        Rounded up; None where no number would do, the estimate being at the bound.
+    float or None
+        More questions in more clusters, all like those at hand: variances shrink and degrees of freedom grow by it.
+        Where few questions differ, they go on differing as seldom. None where no number would do: the estimate is at
+        the bound, or there is no error bar.
 
     References
     ----------
-    Miller (2024), arXiv:2411.00640, eq. 9, one-sided and with the standard error as measured.
+    Miller (2024), arXiv:2411.00640, eq. 9, one-sided, with t and the standard error as measured.
 
     Examples
     --------
-    >>> questions_to_tell(0.02, 0.02, 100)
-    619
+    >>> import evalreg as er
+    >>> results = er.mean(er.datasets.passages(n_passages=50, seed=1), groups="passage")
+    >>> bound = float(results.params.iloc[0] - results.bse.iloc[0])
+    >>> round(multiple_to_tell(float(results.params.iloc[0]), results.cov, bound), 2)
+    6.27
     """
-    if not (se > 0 and math.isfinite(se)) or distance == 0:
-        return None
-    wanted = abs(distance) / float(scipy.special.ndtri(1 - alpha) + scipy.special.ndtri(power))
-    count = n * (se / wanted) ** 2
-    return math.ceil(count) if count < MOST_QUESTIONS else None
+    return _smallest(lambda factor: _power(estimate, cov, bound, alpha, factor) >= power)
+
+
+def tells_in_same_clusters(
+    estimate: float, cov: Covariance, bound: float, *, alpha: float = 0.05, power: float = 0.8
+) -> bool:
+    """Whether any number of questions in the same clusters might give a one-sided test that power.
+
+    Parameters
+    ----------
+    estimate, cov, bound, alpha, power
+        As in `multiple_to_tell`.
+
+    Returns
+    -------
+    bool
+        False where the variance between clusters alone is too large: that in use less the naive one, which is more than
+        questions could take away.
+    """
+    between = max(float(cov.variance()[0]) - float(cov.naive[0, 0]), 0.0)
+    critical = float(cov.critical(alpha=2 * alpha)[0])
+    if between == 0:
+        return True
+    return bool(scipy.special.ndtr(abs(estimate - bound) / math.sqrt(between) - critical) >= power)
+
+
+def _power(estimate: float, cov: Covariance, bound: float, alpha: float, factor: float) -> float:
+    """Chance to tell on `factor` times the data: Phi((|theta - bound| - t sqrt(V_bound))/sqrt(V_theta))."""
+    widths = cov.widths()
+    tested = true = float(widths.variance[0]) / factor
+    if widths.few is not None:
+        scale, grown = float(widths.few.scale[0]), widths.few.unseen.grown(factor)
+        true = float(grown.at(grown.theta)[0]) * scale**2
+        far = abs(float(grown.statistic(bound / scale)[0]))
+        tested = ((estimate - bound) / far) ** 2 if far > 0 else math.inf
+    if not true > 0:
+        return math.nan
+    critical = float(t_quantile(2 * alpha, cov.dof() * factor)[0])
+    return float(scipy.special.ndtr((abs(estimate - bound) - critical * math.sqrt(tested)) / math.sqrt(true)))
+
+
+def _smallest(enough: Callable[[float], bool]) -> float | None:
+    """The smallest factor of 1 and more that is enough, by doubling and halving."""
+    low, high = 1.0, 1.0
+    while not enough(high):
+        low, high = high, 2 * high
+        if high > LARGEST_FACTOR:
+            return None
+    while high - low > 1e-9 * high:
+        middle = (low + high) / 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high

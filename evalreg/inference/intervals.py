@@ -52,9 +52,12 @@ def intervals(estimate: Estimate, cov: Covariance, alpha: float, method: str | N
         found = estimate.inversion.limits(se, critical)
         found[~(se > 0)] = np.nan
         return found
-    half = critical * se
-    limits = np.column_stack([theta - half, theta + half])
-    limits[~(se > 0)] = np.nan
+    if method is None and estimate.paired is not None:
+        limits = cov.limits(theta, None, alpha)
+    else:
+        half = critical * se
+        limits = np.column_stack([theta - half, theta + half])
+        limits[~(se > 0)] = np.nan
     if not estimate.bounded:
         return limits
     if chosen == "rectified":

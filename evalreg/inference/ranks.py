@@ -86,9 +86,9 @@ def pairwise_table(
         p_adjusted = family.counted(family.joint(alpha, base))
     elif adjust is not None and adjust != "single-step":
         p_adjusted = adjust_pvalues(p_value, adjust)
-    half = family.widths.half(at)
-    lower, upper = family.effect - half, family.effect + half
-    columns = {"difference": family.effect, "se": family.se, "lower": lower, "upper": upper, "p_value": p_value}
+    ends = family.widths.limits(family.effect, at)
+    columns = {"difference": family.effect, "se": family.se, "lower": ends[:, 0], "upper": ends[:, 1]}
+    columns["p_value"] = p_value
     if adjust is not None:
         columns["p_adjusted"] = p_adjusted
     table = pd.DataFrame(columns, index=family.names)

@@ -441,8 +441,8 @@ def simultaneous(
         if stepdown:
             p = np.fmin(p, family.stepdown(base, level))
     estimate = family.matrix @ family.params.to_numpy()
-    half = family.widths.half(at)
-    columns = {"estimate": estimate, "se": family.se, "lower": estimate - half, "upper": estimate + half}
+    ends = family.widths.limits(estimate, at)
+    columns = {"estimate": estimate, "se": family.se, "lower": ends[:, 0], "upper": ends[:, 1]}
     table = pd.DataFrame(columns | {"p_adjusted": p}, index=family.names)
     table.attrs = {
         "critical_value": critical(level, alpha) if family.inside.any() else float("nan"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -57,9 +58,15 @@ def t_tests(estimate: Estimate, cov: Covariance, asked: Contrasts, method: str |
     C, value = asked.matrix, asked.value
     variance, effect = cov.variance(C), C @ estimate.params
     result = as_t_results(effect, np.sqrt(variance), cov.dof(C), value)
-    if cov.summed:
-        result.pvalue = np.squeeze(cov.pvalues(C, effect - value))
-        result.conf_int = partial(_by_half_width, cov, C, effect)
+    widths = cov.widths(C)
+    if method == "wald":
+        widths = replace(widths, few=None)
+    if cov.summed or widths.few is not None:
+        result.pvalue = np.squeeze(widths.pvalues(effect - value))
+        result.conf_int = partial(widths.limits, effect)
+    if widths.few is not None:
+        # Of these the t that has the p-value.
+        result.tvalue = result.statistic = widths.statistic(effect - value)
     scaled = _on_scale(estimate, cov, asked, method)
     if not scaled.any():
         return result
@@ -75,13 +82,6 @@ def t_tests(estimate: Estimate, cov: Covariance, asked: Contrasts, method: str |
     result.pvalue = np.squeeze(p)
     result.conf_int = partial(_limits, estimate, cov, scaled, own, limits, result.conf_int)
     return result
-
-
-def _by_half_width(cov: Covariance, C: FloatArray, effect: FloatArray, alpha: float = 0.05) -> FloatArray:
-    """Estimate +- half-width, where no single t serves all levels."""
-    half = cov.half_width(C, alpha)
-    half = np.where(half > 0, half, np.nan)
-    return np.column_stack([effect - half, effect + half])
 
 
 def _limits(

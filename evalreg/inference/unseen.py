@@ -1,0 +1,238 @@
+"""Paired differences of scores in [0, 1] when few questions differ: the variance of the differences not seen.
+
+Where a margin of 0.01 is tested on 300 questions of which one differs, the variance of what was seen says next to
+nothing. The value that is tested says how many more questions might have differed, and their variance is added.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+
+import numpy as np
+
+from evalreg.checks import BoolArray, FloatArray, IntArray
+
+# Correlation of differences not seen within a cluster.
+ICC = 0.5
+# From so many questions that differ on, times their design effect, the variance of what was seen is trusted alone,
+# and not before they are so many times the dependence granted to those not seen.
+ENOUGH, ENOUGH_CLUSTERED = 100.0, 10.0
+# All of it is added up to this share of enough.
+FULL = 0.2
+# Where nearly all questions differ, none are left to differ; from this share of them down (one in ROOM) less is added.
+ROOM = 4.0
+# Questions that differ, over the design effect granted, up to which their size is not known, and from which on it is.
+SIZES_UNKNOWN, SIZES_KNOWN = 5.0, 25.0
+# A standard error so many times as large is worth a word.
+MATTERS = 1.1
+# Halvings of an interval of width 2.
+STEPS = 60
+
+
+@dataclass(frozen=True, eq=False)
+class Unseen:
+    """Mean differences of two models on the same questions, and the variance of what was not seen of them.
+
+    All arrays have shape (m,), one entry a difference.
+
+    Parameters
+    ----------
+    theta : ndarray
+        Mean of d.
+    variance : ndarray
+        In use; 0 where there is none.
+    size, square : ndarray
+        Means of the size of d and of d^2; for scores of 0 and 1 both are the share of questions that differ.
+    differ, whole : ndarray
+        Shares of questions that differ at all, and that differ by 1.
+    n : ndarray
+        Questions.
+    spread : ndarray
+        The largest of the variance in use, of that of independent questions, and of that which the intraclass
+        correlation and the sizes of the clusters imply.
+    dependence : ndarray
+        Design effect granted to differences not seen.
+    wanted : ndarray
+        Questions that must differ for the variance in use to be trusted alone.
+
+    References
+    ----------
+    Tango (1998), Statistics in Medicine 17, 891-908: for independent questions the variance is that of his score test,
+    in Poisson form.
+
+    Examples
+    --------
+    Of 300 independent questions one was lost; the second is a margin of 0.01:
+
+    >>> one, n = np.array([1 / 300]), np.array([300.0])
+    >>> seen = np.array([(one - one**2) / 299]).ravel()
+    >>> lost = unseen(-one, seen, one, one, one, one, n, n, 0 * one)
+    >>> (lost.statistic(0.0) * np.sqrt(lost.at(0.0) / seen)).round(3).tolist(), lost.statistic(-0.01).round(3).tolist()
+    ([-1.0], [1.073])
+    """
+
+    theta: FloatArray
+    variance: FloatArray
+    size: FloatArray
+    square: FloatArray
+    differ: FloatArray
+    whole: FloatArray
+    n: FloatArray
+    spread: FloatArray
+    dependence: FloatArray
+    wanted: FloatArray
+
+    @property
+    def jump(self) -> FloatArray:
+        """How much a difference not seen counts for: as those seen, where these are enough to know their size."""
+        known = self.square / np.where(self.size > 0, self.size, 1.0)
+        careful = (self.n * self.square + 2) / (self.n * self.size + 2)
+        differ = self.n * self.differ / self.dependence
+        few = np.clip((SIZES_KNOWN - differ) / (SIZES_KNOWN - SIZES_UNKNOWN), 0.0, 1.0)
+        return np.asarray(few * careful + (1 - few) * known)
+
+    @property
+    def told(self) -> FloatArray:
+        """Questions that differ; fewer where some differ by much and many by little."""
+        return self.n * self.size**2 / np.where(self.square > 0, self.square, 1.0)
+
+    @property
+    def share(self) -> FloatArray:
+        """1 where few questions differ, 0 where many or nearly all do, and the variance in use is trusted alone."""
+        return self._part(self.told) * np.minimum(ROOM * (1 - self.differ), 1.0)
+
+    @property
+    def share_equal(self) -> FloatArray:
+        """The same where few questions do not differ by 1, theta being nearly 1 or -1."""
+        return self._part(self.n * (1 - np.abs(self.theta))) * np.minimum(ROOM * self.whole, 1.0)
+
+    def _part(self, count: FloatArray) -> FloatArray:
+        return np.asarray(np.clip((1 - count / self.wanted) / (1 - FULL), 0.0, 1.0))
+
+    def grown(self, factor: float) -> Unseen:
+        """The same rates on so many times the questions, in so many times the clusters."""
+        variance, n, spread = self.variance / factor, self.n * factor, self.spread / factor
+        return replace(self, variance=variance, n=n, spread=spread)
+
+    def chosen(self, which: IntArray) -> Unseen:
+        """Some of the differences."""
+        return Unseen(*(getattr(self, one.name)[which] for one in fields(self)))
+
+    @property
+    def active(self) -> BoolArray:
+        """Whether anything is added to the variance."""
+        return np.asarray((self.share > 0) | (self.share_equal > 0))
+
+    @property
+    def matters(self) -> BoolArray:
+        """Whether what is added is worth a word: it widens the interval of two standard errors by a tenth."""
+        ends = self.theta + np.array([[-2.0], [2.0]]) * np.sqrt(self.variance)
+        return np.asarray(np.max([self.at(end) for end in ends], axis=0) > MATTERS**2 * self.variance)
+
+    def at(self, bound: float | FloatArray) -> FloatArray:
+        """The variance if the difference were `bound` in truth, shape (m,)."""
+        theta, square, n = self.theta, self.square, self.n
+        # The likeliest rate of wins and losses with that difference; only questions that do not differ are left for it.
+        root = np.sqrt(np.maximum(self.size**2 + 4 * bound * (bound - theta), 0.0))
+        jump, room = self.jump, 1 - self.differ
+        rate = np.minimum(jump * (self.size + root) / 2, square + room)
+        extra = np.maximum(rate - square - np.maximum(bound**2 - theta**2, 0.0), 0.0)
+        more = self.spread - self.variance + self.dependence * (extra + jump**2 * room / (2 * n)) / n
+        # Near a difference of 1 the questions without one are few: 1 - d takes the place of d.
+        rest, left = 1 - np.abs(theta), 1 - np.abs(bound)
+        jump = (n * (2 * rest - 1 + square) + 2) / (n * rest + 2)
+        least = self.share_equal * self.dependence * (jump * left - left**2) / n
+        return np.asarray(np.maximum(self.variance + self.share * more, least))
+
+    def statistic(self, bound: float | FloatArray) -> FloatArray:
+        """Distance from `bound` in standard errors, shape (m,); beyond zero at least as far as zero."""
+        t = self._plain(bound)
+        beyond = self.theta * bound < 0
+        if not np.any(beyond):
+            return t
+        return np.where(beyond, np.copysign(np.maximum(np.abs(t), np.abs(self._plain(0.0))), t), t)
+
+    def _plain(self, bound: float | FloatArray) -> FloatArray:
+        distance, variance = self.theta - bound, self.at(bound)
+        return np.asarray(distance / np.sqrt(np.where(variance > 0, variance, np.nan)))
+
+    def limits(self, critical: FloatArray) -> FloatArray:
+        """Values that are not further from theta than `critical` standard errors, shape (m, 2), in [-1, 1]."""
+        ends = []
+        for far in (-1.0, 1.0):
+            inside, outside = self.theta.copy(), np.full(self.theta.shape, far)
+            reached = np.abs(self.statistic(outside)) > critical
+            for _ in range(STEPS):
+                middle = (inside + outside) / 2
+                beyond = np.abs(self.statistic(middle)) > critical
+                inside, outside = np.where(beyond, inside, middle), np.where(beyond, middle, outside)
+            ends.append(np.where(reached, outside, far))
+        return np.column_stack(ends)
+
+
+def dependence_granted(n: FloatArray, clusters: FloatArray, icc: float = ICC) -> FloatArray:
+    """Design effect of differences not seen, 1 + icc (n/G* - 1), with G* Kish's effective number of clusters."""
+    return 1 + icc * (np.maximum(n / clusters, 1.0) - 1)
+
+
+def enough(inflation: FloatArray, dependence: FloatArray) -> FloatArray:
+    """Questions that differ from which on nothing is added, for a design effect as seen and as granted."""
+    return np.maximum(ENOUGH * np.maximum(inflation, 1.0), ENOUGH_CLUSTERED * dependence)
+
+
+def enough_at_most(
+    n: FloatArray, clusters: FloatArray, variance: FloatArray, naive: FloatArray, dependence: FloatArray
+) -> FloatArray:
+    """What `enough` cannot exceed, whatever the intraclass correlation of the differences is."""
+    inflation = np.where(naive > 0, variance / np.where(naive > 0, naive, 1.0), 1.0)
+    return enough(np.maximum(inflation, n / clusters), dependence)
+
+
+def unseen(
+    theta: FloatArray,
+    variance: FloatArray,
+    size: FloatArray,
+    square: FloatArray,
+    differ: FloatArray,
+    whole: FloatArray,
+    n: FloatArray,
+    clusters: FloatArray,
+    alike: FloatArray,
+    icc: float = ICC,
+) -> Unseen:
+    """What was not seen of mean differences of scores in [0, 1].
+
+    Parameters
+    ----------
+    theta, size, square : ndarray, shape (m,)
+        Means of d, of its size and of d^2 over questions.
+    differ, whole : ndarray, shape (m,)
+        Shares of questions with a d that is not 0, and with one of 1 or -1.
+    variance : ndarray, shape (m,)
+        Of theta, in use; NaN or 0 where there is none.
+    n, clusters : ndarray, shape (m,)
+        Questions, and Kish's effective number of clusters, n without clusters.
+    alike : ndarray, shape (m,)
+        Variance that the intraclass correlation implies; 0 where it is not known.
+    icc : float, optional
+        Correlation of differences not seen within a cluster.
+
+    Returns
+    -------
+    Unseen
+        One entry a difference.
+
+    Examples
+    --------
+    No difference on 300 questions: the ends are about t^2/n, as by the rule of three.
+
+    >>> zero, n = np.zeros(1), np.array([300.0])
+    >>> unseen(zero, zero, zero, zero, zero, zero, n, n, zero).limits(np.array([1.65])).round(4).tolist()
+    [[-0.0104, 0.0104]]
+    """
+    variance = np.where(variance > 0, variance, 0.0)
+    naive = np.maximum(square - theta**2, 0.0) / np.maximum(n - 1, 1)
+    spread = np.maximum(np.maximum(variance, naive), alike)
+    dependence = dependence_granted(n, clusters, icc)
+    inflation = np.where(naive > 0, spread / np.where(naive > 0, naive, 1.0), 1.0)
+    return Unseen(theta, variance, size, square, differ, whole, n, spread, dependence, enough(inflation, dependence))

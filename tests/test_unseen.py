@@ -1,0 +1,262 @@
+"""Paired differences of which few questions tell: against exact probabilities, a slow likelihood, and each other."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pytest
+from scipy import optimize, special, stats
+
+import evalreg as er
+from evalreg.inference.unseen import Unseen, unseen
+
+Array = npt.NDArray[np.float64]
+MARGINS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1)
+
+
+def tables(n: int, most: int) -> tuple[Array, Array]:
+    """All numbers of wins and losses up to `most` together."""
+    wins, losses = np.meshgrid(np.arange(most + 1.0), np.arange(most + 1.0), indexing="ij")
+    held = wins + losses <= min(most, n)
+    return wins[held], losses[held]
+
+
+def independent(n: int, wins: Array, losses: Array) -> Unseen:
+    theta, rate = (wins - losses) / n, (wins + losses) / n
+    every = np.full(theta.size, float(n))
+    variance = (rate - theta**2) / (n - 1)
+    return unseen(theta, variance, rate, rate, rate, rate, every, every, np.zeros(theta.size))
+
+
+def shown(of: Unseen, bound: float, n: int) -> Array:
+    """One-sided p-values of "the difference is at most the bound"."""
+    return np.asarray(stats.t.sf(of.statistic(bound), n - 1))
+
+
+def chances(n: int, wins: Array, losses: Array, win: float, loss: float) -> Array:
+    """Trinomial probabilities of the tables."""
+    ties = n - wins - losses
+    log = special.gammaln(n + 1) - special.gammaln(wins + 1) - special.gammaln(losses + 1) - special.gammaln(ties + 1)
+    log = log + special.xlogy(wins, win) + special.xlogy(losses, loss) + special.xlogy(ties, 1 - win - loss)
+    return np.asarray(np.exp(log))
+
+
+# The rule itself
+
+
+@pytest.mark.parametrize("n", [20, 50, 300, 1000])
+def test_the_chance_to_show_what_is_false_holds_exactly(n: int) -> None:
+    wins, losses = tables(n, min(n, 150))
+    found = independent(n, wins, losses)
+    for margin in MARGINS:
+        p = shown(found, -margin, n)
+        for win in (0.0, 0.0007, 0.002, 0.006, 0.015, 0.04, 0.1, 0.25):
+            if win + margin > 0.8 or n * (2 * win + margin) > 100:
+                continue
+            chance = chances(n, wins, losses, win, win + margin)
+            assert chance.sum() > 0.999
+            # The worst are 0.061 and 0.013, where 100 differences are expected and nearly all are losses.
+            assert chance @ (p < 0.05) < (0.0625 if n * margin > 50 else 0.056), (margin, win)
+            assert chance @ (p < 0.01) < 0.014, (margin, win)
+
+
+@pytest.mark.parametrize("n", [20, 100, 300])
+@pytest.mark.parametrize("win", [0.0, 0.002, 0.01, 0.05, 0.3])
+def test_intervals_of_independent_questions_cover_exactly(n: int, win: float) -> None:
+    wins, losses = tables(n, min(n, 260))
+    limits = independent(n, wins, losses).limits(np.full(wins.size, stats.t.ppf(0.975, n - 1)))
+    for loss in (0.0, 0.001, 0.005, 0.02, 0.08, 0.2, 0.5, 0.69):
+        chance, truth = chances(n, wins, losses, win, loss), win - loss
+        if chance.sum() < 0.999:
+            continue
+        covered = chance @ ((limits[:, 0] <= truth) & (truth <= limits[:, 1]))
+        assert covered > 0.943, (loss, covered)
+
+
+def test_a_model_that_nearly_always_wins_is_covered_too() -> None:
+    for n, win, loss in ((20, 0.95, 0.0), (50, 0.98, 0.0), (100, 0.98, 0.01), (100, 0.947, 0.047)):
+        wins, losses = tables(n, n)
+        limits = independent(n, wins, losses).limits(np.full(wins.size, stats.t.ppf(0.975, n - 1)))
+        covered = chances(n, wins, losses, win, loss) @ ((limits[:, 0] <= win - loss) & (win - loss <= limits[:, 1]))
+        assert covered > 0.94, (n, win, loss)
+
+
+@pytest.mark.parametrize("n", [10, 40, 300, 2000])
+def test_more_losses_never_show_what_fewer_did_not(n: int) -> None:
+    most = min(n, 60)
+    wins, losses = tables(n, most)
+    found = independent(n, wins, losses)
+    for bound in (*(-margin for margin in MARGINS), -0.3, 0.0, 0.01, 0.1):
+        p = np.full((most + 2, most + 2), np.nan)
+        p[wins.astype(int), losses.astype(int)] = shown(found, bound, n)
+        undecided = p >= 0.05
+        for kind, worse in (("loss for a tie", p[:-1, 1:]), ("loss for a win", p[:-1, 1:])):
+            before = undecided[:-1, :-1] if kind == "loss for a tie" else undecided[1:, :-1]
+            assert not np.any(before & (worse < 0.05)), (bound, kind)
+
+
+@pytest.mark.parametrize(("wins", "losses", "n", "bound"), [(3, 1, 200, -0.01), (0, 1, 300, -0.01), (7, 2, 500, 0.03)])
+def test_the_rate_under_the_bound_is_the_likeliest(wins: int, losses: int, n: int, bound: float) -> None:
+    """Poisson counts of wins and losses whose rates differ by the bound, maximized slowly."""
+
+    def loss_of(log_loss: float) -> float:
+        lost = np.exp(log_loss)
+        won = lost + bound
+        if won <= 0:
+            return np.inf
+        return float(n * (won + lost) - special.xlogy(wins, won) - special.xlogy(losses, lost))
+
+    start = np.log(max(-bound, 0.0) + 1e-9)
+    best = optimize.minimize_scalar(loss_of, bounds=(start, 0.0), method="bounded", options={"xatol": 1e-12}).x
+    rate = 2 * np.exp(best) + bound
+    found = independent(n, np.array([float(wins)]), np.array([float(losses)]))
+    theta, naive = (wins - losses) / n, found.spread[0]
+    extra = rate - (wins + losses) / n - max(bound**2 - theta**2, 0)
+    np.testing.assert_allclose(
+        found.at(bound)[0], naive + (max(extra, 0) + (1 - (wins + losses) / n) / (2 * n)) / n, rtol=1e-5
+    )
+
+
+def test_tests_and_intervals_agree(rng: np.random.Generator) -> None:
+    m, n = 400, rng.integers(10, 2000, 400).astype(float)
+    size = np.minimum(rng.exponential(10 / n), 0.9)
+    square, theta = size * rng.uniform(0.3, 1, m), size * rng.uniform(-1, 1, m)
+    square = np.maximum(square, size**2)
+    clusters = np.maximum(n / rng.integers(1, 60, m), 2.0)
+    alike = rng.uniform(0, 3, m) * square / clusters
+    differ = np.minimum(size * rng.uniform(1, 3, m), 1.0)
+    whole = rng.uniform(0, 1, m) * square
+    variance = rng.uniform(0, 2, m) * square / clusters
+    found = unseen(theta, variance, size, square, differ, whole, n, clusters, alike)
+    critical = rng.uniform(1.5, 4, m)
+    limits = found.limits(critical)
+    assert np.all((limits[:, 0] <= theta) & (theta <= limits[:, 1]))
+    for bound in np.linspace(-1, 1, 401):
+        inside = (limits[:, 0] - 1e-9 <= bound) & (bound <= limits[:, 1] + 1e-9)
+        edge = np.min(np.abs(limits - bound), axis=1) < 1e-9
+        assert np.all((np.abs(found.statistic(float(bound))) <= critical) == inside, where=~edge)
+
+
+def test_nothing_is_added_where_many_questions_differ() -> None:
+    found = independent(1000, np.array([60.0]), np.array([40.0]))
+    assert not found.active.any()
+    np.testing.assert_array_equal(found.at(0.02), found.variance)
+
+
+# The same through every door
+
+
+def few_differ(n: int = 240, passages: int = 80, seed: int = 3) -> pd.DataFrame:
+    """Three models of which few answers differ; questions in passages."""
+    rng = np.random.default_rng(seed)
+    old = rng.random(n) < 0.8
+    new, third = old.copy(), old.copy()
+    new[[3, 50, 51]] ^= True
+    third[[3, 90]] ^= True
+    frame = pd.DataFrame({"item": np.tile(np.arange(n), 3), "passage": np.tile(np.arange(n) % passages, 3)})
+    frame = frame.assign(model=np.repeat(["new", "old", "third"], n), score=np.concatenate([new, old, third]))
+    return frame.sample(frac=1, random_state=1, ignore_index=True)
+
+
+def slowly(frame: pd.DataFrame, model: str, baseline: str) -> Unseen:
+    """What was not seen of a difference of 0/1 scores, from a loop over passages of equal size."""
+    wide = frame.pivot(index=["item", "passage"], columns="model", values="score").astype(float)
+    d = wide[model] - wide[baseline]
+    n, theta, G = len(d), d.mean(), d.index.get_level_values("passage").nunique()
+    totals = (d - theta).groupby("passage").sum()
+    variance = sum(total**2 / (1 - 1 / G) for total in totals) / n**2
+    m, between = n / G, float((totals**2).sum() / (n / G)) / (G - 1)
+    within = (float(((d - theta) ** 2).sum()) - between * (G - 1)) / (n - G)
+    rho = max((between - within) / (between + (m - 1) * within), 0.0)
+    naive = d.var(ddof=1) / n
+    alike = naive * (1 + (m - 1) * rho) if rho > 0 else 0.0
+    rate = float(np.mean(d != 0))
+    one = np.ones(1)
+    return unseen(*(x * one for x in (theta, variance, rate, rate, rate, rate, n, G, alike)))
+
+
+@pytest.mark.parametrize(("model", "baseline"), [("new", "old"), ("old", "third")])
+def test_every_door_gives_the_same(model: str, baseline: str) -> None:
+    frame, bound = few_differ(), -0.03
+    expected, dof = slowly(frame, model, baseline), 79
+    p = 2 * stats.t.sf(np.abs(expected.statistic(0.0)), dof)[0]
+    limits = expected.limits(np.array([stats.t.ppf(0.975, dof)]))[0]
+    inner = expected.limits(np.array([stats.t.ppf(0.95, dof)]))[0]
+    shown = stats.t.sf(expected.statistic(bound), dof)[0]
+    pair = frame[frame["model"].isin([model, baseline])]
+    comparison = er.compare(pair, groups="passage", baseline=baseline)
+    means = er.mean(frame, by="model", item="item", groups="passage")
+    contrast = means.contrast(f"{model} - {baseline}")
+    percent = means.contrast({model: 100, baseline: -100})
+    mirrored = means.contrast(f"{baseline} - {model}")
+    rows = {
+        "compare": comparison.table.iloc[0][["p_value", "lower", "upper"]],
+        "all pairs": er.compare(frame, groups="passage", baseline=baseline).table.loc[(model, baseline)][
+            ["p_value", "lower", "upper"]
+        ],
+        "contrast": [contrast.pvalues.iloc[0], *contrast.conf_int().iloc[0]],
+        "frame": contrast.to_frame().iloc[0][["p_value", "lower", "upper"]],
+        "percent": [percent.pvalues.iloc[0], *percent.conf_int().iloc[0] / 100],
+        "mirrored": [mirrored.pvalues.iloc[0], *-mirrored.conf_int().iloc[0][::-1]],
+        "pairwise": means.pairwise().loc[(model, baseline)][["p_value", "lower", "upper"]],
+        "selected": [
+            (own := comparison.results.contrast(np.eye(1))).pvalues.iloc[0],
+            *own.conf_int().iloc[0],
+        ],
+    }
+    tested = means.t_test(f"{model} - {baseline} = 0")
+    rows["t_test"] = [float(tested.pvalue), *tested.conf_int()[0]]
+    for door, found in rows.items():
+        np.testing.assert_allclose(np.asarray(found, dtype=float), [p, *limits], rtol=1e-9, atol=1e-12, err_msg=door)
+    for results in (comparison, contrast):
+        row = results.equivalence(-bound, kind="non-inferiority").iloc[0]
+        found = [row["p_value"], row["lower"], row["upper"]]
+        np.testing.assert_allclose(found, [shown, *inner], rtol=1e-9, atol=1e-12)
+    against = means.t_test(f"{model} - {baseline} = {bound}")
+    assert min(float(against.pvalue) / 2, 1 - float(against.pvalue) / 2) == pytest.approx(min(shown, 1 - shown))
+    assert "also allow for differences that were not seen" in " ".join(comparison.summary().as_text().split())
+
+
+def test_wald_by_name_is_the_plain_test() -> None:
+    contrast = er.mean(few_differ(), by="model", item="item", groups="passage").contrast("new - old")
+    theta, se, t = contrast.params.iloc[0], contrast.bse.iloc[0], stats.t.ppf(0.975, contrast.dof.iloc[0])
+    np.testing.assert_allclose(contrast.conf_int(method="wald").iloc[0], [theta - t * se, theta + t * se])
+    assert float(contrast.t_test("`new - old` = 0", method="wald").pvalue) == pytest.approx(
+        2 * stats.t.sf(abs(theta / se), contrast.dof.iloc[0])
+    )
+
+
+def test_types_and_other_clusterings_go_the_same_way() -> None:
+    frame = few_differ()
+    whole = er.compare(frame.astype({"score": int}), groups="passage").table
+    for other in (frame, frame.astype({"score": float}), frame.astype({"score": object})):
+        pd.testing.assert_frame_equal(er.compare(other, groups="passage").table, whole)
+    apart, joined = er.compare(frame), er.compare(frame, groups="passage")
+    pd.testing.assert_frame_equal(joined.with_cov(groups=None).table, er.compare(frame, cov="naive").table)
+    # Clusters make what was not seen go together, and so do larger ones.
+    width = {
+        name: float((table["upper"] - table["lower"]).iloc[0])
+        for name, table in (
+            ("item", apart.table),
+            ("none", joined.with_cov(icc=0).table),
+            ("half", joined.table),
+            ("whole", joined.with_cov(icc=1.0).table),
+        )
+    }
+    assert width["item"] < width["half"] < width["whole"]
+    assert width["none"] < width["half"]
+
+
+@pytest.mark.parametrize("icc", [-0.1, 1.5, "high", True])
+def test_wrong_correlations_are_errors(icc: object) -> None:
+    with pytest.raises(er.errors.EvalregError, match="`icc` must"):
+        er.compare(few_differ(), icc=icc)  # type: ignore[arg-type]
+
+
+def test_scores_all_of_which_differ_keep_the_t_test(rng: np.random.Generator) -> None:
+    scores = rng.uniform(0.4, 0.5, (2, 30))
+    frame = pd.DataFrame(
+        {"model": np.repeat(["a", "b"], 30), "item": np.tile(np.arange(30), 2), "score": scores.ravel()}
+    )
+    assert er.compare(frame, baseline="b").table["p_value"].iloc[0] == pytest.approx(stats.ttest_rel(*scores).pvalue)

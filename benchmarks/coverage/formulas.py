@@ -233,11 +233,36 @@ def crossed_mean(scores: FloatArray, mask: np.ndarray) -> CrossedFit:
     )
 
 
-def combined_dof(above: FloatArray, fit: CrossedFit) -> FloatArray:
-    """above^2 / sum_A V_A^2/d_A, not below min G - 1.
+def summed_dof(variance: FloatArray, fit: CrossedFit, repair: str, level: float) -> FloatArray:
+    """Degrees of freedom at which one t has the half-width of a sum of t^2 V over the pieces, at a level.
 
-    In the default `above` is the largest one-way variance.
+    "max": the largest of inclusion-exclusion and of each axis alone; "two-term": the axes without the intersection;
+    otherwise the variance times the mean of t^2 over the axes, weighted by their variances.
+
+    References
+    ----------
+    Banerjee (1960), Sankhya 22, 359-362.
     """
+    t2 = t_quantile(level, np.array(fit.dof)) ** 2
+    terms = t2[:, None] * fit.adjusted
+    if repair == "max":
+        squared = np.max([terms[0] + terms[1] - terms[2], terms[0], terms[1]], axis=0)
+    elif repair == "two-term":
+        squared = terms[0] + terms[1]
+    else:
+        axes = fit.adjusted[0] + fit.adjusted[1]
+        squared = variance * (terms[0] + terms[1]) / np.where(axes > 0, axes, np.nan)
+    wanted = np.sqrt(np.divide(squared, variance, out=np.full_like(variance, np.nan), where=variance > 0))
+    low, high = np.full(wanted.shape, -3.0), np.full(wanted.shape, 20.0)
+    for _ in range(60):
+        middle = (low + high) / 2
+        wider = t_quantile(level, np.exp(middle)) > wanted
+        low, high = np.where(wider, middle, low), np.where(wider, high, middle)
+    return np.where(np.isnan(wanted), 1.0, np.exp(middle))
+
+
+def combined_dof(above: FloatArray, fit: CrossedFit) -> FloatArray:
+    """above^2 / sum_A V_A^2/d_A, not below min G - 1: a rule that stood before the sum of t^2 V."""
     below = np.sum(fit.adjusted**2 / np.array(fit.dof)[:, None], axis=0)
     ratio = np.divide(above**2, below, out=np.full_like(above, np.nan), where=below > 0)
     return np.maximum(ratio, fit.smallest - 1)

@@ -111,6 +111,7 @@ def full() -> list[Cell]:
     """Return the grid whose tables are published."""
     n = FULL_LOGS
     together = {"prompts": (50,), "judges": (1,), "judge_sd": (0.0,), "together": (True,)}
+    uneven = {"judges": (60,), "prompts": (12,), "judge_share": (0.0, 0.1), "grid": ("unequal",)}
     crossed_boards = {"prompts": (20, 50, 200), "judges": (3, 10), "judge_sd": (0.3, 0.0), "together": (False,)}
     return [
         *product("means", n, scores=("binary", "fraction"), G=CLUSTERS, sizes=SIZES, icc=ICC, mean=MEANS),
@@ -136,6 +137,9 @@ def full() -> list[Cell]:
             icc=(0.1, 0.4),
         ),
         *crossed(n, judges=(3, 5, 10, 20), prompts=(20, 100), judge_share=(0.0, 0.05, 0.3), means=(0.7, 0.9)),
+        # Clusters of very unequal size, crossed with a column of noise (share 0) and with one of effects.
+        *product("crossed", n, scores=("normal",), mean=(0.0,), **uneven),
+        *product("crossed", n, scores=("binary",), mean=(0.7,), **uneven),
         *product("bands", SLOW_LOGS, models=(5, 20), G=(20, 50, 200), spread=(0.0, 0.2), icc=(0.2,)),
         *boards(SLOW_LOGS, prompts=(20, 50, 200), judges=(1,), judge_sd=(0.0,), together=(False,)),
         # A target is set for dense ones, so that they are measured more closely.

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from benchmarks.coverage.formulas import CrossedFit, Fit, Spread, combined_dof, t_quantile
+from benchmarks.coverage.formulas import CrossedFit, Fit, Spread, combined_dof, summed_dof, t_quantile
 from benchmarks.coverage.worlds import FloatArray
 
 LEVEL = 0.05
@@ -291,39 +291,50 @@ def _two_terms(fit: CrossedFit) -> FloatArray:
     return fit.adjusted[0] + fit.adjusted[1]
 
 
-def _smallest(fit: CrossedFit) -> float:
+def _smallest(fit: CrossedFit, level: float = LEVEL) -> float:
     return float(fit.smallest - 1)
 
 
-def _satterthwaite(variance: Callable[[CrossedFit], FloatArray]) -> Callable[[CrossedFit], FloatArray]:
-    return lambda fit: combined_dof(np.minimum(variance(fit), fit.adjusted[:2].max(axis=0)), fit)
+def _summed(variance: Callable[[CrossedFit], FloatArray], repair: str) -> Callable[..., FloatArray]:
+    return lambda fit, level=LEVEL: summed_dof(settled(variance(fit), fit.rows), fit, repair, level)
+
+
+def _own(piece: int) -> Callable[..., float]:
+    return lambda fit, level=LEVEL: fit.dof[piece]
 
 
 _ALONE = {"cov": "CR2"}
 CROSSED = {
-    DEFAULT: Named({}, None, _max, _satterthwaite(_max)),
+    DEFAULT: Named({}, None, _max, _summed(_max, "max")),
     "max, t(min G-1)": Named({"dof": "min"}, None, _max, _smallest),
-    "two-term": Named({"cov": "CR2", "repair": "two-term"}, None, _two_terms, _satterthwaite(_two_terms)),
-    "eigen": Named({"cov": "CR2", "repair": "eigen"}, None, _three_terms, _satterthwaite(_three_terms)),
+    "two-term": Named({"cov": "CR2", "repair": "two-term"}, None, _two_terms, _summed(_two_terms, "two-term")),
+    "eigen": Named({"cov": "CR2", "repair": "eigen"}, None, _three_terms, _summed(_three_terms, "eigen")),
     "CR1 t(min G-1)": Named({"cov": "CR1", "repair": "none"}, None, _three_terms_cr1, _smallest),
-    "prompts only": Named({"groups": "prompt"}, None, lambda fit: fit.adjusted[0], lambda fit: fit.dof[0]),
-    "judges only": Named({"groups": "judge"}, None, lambda fit: fit.adjusted[1], lambda fit: fit.dof[1]),
-    "rows independent": Named({"groups": None}, None, lambda fit: fit.rows, lambda fit: float(fit.counts[2] - 1)),
+    "prompts only": Named({"groups": "prompt"}, None, lambda fit: fit.adjusted[0], _own(0)),
+    "judges only": Named({"groups": "judge"}, None, lambda fit: fit.adjusted[1], _own(1)),
+    "rows independent": Named({"groups": None}, None, lambda fit: fit.rows, _own(2)),
 }
+
+
+def _at_level(dof: Callable[..., Any], fit: CrossedFit, *, level: float = LEVEL, **given: Any) -> Bounds:
+    """The interval at a level, with the degrees of freedom at that level."""
+    return interval(dof=dof(fit, level), level=level, **given)
 
 
 def crossed_bounds(fit: CrossedFit, *, bounded: bool) -> dict[str, Bounds]:
     """Intervals of every method that the package offers for a mean under two clusterings."""
     result = {}
     for name, method in CROSSED.items():
-        variance, dof = settled(method.variance(fit), fit.rows), method.dof(fit)
+        variance = settled(method.variance(fit), fit.rows)
         # Crossed, a variance that is not positive is unknown, and not zero.
         crossed = "groups" not in method.options
         kind = method.interval or ("widened" if bounded else "wald")
         groups = method.options.get("groups", "both")
         effective, alike, n, counted = fit.effective[groups], fit.alike[groups], fit.counts[2], groups is None
-        given = (kind, fit.estimate, variance, dof, n, effective, alike)
-        found = with_tests(partial(interval, *given, bounded=bounded, counted=counted), kind)
+        scores = {"n_rows": n, "effective": effective, "alike": alike, "bounded": bounded, "counted": counted}
+        at = partial(_at_level, method.dof, fit, kind=kind, estimate=fit.estimate, variance=variance, **scores)
+        # The t of a crossed test depends on the level, so that each level has its interval.
+        found = with_tests(at, "widened" if crossed else kind)
         unknown = crossed & (variance <= 0) & (fit.rows > 0)
         low, high = np.where(unknown, np.nan, found.low), np.where(unknown, np.nan, found.high)
         result[name] = replace(found, low=low, high=high)
@@ -338,7 +349,10 @@ def crossed_peers(fit: CrossedFit) -> dict[str, Bounds]:
     """
     smallest = fit.smallest
     plain = fit.plain[0] + fit.plain[1] - fit.plain[2]
+    largest = fit.adjusted[:2].max(axis=0)
     return {
+        # What stood before the sum of t^2 V.
+        "max, one pooled dof": wald(fit.estimate, _max(fit), combined_dof(largest, fit)),
         "statsmodels": wald(fit.estimate, _three_terms_cr1(fit), np.inf),
         "pyfixest": wald(fit.estimate, plain * smallest / (smallest - 1), smallest - 1),
         "linearmodels": wald(fit.estimate, plain, np.inf),

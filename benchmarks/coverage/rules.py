@@ -12,7 +12,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from benchmarks.coverage import tables, worlds
-from benchmarks.coverage.formulas import CrossedFit, Fit, combined_dof, crossed_mean, least_squares, t_quantile
+from benchmarks.coverage.formulas import (
+    CrossedFit,
+    Fit,
+    combined_dof,
+    crossed_mean,
+    least_squares,
+    summed_dof,
+    t_quantile,
+)
 from benchmarks.coverage.grid import Cell, full
 from benchmarks.coverage.methods import (
     CROSSED,
@@ -130,7 +138,8 @@ def _of_the_larger(fit: CrossedFit, variance: FloatArray) -> FloatArray:
 
 
 CROSSED_DOFS: Mapping[str, Callable[[CrossedFit, FloatArray], FloatArray | float]] = {
-    "the largest one-way variance above (the default)": lambda fit, _: combined_dof(fit.adjusted[:2].max(axis=0), fit),
+    "a t for each piece (the default)": lambda fit, variance: summed_dof(variance, fit, "max", LEVEL),
+    "the largest one-way variance above": lambda fit, _: combined_dof(fit.adjusted[:2].max(axis=0), fit),
     "the combined variance above": lambda fit, variance: combined_dof(variance, fit),
     "of the larger axis": _of_the_larger,
     "of the axes' sum, shares squared": lambda fit, _: _axes_alone(fit, 2.0),

@@ -206,10 +206,17 @@ PROMPT_SHARE = 0.3
 
 
 def crossed_mask(rng: np.random.Generator, n_prompts: int, n_judges: int, grid: str) -> npt.NDArray[np.bool_]:
-    """Which judge sees which prompt: all, or each prompt a random half of the judges (at least two)."""
+    """Which judge sees which prompt: all, or each prompt a random half of the judges (at least two).
+
+    "unequal": the first prompt meets all, and every other a random tenth; of a dozen, the first holds half the rows.
+    """
     if grid == "complete":
         return np.ones((n_prompts, n_judges), dtype=bool)
     rank = rng.random((n_prompts, n_judges)).argsort(axis=1).argsort(axis=1)
+    if grid == "unequal":
+        mask = rank < max(2, n_judges // 10)
+        mask[0] = True
+        return mask
     return rank < max(2, -(-n_judges // 2))
 
 

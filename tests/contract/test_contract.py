@@ -98,6 +98,22 @@ def test_influence_is_the_derivative_with_respect_to_row_weight(case):
         np.testing.assert_allclose(influence.loc[position], derivative, atol=DERIVATIVE * largest, rtol=0)
 
 
+@pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
+def test_an_axis_of_noise_adds_no_certainty(case):
+    """No interval is narrower and no p-value smaller for a second clustering that has nothing to say."""
+    frame = case.frame()
+    codes = pd.factorize(frame[case.row])[0]
+    frame["noise"] = np.random.default_rng(5).integers(0, 9, codes.max() + 1)[codes]
+    alone, crossed = _run(case, frame), _run(case, frame, groups=["passage", "noise"])
+    if not crossed.cov.crossed or not np.allclose(crossed.params, alone.params, rtol=UNITS):
+        pytest.skip("another fit under other groups is another estimate")
+    for level in (0.1, 0.05, 1e-4):
+        one, both = alone.cov.half_width(alpha=level), crossed.cov.half_width(alpha=level)
+        assert np.all(both >= one * (1 - SAME))
+    known = alone.pvalues.notna()
+    assert np.all(crossed.pvalues[known] >= alone.pvalues[known] * (1 - 1e-8) - 1e-300)
+
+
 def test_weights_of_one_change_nothing(case):
     if case.weighted is None:
         pytest.skip(case.no_weights)

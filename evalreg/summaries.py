@@ -93,6 +93,8 @@ def _reference_text(cov: Covariance) -> str:
 
 # A design effect below this is not worth a sentence.
 LITTLE_DEPENDENCE = 1.1
+# Fewer clusters are warned of; more are as many as rules of thumb ask for.
+RATHER_FEW = (10, 29)
 
 FACTORS = {
     "statsmodels": "G/(G-1), and (n-1)/(n-k) for regressions",
@@ -283,6 +285,7 @@ def _sentences(estimate: Estimate, cov: Covariance, alpha: float, axes: tuple[Ax
         sentences.append(
             "Rows are treated as independent; if they share passages, prompts or judges, name them in `groups`."
         )
+    sentences += rather_few(estimate, cov)
     if np.any(np.isfinite(icc)):
         name = axis_name(axes[0])
         what = "rows" if estimate.kind == "mean" else "residuals"
@@ -308,6 +311,38 @@ def _sentences(estimate: Estimate, cov: Covariance, alpha: float, axes: tuple[Ax
         )
         sentences.append(f"With t({cov.smallest_dof:.0f}), the strictest reading of {', '.join(scarce)}: {shown}.")
     return sentences
+
+
+def rather_few(estimate: Estimate, cov: Covariance) -> list[str]:
+    """What is done about 10 to 29 clusters, which the literature calls few; nothing to say of other numbers.
+
+    Parameters
+    ----------
+    estimate : Estimate
+        The parameters.
+    cov : Covariance
+        Their covariance.
+
+    Returns
+    -------
+    list of str
+        At most one sentence.
+    """
+    low, high = RATHER_FEW
+    counts = {axis_name(axis): cov.n_clusters[axis_name(axis)] for axis in cov.axes}
+    few = [f"{count} {name} clusters" for name, count in counts.items() if low <= count <= high]
+    if not few:
+        return []
+    done = (
+        "CR2 and its Satterthwaite degrees of freedom allow for it"
+        if cov.options.cov == "CR2" and cov.options.dof == "satterthwaite"
+        else 'cov="CR2" with its Satterthwaite degrees of freedom, the default, allows for it'
+    )
+    refit, cells = estimate.refit, estimate.cells
+    resolved = refit is not None and refit.linear and estimate.coefficient_map is not None
+    there = resolved and (cells is None or cells.stratum is None)
+    check = ", and `wild_test` checks a result without them" if there else ""
+    return [f"{' and '.join(few)}: fewer than the {high + 1} of a usual rule. {done}{check}."]
 
 
 def _by_labels(estimate: Estimate, cov: Covariance) -> list[str]:

@@ -1,4 +1,4 @@
-"""Accuracy, precision, recall and F1 of predicted labels: ratios of counts, and their means over classes."""
+"""Accuracy, precision, recall, F1 and kappa of predicted labels: ratios of counts, and functions of them."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ from evalreg.estimators.ratio import solve
 from evalreg.groups import Groups
 from evalreg.results import Results, results_of
 
-MetricName: TypeAlias = Literal["accuracy", "precision", "recall", "f1"]
-AverageName: TypeAlias = Literal["macro", "micro"]
+MetricName: TypeAlias = Literal["accuracy", "precision", "recall", "f1", "kappa"]
+AverageName: TypeAlias = Literal["macro", "micro", "weighted"]
 METRICS: tuple[MetricName, ...] = get_args(MetricName)
 AVERAGES: tuple[AverageName, ...] = get_args(AverageName)
 
@@ -92,6 +92,100 @@ def macro(parts: list[Linearized]) -> Linearized:
     return Linearized(params, influence, share, exact=n == 1, bounded=True)
 
 
+def delta(split: Split, parts: list[Linearized], gradient: list[FloatArray], params: FloatArray) -> Linearized:
+    """A function of several statistics of the same rows, by the delta method.
+
+    Parameters
+    ----------
+    split : Split
+        Rows and their cells.
+    parts : list of Linearized
+        The statistics.
+    gradient : list of ndarray, shape (n_cells,)
+        Derivative of the function by each.
+    params : ndarray, shape (n_cells,)
+        Its values.
+
+    Returns
+    -------
+    Linearized
+        Influence sum_j g_j u_j, every row with an equal share in the leverage.
+    """
+    terms = zip(gradient, parts, strict=True)
+    influence = sum((g[split.codes] * part.influence for g, part in terms), np.zeros(split.n_rows))
+    return Linearized(params, influence, np.ones(split.n_rows), exact=False, bounded=False)
+
+
+def weighted_average(split: Split, parts: list[Linearized], shares: list[Linearized]) -> Linearized:
+    """Mean of the metrics of classes with their shares of the true labels as weights, which are estimated too.
+
+    Parameters
+    ----------
+    split : Split
+        Rows and their cells.
+    parts : list of Linearized
+        Metric of each class.
+    shares : list of Linearized
+        Share of each class among the true labels.
+
+    Returns
+    -------
+    Linearized
+        A = sum w_c M_c / sum w_c, with the derivatives w_c / W by M_c and (M_c - A) / W by w_c.
+    """
+    w, M = (np.stack([part.params for part in which]) for which in (shares, parts))
+    W = w.sum(axis=0)
+    average = (w * M).sum(axis=0) / W
+    found = delta(split, [*parts, *shares], [*(w / W), *((M - average) / W)], average)
+    return replace(found, bounded=True)
+
+
+def kappa(split: Split, truth: IntArray, predicted: IntArray, n_classes: int) -> Linearized:
+    """Cohen's kappa: agreement beyond what the two margins give by chance.
+
+    Parameters
+    ----------
+    split : Split
+        Rows and their cells.
+    truth, predicted : ndarray of int, shape (n_rows,)
+        Classes.
+    n_classes : int
+        Number of classes.
+
+    Returns
+    -------
+    Linearized
+        (p - e) / (1 - e) with e = sum_c t_c q_c; its derivatives are 1 / (1 - e) by p, and -(1 - p) / (1 - e)^2 times
+        q_c by t_c, and t_c by q_c.
+
+    Raises
+    ------
+    DataError
+        If all labels of both columns are one class.
+
+    References
+    ----------
+    Fleiss, Cohen and Everitt (1969), Psychological Bulletin 72, 323-327, for independent rows.
+    """
+    one = np.ones(split.n_rows)
+    agree = solve(split, (truth == predicted).astype(float), one)
+    true, said = (
+        [solve(split, (codes == c).astype(float), one) for c in range(n_classes)] for codes in (truth, predicted)
+    )
+    t, q = (np.stack([part.params for part in which]) for which in (true, said))
+    chance = (t * q).sum(axis=0)
+    if np.any(chance >= 1 - 1e-12):
+        where = [name for name, flat in zip(split.names, chance >= 1 - 1e-12, strict=True) if flat]
+        raise DataError(
+            f"kappa needs at least two classes; all labels of {listed(where)} are one, in both columns, so that chance "
+            'agrees always. Use metric="accuracy".',
+            count=len(where),
+        )
+    by_chance = -(1 - agree.params) / (1 - chance) ** 2
+    gradient = [1 / (1 - chance), *(by_chance * q), *(by_chance * t)]
+    return delta(split, [agree, *true, *said], gradient, (agree.params - chance) / (1 - chance))
+
+
 def classification(
     data: Any,
     *,
@@ -110,7 +204,7 @@ def classification(
     dof: DofName | float | None = None,
     repair: RepairName | None = None,
 ) -> Results:
-    """Accuracy, precision, recall or F1 with error bars that hold when rows within a cluster are dependent.
+    """Accuracy, precision, recall, F1 or kappa with error bars that hold when rows within a cluster are dependent.
 
     Parameters
     ----------
@@ -118,14 +212,15 @@ def classification(
         In memory: pandas, polars, pyarrow; or a dict of arrays. One row for each prediction.
     truth, predicted : str
         Columns of labels, compared as text; whole numbers read alike in columns of integers and of floats.
-    metric : {"f1", "precision", "recall", "accuracy"}, optional
-        What is estimated; "f1" by default.
+    metric : {"f1", "precision", "recall", "accuracy", "kappa"}, optional
+        What is estimated; "f1" by default. "kappa" is Cohen's, over all labels.
     positive : label, optional
         The class that counts, against all others.
-    average : {"macro", "micro"}, optional
+    average : {"macro", "micro", "weighted"}, optional
         "macro" is the unweighted mean over classes (of recall: the balanced accuracy); "micro" counts all labels
-        alike, which is the accuracy for each of the three. With neither `positive` nor `average` each class has its
-        own parameter, with their joint covariance.
+        alike, which is the accuracy for each of the three; "weighted" is the mean over classes with their shares of
+        the true labels as weights, scikit-learn's definition (of recall: the accuracy). With neither `positive` nor
+        `average` each class has its own parameter, with their joint covariance.
     classes : list of labels, optional
         Classes that are averaged or shown; by default all labels of either column. Answers that could not be read
         can have a label of their own in `predicted`, and are then wrong without being a class.
@@ -138,7 +233,8 @@ def classification(
     missing : {"drop", "raise"}, optional
         What to do with rows where something is missing; dropped rows are counted.
     cov : {"naive", "CR0", "CR1", "CR2", "CR3", "jackknife"}, optional
-        Covariance; "CR2" by default with groups, "naive" without. No "jackknife" for macro averages.
+        Covariance; "CR2" by default with groups, "naive" without. No "jackknife" for macro
+        and weighted averages and for kappa.
     ssc : {"statsmodels", "fixest", "sandwich", "G", "none"}, optional
         Factor of CR1.
     dof : {"satterthwaite", "min", "normal"} or float, optional
@@ -150,7 +246,7 @@ def classification(
     -------
     Results
         Named by the labels of `by`, or by the metric; by class, or model and class with a colon between, where there
-        is one parameter a class. Intervals are built on the logit scale.
+        is one parameter a class. Intervals are built on the logit scale; those of kappa are Wald's.
 
     Raises
     ------
@@ -167,8 +263,9 @@ def classification(
     Notes
     -----
     Each is a ratio of sums over rows, F1 being 2 TP/(2 TP + FP + FN), and has the influence of a ratio; the influence
-    of a macro average is the mean of those of the classes. Precision equals the mean over the rows that were predicted
-    as the class, with the same CR2 and the same degrees of freedom.
+    of a macro average is the mean of those of the classes. A weighted average and kappa are functions of such ratios,
+    by the delta method; the weights of the classes are estimated too. Precision equals the mean over the rows that were
+    predicted as the class, with the same CR2 and the same degrees of freedom.
 
     References
     ----------
@@ -192,13 +289,23 @@ def classification(
     title = f"{_title(metric, positive, average)}{_by_text(by)}"
     about = About(model=title, outcome=f"{predicted} against {truth}", interval="widened")
     names, labels = _coded(split.rows.used[truth], split.rows.used[predicted], truth, predicted)
-    if metric == "accuracy" or average == "micro":
+    if metric == "kappa":
+        found = kappa(split, *labels, len(names))
+        estimate = linearized_estimate(split, found, replace(about, interval="wald"), predicted)
+    elif metric == "accuracy" or average == "micro":
         found = solve(split, (labels[0] == labels[1]).astype(float), np.ones(split.n_rows))
         estimate = linearized_estimate(split, found, about, predicted)
     else:
         chosen = _chosen(names, [positive] if positive is not None else classes)
+        if average == "weighted":
+            # A class that never occurs has no weight.
+            chosen = [label for label in chosen if np.any(labels[0] == label)]
         parts = [_class_part(split, labels, names[label], label, metric) for label in chosen]
-        if average == "macro" or positive is not None:
+        if average == "weighted":
+            one = np.ones(split.n_rows)
+            shares = [solve(split, (labels[0] == label).astype(float), one) for label in chosen]
+            estimate = linearized_estimate(split, weighted_average(split, parts, shares), about, predicted)
+        elif average == "macro" or positive is not None:
             estimate = linearized_estimate(split, macro(parts), about, predicted)
         else:
             estimate = _each_class(split, parts, [names[label] for label in chosen], about, by is not None)
@@ -210,8 +317,8 @@ def _check_which(metric: str, positive: Any, average: Any, classes: Any) -> None
         option("average", average, AVERAGES)
     options = {"positive": positive, "average": average, "classes": classes}
     given = [name for name, value in options.items() if value is not None]
-    if metric == "accuracy" and given:
-        raise ArgumentError(f'`metric="accuracy"` counts all classes alike and takes no `{given[0]}`; leave it out.')
+    if metric in ("accuracy", "kappa") and given:
+        raise ArgumentError(f'`metric="{metric}"` counts all classes alike and takes no `{given[0]}`; leave it out.')
     if positive is not None and len(given) > 1:
         raise ArgumentError(
             f"`positive` asks for one class, and `{given[1]}` for several; got positive={positive!r} with both. Leave "
@@ -227,7 +334,9 @@ def _title(metric: str, positive: Any, average: Any) -> str:
     word = "F1" if metric == "f1" else metric.capitalize()
     if positive is not None:
         return f"{word} of {positive}"
-    return word if metric == "accuracy" else f"{average.capitalize()} {word}" if average else f"{word} by class"
+    if metric in ("accuracy", "kappa"):
+        return word
+    return f"{average.capitalize()} {word}" if average else f"{word} by class"
 
 
 def _by_text(by: str | list[str] | None) -> str:

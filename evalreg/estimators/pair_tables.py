@@ -19,7 +19,7 @@ from evalreg.inference.simultaneous import make_family
 from evalreg.pair_scores import NOBODY, Pairs, PairScores, differences
 from evalreg.results import Results
 from evalreg.scores import compressed, dense
-from evalreg.summaries import covariance_text, few_text
+from evalreg.summaries import covariance_text, few_text, rather_few
 from evalreg.tables import Grid, Summary, number, p_value
 
 
@@ -308,8 +308,8 @@ def comparison_summary(parts: Mapping[str, Part], alpha: float) -> Summary:
         lead = f"{name}: " if name else ""
         rows += _printed_rows(difference_frame(results, pairs, adjust, alpha), lead, alpha)
         facts += [(lead + label, value) for label, value in _printed_facts(results, pairs, adjust)]
-        few = few_text(results.cov)
-        texts = (*results.estimate.about.lines, *([few] if few else []), *(text for _, text in results.notes))
+        few = [*filter(None, [few_text(results.cov)]), *rather_few(results.estimate, results.cov)]
+        texts = (*results.estimate.about.lines, *few, *(text for _, text in results.notes))
         sentences += [lead + text for text in texts]
     adjusted = any(adjust for _, _, adjust in parts.values())
     n_plain = sum(len(pairs.index) for _, pairs, adjust in parts.values() if adjust is None)

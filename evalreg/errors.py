@@ -38,6 +38,7 @@ which knows nothing of evalreg catches it where it would expect to::
     |-- LeverageWarning                     clusters that alone determine a parameter
     |-- SparseBoardWarning                  models compared on too few prompts
     |-- DenominatorWarning                  a ratio whose denominator is hardly known
+    |-- SkewedScoresWarning                 scores too skewed for a confidence sequence
     `-- UnequalQuestionsWarning             means by model over different questions
     EvalregDeprecationWarning (EvalregWarning, FutureWarning)
 """
@@ -219,6 +220,10 @@ class SparseBoardWarning(EvalregWarning):
 
 class DenominatorWarning(EvalregWarning):
     """A ratio whose denominator is hardly known."""
+
+
+class SkewedScoresWarning(EvalregWarning):
+    """Scores are too skewed for the normal approximation of a confidence sequence."""
 
 
 class UnequalQuestionsWarning(EvalregWarning):

@@ -28,23 +28,30 @@ from evalreg.errors import (
     ArgumentTypeError,
     ConstantScoreError,
     DataError,
+    DominantClusterWarning,
     MissingColumnError,
     NonFiniteError,
     NotAvailableError,
+    Note,
     ScoreRangeError,
+    SkewedScoresWarning,
     TooFewClustersError,
+    issue,
 )
 from evalreg.estimators.cells import group_labels
 from evalreg.estimators.joint_ids import names_of, with_joint_ids
 from evalreg.frame import Table, keep_rows, open_frame
 from evalreg.groups import Groups
-from evalreg.inference.sequential import Path, bounds, mixture_rho, path_of_totals, running_intersection
+from evalreg.inference.sequential import Path, bounds, mixture_rho, path_of_totals, roughness, running_intersection
 
 SequenceName: TypeAlias = Literal["logit", "wald"]
 SEQUENCES: tuple[SequenceName, ...] = get_args(SequenceName)
 
 # Looks before this many clusters miss too often: the normal approximation has not set in (docs/guide/watching.md).
 FIRST_LOOK = 30
+# Above this skewness of the mean, or share of one cluster, sequences miss too often (docs/guide/watching.md).
+SKEWED = 0.3
+DOMINANT = 0.4
 
 
 def confidence_sequence(
@@ -102,7 +109,9 @@ def confidence_sequence(
     -------
     DataFrame
         Indexed by the number of clusters, from `start`; columns estimate, se (as at a single look fixed beforehand),
-        lower, upper, n (rows). `.attrs` has alpha, t0, rho and dropped.
+        lower, upper, n (rows). `.attrs` has alpha, t0, rho and dropped. While clusters are all alike, the interval is
+        all that is possible: [0, 1], or [-1, 1] for a difference, of scores in [0, 1], and infinite otherwise. A
+        `SkewedScoresWarning` says where scores are too skewed, a `DominantClusterWarning` where one cluster is too big.
 
     Raises
     ------
@@ -111,7 +120,7 @@ def confidence_sequence(
     DataError
         If the rows of some clusters do not stand together.
     ConstantScoreError
-        If scores outside [0, 1] are all alike (in their means by cluster) at the first look.
+        If scores outside [0, 1] are all alike (in their means by cluster) at every look.
     ScoreRangeError
         If `method` is "logit" and some score lies outside [0, 1].
     EvalregError
@@ -129,7 +138,7 @@ def confidence_sequence(
     >>> log = log.sort_values("passage", kind="stable")
     >>> looks = er.confidence_sequence(log, groups="passage", model="model", pair=("new", "old"))
     >>> looks.loc[[30, 60], ["estimate", "lower", "upper"]].round(3).values.tolist()
-    [[-0.067, -0.194, 0.06], [-0.02, -0.112, 0.072]]
+    [[-0.067, -0.212, 0.079], [-0.02, -0.112, 0.072]]
     """
     alpha, t0, start = fraction("alpha", alpha), _whole("t0", t0, 1), _whole("start", start, 2)
     if not isinstance(running, bool | np.bool_):
@@ -138,7 +147,8 @@ def confidence_sequence(
     table = with_joint_ids(open_frame(data), model=model)
     if isinstance(table, LazyTable):
         raise NotAvailableError("`confidence_sequence` needs the rows in memory; collect the frame first.")
-    totals, counts, dropped, in_unit = _totals(table, score, groups, model, pair, order, missing)
+    totals, counts, dropped, (low, high) = _totals(table, score, groups, model, pair, order, missing)
+    in_unit = low >= 0 and high <= 1
     logit = _is_logit(method, in_unit, model, score)
     n_clusters, what = totals.shape[0], "rows, each its own" if groups is None else "complete ones"
     if n_clusters < start:
@@ -149,8 +159,11 @@ def confidence_sequence(
             count=n_clusters,
         )
     path = path_of_totals(totals, counts, np.array([1.0, -1.0])[: totals.shape[1]])
-    _check_first_look(path, start, score, logit)
-    lower, upper = bounds(path, start, alpha=alpha, t0=t0, logit=logit)
+    limits = _limits(low, high, model)
+    bounded = bool(np.isfinite(limits[0]))
+    _check_first_look(path, start, score, bounded)
+    lower, upper = bounds(path, start, alpha=alpha, t0=t0, logit=logit, limits=limits)
+    issue(_rough_notes(totals, counts, start, score, bounded))
     if running:
         lower, upper = running_intersection(lower, upper)
     looks = np.arange(start, n_clusters + 1)
@@ -190,16 +203,46 @@ def _whole(name: str, value: object, least: int) -> int:
     return int(value)
 
 
-def _check_first_look(path: Path, start: int, score: str, logit: bool) -> None:
+def _limits(low: float, high: float, model: str | None) -> tuple[float, float]:
+    """Between which the truth lies: of scores in [0, 1], of their differences, formed already or not, or of neither."""
+    if low >= 0 and high <= 1:
+        return (0.0, 1.0) if model is None else (-1.0, 1.0)
+    return (-1.0, 1.0) if model is None and low >= -1 and high <= 1 else (-np.inf, np.inf)
+
+
+def _rough_notes(totals: FloatArray, counts: FloatArray, start: int, score: str, bounded: bool) -> list[Note]:
+    """Warn where the normal approximation is far off: skewed scores without bounds, or one dominant cluster."""
+    contrast = np.array([1.0, -1.0])[: totals.shape[1]]
+    skew, share = roughness(totals, counts, contrast, start)
+    if not bounded and skew > SKEWED:
+        text = (
+            f"the clusters of {score!r} are too skewed for a confidence sequence: at the worst look the mean has a "
+            f"skewness of {skew:.2g} (safe is {SKEWED}). Simulated sequences of such scores miss in 8% to 45% of logs. "
+            "Take logarithms of costs and times, or a share above a threshold."
+        )
+        return [(SkewedScoresWarning, text)]
+    size = counts.sum(axis=1)
+    sizes = np.maximum.accumulate(size**2) / np.cumsum(size**2)
+    share = float(sizes[start - 1 :].max()) if bounded else share
+    if share > DOMINANT:
+        text = (
+            f"one cluster has up to {share:.0%} of the squared influence on {score!r} ({DOMINANT:.0%} is safe). "
+            "A confidence sequence needs many that are alike. Take finer clusters, or start later."
+        )
+        return [(DominantClusterWarning, text)]
+    return []
+
+
+def _check_first_look(path: Path, start: int, score: str, bounded: bool) -> None:
     if np.isnan(path.estimate[start - 1]):
         raise DataError(
             f"both models must have rows by the first look; one has none in the first {start} clusters. Put the "
             "clusters in the order in which they were complete, or raise `start`."
         )
-    if not logit and not path.spread[start - 1] > 0:
+    if not bounded and not path.spread[-1] > 0:
         raise ConstantScoreError(
-            f"`score` must vary by the first look; the clusters' means of {score!r} are all alike in the first {start} "
-            "clusters, which gives no width. Raise `start`.",
+            f"`score` must vary; the clusters' means of {score!r} are alike in all {path.spread.size} clusters, and "
+            "scores outside [0, 1] have no bounds to show in place of an interval. Look again when there are more.",
             column=score,
         )
 
@@ -212,8 +255,8 @@ def _totals(
     pair: Sequence[Any] | None,
     order: str | None,
     missing: str,
-) -> tuple[FloatArray, FloatArray, dict[str, int], bool]:
-    """Sums and numbers of rows of each cluster in order, a column a model; rows dropped; are scores in [0, 1]."""
+) -> tuple[FloatArray, FloatArray, dict[str, int], tuple[float, float]]:
+    """Sums and numbers of rows of each cluster in order, a column a model; rows dropped; lowest and highest score."""
     values = table.floats(known_column(score, table.columns, "score"), "score")
     part, in_pair = _parts(table, model, pair)
     axes, labels = group_labels(table, groups)
@@ -233,13 +276,13 @@ def _totals(
     else:
         cluster = joint([used_codes(name, codes[rows], names) for name, (codes, names) in labels.items()])
         cluster = _in_order(cluster, axis_name(axis))
-    in_unit = bool(np.min(values, initial=0.0) >= 0 and np.max(values, initial=1.0) <= 1)
+    ends = (float(np.min(values, initial=np.inf)), float(np.max(values, initial=-np.inf)))
     n_parts = 1 if model is None else 2
     number = cluster.codes * n_parts + part
     shape = (cluster.n_clusters, n_parts)
     totals = np.bincount(number, values, cluster.n_clusters * n_parts).reshape(shape)
     counts = np.bincount(number, minlength=cluster.n_clusters * n_parts).reshape(shape)
-    return np.asarray(totals), np.asarray(counts, dtype=np.float64), dropped, in_unit
+    return np.asarray(totals), np.asarray(counts, dtype=np.float64), dropped, ends
 
 
 def _one_axis(axes: tuple[Axis, ...] | None) -> Axis:

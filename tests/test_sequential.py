@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -70,6 +71,7 @@ def slow_looks(log: pd.DataFrame, parts: dict[str, float], alpha: float, t0: int
     return pd.DataFrame.from_dict(found, orient="index", columns=["estimate", "se", "lower", "upper", "n"])
 
 
+@pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")  # looks from the first clusters on
 def test_looks_at_a_mean_are_those_of_the_slow_loop():
     log = growing().query("model == 'new'")
     found = er.confidence_sequence(log, groups="passage", alpha=0.1, t0=40, start=5)
@@ -79,6 +81,7 @@ def test_looks_at_a_mean_are_those_of_the_slow_loop():
     assert (found.index.name, list(found.columns)) == ("n_clusters", ["estimate", "se", "lower", "upper", "n"])
 
 
+@pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")  # looks from the first clusters on
 def test_looks_at_a_difference_are_those_of_the_slow_loop():
     log = growing()
     found = er.confidence_sequence(log, groups="passage", model="model", pair=("new", "old"), start=3)
@@ -107,6 +110,7 @@ def test_the_last_look_has_the_estimate_and_the_cr0_error_of_a_mean():
     assert last["se"] == pytest.approx(results.bse["mean"], rel=SAME)
 
 
+@pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")  # looks from the first clusters on
 def test_large_numbers_do_not_spoil_the_running_sums():
     log = growing().query("model == 'new'")
     plain = er.confidence_sequence(log, groups="passage", start=2)
@@ -182,6 +186,7 @@ def test_scores_of_one_so_far_leave_everything_open_until_they_vary():
     assert (found.loc[45:, "lower"] > 0.3).all()
 
 
+@pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")  # looks from the first clusters on
 def test_the_running_intersection_is_what_all_intervals_so_far_share():
     log = growing().query("model == 'new'")
     plain = er.confidence_sequence(log, groups="passage", start=3)
@@ -273,13 +278,52 @@ def test_split_clusters_are_counted_and_named():
     assert (caught.value.count, caught.value.column) == (2, "passage")
 
 
-def test_a_score_that_does_not_vary_by_the_first_look_has_no_width():
-    log = growing().query("model == 'new'")
+def test_all_that_is_possible_is_shown_until_scores_vary():
+    log = growing().query("model == 'new'").reset_index(drop=True)
     for value in (7.0, 1.1):
-        with pytest.raises(ConstantScoreError, match="must vary by the first look"):
+        with pytest.raises(ConstantScoreError, match="alike in all 60 clusters"):
             er.confidence_sequence(log.assign(score=value), groups="passage")
-    with pytest.raises(ConstantScoreError, match="must vary by the first look"):
-        er.confidence_sequence(log.assign(score=0.1), groups="passage", method="wald")
+    same = er.confidence_sequence(log.assign(score=0.1), groups="passage", method="wald")
+    assert same[["lower", "upper"]].drop_duplicates().to_numpy().tolist() == [[0.0, 1.0]]
+    # Two models alike until cluster 40: nothing is raised, and the interval is [-1, 1] so far.
+    rows = pd.DataFrame({"cluster": np.repeat(np.arange(60), 2), "model": ["a", "b"] * 60, "score": 1.0})
+    rows.loc[(rows["cluster"] == 40) & (rows["model"] == "b"), "score"] = 0.0
+    looks = er.confidence_sequence(rows, groups="cluster", model="model", pair=("a", "b"))
+    assert looks.loc[:40, ["lower", "upper"]].drop_duplicates().to_numpy().tolist() == [[-1.0, 1.0]]
+    assert (looks.loc[41:, "upper"] < 0.5).all()
+    scaled = rows.assign(score=100 + 50 * rows["score"])
+    with pytest.warns(er.errors.SkewedScoresWarning):
+        looks = er.confidence_sequence(scaled, groups="cluster", model="model", pair=("a", "b"))
+    assert looks.loc[:40, ["lower", "upper"]].drop_duplicates().to_numpy().tolist() == [[-np.inf, np.inf]]
+
+
+def missed(draw, truth: float, runs: int, **options) -> tuple[float, float]:
+    """Shares of logs of 400 rows that miss at some look, and of those that miss without a warning."""
+    rng, wrong, unsaid = np.random.default_rng(8), 0, 0
+    for _ in range(runs):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            looks = er.confidence_sequence({"score": draw(rng)}, **options)
+        miss = bool(((looks["lower"] > truth) | (looks["upper"] < truth)).any())
+        wrong += miss
+        unsaid += miss and not caught
+    return wrong / runs, unsaid / runs
+
+
+def test_sequences_of_skewed_scores_miss_and_say_so():
+    """Lognormal costs miss in a tenth to a third of the logs; hardly any of these is without a warning."""
+    for sigma in (1.0, 1.5):
+        wrong, unsaid = missed(lambda rng, s=sigma: np.exp(s * rng.normal(size=400)), np.exp(sigma**2 / 2), 150)
+        assert wrong > 0.05
+        assert unsaid <= 0.05
+    assert missed(lambda rng: rng.normal(size=400), 0.0, 100)[1] <= 0.12
+
+
+@pytest.mark.parametrize("share", [0.02, 0.05, 0.1])
+def test_few_differences_in_one_direction_do_not_make_sequences_too_short(share):
+    """Differences of 0/1 scores; without those not seen yet 10% miss, and a quarter to a half were an error."""
+    wrong = missed(lambda rng: np.append(-1.0 * (rng.uniform(size=399) < share), 0.0), -share, 150)[0]
+    assert wrong <= 0.107  # above in one of 1,000 series at 5%
 
 
 def test_a_model_that_comes_too_late_is_an_error():

@@ -13,6 +13,10 @@ from evalreg.checks import FloatArray, IntArray
 ROUNDING = 1e-12
 # So are squares about the mean that are this fraction of the squares about zero.
 UNCENTRED = 1e-26
+# Clusters that differ wholly, of those not seen yet, which differences of scores in [0, 1] count.
+UNSEEN = 2.0
+# From so many clusters that differ on, they count no more.
+ENOUGH = 20.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,11 +31,14 @@ class Path:
         Standard deviation of one cluster's influence, s_t / nbar_t; the standard error is it over sqrt(t).
     n_rows : ndarray of int, shape (n_clusters,)
         Rows so far.
+    differing : ndarray, shape (n_clusters,), optional
+        Clusters so far that differ from zero, worth as many that differ alike: (sum |d|)^2 / sum d^2.
     """
 
     estimate: FloatArray
     spread: FloatArray
     n_rows: IntArray
+    differing: FloatArray | None = None
 
 
 def mixture_width(t: FloatArray, rho: float, alpha: float) -> FloatArray:
@@ -137,10 +144,50 @@ def path_of_totals(totals: FloatArray, counts: FloatArray, contrast: FloatArray)
         uncentred = np.sum(per_cluster**2 * np.cumsum(totals**2, axis=0), axis=1)
         square[(square <= ROUNDING * size) | (square <= UNCENTRED * uncentred)] = 0.0
         estimate = (np.cumsum(totals, axis=0) / rows) @ contrast
-        return Path(estimate, np.sqrt(square / t), rows.sum(axis=1).astype(np.intp))
+        d = (totals * (n_clusters / rows[-1])) @ contrast
+        differing = np.cumsum(np.abs(d)) ** 2 / np.maximum(np.cumsum(d**2), 1e-300)
+        return Path(estimate, np.sqrt(square / t), rows.sum(axis=1).astype(np.intp), differing)
 
 
-def bounds(path: Path, start: int, *, alpha: float, t0: int, logit: bool) -> tuple[FloatArray, FloatArray]:
+def roughness(totals: FloatArray, counts: FloatArray, contrast: FloatArray, start: int) -> tuple[float, float]:
+    """How far the clusters' influences are from normal at the worst look.
+
+    Parameters
+    ----------
+    totals, counts, contrast
+        As in `path_of_totals`.
+    start : int
+        Clusters at the first look.
+
+    Returns
+    -------
+    skew : float
+        Largest |skewness|/sqrt(t), the skewness of the mean of t clusters.
+    share : float
+        Largest share of one cluster in the sum of squares; both 0 where nothing varies.
+
+    Examples
+    --------
+    >>> one = np.ones((4, 1))
+    >>> skew, share = roughness(np.array([[0.0], [0.0], [0.0], [4.0]]), one, np.ones(1), 4)
+    >>> round(skew, 3), share
+    (0.577, 0.75)
+    """
+    t = np.arange(1, totals.shape[0] + 1)
+    rows = counts.sum(axis=0)
+    u = ((totals - totals.sum(axis=0) / rows * counts) / (rows / t[-1])) @ contrast
+    m1, m2, m3 = (np.cumsum(u**k) / t for k in (1, 2, 3))
+    variance = m2 - m1**2
+    known = variance > ROUNDING * m2
+    safe = np.where(known, variance, 1.0)
+    skew = np.where(known, np.abs(m3 - 3 * m1 * m2 + 2 * m1**3) / safe**1.5 / np.sqrt(t), 0.0)
+    share = np.where(known, np.maximum.accumulate((u - u.mean()) ** 2) / (safe * t), 0.0)
+    return float(skew[start - 1 :].max()), float(np.minimum(share[start - 1 :], 1.0).max())
+
+
+def bounds(
+    path: Path, start: int, *, alpha: float, t0: int, logit: bool, limits: tuple[float, float] = (-np.inf, np.inf)
+) -> tuple[FloatArray, FloatArray]:
     """Ends of the confidence sequence from its first look on.
 
     Parameters
@@ -156,6 +203,9 @@ def bounds(path: Path, start: int, *, alpha: float, t0: int, logit: bool) -> tup
     logit : bool
         Whether to build them for log(theta/(1 - theta)), whose influence is that of theta over theta (1 - theta), and
         turn them back: for a mean of scores in [0, 1]. Scores all alike so far then give [0, 1].
+    limits : (float, float), optional
+        Between which the truth must lie, and all that is said until the clusters vary. Where fewer than 20 clusters
+        differ, a difference of scores in [0, 1], (-1, 1), counts up to two more that differ wholly, not seen yet.
 
     Returns
     -------
@@ -171,10 +221,13 @@ def bounds(path: Path, start: int, *, alpha: float, t0: int, logit: bool) -> tup
     """
     t = np.arange(start, path.estimate.size + 1).astype(float)
     theta, spread = path.estimate[start - 1 :], path.spread[start - 1 :]
-    half = spread * mixture_width(t, mixture_rho(t0, alpha), alpha)
+    width, known = mixture_width(t, mixture_rho(t0, alpha), alpha), spread > 0
     if not logit:
-        return theta - half, theta + half
-    known = spread > 0
+        few = 0.0 if path.differing is None else np.clip(1.25 * (1 - path.differing[start - 1 :] / ENOUGH), 0.0, 1.0)
+        unseen = few * UNSEEN / t if limits == (-1.0, 1.0) else 0.0
+        half = np.sqrt(spread**2 + unseen) * width
+        return np.where(known, theta - half, limits[0]), np.where(known, theta + half, limits[1])
+    half = spread * width
     inside = np.where(known, theta, 0.5)
     middle, half = scipy.special.logit(inside), np.where(known, half, np.inf) / (inside * (1 - inside))
     return scipy.special.expit(middle - half), scipy.special.expit(middle + half)

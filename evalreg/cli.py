@@ -91,6 +91,8 @@ def _run(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         _complain("evalreg: interrupted\n")
         return INTERRUPTED
+    except MemoryError as error:
+        return _fail(f"there is not enough memory ({error}). Ask for fewer models or factors at a time.")
     except OSError:
         raise
     except Exception:

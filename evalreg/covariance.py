@@ -15,9 +15,10 @@ from evalreg.errors import LeverageWarning, Note, RepairWarning, SparseBoardWarn
 from evalreg.estimate import Estimate
 from evalreg.groups import Groups, check_estimate, check_two_clusters, drop_nested, resolve_groups
 from evalreg.inference.unseen import unseen
+from evalreg.memory import GRAMS, refuse_larger, refuse_parameters
 from evalreg.paired import Paired
 from evalreg.pieces import NO_VARIANCE, Piece, axis_dof, check_strata, naive_piece, one_piece, subsets
-from evalreg.scores import dense, quadratic, sum_blocks
+from evalreg.scores import RowScores, dense, quadratic, sum_blocks
 from evalreg.sparsity import FEW_CLUSTERS, FEW_EFFECTIVE, LARGEST_SHARE, effective_text, sparse_text, sparsity
 from evalreg.widths import Few, Widths, crossed_widths, one_t, subset_signs
 
@@ -526,6 +527,7 @@ def assemble(estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov) -
     if options.cov != "naive":
         for axis in axes:
             check_two_clusters(estimate, axis, axes)
+    _refuse_larger(estimate, axes if options.cov != "naive" else ())
     axes, notes = drop_nested(estimate.scores, axes)
     naive = naive_piece(estimate)
     if not axes or options.cov == "naive":
@@ -570,6 +572,19 @@ def assemble(estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov) -
     unknown = np.isnan(result.variance()) & result._in_one_cell(np.eye(estimate.n_params))
     result = replace(result, withheld=unknown if unknown.any() else None)
     return _floored(replace(result, notes=(*notes, *_piece_notes(result))), estimate)
+
+
+def _refuse_larger(estimate: Estimate, axes: tuple[Axis, ...]) -> None:
+    """Raise if the covariances, or the squares and products of the design in each cluster, do not fit into memory."""
+    scores = estimate.scores
+    refuse_parameters(estimate.n_params)
+    if isinstance(scores, RowScores) and axes:
+        n_clusters = max(scores.n_clusters(axis) for axis in axes)
+        refuse_larger(
+            GRAMS * 8.0 * n_clusters * scores.n_columns**2,
+            f"the covariance of {scores.n_columns:,} coefficients in {n_clusters:,} clusters",
+            "Leave out or merge levels of the factors of the formula, or cluster by something coarser.",
+        )
 
 
 def _floored(cov: Covariance, estimate: Estimate) -> Covariance:

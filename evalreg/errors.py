@@ -24,6 +24,7 @@ which knows nothing of evalreg catches it where it would expect to::
         |-- CollinearityError               covariates that determine each other
         |-- DisconnectedError               models that no chain of wins and losses ties together
         |-- ConvergenceError                a fit that did not converge, or separates perfectly
+        |-- TooLargeError                   a result that takes more memory than there is
         `-- LogFormatError                  a file that cannot be read as a log
 
     EvalregWarning (UserWarning)
@@ -168,6 +169,10 @@ class DisconnectedError(DataError):
 
 class ConvergenceError(DataError):
     """A fit that did not converge, or that separates the data perfectly."""
+
+
+class TooLargeError(DataError):
+    """A result that takes more memory than there is."""
 
 
 class LogFormatError(DataError):

@@ -17,6 +17,7 @@ PACKAGE = Path(__file__).resolve().parents[1] / "evalreg"
 ORDER = [
     "errors",
     "elsewhere",
+    "memory",
     "checks",
     "keywords",
     "choices",

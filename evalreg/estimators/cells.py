@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
@@ -30,6 +31,7 @@ from evalreg.estimators.filters import refuse_filters
 from evalreg.estimators.repeats import Told, one_row_an_item
 from evalreg.frame import Table, UsedRows, align_labels, keep_rows, restrict
 from evalreg.groups import Groups, as_label_dict
+from evalreg.memory import refuse_parameters
 from evalreg.paired import paired_answers
 from evalreg.questions import restricted, shared_rows
 from evalreg.scores import CellScores, CellSums, Matrix, cell_sums, compressed
@@ -131,6 +133,7 @@ def estimate_cells(
     """
     gathered = _gather_lazy(table, roles, groups) if isinstance(table, LazyTable) else gather(table, roles, groups)
     keys, sums, scores, axes, dropped, lines = gathered
+    refuse_parameters(len({key[: len(roles.by)] for key in keys}))
     solved = solve(keys, sums)
     mean = np.where(sums.low == sums.high, sums.low, sums.total / sums.weight)
     bounded = bool(np.min(sums.low) >= 0 and np.max(sums.high) <= 1)
@@ -489,7 +492,7 @@ def joint_names(models: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
         If different labels join to the same text.
     """
     names = [":".join(model) if model else "mean" for model in models]
-    alike = [name for i, name in enumerate(names) if name in names[:i]]
+    alike = [name for name, times in Counter(names).items() if times > 1]
     if alike:
         raise DataError(
             f"the joint labels of `by` must be distinct as text; {listed(alike)} stands for different values. Rename "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,6 +15,10 @@ from evalreg.columns import for_formula
 from evalreg.errors import ArgumentTypeError, FormulaError, MissingColumnError, NonFiniteError
 from evalreg.estimators.grammar import names_in, without_backticks
 from evalreg.frame import Table, restrict
+from evalreg.memory import DESIGNS, GRAMS, refuse_larger
+
+# Below so many combinations of levels, columns are not counted before they are made.
+MANY_LEVELS = 200
 
 
 @dataclass(frozen=True)
@@ -36,6 +41,8 @@ class ParsedFormula:
         Whether the right side has a constant.
     plain : frozenset of str
         Columns that are used outside of ``C(...)``.
+    factors : frozenset of str
+        Columns that are used inside.
     """
 
     text: str
@@ -46,6 +53,7 @@ class ParsedFormula:
     functions: tuple[str, ...] = ()
     has_constant: bool = True
     plain: frozenset[str] = frozenset()
+    factors: frozenset[str] = frozenset()
 
 
 def parse_formula(formula: object) -> ParsedFormula:
@@ -106,6 +114,7 @@ def parse_formula(formula: object) -> ParsedFormula:
         tuple(sorted(outcome.functions | covariates.functions)),
         patsy.desc.INTERCEPT in description.rhs_termlist,
         frozenset(outcome.plain | covariates.plain),
+        frozenset(covariates.factors),
     )
 
 
@@ -186,6 +195,60 @@ def design_frame(
         for name in names
     }
     return pd.DataFrame(columns, index=frame.index)
+
+
+def refuse_large_design(parsed: ParsedFormula, frame: pd.DataFrame, n_clusters: int) -> None:
+    """Raise if the columns of a formula do not fit into memory, before they are made.
+
+    Parameters
+    ----------
+    parsed : ParsedFormula
+        With a right side.
+    frame : DataFrame
+        Its columns, of the rows in use.
+    n_clusters : int
+        Clusters of the finest clustering asked for; 0 without groups.
+
+    Raises
+    ------
+    TooLargeError
+        With the number of columns, and the factor with the most levels.
+    """
+    import patsy
+
+    levels = {
+        name: int(frame[name].nunique())
+        for name in parsed.covariate_names
+        if name in parsed.factors or not pd.api.types.is_numeric_dtype(frame[name])
+    }
+    if math.prod(levels.values()) < MANY_LEVELS:
+        return
+    widest = max(levels, key=levels.__getitem__)
+    remedy = f'Leave out or merge levels of "{widest}", which has {levels[widest]:,}.'
+    terms = patsy.ModelDesc([], patsy.ModelDesc.from_formula(parsed.text).rhs_termlist)
+    # What is far too large takes long to count alone.
+    fewest = max(_fewest(term, levels) for term in terms.rhs_termlist)
+    _refuse_columns(fewest, "at least ", parsed, frame, n_clusters, remedy)
+    try:
+        with np.errstate(all="ignore"):
+            design = patsy.incr_dbuilder(terms, lambda: iter([frame]), eval_env=0)
+    except patsy.PatsyError:
+        return  # The fit says what is wrong, and where.
+    _refuse_columns(len(design.column_names), "", parsed, frame, n_clusters, remedy)
+
+
+def _fewest(term: Any, levels: dict[str, int]) -> int:
+    """Columns that a term has at the least: the levels of its factors, less one each."""
+    names = [names_in([factor.code]).columns & set(levels) for factor in term.factors]
+    return math.prod(max(levels[name] for name in one) - 1 for one in names if one)
+
+
+def _refuse_columns(
+    k: int, about: str, parsed: ParsedFormula, frame: pd.DataFrame, n_clusters: int, remedy: str
+) -> None:
+    what = f"{parsed.text!r} has {about}{k:,} columns, which for {len(frame):,} rows"
+    in_clusters = f" in {n_clusters:,} clusters" if n_clusters else ""
+    refuse_larger(8.0 * k * (DESIGNS * len(frame) + GRAMS * n_clusters * k), what + in_clusters, remedy)
 
 
 def parse_sides(formula: object) -> ParsedFormula:

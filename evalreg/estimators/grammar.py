@@ -61,11 +61,14 @@ class Names:
         Names of patsy's functions and contrasts, and "np", which no column may hide.
     plain : set of str
         Those of the columns that are used outside of ``C(...)``.
+    factors : set of str
+        Those that are used inside.
     """
 
     columns: set[str] = field(default_factory=set)
     functions: set[str] = field(default_factory=set)
     plain: set[str] = field(default_factory=set)
+    factors: set[str] = field(default_factory=set)
 
 
 def without_backticks(formula: str) -> str:
@@ -156,6 +159,7 @@ def _check_call(node: ast.Call, code: str, names: Names) -> None:
         inside = Names()
         _check_arguments(node, code, inside, contrasts=True)
         names.columns |= inside.columns
+        names.factors |= inside.columns
         names.functions |= inside.functions
     elif name in PATSY:
         _check_arguments(node, code, names, contrasts=False)

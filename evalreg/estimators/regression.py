@@ -48,7 +48,7 @@ from evalreg.estimators.cells import (
     weights_name,
 )
 from evalreg.estimators.filters import refuse_filters
-from evalreg.estimators.formula import ParsedFormula, design_frame, formula_columns, parse_formula
+from evalreg.estimators.formula import ParsedFormula, design_frame, formula_columns, parse_formula, refuse_large_design
 from evalreg.fitting import Fitted, canonical, least_squares
 from evalreg.frame import Table, UsedRows, keep_rows, open_frame, restrict
 from evalreg.groups import Groups
@@ -216,6 +216,7 @@ def _fit_rows(
     keep, dropped = keep_rows(masks, table.n_rows, missing)
     refuse_filters(table, keep, right)
     frame = design_frame(table, (*left, *right), keep, parsed, values)
+    refuse_large_design(parsed, frame, max((len(names) for _, names in labels.values()), default=0))
     model, solved = _solved(parsed.text, frame, restrict(row_weights, keep), family)
     _check_fit(model, solved, parsed)
     held = {

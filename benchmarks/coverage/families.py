@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
+from scipy import special
 
 import evalreg as er
 from benchmarks.coverage import worlds
-from benchmarks.coverage.formulas import bootstrap, crossed_mean, least_squares
+from benchmarks.coverage.formulas import Fit, bootstrap, crossed_mean, least_squares
 from benchmarks.coverage.grid import Cell
 from benchmarks.coverage.methods import (
     BOUNDED,
     CROSSED,
     DEFAULT,
+    LEVEL,
     UNBOUNDED,
     Bounds,
     Named,
@@ -24,8 +26,10 @@ from benchmarks.coverage.methods import (
     crossed_peers,
     one_way_bounds,
     one_way_peers,
+    wald,
 )
 from benchmarks.coverage.worlds import Clusters, FloatArray
+from evalreg.inference.unseen import unseen
 
 Limits = Mapping[str, tuple[float, float]]
 """Interval of one log by method."""
@@ -166,7 +170,11 @@ def differences(cell: Cell, rng: np.random.Generator, n_logs: int) -> Block:
     fit = least_squares(ones, clusters, Y, 0)
     bounds = one_way_bounds(fit, bounded=False) | one_way_peers(fit) | _bootstraps(rng, ones, clusters, Y, 0)
     del bounds["rows independent"]
+    bounds["CR2 Satt."] = bounds[DEFAULT]
+    if cell["scores"] == "binary":
+        bounds[DEFAULT] = few_differences(fit, Y)
     methods = {name: method for name, method in UNBOUNDED.items() if name in bounds}
+    methods["CR2 Satt."] = replace(UNBOUNDED[DEFAULT], interval="wald")
 
     def public(log: int) -> Public:
         frame = pd.DataFrame(
@@ -180,6 +188,18 @@ def differences(cell: Cell, rng: np.random.Generator, n_logs: int) -> Block:
         return _by_contrast(frame, methods)
 
     return Block(cell["means"][0] - cell["means"][1], fit.estimate, bounds, public)
+
+
+def few_differences(fit: Fit, d: FloatArray) -> Bounds:
+    """Intervals of differences of 0/1 scores that allow for those not seen, by the variance under the value."""
+    n, rate = np.full(d.shape[1], float(d.shape[0])), np.abs(d).mean(axis=0)
+    clusters, dof = np.full(n.size, fit.effective), fit.dof["CR2"]
+    found = unseen(fit.estimate, fit.variance["CR2"], rate, rate, rate, rate, n, clusters, fit.alike)
+    ends = found.limits(np.full(n.size, special.stdtrit(dof, 1 - LEVEL / 2)))
+    # Where nothing is added the interval is the plain one, that may leave [-1, 1].
+    plain = wald(fit.estimate, np.where(fit.variance["CR2"] > 0, fit.variance["CR2"], np.nan), dof)
+    active = found.active
+    return Bounds(np.where(active, ends[:, 0], plain.low), np.where(active, ends[:, 1], plain.high))
 
 
 def _by_contrast(frame: pd.DataFrame, methods: Mapping[str, Named]) -> Public:

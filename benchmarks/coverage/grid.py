@@ -136,6 +136,16 @@ def full() -> list[Cell]:
             means=((0.7, 0.6), (0.95, 0.9)),
             icc=(0.1, 0.4),
         ),
+        # Few questions differ: a gate between two good models.
+        *product(
+            "differences",
+            n,
+            scores=("binary",),
+            G=(10, 20, 50),
+            sizes=SIZES,
+            means=((0.99, 0.99), (0.995, 0.98)),
+            icc=(0.1, 0.4),
+        ),
         *crossed(n, judges=(3, 5, 10, 20), prompts=(20, 100), judge_share=(0.0, 0.05, 0.3), means=(0.7, 0.9)),
         # Clusters of very unequal size, crossed with a column of noise (share 0) and with one of effects.
         *product("crossed", n, scores=("normal",), mean=(0.0,), **uneven),

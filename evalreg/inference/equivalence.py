@@ -216,7 +216,7 @@ def multiple_to_tell(
     >>> results = er.mean(er.datasets.passages(n_passages=50, seed=1), groups="passage")
     >>> bound = float(results.params.iloc[0] - results.bse.iloc[0])
     >>> round(multiple_to_tell(float(results.params.iloc[0]), results.cov, bound), 2)
-    6.27
+    6.21
     """
     return _smallest(lambda factor: _power(estimate, cov, bound, alpha, factor) >= power)
 

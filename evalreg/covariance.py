@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from types import MappingProxyType
+from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
@@ -50,7 +51,7 @@ class Covariance:
         cov, ssc, dof and repair as computed.
     axes : tuple of Axis
         The clusterings used; empty for independent rows.
-    n_clusters : dict of str to int
+    n_clusters : mapping of str to int
         Clusters of each axis and intersection, by name.
     pieces : tuple of Piece
         Terms of inclusion-exclusion, axes first.
@@ -91,7 +92,7 @@ class Covariance:
     names: tuple[str, ...]
     options: ResolvedCov
     axes: tuple[Axis, ...]
-    n_clusters: dict[str, int]
+    n_clusters: Mapping[str, int]
     pieces: tuple[Piece, ...]
     naive: FloatArray
     smallest_dof: float
@@ -107,8 +108,16 @@ class Covariance:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "naive", frozen(self.naive))
+        object.__setattr__(self, "n_clusters", MappingProxyType(dict(self.n_clusters)))
         if self.repaired is not None:
             object.__setattr__(self, "repaired", frozen(self.repaired))
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Views of mappings cannot be pickled.
+        return {**self.__dict__, "n_clusters": dict(self.n_clusters)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state | {"n_clusters": MappingProxyType(state["n_clusters"])})
 
     @property
     def crossed(self) -> bool:
@@ -153,7 +162,7 @@ class Covariance:
             np.fill_diagonal(matrix, variance)
         unknown = np.isnan(variance)
         matrix[unknown, :] = matrix[:, unknown] = np.nan
-        return matrix
+        return frozen(matrix)
 
     def variance(self, contrasts: FloatArray | None = None) -> FloatArray:
         """Variances of contrasts of the parameters.

@@ -20,7 +20,11 @@ from evalreg.errors import (
     ArgumentTypeError,
     EmptyDataError,
     NonFiniteError,
+    ScoreRangeError,
 )
+
+# Fourth powers of what lies between, summed over many rows, are still floats.
+LARGEST, SMALLEST = 1e70, 1e-70
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,6 +81,8 @@ class Table:
         """
         series = self.frame.get_column(known_column(name, self.columns, argument))
         values = as_floats(series, name, argument)
+        if argument != "weights":  # These are scaled.
+            refuse_extreme(values, name, f"`{argument}`")
         infinite = np.isinf(values)
         if infinite.any():
             rows, count = row_list(infinite)
@@ -124,6 +130,22 @@ class Table:
         if series.dtype.is_float():
             mask = mask | (series.is_nan().fill_null(False).to_numpy().astype(bool))
         return np.asarray(mask, dtype=bool)
+
+
+def refuse_extreme(values: FloatArray, name: str, argument: str) -> None:
+    """Raise if squares of the values, or of their differences, do not fit into a float."""
+    present = values[np.isfinite(values)]
+    if not present.size:
+        return
+    low, high = float(present.min()), float(present.max())
+    size, spread = max(-low, high), high - low
+    if size > LARGEST or 0 < spread < SMALLEST:
+        what = f"as large as {size:.3g}" if size > LARGEST else f"that differ by at most {spread:.3g}"
+        raise ScoreRangeError(
+            f"{argument} must have squares that fit into a float; column {name!r} holds values {what}. "
+            f"{'Divide' if size > LARGEST else 'Multiply'} the column by a power of ten first.",
+            column=name,
+        )
 
 
 def _as_labels(series: nw.Series[Any]) -> tuple[IntArray, Any]:
@@ -314,6 +336,18 @@ def _copies_on_write() -> bool:
     return int(pd.__version__.partition(".")[0]) >= 3 or bool(pd.get_option("mode.copy_on_write") is True)
 
 
+def _named_by_text(data: pd.DataFrame) -> pd.DataFrame:
+    """A frame whose columns are named by text: a column 0 is called "0"."""
+    if data.columns.nlevels > 1:
+        raise ArgumentTypeError(
+            f"`data` must have one name for each column; its columns have {data.columns.nlevels} levels. Join them "
+            'first: data.columns = ["_".join(map(str, names)) for names in data.columns].'
+        )
+    if all(isinstance(name, str) for name in data.columns):
+        return data
+    return data.set_axis([str(name) for name in data.columns], axis=1)
+
+
 def open_frame(data: Any) -> Table | LazyTable:
     """A handle on any data frame.
 
@@ -341,6 +375,8 @@ def open_frame(data: Any) -> Table | LazyTable:
     """
     if isinstance(data, dict):
         data = _from_dict(data)
+    if isinstance(data, pd.DataFrame):
+        data = _named_by_text(data)
     if isinstance(data, pd.DataFrame) and not data.columns.is_unique:
         twice = data.columns[data.columns.duplicated()].unique()
         raise ArgumentError(f"`data` must have distinct column names; {listed(twice)} occurs more than once.")

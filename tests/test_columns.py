@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import pickle
 from decimal import Decimal
 from fractions import Fraction
 
@@ -13,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 import evalreg as er
-from evalreg.errors import NonFiniteError, NonNumericError
+from evalreg.errors import ArgumentError, ArgumentTypeError, NonFiniteError, NonNumericError, ScoreRangeError
 
 SAME = 1e-12
 # A row without a value is dropped and counted, whatever stands for it.
@@ -194,3 +195,95 @@ def test_numbers_too_large_for_floats_are_infinite(log, value):
     for call in (lambda: er.mean(frame, "v"), lambda: er.fit("score ~ v", frame), lambda: er.fit("v ~ x", frame)):
         with pytest.raises(NonFiniteError, match="row 3"):
             call()
+
+
+# Sizes
+
+
+@pytest.mark.parametrize("scale", [1e160, 1e300, 1e-200, 1e-320])
+def test_values_whose_squares_are_no_floats_are_refused(log, scale):
+    log["x"] -= 1.3
+    frame = log.assign(score=log["score"] * scale, far=log["x"] * scale)
+    calls = (
+        lambda: er.mean(frame, groups="passage"),
+        lambda: er.fit("score ~ x", frame, groups="passage"),
+        lambda: er.fit("x ~ far", frame, groups="passage"),
+        lambda: er.fit("x ~ I(far * 1)", frame, groups="passage"),
+    )
+    for call in calls:
+        with pytest.raises(ScoreRangeError, match="squares that fit into a float"):
+            call()
+    # What the message asks for.
+    if scale > 1e-300:
+        again = er.mean(frame.assign(score=frame["score"] / scale), groups="passage")
+        np.testing.assert_allclose(again.bse, er.mean(log, groups="passage").bse, rtol=1e-9)
+
+
+@pytest.mark.parametrize("scale", [1e60, 1e-60])
+def test_values_below_that_are_scaled_exactly(log, scale):
+    log["score"] -= 2.0
+    found, right = er.mean(log.assign(score=log["score"] * scale), groups="passage"), er.mean(log, groups="passage")
+    np.testing.assert_allclose(found.bse / scale, right.bse, rtol=SAME)
+
+
+@pytest.mark.parametrize("scale", [5e-324, 1e-310, 1e-200, 1e200, 1e308])
+def test_weights_of_any_size_are_their_ratios(log, scale):
+    weights = np.full(len(log), scale) if scale in (5e-324, 1e308) else scale * np.linspace(1, 2, len(log))
+    right = weights / scale
+    for call in (lambda w: er.mean(log, weights=w, groups="passage"), lambda w: er.fit("score ~ x", log, weights=w)):
+        found, expected = call(weights), call(right)
+        np.testing.assert_allclose(found.params, expected.params, rtol=1e-9)
+        np.testing.assert_allclose(found.bse, expected.bse, rtol=1e-9)
+
+
+def test_weights_that_say_nothing_are_refused_with_their_rows(log):
+    weights = np.ones(len(log))
+    weights[[3, 8]] = 5e-324
+    with pytest.raises(ArgumentError, match="rows 3, 8 are smaller beside the largest"):
+        er.mean(log, weights=weights)
+
+
+# Names
+
+
+def test_columns_named_by_numbers_go_by_their_text(log):
+    frame = log.set_axis([0, 1, 2, 3], axis=1)
+    _assert_same(er.mean(frame, "0", groups="3"), er.mean(log, "score", groups="passage"))
+    found = er.fit('Q("0") ~ `1`', frame, groups="3")
+    np.testing.assert_allclose(found.bse, er.fit("score ~ x", log, groups="passage").bse, rtol=SAME)
+    assert list(frame.columns) == [0, 1, 2, 3]
+    with pytest.raises(ArgumentError, match='distinct column names; "1"'):
+        er.mean(frame.assign(**{"1": 0.0}), "0")
+
+
+def test_columns_of_several_levels_are_refused(log):
+    log.columns = pd.MultiIndex.from_product([["a"], log.columns])
+    with pytest.raises(ArgumentTypeError, match=r"2 levels\. Join"):
+        er.mean(log)
+
+
+# What a result gives back
+
+
+def test_what_a_covariance_holds_cannot_be_written_to(log):
+    results = er.fit("score ~ x", log, groups="passage")
+    with pytest.raises(ValueError, match="read-only"):
+        results.cov.matrix[0, 0] = 7.0
+    with pytest.raises(TypeError):
+        results.cov.n_clusters["passage"] = 7
+    for given in (results.n_clusters, results.dropped):
+        given[next(iter(given.keys()))] = 7
+    assert results.n_clusters == {"passage": 15}
+    assert results.dropped.sum() == 0
+    again = pickle.loads(pickle.dumps(results))
+    assert again.n_clusters == {"passage": 15}
+    with pytest.raises(TypeError):
+        again.cov.n_clusters["passage"] = 7
+
+
+@pytest.mark.parametrize("text", ["-" * 5000 + "x", "x = 1e400", "x = -1e999"])
+def test_contrasts_without_an_end_or_a_size_are_refused(log, text):
+    results = er.fit("score ~ x", log, groups="passage")
+    for call in (results.contrast, results.t_test, results.wald_test):
+        with pytest.raises(ArgumentError):
+            call(text)

@@ -511,7 +511,10 @@ def test_results_are_frozen_and_their_arrays_read_only(name: str) -> None:
             # pandas before 3 lets a read-only array through, which refuses.
             assert "read-only" in str(error)
     results.n_clusters["prompt"] = 99
-    results.cov.matrix[0, 0] = 99.0
+    with pytest.raises(ValueError, match="read-only"):
+        results.cov.matrix[0, 0] = 99.0
+    with pytest.raises(TypeError):
+        results.cov.n_clusters["prompt"] = 99
     pd.testing.assert_frame_equal(results.to_frame(), before)
     assert results.n_clusters["prompt"] == 12
     assert results.dropped.iloc[0] != 99

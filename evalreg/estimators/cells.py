@@ -36,6 +36,9 @@ from evalreg.paired import paired_answers
 from evalreg.questions import restricted, shared_rows
 from evalreg.scores import CellScores, CellSums, Matrix, cell_sums, compressed
 
+# Squares of weights between this and its inverse, summed over many rows, are still floats.
+FAR = 1e50
+
 
 @dataclass(frozen=True, eq=False)
 class Solved:
@@ -251,6 +254,28 @@ def checked_weights(table: Table, weights: Any) -> FloatArray | None:
             f"`weights` must be positive; {rows_text(rows, count)} {'is' if count == 1 else 'are'} not "
             f"(smallest {np.nanmin(values):g}). {remedy}.",
             column=weights_name(weights),
+            rows=rows,
+            count=count,
+        )
+    return _scaled_weights(values, weights_name(weights))
+
+
+def _scaled_weights(values: FloatArray, name: str) -> FloatArray:
+    """Weights by a power of two that keeps their squares and inverses within floats; only their ratios matter."""
+    largest = float(np.max(values, where=~np.isnan(values), initial=0.0))
+    if largest == 0.0:
+        return values
+    if not 1 / FAR < largest < FAR:
+        # In two steps: the power itself may be no float.
+        power = -int(np.frexp(largest)[1])
+        values = np.ldexp(np.ldexp(values, power // 2), power - power // 2)
+    light = values < np.max(values, where=~np.isnan(values), initial=0.0) / FAR**2
+    if light.any():
+        rows, count = row_list(light)
+        raise ArgumentError(
+            f"`weights` must lie within a factor of {FAR**2:.0e} of each other; {rows_text(rows, count)} "
+            f"{'is' if count == 1 else 'are'} smaller beside the largest. Such a row says nothing: leave it out.",
+            column=name,
             rows=rows,
             count=count,
         )

@@ -50,7 +50,7 @@ from evalreg.estimators.cells import (
 from evalreg.estimators.filters import refuse_filters
 from evalreg.estimators.formula import ParsedFormula, design_frame, formula_columns, parse_formula, refuse_large_design
 from evalreg.fitting import Fitted, canonical, least_squares
-from evalreg.frame import Table, UsedRows, keep_rows, open_frame, restrict
+from evalreg.frame import Table, UsedRows, keep_rows, open_frame, refuse_extreme, restrict
 from evalreg.groups import Groups
 from evalreg.results import Results, results_of
 from evalreg.scores import RowScores
@@ -265,6 +265,8 @@ def _solved(formula: str, data: pd.DataFrame, weights: FloatArray | None, family
     if n <= k:
         raise DataError(f"there must be more rows than coefficients; got {n} rows and {k} coefficients.", count=n)
     names = list(map(str, model.exog_names))
+    for name, column in zip(names, model.exog.T, strict=True):
+        refuse_extreme(column, name, "terms of the formula")
     if family == "gaussian":
         return model, least_squares(model.exog, model.endog, names, weights)
     _check_outcome(model, family)

@@ -78,8 +78,8 @@ def parse_contrasts(contrasts: Any, names: tuple[str, ...]) -> Contrasts:
                 f"contrasts must have one column for each of the {len(names)} parameters; got shape {C.shape}."
             )
         parsed = Contrasts(C, np.zeros(C.shape[0]), tuple(f"c{i}" for i in range(C.shape[0])))
-    if not np.isfinite(parsed.matrix).all():
-        raise ArgumentError(f"the coefficients of a contrast must be finite; got {contrasts!r}.")
+    if not (np.isfinite(parsed.matrix).all() and np.isfinite(parsed.value).all()):
+        raise ArgumentError(f"the numbers of a contrast must be finite; got {contrasts!r}.")
     if not np.all(np.any(parsed.matrix != 0, axis=1)):
         raise ArgumentError(f"a contrast must involve some parameter; got all zeros in {contrasts!r}.")
     return parsed
@@ -112,6 +112,10 @@ def _parse_text(text: str, names: tuple[str, ...]) -> Contrasts:
     try:
         as_written = [f"`{name}`" if name in quoted else name for name in names]
         constraint = patsy.DesignInfo(as_written).linear_constraint(text)
+    except RecursionError:
+        raise FormulaError(
+            f"the contrast has too many signs or parentheses inside each other: {text[:60]!r}."
+        ) from None
     except patsy.PatsyError as error:
         _refuse_unknown_name(text, error, names)
         raise FormulaError(f"the contrast does not parse: {error}\nThe parameters are {listed(names)}.") from None

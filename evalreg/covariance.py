@@ -19,7 +19,7 @@ from evalreg.inference.unseen import unseen
 from evalreg.memory import GRAMS, refuse_larger, refuse_parameters
 from evalreg.paired import Paired
 from evalreg.pieces import NO_VARIANCE, Piece, axis_dof, check_strata, naive_piece, one_piece, subsets
-from evalreg.scores import RowScores, dense, quadratic, sum_blocks
+from evalreg.scores import RowScores, compressed, dense, quadratic, sum_blocks
 from evalreg.sparsity import FEW_CLUSTERS, FEW_EFFECTIVE, LARGEST_SHARE, effective_text, sparse_text, sparsity
 from evalreg.widths import Few, Widths, crossed_widths, one_t, subset_signs
 
@@ -77,6 +77,8 @@ class Covariance:
     paired : Paired, optional
         Scores in [0, 1] of models on the same questions; where few of them tell of a difference, what was not seen is
         allowed for.
+    within : str
+        Where scores that give no variance do not vary, if they may differ elsewhere: within pairs, or within strata.
     notes : tuple of (category, text)
         What a reader should know.
 
@@ -104,6 +106,7 @@ class Covariance:
     withheld: BoolArray | None = None
     means: bool = False
     paired: Paired | None = None
+    within: str = ""
     notes: tuple[Note, ...] = ()
 
     def __post_init__(self) -> None:
@@ -244,7 +247,7 @@ class Covariance:
             elif is_lost:
                 texts.append("it rests on a single cluster" if self.axes else "it rests on a single row")
             elif size == 0:
-                texts.append("the scores do not vary")
+                texts.append(f"the scores do not vary{self.within}")
             elif not vary:
                 texts.append("the cluster totals do not vary")
             else:
@@ -555,6 +558,7 @@ def assemble(estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov) -
             fixed=_constants(estimate),
             repaired=naive.matrix,
             paired=estimate.paired,
+            within=_within(estimate),
             notes=tuple(notes),
         )
         return _floored(independent, estimate)
@@ -574,6 +578,7 @@ def assemble(estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov) -
         change=change,
         means=estimate.kind == "mean",
         paired=estimate.paired,
+        within=_within(estimate),
     )
     if estimate.kind == "board":
         notes = [*notes, *_thin_notes(estimate, axes, options)]
@@ -601,6 +606,16 @@ def _floored(cov: Covariance, estimate: Estimate) -> Covariance:
     if estimate.inversion is None or estimate.n_params < 2:
         return cov
     return replace(cov, floor=estimate.inversion.floor(cov))
+
+
+def _within(estimate: Estimate) -> str:
+    """Within what scores are centred, where a parameter is made of several means; empty for one mean each."""
+    A = estimate.coefficient_map
+    if estimate.cells is None or A is None or np.all((compressed(A) != 0).sum(axis=1) <= 1):
+        return ""
+    if estimate.kind == "board":
+        return " within its pairs of models (a pair that met once has one verdict)"
+    return " within strata" if estimate.kind == "mean" else ""
 
 
 def _constants(estimate: Estimate) -> BoolArray | None:

@@ -29,6 +29,7 @@ which knows nothing of evalreg catches it where it would expect to::
 
     EvalregWarning (UserWarning)
     |-- FewClustersWarning                  few clusters, or few that count
+    |-- FewCarriersWarning                  means in [0, 1] that a few of many clusters carry
     |-- DominantClusterWarning              one cluster holds much of the data
     |-- IndependenceWarning                 rows or models treated as independent
     |-- NestedClustersWarning               an axis inside another was left out
@@ -185,6 +186,10 @@ class EvalregWarning(UserWarning):
 
 class FewClustersWarning(EvalregWarning):
     """Few clusters, or few that count."""
+
+
+class FewCarriersWarning(EvalregWarning):
+    """A mean near an end of [0, 1] that a few of many clusters carry."""
 
 
 class DominantClusterWarning(EvalregWarning):

@@ -31,6 +31,7 @@ from evalreg.estimate import Estimate
 from evalreg.figures import KindName as FigureName
 from evalreg.figures import plot_results
 from evalreg.groups import Groups, check_estimate, resolve_groups
+from evalreg.inference.carriers import few_carriers
 from evalreg.inference.contrasts import parse_contrasts
 from evalreg.inference.equivalence import KindName, equivalence_table
 from evalreg.inference.intervals import intervals
@@ -560,7 +561,8 @@ def results_of(
     """
     options = resolve_cov(asked, axes is not None, default="CR1" if estimate.refit is None else "CR2")
     cov = assemble(estimate, axes or (), options)
-    found = (*notes, *_lost_notes(estimate, cov, asked), *cov.notes, *fragility(estimate, cov), *_variance_notes(cov))
+    fragile = (*cov.notes, *fragility(estimate, cov), *few_carriers(estimate, cov), *_variance_notes(cov))
+    found = (*notes, *_lost_notes(estimate, cov, asked), *fragile)
     issue(found)
     return Results(estimate, cov, axes or (), asked, found)
 

@@ -747,3 +747,31 @@ def test_a_model_on_a_single_cluster_is_compared_with_nobody(cov):
     assert table.loc["alone", "se"].isna().all()
     assert table.loc[("new", "old"), "se"] > 0
     assert results.ranks().loc["alone", ["lower", "upper"]].tolist() == [1, 3]
+
+
+def met_once() -> pd.DataFrame:
+    """Three models that meet under 40 prompts, and D, which meets each of them once, under one."""
+    rng = np.random.default_rng(0)
+    pairs = [("A", "B"), ("A", "C"), ("B", "C")]
+    rows = [(f"p{i}", *pair, rng.choice(["left", "right", "tie"])) for i in range(40) for pair in pairs]
+    rows += [("p0", "D", other, verdict) for other, verdict in zip("ABC", ("left", "left", "tie"), strict=True)]
+    return pd.DataFrame(rows, columns=["prompt", "left", "right", "winner"])
+
+
+@pytest.mark.parametrize("groups", ["prompt", None])
+@pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
+def test_verdicts_that_differ_between_pairs_are_not_said_not_to_vary(groups: str | None) -> None:
+    results = er.win_rate(met_once(), left="left", right="right", winner="winner", groups=groups)
+    (said,) = [text for category, text in results.notes if category is ZeroVarianceWarning]
+    assert said.startswith(
+        "D: the scores do not vary within its pairs of models (a pair that met once has one verdict)"
+    )
+    low, high = results.conf_int().loc["D"]
+    assert high - low > 0.8
+
+
+@quiet
+def test_scores_that_differ_between_strata_are_not_said_not_to_vary() -> None:
+    log = pd.DataFrame({"score": [1.0, 1, 0, 0, 1, 1], "subject": list("aabbcc"), "g": range(6)})
+    assert "the scores do not vary within strata" in notes_of(er.mean(log, strata="subject", groups="g"))
+    assert "the scores do not vary, so" in notes_of(er.mean(log, by="subject", groups="g"))

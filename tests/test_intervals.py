@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,7 +14,9 @@ import evalreg as er
 from evalreg import dependence
 
 pytestmark = pytest.mark.filterwarnings(
-    "ignore::evalreg.errors.FewClustersWarning", "ignore::evalreg.errors.DominantClusterWarning"
+    "ignore::evalreg.errors.FewClustersWarning",
+    "ignore::evalreg.errors.DominantClusterWarning",
+    "ignore::evalreg.errors.FewCarriersWarning",
 )
 
 
@@ -490,3 +494,68 @@ def test_the_logit_scale_is_refused_where_there_is_none(hypothesis):
     assert np.isfinite(results.t_test(hypothesis).pvalue)
     with pytest.raises(er.errors.ArgumentError, match="logit"):
         results.t_test(hypothesis, method="wilson")
+
+
+def rare_large(rng, n_clusters, level, rows=8, icc=0.4, usual=0.01):
+    """Scores of .01 but for a few of .9, which come together."""
+    precision = 1 / icc - 1
+    p = np.repeat(rng.beta(level * precision, (1 - level) * precision, n_clusters), rows)
+    score = np.where(rng.random(p.size) < p, 0.9, usual)
+    return pd.DataFrame({"score": score, "g": np.repeat(np.arange(n_clusters), rows)})
+
+
+def told(log, **options):
+    """What is said of few carriers."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        er.mean(log, groups="g", **options)
+    return [str(one.message) for one in caught if one.category is er.errors.FewCarriersWarning]
+
+
+@pytest.mark.parametrize("flipped", [False, True])
+def test_a_mean_that_few_clusters_carry_says_how_many(flipped):
+    log = log_of([4, 3, 1] + [0] * 47).rename(columns={"passage": "g"})
+    log["score"] = 0.01 + 0.89 * log["score"]
+    distance = log["score"] - log["score"].min()
+    by_cluster = distance.groupby(log["g"]).mean()
+    # Clusters of one size: L = G/(1 + var/mean^2) is (sum x)^2/sum x^2.
+    carriers = by_cluster.sum() ** 2 / (by_cluster**2).sum()
+    assert carriers < 5
+    (text,) = told(log.assign(score=1 - log["score"]) if flipped else log)
+    assert text.startswith(f"mean: {carriers:.1f} of 50 g clusters carry this mean")
+    assert "clopper-pearson" in text
+
+
+def test_models_that_few_clusters_carry_are_named():
+    totals = {"rare": [4, 3, 1] + [0] * 47, "often": [1, 2, 3, 4, 5] * 10}
+    parts = [log_of(found).rename(columns={"passage": "g"}).assign(model=name) for name, found in totals.items()]
+    log = pd.concat(parts)
+    (text,) = told(log.assign(score=0.01 + 0.89 * log["score"]), by="model")
+    assert text.startswith("rare: ")
+    assert "often" not in text
+
+
+@pytest.mark.parametrize(("n_clusters", "level"), [(10, 0.1), (20, 0.1), (50, 0.03)])
+def test_most_logs_whose_interval_is_too_short_for_few_carriers_say_so(n_clusters, level):
+    rng = np.random.default_rng(n_clusters)
+    # These cover .88 to .91. Of 40 logs with a share of .65 or more in truth, fewer than half are one run in fifty.
+    assert sum(bool(told(rare_large(rng, n_clusters, level))) for _ in range(40)) > 20
+
+
+@pytest.mark.parametrize(
+    ("n_clusters", "p", "rows"), [(10, 0.9, 8), (50, 0.9, 8), (200, 0.9, 8), (50, 0.7, 8), (100, 0.97, 1)]
+)
+def test_ordinary_means_of_0_and_1_and_single_rows_do_not_warn_of_carriers(n_clusters, p, rows):
+    rng = np.random.default_rng(5)
+    for _ in range(20):
+        q = np.repeat(rng.beta(p * 4, (1 - p) * 4, n_clusters), rows)
+        log = pd.DataFrame({"score": (rng.random(q.size) < q) * 1.0, "g": np.repeat(np.arange(n_clusters), rows)})
+        assert told(log) == []
+
+
+def test_few_carriers_are_not_said_again_of_few_or_very_unequal_clusters():
+    log = log_of([4, 3, 1, 0, 0, 0, 0]).rename(columns={"passage": "g"})
+    assert told(log.assign(score=0.01 + 0.89 * log["score"])) == []
+    sizes = np.r_[np.ones(45, dtype=int), np.full(5, 100)]
+    score = np.where(np.arange(sizes.sum()) < 3, 0.9, 0.01)
+    assert told(pd.DataFrame({"score": score, "g": np.repeat(np.arange(50), sizes)})) == []

@@ -53,6 +53,7 @@ ORDER = [
     "inference.levels",
     "inference.contrasts",
     "inference.widening",
+    "inference.carriers",
     "inference.rectified",
     "inference.intervals",
     "inference.wald",

@@ -23,6 +23,27 @@ CARRIERS = 5.0
 
 
 @dataclass(frozen=True, eq=False)
+class Carried:
+    """How many clusters of one axis carry the means' distances from the ends.
+
+    Parameters
+    ----------
+    effective : ndarray, shape (n_params,)
+        G*, Kish's effective number of clusters.
+    uneven : ndarray, shape (2, n_params)
+        c^2, the variance of the clusters' means over the squared distance of the mean from the end.
+    """
+
+    effective: FloatArray
+    uneven: FloatArray
+
+    @property
+    def carriers(self) -> FloatArray:
+        """L = G*/(1 + c^2), shape (2, n_params)."""
+        return np.asarray(self.effective / (1.0 + self.uneven))
+
+
+@dataclass(frozen=True, eq=False)
 class Widening:
     """Which means are widened, and what their further intervals are made of; the first axis is the two ends of [0, 1].
 
@@ -41,6 +62,8 @@ class Widening:
         Trials of the same variance: of independent rows, and of V*.
     trust : ndarray, shape (2, n_params)
         f, from 0 (at most n trials) to 1 (what the variance says).
+    carriers : tuple of Carried
+        What carries the distances from the ends, one for each axis.
     exact : ndarray of bool, shape (n_params,)
         Independent 0/1 scores, whose interval is Clopper and Pearson's.
     whole : ndarray of bool, shape (n_params,)
@@ -55,6 +78,7 @@ class Widening:
     by_rows: FloatArray
     by_variance: FloatArray
     trust: FloatArray
+    carriers: tuple[Carried, ...]
     exact: BoolArray
     whole: BoolArray
 
@@ -119,6 +143,7 @@ def widening(estimate: Estimate, cov: Covariance) -> Widening | None:
     known = few.any(axis=0)
     distance, reach = np.where(known, distance, 0.5), np.where(known, reach, 1.0)
     spread = distance * (reach - distance)
+    carriers = carried(estimate, cov.axes, distance, s2)
     return Widening(
         few=few,
         end=end,
@@ -127,7 +152,8 @@ def widening(estimate: Estimate, cov: Covariance) -> Widening | None:
         rows=n,
         by_rows=n * spread / np.maximum(s2, np.finfo(float).tiny),
         by_variance=spread / np.where(known, larger, 1.0),
-        trust=trusted(estimate, cov.axes, distance, s2),
+        trust=_trust(carriers, distance),
+        carriers=carriers,
         exact=counted(estimate, cov),
         whole=_whole(estimate, estimate.cells),
     )
@@ -179,13 +205,20 @@ def _whole(estimate: Estimate, cells: Cells) -> BoolArray:
 
 def trusted(estimate: Estimate, axes: tuple[Axis, ...], distance: FloatArray, s2: FloatArray) -> FloatArray:
     """f: whether the clusters that carry a mean's distance from the end are enough to tell its variance."""
+    return _trust(carried(estimate, axes, distance, s2), distance)
+
+
+def carried(estimate: Estimate, axes: tuple[Axis, ...], distance: FloatArray, s2: FloatArray) -> tuple[Carried, ...]:
+    """What carries the means' distances from the ends, by axis; the rows where there is none."""
     pairs = [_between(estimate, axis) for axis in axes] or [(n_rows(estimate), s2)]
+    return tuple(Carried(effective, between / distance**2) for effective, between in pairs)
+
+
+def _trust(carriers: tuple[Carried, ...], distance: FloatArray) -> FloatArray:
     trust = np.ones(distance.shape)
-    for effective, between in pairs:
-        uneven = between / distance**2
-        carriers = effective / (1.0 + uneven)
-        enough = np.clip((carriers - CARRIERS) / CARRIERS, 0.0, 1.0)
-        trust = np.minimum(trust, np.maximum(enough, np.clip(2.0 - 2.0 * uneven, 0.0, 1.0)))
+    for found in carriers:
+        enough = np.clip((found.carriers - CARRIERS) / CARRIERS, 0.0, 1.0)
+        trust = np.minimum(trust, np.maximum(enough, np.clip(2.0 - 2.0 * found.uneven, 0.0, 1.0)))
     return trust
 
 

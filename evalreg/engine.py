@@ -197,6 +197,15 @@ class LazyScores:
         assert self.table is not None
         return int(self.table.group((), {"n": nw.col(column).n_unique()})["n"].iloc[0])
 
+    def shares_unequally(self, item: str) -> bool:
+        """Whether some cell has items that different numbers of cells have, counted in the engine."""
+        assert self.table is not None
+        cells = [name for name in self.cell_columns if name != item]
+        pairs = self.table.frame.select(item, *cells).unique()
+        of_item = pairs.group_by(item).agg(nw.len().alias("__cells"))
+        found = pairs.join(of_item, on=item).group_by(*cells, "__cells").agg(nw.len().alias("__items"))
+        return bool(len(found.collect("pandas")) > self.n_columns)
+
     def n_clusters(self, by: Axis) -> int:
         """Observed joint values of some columns."""
         return len(self._query(by)[0])

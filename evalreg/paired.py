@@ -163,6 +163,8 @@ class Paired:
         """Means of d^2, from sums of squares and products."""
         if isinstance(self.scores, PairScores):
             return np.asarray(self.squares[first] / self.count[first] + self.means[first] ** 2)
+        if not first.size:  # Not a question is looked up in vain, which may be in an engine.
+            return np.zeros(0)
         raw = self.squares + self.count * self.means**2
         used, place = np.unique(np.concatenate([first, second]), return_inverse=True)
         products = dense(self._values[:, used].T @ self._values[:, used])
@@ -243,6 +245,8 @@ class Paired:
 
     def _each(self, first: IntArray, second: IntArray) -> Iterator[tuple[IntArray, FloatArray]]:
         """Differences by question, of a few contrasts at a time, with 0 where a question is of neither."""
+        if not first.size:
+            return
         if isinstance(self.scores, PairScores):
             pairs = self.scores.pairs
             own = Pairs(pairs.left[first], pairs.right[first], pairs.of_set[first], pairs.sets)

@@ -17,8 +17,6 @@ from evalreg.scores import Matrix, compressed
 # Models named in a message.
 MOST_NAMED = 3
 MOST_ADVISED = 20
-# Sums by question and model that are asked of an engine to say more of unequal questions.
-MOST_COLLECTED = 1_000_000
 
 
 def rows_behind(estimate: Estimate) -> FloatArray | None:
@@ -155,10 +153,7 @@ def unequal_notes(estimate: Estimate, item: str | None, axes: tuple[Axis, ...] |
     if by is None or estimate.n_params < 2 or estimate.coefficient_map is None:
         return ()
     if isinstance(estimate.scores, LazyScores) and not estimate.scores.is_known(by):
-        # One number from the engine says whether there is anything to say.
-        few = _lazy_notes(estimate, estimate.scores, by[0])
-        if not few or estimate.n_rows > MOST_COLLECTED:
-            return few
+        return _lazy_notes(estimate, estimate.scores, by[0])
     blocks = list(estimate.scores.cells(by))
     weight = sparse.vstack([compressed(block.gram) for block in blocks]).tocsr()
     if item is None and weight.nnz and weight.data.max() > 1:
@@ -177,10 +172,10 @@ def unequal_notes(estimate: Estimate, item: str | None, axes: tuple[Axis, ...] |
 
 
 def _lazy_notes(estimate: Estimate, scores: LazyScores, item: str) -> tuple[Note, ...]:
-    """The same of rows in an engine, from the numbers of questions alone."""
+    """The same of rows in an engine, from counts of questions alone: no question leaves it."""
     counts, n_items = rows_behind(estimate), scores.n_distinct(item)
-    # Of models that share no question none lacks any.
-    if counts is None or counts.min() == n_items or counts.sum() == n_items:
+    # Where all questions of a model were answered by equally many models, none of its family lacks any.
+    if counts is None or counts.min() == n_items or not scores.shares_unequally(item):
         return ()
     worst = int(np.argmin(counts))
     text = (

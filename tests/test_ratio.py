@@ -531,9 +531,9 @@ REFUSED: dict[str, tuple[Callable[[], Any], type[EvalregError], list[str]]] = {
         ['"accuracy", "precision", "recall", "f1"', "'F1'"],
     ),
     "an unknown average": (
-        lambda: er.classification(ONE, **TRUTH, average="weighted"),
+        lambda: er.classification(ONE, **TRUTH, average="samples"),
         ArgumentError,
-        ['"macro", "micro"'],
+        ['"macro", "micro", "weighted"'],
     ),
     "a class that is not there": (
         lambda: er.classification(ONE, **TRUTH, positive="d"),

@@ -19,6 +19,7 @@ from benchmarks.coverage.methods import (
     CROSSED,
     DEFAULT,
     LEVEL,
+    LEVELS,
     UNBOUNDED,
     Bounds,
     Named,
@@ -195,11 +196,16 @@ def few_differences(fit: Fit, d: FloatArray) -> Bounds:
     n, rate = np.full(d.shape[1], float(d.shape[0])), np.abs(d).mean(axis=0)
     clusters, dof = np.full(n.size, fit.effective), fit.dof["CR2"]
     found = unseen(fit.estimate, fit.variance["CR2"], rate, rate, rate, rate, n, clusters, fit.alike)
-    ends = found.limits(np.full(n.size, special.stdtrit(dof, 1 - LEVEL / 2)))
-    # Where nothing is added the interval is the plain one, that may leave [-1, 1].
-    plain = wald(fit.estimate, np.where(fit.variance["CR2"] > 0, fit.variance["CR2"], np.nan), dof)
-    active = found.active
-    return Bounds(np.where(active, ends[:, 0], plain.low), np.where(active, ends[:, 1], plain.high))
+    variance = np.where(fit.variance["CR2"] > 0, fit.variance["CR2"], np.nan)
+
+    def limits(level: float) -> tuple[FloatArray, FloatArray]:
+        """Where nothing is added the interval is the plain one, that may leave [-1, 1]."""
+        ends = found.limits(np.full(n.size, special.stdtrit(dof, 1 - level / 2)))
+        plain = wald(fit.estimate, variance, dof, level)
+        return np.where(found.active, ends[:, 0], plain.low), np.where(found.active, ends[:, 1], plain.high)
+
+    # Its test goes by the interval.
+    return Bounds(*limits(LEVEL), at={level: limits(level) for level in LEVELS})
 
 
 def _by_contrast(frame: pd.DataFrame, methods: Mapping[str, Named]) -> Public:

@@ -55,7 +55,8 @@ class ManyModels(Counted, ABC):
         Parameters
         ----------
         adjust : {"holm", "fdr_bh", "bonferroni", "single-step"}, optional
-            How `p_adjusted` allows for the number of pairs; not at all by default, and the column is left out.
+            How `p_adjusted` allows for the number of pairs; not at all by default, and the column is left out. On
+            sparse boards "holm" and "single-step" take the standard errors of bands and ranks, which have a floor.
         alpha : float, optional
             Level of the intervals.
         seed : int or Generator, optional
@@ -67,7 +68,8 @@ class ManyModels(Counted, ABC):
             Indexed by (left, right), columns difference, se, lower, upper and p_value; p_adjusted where `adjust` is
             given. Otherwise `attrs["note"]` says how many pairs there are.
         """
-        together = self._family if adjust == "single-step" else self._compared
+        # What bands and ranks rest on, so that all of them decide alike on sparse boards.
+        together = self._family if adjust in ("single-step", "holm") else self._compared
         return pairwise_table(*together, adjust, alpha, seed=seed)
 
     def simultaneous(

@@ -13,9 +13,10 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.stats
 
 import evalreg as er
-from benchmarks.coverage import boards, families, rules, worlds
+from benchmarks.coverage import boards, families, familywise, rules, worlds
 from benchmarks.coverage.grid import GRIDS, Cell, select
 from benchmarks.coverage.page import page, put_into
 from benchmarks.coverage.run import MismatchError, left_out, run_cell, run_grid
@@ -28,6 +29,7 @@ from benchmarks.coverage.tables import (
     by_world,
     measured,
     misses,
+    of_world,
     read,
     share,
     where,
@@ -108,6 +110,15 @@ def test_bands_and_rank_sets_hold_for_all_models_together(short):
     assert covered["rank sets"] > 0.85
     assert covered["unadjusted intervals"] < covered["bands"]
     assert covered["unadjusted pairs"] < covered["bands of pairs"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("estimator", ["mean", "bradley_terry"])
+def test_no_more_than_a_few_logs_tell_equal_models_apart(short, estimator):
+    (one,) = where(short, family="familywise", estimator=estimator, gap=0.0)
+    for name in (familywise.HOLM, familywise.BANDS, familywise.RANKS):
+        assert one["methods"][name]["false"] <= scipy.stats.binom.ppf(0.999, one["n_logs"], 0.05)
+    assert one["methods"][familywise.BANDS]["false"] <= one["methods"][familywise.HOLM]["false"]
 
 
 @pytest.mark.slow
@@ -332,6 +343,65 @@ def test_tables_of_boards_say_what_was_warned_of_and_refused():
     assert by_schedule(records).splitlines()[-1] == "| bands | .900 | .900 |"
 
 
+# Pairs under few judges
+
+
+def test_false_statements_and_true_differences_are_counted_by_log():
+    truth = np.array([1.0, 0.0, 0.0])
+    effect = np.array([0.5, -0.2, 0.3])  # of 1 and 2, 1 and 3, 2 and 3
+    found = {
+        familywise.HOLM: np.array([True, False, False]),
+        familywise.BANDS: np.array([False, True, False]),
+        familywise.BEFORE: np.array([True, False, True]),
+    }
+    # The second model's set leaves out the rank that it shares with the third.
+    counts = familywise.tally(found, effect, np.array([[1, 2], [3, 3], [1, 3]]), truth)
+    assert counts[familywise.HOLM] == {"logs": 1, "false": 0, "wrong": 0, "found": 0.5}
+    assert counts[familywise.BANDS] == {"logs": 1, "false": 1, "wrong": 1, "found": 0.0}
+    assert counts[familywise.BEFORE] == {"logs": 1, "false": 1, "wrong": 0, "found": 0.5}
+    assert counts[familywise.RANKS]["false"] == 1
+    ties = familywise.tally(found, effect, np.array([[1, 1], [2, 3], [2, 3]]), truth)
+    assert ties[familywise.RANKS]["false"] == 0
+
+
+@pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
+def test_the_rule_before_is_holm_of_a_t_with_pooled_degrees_of_freedom():
+    cell = select(GRIDS["short"](), "familywise estimator=mean gap=0.5")[0]
+    fit, truth = familywise.world(cell)
+    results = fit(np.random.default_rng(1))
+    family = familywise.make_family(results.params, results.cov, "pairs")
+    p = familywise.pooled_pvalues(family)
+    pair = family.names[0]
+    V = []
+    for groups in ("prompt", "judge", "prompt + judge"):
+        one = results.with_cov(groups=groups, cov="CR2", repair="none").contrast({pair[0]: 1, pair[1]: -1})
+        V.append(one.bse.iloc[0] ** 2)
+    cells = V[0] + V[1] - V[2]
+    P, J = cell["prompts"], cell["judges"]
+    pooled = max(max(V[:2]) ** 2 / (V[0] ** 2 / (P - 1) + V[1] ** 2 / (J - 1) + cells**2 / (P * J - 1)), J - 1)
+    t = family.effect[0] / np.sqrt(max(*V[:2], V[2]))
+    np.testing.assert_allclose(p[0], 2 * scipy.stats.t.sf(abs(t), pooled), rtol=1e-10)
+    assert truth.tolist() == [0.5, 0.5, 0.0, 0.0, 0.0]
+
+
+def test_a_family_that_decides_other_pairs_than_the_package_fails_the_cell(monkeypatch):
+    cell = dataclasses.replace(select(GRIDS["short"](), "familywise estimator=mean gap=0.5")[0], n_logs=4)
+    pairs = np.ones(10, dtype=bool)
+    wrong = dict.fromkeys((familywise.HOLM, familywise.BANDS, familywise.BEFORE), pairs)
+    monkeypatch.setattr(familywise, "decided", lambda results, seed: wrong)
+    with pytest.raises(familywise.DisagreeError, match="pairs, bands, ranks"):
+        run_cell(cell)
+
+
+def test_worlds_of_few_judges_are_rows_and_the_largest_share_stands_below():
+    def world(taste, false):
+        parameters = {"estimator": "mean", "schedule": "all", "models": 5, "prompts": 100, "judges": 3, "taste": taste}
+        return {"parameters": parameters, "n_logs": 200, "methods": {"Holm": {"logs": 200, "false": false}}}
+
+    lines = of_world([world(0.3, 4), world(0.0, 10)], (("Holm", "Holm", "false"),)).splitlines()
+    assert lines[2:] == ["| 5, 100, 3, 0.0 | .050 | 200 |", "| 5, 100, 3, 0.3 | .020 | 200 |", "| largest | .050 |  |"]
+
+
 # Tables
 
 
@@ -387,7 +457,15 @@ def test_bounded_means_are_tested_at_about_their_level(short):
 @pytest.mark.slow
 def test_the_page_has_a_table_for_every_family(short):
     text = page(short)
-    for title in ("[0, 1]", "without bounds", "differences", "regressions", "crossed", "Many models"):
+    for title in (
+        "[0, 1]",
+        "without bounds",
+        "differences",
+        "regressions",
+        "crossed",
+        "Many models",
+        "under few judges",
+    ):
         assert title in text
     assert f"{len(short)} cells" in text
 

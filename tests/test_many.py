@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import pandas as pd
 import pytest
 
 import evalreg as er
+from benchmarks.coverage import boards
 
 
 @pytest.fixture(scope="module")
@@ -66,3 +68,33 @@ def test_a_benchmark_with_unequal_question_sets_is_ranked(shared: Path) -> None:
     assert len(ranks) == 93
     assert ranks.loc[board.params.idxmax(), "lower"] == 1
     assert set(board.tau_best()) >= {board.params.idxmax()}
+
+
+@pytest.mark.parametrize("judges", [1, 3, 5])
+def test_pairs_bands_ranks_and_letters_of_sparse_boards_decide_alike(judges: int) -> None:
+    design, decided = boards.schedule("sparse", 5, 50), 0
+    for seed in range(6):
+        quality = np.array([0.0, 0.3, 0.6, 0.9, 1.2])
+        log = boards.draw(np.random.default_rng([judges, seed]), design, judges, 0.1, quality)
+        groups = "prompt" if judges == 1 else "prompt + judge"
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", er.errors.EvalregWarning)
+            board = er.win_rate(log, left="left", right="right", score="score", groups=groups)
+        holm, ranks = board.pairwise("holm"), board.ranks()
+        bands = board.simultaneous(contrasts="pairs").loc[holm.index]
+        sure = (holm["p_adjusted"] <= 0.05).to_numpy()
+        banded = (bands["lower"] > 0) | (bands["upper"] < 0)
+        assert not np.any(banded.to_numpy() & ~sure)
+        np.testing.assert_allclose(holm["se"], bands["se"], rtol=1e-12)
+        if judges > 1:
+            first = np.where(holm["difference"] > 0, *(holm.index.get_level_values(side) for side in (0, 1)))
+            last = np.where(holm["difference"] > 0, *(holm.index.get_level_values(side) for side in (1, 0)))
+            lower = {model: 1 + int(np.sum(sure & (last == model))) for model in ranks.index}
+            upper = {model: 5 - int(np.sum(sure & (first == model))) for model in ranks.index}
+            assert ranks["lower"].to_dict() == lower
+            assert ranks["upper"].to_dict() == upper
+            letters = board.letters()
+            apart = [not set(letters[a]) & set(letters[b]) for a, b in holm.index]
+            assert apart == sure.tolist()
+        decided += int(sure.sum())
+    assert decided > 0

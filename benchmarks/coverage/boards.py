@@ -117,7 +117,11 @@ def expected_scores(n_models: int, judge_sd: float) -> FloatArray:
 
     The latent difference is normal, so psi is the mean of two normal probabilities.
     """
-    quality = qualities(n_models)
+    return expected_between(qualities(n_models), judge_sd)
+
+
+def expected_between(quality: FloatArray, judge_sd: float) -> FloatArray:
+    """The same for models of these qualities."""
     gap = np.subtract.outer(quality, quality)
     sd = np.sqrt(1 + 2 * ANSWER_SD**2 + 2 * judge_sd**2)
     return (special.ndtr((gap - TIE_THRESHOLD) / sd) + special.ndtr((gap + TIE_THRESHOLD) / sd)) / 2
@@ -164,13 +168,16 @@ def names(n_models: int) -> list[str]:
     return [f"model-{number:02d}" for number in range(1, n_models + 1)]
 
 
-def draw(rng: np.random.Generator, design: Schedule, n_judges: int, judge_sd: float) -> pd.DataFrame:
+def draw(
+    rng: np.random.Generator, design: Schedule, n_judges: int, judge_sd: float, quality: FloatArray | None = None
+) -> pd.DataFrame:
     """Return a log of comparisons: columns prompt, judge, left, right and score (of the left model; a tie is 0.5).
 
     An answer, one for each model and prompt, stands in every comparison of it; so does a judge's taste for a model.
     """
     K, n_prompts = design.n_models, int(design.prompt.max()) + 1
-    answer = qualities(K)[:, None] + ANSWER_SD * rng.standard_normal((K, n_prompts))
+    quality = qualities(K) if quality is None else quality
+    answer = quality[:, None] + ANSWER_SD * rng.standard_normal((K, n_prompts))
     taste = judge_sd * rng.standard_normal((K, n_judges))
     edge = answer[design.left, design.prompt] - answer[design.right, design.prompt]
     latent = edge[:, None] + taste[design.left] - taste[design.right] + rng.standard_normal((edge.size, n_judges))

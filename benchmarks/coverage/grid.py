@@ -107,6 +107,33 @@ def ends(n_logs: int) -> list[Cell]:
     ]
 
 
+def familywise() -> list[Cell]:
+    """All pairs of models under few judges: no model better, then half of them; means, ratings, sparse boards."""
+
+    def cells(n_logs: int, gaps: Sequence[float] = (0.0,), **levels: Sequence[Any]) -> list[Cell]:
+        # Models stand before judges in the name, the world's other levels after them.
+        order = ("estimator", "schedule", "models", "prompts", "judges", "taste")
+        return product("familywise", n_logs, **{key: levels[key] for key in order}, gap=gaps)
+
+    means = {"estimator": ("mean",), "schedule": ("all",), "prompts": (100,), "judges": (3, 4, 5, 10)}
+    some = {"judges": (3, 5), "prompts": (50,), "taste": (0.0, 0.3)}
+    result = [
+        *cells(400, **means, models=(5,), taste=(0.0, 0.1, 0.3, 1.0)),
+        *cells(100, **means, models=(5,), taste=(0.0, 0.1, 0.3), gaps=(0.5,)),
+        *cells(100, **means, models=(20,), taste=(0.0, 0.3, 1.0)),
+        *cells(25, **means, models=(20,), taste=(0.0, 0.1, 0.3), gaps=(0.5,)),
+    ]
+    for estimator, schedules in (("bradley_terry", ("dense", "sparse")), ("win_rate", ("sparse",))):
+        board = {"estimator": (estimator,), "schedule": schedules, **some}
+        result += cells(200, **board, models=(5,))
+        result += cells(50, **board | {"taste": (0.0,)}, models=(5,), gaps=(0.5,))
+        result += cells(50, **board | {"judges": (3,), "taste": (0.3,)}, models=(20,))
+    # So few prompts for so many models that pairs are counted, and so many that judges alone matter.
+    result += cells(200, **means | {"judges": (3, 5), "prompts": (20,)}, models=(20,), taste=(0.0, 0.3))
+    result += cells(200, **means | {"judges": (3, 5), "prompts": (400,)}, models=(5,), taste=(0.1,))
+    return result
+
+
 def full() -> list[Cell]:
     """Return the grid whose tables are published."""
     n = FULL_LOGS
@@ -158,6 +185,7 @@ def full() -> list[Cell]:
         # Bands and rank sets of many models take a tenth of a second each.
         *boards(SLOW_LOGS, models=(6,), **together),
         *boards(SLOWEST_LOGS, models=(20,), **together),
+        *familywise(),
     ]
 
 
@@ -192,6 +220,17 @@ def short() -> list[Cell]:
             judges=(1,),
             judge_sd=(0.0,),
             together=(True,),
+        ),
+        *product(
+            "familywise",
+            40,
+            estimator=("mean", "bradley_terry"),
+            schedule=("dense",),
+            models=(5,),
+            prompts=(40,),
+            judges=(3,),
+            taste=(0.1,),
+            gap=(0.0, 0.5),
         ),
     ]
 

@@ -6,6 +6,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+from benchmarks.coverage.familywise import BANDS, BEFORE, HOLM, RANKS
 from benchmarks.coverage.tables import (
     BEGIN,
     CROSSED_TARGET,
@@ -23,6 +24,7 @@ from benchmarks.coverage.tables import (
     cross,
     families,
     misses,
+    of_world,
     share,
     sizes_of_tests,
     where,
@@ -156,6 +158,29 @@ def bands_section(records: Records) -> list[str]:
     ]
 
 
+FALSE = tuple((name, name, "false") for name in (HOLM, BANDS, RANKS, BEFORE))
+FOUND = (
+    *((f"found, {name}", name, "found") for name in (HOLM, BANDS, BEFORE)),
+    *((f"false, {name}", name, "false") for name in (HOLM, RANKS, BEFORE)),
+    *((f"wrong direction, {name}", name, "wrong") for name in (HOLM, BEFORE)),
+)
+
+
+def familywise_section(records: Records) -> list[str]:
+    """Return the tables of false statements about pairs of models, and of true differences found."""
+    return [
+        "### Pairs of models under few judges",
+        "Taste is the standard deviation of a judge's taste for a model over that of the noise of one score. Worlds "
+        "without a name are means of scores; the others are leaderboards. No model is better than another: the share "
+        "of logs in which any pair is decided, or a rank set leaves out the true rank. `Holm` and rank sets are the "
+        "default's.",
+        of_world(where(records, gap=0.0), FALSE),
+        "Half of the models better by half the noise of a score (of a verdict, on leaderboards): the share of true "
+        "differences found, and of logs with any false statement, or with one in the wrong direction.",
+        of_world(where(records, gap=lambda gap: gap > 0), FOUND),
+    ]
+
+
 def boards_section(records: Records) -> list[str]:
     """Return the tables of leaderboards."""
     parts = [
@@ -230,6 +255,7 @@ def page(records: Records) -> str:
         ),
         (where(records, family="crossed"), crossed_section),
         (where(records, family="bands"), bands_section),
+        (where(records, family="familywise"), familywise_section),
         (where(records, family="boards"), boards_section),
     ]
     for some, section in sections:

@@ -316,3 +316,19 @@ def families(records: Records) -> str:
         for name in dict.fromkeys(name for one in records for name in one["methods"])
     ]
     return grid(["statement", *(f"{K} models" for K in counts)], rows)
+
+
+JUDGED = ("estimator", "schedule", "models", "prompts", "judges", "taste")
+
+
+def of_world(records: Records, columns: Sequence[tuple[str, str, str]]) -> str:
+    """Shares of logs, one row a world of few judges; columns are (title, method, count), the last row the largest."""
+    rows, values = [], []
+    for one in sorted(records, key=lambda one: [one["parameters"][key] for key in JUDGED]):
+        world = {key: one["parameters"][key] for key in JUDGED}
+        boards = f"{world['estimator'].replace('_', ' ')}, {world['schedule']}, " if world["schedule"] != "all" else ""
+        label = f"{boards}{world['models']}, {world['prompts']}, {world['judges']}, {world['taste']}"
+        values.append([Measured(one, one["methods"][method]).share(count) for _, method, count in columns])
+        rows.append([label, *map(share, values[-1]), str(one["n_logs"])])
+    rows.append(["largest", *(share(max(column)) for column in zip(*values, strict=True)), ""])
+    return grid(["models, prompts, judges, taste", *(title for title, _, _ in columns), "logs"], rows)

@@ -1,0 +1,175 @@
+"""False statements about any pair of models where few judges stand for others, and true differences that are found."""
+
+from __future__ import annotations
+
+import gc
+import warnings
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+import evalreg as er
+from benchmarks.coverage import boards
+from benchmarks.coverage.grid import Cell
+from benchmarks.coverage.worlds import FloatArray, IntArray
+from evalreg.boards import Board, family_cov
+from evalreg.checks import BoolArray
+from evalreg.inference.multiplicity import adjust_pvalues
+from evalreg.inference.simultaneous import Family, make_family
+from evalreg.student import t_pvalues
+
+LEVEL = 0.05
+TIED = 1e-9
+CHECKS = 4
+GROUPS = "prompt + judge"
+HOLM, BANDS, RANKS, BEFORE = "Holm", "bands of pairs", "rank sets", "Holm, one pooled dof"
+
+Fit = Callable[[np.random.Generator], er.Results]
+
+
+class DisagreeError(Exception):
+    """The public functions decide other pairs than the family does."""
+
+
+def qualities(n_models: int, gap: float) -> FloatArray:
+    """The first half of the models, of an odd number the smaller half, is better than the others by `gap`."""
+    return np.where(np.arange(n_models) < n_models // 2, gap, 0.0)
+
+
+def draw(rng: np.random.Generator, quality: FloatArray, n_prompts: int, n_judges: int, taste: float) -> pd.DataFrame:
+    """Scores of every model on every prompt by every judge: quality, a judge's taste for a model, and unit noise.
+
+    What a prompt gives to all models falls out of every difference, and is left out.
+    """
+    K, labels = quality.size, np.array(boards.names(quality.size))
+    scores = quality + taste * rng.standard_normal((n_judges, K)) + rng.standard_normal((n_prompts, n_judges, K))
+    prompt, judge, model = (axis.ravel() for axis in np.indices(scores.shape))
+    return pd.DataFrame({"prompt": prompt, "judge": judge, "model": labels[model], "score": scores.ravel()})
+
+
+def world(cell: Cell) -> tuple[Fit, FloatArray]:
+    """What draws a log of the cell and returns its results, and the true values of the models."""
+    quality = qualities(cell["models"], cell["gap"])
+    P, J, taste = cell["prompts"], cell["judges"], cell["taste"]
+    if cell["estimator"] == "mean":
+        return lambda rng: er.mean(draw(rng, quality, P, J, taste), by="model", groups=GROUPS), quality
+    design = boards.schedule(cell["schedule"], cell["models"], P)
+    psi = boards.expected_between(quality, taste)
+
+    def fit(rng: np.random.Generator) -> er.Results:
+        return boards.fit_board(cell, boards.draw(rng, design, J, taste, quality))
+
+    return fit, boards.TRUTHS[cell["estimator"]](psi, design.met)
+
+
+def pooled_pvalues(family: Family) -> FloatArray:
+    """P-values with one number of degrees of freedom, as before the sum of t^2 V: of the largest one-way variance."""
+    V, d = family.widths.pieces, family.widths.dofs
+    with np.errstate(divide="ignore", invalid="ignore"):
+        pooled = np.max(V[:2], axis=0) ** 2 / np.sum(V**2 / d, axis=0)
+        return t_pvalues(family.effect / family.se, np.maximum(pooled, np.min(d[:2], axis=0)))
+
+
+def decided(results: er.Results, seed: int) -> dict[str, BoolArray]:
+    """Pairs that each method decides, shape (n_pairs,)."""
+    cov = family_cov(results) if isinstance(results, Board) else results.cov
+    family = make_family(results.params, cov, "pairs")
+    level = family.joint(LEVEL, seed)
+    with np.errstate(invalid="ignore"):
+        return {
+            HOLM: family.counted(level) <= LEVEL,
+            BANDS: family.p_value <= level.level(LEVEL),
+            BEFORE: adjust_pvalues(pooled_pvalues(family), "holm") <= LEVEL,
+        }
+
+
+def check(results: er.Results, found: dict[str, BoolArray], seed: int) -> None:
+    """Hold what was decided against the public tables of pairs, bands and ranks."""
+    holm, bands = results.pairwise("holm", seed=seed), results.simultaneous(contrasts="pairs", seed=seed)
+    same = [
+        np.array_equal(found[HOLM], holm["p_adjusted"] <= LEVEL),
+        np.array_equal(found[BANDS], (bands["lower"] > 0) | (bands["upper"] < 0)),
+        np.array_equal(rank_sets(results, found[HOLM], seed), public_ranks(results, seed)),
+    ]
+    if not all(same):
+        raise DisagreeError(f"pairs, bands, ranks agree: {same}")
+
+
+def public_ranks(results: er.Results, seed: int) -> IntArray:
+    """Lower and upper ranks, shape (n_models, 2)."""
+    return results.ranks(seed=seed).loc[list(results.params.index), ["lower", "upper"]].to_numpy()
+
+
+def rank_sets(results: er.Results, pairs: BoolArray, seed: int) -> IntArray:
+    """Lower and upper ranks that decided pairs leave; boards, which leave models without ranks, tell theirs."""
+    if isinstance(results, Board):
+        return public_ranks(results, seed)
+    K, values = results.params.size, results.params.to_numpy()
+    left, right = np.triu_indices(K, 1)
+    wins = np.zeros((K, K), dtype=bool)
+    wins[left, right], wins[right, left] = (
+        pairs & (values[left] > values[right]),
+        pairs & (values[left] < values[right]),
+    )
+    return np.column_stack([1 + wins.sum(axis=0), K - wins.sum(axis=1)])
+
+
+def tally(
+    found: dict[str, BoolArray], effect: FloatArray, ranks: IntArray, truth: FloatArray
+) -> dict[str, dict[str, float]]:
+    """Counts of one log: anything false, anything in the wrong direction, and the share of true differences found."""
+    left, right = np.triu_indices(truth.size, 1)
+    gap = truth[left] - truth[right]
+    differ = np.abs(gap) > TIED
+    counts = {}
+    for name, pairs in found.items():
+        right_way = pairs & differ & (effect * gap > 0)
+        wrong, share = bool(np.any(pairs & differ & ~right_way)), np.sum(right_way) / max(differ.sum(), 1)
+        false = bool(np.any(pairs & ~right_way))
+        counts[name] = {"logs": 1, "false": int(false), "wrong": int(wrong), "found": float(share)}
+    rank = 1 + np.sum(truth > truth[:, None] + TIED, axis=1)
+    missed = bool(np.any((rank < ranks[:, 0]) | (rank > ranks[:, 1])))
+    return counts | {RANKS: {"logs": 1, "false": int(missed), "wrong": 0, "found": counts[HOLM]["found"]}}
+
+
+def run(cell: Cell) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Counts by method, and what else is known. A log that the package refuses says nothing false and finds nothing.
+
+    Raises
+    ------
+    DisagreeError
+        If a public function decides a pair otherwise.
+    """
+    fit, truth = world(cell)
+    tallies: dict[str, Counter[str]] = {}
+    warned: dict[str, list[Any]] = {}
+    refused: Counter[str] = Counter()
+    every = max(cell.n_logs // CHECKS, 1)
+    adjust_pvalues(np.array([0.5, 0.5]), "holm")
+    gc.freeze()  # statsmodels, now imported, collects garbage at each adjustment; not what modules hold from here on.
+    for log in range(cell.n_logs):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            try:
+                results = fit(np.random.default_rng([cell.seed, log]))
+            except er.errors.EvalregError as error:
+                refused[type(error).__name__] += 1
+                continue
+            found = decided(results, log)
+            if log % every == 0:
+                check(results, found, log)
+        for kind, text in {item.category.__name__: str(item.message) for item in caught}.items():
+            warned.setdefault(kind, [0, text])[0] += 1
+        values = results.params.to_numpy()
+        left, right = np.triu_indices(values.size, 1)
+        ranks = rank_sets(results, found[HOLM], log)
+        for name, counts in tally(found, values[left] - values[right], ranks, truth).items():
+            tallies.setdefault(name, Counter()).update(counts)
+    for counts in tallies.values():
+        counts["logs"] += sum(refused.values())
+    shares = {kind: [count / cell.n_logs, text] for kind, (count, text) in sorted(warned.items())}
+    about = {"checked": -(-cell.n_logs // every), "warnings": shares, "refused": dict(refused)}
+    return {name: dict(counts) for name, counts in tallies.items()}, about

@@ -83,6 +83,8 @@ def _run(arguments: Sequence[str]) -> int:
             warnings.showwarning = _show_warning
             output = _as_output(options.run(options))
         _deliver(output.text.rstrip("\n") + "\n", getattr(options, "output", None))
+        for line in output.said:
+            _complain(f"{visible(line)}\n")
     except EvalregError as error:
         return _fail("\n".join([str(error), *getattr(error, "__notes__", [])]))
     except SystemExit as stop:  # --help and --version

@@ -376,6 +376,16 @@ class Summary:
         return self.as_html()
 
 
+def latex_strong(text: str) -> str:
+    """Return a line in bold as LaTeX, escaped."""
+    return f"\\noindent\\textbf{{{_latex_text(visible(text))}}}"
+
+
+def html_strong(text: str) -> str:
+    """Return a paragraph in bold as HTML, escaped."""
+    return f"<p><strong>{html.escape(visible(text))}</strong></p>"
+
+
 def _latex_text(text: str) -> str:
     return text.translate(_LATEX)
 

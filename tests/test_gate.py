@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
@@ -352,3 +353,52 @@ def test_a_decision_does_not_depend_on_the_adjustment_of_the_table(log: Path) ->
     assert plain == adjusted
     ends = er.compare(pd.read_csv(log), groups="passage", baseline="old").to_frame(0.1).loc[("new", "old")]
     assert plain.edge == pytest.approx(ends["lower"])
+
+
+def three_models(path: Path, name: str = "<new>&co") -> Path:
+    """The third model's name is markup."""
+    frame = er.datasets.paired(n_passages=40, difference=0.10, correlation=0.8, seed=4)
+    third = frame[frame["model"] == "new"].assign(model=name, score=lambda rows: 1 - rows["score"])
+    pd.concat([frame, third]).rename(columns={"question": "item"}).to_csv(path, index=False)
+    return path
+
+
+@pytest.mark.parametrize("format_", ["text", "json", "csv", "md", "latex", "html"])
+@pytest.mark.parametrize(("bound", "status"), [("0.99", 1), ("-0.99", 0)])
+def test_every_format_lets_the_decision_be_seen(
+    here: Here, tmp_path: Path, format_: str, bound: str, status: int
+) -> None:
+    log = three_models(tmp_path / "log.csv")
+    done = here("compare", log, "--gate", f"`<new>&co` - old > {bound}", "--format", format_)
+    word = "PASS (shown)" if status == 0 else "FAIL"
+    assert done.returncode == status
+    if format_ in ("csv", "latex", "html"):
+        assert any(line.startswith(word) and "<new>&co" in line for line in done.stderr.splitlines())
+    if format_ == "csv":
+        # What a program reads stays a table.
+        assert len(pd.read_csv(io.StringIO(done.stdout))) == 2
+        return
+    if format_ == "json":
+        assert json.loads(done.stdout)["gate"]["verdict"] == ("shown" if status == 0 else "shown to fail")
+        return
+    assert word in done.stdout
+    if format_ in ("latex", "html"):
+        table = done.stdout.index("tabular" if format_ == "latex" else "simpletable")
+        assert done.stdout.index(word) < table
+        assert "<new>&co" not in done.stdout
+        assert (r"$<$new$>$\&co" if format_ == "latex" else "&lt;new&gt;&amp;co") in done.stdout[:table]
+
+
+@pytest.mark.parametrize("adjust", [None, "holm"])
+def test_unadjusted_p_values_are_said_where_the_table_cannot(here: Here, tmp_path: Path, adjust: str | None) -> None:
+    log, more = three_models(tmp_path / "log.csv", "third"), ["--adjust", adjust] if adjust else []
+    csv = here("compare", log, "--format", "csv", *more).stderr
+    field = json.loads(here("compare", log, "--format", "json", *more).stdout)["unadjusted"]
+    assert ("p is of each of 3 differences by itself" in csv) == (adjust is None)
+    assert (field is None) == (adjust is not None)
+    assert field is None or field in csv
+
+
+def test_one_difference_has_nothing_to_adjust_for(here: Here, log: Path) -> None:
+    done = here("compare", log, "--groups", "passage", "--format", "json")
+    assert json.loads(done.stdout)["unadjusted"] is None

@@ -10,10 +10,11 @@ from evalreg.commands.shared import Output, add_shared, check_shared, covariance
 from evalreg.errors import ArgumentError
 from evalreg.estimators.difference import compare
 from evalreg.gates import EXAMPLE, Decision, check_models, decide, parse_gate
-from evalreg.inference.ranks import PAIR_ADJUSTMENTS
+from evalreg.inference.ranks import PAIR_ADJUSTMENTS, unadjusted_text
 from evalreg.inference.unseen import ICC
 from evalreg.paired import checked_icc
 from evalreg.selection import counting, group_names, read_rows, role_names
+from evalreg.tables import html_strong, latex_strong
 
 HELP = "differences between models on the same questions, and gates"
 
@@ -31,8 +32,13 @@ Examples, on the simulated logs that `evalreg demo --write logs` makes:
       --gate "new - old > -0.05" --format json --summary summary.md
 """
 
+# Formats in which nobody sees the decision when the table goes to a file; the line is on standard error too.
+UNSAID = ("csv", "latex", "html")
+STRONG = {"latex": latex_strong, "html": html_strong}
+
 _GATE_HELP = f"""\
-a claim such as "{EXAMPLE}", decided by a one-sided test at --alpha; one line is printed. Backticks go around a model's
+a claim such as "{EXAMPLE}", decided by a one-sided test at --alpha; one line is printed (csv, latex and html:
+on standard error). Backticks go around a model's
 name with spaces or signs, and spaces around the minus sign"""
 
 
@@ -111,16 +117,21 @@ def run(options: argparse.Namespace) -> Output:
     }
     asked |= {"strata": options.strata, "baseline": baseline, "paired": not options.unpaired}
     asked["groups"] = options.item if options.groups is None else options.groups
-    more = {} if decision is None else {"gate": decision.as_dict()}
+    plain = unadjusted_text(len(comparison.facts.index)) if options.adjust is None else ""
+    more: dict[str, object] = {"unadjusted": plain or None}
+    if decision is not None:
+        more["gate"] = decision.as_dict()
     text = rendered(comparison.results, rows, options, asked, comparison=comparison, more=more)
     markdown = comparison.to_markdown(options.alpha)
     if options.summary is not None:
         _append(options.summary, _markdown(decision, markdown))
+    said = tuple(filter(None, ("" if decision is None else decision.line, plain if options.format == "csv" else "")))
+    said = said if options.format in UNSAID else ()
     if decision is None:
-        return Output(text)
-    if options.format == "md":
-        text = _markdown(decision, markdown)
-    return Output(decision.line if options.format == "text" else text, decision.status)
+        return Output(text, said=said)
+    above = {"text": decision.line, "md": _markdown(decision, markdown)}
+    above |= {name: f"{mark(decision.line)}\n\n{text}" for name, mark in STRONG.items()}
+    return Output(above.get(options.format, text), decision.status, said)
 
 
 def _markdown(decision: Decision | None, table: str) -> str:

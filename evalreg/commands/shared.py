@@ -53,10 +53,13 @@ class Output:
         For standard output or the file of ``--output``.
     status : int
         0, the default, when results were printed; a gate has more to say.
+    said : tuple of str
+        Lines for standard error, of what a table in this format does not hold.
     """
 
     text: str
     status: int = 0
+    said: tuple[str, ...] = ()
 
 
 class Command(Protocol):

@@ -146,9 +146,8 @@ def mean(
     """Means of scores with error bars that hold when rows within a cluster are dependent.
 
     With `by`, all means come at once with their joint covariance, so that differences between models that answered
-    the same questions are paired. Differences of models' scores in [0, 1] on shared questions (`contrast`, `pairwise` and
-    tests of them) allow for differences not seen where few questions differ, as `compare` does with its default
-    `icc=0.5`.
+    the same questions are paired. Where scores lie in [0, 1] and few questions differ, such differences (`contrast`,
+    `pairwise`, and tests of them) also allow for those not seen, as `compare` does with its default `icc=0.5`.
 
     Parameters
     ----------

@@ -18,8 +18,9 @@ from evalreg.groups import Groups, check_estimate, check_two_clusters, drop_nest
 from evalreg.inference.unseen import unseen
 from evalreg.memory import GRAMS, refuse_larger, refuse_parameters
 from evalreg.paired import Paired
-from evalreg.pieces import NO_VARIANCE, Piece, axis_dof, check_strata, naive_piece, one_piece, subsets
+from evalreg.pieces import NO_VARIANCE, Piece, axis_dof, blind_directions, check_strata, naive_piece, one_piece, subsets
 from evalreg.scores import RowScores, compressed, dense, quadratic, sum_blocks
+from evalreg.small_sample import POWER
 from evalreg.sparsity import FEW_CLUSTERS, FEW_EFFECTIVE, LARGEST_SHARE, effective_text, sparse_text, sparsity
 from evalreg.widths import Few, Widths, crossed_widths, one_t, subset_signs
 
@@ -539,7 +540,7 @@ def assemble(estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov) -
     if options.cov != "naive":
         for axis in axes:
             check_two_clusters(estimate, axis, axes)
-    _refuse_larger(estimate, axes if options.cov != "naive" else ())
+    _refuse_larger(estimate, axes, options)
     axes, notes = drop_nested(estimate.scores, axes)
     naive = naive_piece(estimate)
     if not axes or options.cov == "naive":
@@ -551,7 +552,7 @@ def assemble(estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov) -
             options=replace(options, cov="naive"),
             axes=(),
             n_clusters=counts,
-            pieces=(naive,),
+            pieces=(replace(naive, blind=blind_directions(estimate, None)),),
             naive=naive.matrix,
             smallest_dof=smallest,
             bounded=estimate.bounded,
@@ -588,11 +589,12 @@ def assemble(estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov) -
     return _floored(replace(result, notes=(*notes, *_piece_notes(result))), estimate)
 
 
-def _refuse_larger(estimate: Estimate, axes: tuple[Axis, ...]) -> None:
+def _refuse_larger(estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov) -> None:
     """Raise if the covariances, or the squares and products of the design in each cluster, do not fit into memory."""
     scores = estimate.scores
     refuse_parameters(estimate.n_params)
-    if isinstance(scores, RowScores) and axes:
+    adjusted = options.cov != "naive" and (POWER[options.cov] > 0 or options.dof == "satterthwaite")
+    if isinstance(scores, RowScores) and axes and adjusted:
         n_clusters = max(scores.n_clusters(axis) for axis in axes)
         refuse_larger(
             GRAMS * 8.0 * n_clusters * scores.n_columns**2,

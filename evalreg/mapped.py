@@ -116,13 +116,14 @@ class MappedScores:
         totals = compressed(block.totals) @ self.design
         return totals if self.offset is None else totals + self._weights(block) @ self.offset
 
-    def dominant_grams(self, by: Axis | None, inverse: FloatArray, above: float) -> FloatArray:
-        """X_g'W X_g of the clusters (or rows) whose leverages add up to more than that, shape (n_found, k, k)."""
+    def dominant(self, by: Axis | None, root: FloatArray, above: float) -> Iterator[tuple[FloatArray, None]]:
+        """Leverage matrices L_g of the clusters (or rows) whose leverages add up to more than that."""
         assert self.information is not None
-        leverage = np.asarray(self.information @ inverse.ravel())
-        found = [self._heaviest_rows()] if by is None else [self._weights(block) for block in self.inner.cells(by)]
-        parts = [weight[np.flatnonzero(weight @ leverage > above)] for weight in found]
-        return np.concatenate([dense(part @ self.information) for part in parts]).reshape(-1, *inverse.shape)
+        leverage = np.asarray(self.information @ (root @ root.T).ravel())
+        weights = [self._heaviest_rows()] if by is None else (self._weights(block) for block in self.inner.cells(by))
+        for weight in weights:
+            for found in np.flatnonzero(weight @ leverage > above):
+                yield root.T @ dense(weight[[found]] @ self.information).reshape(root.shape) @ root, None
 
     def _heaviest_rows(self) -> Matrix:
         """The largest weight of a row in each cell, as rows of their own; shape (n_cells, n_cells)."""

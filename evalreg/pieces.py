@@ -248,7 +248,8 @@ def naive_piece(estimate: Estimate) -> Piece:
     Returns
     -------
     Piece
-        For means, each with its own n_m/(n_m - 1) (Miller 2024, eq. 1); for a regression HC1.
+        For means, each with its own n_m/(n_m - 1) (Miller 2024, eq. 1); for a regression HC1. What single rows alone
+        determine is not looked for.
     """
     n, bread, cells = estimate.n_rows, estimate.bread, estimate.cells
     no_loss = np.zeros(estimate.n_params, dtype=bool)
@@ -259,7 +260,7 @@ def naive_piece(estimate: Estimate) -> Piece:
         rounding = _rounding(estimate, np.diag(matrix))
         matrix[rounding, :] = matrix[:, rounding] = 0.0
         rest = FixedDof(float(n - estimate.n_coefficients))
-        return Piece((), (), n, matrix, rest, None, no_loss, blind_directions(estimate, None))
+        return Piece((), (), n, matrix, rest, None, no_loss)
     scale = np.sqrt(cells.count / np.maximum(cells.count - 1, 1))
     matrix = estimate.scores.meat(None, _scale_rows(bread, scale))
     variance = cells.squares / cells.weight**2 * scale**2
@@ -354,15 +355,19 @@ def blind_directions(estimate: Estimate, by: Axis | None) -> FloatArray | None:
         return None
     if not isinstance(scores, RowScores | MappedScores):
         return None
-    grams = scores.dominant_grams(by, refit.inverse_gram, 1 - 2 * FULL_LEVERAGE)
-    if not len(grams):
-        return None
     root = root_of(refit.inverse_gram)[0]
-    directions = full_leverage_directions(root.T @ grams @ root)
+    found = []
+    # A trace is rounded more than once.
+    for leverage, lift in scores.dominant(by, root, 1 - 2 * FULL_LEVERAGE):
+        own = full_leverage_directions(leverage)
+        found.append(own if lift is None else lift @ own)
+    if not any(own.shape[1] for own in found):
+        return None
+    directions = np.concatenate(found, axis=1)
     reach = dense(estimate.coefficient_map) @ root
     moved = reach @ directions
     moved[np.abs(moved) <= CANCELS * np.linalg.norm(reach, axis=1)[:, None]] = 0.0
-    return moved if directions.shape[1] else None
+    return moved
 
 
 def _unadjusted(

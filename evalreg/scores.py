@@ -7,7 +7,7 @@ the same sums from where the rows live.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Protocol, TypeAlias
@@ -387,18 +387,26 @@ class RowScores:
         totals = np.column_stack([np.bincount(codes.codes, column, codes.n_clusters) for column in columns])
         return Block(totals, None if self.design is None else cluster_grams(self.design, codes))
 
-    def dominant_grams(self, by: Axis | None, inverse: FloatArray, above: float) -> FloatArray:
-        """X_g'W X_g of the clusters (or rows) whose leverages add up to more than that, shape (n_found, k, k)."""
+    def dominant(
+        self, by: Axis | None, root: FloatArray, above: float
+    ) -> Iterator[tuple[FloatArray, FloatArray | None]]:
+        """Leverages of the clusters (or rows) that add up to more than that, and what maps their eigenvectors to L_g's.
+
+        Z_g = X_g R has as many rows as the cluster, and Z_g Z_g' the eigenvalues of L_g = Z_g'Z_g: the smaller is
+        taken. The leverages of all clusters add up to k, so that at most k / above are found.
+        """
         assert self.design is not None
-        leverage = np.einsum("ij,ij->i", self.design @ inverse, self.design)
+        turned = self.design @ root
+        leverage = np.einsum("ij,ij->i", turned, turned)
         if by is None:
-            rows = self.design[leverage > above]
-            return np.asarray(rows[:, :, None] * rows[:, None, :])
-        codes = self.labels.codes(by)
-        found = np.flatnonzero(np.bincount(codes.codes, leverage) > above)
-        inside = np.flatnonzero(np.isin(codes.codes, found)) if found.size else np.array([], dtype=np.intp)
-        part = Codes(np.searchsorted(found, codes.codes[inside]), found.size)
-        return cluster_grams(self.design[inside], part) if found.size else np.zeros((0, *inverse.shape))
+            groups: Iterable[FloatArray] = (turned[[row]] for row in np.flatnonzero(leverage > above))
+        else:
+            codes = self.labels.codes(by)
+            found = np.flatnonzero(np.bincount(codes.codes, leverage) > above)
+            order, starts = codes.order if found.size else (codes.codes, codes.codes)
+            groups = (turned[order[starts[g] : starts[g + 1]]] for g in found)
+        for rows in groups:
+            yield (rows @ rows.T, rows.T) if rows.shape[0] < rows.shape[1] else (rows.T @ rows, None)
 
     def meat(self, by: Axis | None, bread: Matrix) -> FloatArray:
         """Sum over clusters of (B' T_g)(B' T_g)', the sums and squares by statsmodels."""

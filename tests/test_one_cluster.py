@@ -1,0 +1,99 @@
+"""What single clusters alone determine, held against the null spaces of the design without each cluster."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.linalg
+
+import evalreg as er
+from evalreg import memory, scores
+from evalreg.errors import TooLargeError
+from evalreg.pieces import blind_directions
+from evalreg.small_sample import full_leverage_directions, root_of
+
+pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
+
+
+def _log(n_clusters, rows_each, n_levels, alone, seed=0):
+    """Levels of a factor at random, and `alone` more of them, each seen in one cluster only."""
+    rng = np.random.default_rng(seed)
+    cluster = np.repeat(np.arange(n_clusters), rows_each)
+    level = rng.integers(0, n_levels, cluster.size)
+    for j in range(alone):
+        inside = np.flatnonzero(cluster == j)
+        level[rng.choice(inside, max(rows_each // 3, 1), replace=False)] = n_levels + j
+    x = np.where(cluster == n_clusters - 1, rng.normal(size=cluster.size), 0.0)  # varies in the last cluster only
+    frame = pd.DataFrame({"m": [f"m{i:03d}" for i in level], "g": cluster, "x": x, "z": rng.normal(size=cluster.size)})
+    return frame.assign(score=rng.normal(size=cluster.size), w=rng.uniform(0.5, 2.0, cluster.size))
+
+
+def _without_each(X, codes):
+    """Parameters that move along the null space of the design without some cluster, and the space's dimension."""
+    moves, size = np.zeros(X.shape[1], dtype=bool), 0
+    for g in np.unique(codes):
+        null = scipy.linalg.null_space(X[codes != g], rcond=1e-9)
+        moves |= np.any(np.abs(null) > 1e-7, axis=1)
+        size += null.shape[1]
+    return moves, size
+
+
+@pytest.mark.parametrize("cov", ["CR1", "CR2"])
+@pytest.mark.parametrize("weights", [None, "w"])
+@pytest.mark.parametrize(("clusters", "rows", "levels"), [(30, 3, 12), (12, 40, 5), (40, 1, 4)])
+@pytest.mark.parametrize("alone", [0, 2])
+def test_what_one_cluster_determines_is_what_is_lost_without_it(clusters, rows, levels, alone, weights, cov):
+    log = _log(clusters, rows, levels, alone)
+    results = er.fit("score ~ m + x + z", log, groups="g", weights=weights, cov=cov)
+    levels = pd.get_dummies(log["m"], drop_first=True, dtype=float)
+    X = np.column_stack([np.ones(len(log)), levels, log["x"], log["z"]])
+    lost, size = _without_each(X, log["g"].to_numpy())
+    assert np.isnan(results.bse.to_numpy()).tolist() == lost.tolist()
+    blind = blind_directions(results.estimate, ("g",))
+    assert blind.shape[1] == size == alone + 1
+
+
+def test_single_rows_are_found_without_clusters():
+    log = _log(40, 1, 4, 2)
+    results = er.fit("score ~ m + x + z", log)
+    lost = np.isnan(results.bse.to_numpy())
+    assert [name for name, none in zip(results.params.index, lost, strict=True) if none] == [
+        name for name in results.params.index if name in ("m[T.m004]", "m[T.m005]", "x")
+    ]
+    assert lost.sum() == 3
+
+
+def test_boards_agree_with_the_leverages_of_all_clusters():
+    verdicts = er.datasets.judge_log(n_models=6, n_prompts=30, n_judges=3, seed=3)
+    only = verdicts["prompt"] == verdicts["prompt"].iloc[0]
+    extra = verdicts[only].assign(left="guest")  # seen on one prompt only
+    board = er.bradley_terry(pd.concat([verdicts, extra]), left="left", right="right", winner="winner", groups="prompt")
+    estimate = board.estimate
+    root = root_of(estimate.refit.inverse_gram)[0]
+    every = [root.T @ gram @ root for block in estimate.scores.cells(("prompt",)) for gram in block.gram]
+    size = sum(full_leverage_directions(L).shape[1] for L in every)
+    found = blind_directions(estimate, ("prompt",))
+    assert size == found.shape[1] == 1
+
+
+@pytest.mark.parametrize("share", [1.0, 1.0 - 1e-11, 1.0 - 1e-9, 1.0 - 1e-7, 0.99, 0.5])
+def test_sums_of_powers_leave_out_no_eigenvalue_of_one(share):
+    rng = np.random.default_rng(1)
+    turn = np.linalg.qr(rng.normal(size=(7, 7)))[0]
+    for others in (0.0, 0.05, 0.9):
+        L = turn @ np.diag([share, *np.full(6, others)]) @ turn.T
+        assert full_leverage_directions(L).shape[1] == (1.0 - share < 1e-10)
+    assert full_leverage_directions(np.eye(4)).shape == (4, 4)
+
+
+def test_a_sum_of_scores_needs_no_squares_of_the_design(monkeypatch):
+    log = _log(30, 6, 20, 1)
+    expected = er.fit("score ~ m + z", log, groups="g", cov="CR1", dof="min").bse
+    monkeypatch.setattr(scores, "cluster_grams", lambda *_: pytest.fail("formed for all clusters"))
+    monkeypatch.setattr(memory, "GIB", 1.0)
+    monkeypatch.setattr(memory, "available", lambda: 3.0 * 8 * 30 * expected.size**2)  # of six that these would take
+    again = er.fit("score ~ m + z", log, groups="g", cov="CR1", dof="min").bse
+    pd.testing.assert_series_equal(again, expected)
+    with pytest.raises(TooLargeError, match="coefficients in 30 clusters"):
+        er.fit("score ~ m + z", log, groups="g", cov="CR2")

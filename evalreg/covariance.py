@@ -385,6 +385,8 @@ class Covariance:
             found.square,
             found.differ,
             found.whole,
+            found.silent,
+            found.silent_whole,
             found.n,
             found.clusters,
             found.alike,

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from evalreg.checks import FloatArray, known_column, listed
+from evalreg.checks import FloatArray, IntArray, known_column, listed
 from evalreg.clusters import Axis, factorize, no_source, pair_codes
 from evalreg.errors import DataError, MissingLabelsError, NonFiniteError, NonNumericError, NotAvailableError
 from evalreg.scores import Block, CellSums, Matrix, compressed, dense, square, sum_blocks
@@ -103,6 +103,7 @@ class LazyScores:
     sums: CellSums
     weight: str | None = None
     _queries: dict[Axis, tuple[list[str], Block]] = field(default_factory=dict)
+    _homes: dict[tuple[Axis, Axis], IntArray] = field(default_factory=dict)
 
     @property
     def n_rows(self) -> int:
@@ -217,6 +218,19 @@ class LazyScores:
     def label(self, by: Axis, code: int) -> str:
         """Label of one cluster."""
         return self._query(by)[0][code]
+
+    def homes(self, item: Axis, by: Axis) -> IntArray | None:
+        """Cluster of each question, in the order of the clusters of `item`; None where the table is gone unasked."""
+        if (item, by) not in self._homes:
+            if self.table is None:
+                return None
+            number = {label: code for code, label in enumerate(self._query(item)[0])}
+            grouped = self.table.group(tuple(dict.fromkeys((*item, *by))), {"__rows": nw.len()})
+            home = np.zeros(len(number), dtype=np.intp)
+            clusters = factorize(pd.Series(_keys(grouped, by)))[0]
+            home[[number[":".join(key)] for key in _keys(grouped, item)]] = clusters
+            self._homes[item, by] = home
+        return self._homes[item, by]
 
     def cells(self, by: Axis) -> Iterator[Block]:
         """Sums within (cluster, cell)."""

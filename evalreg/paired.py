@@ -43,6 +43,8 @@ class Differing:
         Means of d, of its size and of d^2 over the shared questions.
     differ, whole : ndarray, shape (m,)
         Shares of the shared questions with a d that is not 0, and with one of 1 or -1.
+    silent, silent_whole : ndarray, shape (m,)
+        Shares of the shared questions in clusters whose d are all 0, and all 1 or -1, the largest over the clusterings.
     n : ndarray, shape (m,)
         Shared questions.
     clusters : ndarray, shape (m,)
@@ -59,6 +61,8 @@ class Differing:
     square: FloatArray
     differ: FloatArray
     whole: FloatArray
+    silent: FloatArray
+    silent_whole: FloatArray
     n: FloatArray
     clusters: FloatArray
     alike: FloatArray
@@ -126,7 +130,7 @@ class Paired:
         few = (n * square < most) | (n * (1 - np.abs(theta)) < most)
         rows, first, second, scale = rows[few], first[few], second[few], scale[few]
         n, theta, square, kish, naive = n[few], theta[few], square[few], kish[:, few], naive[few]
-        size, square, differ, whole = self._passed(first, second)
+        size, square, differ, whole, silent, silent_whole = self._passed(first, second, axes)
         between, counts = self._between(first, second, axes)
         # Of axes without repetition within clusters the correlation is not defined.
         alike, spread = np.zeros(n.size), naive * n
@@ -135,7 +139,8 @@ class Paired:
             rho = anova_icc(between[k], total, n, counts[k], n**2 / kish[k])
             rho = np.clip(np.nan_to_num(rho), 0.0, 1.0)
             alike = np.fmax(alike, np.where(rho > 0, (1 - rho) * naive + rho * spread / kish[k], 0.0))
-        return Differing(rows, scale, theta, size, square, differ, whole, n, kish.min(axis=0), alike)
+        shares = differ, whole, silent, silent_whole
+        return Differing(rows, scale, theta, size, square, *shares, n, kish.min(axis=0), alike)
 
     def _sides(self, contrasts: FloatArray | None) -> Sides:
         """Contrasts that are multiples of one column of differences, or of the difference of two columns of means."""
@@ -217,14 +222,30 @@ class Paired:
                 squares += np.asarray(gram.multiply(gram).sum(axis=0)).ravel()
         return np.asarray(self.count**2 / squares)
 
-    def _passed(self, first: IntArray, second: IntArray) -> FloatArray:
-        """Means of |d| and d^2, and shares of questions that differ and that differ by 1, shape (4, m)."""
-        found = np.zeros((4, first.size))
-        for at, d in self._each(first, second):
-            far = np.abs(d)
-            sums = far.sum(axis=1), np.einsum("mn,mn->m", d, d), *(np.sum(far > x, axis=1) for x in (TIED, 1 - TIED))
-            found[:, at] = np.array(sums) / self.count[first[at]]
+    def _passed(self, first: IntArray, second: IntArray, axes: tuple[Axis, ...]) -> FloatArray:
+        """Means of |d| and d^2, shares of questions that differ and that differ by 1, and `_silent`, shape (6, m)."""
+        found, homes = np.zeros((6, first.size)), self._homes(axes)
+        for at, d, member in self._each(first, second):
+            far, count = np.abs(d), self.count[first[at]]
+            differ, whole = far > TIED, far > 1 - TIED
+            sums = far.sum(axis=1), np.einsum("mn,mn->m", d, d), differ.sum(axis=1), whole.sum(axis=1)
+            found[:4, at] = np.array(sums) / count
+            # Without clusters each question is its own.
+            found[4, at], found[5, at] = 1 - found[2, at], found[3, at]
+            if homes:
+                there = None if self.item is None else dense(self._answers[1][:, first[at]]).T
+                found[4:, at] = _silent(
+                    differ, whole, there, [home if member is None else home[member] for home in homes]
+                )
         return found
+
+    def _homes(self, axes: tuple[Axis, ...]) -> list[IntArray]:
+        """Cluster of each question by axis; empty where an engine's table is gone and did not say."""
+        scores: Any = self.scores
+        if self.item is None:
+            return [scores.labels.codes(axis).codes for axis in axes]
+        homes = [scores.homes(self.item, axis) for axis in axes]
+        return [] if any(home is None for home in homes) else homes
 
     def _between(self, first: IntArray, second: IntArray, axes: tuple[Axis, ...]) -> tuple[FloatArray, FloatArray]:
         """Sums of squares between clusters, and numbers of clusters, shape (n_axes, m)."""
@@ -243,21 +264,61 @@ class Paired:
                     counts[k, at] += np.count_nonzero(N, axis=0)
         return between, counts
 
-    def _each(self, first: IntArray, second: IntArray) -> Iterator[tuple[IntArray, FloatArray]]:
-        """Differences by question, of a few contrasts at a time, with 0 where a question is of neither."""
+    def _each(self, first: IntArray, second: IntArray) -> Iterator[tuple[IntArray, FloatArray, BoolArray | None]]:
+        """Differences by question, of a few contrasts at a time, and which questions they are (None: all).
+
+        Where a question is of neither model it is 0.
+        """
         if not first.size:
             return
         if isinstance(self.scores, PairScores):
             pairs = self.scores.pairs
             own = Pairs(pairs.left[first], pairs.right[first], pairs.of_set[first], pairs.sets)
             for at, member in own.chunks(self.scores.n_rows):
-                yield at, differences(self.scores.values, own, at, member)
+                yield at, differences(self.scores.values, own, at, member), member
             return
         values = self._values
         step = max(ENTRIES // max(values.shape[0], 1), 1)
         for at in np.array_split(np.arange(first.size), first.size // step + 1):
             if at.size:
-                yield at, dense(values[:, first[at]] - values[:, second[at]]).T
+                yield at, dense(values[:, first[at]] - values[:, second[at]]).T, None
+
+
+def _silent(differ: BoolArray, whole: BoolArray, there: FloatArray | None, homes: list[IntArray]) -> FloatArray:
+    """Shares of questions in clusters of which none differs, and all differ by 1; the largest by axis, shape (2, m)."""
+    count = differ.shape[1] if there is None else there.sum(axis=1)
+    some = ~whole if there is None else (there > 0) & ~whole
+    told = [[questions_told(one, there, home) for one in (differ, some)] for home in homes]
+    return np.asarray(1 - np.min(told, axis=0) / count)
+
+
+def questions_told(differ: BoolArray, there: FloatArray | None, home: IntArray) -> FloatArray:
+    """Questions in clusters of which at least one differs.
+
+    Parameters
+    ----------
+    differ : ndarray of bool, shape (m, n_questions)
+        Whether the models of each pair differ on a question.
+    there : ndarray, shape (m, n_questions), or None
+        1 for the questions of a pair, 0 for others; None is all of them.
+    home : ndarray of int, shape (n_questions,)
+        Cluster of each question.
+
+    Returns
+    -------
+    ndarray, shape (m,)
+
+    Examples
+    --------
+    >>> questions_told(np.array([[False, True, False, False]]), None, np.array([0, 1, 0, 1])).tolist()
+    [2.0]
+    """
+    order = np.argsort(home, kind="stable")
+    starts = np.flatnonzero(np.diff(home[order], prepend=-1))
+    told = np.logical_or.reduceat(differ[:, order], starts, axis=1)
+    if there is None:
+        return np.asarray(told @ np.diff(starts, append=home.size).astype(float))
+    return np.asarray(np.sum(told * np.add.reduceat(there[:, order], starts, axis=1), axis=1))
 
 
 def paired_answers(estimate: Any, item: Axis | None, icc: float = ICC) -> Paired:

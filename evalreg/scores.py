@@ -224,6 +224,13 @@ class CellScores:
         """Label of one cluster."""
         return self.labels.codes(by).label(code)
 
+    def homes(self, item: Axis, by: Axis) -> IntArray:
+        """Cluster of each question, in the order of the clusters of `item`."""
+        of = self.labels.codes(item)
+        home = np.zeros(of.n_clusters, dtype=np.intp)
+        home[of.codes] = self.labels.codes(by).codes
+        return home
+
     def cells(self, by: Axis) -> Iterator[Block]:
         """Sums within (cluster, cell), all clusters in one block."""
         codes = self.labels.codes(by)

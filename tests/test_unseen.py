@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
@@ -10,6 +12,7 @@ from scipy import optimize, special, stats
 
 import evalreg as er
 from evalreg.inference.unseen import Unseen, unseen
+from evalreg.paired import questions_told
 
 Array = npt.NDArray[np.float64]
 MARGINS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1)
@@ -26,7 +29,7 @@ def independent(n: int, wins: Array, losses: Array) -> Unseen:
     theta, rate = (wins - losses) / n, (wins + losses) / n
     every = np.full(theta.size, float(n))
     variance = (rate - theta**2) / (n - 1)
-    return unseen(theta, variance, rate, rate, rate, rate, every, every, np.zeros(theta.size))
+    return unseen(theta, variance, rate, rate, rate, rate, 1 - rate, rate, every, every, np.zeros(theta.size))
 
 
 def shown(of: Unseen, bound: float, n: int) -> Array:
@@ -127,8 +130,10 @@ def test_tests_and_intervals_agree(rng: np.random.Generator) -> None:
     alike = rng.uniform(0, 3, m) * square / clusters
     differ = np.minimum(size * rng.uniform(1, 3, m), 1.0)
     whole = rng.uniform(0, 1, m) * square
+    silent = rng.uniform(0, 1, m) * (1 - differ)
+    silent_whole = rng.uniform(0, 1, m) * whole
     variance = rng.uniform(0, 2, m) * square / clusters
-    found = unseen(theta, variance, size, square, differ, whole, n, clusters, alike)
+    found = unseen(theta, variance, size, square, differ, whole, silent, silent_whole, n, clusters, alike)
     critical = rng.uniform(1.5, 4, m)
     limits = found.limits(critical)
     assert np.all((limits[:, 0] <= theta) & (theta <= limits[:, 1]))
@@ -142,6 +147,58 @@ def test_nothing_is_added_where_many_questions_differ() -> None:
     found = independent(1000, np.array([60.0]), np.array([40.0]))
     assert not found.active.any()
     np.testing.assert_array_equal(found.at(0.02), found.variance)
+
+
+def clustered(wins: Array, losses: Array, sizes: Array) -> Unseen:
+    """What was not seen, from counts by cluster, shape (m, G)."""
+    n = sizes.sum()
+    theta, rate = (wins - losses).sum(axis=1) / n, (wins + losses).sum(axis=1) / n
+    totals = wins - losses - theta[:, None] * sizes
+    variance = np.sum(totals**2 / (1 - sizes / n), axis=1) / n**2
+    silent, whole = (wins + losses == 0) @ sizes / n, (wins + losses == sizes) @ sizes / n
+    every = np.full(theta.size, n)
+    kish = np.full(theta.size, n**2 / (sizes @ sizes))
+    return unseen(theta, variance, rate, rate, rate, rate, silent, whole, every, kish, np.zeros(theta.size))
+
+
+@pytest.mark.parametrize("sizes", [np.full(8, 25.0), np.linspace(5, 50, 12).round(), np.array([230.0, *[30.0] * 9])])
+def test_little_is_added_where_every_cluster_has_questions_that_differ(sizes: Array, rng: np.random.Generator) -> None:
+    wins = rng.binomial(sizes.astype(int), 0.08, (400, sizes.size)).astype(float)
+    losses = rng.binomial((sizes - wins).astype(int), 0.1).astype(float)
+    few = (wins + losses).sum(axis=1) >= 20
+    none = (wins + losses == 0) @ sizes / sizes.sum() == 0
+    found = clustered(wins, losses, sizes).chosen(np.flatnonzero(few & none))
+    assert found.n.size > 20
+    assert not found.active.any()
+    # One cluster that is as large as a quarter of the log, and silent, brings all of it back.
+    poor = clustered(np.array([[2.0, 1.0, 3.0, 0.0]]), np.array([[9.0, 3.0, 7.0, 0.0]]), np.full(4, 25.0))
+    np.testing.assert_allclose(poor.share, np.minimum((1 - poor.told / poor.wanted) / 0.8, 1.0))
+
+
+@pytest.mark.parametrize("G", [8, 20])
+@pytest.mark.parametrize(("rate", "icc"), [(0.01, 0.2), (0.03, 0.5), (0.2, 0.2), (0.2, 0.05)])
+def test_clusters_do_not_show_what_is_false(G: int, rate: float, icc: float, rng: np.random.Generator) -> None:
+    """All that differ are losses, with beta rates of the clusters; the test is at the true difference."""
+    logs, sizes = 4000, np.full(G, 40.0)
+    odds = 1 / icc - 1
+    losses = rng.binomial(40, rng.beta(rate * odds, (1 - rate) * odds, (logs, G))).astype(float)
+    found = clustered(np.zeros((logs, G)), losses, sizes)
+    t = np.nan_to_num(found.statistic(-rate))
+    # Three standard errors of 4,000 logs are 0.011; the skew of all losses adds 0.02.
+    assert np.mean(np.abs(t) > stats.t.ppf(0.95, G - 1)) < 0.1 + 0.015
+    assert np.mean(t > stats.t.ppf(0.95, G - 1)) < 0.075
+
+
+def test_questions_of_told_clusters_are_counted_slowly(rng: np.random.Generator) -> None:
+    home, differ = rng.integers(0, 9, 60), rng.random((7, 60)) < 0.05
+    there = (rng.random((7, 60)) < 0.8).astype(float)
+    differ &= there > 0
+    for mask in (None, there):
+        own = np.ones((7, 60)) if mask is None else mask
+        slow = [
+            sum(own[i, home == g].sum() for g in range(9) if differ[i, home == g].any()) for i in range(differ.shape[0])
+        ]
+        np.testing.assert_array_equal(questions_told(differ, mask, home), slow)
 
 
 # The same through every door
@@ -172,8 +229,10 @@ def slowly(frame: pd.DataFrame, model: str, baseline: str) -> Unseen:
     naive = d.var(ddof=1) / n
     alike = naive * (1 + (m - 1) * rho) if rho > 0 else 0.0
     rate = float(np.mean(d != 0))
+    silent = float((d != 0).groupby("passage").sum().eq(0).mean())
+    all_differ = float((d != 0).groupby("passage").all().mean())
     one = np.ones(1)
-    return unseen(*(x * one for x in (theta, variance, rate, rate, rate, rate, n, G, alike)))
+    return unseen(*(x * one for x in (theta, variance, rate, rate, rate, rate, silent, all_differ, n, G, alike)))
 
 
 @pytest.mark.parametrize(("model", "baseline"), [("new", "old"), ("old", "third")])
@@ -246,6 +305,21 @@ def test_types_and_other_clusterings_go_the_same_way() -> None:
     }
     assert width["item"] < width["half"] < width["whole"]
     assert width["none"] < width["half"]
+
+
+def test_engines_know_the_clusters_of_questions_too() -> None:
+    polars = pytest.importorskip("polars")
+    frame = few_differ(n=120, passages=12)
+    flip = (frame["model"] == "new") & (frame["item"] % 5 == 0)
+    frame.loc[flip, "score"] ^= True
+    frame["score"] = frame["score"].astype(float)
+    held, lazy = (
+        er.mean(data, by="model", item="item", groups="passage") for data in (frame, polars.from_pandas(frame).lazy())
+    )
+    compared = er.compare(frame, groups="passage", baseline="old").table.loc[("new", "old")]
+    for make in (lambda: held, lambda: lazy, lambda: pickle.loads(pickle.dumps(lazy))):
+        ends = make().contrast("new - old").conf_int().iloc[0]
+        np.testing.assert_allclose(ends, compared[["lower", "upper"]].astype(float), rtol=1e-9)
 
 
 @pytest.mark.parametrize("icc", [-0.1, 1.5, "high", True])

@@ -173,7 +173,7 @@ def differences(cell: Cell, rng: np.random.Generator, n_logs: int) -> Block:
     del bounds["rows independent"]
     bounds["CR2 Satt."] = bounds[DEFAULT]
     if cell["scores"] == "binary":
-        bounds[DEFAULT] = few_differences(fit, Y)
+        bounds[DEFAULT] = few_differences(fit, Y, clusters)
     methods = {name: method for name, method in UNBOUNDED.items() if name in bounds}
     methods["CR2 Satt."] = replace(UNBOUNDED[DEFAULT], interval="wald")
 
@@ -191,11 +191,16 @@ def differences(cell: Cell, rng: np.random.Generator, n_logs: int) -> Block:
     return Block(cell["means"][0] - cell["means"][1], fit.estimate, bounds, public)
 
 
-def few_differences(fit: Fit, d: FloatArray) -> Bounds:
+def few_differences(fit: Fit, d: FloatArray, by: Clusters) -> Bounds:
     """Intervals of differences of 0/1 scores that allow for those not seen, by the variance under the value."""
     n, rate = np.full(d.shape[1], float(d.shape[0])), np.abs(d).mean(axis=0)
     clusters, dof = np.full(n.size, fit.effective), fit.dof["CR2"]
-    found = unseen(fit.estimate, fit.variance["CR2"], rate, rate, rate, rate, n, clusters, fit.alike)
+    told = np.array([np.bincount(by.codes, one) for one in np.abs(d.T)])
+    sizes = np.bincount(by.codes)
+    silent, all_differ = (told == 0) @ sizes / n, (told == sizes) @ sizes / n
+    found = unseen(
+        fit.estimate, fit.variance["CR2"], rate, rate, rate, rate, silent, all_differ, n, clusters, fit.alike
+    )
     variance = np.where(fit.variance["CR2"] > 0, fit.variance["CR2"], np.nan)
 
     def limits(level: float) -> tuple[FloatArray, FloatArray]:

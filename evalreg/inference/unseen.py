@@ -21,6 +21,9 @@ ENOUGH, ENOUGH_CLUSTERED = 100.0, 10.0
 FULL = 0.2
 # Where nearly all questions differ, none are left to differ; from this share of them down (one in ROOM) less is added.
 ROOM = 4.0
+# From the first number of questions that differ on, what counts is whether all clusters have some; from the second
+# on, nothing else does.
+CLUSTERS_UNKNOWN, CLUSTERS_KNOWN = 5.0, 15.0
 # Questions that differ, over the design effect granted, up to which their size is not known, and from which on it is.
 SIZES_UNKNOWN, SIZES_KNOWN = 5.0, 25.0
 # A standard error so many times as large is worth a word.
@@ -45,6 +48,9 @@ class Unseen:
         Means of the size of d and of d^2; for scores of 0 and 1 both are the share of questions that differ.
     differ, whole : ndarray
         Shares of questions that differ at all, and that differ by 1.
+    silent, silent_whole : ndarray
+        Shares of questions in clusters none of whose questions differ, and all of whose questions differ by 1; for
+        independent questions 1 - `differ` and `whole`.
     n : ndarray
         Questions.
     spread : ndarray
@@ -66,7 +72,7 @@ class Unseen:
 
     >>> one, n = np.array([1 / 300]), np.array([300.0])
     >>> seen = np.array([(one - one**2) / 299]).ravel()
-    >>> lost = unseen(-one, seen, one, one, one, one, n, n, 0 * one)
+    >>> lost = unseen(-one, seen, one, one, one, one, 1 - one, one, n, n, 0 * one)
     >>> (lost.statistic(0.0) * np.sqrt(lost.at(0.0) / seen)).round(3).tolist(), lost.statistic(-0.01).round(3).tolist()
     ([-1.0], [1.073])
     """
@@ -77,6 +83,8 @@ class Unseen:
     square: FloatArray
     differ: FloatArray
     whole: FloatArray
+    silent: FloatArray
+    silent_whole: FloatArray
     n: FloatArray
     spread: FloatArray
     dependence: FloatArray
@@ -98,16 +106,21 @@ class Unseen:
 
     @property
     def share(self) -> FloatArray:
-        """1 where few questions differ, 0 where many or nearly all do, and the variance in use is trusted alone."""
-        return self._part(self.told) * np.minimum(ROOM * (1 - self.differ), 1.0)
+        """1 where few questions differ, 0 where many do or (nearly) all clusters have some: V is then trusted alone."""
+        return self._part(self.told, 1 - self.differ, self.silent)
 
     @property
     def share_equal(self) -> FloatArray:
         """The same where few questions do not differ by 1, theta being nearly 1 or -1."""
-        return self._part(self.n * (1 - np.abs(self.theta))) * np.minimum(ROOM * self.whole, 1.0)
+        return self._part(self.n * (1 - np.abs(self.theta)), self.whole, self.silent_whole)
 
-    def _part(self, count: FloatArray) -> FloatArray:
-        return np.asarray(np.clip((1 - count / self.wanted) / (1 - FULL), 0.0, 1.0))
+    def _part(self, count: FloatArray, room: FloatArray, silent: FloatArray) -> FloatArray:
+        few = np.clip((1 - count / self.wanted) / (1 - FULL), 0.0, 1.0)
+        # Of clusters that all have questions that differ, the variance in use has seen how these go together.
+        spread = np.clip((count - CLUSTERS_UNKNOWN) / (CLUSTERS_KNOWN - CLUSTERS_UNKNOWN), 0.0, 1.0)
+        spread = spread * (self.variance > 0)
+        part = (1 - spread) * np.minimum(ROOM * room, 1.0) + spread * np.minimum(ROOM * silent, 1.0)
+        return np.asarray(few * part)
 
     def grown(self, factor: float) -> Unseen:
         """The same rates on so many times the questions, in so many times the clusters."""
@@ -195,6 +208,8 @@ def unseen(
     square: FloatArray,
     differ: FloatArray,
     whole: FloatArray,
+    silent: FloatArray,
+    silent_whole: FloatArray,
     n: FloatArray,
     clusters: FloatArray,
     alike: FloatArray,
@@ -208,6 +223,8 @@ def unseen(
         Means of d, of its size and of d^2 over questions.
     differ, whole : ndarray, shape (m,)
         Shares of questions with a d that is not 0, and with one of 1 or -1.
+    silent, silent_whole : ndarray, shape (m,)
+        Shares of questions in clusters whose d are all 0, and all 1 or -1.
     variance : ndarray, shape (m,)
         Of theta, in use; NaN or 0 where there is none.
     n, clusters : ndarray, shape (m,)
@@ -227,7 +244,8 @@ def unseen(
     No difference on 300 questions: the ends are about t^2/n, as by the rule of three.
 
     >>> zero, n = np.zeros(1), np.array([300.0])
-    >>> unseen(zero, zero, zero, zero, zero, zero, n, n, zero).limits(np.array([1.65])).round(4).tolist()
+    >>> none = unseen(zero, zero, zero, zero, zero, zero, zero + 1, zero, n, n, zero)
+    >>> none.limits(np.array([1.65])).round(4).tolist()
     [[-0.0104, 0.0104]]
     """
     variance = np.where(variance > 0, variance, 0.0)
@@ -235,4 +253,5 @@ def unseen(
     spread = np.maximum(np.maximum(variance, naive), alike)
     dependence = dependence_granted(n, clusters, icc)
     inflation = np.where(naive > 0, spread / np.where(naive > 0, naive, 1.0), 1.0)
-    return Unseen(theta, variance, size, square, differ, whole, n, spread, dependence, enough(inflation, dependence))
+    wanted = enough(inflation, dependence)
+    return Unseen(theta, variance, size, square, differ, whole, silent, silent_whole, n, spread, dependence, wanted)

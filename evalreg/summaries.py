@@ -75,7 +75,7 @@ def few_text(cov: Covariance) -> str:
     icc = 0.5 if cov.paired is None else cov.paired.icc
     return (
         f"{text} Those of one cluster are taken to go together (icc = {icc:g}), which multiplies their variance by up "
-        f"to {largest:.1f}: this is what makes it hard to tell. `icc` in `compare` takes another value."
+        f"to {largest:.1f} and widens the interval. `icc` in `compare` takes another value."
     )
 
 

@@ -95,7 +95,7 @@ def by_public(
             one = results.with_cov(**method.options) if method.options else results
             low, high = one.conf_int(method=method.interval).loc[parameter]
             limits[name] = (float(low), float(high))
-    p_value = np.nan if truth is None else float(results.t_test(f"{parameter} = {truth}").pvalue)
+    p_value = np.nan if truth is None else float(results.t_test(f"`{parameter}` = {truth}").pvalue)
     return Public(limits, warned, p_value)
 
 
@@ -186,7 +186,7 @@ def differences(cell: Cell, rng: np.random.Generator, n_logs: int) -> Block:
                 "passage": np.tile(clusters.codes, 2),
             }
         )
-        return _by_contrast(frame, methods)
+        return _by_contrast(frame, methods, cell["means"][0] - cell["means"][1])
 
     return Block(cell["means"][0] - cell["means"][1], fit.estimate, bounds, public)
 
@@ -213,8 +213,8 @@ def few_differences(fit: Fit, d: FloatArray, by: Clusters) -> Bounds:
     return Bounds(*limits(LEVEL), at={level: limits(level) for level in LEVELS})
 
 
-def _by_contrast(frame: pd.DataFrame, methods: Mapping[str, Named]) -> Public:
-    limits, warned = {}, ()
+def _by_contrast(frame: pd.DataFrame, methods: Mapping[str, Named], truth: float) -> Public:
+    limits, warned, p_value = {}, (), np.nan
     for name, method in methods.items():
         options = dict(method.options)
 
@@ -222,10 +222,11 @@ def _by_contrast(frame: pd.DataFrame, methods: Mapping[str, Named]) -> Public:
             results = er.mean(frame, by="model", item="question", groups="passage", **options)
             return results.contrast("A - B")
 
-        one = by_public(contrast, {name: Named({}, method.interval, method.variance, method.dof)}, "A - B")
+        same = {name: Named({}, method.interval, method.variance, method.dof)}
+        one = by_public(contrast, same, "A - B", truth if name == DEFAULT else None)
         limits[name] = one.limits[name]
-        warned = one.warned if name == DEFAULT else warned
-    return Public(limits, warned)
+        warned, p_value = (one.warned, one.p_value) if name == DEFAULT else (warned, p_value)
+    return Public(limits, warned, p_value)
 
 
 def crossed(cell: Cell, rng: np.random.Generator, n_logs: int) -> Block:

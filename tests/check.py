@@ -6,7 +6,7 @@ need, and runs them there one after another. It goes on after a failure and ends
 when a check failed.
 
     python tests/check.py                        everything, on the newest releases
-    python tests/check.py --floors               tests and examples on the lowest supported releases
+    python tests/check.py --floors               quick tests and examples on the lowest supported releases
     python tests/check.py --only ruff,mypy       some of the checks
     python tests/check.py -x -- -k golden        stop at the first failure; pass the rest on to pytest
 """
@@ -379,7 +379,9 @@ def main(arguments: Sequence[str]) -> int:
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
         sys.path.insert(0, str(ROOT))
         print(versions(), flush=True)
-        return run(options.names, Options(stop=options.stop, pytest_arguments=arguments[cut + 1 :]))
+        # What simulations show does not depend on releases.
+        quick = ["-m", "not slow"] if options.floors and cut == len(arguments) else []
+        return run(options.names, Options(stop=options.stop, pytest_arguments=[*quick, *arguments[cut + 1 :]]))
     if options.env:
         environment = options.env.resolve() / ("floors" if options.floors else "newest")
     else:

@@ -108,7 +108,8 @@ def clusters_figure(records: Records) -> Axes:
 
 def judges_figure(records: Records) -> Axes:
     """Draw mean coverage under prompts crossed with judges, by number of judges."""
-    some = where(records, family="crossed")
+    # Boards of prompts of very different sizes have another number of judges: a world of its own.
+    some = where(records, family="crossed", grid=lambda grid: grid != "unequal")
     table = _averages(some, "judges", JUDGES, lambda one: one.coverage)
     note = (
         "Means of scores of prompts by judges, average over worlds: judges who share 0%, 5% or 30% of the variance. "

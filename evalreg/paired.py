@@ -224,7 +224,10 @@ class Paired:
 
     def _passed(self, first: IntArray, second: IntArray, axes: tuple[Axis, ...]) -> FloatArray:
         """Means of |d| and d^2, shares of questions that differ and that differ by 1, and `_silent`, shape (6, m)."""
-        found, homes = np.zeros((6, first.size)), self._homes(axes)
+        found = np.zeros((6, first.size))
+        if not first.size:  # No clusters are looked up in vain either.
+            return found
+        homes = self._homes(axes)
         for at, d, member in self._each(first, second):
             far, count = np.abs(d), self.count[first[at]]
             differ, whole = far > TIED, far > 1 - TIED

@@ -26,13 +26,13 @@ def rng() -> np.random.Generator:
 
 @pytest.fixture(scope="session")
 def shared() -> Path:
-    """The folder of reference data: EVALREG_SHARED, or `shared` beside the checkout.
+    """The folder of real logs: EVALREG_SHARED, or `shared` beside the checkout.
 
     A test that asks for it is skipped where there is none, and fails there under EVALREG_REQUIRE_SHARED=1.
     """
     folder = Path(os.environ.get("EVALREG_SHARED") or ROOT.parent / "shared")
     if not folder.is_dir():
-        reason = f"the folder of reference data is not here: {folder} (set EVALREG_SHARED to its path)"
+        reason = f"the folder of real logs is not here: {folder} (set EVALREG_SHARED to its path)"
         if os.environ.get("EVALREG_REQUIRE_SHARED") == "1":
             pytest.fail(reason, pytrace=False)
         pytest.skip(reason)
@@ -40,6 +40,6 @@ def shared() -> Path:
 
 
 @pytest.fixture(scope="session")
-def golden(shared: Path) -> Callable[[str], Golden]:
-    """Reference data by name: `golden("d1_clustered").check("score.se_cr0", se)`."""
-    return lambda name: load(shared / "golden", name)
+def golden() -> Callable[[str], Golden]:
+    """Reference values by name: `golden("d1_clustered").check("score.se_cr0", se)`; see tests/reference/README.md."""
+    return lambda name: load(ROOT / "tests" / "reference", name)

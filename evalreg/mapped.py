@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from evalreg.checks import FloatArray
+from evalreg.checks import FloatArray, IntArray
 from evalreg.clusters import Axis, Labels
 from evalreg.errors import NotAvailableError
 from evalreg.scores import Block, CellScores, Matrix, compressed, dense, square, sum_blocks
@@ -82,6 +82,12 @@ class MappedScores:
     def label(self, by: Axis, code: int) -> str:
         """Label of one cluster."""
         return self.inner.label(by, code)
+
+    def homes(self, item: Axis, by: Axis) -> IntArray | None:
+        """Cluster of each question, in the order of the clusters of `item`."""
+        inner: Any = self.inner
+        home: IntArray | None = inner.homes(item, by)
+        return home
 
     def cells(self, by: Axis) -> Iterator[Block]:
         """Sums within clusters, in blocks of whole clusters."""

@@ -16,7 +16,8 @@ from evalreg.checks import BoolArray, FloatArray, IntArray
 from evalreg.clusters import Axis
 from evalreg.errors import ArgumentError, ArgumentTypeError
 from evalreg.inference.unseen import ICC, dependence_granted, enough_at_most
-from evalreg.pair_scores import ENTRIES, NOBODY, Pairs, PairScores, differences
+from evalreg.mapped import MappedScores
+from evalreg.pair_scores import ENTRIES, NOBODY, Pairs, PairScores, differences, pair_sums
 from evalreg.scores import Matrix, Scores, compressed, dense
 from evalreg.stacking import detached
 
@@ -324,10 +325,25 @@ def questions_told(differ: BoolArray, there: FloatArray | None, home: IntArray) 
     return np.asarray(np.sum(told * np.add.reduceat(there[:, order], starts, axis=1), axis=1))
 
 
-def paired_answers(estimate: Any, item: Axis | None, icc: float = ICC) -> Paired:
-    """Scores in [0, 1] of models on the same questions, from an estimate made of cells (or of differences)."""
-    cells = estimate.cells
-    return Paired(estimate.scores, item, cells.mean, cells.weight, cells.squares, estimate.coefficient_map, icc)
+def paired_answers(estimate: Any, item: Axis | None, icc: float = ICC) -> Paired | None:
+    """Scores in [0, 1] of models on the same questions, from an estimate made of cells (or of differences).
+
+    Strata that weigh as their questions leave a mean the plain one, so that their cells are taken together; None where
+    they weigh otherwise.
+    """
+    cells, maps = estimate.cells, estimate.coefficient_map
+    if cells.stratum is None:
+        return Paired(estimate.scores, item, cells.mean, cells.weight, cells.squares, maps, icc)
+    of = sparse.csr_array((compressed(maps) != 0).T.astype(np.float64))
+    weight = cells.weight @ of
+    if not np.allclose(dense(maps), dense(of.T * cells.weight) / weight[:, None], rtol=ALIKE, atol=0):
+        return None
+    mean = (cells.mean * cells.weight) @ of / weight
+    squares = (cells.squares + cells.weight * (cells.mean - of @ mean) ** 2) @ of
+    # Residuals about the mean of the stratum become those about the mean of the model.
+    about = sparse.diags_array(cells.mean) @ of - of @ sparse.diags_array(mean)
+    scores = MappedScores(estimate.scores, of, about, counted=of)
+    return Paired(scores, item, mean, weight, squares, sparse.eye_array(mean.size, format="csr"), icc)
 
 
 def checked_icc(icc: object) -> float | None:
@@ -344,9 +360,22 @@ def checked_icc(icc: object) -> float | None:
     return float(icc)
 
 
-def paired_differences(estimate: Any, icc: float | None) -> Paired | None:
-    """Those of an estimate of differences on the same questions, if their scores lie in [0, 1] and `icc` is given."""
+def paired_differences(estimate: Any, icc: float | None, pairs: Pairs, is_paired: BoolArray) -> Paired | None:
+    """Those of an estimate of differences on the same questions, if their scores lie in [0, 1] and `icc` is given.
+
+    Strata weigh as their questions, which leaves a difference the plain mean over its questions.
+    """
     scores = estimate.scores
     if icc is None or not isinstance(scores, PairScores) or np.min(scores.values) < 0 or np.max(scores.values) > 1:
         return None
-    return paired_answers(estimate, None, icc)
+    if estimate.cells.stratum is None:
+        return paired_answers(estimate, None, icc)
+    which = np.flatnonzero(is_paired)
+    if not which.size:
+        return None
+    own = Pairs(pairs.left[which], pairs.right[which], pairs.of_set[which], pairs.sets)
+    sums = pair_sums(scores.values, own)
+    mean = sums.total / sums.weight
+    inner = PairScores(scores.values, own, mean, scores.labels, np.zeros(which.size, dtype=bool))
+    chosen = sparse.csr_array((np.ones(which.size), (which, np.arange(which.size))), (is_paired.size, which.size))
+    return Paired(inner, None, mean, sums.weight, sums.squares, chosen, icc)

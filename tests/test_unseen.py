@@ -216,13 +216,13 @@ def few_differ(n: int = 240, passages: int = 80, seed: int = 3) -> pd.DataFrame:
     return frame.sample(frac=1, random_state=1, ignore_index=True)
 
 
-def slowly(frame: pd.DataFrame, model: str, baseline: str) -> Unseen:
+def slowly(frame: pd.DataFrame, model: str, baseline: str, used: float | None = None) -> Unseen:
     """What was not seen of a difference of 0/1 scores, from a loop over passages of equal size."""
     wide = frame.pivot(index=["item", "passage"], columns="model", values="score").astype(float)
     d = wide[model] - wide[baseline]
     n, theta, G = len(d), d.mean(), d.index.get_level_values("passage").nunique()
     totals = (d - theta).groupby("passage").sum()
-    variance = sum(total**2 / (1 - 1 / G) for total in totals) / n**2
+    variance = sum(total**2 / (1 - 1 / G) for total in totals) / n**2 if used is None else used
     m, between = n / G, float((totals**2).sum() / (n / G)) / (G - 1)
     within = (float(((d - theta) ** 2).sum()) - between * (G - 1)) / (n - G)
     rho = max((between - within) / (between + (m - 1) * within), 0.0)
@@ -275,6 +275,35 @@ def test_every_door_gives_the_same(model: str, baseline: str) -> None:
     against = means.t_test(f"{model} - {baseline} = {bound}")
     assert min(float(against.pvalue) / 2, 1 - float(against.pvalue) / 2) == pytest.approx(min(shown, 1 - shown))
     assert "also allow for differences that were not seen" in " ".join(comparison.summary().as_text().split())
+
+
+@pytest.mark.parametrize("model", ["new", "third"])
+def test_strata_leave_what_was_not_seen_as_it_is(model: str) -> None:
+    """A difference within fixed subjects is the plain mean; only the variance of what was seen is theirs."""
+    frame = few_differ().assign(subject=lambda log: log["passage"] % 4)
+    compared = er.compare(frame, groups="passage", strata="subject", baseline="old")
+    one = compared.results.contrast(f"`{model} - old`")
+    means = er.mean(frame, by="model", item="item", groups="passage", strata="subject")
+    swapped = compared.with_cov(icc=1.0).with_cov(icc=0.5).results.contrast(f"`{model} - old`")
+    expected = slowly(frame, model, "old", used=float(one.bse.iloc[0]) ** 2)
+    limits = expected.limits(np.array([stats.t.ppf(0.975, one.dof.iloc[0])]))[0]
+    doors = (one, swapped, means.contrast(f"{model} - old"), pickle.loads(pickle.dumps(one)))
+    for results in doors:
+        np.testing.assert_allclose(results.conf_int().iloc[0], limits, rtol=1e-9)
+        shown = stats.t.sf(expected.statistic(-0.03), one.dof.iloc[0])[0]
+        assert results.equivalence(0.03, kind="non-inferiority")["p_value"].iloc[0] == pytest.approx(shown)
+
+
+def test_strata_of_one_loss_do_not_show_a_small_margin() -> None:
+    n = 300
+    score = np.ones((2, n))
+    score[0, 7] = 0
+    frame = pd.DataFrame({"model": np.repeat(["new", "old"], n), "item": np.tile(np.arange(n), 2)})
+    frame = frame.assign(score=score.ravel(), subject=frame["item"] % 3)
+    row = er.compare(frame, strata="subject", baseline="old").equivalence(0.01, kind="non-inferiority").iloc[0]
+    # The exact test of three losses expected has .198.
+    assert row["verdict"] == "cannot tell"
+    assert 0.1 < row["p_value"] < 0.2
 
 
 def test_wald_by_name_is_the_plain_test() -> None:

@@ -102,7 +102,8 @@ class Comparison:
         """
         results = self.results
         if not isinstance(icc, _Kept):
-            estimate = replace(results.estimate, paired=paired_differences(results.estimate, checked_icc(icc)))
+            given = paired_differences(results.estimate, checked_icc(icc), self.facts.pairs, self.facts.paired)
+            estimate = replace(results.estimate, paired=given)
             results = replace(results, estimate=estimate)
         return replace(self, results=results.with_cov(groups=groups, cov=cov, ssc=ssc, dof=dof, repair=repair))
 

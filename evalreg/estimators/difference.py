@@ -287,7 +287,7 @@ def _paired_estimate(answers: Answers, facts: Facts, about: About, icc: float | 
         dropped=answers.dropped,
         about=about,
     )
-    return replace(estimate, paired=paired_differences(estimate, icc))
+    return replace(estimate, paired=paired_differences(estimate, icc, facts.pairs, facts.paired))
 
 
 def _names(facts: Facts) -> tuple[str, ...]:

@@ -1,41 +1,43 @@
 """Error bars for eval scores, differences between models and leaderboards whose rows are not independent."""
 
-from importlib.metadata import version as _version
-from inspect import isfunction as _is_function
+import sys
+from importlib import import_module
+from types import FunctionType, ModuleType
 
-from evalreg import datasets, errors, plots
-from evalreg import planning as plan
-from evalreg.boards import Board
-from evalreg.bridge import from_statsmodels
-from evalreg.choices import choice_probability
-from evalreg.covariance import Covariance, covariance
-from evalreg.estimate import Estimate
-from evalreg.estimators.bradley_terry import bradley_terry
-from evalreg.estimators.classification import classification
-from evalreg.estimators.comparison import Comparison, Comparisons, join_evals
-from evalreg.estimators.controlled import controlled_win_rate
-from evalreg.estimators.difference import compare
-from evalreg.estimators.mean import mean
-from evalreg.estimators.pass_at_k import pass_at_k
-from evalreg.estimators.quantile import quantile
-from evalreg.estimators.ratio import ratio
-from evalreg.estimators.rectified import rectified_mean
-from evalreg.estimators.rectified_pairs import rectified_win_rate
-from evalreg.estimators.regression import fit
-from evalreg.estimators.sign import sign_test
-from evalreg.estimators.win_rate import win_rate
-from evalreg.inference.posterior import Posterior
-from evalreg.inference.ranks import rank_sets
-from evalreg.inference.simultaneous import simultaneous
-from evalreg.judges.judging import Judging
-from evalreg.keywords import with_hints as _with_hints
-from evalreg.resampling.resample import Bootstrap
-from evalreg.resampling.sampling import bootstrap
-from evalreg.resampling.wild import WildTest
-from evalreg.results import Results, infer
-from evalreg.watching import confidence_sequence
+TYPE_CHECKING = False  # type checkers take it for true
+if TYPE_CHECKING:
+    from evalreg import datasets, errors, plots
+    from evalreg import planning as plan
+    from evalreg.boards import Board
+    from evalreg.bridge import from_statsmodels
+    from evalreg.choices import choice_probability
+    from evalreg.covariance import Covariance, covariance
+    from evalreg.estimate import Estimate
+    from evalreg.estimators.bradley_terry import bradley_terry
+    from evalreg.estimators.classification import classification
+    from evalreg.estimators.comparison import Comparison, Comparisons, join_evals
+    from evalreg.estimators.controlled import controlled_win_rate
+    from evalreg.estimators.difference import compare
+    from evalreg.estimators.mean import mean
+    from evalreg.estimators.pass_at_k import pass_at_k
+    from evalreg.estimators.quantile import quantile
+    from evalreg.estimators.ratio import ratio
+    from evalreg.estimators.rectified import rectified_mean
+    from evalreg.estimators.rectified_pairs import rectified_win_rate
+    from evalreg.estimators.regression import fit
+    from evalreg.estimators.sign import sign_test
+    from evalreg.estimators.win_rate import win_rate
+    from evalreg.inference.posterior import Posterior
+    from evalreg.inference.ranks import rank_sets
+    from evalreg.inference.simultaneous import simultaneous
+    from evalreg.judges.judging import Judging
+    from evalreg.resampling.resample import Bootstrap
+    from evalreg.resampling.sampling import bootstrap
+    from evalreg.resampling.wild import WildTest
+    from evalreg.results import Results, infer
+    from evalreg.watching import confidence_sequence
 
-__version__ = _version("evalreg")
+    __version__: str
 
 __all__ = [
     "Board",
@@ -76,7 +78,93 @@ __all__ = [
     "win_rate",
 ]
 
-# What they refuse says what other packages' keywords are called here; types and examples are those of the modules.
-for _name in plan.__all__:
-    setattr(plan, _name, _with_hints(getattr(plan, _name)))
-globals().update({name: _with_hints(globals()[name]) for name in __all__ if _is_function(globals()[name])})
+# The module in which each public name is written; it is imported when the name is first used.
+_HOMES = {
+    "Board": "boards",
+    "Bootstrap": "resampling.resample",
+    "Comparison": "estimators.comparison",
+    "Comparisons": "estimators.comparison",
+    "Covariance": "covariance",
+    "Estimate": "estimate",
+    "Judging": "judges.judging",
+    "Posterior": "inference.posterior",
+    "Results": "results",
+    "WildTest": "resampling.wild",
+    "bootstrap": "resampling.sampling",
+    "bradley_terry": "estimators.bradley_terry",
+    "choice_probability": "choices",
+    "classification": "estimators.classification",
+    "compare": "estimators.difference",
+    "confidence_sequence": "watching",
+    "controlled_win_rate": "estimators.controlled",
+    "covariance": "covariance",
+    "datasets": "datasets",
+    "errors": "errors",
+    "fit": "estimators.regression",
+    "from_statsmodels": "bridge",
+    "infer": "results",
+    "join_evals": "estimators.comparison",
+    "mean": "estimators.mean",
+    "pass_at_k": "estimators.pass_at_k",
+    "plan": "planning",
+    "plots": "plots",
+    "quantile": "estimators.quantile",
+    "rank_sets": "inference.ranks",
+    "ratio": "estimators.ratio",
+    "rectified_mean": "estimators.rectified",
+    "rectified_win_rate": "estimators.rectified_pairs",
+    "sign_test": "estimators.sign",
+    "simultaneous": "inference.simultaneous",
+    "win_rate": "estimators.win_rate",
+}
+# Names that are a module, and not something in it.
+_MODULES = {"datasets", "errors", "plan", "plots"}
+_hinted: dict[str, object] = {}
+
+
+def _public(name: str) -> object:
+    """What a public name stands for; from then on it is an attribute like any other (PEP 562)."""
+    if name == "__version__":
+        found: object = import_module("importlib.metadata").version("evalreg")
+    elif name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    else:
+        found = _found(name, import_module(f"{__name__}.{_HOMES[name]}"))
+    # Of threads that come at once, all get what the first has found.
+    return globals().setdefault(name, found)
+
+
+def _found(name: str, module: ModuleType) -> object:
+    """A public name in its module; functions say what other packages' keywords are called here."""
+    if name == "plan":
+        for function in module.__all__:
+            setattr(module, function, _with_hints(f"plan.{function}", getattr(module, function)))
+    if name in _MODULES:
+        return module
+    found: object = getattr(module, name)
+    return _with_hints(name, found) if isinstance(found, FunctionType) else found
+
+
+def _with_hints(name: str, function: FunctionType) -> object:
+    """The function with hints, made once; types and examples stay those of its module."""
+    hints = import_module(f"{__name__}.keywords")
+    return _hinted.get(name) or _hinted.setdefault(name, hints.with_hints(function))
+
+
+if not TYPE_CHECKING:  # or any name would pass the type checker
+    __getattr__ = _public
+
+
+def __dir__() -> list[str]:
+    """The public names, and those that every module has."""
+    return sorted({*__all__, "__version__", *(name for name in globals() if name.startswith("__"))})
+
+
+class _Package(ModuleType):
+    def __setattr__(self, name: str, value: object) -> None:
+        """Set an attribute, except where importing a module would put it in the place of a function of its name."""
+        if not isinstance(value, ModuleType) or name in _MODULES or name not in _HOMES:
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package

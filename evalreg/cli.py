@@ -9,25 +9,25 @@ import traceback
 import warnings
 from collections.abc import Sequence
 from contextlib import suppress
+from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, TextIO, cast
 
-from evalreg.commands import compare, demo, fit, leaderboard, mean, plan
-from evalreg.commands.shared import Command, Output, Parser
+from evalreg.commands.parsing import Command, Output, Parser
 from evalreg.errors import ArgumentError, EvalregError
-from evalreg.tables import visible
 
 __all__ = ["main"]
 
 FINE, BAD_INPUT, INTERNAL_ERROR, INTERRUPTED = 0, 3, 4, 130
-COMMANDS: dict[str, Command] = {
-    "fit": fit,
-    "mean": mean,
-    "compare": compare,
-    "leaderboard": leaderboard,
-    "plan": plan,
-    "demo": demo,
+# What each says of itself in the list of commands; the rest of it is in the module of its name.
+COMMANDS = {
+    "fit": "regress scores by a formula",
+    "mean": "means of scores, by model",
+    "compare": "differences between models on the same questions, and gates",
+    "leaderboard": "ranks of models from a log of comparisons",
+    "plan": "from a pilot to a number of questions",
+    "demo": "see it at work on simulated data",
 }
 
 _EPILOG = """\
@@ -74,7 +74,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(arguments: Sequence[str]) -> int:
     """Parse, compute and print; errors become messages and a status."""
     try:
-        options = build_parser().parse_args(arguments)
+        options = build_parser(arguments).parse_args(arguments)
         with warnings.catch_warnings():
             # The versions of packages are not the reader's concern; what a result rests on is.
             warnings.simplefilter("always")
@@ -84,7 +84,7 @@ def _run(arguments: Sequence[str]) -> int:
             output = _as_output(options.run(options))
         _deliver(output.text.rstrip("\n") + "\n", getattr(options, "output", None))
         for line in output.said:
-            _complain(f"{visible(line)}\n")
+            _complain(f"{_visible(line)}\n")
     except EvalregError as error:
         return _fail("\n".join([str(error), *getattr(error, "__notes__", [])]))
     except SystemExit as stop:  # --help and --version
@@ -122,13 +122,20 @@ def _deliver(text: str, output: str | None) -> None:
 
 
 def _fail(message: str) -> int:
-    _complain(f"evalreg: error: {visible(message, keep=chr(10))}\n")
+    _complain(f"evalreg: error: {_visible(message, keep=chr(10))}\n")
     return BAD_INPUT
+
+
+def _visible(text: str, keep: str = "") -> str:
+    """Text with its control characters spelled out; what does so loads data frames, so not before it is needed."""
+    from evalreg.tables import visible
+
+    return visible(text, keep)
 
 
 def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
     """One warning on one line, without the place in the code."""
-    _complain(f"warning: {visible(' '.join(str(message).split()))}\n")
+    _complain(f"warning: {_visible(' '.join(str(message).split()))}\n")
 
 
 def _complain(text: str) -> None:
@@ -153,8 +160,13 @@ def _discard(stream: TextIO | None) -> None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
-def build_parser() -> Parser:
-    """The parser of all commands.
+def build_parser(arguments: Sequence[str] = tuple(COMMANDS)) -> Parser:
+    """The parser of the commands.
+
+    Parameters
+    ----------
+    arguments : sequence of str, optional
+        What will be parsed. Commands that are not in it are named and not loaded, so that ``--help`` is quick.
 
     Returns
     -------
@@ -172,8 +184,11 @@ def build_parser() -> Parser:
     parser.add_argument("--version", action="version", version=f"evalreg {version('evalreg')}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     settings: dict[str, Any] = {"formatter_class": plain, "allow_abbrev": False}
-    for name, command in COMMANDS.items():
-        own = commands.add_parser(name, help=command.HELP, epilog=command.EPILOG, **settings)
-        own.set_defaults(run=command.run)
-        command.add(own)
+    for name, purpose in COMMANDS.items():
+        own = commands.add_parser(name, help=purpose, **settings)
+        if name in arguments:
+            command = cast(Command, import_module(f"evalreg.commands.{name}"))
+            own.epilog = command.EPILOG
+            own.set_defaults(run=command.run)
+            command.add(own)
     return parser

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,7 +22,7 @@ STEP = 1e-4
 LINKS = {"Logit": "Logit", "Probit": "Probit", "Poisson": "Log"}
 
 
-class Predicted:
+class Predicted(ABC):
     """Methods of regressions: expected scores, and what a covariate does to them on average."""
 
     estimate: Estimate
@@ -115,8 +116,9 @@ class Predicted:
         about = replace(self.estimate.about, model=model, interval="wald", lines=(), n_models=0)
         return self._derived(replace(estimate, about=about), self.cov.linear(J, names), ())
 
+    @abstractmethod
     def _derived(self, estimate: Estimate, cov: Covariance, notes: tuple[Note, ...]) -> Any:
-        raise NotImplementedError
+        """Results of the same rows with other parameters."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -139,6 +139,7 @@ ORDER = [
     "selection",
     "gates",
     "demo",
+    "commands.parsing",
     "commands.shared",
     "commands.fit",
     "commands.mean",

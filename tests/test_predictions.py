@@ -14,6 +14,7 @@ from scipy import stats
 
 import evalreg as er
 from evalreg.errors import ArgumentError, DataError, MissingColumnError, NotAvailableError
+from evalreg.predictions import Predicted
 
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
 
@@ -280,3 +281,8 @@ def test_what_cannot_be_predicted_is_refused_with_what_to_do(log):
     offset = smf.glm("count ~ words", log, family=sm.families.Poisson(), offset=log["weight"]).fit()
     with pytest.raises(NotAvailableError, match="`offset`"):
         er.infer(er.from_statsmodels(offset), groups="passage").predict()
+
+
+def test_predictions_need_a_class_that_says_what_is_derived():
+    with pytest.raises(TypeError, match="_derived"):
+        Predicted()

@@ -6,7 +6,8 @@ import argparse
 from pathlib import Path
 
 from evalreg.checks import option
-from evalreg.commands.shared import Output, add_shared, check_shared, covariance_options, listed, rendered
+from evalreg.commands.parsing import Output
+from evalreg.commands.shared import add_shared, check_shared, covariance_options, listed, rendered
 from evalreg.errors import ArgumentError
 from evalreg.estimators.difference import compare
 from evalreg.gates import EXAMPLE, Decision, check_models, decide, parse_gate
@@ -15,8 +16,6 @@ from evalreg.inference.unseen import ICC
 from evalreg.paired import checked_icc
 from evalreg.selection import counting, group_names, read_rows, role_names
 from evalreg.tables import html_strong, latex_strong
-
-HELP = "differences between models on the same questions, and gates"
 
 EPILOG = """\
 With --gate the exit status is 0 when the claim is shown, 1 when it is shown to

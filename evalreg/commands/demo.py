@@ -7,7 +7,6 @@ from pathlib import Path
 
 from evalreg import demo
 
-HELP = "see it at work on simulated data"
 EPILOG = ""
 
 

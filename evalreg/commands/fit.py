@@ -10,8 +10,6 @@ from evalreg.estimators.formula import parse_formula
 from evalreg.estimators.regression import fit
 from evalreg.selection import counting, formula_names, group_names, read_rows, with_score
 
-HELP = "regress scores by a formula"
-
 EPILOG = """\
 Examples, on the simulated logs that `evalreg demo --write logs` makes:
 

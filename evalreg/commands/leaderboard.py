@@ -21,8 +21,6 @@ from evalreg.estimators.win_rate import win_rate
 from evalreg.selection import counting, formula_names, group_names, read_rows, role_names, split_names
 from evalreg.tables import Grid, number
 
-HELP = "ranks of models from a log of comparisons"
-
 METHODS: dict[str, Callable[..., Board]] = {
     "win-rate": win_rate,
     "bradley-terry": bradley_terry,

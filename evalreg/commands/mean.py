@@ -12,8 +12,6 @@ from evalreg.errors import ArgumentError
 from evalreg.estimators.mean import mean
 from evalreg.selection import counting, group_names, read_rows, role_names, split_names
 
-HELP = "means of scores, by model"
-
 EPILOG = """\
 Examples, on the simulated logs that `evalreg demo --write logs` makes:
 

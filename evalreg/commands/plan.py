@@ -18,8 +18,6 @@ from evalreg.planning import answers, components, enough_answers, from_pilot
 from evalreg.selection import Rows, counting, group_names, read_rows, role_names, split_names
 from evalreg.tables import Grid, Summary, number
 
-HELP = "from a pilot to a number of questions"
-
 EPILOG = """\
 Examples, on the simulated pilot that `evalreg demo --write logs` makes:
 

@@ -7,9 +7,9 @@ import json
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib.metadata import version
-from typing import Any, NoReturn, Protocol
+from typing import Any
 
 import pandas as pd
 from pandas.api.types import is_numeric_dtype
@@ -41,46 +41,6 @@ _WHERE_HELP = """\
 keep the rows for which this is true: columns against numbers and quoted text by == != < <= > >= `in` and `not in`,
 joined by `and`, `or`, `not` and parentheses, such as 'model == "a" and turn in [1, 2]'; 'score == missing' finds empty
 fields; backticks go around a column whose name is no word. Columns read as text are compared with quoted text"""
-
-
-@dataclass(frozen=True)
-class Output:
-    """What a command prints, and the status that it leaves with.
-
-    Parameters
-    ----------
-    text : str
-        For standard output or the file of ``--output``.
-    status : int
-        0, the default, when results were printed; a gate has more to say.
-    said : tuple of str
-        Lines for standard error, of what a table in this format does not hold.
-    """
-
-    text: str
-    status: int = 0
-    said: tuple[str, ...] = ()
-
-
-class Command(Protocol):
-    """What the file of a command holds."""
-
-    HELP: str
-    EPILOG: str
-
-    def add(self, parser: argparse.ArgumentParser) -> None:
-        """Describe the command and add its options."""
-
-    def run(self, options: argparse.Namespace) -> str | Output:
-        """What the command prints, with a status where that is not 0."""
-
-
-class Parser(argparse.ArgumentParser):
-    """A parser whose mistakes are errors like any other."""
-
-    def error(self, message: str) -> NoReturn:
-        """Raise instead of printing the usage and leaving with status 2."""
-        raise ArgumentError(f"{message}. See: {self.prog} --help")
 
 
 # Options

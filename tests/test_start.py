@@ -1,0 +1,197 @@
+"""A light start: names are found when they are used, help needs no data frames, an interrupt is one line."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import tomllib
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import evalreg as er
+
+PACKAGE = Path(er.__file__).parent
+FRAMES = {"numpy", "pandas", "scipy", "narwhals"}
+# Whatever is imported before, and in whatever order.
+EVERYTHING = """
+import importlib, pkgutil, evalreg
+for found in pkgutil.walk_packages(evalreg.__path__, "evalreg."):
+    if found.name != "evalreg.__main__":
+        importlib.import_module(found.name)
+"""
+
+
+def python(code: str) -> str:
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return done.stdout
+
+
+def loaded_after(code: str) -> set[str]:
+    return set(json.loads(python(f"{code}\nimport json, sys\nprint(json.dumps(list(sys.modules)))")))
+
+
+def static_homes() -> dict[str, str]:
+    """The module of each name as type checkers read it."""
+    tree = ast.parse((PACKAGE / "__init__.py").read_text(encoding="utf-8"))
+    (block,) = (node for node in tree.body if isinstance(node, ast.If) and isinstance(node.test, ast.Name))
+    homes = {}
+    for node in block.body:
+        if isinstance(node, ast.ImportFrom):
+            module = str(node.module).removeprefix("evalreg").removeprefix(".")
+            homes |= {alias.asname or alias.name: module or alias.name for alias in node.names}
+    return homes
+
+
+def test_type_checkers_and_the_interpreter_find_each_name_in_the_same_module():
+    assert static_homes() == er._HOMES
+    assert set(er._HOMES) == set(er.__all__)
+
+
+@pytest.mark.parametrize("name", er.__all__)
+def test_each_name_is_what_its_module_has_under_that_name(name):
+    module = importlib.import_module(f"evalreg.{er._HOMES[name]}")
+    found = getattr(er, name)
+    if isinstance(found, ModuleType):
+        assert found is module
+    else:
+        original = getattr(module, name)
+        assert found is original or found.__wrapped__ is original
+        assert (found.__module__, found.__name__) == (module.__name__, name)
+
+
+def test_importing_evalreg_or_naming_its_errors_loads_no_data_frames():
+    assert not FRAMES & loaded_after("import evalreg; dir(evalreg); evalreg.errors.EvalregError; evalreg.__version__")
+
+
+def test_dir_shows_the_public_names_and_nothing_else():
+    for code in ("import evalreg", EVERYTHING, "import evalreg; evalreg.mean, evalreg.plan"):
+        shown = json.loads(python(f"{code}\nimport json\nprint(json.dumps(dir(evalreg)))"))
+        assert "__version__" in shown
+        assert [name for name in shown if not (name.startswith("__") and name.endswith("__"))] == sorted(er.__all__)
+
+
+def test_a_module_never_takes_the_place_of_a_function_of_its_name():
+    kinds = "import json\nprint(json.dumps({n: type(getattr(evalreg, n)).__name__ for n in evalreg.__all__}))"
+    early = json.loads(python(f"import evalreg\n{kinds}"))
+    late = json.loads(python(f"{EVERYTHING}{kinds}"))
+    assert early == late
+    assert {name for name, kind in early.items() if kind in ("module", "_Package")} == er._MODULES
+    assert early["covariance"] == "function"
+
+
+def test_a_star_import_gives_every_name():
+    given = json.loads(python("from evalreg import *\nimport json\nprint(json.dumps(list(globals())))"))
+    assert set(er.__all__) <= set(given)
+
+
+def test_a_name_that_does_not_exist_is_an_attribute_error_in_the_usual_words():
+    with pytest.raises(AttributeError, match="module 'evalreg' has no attribute 'averages'"):
+        er.averages  # noqa: B018
+    with pytest.raises(ImportError, match="cannot import name 'averages'"):
+        exec("from evalreg import averages")
+
+
+def test_threads_that_use_a_name_first_at_the_same_time_get_one_object():
+    code = """
+import sys, threading, evalreg
+sys.setswitchinterval(1e-6)
+names, n_threads = [*evalreg.__all__, "__version__"], 8
+seen, barrier = [None] * n_threads, threading.Barrier(n_threads)
+def look(i):
+    barrier.wait()
+    own = names[i:] + names[:i] if i % 2 else names
+    seen[i] = {name: id(getattr(evalreg, name)) for name in own}
+    seen[i] |= {f"plan.{name}": id(getattr(evalreg.plan, name)) for name in evalreg.plan.__all__}
+threads = [threading.Thread(target=look, args=(i,)) for i in range(n_threads)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+print(all(other == seen[0] for other in seen), len(seen[0]) > len(names), evalreg.mean is evalreg.mean)
+"""
+    assert python(code).split() == ["True", "True", "True"]
+
+
+def test_functions_of_plan_say_what_a_keyword_is_called_here():
+    code = "import evalreg\ntry: evalreg.plan.mde(effect=1)\nexcept TypeError as error: print(error)"
+    assert "`mde` has no keyword `effect`" in python(code)
+
+
+@pytest.mark.parametrize("argument", ["--help", "--version"])
+def test_help_and_version_load_no_data_frames(argument):
+    code = f"""
+import contextlib, io, evalreg.__main__ as entry, sys
+sys.argv = ["evalreg", "{argument}"]
+with contextlib.redirect_stdout(io.StringIO()):
+    assert entry.main() == 0
+"""
+    assert not FRAMES & loaded_after(code)
+
+
+def test_help_names_every_command_and_each_has_its_own():
+    from evalreg.cli import COMMANDS, build_parser
+
+    text = build_parser(["--help"]).format_help()
+    files = {path.stem for path in (PACKAGE / "commands").glob("*.py")} - {"__init__", "parsing", "shared"}
+    assert set(COMMANDS) == files
+    assert text == build_parser().format_help()
+    assert all(purpose in text for purpose in COMMANDS.values())
+
+
+def test_the_command_and_the_module_are_one_entry():
+    pyproject = tomllib.loads((PACKAGE.parent / "pyproject.toml").read_text(encoding="utf-8"))
+    module, _, name = pyproject["project"]["scripts"]["evalreg"].partition(":")
+    assert (module, name) == ("evalreg.__main__", "main")
+
+
+def test_little_is_imported_before_an_interrupt_is_taken_care_of():
+    before = loaded_after("import importlib, types")
+    assert loaded_after("import evalreg.__main__") - before == {"evalreg", "evalreg.__main__"}
+
+
+@pytest.mark.skipif(os.name == "nt", reason="SIGINT cannot be sent to one process there")
+@pytest.mark.parametrize("delay", [0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.7, 1.0, 2.0])
+def test_an_interrupt_at_any_moment_is_one_line_and_status_130(delay, tmp_path):
+    er.datasets.passages(n_passages=20, seed=1).to_csv(tmp_path / "log.csv", index=False)
+    # As the installed command does; the byte says that what Python does by itself is done.
+    code = "import os, sys; from evalreg.__main__ import main; os.write(1, b'.'); sys.exit(main())"
+    command = [sys.executable, "-c", code, "fit", "score ~ n_words", str(tmp_path / "log.csv"), "--groups", "passage"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout is not None
+    assert process.stdout.read(1) == b"."
+    time.sleep(delay)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert b"Traceback" not in said
+    assert process.returncode in (0, 130)
+    if process.returncode == 130:
+        assert said.decode().splitlines()[-1] == "evalreg: interrupted"
+        assert said.decode().count("interrupted") == 1
+    if delay <= 0.05:
+        assert process.returncode == 130, "a command that takes no time would test nothing"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="SIGINT cannot be sent to one process there")
+def test_an_interrupt_that_the_process_was_told_to_ignore_stays_ignored():
+    code = (
+        "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
+        "import os, sys; sys.argv = ['evalreg', '--version']; from evalreg.__main__ import main\n"
+        "os.kill(os.getpid(), signal.SIGINT); status = main(); os.kill(os.getpid(), signal.SIGINT); sys.exit(status)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"evalreg {er.__version__}\n", "")
+
+
+def test_a_part_of_results_that_misses_what_it_builds_on_cannot_be_made():
+    from evalreg.many import ManyModels
+    from evalreg.predictions import Predicted
+
+    for part in (ManyModels, Predicted):
+        with pytest.raises(TypeError, match="_derived"):
+            type("Half", (part,), {})()

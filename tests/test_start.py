@@ -186,12 +186,3 @@ def test_an_interrupt_that_the_process_was_told_to_ignore_stays_ignored():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (done.returncode, done.stdout, done.stderr) == (0, f"evalreg {er.__version__}\n", "")
-
-
-def test_a_part_of_results_that_misses_what_it_builds_on_cannot_be_made():
-    from evalreg.many import ManyModels
-    from evalreg.predictions import Predicted
-
-    for part in (ManyModels, Predicted):
-        with pytest.raises(TypeError, match="_derived"):
-            type("Half", (part,), {})()

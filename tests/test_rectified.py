@@ -362,7 +362,7 @@ def test_few_labelled_clusters_are_warned_of():
         er.rectified_mean(log, judge="judge", human="human", groups="passage")
 
 
-def zero_lambda(log, reason, **options):
+def assert_lambda_is_zero(log, reason, **options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", EvalregWarning)
         warnings.simplefilter("error", RectificationWarning)
@@ -377,27 +377,27 @@ def zero_lambda(log, reason, **options):
 
 def test_labels_on_every_row_give_the_plain_mean():
     log = judged(models=("a",))
-    zero_lambda(log.assign(human=log["truth"]), "every row has a human label", groups="passage")
+    assert_lambda_is_zero(log.assign(human=log["truth"]), "every row has a human label", groups="passage")
 
 
 @pytest.mark.parametrize("value", [1.0, 0.1])
 def test_a_constant_judge_adds_nothing(value):
-    zero_lambda(judged(models=("a",)).assign(judge=value), "the judge's scores do not vary", groups="passage")
+    assert_lambda_is_zero(judged(models=("a",)).assign(judge=value), "the judge's scores do not vary", groups="passage")
 
 
 def test_a_contrary_judge_adds_nothing():
     log = judged(models=("a",))
-    zero_lambda(log.assign(judge=-log["judge"]), "the judge's scores do not rise with the human labels")
+    assert_lambda_is_zero(log.assign(judge=-log["judge"]), "the judge's scores do not rise with the human labels")
 
 
 def test_a_single_unlabelled_cluster_is_not_relied_on():
     log = judged(models=("a",))
-    zero_lambda(
+    assert_lambda_is_zero(
         log.assign(human=log["truth"].where(log["passage"] != 2)),
         "the unlabelled rows lie in one cluster",
         groups="passage",
     )
-    zero_lambda(log.assign(human=log["truth"].where(log.index != 2)), "there is one unlabelled row")
+    assert_lambda_is_zero(log.assign(human=log["truth"].where(log.index != 2)), "there is one unlabelled row")
 
 
 def test_one_model_fully_labelled_leaves_the_others_rectified():

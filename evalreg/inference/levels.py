@@ -112,13 +112,14 @@ class CountedLevel:
         return 0 if self.draws is None else self.draws.size
 
     def level(self, alpha: float) -> float:
-        """The larger of alpha/m and the p-value at the drawn quantile."""
+        """The larger of alpha/m and the p-value at the drawn quantile, but no more than alpha."""
         counted = alpha / self.count
         beyond = int(np.floor(alpha * (self.n_draws + 1) * (1 + 1e-12))) - 1
         if self.draws is None or beyond < 0:
             return counted
         at = self.draws[self.n_draws - 1 - beyond]
-        return max(counted, float(t_pvalues(np.array([at]), np.array([self.dof]))[0]))
+        # By chance the draws of hardly more than one contrast may ask for less than the contrast by itself.
+        return min(max(counted, float(t_pvalues(np.array([at]), np.array([self.dof]))[0])), alpha)
 
     def adjusted(self, p: FloatArray) -> FloatArray:
         """The smaller of m p and the share of draws as far out, the data's own among them."""

@@ -1,0 +1,287 @@
+"""Rules of newer code written out slowly, or held against scipy: the places where a sign or a factor could hide."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import optimize, stats
+
+import evalreg as er
+from evalreg import memory
+from evalreg.columns import for_formula, object_floats
+from evalreg.errors import FormulaError, TooLargeError
+from evalreg.estimators.grammar import names_in
+from evalreg.estimators.mover import LEVELS, mover_floor
+from evalreg.gates import decide, parse_gate
+from evalreg.inference.levels import CountedLevel
+from evalreg.inference.simultaneous import make_family
+from evalreg.inference.unseen import unseen
+from evalreg.questions import answered, without_worst
+from evalreg.widths import joined
+
+pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
+
+
+def few_differ() -> er.Results:
+    """Five models of which few answers differ, on questions of passages."""
+    rng = np.random.default_rng(6)
+    right = np.repeat(rng.random((1, 240)) < 0.8, 5, axis=0)
+    for model, flips in enumerate(([], [3, 50, 51], [3, 90], [7, 8, 9, 120], [200])):
+        right[model, flips] ^= True
+    model, item = np.indices(right.shape)
+    log = pd.DataFrame({"model": [f"m{i}" for i in model.ravel()], "item": item.ravel(), "score": right.ravel()})
+    return er.mean(log.assign(passage=log["item"] % 80), by="model", item="item", groups="passage")
+
+
+def test_joint_statements_allow_for_differences_not_seen_as_single_contrasts_do():
+    results = few_differ()
+    bands = results.simultaneous(contrasts="pairs")
+    family = make_family(results.params, results.cov, "pairs")
+    # In parts of any size, as many contrasts are taken.
+    parts = joined([results.cov.widths(family.matrix[part]) for part in (slice(0, 3), slice(3, 4), slice(4, None))])
+    p = parts.pvalues(family.effect)
+    ends = parts.limits(family.effect, bands.attrs["level"])
+    for i, (left, right) in enumerate(bands.index):
+        one = results.contrast(f"{left} - {right}")
+        single = one.conf_int(alpha=bands.attrs["level"]).iloc[0]
+        np.testing.assert_allclose(bands.iloc[i][["lower", "upper"]].astype(float), single, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(ends[i], single, rtol=1e-9, atol=1e-12)
+        assert p[i] == pytest.approx(one.pvalues.iloc[0], rel=1e-9)
+        # Without them the intervals are narrower: this is what is at stake.
+        plain = one.conf_int(alpha=bands.attrs["level"], method="wald").iloc[0]
+        assert single[0] < plain[0]
+        assert single[1] > plain[1]
+
+
+@pytest.mark.parametrize("n_draws", [99, 100, 1234])
+def test_adjusted_p_values_count_the_draws_and_agree_with_the_level(n_draws):
+    rng = np.random.default_rng(n_draws)
+    draws = np.sort(np.abs(rng.standard_t(4, n_draws)) * 1.3)
+    found = CountedLevel(7, 4.0, draws)
+    p = np.concatenate([2 * stats.t.sf(draws, 4), rng.random(50) ** 3, [np.nan]])
+    # A draw as far out as the statistic counts; the data are one of the draws (Davison and Hinkley 1997, eq. 4.11).
+    for one, adjusted in zip(p, found.adjusted(p), strict=True):
+        t = stats.t.isf(one / 2, 4)
+        shares = [(1 + np.sum(draws >= t + away)) / (n_draws + 1) for away in (1e-9 * t, -1e-9 * t)]
+        expected = [max(min(7 * one, 1.0, share), one) for share in shares]
+        assert np.isnan(one) == np.isnan(adjusted)
+        assert np.isnan(one) or expected[0] - 1e-12 <= adjusted <= expected[1] + 1e-12
+    for alpha in (0.01, 0.05, 0.2):
+        level = found.level(alpha)
+        clear = np.abs(p / level - 1) > 1e-9
+        np.testing.assert_array_equal((found.adjusted(p) <= alpha)[clear], (p <= level)[clear])
+        assert alpha / 7 <= level <= alpha
+
+
+def test_the_stated_error_of_a_level_is_the_spread_of_its_quantile():
+    rng = np.random.default_rng(2)
+    draws = np.sort(np.abs(rng.standard_normal((400, 2000))), axis=1)
+    quantiles = draws[:, int(0.95 * 2000)]
+    stated = [CountedLevel(1000, np.inf, one).error(0.05) for one in draws[:40]]
+    assert np.mean(stated) == pytest.approx(quantiles.std(), rel=0.25)
+
+
+def slow_variance(x, *, theta, V, M, Q, differ, whole, n, clusters, alike, icc):
+    """V(x) of what was not seen, one difference at a time, where no cluster has told anything yet."""
+    naive = (Q - theta**2) / (n - 1)
+    V1, D = max(V, naive, alike), 1 + icc * (n / clusters - 1)
+    enough = max(100, 100 * V1 / naive, 10 * D)
+    share = min(max(1.25 * (1 - n * M**2 / Q / enough), 0), 1) * min(4 * (1 - differ), 1)
+    rest = 1 - abs(theta)
+    equal = min(max(1.25 * (1 - n * rest / enough), 0), 1) * min(4 * whole, 1)
+    known = min(max((n * differ / D - 5) / 20, 0), 1)
+    jump = (1 - known) * (n * Q + 2) / (n * M + 2) + known * Q / M
+    rate = min(jump * (M + math.sqrt(max(M**2 + 4 * x * (x - theta), 0))) / 2, Q + 1 - differ)
+    extra = max(rate - Q - max(x**2 - theta**2, 0), 0)
+    more = V1 - V + D * (extra + jump**2 * (1 - differ) / (2 * n)) / n
+    far = (n * (2 * rest - 1 + Q) + 2) / (n * rest + 2)
+    return max(V + share * more, equal * D * (far * (1 - abs(x)) - (1 - abs(x)) ** 2) / n)
+
+
+def test_the_variance_of_what_was_not_seen_is_the_formula_written_out():
+    rng = np.random.default_rng(9)
+    for trial in range(60):
+        n = float(rng.integers(20, 900))
+        differ = float(rng.uniform(0.6, 1.0) if trial % 3 == 0 else rng.uniform(0, 8 / n))
+        M = differ * rng.uniform(0.2, 1)
+        Q, theta = M * rng.uniform(M / differ, 1), M * rng.uniform(-1, 1)
+        whole = Q * rng.uniform(0, 1)
+        facts = {"theta": theta, "M": M, "Q": Q, "differ": differ, "whole": whole, "n": n, "icc": rng.uniform(0, 1)}
+        facts |= {
+            "clusters": n / rng.uniform(1, 30),
+            "V": rng.uniform(0.5, 4) * Q / n,
+            "alike": rng.uniform(0, 4) * Q / n,
+        }
+        # Every cluster has told of nothing, so that how they go together is not known.
+        one = {name: np.array([value]) for name, value in facts.items()}
+        silent = 1 - one["differ"]
+        sizes = (one["theta"], one["V"], one["M"], one["Q"], one["differ"], one["whole"], silent, one["whole"])
+        found = unseen(*sizes, one["n"], one["clusters"], one["alike"], facts["icc"])
+        for x in (-1.0, -0.2, -0.01, 0.0, 0.004, 0.3, 0.99):
+            assert found.at(x)[0] == pytest.approx(slow_variance(x, **facts), rel=1e-10)
+            # At a value on the other side of zero it is at least as far away as zero.
+            far = abs(theta - x) / math.sqrt(slow_variance(x, **facts))
+            if theta * x < 0:
+                far = max(far, abs(theta) / math.sqrt(slow_variance(0.0, **facts)))
+            assert abs(found.statistic(x)[0]) == pytest.approx(far, rel=1e-10)
+        # Three times the clusters, with the same rates in each.
+        times = {"V": facts["V"] / 3, "n": 3 * n, "clusters": 3 * facts["clusters"], "alike": facts["alike"] / 3}
+        if max(facts["V"], facts["alike"]) > 2 * (Q - theta**2) / (n - 1):
+            # But for n - 1 of the variance of independent questions.
+            expected = slow_variance(0.3, **(facts | times))
+            assert found.grown(3.0).at(0.3)[0] == pytest.approx(expected, rel=0.1)
+
+
+def limits_at(z):
+    """Three intervals whose sides differ, at a normal quantile."""
+    theta = np.array([0.9, 0.5, 0.2])
+    return theta, np.column_stack([theta - 0.2 * z - 0.02 * z**2, theta + 0.1 * z + 0.01 * z**2])
+
+
+@pytest.mark.parametrize("c", [[1, -1, 0], [-1, 1, 0], [0, 1, -1], [1, 1, -1], [-2, 1, 1]])
+def test_the_least_variance_of_a_difference_is_where_movers_interval_ends_at_zero(c):
+    R = np.array([[1.0, 0.5, 0.1], [0.5, 1.0, -0.3], [0.1, -0.3, 1.0]])
+    cov = SimpleNamespace(
+        matrix=R * 0.01,
+        variance=lambda contrasts=None: np.full(3 if contrasts is None else len(contrasts), 0.01),
+        critical=lambda contrasts=None, alpha=0.05: np.full(
+            3 if contrasts is None else len(contrasts), stats.norm.isf(alpha / 2)
+        ),
+    )
+    theta = limits_at(0.0)[0]
+    floor = mover_floor(theta, cov, lambda se, critical: limits_at(critical[0])[1])
+
+    def reach(z):
+        """From the estimate towards zero; Zou and Donner's equations with correlations (Zou 2009)."""
+        ends = limits_at(z)[1]
+        side = np.sign(np.dot(c, theta))
+        a = [k * side * (theta[i] - ends[i, 0] if k * side > 0 else ends[i, 1] - theta[i]) for i, k in enumerate(c)]
+        return math.sqrt(sum(a[i] * a[j] * R[i, j] for i in range(3) for j in range(3)))
+
+    effect = abs(float(np.dot(c, theta)))
+    last, five = float(LEVELS[-1]), stats.norm.isf(0.025)
+    inside = reach(last) > effect
+    z = optimize.brentq(lambda z: reach(z) - effect, 1e-6, last) if inside else last
+    expected = max(effect / z if inside else reach(last) / last, reach(five) / five)
+    # Between levels a quarter apart it is taken to be a straight line.
+    assert math.sqrt(floor.variance(np.array([c], dtype=float))[0]) == pytest.approx(expected, rel=2e-3)
+
+
+def test_of_no_difference_the_wider_side_counts():
+    cov = SimpleNamespace(
+        matrix=np.eye(2) * 0.01,
+        variance=lambda contrasts=None: np.full(2 if contrasts is None else len(contrasts), 0.01),
+        critical=lambda contrasts=None, alpha=0.05: np.full(
+            2 if contrasts is None else len(contrasts), stats.norm.isf(alpha / 2)
+        ),
+    )
+    sides = np.array([[0.05, 0.4], [0.3, 0.1]])  # below and above of each
+    floor = mover_floor(np.full(2, 0.5), cov, lambda se, z: 0.5 + z[0] * sides * [-1, 1])
+    for c in ([1.0, -1.0], [-1.0, 1.0]):
+        towards = [math.hypot(sides[0, 0], sides[1, 1]), math.hypot(sides[0, 1], sides[1, 0])]
+        assert math.sqrt(floor.variance(np.array([c]))[0]) == pytest.approx(max(towards))
+
+
+@pytest.mark.parametrize("claim", ["new - old > -0.5", "new - old > 1.6", "new - old < 1.6", "new - old < -0.5"])
+@pytest.mark.parametrize("gap", [-1.0, 0.4, 2.2])
+def test_gates_are_scipys_one_sided_tests(claim, gap):
+    rng = np.random.default_rng(4)
+    old = rng.normal(size=40)
+    d = gap + rng.normal(size=40)
+    log = pd.DataFrame({"item": np.tile(np.arange(40), 2), "model": np.repeat(["new", "old"], 40)})
+    gate = parse_gate(claim)
+    made = decide(gate, er.compare(log.assign(score=np.concatenate([old + d, old])), baseline="old"), 0.05)
+    above, below = (stats.ttest_1samp(d, gate.bound, alternative=side).pvalue for side in ("greater", "less"))
+    shown, fails = (above, below) if gate.operator == ">" else (below, above)
+    assert [made.p_shown, made.p_fails] == pytest.approx([shown, fails])
+    assert made.status == (0 if shown < 0.05 else 1 if fails < 0.05 else 2)
+    # The bound beside it is the end of the 90% interval that decides: it clears the claim exactly where p does.
+    low, high = stats.t.interval(0.9, 39, d.mean(), d.std(ddof=1) / math.sqrt(40))
+    lower = (gate.operator == ">") != (made.status == 1)
+    assert (made.edge_side, made.edge) == ("lower" if lower else "upper", pytest.approx(low if lower else high))
+    if made.status != 2:
+        assert (made.edge > gate.bound) == lower
+
+
+def test_memory_is_refused_beyond_what_there_is_and_not_before(monkeypatch):
+    monkeypatch.setattr(memory, "available", lambda: memory.GIB)
+    memory.refuse_larger(memory.GIB, "it", "Do less.")
+    for wanted in (1.01 * memory.GIB, 5 * memory.GIB):
+        with pytest.raises(TooLargeError, match=r"1\.0 are free\. Do less\."):
+            memory.refuse_larger(wanted, "it", "Do less.")
+
+
+@pytest.mark.parametrize(("limit", "free"), [("max", 3000 * 1024.0), ("500000", 200000.0), ("9000000", 3000 * 1024.0)])
+def test_free_memory_is_the_least_of_the_machine_and_the_container(monkeypatch, limit, free):
+    files = {
+        "meminfo": "MemTotal: 9000 kB\nMemAvailable:    3000 kB\n",
+        "memory.max": limit,
+        "memory.current": "300000",
+    }
+    monkeypatch.setattr(Path, "read_text", lambda path, encoding=None: files[path.name])
+    assert memory.available() == free
+
+
+def test_numbers_beyond_the_range_of_a_type_keep_their_sign_and_stay_apart():
+    assert object_floats(pd.Series([10**400, -(10**400), 2], dtype=object)).tolist() == [np.inf, -np.inf, 2.0]
+    large = pd.Series([2**63 + 1, 2**63 + 2, 5], dtype="uint64")
+    assert for_formula(large, "x", True).tolist() == [2**63 + 1, 2**63 + 2, 5]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "np.clip(x, 0, 1, x)",
+        "np.log(x, out=x)",
+        "np.add(x, x, x)",
+        "a < b < c",
+        "(2 + 7) ** 9",
+        "2 ** (3 ** 99)",
+        "C(x, **y)",
+    ],
+)
+def test_what_could_write_or_never_end_is_refused(code):
+    with pytest.raises(FormulaError):
+        names_in([code])
+
+
+def test_names_inside_of_categories_are_known_too():
+    names = names_in(["C(np.floor(a), Treatment)", "b + np.clip(c, 0, 1)"])
+    assert (names.columns, names.plain, names.factors) == ({"a", "b", "c"}, {"b", "c"}, {"a"})
+    assert names.functions == {"C", "np", "Treatment"}
+
+
+def test_models_to_leave_out_are_those_of_the_slow_search():
+    rng = np.random.default_rng(3)
+    for trial in range(200):
+        n_models = int(rng.integers(2, 8))
+        there = rng.random((30, n_models)) < rng.uniform(0.2, 1.0, n_models)
+        there = there[there.any(axis=1)]
+        names = tuple(f"m{i}" for i in range(n_models))
+        kept, expected = list(range(n_models)), None
+        for worst in np.argsort(there.sum(axis=0), kind="stable"):
+            kept.remove(worst)
+            # At least two models stay, and at least half of them.
+            if len(kept) < 2 or n_models - len(kept) > n_models // 2:
+                break
+            shared, any_of = there[:, kept].all(axis=1).sum(), there[:, kept].any(axis=1).sum()
+            if 2 * shared >= any_of:
+                expected = ([names[i] for i in range(n_models) if i not in kept], shared)
+                break
+        found = without_worst(answered(np.asarray(there, dtype=float), names))
+        assert (found is None) == (expected is None), trial
+        if found is not None and expected is not None:
+            assert (sorted(found[0]), found[1]) == expected
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_bands_of_one_difference_are_never_narrower_than_its_interval(seed):
+    results = er.mean(er.datasets.paired(n_passages=12, seed=1), by="model", item="question", groups="passage")
+    bands, pair = (results.simultaneous(contrasts="pairs", seed=seed), results.pairwise().iloc[0])
+    assert bands["upper"].iloc[0] - bands["lower"].iloc[0] >= (pair["upper"] - pair["lower"]) * (1 - 1e-12)
+    assert bands["p_adjusted"].iloc[0] >= pair["p_value"]

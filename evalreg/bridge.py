@@ -274,7 +274,9 @@ def _about(result: Any, model: Any) -> About:
     name = type(model).__name__
     if name == "GLM":
         name = f"GLM, {type(model.family).__name__} ({type(model.family.link).__name__.lower()} link)"
-    return About(model=name, outcome=str(model.endog_names), formula=str(getattr(model, "formula", "") or ""))
+    outcome, formula = str(model.endog_names), str(getattr(model, "formula", "") or "")
+    unit = bool(np.min(model.endog) >= 0 and np.max(model.endog) <= 1)
+    return About(model=name, outcome=outcome, formula=formula, unit=unit)
 
 
 def estimate_from(fitted: Fitted, result: Any) -> Estimate:

@@ -168,6 +168,8 @@ class About:
         Further sentences.
     n_models : int
         How many of the first parameters are models, which can be ranked.
+    unit : bool
+        Whether the scores lie in [0, 1].
     """
 
     model: str = "estimate"
@@ -176,6 +178,7 @@ class About:
     interval: Literal["wald", "logit", "widened", "rectified"] = "wald"
     lines: tuple[str, ...] = ()
     n_models: int = 0
+    unit: bool = False
 
     def linear(self, C: Matrix) -> About:
         """What is said of C theta: the same of some of the parameters, otherwise of contrasts."""
@@ -206,6 +209,7 @@ class About:
             interval=self.interval if self.interval == other.interval else "wald",
             lines=tuple(line for line in self.lines if line in other.lines),
             n_models=first if alike else 0,
+            unit=self.unit and other.unit,
         )
 
 

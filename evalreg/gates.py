@@ -15,6 +15,7 @@ from evalreg.clusters import axis_name
 from evalreg.covariance import Covariance
 from evalreg.errors import FormulaError, MissingColumnError
 from evalreg.estimators.comparison import Comparison
+from evalreg.inference.carriers import few_tell
 from evalreg.inference.equivalence import (
     FAILS,
     OPEN,
@@ -94,7 +95,7 @@ class Decision:
     deeper : bool
         Whether more questions in the same clusters might tell.
     few : str
-        What is said where few questions differ; empty otherwise.
+        What is said where few questions differ, or few clusters carry an unpaired difference; empty otherwise.
     """
 
     gate: Gate
@@ -273,7 +274,8 @@ def decide(gate: Gate, comparison: Comparison, alpha: float = 0.05) -> Decision:
     """
     row: dict[str, Any] = comparison.table.loc[[(gate.model, gate.baseline)]].to_dict("records")[0]  # type: ignore[assignment]
     here = [pair == (gate.model, gate.baseline) for pair in comparison.facts.index]
-    cov = comparison.results.cov.linear(np.array([here], dtype=np.float64), (f"{gate.model} - {gate.baseline}",))
+    C, names = np.array([here], dtype=np.float64), (f"{gate.model} - {gate.baseline}",)
+    cov, own = comparison.results.cov.linear(C, names), comparison.results.estimate.linear(C, names)
     estimate = np.array([float(row["difference"])])
     tests = one_sided(estimate, cov, gate.bound)
     shown, fails = (tests.above, tests.below) if gate.operator == ">" else (tests.below, tests.above)
@@ -293,7 +295,7 @@ def decide(gate: Gate, comparison: Comparison, alpha: float = 0.05) -> Decision:
         n=int(row["n"]),
         n_clusters=int(row["n_clusters"]),
         n_to_tell=None,
-        few=few_text(cov),
+        few=" ".join(filter(None, [few_text(cov), few_tell(own, cov)])),
     )
     return _with_hint(decision, cov, comparison) if verdict == OPEN else decision
 

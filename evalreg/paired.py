@@ -143,6 +143,11 @@ class Paired:
         shares = differ, whole, silent, silent_whole
         return Differing(rows, scale, theta, size, square, *shares, n, kish.min(axis=0), alike)
 
+    @property
+    def covered(self) -> IntArray:
+        """Which parameters are differences of two models on the same questions."""
+        return self._sides(None)[0]
+
     def _sides(self, contrasts: FloatArray | None) -> Sides:
         """Contrasts that are multiples of one column of differences, or of the difference of two columns of means."""
         A = compressed(self.contrasts if contrasts is None else compressed(contrasts) @ compressed(self.contrasts))

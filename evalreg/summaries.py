@@ -14,6 +14,7 @@ from evalreg.covariance import Covariance
 from evalreg.dependence import design_effect, effective_rows, intraclass_correlation
 from evalreg.errors import Note
 from evalreg.estimate import Estimate
+from evalreg.inference.carriers import few_tell
 from evalreg.inference.intervals import intervals
 from evalreg.inference.rectified import few_labels
 from evalreg.inference.widening import FEW_EFFECTIVE, widening
@@ -280,7 +281,7 @@ def _cluster_grid(estimate: Estimate, axes: tuple[Axis, ...]) -> Grid:
 
 
 def _sentences(estimate: Estimate, cov: Covariance, alpha: float, axes: tuple[Axis, ...], icc: FloatArray) -> list[str]:
-    sentences = [*estimate.about.lines, *filter(None, [few_text(cov)])]
+    sentences = [*estimate.about.lines, *filter(None, [few_text(cov), few_tell(estimate, cov)])]
     if not cov.axes:
         sentences.append(
             "Rows are treated as independent; if they share passages, prompts or judges, name them in `groups`."

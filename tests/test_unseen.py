@@ -11,6 +11,7 @@ import pytest
 from scipy import optimize, special, stats
 
 import evalreg as er
+from evalreg.gates import decide, parse_gate
 from evalreg.inference.unseen import Unseen, unseen
 from evalreg.paired import questions_told
 
@@ -304,6 +305,67 @@ def test_strata_of_one_loss_do_not_show_a_small_margin() -> None:
     # The exact test of three losses expected has .198.
     assert row["verdict"] == "cannot tell"
     assert 0.1 < row["p_value"] < 0.2
+
+
+def one_loss(n: int = 300) -> pd.DataFrame:
+    """Two models of which one lost one question, and a third on questions of its own."""
+    score = np.ones((3, n))
+    score[:2, [20, 41, 62, 83]] = score[0, 7] = score[2, [4, 9]] = 0
+    frame = pd.DataFrame({"model": np.repeat(["new", "old", "away"], n), "item": np.tile(np.arange(n), 3)})
+    frame["item"] += 1000 * (frame["model"] == "away")
+    weight = np.tile(np.linspace(1, 2, n), 3)
+    return frame.assign(score=score.ravel(), weight=weight, subject=frame["item"] % 4)
+
+
+TELL = "few clusters tell (about {} of {} by"
+
+
+def test_what_does_not_allow_for_the_unseen_says_so() -> None:
+    frame = one_loss()
+    both = frame[frame["model"] != "away"]
+    shares = {str(k): share for k, share in enumerate((0.4, 0.2, 0.2, 0.2))}
+    named = both.assign(subject=both["subject"].astype(str))
+    weighted = er.mean(both, by="model", item="item", weights="weight").contrast("new - old")
+    macro = er.mean(named, by="model", item="item", strata="subject", strata_weights=shares).contrast("new - old")
+    doors = {
+        "unpaired": (er.compare(both, baseline="old", paired=False), 9, 600),
+        "plain": (er.compare(both, baseline="old", icc=None), 1, 300),
+        "weights": (weighted, 1, 300),
+        "other weights of strata": (macro, 1, 300),
+        "regression": (er.fit("score ~ model", both, groups="item"), 1, 300),
+        "coefficient": (er.fit("score ~ model", both, groups="item").contrast(np.array([[0.0, 1.0]])), 1, 300),
+    }
+    for door, (results, told, n) in doors.items():
+        for text in (results.summary().as_text(), results.summary().as_markdown(), results.summary().as_html()):
+            assert TELL.format(told, n) in " ".join(text.split()), door
+    # Of three pairs two share no question; the third has the rule.
+    with pytest.warns(er.errors.IndependenceWarning):
+        text = " ".join(er.compare(frame).summary().as_text().split())
+    assert "away" in text[text.index(TELL[:17]) - 60 : text.index(TELL[:17])]
+    assert "also allow for differences that were not seen" in text
+
+
+def test_where_many_tell_or_the_rule_does_nothing_is_said() -> None:
+    rng = np.random.default_rng(2)
+    frame = one_loss()[lambda log: log["model"] != "away"]
+    assert "few clusters tell" not in er.compare(frame, baseline="old").summary().as_text()
+    assert "few clusters tell" not in er.mean(frame, by="model", item="item").contrast("new - old").summary().as_text()
+    wide = frame.assign(score=5 * frame["score"])
+    assert "few clusters tell" not in er.fit("score ~ model", wide, groups="item").summary().as_text()
+    many = frame.assign(score=(rng.random(len(frame)) < 0.7).astype(float))
+    for results in (
+        er.compare(many, baseline="old", paired=False),
+        er.fit("score ~ model", many, groups="item"),
+        er.mean(many, by="model", item="item", weights="weight").contrast("new - old"),
+    ):
+        assert "few clusters tell" not in results.summary().as_text()
+
+
+def test_a_gate_on_an_unpaired_difference_says_so() -> None:
+    frame = one_loss()[lambda log: log["model"] != "away"]
+    decision = decide(parse_gate("new - old > -0.01"), er.compare(frame, baseline="old", paired=False))
+    assert TELL.format(9, 600) in decision.line
+    assert TELL.format(9, 600) in str(decision.as_dict()["few"])
 
 
 def test_wald_by_name_is_the_plain_test() -> None:

@@ -163,7 +163,7 @@ def estimate_cells(
         cells=cells,
         bounded=bounded,
         dropped=dropped,
-        about=replace(about, lines=(*about.lines, *lines)),
+        about=replace(about, lines=(*about.lines, *lines), unit=bounded),
         item=() if roles.item is None else (roles.item,),
     )
     item = (roles.item,) if roles.item is not None else axes[0] if axes else None

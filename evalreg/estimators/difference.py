@@ -172,7 +172,8 @@ def compare(
     pairs = _oriented(answers, left, right, swap=paired and baseline is None)
     answers, facts = _facts(answers, pairs, paired)
     lines, notes = _said(answers, facts, named, paired)
-    about = About(model="Difference", outcome=score, lines=lines)
+    unit = bool(np.min(answers.values) >= 0 and np.max(answers.values) <= 1)
+    about = About(model="Difference", outcome=score, lines=lines, unit=unit)
     axes: tuple[Axis, ...] | None = answers.axes
     if paired:
         estimate = _paired_estimate(answers, facts, about, icc)

@@ -12,6 +12,7 @@ import pandas as pd
 from evalreg.checks import BoolArray, FloatArray, IntArray, fraction
 from evalreg.clusters import Codes, as_codes, axis_name
 from evalreg.errors import NotAvailableError, ScoreRangeError
+from evalreg.inference.carriers import few_tell
 from evalreg.inference.discordance import clustered_sign_test
 from evalreg.inference.multiplicity import adjust_pvalues, base_seed
 from evalreg.inference.ranks import PairAdjustName, unadjusted_text
@@ -308,7 +309,8 @@ def comparison_summary(parts: Mapping[str, Part], alpha: float) -> Summary:
         lead = f"{name}: " if name else ""
         rows += _printed_rows(difference_frame(results, pairs, adjust, alpha), lead, alpha)
         facts += [(lead + label, value) for label, value in _printed_facts(results, pairs, adjust)]
-        few = [*filter(None, [few_text(results.cov)]), *rather_few(results.estimate, results.cov)]
+        estimate, cov = results.estimate, results.cov
+        few = [*filter(None, [few_text(cov), few_tell(estimate, cov)]), *rather_few(estimate, cov)]
         texts = (*results.estimate.about.lines, *few, *(text for _, text in results.notes))
         sentences += [lead + text for text in texts]
     adjusted = any(adjust for _, _, adjust in parts.values())

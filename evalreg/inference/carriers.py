@@ -1,20 +1,24 @@
-"""What is said of means in [0, 1] that a few clusters carry."""
+"""What is said of estimates from scores in [0, 1] that a few clusters carry."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from evalreg.checks import BoolArray
+from evalreg.checks import BoolArray, FloatArray, IntArray, listed
 from evalreg.clusters import Axis, axis_name, summarize_sizes
 from evalreg.covariance import Covariance
 from evalreg.errors import FewCarriersWarning, Note
 from evalreg.estimate import Estimate
 from evalreg.inference.widening import CARRIERS, Carried, Widening, n_rows, widening
+from evalreg.pair_scores import ENTRIES
+from evalreg.scores import compressed, dense
 from evalreg.sparsity import FEW_CLUSTERS
 
 # Carriers are few beside the clusters where c^2, the clusters for each carrier less one, is larger. Of 0/1 scores
 # c^2 is (1 - p)/p even where clusters do not matter, and no row lies beyond those seen.
 UNEVEN, UNEVEN_WHOLE = 1.0, 10.0
+# Clusters of which fewer carry a difference, and fewer than so large a share, hardly tell its variance.
+TELLING, TELLING_SHARE = 20.0, 0.1
 
 
 def few_carriers(estimate: Estimate, cov: Covariance) -> list[Note]:
@@ -56,3 +60,53 @@ def _text(estimate: Estimate, axis: Axis, found: Carried, which: BoolArray) -> s
         f"{some}: {fewest} {what} (those whose scores lie away from the end), so that the interval may be too short. "
         'conf_int(method="clopper-pearson") is safer, and only more clusters make it safe.'
     )
+
+
+def few_tell(estimate: Estimate, cov: Covariance) -> str:
+    """What is said where few clusters carry an estimate and nothing is added for what they do not show.
+
+    Of scores in [0, 1] with Wald intervals: differences that are not of two models on the same questions, or are
+    weighted, and coefficients of regressions.
+
+    Parameters
+    ----------
+    estimate : Estimate
+        The parameters.
+    cov : Covariance
+        Of them.
+
+    Returns
+    -------
+    str
+        Whole sentences; empty where enough clusters tell.
+    """
+    if not (estimate.about.unit and estimate.about.interval == "wald" and cov.axes):
+        return ""
+    covered = np.zeros(0, dtype=np.intp) if cov.paired is None else cov.paired.covered
+    which = np.setdiff1d(np.flatnonzero(cov.variance() > 0), covered)
+    axis = max(cov.axes, key=estimate.scores.n_clusters)
+    count, telling = estimate.scores.n_clusters(axis), carrying(estimate, axis, which)
+    few = telling < min(TELLING, TELLING_SHARE * count)
+    if not few.any():
+        return ""
+    names, fewest = [estimate.names[i] for i in which[few]], max(float(telling.min()), 1.0)
+    example = "" if len(names) == 1 else f" for {estimate.names[which[np.argmin(telling)]]}"
+    return (
+        f"{listed(names)}: few clusters tell (about {fewest:.0f} of {count} by {axis_name(axis)}{example}). The "
+        "interval and the p-value do not allow for differences that were not seen, and may be too sure. `compare` does "
+        "so for two models on the same questions, without weights."
+    )
+
+
+def carrying(estimate: Estimate, axis: Axis, which: IntArray) -> FloatArray:
+    """Clusters that carry each of some parameters, (sum u^2)^2 / sum u^4 of their influence; shape (m,)."""
+    squares, fourth = np.zeros(which.size), np.zeros(which.size)
+    bread = compressed(estimate.bread).tocsc()[:, which]
+    for block in estimate.scores.cells(axis) if which.size else ():
+        totals = compressed(block.totals)
+        step = max(ENTRIES // max(totals.shape[0], 1), 1)
+        for at in np.array_split(np.arange(which.size), which.size // step + 1):
+            u2 = dense(totals @ bread[:, at]) ** 2
+            squares[at] += u2.sum(axis=0)
+            fourth[at] += np.sum(u2**2, axis=0)
+    return np.asarray(squares**2 / np.where(fourth > 0, fourth, np.nan))

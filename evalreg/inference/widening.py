@@ -150,7 +150,7 @@ def widening(estimate: Estimate, cov: Covariance) -> Widening | None:
         reach=reach,
         share=np.clip(distance / reach, 0.0, 1.0),
         rows=n,
-        by_rows=n * spread / np.maximum(s2, np.finfo(float).tiny),
+        by_rows=np.where(s2 > 0, n * spread / np.where(s2 > 0, s2, 1.0), np.inf),
         by_variance=spread / np.where(known, larger, 1.0),
         trust=_trust(carriers, distance),
         carriers=carriers,

@@ -564,7 +564,7 @@ def assemble(estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov) -
             within=_within(estimate),
             notes=tuple(notes),
         )
-        return _floored(independent, estimate)
+        return _floored(independent, estimate, axes, options)
     pieces = [one_piece(estimate, axes, dims, options, naive.matrix) for dims in subsets(len(axes))]
     repaired, change = _repair(pieces, options) if len(axes) > 1 else (pieces[0].matrix, "")
     result = Covariance(
@@ -588,7 +588,7 @@ def assemble(estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov) -
     # What has no variance of its own has none in a difference either, where the other's would stand for both.
     unknown = np.isnan(result.variance()) & result._in_one_cell(np.eye(estimate.n_params))
     result = replace(result, withheld=unknown if unknown.any() else None)
-    return _floored(replace(result, notes=(*notes, *_piece_notes(result))), estimate)
+    return _floored(replace(result, notes=(*notes, *_piece_notes(result))), estimate, axes, options)
 
 
 def _refuse_larger(estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov) -> None:
@@ -605,11 +605,15 @@ def _refuse_larger(estimate: Estimate, axes: tuple[Axis, ...], options: Resolved
         )
 
 
-def _floored(cov: Covariance, estimate: Estimate) -> Covariance:
+def _floored(cov: Covariance, estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov) -> Covariance:
     """The covariance with the least variances of differences, where intervals are not made from standard errors."""
+    if estimate.origin is not None:
+        whole, C = estimate.origin
+        floor = assemble(replace(whole, scores=estimate.scores), axes, options).floor
+        return cov if floor is None else replace(cov, floor=floor.linear(dense(C), cov.names))
     if estimate.inversion is None or estimate.n_params < 2:
         return cov
-    return replace(cov, floor=estimate.inversion.floor(cov))
+    return replace(cov, floor=estimate.inversion.floor(estimate.params, cov, estimate.inversion.limits))
 
 
 def _within(estimate: Estimate) -> str:

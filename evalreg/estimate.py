@@ -219,8 +219,39 @@ class Inversion(Protocol):
     def limits(self, se: FloatArray, critical: FloatArray) -> FloatArray:
         """Lower and upper end for each parameter's standard error and critical value, shape (n_params, 2)."""
 
-    def floor(self, cov: Any) -> Any:
-        """Variances below which those of contrasts may not lie, from the intervals under a covariance."""
+    def floor(self, theta: FloatArray, cov: Any, limits: Callable[[FloatArray, FloatArray], FloatArray]) -> Any:
+        """Variances below which those of contrasts may not lie, from the limits of all parameters."""
+
+
+@dataclass(frozen=True, eq=False)
+class Beside:
+    """Intervals of two estimates side by side; plain ones, by the standard error, of what has no others.
+
+    Parameters
+    ----------
+    parts : tuple of Inversion or None
+        Of the first and the second.
+    theta : tuple of ndarray
+        Their parameters.
+    """
+
+    parts: tuple[Inversion | None, Inversion | None]
+    theta: tuple[FloatArray, FloatArray]
+
+    def limits(self, se: FloatArray, critical: FloatArray) -> FloatArray:
+        """Lower and upper end of each, shape (n_params, 2)."""
+        ends, start = [], 0
+        for part, theta in zip(self.parts, self.theta, strict=True):
+            own = slice(start, start + theta.size)
+            half = critical[own] * se[own]
+            plain = np.column_stack([theta - half, theta + half])
+            ends.append(plain if part is None else part.limits(se[own], critical[own]))
+            start = own.stop
+        return np.vstack(ends)
+
+    def floor(self, theta: FloatArray, cov: Any, limits: Callable[[FloatArray, FloatArray], FloatArray]) -> Any:
+        """Least variances as either makes them, from the limits of both."""
+        return next(part for part in self.parts if part is not None).floor(theta, cov, limits)
 
 
 @dataclass(frozen=True, eq=False)
@@ -267,6 +298,8 @@ class Estimate:
         Why `refit`, which what it was made from had, is not there any more; empty otherwise.
     paired : Paired, optional
         Scores in [0, 1] of models on the same questions, of whose differences few may tell.
+    origin : tuple of Estimate and Matrix, optional
+        Parameters with an `inversion`, and the contrasts of them that these are.
 
     Examples
     --------
@@ -295,6 +328,7 @@ class Estimate:
     item: Axis = ()
     lost: str = ""
     paired: Paired | None = None
+    origin: tuple[Estimate, Matrix] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "params", frozen(self.params))
@@ -350,7 +384,14 @@ class Estimate:
             fitted=None,
             inversion=None,
             paired=None if self.paired is None else self.paired.linear(C),
+            origin=self._contrasts(C),
         )
+
+    def _contrasts(self, C: Matrix) -> tuple[Estimate, Matrix] | None:
+        """What C theta are contrasts of, where intervals of theta bound the variances of these."""
+        if self.origin is not None:
+            return self.origin[0], C @ self.origin[1]
+        return None if self.inversion is None else (self, C)
 
     def transform(
         self, function: Callable[[FloatArray], FloatArray], jacobian: FloatArray, names: Sequence[str]
@@ -445,6 +486,14 @@ class Estimate:
         return self._beside(other, concat_scores(self.scores, other.scores), same_rows=False)
 
     def _beside(self, other: Estimate, scores: Scores, same_rows: bool) -> Estimate:
+        if self.origin is not None or other.origin is not None:
+            (first, A), (second, B) = (part.origin or (part, sparse.eye_array(part.n_params)) for part in (self, other))
+            numbered = [
+                replace(part, names=tuple(f"{place}: {name}" for name in part.names))
+                for place, part in enumerate((first, second), 1)
+            ]
+            both = numbered[0]._beside(numbered[1], scores, same_rows)
+            return both.linear(_diagonal(A, B), (*self.names, *other.names))
         refit, pair = None, (self.refit, other.refit)
         if same_rows and pair[0] and pair[1] and pair[0].inverse_gram.ndim == pair[1].inverse_gram.ndim == 1:
             inverse = np.concatenate([pair[0].inverse_gram, pair[1].inverse_gram])
@@ -452,8 +501,9 @@ class Estimate:
             exact = all(part.linear and part.leave_out is None for part in (pair[0], pair[1]))
             refit = Refit(inverse, exact)
         about = self.about.beside(other.about, (self.n_params, other.n_params))
+        inversion = None
         if self.inversion or other.inversion:
-            about = replace(about, lines=())  # which speak of intervals that are not these
+            inversion = Beside((self.inversion, other.inversion), (self.params, other.params))
         # The same rows were dropped by both; of independent rows each has dropped its own.
         dropped = {
             reason: self.dropped.get(reason, 0) + (0 if same_rows else other.dropped.get(reason, 0))
@@ -476,6 +526,7 @@ class Estimate:
             about=about,
             lost="" if refit else _lost_beside(self, other, same_rows),
             item=self.item if same_rows and self.item == other.item else (),
+            inversion=inversion,
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -82,10 +83,11 @@ class Woodruff:
     samples: tuple[Sample, ...]
     density: FloatArray
 
-    def floor(self, cov: Covariance) -> MoverFloor:
-        """Least variances of differences between quantiles, from their intervals."""
-        theta = np.array([sample.quantile(self.q) for sample in self.samples])
-        return mover_floor(theta, cov, self.limits)
+    def floor(
+        self, theta: FloatArray, cov: Covariance, limits: Callable[[FloatArray, FloatArray], FloatArray]
+    ) -> MoverFloor:
+        """Least variances of differences, from the limits of all that is compared."""
+        return mover_floor(theta, cov, limits)
 
     def limits(self, se: FloatArray, critical: FloatArray) -> FloatArray:
         """Lower and upper end of each, shape (n_params, 2)."""

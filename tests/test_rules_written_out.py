@@ -285,3 +285,18 @@ def test_bands_of_one_difference_are_never_narrower_than_its_interval(seed):
     bands, pair = (results.simultaneous(contrasts="pairs", seed=seed), results.pairwise().iloc[0])
     assert bands["upper"].iloc[0] - bands["lower"].iloc[0] >= (pair["upper"] - pair["lower"]) * (1 - 1e-12)
     assert bands["p_adjusted"].iloc[0] >= pair["p_value"]
+
+
+def test_of_differences_near_one_the_share_that_differ_by_one_counts():
+    facts = {"theta": 0.9, "V": 0.002 / 49, "M": 0.9, "Q": 0.812, "differ": 1.0, "whole": 0.1}
+    more = {"n": 50.0, "clusters": 50.0, "alike": 0.0}
+    values = [np.array([value]) for value in (*facts.values(), 0.0, facts["whole"], *more.values())]
+    for x in (0.85, 0.9, 0.97):
+        assert unseen(*values, 0.5).at(x)[0] == pytest.approx(slow_variance(x, **facts, **more, icc=0.5), rel=1e-10)
+
+
+def test_the_statistic_has_the_sign_of_its_contrast():
+    results = few_differ()
+    for one, other in (("m1", "m3"), ("m3", "m1")):
+        test = results.t_test(f"{one} - {other} = 0")
+        assert np.sign(np.ravel(test.tvalue)[0]) == np.sign(results.params[one] - results.params[other]) != 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Protocol
 
@@ -117,11 +118,17 @@ class Covariance:
             object.__setattr__(self, "repaired", frozen(self.repaired))
 
     def __getstate__(self) -> dict[str, Any]:
-        # Views of mappings cannot be pickled.
-        return {**self.__dict__, "n_clusters": dict(self.n_clusters)}
+        # Views of mappings cannot be pickled, and what is kept can be made again.
+        own = {name: value for name, value in self.__dict__.items() if name != "kept"}
+        return {**own, "n_clusters": dict(self.n_clusters)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state | {"n_clusters": MappingProxyType(state["n_clusters"])})
+
+    @cached_property
+    def kept(self) -> dict[str, Any]:
+        """What statements about many contrasts make of it and share, by name; neither pickled nor copied."""
+        return {}
 
     @property
     def crossed(self) -> bool:

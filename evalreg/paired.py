@@ -131,7 +131,12 @@ class Paired:
         few = (n * square < most) | (n * (1 - np.abs(theta)) < most)
         rows, first, second, scale = rows[few], first[few], second[few], scale[few]
         n, theta, square, kish, naive = n[few], theta[few], square[few], kish[:, few], naive[few]
-        size, square, differ, whole, silent, silent_whole = self._passed(first, second, axes)
+        passed = self._passed(first, second, axes)
+        # Where all questions differ and none by 1, there is no room for more, and no clusters have to be compared.
+        room = np.any([passed[2] < 1, *(passed[3:] > 0)], axis=0)
+        rows, first, second, scale = rows[room], first[room], second[room], scale[room]
+        n, theta, kish, naive = n[room], theta[room], kish[:, room], naive[room]
+        size, square, differ, whole, silent, silent_whole = passed[:, room]
         between, counts = self._between(first, second, axes)
         # Of axes without repetition within clusters the correlation is not defined.
         alike, spread = np.zeros(n.size), naive * n
@@ -177,10 +182,18 @@ class Paired:
         if not first.size:  # Not a question is looked up in vain, which may be in an engine.
             return np.zeros(0)
         raw = self.squares + self.count * self.means**2
-        used, place = np.unique(np.concatenate([first, second]), return_inverse=True)
-        products = dense(self._values[:, used].T @ self._values[:, used])
-        a, b = np.split(place.ravel(), 2)
-        return np.asarray(np.maximum(raw[first] + raw[second] - 2 * products[a, b], 0.0) / self.count[first])
+        product = self._products[first, second]
+        return np.asarray(np.maximum(raw[first] + raw[second] - 2 * product, 0.0) / self.count[first])
+
+    @cached_property
+    def _products(self) -> FloatArray:
+        """Sums of products of scores, shape (n_columns, n_columns)."""
+        return dense(self._values.T @ self._values)
+
+    @cached_property
+    def _shared(self) -> FloatArray:
+        """Questions that columns share, shape (n_columns, n_columns)."""
+        return dense(self._answers[1].T @ self._answers[1])
 
     @cached_property
     def _answers(self) -> tuple[Matrix, Matrix]:
@@ -204,15 +217,11 @@ class Paired:
 
     def _same_questions(self, first: IntArray, second: IntArray) -> BoolArray:
         """Whether both columns have a row of each question that either has."""
-        used, place = np.unique(np.concatenate([first, second]), return_inverse=True)
-        if not used.size:
+        if not first.size:
             return np.zeros(0, dtype=bool)
-        there = self._answers[1][:, used]
-        shared = dense(there.T @ there)
-        a, b = np.split(place.ravel(), 2)
-        count = np.diag(shared)
-        once = (count[a] == self.count[first]) & (count[b] == self.count[second])
-        return np.asarray(once & (shared[a, b] == count[a]) & (count[a] == count[b]))
+        count, a, b = np.diag(self._shared), first, second
+        once = (count[a] == self.count[a]) & (count[b] == self.count[b])
+        return np.asarray(once & (self._shared[a, b] == count[a]) & (count[a] == count[b]))
 
     def _kish(self, axis: Axis) -> FloatArray:
         """Kish's effective number of clusters of each column."""
@@ -287,6 +296,8 @@ class Paired:
                 yield at, differences(self.scores.values, own, at, member), member
             return
         values = self._values
+        # Columns are picked far more quickly from an array, where there is room for one.
+        values = values if values.shape[0] * values.shape[1] > ENTRIES else dense(values)
         step = max(ENTRIES // max(values.shape[0], 1), 1)
         for at in np.array_split(np.arange(first.size), first.size // step + 1):
             if at.size:
@@ -324,6 +335,9 @@ def questions_told(differ: BoolArray, there: FloatArray | None, home: IntArray) 
     """
     order = np.argsort(home, kind="stable")
     starts = np.flatnonzero(np.diff(home[order], prepend=-1))
+    if starts.size == home.size:  # every question a cluster of its own
+        own = differ if there is None else differ & (there > 0)
+        return np.asarray(np.count_nonzero(own, axis=1), dtype=np.float64)
     told = np.logical_or.reduceat(differ[:, order], starts, axis=1)
     if there is None:
         return np.asarray(told @ np.diff(starts, append=home.size).astype(float))

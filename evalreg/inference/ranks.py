@@ -92,7 +92,7 @@ def pairwise_table(
     if adjust is not None:
         columns["p_adjusted"] = p_adjusted
     table = pd.DataFrame(columns, index=family.names)
-    table.attrs = {"adjust": adjust, "alpha": alpha, "seed": printed, "left_out": family.reasons}
+    table.attrs = {"adjust": adjust, "alpha": alpha, "seed": printed, "left_out": dict(family.reasons)}
     table.attrs["n_pairs"] = int(family.inside.sum())
     table.attrs["note"] = unadjusted_text(table.attrs["n_pairs"]) if adjust is None else ""
     return table
@@ -180,7 +180,7 @@ def rank_sets(
     )
     one = float(critical[0]) if joint else dict(zip(family.params.index, critical.tolist(), strict=True))
     table.attrs = {"critical_value": one, "monte_carlo_error": error, "alpha": alpha, "seed": printed}
-    table.attrs |= {"joint": joint, "undecided": family.reasons}
+    table.attrs |= {"joint": joint, "undecided": dict(family.reasons)}
     return table
 
 
@@ -351,7 +351,7 @@ def _surely_better(
         one = family.joint(alpha, base)
         return [p <= one.level(alpha)] * 2, np.array([critical(one, alpha)]), one.error(alpha)
     if not joint:
-        each = _by_model(family, alpha, base)
+        each = family.once("by model", (alpha, base), lambda: _by_model(family, alpha, base))
         own = np.array([one.level(alpha) for one in each])
         c = np.array([critical(one, alpha) for one in each])
         return [p <= own[:, None], p <= own], c, max(one.error(alpha) for one in each)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar, cast
 
 import numpy as np
 import pandas as pd
@@ -30,6 +31,7 @@ ROUNDING = 1e-12
 # With fewer clusters on the finest axis, for each parameter, its correlations are too uncertain to draw from.
 CLUSTERS_PER_PARAM = 2
 Seed: TypeAlias = int | np.random.Generator
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,6 +124,20 @@ class Family:
 
     def joint(self, alpha: float, base: int) -> Level:
         """The level of each contrast at which all hold together, and the p-values that go with it."""
+        return self.once("joint", (alpha, base), lambda: self._joint(alpha, base))
+
+    def once(self, name: str, how: tuple[float, int], make: Callable[[], T]) -> T:
+        """What `make` returns, kept until it is asked for by other arguments."""
+        held = self._kept.get(name)
+        if held is None or held[0] != how:
+            held = self._kept[name] = (how, make())
+        return cast("T", held[1])
+
+    @cached_property
+    def _kept(self) -> dict[str, tuple[tuple[float, int], Any]]:
+        return {}
+
+    def _joint(self, alpha: float, base: int) -> Level:
         count = int(self.inside.sum())
         if not self.few:
             return LargestLevel(
@@ -163,6 +179,18 @@ def make_family(params: Any, cov: Any, contrasts: Any = None, dof: Any = np.inf)
     Arguments are those of `simultaneous`. Contrasts without a positive variance are outside it, with a reason.
     """
     theta = _check_params(params, cov)
+    if not isinstance(cov, Covariance) or not (
+        contrasts is None or (isinstance(contrasts, str) and contrasts == "pairs")
+    ):
+        return _made(theta, cov, contrasts, dof)
+    # Bands, ranks, letters and pairs of the same results rest on one family, and on the same draws.
+    held = cov.kept.get(f"family of {contrasts}")
+    if held is None or not (held.params.index.identical(theta.index) and np.array_equal(held.params, theta)):
+        held = cov.kept[f"family of {contrasts}"] = _made(theta, cov, contrasts, dof)
+    return held
+
+
+def _made(theta: pd.Series[float], cov: Any, contrasts: Any, dof: Any) -> Family:
     names, C, null = _check_contrasts(contrasts, theta.index)
     found = _moments(_check_cov(cov, theta.index), C, dof)
     variance, root, together = found.widths.variance, found.root, found.together
@@ -452,7 +480,7 @@ def simultaneous(
         "seed": printed,
         "alpha": alpha,
         "dof": family.few_dof if family.few else None if np.isnan(family.shared_dof) else family.shared_dof,
-        "left_out": family.reasons,
+        "left_out": dict(family.reasons),
         "n_left_out": len(family.reasons),
     }
     return table

@@ -1,0 +1,139 @@
+"""Statements about many models that share one family of contrasts, and adjusted p-values by the public peer."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from statsmodels.stats.multitest import multipletests
+
+import evalreg as er
+from evalreg.inference import multiplicity
+from evalreg.inference.multiplicity import ADJUSTMENTS, adjust_pvalues
+from evalreg.paired import questions_told
+
+# What few judges say is not the point here.
+pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.FewClustersWarning")
+
+STATEMENTS: dict[str, Callable[[er.Results], Any]] = {
+    "bands": lambda board: board.simultaneous(),
+    "pairs": lambda board: board.simultaneous(contrasts="pairs"),
+    "stepdown": lambda board: board.simultaneous(contrasts="pairs", stepdown=True),
+    "at another level": lambda board: board.simultaneous(contrasts="pairs", alpha=0.2),
+    "holm": lambda board: board.pairwise(adjust="holm"),
+    "single-step": lambda board: board.pairwise(adjust="single-step"),
+    "ranks": lambda board: board.ranks(),
+    "each by itself": lambda board: board.ranks(joint=False),
+    "of another seed": lambda board: board.ranks(seed=7),
+    "letters": lambda board: board.letters(),
+    "best": lambda board: board.tau_best(2),
+}
+
+
+def _board(judges: int) -> er.Results:
+    log = er.datasets.judge_log(n_models=6, n_prompts=30, n_judges=judges, seed=4)
+    groups = "prompt + judge" if judges > 1 else "prompt"
+    return er.win_rate(log, left="left", right="right", winner="winner", groups=groups)
+
+
+def _same(one: Any, other: Any) -> None:
+    if isinstance(one, pd.DataFrame):
+        pd.testing.assert_frame_equal(one, other, rtol=0, atol=0)
+        assert one.attrs == other.attrs
+    elif isinstance(one, pd.Series):
+        pd.testing.assert_series_equal(one, other)
+    else:
+        assert one == other
+
+
+@pytest.mark.parametrize("judges", [1, 3])
+def test_a_statement_does_not_depend_on_those_before_it(judges: int) -> None:
+    alone = {name: say(_board(judges)) for name, say in STATEMENTS.items()}
+    for order in (list(STATEMENTS), list(STATEMENTS)[::-1]):
+        board = _board(judges)
+        for name in order:
+            _same(STATEMENTS[name](board), alone[name])
+
+
+def test_parameters_changed_under_one_covariance_are_seen() -> None:
+    board = _board(3)
+    shifted = board.params + np.linspace(0, 0.3, board.params.size)
+    for params in (board.params, shifted, shifted.rename(lambda name: f"{name}"), board.params):
+        fresh = pickle.loads(pickle.dumps(board.cov))
+        _same(er.rank_sets(params, board.cov), er.rank_sets(params, fresh))
+        _same(er.simultaneous(params, board.cov), er.simultaneous(params, fresh))
+    renamed = board.params.rename_axis("model")
+    assert er.simultaneous(renamed, board.cov).index.name == "model"
+
+
+def test_what_is_shared_stays_behind_and_cannot_be_changed_from_outside() -> None:
+    board = _board(3)
+    first = board.simultaneous(contrasts="pairs")
+    assert board.cov.kept
+    for other in (copy.copy(board.cov), pickle.loads(pickle.dumps(board.cov))):
+        assert "kept" not in vars(other)
+    first.attrs["left_out"]["spoilt"] = "by a reader"
+    first.iloc[:, :] = 0.0
+    _same(board.simultaneous(contrasts="pairs"), _board(3).simultaneous(contrasts="pairs"))
+
+
+def test_draws_are_made_once_for_all_statements_of_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
+    from evalreg.inference import levels
+
+    blocks: list[int] = []
+    real = multiplicity.block_stream
+
+    def counted(base: int, block: int) -> np.random.Generator:
+        blocks.append(block)
+        return real(base, block)
+
+    monkeypatch.setattr(multiplicity, "block_stream", counted)
+    monkeypatch.setattr(levels, "block_stream", counted)
+    for judges in (1, 3):
+        board = _board(judges)
+        board.ranks()
+        made = len(blocks)
+        assert made
+        board.letters()
+        board.tau_best()
+        board.pairwise(adjust="holm")
+        board.pairwise(adjust="single-step")
+        board.simultaneous(contrasts="pairs")
+        assert len(blocks) == made
+        blocks.clear()
+
+
+@pytest.mark.parametrize("method", ADJUSTMENTS)
+@pytest.mark.parametrize("m", [0, 1, 2, 7, 190, 4950])
+def test_adjusted_p_values_are_those_of_statsmodels(method: multiplicity.AdjustName, m: int) -> None:
+    rng = np.random.default_rng(m)
+    for p in (rng.random(m), rng.random(m) ** 8, rng.integers(0, 4, m) / 3, np.exp(-700 * rng.random(m))):
+        missing = rng.random(m) < 0.1
+        found = adjust_pvalues(np.where(missing, np.nan, p), method)
+        assert np.isnan(found[missing]).all()
+        if not missing.all():
+            np.testing.assert_allclose(found[~missing], multipletests(p[~missing], method=method)[1], rtol=1e-13)
+
+
+@pytest.mark.parametrize("all_there", [True, False])
+@pytest.mark.parametrize("n_clusters", [40, 25, 1])
+def test_questions_told_are_those_of_a_slow_count(n_clusters: int, all_there: bool) -> None:
+    rng = np.random.default_rng(n_clusters)
+    differ = rng.random((5, 40)) < 0.1
+    home = rng.permutation(np.r_[np.arange(n_clusters), rng.integers(0, n_clusters, 40 - n_clusters)])
+    there = None if all_there else (rng.random((5, 40)) < 0.7).astype(float)
+    differ = differ if there is None else differ & (there > 0)
+    slow = [
+        sum(
+            (1 if there is None else there[row, q])
+            for q in range(40)
+            if any(differ[row, other] for other in range(40) if home[other] == home[q])
+        )
+        for row in range(5)
+    ]
+    np.testing.assert_array_equal(questions_told(differ, there, home), slow)

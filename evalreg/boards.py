@@ -169,7 +169,7 @@ class Board(Results):
         TooFewClustersError
             If there is one prompt.
         """
-        return judging(self._duels, self.cov.options, judge, prompt, min_shared, alpha)
+        return judging(self._duels, replace(self.cov.options, alike=None), judge, prompt, min_shared, alpha)
 
     @property
     def _compared(self) -> Together:
@@ -297,7 +297,7 @@ def win_odds(board: Board) -> Results:
         raise NotAvailableError("win odds are infinite where a model won every comparison.")
     J = np.diag(1.0 / (1.0 - S) ** 2)
     moved = estimate.transform(lambda params: params / (1.0 - params), J, estimate.names)
-    moved = replace(moved, about=replace(estimate.about, model="Win odds", interval="wald", lines=()))
+    moved = replace(moved, about=replace(estimate.about, model="Win odds", interval="wald", lines=(), one_board=False))
     return board._derived(moved, board.cov.linear(J, estimate.names), ())
 
 
@@ -316,7 +316,7 @@ def net_benefit(board: Board) -> Results:
     """
     estimate = _rates(board)
     C = 2.0 * np.eye(estimate.n_params)
-    about = replace(estimate.about, model="Net benefit", interval="wald", lines=())
+    about = replace(estimate.about, model="Net benefit", interval="wald", lines=(), one_board=False)
     moved = replace(estimate.linear(C, estimate.names), params=2.0 * np.array(estimate.params) - 1.0, about=about)
     return board._derived(moved, board.cov.linear(C, estimate.names), ())
 
@@ -400,7 +400,7 @@ def family_cov(board: Board) -> Covariance:
     # What the jackknife warns of, the results have said already.
     with muted():
         # Its own repair, and no dof: those of the board are meant for the covariance asked for.
-        return replace(cov, floor=board.with_cov(cov="jackknife", ssc=None, dof=None, repair=None).cov)
+        return replace(cov, floor=board.with_cov(cov="jackknife", ssc=None, dof=None, repair=None, alike=None).cov)
 
 
 def ranked_cov(board: Board) -> Covariance:

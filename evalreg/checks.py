@@ -151,12 +151,15 @@ class CovOptions:
     ----------
     cov, ssc, dof, repair : str, float or None
         As in `evalreg.fit`; None is "not asked".
+    alike : str or None
+        As in `evalreg.win_rate`.
     """
 
     cov: CovName | None = None
     ssc: SscName | None = None
     dof: DofName | float | None = None
     repair: RepairName | None = None
+    alike: str | None = None
 
 
 @dataclass(frozen=True)
@@ -169,6 +172,8 @@ class ResolvedCov:
         As in `evalreg.fit`.
     stand_in : bool
         Whether cells that rest on a single cluster take the estimate's stand-in, where it has one.
+    alike : str or None
+        The axis whose clusters are taken to differ alike over models.
     """
 
     cov: CovName
@@ -176,15 +181,18 @@ class ResolvedCov:
     dof: DofName | float
     repair: RepairName
     stand_in: bool = False
+    alike: str | None = None
 
 
-def check_cov_options(cov: Any, ssc: Any, dof: Any, repair: Any) -> CovOptions:
-    """Check the four covariance keywords against their tables.
+def check_cov_options(cov: Any, ssc: Any, dof: Any, repair: Any, alike: Any = None) -> CovOptions:
+    """Check the covariance keywords against their tables.
 
     Parameters
     ----------
     cov, ssc, dof, repair : str, float or None
         As passed by the user.
+    alike : str or None
+        Name of a clustering, on boards.
 
     Returns
     -------
@@ -194,7 +202,7 @@ def check_cov_options(cov: Any, ssc: Any, dof: Any, repair: Any) -> CovOptions:
     Raises
     ------
     ArgumentError
-        If a value is not an option, or `ssc` comes with another `cov` than "CR1".
+        If a value is not an option, `ssc` comes with another `cov` than "CR1", or `alike` with any of the others.
     """
     if cov is not None:
         option("cov", cov, COVS, covariance_hint(cov))
@@ -207,7 +215,24 @@ def check_cov_options(cov: Any, ssc: Any, dof: Any, repair: Any) -> CovOptions:
             )
     if repair is not None:
         option("repair", repair, REPAIRS)
-    return CovOptions(cov, ssc, _check_dof(dof), repair)
+    others = {"cov": cov, "ssc": ssc, "dof": dof, "repair": repair}
+    _check_alike(alike, {name: value for name, value in others.items() if value is not None})
+    return CovOptions(cov, ssc, _check_dof(dof), repair, alike)
+
+
+def _check_alike(alike: Any, others: dict[str, Any]) -> None:
+    if alike is None:
+        return
+    if not isinstance(alike, str):
+        raise ArgumentTypeError(
+            f'`alike` must be the name of a clustering, such as "judge", or None; got {type(alike).__name__}.'
+        )
+    if others:
+        got = " and ".join(f"{name}={value!r}" for name, value in others.items())
+        raise ArgumentError(
+            f'`alike="{alike}"` has a variance, degrees of freedom and a sum of pieces of its own (CR2); got {got}. '
+            "Leave these out, or `alike`."
+        )
 
 
 def _check_dof(dof: Any) -> DofName | float | None:
@@ -244,9 +269,16 @@ def resolve_cov(asked: CovOptions, clustered: bool, default: CovName = "CR2") ->
     if dof == "satterthwaite" and cov in ("naive", "jackknife"):
         raise ArgumentError(f'`dof="satterthwaite"` goes with cov "CR0" to "CR3"; got cov="{cov}". Use dof="min".')
     default_repair: RepairName = "max" if asked.cov is None or cov == "jackknife" else "eigen"
+    if asked.alike is not None and not clustered:
+        raise ArgumentError(
+            f'`alike="{asked.alike}"` goes with two clusterings that cross; got no `groups`. Pass '
+            f'groups="prompt + {asked.alike}", say, or leave `alike` out.'
+        )
     if cov == "jackknife" and asked.repair not in (None, "max"):
         raise ArgumentError(
             f'`cov="jackknife"` goes with repair="max" only, since its three-term form can be negative; got '
             f'repair="{asked.repair}". Leave out `repair`.'
         )
-    return ResolvedCov(cov, asked.ssc or "statsmodels", dof, asked.repair or default_repair, asked.cov is None)
+    return ResolvedCov(
+        cov, asked.ssc or "statsmodels", dof, asked.repair or default_repair, asked.cov is None, asked.alike
+    )

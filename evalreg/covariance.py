@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 import pandas as pd
 
+from evalreg.alike import alike_note, check_alike, pool_models
 from evalreg.checks import BoolArray, FloatArray, ResolvedCov, check_cov_options, frozen, listed, resolve_cov
 from evalreg.clusters import Axis, axis_name
 from evalreg.errors import LeverageWarning, Note, RepairWarning, SparseBoardWarning, issue
@@ -551,6 +552,8 @@ def assemble(estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov) -
             check_two_clusters(estimate, axis, axes)
     _refuse_larger(estimate, axes, options)
     axes, notes = drop_nested(estimate.scores, axes)
+    if options.alike is not None:
+        check_alike(estimate, axes, options.alike)
     naive = naive_piece(estimate)
     if not axes or options.cov == "naive":
         check_strata(estimate)
@@ -573,12 +576,16 @@ def assemble(estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov) -
         )
         return _floored(independent, estimate, axes, options)
     pieces = [one_piece(estimate, axes, dims, options, naive.matrix) for dims in subsets(len(axes))]
+    n_clusters = {piece.name: piece.n_clusters for piece in pieces}
+    if options.alike is not None:
+        pieces = pool_models(estimate, axes, pieces, options.alike)
+        notes = [*notes, alike_note(options.alike, n_clusters[options.alike], estimate.about.n_models)]
     repaired, change = _repair(pieces, options) if len(axes) > 1 else (pieces[0].matrix, "")
     result = Covariance(
         names=estimate.names,
         options=options,
         axes=axes,
-        n_clusters={piece.name: piece.n_clusters for piece in pieces},
+        n_clusters=n_clusters,
         pieces=tuple(pieces),
         naive=naive.matrix,
         smallest_dof=min(axis_dof(estimate, axis) for axis in axes),
@@ -665,6 +672,8 @@ def _thin_notes(estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov
 
 def _repair(pieces: list[Piece], options: ResolvedCov) -> tuple[FloatArray | None, str]:
     """The matrix that variances come from (None: from the pieces), and what was changed."""
+    if options.alike is not None:
+        return None, f"two terms, that of {options.alike} pooled over models"
     raw = sum_blocks(iter([piece.sign * piece.matrix for piece in pieces]))
     if options.repair == "none":
         return raw, ""

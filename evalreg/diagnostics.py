@@ -138,7 +138,7 @@ def fragility(estimate: Estimate, cov: Covariance) -> list[Note]:
         name = ":".join(axis)
         size = summarize_sizes(estimate.scores.sizes(axis), estimate.n_rows)
         G, effective = size.n_clusters, size.effective_clusters
-        if G < FEW_CLUSTERS:
+        if G < FEW_CLUSTERS and name != cov.options.alike:
             notes.append((FewClustersWarning, _few_text(name, G, estimate, cov)))
         elif effective < G / 2:
             text = f"{G} {name} clusters count for {effective:.1f} (G* = {effective:.1f}): sizes are very unequal."
@@ -171,8 +171,16 @@ def _few_text(name: str, n_clusters: int, estimate: Estimate, cov: Covariance) -
         return (
             f'{text}. So few values of "{name}" say little of others; without it in `groups` the result holds them '
             f"fixed and speaks of these {n_clusters} only.{_pairs_text(n_clusters, estimate)}"
+            f"{_alike_text(name, estimate, cov)}"
         )
     return f"{text}, and may still be too short."
+
+
+def _alike_text(name: str, estimate: Estimate, cov: Covariance) -> str:
+    """What pools a few clusters over models, where that is there and has any to pool."""
+    if not (estimate.about.one_board and estimate.about.n_models > 2 and len(cov.axes) == 2):
+        return ""
+    return f' alike="{name}" learns from all models together, where values of {name} differ alike over models.'
 
 
 def _pairs_text(n_clusters: int, estimate: Estimate) -> str:

@@ -35,6 +35,7 @@ which knows nothing of evalreg catches it where it would expect to::
     |-- NestedClustersWarning               an axis inside another was left out
     |-- RectificationWarning                human labels that may be no random sample, or a judge that adds nothing
     |-- CovarianceWarning                   the default covariance is not available, a weaker one was taken
+    |-- AlikeWarning                        clusters that are taken to differ alike over models
     |-- RepairWarning                       a covariance was not positive semi-definite
     |-- ZeroVarianceWarning                 a standard error of zero, or none at all
     |-- LeverageWarning                     clusters that alone determine a parameter
@@ -206,6 +207,10 @@ class NestedClustersWarning(EvalregWarning):
 
 class RectificationWarning(EvalregWarning):
     """Human labels that may be no random sample of the rows, or judge scores that add nothing to them."""
+
+
+class AlikeWarning(EvalregWarning):
+    """Clusters are taken to differ alike over models, by choice."""
 
 
 class RepairWarning(EvalregWarning):

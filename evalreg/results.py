@@ -200,6 +200,7 @@ class Results(ManyModels, Resampled, Predicted, Shown):
         ssc: SscName | _Kept | None = KEPT,
         dof: DofName | float | _Kept | None = KEPT,
         repair: RepairName | _Kept | None = KEPT,
+        alike: str | _Kept | None = KEPT,
     ) -> Self:
         """The same estimates with another covariance, without refitting.
 
@@ -209,6 +210,8 @@ class Results(ManyModels, Resampled, Predicted, Shown):
             Clusters as in `fit`; None is independent rows; left out keeps those in use.
         cov, ssc, dof, repair : str, float or None, optional
             As in `fit`; None is the default; left out keeps what was asked.
+        alike : str or None, optional
+            For leaderboards, as in `win_rate`; left out keeps what was asked where `groups` still crosses that axis.
 
         Returns
         -------
@@ -222,7 +225,7 @@ class Results(ManyModels, Resampled, Predicted, Shown):
         NotAvailableError
             If the source of the labels is gone (after copying or unpickling).
         """
-        return rederive(self, groups, {"cov": cov, "ssc": ssc, "dof": dof, "repair": repair})
+        return rederive(self, groups, {"cov": cov, "ssc": ssc, "dof": dof, "repair": repair, "alike": alike})
 
     def contrast(self, contrast: str | dict[str, float] | Any) -> Results:
         """Linear combinations of the parameters, as results of their own.
@@ -611,26 +614,30 @@ def rederive(results: ResultsT, groups: Any, options: dict[str, Any]) -> Results
     groups : str, list, array, Series, dict, None or KEPT
         Clusters.
     options : dict
-        cov, ssc, dof and repair; KEPT keeps what was asked.
+        cov, ssc, dof, repair and alike; KEPT keeps what was asked.
 
     Returns
     -------
     Results
         New.
     """
-    asked = {name: getattr(results.asked, name) for name in ("cov", "ssc", "dof", "repair")}
+    asked = {name: getattr(results.asked, name) for name in ("cov", "ssc", "dof", "repair", "alike")}
     given = {name: value for name, value in options.items() if value is not KEPT}
     asked |= given
     if "cov" in given and asked["cov"] != "CR1" and "ssc" not in given:
         # The factor belongs to CR1, and has no meaning for another covariance.
         asked["ssc"] = None
-    checked = check_cov_options(**asked)
     estimate, axes = results.estimate, results.axes or None
     if groups is not KEPT:
         scores, found = resolve_groups(estimate.scores, groups)
         estimate, axes = replace(estimate, scores=scores), None if groups is None else found
-        if axes is None and checked.cov not in (None, "naive") and "cov" not in given:
-            checked = replace(checked, cov=None, ssc=None, dof=None if checked.dof == "satterthwaite" else checked.dof)
+        names = [axis_name(axis) for axis in found]
+        if "alike" not in given and not (len(names) == 2 and asked["alike"] in names):
+            # Nothing is left to be pooled where that axis is not crossed.
+            asked["alike"] = None
+    checked = check_cov_options(**asked)
+    if groups is None and checked.cov not in (None, "naive") and "cov" not in given:
+        checked = replace(checked, cov=None, ssc=None, dof=None if checked.dof == "satterthwaite" else checked.dof)
     made = results_of(estimate, axes, checked)
     return replace(results, estimate=made.estimate, cov=made.cov, axes=made.axes, asked=made.asked, notes=made.notes)
 

@@ -200,7 +200,8 @@ def summarize(
     )
     facts.append(("Rows dropped", f"{sum(dropped.values())} ({parts})" if dropped else "none"))
     if cov.crossed:
-        facts.append(("Repair", f"{cov.options.repair}: {cov.change or 'nothing changed'}"))
+        name = "alike" if cov.options.alike is not None else cov.options.repair
+        facts.append(("Repair", f"{name}: {cov.change or 'nothing changed'}"))
     # How many rows there are of each is a question where there are several models.
     frame = coefficient_frame(estimate, cov, alpha, counts if estimate.about.n_models > 1 else None)
     order = _order(estimate)

@@ -122,6 +122,13 @@ def test_no_more_than_a_few_logs_tell_equal_models_apart(short, estimator):
 
 
 @pytest.mark.slow
+def test_no_more_than_a_few_logs_tell_equal_models_apart_where_judges_are_taken_as_alike(short):
+    (one,) = where(short, family="alike")
+    for name in (familywise.HOLM, familywise.BANDS, familywise.RANKS):
+        assert one["methods"][name]["false"] <= scipy.stats.binom.ppf(0.999, one["n_logs"], 0.05)
+
+
+@pytest.mark.slow
 def test_warnings_of_few_and_dominant_clusters_are_recorded(short):
     means = where(short, family="means", scores=BOUNDED, G=10)
     by_sizes = {one["parameters"]["sizes"]: one["warnings"] for one in means}

@@ -44,6 +44,7 @@ ORDER = [
     "fitting",
     "groups",
     "pieces",
+    "alike",
     "sparsity",
     "covariance",
     "dependence",

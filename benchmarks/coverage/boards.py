@@ -194,11 +194,11 @@ def draw(
     )
 
 
-def fit_board(cell: Cell, log: pd.DataFrame) -> er.Results:
+def fit_board(cell: Cell, log: pd.DataFrame, **options: Any) -> er.Results:
     """The estimator that the cell names, on one log; judges are crossed with prompts where there are several."""
     groups = "prompt" if cell["judges"] == 1 else "prompt + judge"
     estimator = getattr(er, cell["estimator"])
-    return estimator(log, left="left", right="right", score="score", groups=groups)
+    return estimator(log, left="left", right="right", score="score", groups=groups, **options)
 
 
 def run(cell: Cell) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -26,6 +26,9 @@ TIED = 1e-9
 CHECKS = 4
 GROUPS = "prompt + judge"
 HOLM, BANDS, RANKS, BEFORE = "Holm", "bands of pairs", "rank sets", "Holm, one pooled dof"
+APART = "Holm, judges by themselves"
+# Scores of comparisons are one half and this times the difference of two scores, far from 0 and 1.
+GRADE = 0.02
 
 Fit = Callable[[np.random.Generator], er.Results]
 
@@ -39,7 +42,9 @@ def qualities(n_models: int, gap: float) -> FloatArray:
     return np.where(np.arange(n_models) < n_models // 2, gap, 0.0)
 
 
-def draw(rng: np.random.Generator, quality: FloatArray, n_prompts: int, n_judges: int, taste: float) -> pd.DataFrame:
+def draw(
+    rng: np.random.Generator, quality: FloatArray, n_prompts: int, n_judges: int, taste: float | FloatArray
+) -> pd.DataFrame:
     """Scores of every model on every prompt by every judge: quality, a judge's taste for a model, and unit noise.
 
     What a prompt gives to all models falls out of every difference, and is left out.
@@ -50,8 +55,38 @@ def draw(rng: np.random.Generator, quality: FloatArray, n_prompts: int, n_judges
     return pd.DataFrame({"prompt": prompt, "judge": judge, "model": labels[model], "score": scores.ravel()})
 
 
+def graded(scores: pd.DataFrame) -> pd.DataFrame:
+    """Comparisons of all pairs of models with graded verdicts, from a score of every model, prompt and judge."""
+    wide = scores.pivot(index=["prompt", "judge"], columns="model", values="score")
+    left, right = np.triu_indices(wide.shape[1], 1)
+    values, labels = wide.to_numpy(), wide.columns.to_numpy()
+    score = 0.5 + GRADE * (values[:, left] - values[:, right])
+    place = wide.index.to_frame(index=False).loc[np.repeat(np.arange(len(wide)), left.size)]
+    sides = {"left": np.tile(labels[left], len(wide)), "right": np.tile(labels[right], len(wide))}
+    return place.reset_index(drop=True).assign(**sides, score=score.ravel())
+
+
+def alike(cell: Cell) -> tuple[Fit, FloatArray]:
+    """The same for a leaderboard whose judges are taken to differ alike over models; on the first they may not."""
+    quality, taste = qualities(cell["models"], cell["gap"]), np.full(cell["models"], cell["taste"])
+    taste[0] *= cell["first"]
+    P, J = cell["prompts"], cell["judges"]
+    if cell["schedule"] == "graded":
+
+        def fit(rng: np.random.Generator) -> er.Results:
+            log = graded(draw(rng, quality, P, J, taste))
+            return boards.fit_board(cell, log, alike="judge")
+
+        return fit, quality
+    design = boards.schedule(cell["schedule"], cell["models"], P)
+    truth = boards.TRUTHS[cell["estimator"]](boards.expected_between(quality, cell["taste"]), design.met)
+    return lambda rng: boards.fit_board(cell, boards.draw(rng, design, J, cell["taste"], quality), alike="judge"), truth
+
+
 def world(cell: Cell) -> tuple[Fit, FloatArray]:
     """What draws a log of the cell and returns its results, and the true values of the models."""
+    if cell.family == "alike":
+        return alike(cell)
     quality = qualities(cell["models"], cell["gap"])
     P, J, taste = cell["prompts"], cell["judges"], cell["taste"]
     if cell["estimator"] == "mean":
@@ -78,12 +113,17 @@ def decided(results: er.Results, seed: int) -> dict[str, BoolArray]:
     cov = family_cov(results) if isinstance(results, Board) else results.cov
     family = make_family(results.params, cov, "pairs")
     level = family.joint(LEVEL, seed)
+    if results.asked.alike is not None:
+        with warnings.catch_warnings(action="ignore"):
+            apart = make_family(results.params, family_cov(results.with_cov(alike=None)), "pairs")
+        counted = {APART: apart.counted(apart.joint(LEVEL, seed)) <= LEVEL}
+    else:
+        counted = {BEFORE: adjust_pvalues(pooled_pvalues(family), "holm") <= LEVEL}
     with np.errstate(invalid="ignore"):
         return {
             HOLM: family.counted(level) <= LEVEL,
             BANDS: family.p_value <= level.level(LEVEL),
-            BEFORE: adjust_pvalues(pooled_pvalues(family), "holm") <= LEVEL,
-        }
+        } | counted
 
 
 def check(results: er.Results, found: dict[str, BoolArray], seed: int) -> None:

@@ -134,6 +134,20 @@ def familywise() -> list[Cell]:
     return result
 
 
+def alike() -> list[Cell]:
+    """Leaderboards of 5 models whose few judges are taken to differ alike, which they do, or not on the first model."""
+    few = {"models": (5,), "prompts": (100,), "judges": (3, 5)}
+    plain = {"estimator": ("win_rate",), "schedule": ("graded",)}
+    tastes, one = {"taste": (0.1, 0.3), "first": (1,)}, {"taste": (0.3,), "first": (1,), "prompts": (50,)}
+    verdicts = {"estimator": ("win_rate", "bradley_terry"), "schedule": ("dense",)}
+    return [
+        *product("alike", 400, **plain, **few, **tastes, gap=(0.0,)),
+        *product("alike", 100, **plain, **few, **tastes, gap=(0.5,)),
+        *product("alike", 200, **plain, **few, taste=(0.3,), first=(3,), gap=(0.0,)),
+        *product("alike", 100, **verdicts, **few | one, gap=(0.0,)),
+    ]
+
+
 def full() -> list[Cell]:
     """Return the grid whose tables are published."""
     n = FULL_LOGS
@@ -186,6 +200,7 @@ def full() -> list[Cell]:
         *boards(SLOW_LOGS, models=(6,), **together),
         *boards(SLOWEST_LOGS, models=(20,), **together),
         *familywise(),
+        *alike(),
     ]
 
 
@@ -231,6 +246,18 @@ def short() -> list[Cell]:
             judges=(3,),
             taste=(0.1,),
             gap=(0.0, 0.5),
+        ),
+        *product(
+            "alike",
+            20,
+            estimator=("win_rate",),
+            schedule=("graded",),
+            models=(5,),
+            prompts=(40,),
+            judges=(3,),
+            taste=(0.3,),
+            first=(1,),
+            gap=(0.0,),
         ),
     ]
 

@@ -6,7 +6,7 @@ import math
 from pathlib import Path
 from typing import Any
 
-from benchmarks.coverage.familywise import BANDS, BEFORE, HOLM, RANKS
+from benchmarks.coverage.familywise import APART, BANDS, BEFORE, HOLM, RANKS
 from benchmarks.coverage.tables import (
     BEGIN,
     CROSSED_TARGET,
@@ -181,6 +181,23 @@ def familywise_section(records: Records) -> list[str]:
     ]
 
 
+ALIKE = tuple((name, name, "false") for name in (HOLM, BANDS, RANKS, APART))
+ALIKE_FOUND = tuple((f"found, {name}", name, "found") for name in (HOLM, BANDS, APART))
+
+
+def alike_section(records: Records) -> list[str]:
+    """Return the tables of judges that are taken to differ alike over models."""
+    return [
+        "### Judges taken to differ alike over models",
+        'Leaderboards with `alike="judge"`. In graded ones the scores of comparisons are those of the worlds above; '
+        "first is the taste for the first model over that for the others. The share of logs with any false statement "
+        "where no model is better, and without `alike` beside it.",
+        of_world(where(records, gap=0.0), ALIKE),
+        "Half of the models better by half the noise of a score: the share of true differences found.",
+        of_world(where(records, gap=lambda gap: gap > 0), ALIKE_FOUND),
+    ]
+
+
 def boards_section(records: Records) -> list[str]:
     """Return the tables of leaderboards."""
     parts = [
@@ -256,6 +273,7 @@ def page(records: Records) -> str:
         (where(records, family="crossed"), crossed_section),
         (where(records, family="bands"), bands_section),
         (where(records, family="familywise"), familywise_section),
+        (where(records, family="alike"), alike_section),
         (where(records, family="boards"), boards_section),
     ]
     for some, section in sections:

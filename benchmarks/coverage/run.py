@@ -53,7 +53,7 @@ def run_cell(cell: Cell) -> dict[str, Any]:
         return _record(cell, *models.run(cell))
     if cell.family == "boards":
         return _record(cell, *boards.run(cell))
-    if cell.family == "familywise":
+    if cell.family in ("familywise", "alike"):
         return _record(cell, *familywise.run(cell))
     tallies: dict[str, Counter[str]] = {}
     warned: dict[str, list[Any]] = {}

@@ -328,6 +328,8 @@ def of_world(records: Records, columns: Sequence[tuple[str, str, str]]) -> str:
         world = {key: one["parameters"][key] for key in JUDGED}
         boards = f"{world['estimator'].replace('_', ' ')}, {world['schedule']}, " if world["schedule"] != "all" else ""
         label = f"{boards}{world['models']}, {world['prompts']}, {world['judges']}, {world['taste']}"
+        first = one["parameters"].get("first", 1)
+        label += f", first {first} times" if first != 1 else ""
         values.append([Measured(one, one["methods"][method]).share(count) for _, method, count in columns])
         rows.append([label, *map(share, values[-1]), str(one["n_logs"])])
     rows.append(["largest", *(share(max(column)) for column in zip(*values, strict=True)), ""])

@@ -52,6 +52,11 @@ what differs between the two sides, left minus right, such as "length_difference
 or "0 + length_difference" (without), or 1 for the side alone; for bradley-terry and controlled"""
 
 
+_ALIKE_HELP = """\
+of two crossed clusterings the one, such as judge, whose few clusters are taken to differ alike over models, so that
+they are learnt from together; too sure for a model on which they differ more"""
+
+
 def add(parser: argparse.ArgumentParser) -> None:
     """Describe the command and add its options."""
     parser.description = "Models compared in pairs: win rates or ratings, and ranks with their error bars."
@@ -90,6 +95,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--figure", metavar="FILE", help="draw the board there (.png, .svg, .pdf), with matplotlib of evalreg[plot]"
     )
+    parser.add_argument("--alike", metavar="X", help=_ALIKE_HELP)
     add_shared(parser)
 
 
@@ -120,7 +126,7 @@ def run(options: argparse.Namespace) -> str:
     table = board.leaderboard(options.alpha, options.seed)
     if options.figure is not None:
         _draw(board, options)
-    named = ("left", "right", "winner", "score", "labels", "groups", "method")
+    named = ("left", "right", "winner", "score", "labels", "groups", "method", "alike")
     asked: dict[str, object] = {name: getattr(options, name) for name in named}
     asked |= {"key": key, **roles}
     more = {"leaderboard": table.reset_index(names="model").to_dict("records"), "seed": options.seed}

@@ -137,8 +137,9 @@ def _is_one_file(first: str, second: str) -> bool:
 
 
 def covariance_options(options: argparse.Namespace) -> dict[str, Any]:
-    """The four keywords of a covariance."""
-    return {name: getattr(options, name) for name in ("cov", "ssc", "dof", "repair")}
+    """The keywords of a covariance; `alike` where the command has it."""
+    names = ("cov", "ssc", "dof", "repair", "alike")
+    return {name: getattr(options, name) for name in names if hasattr(options, name)}
 
 
 def rendered(

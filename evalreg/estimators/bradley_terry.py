@@ -382,6 +382,7 @@ def bradley_terry(
     ssc: SscName | None = None,
     dof: DofName | float | None = None,
     repair: RepairName | None = None,
+    alike: str | None = None,
 ) -> Board:
     """Bradley-Terry ratings of models, with error bars that know how answers are reused.
 
@@ -427,6 +428,9 @@ def bradley_terry(
         Degrees of freedom; Satterthwaite under CR2, min over dimensions of G - 1 otherwise.
     repair : {"max", "eigen", "two-term", "none"}, optional
         What is done to a crossed covariance that is not positive semi-definite.
+    alike : str, optional
+        Of two crossed clusterings the one, "judge" say, whose few clusters are taken to differ alike over models, so
+        that they are learnt from together. Too sure for a model on which they differ more; a warning says so.
 
     Returns
     -------
@@ -455,7 +459,7 @@ def bradley_terry(
     >>> board.ranks()["rank"].to_dict()
     {'model-01': 1, 'model-02': 2, 'model-03': 3, 'model-04': 4}
     """
-    asked = check_cov_options(cov, ssc, dof, repair)
+    asked = check_cov_options(cov, ssc, dof, repair, alike)
     option("missing", missing, MISSING)
     option("ties", ties, TIES)
     option("scale", scale, SCALES)
@@ -469,6 +473,7 @@ def bradley_terry(
     names = (*pairs.models, *contest.terms, *((TIE,) if ties == "davidson" else ()))
     lines = (*design_lines(pairs), *_lines(contest, ties, reference, scale))
     about = About("Bradley-Terry", score or winner or "", formula or "", lines=lines, n_models=len(pairs.models))
+    about = replace(about, one_board=True)
     estimate = replace(estimate_of(contest, pairs, fit, contrasts, names), about=about)
     return board_of(estimate, pairs.axes, asked, duels_of(pairs), independence_notes(groups))
 

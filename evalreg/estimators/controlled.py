@@ -125,6 +125,7 @@ def controlled_win_rate(
     ssc: SscName | None = None,
     dof: DofName | float | None = None,
     repair: RepairName | None = None,
+    alike: str | None = None,
 ) -> Board:
     """Win rates with length, style or position held equal, with errors that include the coefficients' uncertainty.
 
@@ -163,6 +164,9 @@ def controlled_win_rate(
         Degrees of freedom; Satterthwaite under CR2, min over dimensions of G - 1 otherwise.
     repair : {"max", "eigen", "two-term", "none"}, optional
         What is done to a crossed covariance that is not positive semi-definite.
+    alike : str, optional
+        Of two crossed clusterings the one, "judge" say, whose few clusters are taken to differ alike over models, so
+        that they are learnt from together. Too sure for a model on which they differ more; a warning says so.
 
     Returns
     -------
@@ -193,7 +197,7 @@ def controlled_win_rate(
     >>> list(board.params.index)
     ['model-01', 'model-02', 'model-03', 'model-04']
     """
-    asked = check_cov_options(cov, ssc, dof, repair)
+    asked = check_cov_options(cov, ssc, dof, repair, alike)
     option("missing", missing, MISSING)
     sides = parse_sides(formula)
     roles = PairRoles(left, right, score, winner, labels, as_names(key), None, weights, missing, sides)
@@ -208,6 +212,8 @@ def controlled_win_rate(
         *design_lines(pairs),
         f"Average predictions at zero difference of the two sides in {', '.join(contest.terms)} (log-odds: {each}).",
     )
-    about = About("Controlled win rate", score or winner or "", formula, "logit", lines, len(contest.models))
+    about = About(
+        "Controlled win rate", score or winner or "", formula, "logit", lines, len(contest.models), one_board=True
+    )
     estimate = replace(solve(contest, fit, pairs), about=about)
     return board_of(estimate, pairs.axes, asked, duels_of(pairs), independence_notes(groups))

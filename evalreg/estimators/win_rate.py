@@ -222,6 +222,7 @@ def win_rate(
     ssc: SscName | None = None,
     dof: DofName | float | None = None,
     repair: RepairName | None = None,
+    alike: str | None = None,
 ) -> Board:
     """Win rates of models from a log of comparisons, with error bars that know how answers are reused.
 
@@ -266,6 +267,9 @@ def win_rate(
         Degrees of freedom; Satterthwaite under CR2, min over dimensions of G - 1 otherwise.
     repair : {"max", "eigen", "two-term", "none"}, optional
         What is done to a crossed covariance that is not positive semi-definite.
+    alike : str, optional
+        Of two crossed clusterings the one, "judge" say, whose few clusters are taken to differ alike over models, so
+        that they are learnt from together. Too sure for a model on which they differ more; a warning says so.
 
     Returns
     -------
@@ -292,7 +296,7 @@ def win_rate(
     >>> board.ranks()["rank"].to_dict()
     {'model-01': 1, 'model-02': 2, 'model-03': 3, 'model-04': 4}
     """
-    asked = check_cov_options(cov, ssc, dof, repair)
+    asked = check_cov_options(cov, ssc, dof, repair, alike)
     option("missing", missing, MISSING)
     if isinstance(opponents, str):
         option("opponents", opponents, OPPONENTS)
@@ -309,5 +313,6 @@ def win_rate(
         model, lines = "Win rate, as sampled", ["Opponents weigh as often as they were met; the schedule varies too."]
     shown = (*design_lines(pairs), *lines)
     about = About(model, score or winner or "", interval="logit", lines=shown, n_models=len(schedule.names))
+    about = replace(about, one_board=by is None or standardise is not None)
     estimate = solve_as_sampled(pairs, about) if sampled else solve(pairs, schedule, about)
     return board_of(estimate, pairs.axes, asked, duels_of(pairs), independence_notes(groups))

@@ -2,11 +2,12 @@
 
 `python tests/check.py` needs Python 3.11 or newer and pip, nothing else. It makes the environment `.venv` in the
 checkout (or updates it, when pyproject.toml has changed since), installs the checkout there with what the checks
-need, and runs them there one after another. It goes on after a failure and ends with a table; the exit status is 1
-when a check failed.
+need, and runs them there side by side, the tests on every core. It goes on after a failure and ends with a table; the
+exit status is 1 when a check failed.
 
     python tests/check.py                        everything, on the newest releases
-    python tests/check.py --floors               quick tests and examples on the lowest supported releases
+    python tests/check.py --quick                lint, types and a core of the tests, in well under a minute
+    python tests/check.py --floors               tests and examples on the lowest supported releases, no simulations
     python tests/check.py --only ruff,mypy       some of the checks
     python tests/check.py -x -- -k golden        stop at the first failure; pass the rest on to pytest
 """
@@ -24,10 +25,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +38,7 @@ ROOT = Path(__file__).resolve().parents[1]
 STAMP = "evalreg-check.txt"
 # Beside the floors of the package itself, the newest of what the tests run on. Without linters and documentation.
 # The lowest narwhals imports a module that DuckDB has deprecated since.
-FLOOR_COMPANIONS = ("pytest", "hypothesis", "polars", "pyarrow", "duckdb<1.4", "matplotlib")
+FLOOR_COMPANIONS = ("pytest", "pytest-xdist>=3.6", "hypothesis", "polars", "pyarrow", "duckdb<1.4", "matplotlib")
 # More threads than cores make small matrix products slower by a factor of ten and more.
 ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 
@@ -118,57 +121,85 @@ def prepared(environment: Path, *, floors: bool) -> Path:
 
 @dataclass(frozen=True)
 class Options:
-    """What the command line asks of a check."""
+    """What the command line asks of a check, and where what it prints goes."""
 
     stop: bool
     pytest_arguments: Sequence[str]
+    quick: bool = False
+    say: Callable[[str], None] = print
+    # Programs under way, so that the first failure can end them.
+    running: list[subprocess.Popen[str]] = field(default_factory=list)
 
 
 Outcome = tuple[int, str]
 
 
-def call(*arguments: str, cwd: Path = ROOT) -> int:
-    """The exit status of a Python module run as a program."""
-    return subprocess.run([sys.executable, "-m", *arguments], cwd=cwd, stdin=subprocess.DEVNULL, check=False).returncode
+def call(*arguments: str, options: Options, cwd: Path = ROOT) -> tuple[int, list[str]]:
+    """The exit status of a Python module run as a program, and its lines."""
+    lines = []
+    with subprocess.Popen(
+        [sys.executable, "-m", *arguments],
+        cwd=cwd,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        encoding="utf-8",
+        errors="replace",
+    ) as process:
+        options.running.append(process)
+        for line in process.stdout or ():
+            lines.append(line.rstrip("\n"))
+            options.say(lines[-1])
+    return process.returncode, lines
 
 
 def call_pytest(*arguments: str, options: Options, cwd: Path = ROOT) -> Outcome:
     """Run pytest; its closing line is the note. A run that collects nothing fails, with pytest's status 5."""
-    command = [sys.executable, "-m", "pytest", *(["-x"] if options.stop else []), *arguments]
-    closing = ""
-    with subprocess.Popen(
-        command, cwd=cwd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    ) as process:
-        for line in process.stdout or ():
-            print(line, end="", flush=True)
-            if re.search(r"\b(passed|failed|skipped|deselected|errors?|no tests ran)\b.* in [0-9.]+s", line):
-                closing = line.strip("= \n")
-    return process.returncode, closing
+    status, lines = call("pytest", *(["-x"] if options.stop else []), *arguments, options=options, cwd=cwd)
+    words = r"\b(passed|failed|skipped|deselected|errors?|no tests ran)\b.* in [0-9.]+s"
+    return status, next((line.strip("= ") for line in reversed(lines) if re.search(words, line)), "")
+
+
+def n_cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def workers() -> list[str]:
+    """The arguments that spread tests over the cores; a file stays on one, so that its fixtures are made once."""
+    return ["-n", str(n_cores()), "--dist", "loadfile"] if n_cores() > 1 else []
 
 
 def check_ruff(options: Options) -> Outcome:
     """Lint."""
-    return call("ruff", "check", "."), ""
+    return call("ruff", "check", ".", options=options)[0], ""
 
 
 def check_format(options: Options) -> Outcome:
     """Layout of the code."""
-    return call("ruff", "format", "--check", "."), ""
+    return call("ruff", "format", "--check", ".", options=options)[0], ""
 
 
 def check_mypy(options: Options) -> Outcome:
     """Types, in strict mode."""
-    return call("mypy"), ""
+    return call("mypy", options=options)[0], ""
 
 
 def check_pytest(options: Options) -> Outcome:
-    """The tests."""
-    return call_pytest(*options.pytest_arguments, options=options)
+    """The tests, all but the simulations; with arguments of one's own, those they choose of all."""
+    if options.quick:
+        return call_pytest("-q", "-m", "not slow", *QUICK, *options.pytest_arguments, options=options)
+    return call_pytest(*workers(), *(options.pytest_arguments or ["-q", "-m", "not slow"]), options=options)
+
+
+def check_simulations(options: Options) -> Outcome:
+    """The tests that simulate for more than a few seconds."""
+    return call_pytest("-q", "-m", "slow", options=options)
 
 
 def check_doctest(options: Options) -> Outcome:
     """The examples in the docstrings."""
-    return call_pytest("--doctest-modules", "evalreg", "tests/check.py", options=options)
+    return call_pytest("-q", "--doctest-modules", "evalreg", "tests/check.py", options=options)
 
 
 def check_pages(options: Options) -> Outcome:
@@ -185,7 +216,7 @@ def check_pages(options: Options) -> Outcome:
             return 0, "no page has an example"
         # There, so that an example that writes a file leaves the checkout as it was.
         config = str(ROOT / "pyproject.toml")
-        return call_pytest("-c", config, "--doctest-glob=*.md", ".", options=options, cwd=Path(folder))
+        return call_pytest("-q", "-c", config, "--doctest-glob=*.md", ".", options=options, cwd=Path(folder))
 
 
 def check_docstrings(options: Options) -> Outcome:
@@ -204,7 +235,8 @@ def check_docstrings(options: Options) -> Outcome:
         problems += [f"{name}: {code} {message}" for code, message in found if code in expected]
         if not is_member and name.removeprefix("evalreg.") not in listed:
             problems.append(f"{name}: docs/reference.md does not list it")
-    print("\n".join(problems), flush=True)
+    for problem in problems:
+        options.say(problem)
     return bool(problems), f"{n_names} names, {len(problems)} problems"
 
 
@@ -213,20 +245,32 @@ def check_docs(options: Options) -> Outcome:
     with tempfile.TemporaryDirectory() as folder:
         source, pages = Path(folder) / "docs", Path(folder) / "html"
         shutil.copytree(ROOT / "docs", source, ignore=shutil.ignore_patterns("_build", "generated"))
-        return call("sphinx", "-W", "--keep-going", "-q", "-b", "html", str(source), str(pages)), ""
+        build = ("sphinx", "-W", "--keep-going", "-q", "-b", "html", str(source), str(pages))
+        return call(*build, options=options)[0], ""
 
 
+# The longest first: they are started in this order, as many at a time as there are cores.
 CHECKS: dict[str, Callable[[Options], Outcome]] = {
-    "ruff": check_ruff,
-    "format": check_format,
-    "mypy": check_mypy,
     "pytest": check_pytest,
+    "simulations": check_simulations,
+    "mypy": check_mypy,
     "doctest": check_doctest,
     "pages": check_pages,
-    "docstrings": check_docstrings,
     "docs": check_docs,
+    "docstrings": check_docstrings,
+    "ruff": check_ruff,
+    "format": check_format,
 }
 FLOOR_CHECKS = ("pytest", "doctest", "pages")
+QUICK_CHECKS = ("pytest", "mypy", "ruff", "format")
+# Of the tests: numbers of R, rules of a line each, what a formula may say, and the order of the modules.
+# Each is fast, and together they meet every covariance.
+QUICK = (
+    "tests/test_layers.py",
+    "tests/test_golden_values.py",
+    "tests/test_small_rules.py",
+    "tests/test_grammar.py",
+)
 
 
 # What the checks look at
@@ -323,25 +367,55 @@ def with_members(name: str, thing: Any) -> Iterator[tuple[str, Any, bool]]:
 # The run
 
 
+def outcome(name: str, options: Options) -> tuple[bool, str]:
+    """Whether a check failed, and the line that says so."""
+    start = time.perf_counter()
+    try:
+        status, note = CHECKS[name](options)
+    except Exception:
+        for line in traceback.format_exc().splitlines():
+            options.say(line)
+        status, note = 1, "the check itself broke"
+    word = "FAILED" if status else "ok"
+    return bool(status), f"{word:<7} {name:<11} {time.perf_counter() - start:6.1f} s  {note}".rstrip()
+
+
 def run(names: Sequence[str], options: Options) -> int:
-    """Exit status after the named checks, each reported in one line and all of them again in a table."""
-    rows = []
-    for name in names:
-        start = time.perf_counter()
-        try:
-            status, note = CHECKS[name](options)
-        except Exception as error:
-            traceback.print_exc()
-            status, note = 1, f"{type(error).__name__}: {error}"
-        word = "FAILED" if status else "ok"
-        rows.append(f"{word:<7} {name:<11} {time.perf_counter() - start:6.1f} s  {note}".rstrip())
-        print(rows[-1], flush=True)
-        if status and options.stop:
-            break
-    print("", *rows, sep="\n")
-    failed = sum(row.startswith("FAILED") for row in rows)
-    print(f"{len(rows) - failed} of {len(rows)} checks passed", flush=True)
-    return int(failed > 0)
+    """Exit status after the named checks, as many at a time as there are cores.
+
+    The first prints as it goes and the others when they have ended, so that the lines of two never mix.
+    """
+    rows: dict[str, tuple[bool, str]] = {}
+    one_at_a_time, stopped = threading.Lock(), threading.Event()
+
+    def one(name: str) -> None:
+        if stopped.is_set():
+            return
+        lines: list[str] = []
+
+        def at_once(line: str) -> None:
+            with one_at_a_time:
+                print(line, flush=True)
+
+        failed, row = outcome(name, replace(options, say=at_once if name == names[0] else lines.append))
+        with one_at_a_time:
+            if stopped.is_set():
+                return
+            rows[name] = failed, row
+            print(*lines, row, sep="\n", flush=True)
+            if failed and options.stop:
+                stopped.set()
+        if stopped.is_set():
+            for process in options.running:
+                process.terminate()
+
+    with ThreadPoolExecutor(max_workers=max(2, n_cores())) as pool:
+        for ended in [pool.submit(one, name) for name in names]:
+            ended.result()
+    print("", *(rows[name][1] for name in names if name in rows), sep="\n")
+    n_failed = sum(failed for failed, _ in rows.values())
+    print(f"{len(rows) - n_failed} of {len(rows)} checks passed", flush=True)
+    return int(n_failed > 0)
 
 
 def versions() -> str:
@@ -354,13 +428,16 @@ def parsed(arguments: Sequence[str]) -> argparse.Namespace:
     """The options before `--`."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", metavar="NAME[,NAME]", help=f"some of: {', '.join(CHECKS)}")
+    parser.add_argument("--quick", action="store_true", help=f"{', '.join(QUICK_CHECKS)} only, on a core of the tests")
     parser.add_argument("--floors", action="store_true", help="on the lowest supported releases, in `.venv-floors`")
     parser.add_argument("--env", metavar="PATH", type=Path, help="folder for the environments, instead of the checkout")
     parser.add_argument("--here", action="store_true", help="with this interpreter as it is; nothing is installed")
     parser.add_argument("-x", dest="stop", action="store_true", help="stop at the first failure")
     options = parser.parse_args(arguments)
+    if options.quick and (options.floors or options.only):
+        parser.error("--quick is a choice of checks of its own; leave out --floors and --only")
     offered = FLOOR_CHECKS if options.floors else tuple(CHECKS)
-    options.names = options.only.split(",") if options.only else offered
+    options.names = options.only.split(",") if options.only else QUICK_CHECKS if options.quick else offered
     unknown = [name for name in options.names if name not in offered]
     if unknown:
         parser.error(f"--only takes {', '.join(offered)}; found {', '.join(unknown)}")
@@ -379,9 +456,10 @@ def main(arguments: Sequence[str]) -> int:
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
         sys.path.insert(0, str(ROOT))
         print(versions(), flush=True)
-        # What simulations show does not depend on releases.
-        quick = ["-m", "not slow"] if options.floors and cut == len(arguments) else []
-        return run(options.names, Options(stop=options.stop, pytest_arguments=[*quick, *arguments[cut + 1 :]]))
+        own = arguments[cut + 1 :]
+        # What they choose may be simulations too, which then run once.
+        names = [name for name in options.names if options.only or name != "simulations" or not own]
+        return run(names, Options(stop=options.stop, pytest_arguments=own, quick=options.quick))
     if options.env:
         environment = options.env.resolve() / ("floors" if options.floors else "newest")
     else:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 INK, GRID, MUTED, BLUE = "#1a1a1a", "#e4e4e4", "#767676", "#1f5a99"
 # Okabe and Ito's colours, told apart by the colour-blind; each line has a shape or dash of its own besides.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#8a6d00", "#56b4e9")
-NAME_WIDTH = 36
+NAME_WIDTH = 40
 NOTE_SIZE = 7.0
 # Width of an average character, in units of the font's size.
 CHARACTER = 0.56

@@ -141,7 +141,10 @@ def fragility(estimate: Estimate, cov: Covariance) -> list[Note]:
         if G < FEW_CLUSTERS and name != cov.options.alike:
             notes.append((FewClustersWarning, _few_text(name, G, estimate, cov)))
         elif effective < G / 2:
-            text = f"{G} {name} clusters count for {effective:.1f} (G* = {effective:.1f}): sizes are very unequal."
+            text = (
+                f"{G} {name} clusters differ so much in size that they are worth {effective:.1f} equal ones "
+                f"(G* = {effective:.1f}). Expect a rough interval."
+            )
             notes.append((FewClustersWarning, text))
         if estimate.n_coefficients >= G:
             text = (

@@ -187,7 +187,7 @@ def pairs_axes(
     adjusted = "p_adjusted" in table.columns or "p_value" not in table.columns
     values = _columns(table, ("difference", "p_adjusted" if adjusted else "p_value"))
     names, difference, p = _square(table.index, values, order)
-    n, shown = len(names), shown_names(names, 30)
+    n, shown = len(names), shown_names(names, 38 if len(names) <= 12 else 30)
     size, (wide, high) = (8.0 if n <= 40 else 7.0), _cell(n)
     labels, given = width_of(shown, size) + 0.15, ax is not None
     with canvas(ax, n * wide + labels + 1.1, n * high + labels * (1 + (n > 40)) + 0.1, note) as ax:

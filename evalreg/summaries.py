@@ -87,7 +87,8 @@ def _reference_text(cov: Covariance) -> str:
     if np.all(np.isinf(dofs)):
         return "normal"
     low, high = np.nanmin(dofs), np.nanmax(dofs)
-    spread = f"{low:.4g}" if np.isclose(low, high) else f"{low:.4g} to {high:.4g}"
+    ends = [f"{end:.4g}" if end < 1000 or np.isinf(end) else f"{end:.0f}" for end in (low, high)]
+    spread = ends[0] if ends[0] == ends[1] else " to ".join(ends)
     words = {"satterthwaite": "Satterthwaite", "min": "G - 1" if cov.axes else cov.pieces[0].dof_name}
     return f"t, dof {spread} ({words.get(rule, 'given') if isinstance(rule, str) else 'given'})"
 
@@ -292,8 +293,8 @@ def _sentences(estimate: Estimate, cov: Covariance, alpha: float, axes: tuple[Ax
         name = axis_name(axes[0])
         what = "rows" if estimate.kind == "mean" else "residuals"
         sentences.append(
-            f"deff is the clustered over the naive variance, eff. n the number of independent rows as informative; ICC "
-            f"is of {what} within one {name}."
+            "deff = (clustered SE / naive SE) squared. eff. n = how many independent rows would give this error bar. "
+            f"ICC = how alike the {what} of one {name} are: 0 is not at all, 1 is the same."
         )
     if estimate.bounded and estimate.about.interval != "wald":
         sentences.append(

@@ -97,6 +97,7 @@ def number(value: float, digits: int = 4) -> str:
     """
     if not np.isfinite(value):
         return str(float(value))
+    value = float(value) + 0.0  # without the sign of a zero
     if value != 0 and abs(value) < 10.0 ** (1 - digits):
         return f"{value:.2e}"
     return f"{value:.{digits}f}" if abs(value) < 1000 else f"{value:.0f}" if abs(value) < 1e7 else f"{value:.3e}"
@@ -122,7 +123,9 @@ def fixed(value: float, digits: int) -> str:
     >>> fixed(-0.0209, 2), fixed(4178.3, 1), fixed(float("inf"), 1)
     ('-0.02', '4178', 'inf')
     """
-    return number(value, digits) if abs(value) >= 1 or not np.isfinite(value) else f"{value:.{digits}f}"
+    if abs(value) >= 1 or not np.isfinite(value):
+        return number(value, digits)
+    return f"{round(float(value), digits) + 0.0:.{digits}f}"
 
 
 def p_value(value: float, alpha: float = LEVELS[0]) -> str:
@@ -234,21 +237,18 @@ class Grid:
         return text
 
     def text(self, width: int) -> str:
-        """Aligned columns; a row name too long for its column is cut, or stands on a line of its own.
-
-        Names are cut only where they stay distinct.
-        """
+        """Aligned columns; a row name too long for its column stands on lines of its own, whole."""
         columns = list(zip(*(self.headers, *self.rows), strict=True))
         widths = [max(map(len, column)) for column in columns]
         room = width - sum(w + 2 for w in widths[1:])
         first = min(widths[0], max(room, 12))
         # The numbers' columns share what room is left, so that tables of one summary end at one margin.
         spare = max(width - first - sum(w + 2 for w in widths[1:]), 0) // max(len(widths) - 1, 1)
-        short = [shorten(row[0], first) for row in self.rows]
         lines = [self._line(self.headers[0].ljust(first), self.headers[1:], widths[1:], spare), "-" * width]
-        for name, row in zip(short, self.rows, strict=True):
-            if short.count(name) > 1 and name != row[0]:
-                lines.append(row[0][:width])
+        for row in self.rows:
+            name = row[0]
+            if len(name) > first:
+                lines.extend(textwrap.wrap(name, width, subsequent_indent="  ", break_on_hyphens=False))
                 name = "  "
             lines.append(self._line(name.ljust(first), row[1:], widths[1:], spare))
         return "\n".join(lines)

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import evalreg as er
-from evalreg.canvas import shown_names, spread
+from evalreg.canvas import NAME_WIDTH, shown_names, spread
 from evalreg.errors import (
     AlignmentError,
     ArgumentError,
@@ -173,7 +173,7 @@ def test_names_are_shown_as_they_are_written(boards):
             assert {"$\\alpha_1", "a_b^c $5 {x}", "Übung-Модель-ελ", "100% \\frac{1}", "a b c"} < set(shown)
             long = next(name for name in shown if name.startswith("long/x"))
             assert "x..." in long
-            assert len(long) <= 36
+            assert len(long) <= NAME_WIDTH
             assert not any(label.get_parse_math() for label in getattr(ax, f"get_{axis}ticklabels")())
 
 

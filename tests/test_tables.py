@@ -8,7 +8,7 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
-from evalreg.tables import p_value
+from evalreg.tables import Grid, fixed, number, p_value
 
 LEVELS = ("0.05", "0.01", "0.001")
 
@@ -41,3 +41,29 @@ def test_three_decimals_are_the_rule():
     assert [p_value(p) for p in (0.0499, 0.0503, 0.05, 0.0104, 0.0009999, 0.999999, 1.0)] == [
         "0.0499", "0.0503", "0.050", "0.0104", "<.001", "1.000", "1.000",
     ]  # fmt: skip
+
+
+NAMES = (
+    "GPT-5 (2025-08-07) (medium reasoning)",
+    "GPT-5 mini (2025-08-07) (medium reasoning)",
+    "a",
+    "x" * 70 + " y" * 40,
+)
+
+
+@pytest.mark.parametrize("width", [80, 100, 120])
+@pytest.mark.parametrize("n_columns", [1, 4, 7])
+def test_names_are_whole_in_lines_of_the_width(width, n_columns):
+    rows = tuple((name, *(["0.1234"] * n_columns)) for name in NAMES)
+    text = Grid(("", *(["0.975]"] * n_columns)), rows).text(width)
+    assert max(map(len, text.splitlines())) <= width
+    words = " ".join(text.split())
+    for name in NAMES:
+        assert name in words
+    assert words.count("0.1234") == n_columns * len(NAMES)
+
+
+@pytest.mark.parametrize("value", [-0.0, -1e-12, -0.004, 0.0, 1e-12, 0.004])
+def test_what_rounds_to_zero_has_no_sign(value):
+    assert fixed(value, 2) == "0.00"
+    assert number(-0.0) == "0.0000"

@@ -6,6 +6,7 @@ import contextlib
 import copy
 import importlib.util
 import pickle
+import re
 import sys
 from pathlib import Path
 
@@ -468,3 +469,14 @@ def test_parameters_without_a_cluster_are_solved_again_or_said_to_be_one_step(ca
     moved = ((without - results.params).abs() / results.bse.where(results.bse > 0)).max(axis=1)
     assert row["most_influential"] == moved.idxmax()
     _assert_close(pd.Series(row["params_without"]), without.loc[row["most_influential"]], SOLVED)
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_summaries_hold_whole_names_in_lines_of_the_width(case, width):
+    results = case.run(case.frame(), "passage", None)
+    text = results.summary().as_text(width)
+    assert max(map(len, text.splitlines())) <= width
+    words = " ".join(text.split())
+    for name in results.params.index:
+        assert " ".join(str(name).split()) in words
+    assert not re.search(r"(?<![\d.e])-0\.?0*(?![\d.])|\bNone\b", words)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+import warnings
 from decimal import Decimal
 
 import numpy as np
+import pandas as pd
 import pytest
 
+import evalreg as er
 from evalreg.tables import Grid, fixed, number, p_value
 
 LEVELS = ("0.05", "0.01", "0.001")
@@ -67,3 +70,16 @@ def test_names_are_whole_in_lines_of_the_width(width, n_columns):
 def test_what_rounds_to_zero_has_no_sign(value):
     assert fixed(value, 2) == "0.00"
     assert number(-0.0) == "0.0000"
+
+
+def test_a_correlation_of_nothing_has_no_sign():
+    # The scores cross: each of b's values comes with as many of a's above as below, up to rounding.
+    a, b = [0.1, 0.1, 0.7, 0.7], [0.2, 0.9, 0.2, 0.901]
+    frame = pd.DataFrame({"model": ["a"] * 4 + ["b"] * 4, "item": [0, 1, 2, 3] * 2, "score": a + b[::-1]})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", er.errors.EvalregWarning)
+        comparison = er.compare(frame)
+        text = comparison.summary().as_text()
+    assert -0.005 < np.corrcoef(a, b[::-1])[0, 1] < 0
+    assert " 0.00 " in text
+    assert "-0.00 " not in text

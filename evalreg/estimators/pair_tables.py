@@ -21,7 +21,7 @@ from evalreg.pair_scores import NOBODY, Pairs, PairScores, differences
 from evalreg.results import Results
 from evalreg.scores import compressed, dense
 from evalreg.summaries import covariance_text, few_text, rather_few
-from evalreg.tables import Grid, Summary, number, p_value
+from evalreg.tables import Grid, Summary, fixed, number, p_value
 
 
 @dataclass(frozen=True, eq=False)
@@ -348,7 +348,7 @@ def _printed_rows(frame: pd.DataFrame, lead: str, alpha: float) -> list[tuple[st
     for (model, baseline), row in zip(frame.index, frame.to_dict("records"), strict=True):
         estimate = f"{number(row['difference'])} ({number(row['se'])})"
         interval = f"[{number(row['lower'])}, {number(row['upper'])}]"
-        correlation = "" if np.isnan(row["correlation"]) else f"{row['correlation']:.2f}"
+        correlation = "" if np.isnan(row["correlation"]) else fixed(row["correlation"], 2)
         counts = (str(row["n"]), str(row["n_clusters"]))
         p = p_value(row.get("p_adjusted", row["p_value"]), alpha)
         rows.append((f"{lead}{model} - {baseline}", estimate, interval, p, correlation, *counts))

@@ -50,7 +50,7 @@ def short(tmp_path_factory):
     out = tmp_path_factory.mktemp("coverage")
     command = [sys.executable, "-m", "benchmarks.coverage", "--grid", "short", "--workers", "2", "--out", str(out)]
     environ = os.environ | {"PYTHONPATH": str(ROOT)}
-    done = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True, timeout=600, check=False)
+    done = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True, timeout=1800, check=False)
     assert done.returncode == 0, done.stderr
     return read(out)
 

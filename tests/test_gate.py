@@ -57,10 +57,6 @@ def here(capsys: pytest.CaptureFixture[str]) -> Here:
     return run
 
 
-def gate(log: Path, claim: str, *more: object) -> subprocess.CompletedProcess[str]:
-    return evalreg("compare", log, "--groups", "passage", "--gate", claim, *more)
-
-
 def pair(log: Path) -> pd.Series:
     return er.compare(pd.read_csv(log), groups="passage", baseline="old").table.loc[("new", "old")]
 
@@ -69,18 +65,20 @@ def pair(log: Path) -> pd.Series:
 
 
 @pytest.mark.parametrize(
-    ("claim", "status", "words"),
+    ("claim", "status", "words", "started"),
     [
-        ("new - old > -0.01", 0, "PASS (shown)"),
-        ("old - new < 0.01", 0, "PASS (shown)"),
-        ("new - old > 0.3", 1, "FAIL (shown to fail)"),
-        ("old - new > 0", 1, "FAIL (shown to fail)"),
-        ("new - old < 0", 1, "FAIL (shown to fail)"),
-        ("new - old > 0.09", 2, "UNDECIDED (cannot tell)"),
+        ("new - old > -0.01", 0, "PASS (shown)", True),
+        ("old - new < 0.01", 0, "PASS (shown)", False),
+        ("new - old > 0.3", 1, "FAIL (shown to fail)", True),
+        ("old - new > 0", 1, "FAIL (shown to fail)", False),
+        ("new - old < 0", 1, "FAIL (shown to fail)", False),
+        ("new - old > 0.09", 2, "UNDECIDED (cannot tell)", True),
     ],
 )
-def test_a_gate_leaves_with_what_it_found(log: Path, claim: str, status: int, words: str) -> None:
-    done = gate(log, claim)
+def test_a_gate_leaves_with_what_it_found(
+    here: Here, log: Path, claim: str, status: int, words: str, started: bool
+) -> None:
+    done = (evalreg if started else here)("compare", log, "--groups", "passage", "--gate", claim)
     assert (done.returncode, done.stderr) == (status, "")
     assert done.stdout.startswith(f"{words}: {claim}; difference ")
     assert done.stdout.count("\n") == 1
@@ -93,8 +91,9 @@ def test_a_gate_leaves_with_what_it_found(log: Path, claim: str, status: int, wo
     assert "400 questions in 80 clusters" in done.stdout
 
 
-def test_what_cannot_be_told_says_how_many_clusters_could_tell(log: Path) -> None:
-    done, row = gate(log, "new - old > 0.09", "--icc", "none", "--format", "json"), pair(log)
+def test_what_cannot_be_told_says_how_many_clusters_could_tell(here: Here, log: Path) -> None:
+    asked = ("compare", log, "--groups", "passage", "--gate", "new - old > 0.09", "--icc", "none")
+    done, row = here(*asked, "--format", "json"), pair(log)
     decision = json.loads(done.stdout)["gate"]
 
     def power(factor: float) -> float:
@@ -106,7 +105,7 @@ def test_what_cannot_be_told_says_how_many_clusters_could_tell(log: Path) -> Non
     wanted = {"n_to_tell": int(np.ceil(400 * factor)), "clusters_to_tell": {"passage": int(np.ceil(80 * factor))}}
     assert {name: decision[name] for name in wanted} == wanted
     assert (decision["status"], decision["verdict"]) == (2, "cannot tell")
-    text = gate(log, "new - old > 0.09", "--icc", "none").stdout
+    text = here(*asked).stdout
     assert f"About {wanted['clusters_to_tell']['passage']} clusters by passage (80 now)" in text
 
 
@@ -180,8 +179,8 @@ def test_identical_models_are_alike_to_the_questions_asked(tmp_path: Path, here:
     ],
     ids=" ".join,
 )
-def test_bad_input_and_usage_are_status_3(log: Path, arguments: list[str]) -> None:
-    done = evalreg("compare", log, *arguments)
+def test_bad_input_and_usage_are_status_3(here: Here, log: Path, arguments: list[str]) -> None:
+    done = here("compare", log, *arguments)
     assert (done.returncode, done.stdout) == (3, "")
     assert done.stderr.startswith("evalreg: error: ")
     assert "Traceback" not in done.stderr
@@ -210,11 +209,11 @@ def test_other_wrong_options_are_status_3(here: Here, log: Path, arguments: list
     assert "Traceback" not in done.stderr
 
 
-def test_a_missing_file_and_a_missing_command_are_status_3() -> None:
+def test_a_missing_file_and_a_missing_command_are_status_3(here: Here) -> None:
     assert evalreg("compare", "nothing.csv", "--gate", "a - b > 0").returncode == 3
-    assert evalreg().returncode == 3
-    assert evalreg("compare").returncode == 3
-    assert evalreg("compare", "--help").returncode == 0
+    assert here().returncode == 3
+    assert here("compare").returncode == 3
+    assert here("compare", "--help").returncode == 0
 
 
 def test_a_question_answered_twice_is_status_3_and_names_the_rows(log: Path) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import warnings
 from pathlib import Path
 
@@ -13,6 +11,7 @@ import pandas as pd
 import pytest
 
 import evalreg as er
+from evalreg import cli
 from evalreg.errors import ArgumentError, DataError, NotAvailableError, UnequalQuestionsWarning
 
 SAME = 1e-12
@@ -194,22 +193,22 @@ def test_boards_count_the_comparisons_of_each_model():
 
 
 @pytest.mark.parametrize("form", ["text", "json", "csv", "md", "latex", "html"])
-def test_the_command_line_shows_rows_and_warns(rng, tmp_path: Path, form):
+def test_the_command_line_shows_rows_and_warns(rng, tmp_path: Path, capsys, form):
     log = uneven(board_log(rng))
     log.to_csv(tmp_path / "log.csv", index=False)
-    base = [sys.executable, "-m", "evalreg", "mean", str(tmp_path / "log.csv"), "--by", "model", "--item", "item"]
-    run = subprocess.run([*base, "--format", form], capture_output=True, text=True, check=True)
-    assert "m2 lacks" in run.stderr
+    base = ["mean", str(tmp_path / "log.csv"), "--by", "model", "--item", "item", "--format", form]
+    assert cli.main(base) == 0
+    run = capsys.readouterr()
+    assert "m2 lacks" in run.err
     n = int((log["model"] == "m2").sum())
-    assert str(n) in run.stdout
-    even = subprocess.run(
-        [*base, "--format", form, "--questions", "shared"], capture_output=True, text=True, check=True
-    )
-    assert even.stderr == ""
+    assert str(n) in run.out
+    assert cli.main([*base, "--questions", "shared"]) == 0
+    even = capsys.readouterr()
+    assert even.err == ""
     shared = int((log.groupby("item")["model"].nunique() == 5).sum())
-    assert str(shared) in even.stdout
+    assert str(shared) in even.out
     if form == "json":
-        assert {row["n"] for row in json.loads(even.stdout)["parameters"]} == {shared}
+        assert {row["n"] for row in json.loads(even.out)["parameters"]} == {shared}
 
 
 def test_a_benchmark_with_a_model_that_skipped_questions(shared: Path):

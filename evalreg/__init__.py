@@ -8,14 +8,15 @@ TYPE_CHECKING = False  # type checkers take it for true
 if TYPE_CHECKING:
     from evalreg import datasets, errors, plots
     from evalreg import planning as plan
-    from evalreg.boards import Board
-    from evalreg.bridge import from_statsmodels
-    from evalreg.choices import choice_probability
-    from evalreg.covariance import Covariance, covariance
+    from evalreg.boards.board import Board
+    from evalreg.boards.judges import Judging
+    from evalreg.covariance.covariance import Covariance, covariance
     from evalreg.estimate import Estimate
     from evalreg.estimators.bradley_terry import bradley_terry
+    from evalreg.estimators.choices import choice_probability
     from evalreg.estimators.classification import classification
     from evalreg.estimators.comparison import Comparison, Comparisons, join_evals
+    from evalreg.estimators.confidence_sequence import confidence_sequence
     from evalreg.estimators.controlled import controlled_win_rate
     from evalreg.estimators.difference import compare
     from evalreg.estimators.mean import mean
@@ -30,12 +31,11 @@ if TYPE_CHECKING:
     from evalreg.inference.posterior import Posterior
     from evalreg.inference.ranks import rank_sets
     from evalreg.inference.simultaneous import simultaneous
-    from evalreg.judges.judging import Judging
     from evalreg.resampling.resample import Bootstrap
     from evalreg.resampling.sampling import bootstrap
     from evalreg.resampling.wild import WildTest
-    from evalreg.results import Results, infer
-    from evalreg.watching import confidence_sequence
+    from evalreg.results.bridge import from_statsmodels
+    from evalreg.results.results import Results, infer
 
     __version__: str
 
@@ -80,29 +80,29 @@ __all__ = [
 
 # The module in which each public name is written; it is imported when the name is first used.
 _HOMES = {
-    "Board": "boards",
+    "Board": "boards.board",
     "Bootstrap": "resampling.resample",
     "Comparison": "estimators.comparison",
     "Comparisons": "estimators.comparison",
-    "Covariance": "covariance",
+    "Covariance": "covariance.covariance",
     "Estimate": "estimate",
-    "Judging": "judges.judging",
+    "Judging": "boards.judges",
     "Posterior": "inference.posterior",
-    "Results": "results",
+    "Results": "results.results",
     "WildTest": "resampling.wild",
     "bootstrap": "resampling.sampling",
     "bradley_terry": "estimators.bradley_terry",
-    "choice_probability": "choices",
+    "choice_probability": "estimators.choices",
     "classification": "estimators.classification",
     "compare": "estimators.difference",
-    "confidence_sequence": "watching",
+    "confidence_sequence": "estimators.confidence_sequence",
     "controlled_win_rate": "estimators.controlled",
-    "covariance": "covariance",
+    "covariance": "covariance.covariance",
     "datasets": "datasets",
     "errors": "errors",
     "fit": "estimators.regression",
-    "from_statsmodels": "bridge",
-    "infer": "results",
+    "from_statsmodels": "results.bridge",
+    "infer": "results.results",
     "join_evals": "estimators.comparison",
     "mean": "estimators.mean",
     "pass_at_k": "estimators.pass_at_k",

@@ -12,7 +12,7 @@ def main() -> int:
     Returns
     -------
     int
-        As of `evalreg.cli.main`, which does the work and leaves the signals of the process as they are.
+        As of `evalreg.cli.main.main`, which does the work and leaves the signals of the process as they are.
     """
     try:
         # Nothing is imported above that Python has not loaded by itself: an interrupt there would be a traceback.
@@ -21,7 +21,7 @@ def main() -> int:
         # One that is ignored, as in the background of a shell, stays so.
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
             signal.signal(signal.SIGINT, _leave)
-        from evalreg import cli
+        from evalreg.cli import main as cli
 
         status = cli.main()
         # All is printed; the interpreter's own end is not to be interrupted.

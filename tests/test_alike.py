@@ -10,7 +10,7 @@ import pytest
 import scipy.stats
 
 import evalreg as er
-from evalreg.cli import main
+from evalreg.cli.main import main
 
 ROLES = {"left": "left", "right": "right", "groups": "prompt + judge"}
 GRADE = 0.02

@@ -23,9 +23,9 @@ from evalreg.errors import (
     NotAvailableError,
     TooFewClustersError,
 )
-from evalreg.inference.bootstrap import basic_interval, bca_interval, percentile_interval, studentized_interval
 from evalreg.inference.multiplicity import block_stream
 from evalreg.resampling.draws import BLOCK, Progress, boot_chunks, run_blocks
+from evalreg.resampling.intervals import basic_interval, bca_interval, percentile_interval, studentized_interval
 
 # The same sums in another order.
 SAME = 1e-9

@@ -26,8 +26,10 @@ import statsmodels.formula.api as smf
 
 import evalreg as er
 import evalreg.__main__ as entry
-from evalreg import cli, demo, selection
-from evalreg.commands import fit as fit_command
+from evalreg.cli import demonstration as demo
+from evalreg.cli import fit as fit_command
+from evalreg.cli import main as cli
+from evalreg.cli import selection
 from evalreg.errors import EvalregWarning
 
 WIDTH = 80
@@ -719,7 +721,7 @@ def test_trials_count_the_intervals_that_hold_the_truth():
 
 
 def test_the_command_line_loads_nothing_heavy_before_it_has_to():
-    code = "import sys, evalreg.cli; evalreg.cli.build_parser(); print(*sys.modules)"
+    code = "import sys, evalreg.cli.main; evalreg.cli.main.build_parser(); print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not {"statsmodels", "patsy", "matplotlib", "scipy.stats", "scipy.optimize"} & set(done.stdout.split())
 

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 import evalreg as er
-from evalreg import cli
+from evalreg.cli import main as cli
 
 Command = Callable[..., tuple[int, str, str]]
 

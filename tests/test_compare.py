@@ -17,6 +17,7 @@ from golden import Golden
 from scipy import stats
 
 import evalreg as er
+from evalreg.covariance.corrections import distinct_columns
 from evalreg.errors import (
     AlignmentError,
     ArgumentError,
@@ -31,8 +32,7 @@ from evalreg.errors import (
     TooFewClustersError,
     ZeroVarianceWarning,
 )
-from evalreg.pair_scores import Pairs, PairScores, differences
-from evalreg.small_sample import distinct_columns
+from evalreg.scores.differences import Pairs, PairScores, differences
 
 # The same sums in another order.
 ROUNDING = 1e-11
@@ -334,7 +334,7 @@ def test_the_joint_covariance_of_all_pairs_is_that_of_their_influences(
 def test_blocks_of_clusters_give_the_same_numbers(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
     frame = board(rng, answered=0.8)
     whole = er.compare(frame, groups="passage + style")
-    monkeypatch.setattr("evalreg.pair_scores.ENTRIES", 25)
+    monkeypatch.setattr("evalreg.scores.differences.ENTRIES", 25)
     blocks = er.compare(frame, groups="passage + style")
     pd.testing.assert_frame_equal(whole.table, blocks.table, rtol=1e-10)
     naive = whole.with_cov(cov="naive").results.cov_params()
@@ -344,8 +344,8 @@ def test_blocks_of_clusters_give_the_same_numbers(rng: np.random.Generator, monk
 def test_sums_where_few_are_there_are_the_same(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
     frame = board(rng, answered=0.5)
     dense = er.compare(frame, groups="passage")
-    monkeypatch.setattr("evalreg.pair_scores.DENSE_SHARE", 1.0)
-    monkeypatch.setattr("evalreg.scores.DENSE_SHARE", 1.0)
+    monkeypatch.setattr("evalreg.scores.differences.DENSE_SHARE", 1.0)
+    monkeypatch.setattr("evalreg.scores.sums.DENSE_SHARE", 1.0)
     sparse = er.compare(frame, groups="passage")
     pd.testing.assert_frame_equal(dense.table, sparse.table, rtol=1e-10)
     pd.testing.assert_series_equal(dense.results.icc(), sparse.results.icc(), rtol=1e-10)

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import evalreg as er
-from evalreg.cli import main
+from evalreg.cli.main import main
 from evalreg.errors import DuplicateRowsError
 
 FILTERS = ("flexible-extract", "strict-match")

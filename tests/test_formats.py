@@ -13,8 +13,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from evalreg.cli import main
-from evalreg.tables import Grid
+from evalreg.cli.main import main
+from evalreg.report.tables import Grid
 
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
 

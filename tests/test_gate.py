@@ -16,9 +16,9 @@ import pytest
 from scipy import optimize, stats
 
 import evalreg as er
-from evalreg import cli
+from evalreg.cli import main as cli
+from evalreg.cli.gates import Gate, check_models, decide, parse_gate
 from evalreg.errors import FormulaError, MissingColumnError
-from evalreg.gates import Gate, check_models, decide, parse_gate
 
 
 @pytest.fixture(scope="module")
@@ -227,7 +227,7 @@ def test_a_question_answered_twice_is_status_3_and_names_the_rows(log: Path) -> 
 def test_an_error_inside_is_status_4(log: Path, tmp_path: Path) -> None:
     # A module that is imported when the interpreter starts breaks the estimator.
     broken = "def broken(*_, **__): raise ZeroDivisionError('a bug')\n"
-    (tmp_path / "sitecustomize.py").write_text(f"import evalreg.commands.compare as c\n{broken}c.compare = broken\n")
+    (tmp_path / "sitecustomize.py").write_text(f"import evalreg.cli.compare as c\n{broken}c.compare = broken\n")
     path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")]), *sys.path])
     done = evalreg("compare", log, "--gate", "new - old > 0", PYTHONPATH=path)
     assert (done.returncode, done.stdout) == (4, "")

@@ -12,9 +12,9 @@ import pytest
 import statsmodels.formula.api as smf
 
 import evalreg as er
-from evalreg.cli import main
+from evalreg.cli.main import main
+from evalreg.data.grammar import CONTRASTS, NUMPY, PATSY, without_backticks
 from evalreg.errors import EvalregError, FormulaError, MissingColumnError
-from evalreg.estimators.grammar import CONTRASTS, NUMPY, PATSY, without_backticks
 
 SAME = 1e-9
 

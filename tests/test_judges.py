@@ -14,11 +14,11 @@ from statsmodels.stats.inter_rater import fleiss_kappa
 from statsmodels.stats.multitest import multipletests
 
 import evalreg as er
+from evalreg.boards.agreement import krippendorff_alpha
+from evalreg.boards.judge_rows import judged_rows
+from evalreg.boards.position import position_table
+from evalreg.boards.variance import components_of, fixed_effects, moment_equations, variance_table
 from evalreg.errors import ArgumentError, ArgumentTypeError, MissingColumnError, NotAvailableError, TooFewClustersError
-from evalreg.judges.agreement import krippendorff_alpha
-from evalreg.judges.position import position_table
-from evalreg.judges.rows import judged_rows
-from evalreg.judges.variance import components_of, fixed_effects, moment_equations, variance_table
 
 LABELS = {"left": "left", "right": "right", "winner": "winner"}
 SCORE = {"left": 1.0, "tie": 0.5, "right": 0.0}
@@ -409,7 +409,7 @@ def test_judges_below_the_least_number_have_no_estimates_of_their_own(log):
 
 def test_of_very_many_judges_only_pairs_that_share_enough_are_listed(log, monkeypatch):
     every = board_of(log).judges(min_shared=148).agreement
-    monkeypatch.setattr("evalreg.judges.agreement.MOST_JUDGES", 3)
+    monkeypatch.setattr("evalreg.boards.agreement.MOST_JUDGES", 3)
     some = board_of(log).judges(min_shared=148).agreement
     assert 0 < len(some) < len(every) == 6
     pd.testing.assert_frame_equal(some, every[every["n"] >= 148])

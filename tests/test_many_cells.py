@@ -7,8 +7,8 @@ import pytest
 from scipy import sparse
 
 import evalreg as er
-from evalreg import small_sample
-from evalreg.small_sample import CellLeverage, FactoredLeverage, cell_leverage
+from evalreg.covariance import corrections as small_sample
+from evalreg.covariance.corrections import CellLeverage, FactoredLeverage, cell_leverage
 
 TIGHT = 1e-10
 

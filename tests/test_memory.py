@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 
 import evalreg as er
-from evalreg import memory
-from evalreg.cli import main
+from evalreg.cli.main import main
+from evalreg.data import memory
 from evalreg.errors import TooLargeError
 
 HALF = 0.5 * memory.GIB
@@ -50,7 +50,7 @@ def test_the_number_of_columns_is_the_one_that_a_fit_has(monkeypatch):
     monkeypatch.setattr(memory, "GIB", 1.0)
     with pytest.raises(TooLargeError, match=r"'score ~ cat \+ code' has at least 200 columns"):
         er.fit("score ~ cat + code", log)
-    monkeypatch.setattr("evalreg.estimators.formula._fewest", lambda *_: 0)
+    monkeypatch.setattr("evalreg.data.formula._fewest", lambda *_: 0)
     with pytest.raises(TooLargeError, match=r"'score ~ cat \+ code' has 202 columns"):
         er.fit("score ~ cat + code", log)
 
@@ -91,7 +91,7 @@ def test_running_out_of_memory_all_the_same_is_no_bug(monkeypatch, tmp_path, cap
 
     table = tmp_path / "log.csv"
     _log(3, 60).to_csv(table, index=False)
-    monkeypatch.setattr("evalreg.commands.fit.fit", full)
+    monkeypatch.setattr("evalreg.cli.fit.fit", full)
     assert main(["fit", "score ~ cat", str(table)]) == 3
     assert "not enough memory" in capsys.readouterr().err
 

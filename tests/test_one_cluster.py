@@ -8,10 +8,11 @@ import pytest
 import scipy.linalg
 
 import evalreg as er
-from evalreg import memory, scores
+from evalreg.covariance.corrections import full_leverage_directions, root_of
+from evalreg.covariance.terms import blind_directions
+from evalreg.data import memory
 from evalreg.errors import TooLargeError
-from evalreg.pieces import blind_directions
-from evalreg.small_sample import full_leverage_directions, root_of
+from evalreg.scores import sums as scores
 
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
 

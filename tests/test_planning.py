@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evalreg import datasets
-from evalreg.clusters import as_codes, factorize
+from evalreg.data.clusters import as_codes, factorize
 from evalreg.errors import (
     AlignmentError,
     ArgumentError,

@@ -16,7 +16,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import evalreg as er
-from evalreg.canvas import NAME_WIDTH, shown_names, spread
 from evalreg.errors import (
     AlignmentError,
     ArgumentError,
@@ -25,7 +24,8 @@ from evalreg.errors import (
     MissingColumnError,
     NotAvailableError,
 )
-from evalreg.plots import curve_axes, estimates_axes, inflation_axes, pairs_axes
+from evalreg.report.canvas import NAME_WIDTH, shown_names, spread
+from evalreg.report.plots import curve_axes, estimates_axes, inflation_axes, pairs_axes
 
 mpl.use("Agg")
 

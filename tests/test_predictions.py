@@ -14,7 +14,7 @@ from scipy import stats
 
 import evalreg as er
 from evalreg.errors import ArgumentError, DataError, MissingColumnError, NotAvailableError
-from evalreg.predictions import Predicted
+from evalreg.results.predictions import Predicted
 
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
 

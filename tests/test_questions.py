@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import evalreg as er
-from evalreg import cli
+from evalreg.cli import main as cli
 from evalreg.errors import ArgumentError, DataError, NotAvailableError, UnequalQuestionsWarning
 
 SAME = 1e-12

@@ -13,7 +13,6 @@ from scipy import special, stats
 from statsmodels.stats.proportion import proportion_confint
 
 import evalreg as er
-from evalreg import dependence
 from evalreg.errors import (
     ArgumentError,
     DataError,
@@ -28,6 +27,7 @@ from evalreg.errors import (
     TooFewClustersError,
     ZeroVarianceWarning,
 )
+from evalreg.inference import dependence
 
 # The same few hundred sums in another order.
 SAME = 1e-10

@@ -9,11 +9,11 @@ import pandas as pd
 import pytest
 
 import evalreg as er
-from evalreg.cli import main
-from evalreg.clusters import Codes
+from evalreg.cli.main import main
+from evalreg.data.clusters import Codes
+from evalreg.data.joint_ids import joint_parts
+from evalreg.data.repeats import kind_of
 from evalreg.errors import ArgumentError, DuplicateRowsError, MissingColumnError
-from evalreg.estimators.joint_ids import joint_parts
-from evalreg.estimators.repeats import kind_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
 

@@ -12,17 +12,17 @@ import pytest
 from scipy import optimize, stats
 
 import evalreg as er
-from evalreg import memory
-from evalreg.columns import for_formula, object_floats
+from evalreg.cli.gates import decide, parse_gate
+from evalreg.covariance.widths import joined
+from evalreg.data import memory
+from evalreg.data.columns import for_formula, object_floats
+from evalreg.data.grammar import names_in
 from evalreg.errors import FormulaError, TooLargeError
-from evalreg.estimators.grammar import names_in
 from evalreg.estimators.mover import LEVELS, mover_floor
-from evalreg.gates import decide, parse_gate
 from evalreg.inference.levels import CountedLevel
+from evalreg.inference.questions import answered, without_worst
 from evalreg.inference.simultaneous import make_family
-from evalreg.inference.unseen import unseen
-from evalreg.questions import answered, without_worst
-from evalreg.widths import joined
+from evalreg.scores.unseen import unseen
 
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
 

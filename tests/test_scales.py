@@ -11,8 +11,8 @@ import statsmodels.api as sm
 import statsmodels.formula.api as smf
 
 import evalreg as er
-from evalreg.basis import LARGEST_CONDITION, basis_of, exact_product
 from evalreg.errors import CollinearityError, ConvergenceError, NotAvailableError
+from evalreg.numerics.basis import LARGEST_CONDITION, basis_of, exact_product
 
 # What double precision may lose against exact arithmetic.
 EXACT = 1e-9

@@ -15,7 +15,7 @@ from statsmodels.stats.multitest import multipletests
 import evalreg as er
 from evalreg.inference import multiplicity
 from evalreg.inference.multiplicity import ADJUSTMENTS, adjust_pvalues
-from evalreg.paired import questions_told
+from evalreg.scores.paired import questions_told
 
 # What few judges say is not the point here.
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.FewClustersWarning")

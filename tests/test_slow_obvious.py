@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import evalreg as er
-from evalreg import small_sample
+from evalreg.covariance import corrections as small_sample
 
 # Small designs are few and unequal by construction; warnings about that have their own tests.
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")

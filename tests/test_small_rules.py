@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 import evalreg as er
+from evalreg.covariance.groups import drop_nested
 from evalreg.errors import NotAvailableError
-from evalreg.groups import drop_nested
 
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
 

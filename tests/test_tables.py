@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import evalreg as er
-from evalreg.tables import Grid, fixed, number, p_value
+from evalreg.report.tables import Grid, fixed, number, p_value
 
 LEVELS = ("0.05", "0.01", "0.001")
 

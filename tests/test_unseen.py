@@ -11,9 +11,9 @@ import pytest
 from scipy import optimize, special, stats
 
 import evalreg as er
-from evalreg.gates import decide, parse_gate
-from evalreg.inference.unseen import Unseen, unseen
-from evalreg.paired import questions_told
+from evalreg.cli.gates import decide, parse_gate
+from evalreg.scores.paired import questions_told
+from evalreg.scores.unseen import Unseen, unseen
 
 Array = npt.NDArray[np.float64]
 MARGINS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1)

@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from statsmodels.stats.multitest import multipletests
 
 import evalreg as er
+from evalreg.covariance.sparsity import sparsity
 from evalreg.errors import (
     IndependenceWarning,
     LeverageWarning,
@@ -28,7 +29,6 @@ from evalreg.errors import (
     NotAvailableError,
     SparseBoardWarning,
 )
-from evalreg.sparsity import sparsity
 
 pl = pytest.importorskip("polars")
 pa = pytest.importorskip("pyarrow")

@@ -30,7 +30,7 @@ from benchmarks.coverage.methods import (
     wald,
 )
 from benchmarks.coverage.worlds import Clusters, FloatArray
-from evalreg.inference.unseen import unseen
+from evalreg.scores.unseen import unseen
 
 Limits = Mapping[str, tuple[float, float]]
 """Interval of one log by method."""

@@ -15,11 +15,11 @@ import evalreg as er
 from benchmarks.coverage import boards
 from benchmarks.coverage.grid import Cell
 from benchmarks.coverage.worlds import FloatArray, IntArray
-from evalreg.boards import Board, family_cov
+from evalreg.boards.board import Board, family_cov
 from evalreg.checks import BoolArray
 from evalreg.inference.multiplicity import adjust_pvalues
 from evalreg.inference.simultaneous import Family, make_family
-from evalreg.student import t_pvalues
+from evalreg.numerics.student import t_pvalues
 
 LEVEL = 0.05
 TIED = 1e-9

@@ -8,13 +8,13 @@ import numpy as np
 import pandas as pd
 
 from evalreg.checks import BoolArray, FloatArray, listed, row_list, rows_text
-from evalreg.clusters import Axis, Codes, Labels, as_codes, used_codes
+from evalreg.covariance.groups import Groups
+from evalreg.data.clusters import Axis, Codes, Labels, as_codes, used_codes
+from evalreg.data.frame import Table, UsedRows, restrict
 from evalreg.errors import AlignmentError, DataError
 from evalreg.estimators.cells import Roles, gather
-from evalreg.frame import Table, UsedRows, restrict
-from evalreg.groups import Groups
-from evalreg.pair_scores import Pairs
-from evalreg.scores import CellScores
+from evalreg.scores.differences import Pairs
+from evalreg.scores.sums import CellScores
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,9 +12,7 @@ import pandas as pd
 import scipy
 from scipy import sparse
 
-from evalreg.basis import basis_of
-from evalreg.boards import Board, board_of
-from evalreg.bridge import refuse_singular
+from evalreg.boards.board import Board, board_of
 from evalreg.checks import (
     MISSING,
     SCALES,
@@ -35,19 +33,21 @@ from evalreg.checks import (
     row_list,
     rows_text,
 )
+from evalreg.covariance.groups import Groups
+from evalreg.data.formula import parse_sides
+from evalreg.data.verdicts import PairRoles, as_names
 from evalreg.errors import ArgumentError, CollinearityError, ConvergenceError, MissingColumnError, ScoreRangeError
 from evalreg.estimate import About, Estimate, Refit
-from evalreg.estimators.formula import parse_sides
 from evalreg.estimators.outcomes import Davidson, Halves, davidson, tied_moments
 from evalreg.estimators.pairs import Pairs, design_lines, duels_of, gather_pairs, independence_notes
 from evalreg.estimators.reweighted import Reweighted
 from evalreg.estimators.strength import check_connected, incidence, logistic
-from evalreg.estimators.verdicts import PairRoles, as_names
-from evalreg.groups import Groups
-from evalreg.mapped import MappedScores, flattened
-from evalreg.newton import newton
-from evalreg.scores import CellScores, Matrix, cell_sums, compressed, dense
-from evalreg.stacking import StackedScores
+from evalreg.numerics.basis import basis_of
+from evalreg.numerics.newton import newton
+from evalreg.results.bridge import refuse_singular
+from evalreg.scores.mapped import MappedScores, flattened
+from evalreg.scores.stacking import StackedScores
+from evalreg.scores.sums import CellScores, Matrix, cell_sums, compressed, dense
 
 ELO = 400.0 / np.log(10.0)
 # Name of Davidson's parameter, log nu: 0 where equals tie as often as either wins.

@@ -12,9 +12,14 @@ import numpy as np
 from scipy import sparse
 
 from evalreg.checks import BoolArray, FloatArray, IntArray, MissingName, QuestionsName, listed, row_list, rows_text
-from evalreg.clusters import Axis, Codes, Labels, factorize, joint, parse_groups, used_codes
-from evalreg.columns import array_floats
-from evalreg.engine import LazyScores, LazyTable, lazy_cell_sums
+from evalreg.covariance.groups import Groups, as_label_dict
+from evalreg.data.clusters import Axis, Codes, Labels, factorize, joint, parse_groups, used_codes
+from evalreg.data.columns import array_floats
+from evalreg.data.engine import LazyTable
+from evalreg.data.filters import refuse_filters
+from evalreg.data.frame import Table, UsedRows, align_labels, keep_rows, restrict
+from evalreg.data.memory import refuse_parameters
+from evalreg.data.repeats import Told, one_row_an_item
 from evalreg.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -27,14 +32,10 @@ from evalreg.errors import (
     NotAvailableError,
 )
 from evalreg.estimate import About, Cells, Estimate, Refit
-from evalreg.estimators.filters import refuse_filters
-from evalreg.estimators.repeats import Told, one_row_an_item
-from evalreg.frame import Table, UsedRows, align_labels, keep_rows, restrict
-from evalreg.groups import Groups, as_label_dict
-from evalreg.memory import refuse_parameters
-from evalreg.paired import paired_answers
-from evalreg.questions import restricted, shared_rows
-from evalreg.scores import CellScores, CellSums, Matrix, cell_sums, compressed
+from evalreg.inference.questions import restricted, shared_rows
+from evalreg.scores.lazy import LazyScores, lazy_cell_sums
+from evalreg.scores.paired import paired_answers
+from evalreg.scores.sums import CellScores, CellSums, Matrix, cell_sums, compressed
 
 # Squares of weights between this and its inverse, summed over many rows, are still floats.
 FAR = 1e50

@@ -23,13 +23,13 @@ from evalreg.checks import (
     nearest,
     option,
 )
-from evalreg.clusters import Codes
+from evalreg.covariance.groups import Groups
+from evalreg.data.clusters import Codes
 from evalreg.errors import ArgumentError, ArgumentTypeError, DataError
 from evalreg.estimate import About, Estimate
 from evalreg.estimators.linearized import Linearized, Split, independence_note, linearized_estimate, split_rows
 from evalreg.estimators.ratio import solve
-from evalreg.groups import Groups
-from evalreg.results import Results, results_of
+from evalreg.results.results import Results, results_of
 
 MetricName: TypeAlias = Literal["accuracy", "precision", "recall", "f1", "kappa"]
 AverageName: TypeAlias = Literal["macro", "micro", "weighted"]

@@ -9,15 +9,15 @@ from functools import cached_property
 import pandas as pd
 
 from evalreg.checks import CovName, DofName, RepairName, SscName
+from evalreg.covariance.groups import Groups
 from evalreg.errors import ArgumentError, ArgumentTypeError
 from evalreg.estimators.pair_tables import Facts, comparison_summary, difference_frame, mcnemar_frame, sign_frame
-from evalreg.groups import Groups
 from evalreg.inference.equivalence import KindName
 from evalreg.inference.ranks import PairAdjustName
-from evalreg.paired import checked_icc, paired_differences
-from evalreg.results import KEPT, Results, _Kept
-from evalreg.summaries import covariance_text
-from evalreg.tables import Summary
+from evalreg.report.summaries import covariance_text
+from evalreg.report.tables import Summary
+from evalreg.results.results import KEPT, Results, _Kept
+from evalreg.scores.paired import checked_icc, paired_differences
 
 
 @dataclass(frozen=True, eq=False)

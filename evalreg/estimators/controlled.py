@@ -11,7 +11,7 @@ import numpy.typing as npt
 import scipy
 from scipy import sparse
 
-from evalreg.boards import Board, board_of
+from evalreg.boards.board import Board, board_of
 from evalreg.checks import (
     MISSING,
     CovName,
@@ -22,15 +22,15 @@ from evalreg.checks import (
     check_cov_options,
     option,
 )
+from evalreg.covariance.groups import Groups
+from evalreg.data.formula import parse_sides
+from evalreg.data.verdicts import PairRoles, as_names
 from evalreg.estimate import About, Estimate, Refit
 from evalreg.estimators.bradley_terry import Contest, Fit, check_design, contest_of, fit_half
-from evalreg.estimators.formula import parse_sides
 from evalreg.estimators.pairs import Pairs, design_lines, duels_of, gather_pairs, independence_notes
 from evalreg.estimators.strength import check_connected, incidence
-from evalreg.estimators.verdicts import PairRoles, as_names
-from evalreg.groups import Groups
-from evalreg.mapped import MappedScores
-from evalreg.scores import Matrix, compressed, dense
+from evalreg.scores.mapped import MappedScores
+from evalreg.scores.sums import Matrix, compressed, dense
 
 
 def solve(contest: Contest, fit: Fit, pairs: Pairs) -> Estimate:

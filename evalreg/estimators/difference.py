@@ -24,8 +24,11 @@ from evalreg.checks import (
     nearest,
     option,
 )
-from evalreg.clusters import Axis
-from evalreg.engine import LazyTable
+from evalreg.covariance.groups import Groups
+from evalreg.data.clusters import Axis
+from evalreg.data.engine import LazyTable
+from evalreg.data.frame import Table, open_frame
+from evalreg.data.joint_ids import names_of, with_joint_ids
 from evalreg.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -38,17 +41,14 @@ from evalreg.estimate import About, Cells, Estimate, Refit
 from evalreg.estimators.answers import Answers, gather_answers, in_use
 from evalreg.estimators.cells import Roles, estimate_cells
 from evalreg.estimators.comparison import Comparison
-from evalreg.estimators.joint_ids import names_of, with_joint_ids
 from evalreg.estimators.mean import solve as solve_means
 from evalreg.estimators.pair_tables import Facts, correlations
-from evalreg.frame import Table, open_frame
-from evalreg.groups import Groups
 from evalreg.inference.ranks import PAIR_ADJUSTMENTS, PairAdjustName
-from evalreg.inference.unseen import ICC
-from evalreg.pair_scores import NOBODY, Pairs, PairScores, chosen, pair_sums
-from evalreg.paired import checked_icc, paired_differences
-from evalreg.results import results_of
-from evalreg.scores import CellSums, Matrix
+from evalreg.results.results import results_of
+from evalreg.scores.differences import NOBODY, Pairs, PairScores, chosen, pair_sums
+from evalreg.scores.paired import checked_icc, paired_differences
+from evalreg.scores.sums import CellSums, Matrix
+from evalreg.scores.unseen import ICC
 
 Notes: TypeAlias = tuple[Note, ...]
 

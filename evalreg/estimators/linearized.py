@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 
 from evalreg.checks import FloatArray, IntArray, MissingName, known_columns, listed
-from evalreg.clusters import Labels
-from evalreg.engine import LazyTable
+from evalreg.covariance.groups import Groups
+from evalreg.data.clusters import Labels
+from evalreg.data.engine import LazyTable
+from evalreg.data.frame import Table, open_frame
+from evalreg.data.joint_ids import names_of, with_joint_ids
 from evalreg.errors import ConstantScoreError, IndependenceWarning, NotAvailableError, Note
 from evalreg.estimate import About, Cells, Estimate, Refit
 from evalreg.estimators.cells import Roles, Rows, cells_of, joint_names, read_rows
-from evalreg.estimators.joint_ids import names_of, with_joint_ids
-from evalreg.frame import Table, open_frame
-from evalreg.groups import Groups
-from evalreg.scores import LinearizedScores
+from evalreg.scores.sums import LinearizedScores
 
 
 @dataclass(frozen=True, eq=False)

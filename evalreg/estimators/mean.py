@@ -28,16 +28,16 @@ from evalreg.checks import (
     nearest,
     option,
 )
+from evalreg.covariance.groups import Groups
+from evalreg.data.frame import open_frame
+from evalreg.data.joint_ids import names_of, with_joint_ids
 from evalreg.errors import ArgumentError, DataError, IndependenceWarning, Note
 from evalreg.estimate import About, Estimate
 from evalreg.estimators.cells import Roles, Solved, estimate_cells, joint_names
-from evalreg.estimators.joint_ids import names_of, with_joint_ids
-from evalreg.frame import open_frame
-from evalreg.groups import Groups
-from evalreg.questions import unequal_notes
-from evalreg.results import Results, results_of
-from evalreg.scores import CellSums, dense
-from evalreg.strata import SampledShares
+from evalreg.inference.questions import unequal_notes
+from evalreg.results.results import Results, results_of
+from evalreg.scores.strata import SampledShares
+from evalreg.scores.sums import CellSums, dense
 
 
 def solve(

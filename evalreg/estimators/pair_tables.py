@@ -10,18 +10,18 @@ import numpy as np
 import pandas as pd
 
 from evalreg.checks import BoolArray, FloatArray, IntArray, fraction
-from evalreg.clusters import Codes, as_codes, axis_name
+from evalreg.data.clusters import Codes, as_codes, axis_name
 from evalreg.errors import NotAvailableError, ScoreRangeError
 from evalreg.inference.carriers import few_tell
 from evalreg.inference.discordance import clustered_sign_test
 from evalreg.inference.multiplicity import adjust_pvalues, base_seed
 from evalreg.inference.ranks import PairAdjustName, unadjusted_text
 from evalreg.inference.simultaneous import make_family
-from evalreg.pair_scores import NOBODY, Pairs, PairScores, differences
-from evalreg.results import Results
-from evalreg.scores import compressed, dense
-from evalreg.summaries import covariance_text, few_text, rather_few
-from evalreg.tables import Grid, Summary, fixed, number, p_value
+from evalreg.report.summaries import covariance_text, few_text, rather_few
+from evalreg.report.tables import Grid, Summary, fixed, number, p_value
+from evalreg.results.results import Results
+from evalreg.scores.differences import NOBODY, Pairs, PairScores, differences
+from evalreg.scores.sums import compressed, dense
 
 
 @dataclass(frozen=True, eq=False)

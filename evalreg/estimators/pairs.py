@@ -8,18 +8,18 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from evalreg.boards.duels import Duels
 from evalreg.checks import BoolArray, FloatArray, IntArray, known_column, known_columns, listed, row_list, rows_text
-from evalreg.clusters import Axis, Codes, Labels, joint, parse_groups, used_codes
-from evalreg.duels import Duels
-from evalreg.engine import LazyTable
+from evalreg.covariance.groups import Groups
+from evalreg.data.clusters import Axis, Codes, Labels, joint, parse_groups, used_codes
+from evalreg.data.engine import LazyTable
+from evalreg.data.formula import design_frame, formula_columns, sides_design
+from evalreg.data.frame import Table, UsedRows, collected, keep_rows, open_frame, restrict
+from evalreg.data.joint_ids import names_of, with_joint_ids
+from evalreg.data.verdicts import PairRoles, as_name, left_scores
 from evalreg.errors import ArgumentError, DataError, DuplicateRowsError, IndependenceWarning, Note, SelfComparisonError
 from evalreg.estimators.cells import checked_weights, group_labels, missing_masks, weights_name
-from evalreg.estimators.formula import design_frame, formula_columns, sides_design
-from evalreg.estimators.joint_ids import names_of, with_joint_ids
-from evalreg.estimators.verdicts import PairRoles, as_name, left_scores
-from evalreg.frame import Table, UsedRows, collected, keep_rows, open_frame, restrict
-from evalreg.groups import Groups
-from evalreg.scores import CellScores, CellSums, cell_sums
+from evalreg.scores.sums import CellScores, CellSums, cell_sums
 
 
 @dataclass(frozen=True, eq=False)

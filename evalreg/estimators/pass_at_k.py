@@ -24,17 +24,17 @@ from evalreg.checks import (
     row_list,
     rows_text,
 )
-from evalreg.clusters import Codes
+from evalreg.covariance.groups import Groups
+from evalreg.data.clusters import Codes
+from evalreg.data.frame import open_frame
+from evalreg.data.joint_ids import names_of, with_joint_ids
 from evalreg.errors import ArgumentError, ArgumentTypeError, DataError, ScoreRangeError
 from evalreg.estimate import About
 from evalreg.estimators.cells import Roles, estimate_cells
-from evalreg.estimators.joint_ids import names_of, with_joint_ids
 from evalreg.estimators.linearized import in_memory
 from evalreg.estimators.mean import solve
-from evalreg.frame import open_frame
-from evalreg.groups import Groups
-from evalreg.questions import unequal_notes
-from evalreg.results import Results, results_of
+from evalreg.inference.questions import unequal_notes
+from evalreg.results.results import Results, results_of
 
 RequireName: TypeAlias = Literal["any", "all"]
 REQUIRES: tuple[RequireName, ...] = get_args(RequireName)

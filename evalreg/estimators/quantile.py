@@ -23,13 +23,13 @@ from evalreg.checks import (
     fraction,
     option,
 )
-from evalreg.covariance import Covariance
+from evalreg.covariance.covariance import Covariance
+from evalreg.covariance.groups import Groups
 from evalreg.errors import ConstantScoreError
 from evalreg.estimate import About
 from evalreg.estimators.linearized import Linearized, Split, independence_note, linearized_estimate, split_rows
 from evalreg.estimators.mover import MoverFloor, mover_floor
-from evalreg.groups import Groups
-from evalreg.results import Results, results_of
+from evalreg.results.results import Results, results_of
 
 # Level of the interval that the bandwidth of Hall and Sheather is best for.
 BANDWIDTH_ALPHA = 0.05

@@ -22,12 +22,12 @@ from evalreg.checks import (
     row_list,
     rows_text,
 )
-from evalreg.clusters import joint, pair_codes
+from evalreg.covariance.groups import Groups
+from evalreg.data.clusters import joint, pair_codes
 from evalreg.errors import ArgumentError, DataError, DenominatorWarning, Note, ScoreRangeError
 from evalreg.estimate import About
 from evalreg.estimators.linearized import Linearized, Split, independence_note, linearized_estimate, split_rows
-from evalreg.groups import Groups
-from evalreg.results import Results, results_of
+from evalreg.results.results import Results, results_of
 
 # A residual below this fraction of its two terms is rounding.
 ROUNDING = 1e-13

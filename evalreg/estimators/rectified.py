@@ -25,8 +25,12 @@ from evalreg.checks import (
     row_list,
     rows_text,
 )
-from evalreg.clusters import Axis, Labels, axis_name, used_codes
-from evalreg.engine import LazyTable
+from evalreg.covariance.groups import Groups
+from evalreg.covariance.sparsity import FEW_CLUSTERS
+from evalreg.data.clusters import Axis, Labels, axis_name, used_codes
+from evalreg.data.engine import LazyTable
+from evalreg.data.frame import Table, UsedRows, keep_rows, open_frame, restrict
+from evalreg.data.joint_ids import names_of, with_joint_ids
 from evalreg.errors import (
     ArgumentError,
     DataError,
@@ -39,12 +43,8 @@ from evalreg.errors import (
 )
 from evalreg.estimate import About
 from evalreg.estimators.cells import cells_of, group_labels, joint_names
-from evalreg.estimators.joint_ids import names_of, with_joint_ids
-from evalreg.frame import Table, UsedRows, keep_rows, open_frame, restrict
-from evalreg.groups import Groups
-from evalreg.rectification import Halves, Judged, Tuning, clusters_per_cell, halves, rectify, tune
-from evalreg.results import Results, results_of
-from evalreg.sparsity import FEW_CLUSTERS
+from evalreg.inference.rectification import Halves, Judged, Tuning, clusters_per_cell, halves, rectify, tune
+from evalreg.results.results import Results, results_of
 
 
 def rectified_mean(

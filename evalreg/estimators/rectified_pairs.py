@@ -24,19 +24,19 @@ from evalreg.checks import (
     option,
     resolve_cov,
 )
-from evalreg.clusters import Axis, Codes, Labels
-from evalreg.engine import LazyTable
+from evalreg.covariance.groups import Groups
+from evalreg.data.clusters import Axis, Codes, Labels
+from evalreg.data.engine import LazyTable
+from evalreg.data.frame import Table, UsedRows, open_frame, restrict
+from evalreg.data.joint_ids import names_of, with_joint_ids
+from evalreg.data.verdicts import PairRoles, as_names
 from evalreg.errors import ArgumentError, NonNumericError, NotAvailableError, ScoreRangeError, UnknownLabelError
 from evalreg.estimate import About
-from evalreg.estimators.joint_ids import names_of, with_joint_ids
 from evalreg.estimators.pairs import Pairs, design_lines, gather_pairs, independence_notes, read_scores
 from evalreg.estimators.rectified import check_labelled, check_marks, tuning_lines
 from evalreg.estimators.schedules import make_schedule
-from evalreg.estimators.verdicts import PairRoles, as_names
-from evalreg.frame import Table, UsedRows, open_frame, restrict
-from evalreg.groups import Groups
-from evalreg.rectification import Judged, halves, rectify, tune
-from evalreg.results import Results, results_of
+from evalreg.inference.rectification import Judged, halves, rectify, tune
+from evalreg.results.results import Results, results_of
 
 COMPARISON = "comparison"
 

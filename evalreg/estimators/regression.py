@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from evalreg.bridge import estimate_from, shown_fit
 from evalreg.checks import (
     FAMILIES,
     MISSING,
@@ -26,8 +25,12 @@ from evalreg.checks import (
     row_list,
     rows_text,
 )
-from evalreg.clusters import Labels, used_codes
-from evalreg.engine import LazyTable
+from evalreg.covariance.groups import Groups
+from evalreg.data.clusters import Labels, used_codes
+from evalreg.data.engine import LazyTable
+from evalreg.data.filters import refuse_filters
+from evalreg.data.formula import ParsedFormula, design_frame, formula_columns, parse_formula, refuse_large_design
+from evalreg.data.frame import Table, UsedRows, keep_rows, open_frame, refuse_extreme, restrict
 from evalreg.errors import (
     ConstantScoreError,
     ConvergenceError,
@@ -47,13 +50,10 @@ from evalreg.estimators.cells import (
     missing_masks,
     weights_name,
 )
-from evalreg.estimators.filters import refuse_filters
-from evalreg.estimators.formula import ParsedFormula, design_frame, formula_columns, parse_formula, refuse_large_design
-from evalreg.fitting import Fitted, canonical, least_squares
-from evalreg.frame import Table, UsedRows, keep_rows, open_frame, refuse_extreme, restrict
-from evalreg.groups import Groups
-from evalreg.results import Results, results_of
-from evalreg.scores import RowScores
+from evalreg.numerics.fitting import Fitted, canonical, least_squares
+from evalreg.results.bridge import estimate_from, shown_fit
+from evalreg.results.results import Results, results_of
+from evalreg.scores.sums import RowScores
 
 # Residuals below this fraction of the outcome's spread are rounding: the covariates determine the score.
 PERFECT_FIT = 1e-12

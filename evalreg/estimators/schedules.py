@@ -11,11 +11,11 @@ import pandas as pd
 from scipy import sparse
 
 from evalreg.checks import FloatArray, IntArray, listed, nearest
+from evalreg.covariance.corrections import FULL_LEVERAGE
+from evalreg.data.verdicts import as_name
 from evalreg.errors import ArgumentError, ArgumentTypeError, DataError
 from evalreg.estimators.pairs import Pairs
-from evalreg.estimators.verdicts import as_name
-from evalreg.scores import Block, Matrix, compressed, dense
-from evalreg.small_sample import FULL_LEVERAGE
+from evalreg.scores.sums import Block, Matrix, compressed, dense
 
 Mix: TypeAlias = str | Mapping[str, float] | None
 MIXES = ("uniform", "observed")

@@ -9,10 +9,10 @@ import scipy
 from scipy import sparse
 
 from evalreg.checks import FloatArray, IntArray, listed
+from evalreg.covariance.corrections import FULL_LEVERAGE
 from evalreg.errors import DisconnectedError
-from evalreg.newton import Evaluate, newton
-from evalreg.scores import Block, Matrix, compressed, dense
-from evalreg.small_sample import FULL_LEVERAGE
+from evalreg.numerics.newton import Evaluate, newton
+from evalreg.scores.sums import Block, Matrix, compressed, dense
 
 # A prior of this precision on every strength keeps a fit finite, whatever the log.
 RIDGE = 0.25

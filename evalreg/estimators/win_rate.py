@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 from scipy import sparse
 
-from evalreg.boards import Board, board_of
+from evalreg.boards.board import Board, board_of
 from evalreg.checks import (
     MISSING,
     OPPONENTS,
@@ -24,15 +24,15 @@ from evalreg.checks import (
     check_cov_options,
     option,
 )
+from evalreg.covariance.groups import Groups
+from evalreg.data.verdicts import PairRoles, as_names
 from evalreg.errors import ArgumentError
 from evalreg.estimate import About, Cells, Estimate, Refit, StandIn
 from evalreg.estimators.pairs import Pairs, design_lines, duels_of, gather_pairs, independence_notes
 from evalreg.estimators.schedules import Mix, Observed, Schedule, WithoutCluster, make_schedule
 from evalreg.estimators.strength import StrengthCentre, incidence
-from evalreg.estimators.verdicts import PairRoles, as_names
-from evalreg.groups import Groups
-from evalreg.mapped import MappedScores
-from evalreg.scores import Block, Matrix, compressed, scale_columns
+from evalreg.scores.mapped import MappedScores
+from evalreg.scores.sums import Block, Matrix, compressed, scale_columns
 
 
 def solve(pairs: Pairs, schedule: Schedule, about: About) -> Estimate:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from evalreg.checks import BoolArray, FloatArray, IntArray, listed
-from evalreg.clusters import Axis, axis_name, summarize_sizes
-from evalreg.covariance import Covariance
+from evalreg.covariance.covariance import Covariance
+from evalreg.covariance.sparsity import FEW_CLUSTERS
+from evalreg.data.clusters import Axis, axis_name, summarize_sizes
 from evalreg.errors import FewCarriersWarning, Note
 from evalreg.estimate import Estimate
 from evalreg.inference.widening import CARRIERS, Carried, Widening, n_rows, widening
-from evalreg.pair_scores import ENTRIES
-from evalreg.scores import compressed, dense
-from evalreg.sparsity import FEW_CLUSTERS
+from evalreg.scores.differences import ENTRIES
+from evalreg.scores.sums import compressed, dense
 
 # Carriers are few beside the clusters where c^2, the clusters for each carrier less one, is larger. Of 0/1 scores
 # c^2 is (1 - p)/p even where clusters do not matter, and no row lies beyond those seen.

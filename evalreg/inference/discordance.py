@@ -9,7 +9,7 @@ from itertools import combinations
 import numpy as np
 
 from evalreg.checks import FloatArray
-from evalreg.clusters import Codes, joint
+from evalreg.data.clusters import Codes, joint
 from evalreg.inference.wald import t_pvalues
 
 

@@ -13,9 +13,9 @@ import pandas as pd
 import scipy
 
 from evalreg.checks import FloatArray, fraction, option
-from evalreg.covariance import Covariance
+from evalreg.covariance.covariance import Covariance
 from evalreg.errors import ArgumentError, ArgumentTypeError
-from evalreg.student import t_quantile
+from evalreg.numerics.student import t_quantile
 
 KindName: TypeAlias = Literal["equivalence", "non-inferiority"]
 KINDS: tuple[KindName, ...] = get_args(KindName)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from evalreg.checks import INTERVALS, BoolArray, FloatArray, fraction, option
-from evalreg.covariance import Covariance
+from evalreg.covariance.covariance import Covariance
 from evalreg.errors import ScoreRangeError
 from evalreg.estimate import Estimate
 from evalreg.inference.proportions import logit_interval, proportion_interval

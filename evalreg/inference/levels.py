@@ -9,7 +9,7 @@ import numpy as np
 
 from evalreg.checks import BoolArray, FloatArray, frozen
 from evalreg.inference.multiplicity import BLOCK, LargestStatistic, block_stream
-from evalreg.student import t_pvalues, t_quantile
+from evalreg.numerics.student import t_pvalues, t_quantile
 
 # With so many degrees of freedom the studentized maximum is taken to be that of normals.
 LIKE_NORMAL = 50

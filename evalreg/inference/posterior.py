@@ -10,11 +10,11 @@ import numpy as np
 import pandas as pd
 
 from evalreg.checks import FloatArray, IntArray, fraction, listed, option, row_list, rows_text
-from evalreg.clusters import Axis, axis_name
+from evalreg.data.clusters import Axis, axis_name
 from evalreg.errors import ArgumentError, NotAvailableError, ScoreRangeError
 from evalreg.estimate import Cells, Estimate
 from evalreg.inference.beta_binomial import Marginal, beta_binomial
-from evalreg.scores import CellScores, LinearizedScores, dense
+from evalreg.scores.sums import CellScores, LinearizedScores, dense
 
 CredibleName: TypeAlias = Literal["equal-tailed", "highest-density"]
 CREDIBLE: tuple[CredibleName, ...] = get_args(CredibleName)

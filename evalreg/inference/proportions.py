@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from evalreg.checks import FloatArray
-from evalreg.student import t_quantile as t_quantile
+from evalreg.numerics.student import t_quantile as t_quantile
 
 # The names that statsmodels uses.
 STATSMODELS_METHODS = {"wilson": "wilson", "clopper-pearson": "beta", "jeffreys": "jeffreys"}

@@ -13,7 +13,7 @@ from evalreg.errors import ArgumentError
 from evalreg.inference.levels import CountedLevel, LargestLevel, Level, critical
 from evalreg.inference.multiplicity import ADJUSTMENTS, adjust_pvalues, base_seed, simulate_largest
 from evalreg.inference.simultaneous import Family, Seed, make_family, square_of_pairs
-from evalreg.student import t_quantile
+from evalreg.numerics.student import t_quantile
 
 PairAdjustName: TypeAlias = Literal["holm", "fdr_bh", "bonferroni", "single-step"]
 PAIR_ADJUSTMENTS: tuple[PairAdjustName, ...] = (*ADJUSTMENTS, "single-step")

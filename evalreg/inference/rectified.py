@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from evalreg.checks import BoolArray, FloatArray
-from evalreg.covariance import Covariance, assemble
-from evalreg.dependence import effective_clusters, exchangeable_variance
+from evalreg.covariance.covariance import Covariance, assemble
 from evalreg.errors import TooFewClustersError
 from evalreg.estimate import Estimate
+from evalreg.inference.dependence import effective_clusters, exchangeable_variance
+from evalreg.inference.labelled import labelled_means
 from evalreg.inference.proportions import logit_interval, proportion_interval, t_quantile
 from evalreg.inference.widening import FEW_EFFECTIVE, n_rows, scatter, trusted
-from evalreg.labelled import labelled_means
 
 # Any critical value for the number of trials that says what is few.
 PLAIN = 0.05

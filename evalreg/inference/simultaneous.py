@@ -11,7 +11,8 @@ import numpy as np
 import pandas as pd
 
 from evalreg.checks import BoolArray, FloatArray, IntArray, fraction, listed
-from evalreg.covariance import Covariance
+from evalreg.covariance.covariance import Covariance
+from evalreg.covariance.widths import Widths, joined, one_t
 from evalreg.errors import AlignmentError, ArgumentError, ArgumentTypeError, NonFiniteError
 from evalreg.inference.contrasts import parse_contrasts
 from evalreg.inference.levels import LIKE_NORMAL, CountedLevel, LargestLevel, Level, critical, studentized_draws
@@ -23,8 +24,7 @@ from evalreg.inference.multiplicity import (
     simulate_largest,
     stepdown_pvalues,
 )
-from evalreg.student import t_quantile
-from evalreg.widths import Widths, joined, one_t
+from evalreg.numerics.student import t_quantile
 
 # A variance below this fraction of its terms is rounding.
 ROUNDING = 1e-12

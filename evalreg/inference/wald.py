@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from evalreg.checks import FloatArray
-from evalreg.covariance import Covariance
+from evalreg.covariance.covariance import Covariance
+from evalreg.covariance.widths import SMALLEST_LEVEL
 from evalreg.errors import ArgumentError, TooFewClustersError
 from evalreg.estimate import Estimate
 from evalreg.inference.contrasts import parse_contrasts
-from evalreg.student import t_pvalues as t_pvalues
-from evalreg.widths import SMALLEST_LEVEL
+from evalreg.numerics.student import t_pvalues as t_pvalues
 
 if TYPE_CHECKING:
     from statsmodels.stats.contrast import ContrastResults

@@ -8,13 +8,13 @@ import numpy as np
 from scipy import sparse
 
 from evalreg.checks import BoolArray, FloatArray
-from evalreg.clusters import Axis
-from evalreg.covariance import Covariance
-from evalreg.dependence import effective_clusters, exchangeable_limit, exchangeable_variance
+from evalreg.covariance.covariance import Covariance
+from evalreg.data.clusters import Axis
 from evalreg.errors import NotAvailableError
 from evalreg.estimate import Cells, Estimate
+from evalreg.inference.dependence import effective_clusters, exchangeable_limit, exchangeable_variance
 from evalreg.inference.proportions import effective_n, proportion_interval, t_quantile
-from evalreg.scores import compressed, scale_columns
+from evalreg.scores.sums import compressed, scale_columns
 
 # With fewer effective successes or failures the logit interval of a mean is widened.
 FEW_EFFECTIVE = 5.0

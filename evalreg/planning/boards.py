@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 
 from evalreg.checks import FloatArray, fraction
+from evalreg.covariance.widths import crossed_widths
 from evalreg.errors import ArgumentError
 from evalreg.planning.power import checked_count, checked_delta, checked_variance, t_power, t_shift
-from evalreg.widths import crossed_widths
 
 # No benchmark has more prompts.
 MOST_PROMPTS = 1_000_000

@@ -9,7 +9,11 @@ import numpy as np
 import pandas as pd
 
 from evalreg.checks import MISSING, BoolArray, FloatArray, IntArray, MissingName, listed, option, row_list, rows_text
-from evalreg.clusters import Axis, Codes, as_codes, axis_name, joint, pair_codes, parse_groups
+from evalreg.data.clusters import Axis, Codes, as_codes, axis_name, joint, pair_codes, parse_groups
+from evalreg.data.filters import refuse_filters
+from evalreg.data.frame import Table, keep_rows, open_frame
+from evalreg.data.joint_ids import with_joint_ids
+from evalreg.data.repeats import refuse_questions
 from evalreg.errors import (
     AlignmentError,
     ArgumentError,
@@ -20,10 +24,6 @@ from evalreg.errors import (
     MissingColumnError,
     TooFewClustersError,
 )
-from evalreg.estimators.filters import refuse_filters
-from evalreg.estimators.joint_ids import with_joint_ids
-from evalreg.estimators.repeats import refuse_questions
-from evalreg.frame import Table, keep_rows, open_frame
 
 COLUMNS = ("omega2", "omega2_uncorrected", "sigma2_a", "sigma2_b", "k_a", "k_b", "n", "n_clusters")
 

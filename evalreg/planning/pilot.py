@@ -11,8 +11,8 @@ import pandas as pd
 import scipy
 
 from evalreg.checks import CovOptions, fraction, resolve_cov
-from evalreg.clusters import axis_name
-from evalreg.covariance import assemble
+from evalreg.covariance.covariance import assemble
+from evalreg.data.clusters import axis_name
 from evalreg.errors import ArgumentError, ArgumentTypeError
 from evalreg.estimate import Estimate
 from evalreg.planning.components import COLUMNS
@@ -26,8 +26,8 @@ from evalreg.planning.power import (
     pilot_shift,
     unit_variance,
 )
-from evalreg.results import Results
-from evalreg.scores import compressed
+from evalreg.results.results import Results
+from evalreg.scores.sums import compressed
 
 PLAN = ("variance", "n_eq9", "n", "n_clusters", "cluster_size", "mde")
 

@@ -12,9 +12,9 @@ import scipy
 from scipy import sparse
 
 from evalreg.checks import FloatArray, fraction
+from evalreg.covariance.corrections import cell_leverage
 from evalreg.errors import ArgumentError, ArgumentTypeError
 from evalreg.planning.power import checked_count, checked_number, unit_variance
-from evalreg.small_sample import cell_leverage
 
 # Experiments of one block, each block with a generator of its own.
 BLOCK = 1024

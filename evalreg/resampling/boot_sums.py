@@ -8,12 +8,12 @@ from typing import Protocol
 import numpy as np
 
 from evalreg.checks import BoolArray, FloatArray, IntArray
-from evalreg.clusters import Axis
+from evalreg.covariance.groups import union
+from evalreg.data.clusters import Axis
 from evalreg.errors import NotAvailableError
 from evalreg.estimate import Estimate, Refit
-from evalreg.groups import union
-from evalreg.mapped import MappedScores, sums_in_cells
-from evalreg.scores import Matrix, compressed, dense
+from evalreg.scores.mapped import MappedScores, sums_in_cells
+from evalreg.scores.sums import Matrix, compressed, dense
 
 # A design whose smallest eigenvalue is this fraction of its largest has no solution.
 SINGULAR = 1e-12

@@ -10,7 +10,8 @@ import numpy as np
 import pandas as pd
 
 from evalreg.checks import FloatArray, IntArray, fraction, frozen, listed, option
-from evalreg.clusters import Axis, axis_name
+from evalreg.covariance.groups import check_two_clusters, drop_nested
+from evalreg.data.clusters import Axis, axis_name
 from evalreg.errors import (
     ArgumentError,
     EvalregWarning,
@@ -20,19 +21,18 @@ from evalreg.errors import (
     issue,
 )
 from evalreg.estimate import Estimate
-from evalreg.groups import check_two_clusters, drop_nested
-from evalreg.inference.bootstrap import (
+from evalreg.inference.multiplicity import base_seed
+from evalreg.inference.simultaneous import Seed
+from evalreg.report.tables import Grid, Summary, number
+from evalreg.resampling.boot_sums import meetings, solver_of
+from evalreg.resampling.draws import BOOT_WEIGHTS, BootWeightsName, Progress, boot_chunks, run_blocks, whole_number
+from evalreg.resampling.intervals import (
     basic_interval,
     bca_interval,
     least_draws,
     percentile_interval,
     studentized_interval,
 )
-from evalreg.inference.multiplicity import base_seed
-from evalreg.inference.simultaneous import Seed
-from evalreg.resampling.boot_sums import meetings, solver_of
-from evalreg.resampling.draws import BOOT_WEIGHTS, BootWeightsName, Progress, boot_chunks, run_blocks, whole_number
-from evalreg.tables import Grid, Summary, number
 
 KindName: TypeAlias = Literal["percentile", "basic", "bca", "studentized"]
 KINDS: tuple[KindName, ...] = get_args(KindName)

@@ -11,15 +11,15 @@ import numpy as np
 import pandas as pd
 
 from evalreg.checks import FloatArray, IntArray, listed
-from evalreg.clusters import Axis, Labels, axis_name
-from evalreg.engine import LazyTable
+from evalreg.covariance.groups import Groups, drop_nested, resolve_groups
+from evalreg.data.clusters import Axis, Labels, axis_name
+from evalreg.data.engine import LazyTable
+from evalreg.data.frame import Table, UsedRows, open_frame
 from evalreg.errors import ArgumentError, ArgumentTypeError, NotAvailableError, TooFewClustersError, issue
-from evalreg.frame import Table, UsedRows, open_frame
-from evalreg.groups import Groups, drop_nested, resolve_groups
 from evalreg.inference.simultaneous import Seed
 from evalreg.resampling.draws import BootWeightsName, Progress, boot_chunks, run_blocks, whole_number
 from evalreg.resampling.resample import Bootstrap, KindName, assembled, check_crossed, check_options
-from evalreg.scores import RowScores
+from evalreg.scores.sums import RowScores
 
 
 def bootstrap(

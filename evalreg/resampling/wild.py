@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 
 from evalreg.checks import FloatArray, ResolvedCov, SscName, fraction, option
-from evalreg.clusters import Axis, axis_name
-from evalreg.covariance import Covariance, assemble
+from evalreg.covariance.corrections import cr1_factor
+from evalreg.covariance.covariance import Covariance, assemble
+from evalreg.covariance.widths import subset_signs
+from evalreg.data.clusters import Axis, axis_name
 from evalreg.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -28,6 +30,7 @@ from evalreg.inference.contrasts import Contrasts, parse_contrasts
 from evalreg.inference.multiplicity import base_seed
 from evalreg.inference.simultaneous import Seed
 from evalreg.inference.wald import wald_quadratic
+from evalreg.report.tables import Summary, fixed, number, p_value
 from evalreg.resampling.draws import WEBB_UP_TO, WILD_WEIGHTS, WildWeightsName, vectors, whole_number, wild_blocks
 from evalreg.resampling.inversion import SLACK, as_extreme, as_extreme_far, find_end, tails
 from evalreg.resampling.wild_sums import (
@@ -39,9 +42,6 @@ from evalreg.resampling.wild_sums import (
     incidence,
     square_form,
 )
-from evalreg.small_sample import cr1_factor
-from evalreg.tables import Summary, fixed, number, p_value
-from evalreg.widths import subset_signs
 
 
 @dataclass(frozen=True)

@@ -20,12 +20,12 @@ import numpy as np
 from scipy import sparse
 
 from evalreg.checks import FloatArray, IntArray
-from evalreg.clusters import Axis
+from evalreg.covariance.groups import union
+from evalreg.data.clusters import Axis
 from evalreg.errors import NotAvailableError
 from evalreg.estimate import Estimate
-from evalreg.groups import union
 from evalreg.resampling.inversion import Drawn
-from evalreg.scores import Matrix, compressed, dense
+from evalreg.scores.sums import Matrix, compressed, dense
 
 # Squares that cancel to this fraction of their terms are zero.
 CANCELLED = 1e-12

@@ -340,16 +340,16 @@ CHANGES = [
 
 @pytest.mark.filterwarnings("ignore:The inplace keyword")
 def test_changes_of_the_frame_after_the_fit_change_nothing(case, monkeypatch):
-    import evalreg.frame
+    import evalreg.data.frame
 
-    given, read = [], evalreg.frame.nw.from_native
+    given, read = [], evalreg.data.frame.nw.from_native
 
     def recorded(data, **options):
         if sys._getframe(1).f_code.co_name == "open_frame":
             given.append(data)
         return read(data, **options)
 
-    monkeypatch.setattr(evalreg.frame.nw, "from_native", recorded)
+    monkeypatch.setattr(evalreg.data.frame.nw, "from_native", recorded)
     others = ("question", "judge" if case.row == "row" else "subject")
     expected = {groups: _fit(case).with_cov(groups=groups, cov="CR1") for groups in others}
     for change in CHANGES:

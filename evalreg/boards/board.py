@@ -1,0 +1,447 @@
+"""Boards: results of models that were compared in pairs, and what only they can say."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+
+from evalreg.boards.duels import DuelErrors, Duels, condorcet_cycles, duel_errors, head_to_head
+from evalreg.boards.judges import Judging, judging
+from evalreg.checks import CovOptions, FloatArray
+from evalreg.covariance.covariance import Covariance
+from evalreg.covariance.sparsity import TOO_FEW_EFFECTIVE, sparsity
+from evalreg.data.clusters import Axis, find_axis
+from evalreg.errors import NotAvailableError, Note, muted
+from evalreg.estimate import Estimate
+from evalreg.inference.dependence import design_effect
+from evalreg.report.tables import Summary
+from evalreg.results.many import Together
+from evalreg.results.results import Results, results_of
+from evalreg.scores.mapped import MappedScores
+from evalreg.scores.sums import CellScores
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Board(Results):
+    """Results of models compared in pairs: a leaderboard with its error bars; immutable.
+
+    Made by `win_rate` and `bradley_terry`.
+
+    Parameters
+    ----------
+    estimate : Estimate
+        Parameters and scores.
+    cov : Covariance
+        Their covariance.
+    axes : tuple of Axis
+        Clusterings as asked.
+    asked : CovOptions
+        Covariance options as asked.
+    notes : tuple of (category, text)
+        What was warned of.
+    duels : Duels, optional
+        The comparisons by pair.
+
+    Examples
+    --------
+    >>> import evalreg as er
+    >>> log = er.datasets.judge_log(n_models=4, n_prompts=60, seed=1)
+    >>> board = er.win_rate(log, left="left", right="right", winner="winner", groups="prompt")
+    >>> board.head_to_head().loc[("model-01", "model-04"), "n"].item()
+    180
+    """
+
+    duels: Duels | None = None
+
+    @property
+    def _counts(self) -> FloatArray | None:
+        """Comparisons behind each parameter: of a model its own, of a covariate all."""
+        duels, names = self.duels, self.estimate.names
+        if duels is None or not set(names) & set(duels.models):
+            return super()._counts
+        sides = np.concatenate([duels.first, duels.second])
+        each = np.bincount(sides, np.tile(duels.count, 2), len(duels.models))
+        of_model = dict(zip(duels.models, each, strict=True))
+        return np.array([of_model.get(name, float(self.estimate.n_rows)) for name in names])
+
+    def head_to_head(self, alpha: float | None = None) -> pd.DataFrame:
+        """How often each model beat each other one, a tie being one half.
+
+        Parameters
+        ----------
+        alpha : float, optional
+            Adds intervals at this level, one by one, on the logit scale.
+
+        Returns
+        -------
+        DataFrame
+            Indexed by (left, right), or (stratum, left, right); columns psi, se, n and n_clusters (of the first axis),
+            and with `alpha` dof, lower and upper. The errors are those of one pair at a time, NaN where it met under
+            one cluster only or where its scores do not vary.
+        """
+        return head_to_head(self._duels, self._duel_errors(), alpha).drop(columns="p_value")
+
+    def odds(self) -> Results:
+        """Win odds S/(1 - S) of each model, by the delta method.
+
+        Returns
+        -------
+        Results
+            Parameters keep their names.
+
+        Raises
+        ------
+        NotAvailableError
+            For anything but win rates, and where one is 1.
+        """
+        return win_odds(self)
+
+    def net_benefit(self) -> Results:
+        """Net benefit 2 S - 1 of each model: how much oftener it wins than it loses.
+
+        Returns
+        -------
+        Results
+            Parameters keep their names; zero is no difference.
+
+        Raises
+        ------
+        NotAvailableError
+            For anything but win rates.
+        """
+        return net_benefit(self)
+
+    def cycles(self, alpha: float = 0.05) -> pd.DataFrame:
+        """Condorcet cycles: a beats b, b beats c, and c beats a.
+
+        Parameters
+        ----------
+        alpha : float, optional
+            Family-wise level over all pairs (Holm) at which the edges of a cycle must stand.
+
+        Returns
+        -------
+        DataFrame
+            One row a cycle, columns a, b, c, psi_ab, psi_bc, psi_ca, p_adjusted (the largest of the three, NaN where
+            an edge has no error) and stands.
+
+        Raises
+        ------
+        NotAvailableError
+            For boards of several strata.
+        """
+        if len(self._duels.strata) > 1:
+            raise NotAvailableError(
+                f"cycles are those of one board, and this one has {len(self._duels.strata)} strata, in which pairs "
+                "differ. Call `win_rate` without `by`, or on the rows of one stratum."
+            )
+        return condorcet_cycles(head_to_head(self._duels, self._duel_errors()), alpha)
+
+    def judges(
+        self, judge: str = "judge", prompt: str = "prompt", *, min_shared: int = 20, alpha: float = 0.05
+    ) -> Judging:
+        """Judges set against each other: agreement, a board each, tastes, position bias, shares of variance.
+
+        Errors are clustered by prompt, for these judges; the covariance is of the kind that the board has.
+
+        Parameters
+        ----------
+        judge, prompt : str, optional
+            Columns of judges and prompts; several joined by colons are one, as "language:question".
+        min_shared : int, optional
+            Comparisons that two judges must share, and one must have made, for estimates of their own.
+        alpha : float, optional
+            Family-wise level (Holm) at which position biases, and judge-by-model effects, stand.
+
+        Returns
+        -------
+        Judging
+            Tables agreement, overall, boards, ranks, effects, position and variance, and a `summary()`.
+
+        Raises
+        ------
+        MissingColumnError
+            If a column is not there.
+        NotAvailableError
+            If there is one judge.
+        TooFewClustersError
+            If there is one prompt.
+        """
+        return judging(self._duels, replace(self.cov.options, alike=None), judge, prompt, min_shared, alpha)
+
+    @property
+    def _compared(self) -> Together:
+        return of_models(self, self.cov)
+
+    @property
+    def _family(self) -> Together:
+        return of_models(self, family_cov(self))
+
+    @property
+    def _ranked(self) -> Together:
+        return of_models(self, ranked_cov(self))
+
+    def sparsity(self, dimension: str | None = None) -> pd.DataFrame:
+        """How thinly the comparisons behind each win rate are spread over clusters.
+
+        Parameters
+        ----------
+        dimension : str, optional
+            Which clustering; the one with most clusters by default.
+
+        Returns
+        -------
+        DataFrame
+            By parameter: concentration (H, the mean over pairs of the sum of squared shares of clusters),
+            effective_clusters (Kish), largest_share of one cluster, and single, the share of the weight on pairs that
+            met under one cluster alone.
+
+        Raises
+        ------
+        NotAvailableError
+            For anything but win rates, and for independent rows.
+        """
+        return sparsity_table(self, dimension)
+
+    def summary(self, alpha: float = 0.05) -> Summary:
+        """Tables of estimates and of dependence, and what a careful reader asks.
+
+        Parameters
+        ----------
+        alpha : float, optional
+            Level of the intervals.
+
+        Returns
+        -------
+        Summary
+            Prints as text of 80 columns; also `as_text(width)`, `as_markdown()`, `as_latex()`, `as_html()`.
+        """
+        summary = super().summary(alpha)
+        return replace(summary, sentences=(*_inflation(self), *summary.sentences))
+
+    def _derived(self, estimate: Estimate, cov: Covariance, notes: tuple[Note, ...]) -> Board:
+        # A board without pairs of models keeps the guards of a thin one.
+        return Board(estimate, cov, self.axes, self.asked, notes)
+
+    @property
+    def _duels(self) -> Duels:
+        if self.duels is None:
+            raise NotAvailableError("contrasts of a board have no pairs of models; ask the board itself.")
+        scores = self.estimate.scores
+        return self.duels.with_labels(scores.labels) if isinstance(scores, CellScores | MappedScores) else self.duels
+
+    def _duel_errors(self) -> DuelErrors:
+        return duel_errors(self._duels, self.cov.axes, self.cov.options, self.estimate.n_rows)
+
+
+def board_of(
+    estimate: Estimate,
+    axes: tuple[Axis, ...] | None,
+    asked: CovOptions,
+    duels: Duels,
+    notes: tuple[Note, ...] = (),
+) -> Board:
+    """Covariance and warnings of a board, put together; the warnings are issued.
+
+    Parameters
+    ----------
+    estimate : Estimate
+        Parameters and scores that hold the labels of the axes.
+    axes : tuple of Axis or None
+        Clusterings as asked; None is independent rows.
+    asked : CovOptions
+        Options as asked.
+    duels : Duels
+        The comparisons by pair.
+    notes : tuple of (category, text)
+        What else to warn of.
+
+    Returns
+    -------
+    Board
+        With all notes.
+    """
+    found = results_of(estimate, axes, asked, notes)
+    return Board(found.estimate, found.cov, found.axes, found.asked, found.notes, duels)
+
+
+def _rates(board: Board) -> Estimate:
+    if board.duels is None or not board.estimate.bounded:
+        raise NotAvailableError("win odds and net benefit are those of win rates, which these parameters are not.")
+    return board.estimate
+
+
+def win_odds(board: Board) -> Results:
+    """Results of S/(1 - S).
+
+    Parameters
+    ----------
+    board : Board
+        Of win rates.
+
+    Returns
+    -------
+    Results
+        By the delta method.
+
+    Raises
+    ------
+    NotAvailableError
+        If a rate is 1.
+    """
+    estimate = _rates(board)
+    S = np.array(estimate.params)
+    if np.any(S >= 1):
+        raise NotAvailableError("win odds are infinite where a model won every comparison.")
+    J = np.diag(1.0 / (1.0 - S) ** 2)
+    moved = estimate.transform(lambda params: params / (1.0 - params), J, estimate.names)
+    moved = replace(moved, about=replace(estimate.about, model="Win odds", interval="wald", lines=(), one_board=False))
+    return board._derived(moved, board.cov.linear(J, estimate.names), ())
+
+
+def net_benefit(board: Board) -> Results:
+    """Results of 2 S - 1.
+
+    Parameters
+    ----------
+    board : Board
+        Of win rates.
+
+    Returns
+    -------
+    Results
+        A linear map.
+    """
+    estimate = _rates(board)
+    C = 2.0 * np.eye(estimate.n_params)
+    about = replace(estimate.about, model="Net benefit", interval="wald", lines=(), one_board=False)
+    moved = replace(estimate.linear(C, estimate.names), params=2.0 * np.array(estimate.params) - 1.0, about=about)
+    return board._derived(moved, board.cov.linear(C, estimate.names), ())
+
+
+def sparsity_table(board: Board, dimension: str | None) -> pd.DataFrame:
+    """The table of `Board.sparsity`.
+
+    Parameters
+    ----------
+    board : Board
+        Of win rates.
+    dimension : str, optional
+        Which clustering.
+
+    Returns
+    -------
+    DataFrame
+        One row a parameter.
+
+    Raises
+    ------
+    NotAvailableError
+        If there are no pairs or no clusters to look at.
+    """
+    axes = board.cov.axes or board.axes
+    if board.estimate.cells is None or not axes:
+        raise NotAvailableError("`sparsity` is of win rates with `groups`: it tells how prompts share the comparisons.")
+    axis = max(axes, key=board.estimate.scores.n_clusters) if dimension is None else find_axis(dimension, axes)
+    found = sparsity(board.estimate, axis)
+    columns = {
+        "concentration": found.concentration,
+        "effective_clusters": found.effective,
+        "largest_share": found.largest_share,
+        "single": found.single,
+    }
+    return pd.DataFrame(columns, index=list(board.estimate.names))
+
+
+def of_models(board: Board, cov: Covariance) -> Together:
+    """Parameters and covariance of the models alone, without covariates.
+
+    Parameters
+    ----------
+    board : Board
+        With or without covariates.
+    cov : Covariance
+        Of all its parameters.
+
+    Returns
+    -------
+    params : Series
+        By model.
+    cov : Covariance
+        Of the models.
+    """
+    names, n_models = board.estimate.names, board.estimate.about.n_models
+    if n_models in (0, len(names)):
+        return board.params, cov
+    return board.params.iloc[:n_models], cov.linear(np.eye(len(names))[:n_models], names[:n_models])
+
+
+def family_cov(board: Board) -> Covariance:
+    """The covariance of a board, with the jackknife's variances as a floor where it is sparse.
+
+    Parameters
+    ----------
+    board : Board
+        Under any covariance; only the default is changed.
+
+    Returns
+    -------
+    Covariance
+        For `simultaneous` and `rank_sets`.
+    """
+    cov, estimate = board.cov, board.estimate
+    if not cov.axes or not cov.options.stand_in or estimate.refit is None or estimate.refit.stand_in is None:
+        return cov
+    finest = max(cov.axes, key=estimate.scores.n_clusters)
+    if not sparsity(estimate, finest).unsafe.any():
+        return cov
+    # What the jackknife warns of, the results have said already.
+    with muted():
+        # Its own repair, and no dof: those of the board are meant for the covariance asked for.
+        return replace(cov, floor=board.with_cov(cov="jackknife", ssc=None, dof=None, repair=None, alike=None).cov)
+
+
+def ranked_cov(board: Board) -> Covariance:
+    """The covariance from which ranks are told, without models that rest on too few clusters.
+
+    Parameters
+    ----------
+    board : Board
+        Any.
+
+    Returns
+    -------
+    Covariance
+        Unknown for those models.
+    """
+    cov = family_cov(board)
+    estimate = board.estimate
+    if not cov.axes or estimate.cells is None or estimate.coefficient_map is None or board.duels is None:
+        return cov
+    finest = max(cov.axes, key=estimate.scores.n_clusters)
+    few = sparsity(estimate, finest).effective < TOO_FEW_EFFECTIVE
+    known = np.zeros(estimate.n_params, dtype=bool) if cov.withheld is None else cov.withheld
+    return replace(cov, withheld=known | few) if few.any() else cov
+
+
+def _inflation(board: Board) -> list[str]:
+    """By how much clustering widens the error bars, and why, in words."""
+    if not board.cov.axes or board.duels is None:
+        return []
+    inflation = np.sqrt(design_effect(board.cov))
+    known = inflation[np.isfinite(inflation)]
+    if not known.size:
+        return []
+    middle, low, high = np.median(known), known.min(), known.max()
+    sizes = {":".join(axis): board.estimate.scores.n_clusters(axis) for axis in board.cov.axes}
+    finest = max(sizes, key=sizes.__getitem__)
+    per = board.estimate.n_rows / sizes[finest]
+    text = (
+        f"Standard errors are {middle:.2f} times the naive ones (from {low:.2f} to {high:.2f}): the {sizes[finest]} "
+        f"{finest} clusters hold {per:.0f} comparisons each, which share answers"
+    )
+    if middle > 1.2:
+        return [f"{text}, so that the effective number of comparisons is nearer to that of clusters than of rows."]
+    return [f"{text} that largely cancel within a cluster." if middle < 0.9 else f"{text}."]

@@ -1,0 +1,333 @@
+"""The comparisons of a board with the judge and the prompt of each, and means of their rows by prompt."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import pandas as pd
+
+from evalreg.boards.duels import Duels, duel_errors
+from evalreg.checks import BoolArray, FloatArray, IntArray, ResolvedCov, known_column, listed
+from evalreg.covariance.covariance import assemble
+from evalreg.covariance.sparsity import FEW_CLUSTERS, LARGEST_SINGLE, sparsity
+from evalreg.data.clusters import Axis, Codes, Labels, as_codes, no_source, parse_groups
+from evalreg.errors import ArgumentError, DataError, NotAvailableError, TooFewClustersError
+from evalreg.estimate import Cells, Estimate, Refit
+from evalreg.inference.multiplicity import adjust_pvalues
+from evalreg.inference.wald import t_pvalues
+from evalreg.scores.sums import CellScores, CellSums, Matrix, cell_sums, scale_columns
+
+PROMPT: Axis = ("prompt",)
+"""What the clusters are called in here, whatever their columns."""
+
+Errors: TypeAlias = tuple[FloatArray, FloatArray]
+"""Standard errors and degrees of freedom."""
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """Comparisons with their judges and prompts, pairs of models pooled over the strata of the board.
+
+    Parameters
+    ----------
+    models, judges : tuple of str
+        Names; models sorted, judges sorted as text.
+    first, second : ndarray of int, shape (n_pairs,)
+        The models of each pair, first before second.
+    pair, judge : ndarray of int, shape (n_rows,)
+        Of each row.
+    prompt : Codes
+        Of each row.
+    values : ndarray, shape (n_rows,)
+        Scores of the first model of the pair.
+    side : ndarray, shape (n_rows,)
+        1 where the first model was shown on the left, -1 where on the right.
+    weights : ndarray, shape (n_rows,), optional
+        Sampling weights.
+    """
+
+    models: tuple[str, ...]
+    judges: tuple[str, ...]
+    first: IntArray
+    second: IntArray
+    pair: IntArray
+    judge: IntArray
+    prompt: Codes
+    values: FloatArray
+    side: FloatArray
+    weights: FloatArray | None = None
+
+    @property
+    def n_rows(self) -> int:
+        """Comparisons."""
+        return int(self.values.size)
+
+    @property
+    def n_pairs(self) -> int:
+        """Pairs of models that met."""
+        return int(self.first.size)
+
+    @property
+    def unit(self) -> Codes:
+        """The (prompt, pair) of each row."""
+        return as_codes(pd.factorize(self.prompt.codes * np.int64(self.n_pairs) + self.pair)[0].astype(np.intp))
+
+
+def judged_rows(duels: Duels, judge: str, prompt: str) -> Judged:
+    """The comparisons of a board with the judge and prompt of each.
+
+    Parameters
+    ----------
+    duels : Duels
+        With the labels of the results.
+    judge, prompt : str
+        Columns, or several joined by colons.
+
+    Returns
+    -------
+    Judged
+        Every row in use.
+
+    Raises
+    ------
+    MissingColumnError
+        If a column is not there.
+    NotAvailableError
+        If there is one judge.
+    TooFewClustersError
+        If there is one prompt.
+    DataError
+        If different judges have names that are one as text.
+    """
+    labels = duels.scores.labels
+    judges, prompts = (
+        labels.codes(_axis(name, argument, labels)) for name, argument in ((judge, "judge"), (prompt, "prompt"))
+    )
+    if judges.n_clusters < 2:
+        raise NotAvailableError(
+            f'`judge="{judge}"` must have at least 2 distinct values for judges to be set against each other; all '
+            f'{judges.codes.size} rows are by "{judges.label(0)}". What one judge says is the board itself: summary(), '
+            "ranks() and head_to_head() remain available.",
+            column=judge,
+            count=1,
+        )
+    if prompts.n_clusters < 2:
+        raise TooFewClustersError(
+            f'`prompt="{prompt}"` must have at least 2 distinct values for error bars; it has 1 in '
+            f"{prompts.codes.size} rows. Name the column of the prompts.",
+            column=prompt,
+            count=1,
+        )
+    names = [judges.label(code) for code in range(judges.n_clusters)]
+    alike = [name for name in dict.fromkeys(names) if names.count(name) > 1] if len(set(names)) < len(names) else []
+    if alike:
+        raise DataError(
+            f"judges' names must be distinct as text; different values of {judge!r} all read {listed(alike)}. Convert "
+            "the column to one type first.",
+            column=judge,
+            count=len(alike),
+        )
+    order = sorted(range(len(names)), key=names.__getitem__)
+    rank = np.empty(len(order), dtype=np.intp)
+    rank[order] = np.arange(len(order))
+    size = len(duels.models)
+    pairs, number = np.unique(duels.first * size + duels.second, return_inverse=True)
+    cell = np.zeros(duels.scores.n_rows, dtype=np.intp) if duels.scores.cell is None else duels.scores.cell
+    return Judged(
+        models=duels.models,
+        judges=tuple(names[code] for code in order),
+        first=pairs // size,
+        second=pairs % size,
+        pair=number[cell],
+        judge=rank[judges.codes],
+        prompt=Codes(prompts.codes, prompts.n_clusters),
+        values=duels.scores.values,
+        side=np.where(duels.swapped, -1.0, 1.0),
+        weights=duels.scores.weights,
+    )
+
+
+def _axis(name: str, argument: str, labels: Labels) -> Axis:
+    """The columns that a name stands for."""
+    if name not in labels.columns and hasattr(name, "partition"):
+        if ":" in name and "+" not in name:
+            for column in name.replace("`", "").split(":"):
+                known_column(column.strip(), labels.columns, argument)
+            (axis,) = parse_groups(name, labels.columns)
+            return axis
+        if "+" in name:
+            raise ArgumentError(
+                f'`{argument}` must name one clustering, a column or several joined by colons; got "{name}", which '
+                "crosses two."
+            )
+        if labels.source is None:
+            raise no_source(name, tuple(labels.held))
+    return (known_column(name, labels.columns, argument),)
+
+
+def means_by_cell(
+    values: FloatArray, cell: IntArray, n_cells: int, prompt: IntArray, options: ResolvedCov, weights: FloatArray | None
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Mean of each cell by itself, with its standard error and degrees of freedom by prompt.
+
+    Parameters
+    ----------
+    values : ndarray, shape (n_rows,)
+        Values.
+    cell : ndarray of int, shape (n_rows,)
+        Cell of each row; each has rows.
+    n_cells : int
+        Number of cells.
+    prompt : ndarray of int, shape (n_rows,)
+        Cluster of each row.
+    options : ResolvedCov
+        Which covariance.
+    weights : ndarray, shape (n_rows,), optional
+        Sampling weights.
+
+    Returns
+    -------
+    mean, se, dof : ndarray, shape (n_cells,)
+        Errors are NaN where a cell rests on one prompt, or where its values do not vary.
+    """
+    sums = cell_sums(values, cell, n_cells, weights)
+    mean = np.where(sums.low == sums.high, sums.low, sums.total / sums.weight)
+    return mean, *cell_errors(values, mean, sums, cell, prompt, options, weights)
+
+
+def cell_errors(
+    values: FloatArray,
+    fitted: FloatArray,
+    sums: CellSums,
+    cell: IntArray,
+    prompt: IntArray,
+    options: ResolvedCov,
+    weights: FloatArray | None,
+) -> Errors:
+    """Standard errors and degrees of freedom by prompt of cells with given fitted values.
+
+    Parameters
+    ----------
+    values : ndarray, shape (n_rows,)
+        Values, whose differences from the fitted ones are the residuals.
+    fitted : ndarray, shape (n_cells,)
+        The means.
+    sums : CellSums
+        Counts and weights of the cells.
+    cell, prompt : ndarray of int, shape (n_rows,)
+        Cell and cluster of each row.
+    options : ResolvedCov
+        Which covariance.
+    weights : ndarray, shape (n_rows,), optional
+        Sampling weights.
+
+    Returns
+    -------
+    se, dof : ndarray, shape (n_cells,)
+        NaN where a cell rests on one prompt, or where its values do not vary.
+    """
+    labels = Labels(values.size, {PROMPT[0]: as_codes(prompt)})
+    scores = CellScores(values, fitted, labels, cell, weights)
+    zeros = np.zeros(fitted.size, dtype=np.intp)
+    cells = Duels((), ("",), zeros, zeros, zeros, scores, sums.count, sums.weight, None)
+    errors = duel_errors(cells, (PROMPT,), options, values.size)
+    se, dof = errors.se.copy(), errors.dof.copy()
+    return se, dof
+
+
+def mapped_means(
+    values: FloatArray,
+    cell: IntArray,
+    coefficients: Matrix,
+    prompt: IntArray,
+    options: ResolvedCov,
+    weights: FloatArray | None,
+) -> tuple[FloatArray, Errors]:
+    """Linear functions of the means of cells, with errors by prompt.
+
+    Parameters
+    ----------
+    values : ndarray, shape (n_rows,)
+        Values.
+    cell : ndarray of int, shape (n_rows,)
+        Cell of each row; each has rows.
+    coefficients : ndarray or sparse array, shape (n_params, n_cells)
+        One row a function.
+    prompt : ndarray of int, shape (n_rows,)
+        Cluster of each row.
+    options : ResolvedCov
+        Which covariance.
+    weights : ndarray, shape (n_rows,), optional
+        Sampling weights.
+
+    Returns
+    -------
+    params : ndarray, shape (n_params,)
+        The functions.
+    errors : tuple of ndarray, shape (n_params,)
+        Standard errors and degrees of freedom; NaN where more than 2% of the weight lies on cells that rest on one
+        prompt, whose residuals are zero by construction.
+    """
+    n_params, n_cells = coefficients.shape
+    sums = cell_sums(values, cell, n_cells, weights)
+    mean = np.where(sums.low == sums.high, sums.low, sums.total / sums.weight)
+    params, unknown = np.asarray(coefficients @ mean), np.full(n_params, np.nan)
+    prompts = as_codes(prompt)
+    if prompts.n_clusters < 2 or not np.any(_on_single_prompts(coefficients, cell, prompts) <= LARGEST_SINGLE):
+        return params, (unknown, unknown)
+    estimate = Estimate(
+        names=tuple(map(str, range(n_params))),
+        params=params,
+        scores=CellScores(values, mean, Labels(values.size, {PROMPT[0]: prompts}), cell, weights),
+        bread=scale_columns(coefficients, 1.0 / sums.weight).T.tocsr(),
+        kind="mean",
+        coefficient_map=coefficients,
+        refit=Refit(1.0 / sums.weight),
+        cells=Cells(sums.count, sums.weight, mean, sums.squares, sums.low, sums.high),
+    )
+    found = sparsity(estimate, PROMPT)
+    known = ~(found.unsafe if prompts.n_clusters >= FEW_CLUSTERS else found.single > LARGEST_SINGLE)
+    if not known.any():
+        return params, (unknown, unknown)
+    chosen = estimate.select([name for name, is_known in zip(estimate.names, known, strict=True) if is_known])
+    cov = assemble(chosen, (PROMPT,), options)
+    variance, dof = cov.variance(), cov.dof()
+    se, all_dof = unknown.copy(), unknown.copy()
+    se[known] = np.sqrt(np.where(variance > 0, variance, np.nan))
+    all_dof[known] = np.where(variance > 0, dof, np.nan)
+    return params, (se, all_dof)
+
+
+def _on_single_prompts(coefficients: Matrix, cell: IntArray, prompts: Codes) -> FloatArray:
+    """Share of the weight of each function on cells that rest on one prompt, shape (n_params,)."""
+    keys = np.unique(cell * np.int64(prompts.n_clusters) + prompts.codes)
+    lone = np.bincount(keys // prompts.n_clusters, minlength=coefficients.shape[1]) == 1
+    weights = abs(coefficients)
+    total = np.asarray(weights.sum(axis=1), dtype=np.float64).ravel()
+    return np.asarray(np.asarray(weights @ lone.astype(float)) / np.maximum(total, 1e-300))
+
+
+def adjusted_tests(estimate: FloatArray, errors: Errors, alpha: float) -> tuple[FloatArray, FloatArray, BoolArray]:
+    """p-values of zero, by themselves and by Holm over all that have one, and which stand.
+
+    Parameters
+    ----------
+    estimate : ndarray, shape (m,)
+        Estimates.
+    errors : tuple of ndarray, shape (m,)
+        Standard errors and degrees of freedom.
+    alpha : float
+        Family-wise level.
+
+    Returns
+    -------
+    p, adjusted : ndarray, shape (m,)
+        NaN where there is no error.
+    stands : ndarray of bool, shape (m,)
+        Whether the adjusted one is at most `alpha`.
+    """
+    p = t_pvalues(estimate / errors[0], errors[1])
+    adjusted = adjust_pvalues(p, "holm")
+    return p, adjusted, adjusted <= alpha

@@ -1,0 +1,306 @@
+"""Judges looked at: how far they agree, what each says of the models, what position and taste do, what varies."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from evalreg.boards.agreement import MOST_JUDGES, agreement_table, verdicts_of
+from evalreg.boards.by_judge import board_table, effect_table, rank_table
+from evalreg.boards.duels import Duels
+from evalreg.boards.judge_rows import judged_rows
+from evalreg.boards.judge_tables import (
+    MOST_COLUMNS,
+    MOST_ROWS,
+    agreement_grid,
+    position_grid,
+    short_names,
+    variance_grid,
+    wide_grid,
+)
+from evalreg.boards.position import position_table
+from evalreg.boards.variance import PAIR_BOTH, variance_table
+from evalreg.checks import CovOptions, ResolvedCov, fraction, listed, resolve_cov
+from evalreg.covariance.sparsity import FEW_CLUSTERS
+from evalreg.errors import ArgumentError, ArgumentTypeError
+from evalreg.report.tables import Summary, number
+
+
+@dataclass(frozen=True, eq=False)
+class Judging:
+    """Judges of a board set against each other; immutable.
+
+    Made by `Board.judges`. Standard errors are clustered by prompt and hold for these judges.
+
+    Parameters
+    ----------
+    judge, prompt : str
+        Columns that judges and prompts came from.
+    n_judges, n_prompts, n_rows : int
+        Numbers of them, and of comparisons.
+    min_shared : int
+        Comparisons that two judges must share, and one must have made, for estimates.
+    alpha : float
+        Family-wise level.
+    options : ResolvedCov
+        Covariance of the errors.
+    agreement : DataFrame
+        Indexed by (judge, other); columns agreement (share of (prompt, pair) with one verdict of the three), se, dof,
+        kappa (Cohen) and n (shared).
+    overall : Series
+        agreement of all pairs of verdicts with se and dof, krippendorff, fleiss (NaN where not every judge saw all),
+        n_shared ((prompt, pair) with two judges or more), n_units, fewest_judges and most_judges.
+    boards : DataFrame
+        Indexed by (judge, model); columns estimate (win rate), se, dof, rank and n.
+    ranks : DataFrame
+        Indexed by (judge, other); columns kendall, spearman and n_models, for at most 100 judges.
+    effects : DataFrame
+        Indexed by (judge, model); columns effect, se, dof, p_value, p_adjusted, stands, opponents and n.
+    position : DataFrame
+        Indexed by judge; columns left, bias, se, dof, p_value, p_adjusted, stands, n, n_contrast, balanced, n_both and
+        consistent.
+    variance : DataFrame
+        Indexed by component; columns variance, share, effect_sd and levels.
+
+    Examples
+    --------
+    >>> import evalreg as er
+    >>> log = er.datasets.judge_log(n_models=4, n_prompts=60, judge_sd=0.5, seed=1)
+    >>> board = er.win_rate(log, left="left", right="right", winner="winner", groups="prompt")
+    >>> judging = board.judges()
+    >>> judging.agreement["n"].tolist()
+    [360, 360, 360]
+    >>> judging.variance["share"].drop("residual").idxmax()
+    'model x prompt'
+    """
+
+    judge: str
+    prompt: str
+    n_judges: int
+    n_prompts: int
+    n_rows: int
+    min_shared: int
+    alpha: float
+    options: ResolvedCov
+    agreement: pd.DataFrame
+    overall: pd.Series[float]
+    boards: pd.DataFrame
+    ranks: pd.DataFrame
+    effects: pd.DataFrame
+    position: pd.DataFrame
+    variance: pd.DataFrame
+
+    def summary(self) -> Summary:
+        """Tables of agreement, boards, position bias and variance, and what a careful reader asks.
+
+        Returns
+        -------
+        Summary
+            Prints as text of 80 columns. Long tables are cut to their first rows; the sentences say so.
+        """
+        return summarize_judging(self)
+
+    def __repr__(self) -> str:
+        return self.summary().as_text()
+
+    def _repr_html_(self) -> str:
+        return self.summary().as_html()
+
+
+def judging(duels: Duels, options: ResolvedCov, judge: str, prompt: str, min_shared: int, alpha: float) -> Judging:
+    """Judges of the comparisons of a board set against each other.
+
+    Parameters
+    ----------
+    duels : Duels
+        Comparisons with the labels of the results.
+    options : ResolvedCov
+        Covariance of the board; its default for clusters takes the place of "naive".
+    judge, prompt : str
+        Columns.
+    min_shared : int
+        Comparisons that two judges must share, and one must have made, for estimates.
+    alpha : float
+        Family-wise level.
+
+    Returns
+    -------
+    Judging
+        All tables.
+
+    Raises
+    ------
+    MissingColumnError, NotAvailableError, TooFewClustersError, ArgumentError
+        If a column is not there, there is one judge or one prompt, or an option is out of range.
+    """
+    fraction("alpha", alpha)
+    if isinstance(min_shared, bool) or not isinstance(min_shared, int | np.integer):
+        raise ArgumentTypeError(f"`min_shared` must be a whole number; got {min_shared!r}.")
+    if min_shared < 1:
+        raise ArgumentError(f"`min_shared` must be at least 1; got {min_shared}.")
+    rows = judged_rows(duels, judge, prompt)
+    if options.cov == "naive":
+        options = resolve_cov(CovOptions(), clustered=True)
+    has_board = np.bincount(rows.judge) >= min_shared
+    agreement, overall = agreement_table(verdicts_of(rows), rows.judges, options, int(min_shared))
+    boards = board_table(rows, has_board, options)
+    return Judging(
+        judge=judge,
+        prompt=prompt,
+        n_judges=len(rows.judges),
+        n_prompts=rows.prompt.n_clusters,
+        n_rows=rows.n_rows,
+        min_shared=int(min_shared),
+        alpha=float(alpha),
+        options=options,
+        agreement=agreement,
+        overall=overall,
+        boards=boards,
+        ranks=rank_table(boards),
+        effects=effect_table(rows, has_board, options, alpha),
+        position=position_table(rows, options, int(min_shared), alpha),
+        variance=variance_table(rows),
+    )
+
+
+def summarize_judging(found: Judging) -> Summary:
+    """Tables and sentences on judges.
+
+    Parameters
+    ----------
+    found : Judging
+        All tables.
+
+    Returns
+    -------
+    Summary
+        Ready to print.
+    """
+    overall, keys = found.overall, short_names(found.position["n"])
+    facts = [
+        ("Judges", f"{found.n_judges} ({found.judge})"),
+        ("Prompts", f"{found.n_prompts} ({found.prompt})"),
+        ("Comparisons", str(found.n_rows)),
+        ("Errors", f"{found.options.cov} by {found.prompt}"),
+        ("Agreement", f"{number(overall['agreement'])} (se {number(overall['se'])})"),
+        ("Krippendorff's alpha", number(overall["krippendorff"])),
+    ]
+    grids = (
+        position_grid(found.position, keys),
+        agreement_grid(found.agreement, found.ranks, keys),
+        wide_grid("win rate", found.boards["estimate"], None, keys),
+        wide_grid("judge - mean", found.effects["effect"], found.effects["stands"], keys),
+        variance_grid(found.variance),
+    )
+    kept = tuple(grid for grid in grids if grid.rows)
+    return Summary("evalreg judges", tuple(facts), kept, tuple(_sentences(found)))
+
+
+def _sentences(found: Judging) -> list[str]:
+    return [*_on_agreement(found), *_on_position(found), *_on_effects(found), *_on_variance(found)]
+
+
+def _on_agreement(found: Judging) -> list[str]:
+    n, overall = found.agreement["n"], found.overall
+    lines = []
+    if found.n_prompts < FEW_CLUSTERS:
+        lines.append(f"{found.n_prompts} prompts are few for errors by prompt, which may be too small.")
+    lines += [
+        "Verdicts are compared by (prompt, pair of models), one a judge: the model with the higher mean score over the "
+        "judge's rows, both orders together, and a tie where that is one half. kappa is Cohen's; tau is Kendall's "
+        "between the judges' boards. Errors are for these judges."
+    ]
+    none, few = int(np.sum(n == 0)), int(np.sum((n > 0) & (n < found.min_shared)))
+    if none or few:
+        lines.append(
+            f"{none} of {n.size} pairs of judges share no comparison and {few} share fewer than `min_shared`, "
+            f"{found.min_shared}; their agreement is NaN."
+        )
+    if found.n_judges > MOST_JUDGES:
+        lines.append(f"Of over {MOST_JUDGES} judges only pairs that share {found.min_shared} are listed.")
+    shown = int(np.sum(n >= found.min_shared))
+    if shown > MOST_ROWS:
+        lines.append(f"{MOST_ROWS} of {shown} pairs of judges are shown, those who share most; see `agreement`.")
+    if np.isfinite(overall["fleiss"]):
+        lines.append(f"Fleiss' kappa over all judges is {number(overall['fleiss'], 3)}.")
+    elif overall["fewest_judges"] < found.n_judges:
+        lines.append(
+            f"No Fleiss' kappa, which needs every judge on every (prompt, pair): they had "
+            f"{overall['fewest_judges']:.0f} to {overall['most_judges']:.0f} of {found.n_judges}. Krippendorff's alpha "
+            "allows for that."
+        )
+    return lines
+
+
+def _on_position(found: Judging) -> list[str]:
+    table = found.position
+    without = list(table.index[table["bias"].isna()])
+    if len(without) == found.n_judges:
+        return [
+            f"No position bias: no judge has {found.min_shared} comparisons of pairs seen in both orders, so that "
+            "left - 1/2 is also how good the models on the left are."
+        ]
+    balanced = int(table["balanced"].sum())
+    text = (
+        "every judge saw every pair as often either way, so bias is the mean score of the left model minus 1/2"
+        if balanced == found.n_judges
+        else f"{balanced} of {found.n_judges} judges saw every pair as often either way; bias compares both orders "
+        "within a judge's pairs"
+    )
+    stand = int(table["stands"].sum())
+    lines = [f"Position: {text}. {stand} of {found.n_judges - len(without)} stand at {found.alpha:g} (Holm)."]
+    if np.isfinite(table["consistent"]).any():
+        lines.append("same both ways: the share of (prompt, pair) seen in both orders whose verdict did not turn.")
+    if without:
+        lines.append(
+            f"No position bias of {listed(without)}: they have fewer than {found.min_shared} comparisons of pairs "
+            "seen in both orders."
+        )
+    if len(table) > MOST_ROWS:
+        lines.append(f"Position: {MOST_ROWS} of {len(table)} judges are shown; see `position`.")
+    return lines
+
+
+def _on_effects(found: Judging) -> list[str]:
+    table = found.effects
+    lines = []
+    if len(table):
+        tested = int(table["p_adjusted"].notna().sum())
+        lines.append(
+            "judge - mean is what a judge gives a model beyond the mean of the judges, opponent by opponent; "
+            f"{int(table['stands'].sum())} of {tested} tested stand at {found.alpha:g} (Holm over all), marked *."
+        )
+    without = found.n_judges - found.boards.index.get_level_values("judge").nunique()
+    if without:
+        lines.append(f"{without} judges with fewer than {found.min_shared} comparisons have no board and no effects.")
+    unknown = int(found.boards["se"].isna().sum())
+    if unknown:
+        lines.append(
+            f"{unknown} of {len(found.boards)} win rates by judge have no error: over 2% of their weight lies on pairs "
+            "that the judge saw under one prompt, or their pairs are concentrated on a few, or they do not vary."
+        )
+    shown = min(found.boards.index.get_level_values("judge").nunique(), MOST_COLUMNS)
+    if shown < found.n_judges or found.boards.index.get_level_values("model").nunique() > MOST_ROWS:
+        lines.append(f"At most {MOST_COLUMNS} judges and {MOST_ROWS} models are shown; see `boards` and `effects`.")
+    return lines
+
+
+def _on_variance(found: Judging) -> list[str]:
+    table = found.variance
+    lines = [
+        "Shares are of the variance of one comparison around its pair's mean, by moments (MINQUE(0)): unbiased, so "
+        "small ones may be negative. What a prompt or judge adds to all models alike cancels out of a comparison; "
+        "prompt, judge and prompt x judge are by how much each favours the left side. There are no error bars; a "
+        "component is known no better than its levels allow."
+    ]
+    if (table["variance"].reindex([PAIR_BOTH]) < 0).any():
+        lines.append(f"{PAIR_BOTH} is negative where a judge's verdicts turn with the order.")
+    together = [str(name) for name in table.index if " + " in str(name)]
+    if together:
+        lines.append(f"This log tells only the sum of {'; of '.join(together)}.")
+    if table["variance"].isna().any():
+        names = ", ".join(map(str, table.index[table["variance"].isna()]))
+        lines.append(f"No shares of {names}: too few pairs were seen in both orders to tell position from models.")
+    return lines

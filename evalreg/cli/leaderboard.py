@@ -1,0 +1,238 @@
+"""``evalreg leaderboard``: models compared in pairs, from a log of verdicts to ranks with error bars."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from evalreg.boards.board import Board
+from evalreg.checks import OPPONENTS, SCALES, TIES, option
+from evalreg.cli.selection import counting, formula_names, group_names, read_rows, role_names, split_names
+from evalreg.cli.shared import add_shared, check_shared, covariance_options, listed, rendered
+from evalreg.errors import ArgumentError, NotAvailableError, UnknownLabelError
+from evalreg.estimators.bradley_terry import bradley_terry
+from evalreg.estimators.controlled import controlled_win_rate
+from evalreg.estimators.win_rate import win_rate
+from evalreg.report.tables import Grid, number
+
+METHODS: dict[str, Callable[..., Board]] = {
+    "win-rate": win_rate,
+    "bradley-terry": bradley_terry,
+    "controlled": controlled_win_rate,
+}
+# Longer sets of letters say no more than that hardly anything is separated.
+MOST_LETTERS = 12
+
+EPILOG = """\
+Examples, on the simulated logs that `evalreg demo --write logs` makes:
+
+  evalreg leaderboard logs/judge_log.csv --left left --right right \\
+      --winner winner --groups "prompt + judge"
+  evalreg leaderboard logs/judge_log.csv --left left --right right \\
+      --winner winner --groups prompt --method bradley-terry --formula 1 \\
+      --scale elo
+  evalreg leaderboard logs/judge_log.csv --winner winner --groups prompt \\
+      --opponents as_sampled --cov jackknife --format md
+  evalreg leaderboard logs/judge_log.csv --left left --right right \\
+      --winner winner --key prompt,judge --groups "prompt + judge" --format json
+"""
+
+_LABELS_HELP = """\
+what verdicts mean, such as "A=left,B=right,C=tie,error=": left, right, tie, the name of a model, or nothing for no
+verdict"""
+
+_FORMULA_HELP = """\
+what differs between the two sides, left minus right, such as "length_difference" (with the advantage of the left side)
+or "0 + length_difference" (without), or 1 for the side alone; for bradley-terry and controlled"""
+
+
+_ALIKE_HELP = """\
+of two crossed clusterings the one, such as judge, whose few clusters are taken to differ alike over models, so that
+they are learnt from together; too sure for a model on which they differ more"""
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Describe the command and add its options."""
+    parser.description = "Models compared in pairs: win rates or ratings, and ranks with their error bars."
+    parser.add_argument("--left", default="left", metavar="X", help="the column of one model (default: left)")
+    parser.add_argument("--right", default="right", metavar="X", help="the column of the other (default: right)")
+    parser.add_argument("--winner", metavar="X", help="the column of the verdicts; this or --score")
+    parser.add_argument("--score", metavar="X", help="the column of the left model's score, in [0, 1]")
+    parser.add_argument("--labels", metavar="A=B,..", help=_LABELS_HELP)
+    parser.add_argument(
+        "--key", metavar="A,B", help="columns that, with the two models, identify a comparison; repeats are refused"
+    )
+    parser.add_argument(
+        "--method", default="win-rate", metavar="NAME", help=f"{listed(tuple(METHODS))} (default: win-rate)"
+    )
+    parser.add_argument(
+        "--opponents",
+        default="uniform",
+        metavar="NAME",
+        help=f"{listed(OPPONENTS)}: how a win rate weighs opponents (default: uniform)",
+    )
+    parser.add_argument("--by", metavar="X", help="a column of strata, each with win rates of its own")
+    parser.add_argument(
+        "--standardise",
+        metavar="W",
+        help='with --by: one win rate a model over the strata, in "uniform" or "observed" shares, or "en=1,ko=2"',
+    )
+    parser.add_argument("--formula", metavar="FORMULA", help=_FORMULA_HELP)
+    parser.add_argument(
+        "--ties", default="half", metavar="NAME", help=f"{listed(TIES)}, for bradley-terry (default: half)"
+    )
+    parser.add_argument("--reference", metavar="NAME", help="the model whose rating is 0 (default: they sum to zero)")
+    parser.add_argument(
+        "--scale", default="logit", metavar="NAME", help=f"{listed(SCALES)}, for bradley-terry (default: logit)"
+    )
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the joint intervals (default: 0)")
+    parser.add_argument(
+        "--figure", metavar="FILE", help="draw the board there (.png, .svg, .pdf), with matplotlib of evalreg[plot]"
+    )
+    parser.add_argument("--alike", metavar="X", help=_ALIKE_HELP)
+    add_shared(parser)
+
+
+def run(options: argparse.Namespace) -> str:
+    """What ``evalreg leaderboard`` prints."""
+    check_shared(options)
+    roles = _roles(options)
+    key = [] if options.key is None else split_names(options.key, "--key")
+    factors, plain = formula_names(f"score ~ {options.formula}") if options.formula else (set(), set())
+    text = role_names(options.left, options.right, options.winner, options.by, *key)
+    text |= {*group_names(options.groups), *factors}
+    rows = read_rows(options, text - {options.score, options.weights, *plain})
+    with counting(rows), _as_options():
+        board = METHODS[options.method](
+            rows.frame,
+            left=options.left,
+            right=options.right,
+            score=options.score,
+            winner=options.winner,
+            labels=None if options.labels is None else _labels(options.labels),
+            key=key or None,
+            groups=options.groups,
+            weights=options.weights,
+            missing=options.missing,
+            **roles,
+            **covariance_options(options),
+        )
+    table = board.leaderboard(options.alpha, options.seed)
+    if options.figure is not None:
+        _draw(board, options)
+    named = ("left", "right", "winner", "score", "labels", "groups", "method", "alike")
+    asked: dict[str, object] = {name: getattr(options, name) for name in named}
+    asked |= {"key": key, **roles}
+    more = {"leaderboard": table.reset_index(names="model").to_dict("records"), "seed": options.seed}
+    return rendered(board, rows, options, asked, first=(_grid(table),), frame=table, more=more)
+
+
+def _roles(options: argparse.Namespace) -> dict[str, Any]:
+    """Options that one method has and others have not, checked."""
+    option("method", options.method, tuple(METHODS))
+    own: dict[str, dict[str, Any]] = {
+        "win-rate": {"opponents": "uniform", "by": None, "standardise": None},
+        "bradley-terry": {"formula": None, "ties": "half", "reference": None, "scale": "logit"},
+        "controlled": {"formula": None},
+    }
+    mine = own[options.method]
+    for name, default in {**own["win-rate"], **own["bradley-terry"]}.items():
+        given = getattr(options, name)
+        if name not in mine and given != default:
+            takers = " and ".join(method for method, names in own.items() if name in names)
+            raise ArgumentError(f"`--{name}` goes with --method {takers}; got --method {options.method}.")
+    if options.method == "controlled" and options.formula is None:
+        raise ArgumentError("`--method controlled` needs `--formula`, what is held equal between the two sides.")
+    roles = {name: getattr(options, name) for name in mine}
+    if options.standardise is not None and "=" in options.standardise and "standardise" in roles:
+        roles["standardise"] = _shares(options.standardise)
+    return roles
+
+
+@contextmanager
+def _as_options() -> Iterator[None]:
+    """Spell what an error offers for labels as the command line takes it."""
+    try:
+        yield
+    except UnknownLabelError as error:
+        error.message = error.message.replace("None for no verdict", "and nothing for no verdict")
+        if error.labels is not None:
+            pairs = ",".join(_quoted(f"{verdict}={meaning or ''}") for verdict, meaning in error.labels.items())
+            error.message = error.message.replace(f"labels={error.labels!r}", f"--labels {shlex.quote(pairs)}")
+        raise
+
+
+def _quoted(part: str) -> str:
+    """A part of a list with commas between its parts, in double quotes where it holds one of either."""
+    return '"' + part.replace('"', '""') + '"' if "," in part or '"' in part else part
+
+
+def _labels(text: str) -> dict[str, str | None]:
+    """Meaning of each verdict, from ``A=left,B=right,error=``."""
+    labels: dict[str, str | None] = {}
+    for part in split_names(text, "--labels"):
+        verdict, sign, meaning = part.rpartition("=")
+        if not sign or not verdict or verdict in labels:
+            problem = "is there twice" if verdict in labels else "has no verdict before an equals sign"
+            raise ArgumentError(
+                f'`--labels` must hold one meaning for each verdict, such as "A=left,error="; "{part}" {problem}.'
+            )
+        labels[verdict] = meaning or None
+    return labels
+
+
+def _shares(text: str) -> dict[str, float]:
+    """Shares of the strata, from ``en=1,ko=2``."""
+    shares: dict[str, float] = {}
+    for part in split_names(text, "--standardise"):
+        name, _, value = part.rpartition("=")
+        try:
+            shares[name] = float(value)
+        except ValueError:
+            name = ""
+        if not name:
+            raise ArgumentError(
+                f'`--standardise` must be "uniform", "observed" or one number for each stratum, such as "en=1,ko=2"; '
+                f'got "{part}" in "{text}".'
+            )
+    return shares
+
+
+def _grid(table: pd.DataFrame) -> Grid:
+    """The board: ranks that are not excluded, joint intervals, and letters where they are few."""
+    alpha = table.attrs["alpha"]
+    shown = bool(table["letters"].map(len).max() <= MOST_LETTERS)
+    headers = ("", "rank", "ranks open", "estimate", f"joint [{alpha / 2:.3g}", f"{1 - alpha / 2:.3g}]")
+    rows = []
+    for name, row in table.iterrows():
+        low, high = str(row["rank_lower"]), str(row["rank_upper"])
+        sets = low if low == high else f"{low}-{high}"
+        ends = (number(row["joint_lower"]), number(row["joint_upper"]))
+        letters = (row["letters"],) if shown else ()
+        count = (str(row["n"]),) if "n" in table else ()
+        rows.append((str(name), str(row["rank"]), sets, number(row["estimate"]), *ends, *letters, *count))
+    more = (*(("groups",) if shown else ()), *(("n",) if "n" in table else ()))
+    return Grid((*headers, *more), tuple(rows))
+
+
+def _draw(board: Board, options: argparse.Namespace) -> None:
+    """The figure of the board, in a file."""
+    try:
+        from matplotlib.figure import Figure
+    except ModuleNotFoundError:
+        raise NotAvailableError(
+            '`--figure` needs matplotlib, which is not installed: pip install "evalreg[plot]".'
+        ) from None
+    axes = board.plot(alpha=options.alpha, seed=options.seed)
+    figure = axes.figure
+    assert isinstance(figure, Figure)
+    try:
+        figure.savefig(Path(options.figure), bbox_inches="tight", dpi=150)
+    except (OSError, ValueError) as error:
+        raise ArgumentError(f'`--figure` must be a file to draw to; "{options.figure}" is not: {error}.') from error

@@ -1,0 +1,194 @@
+"""The command line: a table and a formula in, estimates with error bars out."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import traceback
+import warnings
+from collections.abc import Sequence
+from contextlib import suppress
+from importlib import import_module
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, TextIO, cast
+
+from evalreg.cli.parsing import Command, Output, Parser
+from evalreg.errors import ArgumentError, EvalregError
+
+__all__ = ["main"]
+
+FINE, BAD_INPUT, INTERNAL_ERROR, INTERRUPTED = 0, 3, 4, 130
+# What each says of itself in the list of commands; the rest of it is in the module of its name.
+COMMANDS = {
+    "fit": "regress scores by a formula",
+    "mean": "means of scores, by model",
+    "compare": "differences between models on the same questions, and gates",
+    "leaderboard": "ranks of models from a log of comparisons",
+    "plan": "from a pilot to a number of questions",
+    "demo": "see it at work on simulated data",
+}
+
+_EPILOG = """\
+Exit status: 0 when results were printed, 3 for bad input or usage, 4 for an
+error inside evalreg; a gate adds 1 and 2, see evalreg compare --help. Results
+go to standard output, warnings and errors to standard error.
+
+Examples, on simulated data:
+
+  evalreg demo
+  evalreg demo --write logs
+  evalreg fit "score ~ 1" logs/passages.csv --groups passage
+  evalreg mean logs/passages.csv --by subject --groups passage
+  evalreg compare logs/models.csv --item question --groups passage
+  evalreg leaderboard logs/judge_log.csv --winner winner --groups prompt
+  evalreg plan logs/pilot.csv --item question --groups passage --delta 0.05
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Exit status of a command: 0 fine, 3 bad input or usage, 4 internal error; a gate adds 1 and 2.
+
+    Parameters
+    ----------
+    argv : sequence of str, optional
+        Arguments without the name of the program; those of the process by default.
+
+    Returns
+    -------
+    int
+        Results are on standard output, warnings and errors on standard error.
+    """
+    try:
+        return _run(sys.argv[1:] if argv is None else argv)
+    except BrokenPipeError:
+        # Whoever reads has seen enough, as `head` does.
+        _discard(sys.stdout)
+        return FINE
+    except OSError as error:  # a full disk, say
+        _discard(sys.stdout)
+        return _fail(f"reading or writing failed: {error.strerror or error}.")
+
+
+def _run(arguments: Sequence[str]) -> int:
+    """Parse, compute and print; errors become messages and a status."""
+    try:
+        options = build_parser(arguments).parse_args(arguments)
+        with warnings.catch_warnings():
+            # The versions of packages are not the reader's concern; what a result rests on is.
+            warnings.simplefilter("always")
+            for category in (DeprecationWarning, PendingDeprecationWarning, FutureWarning):
+                warnings.simplefilter("ignore", category)
+            warnings.showwarning = _show_warning
+            output = _as_output(options.run(options))
+        _deliver(output.text.rstrip("\n") + "\n", getattr(options, "output", None))
+        for line in output.said:
+            _complain(f"{_visible(line)}\n")
+    except EvalregError as error:
+        return _fail("\n".join([str(error), *getattr(error, "__notes__", [])]))
+    except SystemExit as stop:  # --help and --version
+        _write("", sys.stdout)
+        return stop.code if isinstance(stop.code, int) else FINE
+    except KeyboardInterrupt:
+        _complain("evalreg: interrupted\n")
+        return INTERRUPTED
+    except MemoryError as error:
+        return _fail(f"there is not enough memory ({error}). Ask for fewer models or factors at a time.")
+    except OSError:
+        raise
+    except Exception:
+        _complain(f"{traceback.format_exc()}evalreg: internal error: this is a bug in evalreg; please report it with ")
+        _complain("the lines above and the command that was run.\n")
+        return INTERNAL_ERROR
+    return output.status
+
+
+def _as_output(printed: str | Output) -> Output:
+    return Output(printed) if isinstance(printed, str) else printed
+
+
+def _deliver(text: str, output: str | None) -> None:
+    """Put results where they were asked for: standard output, or a file in UTF-8."""
+    if output is None or output == "-":
+        if sys.stdout is None:
+            raise ArgumentError("standard output is closed; name a file to write to in `--output`.")
+        return _write(text, sys.stdout)
+    try:
+        Path(output).write_text(text, encoding="utf-8", errors="replace", newline="\n")
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ArgumentError(f'`--output` must be a file to write to; "{output}" is not: {reason}.') from error
+
+
+def _fail(message: str) -> int:
+    _complain(f"evalreg: error: {_visible(message, keep=chr(10))}\n")
+    return BAD_INPUT
+
+
+def _visible(text: str, keep: str = "") -> str:
+    """Text with its control characters spelled out; what does so loads data frames, so not before it is needed."""
+    from evalreg.report.tables import visible
+
+    return visible(text, keep)
+
+
+def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
+    """One warning on one line, without the place in the code."""
+    _complain(f"warning: {_visible(' '.join(str(message).split()))}\n")
+
+
+def _complain(text: str) -> None:
+    """Write to standard error; that nobody can read it there does not change the results."""
+    try:
+        _write(text, sys.stderr)
+    except OSError:
+        _discard(sys.stderr)
+
+
+def _write(text: str, stream: TextIO | None) -> None:
+    """Write text, with question marks for what the stream cannot encode; None is a stream that is closed."""
+    if stream is not None:
+        encoding = stream.encoding or "utf-8"
+        print(text.encode(encoding, "replace").decode(encoding), end="", file=stream, flush=True)
+
+
+def _discard(stream: TextIO | None) -> None:
+    """Send what is still buffered nowhere, or the interpreter would fail to write it once more at its end."""
+    if stream is not None:
+        with suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def build_parser(arguments: Sequence[str] = tuple(COMMANDS)) -> Parser:
+    """The parser of the commands.
+
+    Parameters
+    ----------
+    arguments : sequence of str, optional
+        What will be parsed. Commands that are not in it are named and not loaded, so that ``--help`` is quick.
+
+    Returns
+    -------
+    Parser
+        The function of a command is in `run` of what it parses.
+    """
+    plain = argparse.RawDescriptionHelpFormatter
+    parser = Parser(
+        prog="evalreg",
+        description="Error bars for language-model evals whose rows are not independent.",
+        epilog=_EPILOG,
+        formatter_class=plain,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"evalreg {version('evalreg')}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    settings: dict[str, Any] = {"formatter_class": plain, "allow_abbrev": False}
+    for name, purpose in COMMANDS.items():
+        own = commands.add_parser(name, help=purpose, **settings)
+        if name in arguments:
+            command = cast(Command, import_module(f"evalreg.cli.{name}"))
+            own.epilog = command.EPILOG
+            own.set_defaults(run=command.run)
+            command.add(own)
+    return parser

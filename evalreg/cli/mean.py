@@ -1,0 +1,104 @@
+"""``evalreg mean``: means of scores, by model."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from typing import Any
+
+from evalreg.checks import QUESTIONS, STRATA_WEIGHTS, option
+from evalreg.cli.selection import counting, group_names, read_rows, role_names, split_names
+from evalreg.cli.shared import add_shared, check_shared, covariance_options, rendered
+from evalreg.errors import ArgumentError
+from evalreg.estimators.mean import mean
+
+EPILOG = """\
+Examples, on the simulated logs that `evalreg demo --write logs` makes:
+
+  evalreg mean logs/passages.csv --groups passage
+  evalreg mean logs/passages.csv --by subject --groups passage
+  evalreg mean logs/passages.csv --strata subject --strata-weights macro \\
+      --groups passage
+  evalreg mean logs/judge_log.csv --score best_score --groups "prompt + judge" \\
+      --where 'left == "model-01" or right == "model-01"'
+"""
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Describe the command and add its options."""
+    parser.description = "Means of scores, with errors that hold when rows in a cluster are alike."
+    parser.add_argument("--score", default="score", metavar="X", help="the column of the scores (default: score)")
+    parser.add_argument("--by", metavar="A,B", help="columns of the models: one mean for each, with their covariance")
+    parser.add_argument(
+        "--item", metavar="X", help="the column of the questions; without --groups they are the clusters"
+    )
+    parser.add_argument(
+        "--sample", metavar="X", help="the column of repeated answers, which are averaged within their question first"
+    )
+    parser.add_argument(
+        "--questions",
+        default="own",
+        metavar="WHICH",
+        help="with --by and --item: own, each model's mean over the questions that it answered (the default), or "
+        "shared, those that all models answered",
+    )
+    parser.add_argument("--strata", metavar="X", help="the column of subjects that are a fixed list, not a sample")
+    parser.add_argument(
+        "--strata-weights",
+        default="micro",
+        metavar="W",
+        help='weights of the strata: "micro", by their rows, shares known (the default); "as_sampled", by their rows, '
+        'shares estimated; "macro", equal; or "law=1,math=2"',
+    )
+    add_shared(parser)
+
+
+def run(options: argparse.Namespace) -> str:
+    """What ``evalreg mean`` prints."""
+    check_shared(options)
+    by = split_names(options.by, "--by") if options.by is not None else None
+    option("questions", options.questions, QUESTIONS)
+    strata_weights = _weights_by_name(options.strata_weights)
+    if isinstance(strata_weights, str):
+        option("strata_weights", strata_weights, STRATA_WEIGHTS)
+    roles = role_names(*(by or ()), options.item, options.sample, options.strata) | group_names(options.groups)
+    rows = read_rows(options, roles - {options.score, options.weights})
+    with counting(rows):
+        results = mean(
+            rows.frame,
+            options.score,
+            by=by,
+            item=options.item,
+            sample=options.sample,
+            groups=options.groups,
+            strata=options.strata,
+            strata_weights=strata_weights,
+            weights=options.weights,
+            questions=options.questions,
+            missing=options.missing,
+            **covariance_options(options),
+        )
+    asked = {name: getattr(options, name) for name in ("item", "questions", "sample", "score", "strata")}
+    asked |= {"by": by, "groups": options.item if options.groups is None else options.groups}
+    asked["strata_weights"] = strata_weights if options.strata is not None else None
+    return rendered(results, rows, options, asked)
+
+
+def _weights_by_name(text: str) -> Any:
+    """Weights of strata: a rule by its name, or a mapping from ``a=1,b=2``."""
+    if "=" not in text:
+        return text
+    weights: dict[str, float] = {}
+    for part in split_names(text, "--strata-weights"):
+        name, _, value = part.rpartition("=")
+        try:
+            weight = float(value)
+        except ValueError:
+            weight = math.nan
+        if not name or math.isnan(weight) or name in weights:
+            raise ArgumentError(
+                '`--strata-weights` must be "micro", "macro", "as_sampled" or one number for each stratum, such as '
+                f'"law=1,math=2"; got "{part}" in "{text}".'
+            )
+        weights[name] = weight
+    return weights

@@ -1,0 +1,307 @@
+"""``evalreg plan``: from a pilot to a number of questions."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any
+
+import pandas as pd
+
+from evalreg.checks import fraction
+from evalreg.cli.selection import Rows, counting, group_names, read_rows, role_names, split_names
+from evalreg.cli.shared import PACKAGES, SCHEMA_VERSION, add_shared, check_rows, plain
+from evalreg.errors import ArgumentError
+from evalreg.planning import answers, components, enough_answers, from_pilot
+from evalreg.report.tables import Grid, Summary, number
+
+EPILOG = """\
+Examples, on the simulated pilot that `evalreg demo --write logs` makes:
+
+  evalreg plan logs/pilot.csv --item question --delta 0.05
+  evalreg plan logs/pilot.csv --item question --groups passage --delta 0.05
+  evalreg plan logs/pilot.csv --item question --delta 0.05 --k 1,4,2:8
+  evalreg plan logs/pilot.csv --item question --groups passage --delta 0.03 \\
+      --power 0.9 --cost-question 2 --cost-answer 0.1 --format json
+"""
+
+# Below this many clusters the variance components of a pilot say little.
+FEW_CLUSTERS = 30
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """What the command found.
+
+    Parameters
+    ----------
+    found : DataFrame
+        Variance components.
+    table : DataFrame
+        One row for each clustering and number of answers.
+    rows : Rows
+        Rows of the pilot.
+    options : Namespace
+        As parsed.
+    notes : tuple of str
+        Sentences below the tables.
+    """
+
+    found: pd.DataFrame
+    table: pd.DataFrame
+    rows: Rows
+    options: argparse.Namespace
+    notes: tuple[str, ...]
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Describe the command and add its options."""
+    parser.description = "Questions that a comparison of two models needs, from a pilot with repeats."
+    roles = parser.add_argument_group("columns of the pilot")
+    for name, what in (
+        ("score", "scores"),
+        ("model", "models, two of them"),
+        ("item", "questions"),
+        ("sample", "ids of the answers to a question"),
+    ):
+        roles.add_argument(f"--{name}", default=name, metavar="X", help=f"the column of the {what} (default: {name})")
+    roles.add_argument("--baseline", metavar="NAME", help="the model called B (default: the second by name)")
+    asked = parser.add_argument_group("what is planned")
+    asked.add_argument(
+        "--delta", type=float, required=True, metavar="D", help="the difference of mean scores that should be detected"
+    )
+    asked.add_argument(
+        "--power", type=float, default=0.8, metavar="P", help="the chance of detecting it (default: 0.8)"
+    )
+    asked.add_argument(
+        "--assurance",
+        type=float,
+        metavar="P",
+        help="the share of such pilots whose plan really has that power (default: it has it on average)",
+    )
+    asked.add_argument(
+        "--k",
+        default="1,2,5,10",
+        metavar="K,K",
+        help="answers to each question, of both models, or of A and B as in 2:8 (default: 1,2,5,10)",
+    )
+    asked.add_argument(
+        "--uncorrected",
+        action="store_true",
+        help="leave the noise of the pilot's own answers in omega2, which errs upwards",
+    )
+    asked.add_argument("--cost-question", type=float, metavar="C", help="cost of one more question")
+    asked.add_argument("--cost-answer", type=float, metavar="C", help="cost of one more answer")
+    add_shared(parser, weights=False, covariance=False)
+
+
+def run(options: argparse.Namespace) -> str:
+    """What ``evalreg plan`` prints."""
+    check_rows(options)
+    fraction("power", options.power)
+    if options.assurance is not None:
+        fraction("assurance", options.assurance)
+    numbers = _numbers(options.k)
+    if (options.cost_question is None) != (options.cost_answer is None):
+        raise ArgumentError("`--cost-question` and `--cost-answer` go together; got one of them.")
+    roles = role_names(options.model, options.item, options.sample) | group_names(options.groups)
+    rows = read_rows(options, roles - {options.score})
+    with counting(rows):
+        found = components(
+            rows.frame,
+            options.score,
+            model=options.model,
+            item=options.item,
+            sample=options.sample,
+            groups=options.groups,
+            baseline=options.baseline,
+            missing=options.missing,
+        )
+    table = pd.concat([_planned(found, k, options) for k in numbers], ignore_index=True)
+    table = table.sort_values("clustering", ascending=False, kind="stable", ignore_index=True)
+    return FORMATS[options.format](Plan(found, table, rows, options, tuple(_notes(found, options))))
+
+
+def _numbers(text: str) -> list[tuple[float, float]]:
+    """Pairs of numbers of answers from ``1,4,2:8``."""
+    found = []
+    for part in split_names(text, "--k"):
+        sides = part.split(":")
+        if len(sides) > 2 or not all(side.isdecimal() and int(side) > 0 for side in sides):
+            raise ArgumentError(
+                f'`--k` must be whole numbers of answers separated by commas, such as "1,4" or "2:8" for A and B; got '
+                f'"{part}" in "{text}".'
+            )
+        found.append((float(sides[0]), float(sides[-1])))
+    return found
+
+
+def _planned(found: pd.DataFrame, k: tuple[float, float], options: argparse.Namespace) -> pd.DataFrame:
+    asked = {name: getattr(options, name) for name in ("delta", "assurance", "alpha", "power")}
+    try:
+        table = from_pilot(found, k_a=k[0], k_b=k[1], corrected=not options.uncorrected, **asked)
+    except ArgumentError as error:
+        if "corrected=False" in str(error):
+            error.add_note("(On the command line that is --uncorrected.)")
+        raise
+    table.insert(0, "clustering", table.index)
+    table.insert(1, "k_a", int(k[0]))
+    table.insert(2, "k_b", int(k[1]))
+    return table
+
+
+def _notes(found: pd.DataFrame, options: argparse.Namespace) -> list[str]:
+    """What a careful reader asks."""
+    name = "clustered" if options.groups is not None else "plain"
+    row = {column: float(found[column][name]) for column in found.columns}
+    # Appendix C leaves out the factor G/(G - 1), which the plan has.
+    factor = row["omega2_uncorrected"] / (row["n_clusters"] - 1) if name == "clustered" else 0.0
+    omega2 = row["omega2_uncorrected" if options.uncorrected else "omega2"] + factor
+    enough = enough_answers(omega2=omega2, sigma2=row["sigma2_a"] + row["sigma2_b"])
+    notes = [
+        "n (eq. 9) has normal quantiles and takes the pilot's variance as known. n and clusters are for the t test, "
+        f"and allow for the error of that variance: {_promise(options)}. Detectable is what the pilot's own questions "
+        "would show with that many answers, in the same sense.",
+        f"From {enough} answers on, answer noise is at most 5% of the variance ({name}).",
+    ]
+    if options.cost_question is not None:
+        notes.append(_cheapest(found, name, omega2, options))
+    if row["n_clusters"] < FEW_CLUSTERS:
+        notes.append(
+            f"{row['n_clusters']:.0f} {'clusters' if name == 'clustered' else 'questions'} in the pilot: its "
+            "variances may well be off by half or more."
+            + (" --assurance 0.8 plans for that." if options.assurance is None else "")
+        )
+    if found.attrs["left_out"]:
+        notes.append(f"{found.attrs['left_out']} questions that only one model answered were left out.")
+    return notes
+
+
+def _cheapest(found: pd.DataFrame, name: str, omega2: float, options: argparse.Namespace) -> str:
+    """The numbers of answers that are cheapest, with the questions that the table would give them."""
+    row = {column: float(found[column][name]) for column in found.columns}
+    asked = {key: getattr(options, key) for key in ("delta", "alpha", "power")}
+    best = answers(
+        omega2=omega2,
+        sigma2_a=row["sigma2_a"],
+        sigma2_b=row["sigma2_b"],
+        cost_question=options.cost_question,
+        cost_a=options.cost_answer,
+        cluster_size=row["n"] / row["n_clusters"],
+        **asked,
+    )
+    kind = name if name in _planned(found, (1.0, 1.0), options)["clustering"].tolist() else "plain"
+    n, price = [], []
+    for k in ((float(best.k_a), float(best.k_b)), (1.0, 1.0)):
+        n.append(int(_planned(found, k, options).set_index("clustering")["n"][kind]))
+        price.append(n[-1] * (options.cost_question + sum(k) * options.cost_answer))
+    return (
+        f"At these costs the cheapest plan has {best.k_a} answers of A and {best.k_b} of B to each of {n[0]} "
+        f"questions, for {price[0]:.6g}; one answer each would cost {price[1]:.6g} ({name})."
+    )
+
+
+def _promise(options: argparse.Namespace) -> str:
+    if options.assurance is None:
+        return f"over pilots like this one the power is {options.power:g} on average"
+    return f"in {options.assurance:g} of pilots like this one the power is at least {options.power:g}"
+
+
+# What is printed
+
+
+def summarized(plan: Plan) -> Summary:
+    """The plan as tables and sentences.
+
+    Parameters
+    ----------
+    plan : Plan
+        What was found.
+
+    Returns
+    -------
+    Summary
+        Ready to be printed.
+    """
+    found, options = plan.found, plan.options
+    a, b = found.attrs["models"]
+    n, dropped = int(found["n"]["plain"]), sum(found.attrs["dropped"].values())
+    clusters = "none" if options.groups is None else f"{int(found['n_clusters']['clustered'])} {options.groups}"
+    facts = [
+        ("Score", options.score),
+        ("Questions", f"{n}"),
+        ("A", a),
+        ("B", b),
+        ("Clusters", clusters),
+        ("Rows dropped", f"{dropped}" if dropped else "none"),
+        ("Difference", f"{options.delta:g}"),
+        ("Level, power", f"{options.alpha:g}, {options.power:g}"),
+    ]
+    if options.assurance is not None:
+        facts.append(("Assurance", f"{options.assurance:g}"))
+    if options.where is not None:
+        facts.append(("Where", f"{options.where} ({len(plan.rows.frame)} of {plan.rows.n_read} rows)"))
+    shown = [name for name in found.index if name == "plain" or options.groups is not None]
+    variances = ("omega2", "omega2_uncorrected", "sigma2_a", "sigma2_b", "k_a", "k_b")
+    first = Grid(
+        ("variances of the pilot", "omega2", "uncorrected", "sigma2 A", "sigma2 B", "K A", "K B"),
+        tuple((name, *(f"{found[column][name]:.4g}" for column in variances)) for name in shown),
+    )
+    second = Grid(
+        ("answers A, B", "n (eq. 9)", "n", "clusters", "detectable"),
+        tuple(_cells(row) for row in plan.table.to_dict("records")),
+    )
+    return Summary("evalreg plan", tuple(facts), (first, second), plan.notes)
+
+
+def _cells(row: dict[Hashable, Any]) -> tuple[str, ...]:
+    """One row of the table of plans."""
+    other = f", {row['k_b']}" if row["k_b"] != row["k_a"] else ""
+    clusters = f"{row['n_clusters']}" if row["clustering"] == "clustered" else "-"
+    name = f"{row['clustering']}, K = {row['k_a']}{other}"
+    return name, f"{row['n_eq9']}", f"{row['n']}", clusters, number(row["mde"])
+
+
+def _as_json(plan: Plan) -> str:
+    asked = (
+        "alpha",
+        "assurance",
+        "baseline",
+        "command",
+        "cost_answer",
+        "cost_question",
+        "delta",
+        "file",
+        "groups",
+        "item",
+        "k",
+    )
+    names = (*asked, "missing", "model", "power", "sample", "score", "text", "uncorrected", "where")
+    document = {
+        "components": plan.found.rename_axis("clustering").reset_index().to_dict("records"),
+        "dropped": plan.found.attrs["dropped"],
+        "left_out": plan.found.attrs["left_out"],
+        "models": plan.found.attrs["models"],
+        "notes": [{"text": text, "warning": None} for text in plan.notes],
+        "options": {name: getattr(plan.options, name) for name in names},
+        "plan": plan.table.to_dict("records"),
+        "rows_kept": len(plan.rows.frame),
+        "rows_read": plan.rows.n_read,
+        "schema_version": SCHEMA_VERSION,
+        "seed": None,
+        "versions": {name: version(name) for name in PACKAGES},
+    }
+    return json.dumps(plain(document), indent=2, sort_keys=True, allow_nan=False)
+
+
+FORMATS: dict[str, Callable[[Plan], str]] = {
+    "text": lambda plan: summarized(plan).as_text(),
+    "json": _as_json,
+    "csv": lambda plan: str(plan.table.to_csv(index=False, lineterminator="\n")),
+    "md": lambda plan: summarized(plan).as_markdown(),
+    "latex": lambda plan: summarized(plan).as_latex(),
+    "html": lambda plan: summarized(plan).as_html(),
+}

@@ -1,0 +1,224 @@
+"""What the command line reads of a file: which rows, which columns, and which of them as text."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import csv
+import io
+import json
+import keyword
+import re
+import tokenize
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import pandas as pd
+
+from evalreg.checks import known_column, nearest
+from evalreg.cli import where
+from evalreg.data.grammar import without_backticks
+from evalreg.data.joint_ids import joint_parts
+from evalreg.errors import ArgumentError, EmptyDataError, EvalregError
+from evalreg.estimators.comparison import Comparison
+from evalreg.logs.table import read_table
+from evalreg.report.tables import Grid
+from evalreg.results.results import Results
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows of a file that a filter keeps."""
+
+    frame: pd.DataFrame
+    n_read: int
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Results, the rows that they are of, what was asked for, and what else is printed.
+
+    Parameters
+    ----------
+    results : Results
+        The estimates.
+    rows : Rows
+        Rows of the file.
+    options : Namespace
+        The command line.
+    asked : mapping
+        Options, for JSON.
+    comparison : Comparison, optional
+        What the results belong to.
+    more : mapping
+        Further entries of JSON.
+    first : tuple of Grid
+        Tables before those of the summary.
+    frame : DataFrame, optional
+        What CSV holds, where that is not the table of the parameters.
+    """
+
+    results: Results
+    rows: Rows
+    options: argparse.Namespace
+    asked: Mapping[str, object]
+    comparison: Comparison | None = None
+    more: Mapping[str, object] = field(default_factory=dict)
+    first: tuple[Grid, ...] = ()
+    frame: pd.DataFrame | None = None
+
+    @property
+    def shown(self) -> Results | Comparison:
+        """What is printed: the comparison, or else the results."""
+        return self.results if self.comparison is None else self.comparison
+
+
+def read_rows(options: argparse.Namespace, text_columns: set[Any]) -> Rows:
+    """The rows of a file that ``--where`` keeps."""
+    expression = None if options.where is None else where.parse(options.where)
+    named = [] if options.text is None else split_names(options.text, "--text")
+    frame = read_table(options.file, text_columns=[*named, *sorted(text_columns - {None})])
+    for name in named:
+        known_column(name, list(frame.columns), "text")
+    if expression is None:
+        return Rows(frame, len(frame))
+    kept = where.mask(expression, frame)
+    if not kept.any():
+        raise EmptyDataError(
+            f"`where` must keep some rows; {options.where} is true for none of the {len(frame)} rows."
+            f"{_unheard_of(expression, frame)}",
+            count=len(frame),
+        )
+    return Rows(frame[kept], len(frame))
+
+
+def _unheard_of(expression: where.Expression, frame: pd.DataFrame) -> str:
+    """What else may have been meant by the first text of a filter that its column does not hold."""
+    for condition in _conditions(expression):
+        if condition.operator in ("==", "in"):
+            values = frame[condition.column].dropna().unique()
+            for constant in condition.constants:
+                if constant.value not in values:
+                    hint = nearest(constant.text, values) if isinstance(constant.value, str) else ""
+                    return f' No row has {constant.text} in "{condition.column}".{hint}'
+    return ""
+
+
+def _conditions(expression: where.Expression) -> Iterator[where.Condition]:
+    if isinstance(expression, where.Condition):
+        yield expression
+    else:
+        for operand in expression.operands:
+            yield from _conditions(operand)
+
+
+@contextmanager
+def counting(rows: Rows) -> Iterator[None]:
+    """Say of errors that name rows how the rows are counted."""
+    try:
+        yield
+    except EvalregError as error:
+        if error.rows and "in use" not in str(error):
+            among = "of those that --where keeps" if len(rows.frame) < rows.n_read else "below the header"
+            error.add_note(f"(Row 0 is the first {among}.)")
+        raise
+
+
+def group_names(groups: str | None) -> set[str]:
+    """Names in a text for ``--groups``, before it is known which columns there are."""
+    if groups is None:
+        return set()
+    axes = [piece.strip() for piece in re.findall(r"(?:`[^`]*`|[^`+])+", groups)]
+    parts = [piece.strip() for piece in re.findall(r"(?:`[^`]*`|[^`+:])+", groups)]
+    return {groups, *axes, *parts, *(part[1:-1] for part in parts if part.startswith("`") and part.endswith("`"))}
+
+
+def role_names(*names: str | None) -> set[str]:
+    """Names of roles, and of the columns that joint ids among them join."""
+    return {part for name in names if name is not None for part in (name, *joint_parts(name))}
+
+
+def formula_names(formula: str) -> tuple[set[str], set[str]]:
+    """Names that a formula uses as factors, directly inside C(...), and in any other way."""
+    import patsy
+
+    description = patsy.ModelDesc.from_formula(without_backticks(formula))
+    terms = (*description.lhs_termlist, *description.rhs_termlist)
+    factors: set[str] = set()
+    plain: set[str] = set()
+    for code in {factor.code for term in terms for factor in term.factors}:
+        _sort_names(ast.parse(code, mode="eval").body, factors, plain)
+    return factors, plain
+
+
+def _sort_names(node: ast.AST, factors: set[str], plain: set[str]) -> None:
+    """Add the names below a node of a formula's code to the factors or to the others."""
+    name = _column_of(node)
+    if name is not None:
+        plain.add(name)
+        return
+    inner = list(ast.iter_child_nodes(node))
+    factor = _factor_of(node)
+    if factor is not None:
+        factors.add(factor)
+        inner = inner[2:]  # after C itself and the column
+    for child in inner:
+        _sort_names(child, factors, plain)
+
+
+def _factor_of(node: ast.AST) -> str | None:
+    """The column of C(column), or of C(column, ...) where what follows speaks of text.
+
+    Treatment(1) means the level 1 where levels are numbers, and the second level where they are text; Poly takes the
+    levels in their order. Such a column keeps its numbers.
+    """
+    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "C" and node.args):
+        return None
+    rest = [*node.args[1:], *node.keywords]
+    constants = [leaf.value for part in rest for leaf in ast.walk(part) if isinstance(leaf, ast.Constant)]
+    return None if rest and not any(isinstance(value, str) for value in constants) else _column_of(node.args[0])
+
+
+def _column_of(node: ast.AST) -> str | None:
+    """The name that a node is, bare or as Q("name")."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Q" and len(node.args) == 1:
+        argument = node.args[0]
+        return str(argument.value) if isinstance(argument, ast.Constant) else None
+    return None
+
+
+def with_score(formula: str, column: str) -> str:
+    """A formula with the name of a column wherever it says `score`."""
+    code = without_backticks(formula).replace("\n", " ").strip()
+    tokens = list(tokenize.generate_tokens(io.StringIO(code).readline))
+    is_name = column.isidentifier() and not keyword.iskeyword(column)
+    spelled = column if is_name else f"Q({json.dumps(column, ensure_ascii=False)})"
+    places = [
+        token.start[1]
+        for before, token, after in zip([None, *tokens], tokens, [*tokens[1:], None], strict=False)
+        # Neither an attribute nor the name of an argument.
+        if token.string == "score" and getattr(before, "string", "") != "." and getattr(after, "string", "") != "="
+    ]
+    if not places:
+        raise ArgumentError(
+            f'`--score` names the column that "score" means in the formula; {formula!r} does not say "score". '
+            'Write "score ~ 1", or leave out `--score`.'
+        )
+    for start in reversed(places):
+        code = code[:start] + spelled + code[start + len("score") :]
+    return code
+
+
+def split_names(text: str, argument: str) -> list[str]:
+    """Names separated by commas; one that contains a comma stands in double quotes."""
+    try:
+        names = [name.strip() for name in next(csv.reader([text], skipinitialspace=True, strict=True), [])]
+    except csv.Error:
+        names = []
+    if not names or not all(names):
+        raise ArgumentError(f'`{argument}` must be names separated by commas, such as "a,b"; got "{text}".')
+    return names

@@ -1,0 +1,245 @@
+"""What the commands that read a file share: options, their checks, and the formats of what is printed."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from importlib.metadata import version
+from typing import Any
+
+import pandas as pd
+from pandas.api.types import is_numeric_dtype
+
+from evalreg.checks import COVS, DOFS, MISSING, REPAIRS, SSCS, check_cov_options, fraction, option
+from evalreg.cli.selection import Outcome, Rows
+from evalreg.errors import ArgumentError
+from evalreg.estimators.comparison import Comparison
+from evalreg.report.tables import Grid, Summary, spreadsheet
+from evalreg.results.results import Results
+
+SCHEMA_VERSION = 1
+PACKAGES = ("evalreg", "narwhals", "numpy", "pandas", "patsy", "scipy", "statsmodels")
+
+_GROUPS_HELP = """\
+clusters: rows that share a value may depend on each other in any way, rows that do not are independent. "prompt" is a
+column; "prompt + judge" crosses two; "language:question" joins two into one id; backticks go around a column with + or
+: in its name"""
+
+_FORMAT_HELP = """\
+"json" is strict JSON with sorted keys: a number that is not there is null, an infinity is "inf" or "-inf", and an
+option that has no bearing on the result is null; "csv" is the table of the parameters (default: text)"""
+
+_SPREADSHEET_HELP = """\
+CSV for a spreadsheet program: text that begins with = + - @ or a tab gets an apostrophe before it, so that a model's
+name is not computed as a formula; numbers stay numbers. Without it, names are written as they are"""
+
+_WHERE_HELP = """\
+keep the rows for which this is true: columns against numbers and quoted text by == != < <= > >= `in` and `not in`,
+joined by `and`, `or`, `not` and parentheses, such as 'model == "a" and turn in [1, 2]'; 'score == missing' finds empty
+fields; backticks go around a column whose name is no word. Columns read as text are compared with quoted text"""
+
+
+# Options
+
+
+def add_shared(parser: argparse.ArgumentParser, *, weights: bool = True, covariance: bool = True) -> None:
+    """Add the file and the options that every command on a file has; some only where they have a meaning."""
+    parser.add_argument(
+        "file",
+        metavar="FILE",
+        help='CSV, TSV, JSON lines or Parquet, also compressed by gzip, told apart by content; "-" is standard input',
+    )
+    rows = parser.add_argument_group("rows and columns")
+    rows.add_argument("--groups", metavar="GROUPS", help=_GROUPS_HELP)
+    if weights:
+        rows.add_argument("--weights", metavar="X", help="the column of sampling weights")
+    rows.add_argument("--where", metavar="FILTER", help=_WHERE_HELP)
+    rows.add_argument(
+        "--missing",
+        default="drop",
+        metavar="RULE",
+        help=f"{listed(MISSING)}: rows where something is missing are dropped and counted (the default), or an error",
+    )
+    rows.add_argument(
+        "--text",
+        metavar="A,B",
+        help="further columns to read as text, to the letter, as are factors and the columns of clusters, models, "
+        "questions and strata, but for one that the formula uses as a number",
+    )
+    if covariance:
+        _add_covariance(parser)
+    output = parser.add_argument_group("output")
+    output.add_argument(
+        "--alpha",
+        type=float,
+        default=0.05,
+        metavar="A",
+        help="0.05, the default, gives 95%% intervals; the level of a test that is planned",
+    )
+    output.add_argument("--format", choices=list(FORMATS), default="text", help=_FORMAT_HELP)
+    output.add_argument("--spreadsheet", action="store_true", help=_SPREADSHEET_HELP)
+    output.add_argument("-o", "--output", metavar="FILE", help="write there, in UTF-8, instead of standard output")
+
+
+def _add_covariance(parser: argparse.ArgumentParser) -> None:
+    cov = parser.add_argument_group("covariance")
+    cov.add_argument("--cov", metavar="NAME", help=f"{listed(COVS)} (default: CR2 with --groups, naive without)")
+    cov.add_argument("--ssc", metavar="NAME", help=f"factor of CR1: {listed(SSCS)}")
+    cov.add_argument(
+        "--dof",
+        type=_number_or_name,
+        metavar="DOF",
+        help=f"{listed(DOFS)} or a number (default: satterthwaite under CR2, min otherwise)",
+    )
+    cov.add_argument(
+        "--repair",
+        metavar="NAME",
+        help=f"{listed(REPAIRS)}: what is done to a crossed covariance that is not positive semi-definite "
+        "(default: max; eigen where --cov is given)",
+    )
+
+
+def _number_or_name(text: str) -> float | str:
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names as a reader says them: a, b or c."""
+    return f"{', '.join(names[:-1])} or {names[-1]}"
+
+
+def check_shared(options: argparse.Namespace) -> None:
+    """Refuse wrong options before a large file is read."""
+    check_cov_options(**covariance_options(options))
+    check_rows(options)
+
+
+def check_rows(options: argparse.Namespace) -> None:
+    """Refuse wrong options that have to do with rows and output."""
+    option("missing", options.missing, MISSING)
+    fraction("alpha", options.alpha)
+    if options.output not in (None, "-") and _is_one_file(options.output, options.file):
+        raise ArgumentError(f'`--output` must not be the file that is read; got "{options.output}" for both.')
+
+
+def _is_one_file(first: str, second: str) -> bool:
+    try:
+        return os.path.samefile(first, second)
+    except (OSError, ValueError):
+        return False
+
+
+def covariance_options(options: argparse.Namespace) -> dict[str, Any]:
+    """The keywords of a covariance; `alike` where the command has it."""
+    names = ("cov", "ssc", "dof", "repair", "alike")
+    return {name: getattr(options, name) for name in names if hasattr(options, name)}
+
+
+def rendered(
+    results: Results,
+    rows: Rows,
+    options: argparse.Namespace,
+    asked: dict[str, object],
+    *,
+    comparison: Comparison | None = None,
+    more: Mapping[str, object] | None = None,
+    first: tuple[Grid, ...] = (),
+    frame: pd.DataFrame | None = None,
+) -> str:
+    """Results (or the comparison that they are of) in the format asked for; JSON with what else there is to say."""
+    names = ("alpha", "command", "file", "missing", "text", "weights", "where")
+    asked |= {name: getattr(options, name, None) for name in names}
+    return FORMATS[options.format](Outcome(results, rows, options, asked, comparison, more or {}, first, frame))
+
+
+# What is printed
+
+
+def _summarized(outcome: Outcome) -> Summary:
+    """The summary of the results, with what the filter kept."""
+    summary, rows = outcome.shown.summary(outcome.options.alpha), outcome.rows
+    summary = replace(summary, grids=(*outcome.first, *summary.grids))
+    if outcome.options.where is None:
+        return summary
+    kept = f"{outcome.options.where} ({len(rows.frame)} of {rows.n_read} rows)"
+    return replace(summary, facts=(*summary.facts, ("Where", kept)))
+
+
+def _as_csv(outcome: Outcome) -> str:
+    """The table of the parameters; a number that is not there is an empty field."""
+    if outcome.frame is not None:
+        frame = outcome.frame.rename_axis("model")
+    elif outcome.comparison is None:
+        frame = outcome.shown.to_frame(outcome.options.alpha).rename_axis("parameter")
+    else:
+        frame = outcome.shown.to_frame(outcome.options.alpha)
+    table = frame.reset_index()
+    if outcome.options.spreadsheet:
+        for name in table.columns[~table.dtypes.map(is_numeric_dtype).to_numpy(dtype=bool)]:
+            table[name] = [spreadsheet(cell) if isinstance(cell, str) else cell for cell in table[name]]
+    return str(table.to_csv(index=False, lineterminator="\n"))
+
+
+def _as_json(outcome: Outcome) -> str:
+    """Strict JSON of everything that a program may ask of the results, in ASCII, keys sorted."""
+    return json.dumps(plain(_document(outcome)), indent=2, sort_keys=True, allow_nan=False)
+
+
+def _document(outcome: Outcome) -> dict[str, object]:
+    """What the JSON output says."""
+    results, cov, alpha = outcome.results, outcome.results.cov, outcome.options.alpha
+    resolved = {
+        "cov": cov.options.cov,
+        "dof": cov.options.dof,
+        "repair": cov.options.repair if cov.crossed else None,
+        "ssc": cov.options.ssc if cov.options.cov == "CR1" else None,
+    }
+    categories = {text: category.__name__ for category, text in results.notes}
+    sentences = outcome.shown.summary(alpha).sentences
+    effects = {"design_effect": results.design_effect().to_numpy(), "n_eff": results.n_eff().to_numpy()}
+    table = outcome.shown.to_frame(alpha).assign(**effects)
+    if outcome.comparison is not None:
+        table = table.reset_index()
+    table.insert(0, "parameter", list(results.estimate.names))
+    return {
+        "dropped": {str(reason): int(count) for reason, count in results.dropped.items()},
+        "model": results.estimate.about.model,
+        "n_clusters": results.n_clusters,
+        "nobs": results.nobs,
+        "notes": [{"text": text, "warning": categories.get(text)} for text in sentences],
+        "options": {**outcome.asked, **resolved},
+        "parameters": table.to_dict("records"),
+        "rows_kept": len(outcome.rows.frame),
+        "rows_read": outcome.rows.n_read,
+        "schema_version": SCHEMA_VERSION,
+        "score": results.estimate.about.outcome,
+        "seed": 0 if outcome.asked.get("adjust") == "single-step" else None,
+        "versions": {name: version(name) for name in PACKAGES},
+        **outcome.more,
+    }
+
+
+def plain(value: Any) -> Any:
+    """A value with None for NaN and text for infinities, all through."""
+    if isinstance(value, float):
+        return None if math.isnan(value) else str(value) if math.isinf(value) else float(value)
+    if isinstance(value, dict):
+        return {str(key): plain(entry) for key, entry in value.items()}
+    return [plain(entry) for entry in value] if isinstance(value, list | tuple) else value
+
+
+FORMATS: dict[str, Callable[[Outcome], str]] = {
+    "text": lambda outcome: _summarized(outcome).as_text(),
+    "json": _as_json,
+    "csv": _as_csv,
+    "md": lambda outcome: _summarized(outcome).as_markdown(),
+    "latex": lambda outcome: _summarized(outcome).as_latex(),
+    "html": lambda outcome: _summarized(outcome).as_html(),
+}

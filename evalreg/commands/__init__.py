@@ -1,1 +1,0 @@
-"""The commands of the command line, each in a file of its own."""

@@ -1,0 +1,141 @@
+"""How thinly the rows behind a parameter are spread over clusters: what a board must have before it is trusted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from evalreg.checks import BoolArray, FloatArray, listed
+from evalreg.covariance.corrections import FULL_LEVERAGE
+from evalreg.data.clusters import Axis, axis_name
+from evalreg.estimate import Estimate
+from evalreg.scores.sums import compressed, scale_columns
+
+# Above either, covariances that hold weights fixed and do not correct for leverage miss too often to be shown.
+LARGEST_CONCENTRATION = 0.12
+LARGEST_SINGLE = 0.02
+# With fewer clusters every pair is concentrated, and their number says so.
+FEW_CLUSTERS = 10
+# Below the first a board warns; below the second it does not rank.
+FEW_EFFECTIVE = 6.0
+TOO_FEW_EFFECTIVE = 3.0
+LARGEST_SHARE = 0.30
+
+
+@dataclass(frozen=True, eq=False)
+class Sparsity:
+    """How the weight of each parameter lies on the clusters of one axis.
+
+    Parameters
+    ----------
+    axis : Axis
+        The clustering.
+    concentration : ndarray, shape (n_params,)
+        H: the weighted mean over the cells of a parameter of sum over clusters of h^2, h a cluster's share of a cell.
+    effective : ndarray, shape (n_params,)
+        Effective number of clusters, one over the sum of squared shares (Kish).
+    largest_share : ndarray, shape (n_params,)
+        The largest share of one cluster.
+    single : ndarray, shape (n_params,)
+        Share of the weight on cells that rest on a single cluster.
+    """
+
+    axis: Axis
+    concentration: FloatArray
+    effective: FloatArray
+    largest_share: FloatArray
+    single: FloatArray
+
+    @property
+    def unsafe(self) -> BoolArray:
+        """Parameters whose fixed-weight CR0 and CR1 are not shown."""
+        return (self.concentration > LARGEST_CONCENTRATION) | (self.single > LARGEST_SINGLE)
+
+
+def sparsity(estimate: Estimate, axis: Axis) -> Sparsity:
+    """Concentration of the weight of each parameter on the clusters of an axis.
+
+    Parameters
+    ----------
+    estimate : Estimate
+        Made of cells.
+    axis : Axis
+        The clustering.
+
+    Returns
+    -------
+    Sparsity
+        One entry a parameter.
+
+    References
+    ----------
+    Kish (1965), Survey Sampling.
+    """
+    assert estimate.cells is not None
+    assert estimate.coefficient_map is not None
+    weights = compressed(abs(estimate.coefficient_map))
+    # A parameter's weights sum to one over its cells, whatever the scale of the parameter.
+    weights = scale_columns(weights.T, 1.0 / np.maximum(np.asarray(weights.sum(axis=1)).ravel(), 1e-300)).T.tocsr()
+    n_cells = estimate.cells.count.size
+    concentration, single = np.zeros(n_cells), np.zeros(n_cells)
+    squares, largest = np.zeros(estimate.n_params), np.zeros(estimate.n_params)
+    for block in estimate.scores.cells(axis):
+        h = scale_columns(block.gram, 1.0 / estimate.cells.weight)
+        concentration += np.bincount(h.indices, h.data**2, n_cells)
+        single[h.indices[1.0 - h.data < FULL_LEVERAGE]] = 1.0
+        share = (h @ weights.T).tocsr()
+        squares += np.bincount(share.indices, share.data**2, estimate.n_params)
+        largest = np.maximum(largest, share.max(axis=0).toarray().ravel())
+    return Sparsity(axis, weights @ concentration, 1.0 / squares, largest, weights @ single)
+
+
+def sparse_text(found: Sparsity, names: tuple[str, ...], where: BoolArray) -> str:
+    """Why some parameters are too thinly covered, in words.
+
+    Parameters
+    ----------
+    found : Sparsity
+        Of an axis.
+    names : tuple of str
+        Names of the parameters.
+    where : ndarray of bool, shape (n_params,)
+        The parameters concerned.
+
+    Returns
+    -------
+    str
+        With the worst figures.
+    """
+    some = [name for name, is_meant in zip(names, where, strict=True) if is_meant]
+    return (
+        f"{listed(some)}: up to {np.max(found.single[where]):.0%} of the weight lies on pairs that met under a single "
+        f"{axis_name(found.axis)}, and H is up to {np.max(found.concentration[where]):.2f} (safe are "
+        f"{LARGEST_SINGLE:.0%} and {LARGEST_CONCENTRATION})"
+    )
+
+
+def effective_text(found: Sparsity, names: tuple[str, ...], where: BoolArray) -> str:
+    """Which parameters rest on few clusters, in words.
+
+    Parameters
+    ----------
+    found : Sparsity
+        Of an axis.
+    names : tuple of str
+        Names of the parameters.
+    where : ndarray of bool, shape (n_params,)
+        The parameters concerned.
+
+    Returns
+    -------
+    str
+        With the worst figures.
+    """
+    some = [name for name, is_meant in zip(names, where, strict=True) if is_meant]
+    name = axis_name(found.axis)
+    return (
+        f"{listed(some)}: the weight lies on as few as {np.min(found.effective[where]):.1f} effective {name} clusters, "
+        f"up to {np.max(found.largest_share[where]):.0%} of it on one; models with under {TOO_FEW_EFFECTIVE:.0f} are "
+        "not ranked. Bradley-Terry ratings pool thin pairs and hold better there."
+    )

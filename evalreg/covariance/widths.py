@@ -1,0 +1,275 @@
+"""Half-widths of intervals, p-values and degrees of freedom of a variance that is made of several pieces."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from itertools import combinations
+
+import numpy as np
+
+from evalreg.checks import FloatArray, IntArray
+from evalreg.numerics.student import dof_of_quantile, t_log_density, t_pvalues, t_quantile
+from evalreg.scores.unseen import Unseen
+
+# Below this level quantiles of t are not sought; p-values there are those of the widest single piece.
+SMALLEST_LEVEL = 1e-280
+MOST_STEPS = 80
+
+
+@dataclass(frozen=True, eq=False)
+class Few:
+    """Contrasts that are differences of which few questions tell.
+
+    Parameters
+    ----------
+    rows : ndarray of int, shape (k,)
+        Which of the contrasts.
+    scale : ndarray, shape (k,)
+        What multiplies the difference in the contrast.
+    unseen : Unseen
+        The differences.
+    """
+
+    rows: IntArray
+    scale: FloatArray
+    unseen: Unseen
+
+
+@dataclass(frozen=True, eq=False)
+class Widths:
+    """Contrasts whose half-width is the root of a sum of t^2 V over pieces, or the largest of several such sums.
+
+    For a level p and the pieces V_A with d_A degrees of freedom, H(p)^2 is the largest over sums of
+    sum_A s_A t_A(p)^2 V_A, with t_A(p) the two-sided critical value of t with d_A. The interval is the estimate +-
+    H(alpha), the p-value that p with H(p) = distance. For independent variances with positive signs it is Banerjee's.
+
+    Parameters
+    ----------
+    variance : ndarray, shape (m,)
+        v(c), the square of the standard error shown.
+    pieces : ndarray, shape (n_pieces, m)
+        V_A(c).
+    dofs : ndarray, shape (n_pieces, m)
+        d_A(c).
+    signs : ndarray, shape (n_sums, n_pieces)
+        s_A of each sum; 0 where a piece is no part of it.
+    few : Few, optional
+        Contrasts whose variance depends on the value that is tested, as differences not seen have to be allowed for.
+
+    References
+    ----------
+    Banerjee (1960), Sankhya 22, 359-362; carried here to inclusion-exclusion (Cameron, Gelbach and Miller 2011).
+
+    Examples
+    --------
+    Two axes with 3 and 60 degrees of freedom, and their intersection.
+
+    >>> V = np.array([[1.0], [1.0], [0.5]])
+    >>> one = Widths(np.array([1.5]), V, np.array([[3.0], [60.0], [200.0]]), subset_signs([(0,), (1,), (0, 1)]))
+    >>> half = one.half(0.05)
+    >>> half.round(3).tolist(), one.pvalues(half).round(12).tolist(), one.dof(0.05).round(2).tolist()
+    ([3.491], [0.05], [3.75])
+    """
+
+    variance: FloatArray
+    pieces: FloatArray
+    dofs: FloatArray
+    signs: FloatArray
+    few: Few | None = None
+
+    def half(self, alpha: float | FloatArray) -> FloatArray:
+        """H(alpha), shape (m,); NaN without a variance."""
+        if self.signs.size == 1:
+            return np.asarray(t_quantile(alpha, self.dofs[0]) * np.sqrt(self.variance))
+        H = np.sqrt(np.clip(np.max(self.signs @ self._terms(alpha), axis=0), 0.0, None))
+        return np.where(self.variance > 0, H, np.where(self.variance == 0, 0.0, np.nan))
+
+    def critical(self, alpha: float | FloatArray) -> FloatArray:
+        """H(alpha)/sqrt(v), shape (m,); without a positive variance the critical value of t with `dof`."""
+        if self.signs.size == 1:
+            return t_quantile(alpha, self.dofs[0])
+        positive = self.variance > 0
+        ratio = self.half(alpha) / np.sqrt(np.where(positive, self.variance, 1.0))
+        return np.where(positive, ratio, t_quantile(alpha, self.dof(0.05)))
+
+    def _terms(self, alpha: float | FloatArray) -> FloatArray:
+        """t_A^2 V_A, shape (n_pieces, m); a piece without variance adds nothing whatever its dof."""
+        t = t_quantile(np.broadcast_to(alpha, self.variance.shape), self.dofs)
+        return np.where(self.pieces > 0, t**2 * self.pieces, 0.0)
+
+    def pvalues(self, distance: FloatArray) -> FloatArray:
+        """The p with H(p) = |distance|, shape (m,); 1 at no distance, NaN without a variance."""
+        x = np.abs(np.asarray(distance, dtype=np.float64))
+        if self.few is not None:
+            return self._few_pvalues(self.few, np.array(distance, dtype=np.float64))
+        if self.signs.size == 1:
+            return t_pvalues(x / np.sqrt(np.where(self.variance > 0, self.variance, np.nan)), self.dofs[0])
+        known = (self.variance > 0) & np.isfinite(x)
+        single = np.count_nonzero(self.signs, axis=1) == 1
+        p = np.zeros(x.shape)
+        # A sum of positive terms is at least each of them, and so is its p-value.
+        for piece in np.flatnonzero(np.any(self.signs[np.all(self.signs >= 0, axis=1)] > 0, axis=0)):
+            V = np.where(self.pieces[piece] > 0, self.pieces[piece], 1.0)
+            own = t_pvalues(x / np.sqrt(V), self.dofs[piece])
+            p = np.where(self.pieces[piece] > 0, np.maximum(p, own), p)
+        for row in self.signs[~single]:
+            wanted = np.flatnonzero(known & (x > 0) & (p < 1))
+            p[wanted] = self._solved(row, wanted, x[wanted], p[wanted])
+        return np.where(known, np.where(x == 0, 1.0, p), np.nan)
+
+    def limits(self, estimate: FloatArray, alpha: float | FloatArray = 0.05) -> FloatArray:
+        """Ends of the intervals, shape (m, 2): estimate +- H(alpha), and what few questions tell of."""
+        half = self.half(alpha)
+        half = np.where(self.variance > 0, half, np.nan)
+        ends = np.column_stack([estimate - half, estimate + half])
+        if self.few is not None:
+            critical = self.critical(alpha)[self.few.rows]
+            own = np.sort(self.few.unseen.limits(critical) * self.few.scale[:, None], axis=1)
+            ends[self.few.rows] = np.where(np.isnan(critical)[:, None], np.nan, own)
+        return ends
+
+    def statistic(self, distance: FloatArray) -> FloatArray:
+        """Signed distances in standard errors, shape (m,), those of `few` under the value tested."""
+        t = np.asarray(distance / np.sqrt(np.where(self.variance > 0, self.variance, np.nan)))
+        if self.few is not None:
+            few = self.few
+            own = few.unseen.statistic(few.unseen.theta - distance[few.rows] / few.scale)
+            t[few.rows] = own * np.sign(few.scale)
+        return t
+
+    def _few_pvalues(self, few: Few, distance: FloatArray) -> FloatArray:
+        t, plain = self.statistic(distance), replace(self, few=None)
+        known = self.variance > 0
+        p = plain.pvalues(np.where(known, t * np.sqrt(np.where(known, self.variance, 1.0)), distance))
+        rest = few.rows[~known[few.rows]]
+        p[rest] = t_pvalues(t[rest], self.dof(0.05)[rest])
+        return p
+
+    def _solved(self, row: FloatArray, columns: IntArray, x: FloatArray, least: FloatArray) -> FloatArray:
+        """Largest of `least` and the p at which one sum is x^2, by Newton steps in log p inside a bracket."""
+        low, high = np.log(np.maximum(least, SMALLEST_LEVEL)), np.zeros(x.shape)
+        V, d, u, target = self.pieces[:, columns], self.dofs[:, columns], low.copy(), 2 * np.log(x)
+        left = np.arange(x.size)
+        for step in range(MOST_STEPS):
+            value, slope = _log_sum(row, V[:, left], d[:, left], u[left])
+            above = value > target[left]
+            if step == 0:
+                left, value, slope, above = left[above], value[above], slope[above], above[above]
+            low[left] = np.where(above, u[left], low[left])
+            high[left] = np.where(above, high[left], u[left])
+            with np.errstate(all="ignore"):
+                new = u[left] - (value - target[left]) / slope
+            # A Newton step so small leaves an error far below rounding; it may leave the bracket by rounding.
+            small = 1e-9 * np.maximum(np.abs(u[left]), 1.0)
+            inside = (new > low[left] - small) & (new < high[left] + small)
+            new = np.where(inside, np.clip(new, low[left], high[left]), (low[left] + high[left]) / 2)
+            moved = np.abs(new - u[left]) > small
+            u[left] = new
+            left = left[moved]
+            if not left.size:
+                break
+        return np.maximum(least, np.where(u > np.log(SMALLEST_LEVEL), np.exp(u), 0.0))
+
+    def dof(self, alpha: float) -> FloatArray:
+        """The nu with t_nu(alpha) = H(alpha)/sqrt(v), shape (m,); without a variance the smallest d_A."""
+        if self.signs.size == 1:
+            return np.array(self.dofs[0])
+        known = self.variance > 0
+        H, smallest = self.half(alpha), np.min(self.dofs[self.signs.sum(axis=0) > 0], axis=0)
+        nu = np.where(known, np.nan, smallest)
+        # Where one piece decides both the variance and the width, its own degrees of freedom, free of rounding.
+        terms = self._terms(alpha)
+        for row in self.signs[np.count_nonzero(self.signs, axis=1) == 1]:
+            piece = int(np.argmax(row))
+            same = np.isclose(terms[piece], H**2, rtol=1e-13, atol=0.0) & np.isclose(
+                self.pieces[piece], self.variance, rtol=1e-13, atol=0.0
+            )
+            nu = np.where(known & same & np.isnan(nu), self.dofs[piece], nu)
+        rest = np.flatnonzero(known & np.isnan(nu))
+        if rest.size:
+            nu[rest] = dof_of_quantile(H[rest] / np.sqrt(self.variance[rest]), alpha)
+        return nu
+
+
+def one_t(variance: FloatArray, dof: FloatArray) -> Widths:
+    """Widths of contrasts, shape (m,), to which one t each serves all levels."""
+    return Widths(variance, variance[None], np.asarray(dof, dtype=np.float64)[None], np.ones((1, 1)))
+
+
+def joined(parts: Sequence[Widths]) -> Widths:
+    """Widths of the contrasts of all parts, which have the same sums."""
+    columns = [(part.variance[None], part.pieces, part.dofs) for part in parts]
+    variance, pieces, dofs = (np.concatenate(one, axis=1) for one in zip(*columns, strict=True))
+    starts = np.cumsum([0, *(part.variance.size for part in parts)])
+    few = [(part.few, start) for part, start in zip(parts, starts, strict=False) if part.few is not None]
+    return Widths(variance[0], pieces, dofs, parts[0].signs, _joined_few(few))
+
+
+def _joined_few(parts: list[tuple[Few, int]]) -> Few | None:
+    if not parts:
+        return None
+    rows = np.concatenate([few.rows + start for few, start in parts])
+    scale = np.concatenate([few.scale for few, _ in parts])
+    columns = zip(*([getattr(few.unseen, one.name) for one in fields(Unseen)] for few, _ in parts), strict=True)
+    return Few(rows, scale, Unseen(*(np.concatenate(one) for one in columns)))
+
+
+def _log_sum(row: FloatArray, V: FloatArray, d: FloatArray, u: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """log of sum_A s_A t_A^2 V_A at level exp(u), and its derivative by u; -inf where the sum is not positive."""
+    t = t_quantile(np.exp(u), d)
+    weight = np.where(V > 0, row[:, None] * V, 0.0)
+    total = np.sum(np.where(V > 0, weight * t**2, 0.0), axis=0)
+    # dt/du = -p/(2 f(t)).
+    positive = total > 0
+    safe = np.where(positive, total, 1.0)
+    with np.errstate(all="ignore"):
+        slope = -np.sum(np.where(V > 0, weight * t * np.exp(u - t_log_density(t, d)), 0.0), axis=0) / safe
+    return np.where(positive, np.log(safe), -np.inf), np.where(positive, slope, np.nan)
+
+
+def subset_signs(dims: list[tuple[int, ...]]) -> FloatArray:
+    """Inclusion-exclusion over each non-empty set of axes, shape (n_sets, n_pieces).
+
+    The variance and the width of several axes are the largest over these sets, so that none is smaller than fewer axes
+    alone give.
+
+    Examples
+    --------
+    >>> subset_signs([(0,), (1,), (0, 1)]).tolist()
+    [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [1.0, 1.0, -1.0]]
+    """
+    axes = sorted({axis for one in dims for axis in one})
+    sets = [set(chosen) for size in range(1, len(axes) + 1) for chosen in combinations(axes, size)]
+    return np.array([[(-1.0) ** (len(one) + 1) if set(one) <= chosen else 0.0 for one in dims] for chosen in sets])
+
+
+def crossed_widths(
+    variance: FloatArray, pieces: FloatArray, dofs: FloatArray, dims: list[tuple[int, ...]], repair: str
+) -> Widths:
+    """The widths of crossed contrasts under a repair.
+
+    Parameters
+    ----------
+    variance : ndarray, shape (m,)
+        v(c), after the repair.
+    pieces, dofs : ndarray, shape (n_pieces, m)
+        V_A(c) and d_A(c).
+    dims : list of tuple of int
+        The axes of each piece.
+    repair : {"max", "eigen", "two-term", "none"}
+        "max": the largest over all sets of axes. "two-term": the axes without intersections. Otherwise v(c) times the
+        mean of t^2 over the axes, weighted by their variances.
+
+    Returns
+    -------
+    Widths
+        Where the variance is above that of the pieces (a floor), the width grows with it.
+    """
+    single = np.array([len(one) == 1 for one in dims])
+    signs = subset_signs(dims) if repair == "max" else single.astype(float)[None, :]
+    made = np.max(signs @ pieces, axis=0)
+    scale = np.divide(variance, made, out=np.ones_like(made), where=(made > 0) & (variance > 0))
+    # Equal but for rounding is equal.
+    scale = np.where(np.isclose(scale, 1.0, rtol=1e-13, atol=0), 1.0, scale)
+    return Widths(variance, pieces * scale, dofs, signs)

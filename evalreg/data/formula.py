@@ -1,0 +1,340 @@
+"""Formulas: parsed by patsy, with the columns that they use."""
+
+from __future__ import annotations
+
+import ast
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from evalreg.checks import BoolArray, FloatArray, listed, nearest, row_list, rows_text
+from evalreg.data.columns import for_formula
+from evalreg.data.frame import Table, restrict
+from evalreg.data.grammar import names_in, without_backticks
+from evalreg.data.memory import DESIGNS, GRAMS, refuse_larger
+from evalreg.errors import ArgumentTypeError, FormulaError, MissingColumnError, NonFiniteError
+
+# Below so many combinations of levels, columns are not counted before they are made.
+MANY_LEVELS = 200
+
+
+@dataclass(frozen=True)
+class ParsedFormula:
+    """A formula and the names in it.
+
+    Parameters
+    ----------
+    text : str
+        The formula.
+    outcome : str
+        Code of its left side, or the column that it quotes.
+    outcome_names, covariate_names : tuple of str
+        Columns on each side.
+    intercept_only : bool
+        Whether the right side is 1.
+    functions : tuple of str
+        Functions of patsy that it uses, and "np".
+    has_constant : bool
+        Whether the right side has a constant.
+    plain : frozenset of str
+        Columns that are used outside of ``C(...)``.
+    factors : frozenset of str
+        Columns that are used inside.
+    """
+
+    text: str
+    outcome: str
+    outcome_names: tuple[str, ...]
+    covariate_names: tuple[str, ...]
+    intercept_only: bool
+    functions: tuple[str, ...] = ()
+    has_constant: bool = True
+    plain: frozenset[str] = frozenset()
+    factors: frozenset[str] = frozenset()
+
+
+def parse_formula(formula: object) -> ParsedFormula:
+    """Parse a formula by patsy, check that it says only what a formula may, and collect the names that it uses.
+
+    Parameters
+    ----------
+    formula : str
+        Such as "score ~ 1" or "score ~ C(model) * length"; backticks or Q("...") around a name with a space.
+
+    Returns
+    -------
+    ParsedFormula
+        The names on each side.
+
+    Raises
+    ------
+    ArgumentTypeError
+        If it is not a string.
+    FormulaError
+        If it does not parse (with patsy's caret under the place), has no left side, or holds anything but columns,
+        numbers, arithmetic, comparisons and the functions of `grammar`.
+
+    Examples
+    --------
+    >>> parse_formula("score ~ np.log(length)").covariate_names
+    ('length',)
+    """
+    import patsy
+
+    if not isinstance(formula, str):
+        raise ArgumentTypeError(f'`formula` must be a string such as "score ~ 1"; got {type(formula).__name__}.')
+    formula = without_backticks(formula)
+    try:
+        description = patsy.ModelDesc.from_formula(formula)
+    except patsy.PatsyError as error:
+        raise FormulaError(f"`formula` does not parse: {error}") from None
+    except SyntaxError as error:
+        raise FormulaError(_syntax_message(formula, error)) from None
+    except (AssertionError, MemoryError, RecursionError, ValueError) as error:
+        raise FormulaError(f"`formula` does not parse ({type(error).__name__}): {formula[:200]!r}.") from None
+    left = [factor.code for term in description.lhs_termlist for factor in term.factors]
+    right = [factor.code for term in description.rhs_termlist for factor in term.factors]
+    if len(left) != 1:
+        raise FormulaError(f'`formula` must have one score on the left of "~"; got {formula!r}. Write "score ~ 1".')
+    if not description.rhs_termlist:
+        raise FormulaError(f'`formula` has nothing on the right of "~"; got {formula!r}. Write "{left[0]} ~ 1".')
+    try:
+        outcome, covariates = names_in(left), names_in(right)
+    except SyntaxError as error:
+        raise FormulaError(_syntax_message(formula, error)) from None
+    return ParsedFormula(
+        formula,
+        _column_of(left[0]),
+        tuple(sorted(outcome.columns)),
+        tuple(sorted(covariates.columns)),
+        description.rhs_termlist == [patsy.desc.INTERCEPT],
+        tuple(sorted(outcome.functions | covariates.functions)),
+        patsy.desc.INTERCEPT in description.rhs_termlist,
+        frozenset(outcome.plain | covariates.plain),
+        frozenset(covariates.factors),
+    )
+
+
+def _column_of(code: str) -> str:
+    """The name inside Q("..."), where that is all; otherwise the code."""
+    node = ast.parse(code, mode="eval").body
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Q" and len(node.args) == 1:
+        quoted = node.args[0]
+        return str(quoted.value) if isinstance(quoted, ast.Constant) else code
+    return code
+
+
+def _syntax_message(formula: str, error: SyntaxError) -> str:
+    """The formula with a caret under the place that Python does not understand."""
+    start = max(formula.find((error.text or "").strip()), 0) + max((error.offset or 1) - 1, 0)
+    return f"`formula` does not parse: {error.msg}\n    {formula}\n    {' ' * start}^"
+
+
+def formula_columns(parsed: ParsedFormula, columns: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Columns on each side; a name that is no column is refused, and a column that hides a function."""
+    for name in (*parsed.outcome_names, *parsed.covariate_names):
+        if name not in columns:
+            hint = nearest(name, columns) or f" The columns are {listed(columns)}."
+            raise MissingColumnError(
+                f'`formula` names "{name}", which is neither a column nor a function of patsy or numpy (np).{hint}',
+                column=name,
+            )
+    hidden = [name for name in parsed.functions if name in columns]
+    if hidden:
+        raise FormulaError(
+            f'`formula` uses the function "{hidden[0]}", and the data have a column of that name, which hides it. '
+            "Rename the column."
+        )
+    if parsed.has_constant and "Intercept" in parsed.covariate_names:
+        raise FormulaError(
+            '`formula` names the column "Intercept", which is what the constant of a regression is called. Rename the '
+            'column, or write "0 + Intercept" for a regression without a constant.'
+        )
+    left = parsed.outcome_names
+    return left, tuple(name for name in parsed.covariate_names if name not in left)
+
+
+def design_frame(
+    table: Table, names: tuple[str, ...], keep: BoolArray | None, parsed: ParsedFormula, values: FloatArray | None
+) -> pd.DataFrame:
+    """Columns of the formula as patsy takes them: plain numbers and objects, categories without unused levels.
+
+    Parameters
+    ----------
+    table : Table
+        The data.
+    names : tuple of str
+        Columns wanted.
+    keep : ndarray of bool, shape (n_rows,), optional
+        Rows in use; None for all.
+    parsed : ParsedFormula
+        Which column is the score, and which are used outside of ``C(...)``.
+    values : ndarray, shape (n_rows,), optional
+        Values of the score, where they are at hand.
+
+    Returns
+    -------
+    DataFrame
+        Of the rows in use.
+
+    Raises
+    ------
+    NonNumericError
+        If a column holds what is neither a number nor a label, and the formula takes it for one.
+    """
+    frame = table.to_pandas(names, keep)
+    if all(isinstance(dtype, np.dtype) and dtype.char in "dlqi" for dtype in frame.dtypes):
+        return frame
+    columns: dict[str, Any] = {
+        name: restrict(values, keep)
+        if name == parsed.outcome and values is not None
+        else for_formula(frame[name], name, name in parsed.plain)
+        for name in names
+    }
+    return pd.DataFrame(columns, index=frame.index)
+
+
+def refuse_large_design(parsed: ParsedFormula, frame: pd.DataFrame, n_clusters: int) -> None:
+    """Raise if the columns of a formula do not fit into memory, before they are made.
+
+    Parameters
+    ----------
+    parsed : ParsedFormula
+        With a right side.
+    frame : DataFrame
+        Its columns, of the rows in use.
+    n_clusters : int
+        Clusters of the finest clustering asked for; 0 without groups.
+
+    Raises
+    ------
+    TooLargeError
+        With the number of columns, and the factor with the most levels.
+    """
+    import patsy
+
+    levels = {
+        name: int(frame[name].nunique())
+        for name in parsed.covariate_names
+        if name in parsed.factors or not pd.api.types.is_numeric_dtype(frame[name])
+    }
+    if math.prod(levels.values()) < MANY_LEVELS:
+        return
+    widest = max(levels, key=levels.__getitem__)
+    remedy = f'Leave out or merge levels of "{widest}", which has {levels[widest]:,}.'
+    terms = patsy.ModelDesc([], patsy.ModelDesc.from_formula(parsed.text).rhs_termlist)
+    # What is far too large takes long to count alone.
+    fewest = max(_fewest(term, levels) for term in terms.rhs_termlist)
+    _refuse_columns(fewest, "at least ", parsed, frame, n_clusters, remedy)
+    try:
+        with np.errstate(all="ignore"):
+            design = patsy.incr_dbuilder(terms, lambda: iter([frame]), eval_env=0)
+    except patsy.PatsyError:
+        return  # The fit says what is wrong, and where.
+    _refuse_columns(len(design.column_names), "", parsed, frame, n_clusters, remedy)
+
+
+def _fewest(term: Any, levels: dict[str, int]) -> int:
+    """Columns that a term has at the least: the levels of its factors, less one each."""
+    names = [names_in([factor.code]).columns & set(levels) for factor in term.factors]
+    return math.prod(max(levels[name] for name in one) - 1 for one in names if one)
+
+
+def _refuse_columns(
+    k: int, about: str, parsed: ParsedFormula, frame: pd.DataFrame, n_clusters: int, remedy: str
+) -> None:
+    what = f"{parsed.text!r} has {about}{k:,} columns, which for {len(frame):,} rows"
+    in_clusters = f" in {n_clusters:,} clusters" if n_clusters else ""
+    refuse_larger(8.0 * k * (DESIGNS * len(frame) + GRAMS * n_clusters * k), what + in_clusters, remedy)
+
+
+def parse_sides(formula: object) -> ParsedFormula:
+    """Parse a formula of what differs between the two sides of a comparison: it has no left side.
+
+    Parameters
+    ----------
+    formula : str
+        Such as "1" (the position), "length_difference" or "0 + length_difference".
+
+    Returns
+    -------
+    ParsedFormula
+        Without an outcome.
+
+    Raises
+    ------
+    FormulaError
+        If it does not parse, or has a left side.
+
+    Examples
+    --------
+    >>> parse_sides("1 + n_left").covariate_names
+    ('n_left',)
+    """
+    if not isinstance(formula, str):
+        raise ArgumentTypeError(f'`formula` must be a string such as "1 + length"; got {type(formula).__name__}.')
+    left, tilde, right = formula.rpartition("~")
+    if tilde and left.strip():
+        raise FormulaError(
+            f'`formula` says what differs between the two sides and has nothing on the left of "~"; got {formula!r}. '
+            f"Write {right.strip()!r}."
+        )
+    parsed = parse_formula(f"score ~ {right}")
+    text = parsed.text.partition("~")[2].strip()
+    return replace(parsed, text=text, outcome="", outcome_names=())
+
+
+def sides_design(parsed: ParsedFormula, frame: pd.DataFrame, n_rows: int) -> tuple[tuple[str, ...], FloatArray]:
+    """Names and columns of what differs between the two sides, left minus right; the constant is the position.
+
+    Parameters
+    ----------
+    parsed : ParsedFormula
+        From `parse_sides`.
+    frame : DataFrame
+        Its columns, of the rows in use.
+    n_rows : int
+        Number of those rows, which a formula without columns cannot tell.
+
+    Returns
+    -------
+    names : tuple of str
+        "position" for the constant.
+    columns : ndarray, shape (n_rows, n_terms)
+        Finite.
+
+    Raises
+    ------
+    FormulaError
+        If it cannot be evaluated.
+    NonFiniteError
+        If a term is missing or infinite somewhere.
+    """
+    import patsy
+
+    try:
+        with np.errstate(all="ignore"):
+            keep_all = patsy.NAAction(on_NA="drop", NA_types=[])
+            # A formula without columns takes its length from the index of the frame.
+            frame = frame if frame.shape[1] else pd.DataFrame(index=range(n_rows))
+            design = patsy.dmatrix(parsed.text, frame, eval_env=0, NA_action=keep_all, return_type="dataframe")
+    except Exception as error:
+        # What is written in a formula is the user's code, and may raise anything.
+        raise FormulaError(f"`formula` cannot be evaluated: {type(error).__name__}: {error}") from None
+    columns = design.to_numpy(dtype=np.float64)
+    for name, column in zip(design.columns, columns.T, strict=True):
+        wrong = ~np.isfinite(column)
+        if wrong.any():
+            rows, count = row_list(wrong)
+            raise NonFiniteError(
+                f"terms of the formula must be finite; {name!r} is missing or infinite in {rows_text(rows, count)} of "
+                "those in use. Leave such rows out, or change the transformation.",
+                column=str(name),
+                rows=rows,
+                count=count,
+            )
+    names = tuple("position" if name == "Intercept" else str(name) for name in design.columns)
+    return names, columns

@@ -1,0 +1,370 @@
+"""Looks at a growing log: from rows in the order of complete clusters to intervals that hold at every look."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Sequence
+from typing import Any, Literal, TypeAlias, get_args
+
+import numpy as np
+import pandas as pd
+
+from evalreg.checks import (
+    MISSING,
+    BoolArray,
+    FloatArray,
+    IntArray,
+    MissingName,
+    fraction,
+    known_column,
+    listed,
+    nearest,
+    option,
+)
+from evalreg.covariance.groups import Groups
+from evalreg.data.clusters import Axis, Codes, as_codes, axis_name, joint, used_codes
+from evalreg.data.engine import LazyTable
+from evalreg.data.frame import Table, keep_rows, open_frame
+from evalreg.data.joint_ids import names_of, with_joint_ids
+from evalreg.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    ConstantScoreError,
+    DataError,
+    DominantClusterWarning,
+    MissingColumnError,
+    NonFiniteError,
+    NotAvailableError,
+    Note,
+    ScoreRangeError,
+    SkewedScoresWarning,
+    TooFewClustersError,
+    issue,
+)
+from evalreg.estimators.cells import group_labels
+from evalreg.inference.sequential import Path, bounds, mixture_rho, path_of_totals, roughness, running_intersection
+
+SequenceName: TypeAlias = Literal["logit", "wald"]
+SEQUENCES: tuple[SequenceName, ...] = get_args(SequenceName)
+
+# Looks before this many clusters miss too often: the normal approximation has not set in (docs/guide/watching.md).
+FIRST_LOOK = 30
+# Above this skewness of the mean, or share of one cluster, sequences miss too often (docs/guide/watching.md).
+SKEWED = 0.3
+DOMINANT = 0.4
+
+
+def confidence_sequence(
+    data: Any,
+    score: str = "score",
+    *,
+    groups: Groups = None,
+    model: str | None = None,
+    pair: Sequence[Any] | None = None,
+    order: str | None = None,
+    alpha: float = 0.05,
+    t0: int = 50,
+    start: int = FIRST_LOOK,
+    running: bool = False,
+    method: SequenceName | None = None,
+    missing: MissingName = "drop",
+) -> pd.DataFrame:
+    """Intervals of a mean, or of a difference of two models, that hold at every number of clusters together.
+
+    A growing log may be looked at after every cluster, and stopped at any look for any reason: the probability that any
+    interval shown misses the true value is about alpha. Clusters are taken to be independent draws from one population,
+    in an order that has nothing to do with their scores. The statement is asymptotic, as that of an ordinary interval.
+
+    Parameters
+    ----------
+    data : data frame or dict of arrays
+        One row an answer, in memory.
+    score : str, optional
+        Column of scores; for a difference also one of paired differences already formed.
+    groups : str, array or Series, optional
+        One clustering: a column, several joined as in "language:question", or labels; each row is a cluster by default.
+        The rows of a cluster stand together, and only complete clusters are passed.
+    model : str, optional
+        Column of the models, for a difference; a cluster's rows of both models stand together.
+    pair : (first, second), optional
+        The two models of `model` whose difference, first minus second, is wanted.
+    order : str, optional
+        Column to sort by first, such as the time at which a cluster was complete. By default rows are in order.
+    alpha : float, optional
+        Probability of a miss over all looks.
+    t0 : int, optional
+        Number of clusters at which intervals are to be narrowest, fixed before the first look; 50 by default.
+    start : int, optional
+        First number of clusters shown, 30 by default: earlier intervals miss too often.
+    running : bool, optional
+        Whether each interval is cut to what all earlier ones have in common. An empty intersection is shown as NaN: the
+        clusters did not come from one population, or a miss has happened.
+    method : {"logit", "wald"}, optional
+        Scale on which intervals are built: "logit" by default for the mean of scores that all lie in [0, 1], "wald"
+        otherwise. On the logit scale they stay in [0, 1], and are all of it while the scores are all alike.
+    missing : {"drop", "raise"}, optional
+        Rows without a score, model or cluster: dropped and counted in `.attrs["dropped"]`, or an error.
+
+    Returns
+    -------
+    DataFrame
+        Indexed by the number of clusters, from `start`; columns estimate, se (as at a single look fixed beforehand),
+        lower, upper, n (rows). `.attrs` has alpha, t0, rho and dropped. While clusters are all alike, the interval is
+        all that is possible: [0, 1], or [-1, 1] for a difference, of scores in [0, 1], and infinite otherwise. A
+        `SkewedScoresWarning` says where scores are too skewed, a `DominantClusterWarning` where one cluster is too big.
+
+    Raises
+    ------
+    TooFewClustersError
+        If there are fewer clusters than `start`.
+    DataError
+        If the rows of some clusters do not stand together.
+    ConstantScoreError
+        If scores outside [0, 1] are all alike (in their means by cluster) at every look.
+    ScoreRangeError
+        If `method` is "logit" and some score lies outside [0, 1].
+    EvalregError
+        If columns, numbers or models are not there or not fit.
+
+    References
+    ----------
+    Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas (2024), Time-uniform central limit theory and asymptotic confidence
+    sequences, Annals of Statistics 52(6), theorem 2.2; with totals of clusters for observations.
+
+    Examples
+    --------
+    >>> import evalreg as er
+    >>> log = er.datasets.paired(n_passages=60, seed=1)  # simulated
+    >>> log = log.sort_values("passage", kind="stable")
+    >>> looks = er.confidence_sequence(log, groups="passage", model="model", pair=("new", "old"))
+    >>> looks.loc[[30, 60], ["estimate", "lower", "upper"]].round(3).values.tolist()
+    [[-0.067, -0.212, 0.079], [-0.02, -0.112, 0.072]]
+    """
+    alpha, t0, start = fraction("alpha", alpha), _whole("t0", t0, 1), _whole("start", start, 2)
+    if not isinstance(running, bool | np.bool_):
+        raise ArgumentTypeError(f"`running` must be True or False; got {running!r}.")
+    option("missing", missing, MISSING)
+    table = with_joint_ids(open_frame(data), model=model)
+    if isinstance(table, LazyTable):
+        raise NotAvailableError("`confidence_sequence` needs the rows in memory; collect the frame first.")
+    totals, counts, dropped, (low, high) = _totals(table, score, groups, model, pair, order, missing)
+    in_unit = low >= 0 and high <= 1
+    logit = _is_logit(method, in_unit, model, score)
+    n_clusters, what = totals.shape[0], "rows, each its own" if groups is None else "complete ones"
+    if n_clusters < start:
+        raise TooFewClustersError(
+            f"a confidence sequence starts at {start} clusters; there are {n_clusters} {what}. Look again when there "
+            "are more: earlier intervals would miss too often.",
+            column=groups if isinstance(groups, str) else None,
+            count=n_clusters,
+        )
+    path = path_of_totals(totals, counts, np.array([1.0, -1.0])[: totals.shape[1]])
+    limits = _limits(low, high, model)
+    bounded = bool(np.isfinite(limits[0]))
+    _check_first_look(path, start, score, bounded)
+    lower, upper = bounds(path, start, alpha=alpha, t0=t0, logit=logit, limits=limits)
+    issue(_rough_notes(totals, counts, start, score, bounded))
+    if running:
+        lower, upper = running_intersection(lower, upper)
+    looks = np.arange(start, n_clusters + 1)
+    at = looks - 1
+    columns = {
+        "estimate": path.estimate[at],
+        "se": path.spread[at] / np.sqrt(looks),
+        "lower": lower,
+        "upper": upper,
+        "n": path.n_rows[at],
+    }
+    frame = pd.DataFrame(columns, index=pd.Index(looks, name="n_clusters"))
+    facts = {"alpha": alpha, "t0": t0, "rho": mixture_rho(t0, alpha), "method": "logit" if logit else "wald"}
+    frame.attrs |= {**facts, "dropped": dropped}
+    return frame
+
+
+def _is_logit(method: str | None, in_unit: bool, model: str | None, score: str) -> bool:
+    if method is not None:
+        option("method", method, SEQUENCES)
+    if method == "logit" and model is not None:
+        raise ArgumentError('`method="logit"` is for one mean; a difference of two models has method="wald".')
+    if method == "logit" and not in_unit:
+        raise ScoreRangeError(
+            f'`score` must lie in [0, 1] for method="logit"; column {score!r} does not. Rescale it, or leave out '
+            "`method`.",
+            column=score,
+        )
+    return in_unit and model is None and method != "wald"
+
+
+def _whole(name: str, value: object, least: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+        raise ArgumentTypeError(f"`{name}` must be a whole number of clusters; got {value!r}.")
+    if int(value) < least:
+        raise ArgumentError(f"`{name}` must be at least {least} cluster{'s' if least > 1 else ''}; got {value!r}.")
+    return int(value)
+
+
+def _limits(low: float, high: float, model: str | None) -> tuple[float, float]:
+    """Between which the truth lies: of scores in [0, 1], of their differences, formed already or not, or of neither."""
+    if low >= 0 and high <= 1:
+        return (0.0, 1.0) if model is None else (-1.0, 1.0)
+    return (-1.0, 1.0) if model is None and low >= -1 and high <= 1 else (-np.inf, np.inf)
+
+
+def _rough_notes(totals: FloatArray, counts: FloatArray, start: int, score: str, bounded: bool) -> list[Note]:
+    """Warn where the normal approximation is far off: skewed scores without bounds, or one dominant cluster."""
+    contrast = np.array([1.0, -1.0])[: totals.shape[1]]
+    skew, share = roughness(totals, counts, contrast, start)
+    if not bounded and skew > SKEWED:
+        text = (
+            f"the clusters of {score!r} are too skewed for a confidence sequence: at the worst look the mean has a "
+            f"skewness of {skew:.2g} (safe is {SKEWED}). Simulated sequences of such scores miss in 8% to 45% of logs. "
+            "Take logarithms of costs and times, or a share above a threshold."
+        )
+        return [(SkewedScoresWarning, text)]
+    size = counts.sum(axis=1)
+    sizes = np.maximum.accumulate(size**2) / np.cumsum(size**2)
+    share = float(sizes[start - 1 :].max()) if bounded else share
+    if share > DOMINANT:
+        text = (
+            f"one cluster has up to {share:.0%} of the squared influence on {score!r} ({DOMINANT:.0%} is safe). "
+            "A confidence sequence needs many that are alike. Take finer clusters, or start later."
+        )
+        return [(DominantClusterWarning, text)]
+    return []
+
+
+def _check_first_look(path: Path, start: int, score: str, bounded: bool) -> None:
+    if np.isnan(path.estimate[start - 1]):
+        raise DataError(
+            f"both models must have rows by the first look; one has none in the first {start} clusters. Put the "
+            "clusters in the order in which they were complete, or raise `start`."
+        )
+    if not bounded and not path.spread[-1] > 0:
+        raise ConstantScoreError(
+            f"`score` must vary; the clusters' means of {score!r} are alike in all {path.spread.size} clusters, and "
+            "scores outside [0, 1] have no bounds to show in place of an interval. Look again when there are more.",
+            column=score,
+        )
+
+
+def _totals(
+    table: Table,
+    score: str,
+    groups: Groups,
+    model: str | None,
+    pair: Sequence[Any] | None,
+    order: str | None,
+    missing: str,
+) -> tuple[FloatArray, FloatArray, dict[str, int], tuple[float, float]]:
+    """Sums and numbers of rows of each cluster in order, a column a model; rows dropped; lowest and highest score."""
+    values = table.floats(known_column(score, table.columns, "score"), "score")
+    part, in_pair = _parts(table, model, pair)
+    axes, labels = group_labels(table, groups)
+    axis = _one_axis(axes)
+    absent = {f"score: {score}": np.isnan(values) & in_pair}
+    if model is not None:
+        absent[f"covariate: {model}"] = table.labels(model, "model")[0] < 0
+    absent |= {f"group: {name}": (codes < 0) & in_pair for name, (codes, _) in labels.items()}
+    keep, dropped = keep_rows(absent, table.n_rows, missing)
+    # Rows of other models are none of this comparison's, and are not counted as dropped.
+    rows = np.flatnonzero(in_pair if keep is None else keep & in_pair)
+    if order is not None:
+        rows = rows[_ranks(table, order, rows)]
+    values, part = values[rows], part[rows]
+    if not axis:
+        cluster = Codes(np.arange(rows.size), rows.size)
+    else:
+        cluster = joint([used_codes(name, codes[rows], names) for name, (codes, names) in labels.items()])
+        cluster = _in_order(cluster, axis_name(axis))
+    ends = (float(np.min(values, initial=np.inf)), float(np.max(values, initial=-np.inf)))
+    n_parts = 1 if model is None else 2
+    number = cluster.codes * n_parts + part
+    shape = (cluster.n_clusters, n_parts)
+    totals = np.bincount(number, values, cluster.n_clusters * n_parts).reshape(shape)
+    counts = np.bincount(number, minlength=cluster.n_clusters * n_parts).reshape(shape)
+    return np.asarray(totals), np.asarray(counts, dtype=np.float64), dropped, ends
+
+
+def _one_axis(axes: tuple[Axis, ...] | None) -> Axis:
+    if axes is None:
+        return ()
+    if len(axes) > 1:
+        raise ArgumentError(
+            f"`groups` must name one clustering, since clusters are complete one after another; got {len(axes)}. "
+            f'Use the one whose clusters come in one by one, such as groups="{axis_name(axes[0])}".'
+        )
+    return axes[0]
+
+
+def _parts(table: Table, model: str | None, pair: Sequence[Any] | None) -> tuple[IntArray, BoolArray]:
+    """Model of each row, 0 for the first and 1 for the second of the pair, and the rows of either."""
+    if model is None:
+        if pair is not None:
+            raise ArgumentError("`pair` names two models; name their column in `model`.")
+        return np.zeros(table.n_rows, dtype=np.intp), np.ones(table.n_rows, dtype=bool)
+    codes, names = table.labels(known_column(model, names_of(table), "model"), "model")
+    known = [str(name) for name in names]
+    if pair is None and len(known) == 2:
+        raise ArgumentError(
+            f'`model` needs `pair`, which says whose mean is subtracted: pair=("{known[0]}", "{known[1]}"), or the '
+            "other way round."
+        )
+    if not isinstance(pair, list | tuple) or len(pair) != 2 or str(pair[0]) == str(pair[1]):
+        raise ArgumentError(
+            f"`pair` must be two different models of {model!r}, which has {listed(known)}; got {pair!r}."
+        )
+    wanted = [str(one) for one in pair]
+    for one in wanted:
+        if one not in known:
+            hint = nearest(one, known) or f" The models are {listed(known)}."
+            raise MissingColumnError(f'`pair` names "{one}", which is not in column {model!r}.{hint}', column=model)
+        if known.count(one) > 1:
+            raise DataError(
+                f"models must be distinct as text; different values of {model!r} all read {one!r}. Convert the column "
+                "to one type first.",
+                column=model,
+            )
+    place = np.array([wanted.index(name) if name in wanted else -1 for name in known] + [-1])
+    part = place[codes]
+    # A row without a model is dropped and counted, whichever it was.
+    return np.maximum(part, 0), (part >= 0) | (codes < 0)
+
+
+def _ranks(table: Table, order: str, rows: IntArray) -> IntArray:
+    """Places of the rows sorted by a column, rows alike in it as they stand."""
+    known_column(order, table.columns, "order")
+    if table.missing(order)[rows].any():
+        count = int(np.count_nonzero(table.missing(order)[rows]))
+        raise NonFiniteError(
+            f"`order` must give every row a place; column {order!r} is missing in {count} "
+            f"row{'s' if count > 1 else ''}. Fill it in, or leave them out.",
+            column=order,
+            count=count,
+        )
+    column = table.to_pandas([order], None)[order].reset_index(drop=True).iloc[rows].reset_index(drop=True)
+    try:
+        return np.asarray(column.sort_values(kind="stable").index.to_numpy(), dtype=np.intp)
+    except TypeError:
+        raise ArgumentTypeError(
+            f"`order` must be a column that sorts: numbers, times or text; {order!r} mixes kinds."
+        ) from None
+
+
+def _in_order(cluster: Codes, name: str) -> Codes:
+    """Clusters numbered as they come; an error if the rows of one do not stand together."""
+    codes = cluster.codes
+    starts = np.flatnonzero(np.concatenate([[True], codes[1:] != codes[:-1]])) if codes.size else np.arange(0)
+    runs = np.bincount(codes[starts], minlength=cluster.n_clusters)
+    split = np.flatnonzero(runs > 1)
+    if split.size:
+        raise DataError(
+            f"the rows of a cluster must stand together, one cluster after another; {split.size} of "
+            f"{cluster.n_clusters} clusters of {name!r} are split ({listed(cluster.label(int(c)) for c in split)}). "
+            "Sort by cluster in the order in which clusters were complete, and leave incomplete ones out; or name in "
+            "`order` a column that is the same in all rows of a cluster.",
+            column=name,
+            count=int(split.size),
+        )
+    place = np.empty(cluster.n_clusters, dtype=np.intp)
+    place[codes[starts]] = np.arange(starts.size)
+    return as_codes(place[codes])

@@ -1,0 +1,290 @@
+"""Dependence of rows, measured: design effect, effective numbers, intraclass correlation, what cluster sizes imply."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from scipy import sparse
+
+from evalreg.checks import FloatArray
+from evalreg.covariance.covariance import Covariance
+from evalreg.data.clusters import Axis
+from evalreg.estimate import Cells, Estimate
+from evalreg.numerics.anova import anova_icc
+from evalreg.scores.sums import LinearizedScores, Matrix, RowScores, Scores, compressed, dense, scale_columns
+
+
+def design_effect(cov: Covariance) -> FloatArray:
+    """Clustered over naive variance of each parameter.
+
+    Parameters
+    ----------
+    cov : Covariance
+        The covariance in use.
+
+    Returns
+    -------
+    ndarray, shape (n_params,)
+        NaN where the naive variance is zero.
+
+    References
+    ----------
+    Kish (1965), Survey Sampling, section 8.2.
+    """
+    naive = np.diag(cov.naive)
+    return np.asarray(np.divide(cov.variance(), naive, out=np.full(naive.size, np.nan), where=naive > 0))
+
+
+def standard_error_ratios(cov: Covariance) -> pd.DataFrame:
+    """Standard error under the clustering of each axis alone, over that of independent rows.
+
+    Parameters
+    ----------
+    cov : Covariance
+        Of one axis or several.
+
+    Returns
+    -------
+    DataFrame
+        One row a parameter, one column an axis by name, and with several axes "together", the covariance as it is
+        used. NaN where there is no positive naive variance, or none of the axis.
+    """
+    naive = np.diag(cov.naive)
+    columns = {piece.name: np.diag(piece.matrix) for piece in cov.one_way}
+    if cov.crossed:
+        columns["together"] = cov.variance()
+    known = {name: np.where((naive > 0) & (variance > 0), variance, np.nan) for name, variance in columns.items()}
+    ratios = {name: np.sqrt(variance / np.where(naive > 0, naive, np.nan)) for name, variance in known.items()}
+    return pd.DataFrame(ratios, index=list(cov.names))
+
+
+def row_variance(estimate: Estimate) -> FloatArray | None:
+    """Variance of one row about each parameter, sum w e^2 / sum w * n/(n - 1); None unless each has one cell.
+
+    Parameters
+    ----------
+    estimate : Estimate
+        Made of cells.
+
+    Returns
+    -------
+    ndarray, shape (n_params,), or None
+        In squared units of the score.
+    """
+    cells, A = estimate.cells, estimate.coefficient_map
+    if cells is None or A is None:
+        return None
+    A = dense(A)
+    if not np.all(np.count_nonzero(A, axis=1) == 1):
+        return None
+    cell = np.argmax(A != 0, axis=1)
+    n = cells.count[cell]
+    own = A[np.arange(cell.size), cell] ** 2
+    return np.asarray(own * cells.squares[cell] / cells.weight[cell] * n / np.maximum(n - 1, 1))
+
+
+def effective_rows(estimate: Estimate, cov: Covariance) -> FloatArray:
+    """Number of independent rows with the same variance.
+
+    Parameters
+    ----------
+    estimate : Estimate
+        The estimate.
+    cov : Covariance
+        Its covariance.
+
+    Returns
+    -------
+    ndarray, shape (n_params,)
+        For a mean [sum w e^2/sum w * n/(n-1)]/V, which counts unequal weights too; otherwise n over the design effect.
+    """
+    variance, own = cov.variance(), row_variance(estimate)
+    n = _own_rows(estimate) if estimate.kind == "board" else estimate.n_rows
+    top = n * np.diag(cov.naive) if own is None else own
+    return np.asarray(np.divide(top, variance, out=np.full(variance.size, np.nan), where=variance > 0))
+
+
+def intraclass_correlation(estimate: Estimate, axis: Axis) -> FloatArray:
+    """One-way ANOVA intraclass correlation of the rows of each parameter, not truncated at zero.
+
+    Parameters
+    ----------
+    estimate : Estimate
+        Of means (each parameter has its own), or a least-squares regression (of its residuals, the same for all).
+    axis : Axis
+        The clustering.
+
+    Returns
+    -------
+    ndarray, shape (n_params,)
+        (MSB - MSW)/(MSB + (m0 - 1) MSW); for a win rate of the residuals of the model's own comparisons, as scores of
+        that model. NaN where it is not defined: one row a cluster, no variation, several cells.
+
+    References
+    ----------
+    Snedecor and Cochran (1989), Statistical Methods, section 13.3.
+    """
+    if isinstance(estimate.scores, RowScores):
+        return _residual_icc(estimate.scores, axis, estimate.n_params)
+    if estimate.kind == "board" and estimate.cells is not None:
+        return _board_icc(estimate, estimate.cells, axis)
+    if row_variance(estimate) is None or estimate.cells is None or estimate.coefficient_map is None:
+        return np.full(estimate.n_params, np.nan)
+    # A ratio's clusters count by denominators in leverages; the analysis of variance counts rows.
+    scores = estimate.scores.as_means if isinstance(estimate.scores, LinearizedScores) else estimate.scores
+    by_cell = _cell_icc(scores, estimate.cells, axis)
+    cell = np.argmax(dense(estimate.coefficient_map) != 0, axis=1)
+    return np.asarray(by_cell[cell])
+
+
+def _own_rows(estimate: Estimate) -> FloatArray:
+    """Rows of the cells that each parameter is made of."""
+    assert estimate.cells is not None
+    return np.asarray((estimate.coefficient_map != 0) @ estimate.cells.count, dtype=np.float64)
+
+
+def _board_icc(estimate: Estimate, cells: Cells, axis: Axis) -> FloatArray:
+    """Of the residuals of each model's own comparisons, oriented to it: a pair counts where it enters the model."""
+    assert estimate.coefficient_map is not None
+    side = compressed(estimate.coefficient_map).sign()
+    scale = cells.count / cells.weight
+    count = _own_rows(estimate)
+    if np.any(count == 0):
+        return np.full(estimate.n_params, np.nan)
+    return _sums_icc(estimate.scores, axis, side.T.tocsr(), scale, abs(side) @ (cells.squares * scale), count)
+
+
+def _cell_icc(scores: Scores, cells: Cells, axis: Axis) -> FloatArray:
+    scale = cells.count / cells.weight
+    every = sparse.eye_array(cells.count.size, format="csr")
+    return _sums_icc(scores, axis, every, scale, cells.squares * scale, cells.count)
+
+
+def _sums_icc(
+    scores: Scores, axis: Axis, side: Matrix, scale: FloatArray, squares: FloatArray, count: FloatArray
+) -> FloatArray:
+    """ICC of sums of cells, each with the sign that `side` (n_cells, m) gives it."""
+    between, sum_squares, n_clusters = (np.zeros(count.size) for _ in range(3))
+    for block in scores.cells(axis):
+        size = compressed(scale_columns(block.gram, scale) @ abs(side))
+        size.eliminate_zeros()
+        totals = (scale_columns(block.totals, scale) @ side).multiply(size > 0).tocsr()
+        inverse = size.tocsr(copy=True)
+        inverse.data = 1.0 / inverse.data
+        between += np.asarray(totals.multiply(totals).multiply(inverse).sum(axis=0)).ravel()
+        sum_squares += np.asarray(size.multiply(size).sum(axis=0)).ravel()
+        n_clusters += np.asarray((size > 0).sum(axis=0)).ravel()
+    return anova_icc(between, squares, count, n_clusters, sum_squares)
+
+
+def _residual_icc(scores: RowScores, axis: Axis, n_params: int) -> FloatArray:
+    if scores.residual is None:
+        return np.full(n_params, np.nan)
+    codes = scores.labels.codes(axis)
+    residual = scores.residual - scores.residual.mean()
+    sums = np.bincount(codes.codes, residual)
+    between = np.array([np.sum(sums**2 / codes.counts)])
+    sizes = codes.counts.astype(float)
+    icc = anova_icc(
+        between,
+        np.array([residual @ residual]),
+        np.array([float(residual.size)]),
+        np.array([float(sizes.size)]),
+        np.array([sizes @ sizes]),
+    )
+    return np.full(n_params, icc[0])
+
+
+def effective_clusters(estimate: Estimate, axes: tuple[Axis, ...]) -> FloatArray:
+    """Effective number of clusters of each parameter, the smallest over axes; rows without axes.
+
+    Parameters
+    ----------
+    estimate : Estimate
+        Of means.
+    axes : tuple of Axis
+        Clusterings in use.
+
+    Returns
+    -------
+    ndarray, shape (n_params,)
+        1/sum_g share_g^2, share_g the weight of cluster g in the parameter.
+
+    References
+    ----------
+    Kish (1965), Survey Sampling.
+    """
+    A, cells = estimate.coefficient_map, estimate.cells
+    if A is None or cells is None:
+        return np.full(estimate.n_params, np.nan)
+    # A win rate has pairs in which its model is the second, with a minus; they count all the same.
+    A = abs(compressed(A))
+    if not axes:
+        return np.asarray(A.sign() @ cells.count, dtype=np.float64)
+    smallest = np.full(estimate.n_params, np.inf)
+    for axis in axes:
+        squares = np.zeros(estimate.n_params)
+        for block in estimate.scores.cells(axis):
+            share = compressed(block.gram) @ sparse.diags_array(1.0 / cells.weight) @ A.T
+            squares += np.asarray(share.multiply(share).sum(axis=0)).ravel()
+        smallest = np.minimum(smallest, 1.0 / squares)
+    return smallest
+
+
+def exchangeable_variance(estimate: Estimate, cov: Covariance) -> FloatArray:
+    """Variance of each mean if any two rows of a cluster are correlated by the intraclass correlation.
+
+    It tells what the sizes of the clusters imply, where the clusters that vary happen to be small ones.
+
+    Parameters
+    ----------
+    estimate : Estimate
+        Of means.
+    cov : Covariance
+        Its covariance, for the naive variance and the clusterings in use.
+
+    Returns
+    -------
+    ndarray, shape (n_params,)
+        (1 - rho) V_naive + rho s^2/G*, with rho not below zero, s^2 the variance of one row and G* Kish's effective
+        number of clusters; for equal weights V_naive (1 + (m - 1) rho) with m the mean size of the cluster of a row.
+        The largest over the clusterings; 0 where the intraclass correlation is not defined.
+
+    References
+    ----------
+    Kish (1965), Survey Sampling, section 5.4.
+    """
+    s2, naive = row_variance(estimate), np.diag(cov.naive)
+    largest = np.zeros(estimate.n_params)
+    if s2 is None:
+        return largest
+    for axis in cov.axes:
+        rho = np.clip(np.nan_to_num(intraclass_correlation(estimate, axis)), 0.0, 1.0)
+        alike = (1 - rho) * naive + rho * s2 / effective_clusters(estimate, (axis,))
+        largest = np.fmax(largest, np.where(rho > 0, alike, 0.0))
+    return largest
+
+
+def exchangeable_limit(estimate: Estimate, cov: Covariance) -> FloatArray:
+    """What `exchangeable_variance` cannot exceed, without a pass over the cells of clusters.
+
+    Parameters
+    ----------
+    estimate : Estimate
+        Of means.
+    cov : Covariance
+        Its covariance.
+
+    Returns
+    -------
+    ndarray, shape (n_params,)
+        The larger of V_naive and s^2 times the largest share that a cluster can have in the mean, which is at least
+        1/G*.
+    """
+    s2, naive = row_variance(estimate), np.array(np.diag(cov.naive))
+    if s2 is None or not cov.axes:
+        return np.zeros(estimate.n_params)
+    assert estimate.cells is not None
+    weight = abs(compressed(estimate.coefficient_map)).sign() @ estimate.cells.weight
+    largest = max(float(np.max(estimate.scores.sizes(axis))) for axis in cov.axes)
+    return np.asarray(np.fmax(naive, s2 * np.minimum(largest / weight, 1.0)))

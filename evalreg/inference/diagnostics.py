@@ -1,0 +1,242 @@
+"""Influence of rows and clusters, and warnings where clusters are few, unequal or dominant."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+
+from evalreg.checks import FloatArray
+from evalreg.covariance.corrections import adjust_cell_totals, inverse_power_times, root_of
+from evalreg.covariance.covariance import Covariance
+from evalreg.covariance.sparsity import FEW_CLUSTERS, LARGEST_SHARE
+from evalreg.data.clusters import Axis, summarize_sizes
+from evalreg.errors import DominantClusterWarning, FewClustersWarning, NotAvailableError, Note
+from evalreg.estimate import Estimate, LeaveOut
+from evalreg.numerics.student import t_quantile
+from evalreg.scores.differences import PairScores
+from evalreg.scores.mapped import MappedScores, sums_in_cells
+from evalreg.scores.strata import SampledShares
+from evalreg.scores.sums import Block, CellScores, Matrix, RowScores, compressed, dense
+
+# Thresholds below which a clustered result is valid but fragile.
+FEW_CROSSED = 5
+# Differences of more standard errors than these are hardly ever met.
+MANY_ERRORS = 10
+# Among a few equal clusters each has a large share; only one above this multiple of 1/G dominates.
+TIMES_EQUAL = 1.5
+
+
+@dataclass(frozen=True, eq=False)
+class ClusterInfluence:
+    """What single clusters do to the parameters.
+
+    Parameters
+    ----------
+    max_leverage : float
+        Largest leverage: the trace of H_gg (the largest share of a cell, for means).
+    cluster : int
+        The cluster whose leaving moves some parameter by most standard errors; -1 where that is not available.
+    params_without : ndarray, shape (n_params,)
+        Parameters without that cluster; NaN where nothing is left to solve one from.
+    solved : bool
+        Whether they are those of the rows without it; otherwise one step from the estimate, which may name another
+        cluster than solving again would.
+    """
+
+    max_leverage: float
+    cluster: int
+    params_without: FloatArray
+    solved: bool
+
+
+def cluster_influence(estimate: Estimate, axis: Axis, bse: FloatArray) -> ClusterInfluence:
+    """Leverage of clusters, and the estimate without the most influential one.
+
+    Parameters
+    ----------
+    estimate : Estimate
+        With `refit`; NaN otherwise.
+    axis : Axis
+        The clustering.
+    bse : ndarray, shape (n_params,)
+        Standard errors, the unit in which influence is compared.
+
+    Returns
+    -------
+    ClusterInfluence
+        The largest.
+
+    References
+    ----------
+    MacKinnon, Nielsen and Webb (2023), J. Econometrics 232, sections 7 and 8.1.
+    """
+    if estimate.refit is None:
+        return ClusterInfluence(np.nan, -1, np.full(estimate.n_params, np.nan), solved=False)
+    unit = np.where(bse > 0, bse, np.inf)
+    best, where, without, first = -1.0, -1, np.array(estimate.params), 0
+    changes, leverage = _leave_out(estimate, axis)
+    for change in changes:
+        size = np.nan_to_num(np.abs(change) / unit)
+        moved = np.asarray(size.max(axis=1)).ravel()
+        cluster = int(np.argmax(moved))
+        if moved[cluster] > best:
+            best, where, without = float(moved[cluster]), first + cluster, estimate.params + change[cluster]
+        first += change.shape[0]
+    return ClusterInfluence(leverage, where, without, estimate.refit.exact)
+
+
+def _leave_out(estimate: Estimate, axis: Axis) -> tuple[list[FloatArray], float]:
+    """theta_(g) - theta of the clusters of each block, and the largest leverage."""
+    refit = estimate.refit
+    assert refit is not None
+    inverse, changes, leverage = refit.inverse_gram, [], 0.0
+    for block in estimate.scores.cells(axis):
+        if inverse.ndim == 1:
+            share = (compressed(block.gram) @ sparse.diags_array(inverse)).tocsr()
+            adjusted, largest = adjust_cell_totals(block.totals, share, 1.0), float(share.data.max())
+        else:
+            assert block.gram is not None
+            root, inverse_root = root_of(inverse)
+            L = root.T @ block.gram @ root
+            adjusted = inverse_power_times(L, 1.0, (block.totals @ root)[:, :, None])[:, :, 0] @ inverse_root
+            largest = float(np.trace(L, axis1=1, axis2=2).max())
+        changes.append(-dense(adjusted @ estimate.bread))
+        leverage = max(leverage, largest)
+    if refit.leave_out is not None:
+        changes = [solved_again(refit.leave_out, b, refit.contrasts) for b in sums_in_cells(estimate.scores, axis)]
+    return changes, leverage
+
+
+def solved_again(leave_out: LeaveOut, block: Block, contrasts: Matrix | None) -> FloatArray:
+    """theta_(g) - theta of the parameters, solved again; NaN where nothing is left to solve one from."""
+    change = leave_out(block)
+    if contrasts is None:
+        return change
+    unsolved = np.asarray(np.isnan(change).astype(float) @ (abs(contrasts) > 0).T) > 0
+    return np.where(unsolved, np.nan, np.asarray(np.nan_to_num(change) @ contrasts.T))
+
+
+def fragility(estimate: Estimate, cov: Covariance) -> list[Note]:
+    """Warnings about few, unequal or dominant clusters.
+
+    Parameters
+    ----------
+    estimate : Estimate
+        The estimate.
+    cov : Covariance
+        Its covariance.
+
+    Returns
+    -------
+    list of (category, text)
+        Empty where clusters are many and alike.
+    """
+    notes: list[Note] = []
+    for axis in cov.axes:
+        name = ":".join(axis)
+        size = summarize_sizes(estimate.scores.sizes(axis), estimate.n_rows)
+        G, effective = size.n_clusters, size.effective_clusters
+        if G < FEW_CLUSTERS and name != cov.options.alike:
+            notes.append((FewClustersWarning, _few_text(name, G, estimate, cov)))
+        elif effective < G / 2:
+            text = (
+                f"{G} {name} clusters differ so much in size that they are worth {effective:.1f} equal ones "
+                f"(G* = {effective:.1f}). Expect a rough interval."
+            )
+            notes.append((FewClustersWarning, text))
+        if estimate.n_coefficients >= G:
+            text = (
+                f"{G} {name} clusters for {estimate.n_coefficients} coefficients: their covariance is singular, so "
+                "that joint tests of all of them are not available."
+            )
+            notes.append((FewClustersWarning, text))
+        if size.largest_share > max(LARGEST_SHARE, TIMES_EQUAL / G):
+            sizes = estimate.scores.sizes(axis)
+            what = "rows" if sizes.sum() == estimate.n_rows and np.all(sizes % 1 == 0) else "weight"
+            text = (
+                f'the {name} "{estimate.scores.label(axis, int(np.argmax(sizes)))}" holds {size.largest_share:.0%} of '
+                f"the {what}: "
+                "the error bar rests on how that one cluster compares with the others."
+            )
+            notes.append((DominantClusterWarning, text))
+    return notes
+
+
+def _few_text(name: str, n_clusters: int, estimate: Estimate, cov: Covariance) -> str:
+    dof = cov.dof()
+    smallest = f"{np.min(dof[np.isfinite(dof)], initial=np.inf):.3g}"
+    text = f"{n_clusters} {name} clusters: t intervals use {smallest} degree{'' if smallest == '1' else 's'} of freedom"
+    if smallest == "inf":
+        text = f"{n_clusters} {name} clusters: few to learn a variance from"
+    if cov.crossed and n_clusters < FEW_CROSSED:
+        return (
+            f'{text}. So few values of "{name}" say little of others; without it in `groups` the result holds them '
+            f"fixed and speaks of these {n_clusters} only.{_pairs_text(n_clusters, estimate)}"
+            f"{_alike_text(name, estimate, cov)}"
+        )
+    return f"{text}, and may still be too short."
+
+
+def _alike_text(name: str, estimate: Estimate, cov: Covariance) -> str:
+    """What pools a few clusters over models, where that is there and has any to pool."""
+    if not (estimate.about.one_board and estimate.about.n_models > 2 and len(cov.axes) == 2):
+        return ""
+    return f' alike="{name}" learns from all models together, where values of {name} differ alike over models.'
+
+
+def _pairs_text(n_clusters: int, estimate: Estimate) -> str:
+    """How far apart two of many models must lie, where a few clusters decide."""
+    pairs = estimate.n_params * (estimate.n_params - 1) // 2
+    if pairs < 2 or estimate.kind not in ("mean", "board"):
+        return ""
+    far = float(t_quantile(0.05 / pairs, np.array([n_clusters - 1.0]))[0])
+    return (
+        f" Where they differ, one of {pairs} pairs is told apart only at {far:.0f} standard errors or more"
+        f"{', so that next to nothing can be' if far > MANY_ERRORS else ''}."
+    )
+
+
+def row_influence(estimate: Estimate, axis: Axis | None) -> tuple[FloatArray, list[object]]:
+    """Influence of rows or clusters on the parameters.
+
+    Parameters
+    ----------
+    estimate : Estimate
+        With rows in memory.
+    axis : Axis, optional
+        Clusters to sum within; rows by default.
+
+    Returns
+    -------
+    values : ndarray, shape (n_rows or n_clusters, n_params)
+        B's_r; columns sum to zero.
+    index : list
+        Positions of the rows in the data, or labels of the clusters.
+
+    Raises
+    ------
+    NotAvailableError
+        If the rows live in an engine, and no clustering is given.
+    """
+    scores, bread = estimate.scores, dense(estimate.bread)
+    if axis is not None:
+        parts = [np.asarray(block.totals @ bread) for block in scores.cells(axis)]
+        return np.concatenate(parts), [scores.label(axis, code) for code in range(scores.n_clusters(axis))]
+    if isinstance(scores, SampledShares):
+        raise NotAvailableError(
+            "rows have no influence of their own where the shares of strata are estimated, since clusters are the "
+            "units; name a clustering in `by`."
+        )
+    if isinstance(scores, RowScores):
+        values = scores.values @ bread
+    elif isinstance(scores, MappedScores):
+        values = scores.row_influence(bread)
+    elif isinstance(scores, CellScores):
+        values = scores.row_scores[:, None] * (bread[0] if scores.cell is None else bread[scores.cell])
+    elif isinstance(scores, PairScores):
+        values = scores.row_scores() @ bread
+    else:
+        raise NotAvailableError("influence of rows needs them in memory; name a clustering in `by`.")
+    return values, list(scores.labels.positions())

@@ -1,0 +1,103 @@
+"""Means of the human labels that an estimate holds beside a judge's scores."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from evalreg.checks import FloatArray, IntArray
+from evalreg.data.clusters import Axis, Labels, as_codes
+from evalreg.estimate import Cells, Estimate, Refit
+from evalreg.scores.sums import CellScores, cell_sums, dense
+
+
+def means_of_cells(
+    values: FloatArray,
+    cell: IntArray,
+    labels: Labels,
+    coefficient_map: FloatArray,
+    names: tuple[str, ...],
+    weights: FloatArray | None = None,
+    **more: Any,
+) -> Estimate:
+    """Linear combinations of the means of cells, with the scores that give their covariance.
+
+    Parameters
+    ----------
+    values : ndarray, shape (n_rows,)
+        Value of each row.
+    cell : ndarray of int, shape (n_rows,)
+        Cell of each row, every cell present.
+    labels : Labels
+        Cluster labels of the rows.
+    coefficient_map : ndarray, shape (n_params, n_cells)
+        Parameters as combinations of the cells' means.
+    names : tuple of str
+        Of the parameters.
+    weights : ndarray, shape (n_rows,), optional
+        Weights of the rows.
+    **more : dict
+        Further fields of the estimate.
+
+    Returns
+    -------
+    Estimate
+        With `refit`.
+
+    Examples
+    --------
+    >>> cell = np.array([0, 0, 1, 1])
+    >>> means_of_cells(np.array([1.0, 0, 1, 1]), cell, Labels(4), np.array([[-1.0, 1.0]]), ("gap",)).params.tolist()
+    [0.5]
+    """
+    sums = cell_sums(values, cell, coefficient_map.shape[1], weights)
+    alike = sums.low == sums.high
+    # Exactly the value where all are alike, so that rounding does not look like spread.
+    mean = np.where(alike, sums.low, sums.total / sums.weight)
+    squares = np.where(alike, 0.0, sums.squares)
+    return Estimate(
+        names=names,
+        params=coefficient_map @ mean,
+        scores=CellScores(values, mean, labels, cell, weights),
+        bread=(coefficient_map / sums.weight).T,
+        kind="mean",
+        coefficient_map=coefficient_map,
+        refit=Refit(1.0 / sums.weight),
+        cells=Cells(sums.count, sums.weight, mean, squares, sums.low, sums.high),
+        **more,
+    )
+
+
+def labelled_means(estimate: Estimate, axes: tuple[Axis, ...]) -> Estimate:
+    """The same parameters from the human labels alone.
+
+    Parameters
+    ----------
+    estimate : Estimate
+        Rectified means, or contrasts of them.
+    axes : tuple of Axis
+        Clusterings whose labels are kept.
+
+    Returns
+    -------
+    Estimate
+        Of the labelled rows.
+    """
+    human, scores = estimate.human, estimate.scores
+    assert human is not None
+    assert isinstance(scores, CellScores)
+    assert scores.cell is not None
+    rows = human.labelled[scores.cell]
+    number = np.cumsum(human.labelled) - 1
+    columns = dict.fromkeys(name for axis in axes for name in axis)
+    held = {name: as_codes(scores.labels.codes((name,)).codes[rows]) for name in columns}
+    return means_of_cells(
+        human.values[rows],
+        number[scores.cell[rows]],
+        Labels(int(np.count_nonzero(rows)), held),
+        dense(estimate.coefficient_map)[:, human.labelled],
+        estimate.names,
+        None if scores.weights is None else scores.weights[rows],
+        bounded=estimate.bounded,
+    )

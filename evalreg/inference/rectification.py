@@ -1,0 +1,343 @@
+"""Judge scores corrected by human labels: lambda, the rectified means, and what the judge adds to the labels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from evalreg.checks import BoolArray, FloatArray, IntArray, ResolvedCov, listed
+from evalreg.covariance.covariance import Covariance, assemble
+from evalreg.covariance.terms import NO_VARIANCE
+from evalreg.data.clusters import Axis, Labels, as_codes, pair_codes
+from evalreg.errors import NotAvailableError, Note, RectificationWarning, TooFewClustersError
+from evalreg.estimate import Estimate, HumanLabels
+from evalreg.inference.labelled import labelled_means, means_of_cells
+from evalreg.scores.sums import dense
+
+# A labelled sample drawn at random fails this once in a hundred analyses, whatever the number of means.
+SUSPICIOUS = 0.01
+
+
+def human_alone(estimate: Estimate, cov: Covariance) -> tuple[FloatArray, FloatArray]:
+    """Estimates from the human labels alone, and their standard errors under the same covariance.
+
+    Parameters
+    ----------
+    estimate : Estimate
+        Rectified means, or contrasts of them.
+    cov : Covariance
+        Its covariance, whose clusterings and options are used.
+
+    Returns
+    -------
+    params, bse : ndarray, shape (n_params,)
+        What the labelled rows by themselves give; the standard error is NaN where they lie in one cluster.
+    """
+    alone = labelled_means(estimate, cov.axes)
+    try:
+        variance = assemble(alone, cov.axes, cov.options).variance()
+    except TooFewClustersError:
+        variance = np.full(estimate.n_params, np.nan)
+    return alone.params, np.sqrt(variance)
+
+
+def rectification_table(estimate: Estimate, cov: Covariance) -> pd.DataFrame:
+    """What the judge's scores add to the human labels, by parameter.
+
+    Parameters
+    ----------
+    estimate : Estimate
+        Rectified means, or contrasts of them.
+    cov : Covariance
+        Its covariance.
+
+    Returns
+    -------
+    DataFrame
+        Columns lambda, n_labelled, n_unlabelled, human_mean, human_se, se and effective_labels.
+
+    Raises
+    ------
+    NotAvailableError
+        If the estimate is not rectified.
+    """
+    human, cells = estimate.human, estimate.cells
+    if human is None or cells is None:
+        raise NotAvailableError("`rectification` is there for results of `rectified_mean` and contrasts of them.")
+    A = dense(estimate.coefficient_map)
+    of_model = np.eye(int(np.max(human.model)) + 1)[human.model]
+    labelled = A[:, human.labelled] @ of_model[human.labelled]
+    unlabelled = A[:, ~human.labelled] @ of_model[~human.labelled]
+    used = labelled != 0
+    counts = [used @ (of_model[part].T @ cells.count[part]) for part in (human.labelled, ~human.labelled)]
+    single = np.count_nonzero(used, axis=1) == 1
+    mean, se_alone = human_alone(estimate, cov)
+    se = np.sqrt(cov.variance())
+    ratio = np.divide(se_alone, se, out=np.full(se.size, np.nan), where=se > 0)
+    columns = {
+        # A contrast of several means has no lambda of its own.
+        "lambda": np.where(single, unlabelled.sum(axis=1) / np.where(single, labelled.sum(axis=1), 1.0), np.nan),
+        "n_labelled": counts[0].astype(int),
+        "n_unlabelled": counts[1].astype(int),
+        "human_mean": mean,
+        "human_se": se_alone,
+        "se": se,
+        "effective_labels": counts[0] * ratio**2,
+    }
+    return pd.DataFrame(columns, index=list(estimate.names))
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """Rows that a judge scored, some with a human label too.
+
+    Parameters
+    ----------
+    judge : ndarray, shape (n_rows,)
+        Scores.
+    human : ndarray, shape (n_rows,)
+        Labels; 0 where there is none.
+    labelled : ndarray of bool, shape (n_rows,)
+        Rows with a human label.
+    model : ndarray of int, shape (n_rows,)
+        Mean that each row belongs to; every one has labelled rows.
+    names : tuple of str
+        Of the means.
+    labels : Labels
+        Cluster labels of the rows.
+    weights : ndarray, shape (n_rows,), optional
+        Weights of the rows.
+    """
+
+    judge: FloatArray
+    human: FloatArray
+    labelled: BoolArray
+    model: IntArray
+    names: tuple[str, ...]
+    labels: Labels
+    weights: FloatArray | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Halves:
+    """Cells of labelled and of unlabelled rows of each mean.
+
+    Parameters
+    ----------
+    cell : ndarray of int, shape (n_rows,)
+        Cell of each row.
+    labelled : ndarray of bool, shape (n_cells,)
+        Cells of labelled rows.
+    model : ndarray of int, shape (n_cells,)
+        Mean of each cell.
+    """
+
+    cell: IntArray
+    labelled: BoolArray
+    model: IntArray
+
+    def pick(self, labelled: bool) -> FloatArray:
+        """Which cell is the labelled (or unlabelled) one of each mean, shape (n_means, n_cells)."""
+        own = np.arange(np.max(self.model) + 1)[:, None] == self.model
+        return np.asarray(own & (self.labelled == labelled), dtype=np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class Tuning:
+    """What `tune` found, one entry a mean.
+
+    Parameters
+    ----------
+    weight : ndarray, shape (n_means,)
+        lambda.
+    gap : ndarray, shape (n_means,)
+        Judge mean of the labelled less that of the unlabelled rows.
+    t : ndarray, shape (n_means,)
+        The gap over its standard error, under the clustering in use.
+    p_value : ndarray, shape (n_means,)
+        Of t.
+    notes : tuple of (category, text)
+        What to warn of.
+    """
+
+    weight: FloatArray
+    gap: FloatArray
+    t: FloatArray
+    p_value: FloatArray
+    notes: tuple[Note, ...]
+
+
+def halves(judged: Judged) -> Halves:
+    """Cells of labelled and of unlabelled rows, in the order of the means.
+
+    Parameters
+    ----------
+    judged : Judged
+        The rows.
+
+    Returns
+    -------
+    Halves
+        Without cells that no row falls into.
+    """
+    number = 2 * judged.model + ~judged.labelled
+    present = np.flatnonzero(np.bincount(number))
+    return Halves(as_codes(number).codes, present % 2 == 0, present // 2)
+
+
+def tune(judged: Judged, parts: Halves, axes: tuple[Axis, ...], options: ResolvedCov, pooled: bool = False) -> Tuning:
+    """lambda of each mean: how far to follow the judge, from the clustered covariance of the parts.
+
+    With D the difference of the judge's means over labelled and unlabelled rows, lambda = Cov(ybar_L, D)/Var(D), which
+    makes the variance of ybar_L - lambda D smallest, cut to [0, 1].
+
+    Parameters
+    ----------
+    judged : Judged
+        The rows.
+    parts : Halves
+        Their cells.
+    axes : tuple of Axis
+        Clusterings; empty for independent rows. Several enter by the sum of their one-way covariances, which is
+        positive semi-definite.
+    options : ResolvedCov
+        Covariance options.
+    pooled : bool
+        Whether all means share one lambda, which makes the sum of their variances smallest.
+
+    Returns
+    -------
+    Tuning
+        With lambda 0 where the judge has nothing to add, and the reasons.
+
+    References
+    ----------
+    Angelopoulos, Duchi and Zrnic (2023), arXiv:2311.01453, section 6, for independent rows.
+    """
+    n_means, w = len(judged.names), judged.weights
+    has_rest = np.asarray(parts.pick(False).any(axis=1), dtype=bool)
+    D = np.where(has_rest[:, None], parts.pick(True) - parts.pick(False), 0.0)
+    human = means_of_cells(judged.human, parts.cell, judged.labels, parts.pick(True), _marked("human", judged.names), w)
+    judge = means_of_cells(judged.judge, parts.cell, judged.labels, D, _marked("judge", judged.names), w)
+    cov = assemble(human.stack(judge), axes, options)
+    together, at, gap_at = cov.sum_one_way, np.arange(n_means), n_means + np.arange(n_means)
+    spread, common = together[gap_at, gap_at], together[at, gap_at]
+    counts = clusters_per_cell(judged.labels, parts, axes)
+    alone = has_rest & (parts.pick(False) @ counts < 2)
+    # Variances that are rounding, where the judge's scores (or their sums within clusters) do not vary.
+    naive = np.diag(cov.naive)
+    varies = spread > NO_VARIANCE * np.maximum(naive[gap_at], np.finfo(float).tiny)
+    usable = has_rest & ~alone & varies
+    if pooled and usable.any():
+        spread, common = np.full(n_means, spread[usable].sum()), np.full(n_means, common[usable].sum())
+    weight = np.where(usable, np.clip(common / np.where(usable, spread, 1.0), 0.0, 1.0), 0.0)
+    C = np.eye(2 * n_means)[n_means:]
+    se = np.sqrt(cov.variance(C))
+    t = np.divide(judge.params, se, out=np.full(n_means, np.nan), where=se > 0)
+    p = cov.pvalues(C, np.array(judge.params))
+    # Without spread any difference at all is more than chance.
+    p = np.where(has_rest & ~varies & (np.abs(judge.params) > 0), 0.0, p)
+    reasons = {
+        "every row has a human label": ~has_rest,
+        "the unlabelled rows lie in one cluster" if axes else "there is one unlabelled row": alone,
+        "the judge's scores do not vary": has_rest & ~alone & ~varies,
+        "the human labels do not vary": usable & (naive[at] == 0),
+        "the judge's scores do not rise with the human labels": usable & (naive[at] > 0) & (common <= 0),
+    }
+    notes = [*_unused_notes(reasons, judged.names), *_gap_notes(judged.names, judge.params, t, p)]
+    return Tuning(weight, judge.params, t, p, tuple(notes))
+
+
+def _marked(what: str, names: Sequence[str]) -> tuple[str, ...]:
+    return tuple(f"{what} {name}" for name in names)
+
+
+def _unused_notes(reasons: dict[str, BoolArray], names: Sequence[str]) -> list[Note]:
+    notes: list[Note] = []
+    for reason, where in reasons.items():
+        if where.any():
+            some = listed([name for name, is_so in zip(names, where, strict=True) if is_so])
+            text = f"{some}: {reason}, so that lambda is 0 and the estimate is the mean of the human labels alone."
+            notes.append((RectificationWarning, text))
+    return notes
+
+
+def _gap_notes(names: Sequence[str], gap: FloatArray, t: FloatArray, p: FloatArray) -> list[Note]:
+    """Warn where the judge scores labelled and unlabelled rows too differently for a random sample."""
+    suspicious = np.flatnonzero(p * len(names) < SUSPICIOUS)
+    if not suspicious.size:
+        return []
+    worst = int(suspicious[np.argmax(np.nan_to_num(np.abs(t[suspicious]), nan=np.inf))])
+    more = f" (and {suspicious.size - 1} more)" if suspicious.size > 1 else ""
+    size = f"t = {t[worst]:.1f}" if np.isfinite(t[worst]) else "and neither varies"
+    text = (
+        f"{names[worst]}{more}: the judge's mean differs by {gap[worst]:+.3g} between rows with and without a human "
+        f"label ({size}). Labelled rows must be a random sample of all rows, or the estimate is biased."
+    )
+    return [(RectificationWarning, text)]
+
+
+def clusters_per_cell(labels: Labels, parts: Halves, axes: tuple[Axis, ...]) -> IntArray:
+    """Clusters with rows in each cell, the fewest over axes; rows without axes.
+
+    Parameters
+    ----------
+    labels : Labels
+        Of the rows.
+    parts : Halves
+        Cells of the rows.
+    axes : tuple of Axis
+        Clusterings.
+
+    Returns
+    -------
+    ndarray of int, shape (n_cells,)
+        At least 1.
+    """
+    n_cells = parts.labelled.size
+    counts = [np.bincount(parts.cell, minlength=n_cells)]
+    for axis in axes:
+        codes = labels.codes(axis)
+        pairs = pair_codes(codes.codes, codes.n_clusters, parts.cell, n_cells)
+        counts.append(np.bincount(parts.cell[pairs.first], minlength=n_cells))
+    return np.asarray(np.min(counts, axis=0))
+
+
+def rectify(judged: Judged, parts: Halves, weight: FloatArray, **more: Any) -> Estimate:
+    """Means corrected by the human labels, lambda held fixed.
+
+    The value of a labelled row is y - lambda f, that of an unlabelled one f; the estimate is the mean of the former
+    plus lambda times the mean of the latter, a combination of the means of two cells.
+
+    Parameters
+    ----------
+    judged : Judged
+        The rows.
+    parts : Halves
+        Their cells.
+    weight : ndarray, shape (n_means,)
+        lambda.
+    **more : dict
+        Further fields of the estimate.
+
+    Returns
+    -------
+    Estimate
+        With the human labels, from which `rectification` is computed; bounded where
+        these and the judge's scores lie in [0, 1].
+    """
+    values = np.where(judged.labelled, judged.human - weight[judged.model] * judged.judge, judged.judge)
+    coefficient_map = parts.pick(True) + weight[:, None] * parts.pick(False)
+    human = HumanLabels(judged.human, parts.labelled, parts.model)
+    # Labels outside [0, 1] may be missing by chance; the judge scores all rows on the same scale.
+    both = np.concatenate([judged.human[judged.labelled], judged.judge])
+    found = means_of_cells(
+        values, parts.cell, judged.labels, coefficient_map, judged.names, judged.weights, human=human, **more
+    )
+    # Without a cluster lambda would be another one, which no leverage tells.
+    refit = found.refit and replace(found.refit, linear=False)
+    return replace(found, refit=refit, bounded=bool(both.min() >= 0 and both.max() <= 1))

@@ -1,1 +1,0 @@
-"""The judges of a board, looked at."""

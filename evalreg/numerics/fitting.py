@@ -1,0 +1,203 @@
+"""Least squares, and GLMs with canonical links, solved on orthonormal columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import scipy
+
+from evalreg.checks import FamilyName, FloatArray
+from evalreg.numerics.basis import Basis, basis_of
+from evalreg.numerics.newton import Evaluate, newton
+
+# Residuals that cancel to this fraction of their terms are rounding.
+ROUNDING = 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """A regression solved in a basis, and what its covariances need.
+
+    Parameters
+    ----------
+    params : ndarray, shape (k,)
+        Coefficients of the design's own columns.
+    basis : Basis
+        Of the design with its weights, times the working weights of a GLM.
+    scores : ndarray, shape (n_rows, k)
+        Of the rows, in the basis.
+    mean : ndarray, shape (n_rows,)
+        Fitted values.
+    residual : ndarray, shape (n_rows,), optional
+        Of least squares, times the square root of the weights.
+    """
+
+    params: FloatArray
+    basis: Basis
+    scores: FloatArray
+    mean: FloatArray
+    residual: FloatArray | None = None
+
+    @property
+    def inverse(self) -> FloatArray:
+        """(X'WX)^-1, shape (k, k)."""
+        return self.basis.map @ self.basis.map.T
+
+
+def least_squares(
+    design: FloatArray, outcome: FloatArray, names: Sequence[str], weights: FloatArray | None = None
+) -> Fitted:
+    """Least squares from orthonormal columns.
+
+    Parameters
+    ----------
+    design : ndarray, shape (n_rows, k)
+        X.
+    outcome : ndarray, shape (n_rows,)
+        y.
+    names : sequence of str
+        Of the columns.
+    weights : ndarray, shape (n_rows,), optional
+        One by default.
+
+    Returns
+    -------
+    Fitted
+        With residuals.
+
+    Raises
+    ------
+    CollinearityError
+        If columns determine each other.
+
+    Examples
+    --------
+    >>> x = np.array([0.0, 1.0, 2.0])
+    >>> least_squares(np.column_stack([np.ones(3), x]), 1 + 2e9 * x, ["a", "b"]).params.round(3).tolist()
+    [1.0, 2000000000.0]
+    """
+    basis = basis_of(design, names, weights)
+    root = np.ones(outcome.size) if weights is None else np.sqrt(weights)
+    turned, residual = residuals_of(basis, outcome * root)
+    mean = outcome - np.divide(residual, root, out=np.zeros_like(residual), where=root > 0)
+    return Fitted(basis.map @ turned, basis, basis.rows * residual[:, None], mean, residual)
+
+
+def residuals_of(basis: Basis, outcome: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Coefficients of the basis, and residuals; those that are rounding of their row's terms are zero."""
+    turned = basis.rows.T @ outcome
+    residual = outcome - basis.rows @ turned
+    # Once more takes away what rounding left.
+    rest = basis.rows.T @ residual
+    residual -= basis.rows @ rest
+    turned += rest
+    return turned, without_rounding(residual, basis, turned, outcome)
+
+
+def without_rounding(residual: FloatArray, basis: Basis, turned: FloatArray, outcome: FloatArray) -> FloatArray:
+    """Residuals with those that are rounding of their row's terms set to zero, so that no variance is made of them."""
+    size = np.abs(residual)
+    largest = max(size.max(initial=0.0), np.abs(outcome).max(initial=0.0))
+    if size.min(initial=np.inf) > ROUNDING * largest:
+        return residual
+    small = np.flatnonzero(size <= ROUNDING * largest)
+    terms = np.abs(outcome[small]) + np.abs(basis.rows[small]) @ np.abs(turned)
+    cleaned = residual.copy()
+    cleaned[small[size[small] <= ROUNDING * terms]] = 0.0
+    return cleaned
+
+
+def canonical(
+    design: FloatArray,
+    outcome: FloatArray,
+    names: Sequence[str],
+    family: FamilyName,
+    weights: FloatArray | None = None,
+) -> Fitted:
+    """A GLM with its canonical link, where the (quasi-)likelihood is largest.
+
+    Parameters
+    ----------
+    design : ndarray, shape (n_rows, k)
+        X.
+    outcome : ndarray, shape (n_rows,)
+        y, not all alike; in [0, 1] for the binomial family, not negative for the Poisson.
+    names : sequence of str
+        Of the columns.
+    family : {"binomial", "poisson"}
+        Logit or log link.
+    weights : ndarray, shape (n_rows,), optional
+        One by default; whatever they add up to.
+
+    Returns
+    -------
+    Fitted
+        In the basis of the design times the square roots of the working weights.
+
+    Raises
+    ------
+    CollinearityError
+        If columns determine each other.
+    ConvergenceError
+        If no finite coefficients are the best.
+
+    References
+    ----------
+    McCullagh and Nelder (1989), Generalized Linear Models, section 2.5.
+
+    Examples
+    --------
+    >>> canonical(np.ones((4, 1)), np.array([1.0, 0.0, 1.0, 1.0]), ["a"], "binomial").mean.round(6).tolist()
+    [0.75, 0.75, 0.75, 0.75]
+    """
+    # What the weights add up to is no information; the likelihood counts rows.
+    weight = np.ones(outcome.size) if weights is None else weights / np.mean(weights)
+    basis = basis_of(design, names, weight)
+    root, scale = np.sqrt(weight), np.sqrt(outcome.size)
+    seen = root > 0
+    columns = np.divide(basis.rows, root[:, None], out=design @ basis.map, where=seen[:, None]) * scale
+    average = float(weight @ outcome) / float(weight.sum())
+    middle = (outcome + average) / 2
+    index = np.log(middle) - (np.log1p(-middle) if family == "binomial" else 0.0)
+    start = basis.rows.T @ (root * index) / scale
+    with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+        turned, _ = newton(_likelihood(columns, outcome, weight, family), start.size, start)
+        mean, variance = _moments(columns @ turned, family)
+    working = basis_of(columns, names, weight * variance)
+    T = basis.map @ (working.map * scale)
+    scores = (columns @ working.map) * (weight * _residual(outcome, columns @ turned, family))[:, None]
+    if weights is not None:
+        # In the units of the weights as given.
+        unit = np.sqrt(np.mean(weights))
+        T, scores = T / unit, scores * unit
+    return Fitted(basis.map @ turned * scale, Basis(working.rows, T, basis.condition), scores, mean)
+
+
+def _moments(index: FloatArray, family: FamilyName) -> tuple[FloatArray, FloatArray]:
+    """Mean and variance at each linear predictor; one minus a mean near one would have no digits left."""
+    if family == "poisson":
+        mean = np.exp(index)
+        return mean, mean
+    mean = scipy.special.expit(index)
+    return mean, mean * scipy.special.expit(-index)
+
+
+def _residual(outcome: FloatArray, index: FloatArray, family: FamilyName) -> FloatArray:
+    if family == "poisson":
+        return outcome - np.exp(index)
+    return outcome * scipy.special.expit(-index) - (1 - outcome) * scipy.special.expit(index)
+
+
+def _likelihood(X: FloatArray, outcome: FloatArray, weight: FloatArray, family: FamilyName) -> Evaluate:
+    """For `newton`."""
+
+    def evaluate(beta: FloatArray) -> tuple[float, FloatArray, FloatArray]:
+        index = X @ beta
+        cumulant = np.exp(index) if family == "poisson" else np.logaddexp(0.0, index)
+        value = float(weight @ (outcome * index - cumulant))
+        gradient = X.T @ (weight * _residual(outcome, index, family))
+        return value, gradient, (X.T * (weight * _moments(index, family)[1])) @ X
+
+    return evaluate

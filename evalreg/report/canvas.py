@@ -1,0 +1,300 @@
+"""What every figure needs of matplotlib: axes of the right size, names as they are written, notes that fit."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy
+
+from evalreg.checks import FloatArray
+from evalreg.errors import ArgumentTypeError, NotAvailableError
+from evalreg.report.tables import shorten
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+INK, GRID, MUTED, BLUE = "#1a1a1a", "#e4e4e4", "#767676", "#1f5a99"
+# Okabe and Ito's colours, told apart by the colour-blind; each line has a shape or dash of its own besides.
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#8a6d00", "#56b4e9")
+NAME_WIDTH = 40
+NOTE_SIZE = 7.0
+# Width of an average character, in units of the font's size.
+CHARACTER = 0.56
+STYLE = {
+    "text.usetex": False,
+    "text.color": INK,
+    "axes.grid": False,
+    "axes.edgecolor": INK,
+    "axes.labelcolor": INK,
+    "axes.facecolor": "white",
+    "axes.labelsize": 9,
+    "axes.linewidth": 0.8,
+    "figure.facecolor": "white",
+    "xtick.color": INK,
+    "ytick.color": INK,
+}
+
+
+def pyplot() -> Any:
+    """matplotlib.pyplot, or an error that says what to install.
+
+    Returns
+    -------
+    module
+        matplotlib.pyplot.
+
+    Raises
+    ------
+    NotAvailableError
+        If matplotlib cannot be imported.
+    """
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError as problem:
+        raise NotAvailableError(
+            'figures need matplotlib, which is not installed. Run: pip install "evalreg[plot]"'
+        ) from problem
+    return plt
+
+
+@contextmanager
+def canvas(ax: Axes | None, width: float, height: float, note: str = "") -> Iterator[Axes]:
+    """Axes to draw into, in the style of the figures; matplotlib's global settings come back as they were.
+
+    Parameters
+    ----------
+    ax : Axes or None
+        Axes to use; None makes a pyplot figure, which notebooks show.
+    width, height : float
+        Size in inches of a new figure, without the note.
+    note : str
+        Sentences for the foot of the figure.
+
+    Yields
+    ------
+    Axes
+        With the note written below once the drawing is done.
+    """
+    plt = pyplot()
+    if ax is not None and not hasattr(ax, "get_window_extent"):
+        raise ArgumentTypeError(f"`ax` must be matplotlib Axes or None; got {type(ax).__name__}.")
+    with plt.rc_context(STYLE):
+        if ax is not None:
+            yield ax
+            _note_below(ax, note)
+            return
+        ax = _new_axes(plt, width, height, note)
+        try:
+            yield ax
+        except BaseException:
+            plt.close(ax.figure)
+            raise
+
+
+def _new_axes(plt: Any, width: float, height: float, note: str) -> Axes:
+    lines = wrapped(note, width - 0.2)
+    foot = (len(lines) * NOTE_SIZE * 1.3 + 8) / 72 if lines else 0.0
+    total = height + foot
+    figure = plt.figure(figsize=(width, total), layout="constrained")
+    figure.get_layout_engine().set(rect=(0, foot / total, 1, 1 - foot / total))
+    if lines:
+        style = {"size": NOTE_SIZE, "color": INK, "va": "bottom", "linespacing": 1.2, "parse_math": False}
+        figure.text(0.1 / width, 0.06 / total, "\n".join(lines), **style)
+    ax: Axes = figure.add_subplot()
+    return ax
+
+
+def _note_below(ax: Axes, note: str) -> None:
+    """A note under the label of the horizontal axis, as wide as the axes."""
+    if note:
+        text = "\n".join(wrapped(note, max(inches(ax)[0], 2.0)))
+        place: dict[str, Any] = {"xycoords": "axes fraction", "textcoords": "offset points"}
+        look: dict[str, Any] = {"size": NOTE_SIZE, "color": INK, "va": "top", "linespacing": 1.2, "parse_math": False}
+        ax.annotate(text, (0, 0), xytext=(0, -38), **place, **look)
+
+
+def inches(ax: Axes) -> tuple[float, float]:
+    """Width and height of axes as they are now laid out.
+
+    Parameters
+    ----------
+    ax : Axes
+        Without labels.
+
+    Returns
+    -------
+    tuple of float
+        In inches.
+    """
+    box = ax.get_window_extent().transformed(ax.figure.dpi_scale_trans.inverted())
+    return float(box.width), float(box.height)
+
+
+def wrapped(note: str, inches: float) -> list[str]:
+    """Lines of a note that fit a width.
+
+    Parameters
+    ----------
+    note : str
+        Sentences.
+    inches : float
+        Width.
+
+    Returns
+    -------
+    list of str
+        None for an empty note.
+    """
+    return textwrap.wrap(note, int(inches * 72 / (NOTE_SIZE * CHARACTER)))
+
+
+def shown_names(names: Iterable[object], width: int = NAME_WIDTH) -> list[str]:
+    """Names on one line, cut in the middle where long, and distinct where they were.
+
+    Parameters
+    ----------
+    names : iterable
+        Labels of any kind; a tuple is joined by " - ".
+    width : int
+        Length wanted; up to twice that where names would otherwise look alike, and a number after that.
+
+    Returns
+    -------
+    list of str
+        One for each name.
+
+    Examples
+    --------
+    >>> shown_names(["a" * 30 + "1" + "b" * 30, "a" * 30 + "2" + "b" * 30, "c"], 11)
+    ['aaaa...bbbb (1)', 'aaaa...bbbb (2)', 'c']
+    >>> shown_names([("new", "old")])
+    ['new - old']
+    """
+    texts = [" ".join(_joined(name).split()) for name in names]
+    short = texts
+    for room in range(width, 2 * width + 1):
+        short = [shorten(text, room) for text in texts]
+        if len(set(short)) == len(set(texts)):
+            return short
+    short = [shorten(text, width) for text in texts]
+    alike = {text: [i for i, other in enumerate(short) if other == text] for text in set(short)}
+    return [text if len(alike[text]) == 1 else f"{text} ({alike[text].index(i) + 1})" for i, text in enumerate(short)]
+
+
+def _joined(name: object) -> str:
+    return " - ".join(map(str, name)) if isinstance(name, tuple) else str(name)
+
+
+def width_of(texts: Sequence[str], size: float) -> float:
+    """Inches that the longest of some texts takes, about.
+
+    Parameters
+    ----------
+    texts : sequence of str
+        Each on one line.
+    size : float
+        Of the font, in points.
+
+    Returns
+    -------
+    float
+        In inches.
+    """
+    return max(map(len, texts), default=0) * size * CHARACTER / 72
+
+
+def row_height(n: int) -> tuple[float, float]:
+    """Inches for each of n rows, and the font size of their names.
+
+    Parameters
+    ----------
+    n : int
+        Rows.
+
+    Returns
+    -------
+    tuple of float
+        Height in inches, size in points.
+    """
+    return (0.30, 9.0) if n <= 12 else (0.22, 8.0) if n <= 40 else (0.16, 7.5)
+
+
+def name_rows(ax: Axes, names: Sequence[str], size: float, *, lines: bool = True) -> None:
+    """Names at the left, the first at the top, with a faint line for each row.
+
+    Parameters
+    ----------
+    ax : Axes
+        To draw into.
+    names : sequence of str
+        As shown.
+    size : float
+        Of the font.
+    lines : bool
+        Whether to draw the faint lines.
+    """
+    n = len(names)
+    ax.set_yticks(np.arange(n), names, size=size, color=INK, parse_math=False, usetex=False)
+    ax.set_ylim(n - 0.4, -0.6)
+    ax.tick_params(axis="y", length=0)
+    ax.tick_params(axis="x", labelsize=8, top=n > 40, labeltop=n > 40)
+    if lines:
+        ax.hlines(np.arange(n), 0, 1, transform=ax.get_yaxis_transform(), color=GRID, lw=0.7, zorder=0)
+    ax.spines[["left", "right"]].set_visible(False)
+    ax.spines["top"].set_visible(n > 40)
+
+
+def limits(values: FloatArray) -> tuple[float, float]:
+    """Ends of an axis that shows all finite values with some room at both sides.
+
+    Parameters
+    ----------
+    values : ndarray
+        Of any shape; NaN and infinities are passed over.
+
+    Returns
+    -------
+    tuple of float
+        Low and high, never equal.
+    """
+    finite = values[np.isfinite(values)]
+    low, high = (float(np.min(finite)), float(np.max(finite))) if finite.size else (0.0, 1.0)
+    room = 0.05 * (high - low)
+    if room <= 1e-9 * max(abs(low), abs(high)):
+        room = 0.05 * max(abs(low), abs(high)) or 0.5
+    return low - room, high + room
+
+
+def spread(positions: FloatArray, gap: float, low: float = -np.inf, high: float = np.inf) -> FloatArray:
+    """Positions moved as little as needed (least squares) until neighbours are a gap from each other, in their order.
+
+    Parameters
+    ----------
+    positions : ndarray, shape (n,)
+        Where labels would stand.
+    gap : float
+        Smallest distance.
+    low, high : float
+        Where the first and the last may stand.
+
+    Returns
+    -------
+    ndarray, shape (n,)
+        Where they stand.
+
+    Examples
+    --------
+    >>> spread(np.array([0.5, 0.52, 0.9]), 0.1).round(2).tolist()
+    [0.46, 0.56, 0.9]
+    """
+    order = np.argsort(positions, kind="stable")
+    steps = gap * np.arange(positions.size)
+    placed = np.empty(positions.size)
+    # Between bounds, the least-squares solution is the free one cut at them.
+    free = scipy.optimize.isotonic_regression(positions[order] - steps).x
+    placed[order] = np.clip(free, low, max(high - gap * (positions.size - 1), low)) + steps
+    return placed

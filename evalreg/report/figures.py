@@ -1,0 +1,217 @@
+"""Figures of results: which tables are drawn, in which order, and what is said below them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, get_args
+
+import numpy as np
+import pandas as pd
+
+from evalreg.checks import FloatArray, fraction, option
+from evalreg.covariance.covariance import Covariance
+from evalreg.errors import ArgumentError, NotAvailableError
+from evalreg.estimate import Estimate
+from evalreg.inference.dependence import standard_error_ratios
+from evalreg.inference.ranks import PAIR_ADJUSTMENTS, PairAdjustName
+from evalreg.inference.simultaneous import Seed
+from evalreg.report.plots import estimates_axes, inflation_axes, pairs_axes
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+KindName: TypeAlias = Literal["estimates", "pairs", "inflation"]
+KINDS: tuple[KindName, ...] = get_args(KindName)
+
+
+class Drawable(Protocol):
+    """What a figure asks of results."""
+
+    @property
+    def estimate(self) -> Estimate:
+        """Parameters."""
+
+    @property
+    def cov(self) -> Covariance:
+        """Their covariance."""
+
+    @property
+    def params(self) -> pd.Series[float]:
+        """Estimates, by parameter."""
+
+    @property
+    def bse(self) -> pd.Series[float]:
+        """Standard errors."""
+
+    @property
+    def _counts(self) -> FloatArray | None:
+        """Rows behind each parameter; None where that is not known."""
+
+    def conf_int(self, alpha: float = ...) -> pd.DataFrame:
+        """Return intervals of single parameters."""
+
+    def simultaneous(self, alpha: float = ..., *, seed: Seed = ...) -> pd.DataFrame:
+        """Return intervals that hold together."""
+
+    def ranks(self, alpha: float = ..., *, seed: Seed = ...) -> pd.DataFrame:
+        """Return ranks that are not excluded."""
+
+    def pairwise(self, adjust: PairAdjustName | None, alpha: float = ..., *, seed: Seed = ...) -> pd.DataFrame:
+        """Return differences of all pairs."""
+
+
+def plot_results(
+    results: Drawable,
+    errors: str,
+    kind: KindName = "estimates",
+    *,
+    alpha: float = 0.05,
+    adjust: PairAdjustName | None = "single-step",
+    ranks: bool | None = None,
+    seed: Seed = 0,
+    ax: Axes | None = None,
+) -> Axes:
+    """The figure of `Results.plot`.
+
+    Parameters
+    ----------
+    results : Results
+        What to draw.
+    errors : str
+        The covariance in words, such as "CR2 by passage".
+    kind, alpha, adjust, ranks, seed, ax
+        As in `Results.plot`.
+
+    Returns
+    -------
+    Axes
+        Drawn into.
+
+    Raises
+    ------
+    ArgumentError
+        If an option breaks its rule.
+    NotAvailableError
+        If matplotlib is not installed, or the figure needs what the results do not have.
+    """
+    kind, alpha = option("kind", kind, KINDS), fraction("alpha", alpha)
+    if adjust is not None:
+        option("adjust", adjust, PAIR_ADJUSTMENTS)
+    if kind != "pairs" and adjust != "single-step":
+        raise ArgumentError(f'`adjust` goes with kind="pairs"; got adjust={adjust!r} with kind="{kind}". Leave it out.')
+    if kind != "estimates" and ranks is not None:
+        raise ArgumentError(
+            f'`ranks` goes with kind="estimates"; got ranks={ranks!r} with kind="{kind}". Leave it out.'
+        )
+    if kind == "pairs":
+        return _plot_pairs(results, errors, alpha, adjust, seed, ax)
+    if kind == "inflation":
+        return _plot_inflation(results, errors, ax)
+    return _plot_estimates(results, errors, alpha, ranks, seed, ax)
+
+
+def _plot_estimates(
+    results: Drawable, errors: str, alpha: float, ranks: bool | None, seed: Seed, ax: Axes | None
+) -> Axes:
+    estimate, several = results.estimate, results.estimate.n_params > 1
+    if ranks is None:
+        ranks = estimate.about.n_models > 1
+    level, order = f"{100 * (1 - alpha):.4g}%", list(range(estimate.about.n_models or estimate.n_params))
+    ends = results.conf_int(alpha)
+    table = pd.DataFrame({"estimate": results.params, "lower": ends[0], "upper": ends[1], "se": results.bse})
+    scale = ", on the logit scale" if estimate.bounded and estimate.about.interval != "wald" else ""
+    note, sets = f"Bars: {level} interval of each{scale}.", None
+    if several:
+        joint = results.simultaneous(alpha, seed=seed)
+        # Of a board with covariates only the models are judged together, and drawn.
+        table["joint_lower"], table["joint_upper"] = joint["lower"], joint["upper"]
+        note = f"Thick: {level} interval of each{scale}. Thin: {level} intervals that hold for all at once."
+        if joint.attrs["left_out"]:
+            note += f" {joint.attrs['n_left_out']} without a positive variance have no thin line."
+    if several and ranks:
+        order = _best_first(estimate)[: estimate.about.n_models or None]
+        sets = results.ranks(alpha, seed=seed)
+        note += f" At the right: the ranks that are not excluded, {level} for all at once."
+    if bool(np.isnan(table["se"].iloc[order]).any()):
+        note += " Hollow: no standard error can be computed."
+    table, said = _with_counts(table.iloc[order], results)
+    note += said
+    return estimates_axes(
+        table,
+        ranks=None if sets is None else sets.loc[[estimate.names[i] for i in order]],
+        zero=not _are_models(estimate),
+        xlabel=_axis_label(estimate),
+        note=f"{note} Standard errors: {errors}.",
+        ax=ax,
+    )
+
+
+def _with_counts(table: pd.DataFrame, results: Drawable) -> tuple[pd.DataFrame, str]:
+    """The table with the rows of each model beside its name, and a sentence where all have as many."""
+    if results.estimate.about.n_models < 2 or results._counts is None:
+        return table, ""
+    counts = pd.Series(results._counts, index=list(results.estimate.names)).loc[table.index]
+    if counts.nunique() == 1:
+        return table, f" {counts.iloc[0]:.0f} rows of each."
+    labels = [f"{name} (n {count:.0f})" for name, count in counts.items()]
+    return table.set_axis(labels), " n: rows of each."
+
+
+def _plot_pairs(
+    results: Drawable, errors: str, alpha: float, adjust: PairAdjustName | None, seed: Seed, ax: Axes | None
+) -> Axes:
+    estimate = results.estimate
+    if estimate.n_params < 2:
+        raise NotAvailableError('kind="pairs" needs at least two parameters; these results have one.')
+    order = [estimate.names[i] for i in _best_first(estimate)][: estimate.about.n_models or None]
+    how = f"adjusted for all pairs ({adjust})" if adjust else "each pair by itself, not adjusted for their number"
+    note = (
+        f"Row minus column, best first: {_axis_label(estimate)}. Dots: differs from zero at {100 * alpha:.4g}%, {how}."
+    )
+    table, counts = results.pairwise(adjust, alpha, seed=seed), results._counts
+    if estimate.about.n_models > 1 and counts is not None:
+        few, many = counts[: estimate.about.n_models].min(), counts[: estimate.about.n_models].max()
+        note += f" Models have {few:.0f} rows each." if few == many else f" Models have {few:.0f} to {many:.0f} rows."
+    if table.attrs["left_out"]:
+        note += " Hatched: no standard error of the difference can be computed."
+    return pairs_axes(table, order=order, alpha=alpha, note=f"{note} Standard errors: {errors}.", ax=ax)
+
+
+def _plot_inflation(results: Drawable, errors: str, ax: Axes | None) -> Axes:
+    estimate, cov = results.estimate, results.cov
+    if not cov.axes:
+        raise NotAvailableError(
+            'kind="inflation" compares clusterings with independent rows, and these results have no clusters. '
+            'Pass groups="column" to the estimate or to `with_cov`.'
+        )
+    order = _best_first(estimate) if estimate.about.n_models else list(range(estimate.n_params))
+    table = standard_error_ratios(cov).iloc[order]
+    note = "Standard error if rows were dependent within the clusters of one axis, over that of independent rows (1)."
+    if cov.crossed:
+        note += " Bar: all axes together, as in the summary."
+    if bool(table.isna().any(axis=None)):
+        note += " Without a mark: no standard error to compare."
+    return inflation_axes(table, note=f"{note} Standard errors: {errors}.", ax=ax)
+
+
+def _are_models(estimate: Estimate) -> bool:
+    """Whether parameters are alternatives whose zero means nothing, not coefficients or differences."""
+    about = estimate.about
+    level = estimate.kind == "mean" or estimate.bounded
+    return level and not (about.formula and not about.n_models) and not about.model.startswith("Contrast")
+
+
+def _best_first(estimate: Estimate) -> list[int]:
+    # NaN goes last, and ties go by name, so that the order is the same every time.
+    value = np.where(np.isnan(estimate.params), -np.inf, estimate.params)
+    n_models = estimate.about.n_models or estimate.n_params
+    best = sorted(range(n_models), key=lambda i: (-value[i], estimate.names[i]))
+    return [*best, *range(n_models, estimate.n_params)]
+
+
+def _axis_label(estimate: Estimate) -> str:
+    about = estimate.about
+    if about.formula and not about.n_models:
+        return f"coefficient ({about.model} of {about.outcome})"
+    # Inside a line, "Mean by model" is in lower case; names of methods stay as they are.
+    model = about.model.replace("Mean", "mean").replace("Contrast", "contrast")
+    return f"{about.outcome} ({model})"

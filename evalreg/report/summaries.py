@@ -1,0 +1,385 @@
+"""The summary of results: what a careful reader asks, in tables and sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+
+from evalreg.checks import FloatArray, listed
+from evalreg.covariance.covariance import Covariance
+from evalreg.data.clusters import Axis, axis_name, summarize_sizes
+from evalreg.errors import Note
+from evalreg.estimate import Estimate
+from evalreg.inference.carriers import few_tell
+from evalreg.inference.dependence import design_effect, effective_rows, intraclass_correlation
+from evalreg.inference.intervals import intervals
+from evalreg.inference.rectification import rectification_table
+from evalreg.inference.rectified import few_labels
+from evalreg.inference.widening import FEW_EFFECTIVE, widening
+from evalreg.report.tables import Grid, Summary, fixed, number, p_value
+
+
+def covariance_text(cov: Covariance) -> str:
+    """Covariance and clustering in a few words.
+
+    Parameters
+    ----------
+    cov : Covariance
+        The covariance.
+
+    Returns
+    -------
+    str
+        Such as "CR2 by passage".
+    """
+    names = " + ".join(axis_name(axis) for axis in cov.axes)
+    return f"{cov.options.cov} by {names}" if names else "naive (rows independent)"
+
+
+def few_text(cov: Covariance) -> str:
+    """What is said where few questions tell of differences; empty where none is such a difference.
+
+    Parameters
+    ----------
+    cov : Covariance
+        Of the differences.
+
+    Returns
+    -------
+    str
+        Whole sentences.
+    """
+    few = cov.widths().few
+    matters = None if few is None else np.flatnonzero(few.unseen.matters)
+    if few is None or matters is None or not matters.size:
+        return ""
+    found, names = few.unseen.chosen(matters), [cov.names[i] for i in few.rows[matters]]
+    fewest = int(np.argmin(np.minimum(found.told, found.n * (1 - np.abs(found.theta)))))
+    told, n = found.told[fewest], found.n[fewest]
+    what = "differ" if found.share[fewest] > 0 else "do not differ"
+    count = told if found.share[fewest] > 0 else n * (1 - abs(found.theta[fewest]))
+    exact = np.isclose(found.size[fewest], found.square[fewest], rtol=1e-9)
+    about = f"{'' if exact else 'about '}{count:.0f} of {n:.0f} questions {what}"
+    if len(names) == 1:
+        text = f"{names[0]}: {about}. The interval and the p-value also allow for differences that were not seen."
+    else:
+        text = (
+            f"{listed(names)}: few questions tell ({names[fewest]}: {about}). These intervals and p-values also "
+            "allow for differences that were not seen."
+        )
+    largest = float(np.max(found.dependence))
+    if largest < LITTLE_DEPENDENCE:
+        return text
+    icc = 0.5 if cov.paired is None else cov.paired.icc
+    return (
+        f"{text} Those of one cluster are taken to go together (icc = {icc:g}), which multiplies their variance by up "
+        f"to {largest:.1f} and widens the interval. `icc` in `compare` takes another value."
+    )
+
+
+def _reference_text(cov: Covariance) -> str:
+    rule, dofs = cov.options.dof, cov.dof()
+    if np.all(np.isnan(dofs)):
+        return "t, without degrees of freedom"
+    if np.all(np.isinf(dofs)):
+        return "normal"
+    low, high = np.nanmin(dofs), np.nanmax(dofs)
+    ends = [f"{end:.4g}" if end < 1000 or np.isinf(end) else f"{end:.0f}" for end in (low, high)]
+    spread = ends[0] if ends[0] == ends[1] else " to ".join(ends)
+    words = {"satterthwaite": "Satterthwaite", "min": "G - 1" if cov.axes else cov.pieces[0].dof_name}
+    return f"t, dof {spread} ({words.get(rule, 'given') if isinstance(rule, str) else 'given'})"
+
+
+# A design effect below this is not worth a sentence.
+LITTLE_DEPENDENCE = 1.1
+# Fewer clusters are warned of; more are as many as rules of thumb ask for.
+RATHER_FEW = (10, 29)
+
+FACTORS = {
+    "statsmodels": "G/(G-1), and (n-1)/(n-k) for regressions",
+    "fixest": "smallest G/(G-1), and (n-1)/(n-k)",
+    "sandwich": "G/(G-1), and (n-1)/(n-k) for least squares",
+    "G": "G/(G-1)",
+    "none": "none",
+}
+
+
+def _factor_text(cov: Covariance) -> str:
+    if cov.options.cov == "CR1":
+        return f"{FACTORS[cov.options.ssc]} ({cov.options.ssc})"
+    words = {
+        "naive": "n/(n-1), or n/(n-k) for regressions",
+        "CR0": "none",
+        "CR2": "(1-h)^(-1/2) in each cluster",
+        "CR3": "(G-1)/G, (1-h)^(-1) in each cluster",
+        "jackknife": "(G-1)/G",
+    }
+    return words[cov.options.cov]
+
+
+def coefficient_frame(
+    estimate: Estimate, cov: Covariance, alpha: float, counts: FloatArray | None = None
+) -> pd.DataFrame:
+    """Estimates, standard errors, tests and intervals, one row a parameter.
+
+    Parameters
+    ----------
+    estimate : Estimate
+        The parameters.
+    cov : Covariance
+        Their covariance.
+    alpha : float
+        Level of the intervals.
+    counts : ndarray, shape (n_params,), optional
+        Rows behind each parameter.
+
+    Returns
+    -------
+    DataFrame
+        Columns estimate, se, naive_se, t, dof, p_value, lower, upper, and n where `counts` are known.
+    """
+    interval = intervals(estimate, cov, alpha, None)
+    se = np.sqrt(cov.variance())
+    t = estimate.params / np.where(se > 0, se, np.nan)
+    columns = {
+        "estimate": estimate.params,
+        "se": se,
+        "naive_se": np.sqrt(np.diag(cov.naive)),
+        "t": t,
+        "dof": cov.dof(),
+        "p_value": cov.pvalues(None, np.array(estimate.params)),
+        "lower": interval[:, 0],
+        "upper": interval[:, 1],
+    }
+    if counts is not None:
+        columns["n"] = counts.astype(np.intp)
+    return pd.DataFrame(columns, index=list(estimate.names))
+
+
+def summarize(
+    estimate: Estimate,
+    cov: Covariance,
+    axes: tuple[Axis, ...],
+    notes: Sequence[Note],
+    alpha: float,
+    counts: FloatArray | None = None,
+) -> Summary:
+    """The summary of an estimate under a covariance.
+
+    Parameters
+    ----------
+    estimate : Estimate
+        The parameters.
+    cov : Covariance
+        Their covariance.
+    axes : tuple of Axis
+        Clusterings as asked.
+    notes : sequence of (category, text)
+        What was warned of.
+    alpha : float
+        Level of the intervals.
+    counts : ndarray, shape (n_params,), optional
+        Rows behind each parameter.
+
+    Returns
+    -------
+    Summary
+        Ready to print.
+    """
+    about, shown = estimate.about, cov.axes or axes
+    dropped = {reason: count for reason, count in estimate.dropped.items() if count}
+    facts = [("Score", about.outcome), ("Rows", f"{estimate.n_rows}"), ("Model", about.model)]
+    if about.formula:
+        facts.append(("Formula", about.formula))
+    facts += [("Covariance", covariance_text(cov)), ("Reference", _reference_text(cov)), ("Factor", _factor_text(cov))]
+    parts = ", ".join(
+        f"{count} {'on questions not shared' if reason == 'unshared' else f'without {reason}'}"
+        for reason, count in dropped.items()
+    )
+    facts.append(("Rows dropped", f"{sum(dropped.values())} ({parts})" if dropped else "none"))
+    if cov.crossed:
+        name = "alike" if cov.options.alike is not None else cov.options.repair
+        facts.append(("Repair", f"{name}: {cov.change or 'nothing changed'}"))
+    # How many rows there are of each is a question where there are several models.
+    frame = coefficient_frame(estimate, cov, alpha, counts if estimate.about.n_models > 1 else None)
+    order = _order(estimate)
+    # The rows of each model stand in the second table where there is one: the first is full.
+    first = frame.drop(columns="n", errors="ignore") if shown else frame
+    grids, icc = [_coefficient_grid(first, order, alpha)], np.full(estimate.n_params, np.nan)
+    if estimate.human is not None:
+        grids.append(_human_grid(rectification_table(estimate, cov), order))
+    if shown:
+        icc = intraclass_correlation(estimate, shown[0])
+        grids += [_dependence_grid(frame, order, estimate, cov, icc), _cluster_grid(estimate, shown)]
+    sentences = [*_sentences(estimate, cov, alpha, shown, icc), *(text for _, text in notes)]
+    return Summary("evalreg results", tuple(facts), tuple(grids), tuple(sentences))
+
+
+def _order(estimate: Estimate) -> list[int]:
+    """Models from the best down, everything else as it stands."""
+    models = range(estimate.about.n_models)
+    best = sorted(models, key=lambda i: (-estimate.params[i], estimate.names[i]))
+    return [*best, *range(estimate.about.n_models, estimate.n_params)]
+
+
+def _coefficient_grid(frame: pd.DataFrame, order: list[int], alpha: float) -> Grid:
+    low, high = f"[{alpha / 2:.3g}", f"{1 - alpha / 2:.3g}]"
+    headers = ("", "coef", "std err", "t", "P>|t|", low, high, "dof", *(("n",) if "n" in frame else ()))
+    rows = []
+    for i in order:
+        row = frame.iloc[i]
+        numbers = [number(row[name]) for name in ("estimate", "se")]
+        ends = [number(row[name]) for name in ("lower", "upper")]
+        tests = (fixed(row["t"], 2), p_value(row["p_value"], alpha))
+        count = (f"{row['n']:.0f}",) if "n" in frame else ()
+        rows.append((frame.index[i], *numbers, *tests, *ends, fixed(row["dof"], 1), *count))
+    return Grid(headers, tuple(rows))
+
+
+def _dependence_grid(
+    frame: pd.DataFrame, order: list[int], estimate: Estimate, cov: Covariance, icc: FloatArray
+) -> Grid:
+    effect, n_eff = design_effect(cov), effective_rows(estimate, cov)
+    known = bool(np.any(np.isfinite(icc)))
+    counted = "n" in frame
+    some = (*(("n",) if counted else ()), "naive SE", "clustered", "deff", "eff. n", *(("ICC",) if known else ()))
+    headers = ("", *some)
+    rows = tuple(
+        (
+            str(frame.index[i]),
+            *((f"{frame['n'].iloc[i]:.0f}",) if counted else ()),
+            number(frame["naive_se"].iloc[i]),
+            number(frame["se"].iloc[i]),
+            fixed(effect[i], 2),
+            fixed(n_eff[i], 1),
+            *((f"{icc[i]:.3f}",) if known else ()),
+        )
+        for i in order
+    )
+    return Grid(headers, rows)
+
+
+def _human_grid(table: pd.DataFrame, order: list[int]) -> Grid:
+    headers = ("", "lambda", "labelled", "unlabelled", "human mean", "human SE", "eff. labels")
+    rows = []
+    for i in order:
+        row = table.iloc[i]
+        counts = [f"{row[name]:.0f}" for name in ("n_labelled", "n_unlabelled")]
+        alone = [number(row[name]) for name in ("human_mean", "human_se")]
+        rows.append((str(table.index[i]), fixed(row["lambda"], 3), *counts, *alone, fixed(row["effective_labels"], 1)))
+    return Grid(headers, tuple(rows))
+
+
+def _cluster_grid(estimate: Estimate, axes: tuple[Axis, ...]) -> Grid:
+    rows = []
+    for axis in axes:
+        size = summarize_sizes(estimate.scores.sizes(axis), estimate.n_rows)
+        cells = (f"{size.effective_clusters:.1f}", f"{size.largest_share:.1%}", f"{size.mean_size:.1f}")
+        rows.append((axis_name(axis), str(size.n_clusters), *cells))
+    return Grid(("clusters", "G", "effective G*", "largest share", "mean size"), tuple(rows))
+
+
+def _sentences(estimate: Estimate, cov: Covariance, alpha: float, axes: tuple[Axis, ...], icc: FloatArray) -> list[str]:
+    sentences = [*estimate.about.lines, *filter(None, [few_text(cov), few_tell(estimate, cov)])]
+    if not cov.axes:
+        sentences.append(
+            "Rows are treated as independent; if they share passages, prompts or judges, name them in `groups`."
+        )
+    sentences += rather_few(estimate, cov)
+    if np.any(np.isfinite(icc)):
+        name = axis_name(axes[0])
+        what = "rows" if estimate.kind == "mean" else "residuals"
+        sentences.append(
+            "deff = (clustered SE / naive SE) squared. eff. n = how many independent rows would give this error bar. "
+            f"ICC = how alike the {what} of one {name} are: 0 is not at all, 1 is the same."
+        )
+    if estimate.bounded and estimate.about.interval != "wald":
+        sentences.append(
+            "Intervals are built on the logit scale; t and p are Wald's, against 0. `t_test` tests another value as "
+            "the interval does."
+        )
+        sentences += _by_labels(estimate, cov) if estimate.human is not None else _widened(estimate, cov)
+    elif estimate.bounded and estimate.n_params == 1 and cov.variance()[0] > 0:
+        low, high = intervals(estimate, cov, alpha, "logit")[0]
+        sentences.append(f"Scores lie in [0, 1]: the interval on the logit scale is {low:.4f} to {high:.4f}.")
+    scarce = [axis_name(axis) for axis in cov.axes if cov.n_clusters[axis_name(axis)] < 5] if cov.crossed else []
+    if scarce and cov.options.dof == "satterthwaite":
+        strict = replace(cov, options=replace(cov.options, dof="min"))
+        ends = intervals(estimate, strict, alpha, None)
+        shown = "; ".join(
+            f"{name} {a:.4f} to {b:.4f}" for name, (a, b) in list(zip(estimate.names, ends, strict=True))[:3]
+        )
+        sentences.append(f"With t({cov.smallest_dof:.0f}), the strictest reading of {', '.join(scarce)}: {shown}.")
+    return sentences
+
+
+def rather_few(estimate: Estimate, cov: Covariance) -> list[str]:
+    """What is done about 10 to 29 clusters, which the literature calls few; nothing to say of other numbers.
+
+    Parameters
+    ----------
+    estimate : Estimate
+        The parameters.
+    cov : Covariance
+        Their covariance.
+
+    Returns
+    -------
+    list of str
+        At most one sentence.
+    """
+    low, high = RATHER_FEW
+    counts = {axis_name(axis): cov.n_clusters[axis_name(axis)] for axis in cov.axes}
+    few = [f"{count} {name} clusters" for name, count in counts.items() if low <= count <= high]
+    if not few:
+        return []
+    done = (
+        "CR2 and its Satterthwaite degrees of freedom allow for it"
+        if cov.options.cov == "CR2" and cov.options.dof == "satterthwaite"
+        else 'cov="CR2" with its Satterthwaite degrees of freedom, the default, allows for it'
+    )
+    refit, cells = estimate.refit, estimate.cells
+    resolved = refit is not None and refit.linear and estimate.coefficient_map is not None
+    there = resolved and (cells is None or cells.stratum is None)
+    check = ", and `wild_test` checks a result without them" if there else ""
+    return [f"{' and '.join(few)}: fewer than the {high + 1} of a usual rule. {done}{check}."]
+
+
+def _by_labels(estimate: Estimate, cov: Covariance) -> list[str]:
+    """Which rectified means have intervals that rest on the human labels."""
+    mean = np.array(estimate.params)
+    few = few_labels(estimate, cov) | (mean <= 0) | (mean >= 1)
+    if not few.any():
+        return []
+    names = listed([name for name, is_few in zip(estimate.names, few, strict=True) if is_few])
+    return [
+        f"{names}: fewer than {FEW_EFFECTIVE:.0f} effective successes or failures among the human labels, so that the "
+        "interval is that of a proportion on as many trials as these labels are worth. The judge only moves it."
+    ]
+
+
+def _widened(estimate: Estimate, cov: Covariance) -> list[str]:
+    """Which means have wider intervals than the logit's, and what those suppose."""
+    wider, sentences = widening(estimate, cov), []
+    if wider is None:
+        return []
+    acts, exact, whole = wider.acts, wider.exact, wider.whole
+    few = f"fewer than {FEW_EFFECTIVE:.0f} effective successes or failures"
+    beyond = (
+        f"the scores are so near one end that they add up to fewer than {FEW_EFFECTIVE:.0f} successes or failures, so "
+        "that the interval also holds Jeffreys'. No row is supposed far beyond those seen; "
+        'conf_int(method="clopper-pearson") does not suppose it'
+    )
+    cases = (
+        (acts & exact, f"{few}, so that the interval also holds Clopper and Pearson's"),
+        (acts & whole & ~exact, f"{few}, so that the interval also holds Jeffreys'"),
+        (acts & ~whole, beyond),
+    )
+    for which, text in cases:
+        if which.any():
+            names = listed([name for name, is_so in zip(estimate.names, which, strict=True) if is_so])
+            sentences.append(f"{names}: {text}.")
+    return sentences

@@ -1,0 +1,1 @@
+"""Results: an Estimate and its Covariance under statsmodels' names, and their parts."""

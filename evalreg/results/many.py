@@ -1,0 +1,241 @@
+"""What results say of many models at once: all pairs, simultaneous bands, ranks, groups that are not separated."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, TypeAlias
+
+import numpy as np
+import pandas as pd
+
+from evalreg.covariance.covariance import Covariance
+from evalreg.estimate import Estimate
+from evalreg.inference.intervals import on_logit_scale
+from evalreg.inference.questions import Counted
+from evalreg.inference.ranks import PairAdjustName, letters, pairwise_table, rank_sets, tau_best
+from evalreg.inference.simultaneous import Seed, simultaneous
+
+Together: TypeAlias = "tuple[pd.Series[float], Covariance]"
+"""Parameters and their covariance."""
+
+
+class ManyModels(Counted, ABC):
+    """Methods that need parameters and their joint covariance, nothing else."""
+
+    estimate: Estimate
+    cov: Covariance
+
+    @property
+    @abstractmethod
+    def params(self) -> pd.Series[float]:
+        """Estimates, by parameter."""
+
+    @abstractmethod
+    def conf_int(self, alpha: float = 0.05) -> pd.DataFrame:
+        """Confidence intervals of the parameters one by one."""
+
+    @property
+    def _compared(self) -> Together:
+        """Models and their covariance, pair by pair."""
+        return self.params, self.cov
+
+    @property
+    def _family(self) -> Together:
+        """Models and their covariance, behind statements that hold for all at once."""
+        return self.params, self.cov
+
+    @property
+    def _ranked(self) -> Together:
+        """Models and their covariance, from which ranks are told."""
+        return self.params, self.cov
+
+    def pairwise(self, adjust: PairAdjustName | None = None, alpha: float = 0.05, seed: Seed = 0) -> pd.DataFrame:
+        """Differences between all pairs of parameters.
+
+        Parameters
+        ----------
+        adjust : {"holm", "fdr_bh", "bonferroni", "single-step"}, optional
+            How `p_adjusted` allows for the number of pairs; not at all by default, and the column is left out. On
+            sparse boards "holm" and "single-step" take the standard errors of bands and ranks, which have a floor.
+        alpha : float, optional
+            Level of the intervals.
+        seed : int or Generator, optional
+            For "single-step".
+
+        Returns
+        -------
+        DataFrame
+            Indexed by (left, right), columns difference, se, lower, upper and p_value; p_adjusted where `adjust` is
+            given. Otherwise `attrs["note"]` says how many pairs there are.
+        """
+        # What bands and ranks rest on, so that all of them decide alike on sparse boards.
+        together = self._family if adjust in ("single-step", "holm") else self._compared
+        return pairwise_table(*together, adjust, alpha, seed=seed)
+
+    def simultaneous(
+        self, alpha: float = 0.05, contrasts: Any = None, stepdown: bool = False, seed: Seed = 0
+    ) -> pd.DataFrame:
+        """Intervals that hold for all contrasts at once, and single-step adjusted p-values.
+
+        Parameters
+        ----------
+        alpha : float, optional
+            Family-wise level.
+        contrasts : None, "pairs", str, dict or array_like, optional
+            The parameters themselves by default; means of scores in [0, 1] and win rates then have intervals on the
+            logit scale, as single ones have.
+        stepdown : bool, optional
+            Whether p-values are adjusted step by step.
+        seed : int or Generator, optional
+            Of the simulation.
+
+        Returns
+        -------
+        DataFrame
+            Columns estimate, se, lower, upper and p_adjusted; `attrs` holds critical_value and monte_carlo_error.
+        """
+        params, cov = self._family
+        bands = simultaneous(params, cov, contrasts=contrasts, alpha=alpha, stepdown=stepdown, seed=seed)
+        return bands if contrasts is not None else on_scale(bands, self.estimate, cov)
+
+    def ranks(self, alpha: float = 0.05, joint: bool = True, seed: Seed = 0) -> pd.DataFrame:
+        """Ranks with the sets of ranks that the data leave open.
+
+        Parameters
+        ----------
+        alpha : float, optional
+            Level at which all sets (or each, if not `joint`) cover the true ranks.
+        joint : bool, optional
+            Whether the level holds for all models at once.
+        seed : int or Generator, optional
+            Of the simulation.
+
+        Returns
+        -------
+        DataFrame
+            Indexed by model, integer columns rank, lower and upper.
+        """
+        return rank_sets(*self._ranked, alpha=alpha, joint=joint, seed=seed)
+
+    def tau_best(self, tau: int = 1, alpha: float = 0.05, seed: Seed = 0) -> list[str]:
+        """Models that may be among the best, at a family-wise level.
+
+        Parameters
+        ----------
+        tau : int, optional
+            How many are best.
+        alpha : float, optional
+            Level at which all of the true best are in the list.
+        seed : int or Generator, optional
+            Of the simulation.
+
+        Returns
+        -------
+        list of str
+            Names, best estimate first.
+        """
+        return tau_best(*self._ranked, tau, alpha=alpha, seed=seed)
+
+    def letters(self, alpha: float = 0.05, seed: Seed = 0) -> pd.Series[str]:
+        """Letters that models share when they are not separated from each other.
+
+        Parameters
+        ----------
+        alpha : float, optional
+            Family-wise level of the comparisons of all pairs.
+        seed : int or Generator, optional
+            Of the simulation.
+
+        Returns
+        -------
+        Series
+            Indexed by model, best first.
+        """
+        return letters(*self._ranked, alpha=alpha, seed=seed)
+
+    def leaderboard(self, alpha: float = 0.05, seed: Seed = 0) -> pd.DataFrame:
+        """Models from the best down, with intervals of one and of all, ranks and groups that are not separated.
+
+        Parameters
+        ----------
+        alpha : float, optional
+            Level of the intervals of single models, and family-wise level of everything else.
+        seed : int or Generator, optional
+            Of the simulations.
+
+        Returns
+        -------
+        DataFrame
+            Indexed by model, best first; columns rank, rank_lower, rank_upper (the ranks not excluded, for all models
+            at once), estimate, se, lower, upper, joint_lower, joint_upper, letters and n, the rows of each model.
+        """
+        return leaderboard_table(self, alpha, seed)
+
+
+def on_scale(bands: pd.DataFrame, estimate: Estimate, cov: Covariance) -> pd.DataFrame:
+    """Intervals of parameters, on the logit scale where that of single parameters is built there.
+
+    Parameters
+    ----------
+    bands : DataFrame
+        Columns estimate, se, lower and upper, with any critical value.
+    estimate : Estimate
+        Of the parameters.
+    cov : Covariance
+        Of the parameters, as the bands have it.
+
+    Returns
+    -------
+    DataFrame
+        With the same critical values; win rates and means of scores in [0, 1] stay inside.
+    """
+    if not estimate.bounded or estimate.about.interval == "wald":
+        return bands
+    mean, se = bands["estimate"].to_numpy(), bands["se"].to_numpy()
+    known = se > 0
+    ends = bands[["lower", "upper"]].to_numpy(copy=True)
+    critical = (ends[known, 1] - mean[known]) / se[known]
+    ends[known] = on_logit_scale(estimate, cov, known, critical)
+    return bands.assign(lower=ends[:, 0], upper=ends[:, 1])
+
+
+def leaderboard_table(models: ManyModels, alpha: float, seed: Seed) -> pd.DataFrame:
+    """The table of `ManyModels.leaderboard`.
+
+    Parameters
+    ----------
+    models : ManyModels
+        Results with two or more models.
+    alpha : float
+        Level.
+    seed : int or Generator
+        Of the simulations.
+
+    Returns
+    -------
+    DataFrame
+        Best first.
+    """
+    names, cov = models._compared[0].index, models._compared[1]
+    joint, ranks = models.simultaneous(alpha, seed=seed), models.ranks(alpha, seed=seed)
+    own = models.conf_int(alpha).loc[names]
+    table = pd.DataFrame(
+        {
+            "rank": ranks["rank"],
+            "rank_lower": ranks["lower"],
+            "rank_upper": ranks["upper"],
+            "estimate": models.params[names],
+            "se": np.sqrt(cov.variance()),
+            "lower": own[0],
+            "upper": own[1],
+            "joint_lower": joint["lower"],
+            "joint_upper": joint["upper"],
+            "letters": models.letters(alpha, seed=seed),
+        },
+        index=names,
+    )
+    if models._counts is not None:
+        table["n"] = pd.Series(models._counts.astype(np.intp), index=models.params.index)[names]
+    table = table.sort_values("estimate", ascending=False, kind="stable")
+    table.attrs = {"alpha": alpha, "seed": joint.attrs["seed"], "monte_carlo_error": joint.attrs["monte_carlo_error"]}
+    return table

@@ -1,0 +1,704 @@
+"""Results: an Estimate and its Covariance under statsmodels' names."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
+
+import numpy as np
+import pandas as pd
+
+from evalreg.checks import (
+    CovName,
+    CovOptions,
+    DofName,
+    FloatArray,
+    IntervalName,
+    RepairName,
+    SscName,
+    check_cov_options,
+    option,
+    resolve_cov,
+)
+from evalreg.covariance.covariance import Covariance, assemble
+from evalreg.covariance.groups import Groups, check_estimate, resolve_groups
+from evalreg.data.clusters import Axis, axis_name, find_axis, parse_groups, summarize_sizes
+from evalreg.errors import ArgumentError, CovarianceWarning, Note, ZeroVarianceWarning, issue
+from evalreg.estimate import Estimate
+from evalreg.inference.carriers import few_carriers
+from evalreg.inference.contrasts import parse_contrasts
+from evalreg.inference.dependence import design_effect, effective_rows, intraclass_correlation
+from evalreg.inference.diagnostics import cluster_influence, fragility, row_influence
+from evalreg.inference.equivalence import KindName, equivalence_table
+from evalreg.inference.intervals import intervals
+from evalreg.inference.ranks import PairAdjustName
+from evalreg.inference.rectification import rectification_table
+from evalreg.inference.simultaneous import Seed
+from evalreg.inference.standards import t_tests
+from evalreg.inference.wald import as_contrast_results, joint_test
+from evalreg.report.figures import KindName as FigureName
+from evalreg.report.figures import plot_results
+from evalreg.report.summaries import covariance_text
+from evalreg.results.bridge import to_statsmodels, with_own_dof
+from evalreg.results.many import ManyModels
+from evalreg.results.predictions import Predicted, design_rows
+from evalreg.results.resampled import Resampled
+from evalreg.results.shown import Shown
+from evalreg.scores.stacking import detached
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from statsmodels.stats.contrast import ContrastResults
+
+
+class _Kept(enum.Enum):
+    """Left out: as it was."""
+
+    KEPT = "kept"
+
+
+KEPT = _Kept.KEPT
+
+
+@dataclass(frozen=True, eq=False)
+class Results(ManyModels, Resampled, Predicted, Shown):
+    """Estimates with standard errors, tests and intervals, under statsmodels' names; immutable.
+
+    Made by `fit`, `mean` and `infer`.
+
+    Parameters
+    ----------
+    estimate : Estimate
+        Parameters and scores.
+    cov : Covariance
+        Their covariance.
+    axes : tuple of Axis
+        Clusterings as asked, before nested ones are left out; empty for independent rows.
+    asked : CovOptions
+        Covariance options as asked; None is a default.
+    notes : tuple of (category, text)
+        What was warned of.
+
+    Examples
+    --------
+    >>> import evalreg as er
+    >>> log = er.datasets.passages(n_passages=40, questions_per_passage=5, seed=3)
+    >>> results = er.fit("score ~ 1", log, groups="passage")
+    >>> results.with_cov(cov="CR1").dof.to_dict()
+    {'Intercept': 39.0}
+    """
+
+    estimate: Estimate
+    cov: Covariance
+    axes: tuple[Axis, ...]
+    asked: CovOptions
+    notes: tuple[Note, ...] = ()
+
+    @property
+    def params(self) -> pd.Series:
+        """Estimates, by parameter."""
+        return self._series(self.estimate.params)
+
+    @property
+    def bse(self) -> pd.Series:
+        """Standard errors; 0 where bounded scores do not vary, NaN where the data give none (`notes` says why)."""
+        return self._series(np.sqrt(self.cov.variance()))
+
+    @property
+    def dof(self) -> pd.Series:
+        """Degrees of freedom of t (crossed, those of 95% intervals); inf where the normal is the reference."""
+        return self._series(self.cov.dof())
+
+    @property
+    def tvalues(self) -> pd.Series:
+        """Estimates over standard errors; NaN where the standard error is 0 or NaN."""
+        se = np.sqrt(self.cov.variance())
+        return self._series(self.estimate.params / np.where(se > 0, se, np.nan))
+
+    @property
+    def pvalues(self) -> pd.Series:
+        """Two-sided p-values of the t tests that each parameter is zero."""
+        return self._series(self.cov.pvalues(None, np.array(self.estimate.params)))
+
+    @property
+    def nobs(self) -> int:
+        """Rows in use."""
+        return self.estimate.n_rows
+
+    @property
+    def n_clusters(self) -> dict[str, int]:
+        """Clusters by dimension, the intersections as "prompt:judge"."""
+        return dict(self.cov.n_clusters)
+
+    @property
+    def dropped(self) -> pd.Series:
+        """Rows left out by reason, each counted once: score, then covariate, then group."""
+        counts = {"score": 0, "covariate": 0, "group": 0} | self.estimate.dropped
+        return pd.Series(counts, name="dropped", dtype="int64")
+
+    @property
+    def statsmodels(self) -> Any:
+        """A statsmodels results object with this covariance and the smallest degrees of freedom of the parameters.
+
+        Its `get_prediction` has the degrees of freedom of each row where the model is least squares. What statsmodels
+        would compute with others raises, and names what has them: `predict` and `avg_slopes`.
+        """
+        if self.estimate.fitted is None:
+            raise AttributeError(
+                "`statsmodels` exists for results of `fit` and of `from_statsmodels` that still hold their fit "
+                "(contrasts, means, copies and unpickled results do not)."
+            )
+        fitted = self.estimate.fitted()
+        made = to_statsmodels(fitted, self.cov.matrix, float(np.min(self.cov.dof())), covariance_text(self.cov))
+        return with_own_dof(made, fitted.model, self.cov.dof, design_rows)
+
+    def cov_params(self) -> pd.DataFrame:
+        """Covariance of the parameters, both axes named.
+
+        Returns
+        -------
+        DataFrame
+            Its diagonal is the square of `bse`.
+        """
+        return self.cov.to_frame()
+
+    def conf_int(self, alpha: float = 0.05, method: IntervalName | None = None) -> pd.DataFrame:
+        """Confidence intervals.
+
+        Parameters
+        ----------
+        alpha : float, optional
+            Level; 0.05 gives 95% intervals.
+        method : {"wald", "logit", "wilson", "clopper-pearson", "jeffreys"}, optional
+            By default "logit" for `mean` of scores in [0, 1] and for win rates, "wald" otherwise; where fewer than five
+            successes or failures are effective, the default of a mean also holds "jeffreys" ("clopper-pearson" for
+            independent 0/1 scores). For scores that are not 0 or 1 it supposes that no row is far beyond those seen.
+            The last three treat the mean as a proportion of the effective number of rows, at most the rows there are
+            (Korn and Graubard), and do not suppose that.
+
+        Returns
+        -------
+        DataFrame
+            Columns 0 and 1, one row a parameter. Where a mean of scores in [0, 1] has no variance, Clopper-Pearson on
+            the effective number of clusters.
+
+        Raises
+        ------
+        ScoreRangeError
+            If a proportion's interval is asked of something that is not a mean of scores in [0, 1].
+        """
+        return pd.DataFrame(
+            intervals(self.estimate, self.cov, alpha, method), index=list(self.estimate.names), columns=[0, 1]
+        )
+
+    def with_cov(
+        self,
+        *,
+        groups: Groups | _Kept = KEPT,
+        cov: CovName | _Kept | None = KEPT,
+        ssc: SscName | _Kept | None = KEPT,
+        dof: DofName | float | _Kept | None = KEPT,
+        repair: RepairName | _Kept | None = KEPT,
+        alike: str | _Kept | None = KEPT,
+    ) -> Self:
+        """The same estimates with another covariance, without refitting.
+
+        Parameters
+        ----------
+        groups : str, list of str, array, Series, dict or None, optional
+            Clusters as in `fit`; None is independent rows; left out keeps those in use.
+        cov, ssc, dof, repair : str, float or None, optional
+            As in `fit`; None is the default; left out keeps what was asked.
+        alike : str or None, optional
+            For leaderboards, as in `win_rate`; left out keeps what was asked where `groups` still crosses that axis.
+
+        Returns
+        -------
+        Results
+            New; this one stays as it is.
+
+        Raises
+        ------
+        MissingLabelsError
+            If a row in use has no cluster id.
+        NotAvailableError
+            If the source of the labels is gone (after copying or unpickling).
+        """
+        return rederive(self, groups, {"cov": cov, "ssc": ssc, "dof": dof, "repair": repair, "alike": alike})
+
+    def contrast(self, contrast: str | dict[str, float] | Any) -> Results:
+        """Linear combinations of the parameters, as results of their own.
+
+        Parameters
+        ----------
+        contrast : str, dict or array_like
+            "A - B", {"A": 1, "B": -1}, or an array with one column a parameter.
+
+        Returns
+        -------
+        Results
+            Variances and degrees of freedom come from the same pieces.
+        """
+        return contrasted(self, contrast)
+
+    def t_test(
+        self, contrasts: str | dict[str, float] | Any, *, method: Literal["wald", "logit"] | None = None
+    ) -> ContrastResults:
+        """t tests of linear combinations, as statsmodels' ContrastResults.
+
+        Parameters
+        ----------
+        contrasts : str, dict or array_like
+            "A - B", "A = 0.5", {"A": 1, "B": -1}, or an array with one column a parameter.
+        method : {"wald", "logit"}, optional
+            By default a single mean or win rate whose interval is on the logit scale is tested there, against a value
+            between 0 and 1: p < alpha where `conf_int(alpha)` leaves the value out. Everything else, and all with
+            "wald", is estimate less value over the standard error.
+
+        Returns
+        -------
+        ContrastResults
+            `df_denom` has one entry a contrast. Where a test is by the interval, `tvalue` is the t with its p-value.
+
+        Raises
+        ------
+        ScoreRangeError
+            If "logit" is asked for what is not a mean of scores in [0, 1] against a value between 0 and 1.
+        """
+        if method is not None:
+            option("method", method, ("wald", "logit"))
+        return t_tests(self.estimate, self.cov, parse_contrasts(contrasts, self.estimate.names), method)
+
+    def wald_test(self, contrasts: str | dict[str, float] | Any) -> ContrastResults:
+        """Joint test of linear combinations, as statsmodels' ContrastResults.
+
+        Under CR2 the approximate Hotelling test HTZ (Pustejovsky and Tipton 2018); crossed, on the sum of the one-way
+        pieces with the smallest of their degrees of freedom, and for a single hypothesis the test of `t_test`.
+        Otherwise F(q, G - 1).
+
+        Parameters
+        ----------
+        contrasts : str, dict or array_like, shape (q, n_params)
+            Hypotheses, such as "A = B, B = C".
+
+        Returns
+        -------
+        ContrastResults
+            NaN with a `reason` where too few degrees of freedom are left.
+
+        Raises
+        ------
+        TooFewClustersError
+            If there are more hypotheses than clusters less one, and the reference is F(q, G - 1).
+        """
+        return as_contrast_results(joint_test(self.estimate, self.cov, contrasts))
+
+    def equivalence(
+        self, margin: float | tuple[float, float], *, kind: KindName = "equivalence", alpha: float = 0.05
+    ) -> pd.DataFrame:
+        """Whether parameters lie within a margin of zero, by one-sided t tests.
+
+        Parameters
+        ----------
+        margin : float or (float, float)
+            The largest difference that does not matter, positive; or two bounds around zero.
+        kind : {"equivalence", "non-inferiority"}, optional
+            "equivalence", the default, asks for -margin < parameter < margin (two one-sided tests); "non-inferiority"
+            for parameter > -margin, higher being better.
+        alpha : float, optional
+            Level of each one-sided test, 0.05 by default.
+
+        Returns
+        -------
+        DataFrame
+            By parameter: estimate, se, dof, lower and upper (the 1 - 2 alpha interval), p_value, and verdict: "shown",
+            "shown to fail" (the parameter is beyond a bound), or "cannot tell".
+
+        Raises
+        ------
+        ArgumentError, ArgumentTypeError
+            If the margin is not positive.
+
+        References
+        ----------
+        Schuirmann (1987), Journal of Pharmacokinetics and Biopharmaceutics 15, 657-680.
+        """
+        return equivalence_table(self.params, self.cov, margin, kind=kind, alpha=alpha)
+
+    def design_effect(self) -> pd.Series:
+        """Clustered over naive variance, by parameter.
+
+        Returns
+        -------
+        Series
+            Indexed by parameter.
+        """
+        return self._series(design_effect(self.cov))
+
+    def n_eff(self) -> pd.Series:
+        """Number of independent rows with the same variance, by parameter.
+
+        Returns
+        -------
+        Series
+            Indexed by parameter.
+        """
+        return self._series(effective_rows(self.estimate, self.cov))
+
+    def icc(self, dimension: str | None = None) -> pd.Series:
+        """One-way ANOVA intraclass correlation, not truncated; of the residuals for regressions.
+
+        Parameters
+        ----------
+        dimension : str, optional
+            Which clustering; the first by default.
+
+        Returns
+        -------
+        Series
+            By parameter; NaN where it is not defined.
+        """
+        if not self.cov.n_clusters:
+            return self._series(np.full(self.estimate.n_params, np.nan))
+        return self._series(intraclass_correlation(self.estimate, self._axis(dimension)))
+
+    def diagnostics(self) -> pd.DataFrame:
+        """What the clusters look like, and what leaving out the most influential one does.
+
+        Returns
+        -------
+        DataFrame
+            One row a dimension; columns n_clusters, effective_clusters, largest_share, mean_size, max_leverage,
+            most_influential (its label), params_without (a dict) and solved: True where these are the parameters of
+            the rows without that cluster; False where they are one step from the estimate (GLMs, quantiles and
+            functions of parameters), and solving again might name another cluster.
+        """
+        return diagnose(self)
+
+    def rectification(self) -> pd.DataFrame:
+        """What judge scores add to the human labels of `rectified_mean`, by parameter.
+
+        Returns
+        -------
+        DataFrame
+            Columns lambda, n_labelled, n_unlabelled, human_mean and human_se (from the human labels alone), se, and
+            effective_labels, the number of human labels that alone would be as informative.
+
+        Raises
+        ------
+        NotAvailableError
+            If these are not results of `rectified_mean`.
+        """
+        return rectification_table(self.estimate, self.cov)
+
+    def influence(self, by: str | None = None) -> pd.DataFrame:
+        """Influence of each row, or of each cluster, on each parameter; columns sum to zero.
+
+        Parameters
+        ----------
+        by : str, optional
+            A clustering to sum within; rows by default.
+
+        Returns
+        -------
+        DataFrame
+            Indexed by the position of the row in the data, or by the cluster's label.
+
+        Raises
+        ------
+        ArgumentError
+            If `by` crosses several clusterings.
+        """
+        axes = () if by is None else parse_groups(by, self.estimate.scores.columns)
+        if len(axes) > 1:
+            raise ArgumentError(f'`by` must name one clustering, such as "{axis_name(axes[0])}"; got {by!r}.')
+        values, index = row_influence(self.estimate, axes[0] if axes else None)
+        return pd.DataFrame(values, index=index, columns=list(self.estimate.names))
+
+    def plot(
+        self,
+        kind: FigureName = "estimates",
+        *,
+        alpha: float = 0.05,
+        adjust: PairAdjustName | None = "single-step",
+        ranks: bool | None = None,
+        seed: Seed = 0,
+        ax: Axes | None = None,
+    ) -> Axes:
+        """A figure of the estimates, of their differences, or of what clustering does to standard errors.
+
+        Needs matplotlib, the extra `evalreg[plot]`.
+
+        Parameters
+        ----------
+        kind : {"estimates", "pairs", "inflation"}, optional
+            "estimates", the default: intervals of each and of all at once, and the ranks that are not excluded.
+            "pairs": the differences of all pairs. "inflation": standard errors by clustering, over naive ones.
+        alpha : float, optional
+            Level of intervals, ranks and marks.
+        adjust : {"single-step", "holm", "fdr_bh", "bonferroni"} or None, optional
+            How "pairs" allows for the number of pairs.
+        ranks : bool, optional
+            Whether "estimates" is sorted from the best down with ranks beside it; by default it is for means by model,
+            while coefficients and contrasts stay in their order with a line at zero.
+        seed : int or Generator, optional
+            Of the simulation behind simultaneous intervals, ranks and "single-step".
+        ax : Axes, optional
+            To draw into; by default a new pyplot figure of fitting size.
+
+        Returns
+        -------
+        Axes
+            Their `figure` is the figure.
+
+        Raises
+        ------
+        ArgumentError
+            If an option is unknown, or belongs to another kind.
+        NotAvailableError
+            If matplotlib is not installed, or there is nothing to compare.
+        """
+        return plot_results(
+            self, covariance_text(self.cov), kind, alpha=alpha, adjust=adjust, ranks=ranks, seed=seed, ax=ax
+        )
+
+    def __repr__(self) -> str:
+        rows = f"{self.nobs} rows, {covariance_text(self.cov)}"
+        return f"<Results: {self.estimate.about.model} of {self.estimate.about.outcome}, {rows}>\n{self.to_frame()}"
+
+    def __getstate__(self) -> dict[str, Any]:
+        estimate = replace(self.estimate, scores=detached(self.estimate.scores), fitted=None)
+        return {**self.__dict__, "estimate": estimate}
+
+    def _series(self, values: FloatArray) -> pd.Series:
+        return pd.Series(values, index=list(self.estimate.names))
+
+    def _derived(self, estimate: Estimate, cov: Covariance, notes: tuple[Note, ...]) -> Results:
+        """Results of something computed from the parameters."""
+        return Results(estimate, cov, self.axes, self.asked, notes)
+
+    def _axis(self, dimension: str | None) -> Axis:
+        axes = self.cov.axes or self.axes
+        return axes[0] if dimension is None else find_axis(dimension, axes)
+
+
+ResultsT = TypeVar("ResultsT", bound=Results)
+
+
+def infer(
+    estimate: Estimate,
+    *,
+    groups: Groups = None,
+    cov: CovName | None = None,
+    ssc: SscName | None = None,
+    dof: DofName | float | None = None,
+    repair: RepairName | None = None,
+) -> Results:
+    """Results of an estimate under a clustering.
+
+    Rows in different clusters are taken to be independent.
+
+    Parameters
+    ----------
+    estimate : Estimate
+        From `from_statsmodels`, or another result's `estimate`.
+    groups : str, list of str, array, Series or dict, optional
+        Clusters, as in `fit`.
+    cov : {"naive", "CR0", "CR1", "CR2", "CR3", "jackknife"}, optional
+        "CR2" by default with groups ("CR1" where the model has no design that CR2 could use), "naive" without.
+    ssc : {"statsmodels", "fixest", "sandwich", "G", "none"}, optional
+        Factor of CR1.
+    dof : {"satterthwaite", "min", "normal"} or float, optional
+        Degrees of freedom; Satterthwaite under CR2, min over dimensions of G - 1 otherwise.
+    repair : {"max", "eigen", "two-term", "none"}, optional
+        What is done to a crossed covariance that is not positive semi-definite.
+
+    Returns
+    -------
+    Results
+        Parameters keep their names.
+
+    Raises
+    ------
+    EvalregError
+        As in `covariance`.
+
+    Examples
+    --------
+    >>> import evalreg as er, statsmodels.formula.api as smf
+    >>> log = er.datasets.passages(n_passages=30, seed=2)
+    >>> fitted = smf.ols("score ~ n_words", log).fit()
+    >>> er.infer(er.from_statsmodels(fitted), groups="passage", cov="CR1").dof.tolist()
+    [29.0, 29.0]
+    """
+    asked = check_cov_options(cov, ssc, dof, repair)
+    check_estimate(estimate)
+    scores, axes = resolve_groups(estimate.scores, groups)
+    return results_of(replace(estimate, scores=scores), None if groups is None else axes, asked)
+
+
+def results_of(
+    estimate: Estimate,
+    axes: tuple[Axis, ...] | None,
+    asked: CovOptions,
+    notes: tuple[Note, ...] = (),
+) -> Results:
+    """Covariance and warnings of an estimate, put together; the warnings are issued.
+
+    Parameters
+    ----------
+    estimate : Estimate
+        Parameters and scores that hold the labels of the axes.
+    axes : tuple of Axis or None
+        Clusterings as asked; None is independent rows.
+    asked : CovOptions
+        Options as asked.
+    notes : tuple of (category, text)
+        What else to warn of.
+
+    Returns
+    -------
+    Results
+        With all notes.
+    """
+    options = resolve_cov(asked, axes is not None, default="CR1" if estimate.refit is None else "CR2")
+    cov = assemble(estimate, axes or (), options)
+    fragile = (*cov.notes, *fragility(estimate, cov), *few_carriers(estimate, cov), *_variance_notes(cov))
+    found = (*notes, *_lost_notes(estimate, cov, asked), *fragile)
+    issue(found)
+    return Results(estimate, cov, axes or (), asked, found)
+
+
+def _lost_notes(estimate: Estimate, cov: Covariance, asked: CovOptions) -> tuple[Note, ...]:
+    """Say that the default is not CR2 here, as it was of the parts."""
+    if asked.cov is not None or not cov.axes or not estimate.lost:
+        return ()
+    text = (
+        f"the covariance is CR1, and not CR2, since {estimate.lost}: with few or unequal clusters its standard errors "
+        "are too small. Take the estimates one by one for CR2, or fit them as one model."
+    )
+    return ((CovarianceWarning, text),)
+
+
+def _variance_notes(cov: Covariance) -> tuple[Note, ...]:
+    """Parameters without a positive variance, by reason."""
+    by_reason: dict[tuple[str, bool, bool], list[str]] = {}
+    few = cov.widths().few if cov.paired is not None and not np.all(cov.variance() > 0) else None
+    tested = set() if few is None else {cov.names[i] for i in few.rows}
+    for name, reason, variance in zip(cov.names, cov.reasons(), cov.variance(), strict=True):
+        if reason:
+            by_reason.setdefault((reason, bool(variance == 0), name in tested), []).append(name)
+    notes = []
+    for (reason, is_zero, is_tested), names in by_reason.items():
+        some = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+        text = f"{some}: no test, because {reason}; t and p are NaN."
+        if is_tested:
+            text = f"{some}: no standard error, because {reason}; the interval and p are from what was not seen alone."
+        if cov.bounded and is_zero:
+            text = (
+                f"{some}: {reason}, so the standard error is 0, t and p are NaN, and the interval is Clopper-Pearson "
+                "on the effective number of clusters."
+            )
+        notes.append((ZeroVarianceWarning, text))
+    return tuple(notes)
+
+
+def rederive(results: ResultsT, groups: Any, options: dict[str, Any]) -> ResultsT:
+    """Results under another covariance, from the same estimate.
+
+    Parameters
+    ----------
+    results : Results
+        What to start from.
+    groups : str, list, array, Series, dict, None or KEPT
+        Clusters.
+    options : dict
+        cov, ssc, dof, repair and alike; KEPT keeps what was asked.
+
+    Returns
+    -------
+    Results
+        New.
+    """
+    asked = {name: getattr(results.asked, name) for name in ("cov", "ssc", "dof", "repair", "alike")}
+    given = {name: value for name, value in options.items() if value is not KEPT}
+    asked |= given
+    if "cov" in given and asked["cov"] != "CR1" and "ssc" not in given:
+        # The factor belongs to CR1, and has no meaning for another covariance.
+        asked["ssc"] = None
+    estimate, axes = results.estimate, results.axes or None
+    if groups is not KEPT:
+        scores, found = resolve_groups(estimate.scores, groups)
+        estimate, axes = replace(estimate, scores=scores), None if groups is None else found
+        names = [axis_name(axis) for axis in found]
+        if "alike" not in given and not (len(names) == 2 and asked["alike"] in names):
+            # Nothing is left to be pooled where that axis is not crossed.
+            asked["alike"] = None
+    checked = check_cov_options(**asked)
+    if groups is None and checked.cov not in (None, "naive") and "cov" not in given:
+        checked = replace(checked, cov=None, ssc=None, dof=None if checked.dof == "satterthwaite" else checked.dof)
+    made = results_of(estimate, axes, checked)
+    return replace(results, estimate=made.estimate, cov=made.cov, axes=made.axes, asked=made.asked, notes=made.notes)
+
+
+def contrasted(results: Results, contrast: Any) -> Results:
+    """Linear combinations as results, their covariance from the same pieces.
+
+    Parameters
+    ----------
+    results : Results
+        What to start from.
+    contrast : str, dict or array_like
+        As in `Results.contrast`.
+
+    Returns
+    -------
+    Results
+        Of the contrasts.
+
+    Raises
+    ------
+    ArgumentError
+        If the text sets a contrast equal to something other than zero.
+    """
+    asked = parse_contrasts(contrast, results.estimate.names)
+    if np.any(asked.value != 0):
+        raise ArgumentError(
+            f"a contrast is a combination of parameters; {contrast!r} compares it with a number. Use `t_test`."
+        )
+    estimate = results.estimate.linear(asked.matrix, asked.names)
+    cov = results.cov.linear(asked.matrix, asked.names)
+    return results._derived(estimate, cov, _variance_notes(cov))
+
+
+def diagnose(results: Results) -> pd.DataFrame:
+    """The table of `Results.diagnostics`.
+
+    Parameters
+    ----------
+    results : Results
+        Clustered or not.
+
+    Returns
+    -------
+    DataFrame
+        Empty without clusters.
+    """
+    estimate, se = results.estimate, np.sqrt(results.cov.variance())
+    rows = {}
+    for axis in results.cov.axes:
+        size = summarize_sizes(estimate.scores.sizes(axis), estimate.n_rows)
+        moved = cluster_influence(estimate, axis, se)
+        rows[axis_name(axis)] = {
+            "n_clusters": size.n_clusters,
+            "effective_clusters": size.effective_clusters,
+            "largest_share": size.largest_share,
+            "mean_size": size.mean_size,
+            "max_leverage": moved.max_leverage,
+            "most_influential": None if moved.cluster < 0 else estimate.scores.label(axis, moved.cluster),
+            "params_without": dict(zip(estimate.names, map(float, moved.params_without), strict=True)),
+            "solved": moved.solved,
+        }
+    columns = ["n_clusters", "effective_clusters", "largest_share", "mean_size", "max_leverage", "most_influential"]
+    return pd.DataFrame.from_dict(rows, orient="index", columns=[*columns, "params_without", "solved"])

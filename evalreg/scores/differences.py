@@ -1,0 +1,286 @@
+"""Scores of differences between models on the same questions: a row is a question, a column is a pair of models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import numpy as np
+from scipy import sparse
+
+from evalreg.checks import BoolArray, FloatArray, IntArray
+from evalreg.data.clusters import Axis, Codes, Labels
+from evalreg.scores.sums import DENSE_SHARE, Block, CellSums, Matrix, square, sum_blocks
+
+# Entries (clusters times columns) of a block of cluster sums, and (columns times questions) of a block of differences.
+ENTRIES = 1 << 21
+NOBODY = -1
+
+Part: TypeAlias = tuple[IntArray | None, IntArray, int]
+"""Rows of a block (None: all), the cluster of each within the block, and the number of clusters."""
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """Which differences are taken, each over which questions.
+
+    Parameters
+    ----------
+    left, right : ndarray of int, shape (n_columns,)
+        Models; `right` is -1 where the column is the mean of `left` alone.
+    of_set : ndarray of int, shape (n_columns,)
+        The set of questions of each column.
+    sets : tuple of ndarray of bool, shape (n_questions,), or None
+        Questions of each set; None is all of them.
+    """
+
+    left: IntArray
+    right: IntArray
+    of_set: IntArray
+    sets: tuple[BoolArray | None, ...]
+
+    @property
+    def n_columns(self) -> int:
+        """Number of differences."""
+        return self.left.size
+
+    def by_set(self) -> Iterator[tuple[IntArray, BoolArray | None]]:
+        """The columns of each set, and its questions."""
+        for number, member in enumerate(self.sets):
+            yield np.flatnonzero(self.of_set == number), member
+
+    def chunks(self, n_questions: int) -> Iterator[tuple[IntArray, BoolArray | None]]:
+        """The columns of each set, a few at a time, so that their differences take little memory."""
+        for columns, member in self.by_set():
+            for part in np.array_split(columns, columns.size * n_questions // ENTRIES + 1):
+                if part.size:
+                    yield part, member
+
+
+def chosen(values: FloatArray, member: BoolArray | None) -> FloatArray:
+    """Return the questions of a set, of values by model and question."""
+    return values if member is None else values[:, member]
+
+
+def differences(values: FloatArray, pairs: Pairs, columns: IntArray, member: BoolArray | None) -> FloatArray:
+    """Differences of some columns on the questions of their set.
+
+    Parameters
+    ----------
+    values : ndarray, shape (n_models, n_questions)
+        Scores.
+    pairs : Pairs
+        Which differences.
+    columns : ndarray of int, shape (m,)
+        Columns of one set.
+    member : ndarray of bool, shape (n_questions,), optional
+        Its questions.
+
+    Returns
+    -------
+    ndarray, shape (m, n_in_set)
+        left - right, or left alone.
+    """
+    shared, right = chosen(values, member), pairs.right[columns]
+    result = shared[pairs.left[columns]]
+    both = right != NOBODY
+    result[both] -= shared[right[both]]
+    return result
+
+
+def pair_sums(values: FloatArray, pairs: Pairs) -> CellSums:
+    """Counts, sums and sums of squares of the differences of each pair.
+
+    Parameters
+    ----------
+    values : ndarray, shape (n_models, n_questions)
+        Scores; what stands where a model has none is not looked at.
+    pairs : Pairs
+        Which differences.
+
+    Returns
+    -------
+    CellSums
+        One entry a column.
+
+    Examples
+    --------
+    >>> two = Pairs(np.array([0]), np.array([1]), np.array([0]), (None,))
+    >>> pair_sums(np.array([[1.0, 1.0, 0.0], [0.0, 1.0, 0.0]]), two).total.tolist()
+    [1.0]
+    """
+    count, total, squares, low, high = (np.zeros(pairs.n_columns) for _ in range(5))
+    for columns, member in pairs.chunks(values.shape[1]):
+        d = differences(values, pairs, columns, member)
+        count[columns], total[columns] = d.shape[1], d.sum(axis=1)
+        low[columns], high[columns] = d.min(axis=1), d.max(axis=1)
+        d -= (total[columns] / d.shape[1])[:, None]
+        squares[columns] = np.einsum("mn,mn->m", d, d)
+    return CellSums(count, count, total, squares, low, high)
+
+
+@dataclass(frozen=True, eq=False)
+class PairScores:
+    """Scores of differences of means over the same questions, in memory.
+
+    A question has a score in the column of every pair that is taken over it, (left - right) - fitted, so that pairs
+    with a model or a question in common are dependent as they are.
+
+    Parameters
+    ----------
+    values : ndarray, shape (n_models, n_questions)
+        Scores; 0 where a model has none.
+    pairs : Pairs
+        Which differences, over which questions.
+    fitted : ndarray, shape (n_columns,)
+        Mean of each difference.
+    labels : Labels
+        Cluster labels of the questions.
+    flat : ndarray of bool, shape (n_columns,)
+        Differences that are all alike, so that what is left of them would be rounding.
+    """
+
+    values: FloatArray
+    pairs: Pairs
+    fitted: FloatArray
+    labels: Labels
+    flat: BoolArray
+
+    @property
+    def n_rows(self) -> int:
+        """Questions in use."""
+        return int(self.values.shape[1])
+
+    @property
+    def n_columns(self) -> int:
+        """Number of differences."""
+        return self.pairs.n_columns
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Columns of labels that can be clustered on."""
+        return self.labels.columns
+
+    @property
+    def has_source(self) -> bool:
+        """Whether further columns can be looked up."""
+        return self.labels.source is not None
+
+    @cached_property
+    def centre(self) -> FloatArray:
+        """A value near the scores of each model, shape (n_models,): sums of what is left lose no digits."""
+        return np.asarray(self.values.mean(axis=1))
+
+    def n_clusters(self, by: Axis) -> int:
+        """Observed joint values of some columns."""
+        return self.labels.codes(by).n_clusters
+
+    def sizes(self, by: Axis) -> FloatArray:
+        """Questions of each cluster, shape (n_clusters,)."""
+        return self.labels.codes(by).counts.astype(float)
+
+    def label(self, by: Axis, code: int) -> str:
+        """Label of one cluster."""
+        return self.labels.codes(by).label(code)
+
+    def cells(self, by: Axis) -> Iterator[Block]:
+        """Sums within (cluster, pair), in blocks of whole clusters."""
+        for part in _parts(self.labels.codes(by), self.n_columns):
+            yield Block(*_where_present(*self._sums(part)))
+
+    def meat(self, by: Axis | None, bread: Matrix) -> FloatArray:
+        """Sum over clusters of (B' T_g)(B' T_g)', shape (n_params, n_params)."""
+        codes = self._every_question if by is None else self.labels.codes(by)
+        return sum_blocks(square(self._sums(part)[0], bread) for part in _parts(codes, self.n_columns))
+
+    def row_scores(self) -> FloatArray:
+        """Scores of each question in each column, shape (n_questions, n_columns)."""
+        return np.concatenate([self._sums(part)[0] for part in _parts(self._every_question, self.n_columns)])
+
+    @property
+    def _every_question(self) -> Codes:
+        return Codes(np.arange(self.n_rows), self.n_rows)
+
+    def clusters_by_column(self, by: Axis) -> IntArray:
+        """Clusters with questions of each column, shape (n_columns,)."""
+        codes, result = self.labels.codes(by), np.zeros(self.n_columns, dtype=np.intp)
+        for columns, member in self.pairs.by_set():
+            inside = codes.codes if member is None else codes.codes[member]
+            result[columns] = np.count_nonzero(np.bincount(inside, minlength=codes.n_clusters))
+        return result
+
+    def with_labels(self, more: dict[str, Any]) -> PairScores:
+        """The same scores with further label columns."""
+        held = {name: self.labels.align(name, labels) for name, labels in more.items()}
+        return replace(self, labels=self.labels.with_held(held))
+
+    def detached(self) -> PairScores:
+        """The same scores without the source of further labels."""
+        return replace(self, labels=self.labels.detached())
+
+    def _sums(self, part: Part) -> tuple[FloatArray, FloatArray]:
+        """Sums of the scores, and questions, of the clusters of one block in each column."""
+        rows, cluster, n_clusters = part
+        values = self.values if rows is None else self.values[:, rows]
+        pairs, centre = self.pairs, np.append(self.centre, 0.0)
+        offset = self.fitted - (centre[pairs.left] - centre[pairs.right])
+        totals, sizes = (np.zeros((n_clusters, self.n_columns)) for _ in range(2))
+        for columns, member in pairs.by_set():
+            inside = None if member is None else member if rows is None else member[rows]
+            code = cluster if inside is None else cluster[inside]
+            size = np.bincount(code, minlength=n_clusters).astype(float)[:, None]
+            models, contrasts = _contrasts(pairs.left[columns], pairs.right[columns])
+            sums = np.empty((n_clusters, models.size))
+            for j, model in enumerate(models):
+                own = values[model] if inside is None else values[model, inside]
+                sums[:, j] = np.bincount(code, own - centre[model], n_clusters)
+            place = slice(None) if len(pairs.sets) == 1 else columns
+            totals[:, place] = sums @ contrasts - size * offset[columns]
+            sizes[:, place] = size
+        totals[:, self.flat] = 0.0
+        return totals, sizes
+
+
+def _contrasts(left: IntArray, right: IntArray) -> tuple[IntArray, FloatArray]:
+    """Models that occur, and a column of 1 and -1 among them for each pair."""
+    models = np.unique(np.append(left, right))
+    models = models[models != NOBODY]
+    contrasts, every, both = np.zeros((models.size, left.size)), np.arange(left.size), right != NOBODY
+    contrasts[np.searchsorted(models, left), every] = 1.0
+    contrasts[np.searchsorted(models, right[both]), every[both]] = -1.0
+    return models, contrasts
+
+
+def _parts(codes: Codes, n_columns: int) -> Iterator[Part]:
+    """Whole clusters, so many at a time that their sums take little memory."""
+    if codes.n_clusters * n_columns <= ENTRIES:
+        yield None, codes.codes, codes.n_clusters
+        return
+    order, starts = codes.order
+    step = max(ENTRIES // n_columns, 1)
+    for first in range(0, codes.n_clusters, step):
+        last = min(first + step, codes.n_clusters)
+        rows = order[starts[first] : starts[last]]
+        yield rows, codes.codes[rows] - first, last - first
+
+
+def _where_present(totals: FloatArray, sizes: FloatArray) -> tuple[Matrix, Matrix]:
+    """Sums and sizes in compressed sparse rows with the same places: those of clusters that a column has.
+
+    Where most are there, so are the zeros of the others, which costs less than looking for them.
+    """
+    if np.count_nonzero(sizes) > DENSE_SHARE * sizes.size:
+        n_clusters, n_columns = sizes.shape
+        indices = np.tile(np.arange(n_columns, dtype=np.int32), n_clusters)
+        indptr = np.arange(0, sizes.size + 1, n_columns, dtype=np.int32)
+        return _rows((totals.ravel(), sizes.ravel()), indices, indptr, sizes.shape)
+    cluster, column = np.nonzero(sizes)
+    indptr = np.append(0, np.cumsum(np.bincount(cluster, minlength=sizes.shape[0]))).astype(np.int32)
+    return _rows((totals[cluster, column], sizes[cluster, column]), column.astype(np.int32), indptr, sizes.shape)
+
+
+def _rows(data: Sequence[FloatArray], indices: Any, indptr: Any, shape: Any) -> tuple[Matrix, Matrix]:
+    totals, sizes = (sparse.csr_array((one, indices, indptr), shape=shape) for one in data)
+    return totals, sizes

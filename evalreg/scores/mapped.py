@@ -1,0 +1,247 @@
+"""Scores that are linear in the sums of cells: of what an estimate solves for, where that is not the cells' means."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from evalreg.checks import FloatArray, IntArray
+from evalreg.data.clusters import Axis, Labels
+from evalreg.errors import NotAvailableError
+from evalreg.scores.stacking import StackedScores, detached
+from evalreg.scores.sums import Block, CellScores, Matrix, compressed, dense, square, sum_blocks
+
+# Clusters whose (columns, columns) grams are held at a time.
+GRAM_ENTRIES = 1 << 24
+
+
+@dataclass(frozen=True, eq=False)
+class MappedScores:
+    """Scores T = R A + N B of each cluster, R its sums of residuals and N its weights in the cells.
+
+    A design that is the same for all rows of a cell (a pair of models) makes the score of a row its residual times
+    that design. What depends on how often a cell is seen, as a mean over a random schedule does, comes in by B.
+
+    Parameters
+    ----------
+    inner : CellScores or StackedScores
+        Residuals of the rows in their cells; stacked where rows have several values.
+    design : sparse array, shape (n_inner, n_columns)
+        A.
+    offset : sparse array, shape (n_cells, n_columns), optional
+        B; none by default.
+    information : sparse array, shape (n_cells, n_columns ** 2), optional
+        What a row of unit weight in a cell adds to X'WX, flattened; None where that is diagonal.
+    counted : sparse array, shape (n_cells, n_columns), optional
+        The diagonal of it, where that is all there is.
+    """
+
+    inner: CellScores | StackedScores
+    design: Matrix
+    offset: Matrix | None = None
+    information: Matrix | None = None
+    counted: Matrix | None = None
+
+    @property
+    def n_rows(self) -> int:
+        """Rows in use."""
+        return self.inner.n_rows
+
+    @property
+    def n_columns(self) -> int:
+        """Columns of the scores."""
+        return int(self.design.shape[1])
+
+    @property
+    def labels(self) -> Labels:
+        """Cluster labels of the rows."""
+        return self.inner.labels
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Columns of labels that can be clustered on."""
+        return self.inner.columns
+
+    @property
+    def has_source(self) -> bool:
+        """Whether further columns can be looked up."""
+        return self.inner.has_source
+
+    def n_clusters(self, by: Axis) -> int:
+        """Observed joint values of some columns."""
+        return self.inner.n_clusters(by)
+
+    def sizes(self, by: Axis) -> FloatArray:
+        """Weight of each cluster, shape (n_clusters,)."""
+        return self.inner.sizes(by)
+
+    def label(self, by: Axis, code: int) -> str:
+        """Label of one cluster."""
+        return self.inner.label(by, code)
+
+    def homes(self, item: Axis, by: Axis) -> IntArray | None:
+        """Cluster of each question, in the order of the clusters of `item`."""
+        inner: Any = self.inner
+        home: IntArray | None = inner.homes(item, by)
+        return home
+
+    def cells(self, by: Axis) -> Iterator[Block]:
+        """Sums within clusters, in blocks of whole clusters."""
+        n_columns = self.n_columns
+        for block in self.inner.cells(by):
+            totals, weight = self._totals(block), self._weights(block)
+            if self.information is None:
+                gram = None if self.counted is None else (weight @ self.counted).tocsr()
+                yield Block(totals, gram)
+                continue
+            size = max(GRAM_ENTRIES // n_columns**2, 1)
+            for first in range(0, weight.shape[0], size):
+                part = slice(first, first + size)
+                gram = dense(weight[part] @ self.information).reshape(-1, n_columns, n_columns)
+                yield Block(dense(totals[part]), gram)
+
+    def _weights(self, block: Block) -> Matrix:
+        """Weights of the cells: those of the first value, where rows have several."""
+        assert block.gram is not None
+        n_cells = self._n_cells
+        gram = compressed(block.gram)
+        return gram if gram.shape[1] == n_cells else gram[:, :n_cells]
+
+    @property
+    def _n_cells(self) -> int:
+        for matrix in (self.offset, self.information, self.counted):
+            if matrix is not None:
+                return int(matrix.shape[0])
+        return int(self.design.shape[0])
+
+    def _totals(self, block: Block) -> Matrix:
+        totals = compressed(block.totals) @ self.design
+        return totals if self.offset is None else totals + self._weights(block) @ self.offset
+
+    def dominant(self, by: Axis | None, root: FloatArray, above: float) -> Iterator[tuple[FloatArray, None]]:
+        """Leverage matrices L_g of the clusters (or rows) whose leverages add up to more than that."""
+        assert self.information is not None
+        leverage = np.asarray(self.information @ (root @ root.T).ravel())
+        weights = [self._heaviest_rows()] if by is None else (self._weights(block) for block in self.inner.cells(by))
+        for weight in weights:
+            for found in np.flatnonzero(weight @ leverage > above):
+                yield root.T @ dense(weight[[found]] @ self.information).reshape(root.shape) @ root, None
+
+    def _heaviest_rows(self) -> Matrix:
+        """The largest weight of a row in each cell, as rows of their own; shape (n_cells, n_cells)."""
+        rows = _parts(self.inner)[0]
+        weight = np.zeros(self._n_cells)
+        cell = np.zeros(rows.n_rows, dtype=np.intp) if rows.cell is None else rows.cell
+        np.maximum.at(weight, cell, np.ones(rows.n_rows) if rows.weights is None else rows.weights)
+        return sparse.diags_array(weight).tocsr()
+
+    def meat(self, by: Axis | None, bread: Matrix) -> FloatArray:
+        """Sum over clusters of (B' T_g)(B' T_g)', shape (n_params, n_params)."""
+        if by is not None:
+            return sum_blocks(square(self._totals(block), bread) for block in self.inner.cells(by))
+        if self.offset is None:
+            return self.inner.meat(None, self.design @ bread)
+        # A row's score is its residual times a row of A plus its weight times a row of B: squares of both by cell.
+        scores = self.inner
+        if isinstance(scores, StackedScores):
+            raise NotAvailableError("the covariance of independent rows needs rows with one value each.")
+        cell = np.zeros(scores.n_rows, dtype=np.intp) if scores.cell is None else scores.cell
+        weight = np.ones(scores.n_rows) if scores.weights is None else scores.weights
+        result = np.zeros((bread.shape[1], bread.shape[1]))
+        parts = [(dense(self.design @ bread), scores.row_scores), (dense(self.offset @ bread), weight)]
+        for first, left in parts:
+            for second, right in parts:
+                result += first.T @ (np.bincount(cell, left * right, scores.n_columns)[:, None] * second)
+        return result
+
+    def row_influence(self, bread: Matrix) -> FloatArray:
+        """Influence of each row, shape (n_rows, n_params)."""
+        rows = self.inner
+        total = np.zeros((rows.n_rows, bread.shape[1]))
+        first, parts = 0, _parts(rows)
+        for part in parts:
+            cell = np.zeros(rows.n_rows, dtype=np.intp) if part.cell is None else part.cell
+            mapped = dense(self.design[first : first + part.n_columns] @ bread)
+            total += part.row_scores[:, None] * mapped[cell]
+            first += part.n_columns
+        if self.offset is not None:
+            cell = np.zeros(rows.n_rows, dtype=np.intp) if parts[0].cell is None else parts[0].cell
+            weight = np.ones(rows.n_rows) if parts[0].weights is None else parts[0].weights
+            total += weight[:, None] * dense(self.offset @ bread)[cell]
+        return total
+
+    def detached(self) -> MappedScores:
+        """The same scores without the source of further labels."""
+        return replace(self, inner=detached(self.inner))
+
+    def with_labels(self, more: dict[str, Any]) -> MappedScores:
+        """The same scores with further label columns."""
+        return replace(self, inner=self.inner.with_labels(more))
+
+
+def sums_in_cells(scores: Any, by: Axis) -> Iterator[Block]:
+    """Sums within clusters in the cells themselves, before they are mapped to what an estimate solves for.
+
+    Parameters
+    ----------
+    scores : Scores
+        Of an estimate.
+    by : Axis
+        The clustering.
+
+    Returns
+    -------
+    iterator of Block
+        The cells of `inner` for mapped scores, those of the scores otherwise.
+    """
+    return (scores.inner if isinstance(scores, MappedScores) else scores).cells(by)
+
+
+def _parts(scores: CellScores | StackedScores) -> list[CellScores]:
+    """The scores of each value of the rows."""
+    if isinstance(scores, CellScores):
+        return [scores]
+    parts = []
+    for part in (scores.first, scores.second):
+        assert isinstance(part, CellScores)
+        parts.append(part)
+    return parts
+
+
+def flattened(design: FloatArray | Matrix, weight: FloatArray) -> Matrix:
+    """Information of rows of unit weight, w x x', flattened.
+
+    Parameters
+    ----------
+    design : ndarray or sparse array, shape (n_cells, p)
+        x of each cell.
+    weight : ndarray, shape (n_cells,)
+        Working weights.
+
+    Returns
+    -------
+    sparse array, shape (n_cells, p ** 2)
+        In compressed sparse rows.
+
+    Examples
+    --------
+    >>> flattened(np.array([[1.0, -1.0]]), np.array([0.25])).toarray().tolist()
+    [[0.25, -0.25, -0.25, 0.25]]
+    """
+    rows = compressed(design)
+    p = rows.shape[1]
+    per_row = np.diff(rows.indptr)
+    # Every entry of a row meets every entry of the same row.
+    times = np.repeat(per_row, per_row)
+    left = np.repeat(np.arange(rows.nnz), times)
+    starts = np.repeat(rows.indptr[:-1], per_row**2)
+    within = np.arange(left.size) - np.repeat(np.concatenate([[0], np.cumsum(per_row**2)[:-1]]), per_row**2)
+    right = starts + within % np.repeat(per_row, per_row**2)
+    cell = np.repeat(np.arange(rows.shape[0]), per_row**2)
+    data = rows.data[left] * rows.data[right] * weight[cell]
+    index = rows.indices[left].astype(np.int64) * p + rows.indices[right]
+    return sparse.coo_array((data, (cell, index)), shape=(rows.shape[0], p * p)).tocsr()

@@ -1,0 +1,400 @@
+"""How much two models differ on the questions that both answered, from the scores of an estimate."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import numpy as np
+from scipy import sparse
+
+from evalreg.checks import BoolArray, FloatArray, IntArray
+from evalreg.data.clusters import Axis
+from evalreg.errors import ArgumentError, ArgumentTypeError
+from evalreg.numerics.anova import anova_icc
+from evalreg.scores.differences import ENTRIES, NOBODY, Pairs, PairScores, differences, pair_sums
+from evalreg.scores.mapped import MappedScores
+from evalreg.scores.stacking import detached
+from evalreg.scores.sums import Matrix, Scores, compressed, dense
+from evalreg.scores.unseen import ICC, dependence_granted, enough_at_most
+
+# Coefficients of a difference agree but for rounding.
+ALIKE = 1e-12
+# A difference of averages below this is rounding.
+TIED = 1e-9
+
+Sides: TypeAlias = tuple[IntArray, IntArray, IntArray, FloatArray]
+"""Contrasts that are differences of two models, their two columns (-1: there is one only), what multiplies them."""
+
+
+@dataclass(frozen=True, eq=False)
+class Differing:
+    """Differences of two models of which few questions tell, one entry each.
+
+    Parameters
+    ----------
+    rows : ndarray of int, shape (m,)
+        Which of the contrasts they are.
+    scale : ndarray, shape (m,)
+        What multiplies the difference in the contrast, 1 or -1 for most; below, it is taken out.
+    theta, size, square : ndarray, shape (m,)
+        Means of d, of its size and of d^2 over the shared questions.
+    differ, whole : ndarray, shape (m,)
+        Shares of the shared questions with a d that is not 0, and with one of 1 or -1.
+    silent, silent_whole : ndarray, shape (m,)
+        Shares of the shared questions in clusters whose d are all 0, and all 1 or -1, the largest over the clusterings.
+    n : ndarray, shape (m,)
+        Shared questions.
+    clusters : ndarray, shape (m,)
+        Kish's effective number of clusters, the smallest over the clusterings.
+    alike : ndarray, shape (m,)
+        Variance that the intraclass correlation of d and the sizes of the clusters imply, the largest over the
+        clusterings; 0 where the correlation is not defined.
+    """
+
+    rows: IntArray
+    scale: FloatArray
+    theta: FloatArray
+    size: FloatArray
+    square: FloatArray
+    differ: FloatArray
+    whole: FloatArray
+    silent: FloatArray
+    silent_whole: FloatArray
+    n: FloatArray
+    clusters: FloatArray
+    alike: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Paired:
+    """Scores in [0, 1] that models have on the same questions.
+
+    Parameters
+    ----------
+    scores : Scores
+        Of an estimate; its columns are means of models, or differences of two (`PairScores`).
+    item : Axis or None
+        What names a question, which has one row in a column; None where a row is a question.
+    means, count, squares : ndarray, shape (n_columns,)
+        Mean of each column, its rows, and their sum of squares about it.
+    contrasts : ndarray or sparse array, shape (n_params, n_columns)
+        The parameters as contrasts of the columns.
+    icc : float
+        Correlation that differences not seen are taken to have within a cluster.
+    """
+
+    scores: Scores
+    item: Axis | None
+    means: FloatArray
+    count: FloatArray
+    squares: FloatArray
+    contrasts: Matrix
+    icc: float
+
+    def linear(self, contrasts: Matrix) -> Paired:
+        """The same for contrasts of the parameters."""
+        return replace(self, contrasts=compressed(contrasts) @ compressed(self.contrasts))
+
+    def __getstate__(self) -> dict[str, Any]:
+        own = ("scores", "item", "means", "count", "squares", "contrasts", "icc")
+        return {name: getattr(self, name) for name in own} | {"scores": detached(self.scores)}
+
+    def differing(self, contrasts: FloatArray | None, variance: FloatArray, axes: tuple[Axis, ...]) -> Differing:
+        """Differences of two models on the same questions among contrasts, of which few questions may tell.
+
+        Parameters
+        ----------
+        contrasts : ndarray, shape (m, n_params), or None
+            C; None is the parameters themselves.
+        variance : ndarray, shape (m,)
+            In use; NaN or 0 where there is none.
+        axes : tuple of Axis
+            Clusterings in use.
+
+        Returns
+        -------
+        Differing
+            Without those of which so many questions tell, by their d^2 alone, that nothing is added to their variance.
+        """
+        rows, first, second, scale = self._sides(contrasts)
+        n, theta = self.count[first], self._theta(first, second)
+        square = self._square(first, second)
+        kish = np.array([self._kish(axis)[first] for axis in axes]) if axes else n[None, :]
+        clusters = kish.min(axis=0)
+        naive = np.maximum(square - theta**2, 0.0) / np.maximum(n - 1, 1)
+        own = np.nan_to_num(variance[rows]) / scale**2
+        most = enough_at_most(n, clusters, own, naive, dependence_granted(n, clusters, self.icc))
+        few = (n * square < most) | (n * (1 - np.abs(theta)) < most)
+        rows, first, second, scale = rows[few], first[few], second[few], scale[few]
+        n, theta, square, kish, naive = n[few], theta[few], square[few], kish[:, few], naive[few]
+        passed = self._passed(first, second, axes)
+        # Where all questions differ and none by 1, there is no room for more, and no clusters have to be compared.
+        room = np.any([passed[2] < 1, *(passed[3:] > 0)], axis=0)
+        rows, first, second, scale = rows[room], first[room], second[room], scale[room]
+        n, theta, kish, naive = n[room], theta[room], kish[:, room], naive[room]
+        size, square, differ, whole, silent, silent_whole = passed[:, room]
+        between, counts = self._between(first, second, axes)
+        # Of axes without repetition within clusters the correlation is not defined.
+        alike, spread = np.zeros(n.size), naive * n
+        for k in range(len(axes)):
+            total = n * np.maximum(square - theta**2, 0.0)
+            rho = anova_icc(between[k], total, n, counts[k], n**2 / kish[k])
+            rho = np.clip(np.nan_to_num(rho), 0.0, 1.0)
+            alike = np.fmax(alike, np.where(rho > 0, (1 - rho) * naive + rho * spread / kish[k], 0.0))
+        shares = differ, whole, silent, silent_whole
+        return Differing(rows, scale, theta, size, square, *shares, n, kish.min(axis=0), alike)
+
+    @property
+    def covered(self) -> IntArray:
+        """Which parameters are differences of two models on the same questions."""
+        return self._sides(None)[0]
+
+    def _sides(self, contrasts: FloatArray | None) -> Sides:
+        """Contrasts that are multiples of one column of differences, or of the difference of two columns of means."""
+        A = compressed(self.contrasts if contrasts is None else compressed(contrasts) @ compressed(self.contrasts))
+        A.sum_duplicates()
+        A.eliminate_zeros()
+        held, start = np.diff(A.indptr), A.indptr[:-1]
+        if isinstance(self.scores, PairScores):
+            rows = np.flatnonzero(held == 1)
+            column, scale = A.indices[start[rows]].astype(np.intp), A.data[start[rows]]
+            both = self.scores.pairs.right[column] != NOBODY
+            return rows[both], column[both], np.full(int(both.sum()), -1), scale[both]
+        rows = np.flatnonzero(held == 2)
+        at = start[rows][:, None] + np.arange(2)
+        value, column = A.data[at], A.indices[at].astype(np.intp)
+        opposite = np.abs(value.sum(axis=1)) <= ALIKE * np.abs(value).sum(axis=1)
+        rows, value, column = rows[opposite], value[opposite], column[opposite]
+        same = self._same_questions(column[:, 0], column[:, 1])
+        return rows[same], column[same, 0], column[same, 1], value[same, 0]
+
+    def _theta(self, first: IntArray, second: IntArray) -> FloatArray:
+        return np.asarray(self.means[first] - np.where(second < 0, 0.0, self.means[second]))
+
+    def _square(self, first: IntArray, second: IntArray) -> FloatArray:
+        """Means of d^2, from sums of squares and products."""
+        if isinstance(self.scores, PairScores):
+            return np.asarray(self.squares[first] / self.count[first] + self.means[first] ** 2)
+        if not first.size:  # Not a question is looked up in vain, which may be in an engine.
+            return np.zeros(0)
+        raw = self.squares + self.count * self.means**2
+        product = self._products[first, second]
+        return np.asarray(np.maximum(raw[first] + raw[second] - 2 * product, 0.0) / self.count[first])
+
+    @cached_property
+    def _products(self) -> FloatArray:
+        """Sums of products of scores, shape (n_columns, n_columns)."""
+        return dense(self._values.T @ self._values)
+
+    @cached_property
+    def _shared(self) -> FloatArray:
+        """Questions that columns share, shape (n_columns, n_columns)."""
+        return dense(self._answers[1].T @ self._answers[1])
+
+    @cached_property
+    def _answers(self) -> tuple[Matrix, Matrix]:
+        """Scores by question and column, and whether there is one, in compressed columns."""
+        assert self.item is not None
+        values, there = [], []
+        for block in self.scores.cells(self.item):
+            totals, gram = compressed(block.totals).tocoo(), compressed(block.gram).tocoo()
+            gram.eliminate_zeros()
+            sums = sparse.coo_array((totals.data, totals.coords), totals.shape).tocsr()
+            fitted = sparse.coo_array((self.means[gram.coords[1]] * gram.data, gram.coords), gram.shape).tocsr()
+            weights = gram.tocsr()
+            inverse = sparse.csr_array((1.0 / weights.data, weights.indices, weights.indptr), weights.shape)
+            values.append((sums + fitted).multiply(inverse).tocsr())
+            there.append(weights.sign())
+        return sparse.vstack(values).tocsc(), sparse.vstack(there).tocsc()
+
+    @property
+    def _values(self) -> Matrix:
+        return self._answers[0]
+
+    def _same_questions(self, first: IntArray, second: IntArray) -> BoolArray:
+        """Whether both columns have a row of each question that either has."""
+        if not first.size:
+            return np.zeros(0, dtype=bool)
+        count, a, b = np.diag(self._shared), first, second
+        once = (count[a] == self.count[a]) & (count[b] == self.count[b])
+        return np.asarray(once & (self._shared[a, b] == count[a]) & (count[a] == count[b]))
+
+    def _kish(self, axis: Axis) -> FloatArray:
+        """Kish's effective number of clusters of each column."""
+        if isinstance(self.scores, PairScores):
+            codes, squares = self.scores.labels.codes(axis), np.zeros(self.count.size)
+            for columns, member in self.scores.pairs.by_set():
+                sizes = np.bincount(codes.codes if member is None else codes.codes[member]).astype(float)
+                squares[columns] = sizes @ sizes
+        else:
+            squares = np.zeros(self.count.size)
+            for block in self.scores.cells(axis):
+                gram = compressed(block.gram)
+                squares += np.asarray(gram.multiply(gram).sum(axis=0)).ravel()
+        return np.asarray(self.count**2 / squares)
+
+    def _passed(self, first: IntArray, second: IntArray, axes: tuple[Axis, ...]) -> FloatArray:
+        """Means of |d| and d^2, shares of questions that differ and that differ by 1, and `_silent`, shape (6, m)."""
+        found = np.zeros((6, first.size))
+        if not first.size:  # No clusters are looked up in vain either.
+            return found
+        homes = self._homes(axes)
+        for at, d, member in self._each(first, second):
+            far, count = np.abs(d), self.count[first[at]]
+            differ, whole = far > TIED, far > 1 - TIED
+            sums = far.sum(axis=1), np.einsum("mn,mn->m", d, d), differ.sum(axis=1), whole.sum(axis=1)
+            found[:4, at] = np.array(sums) / count
+            # Without clusters each question is its own.
+            found[4, at], found[5, at] = 1 - found[2, at], found[3, at]
+            if homes:
+                there = None if self.item is None else dense(self._answers[1][:, first[at]]).T
+                found[4:, at] = _silent(
+                    differ, whole, there, [home if member is None else home[member] for home in homes]
+                )
+        return found
+
+    def _homes(self, axes: tuple[Axis, ...]) -> list[IntArray]:
+        """Cluster of each question by axis; empty where an engine's table is gone and did not say."""
+        scores: Any = self.scores
+        if self.item is None:
+            return [scores.labels.codes(axis).codes for axis in axes]
+        homes = [scores.homes(self.item, axis) for axis in axes]
+        return [] if any(home is None for home in homes) else homes
+
+    def _between(self, first: IntArray, second: IntArray, axes: tuple[Axis, ...]) -> tuple[FloatArray, FloatArray]:
+        """Sums of squares between clusters, and numbers of clusters, shape (n_axes, m)."""
+        m = first.size
+        between, counts = np.zeros((len(axes), m)), np.zeros((len(axes), m))
+        for k, axis in enumerate(axes):
+            for block in self.scores.cells(axis) if m else ():
+                totals, gram = compressed(block.totals).tocsc(), compressed(block.gram).tocsc()
+                step = max(ENTRIES // max(totals.shape[0], 1), 1)
+                for at in np.array_split(np.arange(m), m // step + 1):
+                    T, N = dense(totals[:, first[at]]), dense(gram[:, first[at]])
+                    if not isinstance(self.scores, PairScores):
+                        T = T - dense(totals[:, second[at]])
+                        N = np.maximum(N, dense(gram[:, second[at]]))
+                    between[k, at] += np.sum(T**2 / np.where(N > 0, N, 1.0), axis=0)
+                    counts[k, at] += np.count_nonzero(N, axis=0)
+        return between, counts
+
+    def _each(self, first: IntArray, second: IntArray) -> Iterator[tuple[IntArray, FloatArray, BoolArray | None]]:
+        """Differences by question, of a few contrasts at a time, and which questions they are (None: all).
+
+        Where a question is of neither model it is 0.
+        """
+        if not first.size:
+            return
+        if isinstance(self.scores, PairScores):
+            pairs = self.scores.pairs
+            own = Pairs(pairs.left[first], pairs.right[first], pairs.of_set[first], pairs.sets)
+            for at, member in own.chunks(self.scores.n_rows):
+                yield at, differences(self.scores.values, own, at, member), member
+            return
+        values = self._values
+        # Columns are picked far more quickly from an array, where there is room for one.
+        values = values if values.shape[0] * values.shape[1] > ENTRIES else dense(values)
+        step = max(ENTRIES // max(values.shape[0], 1), 1)
+        for at in np.array_split(np.arange(first.size), first.size // step + 1):
+            if at.size:
+                yield at, dense(values[:, first[at]] - values[:, second[at]]).T, None
+
+
+def _silent(differ: BoolArray, whole: BoolArray, there: FloatArray | None, homes: list[IntArray]) -> FloatArray:
+    """Shares of questions in clusters of which none differs, and all differ by 1; the largest by axis, shape (2, m)."""
+    count = differ.shape[1] if there is None else there.sum(axis=1)
+    some = ~whole if there is None else (there > 0) & ~whole
+    told = [[questions_told(one, there, home) for one in (differ, some)] for home in homes]
+    return np.asarray(1 - np.min(told, axis=0) / count)
+
+
+def questions_told(differ: BoolArray, there: FloatArray | None, home: IntArray) -> FloatArray:
+    """Questions in clusters of which at least one differs.
+
+    Parameters
+    ----------
+    differ : ndarray of bool, shape (m, n_questions)
+        Whether the models of each pair differ on a question.
+    there : ndarray, shape (m, n_questions), or None
+        1 for the questions of a pair, 0 for others; None is all of them.
+    home : ndarray of int, shape (n_questions,)
+        Cluster of each question.
+
+    Returns
+    -------
+    ndarray, shape (m,)
+
+    Examples
+    --------
+    >>> questions_told(np.array([[False, True, False, False]]), None, np.array([0, 1, 0, 1])).tolist()
+    [2.0]
+    """
+    order = np.argsort(home, kind="stable")
+    starts = np.flatnonzero(np.diff(home[order], prepend=-1))
+    if starts.size == home.size:  # every question a cluster of its own
+        own = differ if there is None else differ & (there > 0)
+        return np.asarray(np.count_nonzero(own, axis=1), dtype=np.float64)
+    told = np.logical_or.reduceat(differ[:, order], starts, axis=1)
+    if there is None:
+        return np.asarray(told @ np.diff(starts, append=home.size).astype(float))
+    return np.asarray(np.sum(told * np.add.reduceat(there[:, order], starts, axis=1), axis=1))
+
+
+def paired_answers(estimate: Any, item: Axis | None, icc: float = ICC) -> Paired | None:
+    """Scores in [0, 1] of models on the same questions, from an estimate made of cells (or of differences).
+
+    Strata that weigh as their questions leave a mean the plain one, so that their cells are taken together; None where
+    they weigh otherwise.
+    """
+    cells, maps = estimate.cells, estimate.coefficient_map
+    if cells.stratum is None:
+        return Paired(estimate.scores, item, cells.mean, cells.weight, cells.squares, maps, icc)
+    of = sparse.csr_array((compressed(maps) != 0).T.astype(np.float64))
+    weight = cells.weight @ of
+    if not np.allclose(dense(maps), dense(of.T * cells.weight) / weight[:, None], rtol=ALIKE, atol=0):
+        return None
+    mean = (cells.mean * cells.weight) @ of / weight
+    squares = (cells.squares + cells.weight * (cells.mean - of @ mean) ** 2) @ of
+    # Residuals about the mean of the stratum become those about the mean of the model.
+    about = sparse.diags_array(cells.mean) @ of - of @ sparse.diags_array(mean)
+    scores = MappedScores(estimate.scores, of, about, counted=of)
+    return Paired(scores, item, mean, weight, squares, sparse.eye_array(mean.size, format="csr"), icc)
+
+
+def checked_icc(icc: object) -> float | None:
+    """Return `icc` if it is a number from 0 to 1, or None."""
+    if icc is None:
+        return None
+    if isinstance(icc, bool) or not isinstance(icc, numbers.Real):
+        raise ArgumentTypeError(f"`icc` must be a number from 0 to 1, or None; got {type(icc).__name__} {icc!r}.")
+    if not 0 <= float(icc) <= 1:
+        raise ArgumentError(
+            f"`icc` must lie between 0 and 1: the correlation, within a cluster, of differences that were not seen; "
+            f"got {float(icc):g}. Leave it out for 0.5, which is careful."
+        )
+    return float(icc)
+
+
+def paired_differences(estimate: Any, icc: float | None, pairs: Pairs, is_paired: BoolArray) -> Paired | None:
+    """Those of an estimate of differences on the same questions, if their scores lie in [0, 1] and `icc` is given.
+
+    Strata weigh as their questions, which leaves a difference the plain mean over its questions.
+    """
+    scores = estimate.scores
+    if icc is None or not isinstance(scores, PairScores) or np.min(scores.values) < 0 or np.max(scores.values) > 1:
+        return None
+    if estimate.cells.stratum is None:
+        return paired_answers(estimate, None, icc)
+    which = np.flatnonzero(is_paired)
+    if not which.size:
+        return None
+    own = Pairs(pairs.left[which], pairs.right[which], pairs.of_set[which], pairs.sets)
+    sums = pair_sums(scores.values, own)
+    mean = sums.total / sums.weight
+    inner = PairScores(scores.values, own, mean, scores.labels, np.zeros(which.size, dtype=bool))
+    chosen = sparse.csr_array((np.ones(which.size), (which, np.arange(which.size))), (is_paired.size, which.size))
+    return Paired(inner, None, mean, sums.weight, sums.squares, chosen, icc)

@@ -5,13 +5,11 @@ from __future__ import annotations
 import difflib
 import unicodedata
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from evalreg.elsewhere import covariance_hint
 from evalreg.errors import ArgumentError, ArgumentTypeError, MissingColumnError
 
 FloatArray: TypeAlias = npt.NDArray[np.float64]
@@ -141,144 +139,3 @@ def frozen(array: npt.ArrayLike, dtype: Any = np.float64) -> npt.NDArray[Any]:
     view = np.asarray(array, dtype=dtype).view()
     view.flags.writeable = False
     return view
-
-
-@dataclass(frozen=True)
-class CovOptions:
-    """What was asked of the covariance, before defaults are filled in.
-
-    Parameters
-    ----------
-    cov, ssc, dof, repair : str, float or None
-        As in `evalreg.fit`; None is "not asked".
-    alike : str or None
-        As in `evalreg.win_rate`.
-    """
-
-    cov: CovName | None = None
-    ssc: SscName | None = None
-    dof: DofName | float | None = None
-    repair: RepairName | None = None
-    alike: str | None = None
-
-
-@dataclass(frozen=True)
-class ResolvedCov:
-    """What is computed: every option filled in.
-
-    Parameters
-    ----------
-    cov, ssc, dof, repair : str or float
-        As in `evalreg.fit`.
-    stand_in : bool
-        Whether cells that rest on a single cluster take the estimate's stand-in, where it has one.
-    alike : str or None
-        The axis whose clusters are taken to differ alike over models.
-    """
-
-    cov: CovName
-    ssc: SscName
-    dof: DofName | float
-    repair: RepairName
-    stand_in: bool = False
-    alike: str | None = None
-
-
-def check_cov_options(cov: Any, ssc: Any, dof: Any, repair: Any, alike: Any = None) -> CovOptions:
-    """Check the covariance keywords against their tables.
-
-    Parameters
-    ----------
-    cov, ssc, dof, repair : str, float or None
-        As passed by the user.
-    alike : str or None
-        Name of a clustering, on boards.
-
-    Returns
-    -------
-    CovOptions
-        The same values, checked.
-
-    Raises
-    ------
-    ArgumentError
-        If a value is not an option, `ssc` comes with another `cov` than "CR1", or `alike` with any of the others.
-    """
-    if cov is not None:
-        option("cov", cov, COVS, covariance_hint(cov))
-    if ssc is not None:
-        option("ssc", ssc, SSCS)
-        if cov != "CR1":
-            raise ArgumentError(
-                f'`ssc` is a factor of `cov="CR1"`; got ssc={ssc!r} with cov={cov!r}. '
-                'Pass cov="CR1", or leave out `ssc`.'
-            )
-    if repair is not None:
-        option("repair", repair, REPAIRS)
-    others = {"cov": cov, "ssc": ssc, "dof": dof, "repair": repair}
-    _check_alike(alike, {name: value for name, value in others.items() if value is not None})
-    return CovOptions(cov, ssc, _check_dof(dof), repair, alike)
-
-
-def _check_alike(alike: Any, others: dict[str, Any]) -> None:
-    if alike is None:
-        return
-    if not isinstance(alike, str):
-        raise ArgumentTypeError(
-            f'`alike` must be the name of a clustering, such as "judge", or None; got {type(alike).__name__}.'
-        )
-    if others:
-        got = " and ".join(f"{name}={value!r}" for name, value in others.items())
-        raise ArgumentError(
-            f'`alike="{alike}"` has a variance, degrees of freedom and a sum of pieces of its own (CR2); got {got}. '
-            "Leave these out, or `alike`."
-        )
-
-
-def _check_dof(dof: Any) -> DofName | float | None:
-    if dof is None or (isinstance(dof, str) and dof in DOFS):
-        return dof
-    if isinstance(dof, int | float | np.integer | np.floating) and not isinstance(dof, bool) and float(dof) > 0:
-        return float(dof)
-    raise ArgumentError(f"`dof` must be one of {listed(DOFS)} or a positive number; got {dof!r}.")
-
-
-def resolve_cov(asked: CovOptions, clustered: bool, default: CovName = "CR2") -> ResolvedCov:
-    """Fill in the defaults: CR2 with Satterthwaite dof for clusters, naive without.
-
-    Parameters
-    ----------
-    asked : CovOptions
-        What was asked.
-    clustered : bool
-        Whether there are groups.
-    default : {"CR2", "CR1"}
-        Covariance where there are groups and none is named.
-
-    Returns
-    -------
-    ResolvedCov
-        What is computed. `dof` stays None-free: "satterthwaite" under CR2, "min" otherwise.
-    """
-    cov = asked.cov or (default if clustered else "naive")
-    if cov != "naive" and not clustered:
-        raise ArgumentError(
-            f'`cov="{cov}"` needs clusters; got no `groups`. Pass groups="column", or cov="naive" for independent rows.'
-        )
-    dof = asked.dof if asked.dof is not None else ("satterthwaite" if cov == "CR2" else "min")
-    if dof == "satterthwaite" and cov in ("naive", "jackknife"):
-        raise ArgumentError(f'`dof="satterthwaite"` goes with cov "CR0" to "CR3"; got cov="{cov}". Use dof="min".')
-    default_repair: RepairName = "max" if asked.cov is None or cov == "jackknife" else "eigen"
-    if asked.alike is not None and not clustered:
-        raise ArgumentError(
-            f'`alike="{asked.alike}"` goes with two clusterings that cross; got no `groups`. Pass '
-            f'groups="prompt + {asked.alike}", say, or leave `alike` out.'
-        )
-    if cov == "jackknife" and asked.repair not in (None, "max"):
-        raise ArgumentError(
-            f'`cov="jackknife"` goes with repair="max" only, since its three-term form can be negative; got '
-            f'repair="{asked.repair}". Leave out `repair`.'
-        )
-    return ResolvedCov(
-        cov, asked.ssc or "statsmodels", dof, asked.repair or default_repair, asked.cov is None, asked.alike
-    )

@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 
 from evalreg.boards.judge_rows import Judged, means_by_cell
-from evalreg.checks import FloatArray, IntArray, ResolvedCov
+from evalreg.checks import FloatArray, IntArray
+from evalreg.covariance.options import ResolvedCov
 
 # Beyond so many judges only pairs of them that share enough are listed.
 MOST_JUDGES = 1000

@@ -9,8 +9,9 @@ import pandas as pd
 
 from evalreg.boards.duels import DuelErrors, Duels, condorcet_cycles, duel_errors, head_to_head
 from evalreg.boards.judges import Judging, judging
-from evalreg.checks import CovOptions, FloatArray
+from evalreg.checks import FloatArray
 from evalreg.covariance.covariance import Covariance
+from evalreg.covariance.options import CovOptions
 from evalreg.covariance.sparsity import TOO_FEW_EFFECTIVE, sparsity
 from evalreg.data.clusters import Axis, find_axis
 from evalreg.errors import NotAvailableError, Note, muted

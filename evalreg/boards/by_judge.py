@@ -7,7 +7,8 @@ import pandas as pd
 from scipy import sparse
 
 from evalreg.boards.judge_rows import Judged, adjusted_tests, mapped_means
-from evalreg.checks import BoolArray, FloatArray, IntArray, ResolvedCov
+from evalreg.checks import BoolArray, FloatArray, IntArray
+from evalreg.covariance.options import ResolvedCov
 
 # Models that two boards must have in common for their ranks to be compared.
 FEWEST_MODELS = 3

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import FloatArray, IntArray, ResolvedCov, fraction
+from evalreg.checks import FloatArray, IntArray, fraction
 from evalreg.covariance.corrections import POWER, CellTerms, adjust_cell_totals, cell_terms, cr1_factor
 from evalreg.covariance.groups import union
+from evalreg.covariance.options import ResolvedCov
 from evalreg.covariance.terms import subsets
 from evalreg.covariance.widths import Widths, crossed_widths, one_t, subset_signs
 from evalreg.data.clusters import Axis, Labels

@@ -9,8 +9,9 @@ import numpy as np
 import pandas as pd
 
 from evalreg.boards.duels import Duels, duel_errors
-from evalreg.checks import BoolArray, FloatArray, IntArray, ResolvedCov, known_column, listed
+from evalreg.checks import BoolArray, FloatArray, IntArray, known_column, listed
 from evalreg.covariance.covariance import assemble
+from evalreg.covariance.options import ResolvedCov
 from evalreg.covariance.sparsity import FEW_CLUSTERS, LARGEST_SINGLE, sparsity
 from evalreg.data.clusters import Axis, Codes, Labels, as_codes, no_source, parse_groups
 from evalreg.errors import ArgumentError, DataError, NotAvailableError, TooFewClustersError

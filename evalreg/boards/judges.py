@@ -22,7 +22,8 @@ from evalreg.boards.judge_tables import (
 )
 from evalreg.boards.position import position_table
 from evalreg.boards.variance import PAIR_BOTH, variance_table
-from evalreg.checks import CovOptions, ResolvedCov, fraction, listed, resolve_cov
+from evalreg.checks import fraction, listed
+from evalreg.covariance.options import CovOptions, ResolvedCov, resolve_cov
 from evalreg.covariance.sparsity import FEW_CLUSTERS
 from evalreg.errors import ArgumentError, ArgumentTypeError
 from evalreg.report.tables import Summary, number

@@ -6,8 +6,9 @@ import numpy as np
 import pandas as pd
 
 from evalreg.boards.judge_rows import Judged, adjusted_tests, cell_errors
-from evalreg.checks import FloatArray, IntArray, ResolvedCov
+from evalreg.checks import FloatArray, IntArray
 from evalreg.covariance.corrections import FULL_LEVERAGE, POWER
+from evalreg.covariance.options import ResolvedCov
 from evalreg.scores.sums import cell_sums
 
 # An error below this is rounding: the contrasts do not vary.

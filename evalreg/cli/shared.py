@@ -14,8 +14,9 @@ from typing import Any
 import pandas as pd
 from pandas.api.types import is_numeric_dtype
 
-from evalreg.checks import COVS, DOFS, MISSING, REPAIRS, SSCS, check_cov_options, fraction, option
+from evalreg.checks import COVS, DOFS, MISSING, REPAIRS, SSCS, fraction, option
 from evalreg.cli.selection import Outcome, Rows
+from evalreg.covariance.options import check_cov_options
 from evalreg.errors import ArgumentError
 from evalreg.estimators.comparison import Comparison
 from evalreg.report.tables import Grid, Summary, spreadsheet

@@ -11,10 +11,11 @@ from typing import Any, Protocol
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import BoolArray, FloatArray, ResolvedCov, check_cov_options, frozen, listed, resolve_cov
+from evalreg.checks import BoolArray, FloatArray, frozen, listed
 from evalreg.covariance.alike import alike_note, check_alike, pool_models
 from evalreg.covariance.corrections import POWER
 from evalreg.covariance.groups import Groups, check_estimate, check_two_clusters, drop_nested, resolve_groups
+from evalreg.covariance.options import ResolvedCov, check_cov_options, resolve_cov
 from evalreg.covariance.sparsity import (
     FEW_CLUSTERS,
     FEW_EFFECTIVE,

@@ -10,7 +10,7 @@ from typing import Protocol, TypeAlias
 import numpy as np
 from scipy import sparse
 
-from evalreg.checks import BoolArray, FloatArray, ResolvedCov, frozen, listed
+from evalreg.checks import BoolArray, FloatArray, frozen, listed
 from evalreg.covariance.corrections import (
     FULL_LEVERAGE,
     POWER,
@@ -28,6 +28,7 @@ from evalreg.covariance.corrections import (
     root_of,
 )
 from evalreg.covariance.groups import union
+from evalreg.covariance.options import ResolvedCov
 from evalreg.data.clusters import Axis, axis_name
 from evalreg.errors import NotAvailableError, TooFewClustersError
 from evalreg.estimate import Cells, Estimate, LeaveOut, StandIn

@@ -26,7 +26,6 @@ from evalreg.checks import (
     ScaleName,
     SscName,
     TiesName,
-    check_cov_options,
     listed,
     nearest,
     option,
@@ -34,6 +33,7 @@ from evalreg.checks import (
     rows_text,
 )
 from evalreg.covariance.groups import Groups
+from evalreg.covariance.options import check_cov_options
 from evalreg.data.formula import parse_sides
 from evalreg.data.verdicts import PairRoles, as_names
 from evalreg.errors import ArgumentError, CollinearityError, ConvergenceError, MissingColumnError, ScoreRangeError

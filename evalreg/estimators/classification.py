@@ -18,12 +18,12 @@ from evalreg.checks import (
     MissingName,
     RepairName,
     SscName,
-    check_cov_options,
     listed,
     nearest,
     option,
 )
 from evalreg.covariance.groups import Groups
+from evalreg.covariance.options import check_cov_options
 from evalreg.data.clusters import Codes
 from evalreg.errors import ArgumentError, ArgumentTypeError, DataError
 from evalreg.estimate import About, Estimate

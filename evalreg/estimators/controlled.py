@@ -12,17 +12,9 @@ import scipy
 from scipy import sparse
 
 from evalreg.boards.board import Board, board_of
-from evalreg.checks import (
-    MISSING,
-    CovName,
-    DofName,
-    MissingName,
-    RepairName,
-    SscName,
-    check_cov_options,
-    option,
-)
+from evalreg.checks import MISSING, CovName, DofName, MissingName, RepairName, SscName, option
 from evalreg.covariance.groups import Groups
+from evalreg.covariance.options import check_cov_options
 from evalreg.data.formula import parse_sides
 from evalreg.data.verdicts import PairRoles, as_names
 from evalreg.estimate import About, Estimate, Refit

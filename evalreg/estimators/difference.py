@@ -18,13 +18,13 @@ from evalreg.checks import (
     MissingName,
     RepairName,
     SscName,
-    check_cov_options,
     known_column,
     listed,
     nearest,
     option,
 )
 from evalreg.covariance.groups import Groups
+from evalreg.covariance.options import check_cov_options
 from evalreg.data.clusters import Axis
 from evalreg.data.engine import LazyTable
 from evalreg.data.frame import Table, open_frame

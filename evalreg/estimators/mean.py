@@ -21,7 +21,6 @@ from evalreg.checks import (
     RepairName,
     SscName,
     StrataWeightsName,
-    check_cov_options,
     known_column,
     known_columns,
     listed,
@@ -29,6 +28,7 @@ from evalreg.checks import (
     option,
 )
 from evalreg.covariance.groups import Groups
+from evalreg.covariance.options import check_cov_options
 from evalreg.data.frame import open_frame
 from evalreg.data.joint_ids import names_of, with_joint_ids
 from evalreg.errors import ArgumentError, DataError, IndependenceWarning, Note

@@ -16,7 +16,6 @@ from evalreg.checks import (
     MissingName,
     RepairName,
     SscName,
-    check_cov_options,
     known_column,
     known_columns,
     listed,
@@ -25,6 +24,7 @@ from evalreg.checks import (
     rows_text,
 )
 from evalreg.covariance.groups import Groups
+from evalreg.covariance.options import check_cov_options
 from evalreg.data.clusters import Codes
 from evalreg.data.frame import open_frame
 from evalreg.data.joint_ids import names_of, with_joint_ids

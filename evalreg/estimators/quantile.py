@@ -11,20 +11,10 @@ import numpy as np
 import numpy.typing as npt
 import scipy
 
-from evalreg.checks import (
-    MISSING,
-    CovName,
-    DofName,
-    FloatArray,
-    MissingName,
-    RepairName,
-    SscName,
-    check_cov_options,
-    fraction,
-    option,
-)
+from evalreg.checks import MISSING, CovName, DofName, FloatArray, MissingName, RepairName, SscName, fraction, option
 from evalreg.covariance.covariance import Covariance
 from evalreg.covariance.groups import Groups
+from evalreg.covariance.options import check_cov_options
 from evalreg.errors import ConstantScoreError
 from evalreg.estimate import About
 from evalreg.estimators.linearized import Linearized, Split, independence_note, linearized_estimate, split_rows

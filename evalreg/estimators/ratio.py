@@ -16,13 +16,13 @@ from evalreg.checks import (
     MissingName,
     RepairName,
     SscName,
-    check_cov_options,
     listed,
     option,
     row_list,
     rows_text,
 )
 from evalreg.covariance.groups import Groups
+from evalreg.covariance.options import check_cov_options
 from evalreg.data.clusters import joint, pair_codes
 from evalreg.errors import ArgumentError, DataError, DenominatorWarning, Note, ScoreRangeError
 from evalreg.estimate import About

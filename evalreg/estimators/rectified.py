@@ -16,16 +16,15 @@ from evalreg.checks import (
     MissingName,
     RepairName,
     SscName,
-    check_cov_options,
     known_column,
     known_columns,
     listed,
     option,
-    resolve_cov,
     row_list,
     rows_text,
 )
 from evalreg.covariance.groups import Groups
+from evalreg.covariance.options import check_cov_options, resolve_cov
 from evalreg.covariance.sparsity import FEW_CLUSTERS
 from evalreg.data.clusters import Axis, Labels, axis_name, used_codes
 from evalreg.data.engine import LazyTable

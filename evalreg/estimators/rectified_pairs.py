@@ -19,12 +19,11 @@ from evalreg.checks import (
     OpponentsName,
     RepairName,
     SscName,
-    check_cov_options,
     known_column,
     option,
-    resolve_cov,
 )
 from evalreg.covariance.groups import Groups
+from evalreg.covariance.options import check_cov_options, resolve_cov
 from evalreg.data.clusters import Axis, Codes, Labels
 from evalreg.data.engine import LazyTable
 from evalreg.data.frame import Table, UsedRows, open_frame, restrict

@@ -20,12 +20,12 @@ from evalreg.checks import (
     MissingName,
     RepairName,
     SscName,
-    check_cov_options,
     option,
     row_list,
     rows_text,
 )
 from evalreg.covariance.groups import Groups
+from evalreg.covariance.options import check_cov_options
 from evalreg.data.clusters import Labels, used_codes
 from evalreg.data.engine import LazyTable
 from evalreg.data.filters import refuse_filters

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import BoolArray, FloatArray, IntArray, ResolvedCov, listed
+from evalreg.checks import BoolArray, FloatArray, IntArray, listed
 from evalreg.covariance.covariance import Covariance, assemble
+from evalreg.covariance.options import ResolvedCov
 from evalreg.covariance.terms import NO_VARIANCE
 from evalreg.data.clusters import Axis, Labels, as_codes, pair_codes
 from evalreg.errors import NotAvailableError, Note, RectificationWarning, TooFewClustersError

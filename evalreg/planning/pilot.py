@@ -10,8 +10,9 @@ import numpy as np
 import pandas as pd
 import scipy
 
-from evalreg.checks import CovOptions, fraction, resolve_cov
+from evalreg.checks import fraction
 from evalreg.covariance.covariance import assemble
+from evalreg.covariance.options import CovOptions, resolve_cov
 from evalreg.data.clusters import axis_name
 from evalreg.errors import ArgumentError, ArgumentTypeError
 from evalreg.estimate import Estimate

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from evalreg.checks import FloatArray, ResolvedCov, SscName, fraction, option
+from evalreg.checks import FloatArray, SscName, fraction, option
 from evalreg.covariance.corrections import cr1_factor
 from evalreg.covariance.covariance import Covariance, assemble
+from evalreg.covariance.options import ResolvedCov
 from evalreg.covariance.widths import subset_signs
 from evalreg.data.clusters import Axis, axis_name
 from evalreg.errors import (

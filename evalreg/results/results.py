@@ -9,20 +9,10 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import (
-    CovName,
-    CovOptions,
-    DofName,
-    FloatArray,
-    IntervalName,
-    RepairName,
-    SscName,
-    check_cov_options,
-    option,
-    resolve_cov,
-)
+from evalreg.checks import CovName, DofName, FloatArray, IntervalName, RepairName, SscName, option
 from evalreg.covariance.covariance import Covariance, assemble
 from evalreg.covariance.groups import Groups, check_estimate, resolve_groups
+from evalreg.covariance.options import CovOptions, check_cov_options, resolve_cov
 from evalreg.data.clusters import Axis, axis_name, find_axis, parse_groups, summarize_sizes
 from evalreg.errors import ArgumentError, CovarianceWarning, Note, ZeroVarianceWarning, issue
 from evalreg.estimate import Estimate

@@ -259,19 +259,7 @@ def stand_in(log, *, left, right, score, groups, **options):
     return er.mean(pd.concat(sides, ignore_index=True), by="model", groups=groups, **options)
 
 
-def test_boards_of_an_estimator_that_is_not_there_are_skipped_in_words(monkeypatch, tmp_path, capsys):
-    cell = select(GRIDS["short"](), "boards estimator=win_rate")[0]
-    monkeypatch.delattr(er, "win_rate", raising=False)
-    with pytest.raises(boards.NotThereError, match=r"er\.win_rate"):
-        run_cell(cell)
-    if not hasattr(er, "bradley_terry"):
-        other = select(GRIDS["short"](), "boards estimator=bradley_terry")
-        assert run_grid(other, tmp_path, 1) == 0
-        assert "skipped 1 cells: evalreg has no er.bradley_terry" in capsys.readouterr().err
-        assert not list(tmp_path.iterdir())
-
-
-def test_boards_run_as_soon_as_the_estimator_exists(monkeypatch):
+def test_boards_call_the_estimator_by_its_name(monkeypatch):
     monkeypatch.setattr(er, "win_rate", stand_in, raising=False)
     others = {"CR1 t(G-1)": {"cov": "CR1"}, "rows independent": {"groups": None}}
     monkeypatch.setattr(boards, "OTHERS", {"win_rate": others})

@@ -1,8 +1,4 @@
-"""Simulated leaderboards: schedules, logs of comparisons, and the truth that each estimator aims at.
-
-The cells are skipped while the package does not have the estimator that they name. Nothing else has to change once it
-does: `run` calls it by name with the arguments written in `fit_board`.
-"""
+"""Simulated leaderboards: schedules, logs of comparisons, and the truth that each estimator aims at."""
 
 from __future__ import annotations
 
@@ -55,10 +51,6 @@ def arena_rank(board: er.Results) -> pd.DataFrame:
 def prompt_bootstrap(board: er.Results) -> pd.DataFrame:
     """Percentile limits from whole prompts drawn again."""
     return board.bootstrap(draws=N_DRAWS, seed=0).conf_int()
-
-
-class NotThereError(Exception):
-    """The package does not have this estimator."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,15 +194,7 @@ def fit_board(cell: Cell, log: pd.DataFrame, **options: Any) -> er.Results:
 
 
 def run(cell: Cell) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Counts by method for a leaderboard.
-
-    Raises
-    ------
-    NotThereError
-        If the package does not have the estimator.
-    """
-    if not hasattr(er, cell["estimator"]):
-        raise NotThereError(f"evalreg has no er.{cell['estimator']}")
+    """Counts by method for a leaderboard."""
     design = schedule(cell["schedule"], cell["models"], cell["prompts"])
     target = truth(cell["estimator"], cell["schedule"], cell["models"], cell["prompts"], cell["judge_sd"])
 

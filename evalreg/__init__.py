@@ -147,7 +147,7 @@ def _found(name: str, module: ModuleType) -> object:
 
 def _with_hints(name: str, function: FunctionType) -> object:
     """The function with hints, made once; types and examples stay those of its module."""
-    hints = import_module(f"{__name__}.keywords")
+    hints = import_module(f"{__name__}.hints")
     return _hinted.get(name) or _hinted.setdefault(name, hints.with_hints(function))
 
 

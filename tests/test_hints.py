@@ -11,8 +11,8 @@ import pytest
 import statsmodels.formula.api as smf
 
 import evalreg as er
-from evalreg.elsewhere import COVARIANCES
 from evalreg.errors import ArgumentError, ArgumentTypeError, CollinearityError, UnknownLabelError
+from evalreg.hints import COVARIANCES
 
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
 

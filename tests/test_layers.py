@@ -17,9 +17,8 @@ PACKAGE = Path(__file__).resolve().parents[1] / "evalreg"
 # Top to bottom. A room is a file, or a folder with all its files; inside a folder only circles are refused.
 ROOMS = [
     "errors",
-    "elsewhere",
     "checks",
-    "keywords",
+    "hints",
     "numerics",
     "data",
     "scores",

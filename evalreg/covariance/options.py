@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from evalreg.checks import COVS, DOFS, REPAIRS, SSCS, CovName, DofName, RepairName, SscName, listed, option
-from evalreg.elsewhere import covariance_hint
 from evalreg.errors import ArgumentError, ArgumentTypeError
+from evalreg.hints import covariance_hint
 
 
 @dataclass(frozen=True)

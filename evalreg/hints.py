@@ -1,6 +1,17 @@
-"""Names that other packages use, and what they are called here: hints for keywords and options that do not exist."""
+"""What names of other packages are called here: hints for keywords and options that do not exist."""
 
 from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from typing import ParamSpec, TypeVar
+
+from evalreg.checks import listed, nearest
+from evalreg.errors import ArgumentTypeError
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 MODELS = ("models", "model", "model_col", "system", "by")
 # From what statsmodels, pyfixest, linearmodels, Stata, R and people's logs say, to keywords here: the first of them
@@ -55,17 +66,33 @@ COVARIANCES: dict[str, str] = {
 
 
 def covariance_hint(cov: object) -> str:
-    """What a covariance of another package is here, as a sentence after a space; nothing for an unknown one.
-
-    Parameters
-    ----------
-    cov : object
-        As passed by the user.
-
-    Returns
-    -------
-    str
-        For the end of a message.
-    """
+    """What a covariance of another package is here, as a sentence after a space; nothing for an unknown one."""
     hint = COVARIANCES.get(str(cov).lower())
     return f" {hint}" if hint else ""
+
+
+def keyword_hint(name: str, function: str, known: Sequence[str]) -> str:
+    """The message for a keyword that a function with the parameters `known` does not have."""
+    start = f"`{function}` has no keyword `{name}`"
+    meant = next((ours for ours in KEYWORDS.get(name.lower(), ()) if ours in known), None)
+    if meant is not None:
+        return f"{start}; it is called `{meant}` here."
+    if name.lower() in LATER:
+        return f"{start}; ask the result: {LATER[name.lower()]}."
+    if "formula" in known and name.lower() in MODELS:
+        return f'{start}; models go into the formula, as in "score ~ C({name})".'
+    return f"{start}.{nearest(name, known) or f' It has {listed(known)}.'}"
+
+
+def with_hints(function: Callable[P, T]) -> Callable[P, T]:
+    """The same function, with its signature, whose refusal of an unknown keyword says what it is called here."""
+    known = list(inspect.signature(function).parameters)
+
+    @functools.wraps(function)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> T:
+        unknown = [name for name in kwargs if name not in known]
+        if unknown:
+            raise ArgumentTypeError(keyword_hint(unknown[0], function.__name__, known))
+        return function(*args, **kwargs)
+
+    return checked

@@ -87,13 +87,19 @@ def test_the_stated_error_of_a_level_is_the_spread_of_its_quantile():
 
 
 def slow_variance(x, *, theta, V, M, Q, differ, whole, n, clusters, alike, icc):
-    """V(x) of what was not seen, one difference at a time, where no cluster has told anything yet."""
+    """V(x) of what was not seen, one difference at a time, where a cluster is silent as often as a question."""
     naive = (Q - theta**2) / (n - 1)
     V1, D = max(V, naive, alike), 1 + icc * (n / clusters - 1)
     enough = max(100, 100 * V1 / naive, 10 * D)
-    share = min(max(1.25 * (1 - n * M**2 / Q / enough), 0), 1) * min(4 * (1 - differ), 1)
+
+    def part(count, room):
+        told = min(max((count - 5) / 10, 0), 1)
+        few = min(max(1.25 * (1 - count / enough), 0), 1)
+        return few * ((1 - told) * min(4 * room, 1) + told * min(2 * room, 1))
+
+    share = part(n * M**2 / Q, 1 - differ)
     rest = 1 - abs(theta)
-    equal = min(max(1.25 * (1 - n * rest / enough), 0), 1) * min(4 * whole, 1)
+    equal = part(n * rest, whole)
     known = min(max((n * differ / D - 5) / 20, 0), 1)
     jump = (1 - known) * (n * Q + 2) / (n * M + 2) + known * Q / M
     rate = min(jump * (M + math.sqrt(max(M**2 + 4 * x * (x - theta), 0))) / 2, Q + 1 - differ)
@@ -117,7 +123,6 @@ def test_the_variance_of_what_was_not_seen_is_the_formula_written_out():
             "V": rng.uniform(0.5, 4) * Q / n,
             "alike": rng.uniform(0, 4) * Q / n,
         }
-        # Every cluster has told of nothing, so that how they go together is not known.
         one = {name: np.array([value]) for name, value in facts.items()}
         silent = 1 - one["differ"]
         sizes = (one["theta"], one["V"], one["M"], one["Q"], one["differ"], one["whole"], silent, one["whole"])

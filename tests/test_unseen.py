@@ -171,9 +171,12 @@ def test_little_is_added_where_every_cluster_has_questions_that_differ(sizes: Ar
     found = clustered(wins, losses, sizes).chosen(np.flatnonzero(few & none))
     assert found.n.size > 20
     assert not found.active.any()
-    # One cluster that is as large as a quarter of the log, and silent, brings all of it back.
-    poor = clustered(np.array([[2.0, 1.0, 3.0, 0.0]]), np.array([[9.0, 3.0, 7.0, 0.0]]), np.full(4, 25.0))
-    np.testing.assert_allclose(poor.share, np.minimum((1 - poor.told / poor.wanted) / 0.8, 1.0))
+    # Clusters with half of the questions, and silent, bring all of it back; a quarter brings half.
+    for silent, share in ((1, 0.5), (2, 1.0)):
+        quiet = np.arange(4) < silent
+        wins, losses = np.where(quiet, 0.0, [[1.0, 0.0, 4.0, 2.0]]), np.where(quiet, 0.0, [[0.0, 3.0, 8.0, 9.0]])
+        poor = clustered(wins, losses, np.full(4, 25.0))
+        np.testing.assert_allclose(poor.share, share * np.minimum((1 - poor.told / poor.wanted) / 0.8, 1.0))
 
 
 @pytest.mark.parametrize("G", [8, 20])

@@ -21,6 +21,8 @@ ENOUGH, ENOUGH_CLUSTERED = 100.0, 10.0
 FULL = 0.2
 # Where nearly all questions differ, none are left to differ; from this share of them down (one in ROOM) less is added.
 ROOM = 4.0
+# Of questions in clusters without any that differ, from this share of them down (one in SILENT) less is added.
+SILENT = 2.0
 # From the first number of questions that differ on, what counts is whether all clusters have some; from the second
 # on, nothing else does.
 CLUSTERS_UNKNOWN, CLUSTERS_KNOWN = 5.0, 15.0
@@ -119,7 +121,7 @@ class Unseen:
         # Of clusters that all have questions that differ, the variance in use has seen how these go together.
         spread = np.clip((count - CLUSTERS_UNKNOWN) / (CLUSTERS_KNOWN - CLUSTERS_UNKNOWN), 0.0, 1.0)
         spread = spread * (self.variance > 0)
-        part = (1 - spread) * np.minimum(ROOM * room, 1.0) + spread * np.minimum(ROOM * silent, 1.0)
+        part = (1 - spread) * np.minimum(ROOM * room, 1.0) + spread * np.minimum(SILENT * silent, 1.0)
         return np.asarray(few * part)
 
     def grown(self, factor: float) -> Unseen:

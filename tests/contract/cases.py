@@ -1,7 +1,8 @@
 """The estimators under contract, one line each; `test_contract.py` runs the same checks on all of them.
 
-A case is a callable from (frame, groups, weights) to Results, and its frame. The weights that it is given multiply its
-own: they are the "one more copy of this row" by whose derivative an influence is checked.
+A case is a callable from (data, groups, weights) to Results, and the frame of its data. The weights that it is given
+multiply its own: they are the "one more copy of this row" by whose derivative an influence is checked. The data may
+come in any data frame or engine: what is to be done in pandas first stands in `prepare`.
 """
 
 from __future__ import annotations
@@ -11,12 +12,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 
 import evalreg as er
 
-Run: TypeAlias = Callable[[pd.DataFrame, Any, Any], er.Results]
+Run: TypeAlias = Callable[[Any, Any, Any], er.Results]
 
 MODELS = ("ada", "bob", "cyd")
 MACRO = {"strata": "subject", "strata_weights": "macro"}
@@ -31,9 +33,11 @@ class Case:
     name : str
         What it is called in the report of a run.
     run : callable
-        Takes a frame, groups and weights (or None), returns Results.
+        Takes data of any kind, groups and weights (or None), returns Results.
     frame : callable
         Makes the data anew.
+    prepare : callable, optional
+        What is done to the frame before `run` has it.
     row : str
         Column that tells the rows of the estimate apart (questions, where answers are averaged first).
     weighted : callable, optional
@@ -41,27 +45,51 @@ class Case:
         weights cannot express it.
     no_weights : str
         Why not.
+    no_split : str
+        Why a row in two parts, whose weights add up to its own, is not the row itself.
     cells : tuple of str
         Columns whose values are the cells, each with its own n/(n - 1) in the naive covariance.
     tuned : bool
         Whether the estimate itself depends on the clustering asked for, which another covariance then keeps.
     ordered : bool
         Whether the names of models may change only so that their order stays (a factor's reference is its first level).
+    without : callable, optional
+        The estimate from the rows that are left, with what it holds fixed from the whole frame.
     covariate : str
         Column that only covariates are made of, whose unit is its coefficient's; empty where there is none.
+    outcome : tuple of str
+        Columns in whose unit all parameters are; empty where there are none.
+    lazy : bool
+        Whether it takes rows that live in an engine. Others refuse, and say their name.
+    pandas_only : str
+        Why the data can be a frame of pandas with numbers as numbers only; empty where it can be any.
     """
 
     name: str
     run: Run
     frame: Callable[[], pd.DataFrame]
+    prepare: Callable[[pd.DataFrame], pd.DataFrame] = lambda frame: frame
     row: str = "row"
     weighted: Run | None = None
     no_weights: str = ""
+    no_split: str = ""
     cells: tuple[str, ...] = ()
     tuned: bool = False
     ordered: bool = False
     without: Callable[[pd.DataFrame, pd.DataFrame], er.Results] | None = None
     covariate: str = ""
+    outcome: tuple[str, ...] = ()
+    lazy: bool = False
+    pandas_only: str = ""
+
+    def fit(self, frame: pd.DataFrame, groups: Any, weights: Any = None) -> er.Results:
+        """Results of a frame that `frame` made."""
+        return self.run(self.prepare(frame), groups, weights)
+
+    def fit_held(self, frame: pd.DataFrame, groups: Any, weights: Any) -> er.Results:
+        """The same by `weighted`."""
+        assert self.weighted is not None
+        return self.weighted(self.prepare(frame), groups, weights)
 
 
 def log() -> pd.DataFrame:
@@ -151,8 +179,8 @@ def verdicts() -> pd.DataFrame:
 
 
 def _pairwise(estimator: Callable[..., er.Board], **roles: Any) -> Run:
-    return lambda frame, groups, weights: estimator(
-        _sides(frame), left="model", right="right", score="score", groups=groups, weights=weights, **roles
+    return lambda data, groups, weights: estimator(
+        data, left="model", right="right", score="score", groups=groups, weights=weights, **roles
     )
 
 
@@ -160,11 +188,12 @@ def _win_rate(**roles: Any) -> Run:
     return _pairwise(er.win_rate, **roles)
 
 
-def _given_opponents(frame: pd.DataFrame, groups: Any, weights: Any) -> er.Results:
+def _given_opponents(data: Any, groups: Any, weights: Any) -> er.Results:
+    frame = nw.from_native(data).lazy().collect("pandas")
     called = dict(zip(frame["was"], frame["model"], strict=True))
     names = [called[name] for name in MODELS]
     table = pd.DataFrame([[0.0, 1.0, 3.0], [2.0, 0.0, 1.0], [1.0, 5.0, 0.0]], names, names)
-    return _win_rate(opponents=table)(frame, groups, weights)
+    return _win_rate(opponents=table)(data, groups, weights)
 
 
 def right_answers() -> pd.DataFrame:
@@ -172,8 +201,8 @@ def right_answers() -> pd.DataFrame:
     return answers().assign(score=lambda frame: (frame["score"] > 0.4).astype(float))
 
 
-def _own(frame: pd.DataFrame, weights: Any) -> Any:
-    return frame["weight"].to_numpy() * (1.0 if weights is None else weights)
+def _own(data: Any, weights: Any) -> Any:
+    return "weight" if weights is None else data["weight"].to_numpy() * weights
 
 
 def _shares(frame: pd.DataFrame) -> dict[str, float]:
@@ -202,12 +231,14 @@ def _ratio(**roles: Any) -> Run:
     return lambda frame, groups, weights: er.ratio(frame, "count", "weight", groups=groups, weights=weights, **roles)
 
 
-def _classified(**roles: Any) -> Run:
-    def run(frame: pd.DataFrame, groups: Any, weights: Any) -> er.Results:
-        guessed = frame.assign(guess=(frame["words"] > 0).astype(float))
-        return er.classification(guessed, truth="right", predicted="guess", groups=groups, weights=weights, **roles)
+def _guessed(frame: pd.DataFrame) -> pd.DataFrame:
+    return frame.assign(guess=(frame["words"].astype(float) > 0).astype(float))
 
-    return run
+
+def _classified(**roles: Any) -> Run:
+    return lambda data, groups, weights: er.classification(
+        data, truth="right", predicted="guess", groups=groups, weights=weights, **roles
+    )
 
 
 def _pass(**roles: Any) -> Run:
@@ -252,9 +283,15 @@ def _wide(formula: str, **options: Any) -> dict[str, Any]:
     return {"run": _fit(formula, **options), "ordered": True, "covariate": "words"}
 
 
+def _board(name: str, run: Run, **facts: Any) -> Case:
+    return _same(name, run, prepare=_sides, lazy=True, **{"frame": matches, **facts})
+
+
+SCORE = {"outcome": ("score",)}
+
 CASES = [
-    _same("mean", _mean()),
-    _same("mean by model with item", _mean(by="model", item="question"), cells=("model",)),
+    _same("mean", _mean(), lazy=True, **SCORE),
+    _same("mean by model with item", _mean(by="model", item="question"), cells=("model",), lazy=True, **SCORE),
     Case(
         "mean with strata, micro",
         _mean(strata="subject"),
@@ -262,21 +299,36 @@ CASES = [
         weighted=_micro_held,
         cells=("subject",),
         without=_shares_held,
+        lazy=True,
+        **SCORE,
     ),
-    _same("mean with strata, macro", _mean(**MACRO), cells=("subject",)),
-    _same("mean by model with strata", _mean(by="model", **MACRO), cells=("model", "subject")),
-    _same("weighted mean", _weighted_mean),
-    _same("sampled and averaged mean", _mean(item="question", sample="sample"), frame=answers, row="question"),
-    _same("ratio", _ratio()),
-    _same("ratio by model", _ratio(by="model"), cells=("model",)),
-    _same("accuracy", _classified(metric="accuracy")),
-    _same("macro F1 by model", _classified(average="macro", by="model"), cells=("model",)),
+    _same("mean with strata, macro", _mean(**MACRO), cells=("subject",), lazy=True, **SCORE),
+    _same("mean by model with strata", _mean(by="model", **MACRO), cells=("model", "subject"), lazy=True, **SCORE),
+    _same("weighted mean", _weighted_mean, lazy=True, **SCORE),
+    _same(
+        "sampled and averaged mean",
+        _mean(item="question", sample="sample"),
+        frame=answers,
+        row="question",
+        **SCORE,
+    ),
+    _same("ratio", _ratio(), outcome=("count",)),
+    _same("ratio by model", _ratio(by="model"), cells=("model",), outcome=("count",)),
+    _same("accuracy", _classified(metric="accuracy"), prepare=_guessed),
+    _same("macro F1 by model", _classified(average="macro", by="model"), prepare=_guessed, cells=("model",)),
     _same("pass@2", _pass(), frame=right_answers, row="question"),
     _same("pass^2", _pass(require="all"), frame=right_answers, row="question"),
-    Case("quantile by model", _quantile, log, no_weights="a sample quantile jumps with the weights", cells=("model",)),
-    _same("fit on a constant", _fit("score ~ 1")),
-    _same("OLS with covariate and factor", **_wide("score ~ words + C(model)")),
-    _same("WLS", _wls, ordered=True, covariate="words"),
+    Case(
+        "quantile by model",
+        _quantile,
+        log,
+        no_weights="a sample quantile jumps with the weights",
+        cells=("model",),
+        outcome=("words",),
+    ),
+    _same("fit on a constant", _fit("score ~ 1"), lazy=True, **SCORE),
+    _same("OLS with covariate and factor", **_wide("score ~ words + C(model)"), **SCORE),
+    _same("WLS", _wls, ordered=True, covariate="words", **SCORE),
     _same("GLM binomial", **_wide("right ~ words + C(model)", family="binomial")),
     _same("GLM Poisson", **_wide("count ~ words + C(model)", family="poisson")),
     Case(
@@ -284,30 +336,38 @@ CASES = [
         _rectified,
         labelled,
         weighted=_rectified_held,
+        no_split="it takes no weights",
         cells=("model", "part"),
         tuned=True,
+        outcome=("human", "rated"),
     ),
-    _same("win rate", _win_rate(), frame=matches),
-    _same("win rate as sampled", _win_rate(opponents="as_sampled"), frame=matches),
-    _same("win rate with given opponents", _given_opponents, frame=matches),
-    _same("win rate by strata", _win_rate(by="subject"), frame=matches),
-    _same("Bradley-Terry", _pairwise(er.bradley_terry), frame=matches),
-    _same(
+    _board("win rate", _win_rate()),
+    _board("win rate as sampled", _win_rate(opponents="as_sampled")),
+    _board("win rate with given opponents", _given_opponents),
+    _board("win rate by strata", _win_rate(by="subject")),
+    _board("Bradley-Terry", _pairwise(er.bradley_terry)),
+    _board(
         "Bradley-Terry with position, Elo",
         _pairwise(er.bradley_terry, formula="words", scale="elo"),
-        frame=matches,
         covariate="words",
     ),
-    _same("Bradley-Terry by Davidson", _pairwise(er.bradley_terry, ties="davidson"), frame=verdicts),
-    _same(
+    _board("Bradley-Terry by Davidson", _pairwise(er.bradley_terry, ties="davidson"), frame=verdicts),
+    _board(
         "Davidson with position",
         _pairwise(er.bradley_terry, ties="davidson", formula="words"),
         frame=verdicts,
         covariate="words",
     ),
-    _same("controlled win rate", _pairwise(er.controlled_win_rate, formula="words"), frame=matches, covariate="words"),
-    _same("win rate standardised", _win_rate(by="subject", standardise={"law": 1, "math": 2}), frame=matches),
-    Case("paired differences", _compare, log, row="question", no_weights="differences of models take no weights"),
+    _board("controlled win rate", _pairwise(er.controlled_win_rate, formula="words"), covariate="words"),
+    _board("win rate standardised", _win_rate(by="subject", standardise={"law": 1, "math": 2})),
+    Case(
+        "paired differences",
+        _compare,
+        log,
+        row="question",
+        no_weights="differences of models take no weights",
+        **SCORE,
+    ),
     Case(
         "statsmodels Logit",
         _logit,
@@ -315,5 +375,6 @@ CASES = [
         no_weights="statsmodels' Logit takes no weights",
         ordered=True,
         covariate="words",
+        pandas_only="statsmodels itself reads the frame",
     ),
 ]

@@ -9,8 +9,10 @@ import importlib.util
 import pickle
 import re
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 import pytest
@@ -50,6 +52,8 @@ DERIVATIVE = 1e-6
 ZERO_SUM = 1e-10
 # Nothing may move by more where columns are in other units.
 UNITS = 1e-9
+# An engine sums in another order, in blocks and in parallel.
+ENGINE = 1e-10
 # Rows whose derivative is taken; each costs two fits.
 ROWS_CHECKED = 10
 
@@ -61,7 +65,7 @@ def _pickled(results):
 
 
 def _run(case, frame=None, groups="passage", weights=None):
-    return case.run(case.frame() if frame is None else frame, groups, weights)
+    return case.fit(case.frame() if frame is None else frame, groups, weights)
 
 
 @functools.cache
@@ -113,7 +117,7 @@ def test_influence_is_the_derivative_with_respect_to_row_weight(case):
         ends = []
         for step in (STEP, -STEP):
             weights = np.where(ids == ids[position], 1.0 + step, 1.0)
-            ends.append(case.weighted(frame, None, weights).params.to_numpy())
+            ends.append(case.fit_held(frame, None, weights).params.to_numpy())
         derivative = (ends[0] - ends[1]) / (2 * STEP)
         largest = np.abs(influence.to_numpy()).max()
         np.testing.assert_allclose(influence.loc[position], derivative, atol=DERIVATIVE * largest, rtol=0)
@@ -139,7 +143,22 @@ def test_weights_of_one_change_nothing(case):
     if case.weighted is None:
         pytest.skip(case.no_weights)
     frame = case.frame()
-    _assert_same(case.weighted(frame, "passage", np.ones(len(frame))), _run(case, frame), SAME)
+    _assert_same(case.fit_held(frame, "passage", np.ones(len(frame))), _run(case, frame), SAME)
+
+
+def test_splitting_rows_changes_nothing(case):
+    """A row in two parts, of a quarter and three quarters of its weight, is the row itself."""
+    if case.no_weights or case.no_split:
+        pytest.skip(case.no_weights or case.no_split)
+    frame = case.frame()
+    some = pd.factorize(frame[case.row])[0] % 3 == 0
+    parts = frame[some].assign(row=frame["row"] + 1000, question=frame["question"] + "b")
+    weights = np.concatenate([np.where(some, 0.25, 1.0), np.full(len(parts), 0.75)])
+    found, expected = _run(case, pd.concat([frame, parts], ignore_index=True), weights=weights), _fit(case)
+    _assert_close(found.params, expected.params, SAME)
+    # Each of these sees sums within clusters only; how CR2 adjusts depends on the variances of rows.
+    for cov in ("CR0", "CR3"):
+        _assert_close(found.with_cov(cov=cov).cov_params(), expected.with_cov(cov=cov).cov_params(), SOLVED)
 
 
 def test_influence_sums_to_zero(case):
@@ -233,7 +252,7 @@ def test_a_nested_clustering_changes_nothing_and_warns(case, cov):
 
 
 def test_arguments_stay_as_they_are(case):
-    frame, groups = case.frame(), ["passage", "question"]
+    frame, groups = case.prepare(case.frame()), ["passage", "question"]
     before = frame.copy(deep=True)
     weights = None if case.weighted is None else np.linspace(1, 2, len(frame))
     if weights is not None and case.row != "row":
@@ -366,8 +385,8 @@ def test_changes_of_the_frame_after_the_fit_change_nothing(case, monkeypatch):
 
 
 def test_numbers_as_objects_are_numbers(case):
-    if case.name == "statsmodels Logit":
-        pytest.skip("statsmodels itself reads the frame")
+    if case.pandas_only:
+        pytest.skip(case.pandas_only)
     frame = case.frame()
     numbers = frame.select_dtypes("number").columns
     _assert_same(_run(case, frame.astype(dict.fromkeys(numbers, object))), _run(case, frame), REORDERED)
@@ -402,6 +421,19 @@ def test_units_of_covariates_change_nothing(case, groups, unit):
         np.testing.assert_allclose(float(tests[1].pvalue), float(tests[0].pvalue), rtol=1e3 * UNITS)
 
 
+@pytest.mark.parametrize("unit", [1e-6, 1e6])
+def test_another_unit_of_the_outcome_is_that_of_the_parameters(case, unit):
+    if not case.outcome:
+        pytest.skip("no parameter has a unit")
+    frame = case.frame()
+    other = frame.assign(**{name: frame[name] * unit for name in case.outcome})
+    for groups in (None, "passage"):
+        expected, found = _fit(case, groups), _run(case, other, groups)
+        _assert_close(found.params, expected.params * unit, UNITS)
+        _assert_close(found.bse, expected.bse * unit, UNITS)
+        _assert_close(found.dof, expected.dof, UNITS)
+
+
 @pytest.mark.parametrize("unit", [1e-12, 1e12])
 def test_the_sum_of_weights_changes_nothing(case, unit):
     if case.weighted is None:
@@ -412,10 +444,62 @@ def test_the_sum_of_weights_changes_nothing(case, unit):
     else:
         weights = frame.groupby(case.row)["weight"].transform("first").to_numpy()
     for groups in (None, "passage"):
-        expected, found = (case.weighted(frame, groups, weights * scale) for scale in (1.0, unit))
+        expected, found = (case.fit_held(frame, groups, weights * scale) for scale in (1.0, unit))
         np.testing.assert_allclose(found.params, expected.params, rtol=UNITS)
         np.testing.assert_allclose(found.bse, expected.bse, rtol=UNITS)
         np.testing.assert_allclose(found.dof, expected.dof, rtol=UNITS)
+
+
+def _engine(name, frame):
+    """The frame in another library or engine."""
+    if name == "pyarrow":
+        return pytest.importorskip("pyarrow").Table.from_pandas(frame, preserve_index=False)
+    table = pytest.importorskip("polars").from_pandas(frame)
+    if name != "duckdb":
+        return table.lazy() if name == "polars lazy" else table
+    relation = pytest.importorskip("duckdb").from_df(frame)
+    try:
+        nw.from_native(relation)
+    except ModuleNotFoundError as error:
+        pytest.skip(f"narwhals cannot read DuckDB here: {error}")
+    return relation
+
+
+@pytest.mark.parametrize("engine", ["polars", "pyarrow", "polars lazy", "duckdb"])
+def test_every_engine_gives_the_numbers_of_pandas_or_is_refused(case, engine):
+    if case.pandas_only:
+        pytest.skip(case.pandas_only)
+    data = _engine(engine, case.prepare(case.frame()))
+    if engine in ("polars lazy", "duckdb") and not case.lazy:
+        with pytest.raises((er.errors.NotAvailableError, er.errors.ArgumentError), match=r"in memory|in an engine"):
+            case.run(data, "passage", None)
+        return
+    for groups in (None, *(CLUSTERINGS if case.row == "row" else CLUSTERINGS[:1])):
+        found, expected = case.run(data, groups, None), _run(case, groups=groups)
+        assert list(found.params.index) == list(expected.params.index)
+        for cov in ["naive"] if groups is None else ["CR1", "CR2", "CR3"]:
+            _assert_same(found.with_cov(cov=cov), expected.with_cov(cov=cov), ENGINE)
+        _assert_close(found.conf_int(), expected.conf_int(), ENGINE)
+
+
+def test_one_cluster_is_refused(case):
+    with pytest.raises(er.errors.TooFewClustersError, match="passage"):
+        _run(case, case.frame().assign(passage="p0"))
+
+
+def test_threads_do_not_meet(case):
+    """Fits of two frames, many at a time, are those of one after another."""
+    whole = case.frame()
+    frames = [whole, whole[whole["passage"] != "p0"].reset_index(drop=True)] * 4
+    expected = [_run(case, frame) for frame in frames[:2]] * 4
+    shared = _fit(case)
+    with ThreadPoolExecutor(4) as pool:
+        fits = [pool.submit(_run, case, frame) for frame in frames]
+        others = [pool.submit(shared.with_cov, groups=None) for _ in frames]
+    for found, right in zip(fits, expected, strict=True):
+        _assert_same(found.result(), right, 0.0)
+    for found in others:
+        _assert_same(found.result(), shared.with_cov(groups=None), 0.0)
 
 
 @pytest.mark.parametrize("cov", ["CR0", "CR1", "CR2", "CR3"])
@@ -491,7 +575,7 @@ def test_parameters_without_a_cluster_are_solved_again_or_said_to_be_one_step(ca
 
 @pytest.mark.parametrize("width", [80, 120])
 def test_summaries_hold_whole_names_in_lines_of_the_width(case, width):
-    results = case.run(case.frame(), "passage", None)
+    results = case.fit(case.frame(), "passage", None)
     text = results.summary().as_text(width)
     assert max(map(len, text.splitlines())) <= width
     words = " ".join(text.split())

@@ -9,10 +9,7 @@ INTERRUPTED = 130
 def main() -> int:
     """Exit status of this process as the command ``evalreg``; an interrupt ends it at once, with one line.
 
-    Returns
-    -------
-    int
-        As of `evalreg.cli.main.main`, which does the work and leaves the signals of the process as they are.
+    As of `evalreg.cli.main.main`, which does the work and leaves the signals of the process as they are.
     """
     try:
         # Nothing is imported above that Python has not loaded by itself: an interrupt there would be a traceback.

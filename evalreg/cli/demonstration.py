@@ -58,39 +58,21 @@ evalreg compare {models} --item question --groups passage"""
 
 @dataclass(frozen=True)
 class Study:
-    """A world to draw logs from, and how to estimate its truth.
+    """A world to draw logs from, and how to estimate its truth."""
 
-    Parameters
-    ----------
-    draw : callable
-        A log from a seed.
-    formula, groups : str
-        As in `fit`.
-    truth : callable
-        The true value, from the attributes of a log.
-    """
-
-    draw: Callable[[int | np.random.Generator], pd.DataFrame]
-    formula: str
+    draw: Callable[[int | np.random.Generator], pd.DataFrame]  # A log from a seed
+    formula: str  # as in `fit`
     groups: str
-    truth: Callable[[pd.DataFrame], float]
+    truth: Callable[[pd.DataFrame], float]  # the true value, from the attributes of a log
 
 
 @dataclass(frozen=True)
 class Trials:
-    """What became of an estimate and its intervals on further logs.
+    """What became of an estimate and its intervals on further logs."""
 
-    Parameters
-    ----------
-    naive, clustered : int
-        How many intervals held the truth.
-    spread : float
-        Standard deviation of the estimates.
-    """
-
-    naive: int
+    naive: int  # how many intervals held the truth
     clustered: int
-    spread: float
+    spread: float  # standard deviation of the estimates
 
 
 def passage_log(seed: int | np.random.Generator) -> pd.DataFrame:
@@ -128,20 +110,7 @@ JUDGING = Study(
 def text(seed: int = 0) -> str:
     """The demonstration, in lines of at most 80 columns.
 
-    Parameters
-    ----------
-    seed : int, optional
-        0 by default; the same seed gives the same text.
-
-    Returns
-    -------
-    str
-        Two simulated evals: what they are, their summaries, and the truth beside the estimates.
-
-    Raises
-    ------
-    ArgumentError
-        If `seed` is negative.
+    Two simulated evals: what they are, their summaries, and the truth beside the estimates.
     """
     head = f"evalreg demo: two simulated evals whose true values are known (seed {seed})"
     reading, log = READING.draw(seed), comparison_log(seed)
@@ -209,22 +178,7 @@ def write(folder: Path, seed: int = 0) -> str:
 
 
 def trials(study: Study, seed: int, n: int = N_MORE) -> Trials:
-    """How often intervals hold the truth on further logs of the same world.
-
-    Parameters
-    ----------
-    study : Study
-        The world, and the estimate.
-    seed : int
-        The logs are drawn from (seed, 1), (seed, 2) and so on.
-    n : int, optional
-        Number of logs.
-
-    Returns
-    -------
-    Trials
-        Counts and the spread of the estimates.
-    """
+    """How often intervals hold the truth on further logs of the same world."""
     held, estimates = np.zeros(2, dtype=int), []
     for i in range(1, n + 1):
         log = study.draw(np.random.default_rng([seed, i]))

@@ -42,76 +42,40 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?(?=\s|$)")
 
 @dataclass(frozen=True)
 class Gate:
-    """A claim on the difference of two models.
+    """A claim on the difference of two models."""
 
-    Parameters
-    ----------
-    text : str
-        As written.
-    model, baseline : str
-        The two models.
-    operator : {">", "<"}
-        The side of the bound on which the difference is claimed to lie.
-    bound : float
-        In units of the score.
-    places : (int, int)
-        Where the two names stand in the text.
-    """
-
-    text: str
-    model: str
+    text: str  # as written
+    model: str  # the two models
     baseline: str
-    operator: Literal[">", "<"]
-    bound: float
-    places: tuple[int, int] = (0, 0)
+    operator: Literal[">", "<"]  # the side of the bound on which the difference is claimed to lie
+    bound: float  # in units of the score
+    places: tuple[int, int] = (0, 0)  # where the two names stand in the text
 
 
 @dataclass(frozen=True)
 class Decision:
-    """What the data say of a gate.
+    """What the data say of a gate."""
 
-    Parameters
-    ----------
-    gate : Gate
-        The claim.
-    verdict : {"shown", "shown to fail", "cannot tell"}
-        The last where neither one-sided test rejects.
-    difference, se, p_shown, p_fails : float
-        Estimate, standard error, and the p-values of the two one-sided tests.
-    edge : float
-        One-sided bound of the difference on the side that decides: the lower one for ">", the upper one where that is
-        shown to fail.
-    edge_side : {"lower", "upper"}
-        Which of the two.
-    alpha : float
-        Level of each test.
-    n, n_clusters : int
-        Questions and clusters.
-    n_to_tell : int or None
-        Questions at which a test would tell with a power of 0.8, were the truth as estimated; None where no number
-        would do.
-    clusters_to_tell : dict of str to (int, int)
-        By clustering of several questions each, the clusters at hand and those that `n_to_tell` questions take.
-    deeper : bool
-        Whether more questions in the same clusters might tell.
-    few : str
-        What is said where few questions differ, or few clusters carry an unpaired difference; empty otherwise.
-    """
-
-    gate: Gate
-    verdict: Verdict
-    difference: float
+    gate: Gate  # the claim
+    verdict: Verdict  # the last where neither one-sided test rejects
+    difference: float  # estimate, standard error, and the p-values of the two one-sided tests
     se: float
     p_shown: float
     p_fails: float
+    # one-sided bound of the difference on the side that decides: the lower one for ">", the upper one where that is
+    # shown to fail
     edge: float
-    edge_side: Literal["lower", "upper"]
-    alpha: float
-    n: int
+    edge_side: Literal["lower", "upper"]  # which of the two
+    alpha: float  # level of each test
+    n: int  # questions and clusters
     n_clusters: int
+    # questions at which a test would tell with a power of 0.8, were the truth as estimated; None where no number
+    # would do
     n_to_tell: int | None
+    # by clustering of several questions each, the clusters at hand and those that `n_to_tell` questions take
     clusters_to_tell: dict[str, tuple[int, int]] = field(default_factory=dict)
-    deeper: bool = True
+    deeper: bool = True  # whether more questions in the same clusters might tell
+    # what is said where few questions differ, or few clusters carry an unpaired difference; empty otherwise
     few: str = ""
 
     @property
@@ -160,29 +124,7 @@ class Decision:
 
 
 def parse_gate(text: str) -> Gate:
-    """The claim that a text makes.
-
-    Parameters
-    ----------
-    text : str
-        Such as "new - old > -0.01"; backticks go around a name with spaces or signs.
-
-    Returns
-    -------
-    Gate
-        Two models, a side and a bound.
-
-    Raises
-    ------
-    FormulaError
-        If it does not read so; the message has a caret under the place.
-
-    Examples
-    --------
-    >>> gate = parse_gate("`gpt 5` - gpt-4o > 0")
-    >>> gate.model, gate.baseline, gate.operator, gate.bound
-    ('gpt 5', 'gpt-4o', '>', 0.0)
-    """
+    """The claim that a text makes."""
     model, first, place = _name(text, 0)
     place = _blank(text, place)
     if text[place : place + 1] != "-" or not text[place + 1 : place + 2].isspace():
@@ -229,20 +171,7 @@ def _refuse(text: str, place: int, problem: str) -> NoReturn:
 
 
 def check_models(gate: Gate, models: Iterable[object]) -> None:
-    """Raise unless both names of a gate are models.
-
-    Parameters
-    ----------
-    gate : Gate
-        The claim.
-    models : iterable
-        Those in the data.
-
-    Raises
-    ------
-    MissingColumnError
-        With the nearest names, and a caret under the place.
-    """
+    """Raise unless both names of a gate are models."""
     known = sorted(str(model) for model in models)
     for name, place in zip((gate.model, gate.baseline), gate.places, strict=True):
         if name not in known:
@@ -253,24 +182,8 @@ def check_models(gate: Gate, models: Iterable[object]) -> None:
 def decide(gate: Gate, comparison: Comparison, alpha: float = 0.05) -> Decision:
     """What the data say of a gate.
 
-    Parameters
-    ----------
-    gate : Gate
-        The claim.
-    comparison : Comparison
-        That has the pair, in this order.
-    alpha : float, optional
-        Level of each one-sided test.
-
-    Returns
-    -------
-    Decision
-        With the verdict and what it rests on.
-
-    References
-    ----------
-    One-sided tests by the covariance of the comparison; the number of questions is Miller (2024), arXiv:2411.00640,
-    eq. 9, with t and the standard error as measured.
+    One-sided tests by the covariance of the comparison; the number of questions is Miller (2024), arXiv:2411.00640, eq.
+    9, with t and the standard error as measured.
     """
     row: dict[str, Any] = comparison.table.loc[[(gate.model, gate.baseline)]].to_dict("records")[0]  # type: ignore[assignment]
     here = [pair == (gate.model, gate.baseline) for pair in comparison.facts.index]

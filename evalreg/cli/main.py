@@ -48,18 +48,7 @@ Examples, on simulated data:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Exit status of a command: 0 fine, 3 bad input or usage, 4 internal error; a gate adds 1 and 2.
-
-    Parameters
-    ----------
-    argv : sequence of str, optional
-        Arguments without the name of the program; those of the process by default.
-
-    Returns
-    -------
-    int
-        Results are on standard output, warnings and errors on standard error.
-    """
+    """Exit status of a command: 0 fine, 3 bad input or usage, 4 internal error; a gate adds 1 and 2."""
     try:
         return _run(sys.argv[1:] if argv is None else argv)
     except BrokenPipeError:
@@ -163,15 +152,7 @@ def _discard(stream: TextIO | None) -> None:
 def build_parser(arguments: Sequence[str] = tuple(COMMANDS)) -> Parser:
     """The parser of the commands.
 
-    Parameters
-    ----------
-    arguments : sequence of str, optional
-        What will be parsed. Commands that are not in it are named and not loaded, so that ``--help`` is quick.
-
-    Returns
-    -------
-    Parser
-        The function of a command is in `run` of what it parses.
+    `arguments`: what will be parsed. Commands that are not in it are named and not loaded, so that ``--help`` is quick.
     """
     plain = argparse.RawDescriptionHelpFormatter
     parser = Parser(

@@ -11,21 +11,11 @@ from evalreg.errors import ArgumentError
 
 @dataclass(frozen=True)
 class Output:
-    """What a command prints, and the status that it leaves with.
+    """What a command prints, and the status that it leaves with."""
 
-    Parameters
-    ----------
-    text : str
-        For standard output or the file of ``--output``.
-    status : int
-        0, the default, when results were printed; a gate has more to say.
-    said : tuple of str
-        Lines for standard error, of what a table in this format does not hold.
-    """
-
-    text: str
-    status: int = 0
-    said: tuple[str, ...] = ()
+    text: str  # for standard output or the file of ``--output``
+    status: int = 0  # 0, the default, when results were printed; a gate has more to say
+    said: tuple[str, ...] = ()  # lines for standard error, of what a table in this format does not hold
 
 
 class Command(Protocol):

@@ -34,27 +34,13 @@ FEW_CLUSTERS = 30
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """What the command found.
+    """What the command found."""
 
-    Parameters
-    ----------
-    found : DataFrame
-        Variance components.
-    table : DataFrame
-        One row for each clustering and number of answers.
-    rows : Rows
-        Rows of the pilot.
-    options : Namespace
-        As parsed.
-    notes : tuple of str
-        Sentences below the tables.
-    """
-
-    found: pd.DataFrame
-    table: pd.DataFrame
-    rows: Rows
-    options: argparse.Namespace
-    notes: tuple[str, ...]
+    found: pd.DataFrame  # variance components
+    table: pd.DataFrame  # one row for each clustering and number of answers
+    rows: Rows  # rows of the pilot
+    options: argparse.Namespace  # as parsed
+    notes: tuple[str, ...]  # sentences below the tables
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -214,18 +200,7 @@ def _promise(options: argparse.Namespace) -> str:
 
 
 def summarized(plan: Plan) -> Summary:
-    """The plan as tables and sentences.
-
-    Parameters
-    ----------
-    plan : Plan
-        What was found.
-
-    Returns
-    -------
-    Summary
-        Ready to be printed.
-    """
+    """The plan as tables and sentences."""
     found, options = plan.found, plan.options
     a, b = found.attrs["models"]
     n, dropped = int(found["n"]["plain"]), sum(found.attrs["dropped"].values())

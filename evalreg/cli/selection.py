@@ -38,36 +38,16 @@ class Rows:
 
 @dataclass(frozen=True)
 class Outcome:
-    """Results, the rows that they are of, what was asked for, and what else is printed.
+    """Results, the rows that they are of, what was asked for, and what else is printed."""
 
-    Parameters
-    ----------
-    results : Results
-        The estimates.
-    rows : Rows
-        Rows of the file.
-    options : Namespace
-        The command line.
-    asked : mapping
-        Options, for JSON.
-    comparison : Comparison, optional
-        What the results belong to.
-    more : mapping
-        Further entries of JSON.
-    first : tuple of Grid
-        Tables before those of the summary.
-    frame : DataFrame, optional
-        What CSV holds, where that is not the table of the parameters.
-    """
-
-    results: Results
-    rows: Rows
-    options: argparse.Namespace
-    asked: Mapping[str, object]
-    comparison: Comparison | None = None
-    more: Mapping[str, object] = field(default_factory=dict)
-    first: tuple[Grid, ...] = ()
-    frame: pd.DataFrame | None = None
+    results: Results  # the estimates
+    rows: Rows  # rows of the file
+    options: argparse.Namespace  # the command line
+    asked: Mapping[str, object]  # options, for JSON
+    comparison: Comparison | None = None  # what the results belong to
+    more: Mapping[str, object] = field(default_factory=dict)  # further entries of JSON
+    first: tuple[Grid, ...] = ()  # tables before those of the summary
+    frame: pd.DataFrame | None = None  # what CSV holds, where that is not the table of the parameters
 
     @property
     def shown(self) -> Results | Comparison:

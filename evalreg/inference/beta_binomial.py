@@ -32,18 +32,10 @@ BISECTIONS = 60
 
 @dataclass(frozen=True, eq=False)
 class Marginal:
-    """Posterior of a number in [0, 1], as a density of its angle, arcsin of the square root.
+    """Posterior of a number in [0, 1], as a density of its angle, arcsin of the square root."""
 
-    Parameters
-    ----------
-    angle : ndarray, shape (n_points,)
-        Increasing, in [0, pi/2].
-    density : ndarray, shape (n_points,)
-        Up to a factor.
-    """
-
-    angle: FloatArray
-    density: FloatArray
+    angle: FloatArray  # (n_points,): increasing, in [0, pi/2]
+    density: FloatArray  # (n_points,): up to a factor
 
     @cached_property
     def _spline(self) -> PPoly:
@@ -83,40 +75,16 @@ class Marginal:
 
 @dataclass(frozen=True, eq=False)
 class Tallies:
-    """What the likelihood needs of the clusters, however many there are.
+    """What the likelihood needs of the clusters, however many there are."""
 
-    Parameters
-    ----------
-    successes, failures, sizes : ndarray, shape (largest,)
-        Number of clusters with more than j successes, failures and rows, j = 0, 1, ...
-    mixed : float
-        Clusters with both.
-    """
-
-    successes: FloatArray
+    successes: FloatArray  # (largest,): number of clusters with more than j successes, failures and rows, j = 0, 1, ...
     failures: FloatArray
     sizes: FloatArray
-    mixed: float
+    mixed: float  # clusters with both
 
 
 def tally(successes: IntArray, sizes: IntArray) -> Tallies:
-    """Numbers of clusters beyond each count.
-
-    Parameters
-    ----------
-    successes, sizes : ndarray of int, shape (n_clusters,)
-        Successes and rows of each cluster.
-
-    Returns
-    -------
-    Tallies
-        Of length the largest size.
-
-    Examples
-    --------
-    >>> tally(np.array([2, 0]), np.array([3, 1])).successes.tolist()
-    [1.0, 1.0, 0.0]
-    """
+    """Numbers of clusters beyond each count. Shapes: successes, sizes (n_clusters,)."""
     largest = int(np.max(sizes))
     mixed = np.count_nonzero((successes > 0) & (successes < sizes))
     return Tallies(
@@ -140,19 +108,7 @@ def log_posterior(
     A cluster of n rows with s successes has the likelihood prod_(j<s) (mu q + j rho) prod_(j<n-s) ((1 - mu) q + j rho)
     / prod_(j<n) (q + j rho), q = 1 - rho, which needs no phi = q/rho and so is exact at rho = 0.
 
-    Parameters
-    ----------
-    tallies : Tallies
-        Of the clusters.
-    rate, correlation : ndarray, shape (n,) and (m,)
-        Angles of mu and rho, which are the squares of their sines.
-    prior, icc : (float, float)
-        Beta priors of mu and rho.
-
-    Returns
-    -------
-    ndarray, shape (n, m)
-        Minus infinity where the density is zero.
+    Shapes: rate, correlation (n,); returns (n, m).
     """
     u, v = rate[:, None], correlation[None, :]
     mu, rho, q = np.sin(u) ** 2, np.sin(v) ** 2, np.cos(v) ** 2
@@ -199,27 +155,8 @@ def beta_binomial(
     Clusters are independent, each with a rate from Beta(mu (1 - rho)/rho, (1 - mu)(1 - rho)/rho), and rows within a
     cluster are independent given its rate.
 
-    Parameters
-    ----------
-    successes, sizes : ndarray of int, shape (n_clusters,)
-        Successes and rows of each cluster.
-    prior, icc : (float, float)
-        Beta priors of mu and rho, independent of each other; parameters of at least 1/2.
-
-    Returns
-    -------
-    rate, correlation : Marginal
-        Posteriors of mu and rho.
-
-    References
-    ----------
-    Skellam (1948), JRSS B 10(2), for the likelihood; Bowyer, Aitchison and Ivanova (2025), arXiv:2503.01747.
-
-    Examples
-    --------
-    >>> rate, _ = beta_binomial(np.array([1, 1, 0]), np.array([1, 1, 1]), prior=(1, 1), icc=(1, 1))
-    >>> round(rate.mean, 6)
-    0.6
+    Skellam (1948), JRSS B 10(2), for the likelihood; Bowyer, Aitchison and Ivanova (2025), arXiv:2503.01747. Shapes:
+    successes, sizes (n_clusters,).
     """
     tallies = tally(successes, sizes)
     u, v = _nodes(tallies, prior, icc)

@@ -68,17 +68,7 @@ def few_tell(estimate: Estimate, cov: Covariance) -> str:
     Of scores in [0, 1] with Wald intervals: differences that are not of two models on the same questions, or are
     weighted, and coefficients of regressions.
 
-    Parameters
-    ----------
-    estimate : Estimate
-        The parameters.
-    cov : Covariance
-        Of them.
-
-    Returns
-    -------
-    str
-        Whole sentences; empty where enough clusters tell.
+    Whole sentences; empty where enough clusters tell.
     """
     if not (estimate.about.unit and estimate.about.interval == "wald" and cov.axes):
         return ""

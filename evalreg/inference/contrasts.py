@@ -16,49 +16,19 @@ _QUOTED = re.compile("`([^`]+)`")
 
 @dataclass(frozen=True, eq=False)
 class Contrasts:
-    """Linear combinations of parameters.
+    """Linear combinations of parameters."""
 
-    Parameters
-    ----------
-    matrix : ndarray, shape (q, n_params)
-        C.
-    value : ndarray, shape (q,)
-        Values under the null.
-    names : tuple of str
-        One for each row.
-    """
-
-    matrix: FloatArray
-    value: FloatArray
-    names: tuple[str, ...]
+    matrix: FloatArray  # (q, n_params): C
+    value: FloatArray  # (q,): values under the null
+    names: tuple[str, ...]  # one for each row
 
 
 def parse_contrasts(contrasts: Any, names: tuple[str, ...]) -> Contrasts:
     """Contrasts from text, a mapping or an array.
 
-    Parameters
-    ----------
-    contrasts : str, dict or array_like, shape (q, n_params) or (n_params,)
-        "A - B", "A = B, C = 0", {"A": 1, "B": -1} or coefficients. Backticks may quote a name: "`A (high)` = 0.5".
-    names : tuple of str
-        Names of the parameters.
+    `contrasts`: "A - B", "A = B, C = 0", {"A": 1, "B": -1} or coefficients. Backticks may quote a name: "`A (high)` =
+    0.5". Shapes: contrasts (q, n_params) or (n_params,).
 
-    Returns
-    -------
-    Contrasts
-        The matrix C, the values under the null, and names.
-
-    Raises
-    ------
-    FormulaError
-        If the text does not parse (with patsy's caret under the place).
-    MissingColumnError
-        If a name is not a parameter.
-    ArgumentError
-        If the shape does not fit, or a row is zero.
-
-    Examples
-    --------
     >>> parse_contrasts("a - b", ("a", "b")).matrix.tolist()
     [[1.0, -1.0]]
     """

@@ -15,42 +15,19 @@ from evalreg.inference.wald import t_pvalues
 
 @dataclass(frozen=True)
 class ClusteredSign:
-    """The sign test of questions in clusters.
+    """The sign test of questions in clusters."""
 
-    Parameters
-    ----------
-    statistic : float
-        (wins - losses)^2 over its variance under the null; NaN where there is none.
-    p_value : float
-        Two-sided, from t with the smallest number of clusters less one.
-    """
-
-    statistic: float
-    p_value: float
+    statistic: float  # (wins - losses)^2 over its variance under the null; NaN where there is none
+    p_value: float  # two-sided, from t with the smallest number of clusters less one
 
 
 def clustered_sign_test(signs: FloatArray, axes: Sequence[Codes]) -> ClusteredSign:
     """Test that wins are as likely as losses, where questions of a cluster may go together.
 
-    Parameters
-    ----------
-    signs : ndarray, shape (n,)
-        1 for a win, -1 for a loss, 0 for a tie.
-    axes : sequence of Codes
-        Clusterings of the questions; none for independent questions.
+    With every question its own cluster, the statistic is McNemar's (wins - losses)^2/(wins + losses). McNemar (1947),
+    Psychometrika 12, 153-157. In clusters, the square of the sum of the clusters' surplus of wins over the sum of their
+    squares; crossed, by inclusion and exclusion, not below the largest one-way variance. Shapes: signs (n,).
 
-    Returns
-    -------
-    ClusteredSign
-        With every question its own cluster, the statistic is McNemar's (wins - losses)^2/(wins + losses).
-
-    References
-    ----------
-    McNemar (1947), Psychometrika 12, 153-157. In clusters, the square of the sum of the clusters' surplus of wins over
-    the sum of their squares; crossed, by inclusion and exclusion, not below the largest one-way variance.
-
-    Examples
-    --------
     >>> clustered_sign_test(np.array([1.0, 1.0, 1.0, -1.0]), []).statistic
     1.0
     """

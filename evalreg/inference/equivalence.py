@@ -30,15 +30,10 @@ LARGEST_FACTOR = 1e9
 
 @dataclass(frozen=True, eq=False)
 class OneSided:
-    """Both one-sided t tests of parameters against a bound.
+    """Both one-sided t tests of parameters against a bound."""
 
-    Parameters
-    ----------
-    above, below : ndarray, shape (m,)
-        p-values of "the parameter is at most the bound" and of "it is at least the bound"; small ones show that it
-        lies above, or below.
-    """
-
+    # (m,): p-values of "the parameter is at most the bound" and of "it is at least the bound"; small ones show that
+    # it lies above, or below
     above: FloatArray
     below: FloatArray
 
@@ -46,27 +41,7 @@ class OneSided:
 def one_sided(estimate: FloatArray, cov: Covariance, bound: float) -> OneSided:
     """One-sided p-values of parameters against a bound, half the two-sided ones on the side of the estimate.
 
-    Parameters
-    ----------
-    estimate : ndarray, shape (m,)
-        Estimates.
-    cov : Covariance
-        Of these m parameters.
-    bound : float
-        What they are compared with; may be infinite.
-
-    Returns
-    -------
-    OneSided
-        NaN where there is no standard error.
-
-    Examples
-    --------
-    >>> import evalreg as er
-    >>> results = er.mean(er.datasets.passages(n_passages=20, seed=1), groups="passage")
-    >>> test = one_sided(np.array(results.params), results.cov, float(results.params.iloc[0]))
-    >>> test.above.tolist(), test.below.tolist()
-    ([0.5], [0.5])
+    NaN where there is no standard error. Shapes: estimate (m,).
     """
     if math.isinf(bound):
         known = 0 * cov.pvalues(None, np.zeros_like(estimate))
@@ -76,25 +51,7 @@ def one_sided(estimate: FloatArray, cov: Covariance, bound: float) -> OneSided:
 
 
 def verdicts(shown: FloatArray, fails: FloatArray, alpha: float) -> list[Verdict]:
-    """What two opposite tests say together.
-
-    Parameters
-    ----------
-    shown, fails : ndarray, shape (m,)
-        p-values; small ones show the claim, or that it fails.
-    alpha : float
-        Level of each.
-
-    Returns
-    -------
-    list of {"shown", "shown to fail", "cannot tell"}
-        The last where neither test rejects, or there is none.
-
-    Examples
-    --------
-    >>> verdicts(np.array([0.01, 0.9, np.nan]), np.array([0.99, 0.1, np.nan]), 0.05)
-    ['shown', 'cannot tell', 'cannot tell']
-    """
+    """What two opposite tests say together. Shapes: shown, fails (m,)."""
     return [SHOWN if a < alpha else FAILS if b < alpha else OPEN for a, b in zip(shown, fails, strict=True)]
 
 
@@ -108,32 +65,8 @@ def equivalence_table(
 ) -> pd.DataFrame:
     """Whether parameters lie within margins, or not below one.
 
-    Parameters
-    ----------
-    params : Series, shape (n_params,)
-        Estimates; higher is better.
-    cov : Covariance
-        Their covariance.
-    margin : float or (float, float)
-        The largest difference that does not matter, positive: -margin to margin. Or the two bounds.
-    kind : {"equivalence", "non-inferiority"}, optional
-        "equivalence": the parameter lies between the bounds. "non-inferiority": it lies above -margin.
-    alpha : float, optional
-        Level of each one-sided test.
-
-    Returns
-    -------
-    DataFrame
-        Columns estimate, se, dof, lower, upper (the 1 - 2 alpha interval), p_value and verdict.
-
-    Raises
-    ------
-    ArgumentError, ArgumentTypeError
-        If the margin is not positive, or the bounds do not enclose zero.
-
-    References
-    ----------
-    Schuirmann (1987), Journal of Pharmacokinetics and Biopharmaceutics 15, 657-680.
+    Columns estimate, se, dof, lower, upper (the 1 - 2 alpha interval), p_value and verdict. Schuirmann (1987), Journal
+    of Pharmacokinetics and Biopharmaceutics 15, 657-680. Shapes: params (n_params,).
     """
     option("kind", kind, KINDS)
     fraction("alpha", alpha)
@@ -186,37 +119,10 @@ def multiple_to_tell(
 ) -> float | None:
     """How many times the data at hand a one-sided test would need to tell, were the truth as estimated.
 
-    Parameters
-    ----------
-    estimate : float
-        Of the one parameter.
-    cov : Covariance
-        Of it.
-    bound : float
-        What it is tested against, on whatever side it lies.
-    alpha : float, optional
-        One-sided level.
-    power : float, optional
-        Chance to tell.
-
-    Returns
-    -------
-    float or None
-        More questions in more clusters, all like those at hand: variances shrink and degrees of freedom grow by it.
-        Where few questions differ, they go on differing as seldom. None where no number would do: the estimate is at
-        the bound, or there is no error bar.
-
-    References
-    ----------
-    Miller (2024), arXiv:2411.00640, eq. 9, one-sided, with t and the standard error as measured.
-
-    Examples
-    --------
-    >>> import evalreg as er
-    >>> results = er.mean(er.datasets.passages(n_passages=50, seed=1), groups="passage")
-    >>> bound = float(results.params.iloc[0] - results.bse.iloc[0])
-    >>> round(multiple_to_tell(float(results.params.iloc[0]), results.cov, bound), 2)
-    6.21
+    More questions in more clusters, all like those at hand: variances shrink and degrees of freedom grow by it. Where
+    few questions differ, they go on differing as seldom. None where no number would do: the estimate is at the bound,
+    or there is no error bar. Miller (2024), arXiv:2411.00640, eq. 9, one-sided, with t and the standard error as
+    measured.
     """
     return _smallest(lambda factor: _power(estimate, cov, bound, alpha, factor) >= power)
 
@@ -226,16 +132,8 @@ def tells_in_same_clusters(
 ) -> bool:
     """Whether any number of questions in the same clusters might give a one-sided test that power.
 
-    Parameters
-    ----------
-    estimate, cov, bound, alpha, power
-        As in `multiple_to_tell`.
-
-    Returns
-    -------
-    bool
-        False where the variance between clusters alone is too large: that in use less the naive one, which is more than
-        questions could take away.
+    False where the variance between clusters alone is too large: that in use less the naive one, which is more than
+    questions could take away.
     """
     between = max(float(cov.variance()[0]) - float(cov.naive[0, 0]), 0.0)
     critical = float(cov.critical(alpha=2 * alpha)[0])

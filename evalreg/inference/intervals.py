@@ -14,29 +14,7 @@ from evalreg.inference.widening import effective_trials, widening
 
 
 def intervals(estimate: Estimate, cov: Covariance, alpha: float, method: str | None) -> FloatArray:
-    """Confidence limits of the parameters, shape (n_params, 2).
-
-    Parameters
-    ----------
-    estimate : Estimate
-        The parameters.
-    cov : Covariance
-        Their covariance.
-    alpha : float
-        Level.
-    method : str or None
-        As in `Results.conf_int`.
-
-    Returns
-    -------
-    ndarray, shape (n_params, 2)
-        Never of width zero.
-
-    Raises
-    ------
-    ScoreRangeError
-        If a proportion's interval is asked of something else.
-    """
+    """Confidence limits of the parameters, (n_params, 2)."""
     fraction("alpha", alpha)
     if method is not None:
         option("method", method, INTERVALS)
@@ -76,30 +54,12 @@ def on_logit_scale(
 ) -> FloatArray:
     """Intervals of means in [0, 1] on the logit scale, widened where successes or failures are few.
 
-    Parameters
-    ----------
-    estimate : Estimate
-        Means of scores in [0, 1].
-    cov : Covariance
-        Their covariance.
-    rows : ndarray of bool, shape (n_params,)
-        The parameters asked for; their variances are positive.
-    critical : ndarray, shape (m,)
-        Critical value of each of them.
-    widen : bool, optional
-        Whether the interval also holds Jeffreys' where fewer than five successes or failures are effective (Clopper and
-        Pearson's for independent 0/1 scores, whose number need not be estimated); by default as the estimate says.
-        Scores that are not 0 or 1 are counted as `widening` says.
-
-    Returns
-    -------
-    ndarray, shape (m, 2)
-        Inside [0, 1]. A mean that is 0 or 1 but for rounding has no logit; its interval is Clopper and Pearson's on the
-        effective number of clusters.
-
-    References
-    ----------
-    Korn and Graubard (1998), Survey Methodology 24, 193-201; Brown, Cai and DasGupta (2001), Statistical Science 16(2).
+    Inside [0, 1]. A mean that is 0 or 1 but for rounding has no logit; its interval is Clopper and Pearson's on the
+    effective number of clusters. `widen`: whether the interval also holds Jeffreys' where fewer than five successes or
+    failures are effective (Clopper and Pearson's for independent 0/1 scores, whose number need not be estimated); by
+    default as the estimate says. Scores that are not 0 or 1 are counted as `widening` says. Korn and Graubard (1998),
+    Survey Methodology 24, 193-201; Brown, Cai and DasGupta (2001), Statistical Science 16(2). Shapes: rows (n_params,),
+    critical (m,); returns (m, 2).
     """
     mean, se = np.array(estimate.params)[rows], np.sqrt(cov.variance())[rows]
     rectified = estimate.about.interval == "rectified" and widen is None

@@ -45,15 +45,9 @@ def critical(level: Level, alpha: float) -> float:
 
 @dataclass(frozen=True, eq=False)
 class LargestLevel:
-    """From the largest of normals, or of t statistics that share one scale.
+    """From the largest of normals, or of t statistics that share one scale."""
 
-    Parameters
-    ----------
-    largest : LargestStatistic
-        Its distribution.
-    """
-
-    largest: LargestStatistic
+    largest: LargestStatistic  # its distribution
 
     @property
     def dof(self) -> float:
@@ -80,27 +74,11 @@ class LargestLevel:
 
 @dataclass(frozen=True, eq=False)
 class CountedLevel:
-    """From the number of contrasts (Bonferroni), and from draws of the largest studentized statistic where there are.
+    """From the number of contrasts (Bonferroni) and, where given, draws of the largest studentized statistic."""
 
-    Parameters
-    ----------
-    count : int
-        Contrasts in the family.
-    dof : float
-        Degrees of freedom of the t that draws are compared with.
-    draws : ndarray, shape (n_draws,), optional
-        Largest statistics, in rising order.
-
-    Examples
-    --------
-    >>> ten = CountedLevel(10, 4.0)
-    >>> ten.level(0.05), ten.adjusted(np.array([0.001, 0.2])).tolist()
-    (0.005, [0.01, 1.0])
-    """
-
-    count: int
-    dof: float
-    draws: FloatArray | None = None
+    count: int  # contrasts in the family
+    dof: float  # degrees of freedom of the t that draws are compared with
+    draws: FloatArray | None = None  # (n_draws,): largest statistics, in rising order
 
     def __post_init__(self) -> None:
         if self.draws is not None:
@@ -155,27 +133,7 @@ def studentized_draws(
     Z and the `dof` vectors G_i are normal with the correlation of the contrasts: the estimates, and what their
     variances are learnt from.
 
-    Parameters
-    ----------
-    factor : ndarray, shape (m, rank), or (n_models, rank) for pairs
-        Maps independent normals to the contrasts, or to the models whose differences they are.
-    weight : ndarray, shape (m,)
-        Zero outside the family.
-    dof : int
-        Vectors behind each denominator.
-    pairs : bool
-        Whether the contrasts are all pairs.
-    base : int
-        Root of the random streams.
-    n_draws : int, optional
-        By default 8192, fewer where there are many contrasts.
-    by_model : bool, optional
-        Of pairs, the largest among those of each model instead of all.
-
-    Returns
-    -------
-    ndarray, shape (n_draws,), or (n_draws, n_models)
-        In rising order.
+    Shapes: factor (m, rank), weight (m,); returns (n_draws,).
     """
     inside = weight > 0
     if n_draws is None:

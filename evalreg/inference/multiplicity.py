@@ -36,33 +36,11 @@ Drawn: TypeAlias = Callable[[FloatArray, IntArray], FloatArray]
 def adjust_pvalues(p: FloatArray, method: AdjustName) -> FloatArray:
     """P-values adjusted for their number.
 
-    Parameters
-    ----------
-    p : ndarray, shape (m,)
-        P-values. NaN is not part of the family.
-    method : {"holm", "fdr_bh", "bonferroni"}
-        The names of statsmodels. Holm and Bonferroni bound the chance of any false rejection under any dependence;
-        "fdr_bh" bounds the expected share of false ones, for independent or positively dependent statistics.
-
-    Returns
-    -------
-    ndarray, shape (m,)
-        NaN where `p` is.
-
-    Raises
-    ------
-    ArgumentError
-        If `method` is not one of these.
-
-    References
-    ----------
-    Holm (1979), Scandinavian Journal of Statistics 6, 65-70; Benjamini and Hochberg (1995), JRSS B 57, 289-300. The
-    same numbers as statsmodels' `multipletests`, which clears the memory of Python at every call.
-
-    Examples
-    --------
-    >>> adjust_pvalues(np.array([0.01, np.nan, 0.04]), "holm").tolist()
-    [0.02, nan, 0.04]
+    NaN where `p` is. `method`: the names of statsmodels. Holm and Bonferroni bound the chance of any false rejection
+    under any dependence; "fdr_bh" bounds the expected share of false ones, for independent or positively dependent
+    statistics. Holm (1979), Scandinavian Journal of Statistics 6, 65-70; Benjamini and Hochberg (1995), JRSS B 57,
+    289-300. The same numbers as statsmodels' `multipletests`, which clears the memory of Python at every call. Shapes:
+    p (m,); returns (m,).
     """
     option("method", method, ADJUSTMENTS)
     adjusted = np.array(p, dtype=np.float64)
@@ -85,35 +63,14 @@ class LargestStatistic:
     A normal vector is a length times a direction, independent of each other. The directions are drawn; over the
     length, and over the scale of t, the probability is exact. With one contrast nothing is left to chance.
 
-    Parameters
-    ----------
-    extent : ndarray, shape (n_bins,)
-        Largest statistic in a direction of length 1, by bins.
-    weight : ndarray, shape (n_bins,)
-        Share of the draws in each bin.
-    rank : int
-        Dimension of the normal vector.
-    dof : float
-        Degrees of freedom of the shared scale; inf for normals.
-    n_draws : int
-        Directions drawn.
-
-    References
-    ----------
     Hothorn, Bretz and Westfall (2008), Biometrical Journal 50(3), section 3; Deak (1980), Numerische Mathematik 35.
-
-    Examples
-    --------
-    >>> one = LargestStatistic(np.ones(1), np.ones(1), rank=1, dof=np.inf, n_draws=1)
-    >>> round(one.quantile(0.05), 4)
-    1.96
     """
 
-    extent: FloatArray
-    weight: FloatArray
-    rank: int
-    dof: float
-    n_draws: int
+    extent: FloatArray  # (n_bins,): largest statistic in a direction of length 1, by bins
+    weight: FloatArray  # (n_bins,): share of the draws in each bin
+    rank: int  # dimension of the normal vector
+    dof: float  # degrees of freedom of the shared scale; inf for normals
+    n_draws: int  # directions drawn
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "extent", frozen(self.extent))
@@ -183,28 +140,6 @@ def simulate_largest(
     A first 8192 draws tell how many keep the standard error of the critical value below 0.004; at most 262,144 are
     made, and at least 131,072 where the statistics are so few that draws cost little.
 
-    Parameters
-    ----------
-    largest : callable
-        From normals (n_draws, rank) to the largest statistic of each family, (n_draws, n_families).
-    rank : int
-        Dimension of the normal vector.
-    n_statistics : int
-        Statistics computed from one draw.
-    alpha : float
-        Level of the critical value that is wanted.
-    dof : float
-        Degrees of freedom of the shared scale; inf for normals.
-    base : int
-        Root of the random streams.
-
-    Returns
-    -------
-    list of LargestStatistic
-        One for each family.
-
-    Examples
-    --------
     >>> pair = simulate_largest(lambda z: np.abs(z).max(axis=1)[:, None], 2, 2, alpha=0.05, dof=np.inf, base=0)
     >>> round(pair[0].quantile(0.05), 2), round(float(scipy.special.ndtri((1 + 0.95**0.5) / 2)), 2)
     (2.24, 2.24)
@@ -232,11 +167,6 @@ def largest_of_pairs(models: FloatArray, weight: FloatArray) -> FloatArray:
 
     `models` has shape (n_models, n_draws); `weight` is symmetric, and zero where a pair is not in the family. The
     differences of one model at a time are held in memory.
-
-    Examples
-    --------
-    >>> largest_of_pairs(np.array([[0.0, 1.0], [2.0, -1.0]]), np.array([[0.0, 0.5], [0.5, 0.0]])).tolist()
-    [1.0, 1.0]
     """
     result, room = np.zeros(models.shape[1]), np.empty_like(models)
     for a in range(models.shape[0] - 1):
@@ -255,12 +185,8 @@ def stepdown_pvalues(
     `drawn` gives absolute statistics (n_positions, n_draws) from factor @ normals' and positions in `observed`, the
     absolute statistics (m,). The rest is as in `simulate_largest`. P-values are at least 1/(n_draws + 1).
 
-    References
-    ----------
     Westfall and Young (1993), Resampling-Based Multiple Testing, algorithm 2.8; Westfall (1997), JASA 92, 299-306.
 
-    Examples
-    --------
     >>> def drawn(z, rows): return np.abs(z[rows])
     >>> p = stepdown_pvalues(drawn, np.array([1.96, 2.5]), np.eye(2), dof=np.inf, base=0, n_draws=100_000)
     >>> p.round(2).tolist()

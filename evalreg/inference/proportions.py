@@ -14,24 +14,9 @@ STATSMODELS_METHODS = {"wilson": "wilson", "clopper-pearson": "beta", "jeffreys"
 def logit_interval(mean: FloatArray, se: FloatArray, critical: FloatArray) -> FloatArray:
     """Interval built on the logit scale, inside (0, 1).
 
-    Parameters
-    ----------
-    mean, se : ndarray, shape (m,)
-        Means strictly between 0 and 1, and their standard errors.
-    critical : ndarray, shape (m,)
-        Critical values.
-
-    Returns
-    -------
-    ndarray, shape (m, 2)
-        expit(logit p +- c SE / (p (1 - p))).
-
-    References
-    ----------
     Korn and Graubard (1998), Survey Methodology 24, 193-201; Agresti (2013), Categorical Data Analysis, section 3.1.6.
+    Shapes: mean, se (m,), critical (m,); returns (m, 2).
 
-    Examples
-    --------
     >>> logit_interval(np.array([0.5]), np.array([0.05]), np.array([1.96])).round(4).tolist()
     [[0.4032, 0.5968]]
     """
@@ -45,20 +30,9 @@ def logit_interval(mean: FloatArray, se: FloatArray, critical: FloatArray) -> Fl
 def logit_statistic(mean: FloatArray, se: FloatArray, value: FloatArray) -> FloatArray:
     """Distance of a mean from a value on the logit scale, in standard errors there.
 
-    Parameters
-    ----------
-    mean, se : ndarray, shape (m,)
-        Means strictly between 0 and 1, and their standard errors.
-    value : ndarray, shape (m,)
-        Strictly between 0 and 1.
+    (logit p - logit p0) p (1 - p)/SE: beyond the critical value where `logit_interval` leaves the value out. Shapes:
+    mean, se (m,), value (m,); returns (m,).
 
-    Returns
-    -------
-    ndarray, shape (m,)
-        (logit p - logit p0) p (1 - p)/SE: beyond the critical value where `logit_interval` leaves the value out.
-
-    Examples
-    --------
     >>> logit_statistic(np.array([0.5]), np.array([0.05]), np.array([0.4032])).round(2).tolist()
     [1.96]
     """
@@ -77,30 +51,9 @@ def effective_n(
 ) -> FloatArray:
     """Number of independent 0/1 trials with the same variance, with Korn and Graubard's t correction.
 
-    Parameters
-    ----------
-    mean, variance : ndarray, shape (m,)
-        Means of scores in [0, 1] and their variances.
-    n : ndarray, shape (m,)
-        Rows.
-    critical : ndarray, shape (m,)
-        Critical values t_nu of the interval, at level `alpha`.
-    fallback : ndarray, shape (m,)
-        Used where the mean is 0 or 1 or the variance is zero or unknown: the effective number of clusters.
-    alpha : float or ndarray, shape (m,)
-        Level of the interval, for the t correction.
+    Korn and Graubard (1998), Survey Methodology 24, 193-201. Shapes: mean, variance (m,), n (m,), critical (m,),
+    fallback (m,), alpha (m,); returns (m,).
 
-    Returns
-    -------
-    ndarray, shape (m,)
-        n* = min(n, p (1 - p)/V * (t_(n-1)/t_nu)^2).
-
-    References
-    ----------
-    Korn and Graubard (1998), Survey Methodology 24, 193-201.
-
-    Examples
-    --------
     >>> one = np.ones(1)
     >>> effective_n(0.5 * one, 0.0025 * one, 400 * one, 1.96 * one, one, 0.05).round(1).tolist()
     [100.6]
@@ -114,20 +67,8 @@ def effective_n(
 def tail_level(critical: FloatArray, dof: FloatArray) -> FloatArray:
     """Two-sided levels of critical values of t: what `t_quantile` turns around.
 
-    Parameters
-    ----------
-    critical : ndarray, shape (m,)
-        Critical values.
-    dof : ndarray, shape (m,)
-        Degrees of freedom; infinite is the normal.
+    Shapes: critical (m,), dof (m,); returns (m,).
 
-    Returns
-    -------
-    ndarray, shape (m,)
-        Levels between 0 and 1.
-
-    Examples
-    --------
     >>> tail_level(np.array([2.228, 1.96]), np.array([10.0, np.inf])).round(3).tolist()
     [0.05, 0.05]
     """
@@ -140,28 +81,9 @@ def tail_level(critical: FloatArray, dof: FloatArray) -> FloatArray:
 def proportion_interval(mean: FloatArray, n: FloatArray, alpha: float | FloatArray, method: str) -> FloatArray:
     """Wilson, Clopper-Pearson or Jeffreys interval, by statsmodels.
 
-    Parameters
-    ----------
-    mean : ndarray, shape (m,)
-        Means in [0, 1].
-    n : ndarray, shape (m,)
-        Number of trials, or the effective number; need not be whole.
-    alpha : float or ndarray, shape (m,)
-        Level.
-    method : {"wilson", "clopper-pearson", "jeffreys"}
-        Which interval.
-
-    Returns
-    -------
-    ndarray, shape (m, 2)
-        Inside [0, 1].
-
-    References
-    ----------
     Bowyer, Aitchison and Ivanova (2025), arXiv:2503.01747; Brown, Cai and DasGupta (2001), Statistical Science 16(2).
+    Shapes: mean (m,), n (m,), alpha (m,); returns (m, 2).
 
-    Examples
-    --------
     >>> proportion_interval(np.array([1.0]), np.array([20.0]), 0.05, "clopper-pearson").round(4).tolist()
     [[0.8316, 1.0]]
     """

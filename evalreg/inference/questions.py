@@ -22,18 +22,8 @@ MOST_ADVISED = 20
 def rows_behind(estimate: Estimate) -> FloatArray | None:
     """Rows that each estimate is made of: those of its cells, or all rows of a regression.
 
-    Parameters
-    ----------
-    estimate : Estimate
-        Any.
+    None where the parameters are no map of the cells (ratings). Shapes: returns (n_params,).
 
-    Returns
-    -------
-    ndarray, shape (n_params,), or None
-        None where the parameters are no map of the cells (ratings).
-
-    Examples
-    --------
     >>> import evalreg as er
     >>> log = er.datasets.paired(n_passages=20, seed=1)
     >>> rows_behind(er.mean(log, by="model", item="question").estimate).tolist()
@@ -66,24 +56,12 @@ class Counted:
 
 @dataclass(frozen=True, eq=False)
 class Answered:
-    """Which questions each model answered.
+    """Which questions each model answered."""
 
-    Parameters
-    ----------
-    names : tuple of str
-        Models.
-    there : sparse array, shape (n_items, n_models)
-        One where the model answered.
-    family : ndarray of int, shape (n_models,)
-        Models that are tied by shared questions have the same number.
-    n_items : ndarray of int, shape (n_models,)
-        Questions that the models of its family answered.
-    """
-
-    names: tuple[str, ...]
-    there: Matrix
-    family: IntArray
-    n_items: IntArray
+    names: tuple[str, ...]  # models
+    there: Matrix  # (n_items, n_models): one where the model answered
+    family: IntArray  # (n_models,): models that are tied by shared questions have the same number
+    n_items: IntArray  # (n_models,): questions that the models of its family answered
 
     @property
     def count(self) -> IntArray:
@@ -104,23 +82,8 @@ class Answered:
 def answered(there: Matrix, names: tuple[str, ...]) -> Answered:
     """Questions of each model, and which models share any.
 
-    Parameters
-    ----------
-    there : sparse array, shape (n_items, n_models)
-        Positive where the model answered.
-    names : tuple of str
-        Models.
-
-    Returns
-    -------
-    Answered
-        Models that no chain of shared questions ties together are families of their own, which lack nothing of each
-        other's: means by subject have different questions by design.
-
-    Examples
-    --------
-    >>> answered(sparse.csr_array(np.array([[1, 1, 0], [1, 0, 0], [0, 0, 1]])), ("a", "b", "c")).lacking.tolist()
-    [0, 1, 0]
+    Models that no chain of shared questions ties together are families of their own, which lack nothing of each
+    other's: means by subject have different questions by design. Shapes: there (n_items, n_models).
     """
     from scipy.sparse.csgraph import connected_components
 
@@ -135,19 +98,7 @@ def answered(there: Matrix, names: tuple[str, ...]) -> Answered:
 def unequal_notes(estimate: Estimate, item: str | None, axes: tuple[Axis, ...] | None) -> tuple[Note, ...]:
     """Warn of models whose means are over different questions, and name the one that lacks most.
 
-    Parameters
-    ----------
-    estimate : Estimate
-        Means by model.
-    item : str or None
-        Column of the questions; without it clusters in which no model has two rows are taken as questions.
-    axes : tuple of Axis or None
-        Clusterings asked for.
-
-    Returns
-    -------
-    tuple of (category, text)
-        Empty where all models answered the same questions, or none shares any with another.
+    Empty where all models answered the same questions, or none shares any with another.
     """
     by = (item,) if item is not None else _questions_axis(estimate, axes)
     if by is None or estimate.n_params < 2 or estimate.coefficient_map is None:
@@ -207,17 +158,8 @@ def _shift(found: Answered, totals: Matrix, weight: Matrix) -> float:
 def unequal_text(found: Answered, shift: float) -> str:
     """What is said of models that answered different questions.
 
-    Parameters
-    ----------
-    found : Answered
-        With some model that lacks a question.
-    shift : float
-        What the other models score on the questions of the worst one, over what they score on all; NaN for unknown.
-
-    Returns
-    -------
-    str
-        Who lacks how many, and what to do.
+    `shift`: what the other models score on the questions of the worst one, over what they score on all; NaN for
+    unknown.
     """
     lacking, count = found.lacking, found.count
     worst = int(np.argmax(lacking))
@@ -267,17 +209,7 @@ def _who(found: Answered, worst: int) -> str:
 def without_worst(found: Answered) -> tuple[list[str], int] | None:
     """Models to leave out, those that cost most shared questions first, until half of the questions are shared.
 
-    Parameters
-    ----------
-    found : Answered
-        Questions by model.
-
-    Returns
-    -------
-    names : list of str
-        Models to leave out; at most half of them.
-    n_shared : int
-        Questions that all others answered; None in place of both where leaving out half does not help.
+    Questions that all others answered; None in place of both where leaving out half does not help.
     """
     there, keep = compressed(found.there.T), np.ones(len(found.names), dtype=bool)
     held = np.asarray(found.there.sum(axis=1)).ravel()
@@ -294,31 +226,7 @@ def without_worst(found: Answered) -> tuple[list[str], int] | None:
 
 
 def shared_rows(models: Codes, names: tuple[str, ...], items: Codes, item: str) -> tuple[BoolArray, str]:
-    """Rows of the questions that all models answered, and what to say of them.
-
-    Parameters
-    ----------
-    models : Codes
-        Model of each row.
-    names : tuple of str
-        Of the models, by code.
-    items : Codes
-        Question of each row.
-    item : str
-        The column of the questions.
-
-    Returns
-    -------
-    rows : ndarray of bool, shape (n_rows,)
-        True for rows in use.
-    line : str
-        For the summary.
-
-    Raises
-    ------
-    DataError
-        If no question was answered by all.
-    """
+    """Rows of the questions that all models answered, and what to say of them. Shapes: returns rows (n_rows,)."""
     where = (items.codes, models.codes)
     shape = (items.n_clusters, models.n_clusters)
     there = sparse.coo_array((np.ones(items.codes.size), where), shape=shape).tocsr()

@@ -30,48 +30,13 @@ def pairwise_table(
 ) -> pd.DataFrame:
     """Differences between all pairs of models.
 
-    Parameters
-    ----------
-    params : Series or array_like, shape (n_models,)
-        Estimates.
-    cov : Covariance, DataFrame or array_like, shape (n_models, n_models)
-        Their covariance.
-    adjust : {"holm", "fdr_bh", "bonferroni", "single-step"}, optional
-        How `p_adjusted` allows for the number of pairs; None, the default, leaves it out. With few clusters "holm"
-        also rejects what "single-step" does, and decides rank sets and letters.
-    alpha : float, optional
-        One minus the confidence level, 0.05 by default.
-    dof : float or array_like, optional
-        For a matrix, one number (the normal by default) or one for each pair; a Covariance brings its own.
-    seed : int or Generator, optional
-        Of the simulation that "single-step" uses.
-
-    Returns
-    -------
-    DataFrame
-        Indexed by (left, right), columns `difference se lower upper p_value`, and `p_adjusted` where p-values are
-        adjusted; ``attrs["n_pairs"]`` is the number of pairs, and ``attrs["note"]`` says where nothing was adjusted.
-        Each interval stands by itself, except under "single-step", where they hold together. A pair without a positive
-        variance is NaN, is not counted in the adjustment, and stands with its reason in ``attrs["left_out"]``.
-
-    Raises
-    ------
-    ArgumentError, AlignmentError
-        If an option is unknown, or the arguments do not fit each other.
-
-    References
-    ----------
-    Hothorn, Bretz and Westfall (2008), Biometrical Journal 50(3), for "single-step".
-
-    Examples
-    --------
-    >>> rates = pd.Series({"x": 0.71, "y": 0.66, "z": 0.60})
-    >>> print(pairwise_table(rates, np.eye(3) * 0.02**2, "holm").round(3).to_string())
-                difference     se  lower  upper  p_value  p_adjusted
-    left right
-    x    y            0.05  0.028 -0.005  0.105    0.077       0.077
-         z            0.11  0.028  0.055  0.165    0.000       0.000
-    y    z            0.06  0.028  0.005  0.115    0.034       0.068
+    Indexed by (left, right), columns `difference se lower upper p_value`, and `p_adjusted` where p-values are adjusted;
+    ``attrs["n_pairs"]`` is the number of pairs, and ``attrs["note"]`` says where nothing was adjusted. Each interval
+    stands by itself, except under "single-step", where they hold together. A pair without a positive variance is NaN,
+    is not counted in the adjustment, and stands with its reason in ``attrs["left_out"]``. `adjust`: how `p_adjusted`
+    allows for the number of pairs; None, the default, leaves it out. With few clusters "holm" also rejects what
+    "single-step" does, and decides rank sets and letters. Hothorn, Bretz and Westfall (2008), Biometrical Journal
+    50(3), for "single-step". Shapes: params (n_models,), cov (n_models, n_models).
     """
     alpha = fraction("alpha", alpha)
     if adjust is not None:
@@ -196,42 +161,10 @@ def tau_best(
 ) -> list[Any]:
     """The models that may be among the best `tau`; it holds all of those at the stated level.
 
-    Parameters
-    ----------
-    params : Series or array_like, shape (n_models,)
-        Estimates; larger is better.
-    cov : Covariance, DataFrame or array_like, shape (n_models, n_models)
-        Their covariance.
-    tau : int, optional
-        How many are wanted; 1, the default, for the best.
-    alpha : float, optional
-        One minus the confidence level, 0.05 by default.
-    dof : float or array_like, optional
-        For a matrix, one number (the normal by default) or one for each pair; a Covariance brings its own.
-    stepdown : bool, optional
-        Whether pairs already decided make way for the others. False by default.
-    seed : int or Generator, optional
-        Of the simulation, 0 by default.
-
-    Returns
-    -------
-    list
-        Names, the largest estimate first: those whose joint lower rank bound is at most `tau`. One-sided bounds for all
-        models take every pair in both directions, so the critical value is that of the two-sided joint sets.
-
-    Raises
-    ------
-    ArgumentError, AlignmentError
-        If `tau` is not a whole number of 1 or more, or the arguments do not fit each other.
-
-    References
-    ----------
-    Mogstad, Romano, Shaikh and Wilhelm (2024), Review of Economic Studies 91(1), 476-518.
-
-    Examples
-    --------
-    >>> tau_best(pd.Series({"x": 0.71, "y": 0.66, "z": 0.60}), np.eye(3) * 0.02**2)
-    ['x', 'y']
+    Names, the largest estimate first: those whose joint lower rank bound is at most `tau`. One-sided bounds for all
+    models take every pair in both directions, so the critical value is that of the two-sided joint sets. Mogstad,
+    Romano, Shaikh and Wilhelm (2024), Review of Economic Studies 91(1), 476-518. Shapes: params (n_models,), cov
+    (n_models, n_models).
     """
     wanted = _check_tau(tau)
     sets = rank_sets(params, cov, alpha=alpha, dof=dof, stepdown=stepdown, seed=seed)
@@ -250,38 +183,9 @@ def letters(params: Any, cov: Any, *, alpha: float = 0.05, dof: Any = np.inf, se
 
     Separated is by the single-step comparison of all pairs. A pair without a positive variance is not.
 
-    Parameters
-    ----------
-    params : Series or array_like, shape (n_models,)
-        Estimates; larger is better.
-    cov : Covariance, DataFrame or array_like, shape (n_models, n_models)
-        Their covariance.
-    alpha : float, optional
-        Chance of any false separation, 0.05 by default.
-    dof : float or array_like, optional
-        For a matrix, one number (the normal by default) or one for each pair; a Covariance brings its own.
-    seed : int or Generator, optional
-        Of the simulation, 0 by default.
-
-    Returns
-    -------
-    Series of str
-        Indexed by model; "a" holds the largest estimate. With more than 26 groups names go on with "aa", and a space
-        stands between those of one model.
-
-    Raises
-    ------
-    ArgumentError, AlignmentError
-        If an option is unknown, or the arguments do not fit each other.
-
-    References
-    ----------
-    Piepho (2004), Journal of Computational and Graphical Statistics 13(2), 456-466.
-
-    Examples
-    --------
-    >>> letters(pd.Series({"x": 0.71, "y": 0.66, "z": 0.60}), np.eye(3) * 0.02**2).to_dict()
-    {'x': 'a', 'y': 'ab', 'z': 'b'}
+    Indexed by model; "a" holds the largest estimate. With more than 26 groups names go on with "aa", and a space stands
+    between those of one model. Piepho (2004), Journal of Computational and Graphical Statistics 13(2), 456-466. Shapes:
+    params (n_models,), cov (n_models, n_models).
     """
     alpha = fraction("alpha", alpha)
     base, _ = base_seed(seed)
@@ -301,20 +205,8 @@ def letters(params: Any, cov: Any, *, alpha: float = 0.05, dof: Any = np.inf, se
 def groups_of_unseparated(apart: BoolArray) -> list[tuple[int, ...]]:
     """The largest sets of models of which no two are separated.
 
-    Parameters
-    ----------
-    apart : ndarray of bool, shape (n_models, n_models)
-        Symmetric: whether two models are separated.
-
-    Returns
-    -------
-    list of tuple of int
-        In lexicographic order. Every two models that are not separated share a set; no separated two do.
-
-    Examples
-    --------
-    >>> groups_of_unseparated(np.array([[0, 0, 1], [0, 0, 0], [1, 0, 0]], dtype=bool))
-    [(0, 1), (1, 2)]
+    In lexicographic order. Every two models that are not separated share a set; no separated two do. Shapes: apart
+    (n_models, n_models).
     """
     sets: list[frozenset[int]] = []
     for model in range(apart.shape[0]):

@@ -21,51 +21,21 @@ ENOUGH = 20.0
 
 @dataclass(frozen=True, eq=False)
 class Path:
-    """Estimates as clusters come in, one entry for each number of clusters from 1.
+    """Estimates as clusters come in, one entry for each number of clusters from 1."""
 
-    Parameters
-    ----------
-    estimate : ndarray, shape (n_clusters,)
-        theta_t; NaN until every part has rows.
-    spread : ndarray, shape (n_clusters,)
-        Standard deviation of one cluster's influence, s_t / nbar_t; the standard error is it over sqrt(t).
-    n_rows : ndarray of int, shape (n_clusters,)
-        Rows so far.
-    differing : ndarray, shape (n_clusters,), optional
-        Clusters so far that differ from zero, worth as many that differ alike: (sum |d|)^2 / sum d^2.
-    """
-
-    estimate: FloatArray
+    estimate: FloatArray  # (n_clusters,): theta_t; NaN until every part has rows
+    # (n_clusters,): standard deviation of one cluster's influence, s_t / nbar_t; the standard error is it over
+    # sqrt(t)
     spread: FloatArray
-    n_rows: IntArray
+    n_rows: IntArray  # (n_clusters,): rows so far
+    # (n_clusters,): clusters so far that differ from zero, worth as many that differ alike: (sum |d|)^2 / sum d^2
     differing: FloatArray | None = None
 
 
 def mixture_width(t: FloatArray, rho: float, alpha: float) -> FloatArray:
     """Half-width of the sequence for a cluster influence of standard deviation 1.
 
-    Parameters
-    ----------
-    t : ndarray
-        Numbers of clusters.
-    rho : float
-        Spread of the normal mixture, which sets where the sequence is narrowest.
-    alpha : float
-        Level over all t together.
-
-    Returns
-    -------
-    ndarray
-        sqrt(2 (t rho^2 + 1)/(t rho)^2 log(sqrt(t rho^2 + 1)/alpha)).
-
-    References
-    ----------
     Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas (2024), Annals of Statistics 52(6), theorem 2.2 (arXiv:2103.06476).
-
-    Examples
-    --------
-    >>> mixture_width(np.array([50.0, 200.0]), mixture_rho(50, 0.05), 0.05).round(3).tolist()
-    [0.429, 0.221]
     """
     inside = t * rho**2 + 1
     return np.asarray(np.sqrt(2 * inside / (t * rho) ** 2 * np.log(np.sqrt(inside) / alpha)))
@@ -74,27 +44,8 @@ def mixture_width(t: FloatArray, rho: float, alpha: float) -> FloatArray:
 def mixture_rho(t0: float, alpha: float) -> float:
     """The rho that makes the sequence about as narrow as it can be at t0.
 
-    Parameters
-    ----------
-    t0 : float
-        Number of clusters.
-    alpha : float
-        Level.
-
-    Returns
-    -------
-    float
-        sqrt((-2 log alpha + log(1 - 2 log alpha))/t0).
-
-    References
-    ----------
-    Waudby-Smith et al. (2024), appendix on the choice of rho, where the exact minimum is a Lambert W; this is its
-    first approximation.
-
-    Examples
-    --------
-    >>> round(mixture_rho(50, 0.05), 4)
-    0.3984
+    Waudby-Smith et al. (2024), appendix on the choice of rho, where the exact minimum is a Lambert W; this is its first
+    approximation.
     """
     return float(np.sqrt((-2 * np.log(alpha) + np.log(1 - 2 * np.log(alpha))) / t0))
 
@@ -105,23 +56,7 @@ def path_of_totals(totals: FloatArray, counts: FloatArray, contrast: FloatArray)
     With T_g and n_g the total and the count of a part (one model's rows) in cluster g, theta_t is the sum over parts of
     c T/n, and the cluster has the influence sum over parts of c (T_g - mean_t n_g)/nbar_t. All of it is running sums.
 
-    Parameters
-    ----------
-    totals, counts : ndarray, shape (n_clusters, n_parts)
-        Sums of scores and numbers of rows of each cluster, in the order in which clusters were complete.
-    contrast : ndarray, shape (n_parts,)
-        c: 1 for a mean, (1, -1) for a difference.
-
-    Returns
-    -------
-    Path
-        One entry for each number of clusters.
-
-    Examples
-    --------
-    >>> path = path_of_totals(np.array([[1.0], [0.0], [2.0]]), np.full((3, 1), 2.0), np.ones(1))
-    >>> path.estimate.tolist(), path.spread.round(3).tolist()
-    ([0.5, 0.25, 0.5], [0.0, 0.25, 0.408])
+    Shapes: totals, counts (n_clusters, n_parts), contrast (n_parts,).
     """
     n_clusters, n_parts = totals.shape
     t = np.arange(1, n_clusters + 1)
@@ -152,22 +87,8 @@ def path_of_totals(totals: FloatArray, counts: FloatArray, contrast: FloatArray)
 def roughness(totals: FloatArray, counts: FloatArray, contrast: FloatArray, start: int) -> tuple[float, float]:
     """How far the clusters' influences are from normal at the worst look.
 
-    Parameters
-    ----------
-    totals, counts, contrast
-        As in `path_of_totals`.
-    start : int
-        Clusters at the first look.
+    Largest share of one cluster in the sum of squares; both 0 where nothing varies.
 
-    Returns
-    -------
-    skew : float
-        Largest |skewness|/sqrt(t), the skewness of the mean of t clusters.
-    share : float
-        Largest share of one cluster in the sum of squares; both 0 where nothing varies.
-
-    Examples
-    --------
     >>> one = np.ones((4, 1))
     >>> skew, share = roughness(np.array([[0.0], [0.0], [0.0], [4.0]]), one, np.ones(1), 4)
     >>> round(skew, 3), share
@@ -190,34 +111,11 @@ def bounds(
 ) -> tuple[FloatArray, FloatArray]:
     """Ends of the confidence sequence from its first look on.
 
-    Parameters
-    ----------
-    path : Path
-        Estimates and spreads.
-    start : int
-        Clusters at the first look.
-    alpha : float
-        Probability of a miss over all looks.
-    t0 : int
-        Number of clusters at which intervals are narrowest.
-    logit : bool
-        Whether to build them for log(theta/(1 - theta)), whose influence is that of theta over theta (1 - theta), and
-        turn them back: for a mean of scores in [0, 1]. Scores all alike so far then give [0, 1].
-    limits : (float, float), optional
-        Between which the truth must lie, and all that is said until the clusters vary. Where fewer than 20 clusters
-        differ, a difference of scores in [0, 1], (-1, 1), counts up to two more that differ wholly, not seen yet.
-
-    Returns
-    -------
-    lower, upper : ndarray, shape (n_clusters - start + 1,)
-        Ends.
-
-    Examples
-    --------
-    >>> path = Path(np.full(50, 0.9), np.full(50, 0.3), np.arange(50))
-    >>> low, high = bounds(path, 50, alpha=0.05, t0=50, logit=True)
-    >>> low.round(3).tolist(), high.round(3).tolist()
-    ([0.683], [0.974])
+    `logit`: whether to build them for log(theta/(1 - theta)), whose influence is that of theta over theta (1 - theta),
+    and turn them back: for a mean of scores in [0, 1]. Scores all alike so far then give [0, 1]. `limits`: between
+    which the truth must lie, and all that is said until the clusters vary. Where fewer than 20 clusters differ, a
+    difference of scores in [0, 1], (-1, 1), counts up to two more that differ wholly, not seen yet. Shapes: returns
+    lower, upper (n_clusters - start + 1,).
     """
     t = np.arange(start, path.estimate.size + 1).astype(float)
     theta, spread = path.estimate[start - 1 :], path.spread[start - 1 :]
@@ -236,20 +134,7 @@ def bounds(
 def running_intersection(lower: FloatArray, upper: FloatArray) -> tuple[FloatArray, FloatArray]:
     """What each interval has in common with all before it.
 
-    Parameters
-    ----------
-    lower, upper : ndarray, shape (n_looks,)
-        Ends.
-
-    Returns
-    -------
-    lower, upper : ndarray, shape (n_looks,)
-        NaN from where nothing is left.
-
-    Examples
-    --------
-    >>> running_intersection(np.array([0.1, 0.0, 0.5]), np.array([0.6, 0.4, 0.9]))
-    (array([0.1, 0.1, nan]), array([0.6, 0.4, nan]))
+    NaN from where nothing is left. Shapes: lower, upper (n_looks,); returns lower, upper (n_looks,).
     """
     low, high = np.maximum.accumulate(lower), np.minimum.accumulate(upper)
     empty = low > high

@@ -36,49 +36,23 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, eq=False)
 class Family:
-    """Contrasts judged together, with what it takes to draw them from their joint distribution.
+    """Contrasts judged together, with what it takes to draw them from their joint distribution."""
 
-    Parameters
-    ----------
-    params : Series
-        The parameters, by name.
-    names : Index
-        Of the contrasts; (left, right) for pairs.
-    matrix : ndarray, shape (m, n_params)
-        C.
-    effect, se : ndarray, shape (m,)
-        Contrasts less their values under the null, and standard errors (NaN outside the family).
-    shared_dof : float
-        Of the multivariate t; NaN where each contrast has its own and is mapped to the normal.
-    few_dof : float
-        Of the axis with the fewest, where denominators are few enough to count as chance themselves; NaN otherwise.
-    drawn : bool
-        Whether the correlation is known well enough to draw from it; otherwise contrasts are counted.
-    reasons : dict
-        Why a contrast is outside the family, by name.
-    widths : Widths
-        Half-widths and p-values of the contrasts one by one.
-    factor : ndarray, shape (m, rank), or (n_params, rank) for pairs
-        Maps independent normals to the contrasts; for pairs to the parameters whose differences they are.
-    weight : ndarray, shape (m,)
-        One over the standard deviation of what is drawn; zero outside the family.
-    pairs : bool
-        Whether the contrasts are all pairs.
-    """
-
-    params: pd.Series[float]
-    names: pd.Index[Any]
-    matrix: FloatArray
-    effect: FloatArray
+    params: pd.Series[float]  # the parameters, by name
+    names: pd.Index[Any]  # of the contrasts; (left, right) for pairs
+    matrix: FloatArray  # (m, n_params): C
+    effect: FloatArray  # (m,): contrasts less their values under the null, and standard errors (NaN outside the family)
     se: FloatArray
-    shared_dof: float
+    shared_dof: float  # of the multivariate t; NaN where each contrast has its own and is mapped to the normal
+    # of the axis with the fewest, where denominators are few enough to count as chance themselves; NaN otherwise
     few_dof: float
-    drawn: bool
-    reasons: dict[Any, str]
-    widths: Widths
+    drawn: bool  # whether the correlation is known well enough to draw from it; otherwise contrasts are counted
+    reasons: dict[Any, str]  # why a contrast is outside the family, by name
+    widths: Widths  # half-widths and p-values of the contrasts one by one
+    # (m, rank): maps independent normals to the contrasts; for pairs to the parameters whose differences they are
     factor: FloatArray
-    weight: FloatArray
-    pairs: bool
+    weight: FloatArray  # (m,): one over the standard deviation of what is drawn; zero outside the family
+    pairs: bool  # whether the contrasts are all pairs
 
     @property
     def inside(self) -> BoolArray:

@@ -33,27 +33,8 @@ Limits: TypeAlias = Callable[[FloatArray, FloatArray], FloatArray]
 def t_tests(estimate: Estimate, cov: Covariance, asked: Contrasts, method: str | None) -> ContrastResults:
     """Tests of contrasts against values, as statsmodels' ContrastResults.
 
-    Parameters
-    ----------
-    estimate : Estimate
-        The parameters.
-    cov : Covariance
-        Their covariance.
-    asked : Contrasts
-        Contrasts and their values under the null.
-    method : {"wald", "logit"} or None
-        None tests a mean of scores in [0, 1] against a value between 0 and 1 by its default interval.
-
-    Returns
-    -------
-    ContrastResults
-        `df_denom` has one entry a contrast. For a mean tested by its interval the p-value is the largest level at which
-        the interval holds the value, `tvalue` is the t statistic with that p-value, and `conf_int` gives the interval.
-
-    Raises
-    ------
-    ScoreRangeError
-        If "logit" is asked of something that is not a mean of scores in [0, 1] and a value between 0 and 1.
+    `df_denom` has one entry a contrast. For a mean tested by its interval the p-value is the largest level at which the
+    interval holds the value, `tvalue` is the t statistic with that p-value, and `conf_int` gives the interval.
     """
     C, value = asked.matrix, asked.value
     variance, effect = cov.variance(C), C @ estimate.params
@@ -121,24 +102,8 @@ def _on_scale(estimate: Estimate, cov: Covariance, asked: Contrasts, method: str
 def level_reached(estimate: Estimate, cov: Covariance, parameter: int, value: float, method: str | None) -> float:
     """Two-sided p-value of a mean in [0, 1]: the largest level at which its interval holds the value.
 
-    Parameters
-    ----------
-    estimate : Estimate
-        Means of scores in [0, 1].
-    cov : Covariance
-        Their covariance.
-    parameter : int
-        Which of them; strictly between 0 and 1, with a positive variance.
-    value : float
-        Strictly between 0 and 1.
-    method : {"logit"} or None
-        None for the interval that the estimate has by default.
-
-    Returns
-    -------
-    float
-        At most 1; the larger of those of the logit interval and, where few successes or failures are effective, of the
-        one that it is widened to.
+    At most 1; the larger of those of the logit interval and, where few successes or failures are effective, of the one
+    that it is widened to.
     """
     unit = np.eye(estimate.n_params)[[parameter]]
     mean, se = estimate.params[[parameter]], np.sqrt(cov.variance(unit))

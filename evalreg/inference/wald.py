@@ -21,41 +21,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class JointTest:
-    """A test that several contrasts are zero.
+    """A test that several contrasts are zero."""
 
-    Parameters
-    ----------
-    statistic : float
-        F; NaN where the reference has no degrees of freedom left.
-    df_num, df_denom : float
-        Degrees of freedom; df_denom is inf for a chi-squared reference.
-    reason : str
-        Why the statistic is NaN; empty otherwise.
-    """
-
-    statistic: float
-    df_num: int
+    statistic: float  # F; NaN where the reference has no degrees of freedom left
+    df_num: int  # degrees of freedom; df_denom is inf for a chi-squared reference
     df_denom: float
-    reason: str = ""
+    reason: str = ""  # why the statistic is NaN; empty otherwise
 
 
 def wald_quadratic(effect: FloatArray, covariance: FloatArray) -> float:
     """The Wald statistic W = effect' V^-1 effect.
 
-    Parameters
-    ----------
-    effect : ndarray, shape (q,)
-        Contrasts less their values under the null.
-    covariance : ndarray, shape (q, q)
-        Their covariance.
+    NaN where the covariance is not positive definite to working precision. Shapes: effect (q,), covariance (q, q).
 
-    Returns
-    -------
-    float
-        NaN where the covariance is not positive definite to working precision.
-
-    Examples
-    --------
     >>> wald_quadratic(np.array([1.0, 2.0]), np.eye(2))
     5.0
     """
@@ -72,22 +50,8 @@ def wald_quadratic(effect: FloatArray, covariance: FloatArray) -> float:
 def f_test(effect: FloatArray, covariance: FloatArray, dof: float) -> JointTest:
     """F = W/q, referred to F(q, dof).
 
-    Parameters
-    ----------
-    effect : ndarray, shape (q,)
-        Contrasts less their values under the null.
-    covariance : ndarray, shape (q, q)
-        Their covariance.
-    dof : float
-        Denominator degrees of freedom; inf for chi-squared.
+    Shapes: effect (q,), covariance (q, q).
 
-    Returns
-    -------
-    JointTest
-        The test.
-
-    Examples
-    --------
     >>> f_test(np.array([1.0, 2.0]), np.eye(2), 10.0).statistic
     2.5
     """
@@ -100,26 +64,9 @@ def f_test(effect: FloatArray, covariance: FloatArray, dof: float) -> JointTest:
 def hotelling_test(effect: FloatArray, covariance: FloatArray, eta: float) -> JointTest:
     """Approximate Hotelling T^2 test (HTZ): F = (eta - q + 1)/(eta q) W, referred to F(q, eta - q + 1).
 
-    Parameters
-    ----------
-    effect : ndarray, shape (q,)
-        Contrasts less their values under the null.
-    covariance : ndarray, shape (q, q)
-        Their CR2 covariance.
-    eta : float
-        Degrees of freedom of the approximating Wishart distribution.
+    NaN with the reason where eta <= q - 1. Pustejovsky and Tipton (2018), JBES 36(4), section 3.2. Shapes: effect (q,),
+    covariance (q, q).
 
-    Returns
-    -------
-    JointTest
-        NaN with the reason where eta <= q - 1.
-
-    References
-    ----------
-    Pustejovsky and Tipton (2018), JBES 36(4), section 3.2.
-
-    Examples
-    --------
     >>> hotelling_test(np.array([1.0, 2.0]), np.eye(2), 11.0).df_denom
     10.0
     """
@@ -135,15 +82,7 @@ def hotelling_test(effect: FloatArray, covariance: FloatArray, eta: float) -> Jo
 def as_contrast_results(test: JointTest) -> ContrastResults:
     """The joint test as statsmodels' ContrastResults.
 
-    Parameters
-    ----------
-    test : JointTest
-        The test.
-
-    Returns
-    -------
-    ContrastResults
-        With an F reference, or chi-squared where df_denom is infinite.
+    With an F reference, or chi-squared where df_denom is infinite.
     """
     from statsmodels.stats.contrast import ContrastResults
 
@@ -160,15 +99,8 @@ def as_contrast_results(test: JointTest) -> ContrastResults:
 def as_t_results(effect: FloatArray, se: FloatArray, dof: FloatArray, value: FloatArray) -> ContrastResults:
     """t tests of contrasts as statsmodels' ContrastResults.
 
-    Parameters
-    ----------
-    effect, se, dof, value : ndarray, shape (m,)
-        Contrasts, standard errors, degrees of freedom and values under the null.
-
-    Returns
-    -------
-    ContrastResults
-        `df_denom` has one entry a contrast; p-values are NaN where a standard error is 0 or unknown.
+    `df_denom` has one entry a contrast; p-values are NaN where a standard error is 0 or unknown. Shapes: effect, se,
+    dof, value (m,).
     """
     from statsmodels.stats.contrast import ContrastResults
 
@@ -177,29 +109,7 @@ def as_t_results(effect: FloatArray, se: FloatArray, dof: FloatArray, value: Flo
 
 
 def joint_test(estimate: Estimate, cov: Covariance, contrasts: Any) -> JointTest:
-    """Wald test of several contrasts, by the rule of the covariance in use.
-
-    Parameters
-    ----------
-    estimate : Estimate
-        The parameters.
-    cov : Covariance
-        Their covariance.
-    contrasts : str, dict or array_like
-        As in `Results.wald_test`.
-
-    Returns
-    -------
-    JointTest
-        The test.
-
-    Raises
-    ------
-    ArgumentError
-        If the hypotheses are linearly dependent.
-    TooFewClustersError
-        If there are too many of them.
-    """
+    """Wald test of several contrasts, by the rule of the covariance in use."""
     asked = parse_contrasts(contrasts, estimate.names)
     C = asked.matrix
     q = C.shape[0]

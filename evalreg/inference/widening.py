@@ -24,17 +24,10 @@ CARRIERS = 5.0
 
 @dataclass(frozen=True, eq=False)
 class Carried:
-    """How many clusters of one axis carry the means' distances from the ends.
+    """How many clusters of one axis carry the means' distances from the ends."""
 
-    Parameters
-    ----------
-    effective : ndarray, shape (n_params,)
-        G*, Kish's effective number of clusters.
-    uneven : ndarray, shape (2, n_params)
-        c^2, the variance of the clusters' means over the squared distance of the mean from the end.
-    """
-
-    effective: FloatArray
+    effective: FloatArray  # (n_params,): G*, Kish's effective number of clusters
+    # (2, n_params): c^2, the variance of the clusters' means over the squared distance of the mean from the end
     uneven: FloatArray
 
     @property
@@ -45,42 +38,21 @@ class Carried:
 
 @dataclass(frozen=True, eq=False)
 class Widening:
-    """Which means are widened, and what their further intervals are made of; the first axis is the two ends of [0, 1].
+    """Which means are widened, and what their further intervals are made of; the first axis: both ends of [0, 1]."""
 
-    Parameters
-    ----------
-    few : ndarray of bool, shape (2, n_params)
-        Means with fewer than five whole successes (failures) among the effective rows, counted from the lowest
-        (highest) score seen.
-    end, reach : ndarray, shape (2, n_params)
-        The lowest score a and 1 - a; the highest score as a distance from 1, and the rest.
-    share : ndarray, shape (2, n_params)
-        z = (p - a)/(1 - a), the distance of the mean from the end in units of the reach.
-    rows : ndarray, shape (n_params,)
-        n, the most trials while few clusters carry the mean.
-    by_rows, by_variance : ndarray, shape (2, n_params)
-        Trials of the same variance: of independent rows, and of V*.
-    trust : ndarray, shape (2, n_params)
-        f, from 0 (at most n trials) to 1 (what the variance says).
-    carriers : tuple of Carried
-        What carries the distances from the ends, one for each axis.
-    exact : ndarray of bool, shape (n_params,)
-        Independent 0/1 scores, whose interval is Clopper and Pearson's.
-    whole : ndarray of bool, shape (n_params,)
-        Means of 0/1 scores, of which no row can lie beyond those seen.
-    """
-
+    # (2, n_params): means with fewer than five whole successes (failures) among the effective rows, counted from the
+    # lowest (highest) score seen
     few: BoolArray
-    end: FloatArray
+    end: FloatArray  # (2, n_params): the lowest score a and 1 - a; the highest score as a distance from 1, and the rest
     reach: FloatArray
-    share: FloatArray
-    rows: FloatArray
-    by_rows: FloatArray
+    share: FloatArray  # (2, n_params): z = (p - a)/(1 - a), the distance of the mean from the end in units of the reach
+    rows: FloatArray  # (n_params,): n, the most trials while few clusters carry the mean
+    by_rows: FloatArray  # (2, n_params): trials of the same variance: of independent rows, and of V*
     by_variance: FloatArray
-    trust: FloatArray
-    carriers: tuple[Carried, ...]
-    exact: BoolArray
-    whole: BoolArray
+    trust: FloatArray  # (2, n_params): f, from 0 (at most n trials) to 1 (what the variance says)
+    carriers: tuple[Carried, ...]  # what carries the distances from the ends, one for each axis
+    exact: BoolArray  # (n_params,): independent 0/1 scores, whose interval is Clopper and Pearson's
+    whole: BoolArray  # (n_params,): means of 0/1 scores, of which no row can lie beyond those seen
 
     @property
     def acts(self) -> BoolArray:
@@ -113,19 +85,9 @@ class Widening:
 def widening(estimate: Estimate, cov: Covariance) -> Widening | None:
     """How default intervals of means in [0, 1] are widened near an end, or None where none is.
 
-    Parameters
-    ----------
-    estimate : Estimate
-        Of any kind.
-    cov : Covariance
-        Of its parameters.
-
-    Returns
-    -------
-    Widening or None
-        With z = d/S, d the distance of the mean from the lowest (highest) score seen and S that of the far bound, a
-        mean is widened where min(n, M) z < 5, M = d (S - d)/V*. V* is the larger of the variance in use and of that
-        which the intraclass correlation and the sizes of clusters imply.
+    With z = d/S, d the distance of the mean from the lowest (highest) score seen and S that of the far bound, a mean is
+    widened where min(n, M) z < 5, M = d (S - d)/V*. V* is the larger of the variance in use and of that which the
+    intraclass correlation and the sizes of clusters imply.
     """
     variance = cov.variance()
     if not estimate.bounded or estimate.about.interval != "widened" or estimate.cells is None:
@@ -245,26 +207,7 @@ def effective_trials(
 ) -> FloatArray:
     """Effective number of 0/1 trials behind each mean; their number itself for independent 0/1 scores.
 
-    Parameters
-    ----------
-    estimate : Estimate
-        Of means.
-    cov : Covariance
-        Of its parameters, for degrees of freedom and clusterings.
-    alpha : float, ndarray or None
-        Level, for the t correction; None leaves it out.
-    variance : ndarray, shape (n_params,)
-        Of the means.
-
-    Returns
-    -------
-    ndarray, shape (n_params,)
-        As in `proportions.effective_n`.
-
-    Raises
-    ------
-    NotAvailableError
-        If the estimate is not made of cells.
+    Shapes: variance (n_params,); returns (n_params,).
     """
     if estimate.cells is None or estimate.coefficient_map is None:
         raise NotAvailableError("a proportion's interval needs means of cells.")
@@ -281,17 +224,7 @@ def effective_trials(
 def counted(estimate: Estimate, cov: Covariance) -> BoolArray:
     """Means of independent 0/1 scores, whose rows are the trials and need not be estimated.
 
-    Parameters
-    ----------
-    estimate : Estimate
-        Of means.
-    cov : Covariance
-        Of its parameters.
-
-    Returns
-    -------
-    ndarray of bool, shape (n_params,)
-        Where no two rows of a mean share a cluster.
+    Shapes: returns (n_params,).
     """
     cells, A = estimate.cells, estimate.coefficient_map
     none = np.zeros(estimate.n_params, dtype=bool)

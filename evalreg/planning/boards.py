@@ -116,28 +116,7 @@ def board(
 def difference_variance(
     parts: tuple[float, float, float], prompts: float, judges: int, alpha: float = 0.05
 ) -> tuple[float, float]:
-    """Variance of the difference of two models on a crossed design, and its degrees of freedom.
-
-    Parameters
-    ----------
-    parts : tuple of float
-        Components of model by prompt, model by judge, and residual.
-    prompts, judges : float, int
-        Numbers of each.
-    alpha : float, optional
-        Level at which the degrees of freedom give the half-width of the interval.
-
-    Returns
-    -------
-    variance, dof : float
-        Of the inclusion-exclusion estimate.
-
-    Examples
-    --------
-    >>> variance, dof = difference_variance((0.05, 0.0, 0.1), 50, 2)
-    >>> round(variance, 4), round(dof, 1)
-    (0.004, 49.0)
-    """
+    """Variance of the difference of two models on a crossed design, and its degrees of freedom."""
     p, j, r = (2 * part for part in parts)
     a, b, c = p / prompts, j / judges, r / (prompts * judges)
     if judges == 1 or j == 0:

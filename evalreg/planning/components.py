@@ -30,25 +30,13 @@ COLUMNS = ("omega2", "omega2_uncorrected", "sigma2_a", "sigma2_b", "k_a", "k_b",
 
 @dataclass(frozen=True, eq=False)
 class Answers:
-    """Answers of two models to the same questions, one row each.
+    """Answers of two models to the same questions, one row each."""
 
-    Parameters
-    ----------
-    score : ndarray, shape (n_rows,)
-        Scores without missing ones.
-    side : ndarray of int, shape (n_rows,)
-        0 for model A, 1 for model B.
-    question, sample : Codes
-        Of the rows.
-    cluster : Codes
-        Of the questions.
-    """
-
-    score: FloatArray
-    side: IntArray
-    question: Codes
+    score: FloatArray  # (n_rows,): scores without missing ones
+    side: IntArray  # (n_rows,): 0 for model A, 1 for model B
+    question: Codes  # of the rows
     sample: Codes
-    cluster: Codes
+    cluster: Codes  # of the questions
 
     @property
     def cell(self) -> IntArray:
@@ -63,35 +51,19 @@ class Answers:
 
 @dataclass(frozen=True)
 class Components:
-    """Variance components on the scale on which 1/n gives the variance of a mean.
+    """Variance components on the scale on which 1/n gives the variance of a mean."""
 
-    Parameters
-    ----------
-    var_a, var_b, cov : float
-        Variances over questions of the two models' question means, and their covariance.
-    omega2_uncorrected : float
-        Variance over questions of the difference of the question means: var_a + var_b - 2 cov.
-    sigma2_a, sigma2_b : float
-        Variance of one answer within its question, averaged over questions.
-    noise_a, noise_b : float
-        What that leaves in a question mean: sigma2/K for K answers to each question.
-    k_a, k_b : float
-        Answers to each question; their harmonic mean where it differs.
-    n, n_clusters : int
-        Questions, and clusters of them.
-    """
-
-    var_a: float
+    var_a: float  # variances over questions of the two models' question means, and their covariance
     var_b: float
     cov: float
-    omega2_uncorrected: float
-    sigma2_a: float
+    omega2_uncorrected: float  # variance over questions of the difference of the question means: var_a + var_b - 2 cov
+    sigma2_a: float  # variance of one answer within its question, averaged over questions
     sigma2_b: float
-    noise_a: float
+    noise_a: float  # what that leaves in a question mean: sigma2/K for K answers to each question
     noise_b: float
-    k_a: float
+    k_a: float  # answers to each question; their harmonic mean where it differs
     k_b: float
-    n: int
+    n: int  # questions, and clusters of them
     n_clusters: int
 
     @property
@@ -226,61 +198,14 @@ def components(
 
 
 def plain_components(answers: Answers) -> Components:
-    """Components when questions are independent.
-
-    Parameters
-    ----------
-    answers : Answers
-        At least two of each model to each question.
-
-    Returns
-    -------
-    Components
-        Variances over questions with the divisor n - 1.
-
-    References
-    ----------
-    Miller (2024), arXiv:2411.00640, eq. 1 and section 5.
-
-    Examples
-    --------
-    >>> one, two = Codes(np.array([0, 0, 1, 1] * 2), 2), Codes(np.array([0, 1] * 4), 2)
-    >>> side = np.repeat([0, 1], 4)
-    >>> answers = Answers(np.array([1.0, 1, 0, 0, 1, 0, 0, 0]), side, one, two, Codes(np.arange(2), 2))
-    >>> found = plain_components(answers)
-    >>> found.omega2_uncorrected, found.sigma2_a, found.sigma2_b
-    (0.125, 0.0, 0.25)
-    """
+    """Components when questions are independent. Miller (2024), arXiv:2411.00640, eq. 1 and section 5."""
     centred, residual = _deviations(answers)
     n = answers.question.n_clusters
     return _components(answers, centred, n - 1, residual, answers.side, n)
 
 
 def clustered_components(answers: Answers) -> Components:
-    """Components when questions within a cluster may be dependent.
-
-    Parameters
-    ----------
-    answers : Answers
-        At least two of each model to each question.
-
-    Returns
-    -------
-    Components
-        On the 1/n scale of appendix C.
-
-    References
-    ----------
-    Miller (2024), arXiv:2411.00640, appendix C.
-
-    Examples
-    --------
-    >>> one, two = Codes(np.array([0, 0, 1, 1] * 2), 2), Codes(np.array([0, 1] * 4), 2)
-    >>> side = np.repeat([0, 1], 4)
-    >>> answers = Answers(np.array([1.0, 1, 0, 0, 1, 0, 0, 0]), side, one, two, Codes(np.arange(2), 2))
-    >>> clustered_components(answers).omega2_uncorrected
-    0.0625
-    """
+    """Components when questions within a cluster may be dependent. Miller (2024), arXiv:2411.00640, appendix C."""
     centred, residual = _deviations(answers)
     cluster, n = answers.cluster, answers.question.n_clusters
     totals = np.array([np.bincount(cluster.codes, row, cluster.n_clusters) for row in centred], dtype=float)

@@ -31,28 +31,14 @@ MOST_ANSWERS = 200_000
 
 @dataclass(frozen=True)
 class AnswerPlan:
-    """Numbers of questions and answers that detect a difference at the least cost.
+    """Numbers of questions and answers that detect a difference at the least cost."""
 
-    Parameters
-    ----------
-    k_a, k_b : int
-        Answers of each model to each question.
-    n : int
-        Questions.
-    cost : float
-        Of all questions and answers, in the units of the costs given.
-    noise_share : float
-        Share of the variance of the difference that is answer noise.
-    cost_one_answer : float
-        Cost of the plan with one answer of each model to each question, for comparison.
-    """
-
-    k_a: int
+    k_a: int  # answers of each model to each question
     k_b: int
-    n: int
-    cost: float
-    noise_share: float
-    cost_one_answer: float
+    n: int  # questions
+    cost: float  # of all questions and answers, in the units of the costs given
+    noise_share: float  # share of the variance of the difference that is answer noise
+    cost_one_answer: float  # cost of the plan with one answer of each model to each question, for comparison
 
 
 def answers(

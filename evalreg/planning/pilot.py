@@ -35,27 +35,13 @@ PLAN = ("variance", "n_eq9", "n", "n_clusters", "cluster_size", "mde")
 
 @dataclass(frozen=True)
 class Pilot:
-    """What a pilot says of the variance of a difference.
+    """What a pilot says of the variance of a difference."""
 
-    Parameters
-    ----------
-    variance : float
-        Variance of the difference times the number of questions, at the numbers of answers planned.
-    published : float
-        The same as eq. 9 takes it, without a factor for the number of clusters.
-    dof : float
-        Degrees of freedom of a t test on the pilot's own clusters.
-    variance_dof : float
-        Degrees of freedom of the estimated variance.
-    n, n_clusters : int
-        Questions, and clusters of them.
-    """
-
-    variance: float
-    published: float
-    dof: float
-    variance_dof: float
-    n: int
+    variance: float  # variance of the difference times the number of questions, at the numbers of answers planned
+    published: float  # the same as eq. 9 takes it, without a factor for the number of clusters
+    dof: float  # degrees of freedom of a t test on the pilot's own clusters
+    variance_dof: float  # degrees of freedom of the estimated variance
+    n: int  # questions, and clusters of them
     n_clusters: int
 
     @property

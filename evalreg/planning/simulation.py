@@ -22,30 +22,14 @@ BLOCK = 1024
 
 @dataclass(frozen=True)
 class SimulatedPower:
-    """Share of simulated experiments in which the test rejects.
+    """Share of simulated experiments in which the test rejects."""
 
-    Parameters
-    ----------
-    power : float
-        The share.
-    standard_error : float
-        Monte Carlo error of the share.
-    false_signs : float
-        Share of experiments in which it rejects with the wrong sign.
-    dof : float
-        Degrees of freedom of the test.
-    draws : int
-        Experiments.
-    seed : int or None
-        What the draws started from; None where a generator was given.
-    """
-
-    power: float
-    standard_error: float
-    false_signs: float
-    dof: float
-    draws: int
-    seed: int | None
+    power: float  # the share
+    standard_error: float  # Monte Carlo error of the share
+    false_signs: float  # share of experiments in which it rejects with the wrong sign
+    dof: float  # degrees of freedom of the test
+    draws: int  # experiments
+    seed: int | None  # what the draws started from; None where a generator was given
 
 
 def power(

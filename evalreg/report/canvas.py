@@ -40,18 +40,7 @@ STYLE = {
 
 
 def pyplot() -> Any:
-    """matplotlib.pyplot, or an error that says what to install.
-
-    Returns
-    -------
-    module
-        matplotlib.pyplot.
-
-    Raises
-    ------
-    NotAvailableError
-        If matplotlib cannot be imported.
-    """
+    """matplotlib.pyplot, or an error that says what to install."""
     try:
         import matplotlib.pyplot as plt
     except ImportError as problem:
@@ -63,22 +52,7 @@ def pyplot() -> Any:
 
 @contextmanager
 def canvas(ax: Axes | None, width: float, height: float, note: str = "") -> Iterator[Axes]:
-    """Axes to draw into, in the style of the figures; matplotlib's global settings come back as they were.
-
-    Parameters
-    ----------
-    ax : Axes or None
-        Axes to use; None makes a pyplot figure, which notebooks show.
-    width, height : float
-        Size in inches of a new figure, without the note.
-    note : str
-        Sentences for the foot of the figure.
-
-    Yields
-    ------
-    Axes
-        With the note written below once the drawing is done.
-    """
+    """Axes to draw into, in the style of the figures; matplotlib's global settings come back as they were."""
     plt = pyplot()
     if ax is not None and not hasattr(ax, "get_window_extent"):
         raise ArgumentTypeError(f"`ax` must be matplotlib Axes or None; got {type(ax).__name__}.")
@@ -118,62 +92,18 @@ def _note_below(ax: Axes, note: str) -> None:
 
 
 def inches(ax: Axes) -> tuple[float, float]:
-    """Width and height of axes as they are now laid out.
-
-    Parameters
-    ----------
-    ax : Axes
-        Without labels.
-
-    Returns
-    -------
-    tuple of float
-        In inches.
-    """
+    """Width and height of axes as they are now laid out."""
     box = ax.get_window_extent().transformed(ax.figure.dpi_scale_trans.inverted())
     return float(box.width), float(box.height)
 
 
 def wrapped(note: str, inches: float) -> list[str]:
-    """Lines of a note that fit a width.
-
-    Parameters
-    ----------
-    note : str
-        Sentences.
-    inches : float
-        Width.
-
-    Returns
-    -------
-    list of str
-        None for an empty note.
-    """
+    """Lines of a note that fit a width. None for an empty note."""
     return textwrap.wrap(note, int(inches * 72 / (NOTE_SIZE * CHARACTER)))
 
 
 def shown_names(names: Iterable[object], width: int = NAME_WIDTH) -> list[str]:
-    """Names on one line, cut in the middle where long, and distinct where they were.
-
-    Parameters
-    ----------
-    names : iterable
-        Labels of any kind; a tuple is joined by " - ".
-    width : int
-        Length wanted; up to twice that where names would otherwise look alike, and a number after that.
-
-    Returns
-    -------
-    list of str
-        One for each name.
-
-    Examples
-    --------
-    >>> shown_names(["a" * 30 + "1" + "b" * 30, "a" * 30 + "2" + "b" * 30, "c"], 11)
-    ['aaaa...bbbb (1)', 'aaaa...bbbb (2)', 'c']
-    >>> shown_names([("new", "old")])
-    ['new - old']
-    """
+    """Names on one line, cut in the middle where long, and distinct where they were."""
     texts = [" ".join(_joined(name).split()) for name in names]
     short = texts
     for room in range(width, 2 * width + 1):
@@ -190,53 +120,17 @@ def _joined(name: object) -> str:
 
 
 def width_of(texts: Sequence[str], size: float) -> float:
-    """Inches that the longest of some texts takes, about.
-
-    Parameters
-    ----------
-    texts : sequence of str
-        Each on one line.
-    size : float
-        Of the font, in points.
-
-    Returns
-    -------
-    float
-        In inches.
-    """
+    """Inches that the longest of some texts takes, about."""
     return max(map(len, texts), default=0) * size * CHARACTER / 72
 
 
 def row_height(n: int) -> tuple[float, float]:
-    """Inches for each of n rows, and the font size of their names.
-
-    Parameters
-    ----------
-    n : int
-        Rows.
-
-    Returns
-    -------
-    tuple of float
-        Height in inches, size in points.
-    """
+    """Inches for each of n rows, and the font size of their names."""
     return (0.30, 9.0) if n <= 12 else (0.22, 8.0) if n <= 40 else (0.16, 7.5)
 
 
 def name_rows(ax: Axes, names: Sequence[str], size: float, *, lines: bool = True) -> None:
-    """Names at the left, the first at the top, with a faint line for each row.
-
-    Parameters
-    ----------
-    ax : Axes
-        To draw into.
-    names : sequence of str
-        As shown.
-    size : float
-        Of the font.
-    lines : bool
-        Whether to draw the faint lines.
-    """
+    """Names at the left, the first at the top, with a faint line for each row."""
     n = len(names)
     ax.set_yticks(np.arange(n), names, size=size, color=INK, parse_math=False, usetex=False)
     ax.set_ylim(n - 0.4, -0.6)
@@ -249,18 +143,7 @@ def name_rows(ax: Axes, names: Sequence[str], size: float, *, lines: bool = True
 
 
 def limits(values: FloatArray) -> tuple[float, float]:
-    """Ends of an axis that shows all finite values with some room at both sides.
-
-    Parameters
-    ----------
-    values : ndarray
-        Of any shape; NaN and infinities are passed over.
-
-    Returns
-    -------
-    tuple of float
-        Low and high, never equal.
-    """
+    """Ends of an axis that shows all finite values with some room at both sides."""
     finite = values[np.isfinite(values)]
     low, high = (float(np.min(finite)), float(np.max(finite))) if finite.size else (0.0, 1.0)
     room = 0.05 * (high - low)
@@ -272,24 +155,7 @@ def limits(values: FloatArray) -> tuple[float, float]:
 def spread(positions: FloatArray, gap: float, low: float = -np.inf, high: float = np.inf) -> FloatArray:
     """Positions moved as little as needed (least squares) until neighbours are a gap from each other, in their order.
 
-    Parameters
-    ----------
-    positions : ndarray, shape (n,)
-        Where labels would stand.
-    gap : float
-        Smallest distance.
-    low, high : float
-        Where the first and the last may stand.
-
-    Returns
-    -------
-    ndarray, shape (n,)
-        Where they stand.
-
-    Examples
-    --------
-    >>> spread(np.array([0.5, 0.52, 0.9]), 0.1).round(2).tolist()
-    [0.46, 0.56, 0.9]
+    Shapes: positions (n,); returns (n,).
     """
     order = np.argsort(positions, kind="stable")
     steps = gap * np.arange(positions.size)

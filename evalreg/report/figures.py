@@ -70,29 +70,7 @@ def plot_results(
     seed: Seed = 0,
     ax: Axes | None = None,
 ) -> Axes:
-    """The figure of `Results.plot`.
-
-    Parameters
-    ----------
-    results : Results
-        What to draw.
-    errors : str
-        The covariance in words, such as "CR2 by passage".
-    kind, alpha, adjust, ranks, seed, ax
-        As in `Results.plot`.
-
-    Returns
-    -------
-    Axes
-        Drawn into.
-
-    Raises
-    ------
-    ArgumentError
-        If an option breaks its rule.
-    NotAvailableError
-        If matplotlib is not installed, or the figure needs what the results do not have.
-    """
+    """The figure of `Results.plot`."""
     kind, alpha = option("kind", kind, KINDS), fraction("alpha", alpha)
     if adjust is not None:
         option("adjust", adjust, PAIR_ADJUSTMENTS)

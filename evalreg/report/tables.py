@@ -34,67 +34,18 @@ _TAG = re.compile(r"<(?=[A-Za-z/!?])|&(?=#?\w+;)")
 def visible(text: str, keep: str = "") -> str:
     r"""Return a text whose control characters are spelled out, so that a label cannot steer a terminal.
 
-    Parameters
-    ----------
-    text : str
-        A label, or a message that holds one.
-    keep : str
-        Control characters that are meant, such as the ends of lines.
-
-    Returns
-    -------
-    str
-        Escapes, ends of lines, tabs, marks of writing direction and of no width as Python writes them.
-
-    Examples
-    --------
-    >>> print(visible("a\x1b[2Jb\nc"))
-    a\x1b[2Jb\nc
+    Escapes, ends of lines, tabs, marks of writing direction and of no width as Python writes them.
     """
     return _HIDDEN.sub(lambda found: found[0] if found[0] in keep else ascii(found[0])[1:-1], text)
 
 
 def spreadsheet(text: str) -> str:
-    """Return a text that a spreadsheet program shows and does not compute, by an apostrophe before it if need be.
-
-    Parameters
-    ----------
-    text : str
-        A label; numbers are left to be numbers by whoever calls this.
-
-    Returns
-    -------
-    str
-        The same, unless it begins with ``= + - @``, a tab or the end of a line.
-
-    Examples
-    --------
-    >>> spreadsheet("=1+1"), spreadsheet("gpt-4")
-    ("'=1+1", 'gpt-4')
-    """
+    """Return a text that a spreadsheet program shows and does not compute, by an apostrophe before it if need be."""
     return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r", "\n")) else text
 
 
 def number(value: float, digits: int = 4) -> str:
-    """Return a number with a few decimals, or in scientific notation where those would show none.
-
-    Parameters
-    ----------
-    value : float
-        The number.
-    digits : int
-        Decimals.
-
-    Returns
-    -------
-    str
-        "nan" and "inf" in words.
-
-    Examples
-    --------
-    >>> number(0.73126), number(0.000012), number(float("nan")), number(123456.7)
-    ('0.7313', '1.20e-05', 'nan', '123457')
-    """
+    """Return a number with a few decimals, or in scientific notation where those would show none."""
     if not np.isfinite(value):
         return str(float(value))
     value = float(value) + 0.0  # without the sign of a zero
@@ -104,50 +55,14 @@ def number(value: float, digits: int = 4) -> str:
 
 
 def fixed(value: float, digits: int) -> str:
-    """Return a statistic with so many decimals whatever its size; none from a thousand on.
-
-    Parameters
-    ----------
-    value : float
-        A t statistic, a ratio or a number of rows, whose digits beyond `digits` say nothing.
-    digits : int
-        Decimals.
-
-    Returns
-    -------
-    str
-        "nan" and "inf" in words.
-
-    Examples
-    --------
-    >>> fixed(-0.0209, 2), fixed(4178.3, 1), fixed(float("inf"), 1)
-    ('-0.02', '4178', 'inf')
-    """
+    """Return a statistic with so many decimals whatever its size; none from a thousand on."""
     if abs(value) >= 1 or not np.isfinite(value):
         return number(value, digits)
     return f"{round(float(value), digits) + 0.0:.{digits}f}"
 
 
 def p_value(value: float, alpha: float = LEVELS[0]) -> str:
-    """Return a p-value with three decimals, more where it would change its side of a level by rounding.
-
-    Parameters
-    ----------
-    value : float
-        The p-value.
-    alpha : float, optional
-        A level that it is read against, beside .05, .01 and .001.
-
-    Returns
-    -------
-    str
-        "<.001" below that, never 0.000; "nan" where there is none.
-
-    Examples
-    --------
-    >>> p_value(0.0421), p_value(1e-9), p_value(0.0499), p_value(0.05001)
-    ('0.042', '<.001', '0.0499', '0.05001')
-    """
+    """Return a p-value with three decimals, more where it would change its side of a level by rounding."""
     if np.isnan(value):
         return "nan"
     if value < min(LEVELS):
@@ -166,20 +81,6 @@ def p_value(value: float, alpha: float = LEVELS[0]) -> str:
 def shorten(name: str, width: int) -> str:
     """Return a name cut in the middle, so that both ends can be told apart.
 
-    Parameters
-    ----------
-    name : str
-        The name.
-    width : int
-        Largest length.
-
-    Returns
-    -------
-    str
-        At most `width` characters.
-
-    Examples
-    --------
     >>> shorten("anthropic/claude-3.5-sonnet-20241022", 20)
     'anthropic...20241022'
     """
@@ -191,23 +92,10 @@ def shorten(name: str, width: int) -> str:
 
 @dataclass(frozen=True)
 class Grid:
-    """A table of text.
+    """A table of text."""
 
-    Parameters
-    ----------
-    headers : tuple of str
-        One for each column, the first for the row names.
-    rows : tuple of tuple of str
-        Row name and cells.
-
-    Raises
-    ------
-    TypeError
-        If a header or a cell is not text, or a row has not one cell a header: a fault of whoever made the table.
-    """
-
-    headers: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
+    headers: tuple[str, ...]  # one for each column, the first for the row names
+    rows: tuple[tuple[str, ...], ...]  # row name and cells
 
     def __post_init__(self) -> None:
         """Refuse what is no text here, and not where a format happens to trip over it."""
@@ -266,33 +154,12 @@ class Grid:
 
 @dataclass(frozen=True)
 class Summary:
-    """A summary, ready to be printed: facts, tables and sentences.
+    """A summary, ready to be printed: facts, tables and sentences."""
 
-    Parameters
-    ----------
-    title : str
-        First line.
-    facts : tuple of (str, str)
-        Labels and values, set in two columns.
-    grids : tuple of Grid
-        Coefficients first.
-    sentences : tuple of str
-        What is said below the tables.
-
-    Examples
-    --------
-    >>> print(Summary("Title", (("Rows", "3"),), (), ("A note.",)).as_text(width=30))
-                Title
-    ==============================
-    Rows: 3
-    ==============================
-    [1] A note.
-    """
-
-    title: str
-    facts: tuple[tuple[str, str], ...]
-    grids: tuple[Grid, ...]
-    sentences: tuple[str, ...]
+    title: str  # first line
+    facts: tuple[tuple[str, str], ...]  # labels and values, set in two columns
+    grids: tuple[Grid, ...]  # coefficients first
+    sentences: tuple[str, ...]  # what is said below the tables
 
     def __post_init__(self) -> None:
         """Spell out control characters, wherever a label brought them."""
@@ -301,18 +168,7 @@ class Summary:
         object.__setattr__(self, "sentences", tuple(map(visible, self.sentences)))
 
     def as_text(self, width: int = WIDTH) -> str:
-        """Plain text of that width.
-
-        Parameters
-        ----------
-        width : int
-            Columns of the terminal.
-
-        Returns
-        -------
-        str
-            Lines no longer than `width`.
-        """
+        """Plain text of that width."""
         double, parts = "=" * width, [self.title.center(width).rstrip(), "=" * width]
         parts.extend(self._fact_lines(width))
         parts.append(double)

@@ -34,25 +34,14 @@ class Solver(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class CellSolver:
-    """Solver of estimates that depend on the rows by the means of cells, mostly linearly.
+    """Solver of estimates that depend on the rows by the means of cells, mostly linearly."""
 
-    Parameters
-    ----------
-    params : ndarray, shape (n_params,)
-        Estimates.
-    A : ndarray, shape (n_params, n_cells), or None
-        Params as combinations of the cells' means; None where they are not.
-    totals, weight : sparse array, shape (n_cells, n_clusters)
-        Sums of scores and of weights of each cell within clusters.
-    refit : Refit, optional
-        Solves again where cells are gone or weigh otherwise: pairs of models that no drawn cluster holds, whose weight
-        goes to the others; likelihoods.
-    """
-
-    params: FloatArray
-    A: FloatArray | None
-    totals: Matrix
+    params: FloatArray  # (n_params,): estimates
+    A: FloatArray | None  # (n_params, n_cells): params as combinations of the cells' means; None where they are not
+    totals: Matrix  # (n_cells, n_clusters): sums of scores and of weights of each cell within clusters
     weight: Matrix
+    # solves again where cells are gone or weigh otherwise: pairs of models that no drawn cluster holds, whose weight
+    # goes to the others; likelihoods
     refit: Refit | None = None
 
     def _settled(self, top: FloatArray, bottom: FloatArray) -> FloatArray:
@@ -114,24 +103,12 @@ class CellSolver:
 
 @dataclass(frozen=True, eq=False)
 class RowSolver:
-    """Solver of least-squares regressions.
+    """Solver of least-squares regressions."""
 
-    Parameters
-    ----------
-    params : ndarray, shape (n_params,)
-        Estimates.
-    A : ndarray, shape (n_params, k)
-        Params as combinations of the coefficients.
-    totals : ndarray, shape (n_clusters, k)
-        Sums of scores.
-    gram : ndarray, shape (n_clusters, k, k)
-        X_g'W X_g.
-    """
-
-    params: FloatArray
-    A: FloatArray
-    totals: FloatArray
-    gram: FloatArray
+    params: FloatArray  # (n_params,): estimates
+    A: FloatArray  # (n_params, k): params as combinations of the coefficients
+    totals: FloatArray  # (n_clusters, k): sums of scores
+    gram: FloatArray  # (n_clusters, k, k): X_g'W X_g
 
     def _weighted(self, V: FloatArray) -> tuple[FloatArray, FloatArray]:
         k = self.totals.shape[1]
@@ -176,25 +153,7 @@ def _inverses(gram: FloatArray) -> tuple[FloatArray, BoolArray]:
 
 
 def solver_of(estimate: Estimate, by: Axis) -> Solver:
-    """Solver from the sums within the clusters of `by`.
-
-    Parameters
-    ----------
-    estimate : Estimate
-        Means, ratings, or a least-squares regression.
-    by : Axis
-        The clustering.
-
-    Returns
-    -------
-    Solver
-        Holds sums within clusters only.
-
-    Raises
-    ------
-    NotAvailableError
-        If the estimate cannot be solved again from such sums.
-    """
+    """Solver from the sums within the clusters of `by`."""
     refit, A = estimate.refit, estimate.coefficient_map
     again = refit is not None and refit.leave_out is not None
     if refit is None or A is None or not (refit.linear or again):
@@ -226,26 +185,7 @@ def _stacked(parts: tuple[Matrix, ...]) -> Matrix:
 def meetings(estimate: Estimate, axes: tuple[Axis, ...]) -> tuple[Axis, list[IntArray], list[int]]:
     """Joint values of crossed clusterings, and the cluster of each on every axis.
 
-    Parameters
-    ----------
-    estimate : Estimate
-        With rows in memory where there are several axes.
-    axes : tuple of Axis
-        Dimensions.
-
-    Returns
-    -------
-    by : Axis
-        Columns of all.
-    codes : list of ndarray of int, shape (n_meetings,)
-        One for each axis.
-    n_clusters : list of int
-        Of each axis.
-
-    Raises
-    ------
-    NotAvailableError
-        If there are several axes and the rows live in an engine.
+    Shapes: returns codes (n_meetings,).
     """
     by, n_clusters = union(*axes), [estimate.scores.n_clusters(axis) for axis in axes]
     if len(axes) == 1:

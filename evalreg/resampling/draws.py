@@ -37,25 +37,7 @@ Result = TypeVar("Result")
 
 
 def whole_number(name: str, value: object) -> int:
-    """A number of draws or workers, at least 1.
-
-    Parameters
-    ----------
-    name : str
-        The argument, for messages.
-    value : object
-        As passed by the user.
-
-    Returns
-    -------
-    int
-        The same number.
-
-    Raises
-    ------
-    ArgumentTypeError, ArgumentError
-        If it is not a whole number, or below 1.
-    """
+    """A number of draws or workers, at least 1."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
         raise ArgumentTypeError(f"`{name}` must be a whole number; got {value!r}.")
     if value < 1:
@@ -64,27 +46,7 @@ def whole_number(name: str, value: object) -> int:
 
 
 def vectors(weights: WildWeightsName, n_clusters: int, most: int) -> int | None:
-    """Number of equally likely weight vectors, where there are no more than `most`; None otherwise.
-
-    Parameters
-    ----------
-    weights : {"rademacher", "webb", "mammen"}
-        Mammen's two points are not equally likely, so that they are always drawn.
-    n_clusters : int
-        G.
-    most : int
-        Number of draws.
-
-    Returns
-    -------
-    int or None
-        2^G or 6^G.
-
-    Examples
-    --------
-    >>> vectors("rademacher", 5, 9999), vectors("webb", 5, 9999), vectors("webb", 6, 9999)
-    (32, 7776, None)
-    """
+    """Number of equally likely weight vectors, where there are no more than `most`; None otherwise."""
     points = {"rademacher": RADEMACHER.size, "webb": WEBB.size}.get(weights)
     # Compared by logarithm first, as the power of a large G has more digits than anyone needs.
     if points is None or n_clusters * np.log(points) > np.log(most) + 1e-6:
@@ -97,33 +59,8 @@ def wild_blocks(
 ) -> Iterator[FloatArray]:
     """Weights of clusters for the wild bootstrap, mean 0 and variance 1, block by block.
 
-    Parameters
-    ----------
-    weights : {"rademacher", "webb", "mammen"}
-        Their distribution.
-    n_clusters : int
-        G.
-    draws : int
-        How many in all; with `enumerated` the number of vectors there are.
-    enumerated : bool
-        Every vector once, the identity first, instead of random ones.
-    base : int
-        Root of the random streams.
-
-    Yields
-    ------
-    ndarray, shape (n_draws, n_clusters)
-        At most 256 draws.
-
-    References
-    ----------
     Cameron, Gelbach and Miller (2008), REStat 90(3), for Rademacher weights; Webb (2023), Canadian Journal of Economics
-    56(3); Mammen (1993), Annals of Statistics 21(1).
-
-    Examples
-    --------
-    >>> next(wild_blocks("rademacher", 2, 4, True, 0)).tolist()
-    [[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, -1.0]]
+    56(3); Mammen (1993), Annals of Statistics 21(1). Shapes: returns (n_draws, n_clusters).
     """
     points = WEBB if weights == "webb" else RADEMACHER
     for block, first in enumerate(range(0, draws, WILD_BLOCK)):
@@ -154,31 +91,7 @@ def boot_chunks(
 ) -> Iterator[list[FloatArray]]:
     """Weights of the clusters of each axis for the cluster bootstrap, some draws at a time.
 
-    Parameters
-    ----------
-    weights : {"multinomial", "bayesian"}
-        How often each cluster is drawn with replacement; or exponentials over their mean.
-    n_clusters : sequence of int
-        G of each axis, which are drawn independently.
-    n : int
-        Draws, at most 128.
-    rng : Generator
-        Of the block.
-
-    Yields
-    ------
-    list of ndarray, shape (n_some, n_clusters)
-        One for each axis; each row sums to the number of clusters.
-
-    References
-    ----------
-    Rubin (1981), Annals of Statistics 9(1), for "bayesian".
-
-    Examples
-    --------
-    >>> [drawn] = next(boot_chunks("multinomial", [5], 3, np.random.default_rng(0)))
-    >>> drawn.sum(axis=1).tolist()
-    [5.0, 5.0, 5.0]
+    Rubin (1981), Annals of Statistics 9(1), for "bayesian". Shapes: returns (n_some, n_clusters).
     """
     # As many rows as do not take much memory: a matter of the clusters alone, so that draws do not depend on `n`.
     rows = min(BLOCK, max(1, MOST_ENTRIES // sum(n_clusters)))
@@ -245,29 +158,7 @@ class Progress:
 def run_blocks(
     draws: int, base: int, work: Callable[[int, int, np.random.Generator], Result], workers: int = 1
 ) -> list[Result]:
-    """What `work` makes of each block of draws, in order; an error is that of the first block that fails.
-
-    Parameters
-    ----------
-    draws : int
-        How many in all.
-    base : int
-        Root of the random streams.
-    work : callable
-        Takes the number of the first draw, how many draws, and their random stream.
-    workers : int, optional
-        Threads.
-
-    Returns
-    -------
-    list
-        One entry a block of 128 draws.
-
-    Examples
-    --------
-    >>> run_blocks(200, 0, lambda first, n, rng: (first, n))
-    [(0, 128), (128, 72)]
-    """
+    """What `work` makes of each block of draws, in order; an error is that of the first block that fails."""
     blocks = [(i, first, min(BLOCK, draws - first)) for i, first in enumerate(range(0, draws, BLOCK))]
 
     def one(block: tuple[int, int, int]) -> Any:

@@ -19,26 +19,9 @@ ROUNDING = 1e-12
 def percentile_interval(draws: FloatArray, alpha: float) -> FloatArray:
     """Quantiles of the draws.
 
-    Parameters
-    ----------
-    draws : ndarray, shape (n_draws, n_estimates)
-        NaN where a draw has no value.
-    alpha : float
-        One minus the level.
-
-    Returns
-    -------
-    ndarray, shape (n_estimates, 2)
-        Infinite where the draws are at that place; NaN where too few draws have a value for the level.
-
-    References
-    ----------
-    Davison and Hinkley (1997), Bootstrap Methods and their Application, section 5.3.1.
-
-    Examples
-    --------
-    >>> percentile_interval(np.arange(1.0, 100.0)[:, None], 0.1).tolist()
-    [[5.0, 95.0]]
+    Infinite where the draws are at that place; NaN where too few draws have a value for the level. Davison and Hinkley
+    (1997), Bootstrap Methods and their Application, section 5.3.1. Shapes: draws (n_draws, n_estimates); returns
+    (n_estimates, 2).
     """
     return np.array([_quantiles(column, np.array([alpha / 2, 1 - alpha / 2])) for column in draws.T])
 
@@ -46,28 +29,8 @@ def percentile_interval(draws: FloatArray, alpha: float) -> FloatArray:
 def basic_interval(values: FloatArray, draws: FloatArray, alpha: float) -> FloatArray:
     """Twice the estimate less the quantiles of the draws.
 
-    Parameters
-    ----------
-    values : ndarray, shape (n_estimates,)
-        Estimates of the data.
-    draws : ndarray, shape (n_draws, n_estimates)
-        Of the draws.
-    alpha : float
-        One minus the level.
-
-    Returns
-    -------
-    ndarray, shape (n_estimates, 2)
-        NaN where too few draws have a value for the level.
-
-    References
-    ----------
-    Davison and Hinkley (1997), Bootstrap Methods and their Application, equation 5.6.
-
-    Examples
-    --------
-    >>> basic_interval(np.array([40.0]), np.arange(1.0, 100.0)[:, None], 0.1).tolist()
-    [[-15.0, 75.0]]
+    NaN where too few draws have a value for the level. Davison and Hinkley (1997), Bootstrap Methods and their
+    Application, equation 5.6. Shapes: values (n_estimates,), draws (n_draws, n_estimates); returns (n_estimates, 2).
     """
     return np.asarray(2 * values[:, None] - percentile_interval(draws, alpha)[:, ::-1])
 
@@ -77,29 +40,10 @@ def studentized_interval(
 ) -> FloatArray:
     """The estimate less quantiles of (draw - estimate)/se(draw) times its standard error.
 
-    Parameters
-    ----------
-    values, se : ndarray, shape (n_estimates,)
-        Estimates of the data and their standard errors.
-    draws, draws_se : ndarray, shape (n_draws, n_estimates)
-        The same of the draws; one that is away from the estimate without a standard error is infinitely far.
-    alpha : float
-        One minus the level.
-
-    Returns
-    -------
-    ndarray, shape (n_estimates, 2)
-        NaN where too few draws have a value for the level.
-
-    References
-    ----------
-    Davison and Hinkley (1997), Bootstrap Methods and their Application, equation 5.7.
-
-    Examples
-    --------
-    >>> draws = np.arange(-49.0, 50.0)[:, None]
-    >>> studentized_interval(np.zeros(1), np.ones(1), draws, np.full((99, 1), 10.0), 0.1).tolist()
-    [[-4.5, 4.5]]
+    NaN where too few draws have a value for the level. `draws, draws_se`: the same of the draws; one that is away from
+    the estimate without a standard error is infinitely far. Davison and Hinkley (1997), Bootstrap Methods and their
+    Application, equation 5.7. Shapes: values, se (n_estimates,), draws, draws_se (n_draws, n_estimates); returns
+    (n_estimates, 2).
     """
     away = draws - values
     none = np.where(away == 0, np.nan, np.copysign(np.inf, away))
@@ -110,34 +54,10 @@ def studentized_interval(
 def bca_interval(values: FloatArray, draws: FloatArray, without: FloatArray, alpha: float) -> FloatArray:
     """Quantiles of the draws at levels corrected for bias and acceleration.
 
-    Parameters
-    ----------
-    values : ndarray, shape (n_estimates,)
-        Estimates of the data.
-    draws : ndarray, shape (n_draws, n_estimates)
-        Of the draws.
-    without : ndarray, shape (n_clusters, n_estimates)
-        Without each cluster.
-    alpha : float
-        One minus the level.
-
-    Returns
-    -------
-    ndarray, shape (n_estimates, 2)
-        NaN where all draws lie on one side of the estimate, it does not exist without some cluster, the acceleration is
-        too large for the level, or the corrected level lies beyond the draws.
-
-    References
-    ----------
-    Efron (1987), JASA 82, equations 2.3 and 2.8; Davison and Hinkley (1997), equations 5.20 to 5.26.
-
-    Examples
-    --------
-    Symmetric draws and clusters need no correction:
-
-    >>> draws = np.arange(-49.0, 50.0)[:, None]
-    >>> bca_interval(np.zeros(1), draws, np.array([[-1.0], [0.0], [1.0]]), 0.1).round(9).tolist()
-    [[-45.0, 45.0]]
+    NaN where all draws lie on one side of the estimate, it does not exist without some cluster, the acceleration is too
+    large for the level, or the corrected level lies beyond the draws. Efron (1987), JASA 82, equations 2.3 and 2.8;
+    Davison and Hinkley (1997), equations 5.20 to 5.26. Shapes: values (n_estimates,), draws (n_draws, n_estimates),
+    without (n_clusters, n_estimates); returns (n_estimates, 2).
     """
     columns = zip(draws.T, values, without.T, strict=True)
     return np.array([_quantiles(one, bca_levels(one, value, left, alpha)) for one, value, left in columns])
@@ -146,29 +66,10 @@ def bca_interval(values: FloatArray, draws: FloatArray, without: FloatArray, alp
 def bca_levels(draws: FloatArray, value: float, without: FloatArray, alpha: float) -> FloatArray:
     """Levels of the quantiles that end a bias-corrected and accelerated interval.
 
-    Parameters
-    ----------
-    draws : ndarray, shape (n_draws,)
-        Of one estimate.
-    value : float
-        Estimate of the data.
-    without : ndarray, shape (n_clusters,)
-        Estimates without each cluster.
-    alpha : float
-        One minus the level.
+    NaN where all draws lie on one side of the estimate, it does not exist without some cluster, or the acceleration is
+    too large for the level. Efron (1987), JASA 82, equations 2.3 and 2.8; Davison and Hinkley (1997), equations 5.20 to
+    5.26. Shapes: draws (n_draws,), without (n_clusters,); returns (2,).
 
-    Returns
-    -------
-    ndarray, shape (2,)
-        NaN where all draws lie on one side of the estimate, it does not exist without some cluster, or the
-        acceleration is too large for the level.
-
-    References
-    ----------
-    Efron (1987), JASA 82, equations 2.3 and 2.8; Davison and Hinkley (1997), equations 5.20 to 5.26.
-
-    Examples
-    --------
     Symmetric draws and clusters need no correction:
 
     >>> bca_levels(np.linspace(-1, 1, 101), 0.0, np.array([-1.0, 0.0, 1.0]), 0.1).round(12).tolist()
@@ -193,8 +94,6 @@ def bca_levels(draws: FloatArray, value: float, without: FloatArray, alpha: floa
 def least_draws(alpha: float) -> int:
     """Draws below which no quantile at alpha/2 is among them: (n + 1) alpha/2 is at least 1.
 
-    Examples
-    --------
     >>> least_draws(0.05), least_draws(0.01)
     (39, 199)
     """

@@ -20,17 +20,10 @@ FAR = 1e12
 
 @dataclass(frozen=True, eq=False)
 class Drawn:
-    """Statistics of the draws of one hypothesis, as polynomials in the gap d between estimate and hypothesised value.
+    """Statistics of the draws of one hypothesis, polynomials in the gap d between estimate and hypothesised value."""
 
-    Parameters
-    ----------
-    numerator : ndarray, shape (2, n_draws)
-        Constant and slope.
-    squares : ndarray, shape (n_rules, 3, n_draws)
-        Constant, half the slope and square of each variance whose largest is taken.
-    """
-
-    numerator: FloatArray
+    numerator: FloatArray  # (2, n_draws): constant and slope
+    # (n_rules, 3, n_draws): constant, half the slope and square of each variance whose largest is taken
     squares: FloatArray
 
     def at(self, d: float) -> tuple[FloatArray, FloatArray]:
@@ -45,19 +38,7 @@ class Drawn:
 def as_extreme(drawn: Drawn, gap: float, variance: float) -> BoolArray:
     """Draws whose |t| is at least that of the data, at a value that lies `gap` below the estimate.
 
-    Parameters
-    ----------
-    drawn : Drawn
-        Statistics of the draws.
-    gap : float
-        Estimate less hypothesised value.
-    variance : float
-        Of the estimate in the data.
-
-    Returns
-    -------
-    ndarray of bool, shape (n_draws,)
-        A draw without variance counts.
+    Shapes: returns (n_draws,).
     """
     numerator, spread = drawn.at(gap)
     return np.asarray(numerator**2 * variance >= (gap * (1 - SLACK)) ** 2 * spread)
@@ -68,17 +49,7 @@ def as_extreme_far(drawn: Drawn, variance: float) -> BoolArray:
 
     The t of the data grows without bound; that of a draw does so only where its variance does not grow with the gap.
 
-    Parameters
-    ----------
-    drawn : Drawn
-        Statistics of the draws.
-    variance : float
-        Of the estimate in the data.
-
-    Returns
-    -------
-    ndarray of bool, shape (n_draws,)
-        The multiples of the identity are always among them where the null is imposed.
+    Shapes: returns (n_draws,).
     """
     grows = np.max(drawn.squares[:, 2], axis=0) > 0
     constant = np.max(drawn.squares[:, 0], axis=0)
@@ -87,27 +58,7 @@ def as_extreme_far(drawn: Drawn, variance: float) -> BoolArray:
 
 
 def find_end(p: Callable[[float], float], se: float, alpha: float) -> float:
-    """The largest gap whose p-value is above alpha, by bisection.
-
-    Parameters
-    ----------
-    p : callable
-        From a gap to a p-value: 1 at 0, at most `alpha` far out.
-    se : float
-        Unit of the search.
-    alpha : float
-        The level.
-
-    Returns
-    -------
-    float
-        Where p rises above `alpha` again further out, the outer end is taken.
-
-    Examples
-    --------
-    >>> round(find_end(lambda gap: 1 / (1 + gap), 1.0, 0.05), 6)
-    19.0
-    """
+    """The largest gap whose p-value is above alpha, by bisection."""
     far = 2.0 * se
     # Rejected at three doublings in a row, so that a single dip of a step function does not end the search.
     while any(p(far * factor) > alpha for factor in (1.0, 2.0, 4.0)):
@@ -126,20 +77,8 @@ def find_end(p: Callable[[float], float], se: float, alpha: float) -> float:
 def tails(numerator: FloatArray, variance: FloatArray, t: float) -> tuple[int, int]:
     """Draws whose t is at most, and at least, that of the data; ties count in both.
 
-    Parameters
-    ----------
-    numerator, variance : ndarray, shape (n_draws,)
-        Of the draws.
-    t : float
-        Of the data.
+    Shapes: numerator, variance (n_draws,).
 
-    Returns
-    -------
-    below, above : int
-        Counts.
-
-    Examples
-    --------
     >>> tails(np.array([-1.0, 1.0, 3.0]), np.ones(3), 1.0)
     (2, 2)
     """

@@ -168,18 +168,7 @@ def _spread(draws: FloatArray) -> FloatArray:
 
 
 def summarize_bootstrap(boot: Bootstrap) -> Summary:
-    """The summary of a bootstrap.
-
-    Parameters
-    ----------
-    boot : Bootstrap
-        The bootstrap.
-
-    Returns
-    -------
-    Summary
-        One table.
-    """
+    """The summary of a bootstrap."""
     clusters = ", ".join(f"{n} by {name}" for name, n in boot.n_clusters.items()) or "each row"
     facts = (
         ("Draws", f"{boot.draws.shape[0]} ({boot.weights}, seed {boot.seed})"),
@@ -196,27 +185,7 @@ def summarize_bootstrap(boot: Bootstrap) -> Summary:
 
 
 def intervals(boot: Bootstrap, alpha: float, kind: KindName) -> FloatArray:
-    """Ends of the intervals of a bootstrap.
-
-    Parameters
-    ----------
-    boot : Bootstrap
-        The draws.
-    alpha : float
-        One minus the level.
-    kind : {"percentile", "basic", "bca", "studentized"}
-        Which interval.
-
-    Returns
-    -------
-    ndarray, shape (n_estimates, 2)
-        NaN where no draw is finite.
-
-    Raises
-    ------
-    NotAvailableError
-        If the bootstrap did not keep what the interval needs.
-    """
+    """Ends of the intervals of a bootstrap. NaN where no draw is finite. Shapes: returns (n_estimates, 2)."""
     option("kind", kind, KINDS)
     alpha = fraction("alpha", alpha)
     _refuse_few(boot.draws.shape[0], alpha)
@@ -236,30 +205,14 @@ def intervals(boot: Bootstrap, alpha: float, kind: KindName) -> FloatArray:
 
 @dataclass(frozen=True)
 class Asked:
-    """Options of a bootstrap, checked.
+    """Options of a bootstrap, checked."""
 
-    Parameters
-    ----------
-    draws : int
-        How many.
-    kind : {"percentile", "basic", "bca", "studentized"}
-        Interval.
-    weights : {"multinomial", "bayesian"}
-        How clusters are drawn.
-    alpha : float
-        One minus the level.
-    base : int
-        Root of the random streams.
-    seed : int or None
-        To print.
-    """
-
-    draws: int
-    kind: KindName
-    weights: BootWeightsName
-    alpha: float
-    base: int
-    seed: int | None
+    draws: int  # how many
+    kind: KindName  # interval
+    weights: BootWeightsName  # how clusters are drawn
+    alpha: float  # one minus the level
+    base: int  # root of the random streams
+    seed: int | None  # to print
 
 
 def check_options(draws: Any, kind: Any, weights: Any, alpha: Any, seed: Any) -> Asked:
@@ -304,37 +257,6 @@ def bootstrap_results(
 ) -> Bootstrap:
     """Cluster bootstrap of means or a least-squares regression, solved again from sums within clusters.
 
-    Parameters
-    ----------
-    estimate : Estimate
-        Means, ratings or least squares.
-    axes : tuple of Axis
-        Clusterings; crossed ones are drawn independently of each other (pigeonhole).
-    draws : int, optional
-        How many.
-    kind : {"percentile", "basic", "bca", "studentized"}, optional
-        Interval.
-    weights : {"multinomial", "bayesian"}, optional
-        Whole clusters with replacement, or exponential weights.
-    alpha : float, optional
-        One minus the level.
-    seed : int or Generator, optional
-        Of the draws.
-
-    Returns
-    -------
-    Bootstrap
-        One column of draws a parameter.
-
-    Raises
-    ------
-    NotAvailableError
-        If the estimate cannot be solved from such sums, or the interval is not there for crossed clusters.
-    ArgumentError
-        If rows are taken as independent, or an option is unknown.
-
-    References
-    ----------
     Cameron, Gelbach and Miller (2008), REStat 90(3), for whole clusters; Owen (2007), Annals of Applied Statistics
     1(2), for crossed ones.
     """

@@ -131,18 +131,7 @@ class WildTest:
 
 
 def summarize_test(test: WildTest) -> Summary:
-    """The facts of a test.
-
-    Parameters
-    ----------
-    test : WildTest
-        The test.
-
-    Returns
-    -------
-    Summary
-        Without tables.
-    """
+    """The facts of a test."""
     how = "all vectors, each once" if test.enumerated else f"drawn, seed {test.seed}"
     facts = [("Null", test.null), ("Weights", f"{test.weights}, by {test.by} ({test.n_clusters} clusters)")]
     facts.append(("Draws", f"{test.draws} ({how})"))

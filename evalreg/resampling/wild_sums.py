@@ -35,53 +35,21 @@ MOST_ENTRIES = 1 << 22
 
 @dataclass(frozen=True, eq=False)
 class Hypotheses:
-    """Linear hypotheses about coefficients, and what the null does to the scores.
+    """Linear hypotheses about coefficients, and what the null does to the scores."""
 
-    Parameters
-    ----------
-    columns : ndarray of int, shape (k,)
-        Columns of the scores that matter.
-    L : ndarray, shape (q, k)
-        C M.
-    M : ndarray, shape (k, k)
-        (X'WX)^-1 of those columns.
-    P : ndarray, shape (k, q)
-        M C'(C M C')^-1.
-    gap : ndarray, shape (q,)
-        C beta - c.
-    imposed : bool
-        Whether residuals satisfy the null.
-    cells : bool
-        Whether grams are diagonal.
-    """
-
-    columns: IntArray
-    L: FloatArray
-    M: FloatArray
-    P: FloatArray
-    gap: FloatArray
-    imposed: bool
-    cells: bool
+    columns: IntArray  # (k,): columns of the scores that matter
+    L: FloatArray  # (q, k): C M
+    M: FloatArray  # (k, k): (X'WX)^-1 of those columns
+    P: FloatArray  # (k, q): M C'(C M C')^-1
+    gap: FloatArray  # (q,): C beta - c
+    imposed: bool  # whether residuals satisfy the null
+    cells: bool  # whether grams are diagonal
 
 
 def hypotheses_of(estimate: Estimate, contrasts: FloatArray, gap: FloatArray, imposed: bool) -> Hypotheses:
     """Hypotheses about the parameters as hypotheses about the coefficients.
 
-    Parameters
-    ----------
-    estimate : Estimate
-        Least squares or means.
-    contrasts : ndarray, shape (q, n_params)
-        Combinations of the parameters.
-    gap : ndarray, shape (q,)
-        Their estimates less their values under the null.
-    imposed : bool
-        Whether residuals satisfy the null.
-
-    Returns
-    -------
-    Hypotheses
-        For means only of the cells that a contrast involves.
+    Shapes: contrasts (q, n_params), gap (q,).
     """
     assert estimate.refit is not None
     inverse = estimate.refit.inverse_gram
@@ -100,37 +68,16 @@ def hypotheses_of(estimate: Estimate, contrasts: FloatArray, gap: FloatArray, im
 
 @dataclass(frozen=True, eq=False)
 class Gathered:
-    """Sums of the clusters of one clustering.
+    """Sums of the clusters of one clustering."""
 
-    Parameters
-    ----------
-    scores : ndarray, shape (n, n_sets, k)
-        For one hypothesis with the null imposed two sets, the constant and the slope in d; otherwise one.
-    leverage : ndarray, shape (n, q, k)
-        L G_c.
-    """
-
+    # (n, n_sets, k): for one hypothesis with the null imposed two sets, the constant and the slope in d; otherwise
+    # one
     scores: FloatArray
-    leverage: FloatArray
+    leverage: FloatArray  # (n, q, k): L G_c
 
 
 def gather(estimate: Estimate, by: Axis, asked: Hypotheses) -> Gathered:
-    """Scores (under the null) and leverages of the clusters of `by`.
-
-    Parameters
-    ----------
-    estimate : Estimate
-        Least squares or means.
-    by : Axis
-        The clustering.
-    asked : Hypotheses
-        The null.
-
-    Returns
-    -------
-    Gathered
-        One entry a cluster.
-    """
+    """Scores (under the null) and leverages of the clusters of `by`."""
     scores, leverage = [], []
     for block in estimate.scores.cells(by):
         S = dense(block.totals[:, asked.columns])
@@ -152,24 +99,12 @@ def gather(estimate: Estimate, by: Axis, asked: Hypotheses) -> Gathered:
 
 @dataclass(frozen=True, eq=False)
 class Incidence:
-    """Where the clusters of a clustering and those that carry weights meet.
+    """Where the clusters of a clustering and those that carry weights meet."""
 
-    Parameters
-    ----------
-    by : Axis
-        Columns of both.
-    cluster : ndarray of int, shape (n,)
-        Cluster of the clustering that each meeting belongs to.
-    carrier : ndarray of int, shape (n,)
-        Cluster that carries its weight.
-    shape : tuple of int
-        Numbers of clusters of both kinds.
-    """
-
-    by: Axis
-    cluster: IntArray
-    carrier: IntArray
-    shape: tuple[int, int]
+    by: Axis  # columns of both
+    cluster: IntArray  # (n,): cluster of the clustering that each meeting belongs to
+    carrier: IntArray  # (n,): cluster that carries its weight
+    shape: tuple[int, int]  # numbers of clusters of both kinds
 
     @property
     def single(self) -> bool:
@@ -193,29 +128,7 @@ class Incidence:
 
 
 def incidence(estimate: Estimate, axes: tuple[Axis, ...], dims: tuple[int, ...], carrier: int) -> Incidence:
-    """Meetings of the clustering on the axes `dims` with the axis that carries the weights.
-
-    Parameters
-    ----------
-    estimate : Estimate
-        With rows in memory where there are several axes.
-    axes : tuple of Axis
-        Dimensions.
-    dims : tuple of int
-        Axes whose joint values are the clusters.
-    carrier : int
-        Axis that carries the weights.
-
-    Returns
-    -------
-    Incidence
-        One entry for each joint value that occurs.
-
-    Raises
-    ------
-    NotAvailableError
-        If there are several axes and the rows live in an engine.
-    """
+    """Meetings of the clustering on the axes `dims` with the axis that carries the weights."""
     if len(axes) == 1:
         every = np.arange(estimate.scores.n_clusters(axes[0]))
         return Incidence(axes[0], every, every, (every.size, every.size))
@@ -234,21 +147,13 @@ def incidence(estimate: Estimate, axes: tuple[Axis, ...], dims: tuple[int, ...],
 
 @dataclass(frozen=True, eq=False)
 class SquareForm:
-    """Sum of squares of u over the clusters of one clustering, for a single hypothesis.
+    """Sum of squares of u over the clusters of one clustering, for a single hypothesis."""
 
-    Parameters
-    ----------
-    own : list of ndarray, shape (n_carriers,) or (n_carriers, n_carriers)
-        Squares and products of the sets' first terms, in the order (0, 0), (0, 1), (1, 1).
-    mixed : ndarray, shape (n_carriers, n_sets, k)
-        First terms of each set times the leverages.
-    gram : ndarray, shape (k, k)
-        Squares of the leverages.
-    """
-
+    # (n_carriers,) or (n_carriers, n_carriers): squares and products of the sets' first terms, in the order (0, 0),
+    # (0, 1), (1, 1)
     own: list[FloatArray]
-    mixed: FloatArray
-    gram: FloatArray
+    mixed: FloatArray  # (n_carriers, n_sets, k): first terms of each set times the leverages
+    gram: FloatArray  # (k, k): squares of the leverages
 
     def evaluate(self, V: FloatArray, mixed: FloatArray, pulled: FloatArray) -> FloatArray:
         """Constant, slope (halved) and square of the sum of squares as a polynomial in d, shape (n_pairs, n_draws).
@@ -272,22 +177,7 @@ def pairs(n_sets: int) -> list[tuple[int, int]]:
 
 
 def square_form(sums: Gathered, where: Incidence, asked: Hypotheses) -> SquareForm:
-    """The sum of squares of one clustering, for a single hypothesis.
-
-    Parameters
-    ----------
-    sums : Gathered
-        Of the meetings.
-    where : Incidence
-        Which clusters they belong to.
-    asked : Hypotheses
-        One.
-
-    Returns
-    -------
-    SquareForm
-        To be evaluated for any number of draws.
-    """
+    """The sum of squares of one clustering, for a single hypothesis."""
     first = [where.spread(column) for column in (sums.scores @ asked.L[0]).T]
     H = where.summed(sums.leverage[:, 0])
     own = []
@@ -303,23 +193,7 @@ def draw_single(
 ) -> Drawn:
     """Statistics of all draws of a single hypothesis: one matrix product of draws and cluster sums.
 
-    Parameters
-    ----------
-    forms : list of SquareForm
-        One for each clustering that the variance is made of.
-    rules : ndarray, shape (n_rules, n_forms)
-        Variances as combinations of the sums of squares, the largest of which is taken.
-    sums : Gathered
-        Of the clusters that carry weights.
-    asked : Hypotheses
-        One.
-    blocks : iterable of ndarray, shape (n_draws, n_carriers)
-        Weights.
-
-    Returns
-    -------
-    Drawn
-        Of all blocks.
+    Shapes: rules (n_rules, n_forms), blocks (n_draws, n_carriers).
     """
     n_sets, k = sums.scores.shape[1:]
     parts = [sums.scores @ asked.M, *(form.mixed for form in forms), (sums.scores @ asked.L[0])[:, :, None]]
@@ -352,25 +226,7 @@ def draw_joint(
 ) -> FloatArray:
     """Wald statistics of all draws of several hypotheses, with the sum of the one-way variances.
 
-    Parameters
-    ----------
-    wheres : list of Incidence
-        One for each axis.
-    factors : list of float
-        Small-sample factor of each.
-    parts : list of Gathered
-        Sums of the meetings of each.
-    asked : Hypotheses
-        Several.
-    carrier : int
-        Axis that carries the weights.
-    blocks : iterable of ndarray, shape (n_draws, n_carriers)
-        Weights.
-
-    Returns
-    -------
-    ndarray, shape (n_draws,)
-        Infinite where the variance of a draw is singular.
+    Infinite where the variance of a draw is singular. Shapes: blocks (n_draws, n_carriers); returns (n_draws,).
     """
     q, sums = asked.gap.size, parts[carrier]
     own, pull = sums.scores[:, 0] @ asked.L.T, sums.scores[:, 0] @ asked.M
@@ -394,20 +250,8 @@ def draw_joint(
 def wald_statistics(effect: FloatArray, variance: FloatArray) -> FloatArray:
     """effect' V^-1 effect of many draws, infinite where V is singular.
 
-    Parameters
-    ----------
-    effect : ndarray, shape (n, q)
-        Effects.
-    variance : ndarray, shape (n, q, q)
-        Their variances.
+    Shapes: effect (n, q), variance (n, q, q); returns (n,).
 
-    Returns
-    -------
-    ndarray, shape (n,)
-        Not negative.
-
-    Examples
-    --------
     >>> wald_statistics(np.array([[1.0, 2.0]]), np.eye(2)[None]).tolist()
     [5.0]
     """

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from evalreg.checks import FloatArray, IntArray, fraction
-from evalreg.covariance.corrections import POWER, CellTerms, adjust_cell_totals, cell_terms, cr1_factor
+from evalreg.covariance.corrections import CellTerms, Counts, adjust_cell_totals, cell_terms
 from evalreg.covariance.groups import union
 from evalreg.covariance.options import ResolvedCov
 from evalreg.covariance.terms import subsets
@@ -145,17 +145,13 @@ def _repaired(repair: str, sets: list[tuple[int, ...]], pieces: FloatArray) -> F
 
 def _piece(duels: Duels, by: Axis, options: ResolvedCov, n_rows: int, smallest: int) -> tuple[CellTerms, FloatArray]:
     """Leverages of the cells on one clustering, and the variance of each mean."""
-    power = POWER[options.cov]
+    power = options.kind.power
     G = duels.scores.n_clusters(by)
     (block,) = duels.scores.cells(by)
     share = scale_columns(block.gram, 1.0 / duels.weight)
     totals = scale_columns(adjust_cell_totals(block.totals, share, power), 1.0 / duels.weight)
     squares = np.asarray(compressed(totals).power(2).sum(axis=0), dtype=np.float64).ravel()
-    factor = 1.0
-    if options.cov == "CR1":
-        factor = cr1_factor(smallest if options.ssc == "fixest" else G, n_rows, 1, options.ssc, True)
-    elif options.cov in ("CR3", "jackknife"):
-        factor = (G - 1) / G
+    factor = options.factor(Counts(n_clusters=G, smallest=smallest, n_rows=n_rows))
     return cell_terms(share, duels.weight, power), factor * squares
 
 

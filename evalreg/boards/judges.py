@@ -142,7 +142,7 @@ def judging(duels: Duels, options: ResolvedCov, judge: str, prompt: str, min_sha
     if min_shared < 1:
         raise ArgumentError(f"`min_shared` must be at least 1; got {min_shared}.")
     rows = judged_rows(duels, judge, prompt)
-    if options.cov == "naive":
+    if not options.kind.needs_clusters:
         options = resolve_cov(CovOptions(), clustered=True)
     has_board = np.bincount(rows.judge) >= min_shared
     agreement, overall = agreement_table(verdicts_of(rows), rows.judges, options, int(min_shared))

@@ -7,7 +7,7 @@ import pandas as pd
 
 from evalreg.boards.judge_rows import Judged, adjusted_tests, cell_errors
 from evalreg.checks import FloatArray, IntArray
-from evalreg.covariance.corrections import FULL_LEVERAGE, POWER
+from evalreg.covariance.corrections import FULL_LEVERAGE
 from evalreg.covariance.options import ResolvedCov
 from evalreg.scores.sums import cell_sums
 
@@ -111,7 +111,7 @@ def order_contrast(
     sums = cell_sums(s / x, number, present.size, w * x**2)
     bias = sums.total / sums.weight
     prompt = rows.prompt.codes[use]
-    residual = _adjusted(s - bias[number] * x, w, prompt, cell[use], total.astype(float), POWER[options.cov])
+    residual = _adjusted(s - bias[number] * x, w, prompt, cell[use], total.astype(float), options.kind.power)
     se, dof = cell_errors(bias[number] + residual / x, bias, sums, number, prompt, options, w * x**2)
     pairs = np.unique(cell[use], return_index=True)[1]
     left_over = np.bincount(number) - np.bincount(number[pairs], minlength=present.size) - 1.0

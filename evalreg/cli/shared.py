@@ -200,7 +200,7 @@ def _document(outcome: Outcome) -> dict[str, object]:
         "cov": cov.options.cov,
         "dof": cov.options.dof,
         "repair": cov.options.repair if cov.crossed else None,
-        "ssc": cov.options.ssc if cov.options.cov == "CR1" else None,
+        "ssc": cov.options.ssc if cov.options.kind.takes_ssc else None,
     }
     categories = {text: category.__name__ for category, text in results.notes}
     sentences = outcome.shown.summary(alpha).sentences

@@ -39,29 +39,34 @@ MOST_CELLS = 3000
 # Columns of such an array that are held at a time.
 COLUMNS_PER_BLOCK = 256
 
-POWER = {"CR0": 0.0, "CR1": 0.0, "CR2": 0.5, "CR3": 1.0, "jackknife": 1.0}
 
-
-def cr1_factor(n_clusters: int, n_rows: int, n_coefficients: int, ssc: SscName, least_squares: bool) -> float:
-    """Factor by which CR1 multiplies CR0.
+@dataclass(frozen=True)
+class Counts:
+    """What small-sample factors are made of.
 
     Parameters
     ----------
     n_clusters : int
-        G of the term; for "fixest" the smallest G of the dimensions.
+        G of the term.
+    smallest : int
+        The smallest G of the axes.
     n_rows : int
         n.
     n_coefficients : int
         K; 1 for means and other estimates that are not regressions.
-    ssc : {"statsmodels", "fixest", "sandwich", "G", "none"}
-        The convention.
     least_squares : bool
         Whether the model is a least-squares regression ("sandwich" treats other models differently).
+    """
 
-    Returns
-    -------
-    float
-        G/(G-1), times (n-1)/(n-K) where the convention has it.
+    n_clusters: int
+    smallest: int
+    n_rows: int
+    n_coefficients: int = 1
+    least_squares: bool = True
+
+
+def cr1_factor(counts: Counts, ssc: SscName) -> float:
+    """Factor by which CR1 multiplies CR0: G/(G-1), times (n-1)/(n-K) where the convention has it.
 
     References
     ----------
@@ -69,15 +74,20 @@ def cr1_factor(n_clusters: int, n_rows: int, n_coefficients: int, ssc: SscName, 
 
     Examples
     --------
-    >>> cr1_factor(5, 101, 1, "statsmodels", True)
+    >>> cr1_factor(Counts(n_clusters=5, smallest=5, n_rows=101), "statsmodels")
     1.25
     """
     if ssc == "none":
         return 1.0
-    clusters = n_clusters / (n_clusters - 1)
-    if ssc == "G" or (ssc == "sandwich" and not least_squares):
-        return clusters
-    return clusters * (n_rows - 1) / (n_rows - n_coefficients)
+    G = counts.smallest if ssc == "fixest" else counts.n_clusters
+    if ssc == "G" or (ssc == "sandwich" and not counts.least_squares):
+        return G / (G - 1)
+    return G / (G - 1) * (counts.n_rows - 1) / (counts.n_rows - counts.n_coefficients)
+
+
+def jackknife_factor(counts: Counts, ssc: SscName = "none") -> float:
+    """(G - 1)/G, by which CR3 and the jackknife multiply their sums of squares."""
+    return (counts.n_clusters - 1) / counts.n_clusters
 
 
 def adjust_cell_totals(totals: Matrix, leverage: Matrix, power: float) -> Matrix:

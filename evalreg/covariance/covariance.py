@@ -13,7 +13,6 @@ import pandas as pd
 
 from evalreg.checks import BoolArray, FloatArray, frozen, listed
 from evalreg.covariance.alike import alike_note, check_alike, pool_models
-from evalreg.covariance.corrections import POWER
 from evalreg.covariance.groups import Groups, check_estimate, check_two_clusters, drop_nested, resolve_groups
 from evalreg.covariance.options import ResolvedCov, check_cov_options, resolve_cov
 from evalreg.covariance.sparsity import (
@@ -213,7 +212,7 @@ class Covariance:
         # Zero is a variance only where the bounds of the scores give an interval in its place.
         flat = (scale == 0) | ((value >= 0) & (not self.crossed))
         constant = none & flat & self.bounded & ~self._lost(C)
-        undetermined = self._in_one_cell(C) & (none | self.means | np.isin(self.options.cov, ("CR3", "jackknife")))
+        undetermined = self._in_one_cell(C) & (none | self.means | self.options.kind.leaves_out)
         undetermined |= self._undetermined(C)
         unknown = none | undetermined | self._withheld(C)
         if self.floor is not None:
@@ -564,7 +563,7 @@ def assemble(estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov) -
     Covariance
         Warnings are in its notes, not issued.
     """
-    if options.cov != "naive":
+    if options.kind.needs_clusters:
         for axis in axes:
             check_two_clusters(estimate, axis, axes)
     _refuse_larger(estimate, axes, options)
@@ -572,7 +571,7 @@ def assemble(estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov) -
     if options.alike is not None:
         check_alike(estimate, axes, options.alike)
     naive = naive_piece(estimate)
-    if not axes or options.cov == "naive":
+    if not axes or not options.kind.needs_clusters:
         check_strata(estimate)
         counts = {axis_name(axis): estimate.scores.n_clusters(axis) for axis in axes}
         smallest = float(np.min(naive.dof(np.eye(estimate.n_params))))
@@ -626,7 +625,7 @@ def _refuse_larger(estimate: Estimate, axes: tuple[Axis, ...], options: Resolved
     """Raise if the covariances, or the squares and products of the design in each cluster, do not fit into memory."""
     scores = estimate.scores
     refuse_parameters(estimate.n_params)
-    adjusted = options.cov != "naive" and (POWER[options.cov] > 0 or options.dof == "satterthwaite")
+    adjusted = options.kind.adjusts or options.dof == "satterthwaite"
     if isinstance(scores, RowScores) and axes and adjusted:
         n_clusters = max(scores.n_clusters(axis) for axis in axes)
         refuse_larger(
@@ -674,10 +673,10 @@ def _thin_notes(estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov
         # An axis of a few judges is thin for every pair alike, which the number of its clusters tells.
         guarded = axis == finest and estimate.scores.n_clusters(axis) >= FEW_CLUSTERS
         fixed = estimate.refit is not None and estimate.refit.leave_out is not None
-        if options.cov in ("CR0", "CR1") and guarded and fixed and found.unsafe.any():
+        if not options.kind.adjusts and guarded and fixed and found.unsafe.any():
             text = f'{options.cov} is far too small there; leave out `cov` for the default, or use "jackknife"'
             notes.append((SparseBoardWarning, f"{sparse_text(found, estimate.names, found.unsafe)}; {text}."))
-        elif options.cov in ("CR2", "CR3") and fixed and found.single.any():
+        elif options.kind.adjusts and not options.kind.needs_exact_refit and fixed and found.single.any():
             how = "what such pairs add to the variance is centred by Bradley-Terry strengths without that cluster"
             how = how if options.stand_in else "such pairs add nothing to the variance"
             notes.append((SparseBoardWarning, f"{sparse_text(found, estimate.names, found.single > 0)}; {how}."))
@@ -723,12 +722,7 @@ def _piece_notes(cov: Covariance) -> list[Note]:
         text = (
             f"{listed(lost)}: some cluster alone determines {'it' if len(lost) == 1 else 'each of them'} (leverage 1)"
         )
-        ends = {
-            "CR2": "; it adds nothing to the variance",
-            "CR3": "; no CR3 variance",
-            "jackknife": "; no jackknife variance",
-        }
-        notes.append((LeverageWarning, text + ends.get(cov.options.cov, "") + "."))
+        notes.append((LeverageWarning, f"{text}{cov.options.kind.single}."))
     if cov.change and cov.options.repair == "eigen":
         notes.append((RepairWarning, f"the crossed covariance was not positive semi-definite: {cov.change}."))
     return notes

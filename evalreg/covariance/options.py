@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from evalreg.checks import COVS, DOFS, REPAIRS, SSCS, CovName, DofName, RepairName, SscName, listed, option
+from evalreg.covariance.corrections import Counts
+from evalreg.covariance.kinds import KINDS, SSC_WORDS, Kind
 from evalreg.errors import ArgumentError, ArgumentTypeError
 from evalreg.hints import covariance_hint
 
@@ -30,6 +32,11 @@ class CovOptions:
     repair: RepairName | None = None
     alike: str | None = None
 
+    @property
+    def needs_clusters(self) -> bool:
+        """Whether the covariance named, if one is, cannot do without groups."""
+        return self.cov is not None and KINDS[self.cov].needs_clusters
+
 
 @dataclass(frozen=True)
 class ResolvedCov:
@@ -51,6 +58,25 @@ class ResolvedCov:
     repair: RepairName
     stand_in: bool = False
     alike: str | None = None
+
+    @property
+    def kind(self) -> Kind:
+        """The record of the covariance."""
+        return KINDS[self.cov]
+
+    @property
+    def factor_words(self) -> str:
+        """What is done about few clusters, for the summary."""
+        return f"{SSC_WORDS[self.ssc]} ({self.ssc})" if self.kind.takes_ssc else self.kind.words
+
+    def factor(self, counts: Counts) -> float:
+        """What multiplies the sum of squares of a term."""
+        return self.kind.factor(counts, self.ssc)
+
+
+def takes_ssc(cov: object) -> bool:
+    """Whether a covariance of that name has a factor that can be chosen."""
+    return any(kind.takes_ssc and kind.name == cov for kind in KINDS.values() if isinstance(cov, str))
 
 
 def check_cov_options(cov: Any, ssc: Any, dof: Any, repair: Any, alike: Any = None) -> CovOptions:
@@ -77,7 +103,7 @@ def check_cov_options(cov: Any, ssc: Any, dof: Any, repair: Any, alike: Any = No
         option("cov", cov, COVS, covariance_hint(cov))
     if ssc is not None:
         option("ssc", ssc, SSCS)
-        if cov != "CR1":
+        if not takes_ssc(cov):
             raise ArgumentError(
                 f'`ssc` is a factor of `cov="CR1"`; got ssc={ssc!r} with cov={cov!r}. '
                 'Pass cov="CR1", or leave out `ssc`.'
@@ -130,22 +156,23 @@ def resolve_cov(asked: CovOptions, clustered: bool, default: CovName = "CR2") ->
         What is computed. `dof` stays None-free: "satterthwaite" under CR2, "min" otherwise.
     """
     cov = asked.cov or (default if clustered else "naive")
-    if cov != "naive" and not clustered:
+    kind = KINDS[cov]
+    if kind.needs_clusters and not clustered:
         raise ArgumentError(
             f'`cov="{cov}"` needs clusters; got no `groups`. Pass groups="column", or cov="naive" for independent rows.'
         )
-    dof = asked.dof if asked.dof is not None else ("satterthwaite" if cov == "CR2" else "min")
-    if dof == "satterthwaite" and cov in ("naive", "jackknife"):
+    dof = asked.dof if asked.dof is not None else kind.dof
+    if dof == "satterthwaite" and not kind.takes_satterthwaite:
         raise ArgumentError(f'`dof="satterthwaite"` goes with cov "CR0" to "CR3"; got cov="{cov}". Use dof="min".')
-    default_repair: RepairName = "max" if asked.cov is None or cov == "jackknife" else "eigen"
+    default_repair: RepairName = "max" if asked.cov is None or "eigen" not in kind.repairs else "eigen"
     if asked.alike is not None and not clustered:
         raise ArgumentError(
             f'`alike="{asked.alike}"` goes with two clusterings that cross; got no `groups`. Pass '
             f'groups="prompt + {asked.alike}", say, or leave `alike` out.'
         )
-    if cov == "jackknife" and asked.repair not in (None, "max"):
+    if asked.repair is not None and asked.repair not in kind.repairs:
         raise ArgumentError(
-            f'`cov="jackknife"` goes with repair="max" only, since its three-term form can be negative; got '
+            f'`cov="{cov}"` goes with repair="max" only, since its three-term form can be negative; got '
             f'repair="{asked.repair}". Leave out `repair`.'
         )
     return ResolvedCov(

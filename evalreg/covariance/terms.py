@@ -13,14 +13,13 @@ from scipy import sparse
 from evalreg.checks import BoolArray, FloatArray, frozen, listed
 from evalreg.covariance.corrections import (
     FULL_LEVERAGE,
-    POWER,
     CellLeverage,
+    Counts,
     FactoredLeverage,
     Projected,
     RowLeverage,
     adjust_cell_totals,
     cell_leverage,
-    cr1_factor,
     full_leverage_cells,
     full_leverage_directions,
     inverse_power_times,
@@ -313,7 +312,7 @@ def one_piece(
     """Return the term of the axes `dims`, with its leverages where it is an axis itself."""
     by = union(*(axes[d] for d in dims))
     n_clusters = estimate.scores.n_clusters(by)
-    if POWER[options.cov] == 0:
+    if not options.kind.adjusts:
         matrix = _unadjusted(estimate, axes, by, n_clusters, options)
         wants_dof = options.dof == "satterthwaite" and len(dims) == 1
         leverage = _adjusted(estimate, by, options, keep=True)[1] if wants_dof else None
@@ -321,8 +320,7 @@ def one_piece(
     else:
         keep = options.dof == "satterthwaite" and len(dims) == 1
         matrix, leverage, lost = _adjusted(estimate, by, options, keep)
-        if options.cov in ("CR3", "jackknife"):
-            matrix = (n_clusters - 1) / n_clusters * matrix
+        matrix = options.factor(_counts(estimate, axes, n_clusters)) * matrix
     contrasts = None if leverage is None else estimate.coefficient_map
     blind = blind_directions(estimate, by) if len(dims) == 1 else None
     return Piece(by, dims, n_clusters, matrix, leverage, contrasts, lost, blind)
@@ -375,18 +373,17 @@ def _unadjusted(
     estimate: Estimate, axes: tuple[Axis, ...], by: Axis, n_clusters: int, options: ResolvedCov
 ) -> FloatArray:
     """CR0, or CR1 with its factor; with strata each stratum has the factor of its own clusters."""
-    if options.cov == "CR0":
-        return estimate.scores.meat(by, estimate.bread)
     cells = estimate.cells
-    if cells is not None and cells.stratum is not None and options.ssc != "none":
+    if cells is not None and cells.stratum is not None and options.kind.takes_ssc and options.ssc != "none":
         per_stratum = _clusters_per_stratum(estimate.scores, cells, by)
         scale = np.sqrt(per_stratum / (per_stratum - 1))[cells.stratum]
         return estimate.scores.meat(by, _scale_rows(estimate.bread, scale))
+    return options.factor(_counts(estimate, axes, n_clusters)) * estimate.scores.meat(by, estimate.bread)
+
+
+def _counts(estimate: Estimate, axes: tuple[Axis, ...], n_clusters: int) -> Counts:
     smallest = min(estimate.scores.n_clusters(axis) for axis in axes)
-    counted = smallest if options.ssc == "fixest" else n_clusters
-    least_squares = estimate.kind != "likelihood"
-    factor = cr1_factor(counted, estimate.n_rows, estimate.n_coefficients, options.ssc, least_squares)
-    return factor * estimate.scores.meat(by, estimate.bread)
+    return Counts(n_clusters, smallest, estimate.n_rows, estimate.n_coefficients, estimate.kind != "likelihood")
 
 
 def _clusters_per_stratum(scores: Scores, cells: Cells, by: Axis) -> FloatArray:
@@ -432,23 +429,23 @@ def _adjusted(
             f'`cov="{options.cov}"` with dof={options.dof!r} needs the design of the model, which this estimate '
             'does not have. Available are cov "naive", "CR0" and "CR1" with dof "min", "normal" or a number.'
         )
-    if options.cov == "jackknife" and estimate.human is not None:
+    if options.kind.needs_exact_refit and estimate.human is not None:
         raise NotAvailableError(
             '`cov="jackknife"` solves the estimate again without each cluster, and a rectified mean would then have '
             'another lambda, which is not there. Use cov="CR3", which leaves out clusters at the lambda there is.'
         )
-    if options.cov == "jackknife" and not refit.exact:
+    if options.kind.needs_exact_refit and not refit.exact:
         raise NotAvailableError(
             '`cov="jackknife"` solves the estimate again without each cluster, which is there for means, win rates, '
             'ratings and least squares. Use cov="CR3", which takes one Newton step for each cluster.'
         )
-    if options.cov == "jackknife" and refit.leave_out is not None:
+    if options.kind.needs_exact_refit and refit.leave_out is not None:
         return _left_out(estimate, by, refit.leave_out, refit.contrasts)
     if refit.inverse_gram.ndim == 1:
         stand_in = refit.stand_in if options.stand_in else None
-        matrix, leverage, lost = _adjust_cells(estimate, by, POWER[options.cov], keep, stand_in)
+        matrix, leverage, lost = _adjust_cells(estimate, by, options.kind.power, keep, stand_in)
         return matrix, leverage, _touches(estimate, lost)
-    matrix, leverage = _adjust_rows(estimate, by, POWER[options.cov], keep)
+    matrix, leverage = _adjust_rows(estimate, by, options.kind.power, keep)
     return matrix, leverage, np.zeros(estimate.n_params, dtype=bool)
 
 

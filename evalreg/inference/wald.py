@@ -125,7 +125,7 @@ def joint_test(estimate: Estimate, cov: Covariance, contrasts: Any) -> JointTest
         return hotelling_test(effect, C @ piece.matrix @ C.T, eta)
     if cov.summed:
         return _summed_test(cov, C, effect)
-    middle = cov.sum_one_way if cov.repaired is None or cov.options.cov == "CR2" else cov.repaired
+    middle = cov.sum_one_way if cov.repaired is None or cov.options.kind.dof == "satterthwaite" else cov.repaired
     rule = cov.options.dof
     dof = np.inf if rule == "normal" else rule if isinstance(rule, float) else cov.smallest_dof
     if cov.axes and q > cov.smallest_dof:

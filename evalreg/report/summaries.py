@@ -98,27 +98,6 @@ LITTLE_DEPENDENCE = 1.1
 # Fewer clusters are warned of; more are as many as rules of thumb ask for.
 RATHER_FEW = (10, 29)
 
-FACTORS = {
-    "statsmodels": "G/(G-1), and (n-1)/(n-k) for regressions",
-    "fixest": "smallest G/(G-1), and (n-1)/(n-k)",
-    "sandwich": "G/(G-1), and (n-1)/(n-k) for least squares",
-    "G": "G/(G-1)",
-    "none": "none",
-}
-
-
-def _factor_text(cov: Covariance) -> str:
-    if cov.options.cov == "CR1":
-        return f"{FACTORS[cov.options.ssc]} ({cov.options.ssc})"
-    words = {
-        "naive": "n/(n-1), or n/(n-k) for regressions",
-        "CR0": "none",
-        "CR2": "(1-h)^(-1/2) in each cluster",
-        "CR3": "(G-1)/G, (1-h)^(-1) in each cluster",
-        "jackknife": "(G-1)/G",
-    }
-    return words[cov.options.cov]
-
 
 def coefficient_frame(
     estimate: Estimate, cov: Covariance, alpha: float, counts: FloatArray | None = None
@@ -194,7 +173,8 @@ def summarize(
     facts = [("Score", about.outcome), ("Rows", f"{estimate.n_rows}"), ("Model", about.model)]
     if about.formula:
         facts.append(("Formula", about.formula))
-    facts += [("Covariance", covariance_text(cov)), ("Reference", _reference_text(cov)), ("Factor", _factor_text(cov))]
+    facts += [("Covariance", covariance_text(cov)), ("Reference", _reference_text(cov))]
+    facts.append(("Factor", cov.options.factor_words))
     parts = ", ".join(
         f"{count} {'on questions not shared' if reason == 'unshared' else f'without {reason}'}"
         for reason, count in dropped.items()
@@ -338,7 +318,7 @@ def rather_few(estimate: Estimate, cov: Covariance) -> list[str]:
         return []
     done = (
         "CR2 and its Satterthwaite degrees of freedom allow for it"
-        if cov.options.cov == "CR2" and cov.options.dof == "satterthwaite"
+        if cov.options.kind.dof == cov.options.dof == "satterthwaite"
         else 'cov="CR2" with its Satterthwaite degrees of freedom, the default, allows for it'
     )
     refit, cells = estimate.refit, estimate.cells

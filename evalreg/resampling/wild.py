@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from evalreg.checks import FloatArray, SscName, fraction, option
-from evalreg.covariance.corrections import cr1_factor
+from evalreg.covariance.corrections import Counts, cr1_factor
 from evalreg.covariance.covariance import Covariance, assemble
 from evalreg.covariance.options import ResolvedCov
 from evalreg.covariance.widths import subset_signs
@@ -297,10 +297,9 @@ class _Plan:
 
     def factors(self) -> list[float]:
         """CR1 factor of each piece of the covariance."""
-        pieces, ssc = self.cov.pieces, self.cov.options.ssc
-        smallest = min(piece.n_clusters for piece in self.cov.one_way)
-        counted = [smallest if ssc == "fixest" else piece.n_clusters for piece in pieces]
-        return [cr1_factor(G, self.estimate.n_rows, self.estimate.n_coefficients, ssc, True) for G in counted]
+        sizes, smallest = [piece.n_clusters for piece in self.cov.pieces], min(p.n_clusters for p in self.cov.one_way)
+        n, k = self.estimate.n_rows, self.estimate.n_coefficients
+        return [cr1_factor(Counts(G, smallest, n, k), self.cov.options.ssc) for G in sizes]
 
 
 def _planned(

@@ -12,7 +12,7 @@ import pandas as pd
 from evalreg.checks import CovName, DofName, FloatArray, IntervalName, RepairName, SscName, option
 from evalreg.covariance.covariance import Covariance, assemble
 from evalreg.covariance.groups import Groups, check_estimate, resolve_groups
-from evalreg.covariance.options import CovOptions, check_cov_options, resolve_cov
+from evalreg.covariance.options import CovOptions, check_cov_options, resolve_cov, takes_ssc
 from evalreg.data.clusters import Axis, axis_name, find_axis, parse_groups, summarize_sizes
 from evalreg.errors import ArgumentError, CovarianceWarning, Note, ZeroVarianceWarning, issue
 from evalreg.estimate import Estimate
@@ -614,7 +614,7 @@ def rederive(results: ResultsT, groups: Any, options: dict[str, Any]) -> Results
     asked = {name: getattr(results.asked, name) for name in ("cov", "ssc", "dof", "repair", "alike")}
     given = {name: value for name, value in options.items() if value is not KEPT}
     asked |= given
-    if "cov" in given and asked["cov"] != "CR1" and "ssc" not in given:
+    if "cov" in given and "ssc" not in given and not takes_ssc(asked["cov"]):
         # The factor belongs to CR1, and has no meaning for another covariance.
         asked["ssc"] = None
     estimate, axes = results.estimate, results.axes or None
@@ -626,7 +626,7 @@ def rederive(results: ResultsT, groups: Any, options: dict[str, Any]) -> Results
             # Nothing is left to be pooled where that axis is not crossed.
             asked["alike"] = None
     checked = check_cov_options(**asked)
-    if groups is None and checked.cov not in (None, "naive") and "cov" not in given:
+    if groups is None and checked.needs_clusters and "cov" not in given:
         checked = replace(checked, cov=None, ssc=None, dof=None if checked.dof == "satterthwaite" else checked.dof)
     made = results_of(estimate, axes, checked)
     return replace(results, estimate=made.estimate, cov=made.cov, axes=made.axes, asked=made.asked, notes=made.notes)

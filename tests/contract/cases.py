@@ -40,6 +40,8 @@ class Case:
         What is done to the frame before `run` has it.
     row : str
         Column that tells the rows of the estimate apart (questions, where answers are averaged first).
+    per_row : int
+        Rows of the estimate for each such row; the two sides of a comparison may be scored apart.
     weighted : callable, optional
         The same point with whatever the estimator holds fixed really held fixed, as a function of weights. None where
         weights cannot express it.
@@ -70,6 +72,7 @@ class Case:
     frame: Callable[[], pd.DataFrame]
     prepare: Callable[[pd.DataFrame], pd.DataFrame] = lambda frame: frame
     row: str = "row"
+    per_row: int = 1
     weighted: Run | None = None
     no_weights: str = ""
     no_split: str = ""
@@ -170,6 +173,18 @@ def matches() -> pd.DataFrame:
 def _sides(frame: pd.DataFrame) -> pd.DataFrame:
     called = dict(zip(frame["was"], frame["model"], strict=True))
     return frame.assign(right=frame["against"].map(called))
+
+
+def rated_matches() -> pd.DataFrame:
+    """The comparisons with a judge's score of each, and a human's of two in five."""
+    frame, rng = matches(), np.random.default_rng(14)
+    rated = np.clip(frame["score"] + rng.normal(scale=0.1, size=len(frame)), 0, 1)
+    return frame.assign(rated=rated, human=frame["score"].where(frame["row"] % 5 < 2))
+
+
+def _rectified_board(data: Any, groups: Any, weights: Any) -> er.Results:
+    assert weights is None
+    return er.rectified_win_rate(data, left="model", right="right", judge="rated", human="human", groups=groups)
 
 
 def verdicts() -> pd.DataFrame:
@@ -340,6 +355,15 @@ CASES = [
         cells=("model", "part"),
         tuned=True,
         outcome=("human", "rated"),
+    ),
+    Case(
+        "rectified win rate",
+        _rectified_board,
+        rated_matches,
+        _sides,
+        per_row=2,
+        no_weights="it takes no weights",
+        tuned=True,
     ),
     _board("win rate", _win_rate()),
     _board("win rate as sampled", _win_rate(opponents="as_sampled")),

@@ -171,7 +171,7 @@ def test_influence_sums_to_zero(case):
 def test_row_influence_names_positions_in_the_data(case):
     frame = case.frame()
     influence = _run(case, frame).influence()
-    assert frame[case.row].iloc[influence.index].is_unique
+    assert (frame[case.row].iloc[influence.index].value_counts() == case.per_row).all()
     assert set(frame[case.row].iloc[influence.index]) == set(frame[case.row])
 
 
@@ -224,6 +224,8 @@ def test_relabelling_models_changes_nothing_but_names(case):
 
 
 def test_each_row_its_own_cluster_is_the_naive_covariance(case):
+    if case.per_row > 1:
+        pytest.skip("a row of the data is several rows of the estimate")
     naive = _fit(case, None).with_cov(groups=None)
     by_row = naive.with_cov(groups=case.row, cov="CR1")
     rows = naive.influence().to_numpy()
@@ -314,7 +316,7 @@ def test_copies_say_that_other_clusterings_need_another_fit(case):
         with pytest.raises(er.errors.NotAvailableError, match="fit again"):
             twin.with_cov(groups="subject" if case.row == "row" else "weight")
     # What was copied still has its source.
-    assert results.with_cov(groups=case.row).n_clusters == {case.row: results.nobs}
+    assert results.with_cov(groups=case.row).n_clusters == {case.row: results.nobs // case.per_row}
 
 
 def test_another_covariance_is_the_one_of_another_fit(case):

@@ -222,10 +222,6 @@ class Board(Results):
         summary = super().summary(alpha)
         return replace(summary, sentences=(*_inflation(self), *summary.sentences))
 
-    def _derived(self, estimate: Estimate, cov: Covariance, notes: tuple[Note, ...]) -> Board:
-        # A board without pairs of models keeps the guards of a thin one.
-        return Board(estimate, cov, self.axes, self.asked, notes)
-
     @property
     def _duels(self) -> Duels:
         if self.duels is None:
@@ -268,58 +264,32 @@ def board_of(
     return Board(found.estimate, found.cov, found.axes, found.asked, found.notes, duels)
 
 
+def win_odds(board: Board) -> Results:
+    """Results of S/(1 - S); `NotAvailableError` where a rate is 1."""
+    S = np.array(_rates(board).params)
+    if np.any(S >= 1):
+        raise NotAvailableError("win odds are infinite where a model won every comparison.")
+    J = np.diag(1.0 / (1.0 - S) ** 2)
+    return _called("Win odds", board.transform(lambda rates: rates / (1.0 - rates), derivative=J), board)
+
+
+def net_benefit(board: Board) -> Results:
+    """Results of 2 S - 1."""
+    names = _rates(board).names
+    return _called("Net benefit", board.linear(2.0 * np.eye(len(names)), names, constant=-1.0), board)
+
+
 def _rates(board: Board) -> Estimate:
+    """The win rates of a board; raises where the parameters are something else."""
     if board.duels is None or not board.estimate.bounded:
         raise NotAvailableError("win odds and net benefit are those of win rates, which these parameters are not.")
     return board.estimate
 
 
-def win_odds(board: Board) -> Results:
-    """Results of S/(1 - S).
-
-    Parameters
-    ----------
-    board : Board
-        Of win rates.
-
-    Returns
-    -------
-    Results
-        By the delta method.
-
-    Raises
-    ------
-    NotAvailableError
-        If a rate is 1.
-    """
-    estimate = _rates(board)
-    S = np.array(estimate.params)
-    if np.any(S >= 1):
-        raise NotAvailableError("win odds are infinite where a model won every comparison.")
-    J = np.diag(1.0 / (1.0 - S) ** 2)
-    moved = estimate.transform(lambda params: params / (1.0 - params), J, estimate.names)
-    moved = replace(moved, about=replace(estimate.about, model="Win odds", interval="wald", lines=(), one_board=False))
-    return board._derived(moved, board.cov.linear(J, estimate.names), ())
-
-
-def net_benefit(board: Board) -> Results:
-    """Results of 2 S - 1.
-
-    Parameters
-    ----------
-    board : Board
-        Of win rates.
-
-    Returns
-    -------
-    Results
-        A linear map.
-    """
-    estimate = _rates(board)
-    C = 2.0 * np.eye(estimate.n_params)
-    about = replace(estimate.about, model="Net benefit", interval="wald", lines=(), one_board=False)
-    moved = replace(estimate.linear(C, estimate.names), params=2.0 * np.array(estimate.params) - 1.0, about=about)
-    return board._derived(moved, board.cov.linear(C, estimate.names), ())
+def _called(model: str, moved: Board, board: Board) -> Board:
+    """A function of each rate under its own name, whose models are those of the board."""
+    about = replace(board.estimate.about, model=model, interval="wald", lines=(), one_board=False)
+    return replace(moved, estimate=replace(moved.estimate, about=about), notes=())
 
 
 def sparsity_table(board: Board, dimension: str | None) -> pd.DataFrame:

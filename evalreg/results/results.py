@@ -10,16 +10,15 @@ import numpy as np
 import pandas as pd
 
 from evalreg.checks import CovName, DofName, FloatArray, IntervalName, RepairName, SscName, option
-from evalreg.covariance.covariance import Covariance, assemble
+from evalreg.covariance.covariance import Covariance
 from evalreg.covariance.groups import Groups, check_estimate, resolve_groups
-from evalreg.covariance.options import CovOptions, check_cov_options, resolve_cov, takes_ssc
+from evalreg.covariance.options import CovOptions, check_cov_options, takes_ssc
 from evalreg.data.clusters import Axis, axis_name, find_axis, parse_groups, summarize_sizes
-from evalreg.errors import ArgumentError, CovarianceWarning, Note, ZeroVarianceWarning, issue
+from evalreg.errors import ArgumentError, Note
 from evalreg.estimate import Estimate
-from evalreg.inference.carriers import few_carriers
 from evalreg.inference.contrasts import parse_contrasts
 from evalreg.inference.dependence import design_effect, effective_rows, intraclass_correlation
-from evalreg.inference.diagnostics import cluster_influence, fragility, row_influence
+from evalreg.inference.diagnostics import cluster_influence, row_influence
 from evalreg.inference.equivalence import KindName, equivalence_table
 from evalreg.inference.intervals import intervals
 from evalreg.inference.ranks import PairAdjustName
@@ -30,6 +29,8 @@ from evalreg.inference.wald import as_contrast_results, joint_test
 from evalreg.report.figures import KindName as FigureName
 from evalreg.report.figures import plot_results
 from evalreg.report.summaries import covariance_text
+from evalreg.results.algebra import Algebra, combined
+from evalreg.results.assembled import assembled
 from evalreg.results.bridge import to_statsmodels, with_own_dof
 from evalreg.results.many import ManyModels
 from evalreg.results.predictions import Predicted, design_rows
@@ -52,7 +53,7 @@ KEPT = _Kept.KEPT
 
 
 @dataclass(frozen=True, eq=False)
-class Results(ManyModels, Resampled, Predicted, Shown):
+class Results(Algebra, ManyModels, Resampled, Predicted, Shown):
     """Estimates with standard errors, tests and intervals, under statsmodels' names; immutable.
 
     Made by `fit`, `mean` and `infer`.
@@ -230,7 +231,12 @@ class Results(ManyModels, Resampled, Predicted, Shown):
         Results
             Variances and degrees of freedom come from the same pieces.
         """
-        return contrasted(self, contrast)
+        asked = parse_contrasts(contrast, self.estimate.names)
+        if np.any(asked.value != 0):
+            raise ArgumentError(
+                f"a contrast is a combination of parameters; {contrast!r} compares it with a number. Use `t_test`."
+            )
+        return self._derived(*combined(self.estimate, self.cov, asked.matrix, asked.names))
 
     def t_test(
         self, contrasts: str | dict[str, float] | Any, *, method: Literal["wald", "logit"] | None = None
@@ -464,9 +470,9 @@ class Results(ManyModels, Resampled, Predicted, Shown):
     def _series(self, values: FloatArray) -> pd.Series:
         return pd.Series(values, index=list(self.estimate.names))
 
-    def _derived(self, estimate: Estimate, cov: Covariance, notes: tuple[Note, ...]) -> Results:
-        """Results of something computed from the parameters."""
-        return Results(estimate, cov, self.axes, self.asked, notes)
+    def _derived(self, estimate: Estimate, cov: Covariance, notes: tuple[Note, ...]) -> Self:
+        """Results of something computed from the parameters; of a board a board without its pairs of models."""
+        return type(self)(estimate, cov, self.axes, self.asked, notes)
 
     def _axis(self, dimension: str | None) -> Axis:
         axes = self.cov.axes or self.axes
@@ -552,46 +558,8 @@ def results_of(
     Results
         With all notes.
     """
-    options = resolve_cov(asked, axes is not None, default="CR1" if estimate.refit is None else "CR2")
-    cov = assemble(estimate, axes or (), options)
-    fragile = (*cov.notes, *fragility(estimate, cov), *few_carriers(estimate, cov), *_variance_notes(cov))
-    found = (*notes, *_lost_notes(estimate, cov, asked), *fragile)
-    issue(found)
+    cov, found = assembled(estimate, axes, asked, notes)
     return Results(estimate, cov, axes or (), asked, found)
-
-
-def _lost_notes(estimate: Estimate, cov: Covariance, asked: CovOptions) -> tuple[Note, ...]:
-    """Say that the default is not CR2 here, as it was of the parts."""
-    if asked.cov is not None or not cov.axes or not estimate.lost:
-        return ()
-    text = (
-        f"the covariance is CR1, and not CR2, since {estimate.lost}: with few or unequal clusters its standard errors "
-        "are too small. Take the estimates one by one for CR2, or fit them as one model."
-    )
-    return ((CovarianceWarning, text),)
-
-
-def _variance_notes(cov: Covariance) -> tuple[Note, ...]:
-    """Parameters without a positive variance, by reason."""
-    by_reason: dict[tuple[str, bool, bool], list[str]] = {}
-    few = cov.widths().few if cov.paired is not None and not np.all(cov.variance() > 0) else None
-    tested = set() if few is None else {cov.names[i] for i in few.rows}
-    for name, reason, variance in zip(cov.names, cov.reasons(), cov.variance(), strict=True):
-        if reason:
-            by_reason.setdefault((reason, bool(variance == 0), name in tested), []).append(name)
-    notes = []
-    for (reason, is_zero, is_tested), names in by_reason.items():
-        some = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
-        text = f"{some}: no test, because {reason}; t and p are NaN."
-        if is_tested:
-            text = f"{some}: no standard error, because {reason}; the interval and p are from what was not seen alone."
-        if cov.bounded and is_zero:
-            text = (
-                f"{some}: {reason}, so the standard error is 0, t and p are NaN, and the interval is Clopper-Pearson "
-                "on the effective number of clusters."
-            )
-        notes.append((ZeroVarianceWarning, text))
-    return tuple(notes)
 
 
 def rederive(results: ResultsT, groups: Any, options: dict[str, Any]) -> ResultsT:
@@ -630,36 +598,6 @@ def rederive(results: ResultsT, groups: Any, options: dict[str, Any]) -> Results
         checked = replace(checked, cov=None, ssc=None, dof=None if checked.dof == "satterthwaite" else checked.dof)
     made = results_of(estimate, axes, checked)
     return replace(results, estimate=made.estimate, cov=made.cov, axes=made.axes, asked=made.asked, notes=made.notes)
-
-
-def contrasted(results: Results, contrast: Any) -> Results:
-    """Linear combinations as results, their covariance from the same pieces.
-
-    Parameters
-    ----------
-    results : Results
-        What to start from.
-    contrast : str, dict or array_like
-        As in `Results.contrast`.
-
-    Returns
-    -------
-    Results
-        Of the contrasts.
-
-    Raises
-    ------
-    ArgumentError
-        If the text sets a contrast equal to something other than zero.
-    """
-    asked = parse_contrasts(contrast, results.estimate.names)
-    if np.any(asked.value != 0):
-        raise ArgumentError(
-            f"a contrast is a combination of parameters; {contrast!r} compares it with a number. Use `t_test`."
-        )
-    estimate = results.estimate.linear(asked.matrix, asked.names)
-    cov = results.cov.linear(asked.matrix, asked.names)
-    return results._derived(estimate, cov, _variance_notes(cov))
 
 
 def diagnose(results: Results) -> pd.DataFrame:

@@ -1,0 +1,321 @@
+"""Results computed from results: linear combinations, smooth functions, and two results side by side."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from evalreg.checks import FloatArray, listed
+from evalreg.covariance.covariance import Covariance
+from evalreg.covariance.options import CovOptions
+from evalreg.data.clusters import Axis, axis_name
+from evalreg.errors import ArgumentError, ArgumentTypeError, Note
+from evalreg.estimate import Estimate
+from evalreg.inference.contrasts import parse_contrasts
+from evalreg.results.assembled import assembled, variance_notes
+from evalreg.scores.stacking import StackedScores
+
+
+class Algebra(ABC):
+    """Methods that make results from results, with the covariance that follows."""
+
+    estimate: Estimate
+    cov: Covariance
+    axes: tuple[Axis, ...]
+    asked: CovOptions
+
+    @abstractmethod
+    def _derived(self, estimate: Estimate, cov: Covariance, notes: tuple[Note, ...]) -> Self:
+        """Results of the same rows with other parameters."""
+
+    def linear(
+        self,
+        matrix: npt.ArrayLike | pd.DataFrame,
+        names: str | Sequence[str] | None = None,
+        *,
+        constant: npt.ArrayLike = 0.0,
+    ) -> Self:
+        """Linear combinations C theta + c of the parameters, as results of their own.
+
+        `contrast` does the same from a text or a dict.
+
+        Parameters
+        ----------
+        matrix : array_like or DataFrame, shape (n_combinations, n_params)
+            C. Of a DataFrame the columns are the parameters, in any order.
+        names : str or list of str, optional
+            A name for each combination; by default the index of a DataFrame, otherwise "c0", "c1" and so on.
+        constant : float or array_like, shape (n_combinations,), optional
+            c, what is added; 0 by default. It moves estimates and intervals, not standard errors.
+
+        Returns
+        -------
+        Results
+            The covariance is C V C', and variances and degrees of freedom come from the same pieces under any
+            `with_cov`. Of a `Board` it is a board without its pairs of models.
+
+        Raises
+        ------
+        ArgumentError
+            If the shape or the columns do not fit, a number is not finite, or names occur twice.
+
+        Examples
+        --------
+        >>> import evalreg as er
+        >>> log = er.datasets.paired(n_passages=20, seed=1)
+        >>> results = er.mean(log, by="model", item="question", groups="passage")
+        >>> results.linear([[1, -1], [0.5, 0.5]], ["new - old", "average"]).params.round(3).to_dict()
+        {'new - old': 0.05, 'average': 0.775}
+        """
+        C, names = _labelled(matrix, names, self.estimate.names)
+        estimate, cov, notes = combined(self.estimate, self.cov, C, _as_names(names, C.shape[0]))
+        shift = _as_numbers("constant", constant)
+        if shift.shape not in ((), (C.shape[0],)) or not np.isfinite(shift).all():
+            raise ArgumentError(
+                f"`constant` must be one finite number, or one for each of the {C.shape[0]} combinations; "
+                f"got {constant!r}."
+            )
+        return self._derived(replace(estimate, params=np.array(estimate.params) + shift), cov, notes)
+
+    def transform(
+        self,
+        function: Callable[[pd.Series], Any],
+        names: str | Sequence[str] | None = None,
+        *,
+        derivative: npt.ArrayLike | None = None,
+    ) -> Self:
+        """A smooth function of the parameters, with errors by the delta method.
+
+        Parameters
+        ----------
+        function : callable
+            Takes the parameters as a Series with their names, and returns a number, an array, a dict or a Series.
+        names : str or list of str, optional
+            A name for each value; by default the labels of the Series or the dict that `function` returns.
+        derivative : array_like, shape (n_values, n_params), optional
+            J, the derivative of each value by each parameter at the estimates; by central differences if left out.
+
+        Returns
+        -------
+        Results
+            The covariance is J V J'. Tests and intervals are Wald's; the jackknife and the wild bootstrap, which solve
+            again, are those of the parameters and not of a function of them. Of a `Board` it is a board without its
+            pairs of models.
+
+        Raises
+        ------
+        ArgumentError
+            If values have no names, the shapes do not fit, or a value or a derivative is not finite.
+
+        References
+        ----------
+        van der Vaart (1998), Asymptotic Statistics, theorem 3.1. The differences are those of statsmodels.
+
+        Examples
+        --------
+        >>> import evalreg as er
+        >>> log = er.datasets.paired(n_passages=20, seed=1)
+        >>> results = er.mean(log, by="model", item="question", groups="passage")
+        >>> results.transform(lambda p: p["new"] / p["old"], "new / old").params.round(3).to_dict()
+        {'new / old': 1.067}
+        >>> results.transform(lambda p: p / (1 - p)).params.round(3).to_dict()
+        {'new': 4.0, 'old': 3.0}
+        """
+        estimate = self.estimate
+        params = pd.Series(np.array(estimate.params), index=list(estimate.names))
+        values = function(params.copy())
+        labels = values.keys() if isinstance(values, dict | pd.Series) else None
+        found = _finite("value", _as_values(values))
+        named = _as_names(names if names is not None else labels, found.size)
+        J = _derivative(function, params, found.size) if derivative is None else _as_numbers("derivative", derivative)
+        if J.shape != (found.size, params.size):
+            raise ArgumentError(
+                f"`derivative` must have one row for each of the {found.size} values and one column for each of the "
+                f"{params.size} parameters; got shape {J.shape}."
+            )
+        J = _finite("derivative", J)
+        cov = self.cov.linear(J, named)
+        return self._derived(estimate.transform(lambda _: found, J, named), cov, variance_notes(cov))
+
+    def stack(self, other: Algebra, names: Sequence[str] | None = None) -> Self:
+        """Parameters of two results of the same rows, with their joint covariance.
+
+        Two metrics of one log, or two regressions of it, can then be compared: the covariance between them is that of
+        the rows' influences, summed within the clusters (seemingly unrelated estimation).
+
+        Parameters
+        ----------
+        other : Results
+            Of the same rows in the same order, with the same clusters and covariance.
+        names : list of str, optional
+            Names of all parameters, where the two have names in common.
+
+        Returns
+        -------
+        Results
+            Parameters of both, those of `other` last. Where the two have no design in common the default covariance
+            is CR1, with a warning.
+
+        Raises
+        ------
+        ArgumentError
+            If rows, clusters or covariances differ, or a name occurs in both.
+        NotAvailableError
+            If the rows live in an engine, or the estimate is of another kind than means and regressions.
+
+        Examples
+        --------
+        >>> import evalreg as er
+        >>> log = er.datasets.passages(n_passages=30, seed=2).assign(short=lambda log: log["n_words"] < 300)
+        >>> score, short = (er.mean(log, column, groups="passage") for column in ("score", "short"))
+        >>> score.stack(short, ["score", "short"]).contrast("score - short").bse.round(4).to_dict()
+        {'score - short': 0.0823}
+        """
+        first, second = self._parts(other, names)
+        estimate = first.stack(second)
+        _check_clusters(estimate.scores, self.axes)
+        return self._joined(estimate)
+
+    def concat(self, other: Algebra, names: Sequence[str] | None = None) -> Self:
+        """Parameters of two results of independent rows, whose covariance is zero.
+
+        Parameters
+        ----------
+        other : Results
+            Of other rows, clustered by columns of the same names; its clusters are other clusters, whatever their
+            labels. Its covariance is of the same kind.
+        names : list of str, optional
+            Names of all parameters, where the two have names in common.
+
+        Returns
+        -------
+        Results
+            Parameters of both, those of `other` last. With groups the default covariance is CR1, with a warning, since
+            the two have no design in common.
+
+        Raises
+        ------
+        ArgumentError
+            If clusters or covariances differ in kind, or a name occurs in both.
+
+        Examples
+        --------
+        >>> import evalreg as er
+        >>> spring, autumn = (er.mean(er.datasets.passages(n_passages=30, seed=seed)) for seed in (1, 2))
+        >>> both = spring.concat(autumn, ["spring", "autumn"])
+        >>> both.cov_params().loc["spring", "autumn"].item()
+        0.0
+        """
+        first, second = self._parts(other, names)
+        return self._joined(first.concat(second))
+
+    def _parts(self, other: Algebra, names: Sequence[str] | None) -> tuple[Estimate, Estimate]:
+        """The two estimates under their names; raises unless the errors of both are of one kind."""
+        if not isinstance(other, Algebra):
+            raise ArgumentTypeError(f"`other` must be results, as `mean` or `fit` return; got {type(other).__name__}.")
+        if set(self.axes) != set(other.axes) or self.asked != other.asked:
+            of = [f"{part.cov.options.cov} by {_clusters(part.axes)}" for part in (self, other)]
+            raise ArgumentError(
+                "results side by side must have the same clusters and the same options of the covariance; got "
+                f"{of[0]} and {of[1]}. Bring one to the other's with `with_cov`."
+            )
+        first, second = self.estimate, other.estimate
+        if names is None:
+            return first, second
+        given = _as_names(names, first.n_params + second.n_params)
+        return replace(first, names=given[: first.n_params]), replace(second, names=given[first.n_params :])
+
+    def _joined(self, estimate: Estimate) -> Self:
+        cov, notes = assembled(estimate, self.axes or None, self.asked)
+        return self._derived(estimate, cov, notes)
+
+
+def combined(
+    estimate: Estimate, cov: Covariance, C: FloatArray, names: Sequence[str]
+) -> tuple[Estimate, Covariance, tuple[Note, ...]]:
+    """C theta, its covariance from the same pieces, and what is to be said of it."""
+    of_both = cov.linear(C, names)
+    return estimate.linear(C, names), of_both, variance_notes(of_both)
+
+
+def _clusters(axes: tuple[Axis, ...]) -> str:
+    return " + ".join(map(axis_name, axes)) or "row"
+
+
+def _as_names(names: Any, n_values: int) -> tuple[str, ...]:
+    """One name for each value."""
+    if names is None:
+        raise ArgumentError(
+            f"`names` must say what the {n_values} value{'s are' if n_values > 1 else ' is'}; it may be left out where "
+            "the function returns a Series or a dict."
+        )
+    given = (names,) if isinstance(names, str) else tuple(map(str, names))
+    if len(given) != n_values:
+        raise ArgumentError(f"`names` must hold one name for each of the {n_values} values; got {listed(given)}.")
+    return given
+
+
+def _labelled(matrix: Any, names: Any, params: tuple[str, ...]) -> tuple[FloatArray, Any]:
+    """C with its columns in the order of the parameters, and names."""
+    if isinstance(matrix, pd.DataFrame):
+        if sorted(map(str, matrix.columns)) != sorted(params):
+            raise ArgumentError(
+                f"the columns of `matrix` must be the parameters {listed(params)}; got {listed(matrix.columns)}."
+            )
+        names, matrix = matrix.index if names is None else names, matrix.set_axis(matrix.columns.map(str), axis=1)
+        matrix = matrix[list(params)]
+    asked = parse_contrasts(np.asarray(matrix), params)
+    return asked.matrix, asked.names if names is None else names
+
+
+def _as_values(values: Any) -> FloatArray:
+    """What a function returned as numbers, shape (n_values,)."""
+    found = np.atleast_1d(_as_numbers("function", list(values.values()) if isinstance(values, dict) else values))
+    if found.ndim != 1 or not found.size:
+        raise ArgumentError(f"the function must return a number or a list of numbers; got shape {found.shape}.")
+    return found
+
+
+def _as_numbers(what: str, values: Any) -> FloatArray:
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ArgumentError(f"`{what}` must give numbers; got {values!r}.") from None
+
+
+def _finite(what: str, values: FloatArray) -> FloatArray:
+    if not np.isfinite(values).all():
+        raise ArgumentError(
+            f"the function must be smooth at the estimates; a {what} there is {values[~np.isfinite(values)][0]}."
+        )
+    return values
+
+
+def _derivative(function: Callable[[pd.Series], Any], params: pd.Series, n_values: int) -> FloatArray:
+    """J by central differences, shape (n_values, n_params)."""
+    from statsmodels.tools.numdiff import approx_fprime
+
+    def at(theta: FloatArray) -> FloatArray:
+        return _as_values(function(pd.Series(theta, index=params.index)))
+
+    J = approx_fprime(params.to_numpy(copy=True), at, centered=True)
+    return np.asarray(J, dtype=np.float64).reshape(n_values, params.size)
+
+
+def _check_clusters(scores: Any, axes: tuple[Axis, ...]) -> None:
+    """Raise where the same names stand for other labels in the two."""
+    if not isinstance(scores, StackedScores):
+        return
+    for axis in axes:
+        one, two = (part.labels.codes(axis).codes for part in (scores.first, scores.second))
+        if not np.array_equal(one, two):
+            raise ArgumentError(
+                f"stacked results must have the same clusters; the labels of {axis_name(axis)!r} are not the same in "
+                "both. Pass estimates of independent rows to `concat`."
+            )

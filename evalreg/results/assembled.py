@@ -1,0 +1,59 @@
+"""The covariance of an estimate and what is to be warned of, put together."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from evalreg.covariance.covariance import Covariance, assemble
+from evalreg.covariance.options import CovOptions, resolve_cov
+from evalreg.data.clusters import Axis
+from evalreg.errors import CovarianceWarning, Note, ZeroVarianceWarning, issue
+from evalreg.estimate import Estimate
+from evalreg.inference.carriers import few_carriers
+from evalreg.inference.diagnostics import fragility
+
+
+def assembled(
+    estimate: Estimate, axes: tuple[Axis, ...] | None, asked: CovOptions, notes: tuple[Note, ...] = ()
+) -> tuple[Covariance, tuple[Note, ...]]:
+    """The covariance that was asked for, and all notes, which are issued; `axes` is None for independent rows."""
+    options = resolve_cov(asked, axes is not None, default="CR1" if estimate.refit is None else "CR2")
+    cov = assemble(estimate, axes or (), options)
+    fragile = (*cov.notes, *fragility(estimate, cov), *few_carriers(estimate, cov), *variance_notes(cov))
+    found = (*notes, *_lost_notes(estimate, cov, asked), *fragile)
+    issue(found)
+    return cov, found
+
+
+def _lost_notes(estimate: Estimate, cov: Covariance, asked: CovOptions) -> tuple[Note, ...]:
+    """Say that the default is not CR2 here, as it was of the parts."""
+    if asked.cov is not None or not cov.axes or not estimate.lost:
+        return ()
+    text = (
+        f"the covariance is CR1, and not CR2, since {estimate.lost}: with few or unequal clusters its standard errors "
+        "are too small. Take the estimates one by one for CR2, or fit them as one model."
+    )
+    return ((CovarianceWarning, text),)
+
+
+def variance_notes(cov: Covariance) -> tuple[Note, ...]:
+    """Parameters without a positive variance, by reason."""
+    by_reason: dict[tuple[str, bool, bool], list[str]] = {}
+    few = cov.widths().few if cov.paired is not None and not np.all(cov.variance() > 0) else None
+    tested = set() if few is None else {cov.names[i] for i in few.rows}
+    for name, reason, variance in zip(cov.names, cov.reasons(), cov.variance(), strict=True):
+        if reason:
+            by_reason.setdefault((reason, bool(variance == 0), name in tested), []).append(name)
+    notes = []
+    for (reason, is_zero, is_tested), names in by_reason.items():
+        some = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+        text = f"{some}: no test, because {reason}; t and p are NaN."
+        if is_tested:
+            text = f"{some}: no standard error, because {reason}; the interval and p are from what was not seen alone."
+        if cov.bounded and is_zero:
+            text = (
+                f"{some}: {reason}, so the standard error is 0, t and p are NaN, and the interval is Clopper-Pearson "
+                "on the effective number of clusters."
+            )
+        notes.append((ZeroVarianceWarning, text))
+    return tuple(notes)

@@ -1,0 +1,213 @@
+"""Results made from results: linear, transform, stack and concat, against derivatives and sandwiches by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from statsmodels.stats._delta_method import NonlinearDeltaCov
+
+import evalreg as er
+from evalreg.boards.board import Board
+from evalreg.errors import ArgumentError, ArgumentTypeError, CovarianceWarning, NotAvailableError
+
+# The same sums in another order.
+EXACT = 1e-12
+# Central differences of step 6e-6 leave about this much of a derivative.
+DIFFERENCES = 1e-8
+
+
+@pytest.fixture(scope="module")
+def models():
+    log = er.datasets.paired(n_passages=30, seed=1)
+    return er.mean(log, by="model", item="question", groups="passage")
+
+
+@pytest.fixture(scope="module")
+def log():
+    rng = np.random.default_rng(5)
+    frame = er.datasets.passages(n_passages=40, questions_per_passage=5, seed=3)
+    return frame.assign(x=rng.standard_normal(len(frame)), other=frame["score"] + rng.standard_normal(len(frame)))
+
+
+@pytest.fixture(scope="module")
+def board():
+    verdicts = er.datasets.judge_log(n_models=4, n_prompts=60, seed=1)
+    return er.win_rate(verdicts, left="left", right="right", winner="winner", groups="prompt")
+
+
+def _ratio_and_log(p):
+    return {"ratio": p["new"] / p["old"], "log odds": np.log(p["new"] / (1 - p["new"]))}
+
+
+def test_transform_is_the_delta_method_of_statsmodels(models):
+    moved = models.transform(_ratio_and_log)
+
+    def of_array(p):
+        return np.array([p[0] / p[1], np.log(p[0] / (1 - p[0]))])
+
+    theirs = NonlinearDeltaCov(of_array, models.params.to_numpy(), models.cov_params().to_numpy())
+    assert moved.params.index.tolist() == ["ratio", "log odds"]
+    np.testing.assert_allclose(moved.params, of_array(models.params.to_numpy()), rtol=EXACT)
+    np.testing.assert_allclose(moved.cov_params(), theirs.cov(), rtol=DIFFERENCES)
+
+
+def test_a_derivative_given_and_a_numerical_one_agree(models):
+    S = models.params.to_numpy()
+    J = np.array([[1 / S[1], -S[0] / S[1] ** 2], [1 / (S[0] * (1 - S[0])), 0.0]])
+    given, found = models.transform(_ratio_and_log, derivative=J), models.transform(_ratio_and_log)
+    np.testing.assert_allclose(given.cov_params(), J @ models.cov_params().to_numpy() @ J.T, rtol=EXACT)
+    np.testing.assert_allclose(found.bse, given.bse, rtol=DIFFERENCES)
+    np.testing.assert_allclose(found.dof, given.dof, rtol=DIFFERENCES)
+    np.testing.assert_allclose(found.with_cov(cov="CR1").bse, given.with_cov(cov="CR1").bse, rtol=DIFFERENCES)
+
+
+def test_labels_follow_the_series_the_dict_or_the_names(models):
+    assert models.transform(np.log).params.index.tolist() == ["new", "old"]
+    assert models.transform(lambda p: p[::-1]).params.index.tolist() == ["old", "new"]
+    assert models.transform(lambda p: p["new"] * p["old"], "product").params.index.tolist() == ["product"]
+    assert models.transform(lambda p: [p["new"], 1.0], ["a", "b"]).params.index.tolist() == ["a", "b"]
+    assert "Function of Mean by model" in str(models.transform(np.log).summary())
+    assert models.transform(np.log).estimate.about.n_models == 2, "models stay models where each value is of one"
+
+
+def test_the_function_cannot_change_the_results(models):
+    def spoil(p):
+        p[:] = 7.0
+        return p
+
+    before = models.params
+    models.transform(spoil, derivative=np.eye(2))
+    pd.testing.assert_series_equal(models.params, before)
+
+
+def test_linear_is_the_contrast_of_the_same_matrix(models):
+    C = [[1.0, -1.0], [0.5, 0.5]]
+    made, asked = models.linear(C, ["d", "m"]), models.contrast(C)
+    np.testing.assert_array_equal(made.cov_params(), asked.cov_params())
+    np.testing.assert_array_equal(made.dof, asked.dof)
+    assert made.params.index.tolist() == ["d", "m"]
+    assert models.linear(C).params.index.tolist() == ["c0", "c1"]
+
+
+def test_columns_of_a_frame_are_found_by_name(models):
+    C = pd.DataFrame({"old": [-1.0], "new": [1.0]}, index=["new - old"])
+    assert models.linear(C).params.to_dict() == models.contrast("new - old").params.to_dict()
+
+
+def test_a_constant_moves_estimates_and_intervals_alone(models):
+    plain, moved = models.linear(np.eye(2), ["a", "b"]), models.linear(np.eye(2) * -1, ["a", "b"], constant=1.0)
+    np.testing.assert_allclose(moved.params, 1.0 - plain.params, rtol=EXACT)
+    np.testing.assert_allclose(moved.bse, plain.bse, rtol=EXACT)
+    ends = models.conf_int(method="wald").to_numpy()
+    np.testing.assert_allclose(moved.conf_int(), 1.0 - ends[:, ::-1], rtol=EXACT)
+
+
+def test_odds_and_net_benefit_are_a_transform_and_a_linear_map(board):
+    odds, benefit = board.transform(lambda S: S / (1 - S)), board.linear(2 * np.eye(4), board.params.index, constant=-1)
+    np.testing.assert_allclose(odds.bse, board.odds().bse, rtol=DIFFERENCES)
+    np.testing.assert_array_equal(benefit.cov_params(), board.net_benefit().cov_params())
+    np.testing.assert_array_equal(benefit.params, board.net_benefit().params)
+    assert isinstance(odds, Board)
+    with pytest.raises(NotAvailableError, match="pairs of models"):
+        odds.head_to_head()
+
+
+def _sandwich(parts, codes):
+    """CR0 of regressions of the same rows as one system of estimating equations, by explicit sums."""
+    scores = np.hstack([X * (y - X @ b)[:, None] for X, y, b in parts])
+    size = scores.shape[1]
+    A, start = np.zeros((size, size)), 0
+    for X, _, b in parts:
+        own = slice(start, start + b.size)
+        A[own, own] = np.linalg.inv(X.T @ X)
+        start = own.stop
+    T = pd.DataFrame(scores).groupby(codes).sum().to_numpy()
+    return A @ T.T @ T @ A
+
+
+def test_stacked_regressions_have_the_covariance_of_one_system(log):
+    one = er.fit("score ~ n_words", log, groups="passage", cov="CR0")
+    two = er.fit("other ~ n_words + x", log, groups="passage", cov="CR0")
+    names = ["a0", "a1", "b0", "b1", "b2"]
+    both = one.stack(two, names)
+    constant = np.ones(len(log))
+    X1 = np.column_stack([constant, log["n_words"]])
+    X2 = np.column_stack([X1, log["x"]])
+    parts = [(X1, log["score"].to_numpy(), one.params.to_numpy()), (X2, log["other"].to_numpy(), two.params.to_numpy())]
+    np.testing.assert_allclose(both.cov_params(), _sandwich(parts, log["passage"].to_numpy()), rtol=1e-8)
+    np.testing.assert_allclose(both.bse[:2], one.bse, rtol=1e-10)
+    assert both.params.index.tolist() == names
+    assert "OLS" in both.estimate.about.model
+
+
+def test_a_stacked_difference_of_means_is_the_mean_of_differences(log):
+    both = er.mean(log, "score", groups="passage").stack(er.mean(log, "other", groups="passage"), ["a", "b"])
+    direct = er.mean(log.assign(d=log["score"] - log["other"]), "d", groups="passage")
+    np.testing.assert_allclose(both.contrast("a - b").bse, direct.bse.to_numpy(), rtol=1e-10)
+    assert both.cov.options.cov == "CR2"
+
+
+def test_concatenated_results_have_no_covariance_between_them():
+    spring, autumn = (
+        er.mean(er.datasets.passages(n_passages=20, seed=seed), groups="passage", cov="CR1") for seed in (1, 2)
+    )
+    both = spring.concat(autumn, ["spring", "autumn"])
+    V = both.cov_params()
+    assert V.loc["spring", "autumn"] == 0.0
+    assert both.n_clusters == {"passage": 40}
+    # Of 40 clusters together, and not twice 20, is the factor G/(G - 1).
+    alone = np.array([spring.bse.iloc[0], autumn.bse.iloc[0]]) * np.sqrt((40 / 39) / (20 / 19))
+    np.testing.assert_allclose(both.bse, alone, rtol=1e-10)
+
+
+def test_concatenated_boards_are_one_list(board):
+    verdicts = er.datasets.judge_log(n_models=3, n_prompts=40, seed=2)
+    other = er.win_rate(verdicts, left="left", right="right", winner="winner", groups="prompt")
+    with pytest.warns(CovarianceWarning, match="the covariance is CR1"):
+        both = board.concat(other, [*(f"a {name}" for name in board.params.index), "b 1", "b 2", "b 3"])
+    assert isinstance(both, Board)
+    assert len(both.ranks()) == 7
+
+
+def test_results_side_by_side_need_the_same_clusters_and_names(log, models):
+    mean, slope = er.mean(log, groups="passage"), er.fit("other ~ 1", log)
+    with pytest.raises(ArgumentError, match="got CR2 by passage and naive by row"):
+        mean.stack(slope)
+    with pytest.raises(ArgumentError, match='"mean" occurs twice'):
+        mean.stack(mean)
+    with pytest.raises(ArgumentError, match="one name for each of the 2 values"):
+        mean.stack(mean, ["a"])
+    with pytest.raises(ArgumentTypeError, match="must be results"):
+        mean.concat(mean.estimate)
+    halved = er.mean(log, groups={"passage": np.arange(len(log)) // 2})
+    with pytest.raises(ArgumentError, match="labels of 'passage' are not the same"):
+        mean.stack(halved, ["a", "b"])
+
+
+@pytest.mark.parametrize(
+    ("function", "options", "words"),
+    [
+        (lambda p: p["new"] / p["old"], {}, "`names` must say what the 1 value is"),
+        (lambda p: p.to_numpy(), {}, "`names` must say what the 2 values are"),
+        (lambda p: p, {"names": ["x"]}, "one name for each of the 2 values"),
+        (lambda p: np.log(p["new"] * 0), {"names": "x"}, "smooth at the estimates"),
+        (lambda p: np.eye(2), {"names": ["x", "y"]}, "a number or a list of numbers"),
+        (lambda p: "text", {"names": ["x"]}, "must give numbers"),
+        (lambda p: p, {"derivative": np.eye(3)}, "one row for each of the 2 values"),
+        (lambda p: p, {"derivative": np.eye(2) * np.nan}, "a derivative there is nan"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:divide by zero")
+def test_transform_says_what_is_wrong(models, function, options, words):
+    with pytest.raises(ArgumentError, match=words):
+        models.transform(function, **options)
+
+
+def test_linear_says_what_is_wrong(models):
+    with pytest.raises(ArgumentError, match="one column for each of the 2 parameters"):
+        models.linear(np.eye(3))
+    with pytest.raises(ArgumentError, match="must be the parameters"):
+        models.linear(pd.DataFrame({"new": [1.0], "older": [1.0]}))
+    with pytest.raises(ArgumentError, match="one finite number, or one for each"):
+        models.linear(np.eye(2), constant=[1.0, 2.0, 3.0])

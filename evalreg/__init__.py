@@ -10,7 +10,8 @@ if TYPE_CHECKING:
     from evalreg import planning as plan
     from evalreg.boards.board import Board
     from evalreg.boards.judges import Judging
-    from evalreg.covariance.covariance import Covariance, covariance
+    from evalreg.covariance.assembly import covariance
+    from evalreg.covariance.covariance import Covariance
     from evalreg.estimate import Estimate
     from evalreg.estimators.bradley_terry import bradley_terry
     from evalreg.estimators.choices import choice_probability
@@ -97,7 +98,7 @@ _HOMES = {
     "compare": "estimators.difference",
     "confidence_sequence": "estimators.confidence_sequence",
     "controlled_win_rate": "estimators.controlled",
-    "covariance": "covariance.covariance",
+    "covariance": "covariance.assembly",
     "datasets": "datasets",
     "errors": "errors",
     "fit": "estimators.regression",

@@ -17,7 +17,7 @@ from golden import Golden
 from scipy import stats
 
 import evalreg as er
-from evalreg.covariance.corrections import distinct_columns
+from evalreg.covariance.cell_dof import distinct_columns
 from evalreg.errors import (
     AlignmentError,
     ArgumentError,

@@ -7,8 +7,8 @@ import pytest
 from scipy import sparse
 
 import evalreg as er
-from evalreg.covariance import corrections as small_sample
-from evalreg.covariance.corrections import CellLeverage, FactoredLeverage, cell_leverage
+from evalreg.covariance import cell_dof
+from evalreg.covariance.cell_dof import CellLeverage, FactoredLeverage, cell_leverage
 
 TIGHT = 1e-10
 
@@ -43,9 +43,9 @@ def test_compact_forms_equal_the_full_matrix(
     share, weight = shares(n_clusters, 40, density)
     full = cell_leverage(share, weight, 0.5, stand_in)
     limit = 39 if form is CellLeverage else 20
-    monkeypatch.setattr(small_sample, "MOST_CELLS", limit)
-    monkeypatch.setattr(small_sample, "COLUMNS_PER_BLOCK", 16)
-    monkeypatch.setattr(small_sample, "ROWS_PER_BLOCK", 3)
+    monkeypatch.setattr(cell_dof, "MOST_CELLS", limit)
+    monkeypatch.setattr(cell_dof, "COLUMNS_PER_BLOCK", 16)
+    monkeypatch.setattr(cell_dof, "ROWS_PER_BLOCK", 3)
     compact = cell_leverage(share, weight, 0.5, stand_in)
     assert isinstance(compact, form)
     assert isinstance(full, CellLeverage)
@@ -71,7 +71,7 @@ def test_a_board_of_many_cells_keeps_its_numbers(monkeypatch: pytest.MonkeyPatch
     told = {"left": "left", "right": "right", "winner": "winner", "groups": "prompt"}
     full = er.win_rate(log, **told)
     for limit in (4, 35):
-        monkeypatch.setattr(small_sample, "MOST_CELLS", limit)
+        monkeypatch.setattr(cell_dof, "MOST_CELLS", limit)
         compact = er.win_rate(log, **told)
         np.testing.assert_allclose(compact.dof, full.dof, rtol=TIGHT)
         np.testing.assert_allclose(compact.pairwise(), full.pairwise(), rtol=TIGHT)
@@ -89,11 +89,11 @@ def test_combinations_of_two_contrasts_have_the_degrees_of_freedom_of_their_prod
     share = (block.gram @ sparse.diags_array(1 / weight)).tocsr()
     leverage = expected = cell_leverage(share, weight, 0.5, True)
     if kind != "dense":
-        monkeypatch.setattr(small_sample, "MOST_CELLS", 5 if kind == "factored" else 10**6)
-        leverage = small_sample._many_cells(share, weight, 0.5, True)
+        monkeypatch.setattr(cell_dof, "MOST_CELLS", 5 if kind == "factored" else 10**6)
+        leverage = cell_dof._many_cells(share, weight, 0.5, True)
     left, right = np.triu_indices(8, 1)
     C = np.zeros((left.size, 8))
     C[np.arange(left.size), left], C[np.arange(left.size), right] = 1.0, -1.5
     C = np.vstack([C, np.eye(8)])
-    found = small_sample.project(leverage, A).dof(C)
+    found = cell_dof.project(leverage, A).dof(C)
     np.testing.assert_allclose(found, expected.dof(np.asarray(C @ A.toarray())), rtol=TIGHT)

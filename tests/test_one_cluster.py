@@ -9,7 +9,7 @@ import scipy.linalg
 
 import evalreg as er
 from evalreg.covariance.corrections import full_leverage_directions, root_of
-from evalreg.covariance.terms import blind_directions
+from evalreg.covariance.one_way import blind_directions
 from evalreg.data import memory
 from evalreg.errors import TooLargeError
 from evalreg.scores import sums as scores

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import evalreg as er
-from evalreg.covariance import corrections as small_sample
+from evalreg.covariance import corrections
 
 # Small designs are few and unequal by construction; warnings about that have their own tests.
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
@@ -380,15 +380,15 @@ def test_small_leverages_by_series_are_those_by_eigenvectors(seed, k, power):
     factors = rng.normal(size=(6, k, k))
     L = factors @ np.swapaxes(factors, 1, 2)
     # Traces on both sides of the branch, in one call.
-    target = np.array([0.0, 1e-8, 0.5, 0.99, 1.0, 20.0]) * small_sample.SERIES_TRACE
+    target = np.array([0.0, 1e-8, 0.5, 0.99, 1.0, 20.0]) * corrections.SERIES_TRACE
     L *= (target / np.trace(L, axis1=1, axis2=2))[:, None, None]
     vectors = rng.normal(size=(6, k, 2))
-    together = small_sample.inverse_power_times(L, power, vectors)
+    together = corrections.inverse_power_times(L, power, vectors)
     for g in range(6):
         values, axes = np.linalg.eigh(L[g])
         exact = axes @ ((1 - values)[:, None] ** -power * (axes.T @ vectors[g]))
         _assert_close(together[g], exact, rtol=1e-14)  # one or two roundings in a dozen terms
-        _assert_close(small_sample.inverse_power_times(L[g : g + 1], power, vectors[g])[0], exact, rtol=1e-14)
+        _assert_close(corrections.inverse_power_times(L[g : g + 1], power, vectors[g])[0], exact, rtol=1e-14)
 
 
 def test_many_small_clusters_take_the_series_and_one_large_one_the_eigenvectors(rng):
@@ -397,8 +397,8 @@ def test_many_small_clusters_take_the_series_and_one_large_one_the_eigenvectors(
     problem = Problem(X, rng.normal(size=260), np.ones(260), codes, codes)
     V = er.covariance(problem.estimate(), codes)
     L = np.array([np.trace(_own_leverage(problem, rows)) for rows in problem.rows()])
-    assert (L < small_sample.SERIES_TRACE).any()
-    assert (L > small_sample.SERIES_TRACE).any()
+    assert (L < corrections.SERIES_TRACE).any()
+    assert (L > corrections.SERIES_TRACE).any()
     _assert_close(V.raw, _slow_covariance(problem, 0.5))
     _assert_close(V.dof(), [_slow_dof(problem, c, 0.5) for c in np.eye(2)])
 

@@ -9,11 +9,12 @@ import numpy as np
 import pandas as pd
 
 from evalreg.checks import FloatArray, IntArray, fraction
-from evalreg.covariance.corrections import CellTerms, Counts, adjust_cell_totals, cell_terms
+from evalreg.covariance.cell_dof import CellTerms, cell_terms
+from evalreg.covariance.corrections import Counts, adjust_cell_totals
+from evalreg.covariance.crossed import subset_signs, subsets
 from evalreg.covariance.groups import union
 from evalreg.covariance.options import ResolvedCov
-from evalreg.covariance.terms import subsets
-from evalreg.covariance.widths import Widths, crossed_widths, one_t, subset_signs
+from evalreg.covariance.widths import Widths, crossed_widths, one_t
 from evalreg.data.clusters import Axis, Labels
 from evalreg.inference.multiplicity import adjust_pvalues
 from evalreg.inference.proportions import logit_interval

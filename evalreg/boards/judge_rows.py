@@ -10,7 +10,7 @@ import pandas as pd
 
 from evalreg.boards.duels import Duels, duel_errors
 from evalreg.checks import BoolArray, FloatArray, IntArray, known_column, listed
-from evalreg.covariance.covariance import assemble
+from evalreg.covariance.assembly import assemble
 from evalreg.covariance.options import ResolvedCov
 from evalreg.covariance.sparsity import FEW_CLUSTERS, LARGEST_SINGLE, sparsity
 from evalreg.data.clusters import Axis, Codes, Labels, as_codes, no_source, parse_groups

@@ -1,4 +1,4 @@
-"""The Covariance value: naive, one-way and crossed clusterings, their repair, and the only door to variances."""
+"""The Covariance value: variances, degrees of freedom and half-widths of contrasts, from the terms that it keeps."""
 
 from __future__ import annotations
 
@@ -11,35 +11,15 @@ from typing import Any, Protocol
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import BoolArray, FloatArray, frozen, listed
-from evalreg.covariance.alike import alike_note, check_alike, pool_models
-from evalreg.covariance.groups import Groups, check_estimate, check_two_clusters, drop_nested, resolve_groups
-from evalreg.covariance.options import ResolvedCov, check_cov_options, resolve_cov
-from evalreg.covariance.sparsity import (
-    FEW_CLUSTERS,
-    FEW_EFFECTIVE,
-    LARGEST_SHARE,
-    effective_text,
-    sparse_text,
-    sparsity,
-)
-from evalreg.covariance.terms import (
-    NO_VARIANCE,
-    Piece,
-    axis_dof,
-    blind_directions,
-    check_strata,
-    naive_piece,
-    one_piece,
-    subsets,
-)
-from evalreg.covariance.widths import Few, Widths, crossed_widths, one_t, subset_signs
-from evalreg.data.clusters import Axis, axis_name
-from evalreg.data.memory import GRAMS, refuse_larger, refuse_parameters
-from evalreg.errors import LeverageWarning, Note, RepairWarning, SparseBoardWarning, issue
-from evalreg.estimate import Estimate
+from evalreg.checks import BoolArray, FloatArray, frozen
+from evalreg.covariance.crossed import crossed_variance
+from evalreg.covariance.options import ResolvedCov
+from evalreg.covariance.terms import NO_VARIANCE, Piece
+from evalreg.covariance.widths import Few, Widths, crossed_widths, one_t
+from evalreg.data.clusters import Axis
+from evalreg.errors import Note
 from evalreg.scores.paired import Paired
-from evalreg.scores.sums import RowScores, compressed, dense, quadratic, sum_blocks
+from evalreg.scores.sums import quadratic, sum_blocks
 from evalreg.scores.unseen import unseen
 
 
@@ -51,11 +31,6 @@ class Floor(Protocol):
 
     def linear(self, contrasts: FloatArray, names: Sequence[str]) -> Floor:
         """Return the same for contrasts of the parameters."""
-
-
-# A parameter that moves by more than this share of the one that moves most is what a cluster alone tells of; others are
-# measured from it.
-MOSTLY = 0.6
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,7 +200,7 @@ class Covariance:
             return quadratic(C, self.repaired)
         # MNW 2024: from the stored pieces, never from a repaired matrix; no set of fewer axes gives more.
         each = np.array([piece.variance(C) for piece in self.pieces])
-        return np.asarray(np.max(subset_signs([piece.dims for piece in self.pieces]) @ each, axis=0))
+        return crossed_variance(each, [piece.dims for piece in self.pieces], "max")
 
     def _lost(self, C: FloatArray) -> BoolArray:
         return self._in_one_cell(C) | self._undetermined(C)
@@ -481,269 +456,3 @@ class Covariance:
 
     def _contrasts(self, contrasts: FloatArray | None) -> FloatArray:
         return np.eye(len(self.names)) if contrasts is None else np.atleast_2d(np.asarray(contrasts, dtype=float))
-
-
-def covariance(
-    estimate: Estimate,
-    groups: Groups = None,
-    *,
-    cov: str | None = None,
-    ssc: str | None = None,
-    dof: str | float | None = None,
-    repair: str | None = None,
-) -> Covariance:
-    """Covariance of an estimate when rows within a cluster may be dependent.
-
-    Rows that share a cluster in no dimension are taken to be independent.
-
-    Parameters
-    ----------
-    estimate : Estimate
-        From any estimator, or `from_statsmodels`.
-    groups : str, list of str, array, Series or dict, optional
-        Clusters: a column, columns crossed by "+" or joined by ":", or labels. None is independent rows.
-    cov : {"naive", "CR0", "CR1", "CR2", "CR3", "jackknife"}, optional
-        "CR2" by default with groups, "naive" without.
-    ssc : {"statsmodels", "fixest", "sandwich", "G", "none"}, optional
-        Factor of CR1; "statsmodels" by default.
-    dof : {"satterthwaite", "min", "normal"} or float, optional
-        Satterthwaite under CR2, min over dimensions of G - 1 otherwise.
-    repair : {"max", "eigen", "two-term", "none"}, optional
-        What is done to a crossed covariance; "max" by default, "eigen" where `cov` is named.
-
-    Returns
-    -------
-    Covariance
-        With its pieces by axis, `matrix`, `raw`, `variance(C)` and `dof(C)`.
-
-    Raises
-    ------
-    TooFewClustersError
-        If a dimension has one cluster.
-    NotAvailableError
-        If the estimate cannot give that covariance.
-    ArgumentError
-        If an option is unknown.
-
-    References
-    ----------
-    Cameron, Gelbach and Miller (2011), JBES 29(2), eq. 2.13; Bell and McCaffrey (2002), Survey Methodology 28;
-    MacKinnon, Nielsen and Webb (2024), arXiv:2406.08880.
-
-    Examples
-    --------
-    >>> import evalreg as er
-    >>> log = er.datasets.passages(n_passages=20, seed=1)
-    >>> er.covariance(er.mean(log).estimate, "passage").options.cov
-    'CR2'
-    """
-    asked = check_cov_options(cov, ssc, dof, repair)
-    check_estimate(estimate)
-    options = resolve_cov(asked, groups is not None, default="CR1" if estimate.refit is None else "CR2")
-    scores, axes = resolve_groups(estimate.scores, groups)
-    result = assemble(replace(estimate, scores=scores), axes, options)
-    issue(result.notes)
-    return result
-
-
-def assemble(estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov) -> Covariance:
-    """Pieces of every non-empty subset of the axes, put together.
-
-    Parameters
-    ----------
-    estimate : Estimate
-        Whose covariance.
-    axes : tuple of Axis
-        Dimensions as asked.
-    options : ResolvedCov
-        Options with defaults filled in.
-
-    Returns
-    -------
-    Covariance
-        Warnings are in its notes, not issued.
-    """
-    if options.kind.needs_clusters:
-        for axis in axes:
-            check_two_clusters(estimate, axis, axes)
-    _refuse_larger(estimate, axes, options)
-    axes, notes = drop_nested(estimate.scores, axes)
-    if options.alike is not None:
-        check_alike(estimate, axes, options.alike)
-    naive = naive_piece(estimate)
-    if not axes or not options.kind.needs_clusters:
-        check_strata(estimate)
-        counts = {axis_name(axis): estimate.scores.n_clusters(axis) for axis in axes}
-        smallest = float(np.min(naive.dof(np.eye(estimate.n_params))))
-        independent = Covariance(
-            names=estimate.names,
-            options=replace(options, cov="naive"),
-            axes=(),
-            n_clusters=counts,
-            pieces=(replace(naive, blind=blind_directions(estimate, None)),),
-            naive=naive.matrix,
-            smallest_dof=smallest,
-            bounded=estimate.bounded,
-            fixed=_constants(estimate),
-            repaired=naive.matrix,
-            paired=estimate.paired,
-            within=_within(estimate),
-            notes=tuple(notes),
-        )
-        return _floored(independent, estimate, axes, options)
-    pieces = [one_piece(estimate, axes, dims, options, naive.matrix) for dims in subsets(len(axes))]
-    n_clusters = {piece.name: piece.n_clusters for piece in pieces}
-    if options.alike is not None:
-        pieces = pool_models(estimate, axes, pieces, options.alike)
-        notes = [*notes, alike_note(options.alike, n_clusters[options.alike], estimate.about.n_models)]
-    repaired, change = _repair(pieces, options) if len(axes) > 1 else (pieces[0].matrix, "")
-    result = Covariance(
-        names=estimate.names,
-        options=options,
-        axes=axes,
-        n_clusters=n_clusters,
-        pieces=tuple(pieces),
-        naive=naive.matrix,
-        smallest_dof=min(axis_dof(estimate, axis) for axis in axes),
-        bounded=estimate.bounded,
-        fixed=_constants(estimate),
-        repaired=repaired,
-        change=change,
-        means=estimate.kind == "mean",
-        paired=estimate.paired,
-        within=_within(estimate),
-    )
-    if estimate.kind == "board":
-        notes = [*notes, *_thin_notes(estimate, axes, options)]
-    # What has no variance of its own has none in a difference either, where the other's would stand for both.
-    unknown = np.isnan(result.variance()) & result._in_one_cell(np.eye(estimate.n_params))
-    result = replace(result, withheld=unknown if unknown.any() else None)
-    return _floored(replace(result, notes=(*notes, *_piece_notes(result))), estimate, axes, options)
-
-
-def _refuse_larger(estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov) -> None:
-    """Raise if the covariances, or the squares and products of the design in each cluster, do not fit into memory."""
-    scores = estimate.scores
-    refuse_parameters(estimate.n_params)
-    adjusted = options.kind.adjusts or options.dof == "satterthwaite"
-    if isinstance(scores, RowScores) and axes and adjusted:
-        n_clusters = max(scores.n_clusters(axis) for axis in axes)
-        refuse_larger(
-            GRAMS * 8.0 * n_clusters * scores.n_columns**2,
-            f"the covariance of {scores.n_columns:,} coefficients in {n_clusters:,} clusters",
-            "Leave out or merge levels of the factors of the formula, or cluster by something coarser.",
-        )
-
-
-def _floored(cov: Covariance, estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov) -> Covariance:
-    """The covariance with the least variances of differences, where intervals are not made from standard errors."""
-    if estimate.origin is not None:
-        whole, C = estimate.origin
-        floor = assemble(replace(whole, scores=estimate.scores), axes, options).floor
-        return cov if floor is None else replace(cov, floor=floor.linear(dense(C), cov.names))
-    if estimate.inversion is None or estimate.n_params < 2:
-        return cov
-    return replace(cov, floor=estimate.inversion.floor(estimate.params, cov, estimate.inversion.limits))
-
-
-def _within(estimate: Estimate) -> str:
-    """Within what scores are centred, where a parameter is made of several means; empty for one mean each."""
-    A = estimate.coefficient_map
-    if estimate.cells is None or A is None or np.all((compressed(A) != 0).sum(axis=1) <= 1):
-        return ""
-    if estimate.kind == "board":
-        return " within its pairs of models (a pair that met once has one verdict)"
-    return " within strata" if estimate.kind == "mean" else ""
-
-
-def _constants(estimate: Estimate) -> BoolArray | None:
-    """Parameters that no coefficient enters; None where there is none."""
-    if estimate.coefficient_map is None:
-        return None
-    fixed = ~np.any(dense(abs(estimate.coefficient_map)) > 0, axis=1)
-    return fixed if fixed.any() else None
-
-
-def _thin_notes(estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov) -> list[Note]:
-    """What to say of the models of a board that are too thinly covered for its covariance."""
-    notes: list[Note] = []
-    finest = max(axes, key=estimate.scores.n_clusters)
-    for axis in axes:
-        found = sparsity(estimate, axis)
-        # An axis of a few judges is thin for every pair alike, which the number of its clusters tells.
-        guarded = axis == finest and estimate.scores.n_clusters(axis) >= FEW_CLUSTERS
-        fixed = estimate.refit is not None and estimate.refit.leave_out is not None
-        if not options.kind.adjusts and guarded and fixed and found.unsafe.any():
-            text = f'{options.cov} is far too small there; leave out `cov` for the default, or use "jackknife"'
-            notes.append((SparseBoardWarning, f"{sparse_text(found, estimate.names, found.unsafe)}; {text}."))
-        elif options.kind.adjusts and not options.kind.needs_exact_refit and fixed and found.single.any():
-            how = "what such pairs add to the variance is centred by Bradley-Terry strengths without that cluster"
-            how = how if options.stand_in else "such pairs add nothing to the variance"
-            notes.append((SparseBoardWarning, f"{sparse_text(found, estimate.names, found.single > 0)}; {how}."))
-        few = (found.effective < FEW_EFFECTIVE) | (found.largest_share > LARGEST_SHARE)
-        if guarded and few.any():
-            notes.append((SparseBoardWarning, effective_text(found, estimate.names, few)))
-    return notes
-
-
-def _repair(pieces: list[Piece], options: ResolvedCov) -> tuple[FloatArray | None, str]:
-    """The matrix that variances come from (None: from the pieces), and what was changed."""
-    if options.alike is not None:
-        return None, f"two terms, that of {options.alike} pooled over models"
-    raw = sum_blocks(iter([piece.sign * piece.matrix for piece in pieces]))
-    if options.repair == "none":
-        return raw, ""
-    one_way = sum_blocks(iter([piece.matrix for piece in pieces if len(piece.dims) == 1]))
-    if options.repair == "two-term":
-        return one_way, "the intersection terms were left out"
-    if options.repair == "max":
-        each = np.array([np.diag(piece.matrix) for piece in pieces])
-        largest = np.max(subset_signs([piece.dims for piece in pieces]) @ each, axis=0)
-        raised = int(np.sum(np.diag(raw) < largest * (1 - 1e-12)))
-        if not raised:
-            return None, ""
-        fewer = "one-way variance" if max(len(piece.dims) for piece in pieces) == 2 else "variance of fewer axes"
-        return None, f"{raised} of {raw.shape[0]} variances were raised to the largest {fewer}"
-    values, axes = np.linalg.eigh((raw + raw.T) / 2)
-    if values[0] >= -1e-14 * max(values[-1], 0.0):
-        return raw, ""
-    cut = int(np.sum(values < 0))
-    share = -values[values < 0].sum() / np.abs(values).sum()
-    repaired = (axes * np.clip(values, 0.0, None)) @ axes.T
-    return repaired, f"{cut} negative eigenvalue{'s' if cut > 1 else ''} ({share:.2g} of the total) set to zero"
-
-
-def _piece_notes(cov: Covariance) -> list[Note]:
-    notes: list[Note] = []
-    notes.extend(_one_cluster_notes(cov))
-    thin = cov._in_one_cell(np.eye(len(cov.names)))
-    lost = [name for name, is_lost in zip(cov.names, thin, strict=True) if is_lost]
-    if lost:
-        text = (
-            f"{listed(lost)}: some cluster alone determines {'it' if len(lost) == 1 else 'each of them'} (leverage 1)"
-        )
-        notes.append((LeverageWarning, f"{text}{cov.options.kind.single}."))
-    if cov.change and cov.options.repair == "eigen":
-        notes.append((RepairWarning, f"the crossed covariance was not positive semi-definite: {cov.change}."))
-    return notes
-
-
-def _one_cluster_notes(cov: Covariance) -> list[Note]:
-    """Parameters of a regression that one cluster alone determines, and those measured from them."""
-    size = np.zeros(len(cov.names))
-    for piece in cov.one_way:
-        if piece.blind is not None:
-            moved = np.abs(piece.blind)
-            size = np.maximum(size, np.max(moved / np.max(moved, axis=0), axis=1))
-    alone = [name for name, part in zip(cov.names, size, strict=True) if part > MOSTLY]
-    if not alone:
-        return []
-    which = cov.one_way[0].name if len(cov.one_way) == 1 else "cluster"
-    text = f"{listed(alone)}: only one {which if cov.axes else 'row'} tells of {'it' if len(alone) == 1 else 'them'}"
-    text += f" (leverage 1), so that {'it has no error bar' if len(alone) == 1 else 'they have no error bars'}."
-    rest = [name for name, part in zip(cov.names, size, strict=True) if 0 < part <= MOSTLY]
-    if rest:
-        verbs = ("is", "has") if len(rest) == 1 else ("are", "have")
-        text += f" {listed(rest)} {verbs[0]} measured from there and {verbs[1]} none either."
-    text += " Differences without it have theirs. Merge it with another level, or leave its rows out."
-    return [(LeverageWarning, text)]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from itertools import combinations
 
 import numpy as np
 
 from evalreg.checks import FloatArray, IntArray
+from evalreg.covariance.crossed import sums_of
 from evalreg.numerics.student import dof_of_quantile, t_log_density, t_pvalues, t_quantile
 from evalreg.scores.unseen import Unseen
 
@@ -65,6 +65,7 @@ class Widths:
     --------
     Two axes with 3 and 60 degrees of freedom, and their intersection.
 
+    >>> from evalreg.covariance.crossed import subset_signs
     >>> V = np.array([[1.0], [1.0], [0.5]])
     >>> one = Widths(np.array([1.5]), V, np.array([[3.0], [60.0], [200.0]]), subset_signs([(0,), (1,), (0, 1)]))
     >>> half = one.half(0.05)
@@ -228,22 +229,6 @@ def _log_sum(row: FloatArray, V: FloatArray, d: FloatArray, u: FloatArray) -> tu
     return np.where(positive, np.log(safe), -np.inf), np.where(positive, slope, np.nan)
 
 
-def subset_signs(dims: list[tuple[int, ...]]) -> FloatArray:
-    """Inclusion-exclusion over each non-empty set of axes, shape (n_sets, n_pieces).
-
-    The variance and the width of several axes are the largest over these sets, so that none is smaller than fewer axes
-    alone give.
-
-    Examples
-    --------
-    >>> subset_signs([(0,), (1,), (0, 1)]).tolist()
-    [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [1.0, 1.0, -1.0]]
-    """
-    axes = sorted({axis for one in dims for axis in one})
-    sets = [set(chosen) for size in range(1, len(axes) + 1) for chosen in combinations(axes, size)]
-    return np.array([[(-1.0) ** (len(one) + 1) if set(one) <= chosen else 0.0 for one in dims] for chosen in sets])
-
-
 def crossed_widths(
     variance: FloatArray, pieces: FloatArray, dofs: FloatArray, dims: list[tuple[int, ...]], repair: str
 ) -> Widths:
@@ -266,8 +251,7 @@ def crossed_widths(
     Widths
         Where the variance is above that of the pieces (a floor), the width grows with it.
     """
-    single = np.array([len(one) == 1 for one in dims])
-    signs = subset_signs(dims) if repair == "max" else single.astype(float)[None, :]
+    signs = sums_of(dims, "max" if repair == "max" else "two-term")
     made = np.max(signs @ pieces, axis=0)
     scale = np.divide(variance, made, out=np.ones_like(made), where=(made > 0) & (variance > 0))
     # Equal but for rounding is equal.

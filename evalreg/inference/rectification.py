@@ -10,7 +10,8 @@ import numpy as np
 import pandas as pd
 
 from evalreg.checks import BoolArray, FloatArray, IntArray, listed
-from evalreg.covariance.covariance import Covariance, assemble
+from evalreg.covariance.assembly import assemble
+from evalreg.covariance.covariance import Covariance
 from evalreg.covariance.options import ResolvedCov
 from evalreg.covariance.terms import NO_VARIANCE
 from evalreg.data.clusters import Axis, Labels, as_codes, pair_codes

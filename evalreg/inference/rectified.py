@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from evalreg.checks import BoolArray, FloatArray
-from evalreg.covariance.covariance import Covariance, assemble
+from evalreg.covariance.assembly import assemble
+from evalreg.covariance.covariance import Covariance
 from evalreg.errors import TooFewClustersError
 from evalreg.estimate import Estimate
 from evalreg.inference.dependence import effective_clusters, exchangeable_variance

@@ -11,7 +11,7 @@ import pandas as pd
 import scipy
 
 from evalreg.checks import fraction
-from evalreg.covariance.covariance import assemble
+from evalreg.covariance.assembly import assemble
 from evalreg.covariance.options import CovOptions, resolve_cov
 from evalreg.data.clusters import axis_name
 from evalreg.errors import ArgumentError, ArgumentTypeError

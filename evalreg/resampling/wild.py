@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from evalreg.checks import FloatArray, SscName, fraction, option
+from evalreg.covariance.assembly import assemble
 from evalreg.covariance.corrections import Counts, cr1_factor
-from evalreg.covariance.covariance import Covariance, assemble
+from evalreg.covariance.covariance import Covariance
+from evalreg.covariance.crossed import subset_signs
 from evalreg.covariance.options import ResolvedCov
-from evalreg.covariance.widths import subset_signs
 from evalreg.data.clusters import Axis, axis_name
 from evalreg.errors import (
     ArgumentError,

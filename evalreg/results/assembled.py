@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from evalreg.covariance.covariance import Covariance, assemble
+from evalreg.covariance.assembly import assemble
+from evalreg.covariance.covariance import Covariance
 from evalreg.covariance.options import CovOptions, resolve_cov
 from evalreg.data.clusters import Axis
 from evalreg.errors import CovarianceWarning, Note, ZeroVarianceWarning, issue

@@ -1,0 +1,211 @@
+"""The only door to variances: from an estimate and its clusterings to a covariance."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from evalreg.checks import BoolArray, FloatArray
+from evalreg.covariance.alike import alike_note, check_alike, pool_models
+from evalreg.covariance.covariance import Covariance
+from evalreg.covariance.crossed import crossed_matrix, subsets
+from evalreg.covariance.groups import Groups, check_estimate, check_two_clusters, drop_nested, resolve_groups
+from evalreg.covariance.notes import piece_notes, thin_notes
+from evalreg.covariance.one_way import axis_dof, blind_directions, check_strata, naive_piece, one_piece
+from evalreg.covariance.options import ResolvedCov, check_cov_options, resolve_cov
+from evalreg.covariance.terms import Piece
+from evalreg.data.clusters import Axis, axis_name
+from evalreg.data.memory import GRAMS, refuse_larger, refuse_parameters
+from evalreg.errors import issue
+from evalreg.estimate import Estimate
+from evalreg.scores.sums import RowScores, compressed, dense
+
+
+def covariance(
+    estimate: Estimate,
+    groups: Groups = None,
+    *,
+    cov: str | None = None,
+    ssc: str | None = None,
+    dof: str | float | None = None,
+    repair: str | None = None,
+) -> Covariance:
+    """Covariance of an estimate when rows within a cluster may be dependent.
+
+    Rows that share a cluster in no dimension are taken to be independent.
+
+    Parameters
+    ----------
+    estimate : Estimate
+        From any estimator, or `from_statsmodels`.
+    groups : str, list of str, array, Series or dict, optional
+        Clusters: a column, columns crossed by "+" or joined by ":", or labels. None is independent rows.
+    cov : {"naive", "CR0", "CR1", "CR2", "CR3", "jackknife"}, optional
+        "CR2" by default with groups, "naive" without.
+    ssc : {"statsmodels", "fixest", "sandwich", "G", "none"}, optional
+        Factor of CR1; "statsmodels" by default.
+    dof : {"satterthwaite", "min", "normal"} or float, optional
+        Satterthwaite under CR2, min over dimensions of G - 1 otherwise.
+    repair : {"max", "eigen", "two-term", "none"}, optional
+        What is done to a crossed covariance; "max" by default, "eigen" where `cov` is named.
+
+    Returns
+    -------
+    Covariance
+        With its pieces by axis, `matrix`, `raw`, `variance(C)` and `dof(C)`.
+
+    Raises
+    ------
+    TooFewClustersError
+        If a dimension has one cluster.
+    NotAvailableError
+        If the estimate cannot give that covariance.
+    ArgumentError
+        If an option is unknown.
+
+    References
+    ----------
+    Cameron, Gelbach and Miller (2011), JBES 29(2), eq. 2.13; Bell and McCaffrey (2002), Survey Methodology 28;
+    MacKinnon, Nielsen and Webb (2024), arXiv:2406.08880.
+
+    Examples
+    --------
+    >>> import evalreg as er
+    >>> log = er.datasets.passages(n_passages=20, seed=1)
+    >>> er.covariance(er.mean(log).estimate, "passage").options.cov
+    'CR2'
+    """
+    asked = check_cov_options(cov, ssc, dof, repair)
+    check_estimate(estimate)
+    options = resolve_cov(asked, groups is not None, default="CR1" if estimate.refit is None else "CR2")
+    scores, axes = resolve_groups(estimate.scores, groups)
+    result = assemble(replace(estimate, scores=scores), axes, options)
+    issue(result.notes)
+    return result
+
+
+def assemble(estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov) -> Covariance:
+    """Pieces of every non-empty subset of the axes, put together.
+
+    Parameters
+    ----------
+    estimate : Estimate
+        Whose covariance.
+    axes : tuple of Axis
+        Dimensions as asked.
+    options : ResolvedCov
+        Options with defaults filled in.
+
+    Returns
+    -------
+    Covariance
+        Warnings are in its notes, not issued.
+    """
+    if options.kind.needs_clusters:
+        for axis in axes:
+            check_two_clusters(estimate, axis, axes)
+    _refuse_larger(estimate, axes, options)
+    axes, notes = drop_nested(estimate.scores, axes)
+    if options.alike is not None:
+        check_alike(estimate, axes, options.alike)
+    naive = naive_piece(estimate)
+    if not axes or not options.kind.needs_clusters:
+        check_strata(estimate)
+        counts = {axis_name(axis): estimate.scores.n_clusters(axis) for axis in axes}
+        smallest = float(np.min(naive.dof(np.eye(estimate.n_params))))
+        independent = Covariance(
+            names=estimate.names,
+            options=replace(options, cov="naive"),
+            axes=(),
+            n_clusters=counts,
+            pieces=(replace(naive, blind=blind_directions(estimate, None)),),
+            naive=naive.matrix,
+            smallest_dof=smallest,
+            bounded=estimate.bounded,
+            fixed=_constants(estimate),
+            repaired=naive.matrix,
+            paired=estimate.paired,
+            within=_within(estimate),
+            notes=tuple(notes),
+        )
+        return _floored(independent, estimate, axes, options)
+    pieces = [one_piece(estimate, axes, dims, options, naive.matrix) for dims in subsets(len(axes))]
+    n_clusters = {piece.name: piece.n_clusters for piece in pieces}
+    if options.alike is not None:
+        pieces = pool_models(estimate, axes, pieces, options.alike)
+        notes = [*notes, alike_note(options.alike, n_clusters[options.alike], estimate.about.n_models)]
+    repaired, change = _repaired(pieces, options)
+    result = Covariance(
+        names=estimate.names,
+        options=options,
+        axes=axes,
+        n_clusters=n_clusters,
+        pieces=tuple(pieces),
+        naive=naive.matrix,
+        smallest_dof=min(axis_dof(estimate, axis) for axis in axes),
+        bounded=estimate.bounded,
+        fixed=_constants(estimate),
+        repaired=repaired,
+        change=change,
+        means=estimate.kind == "mean",
+        paired=estimate.paired,
+        within=_within(estimate),
+    )
+    if estimate.kind == "board":
+        notes = [*notes, *thin_notes(estimate, axes, options)]
+    # What has no variance of its own has none in a difference either, where the other's would stand for both.
+    unknown = np.isnan(result.variance()) & result._in_one_cell(np.eye(estimate.n_params))
+    result = replace(result, withheld=unknown if unknown.any() else None)
+    return _floored(replace(result, notes=(*notes, *piece_notes(result))), estimate, axes, options)
+
+
+def _refuse_larger(estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov) -> None:
+    """Raise if the covariances, or the squares and products of the design in each cluster, do not fit into memory."""
+    scores = estimate.scores
+    refuse_parameters(estimate.n_params)
+    adjusted = options.kind.adjusts or options.dof == "satterthwaite"
+    if isinstance(scores, RowScores) and axes and adjusted:
+        n_clusters = max(scores.n_clusters(axis) for axis in axes)
+        refuse_larger(
+            GRAMS * 8.0 * n_clusters * scores.n_columns**2,
+            f"the covariance of {scores.n_columns:,} coefficients in {n_clusters:,} clusters",
+            "Leave out or merge levels of the factors of the formula, or cluster by something coarser.",
+        )
+
+
+def _floored(cov: Covariance, estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov) -> Covariance:
+    """The covariance with the least variances of differences, where intervals are not made from standard errors."""
+    if estimate.origin is not None:
+        whole, C = estimate.origin
+        floor = assemble(replace(whole, scores=estimate.scores), axes, options).floor
+        return cov if floor is None else replace(cov, floor=floor.linear(dense(C), cov.names))
+    if estimate.inversion is None or estimate.n_params < 2:
+        return cov
+    return replace(cov, floor=estimate.inversion.floor(estimate.params, cov, estimate.inversion.limits))
+
+
+def _within(estimate: Estimate) -> str:
+    """Within what scores are centred, where a parameter is made of several means; empty for one mean each."""
+    A = estimate.coefficient_map
+    if estimate.cells is None or A is None or np.all((compressed(A) != 0).sum(axis=1) <= 1):
+        return ""
+    if estimate.kind == "board":
+        return " within its pairs of models (a pair that met once has one verdict)"
+    return " within strata" if estimate.kind == "mean" else ""
+
+
+def _constants(estimate: Estimate) -> BoolArray | None:
+    """Parameters that no coefficient enters; None where there is none."""
+    if estimate.coefficient_map is None:
+        return None
+    fixed = ~np.any(dense(abs(estimate.coefficient_map)) > 0, axis=1)
+    return fixed if fixed.any() else None
+
+
+def _repaired(pieces: list[Piece], options: ResolvedCov) -> tuple[FloatArray | None, str]:
+    if options.alike is not None:
+        return None, f"two terms, that of {options.alike} pooled over models"
+    if len(pieces) == 1:
+        return pieces[0].matrix, ""
+    return crossed_matrix([piece.matrix for piece in pieces], [piece.dims for piece in pieces], options.repair)

@@ -1,0 +1,302 @@
+"""From scores and one clustering to a term: the naive one, CR0 and CR1, adjusted totals, clusters left out."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import numpy as np
+from scipy import sparse
+
+from evalreg.checks import BoolArray, FloatArray, listed
+from evalreg.covariance.cell_dof import cell_leverage
+from evalreg.covariance.corrections import (
+    FULL_LEVERAGE,
+    Counts,
+    adjust_cell_totals,
+    full_leverage_cells,
+    full_leverage_directions,
+    inverse_power_times,
+    root_of,
+)
+from evalreg.covariance.dof import FixedDof, Leverage, RowLeverage, WelchDof
+from evalreg.covariance.groups import union
+from evalreg.covariance.options import ResolvedCov
+from evalreg.covariance.terms import CANCELS, NO_VARIANCE, Piece
+from evalreg.data.clusters import Axis, axis_name
+from evalreg.errors import NotAvailableError, TooFewClustersError
+from evalreg.estimate import Cells, Estimate, LeaveOut, StandIn
+from evalreg.scores.mapped import MappedScores, sums_in_cells
+from evalreg.scores.sums import (
+    Block,
+    Matrix,
+    RowScores,
+    Scores,
+    compressed,
+    dense,
+    quadratic,
+    scale_columns,
+    square,
+    sum_blocks,
+)
+
+# Sums that cancel to this fraction of their terms are rounding.
+ROUNDING = 1e-12
+
+
+def naive_piece(estimate: Estimate) -> Piece:
+    """The covariance for independent rows: CR1 with every row its own cluster.
+
+    Parameters
+    ----------
+    estimate : Estimate
+        Whose covariance.
+
+    Returns
+    -------
+    Piece
+        For means, each with its own n_m/(n_m - 1) (Miller 2024, eq. 1); for a regression HC1. What single rows alone
+        determine is not looked for.
+    """
+    n, bread, cells = estimate.n_rows, estimate.bread, estimate.cells
+    no_loss = np.zeros(estimate.n_params, dtype=bool)
+    if cells is None or estimate.kind != "mean":
+        no_loss |= n <= estimate.n_coefficients
+        factor = n / max(n - estimate.n_coefficients, 1)
+        matrix = factor * estimate.scores.meat(None, bread)
+        rounding = _rounding(estimate, np.diag(matrix))
+        matrix[rounding, :] = matrix[:, rounding] = 0.0
+        rest = FixedDof(float(n - estimate.n_coefficients))
+        return Piece((), (), n, matrix, rest, None, no_loss)
+    scale = np.sqrt(cells.count / np.maximum(cells.count - 1, 1))
+    matrix = estimate.scores.meat(None, _scale_rows(bread, scale))
+    variance = cells.squares / cells.weight**2 * scale**2
+    lost = _touches(estimate, cells.count < 2)
+    return Piece((), (), n, matrix, WelchDof(variance, cells.count), estimate.coefficient_map, lost)
+
+
+def check_strata(estimate: Estimate) -> None:
+    """Raise if a stratum of independent rows has a single one, which has no variance."""
+    cells = estimate.cells
+    if cells is None or cells.stratum is None:
+        return
+    single = sorted({cells.strata[stratum] for stratum in cells.stratum[cells.count < 2]})
+    if single:
+        raise TooFewClustersError(
+            f"`strata` needs at least 2 rows in every stratum (of each model); {listed(single)} "
+            f"{'has' if len(single) == 1 else 'have'} one. Merge strata, or leave them out.",
+            count=len(single),
+        )
+
+
+def _touches(estimate: Estimate, columns: BoolArray) -> BoolArray:
+    """Parameters that some of the coefficients enter."""
+    assert estimate.coefficient_map is not None
+    return np.asarray((estimate.coefficient_map != 0) @ columns, dtype=bool)
+
+
+def _rounding(estimate: Estimate, variance: FloatArray) -> BoolArray:
+    """Parameters whose rows' influences cancel to rounding, so that their variance would be rounding too."""
+    scores, refit = estimate.scores, estimate.refit
+    none = np.zeros(variance.size, dtype=bool)
+    if not isinstance(scores, RowScores) or refit is None or refit.inverse_gram.ndim == 1:
+        return none
+    residual = 1.0 if scores.residual is None else float(np.mean(scores.residual**2))
+    model = quadratic(dense(estimate.coefficient_map), refit.inverse_gram) * residual
+    if not np.any(variance <= ROUNDING * model):
+        return none
+    size = np.sum((np.abs(scores.values) @ np.abs(dense(estimate.bread))) ** 2, axis=0)
+    return np.asarray(variance <= ROUNDING**2 * size)
+
+
+def _scale_rows(bread: Matrix, scale: FloatArray) -> Matrix:
+    return sparse.diags_array(scale).tocsr() @ compressed(bread) if sparse.issparse(bread) else scale[:, None] * bread
+
+
+def one_piece(
+    estimate: Estimate, axes: tuple[Axis, ...], dims: tuple[int, ...], options: ResolvedCov, naive: FloatArray
+) -> Piece:
+    """Return the term of the axes `dims`, with its leverages where it is an axis itself."""
+    by = union(*(axes[d] for d in dims))
+    n_clusters = estimate.scores.n_clusters(by)
+    if not options.kind.adjusts:
+        matrix = _unadjusted(estimate, axes, by, n_clusters, options)
+        wants_dof = options.dof == "satterthwaite" and len(dims) == 1
+        leverage = _adjusted(estimate, by, options, keep=True)[1] if wants_dof else None
+        lost = _lost_without_variance(estimate, by, matrix, naive)
+    else:
+        keep = options.dof == "satterthwaite" and len(dims) == 1
+        matrix, leverage, lost = _adjusted(estimate, by, options, keep)
+        matrix = options.factor(_counts(estimate, axes, n_clusters)) * matrix
+    contrasts = None if leverage is None else estimate.coefficient_map
+    blind = blind_directions(estimate, by) if len(dims) == 1 else None
+    return Piece(by, dims, n_clusters, matrix, leverage, contrasts, lost, blind)
+
+
+def _lost_without_variance(estimate: Estimate, by: Axis, matrix: FloatArray, naive: FloatArray) -> BoolArray:
+    """Parameters without a variance because one cluster determines them; looked for only where a variance is zero."""
+    none = np.diag(matrix) <= NO_VARIANCE * np.diag(naive)
+    if estimate.refit is None or estimate.refit.inverse_gram.ndim == 2 or not none.any():
+        return np.zeros(estimate.n_params, dtype=bool)
+    return _touches(estimate, _adjust_cells(estimate, by, 1.0, False)[2]) & none
+
+
+def blind_directions(estimate: Estimate, by: Axis | None) -> FloatArray | None:
+    """How the parameters of a regression move along what single clusters alone determine; None is every row its own.
+
+    Parameters
+    ----------
+    estimate : Estimate
+        Whose leverages are matrices; None comes back for others.
+    by : Axis, optional
+        The clustering; rows by default.
+
+    Returns
+    -------
+    ndarray, shape (n_params, n_directions), or None
+        Zero where a parameter does not move; None if there are no such directions.
+    """
+    refit, scores = estimate.refit, estimate.scores
+    if refit is None or refit.inverse_gram.ndim == 1:
+        return None
+    if not isinstance(scores, RowScores | MappedScores):
+        return None
+    root = root_of(refit.inverse_gram)[0]
+    found = []
+    # A trace is rounded more than once.
+    for leverage, lift in scores.dominant(by, root, 1 - 2 * FULL_LEVERAGE):
+        own = full_leverage_directions(leverage)
+        found.append(own if lift is None else lift @ own)
+    if not any(own.shape[1] for own in found):
+        return None
+    directions = np.concatenate(found, axis=1)
+    reach = dense(estimate.coefficient_map) @ root
+    moved = reach @ directions
+    moved[np.abs(moved) <= CANCELS * np.linalg.norm(reach, axis=1)[:, None]] = 0.0
+    return moved
+
+
+def _unadjusted(
+    estimate: Estimate, axes: tuple[Axis, ...], by: Axis, n_clusters: int, options: ResolvedCov
+) -> FloatArray:
+    """CR0, or CR1 with its factor; with strata each stratum has the factor of its own clusters."""
+    cells = estimate.cells
+    if cells is not None and cells.stratum is not None and options.kind.takes_ssc and options.ssc != "none":
+        per_stratum = _clusters_per_stratum(estimate.scores, cells, by)
+        scale = np.sqrt(per_stratum / (per_stratum - 1))[cells.stratum]
+        return estimate.scores.meat(by, _scale_rows(estimate.bread, scale))
+    return options.factor(_counts(estimate, axes, n_clusters)) * estimate.scores.meat(by, estimate.bread)
+
+
+def _counts(estimate: Estimate, axes: tuple[Axis, ...], n_clusters: int) -> Counts:
+    smallest = min(estimate.scores.n_clusters(axis) for axis in axes)
+    return Counts(n_clusters, smallest, estimate.n_rows, estimate.n_coefficients, estimate.kind != "likelihood")
+
+
+def _clusters_per_stratum(scores: Scores, cells: Cells, by: Axis) -> FloatArray:
+    """Clusters of each stratum; one with a single cluster has no variance."""
+    assert cells.stratum is not None
+    n_strata = len(cells.strata)
+    member: Matrix = sparse.csr_array(
+        (np.ones(cells.stratum.size), (np.arange(cells.stratum.size), cells.stratum)),
+        shape=(cells.stratum.size, n_strata),
+    )
+    counts = np.zeros(n_strata)
+    for block in scores.cells(by):
+        present = compressed(block.gram) @ member
+        counts += np.bincount(present.indices[present.data > 0], minlength=n_strata)
+    single = [name for name, count in zip(cells.strata, counts, strict=True) if count < 2]
+    if single:
+        raise TooFewClustersError(
+            f"`strata` needs at least 2 clusters of {axis_name(by)!r} in every stratum; {listed(single)} "
+            f"{'has' if len(single) == 1 else 'have'} one. Merge strata, or cluster by the strata instead.",
+            column=axis_name(by),
+            count=len(single),
+        )
+    return counts
+
+
+def axis_dof(estimate: Estimate, axis: Axis) -> float:
+    """G - 1; G - S with strata."""
+    if estimate.cells is not None and estimate.cells.stratum is not None:
+        return float(np.sum(_clusters_per_stratum(estimate.scores, estimate.cells, axis) - 1))
+    return float(estimate.scores.n_clusters(axis) - 1)
+
+
+Adjusted: TypeAlias = tuple[FloatArray, Leverage | None, BoolArray]
+
+
+def _adjusted(
+    estimate: Estimate, by: Axis, options: ResolvedCov, keep: bool
+) -> tuple[FloatArray, Leverage | None, BoolArray]:
+    """Sum of squares of adjusted totals, with the leverages for dof and the parameters that a cluster determines."""
+    refit = estimate.refit
+    if refit is None:
+        raise NotAvailableError(
+            f'`cov="{options.cov}"` with dof={options.dof!r} needs the design of the model, which this estimate '
+            'does not have. Available are cov "naive", "CR0" and "CR1" with dof "min", "normal" or a number.'
+        )
+    if options.kind.needs_exact_refit and estimate.human is not None:
+        raise NotAvailableError(
+            '`cov="jackknife"` solves the estimate again without each cluster, and a rectified mean would then have '
+            'another lambda, which is not there. Use cov="CR3", which leaves out clusters at the lambda there is.'
+        )
+    if options.kind.needs_exact_refit and not refit.exact:
+        raise NotAvailableError(
+            '`cov="jackknife"` solves the estimate again without each cluster, which is there for means, win rates, '
+            'ratings and least squares. Use cov="CR3", which takes one Newton step for each cluster.'
+        )
+    if options.kind.needs_exact_refit and refit.leave_out is not None:
+        return _left_out(estimate, by, refit.leave_out, refit.contrasts)
+    if refit.inverse_gram.ndim == 1:
+        stand_in = refit.stand_in if options.stand_in else None
+        matrix, leverage, lost = _adjust_cells(estimate, by, options.kind.power, keep, stand_in)
+        return matrix, leverage, _touches(estimate, lost)
+    matrix, leverage = _adjust_rows(estimate, by, options.kind.power, keep)
+    return matrix, leverage, np.zeros(estimate.n_params, dtype=bool)
+
+
+def _left_out(estimate: Estimate, by: Axis, leave_out: LeaveOut, contrasts: Matrix | None) -> Adjusted:
+    """Sum of squares of theta_(g) - theta, the estimate solved again without each cluster."""
+    matrix = np.zeros((estimate.n_params, estimate.n_params))
+    lost = np.zeros(estimate.n_params, dtype=bool)
+    for block in sums_in_cells(estimate.scores, by):
+        change = leave_out(block)
+        unsolved = np.isnan(change)
+        known = np.where(unsolved, 0.0, change)
+        if contrasts is not None:
+            known = np.asarray(known @ contrasts.T)
+            unsolved = np.asarray(unsolved.astype(float) @ (abs(contrasts) > 0).T) > 0
+        matrix += known.T @ known
+        lost |= unsolved.any(axis=0)
+    return matrix, None, lost
+
+
+def _adjust_cells(estimate: Estimate, by: Axis, power: float, keep: bool, stand_in: StandIn | None = None) -> Adjusted:
+    assert estimate.refit is not None
+    inverse = estimate.refit.inverse_gram
+    blocks: list[Block] = list(estimate.scores.cells(by))
+    shares = [scale_columns(block.gram, inverse) for block in blocks]
+
+    def adjusted(block: Block, share: Matrix) -> Matrix:
+        totals = adjust_cell_totals(block.totals, share, power)
+        return totals if stand_in is None else totals + stand_in(block, share)
+
+    parts = (square(adjusted(block, share), estimate.bread) for block, share in zip(blocks, shares, strict=True))
+    matrix = sum_blocks(parts)
+    lost = np.any([full_leverage_cells(share) for share in shares], axis=0) & bool(power and stand_in is None)
+    leverage = cell_leverage(shares, 1.0 / inverse, power, stand_in is not None) if keep else None
+    return matrix, leverage, lost
+
+
+def _adjust_rows(estimate: Estimate, by: Axis, power: float, keep: bool) -> tuple[FloatArray, Leverage | None]:
+    assert estimate.refit is not None
+    root, inverse_root = root_of(estimate.refit.inverse_gram)
+    matrix, kept = np.zeros((estimate.n_params, estimate.n_params)), []
+    for block in estimate.scores.cells(by):
+        assert block.gram is not None
+        L = root.T @ block.gram @ root
+        adjusted = inverse_power_times(L, power, (block.totals @ root)[:, :, None])[:, :, 0] @ inverse_root
+        matrix += square(adjusted, estimate.bread)
+        if keep:
+            kept.append(L)
+    return matrix, RowLeverage(np.concatenate(kept), root, power) if keep else None

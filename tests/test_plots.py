@@ -24,7 +24,7 @@ from evalreg.errors import (
     MissingColumnError,
     NotAvailableError,
 )
-from evalreg.report.canvas import NAME_WIDTH, shown_names, spread
+from evalreg.report.canvas import NAME_WIDTH, display_names, spread
 from evalreg.report.plots import curve_axes, estimates_axes, inflation_axes, pairs_axes
 
 mpl.use("Agg")
@@ -179,7 +179,7 @@ def test_names_are_shown_as_they_are_written(boards):
 
 @given(st.lists(st.text("ab", min_size=0, max_size=60), unique=True, min_size=1, max_size=8))
 def test_shortened_names_stay_distinct(names):
-    shown = shown_names(names, 12)
+    shown = display_names(names, 12)
     assert len(set(shown)) == len(names)
     assert all(text == name for text, name in zip(shown, names, strict=True) if len(name) <= 12)
 
@@ -247,7 +247,7 @@ def test_ranks_can_be_asked_for_and_left_out(boards, crossed):
     assert len(ranks_of(crossed.plot(ranks=True))) == 3
     ax = boards[6].plot(ranks=False)
     assert ranks_of(ax) == []
-    assert labels(ax) == shown_names(boards[6].params.index)
+    assert labels(ax) == display_names(boards[6].params.index)
 
 
 def test_a_contrast_is_no_board():

@@ -32,7 +32,7 @@ Examples, on the simulated logs that `evalreg demo --write logs` makes:
 """
 
 # Formats in which nobody sees the decision when the table goes to a file; the line is on standard error too.
-UNSAID = ("csv", "latex", "html")
+WITHOUT_SENTENCES = ("csv", "latex", "html")
 STRONG = {"latex": latex_strong, "html": html_strong}
 
 _GATE_HELP = f"""\
@@ -124,13 +124,13 @@ def run(options: argparse.Namespace) -> Output:
     markdown = comparison.to_markdown(options.alpha)
     if options.summary is not None:
         _append(options.summary, _markdown(decision, markdown))
-    said = tuple(filter(None, ("" if decision is None else decision.line, plain if options.format == "csv" else "")))
-    said = said if options.format in UNSAID else ()
+    lines = ("" if decision is None else decision.line, plain if options.format == "csv" else "")
+    messages = tuple(filter(None, lines)) if options.format in WITHOUT_SENTENCES else ()
     if decision is None:
-        return Output(text, said=said)
+        return Output(text, messages=messages)
     above = {"text": decision.line, "md": _markdown(decision, markdown)}
     above |= {name: f"{mark(decision.line)}\n\n{text}" for name, mark in STRONG.items()}
-    return Output(above.get(options.format, text), decision.status, said)
+    return Output(above.get(options.format, text), decision.status, messages)
 
 
 def _markdown(decision: Decision | None, table: str) -> str:

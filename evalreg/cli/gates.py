@@ -191,8 +191,8 @@ def decide(gate: Gate, comparison: Comparison, alpha: float = 0.05) -> Decision:
     cov, own = comparison.results.cov.linear(C, names), comparison.results.estimate.linear(C, names)
     estimate = np.array([float(row["difference"])])
     tests = one_sided(estimate, cov, gate.bound)
-    shown, fails = (tests.above, tests.below) if gate.operator == ">" else (tests.below, tests.above)
-    verdict = verdicts(shown, fails, alpha)[0]
+    p_shown, p_fails = (tests.above, tests.below) if gate.operator == ">" else (tests.below, tests.above)
+    verdict = verdicts(p_shown, p_fails, alpha)[0]
     # The end that a claim has to clear; that a failing one clears is the other.
     lower = (gate.operator == ">") != (verdict == FAILS)
     decision = Decision(
@@ -200,8 +200,8 @@ def decide(gate: Gate, comparison: Comparison, alpha: float = 0.05) -> Decision:
         verdict=verdict,
         difference=float(estimate[0]),
         se=float(row["se"]),
-        p_shown=float(shown[0]),
-        p_fails=float(fails[0]),
+        p_shown=float(p_shown[0]),
+        p_fails=float(p_fails[0]),
         edge=float(cov.limits(estimate, None, 2 * alpha)[0, 0 if lower else 1]),
         edge_side="lower" if lower else "upper",
         alpha=alpha,

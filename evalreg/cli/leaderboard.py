@@ -207,17 +207,17 @@ def _shares(text: str) -> dict[str, float]:
 def _grid(table: pd.DataFrame) -> Grid:
     """The board: ranks that are not excluded, joint intervals, and letters where they are few."""
     alpha = table.attrs["alpha"]
-    shown = bool(table["letters"].map(len).max() <= MOST_LETTERS)
+    with_letters = bool(table["letters"].map(len).max() <= MOST_LETTERS)
     headers = ("", "rank", "ranks open", "estimate", f"joint [{alpha / 2:.3g}", f"{1 - alpha / 2:.3g}]")
     rows = []
     for name, row in table.iterrows():
         low, high = str(row["rank_lower"]), str(row["rank_upper"])
         sets = low if low == high else f"{low}-{high}"
         ends = (number(row["joint_lower"]), number(row["joint_upper"]))
-        letters = (row["letters"],) if shown else ()
+        letters = (row["letters"],) if with_letters else ()
         count = (str(row["n"]),) if "n" in table else ()
         rows.append((str(name), str(row["rank"]), sets, number(row["estimate"]), *ends, *letters, *count))
-    more = (*(("groups",) if shown else ()), *(("n",) if "n" in table else ()))
+    more = (*(("groups",) if with_letters else ()), *(("n",) if "n" in table else ()))
     return Grid((*headers, *more), tuple(rows))
 
 

@@ -72,7 +72,7 @@ def _run(arguments: Sequence[str]) -> int:
             warnings.showwarning = _show_warning
             output = _as_output(options.run(options))
         _deliver(output.text.rstrip("\n") + "\n", getattr(options, "output", None))
-        for line in output.said:
+        for line in output.messages:
             _complain(f"{_visible(line)}\n")
     except EvalregError as error:
         return _fail("\n".join([str(error), *getattr(error, "__notes__", [])]))

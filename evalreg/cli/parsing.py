@@ -15,7 +15,7 @@ class Output:
 
     text: str  # for standard output or the file of ``--output``
     status: int = 0  # 0, the default, when results were printed; a gate has more to say
-    said: tuple[str, ...] = ()  # lines for standard error, of what a table in this format does not hold
+    messages: tuple[str, ...] = ()  # lines for standard error, of what a table in this format does not hold
 
 
 class Command(Protocol):

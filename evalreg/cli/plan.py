@@ -219,11 +219,11 @@ def summarized(plan: Plan) -> Summary:
         facts.append(("Assurance", f"{options.assurance:g}"))
     if options.where is not None:
         facts.append(("Where", f"{options.where} ({len(plan.rows.frame)} of {plan.rows.n_read} rows)"))
-    shown = [name for name in found.index if name == "plain" or options.groups is not None]
+    printed = [name for name in found.index if name == "plain" or options.groups is not None]
     variances = ("omega2", "omega2_uncorrected", "sigma2_a", "sigma2_b", "k_a", "k_b")
     first = Grid(
         ("variances of the pilot", "omega2", "uncorrected", "sigma2 A", "sigma2 B", "K A", "K B"),
-        tuple((name, *(f"{found[column][name]:.4g}" for column in variances)) for name in shown),
+        tuple((name, *(f"{found[column][name]:.4g}" for column in variances)) for name in printed),
     )
     second = Grid(
         ("answers A, B", "n (eq. 9)", "n", "clusters", "detectable"),

@@ -50,7 +50,7 @@ class Outcome:
     frame: pd.DataFrame | None = None  # what CSV holds, where that is not the table of the parameters
 
     @property
-    def shown(self) -> Results | Comparison:
+    def printed(self) -> Results | Comparison:
         """What is printed: the comparison, or else the results."""
         return self.results if self.comparison is None else self.comparison
 

@@ -165,7 +165,7 @@ def rendered(
 
 def _summarized(outcome: Outcome) -> Summary:
     """The summary of the results, with what the filter kept."""
-    summary, rows = outcome.shown.summary(outcome.options.alpha), outcome.rows
+    summary, rows = outcome.printed.summary(outcome.options.alpha), outcome.rows
     summary = replace(summary, grids=(*outcome.first, *summary.grids))
     if outcome.options.where is None:
         return summary
@@ -178,9 +178,9 @@ def _as_csv(outcome: Outcome) -> str:
     if outcome.frame is not None:
         frame = outcome.frame.rename_axis("model")
     elif outcome.comparison is None:
-        frame = outcome.shown.to_frame(outcome.options.alpha).rename_axis("parameter")
+        frame = outcome.printed.to_frame(outcome.options.alpha).rename_axis("parameter")
     else:
-        frame = outcome.shown.to_frame(outcome.options.alpha)
+        frame = outcome.printed.to_frame(outcome.options.alpha)
     table = frame.reset_index()
     if outcome.options.spreadsheet:
         for name in table.columns[~table.dtypes.map(is_numeric_dtype).to_numpy(dtype=bool)]:
@@ -203,9 +203,9 @@ def _document(outcome: Outcome) -> dict[str, object]:
         "ssc": cov.options.ssc if cov.options.kind.takes_ssc else None,
     }
     categories = {text: category.__name__ for category, text in results.notes}
-    sentences = outcome.shown.summary(alpha).sentences
+    sentences = outcome.printed.summary(alpha).sentences
     effects = {"design_effect": results.design_effect().to_numpy(), "n_eff": results.n_eff().to_numpy()}
-    table = outcome.shown.to_frame(alpha).assign(**effects)
+    table = outcome.printed.to_frame(alpha).assign(**effects)
     if outcome.comparison is not None:
         table = table.reset_index()
     table.insert(0, "parameter", list(results.estimate.names))

@@ -50,9 +50,9 @@ def one_sided(estimate: FloatArray, cov: Covariance, bound: float) -> OneSided:
     return OneSided(np.where(estimate > bound, far, 1 - far), np.where(estimate > bound, 1 - far, far))
 
 
-def verdicts(shown: FloatArray, fails: FloatArray, alpha: float) -> list[Verdict]:
-    """What two opposite tests say together. Shapes: shown, fails (m,)."""
-    return [SHOWN if a < alpha else FAILS if b < alpha else OPEN for a, b in zip(shown, fails, strict=True)]
+def verdicts(p_shown: FloatArray, p_fails: FloatArray, alpha: float) -> list[Verdict]:
+    """What two opposite tests say together, from their p-values (m,)."""
+    return [SHOWN if a < alpha else FAILS if b < alpha else OPEN for a, b in zip(p_shown, p_fails, strict=True)]
 
 
 def equivalence_table(

@@ -59,14 +59,14 @@ class Answered:
     """Which questions each model answered."""
 
     names: tuple[str, ...]  # models
-    there: Matrix  # (n_items, n_models): one where the model answered
+    indicator: Matrix  # (n_items, n_models): one where the model answered
     family: IntArray  # (n_models,): models that are tied by shared questions have the same number
     n_items: IntArray  # (n_models,): questions that the models of its family answered
 
     @property
     def count(self) -> IntArray:
         """Questions of each model, shape (n_models,)."""
-        return np.asarray(self.there.sum(axis=0), dtype=np.intp).ravel()
+        return np.asarray(self.indicator.sum(axis=0), dtype=np.intp).ravel()
 
     @property
     def lacking(self) -> IntArray:
@@ -76,23 +76,23 @@ class Answered:
     @property
     def n_shared(self) -> int:
         """Questions that all models answered."""
-        return int(np.sum(np.diff(self.there.indptr) == len(self.names)))
+        return int(np.sum(np.diff(self.indicator.indptr) == len(self.names)))
 
 
-def answered(there: Matrix, names: tuple[str, ...]) -> Answered:
+def answered(indicator: Matrix, names: tuple[str, ...]) -> Answered:
     """Questions of each model, and which models share any.
 
     Models that no chain of shared questions ties together are families of their own, which lack nothing of each
-    other's: means by subject have different questions by design. Shapes: there (n_items, n_models).
+    other's: means by subject have different questions by design. Shapes: indicator (n_items, n_models).
     """
     from scipy.sparse.csgraph import connected_components
 
-    there = compressed(there)
-    there = sparse.csr_array((np.ones(there.nnz), there.indices, there.indptr), there.shape)
-    family = connected_components(there.T @ there, directed=False)[1].astype(np.intp)
+    indicator = compressed(indicator)
+    indicator = sparse.csr_array((np.ones(indicator.nnz), indicator.indices, indicator.indptr), indicator.shape)
+    family = connected_components(indicator.T @ indicator, directed=False)[1].astype(np.intp)
     # A question belongs to the family of any model that answered it.
-    of_item = family[there.indices[there.indptr[:-1]]]
-    return Answered(names, there, family, np.bincount(of_item, minlength=int(family.max()) + 1)[family])
+    of_item = family[indicator.indices[indicator.indptr[:-1]]]
+    return Answered(names, indicator, family, np.bincount(of_item, minlength=int(family.max()) + 1)[family])
 
 
 def unequal_notes(estimate: Estimate, item: str | None, axes: tuple[Axis, ...] | None) -> tuple[Note, ...]:
@@ -145,7 +145,7 @@ def _questions_axis(estimate: Estimate, axes: tuple[Axis, ...] | None) -> Axis |
 def _shift(found: Answered, totals: Matrix, weight: Matrix) -> float:
     """By how much the other models score higher on the questions that the worst one answered than on all of theirs."""
     worst = int(np.argmax(found.lacking))
-    has = np.asarray(found.there[:, [worst]].todense()).ravel() > 0
+    has = np.asarray(found.indicator[:, [worst]].todense()).ravel() > 0
     others = (found.family == found.family[worst]) & (np.arange(found.count.size) != worst)
     on_its = np.asarray(has @ weight).ravel()
     others &= on_its > 0
@@ -173,7 +173,7 @@ def unequal_text(found: Answered, shift: float) -> str:
     )
     shared = found.n_shared
     first = without_worst(found)
-    if 2 * shared >= int(found.there.shape[0]) or not first:
+    if 2 * shared >= int(found.indicator.shape[0]) or not first:
         remedy = f'Use questions="shared" for the {shared} that all {count.size} answered'
     else:
         named, left = first
@@ -211,12 +211,12 @@ def without_worst(found: Answered) -> tuple[list[str], int] | None:
 
     Questions that all others answered; None in place of both where leaving out half does not help.
     """
-    there, keep = compressed(found.there.T), np.ones(len(found.names), dtype=bool)
-    held = np.asarray(found.there.sum(axis=1)).ravel()
+    by_model, keep = compressed(found.indicator.T), np.ones(len(found.names), dtype=bool)
+    held = np.asarray(found.indicator.sum(axis=1)).ravel()
     order = np.argsort(found.count, kind="stable")
     left: list[str] = []
     for worst in order[: min(len(found.names) // 2, len(found.names) - 2)]:
-        held[there.indices[there.indptr[worst] : there.indptr[worst + 1]]] -= 1
+        held[by_model.indices[by_model.indptr[worst] : by_model.indptr[worst + 1]]] -= 1
         keep[worst] = False
         left.append(found.names[worst])
         shared = int(np.sum(held == keep.sum()))
@@ -229,9 +229,9 @@ def shared_rows(models: Codes, names: tuple[str, ...], items: Codes, item: str) 
     """Rows of the questions that all models answered, and what to say of them. Shapes: returns rows (n_rows,)."""
     where = (items.codes, models.codes)
     shape = (items.n_clusters, models.n_clusters)
-    there = sparse.coo_array((np.ones(items.codes.size), where), shape=shape).tocsr()
-    found = answered(there, names)
-    shared = np.diff(found.there.indptr) == models.n_clusters
+    indicator = sparse.coo_array((np.ones(items.codes.size), where), shape=shape).tocsr()
+    found = answered(indicator, names)
+    shared = np.diff(found.indicator.indptr) == models.n_clusters
     n_shared, n_items = int(shared.sum()), items.n_clusters
     if n_shared == 0:
         first = without_worst(found)

@@ -362,13 +362,13 @@ def _refuse_repeats(key: Codes, roles: tuple[str, str, str], rows: IntArray) -> 
     again = np.ones(key.codes.size, dtype=bool)
     again[key.first] = False
     count = int(again.sum())
-    shown = [int(row) for row in rows[np.flatnonzero(again)[:5]]]
+    named = [int(row) for row in rows[np.flatnonzero(again)[:5]]]
     raise DuplicateRowsError(
         f"there must be one row for each {' and '.join(map(repr, roles))}; {count} row"
-        f"{'s repeat' if count > 1 else ' repeats'} an earlier one ({rows_text(shown, count)}). Remove the copies, or "
+        f"{'s repeat' if count > 1 else ' repeats'} an earlier one ({rows_text(named, count)}). Remove the copies, or "
         "give each answer its own sample id.",
         column=roles[2],
-        rows=shown,
+        rows=named,
         count=count,
     )
 
@@ -379,13 +379,13 @@ def _of_questions(codes: Codes, question: Codes, name: str, rows: IntArray) -> C
     differ = by_question[question.codes] != codes.codes
     if differ.any():
         where, count = row_list(differ)
-        shown = [int(row) for row in rows[where]]
+        named = [int(row) for row in rows[where]]
         raise AlignmentError(
             f"`groups` must be the same in all answers to a question; {name!r} differs within a question in "
-            f"{rows_text(shown, count)}. Where ids of questions restart in each cluster, make them unique first; "
+            f"{rows_text(named, count)}. Where ids of questions restart in each cluster, make them unique first; "
             "otherwise use a coarser cluster.",
             column=name,
-            rows=shown,
+            rows=named,
             count=count,
         )
     return Codes(by_question, codes.n_clusters)

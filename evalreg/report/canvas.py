@@ -102,7 +102,7 @@ def wrapped(note: str, inches: float) -> list[str]:
     return textwrap.wrap(note, int(inches * 72 / (NOTE_SIZE * CHARACTER)))
 
 
-def shown_names(names: Iterable[object], width: int = NAME_WIDTH) -> list[str]:
+def display_names(names: Iterable[object], width: int = NAME_WIDTH) -> list[str]:
     """Names on one line, cut in the middle where long, and distinct where they were."""
     texts = [" ".join(_joined(name).split()) for name in names]
     short = texts

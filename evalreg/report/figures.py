@@ -111,8 +111,8 @@ def _plot_estimates(
         note += f" At the right: the ranks that are not excluded, {level} for all at once."
     if bool(np.isnan(table["se"].iloc[order]).any()):
         note += " Hollow: no standard error can be computed."
-    table, said = _with_counts(table.iloc[order], results)
-    note += said
+    table, sentence = _with_counts(table.iloc[order], results)
+    note += sentence
     return estimates_axes(
         table,
         ranks=None if sets is None else sets.loc[[estimate.names[i] for i in order]],
@@ -147,8 +147,9 @@ def _plot_pairs(
     )
     table, counts = results.pairwise(adjust, alpha, seed=seed), results._counts
     if estimate.about.n_models > 1 and counts is not None:
-        few, many = counts[: estimate.about.n_models].min(), counts[: estimate.about.n_models].max()
-        note += f" Models have {few:.0f} rows each." if few == many else f" Models have {few:.0f} to {many:.0f} rows."
+        fewest, most = counts[: estimate.about.n_models].min(), counts[: estimate.about.n_models].max()
+        each = f"{fewest:.0f} rows each" if fewest == most else f"{fewest:.0f} to {most:.0f} rows"
+        note += f" Models have {each}."
     if table.attrs["left_out"]:
         note += " Hatched: no standard error of the difference can be computed."
     return pairs_axes(table, order=order, alpha=alpha, note=f"{note} Standard errors: {errors}.", ax=ax)

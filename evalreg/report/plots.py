@@ -17,11 +17,11 @@ from evalreg.report.canvas import (
     INK,
     MUTED,
     canvas,
+    display_names,
     inches,
     limits,
     name_rows,
     row_height,
-    shown_names,
     spread,
     width_of,
 )
@@ -86,14 +86,14 @@ def estimates_axes(
     """
     values = _columns(table, ("estimate", "lower", "upper"))
     joint = _columns(table, ("joint_lower", "joint_upper")) if "joint_lower" in table else values[:, :0]
-    n, names = len(table), shown_names(table.index)
+    n, names = len(table), display_names(table.index)
     if ranks is not None and len(ranks) != n:
         raise AlignmentError(f"`ranks` must have a row for each of the {n} rows of the table; got {len(ranks)}.")
     height, size = row_height(n)
-    shown = [values, joint, np.zeros((n, int(zero)))]
+    drawn = [values, joint, np.zeros((n, int(zero)))]
     with canvas(ax, 7.0, n * height + (0.95 if n > 40 else 0.75), note) as ax:
         name_rows(ax, names, size)
-        low, high = limits(np.hstack(shown))
+        low, high = limits(np.hstack(drawn))
         ax.set_xlim(low, high)
         if zero:
             ax.axvline(0, color=INK, lw=0.8, ls=(0, (4, 3)), zorder=1)
@@ -187,13 +187,13 @@ def pairs_axes(
     adjusted = "p_adjusted" in table.columns or "p_value" not in table.columns
     values = _columns(table, ("difference", "p_adjusted" if adjusted else "p_value"))
     names, difference, p = _square(table.index, values, order)
-    n, shown = len(names), shown_names(names, 38 if len(names) <= 12 else 30)
+    n, labelled = len(names), display_names(names, 38 if len(names) <= 12 else 30)
     size, (wide, high) = (8.0 if n <= 40 else 7.0), _cell(n)
-    labels, given = width_of(shown, size) + 0.15, ax is not None
+    labels, given = width_of(labelled, size) + 0.15, ax is not None
     with canvas(ax, n * wide + labels + 1.1, n * high + labels * (1 + (n > 40)) + 0.1, note) as ax:
         image = _heat(ax, difference)
-        ax.set_xticks(np.arange(n), shown, size=size, rotation=90, parse_math=False, usetex=False)
-        ax.set_yticks(np.arange(n), shown, size=size, parse_math=False, usetex=False)
+        ax.set_xticks(np.arange(n), labelled, size=size, rotation=90, parse_math=False, usetex=False)
+        ax.set_yticks(np.arange(n), labelled, size=size, parse_math=False, usetex=False)
         ax.tick_params(length=0, labeltop=True, labelbottom=n > 40, colors=INK)
         ax.spines[:].set_visible(False)
         # The size of new axes is known before they are laid out, that of others only from themselves.
@@ -314,13 +314,13 @@ def inflation_axes(table: pd.DataFrame, *, note: str = "", ax: Axes | None = Non
     height, size = row_height(n)
     steps = (np.arange(len(axes)) - (len(axes) - 1) / 2) * min(0.25, 0.7 / max(len(axes), 1))
     with canvas(ax, 7.0, n * height + (1.2 if n > 40 else 1.0), note) as ax:
-        name_rows(ax, shown_names(table.index), size)
+        name_rows(ax, display_names(table.index), size)
         ax.set_xlim(limits(np.append(values, 1.0)))
         ax.axvline(1, color=INK, lw=0.8, ls=(0, (4, 3)), zorder=1)
         rows, mark = np.arange(n), 5.0 if n <= 40 else 3.6
         for k, name in enumerate(axes):
             colour, shape = COLOURS[k % 6], MARKERS[k % 6]
-            fill, label = "white" if k % 2 else colour, shown_names([name])[0]
+            fill, label = "white" if k % 2 else colour, display_names([name])[0]
             ax.plot(table[name], rows + steps[k], shape, color=colour, mfc=fill, ms=mark, mew=1.0, label=label)
         if "together" in table:
             bar: dict[str, Any] = {"marker": "|", "color": INK, "ms": 72 * height * 0.75, "mew": 2.0, "zorder": 3}
@@ -397,7 +397,7 @@ def curve_axes(
         ax.tick_params(labelsize=8, which="both", colors=INK)
         ax.set_xlabel(xlabel, parse_math=False)
         ax.set_ylabel(ylabel, parse_math=False)
-        _end_labels(ax, x, values, shown_names(table.columns, 30))
+        _end_labels(ax, x, values, display_names(table.columns, 30))
     return ax
 
 

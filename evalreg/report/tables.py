@@ -69,10 +69,10 @@ def p_value(value: float, alpha: float = LEVELS[0]) -> str:
         return "<.001"
     levels = (alpha, *LEVELS)
     for digits in range(3, MOST_DIGITS + 1):
-        shown = f"{value:.{digits}f}"
+        text = f"{value:.{digits}f}"
         # Below, at or above a level, as the number itself.
-        if all(np.sign(float(shown) - level) == np.sign(value - level) for level in levels):
-            return shown
+        if all(np.sign(float(text) - level) == np.sign(value - level) for level in levels):
+            return text
     # Nearer to a level than the digits show: the next number on its side.
     nearest = min(levels, key=lambda level: abs(level - value))
     return f"{nearest + np.copysign(10.0**-MOST_DIGITS, value - nearest):.{MOST_DIGITS}f}"

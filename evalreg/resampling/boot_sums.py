@@ -81,8 +81,8 @@ class CellSolver:
                 'likelihood, or has shares that vary. Use kind="percentile", "basic" or "bca".'
             )
         top, bottom = np.asarray(self.totals @ V.T), np.asarray(self.weight @ V.T)
-        there = bottom > self._nothing[:, None]
-        inverse = np.divide(1.0, bottom, out=np.zeros_like(bottom), where=there)
+        drawn = bottom > self._nothing[:, None]
+        inverse = np.divide(1.0, bottom, out=np.zeros_like(bottom), where=drawn)
         moved, V = top * inverse, V.T
         if np.all(np.count_nonzero(self.A, axis=1) == 1):
             return self._single_errors(V, moved, inverse)

@@ -159,10 +159,10 @@ class Bootstrap:
 
 def _spread(draws: FloatArray) -> FloatArray:
     """Standard deviation of the draws of each column that have a value; infinite where some are."""
-    there = np.isfinite(draws)
-    n = there.sum(axis=0)
-    centre = np.where(there, draws, 0.0).sum(axis=0) / np.maximum(n, 1)
-    squares = np.where(there, draws - centre, 0.0) ** 2
+    finite = np.isfinite(draws)
+    n = finite.sum(axis=0)
+    centre = np.where(finite, draws, 0.0).sum(axis=0) / np.maximum(n, 1)
+    squares = np.where(finite, draws - centre, 0.0) ** 2
     spread = np.where(n > 1, np.sqrt(squares.sum(axis=0) / np.maximum(n - 1, 1)), np.nan)
     return np.where(np.isinf(draws).any(axis=0), np.inf, spread)
 
@@ -219,10 +219,10 @@ def check_options(draws: Any, kind: Any, weights: Any, alpha: Any, seed: Any) ->
     """Options of a bootstrap as passed by the user, checked."""
     option("kind", kind, KINDS)
     option("weights", weights, BOOT_WEIGHTS)
-    base, shown = base_seed(seed)
+    base, printed = base_seed(seed)
     draws, alpha = whole_number("draws", draws), fraction("alpha", alpha)
     _refuse_few(draws, alpha)
-    return Asked(draws, kind, weights, alpha, base, shown)
+    return Asked(draws, kind, weights, alpha, base, printed)
 
 
 def _refuse_few(draws: int, alpha: float) -> None:

@@ -209,7 +209,7 @@ def wild_test(
     """
     option("weights", weights, WILD_WEIGHTS)
     draws, alpha = whole_number("draws", draws), fraction("alpha", alpha)
-    base, shown = base_seed(seed)
+    base, printed = base_seed(seed)
     if not isinstance(impose_null, bool | np.bool_):
         raise ArgumentTypeError(f"`impose_null` must be True or False; got {impose_null!r}.")
     _refuse_without_sums(estimate, axes)
@@ -241,7 +241,7 @@ def wild_test(
         null=_null_text(asked),
         impose_null=plan.imposed,
         alpha=alpha,
-        seed=None if plan.enumerated else shown,
+        seed=None if plan.enumerated else printed,
         estimate=centre,
         by=plan.by,
         n_clusters=plan.n_clusters,

@@ -106,7 +106,10 @@ def slow_variance(x, *, theta, V, M, Q, differ, whole, n, clusters, alike, icc):
     extra = max(rate - Q - max(x**2 - theta**2, 0), 0)
     more = V1 - V + D * (extra + jump**2 * (1 - differ) / (2 * n)) / n
     far = (n * (2 * rest - 1 + Q) + 2) / (n * rest + 2)
-    return max(V + share * more, equal * D * (far * (1 - abs(x)) - (1 - abs(x)) ** 2) / n)
+    left = 1 - abs(x)
+    if abs(theta) > 0.5:
+        left = min(1.0 if theta * x < 0 else left, far / 2)
+    return max(V + share * more, equal * D * (far * left - left**2) / n)
 
 
 def test_the_variance_of_what_was_not_seen_is_the_formula_written_out():

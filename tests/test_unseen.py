@@ -320,6 +320,52 @@ def one_loss(n: int = 300) -> pd.DataFrame:
     return frame.assign(score=score.ravel(), weight=weight, subject=frame["item"] % 4)
 
 
+@pytest.mark.filterwarnings("ignore::evalreg.errors.ZeroVarianceWarning")
+@pytest.mark.parametrize("groups", [None, "passage"])
+def test_a_model_that_wins_all_questions_has_an_interval(groups: str | None) -> None:
+    """The more is won the higher is the lower end, up to the last question."""
+    n, lower, p = 20, [], []
+    for lost in (4, 3, 2, 1, 0):
+        frame = pd.DataFrame({"model": np.repeat(["new", "old"], n), "item": np.tile(np.arange(n), 2)})
+        score = np.repeat([1.0, 0.0], n)
+        score[:lost] = 0.0
+        frame = frame.assign(score=score, passage=frame["item"] % 10)
+        compared = er.compare(frame, baseline="old", groups=groups)
+        row = compared.table.iloc[0]
+        contrast = er.mean(frame, by="model", item="item", groups=groups).contrast("new - old")
+        np.testing.assert_allclose(contrast.conf_int().iloc[0], row[["lower", "upper"]].astype(float))
+        assert contrast.pvalues.iloc[0] == pytest.approx(row["p_value"])
+        lower.append(row["lower"])
+        p.append(row["p_value"])
+        text = " ".join(compared.summary().as_text().split())
+        said = {0: "all 20 questions differ", 1: "1 of 20 questions does not differ"}
+        assert said.get(lost, f"{lost} of 20 questions do not differ") in text
+    assert np.all(np.diff(lower) > 0)
+    assert np.all(np.diff(p) < 0)
+    assert p[-1] > 0
+    if groups is None:
+        # Score and exact limits of 20 of 20 wins.
+        c2 = stats.t.ppf(0.975, n - 1) ** 2
+        assert lower[-1] == pytest.approx(n / (n + c2))
+        assert 0.97 * 0.025 ** (1 / n) < lower[-1] < 0.025 ** (1 / n)
+
+
+def test_one_question_is_not_several() -> None:
+    text = " ".join(er.compare(one_loss()[lambda log: log["model"] != "away"]).summary().as_text().split())
+    assert "1 of 300 questions differs." in text
+
+
+@pytest.mark.parametrize("formula", ["score ~ 1", "score ~ 0 + model", "score ~ model"])
+@pytest.mark.parametrize("weights", [None, "weight"])
+def test_only_coefficients_that_are_differences_speak_of_differences(formula: str, weights: str | None) -> None:
+    frame = one_loss()[lambda log: log["model"] != "away"]
+    frame = frame.assign(score=frame["score"].where(frame["item"] == 7, 1.0))
+    frame.loc[(frame["model"] == "old") & (frame["item"] == 9), "score"] = 0.0
+    text = " ".join(er.fit(formula, frame, groups="item", weights=weights).summary().as_text().split())
+    assert ("few clusters tell" in text) == (formula == "score ~ model")
+    assert '"Intercept": few' not in text
+
+
 TELL = "few clusters tell (about {} of {} by"
 
 
@@ -414,6 +460,31 @@ def test_engines_know_the_clusters_of_questions_too() -> None:
     for make in (lambda: held, lambda: lazy, lambda: pickle.loads(pickle.dumps(lazy))):
         ends = make().contrast("new - old").conf_int().iloc[0]
         np.testing.assert_allclose(ends, compared[["lower", "upper"]].astype(float), rtol=1e-9)
+
+
+@pytest.mark.parametrize("engine", ["polars", "duckdb"])
+@pytest.mark.parametrize("groups", [None, "passage"])
+def test_engines_follow_the_rule_within_strata_or_say_what_they_lack(engine: str, groups: str | None) -> None:
+    module = pytest.importorskip(engine)
+    frame = few_differ().assign(subject=lambda log: log["passage"] % 4, score=lambda log: log["score"].astype(float))
+    if engine == "polars":
+        lazy = module.from_pandas(frame).lazy()
+    else:
+        lazy = module.connect().register("frame", frame).table("frame")
+    held, found = (er.mean(data, by="model", item="item", groups=groups, strata="subject") for data in (frame, lazy))
+    copied = pickle.loads(pickle.dumps(found))
+    for results in (held, found):
+        one = results.contrast("new - old")
+        assert "also allow for differences that were not seen" in " ".join(one.summary().as_text().split())
+    expected = held.contrast("new - old")
+    np.testing.assert_allclose(found.contrast("new - old").conf_int(), expected.conf_int(), rtol=1e-9)
+    assert found.contrast("new - old").pvalues.iloc[0] == pytest.approx(expected.pvalues.iloc[0])
+    # The questions are not by passage, and a copy has no rows to look them up in.
+    if groups is not None:
+        with pytest.raises(er.errors.NotAvailableError, match=r'"item".*no source rows'):
+            copied.contrast("new - old").conf_int()
+    with pytest.raises(er.errors.EvalregError, match="collect the frame first"):
+        er.compare(lazy, groups=groups, strata="subject")
 
 
 @pytest.mark.parametrize("icc", [-0.1, 1.5, "high", True])

@@ -391,7 +391,7 @@ class Covariance:
             found.alike,
             self.paired.icc,
         )
-        held = np.flatnonzero(of.active & ((V > 0) | (~alone & (of.share > 0))))
+        held = np.flatnonzero(of.active & ((V > 0) | ~alone))
         return Few(rows[held], found.scale[held], of.chosen(held)) if held.size else None
 
     def _widths(self, C: FloatArray) -> Widths:

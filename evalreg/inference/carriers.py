@@ -11,12 +11,14 @@ from evalreg.data.clusters import Axis, axis_name, summarize_sizes
 from evalreg.errors import FewCarriersWarning, Note
 from evalreg.estimate import Estimate
 from evalreg.inference.widening import CARRIERS, Carried, Widening, n_rows, widening
-from evalreg.scores.differences import ENTRIES
-from evalreg.scores.sums import compressed, dense
+from evalreg.scores.differences import ENTRIES, PairScores
+from evalreg.scores.sums import RowScores, compressed, dense
 
 # Carriers are few beside the clusters where c^2, the clusters for each carrier less one, is larger. Of 0/1 scores
 # c^2 is (1 - p)/p even where clusters do not matter, and no row lies beyond those seen.
 UNEVEN, UNEVEN_WHOLE = 1.0, 10.0
+# A coefficient that moves by less than this where all scores move by 1 is a difference.
+LEVEL = 1e-6
 # Clusters of which fewer carry a difference, and fewer than so large a share, hardly tell its variance.
 TELLING, TELLING_SHARE = 20.0, 0.1
 
@@ -66,14 +68,14 @@ def few_tell(estimate: Estimate, cov: Covariance) -> str:
     """What is said where few clusters carry an estimate and nothing is added for what they do not show.
 
     Of scores in [0, 1] with Wald intervals: differences that are not of two models on the same questions, or are
-    weighted, and coefficients of regressions.
+    weighted, and coefficients of regressions, but for those that are means.
 
     Whole sentences; empty where enough clusters tell.
     """
     if not (estimate.about.unit and estimate.about.interval == "wald" and cov.axes):
         return ""
     covered = np.zeros(0, dtype=np.intp) if cov.paired is None else cov.paired.covered
-    which = np.setdiff1d(np.flatnonzero(cov.variance() > 0), covered)
+    which = np.setdiff1d(np.flatnonzero((cov.variance() > 0) & ~_levels(estimate)), covered)
     axis = max(cov.axes, key=estimate.scores.n_clusters)
     count, telling = estimate.scores.n_clusters(axis), carrying(estimate, axis, which)
     few = telling < min(TELLING, TELLING_SHARE * count)
@@ -86,6 +88,21 @@ def few_tell(estimate: Estimate, cov: Covariance) -> str:
         "interval and the p-value do not allow for differences that were not seen, and may be too sure. `compare` does "
         "so for two models on the same questions, without weights."
     )
+
+
+def _levels(estimate: Estimate) -> BoolArray:
+    """Means and levels of least squares, which move when all scores do and are no differences; shape (n_params,)."""
+    scores, refit, maps = estimate.scores, estimate.refit, estimate.coefficient_map
+    if estimate.kind == "board" or isinstance(scores, PairScores) or maps is None or refit is None:
+        return np.zeros(estimate.n_params, dtype=bool)
+    if estimate.cells is not None or scores.n_columns == 1:
+        moved = dense(maps).sum(axis=1)
+    elif estimate.kind == "least squares" and isinstance(scores, RowScores) and scores.design is not None:
+        root = np.ones(scores.n_rows) if scores.weights is None else np.sqrt(scores.weights)
+        moved = dense(maps) @ (refit.inverse_gram @ (scores.design.T @ root))
+    else:
+        moved = np.zeros(estimate.n_params)
+    return np.asarray(np.abs(moved) > LEVEL)
 
 
 def carrying(estimate: Estimate, axis: Axis, which: IntArray) -> FloatArray:

@@ -20,6 +20,7 @@ from evalreg.inference.rectification import rectification_table
 from evalreg.inference.rectified import few_labels
 from evalreg.inference.widening import FEW_EFFECTIVE, widening
 from evalreg.report.tables import Grid, Summary, fixed, number, p_value
+from evalreg.scores.unseen import Unseen
 
 
 def covariance_text(cov: Covariance) -> str:
@@ -58,11 +59,7 @@ def few_text(cov: Covariance) -> str:
         return ""
     found, names = few.unseen.chosen(matters), [cov.names[i] for i in few.rows[matters]]
     fewest = int(np.argmin(np.minimum(found.told, found.n * (1 - np.abs(found.theta)))))
-    told, n = found.told[fewest], found.n[fewest]
-    what = "differ" if found.share[fewest] > 0 else "do not differ"
-    count = told if found.share[fewest] > 0 else n * (1 - abs(found.theta[fewest]))
-    exact = np.isclose(found.size[fewest], found.square[fewest], rtol=1e-9)
-    about = f"{'' if exact else 'about '}{count:.0f} of {n:.0f} questions {what}"
+    about = _questions_that_differ(found, fewest)
     if len(names) == 1:
         text = f"{names[0]}: {about}. The interval and the p-value also allow for differences that were not seen."
     else:
@@ -80,6 +77,17 @@ def few_text(cov: Covariance) -> str:
     )
 
 
+def _questions_that_differ(found: Unseen, at: int) -> str:
+    """How many questions tell of a difference: "3 of 300 questions differ"."""
+    n, mirrored = found.n[at], found.share[at] == 0
+    count = n * (1 - abs(found.theta[at])) if mirrored else found.told[at]
+    if mirrored and count < ROUNDING * n:
+        return f"all {n:.0f} questions differ"
+    exact, one = np.isclose(found.size[at], found.square[at], rtol=ROUNDING), f"{count:.0f}" == "1"
+    what = ("does not differ" if one else "do not differ") if mirrored else ("differs" if one else "differ")
+    return f"{'' if exact else 'about '}{count:.0f} of {n:.0f} questions {what}"
+
+
 def _reference_text(cov: Covariance) -> str:
     rule, dofs = cov.options.dof, cov.dof()
     if np.all(np.isnan(dofs)):
@@ -95,6 +103,8 @@ def _reference_text(cov: Covariance) -> str:
 
 # A design effect below this is not worth a sentence.
 LITTLE_DEPENDENCE = 1.1
+# A count of questions this near to none, as a share of them, is none but for rounding.
+ROUNDING = 1e-9
 # Fewer clusters are warned of; more are as many as rules of thumb ask for.
 RATHER_FEW = (10, 29)
 

@@ -142,7 +142,8 @@ class Unseen:
     def matters(self) -> BoolArray:
         """Whether what is added is worth a word: it widens the interval of two standard errors by a tenth."""
         ends = self.theta + np.array([[-2.0], [2.0]]) * np.sqrt(self.variance)
-        return np.asarray(np.max([self.at(end) for end in ends], axis=0) > MATTERS**2 * self.variance)
+        widest = np.max([self.at(end) for end in ends], axis=0)
+        return np.asarray((widest > MATTERS**2 * self.variance) | (self.variance == 0))
 
     def at(self, bound: float | FloatArray) -> FloatArray:
         """The variance if the difference were `bound` in truth, shape (m,)."""
@@ -154,8 +155,11 @@ class Unseen:
         extra = np.maximum(rate - square - np.maximum(bound**2 - theta**2, 0.0), 0.0)
         more = self.spread - self.variance + self.dependence * (extra + jump**2 * room / (2 * n)) / n
         # Near a difference of 1 the questions without one are few: 1 - d takes the place of d.
-        rest, left = 1 - np.abs(theta), 1 - np.abs(bound)
+        rest = 1 - np.abs(theta)
         jump = (n * (2 * rest - 1 + square) + 2) / (n * rest + 2)
+        # Of a model that wins most, the variance does not fall again on the way to no difference, and beyond.
+        most = np.where(rest < 0.5, jump / 2, 2.0)
+        left = np.minimum(1 - np.where((rest < 0.5) & (theta * bound < 0), 0.0, np.abs(bound)), most)
         least = self.share_equal * self.dependence * (jump * left - left**2) / n
         return np.asarray(np.maximum(self.variance + self.share * more, least))
 
@@ -169,7 +173,9 @@ class Unseen:
 
     def _plain(self, bound: float | FloatArray) -> FloatArray:
         distance, variance = self.theta - bound, self.at(bound)
-        return np.asarray(distance / np.sqrt(np.where(variance > 0, variance, np.nan)))
+        # All questions differ by 1: at that value there is neither a distance nor a variance.
+        none = (distance == 0) & (variance == 0)
+        return np.asarray(np.where(none, 0.0, distance / np.sqrt(np.where(variance > 0, variance, np.nan))))
 
     def limits(self, critical: FloatArray) -> FloatArray:
         """Values that are not further from theta than `critical` standard errors, shape (m, 2), in [-1, 1]."""

@@ -46,7 +46,7 @@ def passages(
     The data are simulated. Each passage draws a success rate from Beta(mean (1 - icc)/icc, (1 - mean)(1 - icc)/icc)
     and its questions are independent given that rate, so any two scores of one passage correlate by exactly `icc`.
     Subjects and the length of a passage have no effect on the score: a test of either should come out significant
-    as often as its level says, and no oftener. Length is constant within a passage, which is where errors that treat
+    as often as its level says, and no more often. Length is constant within a passage, which is where errors that treat
     questions as independent go most astray.
 
     Parameters

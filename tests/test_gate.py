@@ -335,7 +335,7 @@ def test_a_gate_that_cannot_be_read_has_a_caret_under_the_place(text: str, place
 
 
 def test_unknown_models_of_a_gate_name_the_nearest() -> None:
-    with pytest.raises(MissingColumnError, match=r'"olt", which is no model. Did you mean "old"') as caught:
+    with pytest.raises(MissingColumnError, match=r'"olt", which is not a model. Did you mean "old"') as caught:
         check_models(parse_gate("new - olt > 0"), ["new", "old"])
     assert str(caught.value).endswith("\n          ^")
 

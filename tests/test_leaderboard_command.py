@@ -145,7 +145,7 @@ def test_the_figure_is_drawn(file, tmp_path, capsys):
             ["`--by` goes with --method win-rate", "got --method bradley-terry"],
         ),
         (["--winner", "winner", "--labels", "left"], ["one meaning for each verdict", '"left" has no verdict']),
-        (["--winner", "winner", "--labels", "a=left,a=tie"], ['"a=tie" is there twice']),
+        (["--winner", "winner", "--labels", "a=left,a=tie"], ['"a=tie" appears twice']),
         (["--winner", "winner", "--by", "topic", "--standardise", "a=x"], ['got "a=x"', "one number for each stratum"]),
         (["--winner", "winner", "--key", "prompt"], ["there must be one row for each", "repeat an earlier one"]),
         (["--winner", "winner", "--groups", "model"], ['"model"', "is not a column"]),

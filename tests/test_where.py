@@ -195,7 +195,7 @@ def test_what_the_error_proposes_is_accepted(log):
 
 def test_text_among_numbers_is_named():
     frame = pd.DataFrame({"score": ["0.5", "NA", "1", "n/a", None]})
-    with pytest.raises(ArgumentError, match=r'empty the fields that are none: "NA", "n/a"\.'):
+    with pytest.raises(ArgumentError, match=r'empty the fields that are not numbers: "NA", "n/a"\.'):
         mask(parse("score > 0.5"), frame)
 
 

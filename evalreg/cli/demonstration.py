@@ -123,25 +123,7 @@ def text(seed: int = 0) -> str:
 
 
 def write(folder: Path, seed: int = 0) -> str:
-    """Write the simulated logs as CSV, and return what was written and what to try on it.
-
-    Parameters
-    ----------
-    folder : Path
-        Made if it does not exist.
-    seed : int, optional
-        0 by default, as in the demonstration.
-
-    Returns
-    -------
-    str
-        A few lines, with commands to run.
-
-    Raises
-    ------
-    ArgumentError
-        If a file of that name with other content is there, or the folder cannot be written to.
-    """
+    """Write the simulated logs as CSV, and return what was written and what to try on it."""
     logs = passage_log(seed), comparison_log(seed), models_log(seed), pilot_log(seed)
     reading, judged, answered, pilot = logs
     paths = tuple(folder / name for name in (PASSAGES_FILE, JUDGES_FILE, MODELS_FILE, PILOT_FILE))
@@ -150,7 +132,7 @@ def write(folder: Path, seed: int = 0) -> str:
         folder.mkdir(parents=True, exist_ok=True)
         for path, content in zip(paths, contents, strict=True):
             if path.exists() and path.read_bytes() != content:
-                raise ArgumentError(f'`--write` replaces no file; "{path}" is there. Name another folder.')
+                raise ArgumentError(f'`--write` replaces no file; "{path}" already exists. Name another folder.')
         for path, content in zip(paths, contents, strict=True):
             path.write_bytes(content)
     except OSError as error:

@@ -176,7 +176,9 @@ def check_models(gate: Gate, models: Iterable[object]) -> None:
     for name, place in zip((gate.model, gate.baseline), gate.places, strict=True):
         if name not in known:
             hint = nearest(name, known) or f" The models are {listed(known)}."
-            raise MissingColumnError(f'`--gate` names "{name}", which is no model.{hint}\n{pointed(gate.text, place)}')
+            raise MissingColumnError(
+                f'`--gate` names "{name}", which is not a model.{hint}\n{pointed(gate.text, place)}'
+            )
 
 
 def decide(gate: Gate, comparison: Comparison, alpha: float = 0.05) -> Decision:

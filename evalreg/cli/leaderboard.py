@@ -179,7 +179,7 @@ def _labels(text: str) -> dict[str, str | None]:
     for part in split_names(text, "--labels"):
         verdict, sign, meaning = part.rpartition("=")
         if not sign or not verdict or verdict in labels:
-            problem = "is there twice" if verdict in labels else "has no verdict before an equals sign"
+            problem = "appears twice" if verdict in labels else "has no verdict before an equals sign"
             raise ArgumentError(
                 f'`--labels` must hold one meaning for each verdict, such as "A=left,error="; "{part}" {problem}.'
             )

@@ -31,7 +31,7 @@ column; "prompt + judge" crosses two; "language:question" joins two into one id;
 : in its name"""
 
 _FORMAT_HELP = """\
-"json" is strict JSON with sorted keys: a number that is not there is null, an infinity is "inf" or "-inf", and an
+"json" is strict JSON with sorted keys: a missing number is null, an infinity is "inf" or "-inf", and an
 option that has no bearing on the result is null; "csv" is the table of the parameters (default: text)"""
 
 _SPREADSHEET_HELP = """\
@@ -41,7 +41,7 @@ name is not computed as a formula; numbers stay numbers. Without it, names are w
 _WHERE_HELP = """\
 keep the rows for which this is true: columns against numbers and quoted text by == != < <= > >= `in` and `not in`,
 joined by `and`, `or`, `not` and parentheses, such as 'model == "a" and turn in [1, 2]'; 'score == missing' finds empty
-fields; backticks go around a column whose name is no word. Columns read as text are compared with quoted text"""
+fields; backticks go around a column whose name is not one word. Columns read as text are compared with quoted text"""
 
 
 # Options
@@ -174,7 +174,7 @@ def _summarized(outcome: Outcome) -> Summary:
 
 
 def _as_csv(outcome: Outcome) -> str:
-    """The table of the parameters; a number that is not there is an empty field."""
+    """The table of the parameters; a missing number is an empty field."""
     if outcome.frame is not None:
         frame = outcome.frame.rename_axis("model")
     elif outcome.comparison is None:

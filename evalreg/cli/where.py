@@ -339,5 +339,5 @@ def _text_remarks(condition: Condition, column: pd.Series[Any]) -> str:
     distinct = column.drop_duplicates()
     numeric = distinct.str.fullmatch(rf"\s*(?:{_NUMBER.pattern})\s*").to_numpy(dtype=bool)
     if numeric.any() and not numeric.all():
-        remarks += f" If it should hold numbers, empty the fields that are none: {listed(distinct[~numeric])}."
+        remarks += f" If it should hold numbers, empty the fields that are not numbers: {listed(distinct[~numeric])}."
     return remarks

@@ -22,7 +22,7 @@ MOST_ADVISED = 20
 def rows_behind(estimate: Estimate) -> FloatArray | None:
     """Rows that each estimate is made of: those of its cells, or all rows of a regression.
 
-    None where the parameters are no map of the cells (ratings). Shapes: returns (n_params,).
+    None where the parameters are not a map of the cells (ratings). Shapes: returns (n_params,).
 
     >>> import evalreg as er
     >>> log = er.datasets.paired(n_passages=20, seed=1)

@@ -445,5 +445,5 @@ def _columns(table: pd.DataFrame, names: tuple[Any, ...]) -> FloatArray:
     if missing:
         raise MissingColumnError(f'the table has no column "{missing[0]}", which the figure shows.', column=missing[0])
     if table.empty:
-        raise EmptyDataError("the table has no rows, so that there is nothing to draw.")
+        raise EmptyDataError("the table has no rows, so there is nothing to draw.")
     return table[list(names)].to_numpy(dtype=float)

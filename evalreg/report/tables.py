@@ -98,7 +98,7 @@ class Grid:
     rows: tuple[tuple[str, ...], ...]  # row name and cells
 
     def __post_init__(self) -> None:
-        """Refuse what is no text here, and not where a format happens to trip over it."""
+        """Refuse what is not text here, and not where a format happens to trip over it."""
         for row in (self.headers, *self.rows):
             if len(row) != len(self.headers) or not all(isinstance(cell, str) for cell in row):
                 raise TypeError(f"a table holds text, {len(self.headers)} cells a row; got {row!r}.")

@@ -77,8 +77,8 @@ class CellSolver:
         """CR0 standard errors under each row of weights."""
         if self.A is None:
             raise NotAvailableError(
-                'the "studentized" interval is there for means, win rates of fixed shares and least squares; this is a '
-                'likelihood, or has shares that vary. Use kind="percentile", "basic" or "bca".'
+                'the "studentized" interval is available for means, win rates of fixed shares and least squares; this '
+                'is a likelihood, or has shares that vary. Use kind="percentile", "basic" or "bca".'
             )
         top, bottom = np.asarray(self.totals @ V.T), np.asarray(self.weight @ V.T)
         drawn = bottom > self._nothing[:, None]
@@ -158,12 +158,12 @@ def solver_of(estimate: Estimate, by: Axis) -> Solver:
     again = refit is not None and refit.leave_out is not None
     if refit is None or A is None or not (refit.linear or again):
         raise NotAvailableError(
-            "a bootstrap from cluster sums is there for means, win rates, ratings and least squares (and contrasts of "
-            f"them); this is {estimate.about.model}. Pass a function that fits it to `evalreg.bootstrap`, which "
+            "a bootstrap from cluster sums is available for means, win rates, ratings and least squares (and contrasts "
+            f"of them); this is {estimate.about.model}. Pass a function that fits it to `evalreg.bootstrap`, which "
             "resamples the rows."
         )
     if estimate.cells is not None and estimate.cells.stratum is not None:
-        raise NotAvailableError("a bootstrap of stratified means is not there. Leave `strata` out.")
+        raise NotAvailableError("a bootstrap of stratified means is not available. Leave `strata` out.")
     params, A, blocks = np.array(estimate.params), dense(A), list(sums_in_cells(estimate.scores, by))
     if refit.inverse_gram.ndim == 2 and not again:
         grams = [dense(block.gram) for block in blocks]

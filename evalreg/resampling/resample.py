@@ -199,7 +199,7 @@ def intervals(boot: Bootstrap, alpha: float, kind: KindName) -> FloatArray:
         return bca_interval(boot.values, boot.draws, boot.jackknife, alpha)
     raise NotAvailableError(
         f'this bootstrap did not keep what the "{kind}" interval needs. Pass kind="{kind}" when drawing; "percentile" '
-        'and "basic" are always there.'
+        'and "basic" are always available.'
     )
 
 
@@ -240,8 +240,8 @@ def check_crossed(kind: KindName, n_axes: int) -> None:
     """Raise if an interval for one clustering is asked of several."""
     if n_axes > 1 and kind in ("bca", "studentized"):
         raise NotAvailableError(
-            f'the "{kind}" interval is there for one clustering; got {n_axes} crossed ones. Use kind="percentile" or '
-            '"basic".'
+            f'the "{kind}" interval is available for one clustering; got {n_axes} crossed ones. Use kind="percentile" '
+            'or "basic".'
         )
 
 

@@ -78,7 +78,7 @@ def bootstrap(
     TooFewClustersError
         If a dimension has one cluster.
     NotAvailableError
-        If the rows live in an engine, or the interval is not there.
+        If the rows live in an engine, or the interval is not available.
 
     References
     ----------
@@ -247,7 +247,7 @@ class _Statistic:
         if numbers.size != size:
             raise ArgumentError(
                 f"`statistic` must return as many numbers for every sample; got {size} for the data and {numbers.size} "
-                f"for {where}. Return a Series or a dict, which is matched by name, or NaN for what is not there."
+                f"for {where}. Return a Series or a dict, which is matched by name, or NaN for what is missing."
             )
         return numbers
 

@@ -167,43 +167,6 @@ def wild_test(
     the p-values counts, and the variance is the largest of the crossed ones and those of fewer axes, in the data and in
     every draw. The interval holds every value that one of the axes does not reject.
 
-    Parameters
-    ----------
-    estimate : Estimate
-        Means, or a least-squares regression.
-    axes : tuple of Axis
-        Clusterings; at least one.
-    null : str, dict or array_like
-        As in `Results.t_test`.
-    draws : int, optional
-        Weight vectors to draw; all are taken where there are no more.
-    weights : {"auto", "rademacher", "webb", "mammen"}, optional
-        "auto" is Webb's six points for 12 clusters or fewer, Rademacher's two otherwise.
-    impose_null : bool, optional
-        Whether residuals satisfy the null.
-    alpha : float, optional
-        One minus the level of the interval.
-    seed : int or Generator, optional
-        Of the draws.
-    ssc : {"statsmodels", "fixest", "sandwich", "G", "none"}, optional
-        Factor of CR1, which changes the statistic but not one-way p-values.
-
-    Returns
-    -------
-    WildTest
-        Statistic, p-values and interval.
-
-    Raises
-    ------
-    NotAvailableError
-        If the estimate cannot be solved again from sums within clusters.
-    TooFewClustersError
-        If a clustering has one cluster, or there are as many hypotheses as clusters.
-    ArgumentError, ArgumentTypeError, FormulaError, MissingColumnError
-        If an argument breaks its rule.
-
-    References
-    ----------
     Cameron, Gelbach and Miller (2008), REStat 90(3); MacKinnon, Nielsen and Webb (2023), J. Applied Econometrics 38;
     Roodman, MacKinnon, Nielsen and Webb (2019), Stata Journal 19(1), for the interval.
     """
@@ -333,13 +296,13 @@ def _refuse_without_sums(estimate: Estimate, axes: tuple[Axis, ...]) -> None:
     refit = estimate.refit
     if refit is None or not refit.linear or estimate.coefficient_map is None:
         raise NotAvailableError(
-            "a wild cluster bootstrap is there for means and least squares (and contrasts of them), which are solved "
-            f'again from sums within clusters; this is {estimate.about.model}. Use the tests under cov="CR2" or "CR3", '
-            "or resample whole clusters with `bootstrap`."
+            "a wild cluster bootstrap is available for means and least squares (and contrasts of them), which are "
+            f'solved again from sums within clusters; this is {estimate.about.model}. Use the tests under cov="CR2" or '
+            '"CR3", or resample whole clusters with `bootstrap`.'
         )
     if estimate.cells is not None and estimate.cells.stratum is not None:
         raise NotAvailableError(
-            'a wild cluster bootstrap of stratified means is not there. Use the tests under cov="CR2", or leave '
+            'a wild cluster bootstrap of stratified means is not available. Use the tests under cov="CR2", or leave '
             "`strata` out."
         )
 

@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from evalreg.boards.duels import DuelErrors, Duels, condorcet_cycles, duel_errors, head_to_head
+from evalreg.boards.duels import Duels, condorcet_cycles, duel_errors, head_to_head
 from evalreg.boards.judges import Judging, judging
 from evalreg.checks import FloatArray
+from evalreg.covariance.by_cell import CellErrors
 from evalreg.covariance.covariance import Covariance
 from evalreg.covariance.options import CovOptions
 from evalreg.covariance.sparsity import TOO_FEW_EFFECTIVE, sparsity
@@ -229,7 +230,7 @@ class Board(Results):
         scores = self.estimate.scores
         return self.duels.with_labels(scores.labels) if isinstance(scores, CellScores | MappedScores) else self.duels
 
-    def _duel_errors(self) -> DuelErrors:
+    def _duel_errors(self) -> CellErrors:
         return duel_errors(self._duels, self.cov.axes, self.cov.options, self.estimate.n_rows)
 
 

@@ -9,16 +9,12 @@ import numpy as np
 import pandas as pd
 
 from evalreg.checks import FloatArray, IntArray, fraction
-from evalreg.covariance.cell_dof import CellTerms, cell_terms
-from evalreg.covariance.corrections import Counts, adjust_cell_totals
-from evalreg.covariance.crossed import subset_signs, subsets
-from evalreg.covariance.groups import union
+from evalreg.covariance.by_cell import CellErrors, errors_by_cell
 from evalreg.covariance.options import ResolvedCov
-from evalreg.covariance.widths import Widths, crossed_widths, one_t
 from evalreg.data.clusters import Axis, Labels
 from evalreg.inference.multiplicity import adjust_pvalues
 from evalreg.inference.proportions import logit_interval
-from evalreg.scores.sums import CellScores, compressed, scale_columns
+from evalreg.scores.sums import CellScores
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,115 +60,19 @@ class Duels:
         return {**self.__dict__, "scores": replace(self.scores, labels=self.scores.labels.detached())}
 
 
-@dataclass(frozen=True, eq=False)
-class DuelErrors:
-    """Errors of the cells, each by itself.
-
-    Parameters
-    ----------
-    widths : Widths
-        Of the cells' means; no variance where a cell rests on a single cluster.
-    n_clusters : ndarray, shape (n_cells,)
-        Clusters of each cell on the first axis.
-    """
-
-    widths: Widths
-    n_clusters: FloatArray
-
-    @property
-    def se(self) -> FloatArray:
-        """Standard errors, shape (n_cells,); NaN where there is none."""
-        return np.sqrt(self.widths.variance)
-
-    @property
-    def dof(self) -> FloatArray:
-        """Degrees of freedom, crossed those of 95% intervals, shape (n_cells,)."""
-        return self.widths.dof(0.05)
+def duel_errors(duels: Duels, axes: tuple[Axis, ...], options: ResolvedCov, n_rows: int) -> CellErrors:
+    """Errors of each cell's mean alone; NaN where a cell rests on a single cluster."""
+    return errors_by_cell(duels.scores, duels.count, duels.weight, axes, options, n_rows)
 
 
-def duel_errors(duels: Duels, axes: tuple[Axis, ...], options: ResolvedCov, n_rows: int) -> DuelErrors:
-    """Errors of each cell's mean alone, and its clusters on the first axis.
-
-    Parameters
-    ----------
-    duels : Duels
-        The cells.
-    axes : tuple of Axis
-        Clusterings, none inside another; empty for independent rows.
-    options : ResolvedCov
-        Of the results.
-    n_rows : int
-        Rows in use.
-
-    Returns
-    -------
-    DuelErrors
-        NaN where a cell rests on a single cluster.
-    """
-    if not axes:
-        assert duels.scores.cell is not None
-        squares = np.bincount(duels.scores.cell, duels.scores.row_scores**2, duels.count.size)
-        n = duels.count
-        variance = squares / duels.weight**2 * n_rows / max(n_rows - 1, 1)
-        return DuelErrors(one_t(np.where((n > 1) & (variance > 0), variance, np.nan), n - 1.0), n.copy())
-    smallest = min(duels.scores.n_clusters(axis) for axis in axes)
-    variances, dofs, counts, sets = [], [], [], subsets(len(axes))
-    for dims in sets:
-        by = union(*(axes[d] for d in dims))
-        terms, variance = _piece(duels, by, options, n_rows, smallest)
-        variances.append(variance)
-        dofs.append(terms.dof() if options.dof == "satterthwaite" and len(dims) == 1 else terms.n_clusters - 1.0)
-        counts.append(terms.n_clusters)
-    pieces = np.asarray(variances)
-    total = _repaired(options.repair, sets, pieces)
-    # Of the clusters of a pair by itself, those of the axis with fewest.
-    fewest = np.min(counts[: len(axes)], axis=0)
-    variance = np.where((total > 0) & (fewest > 1), total, np.nan)
-    if len(axes) == 1 or options.dof != "satterthwaite":
-        widths = one_t(variance, _dof(options, np.asarray(dofs[0]), smallest))
-    else:
-        safe = np.maximum(np.nan_to_num(np.asarray(dofs), nan=1.0), 1.0)
-        widths = crossed_widths(variance, pieces, safe, sets, options.repair)
-    return DuelErrors(widths, np.asarray(counts[0]))
-
-
-def _repaired(repair: str, sets: list[tuple[int, ...]], pieces: FloatArray) -> FloatArray:
-    """Variance of each cell from its pieces; the eigenvalue of a single variance is that variance itself."""
-    if repair == "two-term":
-        return np.asarray(pieces[[len(dims) == 1 for dims in sets]].sum(axis=0))
-    signs = subset_signs(sets)
-    return np.asarray(np.max((signs if repair == "max" else signs[-1:]) @ pieces, axis=0))
-
-
-def _piece(duels: Duels, by: Axis, options: ResolvedCov, n_rows: int, smallest: int) -> tuple[CellTerms, FloatArray]:
-    """Leverages of the cells on one clustering, and the variance of each mean."""
-    power = options.kind.power
-    G = duels.scores.n_clusters(by)
-    (block,) = duels.scores.cells(by)
-    share = scale_columns(block.gram, 1.0 / duels.weight)
-    totals = scale_columns(adjust_cell_totals(block.totals, share, power), 1.0 / duels.weight)
-    squares = np.asarray(compressed(totals).power(2).sum(axis=0), dtype=np.float64).ravel()
-    factor = options.factor(Counts(n_clusters=G, smallest=smallest, n_rows=n_rows))
-    return cell_terms(share, duels.weight, power), factor * squares
-
-
-def _dof(options: ResolvedCov, own: FloatArray, smallest: int) -> FloatArray:
-    """Degrees of freedom of each cell's mean where one t serves."""
-    rule = options.dof
-    if rule == "satterthwaite":
-        return own
-    fixed = np.inf if rule == "normal" else smallest - 1.0 if rule == "min" else float(rule)
-    return np.full(own.size, fixed)
-
-
-def head_to_head(duels: Duels, errors: DuelErrors, alpha: float | None = None) -> pd.DataFrame:
+def head_to_head(duels: Duels, errors: CellErrors, alpha: float | None = None) -> pd.DataFrame:
     """Table of all pairs that met, both ways round.
 
     Parameters
     ----------
     duels : Duels
         The cells.
-    errors : DuelErrors
+    errors : CellErrors
         From `duel_errors`.
     alpha : float, optional
         Adds dof, and intervals at this level on the logit scale: NaN without a standard error, and where psi is 0 or 1.

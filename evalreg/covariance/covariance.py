@@ -13,6 +13,7 @@ import pandas as pd
 
 from evalreg.checks import BoolArray, FloatArray, frozen
 from evalreg.covariance.crossed import crossed_variance
+from evalreg.covariance.dof import fixed_dof
 from evalreg.covariance.options import ResolvedCov
 from evalreg.covariance.terms import NO_VARIANCE, Piece
 from evalreg.covariance.widths import Few, Widths, crossed_widths, one_t
@@ -406,13 +407,9 @@ class Covariance:
     def _one_dof(self, C: FloatArray) -> FloatArray:
         """Degrees of freedom where one t serves all levels."""
         rule = self.options.dof
-        if rule == "normal":
-            return np.full(C.shape[0], np.inf)
-        if isinstance(rule, float):
-            return np.full(C.shape[0], rule)
-        if rule == "min" and self.axes:
-            return np.full(C.shape[0], self.smallest_dof)
-        return self.pieces[0].dof(C)
+        if rule == "satterthwaite" or (rule == "min" and not self.axes):
+            return self.pieces[0].dof(C)
+        return np.full(C.shape[0], fixed_dof(rule, self.smallest_dof))
 
     def linear(self, contrasts: FloatArray, names: Sequence[str]) -> Covariance:
         """The covariance of C theta, from the same pieces.

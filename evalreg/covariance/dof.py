@@ -8,7 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
-from evalreg.checks import FloatArray
+from evalreg.checks import DofName, FloatArray
 from evalreg.covariance.corrections import inverse_power_times
 from evalreg.scores.sums import dense
 
@@ -77,6 +77,11 @@ class WelchDof:
     def hotelling(self, contrasts: FloatArray) -> float:
         """Return the smallest n_m - 1 of the means involved."""
         return float(np.min(self.counts[np.any(contrasts != 0, axis=0)]) - 1)
+
+
+def fixed_dof(rule: DofName | float, smallest: float) -> float:
+    """The degrees of freedom of every contrast, under a rule that looks at none; `smallest` is the smallest G - 1."""
+    return np.inf if rule == "normal" else smallest if rule == "min" else float(rule)
 
 
 @dataclass(frozen=True, eq=False)

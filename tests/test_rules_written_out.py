@@ -17,10 +17,10 @@ from evalreg.covariance.widths import joined
 from evalreg.data import memory
 from evalreg.data.columns import for_formula, object_floats
 from evalreg.data.grammar import names_in
+from evalreg.data.questions import answered, without_worst
 from evalreg.errors import FormulaError, TooLargeError
 from evalreg.estimators.mover import LEVELS, mover_floor
 from evalreg.inference.levels import CountedLevel
-from evalreg.inference.questions import answered, without_worst
 from evalreg.inference.simultaneous import make_family
 from evalreg.scores.unseen import unseen
 

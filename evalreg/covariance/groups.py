@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
-
-import pandas as pd
-
 from evalreg.data.clusters import Axis, axis_name, no_source, parse_groups
+from evalreg.data.groups import Groups as Groups
+from evalreg.data.groups import as_label_dict
 from evalreg.errors import (
-    ArgumentError,
     ArgumentTypeError,
     MissingColumnError,
     NestedClustersWarning,
@@ -17,8 +14,6 @@ from evalreg.errors import (
 )
 from evalreg.estimate import Estimate
 from evalreg.scores.sums import Scores
-
-Groups: TypeAlias = Any
 
 
 def check_estimate(estimate: object) -> None:
@@ -72,56 +67,6 @@ def resolve_groups(scores: Scores, groups: Groups) -> tuple[Scores, tuple[Axis, 
             raise no_source(error.column or str(groups), scores.columns) from None
     labels = as_label_dict(groups)
     return scores.with_labels(labels), tuple((name,) for name in labels)
-
-
-def as_label_dict(groups: Groups) -> dict[str, Any]:
-    """Labels by name: of an array, a Series, or a dict of them.
-
-    Parameters
-    ----------
-    groups : array, Series or dict of str to them
-        Cluster labels.
-
-    Returns
-    -------
-    dict
-        One entry for each dimension; an unnamed array is called "groups".
-
-    Raises
-    ------
-    ArgumentError, ArgumentTypeError
-        If there are none, or they are two-dimensional.
-    """
-    if isinstance(groups, pd.DataFrame):
-        groups = {str(name): groups[name] for name in groups.columns}
-    if isinstance(groups, dict):
-        if not groups:
-            raise ArgumentError("`groups` is an empty dict; pass groups=None for independent rows.")
-        if any(isinstance(value, str) for value in groups.values()):
-            names = [value for value in groups.values() if isinstance(value, str)]
-            raise ArgumentTypeError(
-                "a dict for `groups` holds labels, one a row, and not column names; got str. Name columns in a list: "
-                f"groups={names[:3]}."
-            )
-        return {name: labels for one, value in groups.items() for name, labels in _named(str(one), value).items()}
-    return _named("groups", groups)
-
-
-def _named(name: str, labels: Any) -> dict[str, Any]:
-    if isinstance(labels, pd.MultiIndex) or (isinstance(labels, pd.Index) and labels.nlevels > 1):
-        raise ArgumentTypeError(
-            "`groups` must hold one label a row; a MultiIndex holds several. Pass a dict of its levels to cross them, "
-            'such as {"prompt": index.get_level_values(0), "judge": index.get_level_values(1)}.'
-        )
-    if isinstance(labels, str | bytes | dict) or not (hasattr(labels, "__len__") and hasattr(labels, "__getitem__")):
-        raise ArgumentTypeError(f"`groups` must hold one label a row; got {type(labels).__name__} for {name!r}.")
-    dimensions = getattr(labels, "ndim", 1)
-    if dimensions != 1:
-        raise ArgumentTypeError(
-            f"`groups` must be one-dimensional; got {dimensions} dimensions. Pass a dict of one array each."
-        )
-    own = getattr(labels, "name", None)
-    return {str(own) if name == "groups" and own is not None else name: labels}
 
 
 def drop_nested(scores: Scores, axes: tuple[Axis, ...]) -> tuple[tuple[Axis, ...], list[Note]]:

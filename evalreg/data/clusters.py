@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Protocol, TypeAlias
 
@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from evalreg.checks import FloatArray, IntArray, known_column, listed, nearest, row_list, rows_text
+from evalreg.checks import BoolArray, FloatArray, IntArray, known_column, listed, nearest, row_list, rows_text
 from evalreg.errors import (
     AlignmentError,
     ArgumentError,
@@ -182,6 +182,12 @@ def pair_codes(first: IntArray, n_first: int, second: IntArray, n_second: int) -
         return Codes(number[key].astype(np.intp) - 1, int(number[-1]))
     codes, labels = pd.factorize(key)
     return Codes(codes, len(labels))
+
+
+def restricted(codes: Codes, rows: BoolArray) -> Codes:
+    """Labels of some of the rows, every code present."""
+    part = as_codes(codes.codes[rows], codes.labels)
+    return replace(part, parts=tuple(restricted(one, rows) for one in codes.parts)) if codes.parts else part
 
 
 class LabelSource(Protocol):

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import BoolArray, FloatArray, listed, nearest, row_list, rows_text
+from evalreg.checks import FloatArray, listed, nearest, row_list, rows_text
 from evalreg.data.columns import for_formula
-from evalreg.data.frame import Table, restrict
 from evalreg.data.grammar import names_in, without_backticks
 from evalreg.data.memory import DESIGNS, GRAMS, refuse_larger
+from evalreg.data.rows import Rows
 from evalreg.errors import ArgumentTypeError, FormulaError, MissingColumnError, NonFiniteError
 
 # Below so many combinations of levels, columns are not counted before they are made.
@@ -157,23 +157,17 @@ def formula_columns(parsed: ParsedFormula, columns: tuple[str, ...]) -> tuple[tu
     return left, tuple(name for name in parsed.covariate_names if name not in left)
 
 
-def design_frame(
-    table: Table, names: tuple[str, ...], keep: BoolArray | None, parsed: ParsedFormula, values: FloatArray | None
-) -> pd.DataFrame:
+def design_frame(rows: Rows, names: tuple[str, ...], parsed: ParsedFormula) -> pd.DataFrame:
     """Columns of the formula as patsy takes them: plain numbers and objects, categories without unused levels.
 
     Parameters
     ----------
-    table : Table
-        The data.
+    rows : Rows
+        Those in use; the values of the score are under "score" where they are at hand.
     names : tuple of str
         Columns wanted.
-    keep : ndarray of bool, shape (n_rows,), optional
-        Rows in use; None for all.
     parsed : ParsedFormula
         Which column is the score, and which are used outside of ``C(...)``.
-    values : ndarray, shape (n_rows,), optional
-        Values of the score, where they are at hand.
 
     Returns
     -------
@@ -185,12 +179,12 @@ def design_frame(
     NonNumericError
         If a column holds what is neither a number nor a label, and the formula takes it for one.
     """
-    frame = table.to_pandas(names, keep)
+    frame = rows.source.table.to_pandas(names, rows.source.keep)
     if all(isinstance(dtype, np.dtype) and dtype.char in "dlqi" for dtype in frame.dtypes):
         return frame
     columns: dict[str, Any] = {
-        name: restrict(values, keep)
-        if name == parsed.outcome and values is not None
+        name: rows.values["score"]
+        if name == parsed.outcome and "score" in rows.values
         else for_formula(frame[name], name, name in parsed.plain)
         for name in names
     }

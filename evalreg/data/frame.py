@@ -184,6 +184,13 @@ class UsedRows:
         """Columns of the table."""
         return self.table.columns
 
+    @property
+    def n_rows(self) -> int:
+        """Number of rows in use, or of items."""
+        if self.item is not None:
+            return self.item.n_clusters
+        return self.table.n_rows if self.keep is None else int(np.count_nonzero(self.keep))
+
     def codes(self, column: str) -> Codes:
         """Codes of a column on the rows in use."""
         return self._used(column, *self.table.labels(column, "groups"))
@@ -421,7 +428,9 @@ def collected(table: LazyTable, names: Sequence[str], labels: Set[str | None]) -
     return Table(table.frame.select(*columns).collect("pandas"))
 
 
-def keep_rows(missing: dict[str, BoolArray], n_rows: int, rule: str) -> tuple[BoolArray | None, dict[str, int]]:
+def keep_rows(
+    missing: dict[str, BoolArray], n_rows: int, rule: str, within: BoolArray | None = None
+) -> tuple[BoolArray | None, dict[str, int]]:
     """Rows without missing values, and how many were dropped for which reason, each row once.
 
     Parameters
@@ -432,6 +441,8 @@ def keep_rows(missing: dict[str, BoolArray], n_rows: int, rule: str) -> tuple[Bo
         Number of rows.
     rule : {"drop", "raise"}
         What to do about missing values.
+    within : ndarray of bool, shape (n_rows,), optional
+        Rows in question; others are neither kept nor counted.
 
     Returns
     -------
@@ -449,7 +460,8 @@ def keep_rows(missing: dict[str, BoolArray], n_rows: int, rule: str) -> tuple[Bo
     """
     gone = np.zeros(n_rows, dtype=bool)
     dropped = {"score": 0, "covariate": 0, "group": 0}
-    for name, mask in missing.items():
+    for name, missed in missing.items():
+        mask = missed if within is None else missed & within
         if not mask.any():
             continue
         reason, _, column = name.partition(": ")
@@ -467,6 +479,8 @@ def keep_rows(missing: dict[str, BoolArray], n_rows: int, rule: str) -> tuple[Bo
     if gone.all():
         counts = ", ".join(f"{count} without a {reason}" for reason, count in dropped.items() if count)
         raise EmptyDataError(f"no row is left: all {n_rows} have something missing ({counts}).", count=n_rows)
+    if within is not None:
+        gone |= ~within
     return (~gone if gone.any() else None), dropped
 
 

@@ -13,6 +13,7 @@ from scipy.special import fdtrc, fdtri
 from evalreg.checks import FloatArray, IntArray, row_list, rows_text
 from evalreg.data.clusters import Codes, as_codes, factorize, joint
 from evalreg.data.frame import Table, UsedRows, codes_of_items, restrict
+from evalreg.data.rows import Rows
 from evalreg.errors import ArgumentError, DuplicateRowsError
 
 # Levels differ, and answers to one question are alike, when chance would show it this rarely.
@@ -53,33 +54,22 @@ class Told:
         return self.key[-1]
 
 
-def one_row_an_item(
-    values: FloatArray,
-    weights: FloatArray | None,
-    used: dict[str, Codes],
-    told: Told,
-    source: UsedRows,
-    combine: Callable[[FloatArray, Codes], FloatArray] | None,
-) -> tuple[FloatArray, FloatArray | None, dict[str, Codes], UsedRows]:
+def one_row_an_item(rows: Rows, told: Told, combine: Callable[[FloatArray, Codes], FloatArray] | None) -> Rows:
     """Average declared repeats within (by, item); refuse undeclared ones.
 
     Parameters
     ----------
-    values, weights : ndarray, shape (n_rows,)
-        Scores and weights of the rows in use.
-    used : dict of str to Codes
-        Their labels by column.
+    rows : Rows
+        Those in use, scored by "score".
     told : Told
-        Which of them tell rows apart.
-    source : UsedRows
-        Where other columns can be looked up.
+        Which of their labels tell them apart.
     combine : callable or None
         What is made of the answers to an item; their mean by default.
 
     Returns
     -------
-    values, weights, used, source
-        Of the items.
+    Rows
+        The same where there are no repeats; otherwise one for each (by, item).
 
     Raises
     ------
@@ -90,12 +80,13 @@ def one_row_an_item(
     AlignmentError
         If a label differs within an item.
     """
+    values, weights, used = rows.values["score"], rows.weights, rows.used
     key = joint([used[name] for name in told.key])
     if told.sample is None and key.n_clusters == values.size:
-        return values, weights, used, source
+        return rows
     full = key if told.sample is None else joint([key, used[told.sample]])
     if full.n_clusters < values.size:
-        raise _repeats(full, values, used, told, source)
+        raise _repeats(full, values, used, told, rows.source)
     if told.sample is not None:
         by = [used[name] for name in told.key[:-1]]
         names = (told.item, told.sample)
@@ -105,7 +96,8 @@ def one_row_an_item(
     if weights is not None:
         codes_of_items("weights", as_codes(factorize(weights)[0]), key)
         weights = weights[key.first]
-    return means, weights, by_item, replace(source, item=key)
+    source = replace(rows.source, item=key)
+    return replace(rows, values={"score": means}, weights=weights, used=by_item, source=source)
 
 
 # What the values of a column are: answers to one question, or questions under one id.

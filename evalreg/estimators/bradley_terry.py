@@ -32,9 +32,9 @@ from evalreg.checks import (
     row_list,
     rows_text,
 )
-from evalreg.covariance.groups import Groups
 from evalreg.covariance.options import check_cov_options
 from evalreg.data.formula import parse_sides
+from evalreg.data.groups import Groups
 from evalreg.data.verdicts import PairRoles, as_names
 from evalreg.errors import ArgumentError, CollinearityError, ConvergenceError, MissingColumnError, ScoreRangeError
 from evalreg.estimate import About, Estimate, Refit

@@ -22,9 +22,9 @@ from evalreg.checks import (
     nearest,
     option,
 )
-from evalreg.covariance.groups import Groups
 from evalreg.covariance.options import check_cov_options
 from evalreg.data.clusters import Codes
+from evalreg.data.groups import Groups
 from evalreg.errors import ArgumentError, ArgumentTypeError, DataError
 from evalreg.estimate import About, Estimate
 from evalreg.estimators.linearized import Linearized, Split, independence_note, linearized_estimate, split_rows

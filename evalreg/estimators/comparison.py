@@ -9,7 +9,7 @@ from functools import cached_property
 import pandas as pd
 
 from evalreg.checks import CovName, DofName, RepairName, SscName
-from evalreg.covariance.groups import Groups
+from evalreg.data.groups import Groups
 from evalreg.errors import ArgumentError, ArgumentTypeError
 from evalreg.estimators.pair_tables import Facts, comparison_summary, difference_frame, mcnemar_frame, sign_frame
 from evalreg.inference.equivalence import KindName

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -21,11 +22,12 @@ from evalreg.checks import (
     nearest,
     option,
 )
-from evalreg.covariance.groups import Groups
-from evalreg.data.clusters import Axis, Codes, as_codes, axis_name, joint, used_codes
+from evalreg.data.clusters import Axis, Codes, as_codes, axis_name, joint
 from evalreg.data.engine import LazyTable
-from evalreg.data.frame import Table, keep_rows, open_frame
+from evalreg.data.frame import Table, open_frame
+from evalreg.data.groups import Groups
 from evalreg.data.joint_ids import names_of, with_joint_ids
+from evalreg.data.rows import read_rows
 from evalreg.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -41,7 +43,6 @@ from evalreg.errors import (
     TooFewClustersError,
     issue,
 )
-from evalreg.estimators.cells import group_labels
 from evalreg.inference.sequential import Path, bounds, mixture_rho, path_of_totals, roughness, running_intersection
 
 SequenceName: TypeAlias = Literal["logit", "wald"]
@@ -257,32 +258,33 @@ def _totals(
     missing: str,
 ) -> tuple[FloatArray, FloatArray, dict[str, int], tuple[float, float]]:
     """Sums and numbers of rows of each cluster in order, a column a model; rows dropped; lowest and highest score."""
-    values = table.floats(known_column(score, table.columns, "score"), "score")
+    known_column(score, table.columns, "score")
     part, in_pair = _parts(table, model, pair)
-    axes, labels = group_labels(table, groups)
-    axis = _one_axis(axes)
-    absent = {f"score: {score}": np.isnan(values) & in_pair}
-    if model is not None:
-        absent[f"covariate: {model}"] = table.labels(model, "model")[0] < 0
-    absent |= {f"group: {name}": (codes < 0) & in_pair for name, (codes, _) in labels.items()}
-    keep, dropped = keep_rows(absent, table.n_rows, missing)
     # Rows of other models are none of this comparison's, and are not counted as dropped.
-    rows = np.flatnonzero(in_pair if keep is None else keep & in_pair)
-    if order is not None:
-        rows = rows[_ranks(table, order, rows)]
-    values, part = values[rows], part[rows]
+    used = read_rows(
+        table,
+        {"score": score},
+        labels={} if model is None else {model: "model"},
+        groups=groups,
+        missing=missing,
+        within=in_pair,
+    )
+    axis = _one_axis(used.axes)
+    rows = used.source.positions()
+    place = np.arange(rows.size) if order is None else _ranks(table, order, rows)
+    values, part = used.values["score"][place], part[rows[place]]
     if not axis:
         cluster = Codes(np.arange(rows.size), rows.size)
     else:
-        cluster = joint([used_codes(name, codes[rows], names) for name, (codes, names) in labels.items()])
-        cluster = _in_order(cluster, axis_name(axis))
+        codes = [used.used[name] for name in used.held]
+        cluster = _in_order(joint([replace(one, codes=one.codes[place]) for one in codes]), axis_name(axis))
     ends = (float(np.min(values, initial=np.inf)), float(np.max(values, initial=-np.inf)))
     n_parts = 1 if model is None else 2
     number = cluster.codes * n_parts + part
     shape = (cluster.n_clusters, n_parts)
     totals = np.bincount(number, values, cluster.n_clusters * n_parts).reshape(shape)
     counts = np.bincount(number, minlength=cluster.n_clusters * n_parts).reshape(shape)
-    return np.asarray(totals), np.asarray(counts, dtype=np.float64), dropped, ends
+    return np.asarray(totals), np.asarray(counts, dtype=np.float64), used.dropped, ends
 
 
 def _one_axis(axes: tuple[Axis, ...] | None) -> Axis:

@@ -13,9 +13,9 @@ from scipy import sparse
 
 from evalreg.boards.board import Board, board_of
 from evalreg.checks import MISSING, CovName, DofName, MissingName, RepairName, SscName, option
-from evalreg.covariance.groups import Groups
 from evalreg.covariance.options import check_cov_options
 from evalreg.data.formula import parse_sides
+from evalreg.data.groups import Groups
 from evalreg.data.verdicts import PairRoles, as_names
 from evalreg.estimate import About, Estimate, Refit
 from evalreg.estimators.bradley_terry import Contest, Fit, check_design, contest_of, fit_half

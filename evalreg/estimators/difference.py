@@ -23,12 +23,15 @@ from evalreg.checks import (
     nearest,
     option,
 )
-from evalreg.covariance.groups import Groups
 from evalreg.covariance.options import check_cov_options
+from evalreg.data.answers import Answers, answers_of
+from evalreg.data.cells import CellRows, read_cells
 from evalreg.data.clusters import Axis
 from evalreg.data.engine import LazyTable
 from evalreg.data.frame import Table, open_frame
+from evalreg.data.groups import Groups
 from evalreg.data.joint_ids import names_of, with_joint_ids
+from evalreg.data.rows import Roles
 from evalreg.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -38,8 +41,7 @@ from evalreg.errors import (
     Note,
 )
 from evalreg.estimate import About, Cells, Estimate, Refit
-from evalreg.estimators.answers import Answers, gather_answers, in_use
-from evalreg.estimators.cells import Roles, estimate_cells
+from evalreg.estimators.cells import estimate_read
 from evalreg.estimators.comparison import Comparison
 from evalreg.estimators.mean import solve as solve_means
 from evalreg.estimators.pair_tables import Facts, correlations
@@ -167,7 +169,8 @@ def compare(
     _check_columns(table, named)
     groups = item if groups is None else groups
     roles = Roles(score, (model,), item, sample, strata, None, missing)
-    answers = gather_answers(table, roles, groups)
+    read = read_cells(table, roles, groups)
+    answers = answers_of(read, roles)
     left, right = _asked_pairs(answers, model, baseline)
     pairs = _oriented(answers, left, right, swap=paired and baseline is None)
     answers, facts = _facts(answers, pairs, paired)
@@ -178,7 +181,7 @@ def compare(
     if paired:
         estimate = _paired_estimate(answers, facts, about, icc)
     else:
-        estimate, axes = _unpaired_estimate(table, roles, groups, facts, about)
+        estimate, axes = _unpaired_estimate(read, roles, facts, about)
     estimate = replace(estimate, item=(item,))
     return Comparison(results_of(estimate, axes, asked, notes), facts, adjust)
 
@@ -246,7 +249,7 @@ def _facts(answers: Answers, pairs: Pairs, paired: bool) -> tuple[Answers, Facts
     own = answers.present.sum(axis=1)
     either, is_paired = own[pairs.left] + own[pairs.right], (shared > 0) & paired
     if paired:
-        answers, pairs = in_use(answers, pairs, is_paired)
+        answers, pairs = _in_use(answers, pairs, is_paired)
     r, saved = correlations(answers.values, pairs)
     names = [[answers.models[i] for i in side] for side in (pairs.left, pairs.right)]
     facts = Facts(
@@ -260,6 +263,18 @@ def _facts(answers: Answers, pairs: Pairs, paired: bool) -> tuple[Answers, Facts
         pairs=pairs,
     )
     return answers, facts
+
+
+def _in_use(answers: Answers, pairs: Pairs, is_paired: BoolArray) -> tuple[Answers, Pairs]:
+    """Answers and pairs without the questions that no difference is over; the unpaired use all of both models."""
+    apart = np.append(pairs.left[~is_paired], pairs.right[~is_paired])
+    used = np.asarray(answers.present[apart].any(axis=0), dtype=bool)
+    for member in pairs.sets:
+        used = used | True if member is None else used | member
+    if used.all():
+        return answers, pairs
+    sets = tuple(member if member is None else member[used] for member in pairs.sets)
+    return answers.only(used), replace(pairs, sets=sets)
 
 
 def _paired_estimate(answers: Answers, facts: Facts, about: About, icc: float | None) -> Estimate:
@@ -345,12 +360,12 @@ def _columns(answers: Answers, facts: Facts) -> tuple[Pairs, Matrix, IntArray | 
 
 
 def _unpaired_estimate(
-    table: Table, roles: Roles, groups: Groups, facts: Facts, about: About
+    read: CellRows, roles: Roles, facts: Facts, about: About
 ) -> tuple[Estimate, tuple[Axis, ...] | None]:
     """Differences of the models' own means; clusters of two models are different clusters."""
     weights: Any = None if roles.strata is None else "micro"
-    estimate, axes = estimate_cells(
-        table, roles, groups, lambda keys, sums: solve_means(keys, sums, n_by=1, strata_weights=weights), about
+    estimate, axes = estimate_read(
+        read, roles, lambda keys, sums: solve_means(keys, sums, n_by=1, strata_weights=weights), about
     )
     contrasts = np.zeros((facts.n.size, estimate.n_params))
     for side, sign in ((facts.pairs.left, 1.0), (facts.pairs.right, -1.0)):

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from evalreg.checks import FloatArray, IntArray, MissingName, known_columns, listed
-from evalreg.covariance.groups import Groups
-from evalreg.data.clusters import Labels
+from evalreg.data.cells import cells_of, joint_names
 from evalreg.data.engine import LazyTable
 from evalreg.data.frame import Table, open_frame
+from evalreg.data.groups import Groups
 from evalreg.data.joint_ids import names_of, with_joint_ids
+from evalreg.data.rows import Rows, read_rows
 from evalreg.errors import ConstantScoreError, IndependenceWarning, NotAvailableError, Note
 from evalreg.estimate import About, Cells, Estimate, Refit
-from evalreg.estimators.cells import Roles, Rows, cells_of, joint_names, read_rows
 from evalreg.scores.sums import LinearizedScores
 
 
@@ -120,7 +120,16 @@ def split_rows(
     """
     table = with_joint_ids(in_memory(open_frame(data), what), by=by)
     by_columns = known_columns(by, names_of(table), "by")
-    rows = read_rows(table, numbers, Roles("", by_columns, weights=weights, missing=missing), groups, texts)
+    rows = read_rows(
+        table,
+        numbers,
+        texts=texts or {},
+        labels=dict.fromkeys(by_columns, "by"),
+        weights=weights,
+        groups=groups,
+        missing=missing,
+        split=by_columns,
+    )
     keys, cell = cells_of(rows.used, by_columns)
     return Split(rows, joint_names(keys) if by_columns else (what,), cell)
 
@@ -196,11 +205,10 @@ def linearized_estimate(split: Split, found: Linearized, about: About, column: s
         low, high, spread = found.params + low, found.params + high, None
     else:
         low, high, spread = _values(split, found)
-    held = {name: rows.used[name] for name in rows.held}
     scores = LinearizedScores(
         split.weighted(found.influence),
         found.params,
-        Labels(split.n_rows, held, rows.source),
+        rows.labels(),
         split.cell,
         split.weighted(found.share),
         rows.weights,

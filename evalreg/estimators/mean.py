@@ -27,13 +27,15 @@ from evalreg.checks import (
     nearest,
     option,
 )
-from evalreg.covariance.groups import Groups
 from evalreg.covariance.options import check_cov_options
+from evalreg.data.cells import joint_names
 from evalreg.data.frame import open_frame
+from evalreg.data.groups import Groups
 from evalreg.data.joint_ids import names_of, with_joint_ids
+from evalreg.data.rows import Roles
 from evalreg.errors import ArgumentError, DataError, IndependenceWarning, Note
 from evalreg.estimate import About, Estimate
-from evalreg.estimators.cells import Roles, Solved, estimate_cells, joint_names
+from evalreg.estimators.cells import Solved, estimate_cells
 from evalreg.inference.questions import unequal_notes
 from evalreg.results.results import Results, results_of
 from evalreg.scores.strata import SampledShares

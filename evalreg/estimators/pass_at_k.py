@@ -23,14 +23,15 @@ from evalreg.checks import (
     row_list,
     rows_text,
 )
-from evalreg.covariance.groups import Groups
 from evalreg.covariance.options import check_cov_options
 from evalreg.data.clusters import Codes
 from evalreg.data.frame import open_frame
+from evalreg.data.groups import Groups
 from evalreg.data.joint_ids import names_of, with_joint_ids
+from evalreg.data.rows import Roles
 from evalreg.errors import ArgumentError, ArgumentTypeError, DataError, ScoreRangeError
 from evalreg.estimate import About
-from evalreg.estimators.cells import Roles, estimate_cells
+from evalreg.estimators.cells import estimate_cells
 from evalreg.estimators.linearized import in_memory
 from evalreg.estimators.mean import solve
 from evalreg.inference.questions import unequal_notes

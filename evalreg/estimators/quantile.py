@@ -13,8 +13,8 @@ import scipy
 
 from evalreg.checks import MISSING, CovName, DofName, FloatArray, MissingName, RepairName, SscName, fraction, option
 from evalreg.covariance.covariance import Covariance
-from evalreg.covariance.groups import Groups
 from evalreg.covariance.options import check_cov_options
+from evalreg.data.groups import Groups
 from evalreg.errors import ConstantScoreError
 from evalreg.estimate import About
 from evalreg.estimators.linearized import Linearized, Split, independence_note, linearized_estimate, split_rows

@@ -21,9 +21,9 @@ from evalreg.checks import (
     row_list,
     rows_text,
 )
-from evalreg.covariance.groups import Groups
 from evalreg.covariance.options import check_cov_options
 from evalreg.data.clusters import joint, pair_codes
+from evalreg.data.groups import Groups
 from evalreg.errors import ArgumentError, DataError, DenominatorWarning, Note, ScoreRangeError
 from evalreg.estimate import About
 from evalreg.estimators.linearized import Linearized, Split, independence_note, linearized_estimate, split_rows

@@ -23,13 +23,15 @@ from evalreg.checks import (
     row_list,
     rows_text,
 )
-from evalreg.covariance.groups import Groups
 from evalreg.covariance.options import check_cov_options, resolve_cov
 from evalreg.covariance.sparsity import FEW_CLUSTERS
-from evalreg.data.clusters import Axis, Labels, axis_name, used_codes
+from evalreg.data.cells import cells_of, joint_names
+from evalreg.data.clusters import Axis, axis_name
 from evalreg.data.engine import LazyTable
-from evalreg.data.frame import Table, UsedRows, keep_rows, open_frame, restrict
+from evalreg.data.frame import Table, open_frame
+from evalreg.data.groups import Groups
 from evalreg.data.joint_ids import names_of, with_joint_ids
+from evalreg.data.rows import read_rows
 from evalreg.errors import (
     ArgumentError,
     DataError,
@@ -41,7 +43,6 @@ from evalreg.errors import (
     TooFewClustersError,
 )
 from evalreg.estimate import About
-from evalreg.estimators.cells import cells_of, group_labels, joint_names
 from evalreg.inference.rectification import Halves, Judged, Tuning, clusters_per_cell, halves, rectify, tune
 from evalreg.results.results import Results, results_of
 
@@ -154,28 +155,19 @@ def _gather(
     scores, marks = table.floats(judge, "judge"), table.floats(human, "human")
     has_label = ~np.isnan(marks)
     check_marks(scores, has_label, judge, human)
-    columns = {name: table.labels(name, "by") for name in by}
-    axes, labels = group_labels(table, groups)
-    absent = {f"score: {judge}": np.isnan(scores)}
-    absent |= {f"covariate: {name}": codes < 0 for name, (codes, _) in columns.items()}
-    absent |= {f"group: {name}": codes < 0 for name, (codes, _) in labels.items()}
-    keep, dropped = keep_rows(absent, table.n_rows, missing)
-    used = {
-        name: used_codes(name, restrict(codes, keep), values, every_row=keep is None)
-        for name, (codes, values) in {**columns, **labels}.items()
-    }
-    keys, model = cells_of(used, by)
-    scores, marks, has_label = (restrict(array, keep) for array in (scores, marks, has_label))
-    held = {name: used[name] for name in labels}
+    labels = dict.fromkeys(by, "by")
+    rows = read_rows(table, made={judge: scores}, labels=labels, groups=groups, missing=missing)
+    keys, model = cells_of(rows.used, by)
+    scores, marks, has_label = rows.values[judge], rows.restrict(marks), rows.restrict(has_label)
     judged = Judged(
         judge=scores,
         human=np.where(has_label, marks, 0.0),
         labelled=has_label,
         model=np.zeros(scores.size, dtype=np.intp) if model is None else model,
         names=joint_names(keys),
-        labels=Labels(scores.size, held, UsedRows(table, keep)),
+        labels=rows.labels(),
     )
-    return judged, axes, dropped
+    return judged, rows.axes, rows.dropped
 
 
 def check_marks(scores: FloatArray, has_label: BoolArray, judge: str, human: str) -> None:

@@ -22,16 +22,17 @@ from evalreg.checks import (
     known_column,
     option,
 )
-from evalreg.covariance.groups import Groups
 from evalreg.covariance.options import check_cov_options, resolve_cov
 from evalreg.data.clusters import Axis, Codes, Labels
 from evalreg.data.engine import LazyTable
 from evalreg.data.frame import Table, UsedRows, open_frame, restrict
+from evalreg.data.groups import Groups
 from evalreg.data.joint_ids import names_of, with_joint_ids
+from evalreg.data.pairs import read_scores
 from evalreg.data.verdicts import PairRoles, as_names
 from evalreg.errors import ArgumentError, NonNumericError, NotAvailableError, ScoreRangeError, UnknownLabelError
 from evalreg.estimate import About
-from evalreg.estimators.pairs import Pairs, design_lines, gather_pairs, independence_notes, read_scores
+from evalreg.estimators.pairs import Pairs, design_lines, gather_pairs, independence_notes
 from evalreg.estimators.rectified import check_labelled, check_marks, tuning_lines
 from evalreg.estimators.schedules import make_schedule
 from evalreg.inference.rectification import Judged, halves, rectify, tune

@@ -12,7 +12,6 @@ import pandas as pd
 from evalreg.checks import (
     FAMILIES,
     MISSING,
-    BoolArray,
     CovName,
     DofName,
     FamilyName,
@@ -24,13 +23,12 @@ from evalreg.checks import (
     row_list,
     rows_text,
 )
-from evalreg.covariance.groups import Groups
 from evalreg.covariance.options import check_cov_options
-from evalreg.data.clusters import Labels, used_codes
 from evalreg.data.engine import LazyTable
-from evalreg.data.filters import refuse_filters
 from evalreg.data.formula import ParsedFormula, design_frame, formula_columns, parse_formula, refuse_large_design
-from evalreg.data.frame import Table, UsedRows, keep_rows, open_frame, refuse_extreme, restrict
+from evalreg.data.frame import Table, open_frame, refuse_extreme
+from evalreg.data.groups import Groups
+from evalreg.data.rows import Roles, Rows, read_rows
 from evalreg.errors import (
     ConstantScoreError,
     ConvergenceError,
@@ -41,15 +39,7 @@ from evalreg.errors import (
     ScoreRangeError,
 )
 from evalreg.estimate import About, Estimate
-from evalreg.estimators.cells import (
-    Roles,
-    Solved,
-    checked_weights,
-    estimate_cells,
-    group_labels,
-    missing_masks,
-    weights_name,
-)
+from evalreg.estimators.cells import Solved, estimate_cells
 from evalreg.numerics.fitting import Fitted, canonical, least_squares
 from evalreg.results.bridge import estimate_from, shown_fit
 from evalreg.results.results import Results, results_of
@@ -201,39 +191,29 @@ def _fit_rows(
     asked: Any,
 ) -> Results:
     left, right = columns
-    values = table.floats(parsed.outcome, "score") if parsed.outcome in left else None
-    row_weights = checked_weights(table, weights)
-    axes, labels = group_labels(table, groups)
-    masks: dict[str, BoolArray] = {}
-    if values is None:
-        masks |= missing_masks(table, left, "score")
-    else:
-        masks[f"score: {parsed.outcome}"] = np.isnan(values)
-    masks |= missing_masks(table, right, "covariate")
-    if row_weights is not None:
-        masks[f"covariate: {weights_name(weights)}"] = np.isnan(row_weights)
-    masks |= {f"group: {name}": codes < 0 for name, (codes, _) in labels.items()}
-    keep, dropped = keep_rows(masks, table.n_rows, missing)
-    refuse_filters(table, keep, right)
-    frame = design_frame(table, (*left, *right), keep, parsed, values)
-    refuse_large_design(parsed, frame, max((len(names) for _, names in labels.values()), default=0))
-    model, solved = _solved(parsed.text, frame, restrict(row_weights, keep), family)
-    _check_fit(model, solved, parsed)
-    held = {
-        name: used_codes(name, restrict(codes, keep), names, every_row=keep is None)
-        for name, (codes, names) in labels.items()
-    }
-    estimate = _relabelled(
-        estimate_from(solved, shown_fit(model, solved)), Labels(len(frame), held, UsedRows(table, keep)), dropped
+    plain = parsed.outcome in left
+    rows = read_rows(
+        table,
+        {"score": parsed.outcome} if plain else {},
+        present={"score": () if plain else left, "covariate": right},
+        weights=weights,
+        groups=groups,
+        missing=missing,
+        split=right,
     )
+    frame = design_frame(rows, (*left, *right), parsed)
+    refuse_large_design(parsed, frame, max((len(rows.used[name].labels) for name in rows.held), default=0))
+    model, solved = _solved(parsed.text, frame, rows.weights, family)
+    _check_fit(model, solved, parsed)
+    estimate = _relabelled(estimate_from(solved, shown_fit(model, solved)), rows)
     about = replace(estimate.about, formula=parsed.text, outcome=parsed.outcome)
-    return results_of(replace(estimate, about=about), axes, asked)
+    return results_of(replace(estimate, about=about), rows.axes, asked)
 
 
-def _relabelled(estimate: Estimate, labels: Labels, dropped: dict[str, int]) -> Estimate:
+def _relabelled(estimate: Estimate, rows: Rows) -> Estimate:
     scores = estimate.scores
     assert isinstance(scores, RowScores)
-    return replace(estimate, scores=replace(scores, labels=labels), dropped=dropped)
+    return replace(estimate, scores=replace(scores, labels=rows.labels()), dropped=rows.dropped)
 
 
 def _solved(formula: str, data: pd.DataFrame, weights: FloatArray | None, family: FamilyName) -> tuple[Any, Fitted]:

@@ -13,8 +13,8 @@ from scipy import sparse
 
 from evalreg.boards.board import Board, board_of
 from evalreg.checks import MISSING, OPPONENTS, CovName, DofName, MissingName, OpponentsName, RepairName, SscName, option
-from evalreg.covariance.groups import Groups
 from evalreg.covariance.options import check_cov_options
+from evalreg.data.groups import Groups
 from evalreg.data.verdicts import PairRoles, as_names
 from evalreg.errors import ArgumentError
 from evalreg.estimate import About, Cells, Estimate, Refit, StandIn

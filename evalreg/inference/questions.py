@@ -1,22 +1,17 @@
-"""Which questions each model answered: how many, which it lacks, and those that all models answered."""
+"""How many rows and questions are behind each mean, and the warning where models answered different ones."""
 
 from __future__ import annotations
-
-from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import sparse
 
-from evalreg.checks import BoolArray, FloatArray, IntArray, listed
-from evalreg.data.clusters import Axis, Codes, as_codes
-from evalreg.errors import DataError, Note, UnequalQuestionsWarning
+from evalreg.checks import FloatArray
+from evalreg.data.clusters import Axis
+from evalreg.data.questions import Answered, answered, quoted, without_worst
+from evalreg.errors import Note, UnequalQuestionsWarning
 from evalreg.estimate import Estimate
 from evalreg.scores.lazy import LazyScores
 from evalreg.scores.sums import Matrix, compressed
-
-# Models named in a message.
-MOST_NAMED = 3
-MOST_ADVISED = 20
 
 
 def rows_behind(estimate: Estimate) -> FloatArray | None:
@@ -52,47 +47,6 @@ class Counted:
     def _counts(self) -> FloatArray | None:
         """Rows behind each parameter; None where that is not known."""
         return rows_behind(self.estimate)
-
-
-@dataclass(frozen=True, eq=False)
-class Answered:
-    """Which questions each model answered."""
-
-    names: tuple[str, ...]  # models
-    indicator: Matrix  # (n_items, n_models): one where the model answered
-    family: IntArray  # (n_models,): models that are tied by shared questions have the same number
-    n_items: IntArray  # (n_models,): questions that the models of its family answered
-
-    @property
-    def count(self) -> IntArray:
-        """Questions of each model, shape (n_models,)."""
-        return np.asarray(self.indicator.sum(axis=0), dtype=np.intp).ravel()
-
-    @property
-    def lacking(self) -> IntArray:
-        """Questions of its family that each model did not answer, shape (n_models,)."""
-        return self.n_items - self.count
-
-    @property
-    def n_shared(self) -> int:
-        """Questions that all models answered."""
-        return int(np.sum(np.diff(self.indicator.indptr) == len(self.names)))
-
-
-def answered(indicator: Matrix, names: tuple[str, ...]) -> Answered:
-    """Questions of each model, and which models share any.
-
-    Models that no chain of shared questions ties together are families of their own, which lack nothing of each
-    other's: means by subject have different questions by design. Shapes: indicator (n_items, n_models).
-    """
-    from scipy.sparse.csgraph import connected_components
-
-    indicator = compressed(indicator)
-    indicator = sparse.csr_array((np.ones(indicator.nnz), indicator.indices, indicator.indptr), indicator.shape)
-    family = connected_components(indicator.T @ indicator, directed=False)[1].astype(np.intp)
-    # A question belongs to the family of any model that answered it.
-    of_item = family[indicator.indices[indicator.indptr[:-1]]]
-    return Answered(names, indicator, family, np.bincount(of_item, minlength=int(family.max()) + 1)[family])
 
 
 def unequal_notes(estimate: Estimate, item: str | None, axes: tuple[Axis, ...] | None) -> tuple[Note, ...]:
@@ -179,7 +133,7 @@ def unequal_text(found: Answered, shift: float) -> str:
         named, left = first
         kept = f"only {shared} questions were" if shared else "no question was"
         remedy = (
-            f"{kept} answered by all {count.size}: leave out {_quoted(named)} and use "
+            f"{kept} answered by all {count.size}: leave out {quoted(named)} and use "
             f'questions="shared" for the {left} that the others all answered'
         )
     if shared == 0 and not first:
@@ -194,66 +148,8 @@ def unequal_text(found: Answered, shift: float) -> str:
     )
 
 
-def _quoted(names: list[str]) -> str:
-    """All names, where advice needs every one of them; the first few of very many."""
-    return ", ".join(f'"{name}"' for name in names) if len(names) <= MOST_ADVISED else listed(names)
-
-
 def _who(found: Answered, worst: int) -> str:
     return (
         f"models answered different questions: {found.names[worst]} lacks {found.lacking[worst]} of "
         f"{found.n_items[worst]}"
     )
-
-
-def without_worst(found: Answered) -> tuple[list[str], int] | None:
-    """Models to leave out, those that cost most shared questions first, until half of the questions are shared.
-
-    Questions that all others answered; None in place of both where leaving out half does not help.
-    """
-    by_model, keep = compressed(found.indicator.T), np.ones(len(found.names), dtype=bool)
-    held = np.asarray(found.indicator.sum(axis=1)).ravel()
-    order = np.argsort(found.count, kind="stable")
-    left: list[str] = []
-    for worst in order[: min(len(found.names) // 2, len(found.names) - 2)]:
-        held[by_model.indices[by_model.indptr[worst] : by_model.indptr[worst + 1]]] -= 1
-        keep[worst] = False
-        left.append(found.names[worst])
-        shared = int(np.sum(held == keep.sum()))
-        if 2 * shared >= int(np.sum(held > 0)):
-            return left, shared
-    return None
-
-
-def shared_rows(models: Codes, names: tuple[str, ...], items: Codes, item: str) -> tuple[BoolArray, str]:
-    """Rows of the questions that all models answered, and what to say of them. Shapes: returns rows (n_rows,)."""
-    where = (items.codes, models.codes)
-    shape = (items.n_clusters, models.n_clusters)
-    indicator = sparse.coo_array((np.ones(items.codes.size), where), shape=shape).tocsr()
-    found = answered(indicator, names)
-    shared = np.diff(found.indicator.indptr) == models.n_clusters
-    n_shared, n_items = int(shared.sum()), items.n_clusters
-    if n_shared == 0:
-        first = without_worst(found)
-        fewest = np.argsort(found.count, kind="stable")[:MOST_NAMED]
-        have = listed(f"{names[i]} ({found.count[i]})" for i in fewest)
-        what = f"Leave out {_quoted(first[0])}: the others share {first[1]}." if first else "Choose fewer models."
-        raise DataError(
-            f'`questions="shared"` keeps the questions that all {models.n_clusters} models answered, and of {n_items} '
-            f"there is none; fewest were answered by {have}. {what}",
-            column=item,
-            count=n_items,
-        )
-    line = f"Questions: the {n_shared} of {n_items} that all {models.n_clusters} models answered"
-    if found.lacking.any():
-        worst = int(np.argmax(n_items - found.count))
-        line += f"; {names[worst]} lacks {n_items - found.count[worst]} of the {n_items}"
-    if 2 * n_shared < n_items and (first := without_worst(found)) is not None:
-        line += f". Without {_quoted(first[0])} it would be {first[1]}"
-    return np.asarray(shared[items.codes], dtype=bool), f"{line}."
-
-
-def restricted(codes: Codes, rows: BoolArray) -> Codes:
-    """Labels of some of the rows, every code present."""
-    part = as_codes(codes.codes[rows], codes.labels)
-    return replace(part, parts=tuple(restricted(one, rows) for one in codes.parts)) if codes.parts else part

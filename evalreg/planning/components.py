@@ -9,11 +9,11 @@ import numpy as np
 import pandas as pd
 
 from evalreg.checks import MISSING, BoolArray, FloatArray, IntArray, MissingName, listed, option, row_list, rows_text
-from evalreg.data.clusters import Axis, Codes, as_codes, axis_name, joint, pair_codes, parse_groups
-from evalreg.data.filters import refuse_filters
-from evalreg.data.frame import Table, keep_rows, open_frame
+from evalreg.data.clusters import Axis, Codes, axis_name, joint, pair_codes, parse_groups
+from evalreg.data.frame import Table, open_frame
 from evalreg.data.joint_ids import with_joint_ids
 from evalreg.data.repeats import refuse_questions
+from evalreg.data.rows import Rows, read_rows
 from evalreg.errors import (
     AlignmentError,
     ArgumentError,
@@ -179,7 +179,13 @@ def components(
         raise ArgumentError("`data` must be in memory for variance components: collect the frame first.")
     table = with_joint_ids(table, model=model, item=item, sample=sample)
     axis = _axis(groups, table.columns)
-    answers, attrs = _read(table, score, (model, item, sample), axis, baseline, missing)
+    labels = {model: "model", item: "item", sample: "sample"}
+    if len(labels) < 3:
+        raise ArgumentError(
+            f"`model`, `item` and `sample` must be different columns; got {listed((model, item, sample))}."
+        )
+    read = read_rows(table, {"score": score}, labels=labels, groups=groups, missing=missing, split=(model,))
+    answers, attrs = _answers(read, (model, item, sample), axis, baseline)
     _refuse_single(answers, attrs["models"])
     if axis is not None and answers.cluster.n_clusters < 2:
         raise TooFewClustersError(
@@ -272,33 +278,22 @@ def _axis(groups: object, columns: tuple[str, ...]) -> Axis | None:
     return axes[0]
 
 
-def _read(
-    table: Table, score: str, roles: tuple[str, str, str], axis: Axis | None, baseline: object, missing: str
+def _answers(
+    every: Rows, roles: tuple[str, str, str], axis: Axis | None, baseline: object
 ) -> tuple[Answers, dict[str, Any]]:
     """The answers to questions that both models answered, and what was left aside."""
-    values = table.floats(score, "score")
-    labels = {name: table.labels(name, role) for name, role in zip(roles, ("model", "item", "sample"), strict=True)}
-    if len(labels) < len(roles):
-        raise ArgumentError(f"`model`, `item` and `sample` must be different columns; got {listed(roles)}.")
-    labels |= {name: table.labels(name, "groups") for name in axis or () if name not in labels}
-    masks = {f"score: {score}": np.isnan(values)}
-    for name, (codes, _) in labels.items():
-        masks[f"{'covariate' if name in roles else 'group'}: {name}"] = codes < 0
-    kept, dropped = keep_rows(masks, table.n_rows, missing)
-    refuse_filters(table, kept, roles[:1])
-    rows = np.arange(table.n_rows) if kept is None else np.flatnonzero(kept)
-    models, side = _two_models(as_codes(labels[roles[0]][0][rows], labels[roles[0]][1]), roles[0], baseline)
-    both, left_out = _shared(side, as_codes(labels[roles[1]][0][rows]), roles[1], models)
-    rows, side = rows[both], side[both]
-    used = {name: as_codes(codes[rows], names) for name, (codes, names) in labels.items()}
-    question, sample = used[roles[1]], used[roles[2]]
+    models, side = _two_models(every.used[roles[0]], roles[0], baseline)
+    both, left_out = _shared(side, every.used[roles[1]], roles[1], models)
+    used, side = every.only(both), side[both]
+    values, rows = used.values["score"], used.source.positions()
+    question, sample = used.used[roles[1]], used.used[roles[2]]
     _refuse_repeats(joint([Codes(side, 2), question, sample]), roles, rows)
-    refuse_questions(values[rows], Codes(side, 2), question, sample, (roles[1], roles[2]))
+    refuse_questions(values, Codes(side, 2), question, sample, (roles[1], roles[2]))
     cluster = Codes(np.arange(question.n_clusters), question.n_clusters)
     if axis is not None:
-        cluster = _of_questions(joint([used[name] for name in axis]), question, axis_name(axis), rows)
-    attrs = {"models": models, "left_out": left_out, "dropped": dropped}
-    return Answers(values[rows], side, question, sample, cluster), attrs
+        cluster = _of_questions(joint([used.used[name] for name in axis]), question, axis_name(axis), rows)
+    attrs = {"models": models, "left_out": left_out, "dropped": every.dropped}
+    return Answers(values, side, question, sample, cluster), attrs
 
 
 def _two_models(codes: Codes, column: str, baseline: object) -> tuple[tuple[str, str], IntArray]:

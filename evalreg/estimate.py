@@ -172,6 +172,8 @@ class About:
         Whether the scores lie in [0, 1].
     one_board : bool
         Whether these are all the models of one leaderboard, whose differences the log is about.
+    contrast : bool
+        Whether the parameters are contrasts of those that `model` names.
     """
 
     model: str = "estimate"
@@ -182,6 +184,7 @@ class About:
     n_models: int = 0
     unit: bool = False
     one_board: bool = False
+    contrast: bool = False
 
     def linear(self, C: Matrix) -> About:
         """What is said of C theta: the same of some of the parameters, otherwise of contrasts."""
@@ -189,15 +192,15 @@ class About:
             places = np.argmax(dense(C) != 0, axis=1)
             others = np.flatnonzero(places >= self.n_models)
             return replace(self, n_models=int(others[0]) if others.size else places.size, one_board=False)
-        of = "" if self.model.startswith("Contrast of ") else "Contrast of "
-        return replace(self, model=f"{of}{self.model}", interval="wald", lines=(), n_models=0, one_board=False)
+        model = self.model if self.contrast else f"Contrast of {self.model}"
+        return replace(self, model=model, contrast=True, interval="wald", lines=(), n_models=0, one_board=False)
 
     def transform(self, J: FloatArray) -> About:
         """What is said of a function of theta; models stay models where each value is of one parameter, in order."""
         own = J.shape[0] == J.shape[1] and np.count_nonzero(J - np.diag(np.diag(J))) == 0
         n_models = self.n_models if own else 0
-        model = f"Function of {self.model}"
-        return replace(self, model=model, interval="wald", lines=(), n_models=n_models, one_board=False)
+        said = replace(self, model=f"Function of {self.model}", contrast=False, lines=(), one_board=False)
+        return replace(said, interval="wald", n_models=n_models)
 
     def beside(self, other: About, n_params: tuple[int, int]) -> About:
         """What is said of two estimates side by side."""
@@ -214,7 +217,7 @@ class About:
             lines=tuple(line for line in self.lines if line in other.lines),
             n_models=first if alike else 0,
             unit=self.unit and other.unit,
-            one_board=False,
+            contrast=self.contrast,
         )
 
 

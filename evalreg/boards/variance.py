@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -26,8 +25,6 @@ POSITION = (PROMPT, JUDGE, PROMPT_JUDGE)
 ENOUGH_REPEATS = 0.25
 # Variance of the side within pairs, 1 where orders are balanced, below which position is not told from models.
 ENOUGH_ORDERS = 0.1
-
-Span: TypeAlias = tuple[str, ...]
 
 
 @dataclass(frozen=True, eq=False)

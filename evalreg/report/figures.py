@@ -176,7 +176,7 @@ def _are_models(estimate: Estimate) -> bool:
     """Whether parameters are alternatives whose zero means nothing, not coefficients or differences."""
     about = estimate.about
     level = estimate.kind == "mean" or estimate.bounded
-    return level and not (about.formula and not about.n_models) and not about.model.startswith("Contrast")
+    return level and not (about.formula and not about.n_models) and not about.contrast
 
 
 def _best_first(estimate: Estimate) -> list[int]:

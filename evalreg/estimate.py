@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, ClassVar, Literal, Protocol, TypeAlias
 
 import numpy as np
 from scipy import sparse
@@ -88,25 +88,6 @@ class StandIn(Protocol):
 
     def __call__(self, block: Block, leverage: Matrix) -> Matrix:
         """Totals of the cells of leverage 1, shape (n_clusters, n_columns), nothing elsewhere."""
-
-
-@dataclass(frozen=True, eq=False)
-class HumanLabels:
-    """The human labels of an estimate that corrects a judge's scores by them.
-
-    Parameters
-    ----------
-    values : ndarray, shape (n_rows,)
-        The label of each row; 0 where there is none.
-    labelled : ndarray of bool, shape (n_cells,)
-        Cells of labelled rows; the others hold rows that only the judge scored.
-    model : ndarray of int, shape (n_cells,)
-        Which mean each cell belongs to.
-    """
-
-    values: FloatArray
-    labelled: BoolArray
-    model: IntArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -217,33 +198,82 @@ class About:
             lines=tuple(line for line in self.lines if line in other.lines),
             n_models=first if alike else 0,
             unit=self.unit and other.unit,
+            one_board=False,
             contrast=self.contrast,
         )
 
 
-class Inversion(Protocol):
-    """Intervals of parameters by turning around those of something else, as Woodruff's for quantiles."""
+class Family:
+    """What the estimates of one kind know beside parameters, scores and bread; this one knows nothing more.
+
+    `own_limits` says whether default intervals are made by `limits`, `own_range` whether those in [0, 1] need what is
+    held here, and `not_resolved` why the estimate is not solved again without a cluster (empty where it can be).
+    """
+
+    own_limits: ClassVar[bool] = False
+    own_range: ClassVar[bool] = False
+    not_resolved: ClassVar[str] = ""
+
+    def linear(self, whole: Estimate, C: Matrix) -> Family:
+        """What C theta keeps of it."""
+        return self
+
+    def transform(self) -> Family:
+        """What a smooth function of theta keeps; made from what `linear` keeps."""
+        return PLAIN
+
+    def source(self, estimate: Estimate) -> tuple[Estimate, Matrix | None]:
+        """The estimate whose limits bound variances, and these parameters as contrasts of its own (None: they are)."""
+        return estimate, None
 
     def limits(self, se: FloatArray, critical: FloatArray) -> FloatArray:
         """Lower and upper end for each parameter's standard error and critical value, shape (n_params, 2)."""
+        raise NotImplementedError
 
-    def floor(self, theta: FloatArray, cov: Any, limits: Callable[[FloatArray, FloatArray], FloatArray]) -> Any:
+    def floor(self, theta: FloatArray, cov: Any, limits: Limits) -> Any:
         """Variances below which those of contrasts may not lie, from the limits of all parameters."""
+        raise NotImplementedError
+
+
+PLAIN = Family()
+Limits: TypeAlias = Callable[[FloatArray, FloatArray], FloatArray]
+
+
+class Inverted(Family):
+    """Parameters whose intervals come from turning around those of something else, as Woodruff's for quantiles."""
+
+    own_limits = True
+
+    def linear(self, whole: Estimate, C: Matrix) -> Family:
+        """Contrasts have intervals by their standard errors, which the limits of these bound from below."""
+        return Contrasted(whole, C)
 
 
 @dataclass(frozen=True, eq=False)
-class Beside:
-    """Intervals of two estimates side by side; plain ones, by the standard error, of what has no others.
+class Contrasted(Family):
+    """Contrasts C of the parameters of an estimate whose intervals are inverted."""
 
-    Parameters
-    ----------
-    parts : tuple of Inversion or None
-        Of the first and the second.
-    theta : tuple of ndarray
-        Their parameters.
-    """
+    whole: Estimate
+    C: Matrix
 
-    parts: tuple[Inversion | None, Inversion | None]
+    def linear(self, whole: Estimate, C: Matrix) -> Family:
+        """Contrasts of the same."""
+        return Contrasted(self.whole, C @ self.C)
+
+    def transform(self) -> Family:
+        """The delta method is a contrast."""
+        return self
+
+    def source(self, estimate: Estimate) -> tuple[Estimate, Matrix | None]:
+        """The estimate, and C."""
+        return self.whole, self.C
+
+
+@dataclass(frozen=True, eq=False)
+class Beside(Inverted):
+    """Intervals of two estimates side by side; plain ones, by the standard error, of what has no others."""
+
+    parts: tuple[Family, Family]
     theta: tuple[FloatArray, FloatArray]
 
     def limits(self, se: FloatArray, critical: FloatArray) -> FloatArray:
@@ -253,13 +283,13 @@ class Beside:
             own = slice(start, start + theta.size)
             half = critical[own] * se[own]
             plain = np.column_stack([theta - half, theta + half])
-            ends.append(plain if part is None else part.limits(se[own], critical[own]))
+            ends.append(part.limits(se[own], critical[own]) if part.own_limits else plain)
             start = own.stop
         return np.vstack(ends)
 
-    def floor(self, theta: FloatArray, cov: Any, limits: Callable[[FloatArray, FloatArray], FloatArray]) -> Any:
+    def floor(self, theta: FloatArray, cov: Any, limits: Limits) -> Any:
         """Least variances as either makes them, from the limits of both."""
-        return next(part for part in self.parts if part is not None).floor(theta, cov, limits)
+        return next(part for part in self.parts if part.own_limits).floor(theta, cov, limits)
 
 
 @dataclass(frozen=True, eq=False)
@@ -296,18 +326,14 @@ class Estimate:
         What is said of the estimate in a summary.
     fitted : callable, optional
         Gives the statsmodels fit that the estimate was made from.
-    human : HumanLabels, optional
-        Of a rectified mean.
-    inversion : Inversion, optional
-        Makes the default intervals where these are not built from the standard error alone.
+    family : Family
+        What only estimates of its kind know: the human labels of a rectified mean, how a quantile's interval is made.
     item : tuple of str
         Column of the questions, where it was named: rows that share it are answers to one question. Empty otherwise.
     lost : str
         Why `refit`, which what it was made from had, is not there any more; empty otherwise.
     paired : Paired, optional
         Scores in [0, 1] of models on the same questions, of whose differences few may tell.
-    origin : tuple of Estimate and Matrix, optional
-        Parameters with an `inversion`, and the contrasts of them that these are.
 
     Examples
     --------
@@ -331,12 +357,10 @@ class Estimate:
     dropped: dict[str, int] = field(default_factory=dict)
     about: About = About()
     fitted: Callable[[], Any] | None = None
-    human: HumanLabels | None = None
-    inversion: Inversion | None = None
+    family: Family = PLAIN
     item: Axis = ()
     lost: str = ""
     paired: Paired | None = None
-    origin: tuple[Estimate, Matrix] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "params", frozen(self.params))
@@ -388,18 +412,11 @@ class Estimate:
             coefficient_map=None if self.coefficient_map is None else C @ self.coefficient_map,
             refit=self.refit and self.refit.map(C),
             bounded=self.bounded and _selects(C),
-            about=self.about.linear(C) if self.inversion is None else replace(self.about.linear(C), lines=()),
+            about=replace(self.about.linear(C), lines=()) if self.family.own_limits else self.about.linear(C),
             fitted=None,
-            inversion=None,
             paired=None if self.paired is None else self.paired.linear(C),
-            origin=self._contrasts(C),
+            family=self.family.linear(self, C),
         )
-
-    def _contrasts(self, C: Matrix) -> tuple[Estimate, Matrix] | None:
-        """What C theta are contrasts of, where intervals of theta bound the variances of these."""
-        if self.origin is not None:
-            return self.origin[0], C @ self.origin[1]
-        return None if self.inversion is None else (self, C)
 
     def transform(
         self, function: Callable[[FloatArray], FloatArray], jacobian: FloatArray, names: Sequence[str]
@@ -425,7 +442,8 @@ class Estimate:
         refit = moved.refit and replace(moved.refit, linear=False, delta=True)
         params = np.asarray(function(np.array(self.params)))
         about = self.about.transform(J)
-        return replace(moved, params=params, refit=refit, bounded=False, about=about, paired=None)
+        family = moved.family.transform()
+        return replace(moved, params=params, refit=refit, bounded=False, about=about, paired=None, family=family)
 
     def select(self, names: Sequence[str]) -> Estimate:
         """Some of the parameters, in the order asked.
@@ -494,14 +512,15 @@ class Estimate:
         return self._beside(other, concat_scores(self.scores, other.scores), same_rows=False)
 
     def _beside(self, other: Estimate, scores: Scores, same_rows: bool) -> Estimate:
-        if self.origin is not None or other.origin is not None:
-            (first, A), (second, B) = (part.origin or (part, sparse.eye_array(part.n_params)) for part in (self, other))
+        (first, A), (second, B) = (part.family.source(part) for part in (self, other))
+        if A is not None or B is not None:
             numbered = [
                 replace(part, names=tuple(f"{place}: {name}" for name in part.names))
                 for place, part in enumerate((first, second), 1)
             ]
             both = numbered[0]._beside(numbered[1], scores, same_rows)
-            return both.linear(_diagonal(A, B), (*self.names, *other.names))
+            maps = (sparse.eye_array(part.n_params) if C is None else C for part, C in ((first, A), (second, B)))
+            return both.linear(_diagonal(*maps), (*self.names, *other.names))
         refit, pair = None, (self.refit, other.refit)
         if same_rows and pair[0] and pair[1] and pair[0].inverse_gram.ndim == pair[1].inverse_gram.ndim == 1:
             inverse = np.concatenate([pair[0].inverse_gram, pair[1].inverse_gram])
@@ -509,9 +528,9 @@ class Estimate:
             exact = all(part.linear and part.leave_out is None for part in (pair[0], pair[1]))
             refit = Refit(inverse, exact)
         about = self.about.beside(other.about, (self.n_params, other.n_params))
-        inversion = None
-        if self.inversion or other.inversion:
-            inversion = Beside((self.inversion, other.inversion), (self.params, other.params))
+        families, family = (self.family, other.family), PLAIN
+        if any(part.own_limits for part in families):
+            family = Beside(families, (self.params, other.params))
         # The same rows were dropped by both; of independent rows each has dropped its own.
         dropped = {
             reason: self.dropped.get(reason, 0) + (0 if same_rows else other.dropped.get(reason, 0))
@@ -529,12 +548,12 @@ class Estimate:
             else _diagonal(self.coefficient_map, other.coefficient_map),
             refit=refit,
             cells=None if self.cells is None or other.cells is None else self.cells.beside(other.cells),
-            bounded=self.bounded and other.bounded and self.human is None and other.human is None,
+            bounded=self.bounded and other.bounded and not any(part.own_range for part in families),
             dropped=dropped,
             about=about,
             lost="" if refit else _lost_beside(self, other, same_rows),
             item=self.item if same_rows and self.item == other.item else (),
-            inversion=inversion,
+            family=family,
         )
 
 

@@ -211,3 +211,13 @@ def test_linear_says_what_is_wrong(models):
         models.linear(pd.DataFrame({"new": [1.0], "older": [1.0]}))
     with pytest.raises(ArgumentError, match="one finite number, or one for each"):
         models.linear(np.eye(2), constant=[1.0, 2.0, 3.0])
+
+
+def test_a_function_of_rectified_means_has_no_human_labels_of_its_own():
+    log = er.datasets.paired(n_passages=30, seed=1)
+    rng = np.random.default_rng(0)
+    log = log.assign(judge=rng.random(len(log)) + log["score"], human=log["score"].where(rng.random(len(log)) < 0.5))
+    results = er.rectified_mean(log, judge="judge", human="human", by="model", groups="passage")
+    assert results.linear([[1, -1]], ["new - old"]).rectification().index.tolist() == ["new - old"]
+    with pytest.raises(NotAvailableError, match="results of `rectified_mean` and contrasts of them"):
+        results.transform(np.exp).rectification()

@@ -176,13 +176,13 @@ def _refuse_larger(estimate: Estimate, axes: tuple[Axis, ...], options: Resolved
 
 def _floored(cov: Covariance, estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov) -> Covariance:
     """The covariance with the least variances of differences, where intervals are not made from standard errors."""
-    if estimate.origin is not None:
-        whole, C = estimate.origin
+    whole, C = estimate.family.source(estimate)
+    if C is not None:
         floor = assemble(replace(whole, scores=estimate.scores), axes, options).floor
         return cov if floor is None else replace(cov, floor=floor.linear(dense(C), cov.names))
-    if estimate.inversion is None or estimate.n_params < 2:
+    if not estimate.family.own_limits or estimate.n_params < 2:
         return cov
-    return replace(cov, floor=estimate.inversion.floor(estimate.params, cov, estimate.inversion.limits))
+    return replace(cov, floor=estimate.family.floor(estimate.params, cov, estimate.family.limits))
 
 
 def _within(estimate: Estimate) -> str:

@@ -235,11 +235,8 @@ def _adjusted(
             f'`cov="{options.cov}"` with dof={options.dof!r} needs the design of the model, which this estimate '
             'does not have. Available are cov "naive", "CR0" and "CR1" with dof "min", "normal" or a number.'
         )
-    if options.kind.needs_exact_refit and estimate.human is not None:
-        raise NotAvailableError(
-            '`cov="jackknife"` solves the estimate again without each cluster, and a rectified mean would then have '
-            'another lambda, which is not there. Use cov="CR3", which leaves out clusters at the lambda there is.'
-        )
+    if options.kind.needs_exact_refit and estimate.family.not_resolved:
+        raise NotAvailableError(estimate.family.not_resolved)
     if options.kind.needs_exact_refit and not refit.exact:
         raise NotAvailableError(
             '`cov="jackknife"` solves the estimate again without each cluster, which is there for means, win rates, '

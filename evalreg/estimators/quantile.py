@@ -16,7 +16,7 @@ from evalreg.covariance.covariance import Covariance
 from evalreg.covariance.options import check_cov_options
 from evalreg.data.groups import Groups
 from evalreg.errors import ConstantScoreError
-from evalreg.estimate import About
+from evalreg.estimate import About, Inverted
 from evalreg.estimators.linearized import Linearized, Split, independence_note, linearized_estimate, split_rows
 from evalreg.estimators.mover import MoverFloor, mover_floor
 from evalreg.results.results import Results, results_of
@@ -56,7 +56,7 @@ class Sample:
 
 
 @dataclass(frozen=True, eq=False)
-class Woodruff:
+class Woodruff(Inverted):
     """Intervals of quantiles, by those of the shares of values below them.
 
     Parameters
@@ -334,7 +334,7 @@ def quantile(
         lines=("Intervals are Woodruff's: those of the share of values below, read off the sample.",),
     )
     estimate = linearized_estimate(split, found, about, score)
-    estimate = replace(estimate, inversion=woodruff)
+    estimate = replace(estimate, family=woodruff)
     return results_of(estimate, split.rows.axes, asked, independence_note(by, groups))
 
 

@@ -8,6 +8,7 @@ from evalreg.checks import INTERVALS, BoolArray, FloatArray, fraction, option
 from evalreg.covariance.covariance import Covariance
 from evalreg.errors import ScoreRangeError
 from evalreg.estimate import Estimate
+from evalreg.inference.labelled import human_labels
 from evalreg.inference.proportions import logit_interval, proportion_interval
 from evalreg.inference.rectified import label_trials, rectified_limits
 from evalreg.inference.widening import effective_trials, widening
@@ -26,8 +27,8 @@ def intervals(estimate: Estimate, cov: Covariance, alpha: float, method: str | N
     chosen = method or (estimate.about.interval if estimate.bounded else "wald")
     theta, variance, critical = np.array(estimate.params), cov.variance(), cov.critical(alpha=alpha)
     se = np.sqrt(variance)
-    if method is None and estimate.inversion is not None:
-        found = estimate.inversion.limits(se, critical)
+    if method is None and estimate.family.own_limits:
+        found = estimate.family.limits(se, critical)
         found[~(se > 0)] = np.nan
         return found
     if method is None and estimate.paired is not None:
@@ -87,6 +88,6 @@ def on_logit_scale(
 
 def _trials(estimate: Estimate, cov: Covariance, alpha: FloatArray) -> FloatArray:
     """Effective trials behind each mean; behind the human labels of a rectified one."""
-    if estimate.human is not None:
+    if human_labels(estimate) is not None:
         return label_trials(estimate, cov, alpha, cov.critical(alpha=alpha))
     return effective_trials(estimate, cov, alpha, cov.variance())

@@ -2,14 +2,39 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 
-from evalreg.checks import FloatArray, IntArray
+from evalreg.checks import BoolArray, FloatArray, IntArray
 from evalreg.data.clusters import Axis, Labels, as_codes
-from evalreg.estimate import Cells, Estimate, Refit
+from evalreg.estimate import Cells, Estimate, Family, Refit
 from evalreg.scores.sums import CellScores, cell_sums, dense
+
+
+@dataclass(frozen=True, eq=False)
+class HumanLabels(Family):
+    """The human labels of an estimate that corrects a judge's scores by them.
+
+    `values` are the labels of the rows (0 where there is none), `labelled` says which cells hold labelled rows, and
+    `model` which mean each cell belongs to.
+    """
+
+    values: FloatArray
+    labelled: BoolArray
+    model: IntArray
+
+    own_range: ClassVar[bool] = True
+    not_resolved: ClassVar[str] = (
+        '`cov="jackknife"` solves the estimate again without each cluster, and a rectified mean would then have '
+        'another lambda, which is not there. Use cov="CR3", which leaves out clusters at the lambda there is.'
+    )
+
+
+def human_labels(estimate: Estimate) -> HumanLabels | None:
+    """The human labels of a rectified mean, or of contrasts of such; None of anything else."""
+    return estimate.family if isinstance(estimate.family, HumanLabels) else None
 
 
 def means_of_cells(
@@ -84,7 +109,7 @@ def labelled_means(estimate: Estimate, axes: tuple[Axis, ...]) -> Estimate:
     Estimate
         Of the labelled rows.
     """
-    human, scores = estimate.human, estimate.scores
+    human, scores = human_labels(estimate), estimate.scores
     assert human is not None
     assert isinstance(scores, CellScores)
     assert scores.cell is not None

@@ -16,8 +16,8 @@ from evalreg.covariance.options import ResolvedCov
 from evalreg.covariance.terms import NO_VARIANCE
 from evalreg.data.clusters import Axis, Labels, as_codes, pair_codes
 from evalreg.errors import NotAvailableError, Note, RectificationWarning, TooFewClustersError
-from evalreg.estimate import Estimate, HumanLabels
-from evalreg.inference.labelled import labelled_means, means_of_cells
+from evalreg.estimate import Estimate
+from evalreg.inference.labelled import HumanLabels, human_labels, labelled_means, means_of_cells
 from evalreg.scores.sums import dense
 
 # A labelled sample drawn at random fails this once in a hundred analyses, whatever the number of means.
@@ -67,7 +67,7 @@ def rectification_table(estimate: Estimate, cov: Covariance) -> pd.DataFrame:
     NotAvailableError
         If the estimate is not rectified.
     """
-    human, cells = estimate.human, estimate.cells
+    human, cells = human_labels(estimate), estimate.cells
     if human is None or cells is None:
         raise NotAvailableError("`rectification` is there for results of `rectified_mean` and contrasts of them.")
     A = dense(estimate.coefficient_map)
@@ -338,7 +338,7 @@ def rectify(judged: Judged, parts: Halves, weight: FloatArray, **more: Any) -> E
     # Labels outside [0, 1] may be missing by chance; the judge scores all rows on the same scale.
     both = np.concatenate([judged.human[judged.labelled], judged.judge])
     found = means_of_cells(
-        values, parts.cell, judged.labels, coefficient_map, judged.names, judged.weights, human=human, **more
+        values, parts.cell, judged.labels, coefficient_map, judged.names, judged.weights, family=human, **more
     )
     # Without a cluster lambda would be another one, which no leverage tells.
     refit = found.refit and replace(found.refit, linear=False)

@@ -16,6 +16,7 @@ from evalreg.estimate import Estimate
 from evalreg.inference.carriers import few_tell
 from evalreg.inference.dependence import design_effect, effective_rows, intraclass_correlation
 from evalreg.inference.intervals import intervals
+from evalreg.inference.labelled import human_labels
 from evalreg.inference.rectification import rectification_table
 from evalreg.inference.rectified import few_labels
 from evalreg.inference.widening import FEW_EFFECTIVE, widening
@@ -199,7 +200,7 @@ def summarize(
     # The rows of each model stand in the second table where there is one: the first is full.
     first = frame.drop(columns="n", errors="ignore") if shown else frame
     grids, icc = [_coefficient_grid(first, order, alpha)], np.full(estimate.n_params, np.nan)
-    if estimate.human is not None:
+    if human_labels(estimate) is not None:
         grids.append(_human_grid(rectification_table(estimate, cov), order))
     if shown:
         icc = intraclass_correlation(estimate, shown[0])
@@ -291,7 +292,7 @@ def _sentences(estimate: Estimate, cov: Covariance, alpha: float, axes: tuple[Ax
             "Intervals are built on the logit scale; t and p are Wald's, against 0. `t_test` tests another value as "
             "the interval does."
         )
-        sentences += _by_labels(estimate, cov) if estimate.human is not None else _widened(estimate, cov)
+        sentences += _by_labels(estimate, cov) if human_labels(estimate) is not None else _widened(estimate, cov)
     elif estimate.bounded and estimate.n_params == 1 and cov.variance()[0] > 0:
         low, high = intervals(estimate, cov, alpha, "logit")[0]
         sentences.append(f"Scores lie in [0, 1]: the interval on the logit scale is {low:.4f} to {high:.4f}.")

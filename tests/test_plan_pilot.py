@@ -12,6 +12,7 @@ from scipy import stats
 import evalreg as er
 from evalreg.errors import ArgumentError, ArgumentTypeError
 from evalreg.planning.power import pilot_shift, t_power
+from evalreg.scores.unseen import unseen
 
 SAME = 1e-11
 SIGMAS = 4
@@ -194,6 +195,43 @@ def test_components_and_the_difference_of_one_pilot_agree_nearly(found, differen
     by_difference = er.plan.from_pilot(difference, delta=0.05).loc["clustered"]
     # Components plan with the noise of as many answers as there were, estimated by appendix C; the difference with CR2.
     assert abs(by_components["n_clusters"] / by_difference["n_clusters"] - 1) < 0.02
+
+
+def few_of(wins: int, losses: int, n: int) -> pd.DataFrame:
+    """Two models that differ on some of n independent questions."""
+    score = np.zeros((2, n))
+    score[:, n // 2 :] = 1.0
+    score[0, :wins], score[0, n - losses :] = 1.0, 0.0
+    return pd.DataFrame(
+        {"model": np.repeat(["new", "old"], n), "item": np.tile(np.arange(n), 2), "score": score.ravel()}
+    )
+
+
+@pytest.mark.parametrize(("wins", "losses", "n"), [(6, 2, 200), (10, 1, 300), (4, 3, 400)])
+@pytest.mark.parametrize("delta", [0.02, 0.04])
+def test_a_plan_from_few_differences_has_the_power_of_the_test_that_allows_for_more(rng, wins, losses, n, delta):
+    pilot = er.compare(few_of(wins, losses, n), item="item", baseline="old")
+    planned = int(er.plan.from_pilot(pilot, delta=delta).loc["plain", "n"])
+    # The likeliest rate of questions that differ, were the difference `delta`.
+    rate, theta = (wins + losses) / n, (wins - losses) / n
+    rate = max((rate + math.sqrt(rate**2 + 4 * delta * (delta - theta))) / 2, delta)
+    counts = rng.multinomial(planned, [(rate + delta) / 2, (rate - delta) / 2, 1 - rate], 4000).astype(float)
+    found, share = (counts[:, 0] - counts[:, 1]) / planned, (counts[:, 0] + counts[:, 1]) / planned
+    variance, every, none = (share - found**2) / (planned - 1), np.full(4000, float(planned)), np.zeros(4000)
+    logs = unseen(found, variance, share, share, share, share, 1 - share, share, every, every, none)
+    power = np.mean(np.abs(np.nan_to_num(logs.statistic(0.0))) > stats.t.ppf(0.975, planned - 1))
+    # Four standard errors of 4,000 logs are 0.025; counts of few wins are skewed to the safe side.
+    assert 0.775 < power < 0.93
+    # A larger difference needs more questions that differ than the pilot had: its own variance would plan too few.
+    assert planned > er.plan.sample_size(delta=delta, omega2=rate - delta**2)
+
+
+def test_few_differences_are_planned_with_assurance_and_as_the_pilot_detects_them():
+    pilot = er.compare(few_of(6, 2, 200), item="item", baseline="old")
+    plain, sure = (er.plan.from_pilot(pilot, delta=0.03, assurance=a).loc["plain"] for a in (None, 0.9))
+    assert sure["n"] > plain["n"]
+    again = er.plan.from_pilot(pilot, delta=plain["mde"]).loc["plain", "n"]
+    assert abs(again - 200) <= 1
 
 
 def test_independent_questions_have_the_plain_row_alone(pilot):

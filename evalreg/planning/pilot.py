@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,10 +13,12 @@ import scipy
 
 from evalreg.checks import fraction
 from evalreg.covariance.assembly import assemble
+from evalreg.covariance.covariance import Covariance
 from evalreg.covariance.options import CovOptions, resolve_cov
 from evalreg.data.clusters import axis_name
 from evalreg.errors import ArgumentError, ArgumentTypeError
 from evalreg.estimate import Estimate
+from evalreg.numerics.student import t_quantile
 from evalreg.planning.components import COLUMNS
 from evalreg.planning.power import (
     REACHED,
@@ -23,12 +26,14 @@ from evalreg.planning.power import (
     checked_delta,
     fewest,
     normal_units,
+    pilot_errors,
     pilot_power,
     pilot_shift,
     unit_variance,
 )
 from evalreg.results.results import Results
 from evalreg.scores.sums import compressed
+from evalreg.scores.unseen import STEPS, Unseen
 
 PLAN = ("variance", "n_eq9", "n", "n_clusters", "cluster_size", "mde")
 
@@ -43,6 +48,7 @@ class Pilot:
     variance_dof: float  # degrees of freedom of the estimated variance
     n: int  # questions, and clusters of them
     n_clusters: int
+    few: Unseen | None = None  # of a difference of two models on the same questions, where few of these differ
 
     @property
     def size(self) -> float:
@@ -121,6 +127,10 @@ def from_pilot(
     less where the answer noise of the pilot is most of what was seen. Clusters of unequal sizes have fewer degrees of
     freedom than G - 1, which results know and components do not: give results where sizes differ much.
 
+    Of two models with scores in [0, 1] on the same questions, of which few differ, the test will allow for differences
+    not seen, and so does the plan: with V(x) the variance that the test takes if the difference is x, the power is
+    Phi((delta - t sqrt V(0))/sqrt V(delta)). The rate of questions that differ is the likeliest one at `delta`.
+
     References
     ----------
     Miller (2024), arXiv:2411.00640, eq. 9 and 10, appendix C; Julious and Owen (2006), Pharmaceutical Statistics 5,
@@ -160,6 +170,8 @@ def from_pilot(
 
 def _plan(pilot: Pilot, delta: float, assurance: float | None, alpha: float, power: float) -> list[float]:
     """One row of the table of plans."""
+    if pilot.few is not None:
+        return _plan_few(pilot, pilot.few, delta, assurance, alpha, power)
     each, spread = pilot.variance / pilot.size, pilot.variance_dof
     if assurance is not None:
         each *= spread / _chi2(1 - assurance, spread)
@@ -175,6 +187,48 @@ def _plan(pilot: Pilot, delta: float, assurance: float | None, alpha: float, pow
     detected = pilot_shift(pilot.dof, alpha, power, spread) * math.sqrt(each / pilot.n_clusters)
     eq9 = normal_units(pilot.published, delta, alpha, power)
     return [pilot.variance, eq9, needed, units, pilot.size, detected]
+
+
+def _plan_few(
+    pilot: Pilot, few: Unseen, delta: float, assurance: float | None, alpha: float, power: float
+) -> list[float]:
+    """One row of the table where few questions differ, and the test will allow for those not seen."""
+    spread, larger = pilot.variance_dof, 1.0
+    if assurance is not None:
+        spread, larger = np.inf, spread / _chi2(1 - assurance, spread)
+    naive = np.maximum(few.square - few.theta**2, 0.0) / np.maximum(few.n - 1, 1)
+    seen = few.spread / np.where(naive > 0, naive, 1.0)
+    deff = larger * np.where(naive > 0, np.maximum(seen, 1.0), few.dependence)
+
+    def chance(units: float, difference: float) -> float:
+        expected = few.if_true(difference, deff).grown(units / pilot.n_clusters)
+        return _few_power(expected, pilot.dof_at(units), alpha, spread)
+
+    variance = float(few.if_true(delta, deff).variance[0]) * pilot.n
+    least = max(2, normal_units(variance / pilot.size, delta, alpha, power))
+    units = fewest(lambda units: chance(units, delta) >= power - REACHED, least)
+    detected = _least_difference(lambda difference: chance(pilot.n_clusters, difference) >= power)
+    needed = math.ceil(units * pilot.size * (1 - ROUNDING))
+    return [variance, normal_units(variance / larger, delta, alpha, power), needed, units, pilot.size, detected]
+
+
+def _few_power(expected: Unseen, dof: float, alpha: float, pilot_dof: float) -> float:
+    """Phi((theta - t sqrt(V_0))/sqrt(V_theta)) of the test of no difference, averaged over the error of the pilot."""
+    theta, tested, true = (float(x[0]) for x in (expected.theta, expected.at(0.0), expected.variance))
+    critical = float(t_quantile(alpha, np.array([dof]))[0])
+    errors, weights = pilot_errors(pilot_dof)
+    return float(weights @ scipy.special.ndtr((theta * errors - critical * math.sqrt(tested)) / math.sqrt(true)))
+
+
+def _least_difference(enough: Callable[[float], bool]) -> float:
+    """The smallest difference that is enough; NaN where none is."""
+    low, high = 0.0, 1 - REACHED
+    if not enough(high):
+        return math.nan
+    for _ in range(STEPS):
+        middle = (low + high) / 2
+        low, high = (low, middle) if middle > REACHED and enough(middle) else (middle, high)
+    return high
 
 
 def _chi2(share: float, dof: float) -> float:
@@ -254,12 +308,20 @@ def _of_results(results: Any) -> dict[str, Pilot]:
     clustered = float(results.bse.iloc[0]) ** 2
     if not (variance > 0 and np.isfinite(clustered) and clustered > 0):
         raise ArgumentError("`pilot` must have a standard error above 0; this one says nothing of the variance.")
-    rows = {"plain": Pilot(variance * n, variance * n, n - 1.0, n - 1.0, n, n)}
+    rows = {"plain": Pilot(variance * n, variance * n, n - 1.0, n - 1.0, n, n, _few(plain))}
     for axis in results.cov.axes:
         count, dof = _touched(estimate, axis), float(results.dof.iloc[0])
         if count < n:
-            rows["clustered"] = Pilot(clustered * n, clustered * n, dof, min(dof, count - 1.0), n, count)
+            rows["clustered"] = Pilot(
+                clustered * n, clustered * n, dof, min(dof, count - 1.0), n, count, _few(results.cov)
+            )
     return rows
+
+
+def _few(cov: Covariance | None) -> Unseen | None:
+    """What was not seen of the one difference, if few questions tell of it and it is of two models once each."""
+    few = None if cov is None else cov.widths().few
+    return few.unseen if few is not None and math.isclose(abs(few.scale[0]), 1.0) else None
 
 
 def _rows(estimate: Estimate) -> int:

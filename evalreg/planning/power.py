@@ -244,8 +244,13 @@ def pilot_power(shift: float, dof: float, alpha: float, pilot_dof: float) -> flo
 
     The true shift is `shift` times the root of chi2/pilot_dof (Julious and Owen 2006).
     """
-    errors, weights = _chi_nodes(float(pilot_dof), PILOT_NODES)
+    errors, weights = pilot_errors(pilot_dof)
     return float(weights @ _powers(shift * errors, dof, alpha))
+
+
+def pilot_errors(pilot_dof: float) -> tuple[FloatArray, FloatArray]:
+    """Values of sqrt(chi2/pilot_dof), by which the standard error of a pilot may be off, and weights that sum to 1."""
+    return _chi_nodes(float(pilot_dof), PILOT_NODES)
 
 
 def pilot_shift(dof: float, alpha: float, power: float, pilot_dof: float) -> float:

@@ -129,6 +129,32 @@ class Unseen:
         variance, n, spread = self.variance / factor, self.n * factor, self.spread / factor
         return replace(self, variance=variance, n=n, spread=spread)
 
+    def if_true(self, difference: float, deff: FloatArray) -> Unseen:
+        """What a log of these sizes would show were that the true difference, and its rate the likeliest.
+
+        Its variance is `deff` times that of independent questions.
+        """
+        root = np.sqrt(np.maximum(self.size**2 + 4 * difference * (difference - self.theta), 0.0))
+        room = (1 - self.differ) / self.jump
+        size = np.minimum(np.maximum((self.size + root) / 2, abs(difference)), self.size + np.maximum(room, 0.0))
+        square = np.maximum(self.square + self.jump * (size - self.size), difference**2)
+        differ = np.clip(self.differ + size - self.size, 0.0, 1.0)
+        whole = np.clip(self.whole + (differ - self.differ), 0.0, differ)
+        naive = np.maximum(square - difference**2, 0.0) / np.maximum(self.n - 1, 1)
+        return replace(
+            self,
+            theta=np.full_like(self.theta, difference),
+            variance=deff * naive,
+            size=size,
+            square=square,
+            differ=differ,
+            whole=whole,
+            silent=np.minimum(self.silent, 1 - differ),
+            silent_whole=np.minimum(self.silent_whole, whole),
+            spread=deff * naive,
+            wanted=enough(deff, self.dependence),
+        )
+
     def chosen(self, which: IntArray) -> Unseen:
         """Some of the differences."""
         return Unseen(*(getattr(self, one.name)[which] for one in fields(self)))

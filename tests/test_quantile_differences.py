@@ -222,3 +222,13 @@ def test_estimates_side_by_side_keep_their_limits_and_the_errors_of_differences(
 @pytest.fixture
 def rng() -> np.random.Generator:
     return np.random.default_rng(7)
+
+
+def test_the_bandwidth_is_that_of_statsmodels():
+    from statsmodels.regression.quantile_regression import hall_sheather
+
+    from evalreg.estimators.quantile import bandwidth
+
+    for q in (0.01, 0.25, 0.5, 0.9):
+        for n in (2, 37.5, 1e6):
+            np.testing.assert_allclose(bandwidth(q, n), hall_sheather(n, q, 0.05), rtol=1e-12)

@@ -12,7 +12,7 @@ from evalreg.covariance.corrections import full_leverage_directions, root_of
 from evalreg.covariance.one_way import blind_directions
 from evalreg.data import memory
 from evalreg.errors import TooLargeError
-from evalreg.scores import sums as scores
+from evalreg.scores import rows
 
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
 
@@ -91,7 +91,7 @@ def test_sums_of_powers_leave_out_no_eigenvalue_of_one(share):
 def test_a_sum_of_scores_needs_no_squares_of_the_design(monkeypatch):
     log = _log(30, 6, 20, 1)
     expected = er.fit("score ~ m + z", log, groups="g", cov="CR1", dof="min").bse
-    monkeypatch.setattr(scores, "cluster_grams", lambda *_: pytest.fail("formed for all clusters"))
+    monkeypatch.setattr(rows, "cluster_grams", lambda *_: pytest.fail("formed for all clusters"))
     monkeypatch.setattr(memory, "GIB", 1.0)
     monkeypatch.setattr(memory, "available", lambda: 3.0 * 8 * 30 * expected.size**2)  # of six that these would take
     again = er.fit("score ~ m + z", log, groups="g", cov="CR1", dof="min").bse

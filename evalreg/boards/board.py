@@ -21,8 +21,6 @@ from evalreg.inference.dependence import design_effect
 from evalreg.report.tables import Summary
 from evalreg.results.many import Together
 from evalreg.results.results import Results, results_of
-from evalreg.scores.mapped import MappedScores
-from evalreg.scores.sums import CellScores
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -227,8 +225,8 @@ class Board(Results):
     def _duels(self) -> Duels:
         if self.duels is None:
             raise NotAvailableError("contrasts of a board have no pairs of models; ask the board itself.")
-        scores = self.estimate.scores
-        return self.duels.with_labels(scores.labels) if isinstance(scores, CellScores | MappedScores) else self.duels
+        labels = self.estimate.scores.row_labels()
+        return self.duels if labels is None else self.duels.with_labels(labels)
 
     def _duel_errors(self) -> CellErrors:
         return duel_errors(self._duels, self.cov.axes, self.cov.options, self.estimate.n_rows)

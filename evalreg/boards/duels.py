@@ -14,7 +14,7 @@ from evalreg.covariance.options import ResolvedCov
 from evalreg.data.clusters import Axis, Labels
 from evalreg.inference.multiplicity import adjust_pvalues
 from evalreg.inference.proportions import logit_interval
-from evalreg.scores.sums import CellScores
+from evalreg.scores.cells import CellScores
 
 
 @dataclass(frozen=True, eq=False)

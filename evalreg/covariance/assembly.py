@@ -19,7 +19,7 @@ from evalreg.data.clusters import Axis, axis_name
 from evalreg.data.memory import GRAMS, refuse_larger, refuse_parameters
 from evalreg.errors import issue
 from evalreg.estimate import Estimate
-from evalreg.scores.sums import RowScores, compressed, dense
+from evalreg.scores.sums import compressed, dense
 
 
 def covariance(
@@ -165,10 +165,10 @@ def _refuse_larger(estimate: Estimate, axes: tuple[Axis, ...], options: Resolved
     scores = estimate.scores
     refuse_parameters(estimate.n_params)
     adjusted = options.kind.adjusts or options.dof == "satterthwaite"
-    if isinstance(scores, RowScores) and axes and adjusted:
+    if scores.gram_entries and axes and adjusted:
         n_clusters = max(scores.n_clusters(axis) for axis in axes)
         refuse_larger(
-            GRAMS * 8.0 * n_clusters * scores.n_columns**2,
+            GRAMS * 8.0 * n_clusters * scores.gram_entries,
             f"the covariance of {scores.n_columns:,} coefficients in {n_clusters:,} clusters",
             "Leave out or merge levels of the factors of the formula, or cluster by something coarser.",
         )

@@ -13,7 +13,7 @@ from evalreg.errors import (
     TooFewClustersError,
 )
 from evalreg.estimate import Estimate
-from evalreg.scores.sums import Scores
+from evalreg.scores.base import Scores
 
 
 def check_estimate(estimate: object) -> None:

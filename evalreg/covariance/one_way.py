@@ -25,19 +25,8 @@ from evalreg.covariance.terms import CANCELS, NO_VARIANCE, Piece
 from evalreg.data.clusters import Axis, axis_name
 from evalreg.errors import NotAvailableError, TooFewClustersError
 from evalreg.estimate import Cells, Estimate, LeaveOut, StandIn
-from evalreg.scores.mapped import MappedScores, sums_in_cells
-from evalreg.scores.sums import (
-    Block,
-    Matrix,
-    RowScores,
-    Scores,
-    compressed,
-    dense,
-    quadratic,
-    scale_columns,
-    square,
-    sum_blocks,
-)
+from evalreg.scores.base import Scores
+from evalreg.scores.sums import Block, Matrix, compressed, dense, quadratic, scale_columns, square, sum_blocks
 
 # Sums that cancel to this fraction of their terms are rounding.
 ROUNDING = 1e-12
@@ -98,14 +87,14 @@ def _rounding(estimate: Estimate, variance: FloatArray) -> BoolArray:
     """Parameters whose rows' influences cancel to rounding, so that their variance would be rounding too."""
     scores, refit = estimate.scores, estimate.refit
     none = np.zeros(variance.size, dtype=bool)
-    if not isinstance(scores, RowScores) or refit is None or refit.inverse_gram.ndim == 1:
+    if refit is None or refit.inverse_gram.ndim == 1:
         return none
     residual = 1.0 if scores.residual is None else float(np.mean(scores.residual**2))
     model = quadratic(dense(estimate.coefficient_map), refit.inverse_gram) * residual
     if not np.any(variance <= ROUNDING * model):
         return none
-    size = np.sum((np.abs(scores.values) @ np.abs(dense(estimate.bread))) ** 2, axis=0)
-    return np.asarray(variance <= ROUNDING**2 * size)
+    size = scores.uncancelled(estimate.bread)
+    return none if size is None else np.asarray(variance <= ROUNDING**2 * size)
 
 
 def _scale_rows(bread: Matrix, scale: FloatArray) -> Matrix:
@@ -157,8 +146,6 @@ def blind_directions(estimate: Estimate, by: Axis | None) -> FloatArray | None:
     """
     refit, scores = estimate.refit, estimate.scores
     if refit is None or refit.inverse_gram.ndim == 1:
-        return None
-    if not isinstance(scores, RowScores | MappedScores):
         return None
     root = root_of(refit.inverse_gram)[0]
     found = []
@@ -256,7 +243,7 @@ def _left_out(estimate: Estimate, by: Axis, leave_out: LeaveOut, contrasts: Matr
     """Sum of squares of theta_(g) - theta, the estimate solved again without each cluster."""
     matrix = np.zeros((estimate.n_params, estimate.n_params))
     lost = np.zeros(estimate.n_params, dtype=bool)
-    for block in sums_in_cells(estimate.scores, by):
+    for block in estimate.scores.sums_in_cells(by):
         change = leave_out(block)
         unsolved = np.isnan(change)
         known = np.where(unsolved, 0.0, change)

@@ -19,9 +19,10 @@ from evalreg.data.memory import refuse_parameters
 from evalreg.data.rows import Roles
 from evalreg.errors import ConstantScoreError
 from evalreg.estimate import About, Cells, Estimate, Refit
+from evalreg.scores.cells import CellScores
 from evalreg.scores.lazy import LazyScores, lazy_cell_sums
 from evalreg.scores.paired import paired_answers
-from evalreg.scores.sums import CellScores, CellSums, Matrix, cell_sums, compressed
+from evalreg.scores.sums import CellSums, Matrix, cell_sums, compressed
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,7 @@ from evalreg.data.joint_ids import names_of, with_joint_ids
 from evalreg.data.rows import Rows, read_rows
 from evalreg.errors import ConstantScoreError, IndependenceWarning, NotAvailableError, Note
 from evalreg.estimate import About, Cells, Estimate, Refit
-from evalreg.scores.sums import LinearizedScores
+from evalreg.scores.cells import LinearizedScores
 
 
 @dataclass(frozen=True, eq=False)

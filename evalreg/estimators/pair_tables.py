@@ -20,8 +20,8 @@ from evalreg.inference.simultaneous import make_family
 from evalreg.report.summaries import covariance_text, few_text, rather_few
 from evalreg.report.tables import Grid, Summary, fixed, number, p_value
 from evalreg.results.results import Results
-from evalreg.scores.differences import NOBODY, Pairs, PairScores, differences
-from evalreg.scores.sums import compressed, dense
+from evalreg.scores.differences import NOBODY, Pairs, differences
+from evalreg.scores.sums import dense
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,14 +173,7 @@ def fewest_clusters(results: Results, facts: Facts) -> IntArray:
         return facts.n
     A, fewest = estimate.coefficient_map, np.full(facts.n.size, np.iinfo(np.intp).max)
     for axis in axes:
-        if isinstance(estimate.scores, PairScores) and facts.n.size == estimate.scores.n_columns:
-            counts = estimate.scores.clusters_by_column(axis)
-        else:
-            counts = np.zeros(facts.n.size, dtype=np.intp)
-            for block in estimate.scores.cells(axis):
-                inside = compressed(compressed(block.gram) @ abs(compressed(A)).T)
-                counts += np.bincount(inside.indices[inside.data > 0], minlength=counts.size)
-        fewest = np.minimum(fewest, counts)
+        fewest = np.minimum(fewest, estimate.scores.clusters_reached(axis, A))
     return fewest
 
 
@@ -192,7 +185,7 @@ def _codes_in_use(results: Results, member: BoolArray | None) -> list[Codes]:
 
 def _each_pair(results: Results, facts: Facts) -> list[tuple[int, FloatArray, BoolArray | None]]:
     """Number, differences and questions of the pairs that share some."""
-    if not isinstance(results.estimate.scores, PairScores):
+    if not results.estimate.scores.paired:
         raise NotAvailableError(
             "a test of wins and losses needs paired questions, and this comparison was made with paired=False. "
             "Compare again without it."

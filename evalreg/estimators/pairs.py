@@ -14,7 +14,8 @@ from evalreg.data.groups import Groups
 from evalreg.data.pairs import read_pairs
 from evalreg.data.verdicts import PairRoles
 from evalreg.errors import IndependenceWarning, Note
-from evalreg.scores.sums import CellScores, CellSums, cell_sums
+from evalreg.scores.cells import CellScores
+from evalreg.scores.sums import CellSums, cell_sums
 
 
 @dataclass(frozen=True, eq=False)

@@ -43,7 +43,6 @@ from evalreg.estimators.cells import Solved, estimate_cells
 from evalreg.numerics.fitting import Fitted, canonical, least_squares
 from evalreg.results.bridge import estimate_from, shown_fit
 from evalreg.results.results import Results, results_of
-from evalreg.scores.sums import RowScores
 
 # Residuals below this fraction of the outcome's spread are rounding: the covariates determine the score.
 PERFECT_FIT = 1e-12
@@ -211,9 +210,8 @@ def _fit_rows(
 
 
 def _relabelled(estimate: Estimate, rows: Rows) -> Estimate:
-    scores = estimate.scores
-    assert isinstance(scores, RowScores)
-    return replace(estimate, scores=replace(scores, labels=rows.labels()), dropped=rows.dropped)
+    labels = rows.labels()
+    return replace(estimate, scores=estimate.scores.relabelled(lambda _: labels), dropped=rows.dropped)
 
 
 def _solved(formula: str, data: pd.DataFrame, weights: FloatArray | None, family: FamilyName) -> tuple[Any, Fitted]:

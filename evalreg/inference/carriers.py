@@ -12,7 +12,8 @@ from evalreg.errors import FewCarriersWarning, Note
 from evalreg.estimate import Estimate
 from evalreg.inference.widening import CARRIERS, Carried, Widening, n_rows, widening
 from evalreg.scores.differences import ENTRIES, PairScores
-from evalreg.scores.sums import RowScores, compressed, dense
+from evalreg.scores.rows import RowScores
+from evalreg.scores.sums import compressed, dense
 
 # Carriers are few beside the clusters where c^2, the clusters for each carrier less one, is larger. Of 0/1 scores
 # c^2 is (1 - p)/p even where clusters do not matter, and no row lies beyond those seen.

@@ -11,7 +11,8 @@ from evalreg.covariance.covariance import Covariance
 from evalreg.data.clusters import Axis
 from evalreg.estimate import Cells, Estimate
 from evalreg.numerics.anova import anova_icc
-from evalreg.scores.sums import LinearizedScores, Matrix, RowScores, Scores, compressed, dense, scale_columns
+from evalreg.scores.base import Scores
+from evalreg.scores.sums import Matrix, compressed, dense, scale_columns
 
 
 def design_effect(cov: Covariance) -> FloatArray:
@@ -124,15 +125,14 @@ def intraclass_correlation(estimate: Estimate, axis: Axis) -> FloatArray:
     ----------
     Snedecor and Cochran (1989), Statistical Methods, section 13.3.
     """
-    if isinstance(estimate.scores, RowScores):
-        return _residual_icc(estimate.scores, axis, estimate.n_params)
+    if estimate.scores.residual is not None:
+        return _residual_icc(estimate.scores, estimate.scores.residual, axis, estimate.n_params)
     if estimate.kind == "board" and estimate.cells is not None:
         return _board_icc(estimate, estimate.cells, axis)
     if row_variance(estimate) is None or estimate.cells is None or estimate.coefficient_map is None:
         return np.full(estimate.n_params, np.nan)
     # A ratio's clusters count by denominators in leverages; the analysis of variance counts rows.
-    scores = estimate.scores.as_means if isinstance(estimate.scores, LinearizedScores) else estimate.scores
-    by_cell = _cell_icc(scores, estimate.cells, axis)
+    by_cell = _cell_icc(estimate.scores.as_means, estimate.cells, axis)
     cell = np.argmax(dense(estimate.coefficient_map) != 0, axis=1)
     return np.asarray(by_cell[cell])
 
@@ -177,11 +177,11 @@ def _sums_icc(
     return anova_icc(between, squares, count, n_clusters, sum_squares)
 
 
-def _residual_icc(scores: RowScores, axis: Axis, n_params: int) -> FloatArray:
-    if scores.residual is None:
-        return np.full(n_params, np.nan)
-    codes = scores.labels.codes(axis)
-    residual = scores.residual - scores.residual.mean()
+def _residual_icc(scores: Scores, residual: FloatArray, axis: Axis, n_params: int) -> FloatArray:
+    labels = scores.row_labels()
+    assert labels is not None
+    codes = labels.codes(axis)
+    residual = residual - residual.mean()
     sums = np.bincount(codes.codes, residual)
     between = np.array([np.sum(sums**2 / codes.counts)])
     sizes = codes.counts.astype(float)

@@ -12,13 +12,10 @@ from evalreg.covariance.corrections import adjust_cell_totals, inverse_power_tim
 from evalreg.covariance.covariance import Covariance
 from evalreg.covariance.sparsity import FEW_CLUSTERS, LARGEST_SHARE
 from evalreg.data.clusters import Axis, summarize_sizes
-from evalreg.errors import DominantClusterWarning, FewClustersWarning, NotAvailableError, Note
+from evalreg.errors import DominantClusterWarning, FewClustersWarning, Note
 from evalreg.estimate import Estimate, LeaveOut
 from evalreg.numerics.student import t_quantile
-from evalreg.scores.differences import PairScores
-from evalreg.scores.mapped import MappedScores, sums_in_cells
-from evalreg.scores.strata import SampledShares
-from evalreg.scores.sums import Block, CellScores, Matrix, RowScores, compressed, dense
+from evalreg.scores.sums import Block, Matrix, compressed, dense
 
 # Thresholds below which a clustered result is valid but fragile.
 FEW_CROSSED = 5
@@ -105,7 +102,7 @@ def _leave_out(estimate: Estimate, axis: Axis) -> tuple[list[FloatArray], float]
         changes.append(-dense(adjusted @ estimate.bread))
         leverage = max(leverage, largest)
     if refit.leave_out is not None:
-        changes = [solved_again(refit.leave_out, b, refit.contrasts) for b in sums_in_cells(estimate.scores, axis)]
+        changes = [solved_again(refit.leave_out, b, refit.contrasts) for b in estimate.scores.sums_in_cells(axis)]
     return changes, leverage
 
 
@@ -224,19 +221,6 @@ def row_influence(estimate: Estimate, axis: Axis | None) -> tuple[FloatArray, li
     if axis is not None:
         parts = [np.asarray(block.totals @ bread) for block in scores.cells(axis)]
         return np.concatenate(parts), [scores.label(axis, code) for code in range(scores.n_clusters(axis))]
-    if isinstance(scores, SampledShares):
-        raise NotAvailableError(
-            "rows have no influence of their own where the shares of strata are estimated, since clusters are the "
-            "units; name a clustering in `by`."
-        )
-    if isinstance(scores, RowScores):
-        values = scores.values @ bread
-    elif isinstance(scores, MappedScores):
-        values = scores.row_influence(bread)
-    elif isinstance(scores, CellScores):
-        values = scores.row_scores[:, None] * (bread[0] if scores.cell is None else bread[scores.cell])
-    elif isinstance(scores, PairScores):
-        values = scores.row_scores() @ bread
-    else:
-        raise NotAvailableError("influence of rows needs them in memory; name a clustering in `by`.")
-    return values, list(scores.labels.positions())
+    values, labels = scores.row_influence(bread), scores.row_labels()
+    assert labels is not None
+    return values, list(labels.positions())

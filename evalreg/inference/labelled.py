@@ -10,7 +10,8 @@ import numpy as np
 from evalreg.checks import BoolArray, FloatArray, IntArray
 from evalreg.data.clusters import Axis, Labels, as_codes
 from evalreg.estimate import Cells, Estimate, Family, Refit
-from evalreg.scores.sums import CellScores, cell_sums, dense
+from evalreg.scores.cells import CellScores
+from evalreg.scores.sums import cell_sums, dense
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,18 +112,18 @@ def labelled_means(estimate: Estimate, axes: tuple[Axis, ...]) -> Estimate:
     """
     human, scores = human_labels(estimate), estimate.scores
     assert human is not None
-    assert isinstance(scores, CellScores)
-    assert scores.cell is not None
-    rows = human.labelled[scores.cell]
+    (in_cells,), labels = scores.in_cells(), scores.row_labels()
+    assert labels is not None
+    rows = human.labelled[in_cells.cell]
     number = np.cumsum(human.labelled) - 1
     columns = dict.fromkeys(name for axis in axes for name in axis)
-    held = {name: as_codes(scores.labels.codes((name,)).codes[rows]) for name in columns}
+    held = {name: as_codes(labels.codes((name,)).codes[rows]) for name in columns}
     return means_of_cells(
         human.values[rows],
-        number[scores.cell[rows]],
+        number[in_cells.cell[rows]],
         Labels(int(np.count_nonzero(rows)), held),
         dense(estimate.coefficient_map)[:, human.labelled],
         estimate.names,
-        None if scores.weights is None else scores.weights[rows],
+        None if in_cells.weights is None else in_cells.weights[rows],
         bounded=estimate.bounded,
     )

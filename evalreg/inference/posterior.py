@@ -14,7 +14,7 @@ from evalreg.data.clusters import Axis, axis_name
 from evalreg.errors import ArgumentError, NotAvailableError, ScoreRangeError
 from evalreg.estimate import Cells, Estimate
 from evalreg.inference.beta_binomial import Marginal, beta_binomial
-from evalreg.scores.sums import CellScores, LinearizedScores, dense
+from evalreg.scores.sums import dense
 
 CredibleName: TypeAlias = Literal["equal-tailed", "highest-density"]
 CREDIBLE: tuple[CredibleName, ...] = get_args(CredibleName)
@@ -230,7 +230,7 @@ def _beta(name: str, value: Any) -> tuple[float, float]:
 def _columns(estimate: Estimate) -> IntArray:
     """The cell of each parameter, all scores of which are 0 or 1."""
     cells, A = estimate.cells, estimate.coefficient_map
-    if cells is None or A is None or isinstance(estimate.scores, LinearizedScores):
+    if cells is None or A is None or not estimate.scores.of_means:
         raise _not_means(estimate)
     A = dense(A)
     if not (((A != 0).sum(axis=1) == 1) & (A.sum(axis=1) == 1)).all():
@@ -260,11 +260,11 @@ def _check_binary(estimate: Estimate, cells: Cells, column: IntArray) -> None:
     names = [name for name, k in zip(estimate.names, column, strict=True) if not binary[k]]
     rule = f"a posterior is for scores of 0 and 1; {estimate.about.outcome!r}"
     remedy = "Answers that were averaged can be passed as rows of their own, with groups= their item; otherwise use "
-    scores = estimate.scores
-    if not isinstance(scores, CellScores):
+    parts = estimate.scores.in_cells()
+    if len(parts) != 1:
         text = f"{rule} holds others in {listed(names)}. {remedy}conf_int()."
         raise ScoreRangeError(text, column=estimate.about.outcome, count=len(names))
-    rows, count = row_list(~np.isin(scores.values, (0.0, 1.0)))
+    rows, count = row_list(~np.isin(parts[0].values, (0.0, 1.0)))
     text = f"{rule} holds others in {listed(names)} ({rows_text(rows, count)} of those in use). {remedy}conf_int()."
     raise ScoreRangeError(text, column=estimate.about.outcome, rows=rows, count=count)
 

@@ -12,7 +12,6 @@ from evalreg.covariance.groups import union
 from evalreg.data.clusters import Axis
 from evalreg.errors import NotAvailableError
 from evalreg.estimate import Estimate, Refit
-from evalreg.scores.mapped import MappedScores, sums_in_cells
 from evalreg.scores.sums import Matrix, compressed, dense
 
 # A design whose smallest eigenvalue is this fraction of its largest has no solution.
@@ -164,14 +163,14 @@ def solver_of(estimate: Estimate, by: Axis) -> Solver:
         )
     if estimate.cells is not None and estimate.cells.stratum is not None:
         raise NotAvailableError("a bootstrap of stratified means is not available. Leave `strata` out.")
-    params, A, blocks = np.array(estimate.params), dense(A), list(sums_in_cells(estimate.scores, by))
+    params, A, blocks = np.array(estimate.params), dense(A), list(estimate.scores.sums_in_cells(by))
     if refit.inverse_gram.ndim == 2 and not again:
         grams = [dense(block.gram) for block in blocks]
         return RowSolver(params, A, np.concatenate([dense(block.totals) for block in blocks]), np.concatenate(grams))
     used = np.arange(blocks[0].totals.shape[1]) if again else np.flatnonzero(np.any(A != 0, axis=0))
     sums = [(compressed(block.totals)[:, used], compressed(block.gram)[:, used]) for block in blocks]
     totals, weight = (_stacked(parts) for parts in zip(*sums, strict=True))
-    linear = refit.linear and not (again and isinstance(estimate.scores, MappedScores))
+    linear = refit.linear and not (again and estimate.scores.mapped)
     return CellSolver(params, A[:, used] if linear else None, totals, weight, refit)
 
 
@@ -190,7 +189,7 @@ def meetings(estimate: Estimate, axes: tuple[Axis, ...]) -> tuple[Axis, list[Int
     by, n_clusters = union(*axes), [estimate.scores.n_clusters(axis) for axis in axes]
     if len(axes) == 1:
         return by, [np.arange(n_clusters[0])], n_clusters
-    labels = getattr(estimate.scores, "labels", None)
+    labels = estimate.scores.row_labels()
     if labels is None:
         raise NotAvailableError(
             "a bootstrap of crossed clusters needs rows in memory; collect the frame first, or name one clustering."

@@ -19,7 +19,7 @@ from evalreg.errors import ArgumentError, ArgumentTypeError, NotAvailableError, 
 from evalreg.inference.simultaneous import Seed
 from evalreg.resampling.draws import BootWeightsName, Progress, boot_chunks, run_blocks, whole_number
 from evalreg.resampling.resample import Bootstrap, KindName, assembled, check_crossed, check_options
-from evalreg.scores.sums import RowScores
+from evalreg.scores.rows import RowScores
 
 
 def bootstrap(

@@ -132,7 +132,7 @@ def incidence(estimate: Estimate, axes: tuple[Axis, ...], dims: tuple[int, ...],
     if len(axes) == 1:
         every = np.arange(estimate.scores.n_clusters(axes[0]))
         return Incidence(axes[0], every, every, (every.size, every.size))
-    labels = getattr(estimate.scores, "labels", None)
+    labels = estimate.scores.row_labels()
     if labels is None:
         raise NotAvailableError(
             "a wild bootstrap of crossed clusters needs rows in memory; collect the frame first, or name one "

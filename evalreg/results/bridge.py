@@ -17,7 +17,7 @@ from evalreg.errors import AlignmentError, ArgumentTypeError, CollinearityError,
 from evalreg.estimate import About, Estimate, Refit
 from evalreg.numerics.basis import basis_of
 from evalreg.numerics.fitting import ROUNDING, Fitted, residuals_of
-from evalreg.scores.sums import RowScores
+from evalreg.scores.rows import RowScores
 
 # A fit that is off by more than this many standard errors is not the one that its model asks for.
 OFF = 1e-3

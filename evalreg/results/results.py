@@ -36,7 +36,6 @@ from evalreg.results.many import ManyModels
 from evalreg.results.predictions import Predicted, design_rows
 from evalreg.results.resampled import Resampled
 from evalreg.results.shown import Shown
-from evalreg.scores.stacking import detached
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -464,7 +463,7 @@ class Results(Algebra, ManyModels, Resampled, Predicted, Shown):
         return f"<Results: {self.estimate.about.model} of {self.estimate.about.outcome}, {rows}>\n{self.to_frame()}"
 
     def __getstate__(self) -> dict[str, Any]:
-        estimate = replace(self.estimate, scores=detached(self.estimate.scores), fitted=None)
+        estimate = replace(self.estimate, scores=self.estimate.scores.detached(), fitted=None)
         return {**self.__dict__, "estimate": estimate}
 
     def _series(self, values: FloatArray) -> pd.Series:

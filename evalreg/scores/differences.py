@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -12,7 +12,8 @@ from scipy import sparse
 
 from evalreg.checks import BoolArray, FloatArray, IntArray
 from evalreg.data.clusters import Axis, Codes, Labels
-from evalreg.scores.sums import DENSE_SHARE, Block, CellSums, Matrix, square, sum_blocks
+from evalreg.scores.base import LabelledScores
+from evalreg.scores.sums import DENSE_SHARE, Block, CellSums, Matrix, compressed, square, sum_blocks
 
 # Entries (clusters times columns) of a block of cluster sums, and (columns times questions) of a block of differences.
 ENTRIES = 1 << 21
@@ -122,7 +123,7 @@ def pair_sums(values: FloatArray, pairs: Pairs) -> CellSums:
 
 
 @dataclass(frozen=True, eq=False)
-class PairScores:
+class PairScores(LabelledScores):
     """Scores of differences of means over the same questions, in memory.
 
     A question has a score in the column of every pair that is taken over it, (left - right) - fitted, so that pairs
@@ -147,43 +148,18 @@ class PairScores:
     fitted: FloatArray
     labels: Labels
     flat: BoolArray
-
-    @property
-    def n_rows(self) -> int:
-        """Questions in use."""
-        return int(self.values.shape[1])
+    paired = True
+    stackable = False
 
     @property
     def n_columns(self) -> int:
         """Number of differences."""
         return self.pairs.n_columns
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Columns of labels that can be clustered on."""
-        return self.labels.columns
-
-    @property
-    def has_source(self) -> bool:
-        """Whether further columns can be looked up."""
-        return self.labels.source is not None
-
     @cached_property
     def centre(self) -> FloatArray:
         """A value near the scores of each model, shape (n_models,): sums of what is left lose no digits."""
         return np.asarray(self.values.mean(axis=1))
-
-    def n_clusters(self, by: Axis) -> int:
-        """Observed joint values of some columns."""
-        return self.labels.codes(by).n_clusters
-
-    def sizes(self, by: Axis) -> FloatArray:
-        """Questions of each cluster, shape (n_clusters,)."""
-        return self.labels.codes(by).counts.astype(float)
-
-    def label(self, by: Axis, code: int) -> str:
-        """Label of one cluster."""
-        return self.labels.codes(by).label(code)
 
     def cells(self, by: Axis) -> Iterator[Block]:
         """Sums within (cluster, pair), in blocks of whole clusters."""
@@ -195,30 +171,25 @@ class PairScores:
         codes = self._every_question if by is None else self.labels.codes(by)
         return sum_blocks(square(self._sums(part)[0], bread) for part in _parts(codes, self.n_columns))
 
-    def row_scores(self) -> FloatArray:
-        """Scores of each question in each column, shape (n_questions, n_columns)."""
-        return np.concatenate([self._sums(part)[0] for part in _parts(self._every_question, self.n_columns)])
+    def row_influence(self, bread: Matrix) -> FloatArray:
+        """Influence of each question, B's_r, shape (n_questions, n_params)."""
+        scores = np.concatenate([self._sums(part)[0] for part in _parts(self._every_question, self.n_columns)])
+        return np.asarray(scores @ bread)
 
     @property
     def _every_question(self) -> Codes:
         return Codes(np.arange(self.n_rows), self.n_rows)
 
-    def clusters_by_column(self, by: Axis) -> IntArray:
-        """Clusters with questions of each column, shape (n_columns,)."""
+    def clusters_reached(self, by: Axis, maps: Matrix) -> IntArray:
+        """Clusters with questions of some column that enters each row of `maps`; by sets where each is one column."""
+        entries = compressed(maps).tocoo()
+        if maps.shape[0] != self.n_columns or not np.array_equal(*entries.coords):
+            return super().clusters_reached(by, maps)
         codes, result = self.labels.codes(by), np.zeros(self.n_columns, dtype=np.intp)
         for columns, member in self.pairs.by_set():
             inside = codes.codes if member is None else codes.codes[member]
             result[columns] = np.count_nonzero(np.bincount(inside, minlength=codes.n_clusters))
         return result
-
-    def with_labels(self, more: dict[str, Any]) -> PairScores:
-        """The same scores with further label columns."""
-        held = {name: self.labels.align(name, labels) for name, labels in more.items()}
-        return replace(self, labels=self.labels.with_held(held))
-
-    def detached(self) -> PairScores:
-        """The same scores without the source of further labels."""
-        return replace(self, labels=self.labels.detached())
 
     def _sums(self, part: Part) -> tuple[FloatArray, FloatArray]:
         """Sums of the scores, and questions, of the clusters of one block in each column."""

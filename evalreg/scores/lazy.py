@@ -15,14 +15,15 @@ from evalreg.checks import FloatArray, IntArray, known_column, listed
 from evalreg.data.clusters import Axis, factorize, no_source, pair_codes
 from evalreg.data.engine import LazyTable
 from evalreg.errors import DataError, MissingLabelsError, NonFiniteError, NotAvailableError
-from evalreg.scores.sums import Block, CellSums, Matrix, compressed, dense, square, sum_blocks
+from evalreg.scores.base import Scores, meat_of_sums
+from evalreg.scores.sums import Block, CellSums, Matrix, compressed, dense
 
 # Sums of the same rows in another order agree to this fraction of their terms.
 UNCHANGED = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
-class LazyScores:
+class LazyScores(Scores):
     """Scores of rows in cells that live in an engine; each clustering is one grouped query.
 
     Parameters
@@ -187,7 +188,7 @@ class LazyScores:
     def meat(self, by: Axis | None, bread: Matrix) -> FloatArray:
         """Sum over clusters of (B' T_g)(B' T_g)', shape (n_params, n_params)."""
         if by is not None:
-            return sum_blocks(square(block.totals, bread) for block in self.cells(by))
+            return meat_of_sums(self, by, bread)
         squares = self.sums.squares if self.weight is None else self._weighted_squares()
         scaled = np.sqrt(squares)[:, None] * dense(bread)
         return np.asarray(scaled.T @ scaled)

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from evalreg.checks import FloatArray, IntArray
-from evalreg.data.clusters import Axis, Labels
+from evalreg.checks import FloatArray
+from evalreg.data.clusters import Axis
 from evalreg.errors import NotAvailableError
-from evalreg.scores.stacking import StackedScores, detached
-from evalreg.scores.sums import Block, CellScores, Matrix, compressed, dense, square, sum_blocks
+from evalreg.scores.base import Scores, SharedRows
+from evalreg.scores.sums import Block, Matrix, compressed, dense, square, sum_blocks
 
 # Clusters whose (columns, columns) grams are held at a time.
 GRAM_ENTRIES = 1 << 24
 
 
 @dataclass(frozen=True, eq=False)
-class MappedScores:
+class MappedScores(SharedRows):
     """Scores T = R A + N B of each cluster, R its sums of residuals and N its weights in the cells.
 
     A design that is the same for all rows of a cell (a pair of models) makes the score of a row its residual times
@@ -28,7 +28,7 @@ class MappedScores:
 
     Parameters
     ----------
-    inner : CellScores or StackedScores
+    inner : Scores
         Residuals of the rows in their cells; stacked where rows have several values.
     design : sparse array, shape (n_inner, n_columns)
         A.
@@ -40,54 +40,31 @@ class MappedScores:
         The diagonal of it, where that is all there is.
     """
 
-    inner: CellScores | StackedScores
+    inner: Scores
     design: Matrix
     offset: Matrix | None = None
     information: Matrix | None = None
     counted: Matrix | None = None
 
+    mapped = True
+
     @property
-    def n_rows(self) -> int:
-        """Rows in use."""
-        return self.inner.n_rows
+    def whose(self) -> Scores:
+        """Scores of the same rows."""
+        return self.inner
+
+    def each(self, change: Callable[[Any], Any]) -> MappedScores:
+        """The same with a change made to the residuals."""
+        return replace(self, inner=change(self.inner))
 
     @property
     def n_columns(self) -> int:
         """Columns of the scores."""
         return int(self.design.shape[1])
 
-    @property
-    def labels(self) -> Labels:
-        """Cluster labels of the rows."""
-        return self.inner.labels
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Columns of labels that can be clustered on."""
-        return self.inner.columns
-
-    @property
-    def has_source(self) -> bool:
-        """Whether further columns can be looked up."""
-        return self.inner.has_source
-
-    def n_clusters(self, by: Axis) -> int:
-        """Observed joint values of some columns."""
-        return self.inner.n_clusters(by)
-
-    def sizes(self, by: Axis) -> FloatArray:
-        """Weight of each cluster, shape (n_clusters,)."""
-        return self.inner.sizes(by)
-
-    def label(self, by: Axis, code: int) -> str:
-        """Label of one cluster."""
-        return self.inner.label(by, code)
-
-    def homes(self, item: Axis, by: Axis) -> IntArray | None:
-        """Cluster of each question, in the order of the clusters of `item`."""
-        inner: Any = self.inner
-        home: IntArray | None = inner.homes(item, by)
-        return home
+    def sums_in_cells(self, by: Axis) -> Iterator[Block]:
+        """Sums within clusters in the cells themselves, before they are mapped."""
+        return self.inner.cells(by)
 
     def cells(self, by: Axis) -> Iterator[Block]:
         """Sums within clusters, in blocks of whole clusters."""
@@ -133,10 +110,9 @@ class MappedScores:
 
     def _heaviest_rows(self) -> Matrix:
         """The largest weight of a row in each cell, as rows of their own; shape (n_cells, n_cells)."""
-        rows = _parts(self.inner)[0]
+        rows = self.inner.in_cells()[0]
         weight = np.zeros(self._n_cells)
-        cell = np.zeros(rows.n_rows, dtype=np.intp) if rows.cell is None else rows.cell
-        np.maximum.at(weight, cell, np.ones(rows.n_rows) if rows.weights is None else rows.weights)
+        np.maximum.at(weight, rows.cell, rows.weight)
         return sparse.diags_array(weight).tocsr()
 
     def meat(self, by: Axis | None, bread: Matrix) -> FloatArray:
@@ -146,70 +122,28 @@ class MappedScores:
         if self.offset is None:
             return self.inner.meat(None, self.design @ bread)
         # A row's score is its residual times a row of A plus its weight times a row of B: squares of both by cell.
-        scores = self.inner
-        if isinstance(scores, StackedScores):
+        parts = self.inner.in_cells()
+        if len(parts) != 1:
             raise NotAvailableError("the covariance of independent rows needs rows with one value each.")
-        cell = np.zeros(scores.n_rows, dtype=np.intp) if scores.cell is None else scores.cell
-        weight = np.ones(scores.n_rows) if scores.weights is None else scores.weights
+        (rows,) = parts
         result = np.zeros((bread.shape[1], bread.shape[1]))
-        parts = [(dense(self.design @ bread), scores.row_scores), (dense(self.offset @ bread), weight)]
-        for first, left in parts:
-            for second, right in parts:
-                result += first.T @ (np.bincount(cell, left * right, scores.n_columns)[:, None] * second)
+        halves = [(dense(self.design @ bread), rows.scores), (dense(self.offset @ bread), rows.weight)]
+        for first, left in halves:
+            for second, right in halves:
+                result += first.T @ (np.bincount(rows.cell, left * right, rows.n_cells)[:, None] * second)
         return result
 
     def row_influence(self, bread: Matrix) -> FloatArray:
         """Influence of each row, shape (n_rows, n_params)."""
-        rows = self.inner
-        total = np.zeros((rows.n_rows, bread.shape[1]))
-        first, parts = 0, _parts(rows)
+        total = np.zeros((self.n_rows, bread.shape[1]))
+        first, parts = 0, self.inner.in_cells()
         for part in parts:
-            cell = np.zeros(rows.n_rows, dtype=np.intp) if part.cell is None else part.cell
-            mapped = dense(self.design[first : first + part.n_columns] @ bread)
-            total += part.row_scores[:, None] * mapped[cell]
-            first += part.n_columns
+            mapped = dense(self.design[first : first + part.n_cells] @ bread)
+            total += part.scores[:, None] * mapped[part.cell]
+            first += part.n_cells
         if self.offset is not None:
-            cell = np.zeros(rows.n_rows, dtype=np.intp) if parts[0].cell is None else parts[0].cell
-            weight = np.ones(rows.n_rows) if parts[0].weights is None else parts[0].weights
-            total += weight[:, None] * dense(self.offset @ bread)[cell]
+            total += parts[0].weight[:, None] * dense(self.offset @ bread)[parts[0].cell]
         return total
-
-    def detached(self) -> MappedScores:
-        """The same scores without the source of further labels."""
-        return replace(self, inner=detached(self.inner))
-
-    def with_labels(self, more: dict[str, Any]) -> MappedScores:
-        """The same scores with further label columns."""
-        return replace(self, inner=self.inner.with_labels(more))
-
-
-def sums_in_cells(scores: Any, by: Axis) -> Iterator[Block]:
-    """Sums within clusters in the cells themselves, before they are mapped to what an estimate solves for.
-
-    Parameters
-    ----------
-    scores : Scores
-        Of an estimate.
-    by : Axis
-        The clustering.
-
-    Returns
-    -------
-    iterator of Block
-        The cells of `inner` for mapped scores, those of the scores otherwise.
-    """
-    return (scores.inner if isinstance(scores, MappedScores) else scores).cells(by)
-
-
-def _parts(scores: CellScores | StackedScores) -> list[CellScores]:
-    """The scores of each value of the rows."""
-    if isinstance(scores, CellScores):
-        return [scores]
-    parts = []
-    for part in (scores.first, scores.second):
-        assert isinstance(part, CellScores)
-        parts.append(part)
-    return parts
 
 
 def flattened(design: FloatArray | Matrix, weight: FloatArray) -> Matrix:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numbers
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -15,10 +16,10 @@ from evalreg.checks import BoolArray, FloatArray, IntArray
 from evalreg.data.clusters import Axis
 from evalreg.errors import ArgumentError, ArgumentTypeError
 from evalreg.numerics.anova import anova_icc
+from evalreg.scores.base import Scores
 from evalreg.scores.differences import ENTRIES, NOBODY, Pairs, PairScores, differences, pair_sums
 from evalreg.scores.mapped import MappedScores
-from evalreg.scores.stacking import detached
-from evalreg.scores.sums import Matrix, Scores, compressed, dense
+from evalreg.scores.sums import Matrix, compressed, dense
 from evalreg.scores.unseen import ICC, dependence_granted, enough_at_most
 
 # Coefficients of a difference agree but for rounding.
@@ -70,15 +71,13 @@ class Differing:
 
 
 @dataclass(frozen=True, eq=False)
-class Paired:
-    """Scores in [0, 1] that models have on the same questions.
+class Paired(ABC):
+    """Scores in [0, 1] that models have on the same questions: of columns that are means, or differences of two.
 
     Parameters
     ----------
     scores : Scores
-        Of an estimate; its columns are means of models, or differences of two (`PairScores`).
-    item : Axis or None
-        What names a question, which has one row in a column; None where a row is a question.
+        Of an estimate.
     means, count, squares : ndarray, shape (n_columns,)
         Mean of each column, its rows, and their sum of squares about it.
     contrasts : ndarray or sparse array, shape (n_params, n_columns)
@@ -88,7 +87,6 @@ class Paired:
     """
 
     scores: Scores
-    item: Axis | None
     means: FloatArray
     count: FloatArray
     squares: FloatArray
@@ -100,8 +98,7 @@ class Paired:
         return replace(self, contrasts=compressed(contrasts) @ compressed(self.contrasts))
 
     def __getstate__(self) -> dict[str, Any]:
-        own = ("scores", "item", "means", "count", "squares", "contrasts", "icc")
-        return {name: getattr(self, name) for name in own} | {"scores": detached(self.scores)}
+        return {one.name: getattr(self, one.name) for one in fields(self)} | {"scores": self.scores.detached()}
 
     def differing(self, contrasts: FloatArray | None, variance: FloatArray, axes: tuple[Axis, ...]) -> Differing:
         """Differences of two models on the same questions among contrasts, of which few questions may tell.
@@ -153,32 +150,98 @@ class Paired:
         """Which parameters are differences of two models on the same questions."""
         return self._sides(None)[0]
 
-    def _sides(self, contrasts: FloatArray | None) -> Sides:
-        """Contrasts that are multiples of one column of differences, or of the difference of two columns of means."""
+    def _held(self, contrasts: FloatArray | None, n_columns: int) -> tuple[Matrix, IntArray, IntArray]:
+        """Contrasts of the columns, which of them hold so many, and where the entries of these start."""
         A = compressed(self.contrasts if contrasts is None else compressed(contrasts) @ compressed(self.contrasts))
         A.sum_duplicates()
         A.eliminate_zeros()
-        held, start = np.diff(A.indptr), A.indptr[:-1]
-        if isinstance(self.scores, PairScores):
-            rows = np.flatnonzero(held == 1)
-            column, scale = A.indices[start[rows]].astype(np.intp), A.data[start[rows]]
-            both = self.scores.pairs.right[column] != NOBODY
-            return rows[both], column[both], np.full(int(both.sum()), -1), scale[both]
-        rows = np.flatnonzero(held == 2)
-        at = start[rows][:, None] + np.arange(2)
+        rows = np.flatnonzero(np.diff(A.indptr) == n_columns)
+        return A, rows, A.indptr[rows]
+
+    @abstractmethod
+    def _sides(self, contrasts: FloatArray | None) -> Sides:
+        """Contrasts that are multiples of a difference of two models on the same questions."""
+
+    @abstractmethod
+    def _square(self, first: IntArray, second: IntArray) -> FloatArray:
+        """Means of d^2."""
+
+    @abstractmethod
+    def _kish(self, axis: Axis) -> FloatArray:
+        """Kish's effective number of clusters of each column."""
+
+    @abstractmethod
+    def _homes(self, axes: tuple[Axis, ...]) -> list[IntArray]:
+        """Cluster of each question by axis; empty where that is not known."""
+
+    @abstractmethod
+    def _there(self, first: IntArray) -> FloatArray | None:
+        """Which questions the columns have, shape (m, n_questions); None where `_each` tells."""
+
+    @abstractmethod
+    def _within(self, totals: Matrix, gram: Matrix, first: IntArray, second: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Sums of d within clusters and their questions, shape (n_clusters, m)."""
+
+    @abstractmethod
+    def _each(self, first: IntArray, second: IntArray) -> Iterator[tuple[IntArray, FloatArray, BoolArray | None]]:
+        """Differences by question, of a few contrasts at a time, and which questions they are (None: all)."""
+
+    def _theta(self, first: IntArray, second: IntArray) -> FloatArray:
+        return np.asarray(self.means[first] - np.where(second < 0, 0.0, self.means[second]))
+
+    def _passed(self, first: IntArray, second: IntArray, axes: tuple[Axis, ...]) -> FloatArray:
+        """Means of |d| and d^2, shares of questions that differ and that differ by 1, and `_silent`, shape (6, m)."""
+        found = np.zeros((6, first.size))
+        if not first.size:  # No clusters are looked up in vain either.
+            return found
+        homes = self._homes(axes)
+        for at, d, member in self._each(first, second):
+            far, count = np.abs(d), self.count[first[at]]
+            differ, whole = far > TIED, far > 1 - TIED
+            sums = far.sum(axis=1), np.einsum("mn,mn->m", d, d), differ.sum(axis=1), whole.sum(axis=1)
+            found[:4, at] = np.array(sums) / count
+            # Without clusters each question is its own.
+            found[4, at], found[5, at] = 1 - found[2, at], found[3, at]
+            if homes:
+                there = self._there(first[at])
+                found[4:, at] = _silent(
+                    differ, whole, there, [home if member is None else home[member] for home in homes]
+                )
+        return found
+
+    def _between(self, first: IntArray, second: IntArray, axes: tuple[Axis, ...]) -> tuple[FloatArray, FloatArray]:
+        """Sums of squares between clusters, and numbers of clusters, shape (n_axes, m)."""
+        m = first.size
+        between, counts = np.zeros((len(axes), m)), np.zeros((len(axes), m))
+        for k, axis in enumerate(axes):
+            for block in self.scores.cells(axis) if m else ():
+                totals, gram = compressed(block.totals).tocsc(), compressed(block.gram).tocsc()
+                step = max(ENTRIES // max(totals.shape[0], 1), 1)
+                for at in np.array_split(np.arange(m), m // step + 1):
+                    T, N = self._within(totals, gram, first[at], second[at])
+                    between[k, at] += np.sum(T**2 / np.where(N > 0, N, 1.0), axis=0)
+                    counts[k, at] += np.count_nonzero(N, axis=0)
+        return between, counts
+
+
+@dataclass(frozen=True, eq=False)
+class PairedMeans(Paired):
+    """Columns are means of models; `item` names a question, which has one row in a column."""
+
+    item: Axis
+
+    def _sides(self, contrasts: FloatArray | None) -> Sides:
+        """Contrasts that are multiples of the difference of two columns."""
+        A, rows, start = self._held(contrasts, 2)
+        at = start[:, None] + np.arange(2)
         value, column = A.data[at], A.indices[at].astype(np.intp)
         opposite = np.abs(value.sum(axis=1)) <= ALIKE * np.abs(value).sum(axis=1)
         rows, value, column = rows[opposite], value[opposite], column[opposite]
         same = self._same_questions(column[:, 0], column[:, 1])
         return rows[same], column[same, 0], column[same, 1], value[same, 0]
 
-    def _theta(self, first: IntArray, second: IntArray) -> FloatArray:
-        return np.asarray(self.means[first] - np.where(second < 0, 0.0, self.means[second]))
-
     def _square(self, first: IntArray, second: IntArray) -> FloatArray:
         """Means of d^2, from sums of squares and products."""
-        if isinstance(self.scores, PairScores):
-            return np.asarray(self.squares[first] / self.count[first] + self.means[first] ** 2)
         if not first.size:  # Not a question is looked up in vain, which may be in an engine.
             return np.zeros(0)
         raw = self.squares + self.count * self.means**2
@@ -198,7 +261,6 @@ class Paired:
     @cached_property
     def _answers(self) -> tuple[Matrix, Matrix]:
         """Scores by question and column, and whether there is one, in compressed columns."""
-        assert self.item is not None
         values, there = [], []
         for block in self.scores.cells(self.item):
             totals, gram = compressed(block.totals).tocoo(), compressed(block.gram).tocoo()
@@ -225,75 +287,30 @@ class Paired:
 
     def _kish(self, axis: Axis) -> FloatArray:
         """Kish's effective number of clusters of each column."""
-        if isinstance(self.scores, PairScores):
-            codes, squares = self.scores.labels.codes(axis), np.zeros(self.count.size)
-            for columns, member in self.scores.pairs.by_set():
-                sizes = np.bincount(codes.codes if member is None else codes.codes[member]).astype(float)
-                squares[columns] = sizes @ sizes
-        else:
-            squares = np.zeros(self.count.size)
-            for block in self.scores.cells(axis):
-                gram = compressed(block.gram)
-                squares += np.asarray(gram.multiply(gram).sum(axis=0)).ravel()
+        squares = np.zeros(self.count.size)
+        for block in self.scores.cells(axis):
+            gram = compressed(block.gram)
+            squares += np.asarray(gram.multiply(gram).sum(axis=0)).ravel()
         return np.asarray(self.count**2 / squares)
-
-    def _passed(self, first: IntArray, second: IntArray, axes: tuple[Axis, ...]) -> FloatArray:
-        """Means of |d| and d^2, shares of questions that differ and that differ by 1, and `_silent`, shape (6, m)."""
-        found = np.zeros((6, first.size))
-        if not first.size:  # No clusters are looked up in vain either.
-            return found
-        homes = self._homes(axes)
-        for at, d, member in self._each(first, second):
-            far, count = np.abs(d), self.count[first[at]]
-            differ, whole = far > TIED, far > 1 - TIED
-            sums = far.sum(axis=1), np.einsum("mn,mn->m", d, d), differ.sum(axis=1), whole.sum(axis=1)
-            found[:4, at] = np.array(sums) / count
-            # Without clusters each question is its own.
-            found[4, at], found[5, at] = 1 - found[2, at], found[3, at]
-            if homes:
-                there = None if self.item is None else dense(self._answers[1][:, first[at]]).T
-                found[4:, at] = _silent(
-                    differ, whole, there, [home if member is None else home[member] for home in homes]
-                )
-        return found
 
     def _homes(self, axes: tuple[Axis, ...]) -> list[IntArray]:
         """Cluster of each question by axis; empty where an engine's table is gone and did not say."""
-        scores: Any = self.scores
-        if self.item is None:
-            return [scores.labels.codes(axis).codes for axis in axes]
-        homes = [scores.homes(self.item, axis) for axis in axes]
-        return [] if any(home is None for home in homes) else homes
+        homes = [self.scores.homes(self.item, axis) for axis in axes]
+        known = [home for home in homes if home is not None]
+        return known if len(known) == len(homes) else []
 
-    def _between(self, first: IntArray, second: IntArray, axes: tuple[Axis, ...]) -> tuple[FloatArray, FloatArray]:
-        """Sums of squares between clusters, and numbers of clusters, shape (n_axes, m)."""
-        m = first.size
-        between, counts = np.zeros((len(axes), m)), np.zeros((len(axes), m))
-        for k, axis in enumerate(axes):
-            for block in self.scores.cells(axis) if m else ():
-                totals, gram = compressed(block.totals).tocsc(), compressed(block.gram).tocsc()
-                step = max(ENTRIES // max(totals.shape[0], 1), 1)
-                for at in np.array_split(np.arange(m), m // step + 1):
-                    T, N = dense(totals[:, first[at]]), dense(gram[:, first[at]])
-                    if not isinstance(self.scores, PairScores):
-                        T = T - dense(totals[:, second[at]])
-                        N = np.maximum(N, dense(gram[:, second[at]]))
-                    between[k, at] += np.sum(T**2 / np.where(N > 0, N, 1.0), axis=0)
-                    counts[k, at] += np.count_nonzero(N, axis=0)
-        return between, counts
+    def _there(self, first: IntArray) -> FloatArray:
+        """Which questions the columns have, shape (m, n_questions)."""
+        return dense(self._answers[1][:, first]).T
+
+    def _within(self, totals: Matrix, gram: Matrix, first: IntArray, second: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Sums of d within clusters and their questions, shape (n_clusters, m)."""
+        sums = dense(totals[:, first]) - dense(totals[:, second])
+        return sums, np.maximum(dense(gram[:, first]), dense(gram[:, second]))
 
     def _each(self, first: IntArray, second: IntArray) -> Iterator[tuple[IntArray, FloatArray, BoolArray | None]]:
-        """Differences by question, of a few contrasts at a time, and which questions they are (None: all).
-
-        Where a question is of neither model it is 0.
-        """
+        """Differences of a few contrasts at a time, by question; 0 where a question is of neither model."""
         if not first.size:
-            return
-        if isinstance(self.scores, PairScores):
-            pairs = self.scores.pairs
-            own = Pairs(pairs.left[first], pairs.right[first], pairs.of_set[first], pairs.sets)
-            for at, member in own.chunks(self.scores.n_rows):
-                yield at, differences(self.scores.values, own, at, member), member
             return
         values = self._values
         # Columns are picked far more quickly from an array, where there is room for one.
@@ -302,6 +319,52 @@ class Paired:
         for at in np.array_split(np.arange(first.size), first.size // step + 1):
             if at.size:
                 yield at, dense(values[:, first[at]] - values[:, second[at]]).T, None
+
+
+@dataclass(frozen=True, eq=False)
+class PairedDifferences(Paired):
+    """Columns are differences of two models; a row is a question."""
+
+    scores: PairScores
+
+    def _sides(self, contrasts: FloatArray | None) -> Sides:
+        """Contrasts that are multiples of one column, but of means of a model alone."""
+        A, rows, start = self._held(contrasts, 1)
+        column, scale = A.indices[start].astype(np.intp), A.data[start]
+        both = self.scores.pairs.right[column] != NOBODY
+        return rows[both], column[both], np.full(int(both.sum()), -1), scale[both]
+
+    def _square(self, first: IntArray, second: IntArray) -> FloatArray:
+        """Means of d^2, from the sums of squares of the columns."""
+        return np.asarray(self.squares[first] / self.count[first] + self.means[first] ** 2)
+
+    def _kish(self, axis: Axis) -> FloatArray:
+        """Kish's effective number of clusters of each column, from the sets of questions."""
+        codes, squares = self.scores.labels.codes(axis), np.zeros(self.count.size)
+        for columns, member in self.scores.pairs.by_set():
+            sizes = np.bincount(codes.codes if member is None else codes.codes[member]).astype(float)
+            squares[columns] = sizes @ sizes
+        return np.asarray(self.count**2 / squares)
+
+    def _homes(self, axes: tuple[Axis, ...]) -> list[IntArray]:
+        """Cluster of each question by axis."""
+        return [self.scores.labels.codes(axis).codes for axis in axes]
+
+    def _there(self, first: IntArray) -> None:
+        """All that `_each` gives."""
+
+    def _within(self, totals: Matrix, gram: Matrix, first: IntArray, second: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Sums of d within clusters and their questions, shape (n_clusters, m)."""
+        return dense(totals[:, first]), dense(gram[:, first])
+
+    def _each(self, first: IntArray, second: IntArray) -> Iterator[tuple[IntArray, FloatArray, BoolArray | None]]:
+        """Differences by question of the set that each is taken over, of a few contrasts at a time."""
+        if not first.size:
+            return
+        pairs = self.scores.pairs
+        own = Pairs(pairs.left[first], pairs.right[first], pairs.of_set[first], pairs.sets)
+        for at, member in own.chunks(self.scores.n_rows):
+            yield at, differences(self.scores.values, own, at, member), member
 
 
 def _silent(differ: BoolArray, whole: BoolArray, there: FloatArray | None, homes: list[IntArray]) -> FloatArray:
@@ -344,15 +407,15 @@ def questions_told(differ: BoolArray, there: FloatArray | None, home: IntArray) 
     return np.asarray(np.sum(told * np.add.reduceat(there[:, order], starts, axis=1), axis=1))
 
 
-def paired_answers(estimate: Any, item: Axis | None, icc: float = ICC) -> Paired | None:
-    """Scores in [0, 1] of models on the same questions, from an estimate made of cells (or of differences).
+def paired_answers(estimate: Any, item: Axis, icc: float = ICC) -> Paired | None:
+    """Scores in [0, 1] of models on the same questions, from an estimate made of cells.
 
     Strata that weigh as their questions leave a mean the plain one, so that their cells are taken together; None where
     they weigh otherwise.
     """
     cells, maps = estimate.cells, estimate.coefficient_map
     if cells.stratum is None:
-        return Paired(estimate.scores, item, cells.mean, cells.weight, cells.squares, maps, icc)
+        return PairedMeans(estimate.scores, cells.mean, cells.weight, cells.squares, maps, icc, item)
     of = sparse.csr_array((compressed(maps) != 0).T.astype(np.float64))
     weight = cells.weight @ of
     if not np.allclose(dense(maps), dense(of.T * cells.weight) / weight[:, None], rtol=ALIKE, atol=0):
@@ -362,7 +425,7 @@ def paired_answers(estimate: Any, item: Axis | None, icc: float = ICC) -> Paired
     # Residuals about the mean of the stratum become those about the mean of the model.
     about = sparse.diags_array(cells.mean) @ of - of @ sparse.diags_array(mean)
     scores = MappedScores(estimate.scores, of, about, counted=of)
-    return Paired(scores, item, mean, weight, squares, sparse.eye_array(mean.size, format="csr"), icc)
+    return PairedMeans(scores, mean, weight, squares, sparse.eye_array(mean.size, format="csr"), icc, item)
 
 
 def checked_icc(icc: object) -> float | None:
@@ -385,10 +448,11 @@ def paired_differences(estimate: Any, icc: float | None, pairs: Pairs, is_paired
     Strata weigh as their questions, which leaves a difference the plain mean over its questions.
     """
     scores = estimate.scores
-    if icc is None or not isinstance(scores, PairScores) or np.min(scores.values) < 0 or np.max(scores.values) > 1:
+    if icc is None or not scores.paired or np.min(scores.values) < 0 or np.max(scores.values) > 1:
         return None
     if estimate.cells.stratum is None:
-        return paired_answers(estimate, None, icc)
+        cells = estimate.cells
+        return PairedDifferences(scores, cells.mean, cells.weight, cells.squares, estimate.coefficient_map, icc)
     which = np.flatnonzero(is_paired)
     if not which.size:
         return None
@@ -397,4 +461,4 @@ def paired_differences(estimate: Any, icc: float | None, pairs: Pairs, is_paired
     mean = sums.total / sums.weight
     inner = PairScores(scores.values, own, mean, scores.labels, np.zeros(which.size, dtype=bool))
     chosen = sparse.csr_array((np.ones(which.size), (which, np.arange(which.size))), (is_paired.size, which.size))
-    return Paired(inner, None, mean, sums.weight, sums.squares, chosen, icc)
+    return PairedDifferences(inner, mean, sums.weight, sums.squares, chosen, icc)

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from evalreg.checks import FloatArray
-from evalreg.data.clusters import Axis, Codes, Labels
+from evalreg.data.clusters import Axis
 from evalreg.errors import NotAvailableError
-from evalreg.scores.sums import Block, CellScores, Matrix, RowScores, Scores, compressed, dense, square, sum_blocks
+from evalreg.scores.base import RowsInCells, Scores, SharedRows
+from evalreg.scores.sums import Block, Matrix, compressed, dense
 
 
 @dataclass(frozen=True, eq=False)
-class StackedScores:
+class StackedScores(SharedRows):
     """Scores of two estimates of the same rows, side by side.
 
     Parameters
@@ -25,45 +26,23 @@ class StackedScores:
         In memory, with the same rows in the same order.
     """
 
-    first: InMemory
-    second: InMemory
+    first: Scores
+    second: Scores
+    stackable = True
 
     @property
-    def n_rows(self) -> int:
-        """Rows in use."""
-        return self.first.n_rows
+    def whose(self) -> Scores:
+        """Scores of the same rows."""
+        return self.first
 
-    @property
-    def labels(self) -> Labels:
-        """Cluster labels of the rows."""
-        return self.first.labels
+    def each(self, change: Callable[[Any], Any]) -> StackedScores:
+        """The same with a change made to both."""
+        return StackedScores(change(self.first), change(self.second))
 
     @property
     def n_columns(self) -> int:
         """Columns of both."""
         return self.first.n_columns + self.second.n_columns
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Columns of labels that can be clustered on."""
-        return self.first.columns
-
-    @property
-    def has_source(self) -> bool:
-        """Whether further columns can be looked up."""
-        return self.first.has_source
-
-    def n_clusters(self, by: Axis) -> int:
-        """Observed joint values of some columns."""
-        return self.first.n_clusters(by)
-
-    def sizes(self, by: Axis) -> FloatArray:
-        """Weight of each cluster, shape (n_clusters,)."""
-        return self.first.sizes(by)
-
-    def label(self, by: Axis, code: int) -> str:
-        """Label of one cluster."""
-        return self.first.label(by, code)
 
     def cells(self, by: Axis) -> Iterator[Block]:
         """Sums within clusters of both, all clusters in one block."""
@@ -71,54 +50,41 @@ class StackedScores:
 
     def meat(self, by: Axis | None, bread: Matrix) -> FloatArray:
         """Sum over clusters of (B' T_g)(B' T_g)', shape (n_params, n_params)."""
-        if by is not None:
-            return sum_blocks(square(block.totals, bread) for block in self.cells(by))
-        if isinstance(self.first, CellScores) and isinstance(self.second, CellScores):
-            return _meat_of_cell_rows((self.first, self.second), bread)
-        every_row = {"": Codes(np.arange(self.n_rows), self.n_rows)}
-        return self.with_held(every_row).meat(("",), bread)
+        parts = self.in_cells()
+        return _meat_of_cell_rows(parts, bread) if by is None and len(parts) == 2 else super().meat(by, bread)
+
+    def in_cells(self) -> tuple[RowsInCells, ...]:
+        """The rows of each value in their cells."""
+        first, second = self.first.in_cells(), self.second.in_cells()
+        return (*first, *second) if first and second else ()
 
     def same_rows(self) -> bool:
         """Whether both use the same rows of their data."""
-        return np.array_equal(self.first.labels.positions(), self.second.labels.positions())
-
-    def with_held(self, held: dict[str, Codes]) -> StackedScores:
-        """The same scores with codes of further columns."""
-        return StackedScores(*(_with_held(part, held) for part in (self.first, self.second)))
-
-    def with_labels(self, more: dict[str, Any]) -> StackedScores:
-        """The same scores with further label columns."""
-        return StackedScores(self.first.with_labels(more), self.second.with_labels(more))
+        first, second = (part.row_labels() for part in (self.first, self.second))
+        assert first is not None
+        assert second is not None
+        return np.array_equal(first.positions(), second.positions())
 
 
-def _meat_of_cell_rows(parts: tuple[CellScores, CellScores], bread: Matrix) -> FloatArray:
+def _meat_of_cell_rows(parts: tuple[RowsInCells, ...], bread: Matrix) -> FloatArray:
     """Sum over rows of (B' s)(B' s)', each row having one score in either part: products summed by pairs of cells."""
-    n_rows = parts[0].n_rows
-    cells = [np.zeros(n_rows, dtype=np.intp) if part.cell is None else part.cell for part in parts]
-    own = [np.bincount(cell, part.row_scores**2, part.n_columns) for cell, part in zip(cells, parts, strict=True)]
-    shape = (parts[0].n_columns, parts[1].n_columns)
-    crossed = sparse.coo_array((parts[0].row_scores * parts[1].row_scores, (cells[0], cells[1])), shape).tocsr()
+    own = [np.bincount(part.cell, part.scores**2, part.n_cells) for part in parts]
+    shape, cells = (parts[0].n_cells, parts[1].n_cells), (parts[0].cell, parts[1].cell)
+    crossed = sparse.coo_array((parts[0].scores * parts[1].scores, cells), shape).tocsr()
     middle: Matrix = sparse.block_array(
         [[sparse.diags_array(own[0]), crossed], [crossed.T, sparse.diags_array(own[1])]], format="csr"
     )
     return dense(bread.T @ (middle @ bread))
 
 
-InMemory: TypeAlias = "CellScores | RowScores | StackedScores"
-
-
-def _with_held(scores: InMemory, held: dict[str, Codes]) -> InMemory:
-    if isinstance(scores, StackedScores):
-        return scores.with_held(held)
-    return replace(scores, labels=scores.labels.with_held(held))
-
-
-def _whole(scores: InMemory, by: Axis) -> tuple[Matrix, Matrix | None]:
-    """Totals and grams of all clusters; rows' grams are left out, as they have no diagonal form."""
+def _whole(scores: Scores, by: Axis) -> tuple[Matrix, Matrix | None]:
+    """Totals and grams of all clusters; grams that have no diagonal form are left out."""
     blocks = list(scores.cells(by))
-    if isinstance(scores, RowScores):
-        return np.concatenate([block.totals for block in blocks]), None
-    return blocks[0].totals, blocks[0].gram
+    sparse_grams = all(sparse.issparse(block.gram) for block in blocks)
+    if len(blocks) == 1:
+        return blocks[0].totals, blocks[0].gram if sparse_grams else None
+    totals = sparse.vstack([compressed(block.totals) for block in blocks])
+    return totals, sparse.vstack([compressed(block.gram) for block in blocks]) if sparse_grams else None
 
 
 def _beside(parts: tuple[Matrix | None, Matrix | None]) -> Matrix | None:
@@ -128,7 +94,7 @@ def _beside(parts: tuple[Matrix | None, Matrix | None]) -> Matrix | None:
 
 
 @dataclass(frozen=True, eq=False)
-class ConcatScores:
+class ConcatScores(Scores):
     """Scores of two estimates of independent rows, one below the other.
 
     Parameters
@@ -191,6 +157,10 @@ class ConcatScores:
         """Refused: an array cannot say which rows it labels."""
         raise NotAvailableError("labels of concatenated estimates are columns that both hold; arrays cannot be added.")
 
+    def detached(self) -> ConcatScores:
+        """The same scores without the sources of further labels."""
+        return ConcatScores(self.first.detached(), self.second.detached())
+
 
 def _padded(matrix: Matrix, before: int, after: int) -> Matrix:
     """A matrix with empty columns on either side."""
@@ -216,8 +186,7 @@ def stack_scores(first: Scores, second: Scores) -> StackedScores:
     NotAvailableError
         If either lives in an engine.
     """
-    known = (CellScores, RowScores, StackedScores)
-    if not isinstance(first, known) or not isinstance(second, known):
+    if not (first.stackable and second.stackable):
         raise NotAvailableError("`stack` needs means, win rates or regressions whose rows are in memory.")
     return StackedScores(first, second)
 
@@ -236,23 +205,3 @@ def concat_scores(first: Scores, second: Scores) -> Scores:
         With the columns and the clusters of both.
     """
     return ConcatScores(first, second)
-
-
-def detached(scores: Any) -> Any:
-    """The same scores without the source of further labels, as pickle and copy keep them.
-
-    Parameters
-    ----------
-    scores : Scores
-        Of any kind.
-
-    Returns
-    -------
-    Scores
-        That knows only the clusterings already held.
-    """
-    if isinstance(scores, CellScores | RowScores):
-        return replace(scores, labels=scores.labels.detached())
-    if isinstance(scores, StackedScores | ConcatScores):
-        return replace(scores, first=detached(scores.first), second=detached(scores.second))
-    return scores.detached()

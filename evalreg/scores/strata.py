@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,12 +11,13 @@ from scipy import sparse
 
 from evalreg.checks import FloatArray
 from evalreg.data.clusters import Axis
-from evalreg.scores.stacking import detached
-from evalreg.scores.sums import Block, Matrix, Scores, compressed, dense, scale_columns, square, sum_blocks
+from evalreg.errors import NotAvailableError
+from evalreg.scores.base import Scores, SharedRows, meat_of_sums
+from evalreg.scores.sums import Block, Matrix, compressed, dense, scale_columns
 
 
 @dataclass(frozen=True, eq=False)
-class SampledShares:
+class SampledShares(SharedRows):
     """Scores of means over strata of which clusters are drawn, so that the shares of the strata are estimated too.
 
     The total of cluster g in stratum k is sum (y - ybar), less its mean over the G_k clusters of the stratum:
@@ -41,41 +42,18 @@ class SampledShares:
     weight: FloatArray
 
     @property
-    def n_rows(self) -> int:
-        """Rows in use."""
-        return self.inner.n_rows
+    def whose(self) -> Scores:
+        """Scores of the same rows."""
+        return self.inner
+
+    def each(self, change: Callable[[Any], Any]) -> SampledShares:
+        """The same with a change made to the residuals."""
+        return replace(self, inner=change(self.inner))
 
     @property
     def n_columns(self) -> int:
         """Cells."""
         return self.inner.n_columns
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Columns of labels that can be clustered on."""
-        return self.inner.columns
-
-    @property
-    def has_source(self) -> bool:
-        """Whether further columns can be looked up."""
-        return self.inner.has_source
-
-    @property
-    def labels(self) -> Any:
-        """Cluster labels of the rows."""
-        return self.inner.labels  # type: ignore[attr-defined]
-
-    def n_clusters(self, by: Axis) -> int:
-        """Observed joint values of some columns."""
-        return self.inner.n_clusters(by)
-
-    def sizes(self, by: Axis) -> FloatArray:
-        """Weight of each cluster, shape (n_clusters,)."""
-        return self.inner.sizes(by)
-
-    def label(self, by: Axis, code: int) -> str:
-        """Label of one cluster."""
-        return self.inner.label(by, code)
 
     def cells(self, by: Axis) -> Iterator[Block]:
         """Centred totals of clusters, and n_k/G_k for each cell that a cluster is in."""
@@ -89,14 +67,11 @@ class SampledShares:
 
     def meat(self, by: Axis | None, bread: Matrix) -> FloatArray:
         """Sum of squares of the centred totals, mapped by the bread; rows are units alike."""
-        if by is None:
-            return self.inner.meat(None, bread)
-        return sum_blocks(square(block.totals, dense(bread)) for block in self.cells(by))
+        return self.inner.meat(None, bread) if by is None else meat_of_sums(self, by, dense(bread))
 
-    def with_labels(self, more: dict[str, Any]) -> SampledShares:
-        """The same scores with further label columns."""
-        return replace(self, inner=self.inner.with_labels(more))
-
-    def detached(self) -> SampledShares:
-        """The same scores without the source of further labels."""
-        return replace(self, inner=detached(self.inner))
+    def row_influence(self, bread: Matrix) -> FloatArray:
+        """Refused: a row has none."""
+        raise NotAvailableError(
+            "rows have no influence of their own where the shares of strata are estimated, since clusters are the "
+            "units; name a clustering in `by`."
+        )

@@ -1,0 +1,311 @@
+"""What a covariance, a diagnostic, a board or a bootstrap may ask of the scores of an estimate.
+
+A row's *scores* are its contributions to the estimating equations. A new kind of scores is a frozen dataclass in one
+file: of rows in memory it takes `LabelledScores`, which needs a field `labels`, `n_columns` and `cells`; of the rows
+of other scores `SharedRows`; of anything else `Scores`. What has a default here need not be said.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from evalreg.checks import FloatArray, IntArray
+from evalreg.data.clusters import Axis, Codes, Labels
+from evalreg.errors import NotAvailableError
+from evalreg.scores.sums import Block, Matrix, compressed, square, sum_blocks
+
+EVERY_ROW: Axis = ("",)
+"""The clustering whose clusters are the rows, under a name that no column has."""
+
+
+@dataclass(frozen=True, eq=False)
+class RowsInCells:
+    """Rows that have one value each, in one cell each.
+
+    Parameters
+    ----------
+    values, scores : ndarray, shape (n_rows,)
+        Value of each row, and its score in the column of its cell.
+    cell : ndarray of int, shape (n_rows,)
+        Cell of each row.
+    weights : ndarray, shape (n_rows,), optional
+        Weights; None when all are one.
+    n_cells : int
+        Number of cells.
+    """
+
+    values: FloatArray
+    scores: FloatArray
+    cell: IntArray
+    weights: FloatArray | None
+    n_cells: int
+
+    @property
+    def weight(self) -> FloatArray:
+        """Weights, ones where there are none, shape (n_rows,)."""
+        return np.ones(self.values.size) if self.weights is None else self.weights
+
+
+class Scores(ABC):
+    """Scores of the rows of an estimate, and their sums within clusters."""
+
+    paired: ClassVar[bool] = False
+    """Whether a row is a question and a column the difference of two models on it."""
+
+    mapped: ClassVar[bool] = False
+    """Whether the columns are what an estimate solves for, made of the sums of cells."""
+
+    of_means: ClassVar[bool] = True
+    """Whether the values of cells, where there are any, are averaged."""
+
+    stackable: ClassVar[bool] = False
+    """Whether scores of the same rows can stand beside these."""
+
+    residual: FloatArray | None = None
+    """Residuals of rows on the scale of least squares, shape (n_rows,); None where there are none."""
+
+    @property
+    @abstractmethod
+    def n_rows(self) -> int:
+        """Rows in use."""
+
+    @property
+    @abstractmethod
+    def n_columns(self) -> int:
+        """Columns of the scores."""
+
+    @property
+    @abstractmethod
+    def columns(self) -> tuple[str, ...]:
+        """Columns of labels that can be clustered on."""
+
+    @property
+    @abstractmethod
+    def has_source(self) -> bool:
+        """Whether further columns can be looked up, which pickle and copy give up."""
+
+    @abstractmethod
+    def n_clusters(self, by: Axis) -> int:
+        """Observed joint values of some columns."""
+
+    @abstractmethod
+    def sizes(self, by: Axis) -> FloatArray:
+        """Weight of each cluster (rows, where there are no weights), shape (n_clusters,)."""
+
+    @abstractmethod
+    def label(self, by: Axis, code: int) -> str:
+        """Label of one cluster."""
+
+    @abstractmethod
+    def cells(self, by: Axis) -> Iterator[Block]:
+        """Sums within clusters, in blocks of whole clusters."""
+
+    @abstractmethod
+    def meat(self, by: Axis | None, bread: Matrix) -> FloatArray:
+        """Sum over clusters of (B' T_g)(B' T_g)', shape (n_params, n_params); None is every row its own cluster."""
+
+    @abstractmethod
+    def with_labels(self, more: dict[str, Any]) -> Scores:
+        """The same scores with further label columns, given as arrays or Series."""
+
+    @abstractmethod
+    def detached(self) -> Scores:
+        """The same scores without the source of further labels, as pickle and copy keep them."""
+
+    def relabelled(self, change: Callable[[Labels], Labels]) -> Scores:
+        """The same scores with the labels of their rows changed."""
+        raise NotAvailableError("labels of rows can be changed only where the rows are in memory.")
+
+    def row_labels(self) -> Labels | None:
+        """Labels of the rows; None where they are not in memory, or not of one table."""
+        return None
+
+    def homes(self, item: Axis, by: Axis) -> IntArray | None:
+        """Cluster of each question, in the order of the clusters of `item`; None where that is not known."""
+        return None
+
+    def in_cells(self) -> tuple[RowsInCells, ...]:
+        """The rows of each value in the cells that are the columns; empty where columns are no cells of rows."""
+        return ()
+
+    @property
+    def as_means(self) -> Scores:
+        """The same scores as those of means, a row counting with its sampling weight."""
+        return self
+
+    def sums_in_cells(self, by: Axis) -> Iterator[Block]:
+        """Sums within clusters in the cells themselves, before they are mapped to what an estimate solves for."""
+        return self.cells(by)
+
+    def clusters_reached(self, by: Axis, maps: Matrix) -> IntArray:
+        """Clusters with rows in some column that enters each row of `maps` (m, n_columns), shape (m,)."""
+        columns, counts = abs(compressed(maps)).T, np.zeros(maps.shape[0], dtype=np.intp)
+        for block in self.cells(by):
+            inside = compressed(compressed(block.gram) @ columns)
+            counts += np.bincount(inside.indices[inside.data > 0], minlength=counts.size)
+        return counts
+
+    def row_influence(self, bread: Matrix) -> FloatArray:
+        """Influence of each row, B's_r, shape (n_rows, n_params)."""
+        raise NotAvailableError("influence of rows needs them in memory; name a clustering in `by`.")
+
+    def uncancelled(self, bread: Matrix) -> FloatArray | None:
+        """Sums of squares of the influence of rows if its parts did not cancel; None where a row has one part."""
+        return None
+
+    def dominant(
+        self, by: Axis | None, root: FloatArray, above: float
+    ) -> Iterator[tuple[FloatArray, FloatArray | None]]:
+        """Leverage matrices of the clusters (or rows) that add up to more than that; none where they are diagonal."""
+        return iter(())
+
+    @property
+    def gram_entries(self) -> int:
+        """Entries of X_g'W X_g that are held for each cluster; 0 where they are sparse or made in blocks."""
+        return 0
+
+
+class LabelledScores(Scores):
+    """Scores of rows in memory whose clusters are told by `labels`, a field of the dataclass."""
+
+    labels: Labels
+    stackable: ClassVar[bool] = True
+    weights: FloatArray | None = None
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    @property
+    def n_rows(self) -> int:
+        """Rows in use."""
+        return self.labels.n_rows
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Columns of labels that can be clustered on."""
+        return self.labels.columns
+
+    @property
+    def has_source(self) -> bool:
+        """Whether further columns can be looked up."""
+        return self.labels.source is not None
+
+    def n_clusters(self, by: Axis) -> int:
+        """Observed joint values of some columns."""
+        return self.labels.codes(by).n_clusters
+
+    def sizes(self, by: Axis) -> FloatArray:
+        """Weight of each cluster, shape (n_clusters,)."""
+        codes = self.labels.codes(by)
+        return np.asarray(codes.counts if self.weights is None else np.bincount(codes.codes, self.weights), dtype=float)
+
+    def label(self, by: Axis, code: int) -> str:
+        """Label of one cluster."""
+        return self.labels.codes(by).label(code)
+
+    def meat(self, by: Axis | None, bread: Matrix) -> FloatArray:
+        """Sum over clusters of (B' T_g)(B' T_g)', shape (n_params, n_params)."""
+        return meat_of_sums(self, by, bread)
+
+    def homes(self, item: Axis, by: Axis) -> IntArray | None:
+        """Cluster of each question, in the order of the clusters of `item`."""
+        of = self.labels.codes(item)
+        home = np.zeros(of.n_clusters, dtype=np.intp)
+        home[of.codes] = self.labels.codes(by).codes
+        return home
+
+    def row_labels(self) -> Labels | None:
+        """Labels of the rows."""
+        return self.labels
+
+    def relabelled(self, change: Callable[[Labels], Labels]) -> LabelledScores:
+        """The same scores with the labels of their rows changed."""
+        return replace(self, labels=change(self.labels))
+
+    def with_labels(self, more: dict[str, Any]) -> LabelledScores:
+        """The same scores with further label columns."""
+        return self.relabelled(lambda own: own.with_held({name: own.align(name, one) for name, one in more.items()}))
+
+    def detached(self) -> LabelledScores:
+        """The same scores without the source of further labels."""
+        return self.relabelled(Labels.detached)
+
+
+class SharedRows(Scores):
+    """Scores of the rows of other scores, which answer for their labels."""
+
+    @property
+    @abstractmethod
+    def whose(self) -> Scores:
+        """Scores of the same rows."""
+
+    @abstractmethod
+    def each(self, change: Callable[[Any], Any]) -> SharedRows:
+        """The same with a change made to the scores that these are made of."""
+
+    @property
+    def n_rows(self) -> int:
+        """Rows in use."""
+        return self.whose.n_rows
+
+    @property
+    def labels(self) -> Labels:
+        """Cluster labels of the rows, which are in memory."""
+        return self.whose.labels  # type: ignore[attr-defined, no-any-return]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Columns of labels that can be clustered on."""
+        return self.whose.columns
+
+    @property
+    def has_source(self) -> bool:
+        """Whether further columns can be looked up."""
+        return self.whose.has_source
+
+    def n_clusters(self, by: Axis) -> int:
+        """Observed joint values of some columns."""
+        return self.whose.n_clusters(by)
+
+    def sizes(self, by: Axis) -> FloatArray:
+        """Weight of each cluster, shape (n_clusters,)."""
+        return self.whose.sizes(by)
+
+    def label(self, by: Axis, code: int) -> str:
+        """Label of one cluster."""
+        return self.whose.label(by, code)
+
+    def meat(self, by: Axis | None, bread: Matrix) -> FloatArray:
+        """Sum over clusters of (B' T_g)(B' T_g)', shape (n_params, n_params)."""
+        return meat_of_sums(self, by, bread)
+
+    def homes(self, item: Axis, by: Axis) -> IntArray | None:
+        """Cluster of each question, in the order of the clusters of `item`."""
+        return self.whose.homes(item, by)
+
+    def row_labels(self) -> Labels | None:
+        """Labels of the rows; None where they are not in memory."""
+        return self.whose.row_labels()
+
+    def relabelled(self, change: Callable[[Labels], Labels]) -> SharedRows:
+        """The same scores with the labels of their rows changed."""
+        return self.each(lambda scores: scores.relabelled(change))
+
+    def with_labels(self, more: dict[str, Any]) -> SharedRows:
+        """The same scores with further label columns."""
+        return self.each(lambda scores: scores.with_labels(more))
+
+    def detached(self) -> SharedRows:
+        """The same scores without the source of further labels."""
+        return self.each(lambda scores: scores.detached())
+
+
+def meat_of_sums(scores: Scores, by: Axis | None, bread: Matrix) -> FloatArray:
+    """Squares of the sums within clusters, mapped by the bread; None is every row its own cluster."""
+    if by is None:
+        every_row = {EVERY_ROW[0]: Codes(np.arange(scores.n_rows), scores.n_rows)}
+        scores, by = scores.relabelled(lambda labels: labels.with_held(every_row)), EVERY_ROW
+    return sum_blocks(square(block.totals, bread) for block in scores.cells(by))

@@ -1,0 +1,141 @@
+"""Scores of rows that fall into cells: one entry a row, value - fitted[cell] in the column of its cell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pandas as pd
+from scipy import sparse
+
+from evalreg.checks import FloatArray, IntArray
+from evalreg.data.clusters import TABLE_PER_ROW, Axis, Codes, Labels
+from evalreg.scores.base import LabelledScores, RowsInCells
+from evalreg.scores.sums import Block, Matrix, dense, single_column, square, sum_blocks
+
+
+@dataclass(frozen=True, eq=False)
+class CellScores(LabelledScores):
+    """Scores of rows that fall into cells, in memory.
+
+    Parameters
+    ----------
+    values : ndarray, shape (n_rows,)
+        The value of each row.
+    fitted : ndarray, shape (n_cells,)
+        The fitted value of each cell.
+    labels : Labels
+        Cluster labels of the rows.
+    cell : ndarray of int, shape (n_rows,), optional
+        Cell of each row; None when there is one cell.
+    weights : ndarray, shape (n_rows,), optional
+        Sampling weights; None when all are one.
+    """
+
+    values: FloatArray
+    fitted: FloatArray
+    labels: Labels
+    cell: IntArray | None = None
+    weights: FloatArray | None = None
+
+    @property
+    def n_columns(self) -> int:
+        """Number of cells."""
+        return self.fitted.size
+
+    @cached_property
+    def row_scores(self) -> FloatArray:
+        """Each row's score in its own cell's column, w (value - fitted), shape (n_rows,)."""
+        fitted = self.fitted[0] if self.cell is None else self.fitted[self.cell]
+        residual = self.values - fitted
+        return residual if self.weights is None else residual * self.weights
+
+    def cells(self, by: Axis) -> Iterator[Block]:
+        """Sums within (cluster, cell), all clusters in one block."""
+        codes = self.labels.codes(by)
+        pair, shape = self._pairs(codes)
+        total = np.bincount(pair, self.row_scores).astype(float, copy=False)
+        if self.cell is None and self.weights is None:
+            weight = codes.counts.astype(float)
+        else:
+            weight = np.bincount(pair, self.weights).astype(float)
+        if shape is not None:
+            row, column = shape
+            where, size = (row, column), (codes.n_clusters, self.n_columns)
+            yield Block(sparse.coo_array((total, where), size).tocsr(), sparse.coo_array((weight, where), size).tocsr())
+        else:
+            # No cluster is without rows, so no entry is missing, and zeros need not be looked for.
+            yield Block(single_column(total), single_column(weight))
+
+    def _pairs(self, codes: Codes) -> tuple[IntArray, tuple[IntArray, IntArray] | None]:
+        """Code of each row's (cluster, cell); with the pair of each code where not all pairs are numbered."""
+        if self.cell is None:
+            return codes.codes, None
+        n_table = codes.n_clusters * self.n_columns
+        key = codes.codes * self.n_columns + self.cell
+        if n_table <= TABLE_PER_ROW * key.size + 1024:
+            present = np.flatnonzero(np.bincount(key, minlength=n_table))
+            number = np.zeros(n_table, dtype=np.intp)
+            number[present] = np.arange(present.size)
+            pair = number[key]
+        else:
+            pair, present = pd.factorize(key)
+        return pair, (present // self.n_columns, present % self.n_columns)
+
+    def meat(self, by: Axis | None, bread: Matrix) -> FloatArray:
+        """Sum over clusters of (B' T_g)(B' T_g)', shape (n_params, n_params)."""
+        if by is not None:
+            return sum_blocks(square(block.totals, bread) for block in self.cells(by))
+        if self.cell is None:
+            squares = np.array([self.row_scores @ self.row_scores])
+        else:
+            squares = np.bincount(self.cell, self.row_scores**2, minlength=self.n_columns)
+        scaled = np.sqrt(squares)[:, None] * dense(bread)
+        return np.asarray(scaled.T @ scaled)
+
+    def in_cells(self) -> tuple[RowsInCells, ...]:
+        """The rows in their cells."""
+        cell = np.zeros(self.n_rows, dtype=np.intp) if self.cell is None else self.cell
+        return (RowsInCells(self.values, self.row_scores, cell, self.weights, self.n_columns),)
+
+    def row_influence(self, bread: Matrix) -> FloatArray:
+        """Influence of each row, B's_r, shape (n_rows, n_params)."""
+        return np.asarray(self.row_scores[:, None] * (bread[0] if self.cell is None else bread[self.cell]))
+
+
+@dataclass(frozen=True, eq=False)
+class LinearizedScores(CellScores):
+    """Scores of statistics that are not means, one statistic a cell, by the influence of each row.
+
+    Parameters
+    ----------
+    values : ndarray, shape (n_rows,)
+        Weight times influence of each row, in units of the statistic; sums to zero within each cell.
+    fitted : ndarray, shape (n_cells,)
+        The statistic of each cell.
+    labels : Labels
+        Cluster labels of the rows.
+    cell : ndarray of int, shape (n_rows,), optional
+        Cell of each row; None when there is one cell.
+    weights : ndarray, shape (n_rows,), optional
+        Weight of each row in the leverage of its cluster: for a ratio, its part of the denominator.
+    row_weights : ndarray, shape (n_rows,), optional
+        Sampling weights.
+    """
+
+    row_weights: FloatArray | None = None
+    of_means = False
+
+    @property
+    def row_scores(self) -> FloatArray:
+        """Each row's score in its own cell's column, shape (n_rows,)."""
+        return self.values
+
+    @property
+    def as_means(self) -> CellScores:
+        """The same scores as those of means of the linearized values, a row counting with its sampling weight."""
+        fitted = self.fitted[0] if self.cell is None else self.fitted[self.cell]
+        influence = self.values if self.row_weights is None else self.values / self.row_weights
+        return CellScores(influence + fitted, self.fitted, self.labels, self.cell, self.row_weights)

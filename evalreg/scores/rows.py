@@ -1,0 +1,136 @@
+"""Scores of a model fitted row by row: an (n_rows, n_columns) array, with the design where there is one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from evalreg.checks import FloatArray
+from evalreg.data.clusters import Axis, Codes, Labels
+from evalreg.scores.base import LabelledScores
+from evalreg.scores.sums import Block, Matrix, dense
+
+# Clusters of a block of row scores, so that memory does not grow with the number of clusters.
+CLUSTERS_PER_BLOCK = 1 << 16
+
+
+@dataclass(frozen=True, eq=False)
+class RowScores(LabelledScores):
+    """Scores of a regression or of any model fitted row by row, in memory.
+
+    Parameters
+    ----------
+    values : ndarray, shape (n_rows, n_columns)
+        Scores; columns sum to zero.
+    labels : Labels
+        Cluster labels of the rows.
+    design : ndarray, shape (n_rows, n_columns), optional
+        Rows of the design scaled by the square root of the working weights, so that X_g'W X_g is the
+        sum of squares of its rows.
+    residual : ndarray, shape (n_rows,), optional
+        Residuals on the scale of least squares, from which an intraclass correlation is computed.
+    weights : ndarray, shape (n_rows,), optional
+        Of the rows in the fit; None where all are alike. The scores hold them already.
+    """
+
+    values: FloatArray
+    labels: Labels
+    design: FloatArray | None = None
+    residual: FloatArray | None = None
+    weights: FloatArray | None = None
+    block_size: int = field(default=CLUSTERS_PER_BLOCK, repr=False)
+
+    @property
+    def n_columns(self) -> int:
+        """Columns of the scores."""
+        return int(self.values.shape[1])
+
+    def cells(self, by: Axis) -> Iterator[Block]:
+        """Sums within clusters, with each cluster's X_g'W X_g where there is a design."""
+        codes = self.labels.codes(by)
+        if codes.n_clusters <= self.block_size:
+            yield self._whole(codes)
+            return
+        order, starts = codes.order
+        for first in range(0, codes.n_clusters, self.block_size):
+            edges = starts[first : min(first + self.block_size, codes.n_clusters) + 1]
+            rows = order[edges[0] : edges[-1]]
+            part = Codes(codes.codes[rows] - first, edges.size - 1)
+            design = None if self.design is None else self.design[rows]
+            yield RowScores(self.values[rows], self.labels, design)._whole(part)
+
+    def _whole(self, codes: Codes) -> Block:
+        """All clusters at once."""
+        columns = np.ascontiguousarray(self.values.T)
+        totals = np.column_stack([np.bincount(codes.codes, column, codes.n_clusters) for column in columns])
+        return Block(totals, None if self.design is None else cluster_grams(self.design, codes))
+
+    def dominant(
+        self, by: Axis | None, root: FloatArray, above: float
+    ) -> Iterator[tuple[FloatArray, FloatArray | None]]:
+        """Leverages of the clusters (or rows) that add up to more than that, and what maps their eigenvectors to L_g's.
+
+        Z_g = X_g R has as many rows as the cluster, and Z_g Z_g' the eigenvalues of L_g = Z_g'Z_g: the smaller is
+        taken. The leverages of all clusters add up to k, so that at most k / above are found.
+        """
+        assert self.design is not None
+        turned = self.design @ root
+        leverage = np.einsum("ij,ij->i", turned, turned)
+        if by is None:
+            groups: Iterable[FloatArray] = (turned[[row]] for row in np.flatnonzero(leverage > above))
+        else:
+            codes = self.labels.codes(by)
+            found = np.flatnonzero(np.bincount(codes.codes, leverage) > above)
+            order, starts = codes.order if found.size else (codes.codes, codes.codes)
+            groups = (turned[order[starts[g] : starts[g + 1]]] for g in found)
+        for rows in groups:
+            yield (rows @ rows.T, rows.T) if rows.shape[0] < rows.shape[1] else (rows.T @ rows, None)
+
+    def meat(self, by: Axis | None, bread: Matrix) -> FloatArray:
+        """Sum over clusters of (B' T_g)(B' T_g)', the sums and squares by statsmodels."""
+        if by is None:
+            middle = self.values.T @ self.values
+        else:
+            from statsmodels.stats.sandwich_covariance import S_crosssection
+
+            middle = S_crosssection(self.values, self.labels.codes(by).codes)
+        return np.asarray(bread.T @ middle @ bread)
+
+    def row_influence(self, bread: Matrix) -> FloatArray:
+        """Influence of each row, B's_r, shape (n_rows, n_params)."""
+        return np.asarray(self.values @ bread)
+
+    def uncancelled(self, bread: Matrix) -> FloatArray:
+        """Sums of squares of the influence of rows if its parts did not cancel, shape (n_params,)."""
+        return np.asarray(np.sum((np.abs(self.values) @ np.abs(dense(bread))) ** 2, axis=0))
+
+    @property
+    def gram_entries(self) -> int:
+        """Entries of X_g'W X_g."""
+        return self.n_columns**2
+
+
+def cluster_grams(design: FloatArray, codes: Codes) -> FloatArray:
+    """Sums of squares and products of the design within clusters.
+
+    Parameters
+    ----------
+    design : ndarray, shape (n_rows, n_columns)
+        Rows.
+    codes : Codes
+        Cluster of each row.
+
+    Returns
+    -------
+    ndarray, shape (n_clusters, n_columns, n_columns)
+        X_g'X_g.
+    """
+    n_columns = design.shape[1]
+    grams = np.empty((codes.n_clusters, n_columns, n_columns))
+    columns = np.ascontiguousarray(design.T)
+    for j in range(n_columns):
+        for k in range(j + 1):
+            grams[:, j, k] = grams[:, k, j] = np.bincount(codes.codes, columns[j] * columns[k], codes.n_clusters)
+    return grams

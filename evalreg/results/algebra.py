@@ -19,7 +19,7 @@ from evalreg.errors import ArgumentError, ArgumentTypeError, Note
 from evalreg.estimate import Estimate
 from evalreg.inference.contrasts import parse_contrasts
 from evalreg.results.assembled import assembled, variance_notes
-from evalreg.scores.stacking import StackedScores
+from evalreg.scores.base import Scores
 
 
 class Algebra(ABC):
@@ -308,13 +308,10 @@ def _derivative(function: Callable[[pd.Series], Any], params: pd.Series, n_value
     return np.asarray(J, dtype=np.float64).reshape(n_values, params.size)
 
 
-def _check_clusters(scores: Any, axes: tuple[Axis, ...]) -> None:
+def _check_clusters(scores: Scores, axes: tuple[Axis, ...]) -> None:
     """Raise where the same names stand for other labels in the two."""
-    if not isinstance(scores, StackedScores):
-        return
     for axis in axes:
-        one, two = (part.labels.codes(axis).codes for part in (scores.first, scores.second))
-        if not np.array_equal(one, two):
+        if not scores.same_clusters(axis):
             raise ArgumentError(
                 f"stacked results must have the same clusters; the labels of {axis_name(axis)!r} are not the same in "
                 "both. Pass estimates of independent rows to `concat`."

@@ -129,6 +129,10 @@ class Scores(ABC):
         """Cluster of each question, in the order of the clusters of `item`; None where that is not known."""
         return None
 
+    def same_clusters(self, by: Axis) -> bool:
+        """Whether the parts that these are made of, if there are several, have their rows in the same clusters."""
+        return True
+
     def in_cells(self) -> tuple[RowsInCells, ...]:
         """The rows of each value in the cells that are the columns; empty where columns are no cells of rows."""
         return ()

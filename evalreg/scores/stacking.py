@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from evalreg.checks import FloatArray
-from evalreg.data.clusters import Axis
+from evalreg.data.clusters import Axis, Labels
 from evalreg.errors import NotAvailableError
 from evalreg.scores.base import RowsInCells, Scores, SharedRows
 from evalreg.scores.sums import Block, Matrix, compressed, dense
@@ -60,10 +60,18 @@ class StackedScores(SharedRows):
 
     def same_rows(self) -> bool:
         """Whether both use the same rows of their data."""
-        first, second = (part.row_labels() for part in (self.first, self.second))
+        return np.array_equal(*(labels.positions() for labels in self._both_labels))
+
+    def same_clusters(self, by: Axis) -> bool:
+        """Whether both have their rows in the same clusters."""
+        return np.array_equal(*(labels.codes(by).codes for labels in self._both_labels))
+
+    @property
+    def _both_labels(self) -> tuple[Labels, Labels]:
+        first, second = self.first.row_labels(), self.second.row_labels()
         assert first is not None
         assert second is not None
-        return np.array_equal(first.positions(), second.positions())
+        return first, second
 
 
 def _meat_of_cell_rows(parts: tuple[RowsInCells, ...], bread: Matrix) -> FloatArray:

@@ -60,11 +60,13 @@ class StackedScores(SharedRows):
 
     def same_rows(self) -> bool:
         """Whether both use the same rows of their data."""
-        return np.array_equal(*(labels.positions() for labels in self._both_labels))
+        first, second = self._both_labels
+        return np.array_equal(first.positions(), second.positions())
 
     def same_clusters(self, by: Axis) -> bool:
         """Whether both have their rows in the same clusters."""
-        return np.array_equal(*(labels.codes(by).codes for labels in self._both_labels))
+        first, second = self._both_labels
+        return np.array_equal(first.codes(by).codes, second.codes(by).codes)
 
     @property
     def _both_labels(self) -> tuple[Labels, Labels]:

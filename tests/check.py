@@ -5,10 +5,11 @@ checkout (or updates it, when pyproject.toml has changed since), installs the ch
 need, and runs them there side by side, the tests on every core. It goes on after a failure and ends with a table; the
 exit status is 1 when a check failed.
 
-    python tests/check.py                        everything, on the newest releases
+    python tests/check.py                        everything but long simulations, on the newest releases
     python tests/check.py --quick                lint, types and a core of the tests, in well under a minute
     python tests/check.py --floors               tests and examples on the lowest supported releases, no simulations
     python tests/check.py --only ruff,mypy       some of the checks
+    python tests/check.py --only simulations     coverage and levels in simulated logs, as `.ci/simulations` runs them
     python tests/check.py -x -- -k golden        stop at the first failure; pass the rest on to pytest
 """
 
@@ -194,7 +195,7 @@ def check_pytest(options: Options) -> Outcome:
 
 def check_simulations(options: Options) -> Outcome:
     """The tests that simulate for more than a few seconds."""
-    return call_pytest("-q", "-m", "slow", options=options)
+    return call_pytest(*workers(), "-q", "-m", "slow", *options.pytest_arguments, options=options)
 
 
 def check_doctest(options: Options) -> Outcome:
@@ -263,6 +264,8 @@ CHECKS: dict[str, Callable[[Options], Outcome]] = {
 }
 FLOOR_CHECKS = ("pytest", "doctest", "pages")
 QUICK_CHECKS = ("pytest", "mypy", "ruff", "format")
+# They decide nothing about a commit that the other tests leave open, and take as long as all of those.
+BESIDE = ("simulations",)
 # Of the tests: numbers of R, rules of a line each, what a formula may say, and the order of the modules.
 # Each is fast, and together they meet every covariance.
 QUICK = (
@@ -437,7 +440,8 @@ def parsed(arguments: Sequence[str]) -> argparse.Namespace:
     if options.quick and (options.floors or options.only):
         parser.error("--quick is a choice of checks of its own; leave out --floors and --only")
     offered = FLOOR_CHECKS if options.floors else tuple(CHECKS)
-    options.names = options.only.split(",") if options.only else QUICK_CHECKS if options.quick else offered
+    usual = QUICK_CHECKS if options.quick else tuple(name for name in offered if name not in BESIDE)
+    options.names = options.only.split(",") if options.only else usual
     unknown = [name for name in options.names if name not in offered]
     if unknown:
         parser.error(f"--only takes {', '.join(offered)}; found {', '.join(unknown)}")
@@ -456,10 +460,7 @@ def main(arguments: Sequence[str]) -> int:
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
         sys.path.insert(0, str(ROOT))
         print(versions(), flush=True)
-        own = arguments[cut + 1 :]
-        # What they choose may be simulations too, which then run once.
-        names = [name for name in options.names if options.only or name != "simulations" or not own]
-        return run(names, Options(stop=options.stop, pytest_arguments=own, quick=options.quick))
+        return run(options.names, Options(options.stop, arguments[cut + 1 :], options.quick))
     if options.env:
         environment = options.env.resolve() / ("floors" if options.floors else "newest")
     else:

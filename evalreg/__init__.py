@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from evalreg.inference.posterior import Posterior
     from evalreg.inference.ranks import rank_sets
     from evalreg.inference.simultaneous import simultaneous
+    from evalreg.logs.log import Log, read_log
     from evalreg.resampling.resample import Bootstrap
     from evalreg.resampling.sampling import bootstrap
     from evalreg.resampling.wild import WildTest
@@ -48,6 +49,7 @@ __all__ = [
     "Covariance",
     "Estimate",
     "Judging",
+    "Log",
     "Posterior",
     "Results",
     "WildTest",
@@ -72,6 +74,7 @@ __all__ = [
     "quantile",
     "rank_sets",
     "ratio",
+    "read_log",
     "rectified_mean",
     "rectified_win_rate",
     "sign_test",
@@ -88,6 +91,7 @@ _HOMES = {
     "Covariance": "covariance.covariance",
     "Estimate": "estimate",
     "Judging": "boards.judges",
+    "Log": "logs.log",
     "Posterior": "inference.posterior",
     "Results": "results.results",
     "WildTest": "resampling.wild",
@@ -112,6 +116,7 @@ _HOMES = {
     "quantile": "estimators.quantile",
     "rank_sets": "inference.ranks",
     "ratio": "estimators.ratio",
+    "read_log": "logs.log",
     "rectified_mean": "estimators.rectified",
     "rectified_win_rate": "estimators.rectified_pairs",
     "sign_test": "estimators.sign",

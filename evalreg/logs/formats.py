@@ -1,0 +1,59 @@
+"""Formats of logs: which file is of which, and the one reader that all files of a log share."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from importlib import import_module
+from typing import cast
+
+from evalreg.checks import listed, option
+from evalreg.errors import LogFormatError
+from evalreg.logs.files import file_list
+from evalreg.logs.reading import Reader, Source
+
+# In the order in which files are looked at; the last takes any table.
+READERS: dict[str, str] = {"table": "table_log"}
+
+
+def reader(name: str) -> Reader:
+    """The reader of a format."""
+    return cast(Reader, import_module(f"evalreg.logs.{READERS[name]}"))
+
+
+def format_of(source: Source) -> str | None:
+    """Name of the format of a file, by its content; None where none is recognised."""
+    return next((name for name in READERS if reader(name).recognises(source)), None)
+
+
+def sort_sources(sources: Sequence[Source], asked: str | None) -> tuple[Reader, list[Source], list[Source]]:
+    """The reader that a log's files share, those files, and files that are no log.
+
+    Raises
+    ------
+    LogFormatError
+        If the files are of several formats, or none is recognised.
+    """
+    if asked is not None:
+        option("format", asked, tuple(READERS))
+        chosen = reader(asked)
+        own = [source for source in sources if len(sources) == 1 or chosen.recognises(source)]
+        if not own:
+            raise LogFormatError(f"None of the files is of the format {asked!r}: {file_list(sources)}.")
+        return chosen, own, [source for source in sources if source not in own]
+    found = [(source, format_of(source)) for source in sources]
+    counts = Counter(name for _, name in found if name is not None)
+    if not counts:
+        raise LogFormatError(
+            f"A log is one of {listed(READERS)}; none is recognised in {file_list(sources)}. "
+            "Read it with pandas and pass the frame to er.Log(frame, score=..., item=...)."
+        )
+    if len(counts) > 1:
+        several = listed(f"{name} ({count} files)" for name, count in counts.items())
+        raise LogFormatError(
+            f"All files of a log are of one format; found {several}. Name the files of one, or pass `format`.",
+            count=len(counts),
+        )
+    (name,) = counts
+    own = [source for source, other in found if other == name]
+    return reader(name), own, [source for source, other in found if other is None]

@@ -1,0 +1,379 @@
+"""A log: tidy rows with their roles, where they came from, what was left out, and the questions one asks of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, get_args
+
+import narwhals.stable.v2 as nw
+import pandas as pd
+
+from evalreg.checks import known_column, listed, option
+from evalreg.errors import DataError, NotAvailableError
+from evalreg.estimators.bradley_terry import bradley_terry
+from evalreg.estimators.comparison import Comparison
+from evalreg.estimators.difference import compare
+from evalreg.estimators.mean import mean
+from evalreg.estimators.regression import fit
+from evalreg.estimators.win_rate import win_rate
+from evalreg.logs.files import Paths, file_list, find_sources
+from evalreg.logs.formats import sort_sources
+from evalreg.logs.reading import JUDGED, REASONS, SCORED, BrokenName, Choice, FailedName, Reading, Run
+from evalreg.results.results import Results
+
+__all__ = ["Log", "read_log"]
+
+
+class Log:
+    """Scores or verdicts with their roles, so that no question asked of them needs the names of columns.
+
+    Parameters
+    ----------
+    frame : data frame
+        One row a score or verdict: pandas, or whatever narwhals takes. A column that has a role is there under the
+        role's name too.
+    model, task, item, sample, score : str, optional
+        Columns of scored answers. A role whose name is a column need not be given.
+    left, right, winner, prompt, judge, order : str, optional
+        Columns of comparisons.
+
+    Attributes
+    ----------
+    frame : DataFrame
+        The rows; a copy at each access.
+    runs : tuple
+        Runs that the rows came from; empty where the log was made from a frame.
+    left_out : Series
+        Records that are no score, counted by reason.
+    notes : tuple of str
+        What a reader should know.
+
+    Raises
+    ------
+    MissingColumnError
+        If a column of a role is not in the frame.
+    DataError
+        If the frame has a column of a role's name and another column is named for that role.
+
+    See Also
+    --------
+    read_log : From the files of a harness.
+
+    Examples
+    --------
+    >>> import evalreg as er
+    >>> rows = er.datasets.passages(n_passages=20, seed=1).rename(columns={"score": "correct", "question": "id"})
+    >>> log = er.Log(rows, score="correct", item="id")
+    >>> log
+    Log of 160 scores: item, score
+    >>> float(log.fit("score ~ 1", groups="passage").params["Intercept"]).__round__(4)
+    0.7875
+    """
+
+    _reading: Reading
+
+    def __init__(
+        self,
+        frame: Any,
+        *,
+        model: str | None = None,
+        task: str | None = None,
+        item: str | None = None,
+        sample: str | None = None,
+        score: str | None = None,
+        left: str | None = None,
+        right: str | None = None,
+        winner: str | None = None,
+        prompt: str | None = None,
+        judge: str | None = None,
+        order: str | None = None,
+    ) -> None:
+        rows = _as_pandas(frame)
+        asked = {"model": model, "task": task, "item": item, "sample": sample, "score": score, "left": left}
+        asked |= {"right": right, "winner": winner, "prompt": prompt, "judge": judge, "order": order}
+        self._take(
+            Reading("frame", _with_roles(rows, {role: name for role, name in asked.items() if name is not None}))
+        )
+
+    def _take(self, reading: Reading) -> None:
+        if not {"score", "winner"} & set(reading.frame.columns):
+            raise DataError("a log needs scores or verdicts: name their column in `score` or in `winner`.")
+        object.__setattr__(self, "_reading", reading)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        """Refuse: a log is not changed in place."""
+        raise AttributeError(f"a Log cannot be changed; make another one instead of setting {name!r}")
+
+    def __repr__(self) -> str:
+        """One line: how many rows of what, and the roles."""
+        what = "scores" if "score" in self.roles else "verdicts"
+        return f"Log of {len(self._reading.frame)} {what}: {', '.join(self.roles)}"
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """The rows, as a copy."""
+        return self._reading.frame.copy()
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """Roles that the log has, which are columns of these names."""
+        return tuple(role for role in (*SCORED, *JUDGED) if role in self._reading.frame.columns)
+
+    @property
+    def format(self) -> str:
+        """The format that was read; "frame" where the log was made from one."""
+        return self._reading.format
+
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        """The runs that the rows came from."""
+        return self._reading.runs
+
+    @property
+    def left_out(self) -> pd.Series[int]:
+        """Records that are no score, counted by reason; reasons that did not occur are not listed."""
+        counts = {reason: self._reading.left_out.get(reason, 0) for reason in REASONS}
+        found = {reason: count for reason, count in counts.items() if count}
+        return pd.Series(found, dtype="int64", name="left_out")
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Sentences on what a reader should know."""
+        return self._reading.notes
+
+    def mean(self, *, by: str | list[str] | None = None, groups: Any = None, **options: Any) -> Results:
+        """Mean scores: of each model where there are several, and of each task.
+
+        Repeated answers to a question are averaged first. Questions of several tasks are told apart by task and item.
+
+        Parameters
+        ----------
+        by : str or list of str, optional
+            Columns of what is estimated; by default model and task, each where there are several.
+        groups : optional
+            As in `evalreg.mean`; without it questions are the clusters.
+        **options
+            Further arguments of `evalreg.mean`.
+
+        Returns
+        -------
+        Results
+            One mean for each value of `by`.
+
+        Raises
+        ------
+        NotAvailableError
+            If the log holds comparisons.
+        """
+        self._needs("score", "mean")
+        several = [role for role in ("model", "task") if self._several(role)]
+        asked = self._questions() | options
+        return mean(self._reading.frame, by=(several or None) if by is None else by, groups=groups, **asked)
+
+    def compare(self, *, groups: Any = None, **options: Any) -> Comparison:
+        """Differences between the models, over the questions that both answered.
+
+        Parameters
+        ----------
+        groups : optional
+            As in `evalreg.compare`; without it questions are the clusters.
+        **options
+            Further arguments of `evalreg.compare`, such as `baseline`.
+
+        Returns
+        -------
+        Comparison
+            A row for each pair of models.
+
+        Raises
+        ------
+        NotAvailableError
+            If the log has no scores, no models or no items.
+        """
+        for role in ("score", "model", "item"):
+            self._needs(role, "compare")
+        return compare(self._reading.frame, groups=groups, **(self._questions() | options))
+
+    def fit(self, formula: str, *, groups: Any = None, **options: Any) -> Results:
+        """A regression of the scores.
+
+        Parameters
+        ----------
+        formula : str
+            Such as "score ~ 1" or "score ~ model".
+        groups : optional
+            As in `evalreg.fit`.
+        **options
+            Further arguments of `evalreg.fit`.
+
+        Returns
+        -------
+        Results
+            One coefficient for each column of the design.
+        """
+        return fit(formula, self._reading.frame, groups=groups, **options)
+
+    def win_rate(self, *, groups: Any = None, **options: Any) -> Results:
+        """Win rates of models that were compared in pairs.
+
+        Parameters
+        ----------
+        groups : optional
+            As in `evalreg.win_rate`; by default prompts, crossed with judges where there are several.
+        **options
+            Further arguments of `evalreg.win_rate`.
+
+        Returns
+        -------
+        Board
+            One win rate for each model.
+
+        Raises
+        ------
+        NotAvailableError
+            If the log holds no comparisons.
+        """
+        return win_rate(self._reading.frame, **self._sides("win_rate", groups, options))
+
+    def bradley_terry(self, *, groups: Any = None, **options: Any) -> Results:
+        """Bradley-Terry ratings of models that were compared in pairs.
+
+        Parameters
+        ----------
+        groups : optional
+            As in `evalreg.bradley_terry`; by default prompts, crossed with judges where there are several.
+        **options
+            Further arguments of `evalreg.bradley_terry`.
+
+        Returns
+        -------
+        Board
+            One rating for each model.
+
+        Raises
+        ------
+        NotAvailableError
+            If the log holds no comparisons.
+        """
+        return bradley_terry(self._reading.frame, **self._sides("bradley_terry", groups, options))
+
+    def _needs(self, role: str, verb: str) -> None:
+        if role not in self.roles:
+            offered = "win_rate or bradley_terry" if "winner" in self.roles else "mean or fit"
+            raise NotAvailableError(
+                f"`{verb}` needs the role {role!r}, and this log has {listed(self.roles)}. Use {offered}, or make "
+                f"er.Log(frame, {role}=...) with its column."
+            )
+
+    def _several(self, role: str) -> bool:
+        return role in self.roles and self._reading.frame[role].nunique() > 1
+
+    def _questions(self) -> dict[str, Any]:
+        """Item and sample: questions of several tasks are told apart, and repeats are named where there are some."""
+        item = "task:item" if self._several("task") else "item"
+        found = {"item": item} if "item" in self.roles else {}
+        return found | ({"sample": "sample"} if self._several("sample") else {})
+
+    def _sides(self, verb: str, groups: Any, options: dict[str, Any]) -> dict[str, Any]:
+        """Arguments of what compares models in pairs."""
+        for role in ("left", "right"):
+            self._needs(role, verb)
+        axes = [role for role in ("prompt", "judge") if self._several(role)]
+        outcome = {"winner": "winner"} if "winner" in self.roles else {"score": "score"}
+        asked = {"left": "left", "right": "right", "groups": groups if groups is not None else " + ".join(axes) or None}
+        return asked | outcome | options
+
+
+def read_log(
+    path: Paths,
+    *,
+    format: str | None = None,
+    metric: str | None = None,
+    filter: str | None = None,
+    scorer: str | None = None,
+    columns: list[str] | None = None,
+    failed: FailedName = "drop",
+    broken: BrokenName = "raise",
+) -> Log:
+    r"""The scores or verdicts in the files of an eval harness, with the roles of their columns.
+
+    Nothing is chosen unasked: where a log holds several metrics, filters or scorers and declares none as its own, the
+    error lists them. What is no score (a sample in error, say) is left out and counted by reason.
+
+    Parameters
+    ----------
+    path : str, path-like or list of these
+        Files, patterns with `*`, or folders; all of one format. Links are not followed.
+    format : str, optional
+        Name of the format; by default it is recognised by content.
+    metric, filter, scorer : str, optional
+        Which one to read, where a log holds several.
+    columns : list of str, optional
+        Fields to keep beside the roles, with dots into nested ones ("metadata.subject"); by default the short ones.
+    failed : {"drop", "keep", "zero"}, optional
+        Scores of samples that ended in error: left out (the default), kept as they stand, or zero.
+    broken : {"raise", "skip"}, optional
+        Records that cannot be read: an error (the default), or left out and counted.
+
+    Returns
+    -------
+    Log
+        With `frame`, `roles`, `runs`, `left_out` and `notes`.
+
+    Raises
+    ------
+    ArgumentError
+        If there is no such file, or several things to choose from and none is chosen.
+    LogFormatError
+        If the files are of several formats or of none that is known, or a record cannot be read.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import evalreg as er
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder) / "scores.csv"
+    ...     _ = file.write_text("model,item,score\nA,1,1\nA,2,0\nB,1,1\nB,2,1\n")
+    ...     log = er.read_log(file)
+    >>> log
+    Log of 4 scores: model, item, score
+    """
+    option("failed", failed, get_args(FailedName))
+    option("broken", broken, get_args(BrokenName))
+    chosen, own, others = sort_sources(find_sources(path), format)
+    wanted = None if columns is None else tuple(columns)
+    reading = chosen.read(own, Choice(metric, filter, scorer, wanted, failed, broken))
+    if others:
+        count = f"{len(others)} file{'s' if len(others) > 1 else ''}"
+        note = f"{count} of no known format {'were' if len(others) > 1 else 'was'} not read: {file_list(others)}."
+        reading = replace(reading, notes=(*reading.notes, note))
+    log = object.__new__(Log)
+    log._take(reading)
+    return log
+
+
+def _as_pandas(frame: Any) -> pd.DataFrame:
+    """Any data frame as pandas, the caller's own left as it is."""
+    if isinstance(frame, pd.DataFrame):
+        return frame.copy(deep=False)
+    native = nw.from_native(frame)
+    found: pd.DataFrame = (native.collect() if isinstance(native, nw.LazyFrame) else native).to_pandas()
+    return found
+
+
+def _with_roles(frame: pd.DataFrame, named: dict[str, str]) -> pd.DataFrame:
+    """The rows with each named column under the name of its role too."""
+    columns = [str(column) for column in frame.columns]
+    added = {}
+    for role, name in named.items():
+        known_column(name, columns, role)
+        if name != role and role in columns:
+            raise DataError(
+                f'`{role}` names the column "{name}", but the frame has a column "{role}" too, which the role '
+                f'would mean everywhere else. Rename or drop "{role}".',
+                column=role,
+            )
+        if name != role:
+            added[role] = frame[name]
+    return frame.assign(**added)

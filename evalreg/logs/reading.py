@@ -1,0 +1,121 @@
+"""What a reader of logs is asked, and what it gives back: tidy rows, the runs they came from, what was left out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Protocol, TypeAlias, get_args
+
+import pandas as pd
+
+# Columns of scored answers and of comparisons; a tidy frame names them so, whatever the log calls them.
+SCORED = ("model", "task", "item", "sample", "score")
+JUDGED = ("left", "right", "winner", "prompt", "judge", "order")
+
+FailedName: TypeAlias = Literal["drop", "keep", "zero"]
+BrokenName: TypeAlias = Literal["raise", "skip"]
+Reason: TypeAlias = Literal["errored", "unscored", "cancelled", "refused", "unparsed", "duplicate", "broken"]
+REASONS: tuple[Reason, ...] = get_args(Reason)
+
+
+@dataclass(frozen=True)
+class Source:
+    """One file of a log.
+
+    Parameters
+    ----------
+    path : Path
+        A regular file, never a link.
+    head : bytes
+        Its beginning, 64 KiB at most, uncompressed where the file is gzip.
+    """
+
+    path: Path
+    head: bytes
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What to read of a log that holds several things.
+
+    Parameters
+    ----------
+    metric, filter, scorer : str, optional
+        Which one; None asks for the log's own declaration, and is refused where there are several without one.
+    columns : tuple of str, optional
+        Further fields to keep, with dots into nested ones; None keeps the short ones of documents and metadata.
+    failed : {"drop", "keep", "zero"}
+        What becomes of scores that stand on samples in error: left out, kept, or zero for every sample in error.
+    broken : {"raise", "skip"}
+        What becomes of records that cannot be read.
+    """
+
+    metric: str | None = None
+    filter: str | None = None
+    scorer: str | None = None
+    columns: tuple[str, ...] | None = None
+    failed: FailedName = "drop"
+    broken: BrokenName = "raise"
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of one model on one task.
+
+    Parameters
+    ----------
+    id : str
+        What tells it from other runs.
+    model, task : str
+        As the log names them; empty where it does not.
+    path : str
+        The file.
+    details : mapping
+        What else identifies it (version, arguments, time), and in "reported" the tool's own figures by name.
+    """
+
+    id: str
+    model: str = ""
+    task: str = ""
+    path: str = ""
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """The rows of a log.
+
+    Parameters
+    ----------
+    format : str
+        Name of the reader.
+    frame : DataFrame
+        One row a score or verdict; columns of `SCORED` or `JUDGED`, then fields that may be clusters, such as
+        "metadata.subject".
+    runs : tuple of Run
+        In the order of the files.
+    left_out : mapping from reason to int
+        Records that are no score, by reason.
+    notes : tuple of str
+        Whole sentences on what a reader should know.
+    """
+
+    format: str
+    frame: pd.DataFrame
+    runs: tuple[Run, ...] = ()
+    left_out: Mapping[Reason, int] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+class Reader(Protocol):
+    """What a module of a format has; it is one file of this folder and one line in `formats.READERS`."""
+
+    NAME: str
+    TITLE: str
+
+    def recognises(self, source: Source) -> bool:
+        """Whether a file is of this format, by its content."""
+
+    def read(self, sources: Sequence[Source], choice: Choice) -> Reading:
+        """The rows of files that are all of this format."""

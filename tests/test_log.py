@@ -1,0 +1,126 @@
+"""Logs made of frames and of tables: roles, what each question takes from them, and what is refused."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+import evalreg as er
+from evalreg.errors import ArgumentError, DataError, LogFormatError, MissingColumnError, NotAvailableError
+
+pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
+
+
+@pytest.fixture(scope="module")
+def paired() -> pd.DataFrame:
+    return er.datasets.paired(n_passages=15, seed=2)
+
+
+@pytest.fixture(scope="module")
+def verdicts() -> pd.DataFrame:
+    return er.datasets.judge_log(n_prompts=25, seed=3)
+
+
+def test_a_log_of_a_frame_answers_what_the_functions_answer(paired):
+    log = er.Log(paired, item="question")
+    groups = "passage"
+    one = er.mean(paired, by="model", item="question", groups=groups)
+    pd.testing.assert_series_equal(log.mean(groups=groups).bse, one.bse, check_names=False)
+    both = er.compare(paired, item="question", groups=groups)
+    pd.testing.assert_frame_equal(log.compare(groups=groups).table, both.table)
+    fitted = log.fit("score ~ 1", groups=groups)
+    pd.testing.assert_series_equal(fitted.bse, er.fit("score ~ 1", paired, groups=groups).bse)
+
+
+def test_comparisons_are_clustered_by_prompt_and_judge_unless_told_otherwise(verdicts):
+    log = er.Log(verdicts)
+    names = {"left": "left", "right": "right", "winner": "winner"}
+    crossed = er.win_rate(verdicts, **names, groups="prompt + judge")
+    pd.testing.assert_series_equal(log.win_rate().bse, crossed.bse)
+    alone = er.bradley_terry(verdicts, **names, groups="prompt")
+    pd.testing.assert_series_equal(log.bradley_terry(groups="prompt").bse, alone.bse)
+
+
+def test_repeats_and_tasks_are_told_apart(paired):
+    again = pd.concat([paired.assign(sample=k, score=paired["score"] * k) for k in (1, 2)])
+    log = er.Log(again, item="question")
+    np.testing.assert_allclose(log.mean().params, 1.5 * paired.groupby("model")["score"].mean())
+    tasks = pd.concat([paired.assign(task=name) for name in ("a", "b")])
+    assert log.mean().n_clusters == {"item": paired["question"].nunique()}
+    two = er.Log(tasks, item="question").mean()
+    assert len(two.params) == 2 * paired["model"].nunique()
+    assert er.Log(tasks, item="question").compare().table["n"].iloc[0] == 2 * paired["question"].nunique()
+
+
+@pytest.mark.parametrize("to", [pl.from_pandas, lambda frame: pl.from_pandas(frame).lazy()], ids=["polars", "lazy"])
+def test_any_frame_makes_a_log(paired, to):
+    pd.testing.assert_series_equal(
+        er.Log(to(paired), item="question").mean().params, er.Log(paired, item="question").mean().params
+    )
+
+
+def test_a_log_holds_nothing_that_the_caller_changes(paired):
+    rows = paired.copy()
+    log = er.Log(rows, item="question")
+    rows.loc[:, "score"] = 0.0
+    frame = log.frame
+    frame["score"] = 1.0
+    assert log.mean().params.equals(er.Log(paired, item="question").mean().params)
+    with pytest.raises(AttributeError, match="cannot be changed"):
+        log.frame = frame
+
+
+def test_roles_that_are_not_there_are_refused(paired, verdicts):
+    with pytest.raises(MissingColumnError):
+        er.Log(paired, item="questoin")
+    with pytest.raises(DataError, match='has a column "score" too'):
+        er.Log(paired.assign(correct=1), score="correct")
+    with pytest.raises(DataError, match="needs scores or verdicts"):
+        er.Log(paired.drop(columns="score"))
+    with pytest.raises(NotAvailableError, match=r"needs the role 'score'.*win_rate or bradley_terry"):
+        er.Log(verdicts[["left", "right", "winner", "prompt"]]).mean()
+    with pytest.raises(NotAvailableError, match="needs the role 'left'"):
+        er.Log(paired, item="question").win_rate()
+
+
+def test_tables_are_read_as_logs(paired, tmp_path):
+    rows = paired.rename(columns={"question": "item"})
+    half = len(rows) // 2
+    rows[:half].to_csv(tmp_path / "a.csv", index=False)
+    rows[half:].to_csv(tmp_path / "b.csv", index=False)
+    for path in (tmp_path, str(tmp_path / "*.csv"), [tmp_path / "a.csv", tmp_path / "b.csv"]):
+        log = er.read_log(path)
+        assert (log.format, len(log.frame)) == ("table", len(rows))
+        np.testing.assert_allclose(log.mean().params, er.mean(rows, by="model", item="item").params)
+
+
+def test_files_that_are_no_log_are_refused(paired, tmp_path):
+    with pytest.raises(ArgumentError, match="there is no"):
+        er.read_log(tmp_path / "none.csv")
+    with pytest.raises(ArgumentError, match="holds no file"):
+        er.read_log(tmp_path)
+    with pytest.raises(ArgumentError, match="nothing matches"):
+        er.read_log(str(tmp_path / "*.csv"))
+    (tmp_path / "picture.bin").write_bytes(b"\0\1\2" * 100)
+    with pytest.raises(LogFormatError, match="none is recognised"):
+        er.read_log(tmp_path)
+    (tmp_path / "a.csv").write_text("item,score\n1,1\n2,0\n")
+    (note,) = er.read_log(tmp_path).notes
+    assert note.startswith("1 file of no known format was not read: ")
+    assert "picture.bin" in note
+    (tmp_path / "b.csv").write_text("item,points\n1,1\n2,0\n")
+    with pytest.raises(LogFormatError, match="have the same columns"):
+        er.read_log(tmp_path)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need rights there")
+def test_links_are_not_followed(tmp_path):
+    (tmp_path / "real.csv").write_text("item,score\n1,1\n2,0\n")
+    (tmp_path / "link.csv").symlink_to(tmp_path / "real.csv")
+    with pytest.raises(ArgumentError, match="links are not followed"):
+        er.read_log(tmp_path / "link.csv")
+    assert len(er.read_log(tmp_path).frame) == 2

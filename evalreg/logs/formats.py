@@ -13,7 +13,7 @@ from evalreg.logs.files import file_list
 from evalreg.logs.reading import Reader, Source
 
 # In the order in which files are looked at; the last takes any table.
-READERS: dict[str, str] = {"table": "table_log"}
+READERS: dict[str, str] = {"inspect": "inspect_log", "table": "table_log"}
 
 
 def reader(name: str) -> Reader:

@@ -17,7 +17,7 @@ from evalreg.scores.paired import Paired
 from evalreg.scores.stacking import concat_scores, stack_scores
 from evalreg.scores.sums import Block, Matrix, compressed, dense
 
-Kind: TypeAlias = Literal["mean", "board", "least squares", "likelihood"]
+EstimateKind: TypeAlias = Literal["mean", "board", "least squares", "likelihood"]
 """Which small-sample conventions apply; a board is a map of means of pairs, whose rows count together."""
 
 
@@ -84,7 +84,7 @@ class LeaveOut(Protocol):
         """Parameters for mean residuals and weights of cells, both (n_cells, m): shape (m, n_params)."""
 
 
-class StandIn(Protocol):
+class SingleTotals(Protocol):
     """What takes the place of the totals of cells that rest on a single cluster."""
 
     def __call__(self, block: Block, leverage: Matrix) -> Matrix:
@@ -106,8 +106,8 @@ class Refit:
         likelihood).
     contrasts : ndarray or sparse array, shape (n_params, n_solved), optional
         The parameters as contrasts of those that `leave_out` solves for; None where they are the same.
-    stand_in : StandIn, optional
-        For the default covariance, what cells of leverage 1 add to it.
+    single_totals : SingleTotals, optional
+        For the default covariance, what cells that rest on a single cluster add to it.
     delta : bool
         Whether the parameters are a smooth function of what is solved for, by the delta method.
     """
@@ -116,7 +116,7 @@ class Refit:
     linear: bool = True
     leave_out: LeaveOut | None = None
     contrasts: Matrix | None = None
-    stand_in: StandIn | None = None
+    single_totals: SingleTotals | None = None
     delta: bool = False
 
     @property
@@ -238,6 +238,7 @@ class Family:
 
 PLAIN = Family()
 Limits: TypeAlias = Callable[[FloatArray, FloatArray], FloatArray]
+"""Takes standard errors (or levels) and critical values, returns the ends of every parameter."""
 
 
 class Inverted(Family):
@@ -349,7 +350,7 @@ class Estimate:
     params: FloatArray
     scores: Scores
     bread: Matrix
-    kind: Kind
+    kind: EstimateKind
     n_coefficients: int = 1
     coefficient_map: Matrix | None = None
     refit: Refit | None = None

@@ -32,7 +32,7 @@ from evalreg.errors import (
     TooFewClustersError,
     ZeroVarianceWarning,
 )
-from evalreg.scores.differences import Pairs, PairScores, differences
+from evalreg.scores.differences import ModelPairs, PairScores, differences
 
 # The same sums in another order.
 ROUNDING = 1e-11
@@ -730,7 +730,7 @@ def test_a_constant_difference_is_not_measured_as_rounding(rng: np.random.Genera
 
 def test_differences_are_taken_on_the_questions_of_a_set() -> None:
     values = np.array([[1.0, 2.0, 3.0], [0.0, 5.0, 1.0]])
-    pairs = Pairs(np.array([0, 1]), np.array([1, -1]), np.array([0, 0]), (np.array([True, False, True]),))
+    pairs = ModelPairs(np.array([0, 1]), np.array([1, -1]), np.array([0, 0]), (np.array([True, False, True]),))
     np.testing.assert_array_equal(differences(values, pairs, np.array([0, 1]), pairs.sets[0]), [[1.0, 2.0], [0.0, 1.0]])
 
 

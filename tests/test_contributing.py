@@ -104,7 +104,7 @@ def test_the_lines_of_its_code_are_no_longer_than_those_of_the_project():
         ("evalreg/covariance/kinds.py", ["class Kind", "name=", "words=", "power=", "needs_refit", "single="]),
         ("evalreg/covariance/corrections.py", ["cr1_factor", "adjust_cell_totals", "inverse_power_times"]),
         ("evalreg/report/plots.py", ["__all__", "def _columns", "with canvas(ax, ", "def inflation_axes"]),
-        ("evalreg/report/figures.py", ["KindName", "def plot_results"]),
+        ("evalreg/report/figures.py", ["FigureName", "def plot_results"]),
         ("evalreg/logs/table.py", ["def read_table", "def _chosen(columns", "_FOREIGN", "LogFormatError"]),
         ("docs/reference.md", ["## Estimates", "## Figures"]),
     ],

@@ -122,6 +122,23 @@ def test_no_folder_lies_deeper_than_one():
     assert [name for name in written_modules() if name.count(".") > 1] == []
 
 
+def concepts(source: str) -> Iterator[str]:
+    """Classes and aliases of types that a module defines."""
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.AnnAssign) and ast.unparse(node.annotation) == "TypeAlias":
+            yield ast.unparse(node.target)
+
+
+def test_a_name_of_a_class_or_type_has_one_meaning():
+    homes: dict[str, list[str]] = {}
+    for module, source in written_modules().items():
+        for name in concepts(source):
+            homes.setdefault(name, []).append(module)
+    assert {name: modules for name, modules in homes.items() if len(modules) > 1} == {}
+
+
 HOUSE = dict.fromkeys(["errors", "checks", "data.clusters", "covariance.terms", "covariance.covariance"], "") | (
     dict.fromkeys(["inference.wald", "inference.ranks", "inference.__init__", "results.results", "datasets"], "")
     | dict.fromkeys(["estimators.mean", "logs.__init__", "logs.inspect", "logs.tidy", "cli.main", "__init__"], "")

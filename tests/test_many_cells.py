@@ -36,17 +36,17 @@ def by_loop(share: sparse.csr_array, weight: np.ndarray, power: float, contrasts
 
 @pytest.mark.parametrize(("density", "form"), [(0.03, CellLeverage), (0.6, FactoredLeverage)])
 @pytest.mark.parametrize("n_clusters", [7, 60])
-@pytest.mark.parametrize("stand_in", [False, True])
+@pytest.mark.parametrize("single_totals", [False, True])
 def test_compact_forms_equal_the_full_matrix(
-    density: float, form: type, n_clusters: int, stand_in: bool, monkeypatch: pytest.MonkeyPatch
+    density: float, form: type, n_clusters: int, single_totals: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     share, weight = shares(n_clusters, 40, density)
-    full = cell_leverage(share, weight, 0.5, stand_in)
+    full = cell_leverage(share, weight, 0.5, single_totals)
     limit = 39 if form is CellLeverage else 20
     monkeypatch.setattr(cell_dof, "MOST_CELLS", limit)
     monkeypatch.setattr(cell_dof, "COLUMNS_PER_BLOCK", 16)
     monkeypatch.setattr(cell_dof, "ROWS_PER_BLOCK", 3)
-    compact = cell_leverage(share, weight, 0.5, stand_in)
+    compact = cell_leverage(share, weight, 0.5, single_totals)
     assert isinstance(compact, form)
     assert isinstance(full, CellLeverage)
     assert isinstance(full.spread, np.ndarray)
@@ -55,7 +55,7 @@ def test_compact_forms_equal_the_full_matrix(
         np.testing.assert_allclose(compact.dof(contrasts), full.dof(C), rtol=TIGHT)
     np.testing.assert_allclose(full.dof(sparse.csr_array(C)), full.dof(C), rtol=TIGHT)
     np.testing.assert_allclose(compact.hotelling(C[:3]), full.hotelling(C[:3]), rtol=TIGHT)
-    if not stand_in:
+    if not single_totals:
         np.testing.assert_allclose(compact.dof(C), by_loop(share, weight, 0.5, C), rtol=TIGHT)
 
 

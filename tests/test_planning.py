@@ -30,7 +30,7 @@ from evalreg.errors import (
     TooFewClustersError,
 )
 from evalreg.planning import components, mde, sample_size
-from evalreg.planning.components import Answers, clustered_components, plain_components
+from evalreg.planning.components import PairedAnswers, clustered_components, plain_components
 
 # Sums of a few hundred terms in another order.
 SAME = 1e-11
@@ -198,12 +198,12 @@ def long_form(data: Any, score: str) -> pd.DataFrame:
     return tall.assign(model=tall["model"].str[0])
 
 
-def answers_of(frame: pd.DataFrame, groups: str | None) -> Answers:
+def answers_of(frame: pd.DataFrame, groups: str | None) -> PairedAnswers:
     """The arrays of a frame without gaps, made without `components`."""
     codes = {name: as_codes(*factorize(frame[name])) for name in ("item", "sample", groups or "item")}
     by_item = codes[groups or "item"].codes[codes["item"].first]
     side = (frame["model"] != frame["model"].min()).to_numpy().astype(np.intp)
-    return Answers(frame["score"].to_numpy(float), side, codes["item"], codes["sample"], as_codes(by_item))
+    return PairedAnswers(frame["score"].to_numpy(float), side, codes["item"], codes["sample"], as_codes(by_item))
 
 
 @pytest.mark.parametrize("score", ["bin", "cont"])

@@ -33,7 +33,7 @@ def random_widths(rng: np.random.Generator, m: int, dims: list[tuple[int, ...]],
 def half_by_hand(widths: Widths, column: int, level: float) -> float:
     """H from scipy's distribution of t, one contrast."""
     t = [stats.t.isf(level / 2, d) for d in widths.dofs[:, column]]
-    sums = widths.signs @ (np.square(t) * widths.pieces[:, column])
+    sums = widths.signs @ (np.square(t) * widths.terms[:, column])
     return float(np.sqrt(max(sums.max(), 0.0)))
 
 
@@ -70,8 +70,8 @@ def test_fewer_axes_never_give_a_wider_interval_or_a_larger_p(rng: np.random.Gen
     for axes in ([0], [2], [0, 1], [1, 2]):
         kept = [i for i, A in enumerate(THREE) if set(A) <= set(axes)]
         names = [tuple(axes.index(a) for a in THREE[i]) for i in kept]
-        V = np.max(subset_signs(names) @ all_three.pieces[kept], axis=0)
-        fewer = crossed_widths(V, all_three.pieces[kept], all_three.dofs[kept], names, "max")
+        V = np.max(subset_signs(names) @ all_three.terms[kept], axis=0)
+        fewer = crossed_widths(V, all_three.terms[kept], all_three.dofs[kept], names, "max")
         known = V > 0
         assert np.all(all_three.variance >= V * (1 - ROUNDING))
         for level in (0.1, 0.05, 1e-8):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from evalreg.boards.judge_rows import Judged, means_by_cell
+from evalreg.boards.judge_rows import JudgedRows, means_by_cell
 from evalreg.checks import FloatArray, IntArray
 from evalreg.covariance.options import ResolvedCov
 
@@ -41,12 +41,12 @@ class Verdicts:
     several: int
 
 
-def verdicts_of(rows: Judged) -> Verdicts:
+def verdicts_of(rows: JudgedRows) -> Verdicts:
     """One verdict a judge and (prompt, pair): who had the higher mean score over the rows, both orders together.
 
     Parameters
     ----------
-    rows : Judged
+    rows : JudgedRows
         Comparisons, oriented to the first model of each pair.
 
     Returns

@@ -362,7 +362,7 @@ def family_cov(board: Board) -> Covariance:
         For `simultaneous` and `rank_sets`.
     """
     cov, estimate = board.cov, board.estimate
-    if not cov.axes or not cov.options.stand_in or estimate.refit is None or estimate.refit.stand_in is None:
+    if not cov.axes or not cov.options.single_totals or estimate.refit is None or estimate.refit.single_totals is None:
         return cov
     finest = max(cov.axes, key=estimate.scores.n_clusters)
     if not sparsity(estimate, finest).unsafe.any():

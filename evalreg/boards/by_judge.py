@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from evalreg.boards.judge_rows import Judged, adjusted_tests, mapped_means
+from evalreg.boards.judge_rows import JudgedRows, adjusted_tests, mapped_means
 from evalreg.checks import BoolArray, FloatArray, IntArray
 from evalreg.covariance.options import ResolvedCov
 
@@ -16,12 +16,12 @@ FEWEST_MODELS = 3
 MOST_RANKED = 100
 
 
-def board_table(rows: Judged, has_board: BoolArray, options: ResolvedCov) -> pd.DataFrame:
+def board_table(rows: JudgedRows, has_board: BoolArray, options: ResolvedCov) -> pd.DataFrame:
     """Win rates by judge: each model's mean score against the opponents that it met under that judge, equal weights.
 
     Parameters
     ----------
-    rows : Judged
+    rows : JudgedRows
         Comparisons.
     has_board : ndarray of bool, shape (n_judges,)
         Judges with enough comparisons.
@@ -44,7 +44,7 @@ def board_table(rows: Judged, has_board: BoolArray, options: ResolvedCov) -> pd.
     return pd.concat(parts)
 
 
-def _one_board(rows: Judged, use: IntArray, options: ResolvedCov) -> pd.DataFrame:
+def _one_board(rows: JudgedRows, use: IntArray, options: ResolvedCov) -> pd.DataFrame:
     """Win rates of the models on some rows."""
     pairs, cell = np.unique(rows.pair[use], return_inverse=True)
     first, second = rows.first[pairs], rows.second[pairs]
@@ -98,7 +98,7 @@ def rank_table(boards: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame({**table, "n_models": (known.T @ known)[first, second].astype(int)}, index=index)
 
 
-def effect_table(rows: Judged, has_board: BoolArray, options: ResolvedCov, alpha: float) -> pd.DataFrame:
+def effect_table(rows: JudgedRows, has_board: BoolArray, options: ResolvedCov, alpha: float) -> pd.DataFrame:
     """Judge-by-model effects: a judge's win rate of a model minus the mean of the judges, opponent by opponent.
 
     For model a and judge j it is the mean, over the opponents b that j and another judge saw against a, of psi_ab by j
@@ -107,7 +107,7 @@ def effect_table(rows: Judged, has_board: BoolArray, options: ResolvedCov, alpha
 
     Parameters
     ----------
-    rows : Judged
+    rows : JudgedRows
         Comparisons.
     has_board : ndarray of bool, shape (n_judges,)
         Judges with enough comparisons; the others are left out of the means.
@@ -140,7 +140,7 @@ def effect_table(rows: Judged, has_board: BoolArray, options: ResolvedCov, alpha
     return table
 
 
-def _effects_of_model(rows: Judged, row: IntArray, side: IntArray, options: ResolvedCov) -> pd.DataFrame:
+def _effects_of_model(rows: JudgedRows, row: IntArray, side: IntArray, options: ResolvedCov) -> pd.DataFrame:
     """Effects of all judges on one model, from the rows that it is in."""
     opponent = np.where(side > 0, rows.second[rows.pair[row]], rows.first[rows.pair[row]])
     values = np.where(side > 0, rows.values[row], 1.0 - rows.values[row])

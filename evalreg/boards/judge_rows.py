@@ -29,7 +29,7 @@ Errors: TypeAlias = tuple[FloatArray, FloatArray]
 
 
 @dataclass(frozen=True, eq=False)
-class Judged:
+class JudgedRows:
     """Comparisons with their judges and prompts, pairs of models pooled over the strata of the board.
 
     Parameters
@@ -77,7 +77,7 @@ class Judged:
         return as_codes(pd.factorize(self.prompt.codes * np.int64(self.n_pairs) + self.pair)[0].astype(np.intp))
 
 
-def judged_rows(duels: Duels, judge: str, prompt: str) -> Judged:
+def judged_rows(duels: Duels, judge: str, prompt: str) -> JudgedRows:
     """The comparisons of a board with the judge and prompt of each.
 
     Parameters
@@ -89,7 +89,7 @@ def judged_rows(duels: Duels, judge: str, prompt: str) -> Judged:
 
     Returns
     -------
-    Judged
+    JudgedRows
         Every row in use.
 
     Raises
@@ -137,7 +137,7 @@ def judged_rows(duels: Duels, judge: str, prompt: str) -> Judged:
     size = len(duels.models)
     pairs, number = np.unique(duels.first * size + duels.second, return_inverse=True)
     cell = np.zeros(duels.scores.n_rows, dtype=np.intp) if duels.scores.cell is None else duels.scores.cell
-    return Judged(
+    return JudgedRows(
         models=duels.models,
         judges=tuple(names[code] for code in order),
         first=pairs // size,

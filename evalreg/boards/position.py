@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from evalreg.boards.judge_rows import Judged, adjusted_tests, cell_errors
+from evalreg.boards.judge_rows import JudgedRows, adjusted_tests, cell_errors
 from evalreg.checks import FloatArray, IntArray
 from evalreg.covariance.corrections import FULL_LEVERAGE
 from evalreg.covariance.options import ResolvedCov
@@ -15,12 +15,12 @@ from evalreg.scores.sums import cell_sums
 NO_ERROR = 1e-9
 
 
-def position_table(rows: Judged, options: ResolvedCov, min_rows: int, alpha: float) -> pd.DataFrame:
+def position_table(rows: JudgedRows, options: ResolvedCov, min_rows: int, alpha: float) -> pd.DataFrame:
     """Position bias of each judge, from pairs that the judge saw in both orders.
 
     Parameters
     ----------
-    rows : Judged
+    rows : JudgedRows
         Comparisons.
     options : ResolvedCov
         Which covariance.
@@ -64,7 +64,7 @@ def position_table(rows: Judged, options: ResolvedCov, min_rows: int, alpha: flo
 
 
 def order_contrast(
-    rows: Judged, cell: IntArray, weights: FloatArray, options: ResolvedCov
+    rows: JudgedRows, cell: IntArray, weights: FloatArray, options: ResolvedCov
 ) -> tuple[FloatArray, FloatArray, FloatArray, IntArray]:
     """What the left side gains, by least squares within each judge's pairs.
 
@@ -76,7 +76,7 @@ def order_contrast(
 
     Parameters
     ----------
-    rows : Judged
+    rows : JudgedRows
         Comparisons.
     cell : ndarray of int, shape (n_rows,)
         The (judge, pair) of each row.
@@ -134,7 +134,7 @@ def _adjusted(
     return np.asarray(residual + (factor * np.bincount(block, weights * residual) / weight)[block])
 
 
-def _consistency(rows: Judged) -> tuple[FloatArray, FloatArray]:
+def _consistency(rows: JudgedRows) -> tuple[FloatArray, FloatArray]:
     """(prompt, pair) that a judge saw in both orders, and the share of them whose mean verdict was the same."""
     unit, n_judges = rows.unit, len(rows.judges)
     keys, number = np.unique(unit.codes * np.int64(n_judges) + rows.judge, return_inverse=True)

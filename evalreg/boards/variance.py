@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from evalreg.boards.judge_rows import Judged
+from evalreg.boards.judge_rows import JudgedRows
 from evalreg.checks import BoolArray, FloatArray, IntArray
 from evalreg.scores.sums import Matrix
 
@@ -51,12 +51,12 @@ class Component:
         return int(np.count_nonzero(np.bincount(self.design.indices)))
 
 
-def components_of(rows: Judged) -> list[Component]:
+def components_of(rows: JudgedRows) -> list[Component]:
     """The random effects of a log of comparisons, without the residual.
 
     Parameters
     ----------
-    rows : Judged
+    rows : JudgedRows
         Comparisons.
 
     Returns
@@ -85,7 +85,7 @@ def components_of(rows: Judged) -> list[Component]:
     return found
 
 
-def _within_pairs(rows: Judged, values: FloatArray) -> FloatArray:
+def _within_pairs(rows: JudgedRows, values: FloatArray) -> FloatArray:
     """Deviations from the mean of each pair, exactly zero where it does not vary."""
     count = np.bincount(rows.pair)
     deviation = values - (np.bincount(rows.pair, values) / count)[rows.pair]
@@ -102,7 +102,7 @@ def _one_hot(keys: IntArray, values: FloatArray) -> Matrix:
     return sparse.csr_array((values, levels, np.arange(keys.size + 1)), shape=(keys.size, n_levels))
 
 
-def _differences(group: IntArray, rows: Judged, n_models: int) -> Matrix:
+def _differences(group: IntArray, rows: JudgedRows, n_models: int) -> Matrix:
     """The effect of the first model minus that of the second, each by group."""
     sides = np.column_stack([rows.first[rows.pair], rows.second[rows.pair]])
     levels, n_levels = _levels((group[:, None] * n_models + sides).ravel())
@@ -112,12 +112,12 @@ def _differences(group: IntArray, rows: Judged, n_models: int) -> Matrix:
     return design
 
 
-def fixed_effects(rows: Judged) -> Matrix:
+def fixed_effects(rows: JudgedRows) -> Matrix:
     """Orthonormal columns that span the pairs' means and, where orders vary, a common position effect.
 
     Parameters
     ----------
-    rows : Judged
+    rows : JudgedRows
         Comparisons.
 
     Returns
@@ -137,7 +137,7 @@ def _one_hot_of(codes: IntArray, values: FloatArray, size: int) -> Matrix:
     return sparse.csr_array((values, codes, np.arange(codes.size + 1)), shape=(codes.size, size))
 
 
-def moment_equations(rows: Judged, components: list[Component]) -> tuple[FloatArray, FloatArray]:
+def moment_equations(rows: JudgedRows, components: list[Component]) -> tuple[FloatArray, FloatArray]:
     """Expected and observed quadratic forms e'ZZ'e of the residuals e, those of single rows last.
 
     With M = I - QQ' and e = Ms, E[e'Z_c Z_c'e] = sum_d sigma_d^2 |Z_c' M Z_d|^2, which counts what the fixed effects
@@ -145,7 +145,7 @@ def moment_equations(rows: Judged, components: list[Component]) -> tuple[FloatAr
 
     Parameters
     ----------
-    rows : Judged
+    rows : JudgedRows
         Comparisons.
     components : list of Component
         Random effects.
@@ -222,7 +222,7 @@ def solve_components(expected: FloatArray, observed: FloatArray) -> tuple[FloatA
     return variances, [np.flatnonzero(label == s).tolist() for s in range(n_sets)]
 
 
-def variance_table(rows: Judged) -> pd.DataFrame:
+def variance_table(rows: JudgedRows) -> pd.DataFrame:
     """Shares of the variance of one comparison around the mean score of its pair.
 
     The model is s = psi_ab + (u_ap - u_bp) + (v_aj - v_bj) + (w_apj - w_bpj) + t_abp + t_abj + t_abpj
@@ -234,7 +234,7 @@ def variance_table(rows: Judged) -> pd.DataFrame:
 
     Parameters
     ----------
-    rows : Judged
+    rows : JudgedRows
         Comparisons; sampling weights are not used.
 
     Returns

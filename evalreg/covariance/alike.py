@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 
 from evalreg.checks import BoolArray, FloatArray, frozen, listed
-from evalreg.covariance.terms import Piece
+from evalreg.covariance.terms import Term
 from evalreg.data.clusters import Axis, axis_name
 from evalreg.errors import AlikeWarning, ArgumentError, NotAvailableError, Note
 from evalreg.estimate import Estimate
@@ -19,8 +19,8 @@ ROUNDING = 1e-10
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class AlikePiece(Piece):
-    """A piece whose variance over models is pooled: V(c) = max(c'V c, c'c tr(V)/(K - 1)), V centred to sum zero.
+class AlikeTerm(Term):
+    """A term whose variance over models is pooled: V(c) = max(c'V c, c'c tr(V)/(K - 1)), V centred to sum zero.
 
     Parameters
     ----------
@@ -55,16 +55,16 @@ class AlikePiece(Piece):
         own = super().dof(C)
         return np.where(self._applies(C), own * (self.n_models - 1), own)
 
-    def linear(self, C: FloatArray) -> Piece:
-        """The same piece for contrasts of the parameters."""
+    def linear(self, C: FloatArray) -> Term:
+        """The same term for contrasts of the parameters."""
         made = super().linear(C)
-        assert isinstance(made, AlikePiece)
+        assert isinstance(made, AlikeTerm)
         of_models = ~np.asarray((C != 0) @ ~self.of_models, dtype=bool)
         return replace(made, pooled=C @ self.pooled @ C.T, common=C @ self.common, of_models=of_models)
 
 
-def pool_models(estimate: Estimate, axes: tuple[Axis, ...], pieces: Sequence[Piece], name: str) -> list[Piece]:
-    """The one-way pieces of two crossed axes, that of `name` pooled over models; no intersection.
+def pool_models(estimate: Estimate, axes: tuple[Axis, ...], terms: Sequence[Term], name: str) -> list[Term]:
+    """The one-way terms of two crossed axes, that of `name` pooled over models; no intersection.
 
     Parameters
     ----------
@@ -72,14 +72,14 @@ def pool_models(estimate: Estimate, axes: tuple[Axis, ...], pieces: Sequence[Pie
         All models of one board.
     axes : tuple of Axis
         Clusterings, none inside another.
-    pieces : sequence of Piece
+    terms : sequence of Term
         Of `axes`, under CR2.
     name : str
         The axis whose clusters differ alike over models.
 
     Returns
     -------
-    list of Piece
+    list of Term
         Axes in order.
 
     Raises
@@ -91,15 +91,15 @@ def pool_models(estimate: Estimate, axes: tuple[Axis, ...], pieces: Sequence[Pie
     """
     check_alike(estimate, axes, name)
     place = [axis_name(axis) for axis in axes].index(name)
-    one_way = [piece for piece in pieces if len(piece.dims) == 1]
+    one_way = [term for term in terms if len(term.dims) == 1]
     one_way[place] = _pooled(estimate, one_way[place])
     return one_way
 
 
-def _pooled(estimate: Estimate, piece: Piece) -> AlikePiece:
+def _pooled(estimate: Estimate, term: Term) -> AlikeTerm:
     """tr(V)/(K - 1) on the differences of models, as centred ratings or from a reference's."""
     n, K = estimate.n_params, estimate.about.n_models
-    V = np.asarray(piece.matrix)[:K, :K]
+    V = np.asarray(term.matrix)[:K, :K]
     assert estimate.coefficient_map is not None
     fixed = ~np.any(dense(abs(estimate.coefficient_map)) > 0, axis=1)[:K]
     # Ratings from a reference's are theta_k - theta_ref; the centred V is the same.
@@ -109,8 +109,8 @@ def _pooled(estimate: Estimate, piece: Piece) -> AlikePiece:
     pooled, common = np.zeros((n, n)), np.zeros(n)
     pooled[:K, :K] = share * centred @ centred.T
     common[:K] = M.sum(axis=1) * np.sqrt(max(float(V.sum()), 0.0)) / K
-    held = {one.name: getattr(piece, one.name) for one in fields(Piece)}
-    return AlikePiece(**held, pooled=frozen(pooled), common=frozen(common), of_models=np.arange(n) < K, n_models=K)
+    held = {one.name: getattr(term, one.name) for one in fields(Term)}
+    return AlikeTerm(**held, pooled=frozen(pooled), common=frozen(common), of_models=np.arange(n) < K, n_models=K)
 
 
 def check_alike(estimate: Estimate, axes: tuple[Axis, ...], name: str) -> None:

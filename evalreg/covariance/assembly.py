@@ -11,10 +11,10 @@ from evalreg.covariance.alike import alike_note, check_alike, pool_models
 from evalreg.covariance.covariance import Covariance
 from evalreg.covariance.crossed import crossed_matrix, subsets
 from evalreg.covariance.groups import Groups, check_estimate, check_two_clusters, drop_nested, resolve_groups
-from evalreg.covariance.notes import piece_notes, thin_notes
-from evalreg.covariance.one_way import axis_dof, blind_directions, check_strata, naive_piece, one_piece
+from evalreg.covariance.notes import term_notes, thin_notes
+from evalreg.covariance.one_way import axis_dof, blind_directions, check_strata, naive_term, one_term
 from evalreg.covariance.options import ResolvedCov, check_cov_options, resolve_cov
-from evalreg.covariance.terms import Piece
+from evalreg.covariance.terms import Term
 from evalreg.data.clusters import Axis, axis_name
 from evalreg.data.memory import GRAMS, refuse_larger, refuse_parameters
 from evalreg.errors import issue
@@ -53,7 +53,7 @@ def covariance(
     Returns
     -------
     Covariance
-        With its pieces by axis, `matrix`, `raw`, `variance(C)` and `dof(C)`.
+        With its terms by axis, `matrix`, `raw`, `variance(C)` and `dof(C)`.
 
     Raises
     ------
@@ -109,7 +109,7 @@ def assemble(estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov) -
     axes, notes = drop_nested(estimate.scores, axes)
     if options.alike is not None:
         check_alike(estimate, axes, options.alike)
-    naive = naive_piece(estimate)
+    naive = naive_term(estimate)
     if not axes or not options.kind.needs_clusters:
         check_strata(estimate)
         counts = {axis_name(axis): estimate.scores.n_clusters(axis) for axis in axes}
@@ -130,18 +130,18 @@ def assemble(estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov) -
             notes=tuple(notes),
         )
         return _floored(independent, estimate, axes, options)
-    pieces = [one_piece(estimate, axes, dims, options, naive.matrix) for dims in subsets(len(axes))]
-    n_clusters = {piece.name: piece.n_clusters for piece in pieces}
+    terms = [one_term(estimate, axes, dims, options, naive.matrix) for dims in subsets(len(axes))]
+    n_clusters = {term.name: term.n_clusters for term in terms}
     if options.alike is not None:
-        pieces = pool_models(estimate, axes, pieces, options.alike)
+        terms = pool_models(estimate, axes, terms, options.alike)
         notes = [*notes, alike_note(options.alike, n_clusters[options.alike], estimate.about.n_models)]
-    repaired, change = _repaired(pieces, options)
+    repaired, change = _repaired(terms, options)
     result = Covariance(
         names=estimate.names,
         options=options,
         axes=axes,
         n_clusters=n_clusters,
-        pieces=tuple(pieces),
+        pieces=tuple(terms),
         naive=naive.matrix,
         smallest_dof=min(axis_dof(estimate, axis) for axis in axes),
         bounded=estimate.bounded,
@@ -157,7 +157,7 @@ def assemble(estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov) -
     # What has no variance of its own has none in a difference either, where the other's would stand for both.
     unknown = np.isnan(result.variance()) & result._in_one_cell(np.eye(estimate.n_params))
     result = replace(result, withheld=unknown if unknown.any() else None)
-    return _floored(replace(result, notes=(*notes, *piece_notes(result))), estimate, axes, options)
+    return _floored(replace(result, notes=(*notes, *term_notes(result))), estimate, axes, options)
 
 
 def _refuse_larger(estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov) -> None:
@@ -203,9 +203,9 @@ def _constants(estimate: Estimate) -> BoolArray | None:
     return fixed if fixed.any() else None
 
 
-def _repaired(pieces: list[Piece], options: ResolvedCov) -> tuple[FloatArray | None, str]:
+def _repaired(terms: list[Term], options: ResolvedCov) -> tuple[FloatArray | None, str]:
     if options.alike is not None:
         return None, f"two terms, that of {options.alike} pooled over models"
-    if len(pieces) == 1:
-        return pieces[0].matrix, ""
-    return crossed_matrix([piece.matrix for piece in pieces], [piece.dims for piece in pieces], options.repair)
+    if len(terms) == 1:
+        return terms[0].matrix, ""
+    return crossed_matrix([term.matrix for term in terms], [term.dims for term in terms], options.repair)

@@ -301,7 +301,7 @@ def _per_cell(cell: IntArray, values: FloatArray, n_cells: int) -> FloatArray:
 
 
 def cell_leverage(
-    leverage: Matrix | list[Matrix], weight: FloatArray, power: float, stand_in: bool = False
+    leverage: Matrix | list[Matrix], weight: FloatArray, power: float, single_totals: bool = False
 ) -> CellLeverage | FactoredLeverage:
     """Sums over clusters that give the Satterthwaite degrees of freedom of cells.
 
@@ -313,7 +313,7 @@ def cell_leverage(
         n_k, the weight of each cell.
     power : float
         p of the adjustment.
-    stand_in : bool
+    single_totals : bool
         Whether totals of cells of leverage 1 were centred by something that does not come from their own rows, so
         that they count as unadjusted and uncentred instead of not at all.
 
@@ -336,16 +336,18 @@ def cell_leverage(
     """
     blocks = leverage if isinstance(leverage, list) else [leverage]
     if weight.size > MOST_CELLS:
-        return _many_cells(sparse.vstack(blocks).tocsr(), weight, power, stand_in)
+        return _many_cells(sparse.vstack(blocks).tocsr(), weight, power, single_totals)
     trace, squares, products = (
-        sum(part) for part in zip(*(_leverage_sums(b, weight, power, stand_in) for b in blocks), strict=True)
+        sum(part) for part in zip(*(_leverage_sums(b, weight, power, single_totals) for b in blocks), strict=True)
     )
     return CellLeverage(trace=trace, spread=squares + products**2)
 
 
-def _many_cells(leverage: Matrix, weight: FloatArray, power: float, stand_in: bool) -> CellLeverage | FactoredLeverage:
+def _many_cells(
+    leverage: Matrix, weight: FloatArray, power: float, single_totals: bool
+) -> CellLeverage | FactoredLeverage:
     """A sparse spread where few pairs of cells share a cluster; its factors where many do."""
-    b, v = _entries(leverage, weight, power, stand_in)
+    b, v = _entries(leverage, weight, power, single_totals)
     v2 = v.multiply(v).tocsr()
     trace = np.asarray(b.sum(axis=0) - v2.sum(axis=0)).ravel()
     shared = float(np.sum(np.diff(leverage.indptr).astype(float) ** 2))
@@ -355,14 +357,14 @@ def _many_cells(leverage: Matrix, weight: FloatArray, power: float, stand_in: bo
     return CellLeverage(trace, (b.T @ b - cross - cross.T + products.multiply(products)).tocsr())
 
 
-def _entries(leverage: Matrix, weight: FloatArray, power: float, stand_in: bool) -> tuple[Matrix, Matrix]:
+def _entries(leverage: Matrix, weight: FloatArray, power: float, single_totals: bool) -> tuple[Matrix, Matrix]:
     """The b and v of every cluster and cell, shape (n_clusters, n_cells)."""
     scale = cell_scale(leverage, power).data
 
     def like(data: FloatArray) -> Matrix:
         return sparse.csr_array((data, leverage.indices, leverage.indptr), shape=leverage.shape)
 
-    full = (scale == 0) & stand_in
+    full = (scale == 0) & single_totals
     b = like(np.where(full, 1.0, scale**2) * leverage.data / weight[leverage.indices])
     return b, like(scale * leverage.data / np.sqrt(weight[leverage.indices]))
 
@@ -371,17 +373,17 @@ LeverageSums: TypeAlias = tuple[FloatArray, FloatArray, FloatArray]
 """Sums over some clusters: b - v^2, the squares bb' - b(v^2)' - (v^2)b', and the products vv'."""
 
 
-def _leverage_sums(leverage: Matrix, weight: FloatArray, power: float, stand_in: bool) -> LeverageSums:
+def _leverage_sums(leverage: Matrix, weight: FloatArray, power: float, single_totals: bool) -> LeverageSums:
     if mostly_there(leverage):
-        return _dense_leverage_sums(leverage, weight, power, stand_in)
-    b, v = _entries(leverage, weight, power, stand_in)
+        return _dense_leverage_sums(leverage, weight, power, single_totals)
+    b, v = _entries(leverage, weight, power, single_totals)
     v2 = v.multiply(v).tocsr()
     cross = (b.T @ v2).toarray()
     trace = np.asarray(b.sum(axis=0) - v2.sum(axis=0)).ravel()
     return trace, (b.T @ b).toarray() - cross - cross.T, (v.T @ v).toarray()
 
 
-def _dense_leverage_sums(leverage: Matrix, weight: FloatArray, power: float, stand_in: bool) -> LeverageSums:
+def _dense_leverage_sums(leverage: Matrix, weight: FloatArray, power: float, single_totals: bool) -> LeverageSums:
     # Many cells share their leverages: those of all pairs of models that answered the same questions, say.
     first, cell = distinct_columns(np.vstack([dense(leverage), weight]))
     trace, squares, products = np.zeros(first.size), np.zeros((first.size,) * 2), np.zeros((first.size,) * 2)
@@ -389,7 +391,7 @@ def _dense_leverage_sums(leverage: Matrix, weight: FloatArray, power: float, sta
     for start in range(0, leverage.shape[0], n_block):
         h = dense(leverage[start : start + n_block])[:, first]
         scale = power_scale(h, power)
-        b = np.where((scale == 0) & stand_in, 1.0, scale**2) * h / weight[first]
+        b = np.where((scale == 0) & single_totals, 1.0, scale**2) * h / weight[first]
         v = scale * h / np.sqrt(weight[first])
         v2 = v**2
         cross = b.T @ v2

@@ -15,7 +15,7 @@ from evalreg.checks import BoolArray, FloatArray, frozen
 from evalreg.covariance.crossed import crossed_variance
 from evalreg.covariance.dof import fixed_dof
 from evalreg.covariance.options import ResolvedCov
-from evalreg.covariance.terms import NO_VARIANCE, Piece
+from evalreg.covariance.terms import NO_VARIANCE, Term
 from evalreg.covariance.widths import Few, Widths, crossed_widths, one_t
 from evalreg.data.clusters import Axis
 from evalreg.errors import Note
@@ -36,7 +36,7 @@ class Floor(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Covariance:
-    """Covariance of parameters, with its pieces by axis; made by `covariance`.
+    """Covariance of parameters, with its terms by axis; made by `covariance`.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ class Covariance:
         The clusterings used; empty for independent rows.
     n_clusters : mapping of str to int
         Clusters of each axis and intersection, by name.
-    pieces : tuple of Piece
+    pieces : tuple of Term
         Terms of inclusion-exclusion, axes first.
     naive : ndarray, shape (n_params, n_params)
         The covariance for independent rows.
@@ -57,7 +57,7 @@ class Covariance:
     bounded : bool
         Whether the parameters are means of scores in [0, 1].
     repaired : ndarray, shape (n_params, n_params), optional
-        The matrix after "eigen", "two-term" or "none"; None where variances come from the pieces.
+        The matrix after "eigen", "two-term" or "none"; None where variances come from the terms.
     change : str
         What the repair changed, in words; empty if nothing.
     fixed : ndarray of bool, shape (n_params,), optional
@@ -90,7 +90,7 @@ class Covariance:
     options: ResolvedCov
     axes: tuple[Axis, ...]
     n_clusters: Mapping[str, int]
-    pieces: tuple[Piece, ...]
+    pieces: tuple[Term, ...]
     naive: FloatArray
     smallest_dof: float
     bounded: bool = False
@@ -130,29 +130,29 @@ class Covariance:
 
     @property
     def summed(self) -> bool:
-        """Whether widths are sums of t^2 V over pieces, so that no single t serves all levels."""
+        """Whether widths are sums of t^2 V over terms, so that no single t serves all levels."""
         return self.crossed and self.options.dof == "satterthwaite"
 
     @property
     def raw(self) -> FloatArray:
-        """The sum of the pieces with their signs, before any repair, shape (n_params, n_params)."""
-        return sum_blocks(iter([piece.sign * piece.matrix for piece in self.pieces]))
+        """The sum of the terms with their signs, before any repair, shape (n_params, n_params)."""
+        return sum_blocks(iter([term.sign * term.matrix for term in self.pieces]))
 
     @property
-    def one_way(self) -> tuple[Piece, ...]:
-        """The pieces of single axes (or the naive piece)."""
-        return tuple(piece for piece in self.pieces if len(piece.dims) <= 1)
+    def one_way(self) -> tuple[Term, ...]:
+        """The terms of single axes (or the naive term)."""
+        return tuple(term for term in self.pieces if len(term.dims) <= 1)
 
     @property
     def sum_one_way(self) -> FloatArray:
         """Sum over axes of V_d, positive semi-definite, shape (n_params, n_params)."""
-        return sum_blocks(iter([piece.matrix for piece in self.one_way]))
+        return sum_blocks(iter([term.matrix for term in self.one_way]))
 
     @property
     def matrix(self) -> FloatArray:
         """The covariance shown, shape (n_params, n_params); its diagonal is the square of the standard errors.
 
-        Under ``repair="max"`` it is D R D, D^2 the variances and R the correlation of the summed one-way pieces.
+        Under ``repair="max"`` it is D R D, D^2 the variances and R the correlation of the summed one-way terms.
         """
         variance = self.variance()
         if self.repaired is not None:
@@ -199,19 +199,19 @@ class Covariance:
     def _unsettled(self, C: FloatArray) -> FloatArray:
         if self.repaired is not None:
             return quadratic(C, self.repaired)
-        # MNW 2024: from the stored pieces, never from a repaired matrix; no set of fewer axes gives more.
-        each = np.array([piece.variance(C) for piece in self.pieces])
-        return crossed_variance(each, [piece.dims for piece in self.pieces], "max")
+        # MNW 2024: from the stored terms, never from a repaired matrix; no set of fewer axes gives more.
+        each = np.array([term.variance(C) for term in self.pieces])
+        return crossed_variance(each, [term.dims for term in self.pieces], "max")
 
     def _lost(self, C: FloatArray) -> BoolArray:
         return self._in_one_cell(C) | self._undetermined(C)
 
     def _in_one_cell(self, C: FloatArray) -> BoolArray:
-        lost = np.any([piece.lost for piece in self.one_way], axis=0)
+        lost = np.any([term.lost for term in self.one_way], axis=0)
         return np.asarray((C != 0) @ lost, dtype=bool)
 
     def _undetermined(self, C: FloatArray) -> BoolArray:
-        return np.asarray(np.any([piece.undetermined(C) for piece in self.one_way], axis=0))
+        return np.asarray(np.any([term.undetermined(C) for term in self.one_way], axis=0))
 
     def _fixed(self, C: FloatArray) -> BoolArray:
         if self.fixed is None:
@@ -238,7 +238,7 @@ class Covariance:
         """
         C = self._contrasts(contrasts)
         variance, lost, scale = self.variance(C), self._lost(C), C**2 @ np.diag(self.naive)
-        totals_vary = np.max([piece.variance(C) for piece in self.one_way], axis=0) > NO_VARIANCE * scale
+        totals_vary = np.max([term.variance(C) for term in self.one_way], axis=0) > NO_VARIANCE * scale
         texts = []
         for value, is_lost, size, vary, thin in zip(variance, lost, scale, totals_vary, self._withheld(C), strict=True):
             if value > 0 or (value == 0 and self.fixed is not None):
@@ -258,7 +258,7 @@ class Covariance:
     def half_width(self, contrasts: FloatArray | None = None, alpha: float | FloatArray = 0.05) -> FloatArray:
         """Half-widths of two-sided t intervals of contrasts of the parameters: estimate +- half-width.
 
-        Crossed, H with H^2 = sum over pieces of t^2 V, each piece with its own degrees of freedom, and never less than
+        Crossed, H with H^2 = sum over terms of t^2 V, each term with its own degrees of freedom, and never less than
         any set of fewer axes gives.
 
         Parameters
@@ -398,10 +398,10 @@ class Covariance:
     def _widths(self, C: FloatArray) -> Widths:
         if not self.summed:
             return one_t(self.variance(C), self._one_dof(C))
-        dofs = np.array([piece.dof(C) for piece in self.pieces])
-        variances = np.array([piece.variance(C) for piece in self.pieces])
+        dofs = np.array([term.dof(C) for term in self.pieces])
+        variances = np.array([term.variance(C) for term in self.pieces])
         return crossed_widths(
-            self.variance(C), variances, dofs, [piece.dims for piece in self.pieces], self.options.repair
+            self.variance(C), variances, dofs, [term.dims for term in self.pieces], self.options.repair
         )
 
     def _one_dof(self, C: FloatArray) -> FloatArray:
@@ -412,7 +412,7 @@ class Covariance:
         return np.full(C.shape[0], fixed_dof(rule, self.smallest_dof))
 
     def linear(self, contrasts: FloatArray, names: Sequence[str]) -> Covariance:
-        """The covariance of C theta, from the same pieces.
+        """The covariance of C theta, from the same terms.
 
         Parameters
         ----------
@@ -431,7 +431,7 @@ class Covariance:
         return replace(
             self,
             names=tuple(names),
-            pieces=tuple(piece.linear(C) for piece in self.pieces),
+            pieces=tuple(term.linear(C) for term in self.pieces),
             naive=C @ self.naive @ C.T,
             bounded=self.bounded and picks,
             fixed=None if self.fixed is None else self._fixed(C),

@@ -38,7 +38,7 @@ def thin_notes(estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov)
             notes.append((SparseBoardWarning, f"{sparse_text(found, estimate.names, found.unsafe)}; {text}."))
         elif options.kind.adjusts and not options.kind.needs_exact_refit and fixed and found.single.any():
             how = "what such pairs add to the variance is centred by Bradley-Terry strengths without that cluster"
-            how = how if options.stand_in else "such pairs add nothing to the variance"
+            how = how if options.single_totals else "such pairs add nothing to the variance"
             notes.append((SparseBoardWarning, f"{sparse_text(found, estimate.names, found.single > 0)}; {how}."))
         few = (found.effective < FEW_EFFECTIVE) | (found.largest_share > LARGEST_SHARE)
         if guarded and few.any():
@@ -46,7 +46,7 @@ def thin_notes(estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov)
     return notes
 
 
-def piece_notes(cov: Covariance) -> list[Note]:
+def term_notes(cov: Covariance) -> list[Note]:
     """What to say of parameters that a single cluster determines, and of a repair."""
     notes: list[Note] = []
     notes.extend(_one_cluster_notes(cov))
@@ -65,9 +65,9 @@ def piece_notes(cov: Covariance) -> list[Note]:
 def _one_cluster_notes(cov: Covariance) -> list[Note]:
     """Parameters of a regression that one cluster alone determines, and those measured from them."""
     size = np.zeros(len(cov.names))
-    for piece in cov.one_way:
-        if piece.blind is not None:
-            moved = np.abs(piece.blind)
+    for term in cov.one_way:
+        if term.blind is not None:
+            moved = np.abs(term.blind)
             size = np.maximum(size, np.max(moved / np.max(moved, axis=0), axis=1))
     alone = [name for name, part in zip(cov.names, size, strict=True) if part > MOSTLY]
     if not alone:

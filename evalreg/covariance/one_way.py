@@ -21,10 +21,10 @@ from evalreg.covariance.corrections import (
 from evalreg.covariance.dof import FixedDof, Leverage, RowLeverage, WelchDof
 from evalreg.covariance.groups import union
 from evalreg.covariance.options import ResolvedCov
-from evalreg.covariance.terms import CANCELS, NO_VARIANCE, Piece
+from evalreg.covariance.terms import CANCELS, NO_VARIANCE, Term
 from evalreg.data.clusters import Axis, axis_name
 from evalreg.errors import NotAvailableError, TooFewClustersError
-from evalreg.estimate import Cells, Estimate, LeaveOut, StandIn
+from evalreg.estimate import Cells, Estimate, LeaveOut, SingleTotals
 from evalreg.scores.base import Scores
 from evalreg.scores.sums import Block, Matrix, compressed, dense, quadratic, scale_columns, square, sum_blocks
 
@@ -32,7 +32,7 @@ from evalreg.scores.sums import Block, Matrix, compressed, dense, quadratic, sca
 ROUNDING = 1e-12
 
 
-def naive_piece(estimate: Estimate) -> Piece:
+def naive_term(estimate: Estimate) -> Term:
     """The covariance for independent rows: CR1 with every row its own cluster.
 
     Parameters
@@ -42,7 +42,7 @@ def naive_piece(estimate: Estimate) -> Piece:
 
     Returns
     -------
-    Piece
+    Term
         For means, each with its own n_m/(n_m - 1) (Miller 2024, eq. 1); for a regression HC1. What single rows alone
         determine is not looked for.
     """
@@ -55,12 +55,12 @@ def naive_piece(estimate: Estimate) -> Piece:
         rounding = _rounding(estimate, np.diag(matrix))
         matrix[rounding, :] = matrix[:, rounding] = 0.0
         rest = FixedDof(float(n - estimate.n_coefficients))
-        return Piece((), (), n, matrix, rest, None, no_loss)
+        return Term((), (), n, matrix, rest, None, no_loss)
     scale = np.sqrt(cells.count / np.maximum(cells.count - 1, 1))
     matrix = estimate.scores.meat(None, _scale_rows(bread, scale))
     variance = cells.squares / cells.weight**2 * scale**2
     lost = _touches(estimate, cells.count < 2)
-    return Piece((), (), n, matrix, WelchDof(variance, cells.count), estimate.coefficient_map, lost)
+    return Term((), (), n, matrix, WelchDof(variance, cells.count), estimate.coefficient_map, lost)
 
 
 def check_strata(estimate: Estimate) -> None:
@@ -101,9 +101,9 @@ def _scale_rows(bread: Matrix, scale: FloatArray) -> Matrix:
     return sparse.diags_array(scale).tocsr() @ compressed(bread) if sparse.issparse(bread) else scale[:, None] * bread
 
 
-def one_piece(
+def one_term(
     estimate: Estimate, axes: tuple[Axis, ...], dims: tuple[int, ...], options: ResolvedCov, naive: FloatArray
-) -> Piece:
+) -> Term:
     """Return the term of the axes `dims`, with its leverages where it is an axis itself."""
     by = union(*(axes[d] for d in dims))
     n_clusters = estimate.scores.n_clusters(by)
@@ -118,7 +118,7 @@ def one_piece(
         matrix = options.factor(_counts(estimate, axes, n_clusters)) * matrix
     contrasts = None if leverage is None else estimate.coefficient_map
     blind = blind_directions(estimate, by) if len(dims) == 1 else None
-    return Piece(by, dims, n_clusters, matrix, leverage, contrasts, lost, blind)
+    return Term(by, dims, n_clusters, matrix, leverage, contrasts, lost, blind)
 
 
 def _lost_without_variance(estimate: Estimate, by: Axis, matrix: FloatArray, naive: FloatArray) -> BoolArray:
@@ -232,8 +232,8 @@ def _adjusted(
     if options.kind.needs_exact_refit and refit.leave_out is not None:
         return _left_out(estimate, by, refit.leave_out, refit.contrasts)
     if refit.inverse_gram.ndim == 1:
-        stand_in = refit.stand_in if options.stand_in else None
-        matrix, leverage, lost = _adjust_cells(estimate, by, options.kind.power, keep, stand_in)
+        single_totals = refit.single_totals if options.single_totals else None
+        matrix, leverage, lost = _adjust_cells(estimate, by, options.kind.power, keep, single_totals)
         return matrix, leverage, _touches(estimate, lost)
     matrix, leverage = _adjust_rows(estimate, by, options.kind.power, keep)
     return matrix, leverage, np.zeros(estimate.n_params, dtype=bool)
@@ -255,7 +255,9 @@ def _left_out(estimate: Estimate, by: Axis, leave_out: LeaveOut, contrasts: Matr
     return matrix, None, lost
 
 
-def _adjust_cells(estimate: Estimate, by: Axis, power: float, keep: bool, stand_in: StandIn | None = None) -> Adjusted:
+def _adjust_cells(
+    estimate: Estimate, by: Axis, power: float, keep: bool, single_totals: SingleTotals | None = None
+) -> Adjusted:
     assert estimate.refit is not None
     inverse = estimate.refit.inverse_gram
     blocks: list[Block] = list(estimate.scores.cells(by))
@@ -263,12 +265,12 @@ def _adjust_cells(estimate: Estimate, by: Axis, power: float, keep: bool, stand_
 
     def adjusted(block: Block, share: Matrix) -> Matrix:
         totals = adjust_cell_totals(block.totals, share, power)
-        return totals if stand_in is None else totals + stand_in(block, share)
+        return totals if single_totals is None else totals + single_totals(block, share)
 
     parts = (square(adjusted(block, share), estimate.bread) for block, share in zip(blocks, shares, strict=True))
     matrix = sum_blocks(parts)
-    lost = np.any([full_leverage_cells(share) for share in shares], axis=0) & bool(power and stand_in is None)
-    leverage = cell_leverage(shares, 1.0 / inverse, power, stand_in is not None) if keep else None
+    lost = np.any([full_leverage_cells(share) for share in shares], axis=0) & bool(power and single_totals is None)
+    leverage = cell_leverage(shares, 1.0 / inverse, power, single_totals is not None) if keep else None
     return matrix, leverage, lost
 
 

@@ -46,8 +46,8 @@ class ResolvedCov:
     ----------
     cov, ssc, dof, repair : str or float
         As in `evalreg.fit`.
-    stand_in : bool
-        Whether cells that rest on a single cluster take the estimate's stand-in, where it has one.
+    single_totals : bool
+        Whether cells that rest on a single cluster take the totals that the estimate has for them, if any.
     alike : str or None
         The axis whose clusters are taken to differ alike over models.
     """
@@ -56,7 +56,7 @@ class ResolvedCov:
     ssc: SscName
     dof: DofName | float
     repair: RepairName
-    stand_in: bool = False
+    single_totals: bool = False
     alike: str | None = None
 
     @property

@@ -28,7 +28,7 @@ CANCELS = 1e-8
 
 
 @dataclass(frozen=True, eq=False)
-class Piece:
+class Term:
     """The covariance on one clustering, a term of inclusion-exclusion.
 
     Parameters
@@ -108,8 +108,8 @@ class Piece:
             return float(self.n_clusters - 1)
         return self.leverage.hotelling(C if self.contrasts is None else dense(C @ self.contrasts))
 
-    def linear(self, C: FloatArray) -> Piece:
-        """The same piece for contrasts of the parameters."""
+    def linear(self, C: FloatArray) -> Term:
+        """The same term for contrasts of the parameters."""
         contrasts = None if self.contrasts is None else C @ self.contrasts
         blind = None if self.blind is None else _moved(C, self.blind)
         return replace(self, matrix=C @ self.matrix @ C.T, contrasts=contrasts, lost=(C != 0) @ self.lost, blind=blind)

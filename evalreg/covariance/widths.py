@@ -1,4 +1,4 @@
-"""Half-widths of intervals, p-values and degrees of freedom of a variance that is made of several pieces."""
+"""Half-widths of intervals, p-values and degrees of freedom of a variance that is made of several terms."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from evalreg.covariance.crossed import sums_of
 from evalreg.numerics.student import dof_of_quantile, t_log_density, t_pvalues, t_quantile
 from evalreg.scores.unseen import Unseen
 
-# Below this level quantiles of t are not sought; p-values there are those of the widest single piece.
+# Below this level quantiles of t are not sought; p-values there are those of the widest single term.
 SMALLEST_LEVEL = 1e-280
 MOST_STEPS = 80
 
@@ -38,9 +38,9 @@ class Few:
 
 @dataclass(frozen=True, eq=False)
 class Widths:
-    """Contrasts whose half-width is the root of a sum of t^2 V over pieces, or the largest of several such sums.
+    """Contrasts whose half-width is the root of a sum of t^2 V over terms, or the largest of several such sums.
 
-    For a level p and the pieces V_A with d_A degrees of freedom, H(p)^2 is the largest over sums of
+    For a level p and the terms V_A with d_A degrees of freedom, H(p)^2 is the largest over sums of
     sum_A s_A t_A(p)^2 V_A, with t_A(p) the two-sided critical value of t with d_A. The interval is the estimate +-
     H(alpha), the p-value that p with H(p) = distance. For independent variances with positive signs it is Banerjee's.
 
@@ -48,12 +48,12 @@ class Widths:
     ----------
     variance : ndarray, shape (m,)
         v(c), the square of the standard error shown.
-    pieces : ndarray, shape (n_pieces, m)
+    terms : ndarray, shape (n_terms, m)
         V_A(c).
-    dofs : ndarray, shape (n_pieces, m)
+    dofs : ndarray, shape (n_terms, m)
         d_A(c).
-    signs : ndarray, shape (n_sums, n_pieces)
-        s_A of each sum; 0 where a piece is no part of it.
+    signs : ndarray, shape (n_sums, n_terms)
+        s_A of each sum; 0 where a term is no part of it.
     few : Few, optional
         Contrasts whose variance depends on the value that is tested, as differences not seen have to be allowed for.
 
@@ -74,7 +74,7 @@ class Widths:
     """
 
     variance: FloatArray
-    pieces: FloatArray
+    terms: FloatArray
     dofs: FloatArray
     signs: FloatArray
     few: Few | None = None
@@ -83,7 +83,7 @@ class Widths:
         """H(alpha), shape (m,); NaN without a variance."""
         if self.signs.size == 1:
             return np.asarray(t_quantile(alpha, self.dofs[0]) * np.sqrt(self.variance))
-        H = np.sqrt(np.clip(np.max(self.signs @ self._terms(alpha), axis=0), 0.0, None))
+        H = np.sqrt(np.clip(np.max(self.signs @ self._squares(alpha), axis=0), 0.0, None))
         return np.where(self.variance > 0, H, np.where(self.variance == 0, 0.0, np.nan))
 
     def critical(self, alpha: float | FloatArray) -> FloatArray:
@@ -94,10 +94,10 @@ class Widths:
         ratio = self.half(alpha) / np.sqrt(np.where(positive, self.variance, 1.0))
         return np.where(positive, ratio, t_quantile(alpha, self.dof(0.05)))
 
-    def _terms(self, alpha: float | FloatArray) -> FloatArray:
-        """t_A^2 V_A, shape (n_pieces, m); a piece without variance adds nothing whatever its dof."""
+    def _squares(self, alpha: float | FloatArray) -> FloatArray:
+        """t_A^2 V_A, shape (n_terms, m); a term without variance adds nothing whatever its dof."""
         t = t_quantile(np.broadcast_to(alpha, self.variance.shape), self.dofs)
-        return np.where(self.pieces > 0, t**2 * self.pieces, 0.0)
+        return np.where(self.terms > 0, t**2 * self.terms, 0.0)
 
     def pvalues(self, distance: FloatArray) -> FloatArray:
         """The p with H(p) = |distance|, shape (m,); 1 at no distance, NaN without a variance."""
@@ -110,10 +110,10 @@ class Widths:
         single = np.count_nonzero(self.signs, axis=1) == 1
         p = np.zeros(x.shape)
         # A sum of positive terms is at least each of them, and so is its p-value.
-        for piece in np.flatnonzero(np.any(self.signs[np.all(self.signs >= 0, axis=1)] > 0, axis=0)):
-            V = np.where(self.pieces[piece] > 0, self.pieces[piece], 1.0)
-            own = t_pvalues(x / np.sqrt(V), self.dofs[piece])
-            p = np.where(self.pieces[piece] > 0, np.maximum(p, own), p)
+        for term in np.flatnonzero(np.any(self.signs[np.all(self.signs >= 0, axis=1)] > 0, axis=0)):
+            V = np.where(self.terms[term] > 0, self.terms[term], 1.0)
+            own = t_pvalues(x / np.sqrt(V), self.dofs[term])
+            p = np.where(self.terms[term] > 0, np.maximum(p, own), p)
         for row in self.signs[~single]:
             wanted = np.flatnonzero(known & (x > 0) & (p < 1))
             p[wanted] = self._solved(row, wanted, x[wanted], p[wanted])
@@ -150,7 +150,7 @@ class Widths:
     def _solved(self, row: FloatArray, columns: IntArray, x: FloatArray, least: FloatArray) -> FloatArray:
         """Largest of `least` and the p at which one sum is x^2, by Newton steps in log p inside a bracket."""
         low, high = np.log(np.maximum(least, SMALLEST_LEVEL)), np.zeros(x.shape)
-        V, d, u, target = self.pieces[:, columns], self.dofs[:, columns], low.copy(), 2 * np.log(x)
+        V, d, u, target = self.terms[:, columns], self.dofs[:, columns], low.copy(), 2 * np.log(x)
         left = np.arange(x.size)
         for step in range(MOST_STEPS):
             value, slope = _log_sum(row, V[:, left], d[:, left], u[left])
@@ -179,14 +179,14 @@ class Widths:
         known = self.variance > 0
         H, smallest = self.half(alpha), np.min(self.dofs[self.signs.sum(axis=0) > 0], axis=0)
         nu = np.where(known, np.nan, smallest)
-        # Where one piece decides both the variance and the width, its own degrees of freedom, free of rounding.
-        terms = self._terms(alpha)
+        # Where one term decides both the variance and the width, its own degrees of freedom, free of rounding.
+        squares = self._squares(alpha)
         for row in self.signs[np.count_nonzero(self.signs, axis=1) == 1]:
-            piece = int(np.argmax(row))
-            same = np.isclose(terms[piece], H**2, rtol=1e-13, atol=0.0) & np.isclose(
-                self.pieces[piece], self.variance, rtol=1e-13, atol=0.0
+            term = int(np.argmax(row))
+            same = np.isclose(squares[term], H**2, rtol=1e-13, atol=0.0) & np.isclose(
+                self.terms[term], self.variance, rtol=1e-13, atol=0.0
             )
-            nu = np.where(known & same & np.isnan(nu), self.dofs[piece], nu)
+            nu = np.where(known & same & np.isnan(nu), self.dofs[term], nu)
         rest = np.flatnonzero(known & np.isnan(nu))
         if rest.size:
             nu[rest] = dof_of_quantile(H[rest] / np.sqrt(self.variance[rest]), alpha)
@@ -200,11 +200,11 @@ def one_t(variance: FloatArray, dof: FloatArray) -> Widths:
 
 def joined(parts: Sequence[Widths]) -> Widths:
     """Widths of the contrasts of all parts, which have the same sums."""
-    columns = [(part.variance[None], part.pieces, part.dofs) for part in parts]
-    variance, pieces, dofs = (np.concatenate(one, axis=1) for one in zip(*columns, strict=True))
+    columns = [(part.variance[None], part.terms, part.dofs) for part in parts]
+    variance, terms, dofs = (np.concatenate(one, axis=1) for one in zip(*columns, strict=True))
     starts = np.cumsum([0, *(part.variance.size for part in parts)])
     few = [(part.few, start) for part, start in zip(parts, starts, strict=False) if part.few is not None]
-    return Widths(variance[0], pieces, dofs, parts[0].signs, _joined_few(few))
+    return Widths(variance[0], terms, dofs, parts[0].signs, _joined_few(few))
 
 
 def _joined_few(parts: list[tuple[Few, int]]) -> Few | None:
@@ -230,7 +230,7 @@ def _log_sum(row: FloatArray, V: FloatArray, d: FloatArray, u: FloatArray) -> tu
 
 
 def crossed_widths(
-    variance: FloatArray, pieces: FloatArray, dofs: FloatArray, dims: list[tuple[int, ...]], repair: str
+    variance: FloatArray, terms: FloatArray, dofs: FloatArray, dims: list[tuple[int, ...]], repair: str
 ) -> Widths:
     """The widths of crossed contrasts under a repair.
 
@@ -238,10 +238,10 @@ def crossed_widths(
     ----------
     variance : ndarray, shape (m,)
         v(c), after the repair.
-    pieces, dofs : ndarray, shape (n_pieces, m)
+    terms, dofs : ndarray, shape (n_terms, m)
         V_A(c) and d_A(c).
     dims : list of tuple of int
-        The axes of each piece.
+        The axes of each term.
     repair : {"max", "eigen", "two-term", "none"}
         "max": the largest over all sets of axes. "two-term": the axes without intersections. Otherwise v(c) times the
         mean of t^2 over the axes, weighted by their variances.
@@ -249,11 +249,11 @@ def crossed_widths(
     Returns
     -------
     Widths
-        Where the variance is above that of the pieces (a floor), the width grows with it.
+        Where the variance is above that of the terms (a floor), the width grows with it.
     """
     signs = sums_of(dims, "max" if repair == "max" else "two-term")
-    made = np.max(signs @ pieces, axis=0)
+    made = np.max(signs @ terms, axis=0)
     scale = np.divide(variance, made, out=np.ones_like(made), where=(made > 0) & (variance > 0))
     # Equal but for rounding is equal.
     scale = np.where(np.isclose(scale, 1.0, rtol=1e-13, atol=0), 1.0, scale)
-    return Widths(variance, pieces * scale, dofs, signs)
+    return Widths(variance, terms * scale, dofs, signs)

@@ -15,7 +15,7 @@ from evalreg.data.frame import Table
 from evalreg.data.groups import Groups
 from evalreg.data.questions import shared_rows
 from evalreg.data.repeats import Told, one_row_an_item
-from evalreg.data.rows import Roles, Rows, read_rows
+from evalreg.data.rows import ReadRows, Roles, read_rows
 from evalreg.data.weights import weights_name
 from evalreg.errors import DataError
 
@@ -30,7 +30,7 @@ class CellRows:
         Labels of each cell: those of `by`, then the stratum; sorted as text.
     cell : ndarray of int, shape (n_rows,), optional
         Cell of each row; None when there is one.
-    rows : Rows
+    rows : ReadRows
         One for each (by, item), where there is an item.
     item : Codes, optional
         Items of the rows before they were averaged.
@@ -40,7 +40,7 @@ class CellRows:
 
     keys: list[tuple[str, ...]]
     cell: IntArray | None
-    rows: Rows
+    rows: ReadRows
     item: Codes | None
     lines: tuple[str, ...] = ()
 
@@ -72,7 +72,7 @@ def read_cells(table: Table, roles: Roles, groups: Groups) -> CellRows:
     return CellRows(keys, cell, rows, item, lines)
 
 
-def _shared_questions(rows: Rows, roles: Roles) -> tuple[Rows, tuple[str, ...]]:
+def _shared_questions(rows: ReadRows, roles: Roles) -> tuple[ReadRows, tuple[str, ...]]:
     """The rows of items that all models have, and what to say of them."""
     assert roles.item is not None
     models = joint([rows.used[name] for name in roles.by])

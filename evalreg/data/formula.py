@@ -14,7 +14,7 @@ from evalreg.checks import FloatArray, listed, nearest, row_list, rows_text
 from evalreg.data.columns import for_formula
 from evalreg.data.grammar import names_in, without_backticks
 from evalreg.data.memory import DESIGNS, GRAMS, refuse_larger
-from evalreg.data.rows import Rows
+from evalreg.data.rows import ReadRows
 from evalreg.errors import ArgumentTypeError, FormulaError, MissingColumnError, NonFiniteError
 
 # Below so many combinations of levels, columns are not counted before they are made.
@@ -157,12 +157,12 @@ def formula_columns(parsed: ParsedFormula, columns: tuple[str, ...]) -> tuple[tu
     return left, tuple(name for name in parsed.covariate_names if name not in left)
 
 
-def design_frame(rows: Rows, names: tuple[str, ...], parsed: ParsedFormula) -> pd.DataFrame:
+def design_frame(rows: ReadRows, names: tuple[str, ...], parsed: ParsedFormula) -> pd.DataFrame:
     """Columns of the formula as patsy takes them: plain numbers and objects, categories without unused levels.
 
     Parameters
     ----------
-    rows : Rows
+    rows : ReadRows
         Those in use; the values of the score are under "score" where they are at hand.
     names : tuple of str
         Columns wanted.

@@ -15,7 +15,7 @@ from evalreg.data.formula import design_frame, formula_columns, sides_design
 from evalreg.data.frame import Table, collected, open_frame
 from evalreg.data.groups import Groups
 from evalreg.data.joint_ids import names_of, with_joint_ids
-from evalreg.data.rows import Rows, read_rows
+from evalreg.data.rows import ReadRows, read_rows
 from evalreg.data.verdicts import PairRoles, as_name, left_scores
 from evalreg.errors import ArgumentError, DataError, DuplicateRowsError, SelfComparisonError
 
@@ -34,7 +34,7 @@ class PairRows:
         The models of each cell, first before second.
     stratum : ndarray of int, shape (n_cells,)
         Stratum of each cell.
-    rows : Rows
+    rows : ReadRows
         The comparisons in use.
     values : ndarray, shape (n_rows,)
         Scores of the first model.
@@ -55,7 +55,7 @@ class PairRows:
     first: IntArray
     second: IntArray
     stratum: IntArray
-    rows: Rows
+    rows: ReadRows
     values: FloatArray
     cell: IntArray
     swapped: BoolArray
@@ -118,7 +118,7 @@ def _present(left: IntArray, right: IntArray, models: list[str]) -> tuple[IntArr
     return number[left], number[right], [models[i] for i in np.flatnonzero(present)]
 
 
-def _side_terms(rows: Rows, roles: PairRoles, covariates: tuple[str, ...]) -> tuple[tuple[str, ...], FloatArray]:
+def _side_terms(rows: ReadRows, roles: PairRoles, covariates: tuple[str, ...]) -> tuple[tuple[str, ...], FloatArray]:
     """Names and values of what differs between the two sides; none without a formula."""
     if roles.sides is None:
         return (), np.zeros((rows.n_rows, 0))

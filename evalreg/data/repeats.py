@@ -13,7 +13,7 @@ from scipy.special import fdtrc, fdtri
 from evalreg.checks import FloatArray, IntArray, row_list, rows_text
 from evalreg.data.clusters import Codes, as_codes, factorize, joint
 from evalreg.data.frame import Table, UsedRows, codes_of_items, restrict
-from evalreg.data.rows import Rows
+from evalreg.data.rows import ReadRows
 from evalreg.errors import ArgumentError, DuplicateRowsError
 
 # Levels differ, and answers to one question are alike, when chance would show it this rarely.
@@ -26,7 +26,7 @@ MANY_MISSING = 0.8
 # A search for the column that tells repeats apart looks at so many columns, and at pairs of so many.
 MOST_COLUMNS, MOST_IN_PAIRS = 40, 8
 
-Kind: TypeAlias = Literal["questions", "answers", "unclear"]
+RepeatKind: TypeAlias = Literal["questions", "answers", "unclear"]
 
 
 @dataclass(frozen=True)
@@ -54,12 +54,12 @@ class Told:
         return self.key[-1]
 
 
-def one_row_an_item(rows: Rows, told: Told, combine: Callable[[FloatArray, Codes], FloatArray] | None) -> Rows:
+def one_row_an_item(rows: ReadRows, told: Told, combine: Callable[[FloatArray, Codes], FloatArray] | None) -> ReadRows:
     """Average declared repeats within (by, item); refuse undeclared ones.
 
     Parameters
     ----------
-    rows : Rows
+    rows : ReadRows
         Those in use, scored by "score".
     told : Told
         Which of their labels tell them apart.
@@ -68,7 +68,7 @@ def one_row_an_item(rows: Rows, told: Told, combine: Callable[[FloatArray, Codes
 
     Returns
     -------
-    Rows
+    ReadRows
         The same where there are no repeats; otherwise one for each (by, item).
 
     Raises
@@ -103,7 +103,7 @@ def one_row_an_item(rows: Rows, told: Told, combine: Callable[[FloatArray, Codes
 # What the values of a column are: answers to one question, or questions under one id.
 
 
-def kind_of(values: FloatArray, by: Codes | None, item: Codes, level: Codes) -> Kind:
+def kind_of(values: FloatArray, by: Codes | None, item: Codes, level: Codes) -> RepeatKind:
     """Whether rows of one item at different levels are answers to one question, or different questions.
 
     Answers to one question are alike: its difficulty is in all of them. Where an id such as 1, 2, 3 starts anew at each
@@ -277,7 +277,7 @@ def _label_columns(told: Told, source: UsedRows, n_rows: int) -> Iterator[tuple[
             yield name, as_codes(codes, labels)
 
 
-def _advice(name: str, kind: Kind, nested: bool, told: Told) -> str:
+def _advice(name: str, kind: RepeatKind, nested: bool, told: Told) -> str:
     """What to write where one column tells repeats apart."""
     joined = f'item="{_joined(name, told.item)}"'
     if kind == "questions":
@@ -299,7 +299,7 @@ def _advice(name: str, kind: Kind, nested: bool, told: Told) -> str:
     )
 
 
-def _advice_of_two(first: str, second: str, kind: Kind, told: Told) -> str:
+def _advice_of_two(first: str, second: str, kind: RepeatKind, told: Told) -> str:
     """Two columns tell rows apart; the first may be a part of the question's id."""
     joined = f'item="{_joined(first, told.item)}"'
     rest = f'by="{second}" for a mean of each, or sample="{second}" where they are answers to the same questions'

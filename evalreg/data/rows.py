@@ -67,7 +67,7 @@ class Roles:
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class ReadRows:
     """The rows in use of a table in memory.
 
     Parameters
@@ -110,7 +110,7 @@ class Rows:
         held = {name: codes for name, codes in self.used.items() if name in self.held or name in more}
         return Labels(self.n_rows, held, self.source)
 
-    def only(self, kept: BoolArray, reason: str | None = None) -> Rows:
+    def only(self, kept: BoolArray, reason: str | None = None) -> ReadRows:
         """Some of the rows in use, shape (n_rows,); the others are counted as dropped where a reason is given."""
         keep = np.zeros(self.source.table.n_rows, dtype=bool)
         keep[self.source.positions()[kept]] = True
@@ -139,7 +139,7 @@ def read_rows(
     missing: str = "drop",
     within: BoolArray | None = None,
     split: Collection[str] | None = None,
-) -> Rows:
+) -> ReadRows:
     """Rows of a table without missing values, of the columns that play a role.
 
     Parameters
@@ -167,7 +167,7 @@ def read_rows(
 
     Returns
     -------
-    Rows
+    ReadRows
         Aligned with each other.
     """
     values = {argument: table.floats(name, argument) for argument, name in numbers.items()}
@@ -188,7 +188,7 @@ def read_rows(
     keep, dropped = keep_rows(gone, table.n_rows, missing, within)
     if split is not None:
         refuse_filters(table, keep, split)
-    return Rows(
+    return ReadRows(
         values={name: restrict(column, keep) for name, column in {**values, **made}.items()},
         weights=restrict(row_weights, keep),
         used={

@@ -38,7 +38,7 @@ from evalreg.data.groups import Groups
 from evalreg.data.verdicts import PairRoles, as_names
 from evalreg.errors import ArgumentError, CollinearityError, ConvergenceError, MissingColumnError, ScoreRangeError
 from evalreg.estimate import About, Estimate, Refit
-from evalreg.estimators.outcomes import Davidson, Halves, davidson, tied_moments
+from evalreg.estimators.outcomes import Davidson, Logistic, davidson, tied_moments
 from evalreg.estimators.pairs import Pairs, design_lines, duels_of, gather_pairs, independence_notes
 from evalreg.estimators.reweighted import Reweighted
 from evalreg.estimators.strength import check_connected, incidence, logistic
@@ -239,7 +239,7 @@ def fit_half(contest: Contest) -> Fit:
     p = scipy.special.expit(contest.design @ beta)
     inner = replace(contest.scores, fitted=p)
     information = flattened(contest.design, p * (1 - p))
-    again = Reweighted(Halves(contest.design), beta, contest.weight, contest.mean - p)
+    again = Reweighted(Logistic(contest.design), beta, contest.weight, contest.mean - p)
     return Fit(beta, inverse, MappedScores(inner, contest.design, information=information), again)
 
 

@@ -36,10 +36,10 @@ AverageName: TypeAlias = Literal["macro", "micro", "weighted"]
 METRICS: tuple[MetricName, ...] = get_args(MetricName)
 AVERAGES: tuple[AverageName, ...] = get_args(AverageName)
 
-Counts: TypeAlias = tuple[FloatArray, FloatArray]
+Fraction: TypeAlias = tuple[FloatArray, FloatArray]
 
 
-def class_counts(truth: IntArray, predicted: IntArray, label: int, metric: str) -> Counts:
+def class_counts(truth: IntArray, predicted: IntArray, label: int, metric: str) -> Fraction:
     """Numerator and denominator of each row, for one class against all others.
 
     Parameters

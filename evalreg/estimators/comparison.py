@@ -12,7 +12,7 @@ from evalreg.checks import CovName, DofName, RepairName, SscName
 from evalreg.data.groups import Groups
 from evalreg.errors import ArgumentError, ArgumentTypeError
 from evalreg.estimators.pair_tables import Facts, comparison_summary, difference_frame, mcnemar_frame, sign_frame
-from evalreg.inference.equivalence import KindName
+from evalreg.inference.equivalence import EquivalenceName
 from evalreg.inference.ranks import PairAdjustName
 from evalreg.report.summaries import covariance_text
 from evalreg.report.tables import Summary
@@ -137,7 +137,7 @@ class Comparison:
         return mcnemar_frame(self.results, self.facts)
 
     def equivalence(
-        self, margin: float | tuple[float, float], *, kind: KindName = "equivalence", alpha: float = 0.05
+        self, margin: float | tuple[float, float], *, kind: EquivalenceName = "equivalence", alpha: float = 0.05
     ) -> pd.DataFrame:
         """Whether differences lie within a margin.
 

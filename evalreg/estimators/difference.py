@@ -47,7 +47,7 @@ from evalreg.estimators.mean import solve as solve_means
 from evalreg.estimators.pair_tables import Facts, correlations
 from evalreg.inference.ranks import PAIR_ADJUSTMENTS, PairAdjustName
 from evalreg.results.results import results_of
-from evalreg.scores.differences import NOBODY, Pairs, PairScores, chosen, pair_sums
+from evalreg.scores.differences import NOBODY, ModelPairs, PairScores, chosen, pair_sums
 from evalreg.scores.paired import checked_icc, paired_differences
 from evalreg.scores.sums import CellSums, Matrix
 from evalreg.scores.unseen import ICC
@@ -216,18 +216,18 @@ def _asked_pairs(answers: Answers, model: str, baseline: str | None) -> tuple[In
     return others, np.full(others.size, against)
 
 
-def _oriented(answers: Answers, left: IntArray, right: IntArray, *, swap: bool) -> Pairs:
+def _oriented(answers: Answers, left: IntArray, right: IntArray, *, swap: bool) -> ModelPairs:
     """The pairs with their shared questions; on request the better model on those first, and sorted."""
     sets, of_set = _shared(answers.present, left, right)
     if not swap:
-        return Pairs(left, right, of_set, sets)
+        return ModelPairs(left, right, of_set, sets)
     totals = np.array([chosen(answers.values, member).sum(axis=1) for member in sets])
     worse = totals[of_set, left] < totals[of_set, right]
     left, right = np.where(worse, right, left), np.where(worse, left, right)
     rank = np.empty(len(answers.models), dtype=np.intp)
     rank[answers.order] = np.arange(rank.size)
     order = np.lexsort((rank[right], rank[left]))
-    return Pairs(left[order], right[order], of_set[order], sets)
+    return ModelPairs(left[order], right[order], of_set[order], sets)
 
 
 def _shared(present: BoolArray, left: IntArray, right: IntArray) -> tuple[tuple[BoolArray | None, ...], IntArray]:
@@ -242,7 +242,7 @@ def _shared(present: BoolArray, left: IntArray, right: IntArray) -> tuple[tuple[
     return tuple(None if member.all() else member for member in members), of_set.ravel()
 
 
-def _facts(answers: Answers, pairs: Pairs, paired: bool) -> tuple[Answers, Facts]:
+def _facts(answers: Answers, pairs: ModelPairs, paired: bool) -> tuple[Answers, Facts]:
     """What is known of the pairs; and the answers to the questions that some difference is over."""
     present = answers.present.astype(np.float64)
     shared = (present @ present.T)[pairs.left, pairs.right].round().astype(np.intp)
@@ -265,7 +265,7 @@ def _facts(answers: Answers, pairs: Pairs, paired: bool) -> tuple[Answers, Facts
     return answers, facts
 
 
-def _in_use(answers: Answers, pairs: Pairs, is_paired: BoolArray) -> tuple[Answers, Pairs]:
+def _in_use(answers: Answers, pairs: ModelPairs, is_paired: BoolArray) -> tuple[Answers, ModelPairs]:
     """Answers and pairs without the questions that no difference is over; the unpaired use all of both models."""
     apart = np.append(pairs.left[~is_paired], pairs.right[~is_paired])
     used = np.asarray(answers.present[apart].any(axis=0), dtype=bool)
@@ -318,7 +318,7 @@ def _names(facts: Facts) -> tuple[str, ...]:
     return names
 
 
-def _sums(answers: Answers, columns: Pairs) -> tuple[CellSums, BoolArray]:
+def _sums(answers: Answers, columns: ModelPairs) -> tuple[CellSums, BoolArray]:
     """Sums of the differences, and whether they are all alike but for rounding."""
     sums = pair_sums(answers.values, columns)
     largest = np.abs(answers.values).max(axis=1)
@@ -328,7 +328,7 @@ def _sums(answers: Answers, columns: Pairs) -> tuple[CellSums, BoolArray]:
     return replace(sums, squares=np.where(flat, 0.0, sums.squares), high=high), flat
 
 
-def _columns(answers: Answers, facts: Facts) -> tuple[Pairs, Matrix, IntArray | None]:
+def _columns(answers: Answers, facts: Facts) -> tuple[ModelPairs, Matrix, IntArray | None]:
     """Columns of the scores, the differences as a linear function of their means, and the stratum of each column."""
     pairs, stratum = facts.pairs, answers.stratum
     if facts.paired.all() and stratum is None:
@@ -356,7 +356,7 @@ def _columns(answers: Answers, facts: Facts) -> tuple[Pairs, Matrix, IntArray | 
     row, col, weight = (np.array(part) for part in zip(*entries, strict=True))
     coefficients = sparse.csr_array((weight, (row, col)), shape=(pairs.n_columns, len(number)))
     of_stratum = np.array([s for _, s in sets], dtype=np.intp)[places]
-    return Pairs(firsts, seconds, places, members), coefficients, None if stratum is None else of_stratum
+    return ModelPairs(firsts, seconds, places, members), coefficients, None if stratum is None else of_stratum
 
 
 def _unpaired_estimate(

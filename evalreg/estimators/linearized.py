@@ -13,7 +13,7 @@ from evalreg.data.engine import LazyTable
 from evalreg.data.frame import Table, open_frame
 from evalreg.data.groups import Groups
 from evalreg.data.joint_ids import names_of, with_joint_ids
-from evalreg.data.rows import Rows, read_rows
+from evalreg.data.rows import ReadRows, read_rows
 from evalreg.errors import ConstantScoreError, IndependenceWarning, NotAvailableError, Note
 from evalreg.estimate import About, Cells, Estimate, Refit
 from evalreg.scores.cells import LinearizedScores
@@ -25,7 +25,7 @@ class Split:
 
     Parameters
     ----------
-    rows : Rows
+    rows : ReadRows
         Numbers, weights and labels.
     names : tuple of str
         Names of the cells, sorted as text.
@@ -33,7 +33,7 @@ class Split:
         Cell of each row; None when there is one.
     """
 
-    rows: Rows
+    rows: ReadRows
     names: tuple[str, ...]
     cell: IntArray | None
 

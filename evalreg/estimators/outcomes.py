@@ -120,7 +120,7 @@ class Outcomes(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Halves:
+class Logistic:
     """The logistic quasi-likelihood: one value a row, its score.
 
     Parameters

@@ -20,7 +20,7 @@ from evalreg.inference.simultaneous import make_family
 from evalreg.report.summaries import covariance_text, few_text, rather_few
 from evalreg.report.tables import Grid, Summary, fixed, number, p_value
 from evalreg.results.results import Results
-from evalreg.scores.differences import NOBODY, Pairs, differences
+from evalreg.scores.differences import NOBODY, ModelPairs, differences
 from evalreg.scores.sums import dense
 
 
@@ -44,7 +44,7 @@ class Facts:
         1 - Var(difference)/(Var(model) + Var(baseline)) over shared questions, taken to be independent.
     values : ndarray, shape (n_models, n_questions)
         Scores of the questions in use.
-    pairs : Pairs
+    pairs : ModelPairs
         The two models of each pair, and the questions that they share.
     """
 
@@ -55,21 +55,21 @@ class Facts:
     correlation: FloatArray
     variance_saved: FloatArray
     values: FloatArray
-    pairs: Pairs
+    pairs: ModelPairs
 
 
-Part: TypeAlias = tuple[Results, Facts, PairAdjustName | None]
+Compared: TypeAlias = tuple[Results, Facts, PairAdjustName | None]
 """Differences, what is known of their pairs, and how p-values are adjusted."""
 
 
-def correlations(values: FloatArray, pairs: Pairs) -> tuple[FloatArray, FloatArray]:
+def correlations(values: FloatArray, pairs: ModelPairs) -> tuple[FloatArray, FloatArray]:
     """Correlation of the scores of each pair over its questions, and the variance that pairing saves.
 
     Parameters
     ----------
     values : ndarray, shape (n_models, n_questions)
         Scores.
-    pairs : Pairs
+    pairs : ModelPairs
         With two models in each column.
 
     Returns
@@ -79,7 +79,7 @@ def correlations(values: FloatArray, pairs: Pairs) -> tuple[FloatArray, FloatArr
 
     Examples
     --------
-    >>> two = Pairs(np.array([0]), np.array([1]), np.array([0]), (None,))
+    >>> two = ModelPairs(np.array([0]), np.array([1]), np.array([0]), (None,))
     >>> r, saved = correlations(np.array([[1.0, 1.0, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0]]), two)
     >>> r.round(4).tolist(), saved.round(4).tolist()
     ([0.5774], [0.5714])
@@ -280,7 +280,7 @@ def _mcnemar_of(square: list[list[int]], *, exact: bool, correction: bool = Fals
     return float(test.statistic), min(float(test.pvalue), 1.0)
 
 
-def comparison_summary(parts: Mapping[str, Part], alpha: float) -> Summary:
+def comparison_summary(parts: Mapping[str, Compared], alpha: float) -> Summary:
     """The summary of one comparison (under an empty name) or of several.
 
     Parameters

@@ -140,7 +140,7 @@ def bandwidth(q: float, n: float) -> float:
     return float(n ** (-1 / 3) * level ** (2 / 3) * (1.5 * normal**2 / (2 * z * z + 1)) ** (1 / 3))
 
 
-def sparsity(sample: Sample, q: float, n: float) -> float:
+def inverse_density(sample: Sample, q: float, n: float) -> float:
     """Slope of the quantile function at q: one over the density there.
 
     Parameters
@@ -221,7 +221,7 @@ def solve(split: Split, values: FloatArray, q: float) -> tuple[Linearized, Woodr
         n = float(weight.sum() ** 2 / (weight @ weight))
         # Of two values the share of either says all there is to say.
         two = np.count_nonzero(np.diff(values[rows])) < 2 and rows.size > 2
-        slopes.append(0.0 if two else sparsity(samples[-1], q, n))
+        slopes.append(0.0 if two else inverse_density(samples[-1], q, n))
     theta, slope = np.array(params), np.array(slopes)
     influence = (q - _shares_of_rows(split, values, theta, q)) * slope[split.codes]
     found = Linearized(theta, influence, np.ones(split.n_rows), exact=False, bounded=False)

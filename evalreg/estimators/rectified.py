@@ -43,7 +43,15 @@ from evalreg.errors import (
     TooFewClustersError,
 )
 from evalreg.estimate import About
-from evalreg.inference.rectification import Halves, Judged, Tuning, clusters_per_cell, halves, rectify, tune
+from evalreg.inference.rectification import (
+    LabelledCells,
+    LabelledRows,
+    Tuning,
+    clusters_per_cell,
+    labelled_cells,
+    rectify,
+    tune,
+)
 from evalreg.results.results import Results, results_of
 
 
@@ -135,7 +143,7 @@ def rectified_mean(
     if isinstance(table, LazyTable):
         raise NotAvailableError("`rectified_mean` needs the rows in memory; collect the frame first.")
     judged, axes, dropped = _gather(table, judge, human, by_columns, groups, missing)
-    parts = halves(judged)
+    parts = labelled_cells(judged)
     few = check_labelled(judged, parts, axes or ())
     tuning = tune(judged, parts, axes or (), options)
     about = About(
@@ -150,7 +158,7 @@ def rectified_mean(
 
 def _gather(
     table: Table, judge: str, human: str, by: tuple[str, ...], groups: Groups, missing: str
-) -> tuple[Judged, tuple[Axis, ...] | None, dict[str, int]]:
+) -> tuple[LabelledRows, tuple[Axis, ...] | None, dict[str, int]]:
     """Rows with a judge's score, a `by` and a cluster id."""
     scores, marks = table.floats(judge, "judge"), table.floats(human, "human")
     has_label = ~np.isnan(marks)
@@ -159,7 +167,7 @@ def _gather(
     rows = read_rows(table, made={judge: scores}, labels=labels, groups=groups, missing=missing)
     keys, model = cells_of(rows.used, by)
     scores, marks, has_label = rows.values[judge], rows.restrict(marks), rows.restrict(has_label)
-    judged = Judged(
+    judged = LabelledRows(
         judge=scores,
         human=np.where(has_label, marks, 0.0),
         labelled=has_label,
@@ -207,14 +215,14 @@ def check_marks(scores: FloatArray, has_label: BoolArray, judge: str, human: str
         )
 
 
-def check_labelled(judged: Judged, parts: Halves, axes: tuple[Axis, ...]) -> tuple[Note, ...]:
+def check_labelled(judged: LabelledRows, parts: LabelledCells, axes: tuple[Axis, ...]) -> tuple[Note, ...]:
     """Warnings of few labelled clusters; every mean needs human labels, in two clusters at least.
 
     Parameters
     ----------
-    judged : Judged
+    judged : LabelledRows
         The rows.
-    parts : Halves
+    parts : LabelledCells
         Their cells.
     axes : tuple of Axis
         Clusterings.

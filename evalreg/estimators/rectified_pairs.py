@@ -35,7 +35,7 @@ from evalreg.estimate import About
 from evalreg.estimators.pairs import Pairs, design_lines, gather_pairs, independence_notes
 from evalreg.estimators.rectified import check_labelled, check_marks, tuning_lines
 from evalreg.estimators.schedules import make_schedule
-from evalreg.inference.rectification import Judged, halves, rectify, tune
+from evalreg.inference.rectification import LabelledRows, labelled_cells, rectify, tune
 from evalreg.results.results import Results, results_of
 
 COMPARISON = "comparison"
@@ -173,7 +173,7 @@ def rectified_win_rate(
     pairs = gather_pairs(data, by_judge, groups)
     axes: tuple[Axis, ...] = ((_unused(COMPARISON, table),),) if groups is None else pairs.axes or ()
     judged, lines = _both_sides(pairs, marks, opponents, axes[0][0] if groups is None else "")
-    parts = halves(judged)
+    parts = labelled_cells(judged)
     few = check_labelled(judged, parts, axes)
     tuning = tune(judged, parts, axes, resolve_cov(asked, True), pooled=True)
     model = "Rectified win rate" if opponents == "uniform" else "Rectified win rate, as sampled"
@@ -210,7 +210,7 @@ def _unused(name: str, table: Table) -> str:
     return name if name not in table.columns else _unused(f"{name}_", table)
 
 
-def _both_sides(pairs: Pairs, marks: FloatArray, opponents: str, own: str) -> tuple[Judged, tuple[str, ...]]:
+def _both_sides(pairs: Pairs, marks: FloatArray, opponents: str, own: str) -> tuple[LabelledRows, tuple[str, ...]]:
     """Two rows for each comparison, scored for its first and its second model."""
     source, cell = pairs.scores.labels.source, pairs.scores.cell
     assert isinstance(source, UsedRows)
@@ -224,7 +224,7 @@ def _both_sides(pairs: Pairs, marks: FloatArray, opponents: str, own: str) -> tu
         held[own] = _twice(Codes(np.arange(cell.size), cell.size, source.positions()))
     weights, lines = _weights(pairs, cell) if opponents == "uniform" else (None, [])
     judge = pairs.scores.values
-    judged = Judged(
+    judged = LabelledRows(
         judge=np.concatenate([judge, 1.0 - judge]),
         human=np.concatenate([mark, np.where(has_label, 1.0 - mark, 0.0)]),
         labelled=np.tile(has_label, 2),

@@ -28,7 +28,7 @@ from evalreg.data.engine import LazyTable
 from evalreg.data.formula import ParsedFormula, design_frame, formula_columns, parse_formula, refuse_large_design
 from evalreg.data.frame import Table, open_frame, refuse_extreme
 from evalreg.data.groups import Groups
-from evalreg.data.rows import Roles, Rows, read_rows
+from evalreg.data.rows import ReadRows, Roles, read_rows
 from evalreg.errors import (
     ConstantScoreError,
     ConvergenceError,
@@ -209,7 +209,7 @@ def _fit_rows(
     return results_of(replace(estimate, about=about), rows.axes, asked)
 
 
-def _relabelled(estimate: Estimate, rows: Rows) -> Estimate:
+def _relabelled(estimate: Estimate, rows: ReadRows) -> Estimate:
     labels = rows.labels()
     return replace(estimate, scores=estimate.scores.relabelled(lambda _: labels), dropped=rows.dropped)
 

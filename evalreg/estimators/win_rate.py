@@ -17,7 +17,7 @@ from evalreg.covariance.options import check_cov_options
 from evalreg.data.groups import Groups
 from evalreg.data.verdicts import PairRoles, as_names
 from evalreg.errors import ArgumentError
-from evalreg.estimate import About, Cells, Estimate, Refit, StandIn
+from evalreg.estimate import About, Cells, Estimate, Refit, SingleTotals
 from evalreg.estimators.pairs import Pairs, design_lines, duels_of, gather_pairs, independence_notes
 from evalreg.estimators.schedules import Mix, Observed, Schedule, WithoutCluster, make_schedule
 from evalreg.estimators.strength import StrengthCentre, incidence
@@ -53,7 +53,7 @@ def solve(pairs: Pairs, schedule: Schedule, about: About) -> Estimate:
         refit=Refit(
             1.0 / weight,
             leave_out=WithoutCluster(schedule, pairs.mean, weight),
-            stand_in=StrengthCentre(pairs.first, pairs.second, pairs.mean, weight, len(pairs.models)),
+            single_totals=StrengthCentre(pairs.first, pairs.second, pairs.mean, weight, len(pairs.models)),
         ),
         cells=_cells(pairs),
         bounded=True,
@@ -89,7 +89,7 @@ def _with_shares(fixed: Estimate, pairs: Pairs, schedule: Schedule, observed: Ob
     parts = ((sums.count, zero), (sums.weight, total), (sums.mean, share), (sums.squares, whole * share * (1 - share)))
     count, size, mean, squares = (np.concatenate(pair) for pair in parts)
     cells = Cells(count, size, mean, squares, np.append(sums.low, zero), np.append(sums.high, zero + 1))
-    standin = fixed.refit.stand_in
+    of_pairs = fixed.refit.single_totals
     return replace(
         fixed,
         scores=MappedScores(
@@ -103,7 +103,7 @@ def _with_shares(fixed: Estimate, pairs: Pairs, schedule: Schedule, observed: Ob
         refit=replace(
             fixed.refit,
             inverse_gram=np.append(fixed.refit.inverse_gram, 1.0 / total),
-            stand_in=None if standin is None else PairsAlone(standin, n_cells),
+            single_totals=None if of_pairs is None else PairsAlone(of_pairs, n_cells),
         ),
         cells=cells,
     )
@@ -111,17 +111,17 @@ def _with_shares(fixed: Estimate, pairs: Pairs, schedule: Schedule, observed: Ob
 
 @dataclass(frozen=True, eq=False)
 class PairsAlone:
-    """What stands in for pairs that rest on one cluster, where further columns stand beside the pairs.
+    """Totals of pairs that rest on one cluster, where further columns stand beside the pairs.
 
     Parameters
     ----------
-    of_pairs : StandIn
+    of_pairs : SingleTotals
         Takes the columns of the pairs.
     n_cells : int
         Number of them.
     """
 
-    of_pairs: StandIn
+    of_pairs: SingleTotals
     n_cells: int
 
     def __call__(self, block: Block, leverage: Matrix) -> Matrix:

@@ -51,7 +51,7 @@ def standard_error_ratios(cov: Covariance) -> pd.DataFrame:
         used. NaN where there is no positive naive variance, or none of the axis.
     """
     naive = np.diag(cov.naive)
-    columns = {piece.name: np.diag(piece.matrix) for piece in cov.one_way}
+    columns = {term.name: np.diag(term.matrix) for term in cov.one_way}
     if cov.crossed:
         columns["together"] = cov.variance()
     known = {name: np.where((naive > 0) & (variance > 0), variance, np.nan) for name, variance in columns.items()}

@@ -32,9 +32,9 @@ def clustered_sign_test(signs: FloatArray, axes: Sequence[Codes]) -> ClusteredSi
     1.0
     """
     n_smallest = min([codes.n_clusters for codes in axes], default=signs.size)
-    pieces = {dims: _squares(signs, [axes[d] for d in dims]) for dims in _subsets(len(axes))}
-    together = sum((-1) ** (len(dims) + 1) * value for dims, value in pieces.items())
-    variance = max([together, *(value for dims, value in pieces.items() if len(dims) == 1)]) if axes else _plain(signs)
+    terms = {dims: _squares(signs, [axes[d] for d in dims]) for dims in _subsets(len(axes))}
+    together = sum((-1) ** (len(dims) + 1) * value for dims, value in terms.items())
+    variance = max([together, *(value for dims, value in terms.items() if len(dims) == 1)]) if axes else _plain(signs)
     if not variance > 0 or n_smallest < 2:
         return ClusteredSign(float("nan"), float("nan"))
     z = float(signs.sum()) / float(np.sqrt(variance))

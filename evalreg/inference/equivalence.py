@@ -17,8 +17,8 @@ from evalreg.covariance.covariance import Covariance
 from evalreg.errors import ArgumentError, ArgumentTypeError
 from evalreg.numerics.student import t_quantile
 
-KindName: TypeAlias = Literal["equivalence", "non-inferiority"]
-KINDS: tuple[KindName, ...] = get_args(KindName)
+EquivalenceName: TypeAlias = Literal["equivalence", "non-inferiority"]
+KINDS: tuple[EquivalenceName, ...] = get_args(EquivalenceName)
 Verdict: TypeAlias = Literal["shown", "shown to fail", "cannot tell"]
 SHOWN: Verdict = "shown"
 FAILS: Verdict = "shown to fail"
@@ -60,7 +60,7 @@ def equivalence_table(
     cov: Covariance,
     margin: float | tuple[float, float],
     *,
-    kind: KindName = "equivalence",
+    kind: EquivalenceName = "equivalence",
     alpha: float = 0.05,
 ) -> pd.DataFrame:
     """Whether parameters lie within margins, or not below one.

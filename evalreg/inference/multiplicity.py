@@ -30,7 +30,7 @@ BINS = 256
 CHUNK = 512
 
 Largest: TypeAlias = Callable[[FloatArray], FloatArray]
-Drawn: TypeAlias = Callable[[FloatArray, IntArray], FloatArray]
+DrawnContrasts: TypeAlias = Callable[[FloatArray, IntArray], FloatArray]
 
 
 def adjust_pvalues(p: FloatArray, method: AdjustName) -> FloatArray:
@@ -178,7 +178,7 @@ def largest_of_pairs(models: FloatArray, weight: FloatArray) -> FloatArray:
 
 
 def stepdown_pvalues(
-    drawn: Drawn, observed: FloatArray, factor: FloatArray, *, dof: float, base: int, n_draws: int
+    drawn: DrawnContrasts, observed: FloatArray, factor: FloatArray, *, dof: float, base: int, n_draws: int
 ) -> FloatArray:
     """P-values adjusted by free step-down: each against the largest of the statistics that are not above it.
 

@@ -12,7 +12,7 @@ from evalreg.checks import BoolArray, FloatArray, fraction, option
 from evalreg.errors import ArgumentError
 from evalreg.inference.levels import CountedLevel, LargestLevel, Level, critical
 from evalreg.inference.multiplicity import ADJUSTMENTS, adjust_pvalues, base_seed, simulate_largest
-from evalreg.inference.simultaneous import Family, Seed, make_family, square_of_pairs
+from evalreg.inference.simultaneous import ContrastFamily, Seed, make_family, square_of_pairs
 from evalreg.numerics.student import t_quantile
 
 PairAdjustName: TypeAlias = Literal["holm", "fdr_bh", "bonferroni", "single-step"]
@@ -227,7 +227,7 @@ def _letter(i: int) -> str:
 
 
 def _surely_better(
-    family: Family, alpha: float, base: int, *, joint: bool, stepdown: bool
+    family: ContrastFamily, alpha: float, base: int, *, joint: bool, stepdown: bool
 ) -> tuple[Sequence[BoolArray], FloatArray, float]:
     """Whether row is surely better than column, judged for the row and for the column; critical values; their error."""
     n = family.params.size
@@ -250,7 +250,7 @@ def _surely_better(
     return _stepdown(family, p, alpha, base)
 
 
-def _by_model(family: Family, alpha: float, base: int) -> list[Level]:
+def _by_model(family: ContrastFamily, alpha: float, base: int) -> list[Level]:
     """The joint level of the differences with each model."""
     n = family.params.size
     weight = square_of_pairs(family.weight, n)
@@ -269,7 +269,9 @@ def _by_model(family: Family, alpha: float, base: int) -> list[Level]:
     return [CountedLevel(int(count), family.few_dof, own) for count, own in zip(counts, draws, strict=True)]
 
 
-def _counted(family: Family, p: FloatArray, alpha: float, base: int) -> tuple[Sequence[BoolArray], FloatArray, float]:
+def _counted(
+    family: ContrastFamily, p: FloatArray, alpha: float, base: int
+) -> tuple[Sequence[BoolArray], FloatArray, float]:
     """With few clusters: pairs that Holm or the joint level decides."""
     one = family.joint(alpha, base)
     decided = family.p_value[family.counted(one) <= alpha]
@@ -278,7 +280,9 @@ def _counted(family: Family, p: FloatArray, alpha: float, base: int) -> tuple[Se
     return [p <= at] * 2, np.array([c]), one.error(alpha)
 
 
-def _stepdown(family: Family, p: FloatArray, alpha: float, base: int) -> tuple[Sequence[BoolArray], FloatArray, float]:
+def _stepdown(
+    family: ContrastFamily, p: FloatArray, alpha: float, base: int
+) -> tuple[Sequence[BoolArray], FloatArray, float]:
     """Romano and Wolf (2005) on the nulls row <= column: a rejection removes that one, and its mirror stays."""
     weight = square_of_pairs(family.weight, family.params.size)
     left, better, at, c = weight > 0, np.zeros(weight.shape, dtype=bool), 0.0, float("inf")

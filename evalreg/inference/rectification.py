@@ -94,7 +94,7 @@ def rectification_table(estimate: Estimate, cov: Covariance) -> pd.DataFrame:
 
 
 @dataclass(frozen=True, eq=False)
-class Judged:
+class LabelledRows:
     """Rows that a judge scored, some with a human label too.
 
     Parameters
@@ -125,7 +125,7 @@ class Judged:
 
 
 @dataclass(frozen=True, eq=False)
-class Halves:
+class LabelledCells:
     """Cells of labelled and of unlabelled rows of each mean.
 
     Parameters
@@ -173,25 +173,27 @@ class Tuning:
     notes: tuple[Note, ...]
 
 
-def halves(judged: Judged) -> Halves:
+def labelled_cells(judged: LabelledRows) -> LabelledCells:
     """Cells of labelled and of unlabelled rows, in the order of the means.
 
     Parameters
     ----------
-    judged : Judged
+    judged : LabelledRows
         The rows.
 
     Returns
     -------
-    Halves
+    LabelledCells
         Without cells that no row falls into.
     """
     number = 2 * judged.model + ~judged.labelled
     present = np.flatnonzero(np.bincount(number))
-    return Halves(as_codes(number).codes, present % 2 == 0, present // 2)
+    return LabelledCells(as_codes(number).codes, present % 2 == 0, present // 2)
 
 
-def tune(judged: Judged, parts: Halves, axes: tuple[Axis, ...], options: ResolvedCov, pooled: bool = False) -> Tuning:
+def tune(
+    judged: LabelledRows, parts: LabelledCells, axes: tuple[Axis, ...], options: ResolvedCov, pooled: bool = False
+) -> Tuning:
     """lambda of each mean: how far to follow the judge, from the clustered covariance of the parts.
 
     With D the difference of the judge's means over labelled and unlabelled rows, lambda = Cov(ybar_L, D)/Var(D), which
@@ -199,9 +201,9 @@ def tune(judged: Judged, parts: Halves, axes: tuple[Axis, ...], options: Resolve
 
     Parameters
     ----------
-    judged : Judged
+    judged : LabelledRows
         The rows.
-    parts : Halves
+    parts : LabelledCells
         Their cells.
     axes : tuple of Axis
         Clusterings; empty for independent rows. Several enter by the sum of their one-way covariances, which is
@@ -283,14 +285,14 @@ def _gap_notes(names: Sequence[str], gap: FloatArray, t: FloatArray, p: FloatArr
     return [(RectificationWarning, text)]
 
 
-def clusters_per_cell(labels: Labels, parts: Halves, axes: tuple[Axis, ...]) -> IntArray:
+def clusters_per_cell(labels: Labels, parts: LabelledCells, axes: tuple[Axis, ...]) -> IntArray:
     """Clusters with rows in each cell, the fewest over axes; rows without axes.
 
     Parameters
     ----------
     labels : Labels
         Of the rows.
-    parts : Halves
+    parts : LabelledCells
         Cells of the rows.
     axes : tuple of Axis
         Clusterings.
@@ -309,7 +311,7 @@ def clusters_per_cell(labels: Labels, parts: Halves, axes: tuple[Axis, ...]) -> 
     return np.asarray(np.min(counts, axis=0))
 
 
-def rectify(judged: Judged, parts: Halves, weight: FloatArray, **more: Any) -> Estimate:
+def rectify(judged: LabelledRows, parts: LabelledCells, weight: FloatArray, **more: Any) -> Estimate:
     """Means corrected by the human labels, lambda held fixed.
 
     The value of a labelled row is y - lambda f, that of an unlabelled one f; the estimate is the mean of the former
@@ -317,9 +319,9 @@ def rectify(judged: Judged, parts: Halves, weight: FloatArray, **more: Any) -> E
 
     Parameters
     ----------
-    judged : Judged
+    judged : LabelledRows
         The rows.
-    parts : Halves
+    parts : LabelledCells
         Their cells.
     weight : ndarray, shape (n_means,)
         lambda.

@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
-class Family:
+class ContrastFamily:
     """Contrasts judged together, with what it takes to draw them from their joint distribution."""
 
     params: pd.Series[float]  # the parameters, by name
@@ -147,7 +147,7 @@ class Family:
         return p
 
 
-def make_family(params: Any, cov: Any, contrasts: Any = None, dof: Any = np.inf) -> Family:
+def make_family(params: Any, cov: Any, contrasts: Any = None, dof: Any = np.inf) -> ContrastFamily:
     """The family of contrasts, from parameters and their covariance.
 
     Arguments are those of `simultaneous`. Contrasts without a positive variance are outside it, with a reason.
@@ -164,7 +164,7 @@ def make_family(params: Any, cov: Any, contrasts: Any = None, dof: Any = np.inf)
     return held
 
 
-def _made(theta: pd.Series[float], cov: Any, contrasts: Any, dof: Any) -> Family:
+def _made(theta: pd.Series[float], cov: Any, contrasts: Any, dof: Any) -> ContrastFamily:
     names, C, null = _check_contrasts(contrasts, theta.index)
     found = _moments(_check_cov(cov, theta.index), C, dof)
     variance, root, together = found.widths.variance, found.root, found.together
@@ -189,7 +189,7 @@ def _made(theta: pd.Series[float], cov: Any, contrasts: Any, dof: Any) -> Family
     few, drawn = _few(cov, widths, int(np.any(C != 0, axis=0).sum()))
     if undrawn and np.isnan(few):
         few = float(LIKE_NORMAL)
-    return Family(
+    return ContrastFamily(
         params=theta,
         names=names,
         matrix=C,
@@ -217,7 +217,7 @@ def _few(cov: Any, widths: Widths, n_params: int) -> tuple[float, bool]:
     smallest = float(np.min(np.median(axes, axis=1)))
     if smallest >= LIKE_NORMAL:
         return float("nan"), True
-    finest = max(piece.n_clusters for piece in cov.one_way)
+    finest = max(term.n_clusters for term in cov.one_way)
     return max(np.floor(smallest), 1.0), finest >= CLUSTERS_PER_PARAM * n_params
 
 
@@ -323,8 +323,8 @@ def _moments(cov: Covariance | FloatArray, C: FloatArray, dof: Any) -> _Moments:
     used = own[widths.variance > 0]
     same = cov.options.dof != "satterthwaite" and used.size > 0 and bool(np.all(used == used[0]))
     shared = float(used[0]) if same else float("nan")
-    # Of one axis: a sum of pieces has hardly more dimensions than the axis that dominates it has clusters.
-    finest = max(cov.one_way, key=lambda piece: piece.n_clusters)
+    # Of one axis: a sum of terms has hardly more dimensions than the axis that dominates it has clusters.
+    finest = max(cov.one_way, key=lambda term: term.n_clusters)
     return _Moments(widths, own, shared, finest.matrix, cov.sum_one_way, texts)
 
 

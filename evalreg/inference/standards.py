@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from evalreg.checks import BoolArray, FloatArray, IntArray
 from evalreg.covariance.covariance import Covariance
 from evalreg.errors import ScoreRangeError
-from evalreg.estimate import Estimate
+from evalreg.estimate import Estimate, Limits
 from evalreg.inference.contrasts import Contrasts
 from evalreg.inference.intervals import intervals
 from evalreg.inference.proportions import logit_statistic
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
 
 # p-values of a proportion's interval below the first are taken to be zero, above the second to be one.
 SMALLEST_LEVEL, LARGEST_LEVEL = 1e-15, 0.9999
-
-Limits: TypeAlias = Callable[[FloatArray, FloatArray], FloatArray]
-"""Takes levels and critical values, returns the ends of every parameter."""
 
 
 def t_tests(estimate: Estimate, cov: Covariance, asked: Contrasts, method: str | None) -> ContrastResults:

@@ -119,10 +119,10 @@ def joint_test(estimate: Estimate, cov: Covariance, contrasts: Any) -> JointTest
     reasons = [reason for reason in cov.reasons(C) if reason]
     if reasons:
         return JointTest(float("nan"), q, float("nan"), f"a contrast has no variance, because {reasons[0]}")
-    piece = cov.pieces[0]
+    term = cov.pieces[0]
     if not cov.crossed and cov.axes and cov.options.dof == "satterthwaite":
-        eta = piece.hotelling(C)
-        return hotelling_test(effect, C @ piece.matrix @ C.T, eta)
+        eta = term.hotelling(C)
+        return hotelling_test(effect, C @ term.matrix @ C.T, eta)
     if cov.summed:
         return _summed_test(cov, C, effect)
     middle = cov.sum_one_way if cov.repaired is None or cov.options.kind.dof == "satterthwaite" else cov.repaired
@@ -138,9 +138,9 @@ def joint_test(estimate: Estimate, cov: Covariance, contrasts: Any) -> JointTest
 
 
 def _summed_test(cov: Covariance, C: FloatArray, effect: FloatArray) -> JointTest:
-    """The test of crossed pieces that each have degrees of freedom of their own.
+    """The test of crossed terms that each have degrees of freedom of their own.
 
-    One hypothesis is tested as its interval is built. For several the sum of the one-way pieces, which is never below
+    One hypothesis is tested as its interval is built. For several the sum of the one-way terms, which is never below
     one of them, takes the smallest of their Hotelling degrees of freedom, so that no axis makes another surer.
     """
     q = effect.size
@@ -149,5 +149,5 @@ def _summed_test(cov: Covariance, C: FloatArray, effect: FloatArray) -> JointTes
         F = float(effect[0] ** 2 / cov.variance(C)[0])
         # t with so many degrees of freedom has this p-value.
         return JointTest(F, 1, float(cov.dof(C, alpha=max(p, SMALLEST_LEVEL))[0]))
-    eta = min(piece.hotelling(C) for piece in cov.one_way)
+    eta = min(term.hotelling(C) for term in cov.one_way)
     return hotelling_test(effect, C @ cov.sum_one_way @ C.T, eta)

@@ -71,7 +71,7 @@ def board(
     -----
     The variance of the difference is 2 (model_prompt/P + model_judge/J + residual/(P J)); its estimate by
     inclusion-exclusion has the degrees of freedom at which t gives the half-width that is expected with
-    `groups="prompt + judge"`, the root of a sum of t^2 V over its three pieces. The power is that of the noncentral t
+    `groups="prompt + judge"`, the root of a sum of t^2 V over its three terms. The power is that of the noncentral t
     distribution.
 
     References
@@ -122,9 +122,9 @@ def difference_variance(
     if judges == 1 or j == 0:
         # Judges without favourites are no source of error; the prompts' means are the units.
         return a + b + c, prompts - 1.0
-    pieces: FloatArray = np.array([[a + c], [b + c], [c]])
+    terms: FloatArray = np.array([[a + c], [b + c], [c]])
     dofs = np.array([[prompts - 1.0], [judges - 1.0], [prompts * judges - 1.0]])
-    widths = crossed_widths(np.array([a + b + c]), pieces, dofs, [(0,), (1,), (0, 1)], "max")
+    widths = crossed_widths(np.array([a + b + c]), terms, dofs, [(0,), (1,), (0, 1)], "max")
     return a + b + c, float(widths.dof(alpha)[0])
 
 

@@ -13,7 +13,7 @@ from evalreg.data.clusters import Axis, Codes, axis_name, joint, pair_codes, par
 from evalreg.data.frame import Table, open_frame
 from evalreg.data.joint_ids import with_joint_ids
 from evalreg.data.repeats import refuse_questions
-from evalreg.data.rows import Rows, read_rows
+from evalreg.data.rows import ReadRows, read_rows
 from evalreg.errors import (
     AlignmentError,
     ArgumentError,
@@ -29,7 +29,7 @@ COLUMNS = ("omega2", "omega2_uncorrected", "sigma2_a", "sigma2_b", "k_a", "k_b",
 
 
 @dataclass(frozen=True, eq=False)
-class Answers:
+class PairedAnswers:
     """Answers of two models to the same questions, one row each."""
 
     score: FloatArray  # (n_rows,): scores without missing ones
@@ -203,14 +203,14 @@ def components(
     return frame
 
 
-def plain_components(answers: Answers) -> Components:
+def plain_components(answers: PairedAnswers) -> Components:
     """Components when questions are independent. Miller (2024), arXiv:2411.00640, eq. 1 and section 5."""
     centred, residual = _deviations(answers)
     n = answers.question.n_clusters
     return _components(answers, centred, n - 1, residual, answers.side, n)
 
 
-def clustered_components(answers: Answers) -> Components:
+def clustered_components(answers: PairedAnswers) -> Components:
     """Components when questions within a cluster may be dependent. Miller (2024), arXiv:2411.00640, appendix C."""
     centred, residual = _deviations(answers)
     cluster, n = answers.cluster, answers.question.n_clusters
@@ -224,7 +224,7 @@ def clustered_components(answers: Answers) -> Components:
     return _components(answers, totals, n, summed, np.repeat([0, 1], run.n_clusters), cluster.n_clusters)
 
 
-def _deviations(answers: Answers) -> tuple[FloatArray, FloatArray]:
+def _deviations(answers: PairedAnswers) -> tuple[FloatArray, FloatArray]:
     """Question means about their mean, shape (2, n); answers about theirs, weighted for sigma2 and sigma2/K."""
     cell, count = answers.cell, answers.count
     mean = np.bincount(cell, answers.score, count.size).reshape(count.shape) / count
@@ -235,7 +235,7 @@ def _deviations(answers: Answers) -> tuple[FloatArray, FloatArray]:
 
 
 def _components(
-    answers: Answers, totals: FloatArray, divisor: int, sums: FloatArray, side: IntArray, n_clusters: int
+    answers: PairedAnswers, totals: FloatArray, divisor: int, sums: FloatArray, side: IntArray, n_clusters: int
 ) -> Components:
     """Components from what is squared: totals of question means, shape (2, m), and sums of residuals of each side."""
     n, count = answers.question.n_clusters, answers.count
@@ -279,8 +279,8 @@ def _axis(groups: object, columns: tuple[str, ...]) -> Axis | None:
 
 
 def _answers(
-    every: Rows, roles: tuple[str, str, str], axis: Axis | None, baseline: object
-) -> tuple[Answers, dict[str, Any]]:
+    every: ReadRows, roles: tuple[str, str, str], axis: Axis | None, baseline: object
+) -> tuple[PairedAnswers, dict[str, Any]]:
     """The answers to questions that both models answered, and what was left aside."""
     models, side = _two_models(every.used[roles[0]], roles[0], baseline)
     both, left_out = _shared(side, every.used[roles[1]], roles[1], models)
@@ -293,7 +293,7 @@ def _answers(
     if axis is not None:
         cluster = _of_questions(joint([used.used[name] for name in axis]), question, axis_name(axis), rows)
     attrs = {"models": models, "left_out": left_out, "dropped": every.dropped}
-    return Answers(values, side, question, sample, cluster), attrs
+    return PairedAnswers(values, side, question, sample, cluster), attrs
 
 
 def _two_models(codes: Codes, column: str, baseline: object) -> tuple[tuple[str, str], IntArray]:
@@ -386,7 +386,7 @@ def _of_questions(codes: Codes, question: Codes, name: str, rows: IntArray) -> C
     return Codes(by_question, codes.n_clusters)
 
 
-def _refuse_single(answers: Answers, models: tuple[str, str]) -> None:
+def _refuse_single(answers: PairedAnswers, models: tuple[str, str]) -> None:
     """Answer noise cannot be told from one answer."""
     single = answers.count < 2
     if not single.any():

@@ -19,8 +19,8 @@ from evalreg.report.plots import estimates_axes, inflation_axes, pairs_axes
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-KindName: TypeAlias = Literal["estimates", "pairs", "inflation"]
-KINDS: tuple[KindName, ...] = get_args(KindName)
+FigureName: TypeAlias = Literal["estimates", "pairs", "inflation"]
+KINDS: tuple[FigureName, ...] = get_args(FigureName)
 
 
 class Drawable(Protocol):
@@ -62,7 +62,7 @@ class Drawable(Protocol):
 def plot_results(
     results: Drawable,
     errors: str,
-    kind: KindName = "estimates",
+    kind: FigureName = "estimates",
     *,
     alpha: float = 0.05,
     adjust: PairAdjustName | None = "single-step",

@@ -260,8 +260,8 @@ class _Plan:
         return count / self.draws if self.enumerated else (1 + count) / (self.draws + 1)
 
     def factors(self) -> list[float]:
-        """CR1 factor of each piece of the covariance."""
-        sizes, smallest = [piece.n_clusters for piece in self.cov.pieces], min(p.n_clusters for p in self.cov.one_way)
+        """CR1 factor of each term of the covariance."""
+        sizes, smallest = [term.n_clusters for term in self.cov.pieces], min(p.n_clusters for p in self.cov.one_way)
         n, k = self.estimate.n_rows, self.estimate.n_coefficients
         return [cr1_factor(Counts(G, smallest, n, k), self.cov.options.ssc) for G in sizes]
 
@@ -355,7 +355,7 @@ def _largest(each: list[_Found]) -> _Found:
 def _single(plan: _Plan) -> _Found:
     """One hypothesis: the p-value as a function of the hypothesised value."""
     cov, asked, alpha = plan.cov, plan.hypotheses(), plan.alpha
-    wheres = [incidence(plan.estimate, cov.axes, piece.dims, plan.carrier) for piece in cov.pieces]
+    wheres = [incidence(plan.estimate, cov.axes, term.dims, plan.carrier) for term in cov.pieces]
     sums = {where.by: gather(plan.estimate, where.by, asked) for where in wheres}
     forms = [square_form(sums[where.by], where, asked) for where in wheres]
     drawn = draw_single(forms, _rules(plan), sums[cov.axes[plan.carrier]], asked, plan.blocks())
@@ -373,18 +373,18 @@ def _single(plan: _Plan) -> _Found:
 
 
 def _rules(plan: _Plan) -> FloatArray:
-    """Variances whose largest is taken, as combinations of the pieces' sums of squares."""
-    pieces, factors = plan.cov.pieces, np.diag(plan.factors())
-    return np.asarray(subset_signs([piece.dims for piece in pieces]) @ factors)
+    """Variances whose largest is taken, as combinations of the terms' sums of squares."""
+    terms, factors = plan.cov.pieces, np.diag(plan.factors())
+    return np.asarray(subset_signs([term.dims for term in terms]) @ factors)
 
 
 def _joint(plan: _Plan) -> _Found:
     """Several hypotheses: the Wald statistic with the sum of the one-way variances."""
     cov, C, asked = plan.cov, plan.asked.matrix, plan.hypotheses()
     W = wald_quadratic(plan.gap, C @ cov.sum_one_way @ C.T)
-    wheres = [incidence(plan.estimate, cov.axes, piece.dims, plan.carrier) for piece in cov.one_way]
+    wheres = [incidence(plan.estimate, cov.axes, term.dims, plan.carrier) for term in cov.one_way]
     parts = [gather(plan.estimate, where.by, asked) for where in wheres]
-    # The pieces of single axes stand first.
+    # The terms of single axes stand first.
     statistics = draw_joint(wheres, plan.factors()[: len(wheres)], parts, asked, plan.carrier, plan.blocks())
     count = int(np.count_nonzero(statistics >= W * (1 - SLACK) ** 2))
     return _Found(W / C.shape[0], plan.share(count) if np.isfinite(W) else np.nan, np.nan, (np.nan, np.nan), 0.0)

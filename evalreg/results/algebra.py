@@ -57,7 +57,7 @@ class Algebra(ABC):
         Returns
         -------
         Results
-            The covariance is C V C', and variances and degrees of freedom come from the same pieces under any
+            The covariance is C V C', and variances and degrees of freedom come from the same terms under any
             `with_cov`. Of a `Board` it is a board without its pairs of models.
 
         Raises
@@ -239,7 +239,7 @@ class Algebra(ABC):
 def combined(
     estimate: Estimate, cov: Covariance, C: FloatArray, names: Sequence[str]
 ) -> tuple[Estimate, Covariance, tuple[Note, ...]]:
-    """C theta, its covariance from the same pieces, and what is to be said of it."""
+    """C theta, its covariance from the same terms, and what is to be said of it."""
     of_both = cov.linear(C, names)
     return estimate.linear(C, names), of_both, variance_notes(of_both)
 

@@ -19,15 +19,14 @@ from evalreg.estimate import Estimate
 from evalreg.inference.contrasts import parse_contrasts
 from evalreg.inference.dependence import design_effect, effective_rows, intraclass_correlation
 from evalreg.inference.diagnostics import cluster_influence, row_influence
-from evalreg.inference.equivalence import KindName, equivalence_table
+from evalreg.inference.equivalence import EquivalenceName, equivalence_table
 from evalreg.inference.intervals import intervals
 from evalreg.inference.ranks import PairAdjustName
 from evalreg.inference.rectification import rectification_table
 from evalreg.inference.simultaneous import Seed
 from evalreg.inference.standards import t_tests
 from evalreg.inference.wald import as_contrast_results, joint_test
-from evalreg.report.figures import KindName as FigureName
-from evalreg.report.figures import plot_results
+from evalreg.report.figures import FigureName, plot_results
 from evalreg.report.summaries import covariance_text
 from evalreg.results.algebra import Algebra, combined
 from evalreg.results.assembled import assembled
@@ -228,7 +227,7 @@ class Results(Algebra, ManyModels, Resampled, Predicted, Shown):
         Returns
         -------
         Results
-            Variances and degrees of freedom come from the same pieces.
+            Variances and degrees of freedom come from the same terms.
         """
         asked = parse_contrasts(contrast, self.estimate.names)
         if np.any(asked.value != 0):
@@ -269,7 +268,7 @@ class Results(Algebra, ManyModels, Resampled, Predicted, Shown):
         """Joint test of linear combinations, as statsmodels' ContrastResults.
 
         Under CR2 the approximate Hotelling test HTZ (Pustejovsky and Tipton 2018); crossed, on the sum of the one-way
-        pieces with the smallest of their degrees of freedom, and for a single hypothesis the test of `t_test`.
+        terms with the smallest of their degrees of freedom, and for a single hypothesis the test of `t_test`.
         Otherwise F(q, G - 1).
 
         Parameters
@@ -290,7 +289,7 @@ class Results(Algebra, ManyModels, Resampled, Predicted, Shown):
         return as_contrast_results(joint_test(self.estimate, self.cov, contrasts))
 
     def equivalence(
-        self, margin: float | tuple[float, float], *, kind: KindName = "equivalence", alpha: float = 0.05
+        self, margin: float | tuple[float, float], *, kind: EquivalenceName = "equivalence", alpha: float = 0.05
     ) -> pd.DataFrame:
         """Whether parameters lie within a margin of zero, by one-sided t tests.
 

@@ -19,12 +19,12 @@ from evalreg.scores.sums import DENSE_SHARE, Block, CellSums, Matrix, compressed
 ENTRIES = 1 << 21
 NOBODY = -1
 
-Part: TypeAlias = tuple[IntArray | None, IntArray, int]
+BlockRows: TypeAlias = tuple[IntArray | None, IntArray, int]
 """Rows of a block (None: all), the cluster of each within the block, and the number of clusters."""
 
 
 @dataclass(frozen=True, eq=False)
-class Pairs:
+class ModelPairs:
     """Which differences are taken, each over which questions.
 
     Parameters
@@ -65,14 +65,14 @@ def chosen(values: FloatArray, member: BoolArray | None) -> FloatArray:
     return values if member is None else values[:, member]
 
 
-def differences(values: FloatArray, pairs: Pairs, columns: IntArray, member: BoolArray | None) -> FloatArray:
+def differences(values: FloatArray, pairs: ModelPairs, columns: IntArray, member: BoolArray | None) -> FloatArray:
     """Differences of some columns on the questions of their set.
 
     Parameters
     ----------
     values : ndarray, shape (n_models, n_questions)
         Scores.
-    pairs : Pairs
+    pairs : ModelPairs
         Which differences.
     columns : ndarray of int, shape (m,)
         Columns of one set.
@@ -91,14 +91,14 @@ def differences(values: FloatArray, pairs: Pairs, columns: IntArray, member: Boo
     return result
 
 
-def pair_sums(values: FloatArray, pairs: Pairs) -> CellSums:
+def pair_sums(values: FloatArray, pairs: ModelPairs) -> CellSums:
     """Counts, sums and sums of squares of the differences of each pair.
 
     Parameters
     ----------
     values : ndarray, shape (n_models, n_questions)
         Scores; what stands where a model has none is not looked at.
-    pairs : Pairs
+    pairs : ModelPairs
         Which differences.
 
     Returns
@@ -108,7 +108,7 @@ def pair_sums(values: FloatArray, pairs: Pairs) -> CellSums:
 
     Examples
     --------
-    >>> two = Pairs(np.array([0]), np.array([1]), np.array([0]), (None,))
+    >>> two = ModelPairs(np.array([0]), np.array([1]), np.array([0]), (None,))
     >>> pair_sums(np.array([[1.0, 1.0, 0.0], [0.0, 1.0, 0.0]]), two).total.tolist()
     [1.0]
     """
@@ -133,7 +133,7 @@ class PairScores(LabelledScores):
     ----------
     values : ndarray, shape (n_models, n_questions)
         Scores; 0 where a model has none.
-    pairs : Pairs
+    pairs : ModelPairs
         Which differences, over which questions.
     fitted : ndarray, shape (n_columns,)
         Mean of each difference.
@@ -144,7 +144,7 @@ class PairScores(LabelledScores):
     """
 
     values: FloatArray
-    pairs: Pairs
+    pairs: ModelPairs
     fitted: FloatArray
     labels: Labels
     flat: BoolArray
@@ -191,7 +191,7 @@ class PairScores(LabelledScores):
             result[columns] = np.count_nonzero(np.bincount(inside, minlength=codes.n_clusters))
         return result
 
-    def _sums(self, part: Part) -> tuple[FloatArray, FloatArray]:
+    def _sums(self, part: BlockRows) -> tuple[FloatArray, FloatArray]:
         """Sums of the scores, and questions, of the clusters of one block in each column."""
         rows, cluster, n_clusters = part
         values = self.values if rows is None else self.values[:, rows]
@@ -224,7 +224,7 @@ def _contrasts(left: IntArray, right: IntArray) -> tuple[IntArray, FloatArray]:
     return models, contrasts
 
 
-def _parts(codes: Codes, n_columns: int) -> Iterator[Part]:
+def _parts(codes: Codes, n_columns: int) -> Iterator[BlockRows]:
     """Whole clusters, so many at a time that their sums take little memory."""
     if codes.n_clusters * n_columns <= ENTRIES:
         yield None, codes.codes, codes.n_clusters

@@ -17,7 +17,7 @@ from evalreg.data.clusters import Axis
 from evalreg.errors import ArgumentError, ArgumentTypeError
 from evalreg.numerics.anova import anova_icc
 from evalreg.scores.base import Scores
-from evalreg.scores.differences import ENTRIES, NOBODY, Pairs, PairScores, differences, pair_sums
+from evalreg.scores.differences import ENTRIES, NOBODY, ModelPairs, PairScores, differences, pair_sums
 from evalreg.scores.mapped import MappedScores
 from evalreg.scores.sums import Matrix, compressed, dense
 from evalreg.scores.unseen import ICC, dependence_granted, enough_at_most
@@ -362,7 +362,7 @@ class PairedDifferences(Paired):
         if not first.size:
             return
         pairs = self.scores.pairs
-        own = Pairs(pairs.left[first], pairs.right[first], pairs.of_set[first], pairs.sets)
+        own = ModelPairs(pairs.left[first], pairs.right[first], pairs.of_set[first], pairs.sets)
         for at, member in own.chunks(self.scores.n_rows):
             yield at, differences(self.scores.values, own, at, member), member
 
@@ -442,7 +442,7 @@ def checked_icc(icc: object) -> float | None:
     return float(icc)
 
 
-def paired_differences(estimate: Any, icc: float | None, pairs: Pairs, is_paired: BoolArray) -> Paired | None:
+def paired_differences(estimate: Any, icc: float | None, pairs: ModelPairs, is_paired: BoolArray) -> Paired | None:
     """Those of an estimate of differences on the same questions, if their scores lie in [0, 1] and `icc` is given.
 
     Strata weigh as their questions, which leaves a difference the plain mean over its questions.
@@ -456,7 +456,7 @@ def paired_differences(estimate: Any, icc: float | None, pairs: Pairs, is_paired
     which = np.flatnonzero(is_paired)
     if not which.size:
         return None
-    own = Pairs(pairs.left[which], pairs.right[which], pairs.of_set[which], pairs.sets)
+    own = ModelPairs(pairs.left[which], pairs.right[which], pairs.of_set[which], pairs.sets)
     sums = pair_sums(scores.values, own)
     mean = sums.total / sums.weight
     inner = PairScores(scores.values, own, mean, scores.labels, np.zeros(which.size, dtype=bool))

@@ -231,7 +231,7 @@ def test_position_errors_are_those_of_a_regression_with_all_its_leverages(log, s
         assert row["dof"] == pytest.approx(fit.dof["x"], rel=dof_rtol)
 
 
-def test_position_bias_of_many_small_judges_stands_no_oftener_than_it_may():
+def test_position_bias_of_many_small_judges_stands_no_more_often_than_it_may():
     rng = np.random.default_rng(0)
     n = 30_000
     sides = rng.integers(15, size=(n, 2))

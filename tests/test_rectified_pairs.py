@@ -21,7 +21,7 @@ def world(seed=1, n_prompts=60, share=0.3, whole=False, n_models=4, pairs_per_pr
     """Verdicts that depend on the prompt, by humans and by a judge that favours the left side and the last model."""
     rng = np.random.default_rng(seed)
     a, b = np.triu_indices(n_models, 1)
-    # Matchmaking: neighbours meet oftener, so that opponents weigh differently in the two schedules.
+    # Matchmaking: neighbours meet more often, so that opponents weigh differently in the two schedules.
     odds = 1.0 / (b - a) / np.sum(1.0 / (b - a))
     chosen = [rng.choice(a.size, min(pairs_per_prompt, a.size), replace=False, p=odds) for _ in range(n_prompts)]
     prompt = np.repeat(np.arange(n_prompts), [part.size for part in chosen])

@@ -19,7 +19,7 @@ from evalreg.errors import NotAvailableError, Note, muted
 from evalreg.estimate import Estimate
 from evalreg.inference.dependence import design_effect
 from evalreg.report.tables import Summary
-from evalreg.results.many import Together
+from evalreg.results.multiple_models import Together
 from evalreg.results.results import Results, results_of
 
 
@@ -99,7 +99,7 @@ class Board(Results):
         return win_odds(self)
 
     def net_benefit(self) -> Results:
-        """Net benefit 2 S - 1 of each model: how much oftener it wins than it loses.
+        """Net benefit 2 S - 1 of each model: how much more often it wins than it loses.
 
         Returns
         -------

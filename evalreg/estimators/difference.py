@@ -174,7 +174,7 @@ def compare(
     left, right = _asked_pairs(answers, model, baseline)
     pairs = _oriented(answers, left, right, swap=paired and baseline is None)
     answers, facts = _facts(answers, pairs, paired)
-    lines, notes = _said(answers, facts, named, paired)
+    lines, notes = _lines_and_notes(answers, facts, named, paired)
     unit = bool(np.min(answers.values) >= 0 and np.max(answers.values) <= 1)
     about = About(model="Difference", outcome=score, lines=lines, unit=unit)
     axes: tuple[Axis, ...] | None = answers.axes
@@ -375,7 +375,9 @@ def _unpaired_estimate(
     return replace(estimate.linear(contrasts, _names(facts)), about=estimate.about, paired=None), own
 
 
-def _said(answers: Answers, facts: Facts, named: dict[str, str | None], asked: bool) -> tuple[tuple[str, ...], Notes]:
+def _lines_and_notes(
+    answers: Answers, facts: Facts, named: dict[str, str | None], asked: bool
+) -> tuple[tuple[str, ...], Notes]:
     """Sentences for the summary, and warnings."""
     lines: list[str] = []
     notes: list[Note] = []

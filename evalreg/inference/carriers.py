@@ -11,8 +11,7 @@ from evalreg.data.clusters import Axis, axis_name, summarize_sizes
 from evalreg.errors import FewCarriersWarning, Note
 from evalreg.estimate import Estimate
 from evalreg.inference.widening import CARRIERS, Carried, Widening, n_rows, widening
-from evalreg.scores.differences import ENTRIES, PairScores
-from evalreg.scores.rows import RowScores
+from evalreg.scores.differences import ENTRIES
 from evalreg.scores.sums import compressed, dense
 
 # Carriers are few beside the clusters where c^2, the clusters for each carrier less one, is larger. Of 0/1 scores
@@ -94,13 +93,12 @@ def few_tell(estimate: Estimate, cov: Covariance) -> str:
 def _levels(estimate: Estimate) -> BoolArray:
     """Means and levels of least squares, which move when all scores do and are no differences; shape (n_params,)."""
     scores, refit, maps = estimate.scores, estimate.refit, estimate.coefficient_map
-    if estimate.kind == "board" or isinstance(scores, PairScores) or maps is None or refit is None:
+    if estimate.kind == "board" or scores.paired or maps is None or refit is None:
         return np.zeros(estimate.n_params, dtype=bool)
     if estimate.cells is not None or scores.n_columns == 1:
         moved = dense(maps).sum(axis=1)
-    elif estimate.kind == "least squares" and isinstance(scores, RowScores) and scores.design is not None:
-        root = np.ones(scores.n_rows) if scores.weights is None else np.sqrt(scores.weights)
-        moved = dense(maps) @ (refit.inverse_gram @ (scores.design.T @ root))
+    elif estimate.kind == "least squares" and (total := scores.design_total()) is not None:
+        moved = dense(maps) @ (refit.inverse_gram @ total)
     else:
         moved = np.zeros(estimate.n_params)
     return np.asarray(np.abs(moved) > LEVEL)

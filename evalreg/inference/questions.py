@@ -10,7 +10,7 @@ from evalreg.data.clusters import Axis
 from evalreg.data.questions import Answered, answered, quoted, without_worst
 from evalreg.errors import Note, UnequalQuestionsWarning
 from evalreg.estimate import Estimate
-from evalreg.scores.lazy import LazyScores
+from evalreg.scores.base import ItemCounts
 from evalreg.scores.sums import Matrix, compressed
 
 
@@ -57,8 +57,9 @@ def unequal_notes(estimate: Estimate, item: str | None, axes: tuple[Axis, ...] |
     by = (item,) if item is not None else _questions_axis(estimate, axes)
     if by is None or estimate.n_params < 2 or estimate.coefficient_map is None:
         return ()
-    if isinstance(estimate.scores, LazyScores) and not estimate.scores.is_known(by):
-        return _lazy_notes(estimate, estimate.scores, by[0])
+    unasked = estimate.scores.unasked(by)
+    if unasked is not None:
+        return _engine_notes(estimate, unasked, by[0])
     blocks = list(estimate.scores.cells(by))
     weight = sparse.vstack([compressed(block.gram) for block in blocks]).tocsr()
     if item is None and weight.nnz and weight.data.max() > 1:
@@ -76,11 +77,11 @@ def unequal_notes(estimate: Estimate, item: str | None, axes: tuple[Axis, ...] |
     return ((UnequalQuestionsWarning, text),)
 
 
-def _lazy_notes(estimate: Estimate, scores: LazyScores, item: str) -> tuple[Note, ...]:
+def _engine_notes(estimate: Estimate, of_items: ItemCounts, item: str) -> tuple[Note, ...]:
     """The same of rows in an engine, from counts of questions alone: no question leaves it."""
-    counts, n_items = rows_behind(estimate), scores.n_distinct(item)
+    counts, n_items = rows_behind(estimate), of_items.n_distinct(item)
     # Where all questions of a model were answered by equally many models, none of its family lacks any.
-    if counts is None or counts.min() == n_items or not scores.shares_unequally(item):
+    if counts is None or counts.min() == n_items or not of_items.shares_unequally(item):
         return ()
     worst = int(np.argmin(counts))
     text = (

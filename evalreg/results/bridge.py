@@ -130,8 +130,9 @@ def from_statsmodels(result: Any) -> Estimate:
         raise ArgumentTypeError(f"`result` must be a fitted statsmodels model; got {type(result).__name__}.")
     refuse_unconverged(result)
     estimate = estimate_of(result)
-    if isinstance(estimate.scores, RowScores):
-        _refuse_nonzero(estimate.scores.values, model)
+    values = estimate.scores.full_scores()
+    if values is not None:
+        _refuse_nonzero(values, model)
     return estimate
 
 

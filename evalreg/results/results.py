@@ -31,10 +31,10 @@ from evalreg.report.summaries import covariance_text
 from evalreg.results.algebra import Algebra, combined
 from evalreg.results.assembled import assembled
 from evalreg.results.bridge import to_statsmodels, with_own_dof
-from evalreg.results.many import ManyModels
+from evalreg.results.multiple_models import MultipleModels
 from evalreg.results.predictions import Predicted, design_rows
 from evalreg.results.resampled import Resampled
-from evalreg.results.shown import Shown
+from evalreg.results.tabulated import Tabulated
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -51,7 +51,7 @@ KEPT = _Kept.KEPT
 
 
 @dataclass(frozen=True, eq=False)
-class Results(Algebra, ManyModels, Resampled, Predicted, Shown):
+class Results(Algebra, MultipleModels, Resampled, Predicted, Tabulated):
     """Estimates with standard errors, tests and intervals, under statsmodels' names; immutable.
 
     Made by `fit`, `mean` and `infer`.

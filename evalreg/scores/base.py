@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -49,6 +49,16 @@ class RowsInCells:
     def weight(self) -> FloatArray:
         """Weights, ones where there are none, shape (n_rows,)."""
         return np.ones(self.values.size) if self.weights is None else self.weights
+
+
+class ItemCounts(Protocol):
+    """What is known of items that stay in an engine."""
+
+    def n_distinct(self, column: str) -> int:
+        """Distinct values of a column."""
+
+    def shares_unequally(self, item: str) -> bool:
+        """Whether some cell has items that different numbers of cells have."""
 
 
 class Scores(ABC):
@@ -136,6 +146,18 @@ class Scores(ABC):
     def in_cells(self) -> tuple[RowsInCells, ...]:
         """The rows of each value in the cells that are the columns; empty where columns are no cells of rows."""
         return ()
+
+    def unasked(self, by: Axis) -> ItemCounts | None:
+        """What counts the clusters in an engine, as long as their sums have not been asked for; None in memory."""
+        return None
+
+    def full_scores(self) -> FloatArray | None:
+        """Scores of each row in every column, shape (n_rows, n_columns); None where they are not held so."""
+        return None
+
+    def design_total(self) -> FloatArray | None:
+        """X'W1, what coefficients solve for where all scores are 1, shape (n_columns,); None without a design."""
+        return None
 
     @property
     def as_means(self) -> Scores:

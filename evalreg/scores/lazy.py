@@ -138,9 +138,9 @@ class LazyScores(Scores):
                 f"{int(grouped['__rows'].sum())}, or their scores differ. Make the estimate again."
             )
 
-    def is_known(self, by: Axis) -> bool:
-        """Whether the sums within a clustering have been asked for."""
-        return by in self._queries
+    def unasked(self, by: Axis) -> LazyScores | None:
+        """These scores, until the sums within a clustering are asked for."""
+        return None if by in self._queries else self
 
     def n_distinct(self, column: str) -> int:
         """Distinct values of a column, counted in the engine."""

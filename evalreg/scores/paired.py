@@ -175,7 +175,7 @@ class Paired(ABC):
         """Cluster of each question by axis; empty where that is not known."""
 
     @abstractmethod
-    def _there(self, first: IntArray) -> FloatArray | None:
+    def _present(self, first: IntArray) -> FloatArray | None:
         """Which questions the columns have, shape (m, n_questions); None where `_each` tells."""
 
     @abstractmethod
@@ -203,9 +203,9 @@ class Paired(ABC):
             # Without clusters each question is its own.
             found[4, at], found[5, at] = 1 - found[2, at], found[3, at]
             if homes:
-                there = self._there(first[at])
+                present = self._present(first[at])
                 found[4:, at] = _silent(
-                    differ, whole, there, [home if member is None else home[member] for home in homes]
+                    differ, whole, present, [home if member is None else home[member] for home in homes]
                 )
         return found
 
@@ -261,7 +261,7 @@ class PairedMeans(Paired):
     @cached_property
     def _answers(self) -> tuple[Matrix, Matrix]:
         """Scores by question and column, and whether there is one, in compressed columns."""
-        values, there = [], []
+        values, present = [], []
         for block in self.scores.cells(self.item):
             totals, gram = compressed(block.totals).tocoo(), compressed(block.gram).tocoo()
             gram.eliminate_zeros()
@@ -270,8 +270,8 @@ class PairedMeans(Paired):
             weights = gram.tocsr()
             inverse = sparse.csr_array((1.0 / weights.data, weights.indices, weights.indptr), weights.shape)
             values.append((sums + fitted).multiply(inverse).tocsr())
-            there.append(weights.sign())
-        return sparse.vstack(values).tocsc(), sparse.vstack(there).tocsc()
+            present.append(weights.sign())
+        return sparse.vstack(values).tocsc(), sparse.vstack(present).tocsc()
 
     @property
     def _values(self) -> Matrix:
@@ -299,7 +299,7 @@ class PairedMeans(Paired):
         known = [home for home in homes if home is not None]
         return known if len(known) == len(homes) else []
 
-    def _there(self, first: IntArray) -> FloatArray:
+    def _present(self, first: IntArray) -> FloatArray:
         """Which questions the columns have, shape (m, n_questions)."""
         return dense(self._answers[1][:, first]).T
 
@@ -350,7 +350,7 @@ class PairedDifferences(Paired):
         """Cluster of each question by axis."""
         return [self.scores.labels.codes(axis).codes for axis in axes]
 
-    def _there(self, first: IntArray) -> None:
+    def _present(self, first: IntArray) -> None:
         """All that `_each` gives."""
 
     def _within(self, totals: Matrix, gram: Matrix, first: IntArray, second: IntArray) -> tuple[FloatArray, FloatArray]:
@@ -367,22 +367,22 @@ class PairedDifferences(Paired):
             yield at, differences(self.scores.values, own, at, member), member
 
 
-def _silent(differ: BoolArray, whole: BoolArray, there: FloatArray | None, homes: list[IntArray]) -> FloatArray:
+def _silent(differ: BoolArray, whole: BoolArray, present: FloatArray | None, homes: list[IntArray]) -> FloatArray:
     """Shares of questions in clusters of which none differs, and all differ by 1; the largest by axis, shape (2, m)."""
-    count = differ.shape[1] if there is None else there.sum(axis=1)
-    some = ~whole if there is None else (there > 0) & ~whole
-    told = [[questions_told(one, there, home) for one in (differ, some)] for home in homes]
+    count = differ.shape[1] if present is None else present.sum(axis=1)
+    some = ~whole if present is None else (present > 0) & ~whole
+    told = [[questions_told(one, present, home) for one in (differ, some)] for home in homes]
     return np.asarray(1 - np.min(told, axis=0) / count)
 
 
-def questions_told(differ: BoolArray, there: FloatArray | None, home: IntArray) -> FloatArray:
+def questions_told(differ: BoolArray, present: FloatArray | None, home: IntArray) -> FloatArray:
     """Questions in clusters of which at least one differs.
 
     Parameters
     ----------
     differ : ndarray of bool, shape (m, n_questions)
         Whether the models of each pair differ on a question.
-    there : ndarray, shape (m, n_questions), or None
+    present : ndarray, shape (m, n_questions), or None
         1 for the questions of a pair, 0 for others; None is all of them.
     home : ndarray of int, shape (n_questions,)
         Cluster of each question.
@@ -399,12 +399,12 @@ def questions_told(differ: BoolArray, there: FloatArray | None, home: IntArray) 
     order = np.argsort(home, kind="stable")
     starts = np.flatnonzero(np.diff(home[order], prepend=-1))
     if starts.size == home.size:  # every question a cluster of its own
-        own = differ if there is None else differ & (there > 0)
+        own = differ if present is None else differ & (present > 0)
         return np.asarray(np.count_nonzero(own, axis=1), dtype=np.float64)
     told = np.logical_or.reduceat(differ[:, order], starts, axis=1)
-    if there is None:
+    if present is None:
         return np.asarray(told @ np.diff(starts, append=home.size).astype(float))
-    return np.asarray(np.sum(told * np.add.reduceat(there[:, order], starts, axis=1), axis=1))
+    return np.asarray(np.sum(told * np.add.reduceat(present[:, order], starts, axis=1), axis=1))
 
 
 def paired_answers(estimate: Any, item: Axis, icc: float = ICC) -> Paired | None:

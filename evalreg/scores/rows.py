@@ -106,6 +106,17 @@ class RowScores(LabelledScores):
         """Sums of squares of the influence of rows if its parts did not cancel, shape (n_params,)."""
         return np.asarray(np.sum((np.abs(self.values) @ np.abs(dense(bread))) ** 2, axis=0))
 
+    def full_scores(self) -> FloatArray:
+        """Scores of each row in every column, shape (n_rows, n_columns)."""
+        return self.values
+
+    def design_total(self) -> FloatArray | None:
+        """X'W1, what coefficients solve for where all scores are 1, shape (n_columns,); None without a design."""
+        if self.design is None:
+            return None
+        root = np.ones(self.n_rows) if self.weights is None else np.sqrt(self.weights)
+        return np.asarray(self.design.T @ root)
+
     @property
     def gram_entries(self) -> int:
         """Entries of X_g'W X_g."""

@@ -13,7 +13,7 @@ from evalreg.report.summaries import coefficient_frame, summarize
 from evalreg.report.tables import Summary
 
 
-class Shown(Counted):
+class Tabulated(Counted):
     """Methods that put an estimate and its covariance into tables."""
 
     estimate: Estimate

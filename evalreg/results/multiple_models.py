@@ -19,7 +19,7 @@ Together: TypeAlias = "tuple[pd.Series[float], Covariance]"
 """Parameters and their covariance."""
 
 
-class ManyModels(Counted, ABC):
+class MultipleModels(Counted, ABC):
     """Methods that need parameters and their joint covariance, nothing else."""
 
     estimate: Estimate
@@ -199,12 +199,12 @@ def on_scale(bands: pd.DataFrame, estimate: Estimate, cov: Covariance) -> pd.Dat
     return bands.assign(lower=ends[:, 0], upper=ends[:, 1])
 
 
-def leaderboard_table(models: ManyModels, alpha: float, seed: Seed) -> pd.DataFrame:
-    """The table of `ManyModels.leaderboard`.
+def leaderboard_table(models: MultipleModels, alpha: float, seed: Seed) -> pd.DataFrame:
+    """The table of `MultipleModels.leaderboard`.
 
     Parameters
     ----------
-    models : ManyModels
+    models : MultipleModels
         Results with two or more models.
     alpha : float
         Level.

@@ -13,7 +13,18 @@ from evalreg.logs.files import file_list
 from evalreg.logs.reading import Reader, Source
 
 # In the order in which files are looked at; the last takes any table.
-READERS: dict[str, str] = {"inspect": "inspect_log", "table": "table_log"}
+READERS: dict[str, str] = {
+    "inspect": "inspect_log",
+    "promptfoo": "promptfoo",
+    "alpaca_eval": "alpaca_eval",
+    "arena_hard": "arena_hard",
+    "mt_bench": "mt_bench",
+    "eqbench3": "eqbench3",
+    "pandalm": "pandalm",
+    "llmfao": "llmfao",
+    "chatbot_arena": "chatbot_arena",
+    "table": "table_log",
+}
 
 
 def reader(name: str) -> Reader:

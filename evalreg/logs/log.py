@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, get_args
 
@@ -9,7 +10,7 @@ import narwhals.stable.v2 as nw
 import pandas as pd
 
 from evalreg.checks import known_column, listed, option
-from evalreg.errors import DataError, NotAvailableError
+from evalreg.errors import ArgumentError, DataError, NotAvailableError
 from evalreg.estimators.bradley_terry import bradley_terry
 from evalreg.estimators.comparison import Comparison
 from evalreg.estimators.difference import compare
@@ -142,14 +143,14 @@ class Log:
         return self._reading.notes
 
     def mean(self, *, by: str | list[str] | None = None, groups: Any = None, **options: Any) -> Results:
-        """Mean scores: of each model where there are several, and of each task.
+        """Mean scores: of each model where there are several, of each task and of each prompt.
 
         Repeated answers to a question are averaged first. Questions of several tasks are told apart by task and item.
 
         Parameters
         ----------
         by : str or list of str, optional
-            Columns of what is estimated; by default model and task, each where there are several.
+            Columns of what is estimated; by default model, task and prompt, each where there are several.
         groups : optional
             As in `evalreg.mean`; without it questions are the clusters.
         **options
@@ -164,9 +165,13 @@ class Log:
         ------
         NotAvailableError
             If the log holds comparisons.
+        ArgumentError
+            If there are several prompts and `by` does not tell them apart.
         """
         self._needs("score", "mean")
-        several = [role for role in ("model", "task") if self._several(role)]
+        several = [role for role in ("model", "task", "prompt") if self._several(role)]
+        told = several if by is None else [by] if isinstance(by, str) else by
+        self._tells("prompt", told, f"by={[*told, 'prompt']}")
         asked = self._questions() | options
         return mean(self._reading.frame, by=(several or None) if by is None else by, groups=groups, **asked)
 
@@ -189,9 +194,14 @@ class Log:
         ------
         NotAvailableError
             If the log has no scores, no models or no items.
+        ArgumentError
+            If the models answered several prompts, or prompts are compared over several models.
         """
         for role in ("score", "model", "item"):
             self._needs(role, "compare")
+        told = [options.get("model", "model")]
+        self._tells("prompt", told, 'model="prompt" to compare the prompts of one model')
+        self._tells("model", told, 'model="model" to compare the models with one prompt')
         return compare(self._reading.frame, groups=groups, **(self._questions() | options))
 
     def fit(self, formula: str, *, groups: Any = None, **options: Any) -> Results:
@@ -257,9 +267,17 @@ class Log:
         """
         return bradley_terry(self._reading.frame, **self._sides("bradley_terry", groups, options))
 
+    def _tells(self, role: str, told: Sequence[str], advice: str) -> None:
+        """Refuse to average over prompts, or over models, unasked."""
+        if self._several(role) and role not in told:
+            counts = self._reading.frame[role].value_counts(sort=False)
+            several = ", ".join(f"{name!r} ({count} scores)" for name, count in counts.items())
+            one = "read one of them (filter=... of er.read_log)" if role == "prompt" else "keep the rows of one"
+            raise ArgumentError(f"The log has {len(counts)} {role}s: {several}. Pass {advice}, or {one}.")
+
     def _needs(self, role: str, verb: str) -> None:
-        if role not in self.roles:
-            offered = "win_rate or bradley_terry" if "winner" in self.roles else "mean or fit"
+        if role not in self.roles or (role == "score" and "left" in self.roles):
+            offered = "win_rate or bradley_terry" if "left" in self.roles else "mean or fit"
             raise NotAvailableError(
                 f"`{verb}` needs the role {role!r}, and this log has {listed(self.roles)}. Use {offered}, or make "
                 f"er.Log(frame, {role}=...) with its column."

@@ -9,7 +9,8 @@ from typing import Any, Literal, Protocol, TypeAlias, get_args
 
 import pandas as pd
 
-# Columns of scored answers and of comparisons; a tidy frame names them so, whatever the log calls them.
+# Columns of scored answers and of comparisons; a tidy frame names them so, whatever the log calls them. `order` is
+# there where a pair was shown in both orders; the left answer is then the one shown first.
 SCORED = ("model", "task", "item", "sample", "score")
 JUDGED = ("left", "right", "winner", "prompt", "judge", "order")
 

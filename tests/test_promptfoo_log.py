@@ -1,0 +1,207 @@
+"""Results of promptfoo: questions, repeats, prompts and providers told apart, errors from failures."""
+
+from __future__ import annotations
+
+import itertools
+import json
+
+import numpy as np
+import pytest
+
+import evalreg as er
+from evalreg.errors import ArgumentError, LogFormatError
+
+pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
+
+PROVIDERS = ({"id": "echo", "label": "model-a"}, {"id": "echo"})
+PROMPTS = ("short", "long")
+REPEATS = 2
+
+
+def result(test, question, provider, prompt):
+    """One result as version 3 writes it; `test` counts on over repeats."""
+    passed = (question + prompt + (provider and question % 2) + test) % 3 > 0
+    known = {"gradingResult": {"componentResults": [{"pass": passed}]}, "id": f"{test}-{provider}-{prompt}"}
+    known |= {"latencyMs": 5, "prompt": {"raw": f"text {question}", "label": PROMPTS[prompt]}}
+    known |= {"promptId": f"{prompt:064x}", "promptIdx": 2 * provider + prompt, "provider": PROVIDERS[provider]}
+    known |= {"score": float(passed), "success": passed, "namedScores": {}, "failureReason": int(not passed)}
+    variables = {"question": f"question {question}", "passage": f"p{question // 2}"}
+    case = {"vars": variables, "assert": [{"type": "equals", "value": question}], "metadata": {"subject": "maths"}}
+    error = {} if passed else {"error": "Expected output to equal"}
+    return known | {"testCase": case, "testIdx": test, "vars": variables} | error
+
+
+def results(n_questions=8, providers=(0, 1), prompts=(0, 1), change=None):
+    """A run; `change(question, repeat, provider, prompt)` gives the fields that differ."""
+    rows = []
+    for question, repeat, provider, prompt in itertools.product(range(n_questions), range(REPEATS), providers, prompts):
+        more = change(question, repeat, provider, prompt) if change else {}
+        rows.append(result(REPEATS * question + repeat, question, provider, prompt) | (more or {}))
+    # Answers come as they are ready.
+    return sorted(rows, key=lambda row: row["id"][::-1])
+
+
+def document(path, rows, version=3, **more):
+    head = [{"id": "x", "label": "short", "provider": "model-a", "metrics": {"testPassCount": 3, "namedScores": {}}}]
+    body = {"version": version, "timestamp": "2026-01-01", "prompts": head, "results": rows}
+    path.write_text(json.dumps({"evalId": "eval-1", "results": body, "config": {}} | more, indent=2))
+    return path
+
+
+def lines(path, rows):
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+@pytest.mark.parametrize("write", [document, lines])
+def test_questions_are_variables_and_samples_their_order_among_equals(write, tmp_path):
+    log = er.read_log(write(tmp_path / "out.json", results()))
+    assert (log.format, log.roles) == ("promptfoo", ("model", "item", "sample", "score", "prompt"))
+    frame = log.frame
+    assert len(frame) == 8 * REPEATS * 4
+    assert (frame.groupby(["model", "prompt", "item"])["sample"].agg(set) == {1, 2}).all()
+    assert sorted(frame["model"].unique()) == ["echo", "model-a"]
+    assert sorted(frame["prompt"].unique()) == ["long", "short"]
+    assert {"vars.passage", "metadata.subject"} <= set(frame.columns)
+    cells = frame.groupby(["model", "prompt"])["score"].mean()
+    np.testing.assert_allclose(log.mean(groups="vars.passage").params.to_numpy(), cells.to_numpy())
+
+
+def test_a_repeat_in_error_keeps_the_number_of_the_others(tmp_path):
+    def change(question, repeat, provider, prompt):
+        return (
+            {"failureReason": 2, "gradingResult": None, "score": 0, "success": False} if question == repeat == 0 else {}
+        )
+
+    path = document(tmp_path / "out.json", results(change=change))
+    log = er.read_log(path)
+    assert log.left_out.to_dict() == {"errored": 4}
+    first = log.frame[log.frame["item"].str.contains("question 0")]
+    assert first["sample"].tolist() == [2, 2, 2, 2]
+    assert any('4 errors as failures; failed="zero"' in note for note in log.notes)
+    zero = er.read_log(path, failed="zero")
+    assert len(zero.frame) == 8 * REPEATS * 4
+    assert zero.frame["score"].sum() == log.frame["score"].sum()
+
+
+def test_an_assertion_that_failed_or_threw_is_a_score_though_it_has_an_error_text(tmp_path):
+    threw = {"failureReason": 1, "error": "Custom function threw", "score": 0, "success": False}
+    log = er.read_log(document(tmp_path / "out.json", results(change=lambda *_: threw)))
+    assert log.frame["score"].eq(0).all()
+    assert log.left_out.empty
+
+
+def test_a_test_without_an_assertion_is_no_score(tmp_path):
+    def change(question, repeat, provider, prompt):
+        bare = {"vars": {"question": "bare"}, "assert": []}
+        return {"testCase": bare, "gradingResult": {"pass": True}, "success": True, "score": 1} if question == 3 else {}
+
+    log = er.read_log(document(tmp_path / "out.json", results(change=change)))
+    assert log.left_out.to_dict() == {"unscored": 8}
+    assert any("8 results without an assertion as passed" in note for note in log.notes)
+
+
+def test_scores_that_differ_are_chosen_from(tmp_path):
+    half = document(
+        tmp_path / "half.json", results(change=lambda question, *_: {"score": 0.5} if question == 2 else {})
+    )
+    with pytest.raises(ArgumentError, match=r"'score' \(64 results\), 'success' \(64 results\)"):
+        er.read_log(half)
+    assert er.read_log(half, metric="score").frame["score"].eq(0.5).sum() == 8
+    assert set(er.read_log(half, metric="success").frame["score"]) == {0, 1}
+
+    def named(question, repeat, provider, prompt):
+        return {"namedScores": {"tone": question / 8}} if question else {}
+
+    path = document(tmp_path / "named.json", results(change=named))
+    with pytest.raises(ArgumentError, match=r"'tone' \(56 results\)"):
+        er.read_log(path)
+    tone = er.read_log(path, metric="tone")
+    assert (len(tone.frame), tone.left_out.to_dict()) == (56, {"unscored": 8})
+    with pytest.raises(ArgumentError, match="must be one of the scores of the log"):
+        er.read_log(path, metric="tune")
+
+
+def test_prompts_are_not_averaged_unasked(tmp_path):
+    log = er.read_log(document(tmp_path / "out.json", results()))
+    assert len(log.mean().params) == 4
+    with pytest.raises(ArgumentError, match=r"2 prompts: .*\. Pass by=\['model', 'prompt'\]"):
+        log.mean(by="model")
+    with pytest.raises(ArgumentError, match="2 prompts"):
+        log.compare()
+    with pytest.raises(ArgumentError, match="2 models"):
+        log.compare(model="prompt")
+    path = tmp_path / "out.json"
+    short = er.read_log(path, filter="short")
+    assert short.compare().table["n"].iloc[0] == 8
+    assert len(er.read_log(path, filter=f"{1:064x}").frame) == 32
+    with pytest.raises(ArgumentError, match=r"one of the prompts of the log: '(short|long)' \(32\), "):
+        er.read_log(path, filter="middle")
+    one = er.read_log(document(path, results(providers=(0,))))
+    assert one.compare(model="prompt").table["n"].iloc[0] == 8
+
+
+def test_one_question_with_two_assertions_is_two_items(tmp_path):
+    def change(question, repeat, provider, prompt):
+        same = {"question": "same"}
+        case = {"assert": [{"type": "equals", "value": question}]}
+        return {"vars": same, "testCase": case} if question < 2 else {}
+
+    log = er.read_log(document(tmp_path / "out.json", results(change=change)))
+    assert log.frame["item"].nunique() == 8
+    assert log.frame["sample"].max() == REPEATS
+
+
+def test_two_providers_of_one_name_are_two_models(tmp_path):
+    log = er.read_log(document(tmp_path / "out.json", results(change=lambda *_: {"provider": {"id": "echo"}})))
+    assert sorted(log.frame["model"].unique()) == ["echo (1)", "echo (2)"]
+    assert log.frame["sample"].max() == REPEATS
+
+
+def test_one_run_in_two_files_counts_once_and_two_runs_are_refused(tmp_path):
+    rows = results()
+    document(tmp_path / "out.json", rows)
+    lines(tmp_path / "out.jsonl", rows)
+    log = er.read_log(tmp_path)
+    assert (len(log.frame), log.left_out.to_dict()) == (64, {"duplicate": 64})
+    lines(tmp_path / "out.jsonl", [row | {"id": f"other {row['id']}"} for row in rows])
+    with pytest.raises(LogFormatError, match=r"in 2 files: .*out\.json, .*out\.jsonl\. Name one"):
+        er.read_log(tmp_path)
+
+
+def test_runs_carry_the_tool_s_own_counts_and_other_versions_are_said(tmp_path):
+    log = er.read_log(document(tmp_path / "out.json", results(), version=4, metadata={"promptfooVersion": "9.1"}))
+    assert log.runs[0].details["reported"] == {"testPassCount": 3}
+    assert log.runs[0].details["version"] == "9.1"
+    assert "Version 4 of promptfoo's results was read as version 3." in log.notes
+
+
+def test_variables_that_the_run_adds_do_not_tell_repeats_apart(tmp_path):
+    rows = [row | {"vars": row["vars"] | {"sessionId": row["id"]}} for row in results()]
+    assert er.read_log(lines(tmp_path / "out.jsonl", rows)).frame["sample"].max() == REPEATS
+
+
+def test_damaged_results_raise_only_our_errors(tmp_path, rng):
+    path = tmp_path / "out.json"
+    rows = results(n_questions=2)
+    contents = [lines(path, rows).read_bytes(), document(path, rows).read_bytes()]
+    damaged = [whole[:cut] for whole in contents for cut in range(0, len(whole), len(whole) // 20)]
+    for whole, _ in itertools.product(contents, range(30)):
+        flipped = bytearray(whole)
+        for place in rng.integers(len(whole), size=3):
+            flipped[place] ^= int(rng.integers(1, 256))
+        damaged.append(bytes(flipped))
+    odd = (None, [], {}, "", "x", -1, 1e400, float("nan"), True, [1, {}], 10**30)
+    for key, value in itertools.product(rows[0], odd):
+        damaged.append(document(path, [rows[1], rows[0] | {key: value}]).read_bytes())
+    without = [{name: value for name, value in rows[0].items() if name != key} for key in rows[0]]
+    damaged += [document(path, [rows[1], row]).read_bytes() for row in without]
+    damaged += [document(path, value).read_bytes() for value in odd]
+    damaged += [json.dumps({"evalId": "x", "version": 3, "prompts": value, "results": value}).encode() for value in odd]
+    for content in damaged:
+        path.write_bytes(content)
+        for broken in ("raise", "skip"):
+            try:
+                er.read_log(path, broken=broken)
+            except er.errors.EvalregError as error:
+                assert str(error)

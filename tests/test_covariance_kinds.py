@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import ast
+import inspect
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 import evalreg as er
 from evalreg.checks import COVS, REPAIRS
+from evalreg.covariance.documented import ENTRIES, documented
 from evalreg.covariance.kinds import KINDS
 
 PACKAGE = Path(__file__).resolve().parents[1] / "evalreg"
@@ -79,3 +84,42 @@ def test_a_record_says_what_can_be_asked_with_it(kind):
         else:
             with pytest.raises(er.errors.ArgumentError):
                 er.mean(log, cov=kind.name, **again)
+
+
+@pytest.mark.parametrize(
+    "name", [n for n in er.__all__ if "cov" in getattr(inspect.unwrap(getattr(er, n)), "__annotations__", {})]
+)
+def test_docstrings_list_the_covariances_that_there_are(name):
+    doc = inspect.getdoc(getattr(er, name))
+    assert not re.search(r"^ *<\w.*>$", doc, re.MULTILINE)
+    options = set(inspect.signature(getattr(er, name)).parameters) & set(ENTRIES)
+    assert {option for option in options if not re.search(rf"^(\w+, )*{option}(, \w+)* : ", doc, re.MULTILINE)} == set()
+
+
+def test_names_of_covariances_are_listed_in_no_docstring_by_hand():
+    written = [path.name for path in PACKAGE.rglob("*.py") if re.search(r"^ *cov : \{", path.read_text(), re.MULTILINE)]
+    assert written == []
+
+
+def test_an_entry_stands_where_it_is_asked_for_and_as_deep():
+    def function():
+        """Line.
+
+        Parameters
+        ----------
+        <dof>
+            Of t.
+        <ssc>
+        x < y, <ssc>
+        """
+
+    doc = inspect.getdoc(documented(function)).splitlines()
+    assert doc[4:6] == ['dof : {"satterthwaite", "min", "normal"} or float, optional', "    Of t."]
+    assert doc[6].startswith("ssc : {")
+    assert doc[7:] == ["    Factor of CR1.", "x < y, <ssc>"]
+
+
+def test_the_functions_are_there_where_python_drops_docstrings():
+    code = "import evalreg; print(evalreg.mean.__doc__, evalreg.mean({'score': [0.0, 1.0]}).params.iloc[0])"
+    done = subprocess.run([sys.executable, "-OO", "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["None", "0.5"]

@@ -10,6 +10,7 @@ from evalreg.checks import BoolArray, FloatArray
 from evalreg.covariance.alike import alike_note, check_alike, pool_models
 from evalreg.covariance.covariance import Covariance
 from evalreg.covariance.crossed import crossed_matrix, subsets
+from evalreg.covariance.documented import documented
 from evalreg.covariance.groups import Groups, check_estimate, check_two_clusters, drop_nested, resolve_groups
 from evalreg.covariance.notes import term_notes, thin_notes
 from evalreg.covariance.one_way import axis_dof, blind_directions, check_strata, naive_term, one_term
@@ -22,6 +23,7 @@ from evalreg.estimate import Estimate
 from evalreg.scores.sums import compressed, dense
 
 
+@documented
 def covariance(
     estimate: Estimate,
     groups: Groups = None,
@@ -41,11 +43,11 @@ def covariance(
         From any estimator, or `from_statsmodels`.
     groups : str, list of str, array, Series or dict, optional
         Clusters: a column, columns crossed by "+" or joined by ":", or labels. None is independent rows.
-    cov : {"naive", "CR0", "CR1", "CR2", "CR3", "jackknife"}, optional
+    <cov>
         "CR2" by default with groups, "naive" without.
     ssc : {"statsmodels", "fixest", "sandwich", "G", "none"}, optional
         Factor of CR1; "statsmodels" by default.
-    dof : {"satterthwaite", "min", "normal"} or float, optional
+    <dof>
         Satterthwaite under CR2, min over dimensions of G - 1 otherwise.
     repair : {"max", "eigen", "two-term", "none"}, optional
         What is done to a crossed covariance; "max" by default, "eigen" where `cov` is named.

@@ -32,6 +32,7 @@ from evalreg.checks import (
     row_list,
     rows_text,
 )
+from evalreg.covariance.documented import documented
 from evalreg.covariance.options import check_cov_options
 from evalreg.data.formula import parse_sides
 from evalreg.data.groups import Groups
@@ -363,6 +364,7 @@ def estimate_of(contest: Contest, pairs: Pairs, fit: Fit, contrasts: FloatArray,
     )
 
 
+@documented
 def bradley_terry(
     data: Any,
     *,
@@ -420,18 +422,14 @@ def bradley_terry(
         Log-odds (the default), or 400/ln(10) times that; covariates are on the same scale.
     missing : {"drop", "raise"}, optional
         What to do with rows whose verdict, model, covariate or cluster id is missing; dropped rows are counted.
-    cov : {"naive", "CR0", "CR1", "CR2", "CR3", "jackknife"}, optional
+    <cov>
         Covariance; "CR2" by default with groups, "naive" without. CR3 leaves each cluster out by one Newton step, the
         jackknife solves again.
-    ssc : {"statsmodels", "fixest", "sandwich", "G", "none"}, optional
-        Factor of CR1.
-    dof : {"satterthwaite", "min", "normal"} or float, optional
+    <ssc>
+    <dof>
         Degrees of freedom; Satterthwaite under CR2, min over dimensions of G - 1 otherwise.
-    repair : {"max", "eigen", "two-term", "none"}, optional
-        What is done to a crossed covariance that is not positive semi-definite.
-    alike : str, optional
-        Of two crossed clusterings the one, "judge" say, whose few clusters are taken to differ alike over models, so
-        that they are learnt from together. Too sure for a model on which they differ more; a warning says so.
+    <repair>
+    <alike>
 
     Returns
     -------

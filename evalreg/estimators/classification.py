@@ -22,6 +22,7 @@ from evalreg.checks import (
     nearest,
     option,
 )
+from evalreg.covariance.documented import documented
 from evalreg.covariance.options import check_cov_options
 from evalreg.data.clusters import Codes
 from evalreg.data.groups import Groups
@@ -186,6 +187,7 @@ def kappa(split: Split, truth: IntArray, predicted: IntArray, n_classes: int) ->
     return delta(split, [agree, *true, *said], gradient, (agree.params - chance) / (1 - chance))
 
 
+@documented
 def classification(
     data: Any,
     *,
@@ -232,15 +234,13 @@ def classification(
         Sampling weights.
     missing : {"drop", "raise"}, optional
         What to do with rows where something is missing; dropped rows are counted.
-    cov : {"naive", "CR0", "CR1", "CR2", "CR3", "jackknife"}, optional
+    <cov>
         Covariance; "CR2" by default with groups, "naive" without. No "jackknife" for macro
         and weighted averages and for kappa.
-    ssc : {"statsmodels", "fixest", "sandwich", "G", "none"}, optional
-        Factor of CR1.
-    dof : {"satterthwaite", "min", "normal"} or float, optional
+    <ssc>
+    <dof>
         Degrees of freedom, as in `mean`.
-    repair : {"max", "eigen", "two-term", "none"}, optional
-        What is done to a crossed covariance that is not positive semi-definite.
+    <repair>
 
     Returns
     -------

@@ -13,6 +13,7 @@ from scipy import sparse
 
 from evalreg.boards.board import Board, board_of
 from evalreg.checks import MISSING, CovName, DofName, MissingName, RepairName, SscName, option
+from evalreg.covariance.documented import documented
 from evalreg.covariance.options import check_cov_options
 from evalreg.data.formula import parse_sides
 from evalreg.data.groups import Groups
@@ -100,6 +101,7 @@ def _diagonal(counted: Matrix, p: int) -> Matrix:
     return sparse.csr_array((rows.data, place, rows.indptr), (rows.shape[0], size**2))
 
 
+@documented
 def controlled_win_rate(
     data: Any,
     *,
@@ -148,17 +150,13 @@ def controlled_win_rate(
         Sampling weights.
     missing : {"drop", "raise"}, optional
         What to do with rows where something is missing; dropped rows are counted.
-    cov : {"naive", "CR0", "CR1", "CR2", "CR3"}, optional
+    <cov in one step>
         Covariance; "CR2" by default with groups, "naive" without.
-    ssc : {"statsmodels", "fixest", "sandwich", "G", "none"}, optional
-        Factor of CR1.
-    dof : {"satterthwaite", "min", "normal"} or float, optional
+    <ssc>
+    <dof>
         Degrees of freedom; Satterthwaite under CR2, min over dimensions of G - 1 otherwise.
-    repair : {"max", "eigen", "two-term", "none"}, optional
-        What is done to a crossed covariance that is not positive semi-definite.
-    alike : str, optional
-        Of two crossed clusterings the one, "judge" say, whose few clusters are taken to differ alike over models, so
-        that they are learnt from together. Too sure for a model on which they differ more; a warning says so.
+    <repair>
+    <alike>
 
     Returns
     -------

@@ -23,6 +23,7 @@ from evalreg.checks import (
     nearest,
     option,
 )
+from evalreg.covariance.documented import documented
 from evalreg.covariance.options import check_cov_options
 from evalreg.data.answers import Answers, answers_of
 from evalreg.data.cells import CellRows, read_cells
@@ -58,6 +59,7 @@ Notes: TypeAlias = tuple[Note, ...]
 ROUNDING = 1e-13
 
 
+@documented
 def compare(
     data: Any,
     score: str = "score",
@@ -112,14 +114,12 @@ def compare(
         of two questions 0.4. None allows for nothing but what was seen, as the paired t test of other packages.
     missing : {"drop", "raise"}, optional
         What to do with rows whose score or label is missing; dropped rows are counted.
-    cov : {"naive", "CR0", "CR1", "CR2", "CR3", "jackknife"}, optional
+    <cov>
         Covariance; "CR2" by default.
-    ssc : {"statsmodels", "fixest", "sandwich", "G", "none"}, optional
-        Factor of CR1.
-    dof : {"satterthwaite", "min", "normal"} or float, optional
+    <ssc>
+    <dof>
         Degrees of freedom; Satterthwaite under CR2, min over dimensions of G - 1 otherwise.
-    repair : {"max", "eigen", "two-term", "none"}, optional
-        What is done to a crossed covariance that is not positive semi-definite.
+    <repair>
 
     Returns
     -------

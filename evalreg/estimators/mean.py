@@ -27,6 +27,7 @@ from evalreg.checks import (
     nearest,
     option,
 )
+from evalreg.covariance.documented import documented
 from evalreg.covariance.options import check_cov_options
 from evalreg.data.cells import joint_names
 from evalreg.data.frame import open_frame
@@ -127,6 +128,7 @@ def _is_positive(value: object) -> bool:
     return isinstance(value, int | float | np.number) and bool(0 < float(value) < np.inf)
 
 
+@documented
 def mean(
     data: Any,
     score: str = "score",
@@ -178,14 +180,12 @@ def mean(
         where they are not the same; "shared" keeps the questions that all models answered.
     missing : {"drop", "raise"}, optional
         What to do with rows whose score, label or cluster id is missing; dropped rows are counted.
-    cov : {"naive", "CR0", "CR1", "CR2", "CR3", "jackknife"}, optional
+    <cov>
         Covariance; "CR2" by default with groups, "naive" without.
-    ssc : {"statsmodels", "fixest", "sandwich", "G", "none"}, optional
-        Factor of CR1.
-    dof : {"satterthwaite", "min", "normal"} or float, optional
+    <ssc>
+    <dof>
         Degrees of freedom; Satterthwaite under CR2, min over dimensions of G - 1 otherwise, n_m - 1 without groups.
-    repair : {"max", "eigen", "two-term", "none"}, optional
-        What is done to a crossed covariance that is not positive semi-definite.
+    <repair>
 
     Returns
     -------

@@ -23,6 +23,7 @@ from evalreg.checks import (
     row_list,
     rows_text,
 )
+from evalreg.covariance.documented import documented
 from evalreg.covariance.options import check_cov_options
 from evalreg.data.clusters import Codes
 from evalreg.data.frame import open_frame
@@ -67,6 +68,7 @@ def all_of_k(right: FloatArray, answers: FloatArray, k: int) -> FloatArray:
     return share
 
 
+@documented
 def pass_at_k(
     data: Any,
     score: str = "score",
@@ -109,14 +111,12 @@ def pass_at_k(
         Sampling weights, the same in all answers to a question.
     missing : {"drop", "raise"}, optional
         What to do with rows where something is missing; dropped rows are counted.
-    cov : {"naive", "CR0", "CR1", "CR2", "CR3", "jackknife"}, optional
+    <cov>
         Covariance; "CR2" by default.
-    ssc : {"statsmodels", "fixest", "sandwich", "G", "none"}, optional
-        Factor of CR1.
-    dof : {"satterthwaite", "min", "normal"} or float, optional
+    <ssc>
+    <dof>
         Degrees of freedom, as in `mean`.
-    repair : {"max", "eigen", "two-term", "none"}, optional
-        What is done to a crossed covariance that is not positive semi-definite.
+    <repair>
 
     Returns
     -------

@@ -13,6 +13,7 @@ import scipy
 
 from evalreg.checks import MISSING, CovName, DofName, FloatArray, MissingName, RepairName, SscName, fraction, option
 from evalreg.covariance.covariance import Covariance
+from evalreg.covariance.documented import documented
 from evalreg.covariance.options import check_cov_options
 from evalreg.data.groups import Groups
 from evalreg.errors import ConstantScoreError
@@ -238,6 +239,7 @@ def _shares_of_rows(split: Split, values: FloatArray, theta: FloatArray, q: floa
     return np.asarray(below + tied * np.clip(part, 0.0, 1.0)[split.codes])
 
 
+@documented
 def quantile(
     data: Any,
     score: str = "score",
@@ -272,14 +274,12 @@ def quantile(
         Sampling weights.
     missing : {"drop", "raise"}, optional
         What to do with rows where something is missing; dropped rows are counted.
-    cov : {"naive", "CR0", "CR1", "CR2", "CR3"}, optional
+    <cov in one step>
         Covariance; "CR2" by default with groups, "naive" without.
-    ssc : {"statsmodels", "fixest", "sandwich", "G", "none"}, optional
-        Factor of CR1.
-    dof : {"satterthwaite", "min", "normal"} or float, optional
+    <ssc>
+    <dof>
         Degrees of freedom, as in `mean`.
-    repair : {"max", "eigen", "two-term", "none"}, optional
-        What is done to a crossed covariance that is not positive semi-definite.
+    <repair>
 
     Returns
     -------

@@ -21,6 +21,7 @@ from evalreg.checks import (
     row_list,
     rows_text,
 )
+from evalreg.covariance.documented import documented
 from evalreg.covariance.options import check_cov_options
 from evalreg.data.clusters import joint, pair_codes
 from evalreg.data.groups import Groups
@@ -66,6 +67,7 @@ def solve(split: Split, numerator: FloatArray, denominator: FloatArray) -> Linea
     return Linearized(ratio, residual / scale, denominator / scale, exact=True, bounded=bounded, value=value)
 
 
+@documented
 def ratio(
     data: Any,
     numerator: str,
@@ -100,15 +102,13 @@ def ratio(
         Sampling weights.
     missing : {"drop", "raise"}, optional
         What to do with rows where something is missing; dropped rows are counted.
-    cov : {"naive", "CR0", "CR1", "CR2", "CR3", "jackknife"}, optional
+    <cov>
         Covariance; "CR2" by default with groups, "naive" without. "CR3" and "jackknife" solve the ratio anew without
         each cluster, exactly.
-    ssc : {"statsmodels", "fixest", "sandwich", "G", "none"}, optional
-        Factor of CR1.
-    dof : {"satterthwaite", "min", "normal"} or float, optional
+    <ssc>
+    <dof>
         Degrees of freedom, as in `mean`.
-    repair : {"max", "eigen", "two-term", "none"}, optional
-        What is done to a crossed covariance that is not positive semi-definite.
+    <repair>
 
     Returns
     -------

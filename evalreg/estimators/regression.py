@@ -23,6 +23,7 @@ from evalreg.checks import (
     row_list,
     rows_text,
 )
+from evalreg.covariance.documented import documented
 from evalreg.covariance.options import check_cov_options
 from evalreg.data.engine import LazyTable
 from evalreg.data.formula import ParsedFormula, design_frame, formula_columns, parse_formula, refuse_large_design
@@ -50,6 +51,7 @@ PERFECT_FIT = 1e-12
 SEPARATED = 1e-6
 
 
+@documented
 def fit(
     formula: str,
     data: Any,
@@ -84,14 +86,12 @@ def fit(
         Least squares by default; the others are GLMs with their canonical links.
     missing : {"drop", "raise"}, optional
         What to do with rows whose score, covariate or cluster id is missing; dropped rows are counted.
-    cov : {"naive", "CR0", "CR1", "CR2", "CR3", "jackknife"}, optional
+    <cov>
         Covariance; "CR2" by default with groups, "naive" (HC1) without.
-    ssc : {"statsmodels", "fixest", "sandwich", "G", "none"}, optional
-        Factor of CR1.
-    dof : {"satterthwaite", "min", "normal"} or float, optional
+    <ssc>
+    <dof>
         Degrees of freedom; Satterthwaite under CR2, min over dimensions of G - 1 otherwise, n - k without groups.
-    repair : {"max", "eigen", "two-term", "none"}, optional
-        What is done to a crossed covariance that is not positive semi-definite.
+    <repair>
 
     Returns
     -------

@@ -13,6 +13,7 @@ from scipy import sparse
 
 from evalreg.boards.board import Board, board_of
 from evalreg.checks import MISSING, OPPONENTS, CovName, DofName, MissingName, OpponentsName, RepairName, SscName, option
+from evalreg.covariance.documented import documented
 from evalreg.covariance.options import check_cov_options
 from evalreg.data.groups import Groups
 from evalreg.data.verdicts import PairRoles, as_names
@@ -193,6 +194,7 @@ def _extremes(pairs: Pairs, n_models: int) -> tuple[Any, Any]:
     return low, high
 
 
+@documented
 def win_rate(
     data: Any,
     *,
@@ -248,18 +250,14 @@ def win_rate(
         given shares are held fixed; observed ones vary with the rows, and add to the standard error.
     missing : {"drop", "raise"}, optional
         What to do with rows whose verdict, model or cluster id is missing; dropped rows are counted.
-    cov : {"naive", "CR0", "CR1", "CR2", "CR3", "jackknife"}, optional
+    <cov>
         Covariance. By default with groups CR2, in which pairs that met under a single cluster are centred by
         Bradley-Terry strengths without that cluster; "naive" without groups.
-    ssc : {"statsmodels", "fixest", "sandwich", "G", "none"}, optional
-        Factor of CR1.
-    dof : {"satterthwaite", "min", "normal"} or float, optional
+    <ssc>
+    <dof>
         Degrees of freedom; Satterthwaite under CR2, min over dimensions of G - 1 otherwise.
-    repair : {"max", "eigen", "two-term", "none"}, optional
-        What is done to a crossed covariance that is not positive semi-definite.
-    alike : str, optional
-        Of two crossed clusterings the one, "judge" say, whose few clusters are taken to differ alike over models, so
-        that they are learnt from together. Too sure for a model on which they differ more; a warning says so.
+    <repair>
+    <alike>
 
     Returns
     -------

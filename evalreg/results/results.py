@@ -11,6 +11,7 @@ import pandas as pd
 
 from evalreg.checks import CovName, DofName, FloatArray, IntervalName, RepairName, SscName, option
 from evalreg.covariance.covariance import Covariance
+from evalreg.covariance.documented import documented
 from evalreg.covariance.groups import Groups, check_estimate, resolve_groups
 from evalreg.covariance.options import CovOptions, check_cov_options, takes_ssc
 from evalreg.data.clusters import Axis, axis_name, find_axis, parse_groups, summarize_sizes
@@ -480,6 +481,7 @@ class Results(Algebra, MultipleModels, Resampled, Predicted, Tabulated):
 ResultsT = TypeVar("ResultsT", bound=Results)
 
 
+@documented
 def infer(
     estimate: Estimate,
     *,
@@ -499,14 +501,12 @@ def infer(
         From `from_statsmodels`, or another result's `estimate`.
     groups : str, list of str, array, Series or dict, optional
         Clusters, as in `fit`.
-    cov : {"naive", "CR0", "CR1", "CR2", "CR3", "jackknife"}, optional
+    <cov>
         "CR2" by default with groups ("CR1" where the model has no design that CR2 could use), "naive" without.
-    ssc : {"statsmodels", "fixest", "sandwich", "G", "none"}, optional
-        Factor of CR1.
-    dof : {"satterthwaite", "min", "normal"} or float, optional
+    <ssc>
+    <dof>
         Degrees of freedom; Satterthwaite under CR2, min over dimensions of G - 1 otherwise.
-    repair : {"max", "eigen", "two-term", "none"}, optional
-        What is done to a crossed covariance that is not positive semi-definite.
+    <repair>
 
     Returns
     -------

@@ -104,6 +104,7 @@ def test_what_has_no_kappa_is_refused(log):
         er.classification(log, truth="truth", predicted="said", metric="kappa", average="macro")
 
 
+@pytest.mark.slow
 def test_coverage_of_kappa_and_weighted_f1_in_clusters():
     """Two labels that agree in clusters: 95% intervals, 400 logs; 3 binomial errors around .95 are .917 to .983."""
     rng = np.random.default_rng(8)

@@ -538,6 +538,7 @@ def test_single_step_adjustment_is_that_of_all_pairs_of_means(rng: np.random.Gen
     assert ((table["upper"] - table["lower"]) > (single["upper"] - single["lower"])).all()
 
 
+@pytest.mark.slow
 def test_intervals_cover_the_true_difference() -> None:
     # 300 logs; a 95% interval misses fewer than 9% with a probability above 0.999.
     held = 0

@@ -177,6 +177,7 @@ def test_rejections_by_intervals_are_counted_by_level_and_side():
     assert counts == {"tests": 3, "above_0.05": 1, "below_0.05": 1}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["means", "crossed"])
 def test_the_rule_that_became_the_default_covers_what_the_grid_says(monkeypatch, family):
     pattern = {

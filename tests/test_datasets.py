@@ -366,6 +366,7 @@ def test_psi_win_rates_and_ties_are_those_of_many_independent_clusters(axis, wor
     assert (truth["left_score"] > 0.55) == (position_effect > 0)
 
 
+@pytest.mark.slow
 def test_win_rates_hold_over_new_prompts_and_new_judges_and_naive_errors_understate_them():
     logs = [datasets.judge_log(n_models=4, n_prompts=30, seed=seed) for seed in range(250)]
     boards = pd.DataFrame([win_rates(log) for log in logs])

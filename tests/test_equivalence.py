@@ -75,6 +75,7 @@ def test_no_error_bar_is_no_verdict() -> None:
     assert np.isnan(table["p_value"].iloc[0])
 
 
+@pytest.mark.slow
 def test_the_chance_to_show_what_is_false_is_at_most_alpha() -> None:
     # At the bound itself: 400 logs, 5%; more than 35 have a probability below 0.001.
     wrong = 0

@@ -308,6 +308,7 @@ def rows_of(log: pd.DataFrame):
     return judged_rows(board_of(log, winner=None, score="score")._duels, "judge", "prompt")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keep", [1.0, 0.7])
 def test_variance_components_are_unbiased(keep):
     rng = np.random.default_rng(17)

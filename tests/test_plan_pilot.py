@@ -82,6 +82,7 @@ def table_of(variance: float, n_clusters: int, size: int = 5) -> pd.DataFrame:
     return pd.DataFrame([row | {"n_clusters": row["n"]}, row], ["plain", "clustered"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_clusters", [5, 10])
 def test_plans_of_small_pilots_have_the_power_asked_for_on_average(rng, n_clusters):
     delta, powers = 0.5, []

@@ -135,6 +135,7 @@ def test_the_shortest_interval_is_that_of_a_beta():
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n_clusters", "size", "mu", "rho"), [(8, 5, 0.7, 0.3), (12, 10, 0.9, 0.1), (30, 4, 0.5, 0.2)])
 def test_intervals_hold_simulated_truth(n_clusters, size, mu, rho):
     rng, phi = np.random.default_rng(8), (1 - rho) / rho

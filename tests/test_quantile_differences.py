@@ -67,6 +67,7 @@ def test_a_difference_is_shown_only_where_the_limits_of_the_two_leave_zero_out(n
     assert shown > 0 or q == 0.9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ROUNDINGS)
 def test_models_alike_are_seldom_told_apart(name):
     """120 logs; without the floor 10% to 60% of them show a difference at 5%."""
@@ -142,6 +143,7 @@ def test_ties_are_refused_by_either_side_alike():
     assert low[0] == 1.0
 
 
+@pytest.mark.slow
 def test_counts_of_one_model_split_at_random_do_not_differ(shared: Path):
     log = pd.read_csv(shared / "data" / "swebench_verified_minisweagent.csv.gz").dropna(subset=["api_calls"])
     rng = np.random.default_rng(1)

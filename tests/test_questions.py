@@ -147,6 +147,7 @@ def test_shared_questions_need_models_and_questions_in_memory(rng):
         er.mean(polars.from_pandas(log).lazy(), by="model", item="item", questions="shared")
 
 
+@pytest.mark.slow
 def test_models_of_equal_ability_are_told_apart_by_what_they_skipped_and_not_on_shared_questions():
     """A hundred boards: skipping hard questions wins on own questions, and wins nothing on shared ones."""
     own = shared = 0

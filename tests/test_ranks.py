@@ -135,6 +135,7 @@ def test_step_down_is_the_slow_obvious_version(rng):
     assert sets.attrs["critical_value"] == pytest.approx(c, abs=0.02)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("truth", [[0.0, 0.0, 0.0, 0.0, 0.0], [2.0, 1.0, 1.0, 0.5, -2.0]])
 @pytest.mark.parametrize("stepdown", [False, True])
 def test_joint_sets_hold_the_true_ranks_together(rng, truth, stepdown):

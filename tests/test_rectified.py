@@ -214,6 +214,7 @@ def simulate(rng, *, n_clusters, size, labelled, easy, taste, whole) -> pd.DataF
     return pd.DataFrame({"passage": g, "judge": judge, "human": np.where(has, truth, np.nan)})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("whole", [True, False])
 def test_intervals_hold_under_clustering_where_those_of_independent_rows_do_not(whole):
     rng = np.random.default_rng(17)
@@ -229,6 +230,7 @@ def test_intervals_hold_under_clustering_where_those_of_independent_rows_do_not(
     assert naive < 0.85
 
 
+@pytest.mark.slow
 def test_lambda_of_independent_rows_can_be_worse_than_no_judge_and_the_clustered_one_is_not():
     """The judge follows each answer closely, and has a strong taste of its own in each passage."""
     rng = np.random.default_rng(23)
@@ -432,6 +434,7 @@ def test_a_labelled_sample_that_is_not_random_is_warned_of_by_its_gap():
     assert any("differs by +1 " in text and "neither varies" in text for _, text in said)
 
 
+@pytest.mark.slow
 def test_a_random_sample_is_warned_of_about_as_often_as_it_says():
     rng = np.random.default_rng(31)
     warned = 0

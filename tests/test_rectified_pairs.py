@@ -143,6 +143,7 @@ def test_another_clustering_keeps_lambda_and_copies_keep_everything():
     assert "two rows" in str(alone.summary())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("whole", [False, True])
 def test_intervals_hold_the_truth_and_the_judge_narrows_them(whole):
     large = world(seed=99, n_prompts=15_000)

@@ -129,6 +129,7 @@ def test_what_does_not_fit_says_so(log):
         er.mean(single, strata="subject", strata_weights="as_sampled", groups="passage", cov="CR1")
 
 
+@pytest.mark.slow
 def test_estimated_shares_cover_the_mean_of_the_population_and_known_ones_do_not():
     # 200 logs at .95 are above .9 but once in a thousand.
     rng, hits = np.random.default_rng(12), {"micro": 0, "as_sampled": 0}

@@ -20,7 +20,7 @@ PACKAGE = Path(er.__file__).parent
 N_THREADS = 8
 ROUNDS = 4
 # The command line is a process of its own.
-MAY_CATCH = {"cli.py"}
+MAY_CATCH = {"cli/main.py"}
 
 
 def _uses_filters(source):

@@ -78,7 +78,7 @@ def estimates_axes(
 
     Examples
     --------
-    >>> from evalreg.report.plots import estimates_axes
+    >>> from evalreg.plots import estimates_axes
     >>> table = pd.DataFrame({"estimate": [0.7, 0.6], "lower": [0.6, 0.5], "upper": [0.8, 0.7]}, index=["new", "old"])
     >>> ax = estimates_axes(table, xlabel="accuracy")
     >>> [label.get_text() for label in ax.get_yticklabels()]
@@ -178,7 +178,7 @@ def pairs_axes(
 
     Examples
     --------
-    >>> from evalreg.report.plots import pairs_axes
+    >>> from evalreg.plots import pairs_axes
     >>> pairs = pd.MultiIndex.from_tuples([("a", "b"), ("a", "c"), ("b", "c")])
     >>> ax = pairs_axes(pd.DataFrame({"difference": [0.1, 0.3, 0.2], "p_adjusted": [0.6, 0.001, 0.02]}, index=pairs))
     >>> [label.get_text() for label in ax.get_xticklabels()]
@@ -304,7 +304,7 @@ def inflation_axes(table: pd.DataFrame, *, note: str = "", ax: Axes | None = Non
 
     Examples
     --------
-    >>> from evalreg.report.plots import inflation_axes
+    >>> from evalreg.plots import inflation_axes
     >>> table = pd.DataFrame({"prompt": [1.8], "judge": [2.5], "together": [2.9]}, index=["mean"])
     >>> [text.get_text() for text in inflation_axes(table).get_legend().get_texts()]
     ['prompt', 'judge', 'together']
@@ -376,7 +376,7 @@ def curve_axes(
 
     Examples
     --------
-    >>> from evalreg.report.plots import curve_axes
+    >>> from evalreg.plots import curve_axes
     >>> n = np.array([100, 200, 400])
     >>> ax = curve_axes(pd.DataFrame({"paired": 1.3 / np.sqrt(n), "unpaired": 2.0 / np.sqrt(n)}, index=n), log="x")
     >>> len(ax.get_lines()), [text.get_text() for text in ax.texts]

@@ -35,6 +35,7 @@ ROOMS = [
     "logs",
     "cli",
     "plots",
+    "inspect",
     "__init__",
     "__main__",
 ]

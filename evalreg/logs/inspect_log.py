@@ -14,7 +14,7 @@ import pandas as pd
 from evalreg.checks import listed, nearest
 from evalreg.errors import ArgumentError, LogFormatError
 from evalreg.logs.inspect_file import InspectFile, open_log
-from evalreg.logs.inspect_runs import check_contents, labels_of, reported_figures, rule_note, runs_of
+from evalreg.logs.inspect_runs import check_contents, counted, labels_of, reported_figures, rule_note, runs_of
 from evalreg.logs.inspect_values import as_column, as_number, field_table, is_thinned, printable, values_at
 from evalreg.logs.reading import Choice, Reading, Reason, Source
 
@@ -264,7 +264,7 @@ def _tally_notes(tally: Tally, name: str, n_edited: int | None) -> list[str]:
     notes = []
     if tally.unscored:
         reasons = ", ".join(f"{n} {reason}" for reason, n in tally.unscored.most_common())
-        notes.append(f"{tally.unscored.total()} samples of {name} are unscored: {reasons}.")
+        notes.append(f"{counted(tally.unscored.total(), 'sample')} of {name} unscored: {reasons}.")
     if n_edited:
-        notes.append(f"{n_edited} scores of {name} were edited by hand; the latest values were read.")
+        notes.append(f"{counted(n_edited, 'score')} of {name} edited by hand; the latest values were read.")
     return notes

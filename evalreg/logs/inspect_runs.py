@@ -230,11 +230,17 @@ def rule_note(
             f"{means['drop'][0]:.4g}. The task reduces epochs, or turns values into numbers, by a rule of its own."
         ]
     each = ", ".join(f'{means[rule][0]:.4g} with failed="{rule}"' for rule in RULES if rules[rule])
-    note = f"{n_errored} samples of {name} ended in error, {n_scored} of them after a score: the mean is {each}"
+    note = f"{counted(n_errored, 'sample')} of {name} ended in error, {n_scored} after a score was given: "
+    note += f"the mean is {each}"
     if figure:
         rule = " and ".join(f'"{rule}"' for rule in equal) or "none of these"
         note += f". Inspect's own {figure[0]} {figure[1]:.4g} is that of {rule}"
     return [f'{note}. This is failed="{failed}".']
+
+
+def counted(n: int, thing: str) -> str:
+    """A number of things: "1 sample", "3 samples"."""
+    return f"{n} {thing}{'' if n == 1 else 's'}"
 
 
 def _means(rows: Sequence[tuple[str, float]]) -> tuple[float, ...]:

@@ -83,7 +83,9 @@ def field_table(samples: Sequence[dict[str, Any]], columns: Sequence[str] | None
     table: dict[str, list[Any]] = {}
     for row, sample in enumerate(samples):
         for column, value in _asked(sample, columns) if columns is not None else short_fields(sample.get("metadata")):
-            cells = table.setdefault(column, [None] * len(samples))
+            cells = table.get(column)
+            if cells is None:
+                cells = table[column] = [None] * len(samples)
             if cells[row] is not None:
                 raise LogFormatError(
                     f'The name "{column}" means two fields of sample {sample.get("id")!r} in {name}: {cells[row]!r} '

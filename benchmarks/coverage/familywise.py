@@ -18,7 +18,7 @@ from benchmarks.coverage.worlds import FloatArray, IntArray
 from evalreg.boards.board import Board, family_cov
 from evalreg.checks import BoolArray
 from evalreg.inference.multiplicity import adjust_pvalues
-from evalreg.inference.simultaneous import Family, make_family
+from evalreg.inference.simultaneous import ContrastFamily, make_family
 from evalreg.numerics.student import t_pvalues
 
 LEVEL = 0.05
@@ -100,7 +100,7 @@ def world(cell: Cell) -> tuple[Fit, FloatArray]:
     return fit, boards.TRUTHS[cell["estimator"]](psi, design.met)
 
 
-def pooled_pvalues(family: Family) -> FloatArray:
+def pooled_pvalues(family: ContrastFamily) -> FloatArray:
     """P-values with one number of degrees of freedom, as before the sum of t^2 V: of the largest one-way variance."""
     V, d = family.widths.pieces, family.widths.dofs
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -84,6 +84,24 @@ class LeaveOut(Protocol):
         """Parameters for mean residuals and weights of cells, both (n_cells, m): shape (m, n_params)."""
 
 
+class AtInfinity(Protocol):
+    """Parameters, some of them infinite, where a likelihood has no finite best."""
+
+    @property
+    def rated(self) -> tuple[str, ...]:
+        """Models whose ratings are among the parameters."""
+
+    @property
+    def zero(self) -> str | None:
+        """Model whose rating is zero; None where ratings are centred."""
+
+    def map(self, C: Matrix) -> AtInfinity:
+        """The same for contrasts of the parameters."""
+
+    def __call__(self, moved: FloatArray, weight: FloatArray) -> FloatArray:
+        """Parameters for mean residuals and weights of cells, both (n_values, m): shape (m, n_params)."""
+
+
 class SingleTotals(Protocol):
     """What takes the place of the totals of cells that rest on a single cluster."""
 
@@ -110,6 +128,8 @@ class Refit:
         For the default covariance, what cells that rest on a single cluster add to it.
     delta : bool
         Whether the parameters are a smooth function of what is solved for, by the delta method.
+    at_infinity : AtInfinity, optional
+        Parameters where `leave_out` finds none.
     """
 
     inverse_gram: FloatArray
@@ -118,6 +138,7 @@ class Refit:
     contrasts: Matrix | None = None
     single_totals: SingleTotals | None = None
     delta: bool = False
+    at_infinity: AtInfinity | None = None
 
     @property
     def exact(self) -> bool:
@@ -128,7 +149,8 @@ class Refit:
         """The same for contrasts of the parameters."""
         if self.leave_out is None:
             return self
-        return replace(self, contrasts=C if self.contrasts is None else C @ self.contrasts)
+        far = None if self.at_infinity is None else self.at_infinity.map(C)
+        return replace(self, contrasts=C if self.contrasts is None else C @ self.contrasts, at_infinity=far)
 
 
 @dataclass(frozen=True)
@@ -441,7 +463,7 @@ class Estimate:
         """
         J = np.atleast_2d(np.asarray(jacobian, dtype=float))
         moved = self.linear(J, names)
-        refit = moved.refit and replace(moved.refit, linear=False, delta=True)
+        refit = moved.refit and replace(moved.refit, linear=False, delta=True, at_infinity=None)
         params = np.asarray(function(np.array(self.params)))
         about = self.about.transform(J)
         family = moved.family.transform()

@@ -42,6 +42,7 @@ from evalreg.estimate import About, Estimate, Refit
 from evalreg.estimators.outcomes import Davidson, Logistic, davidson, tied_moments
 from evalreg.estimators.pairs import Pairs, design_lines, duels_of, gather_pairs, independence_notes
 from evalreg.estimators.reweighted import Reweighted
+from evalreg.estimators.separated import Separated
 from evalreg.estimators.strength import check_connected, incidence, logistic
 from evalreg.numerics.basis import basis_of
 from evalreg.numerics.newton import newton
@@ -331,7 +332,14 @@ def solve(contest: Contest, ties: TiesName, reference: str | None, scale: ScaleN
     return fit, contrasts
 
 
-def estimate_of(contest: Contest, pairs: Pairs, fit: Fit, contrasts: FloatArray, names: tuple[str, ...]) -> Estimate:
+def estimate_of(
+    contest: Contest,
+    pairs: Pairs,
+    fit: Fit,
+    contrasts: FloatArray,
+    names: tuple[str, ...],
+    reference: str | None = None,
+) -> Estimate:
     """The estimate of contrasts of the coefficients.
 
     Parameters
@@ -346,12 +354,16 @@ def estimate_of(contest: Contest, pairs: Pairs, fit: Fit, contrasts: FloatArray,
         What is estimated.
     names : tuple of str
         Of the parameters.
+    reference : str, optional
+        Model whose rating is zero; None where ratings are centred.
 
     Returns
     -------
     Estimate
         One Newton step stands for leaving a cluster out, but in a jackknife.
     """
+    zero = None if reference is None else contest.models.index(reference)
+    at_infinity = Separated(fit.again, contest.first, contest.second, contest.models, contrasts, zero)
     return Estimate(
         names=names,
         params=contrasts @ fit.coefficients,
@@ -359,7 +371,7 @@ def estimate_of(contest: Contest, pairs: Pairs, fit: Fit, contrasts: FloatArray,
         bread=fit.inverse @ contrasts.T,
         kind="likelihood",
         coefficient_map=contrasts,
-        refit=Refit(fit.inverse, linear=False, leave_out=fit.again, contrasts=contrasts),
+        refit=Refit(fit.inverse, linear=False, leave_out=fit.again, contrasts=contrasts, at_infinity=at_infinity),
         dropped=pairs.dropped,
     )
 
@@ -473,7 +485,7 @@ def bradley_terry(
     lines = (*design_lines(pairs), *_lines(contest, ties, reference, scale))
     about = About("Bradley-Terry", score or winner or "", formula or "", lines=lines, n_models=len(pairs.models))
     about = replace(about, one_board=True)
-    estimate = replace(estimate_of(contest, pairs, fit, contrasts, names), about=about)
+    estimate = replace(estimate_of(contest, pairs, fit, contrasts, names, reference), about=about)
     return board_of(estimate, pairs.axes, asked, duels_of(pairs), independence_notes(groups))
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import scipy
 from scipy import sparse
 
-from evalreg.checks import FloatArray
+from evalreg.checks import FloatArray, IntArray
 from evalreg.numerics.newton import Evaluate
 from evalreg.scores.mapped import flattened
 from evalreg.scores.sums import Matrix, compressed, dense
@@ -112,6 +112,9 @@ class Outcomes(Protocol):
     def design(self) -> Matrix:
         """Maps residuals of the values to the gradient, shape (n_values, p)."""
 
+    def only(self, kept: IntArray) -> Outcomes:
+        """The same likelihood with some of its coefficients only, the others zero."""
+
     def fitted(self, beta: FloatArray) -> FloatArray:
         """Expected values at each row of coefficients, shape (m, n_values)."""
 
@@ -134,6 +137,10 @@ class Logistic:
     @cached_property
     def _products(self) -> Matrix:
         return compressed(flattened(self.design, np.ones(self.design.shape[0])).T)
+
+    def only(self, kept: IntArray) -> Logistic:
+        """With some of the coefficients only."""
+        return Logistic(self.design[:, kept])
 
     def fitted(self, beta: FloatArray) -> FloatArray:
         """Expected scores at each row of coefficients."""
@@ -179,6 +186,10 @@ class Davidson:
 
     def _moments(self, beta: FloatArray) -> Tied:
         return tied_moments(np.asarray((self.of_score @ beta[:, :-1].T).T), beta[:, -1:])
+
+    def only(self, kept: IntArray) -> Davidson:
+        """With some of the coefficients only, the last among them."""
+        return Davidson(self.of_score[:, kept[:-1]])
 
     def fitted(self, beta: FloatArray) -> FloatArray:
         """Expected scores, then expected ties, at each row of coefficients."""

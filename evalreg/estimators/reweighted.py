@@ -16,6 +16,8 @@ LONGEST = 3.0
 CONVERGED = 1e-10
 # Information whose smallest eigenvalue is this fraction of its largest, coordinates scaled, has no solution.
 SINGULAR = 1e-12
+# Coefficients that moved further than this, in log-odds, were on their way to infinity until rounding stopped them.
+FAR = 16.0
 # Entries of the arrays of a block of problems.
 ENTRIES = 1 << 22
 
@@ -79,7 +81,8 @@ class Reweighted:
             beta[active] = at + step * np.minimum(1.0, LONGEST / np.maximum(reach, LONGEST))[:, None]
             settled = reach < CONVERGED * (1 + np.max(np.abs(at), axis=1))
             done = active[settled]
-            found[done] = np.where(_determined(information[settled])[:, None], beta[done], np.nan)
+            finite = np.all(np.abs(beta[done] - self.coefficients) < FAR, axis=1)
+            found[done] = np.where((finite & _determined(information[settled]))[:, None], beta[done], np.nan)
             active = active[~settled]
             if not active.size:
                 break
@@ -95,7 +98,7 @@ def _regular(information: FloatArray) -> FloatArray:
 
 def _determined(information: FloatArray) -> BoolArray:
     """Whether all coordinates are determined, shape (m,)."""
-    scale = np.sqrt(np.einsum("mii->mi", information))
+    scale = np.sqrt(np.maximum(np.einsum("mii->mi", information), 0.0))
     unit = np.where(scale > 0, scale, 1.0)
     values = np.linalg.eigvalsh(information / (unit[:, :, None] * unit[:, None, :]))
     return np.asarray(np.all(scale > 0, axis=1) & (values[:, 0] > SINGULAR * values[:, -1]))

@@ -53,7 +53,11 @@ class CellSolver:
             solve = self.refit.leave_out.resolve
             change = solve(means, np.where(empty, 0.0, bottom)) - solve(np.asarray(self.totals @ every) / whole, whole)
             C = self.refit.contrasts
-            return np.asarray(self.params + (change if C is None else change @ C.T))
+            found = np.asarray(self.params + (change if C is None else change @ C.T))
+            lost = np.isnan(change).any(axis=1)
+            if self.refit.at_infinity is not None and lost.any():
+                found[lost] = self.refit.at_infinity(means[:, lost], np.where(empty, 0.0, bottom)[:, lost])
+            return found
         assert self.A is not None
         lost = (self.A != 0) @ empty
         return np.asarray(np.where(lost, np.nan, self.params[:, None] + self.A @ means).T)

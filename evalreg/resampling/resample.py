@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import FloatArray, IntArray, fraction, frozen, listed, option
+from evalreg.checks import BoolArray, FloatArray, IntArray, fraction, frozen, listed, option
 from evalreg.covariance.groups import check_two_clusters, drop_nested
 from evalreg.data.clusters import Axis, axis_name
 from evalreg.errors import (
@@ -20,7 +20,7 @@ from evalreg.errors import (
     Note,
     issue,
 )
-from evalreg.estimate import Estimate
+from evalreg.estimate import AtInfinity, Estimate
 from evalreg.inference.multiplicity import base_seed
 from evalreg.inference.simultaneous import Seed
 from evalreg.report.tables import Grid, Summary, number
@@ -41,6 +41,8 @@ FEW_CLUSTERS = 10
 # Fewer draws than this outside an end, and it depends on the seed; what is advised instead.
 FEW_OUTSIDE = 2.5
 FEW_DRAWS = 999
+# Models that a note names.
+MOST_NAMED = 5
 # Entries of the (draws, meetings) array that is held at a time.
 MOST_ENTRIES = 1 << 23
 
@@ -58,7 +60,8 @@ class Bootstrap:
     values : ndarray, shape (n_estimates,)
         Estimates of the data.
     draws : ndarray, shape (n_draws, n_estimates)
-        Estimates of the draws, read-only; NaN where a draw has none, infinite where it is lost on one side.
+        Estimates of the draws, read-only; NaN where a draw has none, infinite where it is lost on one side
+        (a model that never won).
     kind : {"percentile", "basic", "bca", "studentized"}
         Interval that was asked for.
     weights : {"multinomial", "bayesian"}
@@ -294,6 +297,7 @@ def bootstrap_results(
         solver.without() if kind == "bca" else None,
         solver.errors(one)[0] if studentized else None,
         np.concatenate([part[1] for part in parts]) if studentized else None,
+        None if estimate.refit is None else estimate.refit.at_infinity,
     )
 
 
@@ -308,8 +312,9 @@ def _products(chunks: Iterator[list[FloatArray]], codes: list[IntArray]) -> Iter
                 yield np.prod([one[rows][:, code] for one, code in zip(each, codes, strict=True)], axis=0)
 
 
-def _draw_notes(names: tuple[str, ...], draws: FloatArray, alpha: float) -> list[Note]:
+def _draw_notes(names: tuple[str, ...], draws: FloatArray, asked: Asked, at_infinity: AtInfinity | None) -> list[Note]:
     """What to say of few draws, of draws without a value, and of infinite ones."""
+    alpha = asked.alpha
     notes: list[Note] = []
     n = draws.shape[0]
     outside = (n + 1) * alpha / 2
@@ -327,7 +332,11 @@ def _draw_notes(names: tuple[str, ...], draws: FloatArray, alpha: float) -> list
             "error and interval, which speak of the other draws only."
         )
         notes.append((EvalregWarning, text))
-    lost = np.count_nonzero(np.isinf(draws), axis=0)
+    rated = np.isin(names, at_infinity.rated) if at_infinity else np.zeros(len(names), dtype=bool)
+    if at_infinity:
+        rest = (names, draws, rated, at_infinity.zero, asked.kind)
+        notes += [(EvalregWarning, text) for side in (-np.inf, np.inf) for text in _lost_ratings(side, *rest)]
+    lost = np.count_nonzero(np.isinf(draws), axis=0) * ~rated
     if lost.any():
         worst = int(np.argmax(lost))
         low, high = (int(np.count_nonzero(draws[:, worst] == side)) for side in (-np.inf, np.inf))
@@ -339,6 +348,38 @@ def _draw_notes(names: tuple[str, ...], draws: FloatArray, alpha: float) -> list
     return notes
 
 
+def _jackknife_notes(names: tuple[str, ...], jackknife: FloatArray | None) -> list[Note]:
+    """Which estimates have no BCa interval, because they do not exist without some cluster."""
+    if jackknife is None or np.isfinite(jackknife).all():
+        return []
+    lost = [name for name, left in zip(names, jackknife.T, strict=True) if not np.isfinite(left).all()]
+    text = f'no "bca" interval of {listed(lost)}: without one of the clusters there is no finite estimate. '
+    return [(EvalregWarning, text + 'Use kind="percentile".')]
+
+
+def _lost_ratings(
+    side: float, names: tuple[str, ...], draws: FloatArray, rated: BoolArray, zero: str | None, kind: KindName
+) -> Iterator[str]:
+    """In how many draws each model never won (never lost, for infinity above), and where its interval has them."""
+    count = np.count_nonzero(draws == side, axis=0) * rated
+    order = [j for j in np.argsort(-count, kind="stable") if count[j]]
+    if not order:
+        return
+    below = side < 0
+    of_draws = [f" of {draws.shape[0]} draws", *[""] * len(order)]
+    each = ", ".join(
+        f"in {count[j]}{of} {listed([names[j]])}" for j, of in zip(order[:MOST_NAMED], of_draws, strict=False)
+    )
+    more = f" and, in fewer, {len(order) - MOST_NAMED} more models" if len(order) > MOST_NAMED else ""
+    what, own = f"never {'won' if below else 'lost'} against the rest", "its" if len(order) == 1 else "each one's"
+    rest = " In such a draw the ratings of the rest sum to zero without it."
+    if zero is not None:
+        what, rest = f"{'fell' if below else 'rose'} infinitely far from {listed([zero])}, which is 0", ""
+    limit, far = "lower" if below == (kind != "basic") else "upper", "below" if below else "above"
+    text = f"{each}{more} {what}; {own} {limit} limit counts them as {far} all others. The standard error is infinite."
+    yield text + rest
+
+
 def assembled(
     names: tuple[str, ...],
     values: FloatArray,
@@ -348,6 +389,7 @@ def assembled(
     jackknife: FloatArray | None = None,
     se: FloatArray | None = None,
     draws_se: FloatArray | None = None,
+    at_infinity: AtInfinity | None = None,
 ) -> Bootstrap:
     """Put a bootstrap together, and issue its warnings."""
     notes: list[Note] = []
@@ -355,7 +397,8 @@ def assembled(
         if n < FEW_CLUSTERS:
             text = f"{n} {name} clusters: the draws are much alike, and their spread is too small. Prefer `wild_test`"
             notes.append((FewClustersWarning, text + " or CR2 where they are available."))
-    notes += _draw_notes(names, draws, asked.alpha)
+    notes += _draw_notes(names, draws, asked, at_infinity)
+    notes += _jackknife_notes(names, jackknife)
     issue(notes)
     return Bootstrap(
         names=names,

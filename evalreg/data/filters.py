@@ -45,8 +45,8 @@ def refuse_filters(table: Table | LazyTable, keep: BoolArray | None, named: Coll
     raise DuplicateRowsError(
         f"one filter at a time: this is a per-sample file of lm-evaluation-harness, whose {n_rows} rows are the same "
         f"answers as read by {len(filters)} filters, {listed(filters)}. Keep one, with "
-        f'--where \'{FILTER} == "{filters[0]}"\' or data[data["{FILTER}"] == "{filters[0]}"]; or have an estimate for '
-        f'each, with by="{FILTER}".',
+        f'--where \'{FILTER} == "{filters[0]}"\' or data[data["{FILTER}"] == "{filters[0]}"], or read the file by '
+        f'er.read_log(path, filter="{filters[0]}"); or have an estimate for each, with by="{FILTER}".',
         column=FILTER,
         count=len(filters),
     )

@@ -15,6 +15,7 @@ from evalreg.logs.reading import Reader, Source
 # In the order in which files are looked at; the last takes any table.
 READERS: dict[str, str] = {
     "inspect": "inspect_log",
+    "lm_eval": "lm_eval",
     "promptfoo": "promptfoo",
     "alpaca_eval": "alpaca_eval",
     "arena_hard": "arena_hard",

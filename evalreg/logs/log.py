@@ -172,6 +172,7 @@ class Log:
         several = [role for role in ("model", "task", "prompt") if self._several(role)]
         told = several if by is None else [by] if isinstance(by, str) else by
         self._tells("prompt", told, f"by={[*told, 'prompt']}")
+        self._one_metric(*told)
         asked = self._questions() | options
         return mean(self._reading.frame, by=(several or None) if by is None else by, groups=groups, **asked)
 
@@ -202,6 +203,7 @@ class Log:
         told = [options.get("model", "model")]
         self._tells("prompt", told, 'model="prompt" to compare the prompts of one model')
         self._tells("model", told, 'model="model" to compare the models with one prompt')
+        self._one_metric()
         return compare(self._reading.frame, groups=groups, **(self._questions() | options))
 
     def fit(self, formula: str, *, groups: Any = None, **options: Any) -> Results:
@@ -221,6 +223,7 @@ class Log:
         Results
             One coefficient for each column of the design.
         """
+        self._one_metric(formula)
         return fit(formula, self._reading.frame, groups=groups, **options)
 
     def win_rate(self, *, groups: Any = None, **options: Any) -> Results:
@@ -281,6 +284,19 @@ class Log:
             raise NotAvailableError(
                 f"`{verb}` needs the role {role!r}, and this log has {listed(self.roles)}. Use {offered}, or make "
                 f"er.Log(frame, {role}=...) with its column."
+            )
+
+    def _one_metric(self, *apart: str) -> None:
+        """Refuse to average over scores by several metrics, unless tasks or metrics are told apart."""
+        rows = self._reading.frame
+        if self.format == "frame" or "metric" not in rows or rows["metric"].nunique() < 2:
+            return
+        if not any(name in text for name in ("task", "metric") for text in apart):
+            by = rows.groupby("metric")["task"].agg(lambda tasks: listed(dict.fromkeys(tasks)))
+            told = "; ".join(f"{metric} of {tasks}" for metric, tasks in by.items())
+            raise NotAvailableError(
+                f'scores by several metrics are not averaged: {told}. Read the files of one, or use by="task".',
+                column="metric",
             )
 
     def _several(self, role: str) -> bool:

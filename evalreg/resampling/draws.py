@@ -120,6 +120,8 @@ class Progress:
         Where to write; stderr by default.
     clock : callable, optional
         Seconds.
+    unit : str, optional
+        What is counted.
 
     Examples
     --------
@@ -127,10 +129,12 @@ class Progress:
     ...     progress.advance(10)
     """
 
-    def __init__(self, total: int, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, total: int, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic, unit: str = "draws"
+    ) -> None:
         self._stream = sys.stderr if stream is None else stream
         self._shown = bool(getattr(self._stream, "isatty", lambda: False)())
-        self._total, self._done, self._clock = total, 0, clock
+        self._total, self._done, self._clock, self._unit = total, 0, clock, unit
         self._next, self._written = clock() + SILENT_SECONDS, False
         self._lock = threading.Lock()
 
@@ -142,7 +146,7 @@ class Progress:
             self._done += n
             if self._clock() >= self._next:
                 self._next, self._written = self._clock() + 0.2, True
-                self._stream.write(f"\r{self._done} of {self._total} draws ({self._done / self._total:.0%})")
+                self._stream.write(f"\r{self._done} of {self._total} {self._unit} ({self._done / self._total:.0%})")
                 self._stream.flush()
 
     def __enter__(self) -> Progress:

@@ -1,0 +1,147 @@
+"""JSON lines one at a time, so that a file need not fit into memory: bounded lines, and broken ones counted."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import IO, Any, cast
+
+from evalreg.checks import listed
+from evalreg.errors import ArgumentError, LogFormatError
+from evalreg.logs.reading import BrokenName
+from evalreg.resampling.draws import Progress
+
+LONGEST_LINE = 1 << 26
+_BOM = b"\xef\xbb\xbf"
+
+
+def _fast_loads() -> Callable[[bytes], Any] | None:
+    """The parser of orjson, where it is installed: half as fast again as that of Python (benchmarks/lines.py)."""
+    try:
+        found: Callable[[bytes], Any] = import_module("orjson").loads
+    except ImportError:
+        return None
+    return found
+
+
+def parse_json(text: bytes, fast: Callable[[bytes], Any] | None = None) -> Any:
+    """A JSON value; NaN and Infinity, which Python writes, are taken too, which orjson does not.
+
+    Raises ValueError or RecursionError where the text is none.
+    """
+    if fast is not None:
+        try:
+            return fast(text)
+        except ValueError:
+            pass
+    return json.loads(text.decode("utf-8"))
+
+
+class JsonLines:
+    """Objects of a file of JSON lines.
+
+    Parameters
+    ----------
+    path : Path
+        Plain or gzip, UTF-8.
+    broken : {"raise", "skip"}
+        What becomes of a line that is no object: an error that gives its number, or left out and counted.
+    unique : sequence of str
+        Keys that a line may give once only at its top level.
+
+    Attributes
+    ----------
+    n_broken : int
+        Lines left out until now.
+    """
+
+    def __init__(self, path: Path, broken: BrokenName, unique: Sequence[str] = ()) -> None:
+        self.path, self.n_broken = path, 0
+        self._broken, self._fast = broken, _fast_loads()
+        self._unique = [f'"{key}"'.encode() for key in unique]
+
+    def __iter__(self) -> Iterator[tuple[int, bytes, dict[str, Any]]]:
+        """Number of each line from 1, the line, and its object."""
+        try:
+            with self._open() as file, Progress(max(1, self.path.stat().st_size), unit="bytes") as progress:
+                before = 0
+                for number, line in enumerate(iter(lambda: file.readline(LONGEST_LINE + 1), b""), start=1):
+                    if not line.isspace():
+                        yield from self._object(number, line.removeprefix(_BOM) if number == 1 else line, file)
+                    if not number % 256 and not isinstance(file, gzip.GzipFile):
+                        before, last = file.tell(), before
+                        progress.advance(before - last)
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise LogFormatError(f"{self.path} begins as gzip but is damaged or cut off ({error}).") from error
+        except OSError as error:
+            reason = error.strerror or error
+            raise ArgumentError(f'`path` must be a file that can be read; "{self.path}" cannot: {reason}.') from error
+
+    def _open(self) -> IO[bytes]:
+        with self.path.open("rb") as file:
+            packed = file.read(2) == b"\x1f\x8b"
+        return cast(IO[bytes], gzip.open(self.path)) if packed else self.path.open("rb")
+
+    def _object(self, number: int, line: bytes, file: IO[bytes]) -> Iterator[tuple[int, bytes, dict[str, Any]]]:
+        """The object of one line, or nothing where it is broken and left out."""
+        if len(line) > LONGEST_LINE:
+            while not line.endswith(b"\n") and line:
+                line = file.readline(LONGEST_LINE)
+            self._refuse(number, f"is longer than {LONGEST_LINE >> 20} MiB")
+            return
+        try:
+            record = parse_json(line, self._fast)
+        except (ValueError, RecursionError) as error:
+            cut = " It is the last and was cut off." if not line.endswith(b"\n") else ""
+            self._refuse(number, f"is not: {str(error)[:200]}.{cut}".replace("..", "."), error)
+            return
+        if not isinstance(record, dict):
+            self._refuse(number, f"is {line.strip()[:40].decode('utf-8', 'replace')}")
+        elif any(line.count(key) > 1 for key in self._unique) and (twice := _repeated(line)):
+            self._refuse(number, f"gives {listed(twice)} twice")
+        else:
+            yield number, line, record
+
+    def _refuse(self, number: int, what: str, cause: Exception | None = None) -> None:
+        if self._broken == "skip":
+            self.n_broken += 1
+            return
+        raise LogFormatError(
+            f"In JSON lines every line is one whole object, each key once; line {number} of {self.path} {what}. "
+            'Remove that line, or pass broken="skip" to leave such lines out and count them.',
+            rows=[number - 1],
+        ) from cause
+
+
+def _repeated(line: bytes) -> list[str]:
+    """Keys that the object of a line has twice at its top level; its pairs are the last that the parser gives."""
+    last: list[str] = []
+
+    def keep(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        last[:] = [key for key, _ in pairs]
+        return dict(pairs)
+
+    json.loads(line.decode("utf-8"), object_pairs_hook=keep)
+    return [key for key, times in Counter(last).items() if times > 1]
+
+
+def read_json(path: Path, largest: int) -> Any:
+    """The one JSON value of a file of at most `largest` bytes."""
+    try:
+        with path.open("rb") as file:
+            text = file.read(largest + 1)
+        if len(text) > largest:
+            raise LogFormatError(f"{path} is larger than {largest >> 20} MiB. Is it the right file?")
+        return parse_json(text.removeprefix(_BOM))
+    except OSError as error:
+        reason = error.strerror or error
+        raise ArgumentError(f'`path` must be a file that can be read; "{path}" cannot: {reason}.') from error
+    except (ValueError, RecursionError) as error:
+        if isinstance(error, LogFormatError):
+            raise
+        raise LogFormatError(f"{path} is not JSON as a whole: {str(error)[:200]}. Was it cut off?") from error

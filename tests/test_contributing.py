@@ -53,7 +53,8 @@ def _exported():
 
 
 # The checks of the contract are tests of this module too, and the only case here is that of the page.
-globals().update({name: check for name, check in vars(contract).items() if name.startswith("test_")})
+CHECKS = {name: check for name, check in vars(contract).items() if name.startswith("test_")}
+globals().update({name: check for name, check in CHECKS.items() if contract.checked_cases(check, [CASE])})
 
 
 def pytest_generate_tests(metafunc):

@@ -34,10 +34,33 @@ def _load_cases():
 cases = _load_cases()
 
 # Few clusters of unequal sizes are what these frames are made of; the warnings have their own tests.
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning"),
-    pytest.mark.parametrize("case", cases.CASES, ids=lambda case: case.name),
-]
+pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
+
+
+def of_cases(applies):
+    """Mark a check as one of the cases for which `applies` is true; it is collected for no others."""
+
+    def mark(check):
+        @functools.wraps(check)
+        def checked(case, *arguments, **options):
+            if not applies(case):
+                pytest.skip("this check says nothing of this case")
+            check(case, *arguments, **options)
+
+        checked.applies = applies
+        return checked
+
+    return mark
+
+
+def checked_cases(check, among=cases.CASES):
+    """The cases that a check is of."""
+    return [case for case in among if getattr(check, "applies", lambda _: True)(case)]
+
+
+def pytest_generate_tests(metafunc):
+    metafunc.parametrize("case", checked_cases(metafunc.function), ids=lambda case: case.name)
+
 
 # Sums in another order: some hundred roundings, and one more Newton step of an iterated fit.
 REORDERED = 1e-12
@@ -107,9 +130,8 @@ def _assert_same(found, expected, rtol):
     _assert_close(found.dof, expected.dof, rtol)
 
 
+@of_cases(lambda case: case.weighted is not None)
 def test_influence_is_the_derivative_with_respect_to_row_weight(case):
-    if case.weighted is None:
-        pytest.skip(case.no_weights)
     frame = case.frame()
     influence = _run(case, frame, groups=None).influence()
     ids = frame[case.row].to_numpy()
@@ -139,17 +161,15 @@ def test_an_axis_of_noise_adds_no_certainty(case):
     assert np.all(crossed.pvalues[known] >= alone.pvalues[known] * (1 - 1e-8) - 1e-300)
 
 
+@of_cases(lambda case: case.weighted is not None)
 def test_weights_of_one_change_nothing(case):
-    if case.weighted is None:
-        pytest.skip(case.no_weights)
     frame = case.frame()
     _assert_same(case.fit_held(frame, "passage", np.ones(len(frame))), _run(case, frame), SAME)
 
 
+@of_cases(lambda case: not (case.no_weights or case.no_split))
 def test_splitting_rows_changes_nothing(case):
     """A row in two parts, of a quarter and three quarters of its weight, is the row itself."""
-    if case.no_weights or case.no_split:
-        pytest.skip(case.no_weights or case.no_split)
     frame = case.frame()
     some = pd.factorize(frame[case.row])[0] % 3 == 0
     parts = frame[some].assign(row=frame["row"] + 1000, question=frame["question"] + "b")
@@ -223,9 +243,8 @@ def test_relabelling_models_changes_nothing_but_names(case):
     _assert_close(found.dof[renamed], expected.dof, REORDERED)
 
 
+@of_cases(lambda case: case.per_row == 1)
 def test_each_row_its_own_cluster_is_the_naive_covariance(case):
-    if case.per_row > 1:
-        pytest.skip("a row of the data is several rows of the estimate")
     naive = _fit(case, None).with_cov(groups=None)
     by_row = naive.with_cov(groups=case.row, cov="CR1")
     rows = naive.influence().to_numpy()
@@ -319,9 +338,8 @@ def test_copies_say_that_other_clusterings_need_another_fit(case):
     assert results.with_cov(groups=case.row).n_clusters == {case.row: results.nobs // case.per_row}
 
 
+@of_cases(lambda case: not case.tuned)
 def test_another_covariance_is_the_one_of_another_fit(case):
-    if case.tuned:
-        pytest.skip("another fit under other groups is another estimate")
     results = _fit(case)
     for groups in (None, "question", *([CLUSTERINGS[1]] if case.row == "row" else [])):
         _assert_same(results.with_cov(groups=groups), _run(case, groups=groups).with_cov(groups=groups), 0.0)
@@ -386,19 +404,17 @@ def test_changes_of_the_frame_after_the_fit_change_nothing(case, monkeypatch):
                 _assert_same(held.with_cov(groups=groups, cov="CR1"), right, 0.0)
 
 
+@of_cases(lambda case: not case.pandas_only)
 def test_numbers_as_objects_are_numbers(case):
-    if case.pandas_only:
-        pytest.skip(case.pandas_only)
     frame = case.frame()
     numbers = frame.select_dtypes("number").columns
     _assert_same(_run(case, frame.astype(dict.fromkeys(numbers, object))), _run(case, frame), REORDERED)
 
 
+@of_cases(lambda case: case.covariate)
 @pytest.mark.parametrize("groups", [None, *CLUSTERINGS], ids=str)
 @pytest.mark.parametrize("unit", [1e-12, 1e-7, 1e8, 1e12])
 def test_units_of_covariates_change_nothing(case, groups, unit):
-    if not case.covariate:
-        pytest.skip("no covariates")
     frame = case.frame()
     other = frame.assign(**{case.covariate: frame[case.covariate] * unit})
     key = tuple(groups) if isinstance(groups, list) else groups
@@ -423,10 +439,9 @@ def test_units_of_covariates_change_nothing(case, groups, unit):
         np.testing.assert_allclose(float(tests[1].pvalue), float(tests[0].pvalue), rtol=1e3 * UNITS)
 
 
+@of_cases(lambda case: case.outcome)
 @pytest.mark.parametrize("unit", [1e-6, 1e6])
 def test_another_unit_of_the_outcome_is_that_of_the_parameters(case, unit):
-    if not case.outcome:
-        pytest.skip("no parameter has a unit")
     frame = case.frame()
     other = frame.assign(**{name: frame[name] * unit for name in case.outcome})
     for groups in (None, "passage"):
@@ -436,10 +451,9 @@ def test_another_unit_of_the_outcome_is_that_of_the_parameters(case, unit):
         _assert_close(found.dof, expected.dof, UNITS)
 
 
+@of_cases(lambda case: case.weighted is not None)
 @pytest.mark.parametrize("unit", [1e-12, 1e12])
 def test_the_sum_of_weights_changes_nothing(case, unit):
-    if case.weighted is None:
-        pytest.skip(case.no_weights)
     frame = case.frame()
     if case.row == "row":
         weights = frame["weight"].to_numpy()
@@ -467,10 +481,9 @@ def _engine(name, frame):
     return relation
 
 
+@of_cases(lambda case: not case.pandas_only)
 @pytest.mark.parametrize("engine", ["polars", "pyarrow", "polars lazy", "duckdb"])
 def test_every_engine_gives_the_numbers_of_pandas_or_is_refused(case, engine):
-    if case.pandas_only:
-        pytest.skip(case.pandas_only)
     data = _engine(engine, case.prepare(case.frame()))
     if engine in ("polars lazy", "duckdb") and not case.lazy:
         with pytest.raises((er.errors.NotAvailableError, er.errors.ArgumentError), match=r"in memory|in an engine"):

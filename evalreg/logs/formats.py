@@ -24,6 +24,8 @@ READERS: dict[str, str] = {
     "pandalm": "pandalm",
     "llmfao": "llmfao",
     "chatbot_arena": "chatbot_arena",
+    "swe_bench": "swe_bench",
+    "evalplus": "evalplus",
     "table": "table_log",
 }
 

@@ -118,6 +118,8 @@ def refuse_choices(choice: Choice, title: str, **hints: str) -> None:
 
 def chosen(argument: str, asked: str | None, counts: Mapping[str, int], what: str) -> str:
     """The one that was asked for, or the only one; otherwise an error that lists them."""
+    if not counts:
+        raise LogFormatError(f"A log needs at least one score or verdict; found no {what}.", count=0)
     several = _with_counts({repr(name): count for name, count in counts.items()})
     if asked is not None:
         if asked not in counts:

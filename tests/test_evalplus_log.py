@@ -1,0 +1,85 @@
+"""Results of EvalPlus and BigCodeBench: solutions are samples, base and plus tests two metrics."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import evalreg as er
+from evalreg.errors import ArgumentError, LogFormatError
+
+pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
+
+# Of each task, base and plus of its solutions: plus without base is no pass.
+TASKS = {
+    "HumanEval/0": [("pass", "pass"), ("pass", "fail")],
+    "HumanEval/1": [("fail", "pass"), ("timeout", "fail")],
+    "HumanEval/2": [("pass", "pass"), ("pass", "pass")],
+}
+BASE, PLUS = (1 + 0 + 1) / 3, (0.5 + 0 + 1) / 3
+
+
+def results(path, layout):
+    if layout == "present":
+        tasks = {
+            task: [{"task_id": task, "solution": "...", "base_status": b, "plus_status": p} for b, p in solutions]
+            for task, solutions in TASKS.items()
+        }
+    elif layout == "old":
+        spelt = {"pass": "success", "fail": "failed", "timeout": "timed out"}
+        tasks = {
+            task: {"nfiles": 2, **{name: [[spelt[s[k]], []] for s in both] for k, name in enumerate(("base", "plus"))}}
+            for task, both in TASKS.items()
+        }
+    else:
+        tasks = {
+            task: [{"solution": "...", "status": b, "details": {}} for b, _ in both] for task, both in TASKS.items()
+        }
+    path.write_text(
+        json.dumps({"date": "2026-01-01", "hash": "x", "eval": tasks, "pass_at_k": {"base": {"pass@1": BASE}}})
+    )
+    return path
+
+
+@pytest.mark.parametrize("layout", ["present", "old"])
+def test_base_and_plus_are_chosen_from_and_are_pass_at_1(layout, tmp_path):
+    path = results(tmp_path / "model_temp_0.8_eval_results.json", layout)
+    with pytest.raises(ArgumentError, match=r"'base' \(6\), 'plus' \(6\)"):
+        er.read_log(path)
+    log = er.read_log(path, metric="base")
+    assert (log.format, log.runs[0].model) == ("evalplus", "model_temp_0.8")
+    assert log.mean().params.iloc[0] == pytest.approx(log.runs[0].details["reported"]["base"]["pass@1"])
+    assert er.read_log(path, metric="plus").mean().params.iloc[0] == pytest.approx(PLUS)
+    assert log.frame["sample"].tolist() == [1, 2] * 3
+
+
+def test_bigcodebench_has_one_kind_of_tests(tmp_path):
+    (tmp_path / "model").mkdir()
+    log = er.read_log(results(tmp_path / "model" / "eval_results.json", "bigcodebench"))
+    assert (log.runs[0].model, log.mean().params.iloc[0]) == ("model", pytest.approx(BASE))
+
+
+def test_two_models_are_compared_and_two_files_of_one_are_refused(tmp_path):
+    results(tmp_path / "a_eval_results.json", "present")
+    results(tmp_path / "b_eval_results.json", "old")
+    assert er.read_log(tmp_path, metric="plus").compare().table["n"].iloc[0] == 3
+    results(tmp_path / "a-eval_results.json", "old")
+    with pytest.raises(LogFormatError, match="'a' has several"):
+        er.read_log(tmp_path, metric="plus")
+
+
+def test_damaged_results_raise_only_our_errors(tmp_path):
+    path = tmp_path / "m_eval_results.json"
+    contents = [results(path, layout).read_bytes() for layout in ("present", "old", "bigcodebench")]
+    damaged = [whole[:cut] for whole in contents for cut in range(0, len(whole), 30)]
+    odd = (None, [], {}, 3, "x", [1], [[]], [{}], {"base": [1]}, {"base": [[]], "plus": 3}, [{"status": []}])
+    damaged += [json.dumps({"date": 1, "status": 1, "eval": {"t": value}}).encode() for value in odd]
+    damaged += [json.dumps({"date": 1, "status": 1, "eval": value}).encode() for value in odd]
+    for content in damaged:
+        path.write_bytes(content)
+        for metric in (None, "base"):
+            try:
+                er.read_log(path, metric=metric)
+            except er.errors.EvalregError as error:
+                assert str(error)

@@ -102,7 +102,7 @@ def world(cell: Cell) -> tuple[Fit, FloatArray]:
 
 def pooled_pvalues(family: ContrastFamily) -> FloatArray:
     """P-values with one number of degrees of freedom, as before the sum of t^2 V: of the largest one-way variance."""
-    V, d = family.widths.pieces, family.widths.dofs
+    V, d = family.widths.terms, family.widths.dofs
     with np.errstate(divide="ignore", invalid="ignore"):
         pooled = np.max(V[:2], axis=0) ** 2 / np.sum(V**2 / d, axis=0)
         return t_pvalues(family.effect / family.se, np.maximum(pooled, np.min(d[:2], axis=0)))

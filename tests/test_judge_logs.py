@@ -300,7 +300,7 @@ def test_a_choice_where_there_is_none_is_refused(argument, tmp_path):
 def test_a_line_that_was_cut_off_is_named_and_can_be_skipped(tmp_path):
     path = lines(tmp_path / "log.jsonl", [games(i, "A>B", "B>A") for i in range(4)])
     path.write_text(path.read_text()[:-30])
-    with pytest.raises(LogFormatError, match=r"line 4 of .* is not JSON .*broken=\"skip\""):
+    with pytest.raises(LogFormatError, match=r"line 4 of .* cut off.*broken=\"skip\""):
         er.read_log(path)
     log = er.read_log(path, broken="skip")
     assert (len(log.frame), log.left_out.to_dict()) == (6, {"broken": 1})

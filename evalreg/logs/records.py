@@ -11,10 +11,10 @@ from contextlib import contextmanager
 from typing import IO, Any, cast
 
 from evalreg.errors import LogFormatError
+from evalreg.logs.lines import JsonLines
 from evalreg.logs.reading import BrokenName, Source
 
-# A line longer than this, or a document of one piece longer than that, is no log that a person means to read.
-LONGEST_LINE = 2**28
+# A document of one piece that is larger than this is no log that a person means to read.
 LARGEST_DOCUMENT = 2**31
 _MISSING = object()
 
@@ -43,23 +43,17 @@ def document(source: Source) -> Any:
 def records(source: Source, broken: BrokenName) -> Iterator[tuple[str, dict[str, Any] | None]]:
     """Where each record stands and the record, from lines or from one array; None for one that is skipped."""
     if source.head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] == b"[":
-        found: Iterator[tuple[str, Any]] = _elements(source)
+        yield from _elements(source, broken)
     else:
-        found = _lines(source)
-    for place, value in found:
-        if isinstance(value, dict):
-            yield place, value
-            continue
-        if broken == "raise":
-            what = str(value) if isinstance(value, BadRecordError) else "is not an object"
-            raise broken_record(source, place, what)
-        yield place, None
+        yield from _lines(source, broken)
 
 
-def _elements(source: Source) -> Iterator[tuple[str, Any]]:
-    """Each element of an array."""
+def _elements(source: Source, broken: BrokenName) -> Iterator[tuple[str, dict[str, Any] | None]]:
+    """Each element of an array; None for one that is no object and is skipped."""
     for number, value in enumerate(document(source), start=1):
-        yield f"record {number}", value
+        if not isinstance(value, dict) and broken == "raise":
+            raise broken_record(source, f"record {number}", "is not an object")
+        yield f"record {number}", value if isinstance(value, dict) else None
 
 
 def broken_record(source: Source, place: str, what: object) -> LogFormatError:
@@ -69,26 +63,18 @@ def broken_record(source: Source, place: str, what: object) -> LogFormatError:
     )
 
 
-def _lines(source: Source) -> Iterator[tuple[str, Any]]:
-    """Each line that is not blank, as JSON or as what is wrong with it."""
-    with _opened(source) as file:
-        number = 0
-        while line := file.readline(LONGEST_LINE):
-            number += 1
-            if len(line) == LONGEST_LINE:
-                raise LogFormatError(
-                    f"A line of a log is at most {LONGEST_LINE >> 20} MiB long; line {number} of {source.path} is "
-                    "longer. Is it the right file?"
-                )
-            if line.strip():
-                yield f"line {number}", _parsed(line)
+def _lines(source: Source, broken: BrokenName) -> Iterator[tuple[str, dict[str, Any] | None]]:
+    """The object of each line; None for one that is skipped."""
+    lines, skipped = JsonLines(source.path, broken), 0
+    for number, _, value in lines:
+        yield from _skipped(lines.n_broken - skipped)
+        skipped = lines.n_broken
+        yield f"line {number}", value
+    yield from _skipped(lines.n_broken - skipped)
 
 
-def _parsed(line: bytes) -> Any:
-    try:
-        return json.loads(line.decode("utf-8-sig"))
-    except (ValueError, RecursionError) as error:
-        return BadRecordError(f"is not JSON in UTF-8 ({error})")
+def _skipped(count: int) -> Iterator[tuple[str, None]]:
+    yield from [("a line", None)] * count
 
 
 @contextmanager

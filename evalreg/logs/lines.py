@@ -17,6 +17,7 @@ from evalreg.logs.reading import BrokenName
 from evalreg.resampling.draws import Progress
 
 LONGEST_LINE = 1 << 26
+BUFFER = 1 << 20  # lines are often longer than the default of 8 KiB, which would be read in pieces
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -85,7 +86,7 @@ class JsonLines:
     def _open(self) -> IO[bytes]:
         with self.path.open("rb") as file:
             packed = file.read(2) == b"\x1f\x8b"
-        return cast(IO[bytes], gzip.open(self.path)) if packed else self.path.open("rb")
+        return cast(IO[bytes], gzip.open(self.path)) if packed else self.path.open("rb", buffering=BUFFER)
 
     def _object(self, number: int, line: bytes, file: IO[bytes]) -> Iterator[tuple[int, bytes, dict[str, Any]]]:
         """The object of one line, or nothing where it is broken and left out."""

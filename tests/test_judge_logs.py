@@ -111,6 +111,9 @@ def test_two_annotators_of_alpaca_eval_are_chosen_from(tmp_path):
     with pytest.raises(ArgumentError, match=r"2 annotators: 'v2' \(6\), 'v1' \(4\)\. Choose one, such as scorer='v2'"):
         er.read_log(tmp_path)
     assert len(er.read_log(tmp_path, scorer="v1").frame) == 4
+    array(tmp_path / "annotations.json", [*rows, annotation(9, None, annotator="v2")])
+    assert er.read_log(tmp_path, scorer="v1").left_out.empty
+    assert er.read_log(tmp_path, scorer="v2").left_out.to_dict() == {"unparsed": 1}
 
 
 @pytest.mark.parametrize("write", [pair, placed])

@@ -27,7 +27,9 @@ def read(sources: Sequence[Source], choice: Choice) -> Reading:
     """A comparison for each annotation: the model on the left, the baseline on the right."""
     refuse_choices(choice, TITLE, scorer="annotator")
     gathered = VerdictRows(choice)
-    gathered.read(sources, partial(_parse, columns=extra_columns(choice.columns, ("dataset",)), seen={}))
+    gathered.read(
+        sources, partial(_parse, columns=extra_columns(choice.columns, ("dataset",)), scorer=choice.scorer, seen={})
+    )
     frame = gathered.frame(_KNOWN)
     # Annotators differ in prompt, in scale and in baseline: they are no sample of judges.
     annotator = chosen("scorer", choice.scorer, counts_of(frame["judge"]), "annotators")
@@ -41,13 +43,14 @@ def read(sources: Sequence[Source], choice: Choice) -> Reading:
 
 
 def _parse(
-    record: Row, source: Source, columns: tuple[str, ...], seen: dict[str, str]
+    record: Row, source: Source, columns: tuple[str, ...], scorer: str | None, seen: dict[str, str]
 ) -> Iterator[Row | Reason | Unknown]:
     """The comparison of one annotation."""
     preference = field(record, "preference")
     share = numeric(preference)
     if preference is None or (pd.api.types.is_float(preference) and preference != preference):
-        yield "unparsed"
+        if scorer in (None, record.get("annotator")):
+            yield "unparsed"
         return
     # Old files write 0 where neither is preferred.
     share = 1.5 if share == 0 else share

@@ -34,6 +34,8 @@ def recognises(source: Source) -> bool:
 def read(sources: Sequence[Source], choice: Choice) -> Reading:
     """A comparison for each battle; model_a is on the left, as it was shown."""
     refuse_choices(choice, TITLE, filter="names shown or not")
+    if choice.filter not in (None, "anonymous", "named", "all"):
+        raise ArgumentError(f'`filter` must be "anonymous", "named" or "all"; got {choice.filter!r}.')
     gathered = VerdictRows(choice)
     parse = partial(_parse, columns=extra_columns(choice.columns, _USUAL), which=choice.filter)
     for source in sources:
@@ -44,17 +46,13 @@ def read(sources: Sequence[Source], choice: Choice) -> Reading:
             whole = {str(name): None if pd.isna(value) else value for name, value in record.items()}
             gathered.take(source, f"row {number}", whole, parse)
     frame = gathered.frame(listed(_VERDICTS))
-    shown = frame.pop("_anonymous")
+    shown = frame.pop("_shown")
     counts = {name: int((shown == name).sum()) for name in ("anonymous", "named")}
     if choice.filter is None and min(counts.values()):
         raise ArgumentError(
             f"Names were hidden in {counts['anonymous']} battles and shown in {counts['named']}; the Arena's own board "
             'counts the first alone. Choose filter="anonymous", "named" or "all".'
         )
-    if choice.filter in counts:
-        frame = frame[shown == choice.filter].reset_index(drop=True)
-    elif choice.filter not in (None, "all"):
-        raise ArgumentError(f'`filter` must be "anonymous", "named" or "all"; got {choice.filter!r}.')
     return reading(NAME, gathered, frame, file_runs(sources, "chatbot_arena"), ["The left answer is model_a's."])
 
 
@@ -66,6 +64,9 @@ def _parse(
 ) -> Iterator[Row | Reason | Unknown]:
     """The comparison of one battle."""
     raw = field(record, "winner")
+    shown = "named" if record.get("anony") in (False,) else "anonymous"  # of numpy where it is read from CSV
+    if which in ("anonymous", "named") and which != shown:
+        return
     if raw is None:
         yield "unparsed"
         return
@@ -77,9 +78,4 @@ def _parse(
     prompt = next((name for name in _PROMPTS if record.get(name) is not None), None)
     row |= {} if prompt is None else {"prompt": label(record, prompt)}
     row |= {"judge": label(record, "judge")} if record.get("judge") is not None else {}
-    named = record.get("anony") in (False,)  # of numpy where it is read from CSV
-    yield (
-        row
-        | {"verdict": raw, "_anonymous": "named" if named else "anonymous"}
-        | {name: cell(record, name) for name in columns}
-    )
+    yield row | {"verdict": raw, "_shown": shown} | {name: cell(record, name) for name in columns}

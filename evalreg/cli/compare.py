@@ -9,7 +9,7 @@ from evalreg.checks import option
 from evalreg.cli.gates import EXAMPLE, Decision, check_models, decide, parse_gate
 from evalreg.cli.parsing import Output
 from evalreg.cli.selection import counting, group_names, read_rows, role_names
-from evalreg.cli.shared import add_shared, check_shared, covariance_options, listed, rendered
+from evalreg.cli.shared import add_shared, check_shared, covariance_options, listed, rendered, with_log
 from evalreg.errors import ArgumentError
 from evalreg.estimators.difference import compare
 from evalreg.inference.ranks import PAIR_ADJUSTMENTS, unadjusted_text
@@ -90,7 +90,8 @@ def run(options: argparse.Namespace) -> Output:
             "Leave out `--baseline`."
         )
     roles = role_names(options.model, options.item, options.sample, options.strata)
-    rows = read_rows(options, {*roles, *group_names(options.groups)} - {options.score})
+    rows = read_rows(options, {*roles, *group_names(options.groups)} - {options.score}, {options.score})
+    item, sample = rows.item or options.item if options.item == "item" else options.item, options.sample or rows.sample
     if gate is not None and options.model in rows.frame:
         check_models(gate, rows.frame[options.model].dropna().unique())
     baseline = options.baseline if gate is None else gate.baseline
@@ -99,8 +100,8 @@ def run(options: argparse.Namespace) -> Output:
             rows.frame,
             options.score,
             model=options.model,
-            item=options.item,
-            sample=options.sample,
+            item=item,
+            sample=sample,
             groups=options.groups,
             strata=options.strata,
             baseline=baseline,
@@ -111,21 +112,21 @@ def run(options: argparse.Namespace) -> Output:
             **covariance_options(options),
         )
     decision = None if gate is None else decide(gate, comparison, options.alpha)
-    asked: dict[str, object] = {
-        name: getattr(options, name) for name in ("adjust", "icc", "item", "model", "sample", "score")
-    }
+    asked: dict[str, object] = {name: getattr(options, name) for name in ("adjust", "icc", "model", "score")}
+    asked |= {"item": item, "sample": sample}
     asked |= {"strata": options.strata, "baseline": baseline, "paired": not options.unpaired}
-    asked["groups"] = options.item if options.groups is None else options.groups
+    asked["groups"] = item if options.groups is None else options.groups
     plain = unadjusted_text(len(comparison.facts.index)) if options.adjust is None else ""
     more: dict[str, object] = {"unadjusted": plain or None}
     if decision is not None:
         more["gate"] = decision.as_dict()
-    text = rendered(comparison.results, rows, options, asked, comparison=comparison, more=more)
-    markdown = comparison.to_markdown(options.alpha)
+    printed = rendered(comparison.results, rows, options, asked, comparison=comparison, more=more)
+    text, markdown = printed.text, with_log(comparison.summary(options.alpha), rows, options).as_markdown()
     if options.summary is not None:
         _append(options.summary, _markdown(decision, markdown))
     lines = ("" if decision is None else decision.line, plain if options.format == "csv" else "")
     messages = tuple(filter(None, lines)) if options.format in WITHOUT_SENTENCES else ()
+    messages += printed.messages
     if decision is None:
         return Output(text, messages=messages)
     above = {"text": decision.line, "md": _markdown(decision, markdown)}

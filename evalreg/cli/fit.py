@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from evalreg.checks import FAMILIES, option
+from evalreg.cli.parsing import Output
 from evalreg.cli.selection import counting, formula_names, group_names, read_rows, with_score
 from evalreg.cli.shared import add_shared, check_shared, covariance_options, listed, rendered
 from evalreg.data.formula import parse_formula
@@ -46,14 +47,15 @@ def add(parser: argparse.ArgumentParser) -> None:
     add_shared(parser)
 
 
-def run(options: argparse.Namespace) -> str:
+def run(options: argparse.Namespace) -> Output:
     """What ``evalreg fit`` prints."""
     check_shared(options)
     option("family", options.family, FAMILIES)
     parse_formula(options.formula)
     formula = options.formula if options.score is None else with_score(options.formula, options.score)
     factors, plain = formula_names(formula)
-    rows = read_rows(options, {*factors, *group_names(options.groups)} - {*plain, options.weights})
+    numbers = {*plain, options.weights}
+    rows = read_rows(options, {*factors, *group_names(options.groups)} - numbers, numbers)
     with counting(rows):
         results = fit(
             formula,

@@ -13,13 +13,16 @@ import pandas as pd
 
 from evalreg.boards.board import Board
 from evalreg.checks import OPPONENTS, SCALES, TIES, option
-from evalreg.cli.selection import counting, formula_names, group_names, read_rows, role_names, split_names
+from evalreg.cli.parsing import Output
+from evalreg.cli.selection import Rows, counting, formula_names, group_names, read_rows, role_names, split_names
 from evalreg.cli.shared import add_shared, check_shared, covariance_options, listed, rendered
 from evalreg.errors import ArgumentError, NotAvailableError, UnknownLabelError
 from evalreg.estimators.bradley_terry import bradley_terry
 from evalreg.estimators.controlled import controlled_win_rate
+from evalreg.estimators.mean import mean
 from evalreg.estimators.win_rate import win_rate
 from evalreg.report.tables import Grid, number
+from evalreg.results.results import Results
 
 METHODS: dict[str, Callable[..., Board]] = {
     "win-rate": win_rate,
@@ -99,7 +102,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     add_shared(parser)
 
 
-def run(options: argparse.Namespace) -> str:
+def run(options: argparse.Namespace) -> Output:
     """What ``evalreg leaderboard`` prints."""
     check_shared(options)
     roles = _roles(options)
@@ -107,30 +110,73 @@ def run(options: argparse.Namespace) -> str:
     factors, plain = formula_names(f"score ~ {options.formula}") if options.formula else (set(), set())
     text = role_names(options.left, options.right, options.winner, options.by, *key)
     text |= {*group_names(options.groups), *factors}
-    rows = read_rows(options, text - {options.score, options.weights, *plain})
+    numbers = {options.score, options.weights, *plain}
+    rows = read_rows(options, text - numbers, numbers)
+    named = ("left", "right", "winner", "score", "labels", "groups", "method", "alike")
+    asked: dict[str, object] = {name: getattr(options, name) for name in named} | {"key": key, **roles}
     with counting(rows), _as_options():
-        board = METHODS[options.method](
-            rows.frame,
-            left=options.left,
-            right=options.right,
-            score=options.score,
-            winner=options.winner,
-            labels=None if options.labels is None else _labels(options.labels),
-            key=key or None,
-            groups=options.groups,
-            weights=options.weights,
-            missing=options.missing,
-            **roles,
-            **covariance_options(options),
-        )
+        if "model" in rows.roles and "left" not in rows.roles:
+            board = _scored(rows, options, asked)
+        else:
+            board = _compared(rows, options, asked, key, roles)
     table = board.leaderboard(options.alpha, options.seed)
     if options.figure is not None:
         _draw(board, options)
-    named = ("left", "right", "winner", "score", "labels", "groups", "method", "alike")
-    asked: dict[str, object] = {name: getattr(options, name) for name in named}
-    asked |= {"key": key, **roles}
     more = {"leaderboard": table.reset_index(names="model").to_dict("records"), "seed": options.seed}
     return rendered(board, rows, options, asked, first=(_grid(table),), frame=table, more=more)
+
+
+def _compared(
+    rows: Rows, options: argparse.Namespace, asked: dict[str, object], key: list[str], roles: dict[str, Any]
+) -> Board:
+    """The board of models that were compared in pairs; a log says itself what its columns are."""
+    outcome = {"winner": options.winner, "score": options.score}
+    if rows.log is not None:
+        key = key or rows.log.key
+        if set(outcome.values()) == {None}:
+            outcome["winner" if "winner" in rows.roles else "score"] = "winner" if "winner" in rows.roles else "score"
+    groups = options.groups or " + ".join(role for role in ("prompt", "judge") if rows.several(role)) or None
+    asked |= {"groups": groups, "key": key, **outcome}
+    return METHODS[options.method](
+        rows.frame,
+        left=options.left,
+        right=options.right,
+        labels=None if options.labels is None else _labels(options.labels),
+        key=key or None,
+        groups=groups,
+        weights=options.weights,
+        missing=options.missing,
+        **outcome,
+        **roles,
+        **covariance_options(options),
+    )
+
+
+# What is said of comparisons, and not of scores; with what each is by default.
+_OF_PAIRS = {"winner": None, "labels": None, "key": None, "method": "win-rate", "opponents": "uniform", "by": None}
+_OF_PAIRS |= {"standardise": None, "formula": None, "alike": None}
+
+
+def _scored(rows: Rows, options: argparse.Namespace, asked: dict[str, object]) -> Results:
+    """The models of a log of scores, by their means."""
+    given = [f"--{name}" for name, default in _OF_PAIRS.items() if getattr(options, name) != default]
+    if given:
+        raise ArgumentError(f"{' and '.join(given)} go with comparisons; this log has scores of single models.")
+    score = "score" if options.score is None else options.score
+    asked |= {"groups": options.groups or rows.item, "method": "mean", "score": score, "left": None, "right": None}
+    asked["opponents"] = None
+    cov = {name: value for name, value in covariance_options(options).items() if name != "alike"}
+    return mean(
+        rows.frame,
+        score,
+        by="model",
+        item=rows.item,
+        sample=rows.sample,
+        groups=options.groups,
+        weights=options.weights,
+        missing=options.missing,
+        **cov,
+    )
 
 
 def _roles(options: argparse.Namespace) -> dict[str, Any]:
@@ -221,7 +267,7 @@ def _grid(table: pd.DataFrame) -> Grid:
     return Grid((*headers, *more), tuple(rows))
 
 
-def _draw(board: Board, options: argparse.Namespace) -> None:
+def _draw(board: Results, options: argparse.Namespace) -> None:
     """The figure of the board, in a file."""
     try:
         from matplotlib.figure import Figure

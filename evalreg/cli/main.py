@@ -26,6 +26,7 @@ COMMANDS = {
     "mean": "means of scores, by model",
     "compare": "differences between models on the same questions, and gates",
     "leaderboard": "ranks of models from a log of comparisons",
+    "doctor": "what a log holds, and what may be wrong with it",
     "plan": "from a pilot to a number of questions",
     "demo": "see it at work on simulated data",
 }
@@ -43,6 +44,7 @@ Examples, on simulated data:
   evalreg mean logs/passages.csv --by subject --groups passage
   evalreg compare logs/models.csv --item question --groups passage
   evalreg leaderboard logs/judge_log.csv --winner winner --groups prompt
+  evalreg doctor logs/judge_log.csv
   evalreg plan logs/pilot.csv --item question --groups passage --delta 0.05
 """
 

@@ -7,6 +7,7 @@ import math
 from typing import Any
 
 from evalreg.checks import QUESTIONS, STRATA_WEIGHTS, option
+from evalreg.cli.parsing import Output
 from evalreg.cli.selection import counting, group_names, read_rows, role_names, split_names
 from evalreg.cli.shared import add_shared, check_shared, covariance_options, rendered
 from evalreg.errors import ArgumentError
@@ -53,7 +54,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     add_shared(parser)
 
 
-def run(options: argparse.Namespace) -> str:
+def run(options: argparse.Namespace) -> Output:
     """What ``evalreg mean`` prints."""
     check_shared(options)
     by = split_names(options.by, "--by") if options.by is not None else None
@@ -62,14 +63,17 @@ def run(options: argparse.Namespace) -> str:
     if isinstance(strata_weights, str):
         option("strata_weights", strata_weights, STRATA_WEIGHTS)
     roles = role_names(*(by or ()), options.item, options.sample, options.strata) | group_names(options.groups)
-    rows = read_rows(options, roles - {options.score, options.weights})
+    numbers = {options.score, options.weights}
+    rows = read_rows(options, roles - numbers, numbers)
+    by = by or [role for role in ("model", "task") if rows.several(role)] or None
+    item, sample = options.item or rows.item, options.sample or rows.sample
     with counting(rows):
         results = mean(
             rows.frame,
             options.score,
             by=by,
-            item=options.item,
-            sample=options.sample,
+            item=item,
+            sample=sample,
             groups=options.groups,
             strata=options.strata,
             strata_weights=strata_weights,
@@ -78,8 +82,8 @@ def run(options: argparse.Namespace) -> str:
             missing=options.missing,
             **covariance_options(options),
         )
-    asked = {name: getattr(options, name) for name in ("item", "questions", "sample", "score", "strata")}
-    asked |= {"by": by, "groups": options.item if options.groups is None else options.groups}
+    asked = {name: getattr(options, name) for name in ("questions", "score", "strata")}
+    asked |= {"by": by, "item": item, "sample": sample, "groups": item if options.groups is None else options.groups}
     asked["strata_weights"] = strata_weights if options.strata is not None else None
     return rendered(results, rows, options, asked)
 

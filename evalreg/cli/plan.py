@@ -12,8 +12,10 @@ from typing import Any
 import pandas as pd
 
 from evalreg.checks import fraction
+from evalreg.cli.logs import log_document
+from evalreg.cli.parsing import Output
 from evalreg.cli.selection import Rows, counting, group_names, read_rows, role_names, split_names
-from evalreg.cli.shared import PACKAGES, SCHEMA_VERSION, add_shared, check_rows, plain
+from evalreg.cli.shared import PACKAGES, SCHEMA_VERSION, add_shared, check_rows, log_notes, plain, said_beside, with_log
 from evalreg.errors import ArgumentError
 from evalreg.planning import answers, components, enough_answers, from_pilot
 from evalreg.report.tables import Grid, Summary, number
@@ -84,7 +86,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     add_shared(parser, weights=False, covariance=False)
 
 
-def run(options: argparse.Namespace) -> str:
+def run(options: argparse.Namespace) -> Output:
     """What ``evalreg plan`` prints."""
     check_rows(options)
     fraction("power", options.power)
@@ -94,7 +96,9 @@ def run(options: argparse.Namespace) -> str:
     if (options.cost_question is None) != (options.cost_answer is None):
         raise ArgumentError("`--cost-question` and `--cost-answer` go together; got one of them.")
     roles = role_names(options.model, options.item, options.sample) | group_names(options.groups)
-    rows = read_rows(options, roles - {options.score})
+    rows = read_rows(options, roles - {options.score}, {options.score})
+    if options.item == "item" and rows.item is not None:
+        options.item = rows.item
     with counting(rows):
         found = components(
             rows.frame,
@@ -108,7 +112,8 @@ def run(options: argparse.Namespace) -> str:
         )
     table = pd.concat([_planned(found, k, options) for k in numbers], ignore_index=True)
     table = table.sort_values("clustering", ascending=False, kind="stable", ignore_index=True)
-    return FORMATS[options.format](Plan(found, table, rows, options, tuple(_notes(found, options))))
+    plan = Plan(found, table, rows, options, tuple(_notes(found, options)))
+    return Output(FORMATS[options.format](plan), messages=said_beside(rows, options))
 
 
 def _numbers(text: str) -> list[tuple[float, float]]:
@@ -229,7 +234,7 @@ def summarized(plan: Plan) -> Summary:
         ("answers A, B", "n (eq. 9)", "n", "clusters", "detectable"),
         tuple(_cells(row) for row in plan.table.to_dict("records")),
     )
-    return Summary("evalreg plan", tuple(facts), (first, second), plan.notes)
+    return with_log(Summary("evalreg plan", tuple(facts), (first, second), plan.notes), plan.rows, options)
 
 
 def _cells(row: dict[Hashable, Any]) -> tuple[str, ...]:
@@ -269,6 +274,8 @@ def _as_json(plan: Plan) -> str:
         "seed": None,
         "versions": {name: version(name) for name in PACKAGES},
     }
+    if plan.rows.log is not None:
+        document["log"] = log_document(plan.rows.log, log_notes(plan.rows, plan.options))
     return json.dumps(plain(document), indent=2, sort_keys=True, allow_nan=False)
 
 

@@ -19,11 +19,13 @@ import pandas as pd
 
 from evalreg.checks import known_column, nearest
 from evalreg.cli import where
+from evalreg.cli.logs import check_choices, file_list, named_columns, open_log, tables
 from evalreg.data.grammar import without_backticks
 from evalreg.data.joint_ids import joint_parts
 from evalreg.errors import ArgumentError, EmptyDataError, EvalregError
 from evalreg.estimators.comparison import Comparison
-from evalreg.logs.table import read_table
+from evalreg.logs.fields import the_field
+from evalreg.logs.log import Log
 from evalreg.report.tables import Grid
 from evalreg.results.results import Results
 
@@ -34,6 +36,38 @@ class Rows:
 
     frame: pd.DataFrame
     n_read: int
+    log: Log | None = None  # what was read, where that is no plain table
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """Roles that the log has; none for a plain table, whose columns the options name."""
+        return () if self.log is None else self.log.roles
+
+    @property
+    def item(self) -> str | None:
+        """What a question of the log is, as an argument; told apart by task where there are several."""
+        if "item" not in self.roles:
+            return None
+        return "task:item" if self.several("task") else "item"
+
+    @property
+    def sample(self) -> str | None:
+        """The column of repeated answers, where there are some."""
+        return "sample" if self.several("sample") else None
+
+    @property
+    def pooled(self) -> str:
+        """What is said where questions of several tasks make one estimate; empty otherwise."""
+        if not self.several("task") or "item" not in self.roles:
+            return ""
+        return (
+            f"Questions of {self.frame['task'].nunique()} tasks are taken together, each weighing the same. Name one "
+            "by --where, or see evalreg mean, which keeps them apart."
+        )
+
+    def several(self, role: str) -> bool:
+        """Whether the log has a role, of which the rows have several values."""
+        return role in self.roles and bool(self.frame[role].nunique() > 1)
 
 
 @dataclass(frozen=True)
@@ -55,15 +89,23 @@ class Outcome:
         return self.results if self.comparison is None else self.comparison
 
 
-def read_rows(options: argparse.Namespace, text_columns: set[Any]) -> Rows:
-    """The rows of a file that ``--where`` keeps."""
+def read_rows(options: argparse.Namespace, text_columns: set[Any], numbers: set[Any] | None = None) -> Rows:
+    """The rows of files that ``--where`` keeps.
+
+    `text_columns` and `numbers` name all columns that the command uses, as text and as they are.
+    """
     expression = None if options.where is None else where.parse(options.where)
     named = [] if options.text is None else split_names(options.text, "--text")
-    frame = read_table(options.file, text_columns=[*named, *sorted(text_columns - {None})])
+    conditions = [] if expression is None else [condition.column for condition in _conditions(expression)]
+    text = [*named, *sorted(text_columns - {None})]
+    fields = [*conditions, *sorted((numbers or set()) - {None})]
+    check_choices(options)
+    log = open_log(options)
+    frame = tables(file_list(options), text, fields) if log is None else _of_log(log, text, fields)
     for name in named:
         known_column(name, list(frame.columns), "text")
     if expression is None:
-        return Rows(frame, len(frame))
+        return Rows(frame, len(frame), log)
     kept = where.mask(expression, frame)
     if not kept.any():
         raise EmptyDataError(
@@ -71,7 +113,23 @@ def read_rows(options: argparse.Namespace, text_columns: set[Any]) -> Rows:
             f"{_unheard_of(expression, frame)}",
             count=len(frame),
         )
-    return Rows(frame[kept], len(frame))
+    return Rows(frame[kept], len(frame), log)
+
+
+def _of_log(log: Log, text: list[str], fields: list[str]) -> pd.DataFrame:
+    """The roles of a log, and of its fields those asked for; where one is missing, all, for a message to list."""
+    frame = log.frame
+    asked = [name for name in dict.fromkeys([*text, *fields]) if the_field(name, frame.columns) is not None]
+    wanted = [*log.roles, *(name for name in asked if name not in log.roles)]
+    rest = [str(column) for column in frame.columns if column not in wanted]
+    chosen = named_columns(frame, wanted, text)
+    return chosen if not _missing(text, fields, chosen) else pd.concat([chosen, frame[rest]], axis=1)
+
+
+def _missing(text: list[str], fields: list[str], frame: pd.DataFrame) -> bool:
+    """Whether a name is no column; `text` holds joint ids and formulas of clusters beside the names in them."""
+    plain = [name for name in [*text, *fields] if not set("+:`") & set(name)]
+    return any(name not in frame.columns for name in plain)
 
 
 def _unheard_of(expression: where.Expression, frame: pd.DataFrame) -> str:
@@ -101,7 +159,8 @@ def counting(rows: Rows) -> Iterator[None]:
         yield
     except EvalregError as error:
         if error.rows and "in use" not in str(error):
-            among = "of those that --where keeps" if len(rows.frame) < rows.n_read else "below the header"
+            among = "of the log" if rows.log is not None else "below the header"
+            among = "of those that --where keeps" if len(rows.frame) < rows.n_read else among
             error.add_note(f"(Row 0 is the first {among}.)")
         raise
 

@@ -15,6 +15,8 @@ import pandas as pd
 from pandas.api.types import is_numeric_dtype
 
 from evalreg.checks import COVS, DOFS, MISSING, REPAIRS, SSCS, fraction, option
+from evalreg.cli.logs import add_files, add_log_options, file_list, log_document, log_sentences
+from evalreg.cli.parsing import Output
 from evalreg.cli.selection import Outcome, Rows
 from evalreg.covariance.options import check_cov_options
 from evalreg.errors import ArgumentError
@@ -49,11 +51,7 @@ fields; backticks go around a column whose name is not one word. Columns read as
 
 def add_shared(parser: argparse.ArgumentParser, *, weights: bool = True, covariance: bool = True) -> None:
     """Add the file and the options that every command on a file has; some only where they have a meaning."""
-    parser.add_argument(
-        "file",
-        metavar="FILE",
-        help='CSV, TSV, JSON lines or Parquet, also compressed by gzip, told apart by content; "-" is standard input',
-    )
+    add_files(parser)
     rows = parser.add_argument_group("rows and columns")
     rows.add_argument("--groups", metavar="GROUPS", help=_GROUPS_HELP)
     if weights:
@@ -71,8 +69,14 @@ def add_shared(parser: argparse.ArgumentParser, *, weights: bool = True, covaria
         help="further columns to read as text, to the letter, as are factors and the columns of clusters, models, "
         "questions and strata, but for one that the formula uses as a number",
     )
+    add_log_options(parser)
     if covariance:
         _add_covariance(parser)
+    add_output(parser)
+
+
+def add_output(parser: argparse.ArgumentParser) -> None:
+    """Add the options of what is printed."""
     output = parser.add_argument_group("output")
     output.add_argument(
         "--alpha",
@@ -126,7 +130,12 @@ def check_rows(options: argparse.Namespace) -> None:
     """Refuse wrong options that have to do with rows and output."""
     option("missing", options.missing, MISSING)
     fraction("alpha", options.alpha)
-    if options.output not in (None, "-") and _is_one_file(options.output, options.file):
+    check_output(options)
+
+
+def check_output(options: argparse.Namespace) -> None:
+    """Refuse to write over what is read."""
+    if options.output not in (None, "-") and any(_is_one_file(options.output, file) for file in file_list(options)):
         raise ArgumentError(f'`--output` must not be the file that is read; got "{options.output}" for both.')
 
 
@@ -153,11 +162,33 @@ def rendered(
     more: Mapping[str, object] | None = None,
     first: tuple[Grid, ...] = (),
     frame: pd.DataFrame | None = None,
-) -> str:
-    """Results (or the comparison that they are of) in the format asked for; JSON with what else there is to say."""
+) -> Output:
+    """Results (or the comparison that they are of) in the format asked for; JSON with what else there is to say.
+
+    What was left out of a log is said in every format: in CSV, which holds a table only, on standard error.
+    """
     names = ("alpha", "command", "file", "missing", "text", "weights", "where")
     asked |= {name: getattr(options, name, None) for name in names}
-    return FORMATS[options.format](Outcome(results, rows, options, asked, comparison, more or {}, first, frame))
+    if rows.log is not None:
+        more = {**(more or {}), "log": log_document(rows.log, log_notes(rows, options))}
+    text = FORMATS[options.format](Outcome(results, rows, options, asked, comparison, more or {}, first, frame))
+    return Output(text, messages=said_beside(rows, options))
+
+
+def said_beside(rows: Rows, options: argparse.Namespace) -> tuple[str, ...]:
+    """What is said of a log on standard error: all of it where the format holds a table only."""
+    return log_notes(rows, options) if options.format == "csv" else ()
+
+
+def log_notes(rows: Rows, options: argparse.Namespace) -> tuple[str, ...]:
+    """What was read of a log and what was left out, and that tasks are taken together where they are."""
+    pooled = rows.pooled if options.command in ("compare", "leaderboard", "plan") else ""
+    return () if rows.log is None else (*log_sentences(rows.log), *filter(None, [pooled]))
+
+
+def with_log(summary: Summary, rows: Rows, options: argparse.Namespace) -> Summary:
+    """A summary that says what was read of a log."""
+    return replace(summary, sentences=(*log_notes(rows, options), *summary.sentences))
 
 
 # What is printed
@@ -166,7 +197,7 @@ def rendered(
 def _summarized(outcome: Outcome) -> Summary:
     """The summary of the results, with what the filter kept."""
     summary, rows = outcome.printed.summary(outcome.options.alpha), outcome.rows
-    summary = replace(summary, grids=(*outcome.first, *summary.grids))
+    summary = with_log(replace(summary, grids=(*outcome.first, *summary.grids)), rows, outcome.options)
     if outcome.options.where is None:
         return summary
     kept = f"{outcome.options.where} ({len(rows.frame)} of {rows.n_read} rows)"

@@ -27,7 +27,7 @@ def find_sources(paths: Paths) -> list[Source]:
         if not isinstance(path, str | os.PathLike):
             raise ArgumentTypeError(f"`path` must be a path or a list of paths; got {path!r}.")
     found = dict.fromkeys(file for path in given for file in _files(path))
-    return [Source(file, _head(file)) for file in found]
+    return [Source(file, read_head(file)) for file in found]
 
 
 def _files(path: str | os.PathLike[str]) -> Iterator[Path]:
@@ -70,7 +70,8 @@ def _checked(path: Path) -> Path:
     return path
 
 
-def _head(path: Path) -> bytes:
+def read_head(path: Path) -> bytes:
+    """The beginning of a file, uncompressed where it is gzip."""
     try:
         with path.open("rb") as file:
             start = file.read(HEAD)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import narwhals.stable.v2 as nw
 import pandas as pd
 
-from evalreg.checks import known_column, listed, option
+from evalreg.checks import listed, option
 from evalreg.errors import ArgumentError, DataError, NotAvailableError
 from evalreg.estimators.bradley_terry import bradley_terry
 from evalreg.estimators.comparison import Comparison
@@ -17,10 +18,15 @@ from evalreg.estimators.difference import compare
 from evalreg.estimators.mean import mean
 from evalreg.estimators.regression import fit
 from evalreg.estimators.win_rate import win_rate
+from evalreg.logs.fields import naming, with_short_names
 from evalreg.logs.files import Paths, file_list, find_sources
 from evalreg.logs.formats import sort_sources
 from evalreg.logs.reading import JUDGED, REASONS, SCORED, BrokenName, Choice, FailedName, Reading, Run
+from evalreg.logs.roles import as_roles, with_roles
 from evalreg.results.results import Results
+
+if TYPE_CHECKING:
+    from evalreg.logs.doctor import Diagnosis
 
 __all__ = ["Log", "read_log"]
 
@@ -92,9 +98,7 @@ class Log:
         rows = _as_pandas(frame)
         asked = {"model": model, "task": task, "item": item, "sample": sample, "score": score, "left": left}
         asked |= {"right": right, "winner": winner, "prompt": prompt, "judge": judge, "order": order}
-        self._take(
-            Reading("frame", _with_roles(rows, {role: name for role, name in asked.items() if name is not None}))
-        )
+        self._take(Reading("frame", with_roles(rows, {role: name for role, name in asked.items() if name is not None})))
 
     def _take(self, reading: Reading) -> None:
         if not {"score", "winner"} & set(reading.frame.columns):
@@ -138,6 +142,11 @@ class Log:
         return pd.Series(found, dtype="int64", name="left_out")
 
     @property
+    def key(self) -> list[str]:
+        """Columns that, with the two models, identify a comparison; none where the log names none."""
+        return list(self._reading.key)
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """Sentences on what a reader should know."""
         return self._reading.notes
@@ -174,7 +183,8 @@ class Log:
         self._tells("prompt", told, f"by={[*told, 'prompt']}")
         self._one_metric(*told)
         asked = self._questions() | options
-        return mean(self._reading.frame, by=(several or None) if by is None else by, groups=groups, **asked)
+        with naming(self._reading.frame.columns):
+            return mean(self._rows(), by=(several or None) if by is None else by, groups=groups, **asked)
 
     def compare(self, *, groups: Any = None, **options: Any) -> Comparison:
         """Differences between the models, over the questions that both answered.
@@ -204,7 +214,8 @@ class Log:
         self._tells("prompt", told, 'model="prompt" to compare the prompts of one model')
         self._tells("model", told, 'model="model" to compare the models with one prompt')
         self._one_metric()
-        return compare(self._reading.frame, groups=groups, **(self._questions() | options))
+        with naming(self._reading.frame.columns):
+            return compare(self._rows(), groups=groups, **(self._questions() | options))
 
     def fit(self, formula: str, *, groups: Any = None, **options: Any) -> Results:
         """A regression of the scores.
@@ -224,7 +235,8 @@ class Log:
             One coefficient for each column of the design.
         """
         self._one_metric(formula)
-        return fit(formula, self._reading.frame, groups=groups, **options)
+        with naming(self._reading.frame.columns):
+            return fit(formula, self._rows(), groups=groups, **options)
 
     def win_rate(self, *, groups: Any = None, **options: Any) -> Results:
         """Win rates of models that were compared in pairs.
@@ -246,7 +258,8 @@ class Log:
         NotAvailableError
             If the log holds no comparisons.
         """
-        return win_rate(self._reading.frame, **self._sides("win_rate", groups, options))
+        with naming(self._reading.frame.columns):
+            return win_rate(self._rows(), **self._sides("win_rate", groups, options))
 
     def bradley_terry(self, *, groups: Any = None, **options: Any) -> Results:
         """Bradley-Terry ratings of models that were compared in pairs.
@@ -268,7 +281,31 @@ class Log:
         NotAvailableError
             If the log holds no comparisons.
         """
-        return bradley_terry(self._reading.frame, **self._sides("bradley_terry", groups, options))
+        with naming(self._reading.frame.columns):
+            return bradley_terry(self._rows(), **self._sides("bradley_terry", groups, options))
+
+    def doctor(self) -> Diagnosis:
+        """What the log holds, what may be wrong with it, and what to ask of it next.
+
+        Returns
+        -------
+        Diagnosis
+            Prints as tables; `models` and `clusters` are data frames, `remarks` and `commands` are texts.
+
+        Examples
+        --------
+        >>> import evalreg as er
+        >>> log = er.Log(er.datasets.paired(n_passages=20, seed=1), item="question")
+        >>> log.doctor().clusters["clusters"].to_dict()
+        {'passage': 20}
+        """
+        from evalreg.logs.doctor import diagnose
+
+        return diagnose(self)
+
+    def _rows(self) -> pd.DataFrame:
+        """The rows, where a field goes by its last word too."""
+        return with_short_names(self._reading.frame)
 
     def _tells(self, role: str, told: Sequence[str], advice: str) -> None:
         """Refuse to average over prompts, or over models, unasked."""
@@ -315,7 +352,20 @@ class Log:
         axes = [role for role in ("prompt", "judge") if self._several(role)]
         outcome = {"winner": "winner"} if "winner" in self.roles else {"score": "score"}
         asked = {"left": "left", "right": "right", "groups": groups if groups is not None else " + ".join(axes) or None}
-        return asked | outcome | options
+        key = {"key": self.key} if self.key else {}
+        return asked | outcome | key | options
+
+
+def log_of(reading: Reading) -> Log:
+    """A log of what a reader found."""
+    log = object.__new__(Log)
+    log._take(reading)
+    return log
+
+
+def kept_rows(log: Log, frame: pd.DataFrame) -> Log:
+    """A log with other rows of the same columns, or with more columns."""
+    return log_of(replace(log._reading, frame=frame))
 
 
 def read_log(
@@ -328,6 +378,7 @@ def read_log(
     columns: list[str] | None = None,
     failed: FailedName = "drop",
     broken: BrokenName = "raise",
+    roles: str | os.PathLike[str] | Mapping[str, Any] | None = None,
 ) -> Log:
     r"""The scores or verdicts in the files of an eval harness, with the roles of their columns.
 
@@ -348,6 +399,9 @@ def read_log(
         Scores of samples that ended in error: left out (the default), kept as they stand, or zero.
     broken : {"raise", "skip"}, optional
         Records that cannot be read: an error (the default), or left out and counted.
+    roles : path or mapping, optional
+        For tables, the column of each role (`score = "correct"`), with `labels` for what verdicts mean and `key` for
+        what identifies a comparison: a TOML file, or a mapping of the same entries.
 
     Returns
     -------
@@ -375,16 +429,17 @@ def read_log(
     """
     option("failed", failed, get_args(FailedName))
     option("broken", broken, get_args(BrokenName))
-    chosen, own, others = sort_sources(find_sources(path), format)
+    mapping = None if roles is None else as_roles(roles)
+    if mapping is not None and format not in (None, "table"):
+        raise ArgumentError(f'`roles` names columns of tables; a log of format "{format}" names its own. Leave it out.')
+    chosen, own, others = sort_sources(find_sources(path), "table" if mapping is not None else format)
     wanted = None if columns is None else tuple(columns)
-    reading = chosen.read(own, Choice(metric, filter, scorer, wanted, failed, broken))
+    reading = chosen.read(own, Choice(metric, filter, scorer, wanted, failed, broken, mapping))
     if others:
         count = f"{len(others)} file{'s' if len(others) > 1 else ''}"
         note = f"{count} of no known format {'were' if len(others) > 1 else 'was'} not read: {file_list(others)}."
         reading = replace(reading, notes=(*reading.notes, note))
-    log = object.__new__(Log)
-    log._take(reading)
-    return log
+    return log_of(reading)
 
 
 def _as_pandas(frame: Any) -> pd.DataFrame:
@@ -394,20 +449,3 @@ def _as_pandas(frame: Any) -> pd.DataFrame:
     native = nw.from_native(frame)
     found: pd.DataFrame = (native.collect() if isinstance(native, nw.LazyFrame) else native).to_pandas()
     return found
-
-
-def _with_roles(frame: pd.DataFrame, named: dict[str, str]) -> pd.DataFrame:
-    """The rows with each named column under the name of its role too."""
-    columns = [str(column) for column in frame.columns]
-    added = {}
-    for role, name in named.items():
-        known_column(name, columns, role)
-        if name != role and role in columns:
-            raise DataError(
-                f'`{role}` names the column "{name}", but the frame has a column "{role}" too, which the role '
-                f'would mean everywhere else. Rename or drop "{role}".',
-                column=role,
-            )
-        if name != role:
-            added[role] = frame[name]
-    return frame.assign(**added)

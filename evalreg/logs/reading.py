@@ -21,6 +21,25 @@ REASONS: tuple[Reason, ...] = get_args(Reason)
 
 
 @dataclass(frozen=True)
+class Roles:
+    """Columns of a table by role, as a team writes them down.
+
+    Parameters
+    ----------
+    columns : mapping from role to str
+        Columns, with dots into nested fields.
+    labels : mapping from str to str or None
+        Meanings of verdicts; None is no verdict.
+    key : tuple of str
+        Columns that, with the two models, identify a comparison.
+    """
+
+    columns: Mapping[str, str]
+    labels: Mapping[str, str | None] = field(default_factory=dict)
+    key: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Source:
     """One file of a log.
 
@@ -50,6 +69,8 @@ class Choice:
         What becomes of scores that stand on samples in error: left out, kept, or zero for every sample in error.
     broken : {"raise", "skip"}
         What becomes of records that cannot be read.
+    roles : Roles, optional
+        For tables, the columns that have roles; other formats know their own.
     """
 
     metric: str | None = None
@@ -58,6 +79,7 @@ class Choice:
     columns: tuple[str, ...] | None = None
     failed: FailedName = "drop"
     broken: BrokenName = "raise"
+    roles: Roles | None = None
 
 
 @dataclass(frozen=True)
@@ -100,6 +122,8 @@ class Reading:
         Records that are no score, by reason.
     notes : tuple of str
         Whole sentences on what a reader should know.
+    key : tuple of str
+        Columns that, with the two models, identify a comparison; none where repeats are not refused.
     """
 
     format: str
@@ -107,6 +131,7 @@ class Reading:
     runs: tuple[Run, ...] = ()
     left_out: Mapping[Reason, int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    key: tuple[str, ...] = ()
 
 
 class Reader(Protocol):

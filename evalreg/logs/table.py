@@ -12,7 +12,7 @@ import re
 import sys
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal
@@ -22,6 +22,7 @@ from pandas.api.types import infer_dtype
 
 from evalreg.checks import MOST_LISTED, known_column, listed, nearest
 from evalreg.errors import ArgumentError, ArgumentTypeError, LogFormatError
+from evalreg.logs.fields import nested_value
 
 __all__ = ["read_bytes", "read_table"]
 
@@ -42,7 +43,11 @@ _CUT_OFF = "Was the run that wrote it cut off?"
 
 
 def read_table(
-    path: str | os.PathLike[str], *, text_columns: Sequence[str] = (), columns: Sequence[str] | None = None
+    path: str | os.PathLike[str],
+    *,
+    text_columns: Sequence[str] = (),
+    columns: Sequence[str] | None = None,
+    fields: Sequence[str] = (),
 ) -> pd.DataFrame:
     r"""The rows of a file as a data frame, in the order of the file.
 
@@ -60,6 +65,9 @@ def read_table(
         Columns read as text, to the letter, whatever they hold. Names that the file does not have are passed over.
     columns : sequence of str, optional
         Columns to read, in the order wanted; None, the default, reads all.
+    fields : sequence of str, optional
+        Names of which those with dots may stand for fields of nested objects in JSON lines ("doc.passage"), which
+        become columns of that name; so may names of `text_columns` and `columns`. Other names are passed over.
 
     Returns
     -------
@@ -69,9 +77,10 @@ def read_table(
     Raises
     ------
     ArgumentError
-        If there is no such file, it cannot be opened, or it is Parquet and pyarrow is not installed.
+        If there is no such file, it cannot be opened, it is Parquet and pyarrow is not installed, or a name with dots
+        means two fields.
     ArgumentTypeError
-        If `text_columns` or `columns` is a single string.
+        If `text_columns`, `columns` or `fields` is a single string.
     MissingColumnError
         If one of `columns` is not in the file.
     LogFormatError
@@ -97,7 +106,10 @@ def read_table(
     text = _decoded(data, name)
     start = text.lstrip()
     if start.startswith("{"):
-        return _read_json_lines(text, name, text_names, wanted)
+        nested = [*text_names, *(wanted or ()), *_names("fields", fields)]
+        return _read_json_lines(
+            text, name, text_names, wanted, dict.fromkeys(field for field in nested if "." in field)
+        )
     if start.startswith("[") and start[1:].lstrip()[:1] in tuple('[{"]'):
         raise LogFormatError(
             f"A table is CSV, JSON lines or Parquet; {name} is one JSON array. Write one object per line."
@@ -322,7 +334,9 @@ class _Object(dict[str, Any]):
         self.repeated = [key for key, times in count.items() if times > 1]
 
 
-def _read_json_lines(text: str, name: str, text_columns: list[str], columns: list[str] | None) -> pd.DataFrame:
+def _read_json_lines(
+    text: str, name: str, text_columns: list[str], columns: list[str] | None, nested: Iterable[str] = ()
+) -> pd.DataFrame:
     records: list[dict[str, Any]] = []
     for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
@@ -347,7 +361,7 @@ def _read_json_lines(text: str, name: str, text_columns: list[str], columns: lis
                 column=record.repeated[0],
                 rows=[len(records)],
             )
-        records.append(record)
+        records.append(_with_nested(record, nested, f" in line {number} of {name}"))
     found = list(dict.fromkeys(key for record in records for key in record))
     if not found:
         raise LogFormatError(f"In JSON lines the keys of the objects are the columns; those of {name} have no keys.")
@@ -358,6 +372,15 @@ def _read_json_lines(text: str, name: str, text_columns: list[str], columns: lis
         },
         index=pd.RangeIndex(len(records)),
     )
+
+
+def _with_nested(record: _Object, nested: Iterable[str], where: str) -> _Object:
+    """The object with the nested fields that are named by their dots."""
+    for field in nested:
+        there, value = nested_value(record, field, where)
+        if there:
+            record[field] = value
+    return record
 
 
 def _json_column(values: list[Any], column: str, as_text: bool, name: str) -> pd.Series[Any]:

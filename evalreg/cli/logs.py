@@ -1,0 +1,207 @@
+"""Logs of harnesses on the command line: how they are recognised, which of their scores, and what was left out."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+import pandas as pd
+
+from evalreg.checks import option
+from evalreg.errors import ArgumentError
+from evalreg.logs.fields import the_field
+from evalreg.logs.files import find_sources, read_head
+from evalreg.logs.formats import READERS, format_of, sort_sources
+from evalreg.logs.log import Log, read_log
+from evalreg.logs.reading import BrokenName, FailedName, Source
+from evalreg.logs.table import read_table
+from evalreg.logs.table_log import joined
+
+FILES_HELP = """\
+CSV, TSV, JSON lines or Parquet, also compressed by gzip ("-" is standard input), or logs of a harness, whose columns
+need no names: files, folders or patterns; told apart by content"""
+
+_CHOICES = {
+    "metric": "which metric to read, where a log has several",
+    "filter": "which filter, where a log has several",
+    "scorer": "which scorer, where a log has several",
+}
+# What a reader says to Python's users, and what the same is called here.
+_SPELLED = ("metric", "filter", "scorer", "failed", "broken", "roles")
+
+
+class FilesAction(argparse.Action):
+    """One file as a text, several as a list."""
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
+        """Keep the files."""
+        setattr(namespace, self.dest, values[0] if len(values) == 1 else values)
+
+
+def add_files(parser: argparse.ArgumentParser) -> None:
+    """Add the files of a command."""
+    parser.add_argument("file", metavar="FILE", nargs="+", action=FilesAction, help=FILES_HELP)
+
+
+def add_log_options(parser: argparse.ArgumentParser) -> None:
+    """Add what is chosen of a log."""
+    group = parser.add_argument_group("logs of a harness")
+    for name, text in _CHOICES.items():
+        group.add_argument(f"--{name}", metavar="NAME", help=text)
+    group.add_argument(
+        "--failed",
+        metavar="RULE",
+        help=f"{_or(get_args(FailedName))}: scores of samples that ended in error (default: drop)",
+    )
+    group.add_argument(
+        "--broken", metavar="RULE", help=f"{_or(get_args(BrokenName))}: records that cannot be read (default: raise)"
+    )
+    group.add_argument(
+        "--log-format",
+        metavar="NAME",
+        help=f'{_or(READERS)}, where content does not tell; "table" is one whose columns have the names of roles',
+    )
+    group.add_argument(
+        "--roles", metavar="FILE", help="a TOML file with the columns of a table that have roles, such as roles.toml"
+    )
+
+
+def _or(names: Iterable[str]) -> str:
+    *others, last = names
+    return f"{', '.join(others)} or {last}"
+
+
+def check_choices(options: argparse.Namespace) -> None:
+    """Refuse wrong choices before a large file is read."""
+    for name, known in (("failed", get_args(FailedName)), ("broken", get_args(BrokenName))):
+        if getattr(options, name) is not None:
+            option(name, getattr(options, name), known)
+    if options.log_format is not None:
+        option("log_format", options.log_format, tuple(READERS))
+
+
+def file_list(options: argparse.Namespace) -> list[str]:
+    """The files as they were named."""
+    return [options.file] if isinstance(options.file, str) else list(options.file)
+
+
+def choices(options: argparse.Namespace) -> dict[str, Any]:
+    """The choices that were made, as arguments of `read_log`."""
+    found = {name: getattr(options, name) for name in (*_CHOICES, "failed", "broken", "roles")}
+    found["format"] = options.log_format
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def open_log(options: argparse.Namespace, columns: list[str] | None = None) -> Log | None:
+    """The log that the files are; None where they are plain tables, whose columns the options name."""
+    files, made = file_list(options), choices(options)
+    if options.roles is None and options.log_format is None and _are_tables(files):
+        choice = next(iter(made), None)
+        if choice is not None:
+            raise ArgumentError(
+                f"`--{choice}` chooses within the log of a harness; {files[0]} is a table. Name its columns instead, "
+                "or leave out the option."
+            )
+        return None
+    with as_options():
+        return read_log(files, columns=columns, **made)
+
+
+def _are_tables(files: list[str]) -> bool:
+    """Whether the files are plain tables."""
+    if len(files) == 1:
+        path = Path(files[0])
+        # Nothing is read of a pipe, which can be read once only; what is not there is refused by the reader of tables.
+        if files[0] == "-" or (not path.is_file() and not path.is_dir() and path.exists()):
+            return True
+        if path.is_file():
+            return format_of(Source(path, read_head(path))) in (None, "table")
+    elif "-" in files:
+        raise ArgumentError('Standard input ("-") is read alone; got other files beside it.')
+    return sort_sources(find_sources(files), None)[0].NAME == "table"
+
+
+def tables(files: list[str], text: list[str], fields: list[str]) -> pd.DataFrame:
+    """The rows of plain tables; several, which have the same columns, one below the other."""
+    one = len(files) == 1 and not Path(files[0]).is_dir() and (files[0] == "-" or Path(files[0]).exists())
+    names = files if one else [str(source.path) for source in sort_sources(find_sources(files), None)[1]]
+    return joined([(name, read_table(name, text_columns=text, fields=fields)) for name in names])
+
+
+@contextmanager
+def as_options() -> Iterator[None]:
+    """Spell what an error advises as the command line takes it."""
+    try:
+        yield
+    except ArgumentError as error:
+        named = [name for name in _SPELLED if f"{name}=" in str(error) or f"`{name}`" in str(error)]
+        if named:
+            error.add_note(f"(On the command line: {', '.join(f'--{name}' for name in named)}.)")
+        raise
+
+
+def named_columns(frame: pd.DataFrame, wanted: Iterable[str], text: Iterable[str]) -> pd.DataFrame:
+    """The rows with the roles and the fields asked for, these under the names by which they were asked for."""
+    found = {name: field for name in wanted if (field := the_field(name, frame.columns)) is not None}
+    columns = {name: frame[field] for name, field in found.items()}
+    for name in set(text) & set(columns):
+        columns[name] = _as_text(columns[name])
+    # No copy of what is long: a frame of these columns.
+    return pd.DataFrame(columns, index=frame.index)
+
+
+def _as_text(column: pd.Series[Any]) -> pd.Series[Any]:
+    """Values as text, as a table would have them."""
+    if pd.api.types.is_string_dtype(column.dtype) and column.dtype != object:
+        return column
+    values = [
+        value if isinstance(value, str) else None if _is_missing(value) else json.dumps(_plain(value), default=str)
+        for value in column
+    ]
+    return pd.Series(values, index=column.index, dtype=object)
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or value is pd.NA or (isinstance(value, float) and value != value)
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
+
+
+# What is said of a log
+
+
+def log_sentences(log: Log) -> tuple[str, ...]:
+    """What was read, what was left out by reason, and what else the reader says."""
+    counts = ", ".join(f"{count} {reason}" for reason, count in log.left_out.items())
+    what = "verdicts" if "winner" in log.roles else "scores"
+    read = f"{len(log.frame)} {what} were read from the log ({log.format}{_runs(log)})"
+    return (f"{read}; left out: {counts or 'none'}.", *log.notes)
+
+
+def _runs(log: Log) -> str:
+    return f", {len(log.runs)} run{'s' if len(log.runs) > 1 else ''}" if log.runs else ""
+
+
+def log_document(log: Log, notes: tuple[str, ...]) -> dict[str, object]:
+    """The same for JSON."""
+    runs = [
+        {"id": run.id, "model": run.model, "task": run.task, "path": run.path, "details": dict(run.details)}
+        for run in log.runs
+    ]
+    document = {
+        "format": log.format,
+        "left_out": {str(reason): int(count) for reason, count in log.left_out.items()},
+        "notes": list(notes),
+        "rows": len(log.frame),
+        "runs": runs,
+    }
+    # Details may hold times and numbers of any kind.
+    found: dict[str, object] = json.loads(json.dumps(document, default=lambda value: str(_plain(value))))
+    return found

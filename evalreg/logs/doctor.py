@@ -1,0 +1,302 @@
+"""What a log holds and what may be wrong with it: counts, candidate clusters, remarks, and what to ask next."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from evalreg.errors import EvalregError
+from evalreg.logs.remarks import remarks
+from evalreg.report.tables import Grid, Summary, number
+
+if TYPE_CHECKING:
+    from evalreg.logs.log import Log
+
+# More columns than these are no longer looked at as clusters.
+MOST_COLUMNS = 20
+# With fewer clusters an interval is rough; the commands do not propose them.
+FEW_CLUSTERS = 10
+
+
+@dataclass(frozen=True, eq=False)
+class Diagnosis:
+    """What a log holds, what may be wrong with it, and what to ask of it next; it prints as tables.
+
+    Parameters
+    ----------
+    counts : dict
+        Format, runs, and how many values each role has.
+    left_out : dict
+        Records that are no score, by reason.
+    models : DataFrame
+        Indexed by model: rows, items (prompts), missing scores, and the mean or the win rate.
+    clusters : DataFrame
+        Indexed by column: clusters, largest_share, and over models the median of the icc and of the design_effect of
+        the mean score, and largest_design_effect.
+    remarks : tuple of str
+        What may be wrong.
+    commands : tuple of str
+        Three questions that make sense next.
+
+    See Also
+    --------
+    Log.doctor : The diagnosis of a log.
+    """
+
+    counts: dict[str, int | str]
+    left_out: dict[str, int]
+    models: pd.DataFrame
+    clusters: pd.DataFrame
+    remarks: tuple[str, ...]
+    commands: tuple[str, ...]
+
+    def __str__(self) -> str:
+        """The tables as text, 80 columns wide, and the commands, to be copied."""
+        lines = [f"  {line}" for command in self.commands for line in _broken(command)]
+        return "\n".join([self.summary().as_text(), "", "What to ask next:", "", *lines])
+
+    def as_markdown(self) -> str:
+        """The same as Markdown.
+
+        Returns
+        -------
+        str
+            Tables, a list of remarks, and the commands as a block of code.
+        """
+        return "\n".join([self.summary().as_markdown(), "", "What to ask next:", "", "```sh", *self.commands, "```"])
+
+    def summary(self) -> Summary:
+        """Tables and remarks, without the commands.
+
+        Returns
+        -------
+        Summary
+            With `as_text`, `as_markdown`, `as_html` and `as_latex`.
+        """
+        left_out = ", ".join(f"{count} {reason}" for reason, count in self.left_out.items())
+        facts = (
+            *((name.capitalize(), str(value)) for name, value in self.counts.items()),
+            ("Left out", left_out or "none"),
+        )
+        grids = [_grid(self.models, "model"), *([_grid(self.clusters, "clusters by")] if len(self.clusters) else [])]
+        return Summary("evalreg doctor", facts, tuple(grids), self.remarks)
+
+    def as_dict(self) -> dict[str, Any]:
+        """All of it, for JSON.
+
+        Returns
+        -------
+        dict
+            Of plain values; tables are lists of rows.
+        """
+        return {
+            "clusters": self.clusters.rename_axis("column").reset_index().to_dict("records"),
+            "commands": list(self.commands),
+            "counts": self.counts,
+            "left_out": self.left_out,
+            "models": self.models.rename_axis("model").reset_index().to_dict("records"),
+            "remarks": list(self.remarks),
+        }
+
+
+def _broken(command: str, width: int = 76) -> Iterator[str]:
+    """A command on lines of that width, which a shell joins again; words in quotes stay whole."""
+    line = ""
+    for word in re.findall(r"'[^']*'|[^ ]+", command):
+        if line and len(line) + 1 + len(word) > width - 2:
+            yield f"{line} \\"
+            line = f"    {word}"
+        else:
+            line = f"{line} {word}" if line else word
+    yield line
+
+
+def _grid(table: pd.DataFrame, first: str) -> Grid:
+    """A table with its numbers as summaries print them."""
+    headers = {"largest_share": "largest", "design_effect": "deff", "largest_design_effect": "largest deff"}
+    rows = [
+        (str(name), *(_cell(value) for value in row))
+        for name, row in zip(table.index, table.itertuples(index=False), strict=True)
+    ]
+    return Grid((first, *(headers.get(column, column.replace("_", " ")) for column in table.columns)), tuple(rows))
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, int | np.integer):
+        return str(value)
+    return "-" if np.isnan(value) else number(float(value))
+
+
+def diagnose(log: Log, say: Callable[[str, list[str]], str] | None = None) -> Diagnosis:
+    """The diagnosis of a log; `say` words a question with its arguments as a command."""
+    frame = log._reading.frame
+    clusters = candidate_clusters(log)
+    return Diagnosis(
+        counts=_counts(log),
+        left_out={str(reason): int(count) for reason, count in log.left_out.items()},
+        models=_models(log),
+        clusters=clusters,
+        remarks=(*log.notes, *remarks(frame, log.roles, clusters.index.tolist())),
+        commands=tuple(_next(log, clusters, say or _python)),
+    )
+
+
+def _counts(log: Log) -> dict[str, int | str]:
+    """Format, rows, and how many values each role has."""
+    frame, found = log._reading.frame, {"format": log.format}
+    counts: dict[str, int | str] = {**found, "rows": len(frame)}
+    if log.runs:
+        counts["runs"] = len(log.runs)
+    for role, name in (("model", "models"), ("task", "tasks"), ("prompt", "prompts"), ("judge", "judges")):
+        if role in log.roles:
+            counts[name] = int(frame[role].nunique())
+    if "left" in log.roles:
+        counts["models"] = len(pd.unique(pd.concat([frame["left"], frame["right"]]).dropna()))
+    if "item" in log.roles:
+        counts["items"] = len(frame[question(log)].drop_duplicates())
+    if "sample" in log.roles:
+        counts["samples"] = int(frame["sample"].nunique())
+    return counts
+
+
+def question(log: Log) -> list[str]:
+    """Columns that tell questions apart: of several tasks, task and item."""
+    if "item" in log.roles:
+        return ["task", "item"] if log._several("task") else ["item"]
+    return ["prompt"] if "prompt" in log.roles else []
+
+
+def _models(log: Log) -> pd.DataFrame:
+    """A row for each model: how much there is of it, and its mean or win rate."""
+    frame = log._reading.frame
+    if "left" in log.roles:
+        sides = [frame.assign(model=frame[side]) for side in ("left", "right")]
+        frame = pd.concat(sides, ignore_index=True)
+    elif "model" not in log.roles:
+        frame = frame.assign(model="all")
+    by = frame.groupby("model", sort=True, observed=True)
+    outcome = "winner" if "winner" in log.roles else "score"
+    table = pd.DataFrame({"rows": by.size()})
+    if question(log):
+        table["prompts" if "prompt" in question(log) else "items"] = (
+            frame.drop_duplicates(["model", *question(log)]).groupby("model", sort=True, observed=True).size()
+        )
+    table["missing"] = frame[outcome].isna().groupby(frame["model"], observed=True).sum()
+    if "left" not in log.roles and pd.api.types.is_numeric_dtype(frame["score"]):
+        table["mean"] = by["score"].mean().astype(float)
+    elif "left" in log.roles:
+        rates = _quietly(lambda: log.win_rate(groups=None if not question(log) else "prompt").params)
+        if rates is not None:
+            table["win_rate"] = rates.reindex(table.index)
+    return table
+
+
+def _quietly(ask: Callable[[], Any]) -> Any:
+    """An answer without its warnings; None where evalreg refuses to give one."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return ask()
+        except EvalregError:
+            return None
+
+
+def candidate_clusters(log: Log) -> pd.DataFrame:
+    """Columns that hold several questions a value, with what they would do to the error bars."""
+    rows = {}
+    for column in _candidates(log):
+        results = _quietly(lambda column=column: _clustered(log, column))  # type: ignore[misc]
+        size = log._reading.frame[column].value_counts()
+        effect = np.full(1, np.nan) if results is None else results.design_effect().to_numpy(dtype=float)
+        icc = None if results is None else _quietly(lambda results=results: results.icc())  # type: ignore[misc]
+        rows[column] = {
+            "clusters": len(size),
+            "largest_share": float(size.iloc[0] / size.sum()),
+            "icc": _median(np.array([np.nan]) if icc is None else icc.to_numpy(dtype=float)),
+            "design_effect": _median(effect),
+            "largest_design_effect": float(np.nanmax(effect)) if np.isfinite(effect).any() else np.nan,
+        }
+    table = pd.DataFrame.from_dict(rows, orient="index")
+    if not len(table):
+        return pd.DataFrame(columns=["clusters", "largest_share", "icc", "design_effect", "largest_design_effect"])
+    return table.sort_values("design_effect", ascending=False, kind="stable", na_position="last")
+
+
+def _clustered(log: Log, column: str) -> Any:
+    quoted = f"`{column}`"
+    return log.win_rate(groups=quoted) if "left" in log.roles else log.mean(by=_by(log), groups=quoted)
+
+
+def _by(log: Log) -> str | None:
+    return "model" if log._several("model") else None
+
+
+def _median(values: Any) -> float:
+    finite = values[np.isfinite(values)]
+    return float(np.median(finite)) if len(finite) else np.nan
+
+
+def _candidates(log: Log) -> Iterator[str]:
+    """Columns that may be clusters: several values, fewer than questions, the same for all rows of a question."""
+    frame, ids = log._reading.frame, question(log)
+    if "left" in log.roles:
+        yield from (role for role in ("prompt", "judge") if log._several(role))
+    questions = frame[ids].drop_duplicates() if ids else frame
+    columns = [str(column) for column in frame.columns if column not in ("model", "item", "sample", "score")]
+    columns = [column for column in columns if column not in ("left", "right", "winner", "prompt", "judge", "order")]
+    for column in columns[:MOST_COLUMNS]:
+        values = frame[column]
+        if pd.api.types.is_float_dtype(values) or not all(map(_hashable, values.head(100))):
+            continue
+        n_values = values.nunique()
+        if 2 <= n_values < len(questions) and (
+            not ids or len(frame[[*ids, column]].drop_duplicates()) == len(questions)
+        ):
+            yield column
+
+
+def _hashable(value: object) -> bool:
+    return not isinstance(value, dict | list | set | np.ndarray)
+
+
+def _next(log: Log, clusters: pd.DataFrame, say: Callable[[str, list[str]], str]) -> Iterator[str]:
+    """Three questions that make sense next; the clusters are those that widen the error bars most."""
+    if "left" in log.roles:
+        yield say("leaderboard", [])
+        yield say("leaderboard", ["--groups", "prompt"] if "prompt" in log.roles else ["--opponents", "as_sampled"])
+        yield say("leaderboard", ["--method", "bradley-terry"])
+        return
+    wide = [name for name in clusters.index if clusters["clusters"][name] >= FEW_CLUSTERS]
+    wide = [name for name in wide if clusters["design_effect"][name] > 1] or wide
+    groups = ["--groups", _quoted(str(wide[0]))] if wide else []
+    several = log._several("model") and "item" in log.roles
+    yield say("mean", groups)
+    if several:
+        yield say("compare", groups)
+        yield say("leaderboard", groups)
+        return
+    yield say("fit", ["score ~ 1", *(groups or (["--groups", ":".join(question(log))] if question(log) else []))])
+    yield say("mean", ["--by", str(clusters.index[-1])] if len(clusters) else ["--alpha", "0.1"])
+
+
+def _quoted(name: str) -> str:
+    return f"`{name}`" if set("+: ") & set(name) else name
+
+
+def _python(verb: str, options: list[str]) -> str:
+    """The question as Python, for a log that was made from a frame."""
+    groups = dict(pairwise(options)).get("--groups")
+    told = "" if groups is None else f'groups="{groups}"'
+    if verb == "fit":
+        return f'log.fit("score ~ 1"{", " + told if told else ""})'
+    if verb == "leaderboard":
+        how = "mean" if groups is None or groups != "prompt" else "win_rate"
+        return f"log.{how}({told}).leaderboard()"
+    return f"log.{verb}({told})"

@@ -1,0 +1,164 @@
+"""What may be wrong with a log: repeats, unequal questions, contents that differ, position, sparsity."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pandas as pd
+from pandas.api.types import is_numeric_dtype
+
+from evalreg.checks import listed
+
+# An advantage of the left side that is as many standard errors away from none is named.
+TELLING = 3.0
+FEW_MODELS_SHOWN = 5
+
+
+def remarks(frame: pd.DataFrame, roles: Sequence[str], clusters: Sequence[str]) -> Iterator[str]:
+    """Sentences on a log; none where nothing was found."""
+    if "left" in roles:
+        yield from _itself(frame)
+        yield from _twice(frame, [role for role in ("left", "right", "prompt", "judge", "order") if role in roles])
+        yield from _position(frame, roles)
+        yield from _sparse(frame)
+        yield from _few(frame, roles)
+        return
+    yield from _outcome(frame)
+    if "item" not in roles:
+        yield "The log does not say which question a row is of: models cannot be compared on the same questions."
+        return
+    ids = ["task", "item"] if "task" in roles else ["item"]
+    yield from _twice(frame, [role for role in ("model", "task", "item", "sample") if role in roles])
+    if "model" in roles:
+        yield from _unequal(frame, ids)
+        yield from _answers(frame, ids)
+    yield from _contents(frame, ids)
+    if not clusters:
+        yield "No field groups several questions: questions are the clusters."
+
+
+def _outcome(frame: pd.DataFrame) -> Iterator[str]:
+    score = frame["score"]
+    missing = int(score.isna().sum())
+    if missing:
+        yield f"{missing} of {len(frame)} rows have no score; estimates leave them out and count them."
+    if not is_numeric_dtype(score):
+        yield f"Scores are text, such as {listed(score.dropna().unique()[:3].tolist())}: they need numbers."
+    elif score.nunique() == 1:
+        yield f"All scores are {score.dropna().iloc[0]:g}: nothing can be said of how sure they are."
+
+
+def _twice(frame: pd.DataFrame, ids: list[str]) -> Iterator[str]:
+    again = frame.duplicated(ids)
+    if again.any():
+        first = " ".join(map(str, frame[ids][again].iloc[0]))
+        more = "" if "sample" in ids or "left" in ids else " If they are repeats, a column `sample` should say so."
+        yield f"{int(again.sum())} rows repeat {listed(ids, joiner=' and ')} of a row above, first {first}.{more}"
+
+
+def _unequal(frame: pd.DataFrame, ids: list[str]) -> Iterator[str]:
+    """Models that answered other questions than the rest."""
+    asked = frame.drop_duplicates(["model", *ids])
+    per_model = asked.groupby("model", observed=True).size()
+    if len(per_model) < 2:
+        return
+    shared = int((asked.groupby(ids, observed=True).size() == len(per_model)).sum())
+    total = len(asked[ids].drop_duplicates())
+    if shared < total:
+        fewest = f"{per_model.idxmin()} has {per_model.min()}, {per_model.idxmax()} has {per_model.max()}"
+        yield (
+            f"Models have unequal questions: {shared} of {total} were answered by all ({fewest}). A comparison uses "
+            "those that both answered."
+        )
+
+
+def _answers(frame: pd.DataFrame, ids: list[str]) -> Iterator[str]:
+    if "sample" not in frame.columns:
+        return
+    count = frame.groupby(["model", *ids], observed=True).size()
+    if count.min() < count.max():
+        yield f"Questions have {count.min()} to {count.max()} answers of a model; each question weighs the same."
+
+
+def _contents(frame: pd.DataFrame, ids: list[str]) -> Iterator[str]:
+    """Fields of a question that differ between its rows."""
+    keys = pd.MultiIndex.from_frame(frame[ids]).factorize()[0]
+    for column in map(str, frame.columns):
+        values = frame[column]
+        if "." not in column or not all(isinstance(value, str | int | float | None) for value in values.head(100)):
+            continue
+        different = values.groupby(keys).nunique()
+        count = int((different > 1).sum())
+        if count:
+            yield f"{count} of {len(different)} questions differ in {column} between their rows: one id, two contents?"
+
+
+def _itself(frame: pd.DataFrame) -> Iterator[str]:
+    count = int((frame["left"] == frame["right"]).sum())
+    if count:
+        yield f"{count} rows compare a model with itself; a board refuses them."
+
+
+def _position(frame: pd.DataFrame, roles: Sequence[str]) -> Iterator[str]:
+    """How often the left side wins, and by how many standard errors that is more than half."""
+    won = _left_scores(frame)
+    if won is None or won.notna().sum() < 2:
+        return
+    centred = (won - won.mean()).dropna()
+    ids = frame.loc[centred.index, "prompt"] if "prompt" in roles else pd.Series(centred.index, centred.index)
+    totals = centred.groupby(ids).sum().to_numpy()
+    if len(totals) < 2:
+        return
+    factor = len(totals) / (len(totals) - 1)
+    se = float(np.sqrt(factor * (totals**2).sum()) / len(centred))
+    share, pairs = float(won.mean()), frame[["left", "right"]].drop_duplicates()
+    swapped = pairs.merge(pairs, left_on=["left", "right"], right_on=["right", "left"])
+    both = len(swapped) / max(len(pairs), 1)
+    text = f"The left side wins {share:.1%} of the comparisons, ties as halves (SE {se:.1%}"
+    shown = f"{text}{', by prompts' if 'prompt' in roles else ''})."
+    if both == 0:
+        yield f"{shown} No pair was shown both ways round: what the side does and what the models do is mixed."
+    elif se > 0 and abs(share - 0.5) > TELLING * se:
+        yield f"{shown} Position matters: `--method bradley-terry --formula 1` takes it out."
+    else:
+        yield shown
+
+
+def _left_scores(frame: pd.DataFrame) -> pd.Series | None:
+    """1 where the left side won, 0.5 for a tie; None where verdicts are of other words."""
+    if "winner" not in frame.columns:
+        return frame["score"].astype(float) if is_numeric_dtype(frame["score"]) else None
+    winner = frame["winner"]
+    left = (winner == "left") | (winner == frame["left"])
+    right = (winner == "right") | (winner == frame["right"])
+    known = left | right | (winner == "tie")
+    if not known.any():
+        return None
+    return pd.Series(np.where(left, 1.0, np.where(right, 0.0, 0.5)), frame.index).where(known)
+
+
+def _sparse(frame: pd.DataFrame) -> Iterator[str]:
+    """Pairs of models that never met, or met on one prompt only."""
+    first = np.minimum(frame["left"].astype(str), frame["right"].astype(str))
+    second = np.maximum(frame["left"].astype(str), frame["right"].astype(str))
+    n_models = len(pd.unique(pd.concat([first, second])))
+    possible = n_models * (n_models - 1) // 2
+    pairs = frame.assign(first=first, second=second).groupby(["first", "second"])
+    prompts = pairs["prompt"].nunique() if "prompt" in frame.columns else pairs.size()
+    star = max((((first == name) | (second == name)).all(), name) for name in pd.unique(first))
+    if star[0] and n_models > 2:
+        yield f"Every comparison is with {star[1]}: other models never met, and share its answers."
+    elif len(prompts) < possible:
+        yield f"{possible - len(prompts)} of {possible} pairs of models never met."
+    alone = int((prompts == 1).sum())
+    if alone:
+        yield f"{alone} of {len(prompts)} pairs met on a single prompt: their own error bars say little."
+
+
+def _few(frame: pd.DataFrame, roles: Sequence[str]) -> Iterator[str]:
+    if "judge" in roles:
+        n_judges = frame["judge"].nunique()
+        if n_judges < FEW_MODELS_SHOWN:
+            says = "One judge" if n_judges == 1 else f"{n_judges} judges"
+            yield f"{says}: what holds for these judges is better known than what holds for others."

@@ -1,0 +1,90 @@
+"""Which columns of a table have which role, as a team writes it down in a file beside its logs."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pandas as pd
+
+from evalreg.checks import known_column, listed, nearest
+from evalreg.errors import ArgumentError, DataError
+from evalreg.logs.reading import JUDGED, SCORED, Roles
+
+ROLES = (*SCORED, *JUDGED)
+_EXAMPLE = 'model = "system", score = "correct"'
+_LARGEST = 1_000_000
+
+
+def as_roles(given: Any) -> Roles:
+    """Roles from a mapping or from a TOML file."""
+    if isinstance(given, Mapping):
+        return _checked(given, "`roles`")
+    if not isinstance(given, str | os.PathLike):
+        raise ArgumentError(f"`roles` must be a TOML file or a mapping from role to column; got {given!r}.")
+    path = Path(given)
+    try:
+        if path.stat().st_size > _LARGEST:
+            raise ArgumentError(f'`roles` must be a short TOML file; "{path}" has more than {_LARGEST} bytes.')
+        text = path.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ArgumentError(f'`roles` must be a file that can be read; "{path}" cannot: {reason}.') from error
+    try:
+        return _checked(tomllib.loads(text), str(path))
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise ArgumentError(f"`roles` must be a TOML file such as {_EXAMPLE}; {path} is not: {error}.") from error
+
+
+def _checked(given: Mapping[Any, Any], name: str) -> Roles:
+    def refuse(problem: str) -> NoReturn:
+        raise ArgumentError(f"{name} must hold lines such as {_EXAMPLE}, a list `key` and a table `labels`; {problem}")
+
+    rest = dict(given)
+    labels, key = rest.pop("labels", {}), rest.pop("key", [])
+    for role, column in rest.items():
+        if role not in ROLES:
+            refuse(f'"{role}" is no role.{nearest(str(role), ROLES) or f" Roles are {listed(ROLES)}."}')
+        if not isinstance(column, str) or not column:
+            refuse(f"{role} is {column!r}, not the name of a column.")
+    if not {"score", "winner"} & set(rest):
+        refuse("it names no score and no winner.")
+    if not isinstance(key, list | tuple) or not all(isinstance(column, str) for column in key):
+        refuse(f"key is {key!r}, not a list of names.")
+    if not isinstance(labels, Mapping) or not all(isinstance(text, str | None) for text in labels.values()):
+        refuse('labels is no table of texts, such as A = "left".')
+    meanings = {str(verdict): meaning or None for verdict, meaning in labels.items()}
+    if meanings and "winner" not in rest:
+        refuse("labels say what verdicts mean, and no winner is named.")
+    return Roles(rest, meanings, tuple(key))
+
+
+def with_roles(frame: pd.DataFrame, named: Mapping[str, str]) -> pd.DataFrame:
+    """The rows with each named column under the name of its role too."""
+    columns = [str(column) for column in frame.columns]
+    added = {}
+    for role, name in named.items():
+        known_column(name, columns, role)
+        if name != role and role in columns:
+            raise DataError(
+                f'`{role}` names the column "{name}", but the frame has a column "{role}" too, which the role '
+                f'would mean everywhere else. Rename or drop "{role}".',
+                column=role,
+            )
+        if name != role:
+            added[role] = frame[name]
+    return frame.assign(**added)
+
+
+def with_meanings(frame: pd.DataFrame, roles: Roles) -> tuple[pd.DataFrame, int]:
+    """The rows with verdicts by their meaning, and how many had none."""
+    if not roles.labels:
+        return frame, 0
+    winner = frame["winner"]
+    silent = winner.isin([verdict for verdict, meaning in roles.labels.items() if meaning is None])
+    meant = winner.map({verdict: meaning for verdict, meaning in roles.labels.items() if meaning is not None})
+    kept = frame.assign(winner=meant.where(meant.notna(), winner))[~silent]
+    return kept.reset_index(drop=True), int(silent.sum())

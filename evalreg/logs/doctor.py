@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -267,23 +267,38 @@ def _hashable(value: object) -> bool:
 
 
 def _next(log: Log, clusters: pd.DataFrame, say: Callable[[str, list[str]], str]) -> Iterator[str]:
-    """Three questions that make sense next; the clusters are those that widen the error bars most."""
-    if "left" in log.roles:
-        yield say("leaderboard", [])
-        yield say("leaderboard", ["--groups", "prompt"] if "prompt" in log.roles else ["--opponents", "as_sampled"])
-        yield say("leaderboard", ["--method", "bradley-terry"])
-        return
+    """Three questions that make sense next and have an answer; groups are those that widen the error bars most."""
+    asked = list(_of_pairs(log) if "left" in log.roles else _of_scores(log, clusters))
+    yield from (say(verb, options) for verb, options, ask in asked if _quietly(ask) is not None)
+
+
+Question: TypeAlias = tuple[str, list[str], Callable[[], Any]]
+
+
+def _of_pairs(log: Log) -> Iterator[Question]:
+    yield "leaderboard", [], lambda: log.win_rate().leaderboard()
+    if "prompt" in log.roles:
+        yield "leaderboard", ["--groups", "prompt"], lambda: log.win_rate(groups="prompt").leaderboard()
+    yield "leaderboard", ["--method", "bradley-terry"], lambda: log.bradley_terry().leaderboard()
+
+
+def _of_scores(log: Log, clusters: pd.DataFrame) -> Iterator[Question]:
     wide = [name for name in clusters.index if clusters["clusters"][name] >= FEW_CLUSTERS]
     wide = [name for name in wide if clusters["design_effect"][name] > 1] or wide
-    groups = ["--groups", _quoted(str(wide[0]))] if wide else []
-    several = log._several("model") and "item" in log.roles
-    yield say("mean", groups)
-    if several:
-        yield say("compare", groups)
-        yield say("leaderboard", groups)
+    by = _quoted(str(wide[0])) if wide else None
+    groups = [] if by is None else ["--groups", by]
+    yield "mean", groups, lambda: log.mean(groups=by)
+    if log._several("model") and "item" in log.roles:
+        yield "compare", groups, lambda: log.compare(groups=by)
+        yield "leaderboard", groups, lambda: log.mean(by="model", groups=by).leaderboard()
         return
-    yield say("fit", ["score ~ 1", *(groups or (["--groups", ":".join(question(log))] if question(log) else []))])
-    yield say("mean", ["--by", str(clusters.index[-1])] if len(clusters) else ["--alpha", "0.1"])
+    own = by or ":".join(question(log)) or None
+    yield "fit", ["score ~ 1", *([] if own is None else ["--groups", own])], lambda: log.fit("score ~ 1", groups=own)
+    if len(clusters):
+        part = str(clusters["clusters"].idxmin())
+        yield "mean", ["--by", part, *groups], lambda: log.mean(by=part, groups=by)
+    else:
+        yield "mean", ["--format", "json"], log.mean
 
 
 def _quoted(name: str) -> str:
@@ -292,11 +307,10 @@ def _quoted(name: str) -> str:
 
 def _python(verb: str, options: list[str]) -> str:
     """The question as Python, for a log that was made from a frame."""
-    groups = dict(pairwise(options)).get("--groups")
-    told = "" if groups is None else f'groups="{groups}"'
+    told = dict(pairwise(options))
+    words = [f'{name}="{told[f"--{name}"]}"' for name in ("by", "groups") if f"--{name}" in told]
     if verb == "fit":
-        return f'log.fit("score ~ 1"{", " + told if told else ""})'
+        words = ['"score ~ 1"', *words]
     if verb == "leaderboard":
-        how = "mean" if groups is None or groups != "prompt" else "win_rate"
-        return f"log.{how}({told}).leaderboard()"
-    return f"log.{verb}({told})"
+        verb = "bradley_terry" if "--method" in told else "win_rate" if told.get("--groups") == "prompt" else "mean"
+    return f"log.{verb}({', '.join(words)})"

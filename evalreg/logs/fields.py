@@ -11,6 +11,9 @@ import pandas as pd
 from evalreg.checks import listed
 from evalreg.errors import ArgumentError, MissingColumnError
 
+# Nested fields as deep and as long as these are kept unasked.
+DEEPEST, LONGEST = 3, 200
+
 
 def fields_called(name: str, columns: Iterable[object]) -> list[str]:
     """Columns that a name may mean: the one of that name, else those that end in a dot and the name."""
@@ -60,6 +63,24 @@ def nested_value(record: Mapping[str, Any], name: str, where: str = "") -> tuple
             column=name,
         )
     return (True, found[0][1]) if found else (False, None)
+
+
+def flat(record: Mapping[str, Any]) -> dict[str, Any]:
+    """An object with the short fields of its nested objects in their place, by their dots; its own keys come first."""
+    nested = {key: value for key, value in record.items() if isinstance(value, Mapping)}
+    leaves = {name: leaf for key, value in nested.items() for name, leaf in _leaves(value, key, DEEPEST)}
+    own = {key: value for key, value in record.items() if key not in nested}
+    return own | {name: leaf for name, leaf in leaves.items() if name not in record}
+
+
+def _leaves(record: Mapping[str, Any], before: str, depth: int) -> Iterator[tuple[str, Any]]:
+    """Fields that hold one short value each."""
+    for key, value in record.items():
+        if isinstance(value, Mapping):
+            if depth > 1:
+                yield from _leaves(value, f"{before}.{key}", depth - 1)
+        elif not isinstance(value, list) and not (isinstance(value, str) and len(value) > LONGEST):
+            yield f"{before}.{key}", value
 
 
 def _readings(record: Any, rest: str, before: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:

@@ -22,7 +22,7 @@ from pandas.api.types import infer_dtype
 
 from evalreg.checks import MOST_LISTED, known_column, listed, nearest
 from evalreg.errors import ArgumentError, ArgumentTypeError, LogFormatError
-from evalreg.logs.fields import nested_value
+from evalreg.logs.fields import flat, nested_value
 
 __all__ = ["read_bytes", "read_table"]
 
@@ -47,7 +47,7 @@ def read_table(
     *,
     text_columns: Sequence[str] = (),
     columns: Sequence[str] | None = None,
-    fields: Sequence[str] = (),
+    fields: Sequence[str] | None = (),
 ) -> pd.DataFrame:
     r"""The rows of a file as a data frame, in the order of the file.
 
@@ -65,9 +65,10 @@ def read_table(
         Columns read as text, to the letter, whatever they hold. Names that the file does not have are passed over.
     columns : sequence of str, optional
         Columns to read, in the order wanted; None, the default, reads all.
-    fields : sequence of str, optional
+    fields : sequence of str or None, optional
         Names of which those with dots may stand for fields of nested objects in JSON lines ("doc.passage"), which
-        become columns of that name; so may names of `text_columns` and `columns`. Other names are passed over.
+        become columns of that name; so may names of `text_columns` and `columns`. Other names are passed over. None
+        takes all short fields in place of the objects.
 
     Returns
     -------
@@ -106,6 +107,8 @@ def read_table(
     text = _decoded(data, name)
     start = text.lstrip()
     if start.startswith("{"):
+        if fields is None:
+            return _read_json_lines(text, name, text_names, wanted, None)
         nested = [*text_names, *(wanted or ()), *_names("fields", fields)]
         return _read_json_lines(
             text, name, text_names, wanted, dict.fromkeys(field for field in nested if "." in field)
@@ -335,7 +338,7 @@ class _Object(dict[str, Any]):
 
 
 def _read_json_lines(
-    text: str, name: str, text_columns: list[str], columns: list[str] | None, nested: Iterable[str] = ()
+    text: str, name: str, text_columns: list[str], columns: list[str] | None, nested: Iterable[str] | None = ()
 ) -> pd.DataFrame:
     records: list[dict[str, Any]] = []
     for number, line in enumerate(text.split("\n"), start=1):
@@ -361,7 +364,8 @@ def _read_json_lines(
                 column=record.repeated[0],
                 rows=[len(records)],
             )
-        records.append(_with_nested(record, nested, f" in line {number} of {name}"))
+        record = flat(record) if nested is None else _with_nested(record, nested, f" in line {number} of {name}")
+        records.append(record)
     found = list(dict.fromkeys(key for record in records for key in record))
     if not found:
         raise LogFormatError(f"In JSON lines the keys of the objects are the columns; those of {name} have no keys.")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import pandas as pd
 
@@ -15,8 +14,6 @@ from evalreg.logs.table import read_table
 
 NAME, TITLE = "table", "a table (CSV, TSV, JSON lines, Parquet)"
 
-# Nested fields as deep and as long as these are kept unasked.
-DEEPEST, LONGEST = 3, 200
 # Ids are text, to the letter.
 IDS = tuple(role for role in (*SCORED, *JUDGED) if role not in ("score", "sample"))
 
@@ -34,11 +31,12 @@ def read(sources: Sequence[Source], choice: Choice) -> Reading:
     """The rows of tables, one below the other, the columns of roles under the roles' names too."""
     roles = choice.roles or Roles({})
     text = (*IDS, *(column for role, column in roles.columns.items() if role in IDS), *roles.key)
-    fields = (*roles.columns.values(), *roles.key, *(choice.columns or ()))
+    # Of nested objects all short fields, where none is named.
+    fields = None if choice.columns is None else (*roles.columns.values(), *roles.key, *choice.columns)
     frame = joined(
         [(str(source.path), read_table(source.path, text_columns=text, fields=fields)) for source in sources]
     )
-    frame = with_roles(frame if choice.columns is not None else with_fields(frame), roles.columns)
+    frame = with_roles(frame, roles.columns)
     if not {"score", "winner"} & set(frame.columns):
         raise LogFormatError(
             f"A table read as a log has a column 'score' or 'winner'; {sources[0].path} has {listed(frame.columns)}. "
@@ -51,31 +49,6 @@ def read(sources: Sequence[Source], choice: Choice) -> Reading:
         frame = frame[[column for column in frame.columns if column in kept]]
     frame, silent = with_meanings(frame, roles)
     return Reading(NAME, frame, left_out={"unparsed": silent} if silent else {}, key=roles.key)
-
-
-def with_fields(frame: pd.DataFrame) -> pd.DataFrame:
-    """The rows with the short fields of nested objects beside them, and without lists and objects."""
-    known, found = set(map(str, frame.columns)), {}
-    nested = [name for name in frame.columns if frame[name].map(lambda value: isinstance(value, dict | list)).any()]
-    for name in nested:
-        records = [list(_leaves(value, str(name), DEEPEST)) for value in frame[name]]
-        for field in dict.fromkeys(field for record in records for field, _ in record if field not in known):
-            found[field] = pd.Series([dict(record).get(field) for record in records], index=frame.index)
-    short = {name: values for name, values in found.items() if values.map(_is_short).all()}
-    return pd.concat([frame.drop(columns=nested), pd.DataFrame(short, index=frame.index)], axis=1)
-
-
-def _leaves(value: Any, name: str, depth: int) -> Iterator[tuple[str, Any]]:
-    """Fields of an object that hold one value each, by their dots."""
-    if isinstance(value, dict) and depth:
-        for key, inner in value.items():
-            yield from _leaves(inner, f"{name}.{key}", depth - 1)
-    elif not isinstance(value, dict | list):
-        yield name, value
-
-
-def _is_short(value: Any) -> bool:
-    return not isinstance(value, str) or len(value) <= LONGEST
 
 
 def joined(tables: Sequence[tuple[str, pd.DataFrame]]) -> pd.DataFrame:

@@ -65,7 +65,8 @@ def run(options: argparse.Namespace) -> Output:
     roles = role_names(*(by or ()), options.item, options.sample, options.strata) | group_names(options.groups)
     numbers = {options.score, options.weights}
     rows = read_rows(options, roles - numbers, numbers)
-    by = by or [role for role in ("model", "task") if rows.several(role)] or None
+    by = by or [role for role in ("model", "task", "prompt") if rows.several(role)] or None
+    rows.tells(*(by or ()))
     item, sample = options.item or rows.item, options.sample or rows.sample
     with counting(rows):
         results = mean(

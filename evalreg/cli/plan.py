@@ -97,6 +97,7 @@ def run(options: argparse.Namespace) -> Output:
         raise ArgumentError("`--cost-question` and `--cost-answer` go together; got one of them.")
     roles = role_names(options.model, options.item, options.sample) | group_names(options.groups)
     rows = read_rows(options, roles - {options.score}, {options.score})
+    rows.tells(options.model)
     if options.item == "item" and rows.item is not None:
         options.item = rows.item
     with counting(rows):

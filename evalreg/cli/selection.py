@@ -25,7 +25,7 @@ from evalreg.data.joint_ids import joint_parts
 from evalreg.errors import ArgumentError, EmptyDataError, EvalregError
 from evalreg.estimators.comparison import Comparison
 from evalreg.logs.fields import the_field
-from evalreg.logs.log import Log
+from evalreg.logs.log import Log, kept_rows
 from evalreg.report.tables import Grid
 from evalreg.results.results import Results
 
@@ -46,14 +46,27 @@ class Rows:
     @property
     def item(self) -> str | None:
         """What a question of the log is, as an argument; told apart by task where there are several."""
-        if "item" not in self.roles:
-            return None
-        return "task:item" if self.several("task") else "item"
+        return None if self.kept is None else self.kept._questions().get("item")
 
     @property
     def sample(self) -> str | None:
         """The column of repeated answers, where there are some."""
-        return "sample" if self.several("sample") else None
+        return None if self.kept is None else self.kept._questions().get("sample")
+
+    @property
+    def kept(self) -> Log | None:
+        """The log with the rows that the filter keeps."""
+        return None if self.log is None else kept_rows(self.log, self.frame)
+
+    def tells(self, *told: str) -> None:
+        """Refuse to average over the prompts of a log of scores that nothing tells apart."""
+        if self.kept is not None and "left" not in self.roles and "prompt" not in told and self.several("prompt"):
+            counts = self.frame["prompt"].value_counts(sort=False)
+            several = ", ".join(f"{name!r} ({count} scores)" for name, count in counts.items())
+            raise ArgumentError(
+                f"The log has {len(counts)} prompts: {several}. Keep one, as in --where 'prompt == "
+                f"{json.dumps(str(counts.index[0]))}', or see evalreg mean, which keeps them apart."
+            )
 
     @property
     def pooled(self) -> str:

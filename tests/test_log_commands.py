@@ -1,0 +1,305 @@
+"""Logs on the command line: files as they are, roles without names, what was left out, and fields by their dots."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from test_inspect_log import accuracy, header, summary, write_eval, write_json
+
+import evalreg as er
+from evalreg.cli import main as cli
+from evalreg.errors import ArgumentError, LogFormatError
+
+pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
+ROUNDING = 1e-12
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a command left behind."""
+
+    status: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def command(capsys: pytest.CaptureFixture[str]) -> Callable[..., Run]:
+    """Runs a command in this process."""
+
+    def run(*arguments: object) -> Run:
+        status = cli.main([str(argument) for argument in arguments])
+        captured = capsys.readouterr()
+        return Run(status, captured.out, captured.err)
+
+    return run
+
+
+def samples(seed: int, share: float) -> list[dict[str, Any]]:
+    """40 questions in 10 passages with two answers each, and one sample in error."""
+    draws = np.random.default_rng(seed).random((40, 2)) < share
+    found = [
+        summary(f"q{i:02d}", epoch, {"match": "C" if draws[i, epoch - 1] else "I"}, metadata={"passage": f"p{i // 4}"})
+        for i in range(40)
+        for epoch in (1, 2)
+    ]
+    found[0] |= {"scores": {}, "error": "timeout"}
+    return found
+
+
+@pytest.fixture
+def evals(tmp_path: Path) -> Path:
+    """Two runs of one task by two models."""
+    folder = tmp_path / "evals"
+    folder.mkdir()
+    for name, share in (("one", 0.8), ("two", 0.4)):
+        head = header(model=f"m/{name}", run_id=name, eval_id=name, config={"epochs": 2}, results=None)
+        write_eval(folder / f"{name}.eval", head, samples(len(name) + int(share * 10), share))
+    return folder
+
+
+def test_the_three_questions_are_one_command_each_on_raw_logs(command, evals):
+    log = er.read_log(evals)
+    mean = command("mean", evals, "--groups", "passage", "--format", "json")
+    document = json.loads(mean.out)
+    expected = log.mean(groups="metadata.passage")
+    assert mean.status == 0
+    assert [row["estimate"] for row in document["parameters"]] == pytest.approx(expected.params.tolist(), rel=ROUNDING)
+    assert [row["se"] for row in document["parameters"]] == pytest.approx(expected.bse.tolist(), rel=ROUNDING)
+    assert (document["options"]["item"], document["options"]["sample"], document["options"]["by"]) == (
+        *("item", "sample"),
+        ["model"],
+    )
+    compared = command("compare", *sorted(evals.iterdir()), "--format", "json", "--gate", "m/one - m/two > 0")
+    assert compared.status == 0
+    assert json.loads(compared.out)["gate"]["n"] == 40
+    board = command("leaderboard", evals / "*.eval", "--format", "csv")
+    assert (board.status, board.out.splitlines()[1].split(",")[0]) == (0, "m/one")
+
+
+@pytest.mark.parametrize("format", ["text", "md", "latex", "html", "csv", "json"])
+def test_what_was_left_out_is_said_in_every_format(command, evals, format):
+    run = command("mean", evals, "--format", format)
+    said = run.err if format == "csv" else run.out
+    assert re.search(r"left\s+out: 2\s+errored" if format != "json" else r'"errored": 2', said)
+    if format == "json":
+        log = json.loads(run.out)["log"]
+        assert (log["format"], log["rows"], [found["model"] for found in log["runs"]]) == (
+            *("inspect", 158),
+            ["m/one", "m/two"],
+        )
+
+
+def test_a_choice_that_a_log_asks_for_is_made_by_an_option(command, tmp_path):
+    both = [summary(i, 1, {"match": "C", "judge": "I"}) for i in range(6)]
+    scorers = [accuracy(1.0), accuracy(0.0, "judge", "judge")]
+    head = header(results={"total_samples": 6, "completed_samples": 6, "scores": scorers})
+    path = write_json(tmp_path / "both.json", head, both)
+    refused = command("mean", path)
+    assert refused.status == 3
+    assert "(On the command line: --scorer" in refused.err
+    assert command("mean", path, "--scorer", "match").status == 0
+    assert "`failed` must be" in command("mean", path, "--failed", "no").err
+    assert "`log_format` must be" in command("mean", path, "--log-format", "no").err
+
+
+def test_options_of_logs_are_refused_for_tables_and_those_of_pairs_for_scores(command, evals, tmp_path):
+    (tmp_path / "a.csv").write_text("model,item,score\na,1,1\na,2,0\n")
+    assert "a.csv is a table" in command("mean", tmp_path / "a.csv", "--metric", "x").err
+    assert "--labels go with comparisons" in command("leaderboard", evals, "--labels", "A=left").err
+    assert "read alone" in command("mean", "-", tmp_path / "a.csv").err
+
+
+def test_several_tables_are_read_one_below_the_other(command, tmp_path):
+    frame = er.datasets.paired(n_passages=12, seed=1)
+    frame[frame["model"] == frame["model"].iloc[0]].to_csv(tmp_path / "a.csv", index=False)
+    frame[frame["model"] != frame["model"].iloc[0]].to_csv(tmp_path / "b.csv", index=False)
+    run = command("compare", tmp_path / "a.csv", tmp_path / "b.csv", "--item", "question", "--format", "json")
+    expected = er.compare(frame, item="question").table["se"].iloc[0]
+    assert json.loads(run.out)["parameters"][0]["se"] == pytest.approx(expected, rel=ROUNDING)
+    assert "log" not in json.loads(run.out)
+
+
+def nested(path: Path, extra: dict[str, Any] | None = None) -> Path:
+    """JSON lines with a passage inside a document."""
+    rng = np.random.default_rng(3)
+    lines = [
+        {"model": m, "id": q, "doc": {"passage": q // 4}, "m": {"acc": int(rng.random() < 0.6)}} | (extra or {})
+        for m in "ab"
+        for q in range(40)
+    ]
+    path.write_text("\n".join(map(json.dumps, lines)) + "\n")
+    return path
+
+
+def test_fields_of_nested_objects_are_named_by_their_dots(command, tmp_path):
+    path = nested(tmp_path / "n.jsonl")
+    asked = ("--score", "m.acc", "--by", "model", "--groups", "doc.passage", "--where", 'doc.passage != "3"')
+    run = command("mean", path, *asked, "--format", "json")
+    frame = pd.DataFrame([json.loads(line) for line in path.read_text().splitlines()])
+    flat = frame.assign(passage=frame["doc"].map(lambda doc: doc["passage"]), acc=frame["m"].map(lambda m: m["acc"]))
+    expected = er.mean(flat[flat["passage"] != 3], "acc", by="model", groups="passage")
+    assert [row["se"] for row in json.loads(run.out)["parameters"]] == pytest.approx(expected.bse.tolist())
+    twice = nested(tmp_path / "twice.jsonl", {"doc.passage": 1})
+    refused = command("mean", twice, "--score", "m.acc", "--groups", "doc.passage")
+    assert refused.status == 3
+    assert '"doc.passage" is "doc.passage" and "doc > passage"' in refused.err
+
+
+def test_a_short_name_that_may_be_two_fields_is_refused_and_lists_them(command, tmp_path):
+    rows = er.datasets.paired(n_passages=10, seed=1)
+    log = er.Log(rows.assign(**{"doc.part": rows["passage"], "metadata.part": rows["passage"]}), item="question")
+    with pytest.raises(ArgumentError, match=r'"part" may be "doc.part" or "metadata.part"'):
+        log.mean(groups="part")
+    path = tmp_path / "n.jsonl"
+    nested(path, {"metadata": {"passage": 1}, "score": 1, "item": 3})
+    run = command("mean", path, "--log-format", "table", "--groups", "passage")
+    assert '"passage" may be "doc.passage" or "metadata.passage"' in run.err
+
+
+# A mapping file
+
+
+def test_a_mapping_file_gives_the_columns_their_roles(command, tmp_path):
+    path = nested(tmp_path / "n.jsonl")
+    roles = tmp_path / "roles.toml"
+    roles.write_text('model = "model"\nitem = "id"\nscore = "m.acc"\n')
+    log = er.read_log(path, roles=roles)
+    assert log.roles == ("model", "item", "score")
+    run = command("compare", path, "--roles", roles, "--groups", "passage", "--format", "json")
+    expected = log.compare(groups="doc.passage").table["se"].iloc[0]
+    assert json.loads(run.out)["parameters"][0]["se"] == pytest.approx(expected, rel=ROUNDING)
+    same = er.read_log(path, roles={"model": "model", "item": "id", "score": "m.acc"})
+    pd.testing.assert_frame_equal(same.frame, log.frame)
+
+
+def test_labels_and_the_key_of_a_mapping_file_are_used(command, tmp_path):
+    verdicts = er.datasets.judge_log(n_prompts=20, n_judges=3, seed=2)
+    written = verdicts.assign(winner=verdicts["winner"].map({"left": "A", "right": "B", "tie": "C"}))
+    written.loc[:3, "winner"] = "error"
+    path, roles = tmp_path / "v.csv", tmp_path / "roles.toml"
+    written.rename(columns={"left": "first", "winner": "verdict"}).to_csv(path, index=False)
+    text = 'left = "first"\nwinner = "verdict"\nkey = ["prompt", "judge"]\n'
+    roles.write_text(text + '[labels]\nA = "left"\nB = "right"\nC = "tie"\nerror = ""\n')
+    log = er.read_log(path, roles=roles)
+    assert log.left_out.to_dict() == {"unparsed": 4}
+    assert log.key == ["prompt", "judge"]
+    expected = er.win_rate(verdicts[4:], left="left", right="right", winner="winner", groups="prompt + judge")
+    pd.testing.assert_series_equal(log.win_rate().params, expected.params)
+    board = json.loads(command("leaderboard", path, "--roles", roles, "--format", "json").out)
+    assert board["options"]["key"] == ["prompt", "judge"]
+    assert board["log"]["left_out"] == {"unparsed": 4}
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("score = ", "must be a TOML file"),
+        ('item = "x"', "names no score and no winner"),
+        ('scores = "x"', '"scores" is no role'),
+        ("score = 3", "score is 3"),
+        ('score = "x"\nkey = "a"', "key is 'a'"),
+        ('score = "x"\n[labels]\nA = 1', "labels is no table of texts"),
+        ('score = "x"\n[labels]\nA = "left"', "no winner is named"),
+    ],
+)
+def test_mapping_files_that_say_nothing_clear_are_refused(tmp_path, text, problem):
+    (tmp_path / "roles.toml").write_text(text)
+    (tmp_path / "a.csv").write_text("x,y\n1,2\n")
+    with pytest.raises(ArgumentError, match=problem):
+        er.read_log(tmp_path / "a.csv", roles=tmp_path / "roles.toml")
+    with pytest.raises(ArgumentError, match="cannot"):
+        er.read_log(tmp_path / "a.csv", roles=tmp_path / "none.toml")
+
+
+# The doctor
+
+
+def commands_in(text: str) -> list[list[str]]:
+    """Arguments of the commands that are advised."""
+    joined = text.split("What to ask next:")[1].replace("\\\n", " ")
+    return [shlex.split(line)[1:] for line in joined.splitlines() if line.strip().startswith("evalreg ")]
+
+
+def test_the_doctor_counts_finds_clusters_and_advises_commands_that_run(command, evals):
+    run = command("doctor", evals)
+    assert run.status == 0
+    assert max(map(len, run.out.splitlines())) <= 80 or str(evals) in run.out
+    found = json.loads(command("doctor", evals, "--format", "json").out)
+    assert found["counts"] == {
+        "format": "inspect",
+        "rows": 158,
+        "runs": 2,
+        "models": 2,
+        "tasks": 1,
+        "items": 40,
+        "samples": 2,
+    }
+    assert found["left_out"] == {"errored": 2}
+    (passage,) = [row for row in found["clusters"] if row["column"] == "metadata.passage"]
+    effect = er.read_log(evals).mean(groups="metadata.passage").design_effect()
+    assert (passage["clusters"], passage["largest_design_effect"]) == (10, pytest.approx(effect.max(), rel=ROUNDING))
+    advised = commands_in(run.out)
+    assert [arguments[0] for arguments in advised] == ["mean", "compare", "leaderboard"]
+    for arguments in advised:
+        assert command(*arguments).status == 0, arguments
+    assert "```sh\nevalreg mean " in command("doctor", evals, "--format", "md").out
+
+
+def test_the_doctor_of_verdicts_names_position_sparsity_and_judges():
+    rows = er.datasets.judge_log(n_models=4, n_prompts=40, n_judges=2, position_effect=1.5, seed=1)
+    rows = rows[~((rows["left"] == "model-01") & (rows["right"] == "model-02"))]
+    rows = rows[~((rows["left"] == "model-02") & (rows["right"] == "model-01"))]
+    said = " ".join(er.Log(rows).doctor().remarks)
+    assert "Position matters" in said
+    assert "1 of 6 pairs of models never met." in said
+    assert "2 judges" in said
+
+
+def test_the_doctor_tells_repeats_unequal_questions_and_two_contents():
+    rows = er.datasets.paired(n_passages=10, seed=1).rename(columns={"question": "item"})
+    rows = rows.assign(**{"doc.hash": rows["item"]})
+    rows.loc[0, "doc.hash"] = "other"
+    said = " ".join(er.Log(pd.concat([rows[:-3], rows[:2]], ignore_index=True)).doctor().remarks)
+    assert "2 rows repeat" in said
+    assert "unequal questions" in said
+    assert "1 of" in said
+    assert "differ in doc.hash" in said
+
+
+def test_a_log_without_scores_or_with_one_row_has_a_doctor_too(command, tmp_path):
+    path = write_json(tmp_path / "none.json", header(), [])
+    assert command("doctor", path).status == 0
+    (tmp_path / "a.csv").write_text("item,score\n1,1\n")
+    assert command("doctor", tmp_path / "a.csv").status == 0
+    (tmp_path / "b.csv").write_text("item,points\n1,1\n")
+    assert "roles.toml" in command("doctor", tmp_path / "b.csv").err
+    assert "standard input" in command("doctor", "-").err
+
+
+def test_real_logs_have_a_doctor_whose_commands_run(command, shared):
+    folder = shared / "data" / "original"
+    for name in (
+        "fastchat_mt_bench/gpt-4_pair.jsonl",
+        "alpaca_eval/LMCocktail-10.7B-v1__alpaca_eval_gpt4__annotations.json",
+    ):
+        run = command("doctor", folder / name)
+        assert run.status == 0
+        for arguments in commands_in(run.out):
+            assert command(*arguments).status == 0, arguments
+
+
+def test_mapping_files_do_not_go_with_other_formats(evals):
+    with pytest.raises(ArgumentError, match="names columns of tables"):
+        er.read_log(evals, roles={"score": "x"}, format="inspect")
+    with pytest.raises(LogFormatError):
+        er.read_log(evals, roles={"score": "x"})

@@ -23,7 +23,7 @@ from evalreg.logs.formats import READERS, format_of
 ODD: list[Any] = [None, True, -1, 1e400, 10**30, "", "x", [], [[]], {}, {"a": None}, float("nan"), "\ud800"]
 LONGEST = 5.0
 PLACES = 60
-LARGEST = 60_000
+LARGEST = 120_000
 MOST_ROWS = 6
 
 LM_EVAL = [

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -16,8 +16,8 @@ from evalreg.errors import EvalregError
 from evalreg.logs.remarks import remarks
 from evalreg.report.tables import Grid, Summary, number
 
-if TYPE_CHECKING:
-    from evalreg.logs.log import Log
+# A `Log`, whose module imports this one.
+AnyLog: TypeAlias = Any
 
 # More columns than these are no longer looked at as clusters.
 MOST_COLUMNS = 20
@@ -134,7 +134,7 @@ def _cell(value: Any) -> str:
     return "-" if np.isnan(value) else number(float(value))
 
 
-def diagnose(log: Log, say: Callable[[str, list[str]], str] | None = None) -> Diagnosis:
+def diagnose(log: AnyLog, say: Callable[[str, list[str]], str] | None = None) -> Diagnosis:
     """The diagnosis of a log; `say` words a question with its arguments as a command."""
     frame = log._reading.frame
     clusters = candidate_clusters(log)
@@ -148,7 +148,7 @@ def diagnose(log: Log, say: Callable[[str, list[str]], str] | None = None) -> Di
     )
 
 
-def _counts(log: Log) -> dict[str, int | str]:
+def _counts(log: AnyLog) -> dict[str, int | str]:
     """Format, rows, and how many values each role has."""
     frame, found = log._reading.frame, {"format": log.format}
     counts: dict[str, int | str] = {**found, "rows": len(frame)}
@@ -166,14 +166,14 @@ def _counts(log: Log) -> dict[str, int | str]:
     return counts
 
 
-def question(log: Log) -> list[str]:
+def question(log: AnyLog) -> list[str]:
     """Columns that tell questions apart: of several tasks, task and item."""
     if "item" in log.roles:
         return ["task", "item"] if log._several("task") else ["item"]
     return ["prompt"] if "prompt" in log.roles else []
 
 
-def _models(log: Log) -> pd.DataFrame:
+def _models(log: AnyLog) -> pd.DataFrame:
     """A row for each model: how much there is of it, and its mean or win rate."""
     frame = log._reading.frame
     if "left" in log.roles:
@@ -208,7 +208,7 @@ def _quietly(ask: Callable[[], Any]) -> Any:
             return None
 
 
-def candidate_clusters(log: Log) -> pd.DataFrame:
+def candidate_clusters(log: AnyLog) -> pd.DataFrame:
     """Columns that hold several questions a value, with what they would do to the error bars."""
     rows = {}
     for column in _candidates(log):
@@ -229,12 +229,12 @@ def candidate_clusters(log: Log) -> pd.DataFrame:
     return table.sort_values("design_effect", ascending=False, kind="stable", na_position="last")
 
 
-def _clustered(log: Log, column: str) -> Any:
+def _clustered(log: AnyLog, column: str) -> Any:
     quoted = f"`{column}`"
     return log.win_rate(groups=quoted) if "left" in log.roles else log.mean(by=_by(log), groups=quoted)
 
 
-def _by(log: Log) -> str | None:
+def _by(log: AnyLog) -> str | None:
     return "model" if log._several("model") else None
 
 
@@ -243,7 +243,7 @@ def _median(values: Any) -> float:
     return float(np.median(finite)) if len(finite) else np.nan
 
 
-def _candidates(log: Log) -> Iterator[str]:
+def _candidates(log: AnyLog) -> Iterator[str]:
     """Columns that may be clusters: several values, fewer than questions, the same for all rows of a question."""
     frame, ids = log._reading.frame, question(log)
     if "left" in log.roles:
@@ -266,23 +266,24 @@ def _hashable(value: object) -> bool:
     return not isinstance(value, dict | list | set | np.ndarray)
 
 
-def _next(log: Log, clusters: pd.DataFrame, say: Callable[[str, list[str]], str]) -> Iterator[str]:
+def _next(log: AnyLog, clusters: pd.DataFrame, say: Callable[[str, list[str]], str]) -> Iterator[str]:
     """Three questions that make sense next and have an answer; groups are those that widen the error bars most."""
     asked = list(_of_pairs(log) if "left" in log.roles else _of_scores(log, clusters))
-    yield from (say(verb, options) for verb, options, ask in asked if _quietly(ask) is not None)
+    found = [say(verb, options) for verb, options, ask in asked if _quietly(ask) is not None]
+    yield from dict.fromkeys(found)
 
 
 Question: TypeAlias = tuple[str, list[str], Callable[[], Any]]
 
 
-def _of_pairs(log: Log) -> Iterator[Question]:
+def _of_pairs(log: AnyLog) -> Iterator[Question]:
     yield "leaderboard", [], lambda: log.win_rate().leaderboard()
     if "prompt" in log.roles:
         yield "leaderboard", ["--groups", "prompt"], lambda: log.win_rate(groups="prompt").leaderboard()
     yield "leaderboard", ["--method", "bradley-terry"], lambda: log.bradley_terry().leaderboard()
 
 
-def _of_scores(log: Log, clusters: pd.DataFrame) -> Iterator[Question]:
+def _of_scores(log: AnyLog, clusters: pd.DataFrame) -> Iterator[Question]:
     wide = [name for name in clusters.index if clusters["clusters"][name] >= FEW_CLUSTERS]
     wide = [name for name in wide if clusters["design_effect"][name] > 1] or wide
     by = _quoted(str(wide[0])) if wide else None
@@ -311,6 +312,9 @@ def _python(verb: str, options: list[str]) -> str:
     words = [f'{name}="{told[f"--{name}"]}"' for name in ("by", "groups") if f"--{name}" in told]
     if verb == "fit":
         words = ['"score ~ 1"', *words]
-    if verb == "leaderboard":
-        verb = "bradley_terry" if "--method" in told else "win_rate" if told.get("--groups") == "prompt" else "mean"
-    return f"log.{verb}({', '.join(words)})"
+    if verb != "leaderboard":
+        return f"log.{verb}({', '.join(words)})"
+    if "--method" in told:
+        return f"log.bradley_terry({', '.join(words)}).leaderboard()"
+    pairs = not options or told.get("--groups") == "prompt"
+    return f"log.{'win_rate' if pairs else 'mean'}({', '.join(words)}).leaderboard()"

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
+from evalreg.checks import known_column
 from evalreg.logs.judged import Unknown, VerdictRows, file_runs, reading, refuse_choices, verdict
 from evalreg.logs.reading import Choice, Reading, Source
 from evalreg.logs.table import read_table
@@ -27,6 +28,8 @@ def read(sources: Sequence[Source], choice: Choice) -> Reading:
     gathered = VerdictRows(choice)
     for source in sources:
         table = read_table(source.path, text_columns=[*_COLUMNS, "worker"])
+        for name in _COLUMNS:
+            known_column(name, list(table.columns), "format")
         people = "worker" in table
         stem = source.path.name.partition("-comparisons")[0].partition(".csv")[0]
         judges = "worker " + table["worker"].astype("string").fillna("?") if people else [stem] * len(table)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
 import narwhals.stable.v2 as nw
 import pandas as pd
@@ -18,15 +18,13 @@ from evalreg.estimators.difference import compare
 from evalreg.estimators.mean import mean
 from evalreg.estimators.regression import fit
 from evalreg.estimators.win_rate import win_rate
+from evalreg.logs.doctor import Diagnosis, diagnose
 from evalreg.logs.fields import naming, with_short_names
 from evalreg.logs.files import Paths, file_list, find_sources
 from evalreg.logs.formats import sort_sources
 from evalreg.logs.reading import JUDGED, REASONS, SCORED, BrokenName, Choice, FailedName, Reading, Run
 from evalreg.logs.roles import as_roles, with_roles
 from evalreg.results.results import Results
-
-if TYPE_CHECKING:
-    from evalreg.logs.doctor import Diagnosis
 
 __all__ = ["Log", "read_log"]
 
@@ -299,8 +297,6 @@ class Log:
         >>> log.doctor().clusters["clusters"].to_dict()
         {'passage': 20}
         """
-        from evalreg.logs.doctor import diagnose
-
         return diagnose(self)
 
     def _rows(self) -> pd.DataFrame:

@@ -21,7 +21,7 @@ REASONS: tuple[Reason, ...] = get_args(Reason)
 
 
 @dataclass(frozen=True)
-class Roles:
+class TableRoles:
     """Columns of a table by role, as a team writes them down.
 
     Parameters
@@ -69,7 +69,7 @@ class Choice:
         What becomes of scores that stand on samples in error: left out, kept, or zero for every sample in error.
     broken : {"raise", "skip"}
         What becomes of records that cannot be read.
-    roles : Roles, optional
+    roles : TableRoles, optional
         For tables, the columns that have roles; other formats know their own.
     """
 
@@ -79,7 +79,7 @@ class Choice:
     columns: tuple[str, ...] | None = None
     failed: FailedName = "drop"
     broken: BrokenName = "raise"
-    roles: Roles | None = None
+    roles: TableRoles | None = None
 
 
 @dataclass(frozen=True)

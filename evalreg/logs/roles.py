@@ -12,14 +12,14 @@ import pandas as pd
 
 from evalreg.checks import known_column, listed, nearest
 from evalreg.errors import ArgumentError, DataError
-from evalreg.logs.reading import JUDGED, SCORED, Roles
+from evalreg.logs.reading import JUDGED, SCORED, TableRoles
 
 ROLES = (*SCORED, *JUDGED)
 _EXAMPLE = 'model = "system", score = "correct"'
 _LARGEST = 1_000_000
 
 
-def as_roles(given: Any) -> Roles:
+def as_roles(given: Any) -> TableRoles:
     """Roles from a mapping or from a TOML file."""
     if isinstance(given, Mapping):
         return _checked(given, "`roles`")
@@ -39,7 +39,7 @@ def as_roles(given: Any) -> Roles:
         raise ArgumentError(f"`roles` must be a TOML file such as {_EXAMPLE}; {path} is not: {error}.") from error
 
 
-def _checked(given: Mapping[Any, Any], name: str) -> Roles:
+def _checked(given: Mapping[Any, Any], name: str) -> TableRoles:
     def refuse(problem: str) -> NoReturn:
         raise ArgumentError(f"{name} must hold lines such as {_EXAMPLE}, a list `key` and a table `labels`; {problem}")
 
@@ -59,7 +59,7 @@ def _checked(given: Mapping[Any, Any], name: str) -> Roles:
     meanings = {str(verdict): meaning or None for verdict, meaning in labels.items()}
     if meanings and "winner" not in rest:
         refuse("labels say what verdicts mean, and no winner is named.")
-    return Roles(rest, meanings, tuple(key))
+    return TableRoles(rest, meanings, tuple(key))
 
 
 def with_roles(frame: pd.DataFrame, named: Mapping[str, str]) -> pd.DataFrame:
@@ -79,7 +79,7 @@ def with_roles(frame: pd.DataFrame, named: Mapping[str, str]) -> pd.DataFrame:
     return frame.assign(**added)
 
 
-def with_meanings(frame: pd.DataFrame, roles: Roles) -> tuple[pd.DataFrame, int]:
+def with_meanings(frame: pd.DataFrame, roles: TableRoles) -> tuple[pd.DataFrame, int]:
     """The rows with verdicts by their meaning, and how many had none."""
     if not roles.labels:
         return frame, 0

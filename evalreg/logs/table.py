@@ -357,6 +357,12 @@ def _read_json_lines(
                 f"In JSON lines every line is one object; line {number} of {name} is {line.strip()[:40]}. Remove it.",
                 rows=[len(records)],
             )
+        if "\\ud" in line.lower() and not _is_unicode(record):
+            raise LogFormatError(
+                f"Text is Unicode; line {number} of {name} has half a surrogate pair, such as \\ud83d alone. Was an "
+                "answer cut off within a sign? Remove the line, or the half.",
+                rows=[len(records)],
+            )
         if record.repeated:
             raise LogFormatError(
                 f"Keys of an object must differ; line {number} of {name} has more than one "
@@ -376,6 +382,14 @@ def _read_json_lines(
         },
         index=pd.RangeIndex(len(records)),
     )
+
+
+def _is_unicode(record: _Object) -> bool:
+    try:
+        json.dumps(record, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _with_nested(record: _Object, nested: Iterable[str], where: str) -> _Object:

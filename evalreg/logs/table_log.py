@@ -8,7 +8,7 @@ import pandas as pd
 
 from evalreg.checks import known_column, listed
 from evalreg.errors import LogFormatError
-from evalreg.logs.reading import JUDGED, SCORED, Choice, Reading, Roles, Source
+from evalreg.logs.reading import JUDGED, SCORED, Choice, Reading, Source, TableRoles
 from evalreg.logs.roles import with_meanings, with_roles
 from evalreg.logs.table import read_table
 
@@ -29,7 +29,7 @@ def recognises(source: Source) -> bool:
 
 def read(sources: Sequence[Source], choice: Choice) -> Reading:
     """The rows of tables, one below the other, the columns of roles under the roles' names too."""
-    roles = choice.roles or Roles({})
+    roles = choice.roles or TableRoles({})
     text = (*IDS, *(column for role, column in roles.columns.items() if role in IDS), *roles.key)
     # Of nested objects all short fields, where none is named.
     fields = None if choice.columns is None else (*roles.columns.values(), *roles.key, *choice.columns)

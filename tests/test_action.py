@@ -1,0 +1,74 @@
+"""The action of continuous integration and the fixture of the guide do with the statuses of a gate what they say."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import evalreg as er
+
+ROOT = Path(__file__).resolve().parents[1]
+ACTION = ROOT / ".github" / "actions" / "gate" / "action.yml"
+PAGE = ROOT / "docs" / "guide" / "ci.md"
+
+
+@pytest.fixture
+def scores(tmp_path: Path) -> Path:
+    """Scores of `new` and `old`."""
+    path = tmp_path / "two words.csv"
+    er.datasets.paired(n_passages=30, seed=3).rename(columns={"question": "item"}).to_csv(path, index=False)
+    return path
+
+
+def script() -> str:
+    """What the action runs last."""
+    text = ACTION.read_text(encoding="utf-8").split("      run: |\n")[1]
+    return "\n".join(line[8:] for line in text.splitlines())
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="the action runs in bash")
+@pytest.mark.parametrize(
+    ("gate", "undecided", "status", "left_with"),
+    [("new - old > -0.5", "fail", 0, 0), ("new - old > 0.5", "fail", 1, 1)]
+    + [("new - old > 0.09", "fail", 2, 2), ("new - old > 0.09", "pass", 2, 0), ("new - old", "pass", 3, 3)],
+)
+def test_the_action_leaves_with_the_status_of_the_gate(scores, tmp_path, gate, undecided, status, left_with):
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    (folder / "evalreg").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m evalreg "$@"\n')
+    (folder / "evalreg").chmod(0o755)
+    files = {name: str(tmp_path / name) for name in ("GITHUB_OUTPUT", "GITHUB_STEP_SUMMARY")}
+    asked = {"LOGS": f"{scores}\n", "GATE": gate, "OPTIONS": "--groups=passage\n--alpha=0.05\n", "UNDECIDED": undecided}
+    path = f"{folder}{os.pathsep}{os.environ['PATH']}"
+    run = subprocess.run(
+        ["bash", "-e", "-c", script()],
+        env={**os.environ, **files, **asked, "PATH": path, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == left_with, run.stderr
+    assert Path(files["GITHUB_OUTPUT"]).read_text() == f"status={status}\n"
+    if status < 3:
+        assert gate in Path(files["GITHUB_STEP_SUMMARY"]).read_text()
+
+
+def test_the_fixture_of_the_guide_passes_fails_and_skips(scores):
+    blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), flags=re.S)
+    (fixture,) = [block for block in blocks if "def gate()" in block]
+    names: dict[str, object] = {}
+    exec(fixture.replace("@pytest.fixture", ""), names)
+    decide = names["gate"]()
+    decide("new - old > -0.5", scores, "--groups", "passage")
+    with pytest.raises(AssertionError, match="shown to fail"):
+        decide("new - old > 0.5", scores, "--groups", "passage")
+    with pytest.raises(pytest.skip.Exception, match="cannot tell"):
+        decide("new - old > 0.09", scores, "--groups", "passage")
+    with pytest.raises(AssertionError, match="not a model"):
+        decide("new - odl > 0", scores)

@@ -35,8 +35,13 @@ def script() -> str:
 @pytest.mark.skipif(shutil.which("bash") is None, reason="the action runs in bash")
 @pytest.mark.parametrize(
     ("gate", "undecided", "status", "left_with"),
-    [("new - old > -0.5", "fail", 0, 0), ("new - old > 0.5", "fail", 1, 1)]
-    + [("new - old > 0.09", "fail", 2, 2), ("new - old > 0.09", "pass", 2, 0), ("new - old", "pass", 3, 3)],
+    [
+        ("new - old > -0.5", "fail", 0, 0),
+        ("new - old > 0.5", "fail", 1, 1),
+        ("new - old > 0.09", "fail", 2, 2),
+        ("new - old > 0.09", "pass", 2, 0),
+        ("new - old", "pass", 3, 3),
+    ],
 )
 def test_the_action_leaves_with_the_status_of_the_gate(scores, tmp_path, gate, undecided, status, left_with):
     folder = tmp_path / "bin"

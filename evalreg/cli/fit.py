@@ -56,6 +56,7 @@ def run(options: argparse.Namespace) -> Output:
     factors, plain = formula_names(formula)
     numbers = {*plain, options.weights}
     rows = read_rows(options, {*factors, *group_names(options.groups)} - numbers, numbers)
+    rows.one_metric(formula)
     with counting(rows):
         results = fit(
             formula,

@@ -58,8 +58,14 @@ class Rows:
         """The log with the rows that the filter keeps."""
         return None if self.log is None else kept_rows(self.log, self.frame)
 
+    def one_metric(self, *told: str) -> None:
+        """Refuse to average over scores by several metrics of a log."""
+        if self.kept is not None:
+            self.kept._one_metric(*told)
+
     def tells(self, *told: str) -> None:
-        """Refuse to average over the prompts of a log of scores that nothing tells apart."""
+        """Refuse to average over the prompts of a log of scores, or its metrics, that nothing tells apart."""
+        self.one_metric(*told)
         if self.kept is not None and "left" not in self.roles and "prompt" not in told and self.several("prompt"):
             counts = self.frame["prompt"].value_counts(sort=False)
             several = ", ".join(f"{name!r} ({count} scores)" for name, count in counts.items())
@@ -133,7 +139,8 @@ def _of_log(log: Log, text: list[str], fields: list[str]) -> pd.DataFrame:
     """The roles of a log, and of its fields those asked for; where one is missing, all, for a message to list."""
     frame = log.frame
     asked = [name for name in dict.fromkeys([*text, *fields]) if the_field(name, frame.columns) is not None]
-    wanted = [*log.roles, *(name for name in asked if name not in log.roles)]
+    own = [*log.roles, *(["metric"] if "metric" in frame else [])]  # the second says which scores are alike
+    wanted = [*own, *(name for name in asked if name not in own)]
     rest = [str(column) for column in frame.columns if column not in wanted]
     chosen = named_columns(frame, wanted, text)
     return chosen if not _missing(text, fields, chosen) else pd.concat([chosen, frame[rest]], axis=1)

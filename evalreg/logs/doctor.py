@@ -231,11 +231,7 @@ def candidate_clusters(log: AnyLog) -> pd.DataFrame:
 
 def _clustered(log: AnyLog, column: str) -> Any:
     quoted = f"`{column}`"
-    return log.win_rate(groups=quoted) if "left" in log.roles else log.mean(by=_by(log), groups=quoted)
-
-
-def _by(log: AnyLog) -> str | None:
-    return "model" if log._several("model") else None
+    return log.win_rate(groups=quoted) if "left" in log.roles else log.mean(groups=quoted)
 
 
 def _median(values: Any) -> float:

@@ -14,6 +14,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from test_inspect_log import accuracy, header, summary, write_eval, write_json
+from test_lm_eval_log import one, two_filters, write
+from test_promptfoo_log import document, results
 
 import evalreg as er
 from evalreg.cli import main as cli
@@ -303,3 +305,25 @@ def test_mapping_files_do_not_go_with_other_formats(evals):
         er.read_log(evals, roles={"score": "x"}, format="inspect")
     with pytest.raises(LogFormatError):
         er.read_log(evals, roles={"score": "x"})
+
+
+def test_prompts_of_a_log_of_scores_are_not_averaged_over(command, tmp_path):
+    path = document(tmp_path / "results.json", results())
+    assert command("mean", path).status == 0
+    assert "The log has 2 prompts" in command("compare", path).err
+    assert "The log has 2 prompts" in command("leaderboard", path).err
+    assert command("compare", path, "--where", 'prompt == "short"').status == 0
+    assert "rows repeat" not in command("doctor", path).out
+
+
+def test_filters_and_tasks_of_a_raw_folder_are_not_averaged_over(command, tmp_path):
+    two = write(tmp_path / "two", {"sums": two_filters()})
+    refused = command("mean", two)
+    assert refused.status == 3
+    assert "On the command line: --filter" in refused.err
+    assert command("mean", two, "--filter", "strict").status == 0
+    for name, seed in (("a", 1), ("b", 3)):
+        write(tmp_path / name, {"birds": one(seed=seed), "cats": one("cats", seed + 1)}, model=f"org/{name}")
+    folders = (tmp_path / "a", tmp_path / "b")
+    assert len(json.loads(command("mean", *folders, "--format", "json").out)["parameters"]) == 4
+    assert "2 tasks are taken together" in re.sub(r"\s+", " ", command("compare", *folders).out)

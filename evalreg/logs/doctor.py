@@ -245,7 +245,7 @@ def _candidates(log: AnyLog) -> Iterator[str]:
     if "left" in log.roles:
         yield from (role for role in ("prompt", "judge") if log._several(role))
     questions = frame[ids].drop_duplicates() if ids else frame
-    columns = [str(column) for column in frame.columns if column not in ("model", "item", "sample", "score")]
+    columns = [str(column) for column in frame.columns if column not in ("model", "task", "item", "sample", "score")]
     columns = [column for column in columns if column not in ("left", "right", "winner", "prompt", "judge", "order")]
     for column in columns[:MOST_COLUMNS]:
         values = frame[column]

@@ -29,11 +29,11 @@ def remarks(frame: pd.DataFrame, roles: Sequence[str], clusters: Sequence[str]) 
         yield "The log does not say which question a row is of: models cannot be compared on the same questions."
         return
     ids = ["task", "item"] if "task" in roles else ["item"]
-    yield from _twice(frame, [role for role in ("model", "task", "item", "sample") if role in roles])
+    yield from _twice(frame, [role for role in ("model", "prompt", "task", "item", "sample") if role in roles])
     if "model" in roles:
         yield from _unequal(frame, ids)
-        yield from _answers(frame, ids)
-    yield from _contents(frame, ids)
+        yield from _answers(frame, [*ids, *(["prompt"] if "prompt" in roles else [])])
+    yield from _contents(frame, [*ids, *(["prompt"] if "prompt" in roles else [])])
     if not clusters:
         yield "No field groups several questions: questions are the clusters."
 
@@ -82,11 +82,15 @@ def _answers(frame: pd.DataFrame, ids: list[str]) -> Iterator[str]:
 
 
 def _contents(frame: pd.DataFrame, ids: list[str]) -> Iterator[str]:
-    """Fields of a question that differ between its rows."""
+    """Fields of a question that differ between its rows; what a field says of the model is no content of it."""
     keys = pd.MultiIndex.from_frame(frame[ids]).factorize()[0]
     for column in map(str, frame.columns):
         values = frame[column]
-        if "." not in column or not all(isinstance(value, str | int | float | None) for value in values.head(100)):
+        if (
+            "." not in column
+            or column.startswith(("model.", "prompt.", "judge."))
+            or not all(isinstance(value, str | int | float | None) for value in values.head(100))
+        ):
             continue
         different = values.groupby(keys).nunique()
         count = int((different > 1).sum())

@@ -16,6 +16,7 @@ import pytest
 import evalreg as er
 from evalreg.cli.main import main
 from evalreg.errors import ArgumentError, EvalregError, LogFormatError, NotAvailableError
+from evalreg.logs.table import read_table
 
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
 
@@ -292,5 +293,7 @@ def test_damaged_files_raise_our_own_errors_only(tmp_path, seed):
 
 def test_the_plain_reader_s_advice_names_this_one(tmp_path, capsys):
     file = next(write(tmp_path, {"sums": two_filters()}).glob("samples*"))
-    assert main(["mean", str(file), "--score", "exact_match"]) == 3
-    assert "er.read_log" in capsys.readouterr().err
+    assert main(["mean", str(file)]) == 3
+    assert "--filter" in capsys.readouterr().err
+    with pytest.raises(EvalregError, match=r"er\.read_log"):
+        er.mean(read_table(file), "exact_match")

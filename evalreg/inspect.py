@@ -14,6 +14,7 @@ from typing import Any, get_args
 import pandas as pd
 
 from evalreg.checks import CovName, fraction, option
+from evalreg.covariance.documented import documented
 from evalreg.errors import ArgumentError, ArgumentTypeError, TooFewClustersError, muted
 from evalreg.estimators.mean import mean
 from evalreg.logs.inspect_values import as_number, values_at
@@ -31,6 +32,7 @@ LOGGER = logging.getLogger(__name__)
 Measure = Callable[[list[Any]], dict[str, float]]
 
 
+@documented
 def stderr(groups: str | Sequence[str] | None = None, *, cov: CovName | None = None) -> Any:
     """The standard error of a mean score as a metric of Inspect, for questions that come in groups.
 
@@ -41,7 +43,7 @@ def stderr(groups: str | Sequence[str] | None = None, *, cov: CovName | None = N
     groups : str or list of str, optional
         Keys of the samples' metadata, with dots into nested ones; several are crossed. By default questions are
         independent.
-    cov : {"naive", "CR0", "CR1", "CR2", "CR3", "jackknife"}, optional
+    <cov>
         Covariance; "CR2" by default with groups. "CR1" is what `stderr(cluster=...)` of Inspect computes.
 
     Returns
@@ -57,6 +59,7 @@ def stderr(groups: str | Sequence[str] | None = None, *, cov: CovName | None = N
     return _registered("stderr")(groups=_checked(groups), cov=_checked_cov(cov))
 
 
+@documented
 def ci(groups: str | Sequence[str] | None = None, *, alpha: float = 0.05, cov: CovName | None = None) -> Any:
     """The confidence interval of a mean score as a metric of Inspect, for questions that come in groups.
 
@@ -66,7 +69,7 @@ def ci(groups: str | Sequence[str] | None = None, *, alpha: float = 0.05, cov: C
         As in `stderr`.
     alpha : float, optional
         Level; 0.05 gives 95% intervals.
-    cov : {"naive", "CR0", "CR1", "CR2", "CR3", "jackknife"}, optional
+    <cov>
         As in `stderr`.
 
     Returns

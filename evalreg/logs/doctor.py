@@ -60,7 +60,7 @@ class Diagnosis:
     def __str__(self) -> str:
         """The tables as text, 80 columns wide, and the commands, to be copied."""
         lines = [f"  {line}" for command in self.commands for line in _broken(command)]
-        return "\n".join([self.summary().as_text(), "", "What to ask next:", "", *lines])
+        return "\n".join([self.summary().as_text(), *(["", "What to ask next:", "", *lines] if lines else [])])
 
     def as_markdown(self) -> str:
         """The same as Markdown.
@@ -70,7 +70,8 @@ class Diagnosis:
         str
             Tables, a list of remarks, and the commands as a block of code.
         """
-        return "\n".join([self.summary().as_markdown(), "", "What to ask next:", "", "```sh", *self.commands, "```"])
+        block = ["", "What to ask next:", "", "```sh", *self.commands, "```"] if self.commands else []
+        return "\n".join([self.summary().as_markdown(), *block])
 
     def summary(self) -> Summary:
         """Tables and remarks, without the commands.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
@@ -12,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pandas as pd
 
-from evalreg.errors import EvalregError
+from evalreg.errors import EvalregError, muted
 from evalreg.logs.remarks import remarks
 from evalreg.report.tables import Grid, Summary, number
 
@@ -201,8 +200,7 @@ def _models(log: AnyLog) -> pd.DataFrame:
 
 def _quietly(ask: Callable[[], Any]) -> Any:
     """An answer without its warnings; None where evalreg refuses to give one."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with muted():
         try:
             return ask()
         except EvalregError:

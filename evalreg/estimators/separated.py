@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-import scipy
-from scipy import sparse
 
 from evalreg.checks import BoolArray, FloatArray, IntArray
 from evalreg.estimators.reweighted import CONVERGED, Reweighted
+from evalreg.numerics.graphs import components, reachable
 from evalreg.scores.sums import Matrix, dense
 
 # Coefficients of a contrast this small are none.
@@ -111,14 +110,12 @@ def tiers(first: IntArray, second: IntArray, score: FloatArray, n_models: int) -
     wins, losses = score > CONVERGED, score < 1 - CONVERGED
     winner = np.concatenate([first[wins], second[losses]])
     loser = np.concatenate([second[wins], first[losses]])
-    graph = sparse.csr_array((np.ones(winner.size), (winner, loser)), shape=(n_models, n_models))
-    n_tiers, tier = scipy.sparse.csgraph.connected_components(graph, directed=True, connection="strong")
-    above = np.zeros((n_tiers, n_tiers), dtype=bool)
-    above[tier[winner], tier[loser]] = True
-    for through in range(n_tiers):
-        above |= above[:, [through]] & above[[through]]
+    reaches = reachable(winner, loser, n_models)
+    # A tier stands for its first model.
+    pinned, tier = components(reaches)
+    above = reaches[np.ix_(pinned, pinned)]
     np.fill_diagonal(above, False)
-    return tier.astype(np.intp), np.asarray(above)
+    return tier, above
 
 
 def _sides(share: FloatArray, above: BoolArray) -> FloatArray:

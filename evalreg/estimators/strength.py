@@ -11,6 +11,7 @@ from scipy import sparse
 from evalreg.checks import FloatArray, IntArray, listed
 from evalreg.covariance.corrections import FULL_LEVERAGE
 from evalreg.errors import DisconnectedError
+from evalreg.numerics.graphs import components, reachable
 from evalreg.numerics.newton import Evaluate, newton
 from evalreg.scores.sums import Block, Matrix, compressed, dense
 
@@ -95,20 +96,20 @@ def check_connected(first: IntArray, second: IntArray, mean: FloatArray, models:
     wins, losses = mean > 0, mean < 1
     winner = np.concatenate([first[wins], second[losses]])
     loser = np.concatenate([second[wins], first[losses]])
-    graph = sparse.csr_array((np.ones(winner.size), (winner, loser)), shape=(n_models, n_models))
-    n_parts, part = scipy.sparse.csgraph.connected_components(graph, directed=True, connection="strong")
-    if n_parts == 1:
+    beats = reachable(winner, loser, n_models)
+    parts, part = components(beats)
+    if parts.size == 1:
         return
     largest = np.argmax(np.bincount(part))
     cut = np.flatnonzero(part != largest)
-    met = scipy.sparse.csgraph.connected_components(graph, directed=False)[1]
+    met = components(reachable(np.append(winner, loser), np.append(loser, winner), n_models))[1]
     rest = part == largest
     sentences = []
     unmet = [models[m] for m in cut if met[m] != met[np.flatnonzero(rest)[0]]]
     if unmet:
         sentences.append(f"{listed(unmet)} met none of the others")
     remaining = [m for m in cut if models[m] not in unmet]
-    reach = _reaches(graph, np.flatnonzero(rest), len(models))
+    reach = beats[np.flatnonzero(rest)[0]]
     winners, losers = ([models[m] for m in remaining if bool(reach[m]) is not won] for won in (True, False))
     if winners:
         sentences.append(f"{listed(winners)} never lost to the others")
@@ -119,14 +120,6 @@ def check_connected(first: IntArray, second: IntArray, mean: FloatArray, models:
         f"{', '.join(sentences)}. Leave these models out, add comparisons, or use `win_rate`, which needs no link.",
         count=len(cut),
     )
-
-
-def _reaches(graph: Matrix, start: IntArray, n_models: int) -> FloatArray:
-    """Whether a chain of wins leads from the models `start` to each model."""
-    order = scipy.sparse.csgraph.breadth_first_order(graph, int(start[0]), return_predecessors=False)
-    found = np.zeros(n_models, dtype=bool)
-    found[order] = True
-    return found
 
 
 @dataclass(frozen=True, eq=False)

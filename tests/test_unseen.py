@@ -470,7 +470,8 @@ def test_engines_follow_the_rule_within_strata_or_say_what_they_lack(engine: str
     if engine == "polars":
         lazy = module.from_pandas(frame).lazy()
     else:
-        lazy = module.connect().register("frame", frame).table("frame")
+        database = module.connect()  # older releases close it with the last reference
+        lazy = database.register("frame", frame).table("frame")
     held, found = (er.mean(data, by="model", item="item", groups=groups, strata="subject") for data in (frame, lazy))
     copied = pickle.loads(pickle.dumps(found))
     for results in (held, found):

@@ -83,6 +83,8 @@ def _answers(frame: pd.DataFrame, ids: list[str]) -> Iterator[str]:
 
 def _contents(frame: pd.DataFrame, ids: list[str]) -> Iterator[str]:
     """Fields of a question that differ between its rows; what a field says of the model is no content of it."""
+    if frame.empty:
+        return
     keys = pd.MultiIndex.from_frame(frame[ids]).factorize()[0]
     for column in map(str, frame.columns):
         values = frame[column]

@@ -357,7 +357,7 @@ def test_unequal_clusters_warn_with_their_effective_number() -> None:
 
 @quiet
 def test_a_cluster_of_over_thirty_per_cent_warns_and_is_named() -> None:
-    with pytest.warns(DominantClusterWarning, match='the passage "p0" holds 31% of the rows'):
+    with pytest.warns(DominantClusterWarning, match='The passage "p0" holds 31% of the rows'):
         er.mean(sized_log([31, *[3] * 23]), groups="passage")
     # 29 of 100 is not over the threshold, whatever else may be said.
     with pytest.warns(EvalregWarning) as record:

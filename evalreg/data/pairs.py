@@ -21,7 +21,7 @@ from evalreg.errors import ArgumentError, DataError, DuplicateRowsError, SelfCom
 
 
 @dataclass(frozen=True, eq=False)
-class PairRows:
+class PairCells:
     """Comparisons in cells, one a pair of models (of each stratum), scored for the model that sorts first.
 
     Parameters
@@ -34,12 +34,6 @@ class PairRows:
         The models of each cell, first before second.
     stratum : ndarray of int, shape (n_cells,)
         Stratum of each cell.
-    rows : ReadRows
-        The comparisons in use.
-    values : ndarray, shape (n_rows,)
-        Scores of the first model.
-    cell : ndarray of int, shape (n_rows,)
-        Cell of each row.
     swapped : ndarray of bool, shape (n_rows,)
         Whether a row's left model is the cell's second.
     alike : int
@@ -55,13 +49,29 @@ class PairRows:
     first: IntArray
     second: IntArray
     stratum: IntArray
-    rows: ReadRows
-    values: FloatArray
-    cell: IntArray
     swapped: BoolArray
     alike: int
     side_names: tuple[str, ...]
     sides: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class PairRows(PairCells):
+    """The same with the rows as they were read.
+
+    Parameters
+    ----------
+    rows : ReadRows
+        The comparisons in use.
+    values : ndarray, shape (n_rows,)
+        Scores of the first model.
+    cell : ndarray of int, shape (n_rows,)
+        Cell of each row.
+    """
+
+    rows: ReadRows
+    values: FloatArray
+    cell: IntArray
 
 
 def read_pairs(data: Any, roles: PairRoles, groups: Groups) -> PairRows:

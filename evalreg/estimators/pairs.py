@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 
 from evalreg.boards.duels import Duels
-from evalreg.checks import BoolArray, FloatArray, IntArray
+from evalreg.checks import FloatArray
 from evalreg.data.clusters import Axis
 from evalreg.data.groups import Groups
-from evalreg.data.pairs import read_pairs
+from evalreg.data.pairs import PairCells, read_pairs
 from evalreg.data.verdicts import PairRoles
 from evalreg.errors import IndependenceWarning, Note
 from evalreg.scores.cells import CellScores
@@ -19,53 +19,28 @@ from evalreg.scores.sums import CellSums, cell_sums
 
 
 @dataclass(frozen=True, eq=False)
-class Pairs:
-    """Comparisons in cells, one a pair of models (of each stratum), scored for the model that sorts first.
+class Pairs(PairCells):
+    """The same with the sums and the scores of the cells.
 
     Parameters
     ----------
-    models : tuple of str
-        Sorted as text.
-    strata : tuple of str
-        Sorted as text; one unnamed without strata.
-    first, second : ndarray of int, shape (n_cells,)
-        The models of each cell, first before second.
-    stratum : ndarray of int, shape (n_cells,)
-        Stratum of each cell.
     sums : CellSums
         Counts and sums of each cell.
     scores : CellScores
         Rows, oriented to the first model, fitted by the cell's mean.
-    swapped : ndarray of bool, shape (n_rows,)
-        Whether a row's left model is the cell's second.
     tied : float
         Share of the rows whose score is one half.
-    alike : int
-        Rows that equal an earlier one in all named columns, where no `key` says what a comparison is.
     axes : tuple of Axis or None
         Clusterings asked for.
     dropped : dict of str to int
         Rows dropped by reason.
-    side_names : tuple of str
-        Terms that differ between the two sides.
-    sides : ndarray, shape (n_rows, n_terms)
-        Those terms, left minus right.
     """
 
-    models: tuple[str, ...]
-    strata: tuple[str, ...]
-    first: IntArray
-    second: IntArray
-    stratum: IntArray
     sums: CellSums
     scores: CellScores
-    swapped: BoolArray
     tied: float
-    alike: int
     axes: tuple[Axis, ...] | None
     dropped: dict[str, int]
-    side_names: tuple[str, ...]
-    sides: FloatArray
 
     @property
     def n_cells(self) -> int:
@@ -99,20 +74,12 @@ def gather_pairs(data: Any, roles: PairRoles, groups: Groups) -> Pairs:
     sums = cell_sums(values, read.cell, read.first.size, weights)
     fitted = np.where(sums.low == sums.high, sums.low, sums.total / sums.weight)
     return Pairs(
-        models=read.models,
-        strata=read.strata,
-        first=read.first,
-        second=read.second,
-        stratum=read.stratum,
+        **{part.name: getattr(read, part.name) for part in fields(PairCells)},
         sums=sums,
         scores=CellScores(values, fitted, read.rows.labels(), read.cell, weights),
-        swapped=read.swapped,
         tied=float(np.mean(values == 0.5)),
-        alike=read.alike,
         axes=read.rows.axes,
         dropped=read.rows.dropped,
-        side_names=read.side_names,
-        sides=read.sides,
     )
 
 

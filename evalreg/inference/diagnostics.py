@@ -153,9 +153,8 @@ def fragility(estimate: Estimate, cov: Covariance) -> list[Note]:
             sizes = estimate.scores.sizes(axis)
             what = "rows" if sizes.sum() == estimate.n_rows and np.all(sizes % 1 == 0) else "weight"
             text = (
-                f'the {name} "{estimate.scores.label(axis, int(np.argmax(sizes)))}" holds {size.largest_share:.0%} of '
-                f"the {what}: "
-                "the error bar rests on how that one cluster compares with the others."
+                f'The {name} "{estimate.scores.label(axis, int(np.argmax(sizes)))}" holds {size.largest_share:.0%} of '
+                f"the {what}: the error bar rests on how that one cluster compares with the others."
             )
             notes.append((DominantClusterWarning, text))
     return notes

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import evalreg as er
 from evalreg.cli.main import main
 from evalreg.report.tables import Grid
 
@@ -258,3 +259,17 @@ def test_csv_holds_names_to_the_letter_or_safe_for_a_spreadsheet(command, tmp_pa
         == (command == "compare")
         or command != "compare"
     )
+
+
+def test_whatever_has_a_summary_has_it_in_every_format():
+    log = er.datasets.paired(n_passages=12, seed=1)
+    comparison = er.compare(log, item="question", groups="passage")
+    verdicts = er.datasets.judge_log(n_prompts=20, seed=1)
+    board = er.win_rate(verdicts, left="left", right="right", winner="winner", groups="prompt")
+    several = er.join_evals({"one": comparison})
+    for results in (er.fit("score ~ 1", log, groups="passage"), board, comparison, several):
+        summary = results.summary(0.1)
+        assert results.to_markdown(0.1) == summary.as_markdown() != results.to_markdown()
+        assert results.to_latex(0.1) == summary.as_latex()
+        assert results.to_html(0.1) == summary.as_html()
+        assert results._repr_html_() == results.to_html()

@@ -15,13 +15,13 @@ from evalreg.estimators.pair_tables import Facts, comparison_summary, difference
 from evalreg.inference.equivalence import EquivalenceName
 from evalreg.inference.ranks import PairAdjustName
 from evalreg.report.summaries import covariance_text
-from evalreg.report.tables import Summary
+from evalreg.report.tables import Printed, Summary
 from evalreg.results.results import KEPT, Results, _Kept
 from evalreg.scores.paired import checked_icc, paired_differences
 
 
 @dataclass(frozen=True, eq=False)
-class Comparison:
+class Comparison(Printed):
     """Differences between models on the same questions; made by `compare`, immutable.
 
     Parameters
@@ -177,61 +177,13 @@ class Comparison:
         """
         return comparison_summary({"": (self.results, self.facts, self.adjust)}, alpha)
 
-    def to_markdown(self, alpha: float = 0.05) -> str:
-        """The summary as Markdown.
-
-        Parameters
-        ----------
-        alpha : float, optional
-            Level of the intervals.
-
-        Returns
-        -------
-        str
-            Tables and sentences.
-        """
-        return self.summary(alpha).as_markdown()
-
-    def to_latex(self, alpha: float = 0.05) -> str:
-        """The summary as LaTeX.
-
-        Parameters
-        ----------
-        alpha : float, optional
-            Level of the intervals.
-
-        Returns
-        -------
-        str
-            Tables and sentences.
-        """
-        return self.summary(alpha).as_latex()
-
-    def to_html(self, alpha: float = 0.05) -> str:
-        """The summary as HTML.
-
-        Parameters
-        ----------
-        alpha : float, optional
-            Level of the intervals.
-
-        Returns
-        -------
-        str
-            Tables and sentences.
-        """
-        return self.summary(alpha).as_html()
-
-    def _repr_html_(self) -> str:
-        return self.to_html()
-
     def __repr__(self) -> str:
         questions = f"{self.results.nobs} questions, {covariance_text(self.results.cov)}"
         return f"<Comparison: {self.results.estimate.about.outcome}, {questions}>\n{self._table}"
 
 
 @dataclass(frozen=True, eq=False)
-class Comparisons:
+class Comparisons(Printed):
     """Comparisons on several evals side by side; made by `join_evals`, immutable.
 
     Parameters
@@ -269,9 +221,6 @@ class Comparisons:
         """
         parts = {name: (part.results, part.facts, part.adjust) for name, part in self.parts.items()}
         return comparison_summary(parts, alpha)
-
-    def _repr_html_(self) -> str:
-        return self.summary().as_html()
 
     def __repr__(self) -> str:
         return f"<Comparisons: {', '.join(self.parts)}>\n{self.table}"

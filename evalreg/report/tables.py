@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import re
 import textwrap
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -254,3 +255,59 @@ def _markdown_text(text: str) -> str:
 def _untagged(text: str) -> str:
     """Text in which no tag and no entity of HTML begins."""
     return _TAG.sub(lambda found: "&lt;" if found[0] == "<" else "&amp;", text)
+
+
+class Printed(ABC):
+    """What has a summary, in the formats of a terminal, a notebook and a paper."""
+
+    @abstractmethod
+    def summary(self, alpha: float = 0.05) -> Summary:
+        """Tables and sentences."""
+
+    def to_markdown(self, alpha: float = 0.05) -> str:
+        """The summary as Markdown.
+
+        Parameters
+        ----------
+        alpha : float, optional
+            Level of the intervals.
+
+        Returns
+        -------
+        str
+            Tables and sentences.
+        """
+        return self.summary(alpha).as_markdown()
+
+    def to_latex(self, alpha: float = 0.05) -> str:
+        """The summary as LaTeX.
+
+        Parameters
+        ----------
+        alpha : float, optional
+            Level of the intervals.
+
+        Returns
+        -------
+        str
+            Tables and sentences.
+        """
+        return self.summary(alpha).as_latex()
+
+    def to_html(self, alpha: float = 0.05) -> str:
+        """The summary as HTML.
+
+        Parameters
+        ----------
+        alpha : float, optional
+            Level of the intervals.
+
+        Returns
+        -------
+        str
+            Tables and sentences.
+        """
+        return self.summary(alpha).as_html()
+
+    def _repr_html_(self) -> str:
+        return self.to_html()

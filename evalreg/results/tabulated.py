@@ -10,10 +10,10 @@ from evalreg.errors import Note
 from evalreg.estimate import Estimate
 from evalreg.inference.questions import Counted
 from evalreg.report.summaries import coefficient_frame, summarize
-from evalreg.report.tables import Summary
+from evalreg.report.tables import Printed, Summary
 
 
-class Tabulated(Counted):
+class Tabulated(Counted, Printed):
     """Methods that put an estimate and its covariance into tables."""
 
     estimate: Estimate
@@ -51,36 +51,3 @@ class Tabulated(Counted):
             model its own, of a regression all).
         """
         return coefficient_frame(self.estimate, self.cov, alpha, self._counts)
-
-    def to_latex(self, alpha: float = 0.05) -> str:
-        """The summary as LaTeX.
-
-        Parameters
-        ----------
-        alpha : float, optional
-            Level of the intervals.
-
-        Returns
-        -------
-        str
-            Tables and sentences.
-        """
-        return self.summary(alpha).as_latex()
-
-    def to_markdown(self, alpha: float = 0.05) -> str:
-        """The summary as Markdown.
-
-        Parameters
-        ----------
-        alpha : float, optional
-            Level of the intervals.
-
-        Returns
-        -------
-        str
-            Tables and sentences.
-        """
-        return self.summary(alpha).as_markdown()
-
-    def _repr_html_(self) -> str:
-        return self.summary().as_html()

@@ -11,7 +11,7 @@ import keyword
 import re
 import tokenize
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,7 +22,7 @@ from evalreg.cli import where
 from evalreg.cli.logs import check_choices, file_list, named_columns, open_log, tables
 from evalreg.data.grammar import without_backticks
 from evalreg.data.joint_ids import joint_parts
-from evalreg.errors import ArgumentError, EmptyDataError, EvalregError
+from evalreg.errors import ArgumentError, EmptyDataError, EvalregError, IndependenceWarning, muted
 from evalreg.estimators.comparison import Comparison
 from evalreg.logs.fields import the_field
 from evalreg.logs.log import Log, kept_rows
@@ -57,6 +57,16 @@ class Rows:
     def kept(self) -> Log | None:
         """The log with the rows that the filter keeps."""
         return None if self.log is None else kept_rows(self.log, self.frame)
+
+    def overlooked(self, differences: bool) -> tuple[str, ...]:
+        """What is said where questions are alike and nothing says that they are; of means, or of their differences."""
+        if self.log is None or "item" not in self.roles or "score" not in self.roles:
+            return ()
+        whole = kept_rows(self.log, self.log._reading.frame.loc[self.frame.index])
+        with muted(), suppress(EvalregError):
+            results = whole.compare().results if differences else whole.mean()
+            return tuple(text for kind, text in results.notes if kind is IndependenceWarning)
+        return ()
 
     def one_metric(self, *told: str) -> None:
         """Refuse to average over scores by several metrics of a log."""

@@ -181,9 +181,12 @@ def said_beside(rows: Rows, options: argparse.Namespace) -> tuple[str, ...]:
 
 
 def log_notes(rows: Rows, options: argparse.Namespace) -> tuple[str, ...]:
-    """What was read of a log and what was left out, and that tasks are taken together where they are."""
-    pooled = rows.pooled if options.command in ("compare", "leaderboard", "plan") else ""
-    return () if rows.log is None else (*log_sentences(rows.log), *filter(None, [pooled]))
+    """What was read of a log and what was left out, that tasks are taken together, that questions are alike."""
+    if rows.log is None:
+        return ()
+    pooled = [rows.pooled] if rows.pooled and options.command in ("compare", "leaderboard", "plan") else []
+    alone = options.groups is None and getattr(options, "strata", None) is None
+    return (*log_sentences(rows.log), *pooled, *(rows.overlooked(options.command == "compare") if alone else ()))
 
 
 def with_log(summary: Summary, rows: Rows, options: argparse.Namespace) -> Summary:

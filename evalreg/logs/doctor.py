@@ -12,16 +12,12 @@ import numpy as np
 import pandas as pd
 
 from evalreg.errors import EvalregError, muted
+from evalreg.logs.overlooked import FEW_CLUSTERS, candidates
 from evalreg.logs.remarks import remarks
 from evalreg.report.tables import Grid, Summary, number
 
 # A `Log`, whose module imports this one.
 AnyLog: TypeAlias = Any
-
-# More columns than these are no longer looked at as clusters.
-MOST_COLUMNS = 20
-# With fewer clusters an interval is rough; the commands do not propose them.
-FEW_CLUSTERS = 10
 
 
 @dataclass(frozen=True, eq=False)
@@ -239,26 +235,10 @@ def _median(values: Any) -> float:
 
 
 def _candidates(log: AnyLog) -> Iterator[str]:
-    """Columns that may be clusters: several values, fewer than questions, the same for all rows of a question."""
-    frame, ids = log._reading.frame, question(log)
+    """Prompts and judges of comparisons, and the fields that may be clusters."""
     if "left" in log.roles:
         yield from (role for role in ("prompt", "judge") if log._several(role))
-    questions = frame[ids].drop_duplicates() if ids else frame
-    columns = [str(column) for column in frame.columns if column not in ("model", "task", "item", "sample", "score")]
-    columns = [column for column in columns if column not in ("left", "right", "winner", "prompt", "judge", "order")]
-    for column in columns[:MOST_COLUMNS]:
-        values = frame[column]
-        if pd.api.types.is_float_dtype(values) or not all(map(_hashable, values.head(100))):
-            continue
-        n_values = values.nunique()
-        if 2 <= n_values < len(questions) and (
-            not ids or len(frame[[*ids, column]].drop_duplicates()) == len(questions)
-        ):
-            yield column
-
-
-def _hashable(value: object) -> bool:
-    return not isinstance(value, dict | list | set | np.ndarray)
+    yield from candidates(log._reading.frame, question(log))
 
 
 def _next(log: AnyLog, clusters: pd.DataFrame, say: Callable[[str, list[str]], str]) -> Iterator[str]:

@@ -11,17 +11,18 @@ import narwhals.stable.v2 as nw
 import pandas as pd
 
 from evalreg.checks import listed, option
-from evalreg.errors import ArgumentError, DataError, NotAvailableError
+from evalreg.errors import ArgumentError, DataError, NotAvailableError, issue
 from evalreg.estimators.bradley_terry import bradley_terry
 from evalreg.estimators.comparison import Comparison
 from evalreg.estimators.difference import compare
 from evalreg.estimators.mean import mean
 from evalreg.estimators.regression import fit
 from evalreg.estimators.win_rate import win_rate
-from evalreg.logs.doctor import Diagnosis, diagnose
+from evalreg.logs.doctor import Diagnosis, diagnose, question
 from evalreg.logs.fields import naming, with_short_names
 from evalreg.logs.files import Paths, file_list, find_sources
 from evalreg.logs.formats import sort_sources
+from evalreg.logs.overlooked import candidates, overlooked
 from evalreg.logs.reading import JUDGED, REASONS, SCORED, BrokenName, Choice, FailedName, Reading, Run
 from evalreg.logs.roles import as_roles, with_roles
 from evalreg.results.results import Results
@@ -159,7 +160,8 @@ class Log:
         by : str or list of str, optional
             Columns of what is estimated; by default model, task and prompt, each where there are several.
         groups : optional
-            As in `evalreg.mean`; without it questions are the clusters.
+            As in `evalreg.mean`; without it questions are the clusters, and an `IndependenceWarning` names the field
+            that groups questions which are alike, if there is one.
         **options
             Further arguments of `evalreg.mean`.
 
@@ -182,7 +184,8 @@ class Log:
         self._one_metric(*told)
         asked = self._questions() | options
         with naming(self._reading.frame.columns):
-            return mean(self._rows(), by=(several or None) if by is None else by, groups=groups, **asked)
+            results = mean(self._rows(), by=(several or None) if by is None else by, groups=groups, **asked)
+        return self._with_overlooked(results) if groups is None and "strata" not in options else results
 
     def compare(self, *, groups: Any = None, **options: Any) -> Comparison:
         """Differences between the models, over the questions that both answered.
@@ -190,7 +193,7 @@ class Log:
         Parameters
         ----------
         groups : optional
-            As in `evalreg.compare`; without it questions are the clusters.
+            As in `evalreg.compare`; without it questions are the clusters, as in `mean`.
         **options
             Further arguments of `evalreg.compare`, such as `baseline`.
 
@@ -213,7 +216,10 @@ class Log:
         self._tells("model", told, 'model="model" to compare the models with one prompt')
         self._one_metric()
         with naming(self._reading.frame.columns):
-            return compare(self._rows(), groups=groups, **(self._questions() | options))
+            found = compare(self._rows(), groups=groups, **(self._questions() | options))
+        if groups is not None or "strata" in options:
+            return found
+        return replace(found, results=self._with_overlooked(found.results))
 
     def fit(self, formula: str, *, groups: Any = None, **options: Any) -> Results:
         """A regression of the scores.
@@ -310,6 +316,12 @@ class Log:
             several = ", ".join(f"{name!r} ({count} scores)" for name, count in counts.items())
             one = "read one of them (filter=... of er.read_log)" if role == "prompt" else "keep the rows of one"
             raise ArgumentError(f"The log has {len(counts)} {role}s: {several}. Pass {advice}, or {one}.")
+
+    def _with_overlooked(self, results: Results) -> Results:
+        """The results with a warning of questions that are alike and were taken to be independent."""
+        notes = overlooked(results, candidates(self._reading.frame, question(self))) if "item" in self.roles else ()
+        issue(notes)
+        return replace(results, notes=(*results.notes, *notes)) if notes else results
 
     def _needs(self, role: str, verb: str) -> None:
         if role not in self.roles or (role == "score" and "left" in self.roles):

@@ -1,0 +1,68 @@
+"""Fields of a log that may be clusters, and those that widen the error bars of questions taken to be independent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import pandas as pd
+
+from evalreg.errors import EvalregError, IndependenceWarning, Note, muted
+from evalreg.logs.reading import JUDGED, SCORED
+from evalreg.results.results import Results
+
+# More columns than these are no longer looked at as clusters.
+MOST_COLUMNS = 20
+# With fewer clusters an interval is rough, and their variance says little: none is proposed.
+FEW_CLUSTERS = 10
+# A field is named where it raises the variance by more than so many standard errors of a variance, 2/(G - 1) squared.
+TELLING = 3.0
+
+
+def candidates(frame: pd.DataFrame, ids: list[str]) -> Iterator[str]:
+    """Columns that may be clusters: several values, fewer than questions, the same for all rows of a question."""
+    questions = frame[ids].drop_duplicates() if ids else frame
+    columns = [str(column) for column in frame.columns if column not in (*SCORED, *JUDGED)]
+    for column in columns[:MOST_COLUMNS]:
+        values = frame[column]
+        if pd.api.types.is_float_dtype(values) or not all(map(_hashable, values.head(100))):
+            continue
+        n_values = values.nunique()
+        if 2 <= n_values < len(questions) and (
+            not ids or len(frame[[*ids, column]].drop_duplicates()) == len(questions)
+        ):
+            yield column
+
+
+def _hashable(value: object) -> bool:
+    return not isinstance(value, dict | list | set | np.ndarray)
+
+
+def overlooked(results: Results, columns: Iterable[str]) -> tuple[Note, ...]:
+    """A warning where a column groups questions that are alike, and the results take them to be independent.
+
+    The variances are compared by their median over parameters: chance moves that of G clusters by sqrt(2/(G - 1)).
+    """
+    found: list[tuple[float, str, int]] = []
+    for column in columns:
+        with muted():
+            try:
+                wider = results.with_cov(groups=f"`{column}`")
+            except EvalregError:
+                continue
+        n_clusters = min(wider.n_clusters.values(), default=0)
+        ratio = np.asarray((wider.bse / results.bse) ** 2, dtype=float)
+        ratio = ratio[np.isfinite(ratio)]
+        if ratio.size and n_clusters >= FEW_CLUSTERS:
+            middle = float(np.median(ratio))
+            if middle > 1 + TELLING * np.sqrt(2 / (n_clusters - 1)):
+                found.append((middle, column, n_clusters))
+    if not found:
+        return ()
+    middle, column, n_clusters = max(found)
+    text = (
+        f'Questions are taken to be independent, but those with one value of "{column}" are alike: clustered by it '
+        f"({n_clusters} values) standard errors are {np.sqrt(middle):.2f} times as large. Name it in `groups`, or in "
+        "`strata` if its values are all there are."
+    )
+    return ((IndependenceWarning, text),)

@@ -1,0 +1,96 @@
+"""Questions of a log that are alike, and were taken to be independent: the field that says so is named."""
+
+from __future__ import annotations
+
+import json
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import evalreg as er
+from evalreg.cli.main import main
+from evalreg.errors import IndependenceWarning
+
+ALIKE = "Questions are taken to be independent, but those with one value of"
+
+
+def log_of(seed: int, spread: float, n_passages: int = 30, n_models: int = 1) -> er.Log:
+    """Eight questions about each passage, whose difficulty varies by passage; a level that means nothing beside it."""
+    rng = np.random.default_rng(seed)
+    passage = np.repeat(np.arange(n_passages), 8)
+    parts = []
+    for model in range(n_models):
+        p = np.clip(0.6 + spread * rng.normal(size=n_passages), 0.02, 0.98)[passage]
+        score = (rng.random(passage.size) < p).astype(float)
+        parts.append(pd.DataFrame({"model": f"m{model}", "item": np.arange(passage.size), "score": score}))
+        parts[-1]["metadata.passage"] = [f"p{k}" for k in passage]
+        parts[-1]["metadata.level"] = [f"l{k % 12}" for k in range(passage.size)]
+    return er.Log(pd.concat(parts, ignore_index=True))
+
+
+def independence(results: er.Results) -> list[str]:
+    return [text for kind, text in results.notes if kind is IndependenceWarning]
+
+
+def test_the_field_is_named_with_what_it_does_to_the_error_bar():
+    log = log_of(1, 0.3)
+    with pytest.warns(IndependenceWarning, match=ALIKE):
+        results = log.mean()
+    (said,) = independence(results)
+    wider = log.mean(groups="metadata.passage")
+    ratio = float(wider.bse.iloc[0] / results.bse.iloc[0])
+    assert f'"metadata.passage" are alike: clustered by it (30 values) standard errors are {ratio:.2f} times' in said
+    assert " ".join(said.split()) in " ".join(results.summary().as_text().split())
+    assert not independence(wider)
+
+
+def test_what_was_asked_for_is_not_called_overlooked():
+    log = log_of(1, 0.3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", IndependenceWarning)
+        log.mean(groups="item")
+        log.mean(strata="metadata.passage")
+        log.mean(groups="metadata.passage")
+
+
+def test_independent_questions_are_seldom_called_alike():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        told = [bool(independence(log_of(seed, 0.0).mean())) for seed in range(120)]
+    # Two fields, each by chance in about one log of a hundred.
+    assert sum(told) <= 8
+
+
+def test_of_differences_it_is_their_own_likeness_that_counts():
+    log = log_of(3, 0.3, n_models=2)
+    with pytest.warns(IndependenceWarning, match=ALIKE):
+        assert independence(log.compare().results)
+    # Both models are right on the same questions: no difference depends on the passage.
+    frame = log.frame
+    first = frame["model"] == "m0"
+    noise = (np.random.default_rng(0).random(int(first.sum())) < 0.1).astype(float)
+    frame.loc[~first, "score"] = np.abs(frame.loc[first, "score"].to_numpy() - noise)
+    frame.loc[~first & (frame["score"] > 1), "score"] = 1.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        same = er.Log(frame)
+        assert independence(same.mean())
+        assert not independence(same.compare().results)
+
+
+@pytest.mark.parametrize("form", ["text", "json", "csv", "md", "latex", "html"])
+def test_the_command_line_says_it_in_every_format(tmp_path, capsys, form):
+    frame = log_of(1, 0.3).frame
+    roles = "".join(f'{role} = "{role}"\n' for role in ("model", "item", "score"))
+    (tmp_path / "roles.toml").write_text(roles)
+    frame.to_csv(tmp_path / "log.csv", index=False)
+    command = ["mean", str(tmp_path / "log.csv"), "--roles", str(tmp_path / "roles.toml"), "--format", form]
+    assert main(command) == 0
+    out, err = capsys.readouterr()
+    said = json.dumps(json.loads(out)["log"]["notes"]) if form == "json" else err if form == "csv" else out
+    assert ALIKE in " ".join(said.split())
+    assert main([*command, "--groups", "metadata.passage"]) == 0
+    out, err = capsys.readouterr()
+    assert ALIKE not in " ".join((out + err).split())

@@ -27,17 +27,10 @@ from evalreg.scores.sums import CellSums, Matrix, cell_sums, compressed
 
 @dataclass(frozen=True, eq=False)
 class Solved:
-    """What a `solve` makes of the sums of the cells.
-
-    Parameters
-    ----------
-    names : tuple of str
-        Names of the parameters.
-    coefficient_map : ndarray or sparse array, shape (n_params, n_cells)
-        Params as a linear function of the cells' means.
-    """
+    """What a `solve` makes of the sums of the cells."""
 
     names: tuple[str, ...]
+    # Params as a linear function of the cells' means, (n_params, n_cells).
     coefficient_map: Matrix
 
 
@@ -49,30 +42,7 @@ def estimate_cells(
 ) -> tuple[Estimate, tuple[Axis, ...] | None]:
     """Sums of the cells, parameters by `solve`, and the scores that give their covariance.
 
-    Parameters
-    ----------
-    table : Table or LazyTable
-        The data.
-    roles : Roles
-        Which column is what.
-    groups : str, list, array, Series, dict or None
-        Clusters asked for, whose missing ids count among the missing values.
-    solve : callable
-        Names and coefficient map from the keys and sums of the cells.
-    about : About
-        For the summary.
-
-    Returns
-    -------
-    estimate : Estimate
-        With labels for the groups.
-    axes : tuple of Axis or None
-        The clusterings asked for.
-
-    Raises
-    ------
-    EvalregError
-        See `evalreg.errors`: columns, numbers, duplicates, alignment, constant scores.
+    With the estimate come the clusterings asked for. Missing ids of `groups` count among the missing values.
     """
     if not isinstance(table, LazyTable):
         return estimate_read(read_cells(table, roles, groups), roles, solve, about)

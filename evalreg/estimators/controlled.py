@@ -29,22 +29,8 @@ from evalreg.scores.sums import Matrix, compressed, dense
 def solve(contest: Contest, fit: Fit, pairs: Pairs) -> Estimate:
     """Average over each model's comparisons of its predicted score against that opponent, all else equal.
 
-    With p_r the prediction at zero difference and J the derivative of the average, a row's influence is
-    (p_r - theta)/n_a + J'H^-1 score_r: the comparisons that a model happened to have vary, and so do the coefficients.
-
-    Parameters
-    ----------
-    contest : Contest
-        Cells with their design.
-    fit : Fit
-        Its coefficients.
-    pairs : Pairs
-        The comparisons.
-
-    Returns
-    -------
-    Estimate
-        One parameter a model.
+    With p_r the prediction at zero difference and J the derivative of the average, a row's influence is (p_r -
+    theta)/n_a + J'H^-1 score_r: the comparisons that a model happened to have vary, and so do the coefficients.
     """
     K, p = len(contest.models), fit.coefficients.size
     side = incidence(contest.first, contest.second, K)

@@ -21,20 +21,12 @@ from evalreg.scores.cells import LinearizedScores
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Rows in use, and the cell of each.
-
-    Parameters
-    ----------
-    rows : ReadRows
-        Numbers, weights and labels.
-    names : tuple of str
-        Names of the cells, sorted as text.
-    cell : ndarray of int, shape (n_rows,), optional
-        Cell of each row; None when there is one.
-    """
+    """Rows in use, and the cell of each."""
 
     rows: ReadRows
+    # Names of the cells, sorted as text.
     names: tuple[str, ...]
+    # None where there is a single cell.
     cell: IntArray | None
 
     @property
@@ -58,30 +50,18 @@ class Split:
 
 @dataclass(frozen=True, eq=False)
 class Linearized:
-    """A statistic of each cell, to first order a sum over rows.
-
-    Parameters
-    ----------
-    params : ndarray, shape (n_cells,)
-        The statistics.
-    influence : ndarray, shape (n_rows,)
-        Influence of each row times the weight of its cell, so that its weighted mean within the cell is zero.
-    share : ndarray, shape (n_rows,)
-        Weight of each row in the leverage of its cluster; weighted, it sums to the weight of the cell.
-    exact : bool
-        Whether leaving a cluster out changes the statistic by exactly -T_g/(W - W_g).
-    bounded : bool
-        Whether each is a mean of values in [0, 1].
-    value : ndarray, shape (n_rows,), optional
-        Values whose mean, weighted by `share`, the statistic is; 0 and 1 are supposed where it is bounded and there is
-        none.
-    """
+    """A statistic of each cell, to first order a sum over rows. Shapes: params (n_cells,), the others (n_rows,)."""
 
     params: FloatArray
+    # Influence of a row times the weight of its cell, so that its weighted mean within the cell is zero.
     influence: FloatArray
+    # Weight of each row in the leverage of its cluster; weighted, it sums to the weight of the cell.
     share: FloatArray
+    # Whether leaving a cluster out changes the statistic by exactly -T_g/(W - W_g).
     exact: bool
+    # Whether each is a mean of values in [0, 1].
     bounded: bool
+    # Values whose mean, weighted by `share`, the statistic is; without them a bounded one is taken to be of 0 and 1.
     value: FloatArray | None = None
 
 
@@ -95,28 +75,9 @@ def split_rows(
     what: str,
     texts: dict[str, str] | None = None,
 ) -> Split:
-    """Rows in use of a data frame in memory, and their cells.
+    """Rows in use of a data frame in memory, and their cells, one for each joint value of `by`.
 
-    Parameters
-    ----------
-    data : data frame
-        As passed by the user.
-    numbers, texts : dict of str to str
-        Columns of numbers and of labels, by argument.
-    by, groups, weights, missing
-        As passed by the user.
-    what : str
-        Name of the statistic, for messages.
-
-    Returns
-    -------
-    Split
-        One cell for each joint value of `by`.
-
-    Raises
-    ------
-    NotAvailableError
-        If the rows live in an engine.
+    `numbers` and `texts` are columns by argument; `what` names the statistic in messages.
     """
     table = with_joint_ids(in_memory(open_frame(data), what), by=by)
     by_columns = known_columns(by, names_of(table), "by")
@@ -135,25 +96,7 @@ def split_rows(
 
 
 def in_memory(table: Table | LazyTable, what: str) -> Table:
-    """Return the table if its rows are in memory.
-
-    Parameters
-    ----------
-    table : Table or LazyTable
-        The data.
-    what : str
-        Name of the statistic, for the message.
-
-    Returns
-    -------
-    Table
-        The same.
-
-    Raises
-    ------
-    NotAvailableError
-        If the rows live in an engine.
-    """
+    """The table itself, if its rows are in memory; `what` names the statistic in the refusal."""
     if isinstance(table, LazyTable):
         raise NotAvailableError(
             f"`data` must be in memory for a {what}, whose scores depend on the estimate itself: select the columns "
@@ -163,37 +106,11 @@ def in_memory(table: Table | LazyTable, what: str) -> Table:
 
 
 def linearized_estimate(split: Split, found: Linearized, about: About, column: str) -> Estimate:
-    """Estimate of the statistics, with the scores that give their covariance.
+    """Estimate of the statistics, one parameter for each cell; `column` is for messages.
 
-    Parameters
-    ----------
-    split : Split
-        Rows in use.
-    found : Linearized
-        The statistics and their influence.
-    about : About
-        For the summary.
-    column : str
-        The column concerned, for messages.
-
-    Returns
-    -------
-    Estimate
-        One parameter for each cell.
-
-    Raises
-    ------
-    ConstantScoreError
-        If an unbounded statistic has no variation.
-
-    Notes
-    -----
     With z the influence of a row times the weight W of its cell, sum w z = 0, the estimate has the covariance of the
-    means of the linearized values theta + z: CR0 and CR1 are those of Taylor linearization.
-
-    References
-    ----------
-    Binder (1983), International Statistical Review 51, 279-292.
+    means of the linearized values theta + z: CR0 and CR1 are those of Taylor linearization. Binder (1983),
+    International Statistical Review 51, 279-292.
     """
     n_cells, rows, codes = len(split.names), split.rows, split.codes
     weight = split.total(np.ones(split.n_rows))
@@ -258,20 +175,7 @@ def _refuse_constant(alike: list[str], column: str) -> None:
 
 
 def independence_note(by: object, groups: Groups) -> tuple[Note, ...]:
-    """Warn that models are taken as independent where no groups are named.
-
-    Parameters
-    ----------
-    by : str, list of str or None
-        As passed by the user.
-    groups : str, list, array, Series, dict or None
-        As passed by the user.
-
-    Returns
-    -------
-    tuple of (category, text)
-        Empty where there is nothing to say.
-    """
+    """A warning that models are taken as independent where no groups are named; empty otherwise."""
     if by is None or groups is not None:
         return ()
     text = (

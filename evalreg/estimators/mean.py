@@ -53,30 +53,8 @@ def solve(
 ) -> Solved:
     """Means by model as a linear function of the means of the cells.
 
-    Parameters
-    ----------
-    keys : list of tuple of str
-        Labels of each cell: those of `by`, then the stratum.
-    sums : CellSums
-        Counts and weights of the cells.
-    n_by : int
-        Number of columns of `by`.
-    strata_weights : {"micro", "macro", "as_sampled"}, mapping or None
-        Weight of each stratum; None without strata.
-    name : str
-        Name of the parameter without `by`.
-
-    Returns
-    -------
-    Solved
-        Names and coefficient map.
-
-    Examples
-    --------
-    >>> one = np.ones(2)
-    >>> sums = CellSums(one, np.array([1.0, 3.0]), one, one, one, one)
-    >>> solve([("law",), ("math",)], sums, n_by=0, strata_weights="micro").coefficient_map.tolist()
-    [[0.25, 0.75]]
+    `keys` holds the labels of each cell: those of `by`, then the stratum. `strata_weights` is None without strata;
+    `name` is that of the parameter without `by`.
     """
     models = list(dict.fromkeys(key[:n_by] for key in keys))
     names = joint_names(models) if n_by else (name,)

@@ -37,32 +37,18 @@ class MoverFloor:
     The interval of a difference that is made of the limits of the two, with their correlation R (MOVER), reaches from
     the estimate towards zero by H with H^2 = a'Ra, a_i the part of c_i theta_i that lies between the estimate and its
     limit on that side. The variance is the square of |estimate|/t at the level where H is the estimate, so that the t
-    test rejects where that interval leaves zero out, and no less than (H/t)^2 at 5%.
-
-    Parameters
-    ----------
-    theta : ndarray, shape (k,)
-        Estimates.
-    below, above : ndarray, shape (n_levels, k)
-        Distances to the lower and upper limits at each of `LEVELS`; infinite where there is none.
-    correlation : ndarray, shape (k, k)
-        Of the estimates.
-    cov : Covariance
-        Of the estimates, for the critical values of contrasts.
-    contrasts : ndarray, shape (m, k), optional
-        The parameters as contrasts of the estimates; the same by default.
-
-    References
-    ----------
-    Zou and Donner (2008), Statistics in Medicine 27, 1693-1702, equations 7 and 8; Zou (2009), Statistics in Medicine
-    28, for correlated estimates.
+    test rejects where that interval leaves zero out, and no less than (H/t)^2 at 5%. Zou and Donner (2008), Statistics
+    in Medicine 27, 1693-1702, equations 7 and 8; Zou (2009), Statistics in Medicine 28, for correlated estimates.
     """
 
     theta: FloatArray
+    # Distances to the lower and upper limits at each of `LEVELS`, (n_levels, k); infinite where there is none.
     below: FloatArray
     above: FloatArray
     correlation: FloatArray
+    # Covariance of the estimates, for the critical values of contrasts.
     cov: Critical
+    # The parameters as contrasts of the estimates, (m, k); None where they are the same.
     contrasts: FloatArray | None = None
 
     def linear(self, contrasts: FloatArray, names: Sequence[str]) -> MoverFloor:
@@ -131,19 +117,7 @@ def _spread(distance: FloatArray, H: FloatArray, t: FloatArray) -> FloatArray:
 def mover_floor(theta: FloatArray, cov: Critical, limits: Callable[[FloatArray, FloatArray], FloatArray]) -> MoverFloor:
     """Least variances of contrasts of estimates, from their intervals.
 
-    Parameters
-    ----------
-    theta : ndarray, shape (k,)
-        Estimates.
-    cov : Covariance
-        Of the estimates.
-    limits : callable
-        Takes standard errors and critical values, and gives the ends of the intervals, shape (k, 2).
-
-    Returns
-    -------
-    MoverFloor
-        For contrasts of two or more.
+    `limits` takes standard errors and critical values, and gives the ends of the intervals, (k, 2).
     """
     se = np.sqrt(cov.variance())
     ends = np.array([limits(se, cov.critical(None, 2 * scipy.special.ndtr(-z))) for z in LEVELS])

@@ -18,18 +18,11 @@ from evalreg.scores.sums import Matrix, compressed, dense
 
 @dataclass(frozen=True, eq=False)
 class Tied:
-    """Moments of a row under Davidson's model: of its score s and of t, one where it is a tie.
-
-    Parameters
-    ----------
-    score, tie : ndarray
-        E[s] and E[t].
-    log_normalizer : ndarray
-        Logarithm of the sum of the three outcomes' weights.
-    """
+    """Moments of a row under Davidson's model: E[s] of its score and E[t], t one where it is a tie."""
 
     score: FloatArray
     tie: FloatArray
+    # Logarithm of the sum of the three outcomes' weights.
     log_normalizer: FloatArray
 
     @property
@@ -43,27 +36,7 @@ class Tied:
 def tied_moments(index: FloatArray, log_tie: float | FloatArray) -> Tied:
     """Moments under P(win) : P(tie) : P(loss) = exp(d/2) : nu : exp(-d/2).
 
-    Parameters
-    ----------
-    index : ndarray
-        d, the difference of the strengths.
-    log_tie : float or ndarray
-        log nu, of a shape that spreads to that of d.
-
-    Returns
-    -------
-    Tied
-        One entry for each of d.
-
-    References
-    ----------
-    Davidson (1970), JASA 65, 317-328, equation 2.4.
-
-    Examples
-    --------
-    >>> moments = tied_moments(np.array([0.0]), 0.0)
-    >>> moments.score.tolist(), moments.tie.round(4).tolist()
-    ([0.5], [0.3333])
+    `index` is d, the difference of the strengths. Davidson (1970), JASA 65, 317-328, equation 2.4.
     """
     parts = np.stack([index / 2, np.broadcast_to(log_tie, index.shape), -index / 2])
     total = np.logaddexp(np.logaddexp(parts[0], parts[1]), parts[2])
@@ -72,19 +45,9 @@ def tied_moments(index: FloatArray, log_tie: float | FloatArray) -> Tied:
 
 
 def davidson(design: Matrix, weight: FloatArray, mean: FloatArray, share: FloatArray) -> Evaluate:
-    """The likelihood of wins, ties and losses.
+    """The likelihood of wins, ties and losses, for `newton`; the last coefficient is log nu.
 
-    Parameters
-    ----------
-    design : sparse array, shape (n_cells, p - 1)
-        x of each cell.
-    weight, mean, share : ndarray, shape (n_cells,)
-        Weight, mean score and share of ties of each cell.
-
-    Returns
-    -------
-    callable
-        For `newton`; the last coefficient is log nu.
+    `design` is x of each cell, (n_cells, p - 1); weight, mean score and share of ties are those of each cell.
     """
 
     def evaluate(beta: FloatArray) -> tuple[float, FloatArray, FloatArray]:
@@ -124,14 +87,9 @@ class Outcomes(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Logistic:
-    """The logistic quasi-likelihood: one value a row, its score.
+    """The logistic quasi-likelihood: one value a row, its score."""
 
-    Parameters
-    ----------
-    design : sparse array, shape (n_cells, p)
-        x of each cell.
-    """
-
+    # x of each cell, (n_cells, p).
     design: Matrix
 
     @cached_property
@@ -154,14 +112,9 @@ class Logistic:
 
 @dataclass(frozen=True, eq=False)
 class Davidson:
-    """Davidson's likelihood: two values a row, its score and whether it is a tie.
+    """Davidson's likelihood: two values a row, its score and whether it is a tie."""
 
-    Parameters
-    ----------
-    of_score : sparse array, shape (n_cells, p - 1)
-        x of each cell.
-    """
-
+    # x of each cell, (n_cells, p - 1).
     of_score: Matrix
 
     @cached_property

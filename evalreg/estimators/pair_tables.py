@@ -26,34 +26,20 @@ from evalreg.scores.sums import dense
 
 @dataclass(frozen=True, eq=False)
 class Facts:
-    """What is known of each pair whatever the covariance, one entry a pair.
+    """What is known of each pair whatever the covariance, one entry for each pair."""
 
-    Parameters
-    ----------
-    index : MultiIndex
-        (model, baseline).
-    n : ndarray of int
-        Questions that the difference is over.
-    n_unpaired : ndarray of int
-        Questions that one of the two answered and the other did not.
-    paired : ndarray of bool
-        Whether the difference is over shared questions.
-    correlation : ndarray
-        Pearson correlation of the two models' scores over shared questions.
-    variance_saved : ndarray
-        1 - Var(difference)/(Var(model) + Var(baseline)) over shared questions, taken to be independent.
-    values : ndarray, shape (n_models, n_questions)
-        Scores of the questions in use.
-    pairs : ModelPairs
-        The two models of each pair, and the questions that they share.
-    """
-
+    # Labels (model, baseline).
     index: pd.MultiIndex
+    # Questions that the difference is over, and those that one of the two answered and the other did not.
     n: IntArray
     n_unpaired: IntArray
+    # Whether the difference is over shared questions.
     paired: BoolArray
+    # Pearson's r of the two models' scores over shared questions.
     correlation: FloatArray
+    # 1 - Var(difference)/(Var(model) + Var(baseline)) over shared questions, taken to be independent.
     variance_saved: FloatArray
+    # Scores of the questions in use, (n_models, n_questions).
     values: FloatArray
     pairs: ModelPairs
 
@@ -65,24 +51,8 @@ Compared: TypeAlias = tuple[Results, Facts, PairAdjustName | None]
 def correlations(values: FloatArray, pairs: ModelPairs) -> tuple[FloatArray, FloatArray]:
     """Correlation of the scores of each pair over its questions, and the variance that pairing saves.
 
-    Parameters
-    ----------
-    values : ndarray, shape (n_models, n_questions)
-        Scores.
-    pairs : ModelPairs
-        With two models in each column.
-
-    Returns
-    -------
-    correlation, saved : ndarray, shape (n_columns,)
-        Pearson's r, and 2 Cov/(Var + Var); NaN where scores do not vary or fewer than two questions are shared.
-
-    Examples
-    --------
-    >>> two = ModelPairs(np.array([0]), np.array([1]), np.array([0]), (None,))
-    >>> r, saved = correlations(np.array([[1.0, 1.0, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0]]), two)
-    >>> r.round(4).tolist(), saved.round(4).tolist()
-    ([0.5774], [0.5714])
+    Pearson's r, and 2 Cov/(Var + Var); NaN where scores do not vary or fewer than two questions are shared. Shapes:
+    values (n_models, n_questions).
     """
     r, saved = np.full(pairs.n_columns, np.nan), np.full(pairs.n_columns, np.nan)
     for columns, member in pairs.by_set():
@@ -106,24 +76,7 @@ def correlations(values: FloatArray, pairs: ModelPairs) -> tuple[FloatArray, Flo
 
 
 def difference_frame(results: Results, facts: Facts, adjust: PairAdjustName | None, alpha: float) -> pd.DataFrame:
-    """The table of `Comparison.to_frame`.
-
-    Parameters
-    ----------
-    results : Results
-        The differences.
-    facts : Facts
-        Of the pairs.
-    adjust : {"holm", "fdr_bh", "bonferroni", "single-step"} or None
-        How p-values allow for the number of pairs.
-    alpha : float
-        Level of the intervals.
-
-    Returns
-    -------
-    DataFrame
-        Indexed by (model, baseline).
-    """
+    """The table of `Comparison.to_frame`."""
     fraction("alpha", alpha)
     cov = results.cov
     theta, dof = np.array(results.estimate.params), cov.dof()
@@ -154,20 +107,7 @@ def difference_frame(results: Results, facts: Facts, adjust: PairAdjustName | No
 
 
 def fewest_clusters(results: Results, facts: Facts) -> IntArray:
-    """Clusters of each pair, of the axis that has fewest; its questions where they are independent.
-
-    Parameters
-    ----------
-    results : Results
-        Of the differences.
-    facts : Facts
-        Of the pairs.
-
-    Returns
-    -------
-    ndarray of int, shape (n_pairs,)
-        At least 1.
-    """
+    """Clusters of each pair, of the axis that has fewest; its questions where they are independent. At least 1."""
     estimate, axes = results.estimate, results.cov.axes
     if not axes:
         return facts.n
@@ -198,20 +138,7 @@ def _each_pair(results: Results, facts: Facts) -> list[tuple[int, FloatArray, Bo
 
 
 def sign_frame(results: Results, facts: Facts) -> pd.DataFrame:
-    """The table of `Comparison.sign_test`.
-
-    Parameters
-    ----------
-    results : Results
-        Of paired questions.
-    facts : Facts
-        Of the pairs.
-
-    Returns
-    -------
-    DataFrame
-        Indexed by (model, baseline).
-    """
+    """The table of `Comparison.sign_test`."""
     columns = ("wins", "losses", "ties", "p_value", "clustered_statistic", "clustered_p_value")
     rows = np.full((len(facts.index), len(columns)), np.nan)
     for i, d, member in _each_pair(results, facts):
@@ -224,25 +151,7 @@ def sign_frame(results: Results, facts: Facts) -> pd.DataFrame:
 
 
 def mcnemar_frame(results: Results, facts: Facts) -> pd.DataFrame:
-    """The table of `Comparison.mcnemar`.
-
-    Parameters
-    ----------
-    results : Results
-        Of paired questions with scores of 0 and 1.
-    facts : Facts
-        Of the pairs.
-
-    Returns
-    -------
-    DataFrame
-        Indexed by (model, baseline).
-
-    Raises
-    ------
-    ScoreRangeError
-        If a score is neither 0 nor 1.
-    """
+    """The table of `Comparison.mcnemar`; scores must be 0 or 1."""
     other = (facts.values != 0) & (facts.values != 1)
     if other.any():
         column = results.estimate.about.outcome
@@ -281,20 +190,7 @@ def _mcnemar_of(square: list[list[int]], *, exact: bool, correction: bool = Fals
 
 
 def comparison_summary(parts: Mapping[str, Compared], alpha: float) -> Summary:
-    """The summary of one comparison (under an empty name) or of several.
-
-    Parameters
-    ----------
-    parts : dict of str to (Results, Facts, adjustment)
-        By eval.
-    alpha : float
-        Level of the intervals.
-
-    Returns
-    -------
-    Summary
-        Facts, one table, sentences.
-    """
+    """The summary of one comparison (under an empty name) or of several, by eval."""
     rows: list[tuple[str, ...]] = []
     facts: list[tuple[str, str]] = []
     sentences: list[str] = []

@@ -20,26 +20,16 @@ from evalreg.scores.sums import CellSums, cell_sums
 
 @dataclass(frozen=True, eq=False)
 class Pairs(PairCells):
-    """The same with the sums and the scores of the cells.
-
-    Parameters
-    ----------
-    sums : CellSums
-        Counts and sums of each cell.
-    scores : CellScores
-        Rows, oriented to the first model, fitted by the cell's mean.
-    tied : float
-        Share of the rows whose score is one half.
-    axes : tuple of Axis or None
-        Clusterings asked for.
-    dropped : dict of str to int
-        Rows dropped by reason.
-    """
+    """The same with the sums and the scores of the cells."""
 
     sums: CellSums
+    # Rows, oriented to the first model, fitted by the cell's mean.
     scores: CellScores
+    # Share of the rows whose score is one half.
     tied: float
+    # The clusterings asked for.
     axes: tuple[Axis, ...] | None
+    # Rows dropped, by reason.
     dropped: dict[str, int]
 
     @property

@@ -43,24 +43,9 @@ REQUIRES: tuple[RequireName, ...] = get_args(RequireName)
 
 
 def all_of_k(right: FloatArray, answers: FloatArray, k: int) -> FloatArray:
-    """Share of the subsets of k answers in which all are right, C(c, k)/C(n, k).
+    """Share of the subsets of k answers in which all are right, C(c, k)/C(n, k), with c `right` of n >= k `answers`.
 
-    Parameters
-    ----------
-    right, answers : ndarray, shape (n_questions,)
-        c and n, whole numbers, n at least k.
-    k : int
-        Size of the subsets.
-
-    Returns
-    -------
-    ndarray, shape (n_questions,)
-        The product of (c - j)/(n - j) over j from 0 to k - 1, which cannot overflow.
-
-    Examples
-    --------
-    >>> all_of_k(np.array([2.0, 1.0]), np.array([4.0, 4.0]), 2).round(4).tolist()
-    [0.1667, 0.0]
+    The product of (c - j)/(n - j) over j from 0 to k - 1, which cannot overflow.
     """
     share = np.ones(right.shape)
     for j in range(k):

@@ -30,17 +30,10 @@ ROUNDING = 1e-12
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """A sorted sample.
-
-    Parameters
-    ----------
-    values : ndarray, shape (n,)
-        From the smallest up.
-    share : ndarray, shape (n,)
-        Share of the weight up to and with each value; the last is 1.
-    """
+    """A sample, sorted from the smallest up."""
 
     values: FloatArray
+    # Share of the weight up to and with each value; the last is 1.
     share: FloatArray
 
     def quantile(self, q: float) -> float:
@@ -58,20 +51,12 @@ class Sample:
 
 @dataclass(frozen=True, eq=False)
 class Woodruff(Inverted):
-    """Intervals of quantiles, by those of the shares of values below them.
-
-    Parameters
-    ----------
-    q : float
-        Level of the quantile.
-    samples : tuple of Sample
-        One for each parameter.
-    density : ndarray, shape (n_params,)
-        What turns a standard error of the quantile into one of the share.
-    """
+    """Intervals of quantiles, by those of the shares of values below them."""
 
     q: float
+    # One for each parameter.
     samples: tuple[Sample, ...]
+    # What turns a standard error of the quantile into one of the share.
     density: FloatArray
 
     def floor(
@@ -89,51 +74,14 @@ class Woodruff(Inverted):
 
 
 def logit_shift(q: float, half: npt.ArrayLike) -> FloatArray:
-    """End of an interval of a share, built on the logit scale so that it stays between 0 and 1.
-
-    Parameters
-    ----------
-    q : float
-        The share.
-    half : array_like
-        Signed half-width on the scale of the share.
-
-    Returns
-    -------
-    ndarray
-        Shares.
-
-    Examples
-    --------
-    >>> logit_shift(0.9, [0.0, 0.2]).round(3).tolist()
-    [0.9, 0.988]
-    """
+    """The share at a signed half-width `half` from q, on the logit scale so that it stays between 0 and 1."""
     return np.asarray(scipy.special.expit(scipy.special.logit(q) + np.asarray(half) / (q * (1 - q))))
 
 
 def bandwidth(q: float, n: float) -> float:
-    """Half-width, in shares, of the difference quotient that estimates a density at a quantile.
+    """Half-width, in shares, of the difference quotient that estimates the density of n values at a quantile.
 
-    Parameters
-    ----------
-    q : float
-        Level.
-    n : float
-        Number of values.
-
-    Returns
-    -------
-    float
-        Of order n^(-1/3).
-
-    References
-    ----------
-    Hall and Sheather (1988), JRSS B 50, 381-391.
-
-    Examples
-    --------
-    >>> round(bandwidth(0.5, 1000), 4)
-    0.0972
+    Of order n^(-1/3). Hall and Sheather (1988), JRSS B 50, 381-391.
     """
     z = float(scipy.special.ndtri(q))
     normal = float(np.exp(-z * z / 2) / np.sqrt(2 * np.pi))
@@ -142,25 +90,10 @@ def bandwidth(q: float, n: float) -> float:
 
 
 def inverse_density(sample: Sample, q: float, n: float) -> float:
-    """Slope of the quantile function at q: one over the density there.
+    """Slope of the quantile function at q: one over the density there; 0 where values are tied around the quantile.
 
-    Parameters
-    ----------
-    sample : Sample
-        Sorted values.
-    q : float
-        Level.
-    n : float
-        Number of values, or of equally weighted ones that are as informative.
-
-    Returns
-    -------
-    float
-        In units of the values; 0 where they are tied around the quantile.
-
-    References
-    ----------
-    Siddiqui (1960), J. Research NBS 64B, with the shares of `bandwidth` shifted on the logit scale.
+    n counts values, or equally weighted ones that are as informative. Siddiqui (1960), J. Research NBS 64B, with the
+    shares of `bandwidth` shifted on the logit scale.
     """
     low, high = logit_shift(q, bandwidth(q, n) * np.array([-1.0, 1.0]))
     # Shares at the middle of each value's own, so that ends between two values are interpolated.
@@ -169,45 +102,16 @@ def inverse_density(sample: Sample, q: float, n: float) -> float:
 
 
 def middles(share: FloatArray) -> FloatArray:
-    """Cumulated shares at the middle of each value.
-
-    Parameters
-    ----------
-    share : ndarray, shape (n,)
-        Cumulated shares, each with its own value.
-
-    Returns
-    -------
-    ndarray, shape (n,)
-        Increasing.
-
-    Examples
-    --------
-    >>> middles(np.array([0.5, 1.0])).tolist()
-    [0.25, 0.75]
-    """
+    """Cumulated shares at the middle of each value, increasing."""
     return np.asarray(share - np.diff(share, prepend=0.0) / 2)
 
 
 def solve(split: Split, values: FloatArray, q: float) -> tuple[Linearized, Woodruff]:
     """Quantiles of the cells, with the influence (q - 1{value <= quantile})/density of each row.
 
-    Parameters
-    ----------
-    split : Split
-        Rows and their cells.
-    values : ndarray, shape (n_rows,)
-        Values.
-    q : float
-        Level.
-
-    Returns
-    -------
-    linearized : Linearized
-        Rows tied at the quantile count as below it by that part which makes the share of rows below q.
-    woodruff : Woodruff
-        Makes the intervals; its density is infinite where ties at the quantile reach further than the bandwidth on both
-        sides, or there are no more than two values.
+    Rows tied at the quantile count as below it by that part which makes the share of rows below q. The density that
+    makes the intervals is infinite where ties at the quantile reach further than the bandwidth on both sides, or there
+    are no more than two values.
     """
     order = np.lexsort((values, split.codes))
     edges = np.searchsorted(split.codes[order], np.arange(len(split.names) + 1))

@@ -37,24 +37,11 @@ HARDLY_KNOWN = 0.2
 
 
 def solve(split: Split, numerator: FloatArray, denominator: FloatArray) -> Linearized:
-    """Ratios of the sums of two columns within cells.
+    """Ratios R = sum w n / sum w d within cells, with influence (n - R d)/dbar; d is positive in sum.
 
-    Parameters
-    ----------
-    split : Split
-        Rows and their cells.
-    numerator, denominator : ndarray, shape (n_rows,)
-        n and d; d is not negative, and its sum in each cell is positive.
-
-    Returns
-    -------
-    Linearized
-        R = sum w n / sum w d, with influence (n - R d)/dbar. Leaving out cluster g changes R by exactly
-        -T_g/(D - D_g), so that the leverage of a cluster is its share of the denominator.
-
-    References
-    ----------
-    Cochran (1977), Sampling Techniques, section 6.3; Royall and Cumberland (1981), JASA 76, for the leverages.
+    Leaving out cluster g changes R by exactly -T_g/(D - D_g), so that the leverage of a cluster is its share of the
+    denominator. Cochran (1977), Sampling Techniques, section 6.3; Royall and Cumberland (1981), JASA 76, for the
+    leverages.
     """
     tops, bottoms, weight = (split.total(column) for column in (numerator, denominator, np.ones(split.n_rows)))
     ratio, mean = tops / bottoms, bottoms / weight
@@ -170,21 +157,7 @@ def ratio(
 def relative_error(split: Split, denominator: FloatArray) -> FloatArray:
     """Standard error of each cell's mean denominator over that mean, the largest over the clusterings.
 
-    Parameters
-    ----------
-    split : Split
-        Rows and their cells.
-    denominator : ndarray, shape (n_rows,)
-        Not negative, with a positive sum in each cell.
-
-    Returns
-    -------
-    ndarray, shape (n_cells,)
-        About the bias of the ratio over its standard error, at most.
-
-    References
-    ----------
-    Cochran (1977), Sampling Techniques, section 6.8.
+    About the bias of the ratio over its standard error, at most. Cochran (1977), Sampling Techniques, section 6.8.
     """
     total, codes, n_cells = split.total(denominator), split.codes, len(split.names)
     mean = total / split.total(np.ones(split.n_rows))

@@ -179,22 +179,7 @@ def _gather(
 
 
 def check_marks(scores: FloatArray, has_label: BoolArray, judge: str, human: str) -> None:
-    """Refuse a log without human labels, and human labels of rows that the judge did not score.
-
-    Parameters
-    ----------
-    scores : ndarray, shape (n_rows,)
-        Of the judge; NaN where there is none.
-    has_label : ndarray of bool, shape (n_rows,)
-        Rows with a human label.
-    judge, human : str
-        Their columns, for the message.
-
-    Raises
-    ------
-    EmptyDataError, DataError
-        If there is no label, or a labelled row has no score.
-    """
+    """Refuse a log without human labels, and human labels of rows that the judge did not score (NaN)."""
     if not has_label.any():
         raise EmptyDataError(
             f"`human` must label some rows; column {human!r} is missing in all {has_label.size}. Label a random sample "
@@ -216,27 +201,7 @@ def check_marks(scores: FloatArray, has_label: BoolArray, judge: str, human: str
 
 
 def check_labelled(judged: LabelledRows, parts: LabelledCells, axes: tuple[Axis, ...]) -> tuple[Note, ...]:
-    """Warnings of few labelled clusters; every mean needs human labels, in two clusters at least.
-
-    Parameters
-    ----------
-    judged : LabelledRows
-        The rows.
-    parts : LabelledCells
-        Their cells.
-    axes : tuple of Axis
-        Clusterings.
-
-    Returns
-    -------
-    tuple of (category, text)
-        Fewer than ten clusters are warned of.
-
-    Raises
-    ------
-    DataError, TooFewClustersError
-        If a mean has no labelled rows, or has them in one cluster.
-    """
+    """Refuse a mean without labelled rows in two clusters; warnings of those with fewer than ten labelled clusters."""
     counts = clusters_per_cell(judged.labels, parts, axes)
     n_labelled = parts.pick(True) @ counts
     without = [name for name, count in zip(judged.names, n_labelled, strict=True) if count == 0]
@@ -269,20 +234,7 @@ def check_labelled(judged: LabelledRows, parts: LabelledCells, axes: tuple[Axis,
 
 
 def tuning_lines(tuning: Tuning, names: Sequence[str]) -> tuple[str, ...]:
-    """What a summary says of lambda and of the sample of labelled rows.
-
-    Parameters
-    ----------
-    tuning : Tuning
-        lambda and the gaps.
-    names : sequence of str
-        Of the means.
-
-    Returns
-    -------
-    tuple of str
-        Sentences.
-    """
+    """What a summary says of lambda and of the sample of labelled rows."""
     lines = [
         "lambda is the weight of the judge's scores, from 0 (human labels alone) to 1, tuned to the clustering first "
         "asked for and then held fixed. human mean and human SE are from the human labels alone; eff. labels is how "

@@ -43,14 +43,9 @@ COMPARISON = "comparison"
 
 @dataclass(frozen=True, eq=False)
 class BothSides:
-    """Labels of rows of which there are two for each comparison: first those of the first model, then of the second.
+    """Labels of rows of which each comparison has two: first those of the first model, then of the second."""
 
-    Parameters
-    ----------
-    source : UsedRows
-        Of the comparisons in use.
-    """
-
+    # Labels of the comparisons in use.
     source: UsedRows
 
     @property

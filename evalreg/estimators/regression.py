@@ -138,20 +138,7 @@ def fit(
 
 
 def solve_intercept(keys: list[tuple[str, ...]], sums: Any) -> Solved:
-    """The regression on a constant: one cell, one coefficient.
-
-    Parameters
-    ----------
-    keys : list of tuple
-        One empty key.
-    sums : CellSums
-        Of one cell.
-
-    Returns
-    -------
-    Solved
-        Named as patsy names the intercept.
-    """
+    """The regression on a constant: one cell, one coefficient, named as patsy names it."""
     return Solved(("Intercept",), np.ones((1, 1)))
 
 

@@ -24,23 +24,13 @@ ENTRIES = 1 << 22
 
 @dataclass(frozen=True, eq=False)
 class Reweighted:
-    """Coefficients of a likelihood where cells weigh and score otherwise, by Newton's method from those of all rows.
-
-    Parameters
-    ----------
-    outcomes : Outcomes
-        The likelihood.
-    coefficients : ndarray, shape (p,)
-        Of all rows.
-    weight : ndarray, shape (n_values,)
-        Weight of each cell for each value of its rows.
-    residual : ndarray, shape (n_values,)
-        Mean of the values less what the coefficients of all rows expect.
-    """
+    """Coefficients of a likelihood where cells weigh and score otherwise, by Newton's method from those of all rows."""
 
     outcomes: Outcomes
     coefficients: FloatArray
+    # Weight of each cell for each value of its rows, (n_values,).
     weight: FloatArray
+    # Mean of the values less what the coefficients of all rows expect.
     residual: FloatArray
 
     def __call__(self, block: Block) -> FloatArray:

@@ -23,18 +23,9 @@ MIXES = ("uniform", "observed")
 
 @dataclass(frozen=True, eq=False)
 class Observed:
-    """Strata whose shares are those of the rows, and vary with them.
+    """Strata whose shares are those of the rows, and vary with them."""
 
-    Parameters
-    ----------
-    of_cell : ndarray of int, shape (n_cells,)
-        Stratum of each cell.
-    of_rate : ndarray of int, shape (n_rates,)
-        Stratum of each rate.
-    n_strata : int
-        Number of strata.
-    """
-
+    # Stratum of each cell, and of each rate.
     of_cell: IntArray
     of_rate: IntArray
     n_strata: int
@@ -49,25 +40,14 @@ class Observed:
 
 @dataclass(frozen=True, eq=False)
 class Schedule:
-    """How win rates weigh the pairs: S = T (sum of w psi / sum of w).
-
-    Parameters
-    ----------
-    names : tuple of str
-        Of the parameters.
-    weights : sparse array, shape (n_rates, n_cells)
-        Weight of each pair in each rate (a model in a stratum), before it is divided by the sum.
-    side : sparse array, shape (n_rates, n_cells)
-        One where the model is the pair's first, minus one where it is the second.
-    mix : sparse array, shape (n_params, n_rates)
-        T: the strata's shares; the identity without a mix.
-    observed : Observed, optional
-        Where the shares are those of the rows.
-    """
+    """How win rates weigh the pairs: S = T (sum of w psi / sum of w). A rate is that of a model in a stratum."""
 
     names: tuple[str, ...]
+    # Weight of each pair in each rate before it is divided by the sum, (n_rates, n_cells).
     weights: Matrix
+    # One where the rate's model is the pair's first, minus one where it is the second; of the same shape.
     side: Matrix
+    # T: the strata's shares, (n_params, n_rates); the identity without a mix.
     mix: Matrix
     observed: Observed | None = None
 
@@ -104,17 +84,10 @@ class Schedule:
 
 @dataclass(frozen=True, eq=False)
 class WithoutCluster:
-    """Win rates solved again without each cluster: the means of pairs, the opponents met and their weights.
-
-    Parameters
-    ----------
-    schedule : Schedule
-        Weights of the pairs.
-    mean, weight : ndarray, shape (n_cells,)
-        psi and weight of each cell.
-    """
+    """Win rates solved again without each cluster: the means of pairs, the opponents met and their weights."""
 
     schedule: Schedule
+    # psi of each cell.
     mean: FloatArray
     weight: FloatArray
 
@@ -169,28 +142,9 @@ def _on(matrix: Matrix, pattern: Matrix) -> FloatArray:
 
 
 def make_schedule(pairs: Pairs, opponents: str | pd.DataFrame, mix: Mix) -> tuple[Schedule, list[str]]:
-    """Weights of the pairs in each win rate, and what to say of them.
+    """Weights of the pairs in each win rate, and what to say of them: opponents never met, shares of the strata.
 
-    Parameters
-    ----------
-    pairs : Pairs
-        Cells, in strata or not.
-    opponents : "uniform" or DataFrame
-        Weights of opponents.
-    mix : "uniform", "observed", mapping or None
-        Shares of the strata; None gives each stratum parameters of its own.
-
-    Returns
-    -------
-    schedule : Schedule
-        One rate for each model in each stratum where it was compared.
-    lines : list of str
-        Opponents never met, shares of the strata.
-
-    Raises
-    ------
-    ArgumentError, DataError
-        If weights or shares do not fit the models and strata.
+    `mix` None gives each stratum parameters of its own.
     """
     n_models, n_cells = len(pairs.models), pairs.n_cells
     cell = np.concatenate([np.arange(n_cells)] * 2)

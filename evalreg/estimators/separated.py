@@ -21,29 +21,19 @@ class Separated:
 
     Models fall into tiers: within one, chains of wins lead both ways, and differences are finite (Ford 1957). A tier
     that only wins against another stands infinitely far above it; of tiers that did not meet, nothing is known.
-
-    Parameters
-    ----------
-    again : Reweighted
-        The likelihood, and its coefficients for all rows.
-    first, second : ndarray of int, shape (n_cells,)
-        Models of each cell.
-    models : tuple of str
-        Names.
-    contrasts : ndarray, shape (n_models + n_others, p)
-        The board's parameters as contrasts of the coefficients, ratings first.
-    reference : int, optional
-        Model whose rating is zero; None where ratings are centred.
-    of_board : ndarray, shape (n_params, n_models + n_others), optional
-        Parameters as contrasts of the board's; None where they are the same.
     """
 
+    # The likelihood, and its coefficients for all rows.
     again: Reweighted
+    # The two models of each cell.
     first: IntArray
     second: IntArray
     models: tuple[str, ...]
+    # The board's parameters as contrasts of the p coefficients, ratings first, (n_models + n_others, p).
     contrasts: FloatArray
+    # Model whose rating is zero; None where ratings are centred.
     reference: int | None
+    # Parameters as contrasts of the board's, (n_params, n_models + n_others); None where they are the same.
     of_board: FloatArray | None = None
 
     @property

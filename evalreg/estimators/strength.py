@@ -41,21 +41,9 @@ def inner_products(first: IntArray, second: IntArray, n_models: int) -> Matrix:
 
 
 def logistic(design: Matrix, weight: FloatArray, mean: FloatArray, ridge: float = 0.0) -> Evaluate:
-    """The quasi-likelihood of scores in [0, 1] whose mean is expit(x b).
+    """The quasi-likelihood of scores in [0, 1] whose mean is expit(x b), for `newton`; x is the design of each cell.
 
-    Parameters
-    ----------
-    design : sparse array, shape (n_cells, p)
-        x of each cell.
-    weight, mean : ndarray, shape (n_cells,)
-        Weight and mean score of each cell.
-    ridge : float
-        Precision of a normal prior about zero on every coefficient.
-
-    Returns
-    -------
-    callable
-        For `newton`.
+    `ridge` is the precision of a normal prior about zero on every coefficient.
     """
     p = design.shape[1]
 
@@ -74,23 +62,8 @@ def logistic(design: Matrix, weight: FloatArray, mean: FloatArray, ridge: float 
 def check_connected(first: IntArray, second: IntArray, mean: FloatArray, models: tuple[str, ...]) -> None:
     """Raise unless a chain of wins leads from every model to every other; a tie is a win both ways.
 
-    Parameters
-    ----------
-    first, second : ndarray of int, shape (n_cells,)
-        The models of each pair.
-    mean : ndarray, shape (n_cells,)
-        Mean score of the first.
-    models : tuple of str
-        Names.
-
-    Raises
-    ------
-    DisconnectedError
-        If some models only win, only lose or never meet the others; they are named.
-
-    References
-    ----------
-    Ford (1957), American Mathematical Monthly 64(8), 28-33: the condition for a finite maximum.
+    Models that only win, only lose or never meet the others are named. Ford (1957), American Mathematical Monthly
+    64(8), 28-33: the condition for a finite maximum.
     """
     n_models = len(models)
     wins, losses = mean > 0, mean < 1
@@ -128,17 +101,9 @@ class StrengthCentre:
 
     The residuals of such a pair sum to zero inside its only cluster. What takes their place is the pair's total about
     the win probability that the other clusters predict: one Newton step, from a fit with a ridge, for each cluster.
-
-    Parameters
-    ----------
-    first, second : ndarray of int, shape (n_cells,)
-        The models of each cell.
-    mean, weight : ndarray, shape (n_cells,)
-        psi and weight of each cell.
-    n_models : int
-        Number of models.
     """
 
+    # The two models of each cell, and psi and the weight of their comparisons.
     first: IntArray
     second: IntArray
     mean: FloatArray

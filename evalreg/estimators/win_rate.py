@@ -27,22 +27,7 @@ from evalreg.scores.sums import Block, Matrix, compressed, scale_columns
 
 
 def solve(pairs: Pairs, schedule: Schedule, about: About) -> Estimate:
-    """Win rates with fixed weights: a linear map of the means of the pairs.
-
-    Parameters
-    ----------
-    pairs : Pairs
-        Comparisons in cells.
-    schedule : Schedule
-        Weights of the cells.
-    about : About
-        For the summary.
-
-    Returns
-    -------
-    Estimate
-        Whose scores are those of the cells.
-    """
+    """Win rates with fixed weights: a linear map of the means of the pairs."""
     A, weight = schedule.coefficient_map, pairs.sums.weight
     fixed = Estimate(
         names=schedule.names,
@@ -112,15 +97,7 @@ def _with_shares(fixed: Estimate, pairs: Pairs, schedule: Schedule, observed: Ob
 
 @dataclass(frozen=True, eq=False)
 class PairsAlone:
-    """Totals of pairs that rest on one cluster, where further columns stand beside the pairs.
-
-    Parameters
-    ----------
-    of_pairs : SingleTotals
-        Takes the columns of the pairs.
-    n_cells : int
-        Number of them.
-    """
+    """Totals of pairs that rest on one cluster, where further columns stand beside the `n_cells` of the pairs."""
 
     of_pairs: SingleTotals
     n_cells: int
@@ -142,17 +119,7 @@ def _cells(pairs: Pairs) -> Cells:
 def solve_as_sampled(pairs: Pairs, about: About) -> Estimate:
     """Each model's mean score over the comparisons that it happened to have; the schedule varies with the rows.
 
-    Parameters
-    ----------
-    pairs : Pairs
-        Comparisons in cells.
-    about : About
-        For the summary.
-
-    Returns
-    -------
-    Estimate
-        A row's scores are s - S_a for its first model and (1 - s) - S_b for its second.
+    A row's scores are s - S_a for its first model and (1 - s) - S_b for its second.
     """
     K, sums = len(pairs.models), pairs.sums
     side = incidence(pairs.first, pairs.second, K)

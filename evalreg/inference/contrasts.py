@@ -24,13 +24,10 @@ class Contrasts:
 
 
 def parse_contrasts(contrasts: Any, names: tuple[str, ...]) -> Contrasts:
-    """Contrasts from text, a mapping or an array.
+    """Contrasts from text, a mapping or an array of shape (q, n_params) or (n_params,).
 
     `contrasts`: "A - B", "A = B, C = 0", {"A": 1, "B": -1} or coefficients. Backticks may quote a name: "`A (high)` =
-    0.5". Shapes: contrasts (q, n_params) or (n_params,).
-
-    >>> parse_contrasts("a - b", ("a", "b")).matrix.tolist()
-    [[1.0, -1.0]]
+    0.5".
     """
     if isinstance(contrasts, str):
         parsed = _parse_text(contrasts, names)

@@ -16,22 +16,7 @@ from evalreg.scores.sums import Matrix, compressed, dense, scale_columns
 
 
 def design_effect(cov: Covariance) -> FloatArray:
-    """Clustered over naive variance of each parameter.
-
-    Parameters
-    ----------
-    cov : Covariance
-        The covariance in use.
-
-    Returns
-    -------
-    ndarray, shape (n_params,)
-        NaN where the naive variance is zero.
-
-    References
-    ----------
-    Kish (1965), Survey Sampling, section 8.2.
-    """
+    """Clustered over naive variance of each parameter; NaN where the naive one is zero. Kish (1965), section 8.2."""
     naive = np.diag(cov.naive)
     return np.asarray(np.divide(cov.variance(), naive, out=np.full(naive.size, np.nan), where=naive > 0))
 
@@ -39,16 +24,8 @@ def design_effect(cov: Covariance) -> FloatArray:
 def standard_error_ratios(cov: Covariance) -> pd.DataFrame:
     """Standard error under the clustering of each axis alone, over that of independent rows.
 
-    Parameters
-    ----------
-    cov : Covariance
-        Of one axis or several.
-
-    Returns
-    -------
-    DataFrame
-        One row a parameter, one column an axis by name, and with several axes "together", the covariance as it is
-        used. NaN where there is no positive naive variance, or none of the axis.
+    One row for each parameter and one column for each axis; with several axes "together" is the covariance in use. NaN
+    where there is no positive naive variance, or none of the axis.
     """
     naive = np.diag(cov.naive)
     columns = {term.name: np.diag(term.matrix) for term in cov.one_way}
@@ -60,18 +37,7 @@ def standard_error_ratios(cov: Covariance) -> pd.DataFrame:
 
 
 def row_variance(estimate: Estimate) -> FloatArray | None:
-    """Variance of one row about each parameter, sum w e^2 / sum w * n/(n - 1); None unless each has one cell.
-
-    Parameters
-    ----------
-    estimate : Estimate
-        Made of cells.
-
-    Returns
-    -------
-    ndarray, shape (n_params,), or None
-        In squared units of the score.
-    """
+    """Variance of one row about each parameter, sum w e^2 / sum w * n/(n - 1); None unless each has one cell."""
     cells, A = estimate.cells, estimate.coefficient_map
     if cells is None or A is None:
         return None
@@ -85,19 +51,9 @@ def row_variance(estimate: Estimate) -> FloatArray | None:
 
 
 def effective_rows(estimate: Estimate, cov: Covariance) -> FloatArray:
-    """Number of independent rows with the same variance.
+    """Number of independent rows with the same variance V.
 
-    Parameters
-    ----------
-    estimate : Estimate
-        The estimate.
-    cov : Covariance
-        Its covariance.
-
-    Returns
-    -------
-    ndarray, shape (n_params,)
-        For a mean [sum w e^2/sum w * n/(n-1)]/V, which counts unequal weights too; otherwise n over the design effect.
+    For a mean [sum w e^2/sum w * n/(n-1)]/V, which counts unequal weights too; otherwise n over the design effect.
     """
     variance, own = cov.variance(), row_variance(estimate)
     n = _own_rows(estimate) if estimate.kind == "board" else estimate.n_rows
@@ -108,22 +64,10 @@ def effective_rows(estimate: Estimate, cov: Covariance) -> FloatArray:
 def intraclass_correlation(estimate: Estimate, axis: Axis) -> FloatArray:
     """One-way ANOVA intraclass correlation of the rows of each parameter, not truncated at zero.
 
-    Parameters
-    ----------
-    estimate : Estimate
-        Of means (each parameter has its own), or a least-squares regression (of its residuals, the same for all).
-    axis : Axis
-        The clustering.
-
-    Returns
-    -------
-    ndarray, shape (n_params,)
-        (MSB - MSW)/(MSB + (m0 - 1) MSW); for a win rate of the residuals of the model's own comparisons, as scores of
-        that model. NaN where it is not defined: one row a cluster, no variation, several cells.
-
-    References
-    ----------
-    Snedecor and Cochran (1989), Statistical Methods, section 13.3.
+    (MSB - MSW)/(MSB + (m0 - 1) MSW), Snedecor and Cochran (1989), section 13.3: of the scores of each mean, of the
+    residuals of a least-squares regression (the same for all coefficients), and for a win rate of the residuals of the
+    model's own comparisons, as scores of that model. NaN where it is not defined: one row in each cluster, no
+    variation, several cells.
     """
     if estimate.scores.residual is not None:
         return _residual_icc(estimate.scores, estimate.scores.residual, axis, estimate.n_params)
@@ -196,23 +140,9 @@ def _residual_icc(scores: Scores, residual: FloatArray, axis: Axis, n_params: in
 
 
 def effective_clusters(estimate: Estimate, axes: tuple[Axis, ...]) -> FloatArray:
-    """Effective number of clusters of each parameter, the smallest over axes; rows without axes.
+    """Kish's effective number of clusters of each mean, 1/sum_g share_g^2, the smallest over axes; rows without axes.
 
-    Parameters
-    ----------
-    estimate : Estimate
-        Of means.
-    axes : tuple of Axis
-        Clusterings in use.
-
-    Returns
-    -------
-    ndarray, shape (n_params,)
-        1/sum_g share_g^2, share_g the weight of cluster g in the parameter.
-
-    References
-    ----------
-    Kish (1965), Survey Sampling.
+    share_g is the weight of cluster g in the mean. Kish (1965), Survey Sampling.
     """
     A, cells = estimate.coefficient_map, estimate.cells
     if A is None or cells is None:
@@ -232,27 +162,12 @@ def effective_clusters(estimate: Estimate, axes: tuple[Axis, ...]) -> FloatArray
 
 
 def exchangeable_variance(estimate: Estimate, cov: Covariance) -> FloatArray:
-    """Variance of each mean if any two rows of a cluster are correlated by the intraclass correlation.
+    """Variance of each mean if any two rows of a cluster are correlated by the intraclass correlation rho.
 
-    It tells what the sizes of the clusters imply, where the clusters that vary happen to be small ones.
-
-    Parameters
-    ----------
-    estimate : Estimate
-        Of means.
-    cov : Covariance
-        Its covariance, for the naive variance and the clusterings in use.
-
-    Returns
-    -------
-    ndarray, shape (n_params,)
-        (1 - rho) V_naive + rho s^2/G*, with rho not below zero, s^2 the variance of one row and G* Kish's effective
-        number of clusters; for equal weights V_naive (1 + (m - 1) rho) with m the mean size of the cluster of a row.
-        The largest over the clusterings; 0 where the intraclass correlation is not defined.
-
-    References
-    ----------
-    Kish (1965), Survey Sampling, section 5.4.
+    It shows what the sizes of the clusters imply, where the clusters that vary happen to be small ones: (1 - rho)
+    V_naive + rho s^2/G*, with rho not below zero, s^2 the variance of one row and G* Kish's effective number of
+    clusters; for equal weights V_naive (1 + (m - 1) rho) with m the mean size of the cluster of a row. The largest over
+    the clusterings; 0 where rho is not defined. Kish (1965), Survey Sampling, section 5.4.
     """
     s2, naive = row_variance(estimate), np.diag(cov.naive)
     largest = np.zeros(estimate.n_params)
@@ -268,18 +183,7 @@ def exchangeable_variance(estimate: Estimate, cov: Covariance) -> FloatArray:
 def exchangeable_limit(estimate: Estimate, cov: Covariance) -> FloatArray:
     """What `exchangeable_variance` cannot exceed, without a pass over the cells of clusters.
 
-    Parameters
-    ----------
-    estimate : Estimate
-        Of means.
-    cov : Covariance
-        Its covariance.
-
-    Returns
-    -------
-    ndarray, shape (n_params,)
-        The larger of V_naive and s^2 times the largest share that a cluster can have in the mean, which is at least
-        1/G*.
+    The larger of V_naive and s^2 times the largest share that a cluster can have in the mean, which is at least 1/G*.
     """
     s2, naive = row_variance(estimate), np.array(np.diag(cov.naive))
     if s2 is None or not cov.axes:

@@ -27,46 +27,22 @@ TIMES_EQUAL = 1.5
 
 @dataclass(frozen=True, eq=False)
 class ClusterInfluence:
-    """What single clusters do to the parameters.
+    """What single clusters do to the parameters."""
 
-    Parameters
-    ----------
-    max_leverage : float
-        Largest leverage: the trace of H_gg (the largest share of a cell, for means).
-    cluster : int
-        The cluster whose leaving moves some parameter by most standard errors; -1 where that is not available.
-    params_without : ndarray, shape (n_params,)
-        Parameters without that cluster; NaN where nothing is left to solve one from.
-    solved : bool
-        Whether they are those of the rows without it; otherwise one step from the estimate, which may name another
-        cluster than solving again would.
-    """
-
+    # Largest trace of H_gg: for means, the largest share of a cell.
     max_leverage: float
+    # The cluster whose leaving moves some parameter by most standard errors; -1 where that is not available.
     cluster: int
+    # Parameters without that cluster; NaN where nothing is left to solve one from.
     params_without: FloatArray
+    # Whether they are those of the rows without it. Otherwise they are one step from the estimate, which may name
+    # another cluster than solving again would.
     solved: bool
 
 
 def cluster_influence(estimate: Estimate, axis: Axis, bse: FloatArray) -> ClusterInfluence:
-    """Leverage of clusters, and the estimate without the most influential one.
+    """Leverage of clusters, and the estimate without the most influential one; NaN without `refit`.
 
-    Parameters
-    ----------
-    estimate : Estimate
-        With `refit`; NaN otherwise.
-    axis : Axis
-        The clustering.
-    bse : ndarray, shape (n_params,)
-        Standard errors, the unit in which influence is compared.
-
-    Returns
-    -------
-    ClusterInfluence
-        The largest.
-
-    References
-    ----------
     MacKinnon, Nielsen and Webb (2023), J. Econometrics 232, sections 7 and 8.1.
     """
     if estimate.refit is None:
@@ -116,20 +92,7 @@ def solved_again(leave_out: LeaveOut, block: Block, contrasts: Matrix | None) ->
 
 
 def fragility(estimate: Estimate, cov: Covariance) -> list[Note]:
-    """Warnings about few, unequal or dominant clusters.
-
-    Parameters
-    ----------
-    estimate : Estimate
-        The estimate.
-    cov : Covariance
-        Its covariance.
-
-    Returns
-    -------
-    list of (category, text)
-        Empty where clusters are many and alike.
-    """
+    """Warnings about few, unequal or dominant clusters."""
     notes: list[Note] = []
     for axis in cov.axes:
         name = ":".join(axis)
@@ -195,26 +158,9 @@ def _pairs_text(n_clusters: int, estimate: Estimate) -> str:
 
 
 def row_influence(estimate: Estimate, axis: Axis | None) -> tuple[FloatArray, list[object]]:
-    """Influence of rows or clusters on the parameters.
+    """Influence B's_r of rows, or its sums within the clusters of an axis; columns sum to zero.
 
-    Parameters
-    ----------
-    estimate : Estimate
-        With rows in memory.
-    axis : Axis, optional
-        Clusters to sum within; rows by default.
-
-    Returns
-    -------
-    values : ndarray, shape (n_rows or n_clusters, n_params)
-        B's_r; columns sum to zero.
-    index : list
-        Positions of the rows in the data, or labels of the clusters.
-
-    Raises
-    ------
-    NotAvailableError
-        If the rows live in an engine, and no clustering is given.
+    The second part says whose it is: positions of the rows in the data, or labels of the clusters.
     """
     scores, bread = estimate.scores, dense(estimate.bread)
     if axis is not None:

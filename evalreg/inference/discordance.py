@@ -27,9 +27,6 @@ def clustered_sign_test(signs: FloatArray, axes: Sequence[Codes]) -> ClusteredSi
     With every question its own cluster, the statistic is McNemar's (wins - losses)^2/(wins + losses). McNemar (1947),
     Psychometrika 12, 153-157. In clusters, the square of the sum of the clusters' surplus of wins over the sum of their
     squares; crossed, by inclusion and exclusion, not below the largest one-way variance. Shapes: signs (n,).
-
-    >>> clustered_sign_test(np.array([1.0, 1.0, 1.0, -1.0]), []).statistic
-    1.0
     """
     n_smallest = min([codes.n_clusters for codes in axes], default=signs.size)
     terms = {dims: _squares(signs, [axes[d] for d in dims]) for dims in _subsets(len(axes))}

@@ -47,35 +47,10 @@ def means_of_cells(
     weights: FloatArray | None = None,
     **more: Any,
 ) -> Estimate:
-    """Linear combinations of the means of cells, with the scores that give their covariance.
+    """Linear combinations of the means of cells, with their scores and `refit`.
 
-    Parameters
-    ----------
-    values : ndarray, shape (n_rows,)
-        Value of each row.
-    cell : ndarray of int, shape (n_rows,)
-        Cell of each row, every cell present.
-    labels : Labels
-        Cluster labels of the rows.
-    coefficient_map : ndarray, shape (n_params, n_cells)
-        Parameters as combinations of the cells' means.
-    names : tuple of str
-        Of the parameters.
-    weights : ndarray, shape (n_rows,), optional
-        Weights of the rows.
-    **more : dict
-        Further fields of the estimate.
-
-    Returns
-    -------
-    Estimate
-        With `refit`.
-
-    Examples
-    --------
-    >>> cell = np.array([0, 0, 1, 1])
-    >>> means_of_cells(np.array([1.0, 0, 1, 1]), cell, Labels(4), np.array([[-1.0, 1.0]]), ("gap",)).params.tolist()
-    [0.5]
+    Every cell has rows. `more` are further fields of the estimate. Shapes: values, cell, weights (n_rows,),
+    coefficient_map (n_params, n_cells).
     """
     sums = cell_sums(values, cell, coefficient_map.shape[1], weights)
     alike = sums.low == sums.high
@@ -96,20 +71,7 @@ def means_of_cells(
 
 
 def labelled_means(estimate: Estimate, axes: tuple[Axis, ...]) -> Estimate:
-    """The same parameters from the human labels alone.
-
-    Parameters
-    ----------
-    estimate : Estimate
-        Rectified means, or contrasts of them.
-    axes : tuple of Axis
-        Clusterings whose labels are kept.
-
-    Returns
-    -------
-    Estimate
-        Of the labelled rows.
-    """
+    """The same parameters from the human labels alone, with the labels of these clusterings."""
     human, scores = human_labels(estimate), estimate.scores
     assert human is not None
     (in_cells,), labels = scores.in_cells(), scores.row_labels()

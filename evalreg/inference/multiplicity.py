@@ -139,10 +139,6 @@ def simulate_largest(
 
     A first 8192 draws tell how many keep the standard error of the critical value below 0.004; at most 262,144 are
     made, and at least 131,072 where the statistics are so few that draws cost little.
-
-    >>> pair = simulate_largest(lambda z: np.abs(z).max(axis=1)[:, None], 2, 2, alpha=0.05, dof=np.inf, base=0)
-    >>> round(pair[0].quantile(0.05), 2), round(float(scipy.special.ndtri((1 + 0.95**0.5) / 2)), 2)
-    (2.24, 2.24)
     """
 
     def draw(blocks: range) -> list[FloatArray]:
@@ -183,14 +179,8 @@ def stepdown_pvalues(
     """P-values adjusted by free step-down: each against the largest of the statistics that are not above it.
 
     `drawn` gives absolute statistics (n_positions, n_draws) from factor @ normals' and positions in `observed`, the
-    absolute statistics (m,). The rest is as in `simulate_largest`. P-values are at least 1/(n_draws + 1).
-
-    Westfall and Young (1993), Resampling-Based Multiple Testing, algorithm 2.8; Westfall (1997), JASA 92, 299-306.
-
-    >>> def drawn(z, rows): return np.abs(z[rows])
-    >>> p = stepdown_pvalues(drawn, np.array([1.96, 2.5]), np.eye(2), dof=np.inf, base=0, n_draws=100_000)
-    >>> p.round(2).tolist()
-    [0.05, 0.02]
+    absolute statistics (m,). The rest is as in `simulate_largest`. P-values are at least 1/(n_draws + 1). Westfall and
+    Young (1993), Resampling-Based Multiple Testing, algorithm 2.8; Westfall (1997), JASA 92, 299-306.
     """
     rising = np.argsort(observed, kind="stable")
     exceeded = np.zeros(rising.size)

@@ -170,27 +170,7 @@ def _shortest(rate: Marginal, alpha: float) -> FloatArray:
 
 
 def posterior_of(estimate: Estimate, axes: tuple[Axis, ...], prior: Any, icc_prior: Any) -> Posterior:
-    """Posteriors of the parameters of an estimate.
-
-    Parameters
-    ----------
-    estimate : Estimate
-        Means of 0/1 scores, one cell each.
-    axes : tuple of Axis
-        At most one clustering.
-    prior, icc_prior : (float, float)
-        Beta priors of the mean and of the intraclass correlation.
-
-    Returns
-    -------
-    Posterior
-        One posterior a parameter.
-
-    Raises
-    ------
-    NotAvailableError, ScoreRangeError, ArgumentError
-        As in `Results.posterior`.
-    """
+    """Posteriors of means of 0/1 scores, one cell each, in at most one clustering; priors as in `Results.posterior`."""
     priors = _beta("prior", prior), _beta("icc_prior", icc_prior)
     if len(axes) > 1:
         raise NotAvailableError(

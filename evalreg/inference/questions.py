@@ -15,14 +15,9 @@ from evalreg.scores.sums import Matrix, compressed
 
 
 def rows_behind(estimate: Estimate) -> FloatArray | None:
-    """Rows that each estimate is made of: those of its cells, or all rows of a regression.
+    """Rows that each estimate is made of, (n_params,): those of its cells, or all rows of a regression.
 
-    None where the parameters are not a map of the cells (ratings). Shapes: returns (n_params,).
-
-    >>> import evalreg as er
-    >>> log = er.datasets.paired(n_passages=20, seed=1)
-    >>> rows_behind(er.mean(log, by="model", item="question").estimate).tolist()
-    [100.0, 100.0]
+    None where the parameters are not a map of the cells (ratings).
     """
     cells, A = estimate.cells, estimate.coefficient_map
     if cells is None:

@@ -25,19 +25,9 @@ SUSPICIOUS = 0.01
 
 
 def human_alone(estimate: Estimate, cov: Covariance) -> tuple[FloatArray, FloatArray]:
-    """Estimates from the human labels alone, and their standard errors under the same covariance.
+    """Estimates from the human labels alone, and their standard errors under the same clusterings and options.
 
-    Parameters
-    ----------
-    estimate : Estimate
-        Rectified means, or contrasts of them.
-    cov : Covariance
-        Its covariance, whose clusterings and options are used.
-
-    Returns
-    -------
-    params, bse : ndarray, shape (n_params,)
-        What the labelled rows by themselves give; the standard error is NaN where they lie in one cluster.
+    The standard error is NaN where the labelled rows lie in one cluster.
     """
     alone = labelled_means(estimate, cov.axes)
     try:
@@ -48,25 +38,7 @@ def human_alone(estimate: Estimate, cov: Covariance) -> tuple[FloatArray, FloatA
 
 
 def rectification_table(estimate: Estimate, cov: Covariance) -> pd.DataFrame:
-    """What the judge's scores add to the human labels, by parameter.
-
-    Parameters
-    ----------
-    estimate : Estimate
-        Rectified means, or contrasts of them.
-    cov : Covariance
-        Its covariance.
-
-    Returns
-    -------
-    DataFrame
-        Columns lambda, n_labelled, n_unlabelled, human_mean, human_se, se and effective_labels.
-
-    Raises
-    ------
-    NotAvailableError
-        If the estimate is not rectified.
-    """
+    """What the judge's scores add to the human labels, by parameter: the table of `Results.rectification`."""
     human, cells = human_labels(estimate), estimate.cells
     if human is None or cells is None:
         raise NotAvailableError("`rectification` is there for results of `rectified_mean` and contrasts of them.")
@@ -95,29 +67,13 @@ def rectification_table(estimate: Estimate, cov: Covariance) -> pd.DataFrame:
 
 @dataclass(frozen=True, eq=False)
 class LabelledRows:
-    """Rows that a judge scored, some with a human label too.
-
-    Parameters
-    ----------
-    judge : ndarray, shape (n_rows,)
-        Scores.
-    human : ndarray, shape (n_rows,)
-        Labels; 0 where there is none.
-    labelled : ndarray of bool, shape (n_rows,)
-        Rows with a human label.
-    model : ndarray of int, shape (n_rows,)
-        Mean that each row belongs to; every one has labelled rows.
-    names : tuple of str
-        Of the means.
-    labels : Labels
-        Cluster labels of the rows.
-    weights : ndarray, shape (n_rows,), optional
-        Weights of the rows.
-    """
+    """Rows that a judge scored, some with a human label too."""
 
     judge: FloatArray
+    # 0 where a row has no human label.
     human: FloatArray
     labelled: BoolArray
+    # The mean that each row belongs to, by its place in `names`; every mean has labelled rows.
     model: IntArray
     names: tuple[str, ...]
     labels: Labels
@@ -126,19 +82,11 @@ class LabelledRows:
 
 @dataclass(frozen=True, eq=False)
 class LabelledCells:
-    """Cells of labelled and of unlabelled rows of each mean.
+    """Cells of labelled and of unlabelled rows of each mean."""
 
-    Parameters
-    ----------
-    cell : ndarray of int, shape (n_rows,)
-        Cell of each row.
-    labelled : ndarray of bool, shape (n_cells,)
-        Cells of labelled rows.
-    model : ndarray of int, shape (n_cells,)
-        Mean of each cell.
-    """
-
+    # The cell of each row.
     cell: IntArray
+    # Of each cell: whether its rows have human labels, and the mean that it belongs to.
     labelled: BoolArray
     model: IntArray
 
@@ -150,23 +98,11 @@ class LabelledCells:
 
 @dataclass(frozen=True, eq=False)
 class Tuning:
-    """What `tune` found, one entry a mean.
+    """What `tune` found, one entry for each mean."""
 
-    Parameters
-    ----------
-    weight : ndarray, shape (n_means,)
-        lambda.
-    gap : ndarray, shape (n_means,)
-        Judge mean of the labelled less that of the unlabelled rows.
-    t : ndarray, shape (n_means,)
-        The gap over its standard error, under the clustering in use.
-    p_value : ndarray, shape (n_means,)
-        Of t.
-    notes : tuple of (category, text)
-        What to warn of.
-    """
-
+    # lambda of each mean.
     weight: FloatArray
+    # Judge mean of the labelled less that of the unlabelled rows; t is the gap over its clustered standard error.
     gap: FloatArray
     t: FloatArray
     p_value: FloatArray
@@ -174,18 +110,7 @@ class Tuning:
 
 
 def labelled_cells(judged: LabelledRows) -> LabelledCells:
-    """Cells of labelled and of unlabelled rows, in the order of the means.
-
-    Parameters
-    ----------
-    judged : LabelledRows
-        The rows.
-
-    Returns
-    -------
-    LabelledCells
-        Without cells that no row falls into.
-    """
+    """Cells of labelled and of unlabelled rows, in the order of the means, without those that no row falls into."""
     number = 2 * judged.model + ~judged.labelled
     present = np.flatnonzero(np.bincount(number))
     return LabelledCells(as_codes(number).codes, present % 2 == 0, present // 2)
@@ -197,30 +122,9 @@ def tune(
     """lambda of each mean: how far to follow the judge, from the clustered covariance of the parts.
 
     With D the difference of the judge's means over labelled and unlabelled rows, lambda = Cov(ybar_L, D)/Var(D), which
-    makes the variance of ybar_L - lambda D smallest, cut to [0, 1].
-
-    Parameters
-    ----------
-    judged : LabelledRows
-        The rows.
-    parts : LabelledCells
-        Their cells.
-    axes : tuple of Axis
-        Clusterings; empty for independent rows. Several enter by the sum of their one-way covariances, which is
-        positive semi-definite.
-    options : ResolvedCov
-        Covariance options.
-    pooled : bool
-        Whether all means share one lambda, which makes the sum of their variances smallest.
-
-    Returns
-    -------
-    Tuning
-        With lambda 0 where the judge has nothing to add, and the reasons.
-
-    References
-    ----------
-    Angelopoulos, Duchi and Zrnic (2023), arXiv:2311.01453, section 6, for independent rows.
+    makes the variance of ybar_L - lambda D smallest, cut to [0, 1]; `pooled` takes one for all means, which makes the
+    sum of their variances smallest. Several clusterings enter by the sum of their one-way covariances, which is
+    positive semi-definite. Angelopoulos, Duchi and Zrnic (2023), arXiv:2311.01453, section 6, for independent rows.
     """
     n_means, w = len(judged.names), judged.weights
     has_rest = np.asarray(parts.pick(False).any(axis=1), dtype=bool)
@@ -286,22 +190,7 @@ def _gap_notes(names: Sequence[str], gap: FloatArray, t: FloatArray, p: FloatArr
 
 
 def clusters_per_cell(labels: Labels, parts: LabelledCells, axes: tuple[Axis, ...]) -> IntArray:
-    """Clusters with rows in each cell, the fewest over axes; rows without axes.
-
-    Parameters
-    ----------
-    labels : Labels
-        Of the rows.
-    parts : LabelledCells
-        Cells of the rows.
-    axes : tuple of Axis
-        Clusterings.
-
-    Returns
-    -------
-    ndarray of int, shape (n_cells,)
-        At least 1.
-    """
+    """Clusters with rows in each cell, the fewest over axes; rows without axes."""
     n_cells = parts.labelled.size
     counts = [np.bincount(parts.cell, minlength=n_cells)]
     for axis in axes:
@@ -312,27 +201,11 @@ def clusters_per_cell(labels: Labels, parts: LabelledCells, axes: tuple[Axis, ..
 
 
 def rectify(judged: LabelledRows, parts: LabelledCells, weight: FloatArray, **more: Any) -> Estimate:
-    """Means corrected by the human labels, lambda held fixed.
+    """Means corrected by the human labels, lambda (`weight`) held fixed.
 
     The value of a labelled row is y - lambda f, that of an unlabelled one f; the estimate is the mean of the former
-    plus lambda times the mean of the latter, a combination of the means of two cells.
-
-    Parameters
-    ----------
-    judged : LabelledRows
-        The rows.
-    parts : LabelledCells
-        Their cells.
-    weight : ndarray, shape (n_means,)
-        lambda.
-    **more : dict
-        Further fields of the estimate.
-
-    Returns
-    -------
-    Estimate
-        With the human labels, from which `rectification` is computed; bounded where
-        these and the judge's scores lie in [0, 1].
+    plus lambda times the mean of the latter, a combination of the means of two cells. It is bounded where labels and
+    the judge's scores lie in [0, 1]. `more` are further fields of the estimate.
     """
     values = np.where(judged.labelled, judged.human - weight[judged.model] * judged.judge, judged.judge)
     coefficient_map = parts.pick(True) + weight[:, None] * parts.pick(False)

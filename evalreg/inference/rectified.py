@@ -19,27 +19,12 @@ PLAIN = 0.05
 
 
 def rectified_limits(estimate: Estimate, cov: Covariance, alpha: FloatArray, critical: FloatArray) -> FloatArray:
-    """Intervals of rectified means of labels in [0, 1], inside [0, 1].
+    """Intervals of rectified means of labels in [0, 1], inside [0, 1]. Shapes: alpha, critical (n_params,).
 
-    Parameters
-    ----------
-    estimate : Estimate
-        Rectified means.
-    cov : Covariance
-        Their covariance.
-    alpha, critical : ndarray, shape (n_params,)
-        Levels, and critical values at them.
-
-    Returns
-    -------
-    ndarray, shape (n_params, 2)
-        On the logit scale. Where fewer than five successes or failures are effective among the human labels, Jeffreys'
-        about the estimate on as many trials as the labels alone are worth; Clopper and Pearson's where the estimate is
-        not between 0 and 1, or has no variance.
-
-    References
-    ----------
-    Korn and Graubard (1998), Survey Methodology 24, 193-201; Brown, Cai and DasGupta (2001), Statistical Science 16(2).
+    On the logit scale. Where fewer than five successes or failures are effective among the human labels, Jeffreys'
+    about the estimate on as many trials as the labels alone are worth; Clopper and Pearson's where the estimate is not
+    between 0 and 1, or has no variance. Korn and Graubard (1998), Survey Methodology 24, 193-201; Brown, Cai and
+    DasGupta (2001), Statistical Science 16(2).
     """
     mean, se = np.array(estimate.params), np.sqrt(cov.variance())
     trials, few = label_trials(estimate, cov, alpha, critical), few_labels(estimate, cov)

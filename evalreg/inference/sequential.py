@@ -87,12 +87,7 @@ def path_of_totals(totals: FloatArray, counts: FloatArray, contrast: FloatArray)
 def roughness(totals: FloatArray, counts: FloatArray, contrast: FloatArray, start: int) -> tuple[float, float]:
     """How far the clusters' influences are from normal at the worst look.
 
-    Largest share of one cluster in the sum of squares; both 0 where nothing varies.
-
-    >>> one = np.ones((4, 1))
-    >>> skew, share = roughness(np.array([[0.0], [0.0], [0.0], [4.0]]), one, np.ones(1), 4)
-    >>> round(skew, 3), share
-    (0.577, 0.75)
+    The skewness of their mean, and the largest share of one cluster in the sum of squares; both 0 where nothing varies.
     """
     t = np.arange(1, totals.shape[0] + 1)
     rows = counts.sum(axis=0)

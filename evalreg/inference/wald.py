@@ -30,13 +30,7 @@ class JointTest:
 
 
 def wald_quadratic(effect: FloatArray, covariance: FloatArray) -> float:
-    """The Wald statistic W = effect' V^-1 effect.
-
-    NaN where the covariance is not positive definite to working precision. Shapes: effect (q,), covariance (q, q).
-
-    >>> wald_quadratic(np.array([1.0, 2.0]), np.eye(2))
-    5.0
-    """
+    """The Wald statistic W = effect' V^-1 effect; NaN where V is not positive definite to working precision."""
     scale = np.sqrt(np.diag(covariance))
     if not np.all(scale > 0):
         return float("nan")
@@ -48,13 +42,7 @@ def wald_quadratic(effect: FloatArray, covariance: FloatArray) -> float:
 
 
 def f_test(effect: FloatArray, covariance: FloatArray, dof: float) -> JointTest:
-    """F = W/q, referred to F(q, dof).
-
-    Shapes: effect (q,), covariance (q, q).
-
-    >>> f_test(np.array([1.0, 2.0]), np.eye(2), 10.0).statistic
-    2.5
-    """
+    """F = W/q, referred to F(q, dof). Shapes: effect (q,), covariance (q, q)."""
     q = effect.size
     W = wald_quadratic(effect, covariance)
     reason = "the covariance of these contrasts is singular" if np.isnan(W) else ""
@@ -66,9 +54,6 @@ def hotelling_test(effect: FloatArray, covariance: FloatArray, eta: float) -> Jo
 
     NaN with the reason where eta <= q - 1. Pustejovsky and Tipton (2018), JBES 36(4), section 3.2. Shapes: effect (q,),
     covariance (q, q).
-
-    >>> hotelling_test(np.array([1.0, 2.0]), np.eye(2), 11.0).df_denom
-    10.0
     """
     q = effect.size
     if not eta > q - 1:

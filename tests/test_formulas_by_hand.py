@@ -1,0 +1,152 @@
+"""Formulas on inputs so small that the answer is worked out by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.stats
+
+import evalreg as er
+from evalreg.data.clusters import Labels
+from evalreg.estimators.mean import solve as solve_mean
+from evalreg.estimators.outcomes import tied_moments
+from evalreg.estimators.pair_tables import correlations
+from evalreg.estimators.pass_at_k import all_of_k
+from evalreg.estimators.quantile import bandwidth, logit_shift, middles
+from evalreg.inference.contrasts import parse_contrasts
+from evalreg.inference.discordance import clustered_sign_test
+from evalreg.inference.labelled import means_of_cells
+from evalreg.inference.multiplicity import simulate_largest, stepdown_pvalues
+from evalreg.inference.proportions import (
+    effective_n,
+    logit_interval,
+    logit_statistic,
+    proportion_interval,
+    tail_level,
+)
+from evalreg.inference.questions import rows_behind
+from evalreg.inference.sequential import roughness
+from evalreg.inference.wald import f_test, hotelling_test, wald_quadratic
+from evalreg.scores.differences import ModelPairs
+from evalreg.scores.sums import CellSums
+
+EXACT = 1e-12
+ONE = np.ones(1)
+
+
+def test_a_difference_written_out_is_a_contrast():
+    assert parse_contrasts("a - b", ("a", "b")).matrix.tolist() == [[1.0, -1.0]]
+
+
+def test_the_sign_test_of_single_questions_is_mcnemars():
+    # (3 - 1)^2 / (3 + 1)
+    assert clustered_sign_test(np.array([1.0, 1.0, 1.0, -1.0]), []).statistic == 1.0
+
+
+def test_a_gap_of_two_cells_is_the_difference_of_their_means():
+    cell, gap = np.array([0, 0, 1, 1]), np.array([[-1.0, 1.0]])
+    found = means_of_cells(np.array([1.0, 0.0, 1.0, 1.0]), cell, Labels(4), gap, ("gap",))
+    assert found.params.tolist() == [0.5]
+
+
+def test_the_largest_of_two_independent_normals_has_sidaks_critical_value():
+    def largest(z):
+        return np.abs(z).max(axis=1)[:, None]
+
+    found = simulate_largest(largest, 2, 2, alpha=0.05, dof=np.inf, base=0)[0].quantile(0.05)
+    # The draws are made for a standard error of 0.004.
+    assert found == pytest.approx(scipy.stats.norm.ppf((1 + 0.95**0.5) / 2), abs=0.01)
+
+
+def test_the_last_statistic_of_a_stepdown_stands_against_itself_alone():
+    def drawn(z, rows):
+        return np.abs(z[rows])
+
+    p = stepdown_pvalues(drawn, np.array([1.96, 2.5]), np.eye(2), dof=np.inf, base=0, n_draws=100_000)
+    alone = 2 * scipy.stats.norm.sf([1.96, 2.5])
+    # Four standard errors of a share of 0.05 in 100,000 draws.
+    assert p == pytest.approx([alone[0], 1 - (1 - alone[1]) ** 2], abs=0.003)
+
+
+def test_a_logit_interval_ends_where_its_statistic_is_the_critical_value():
+    mean, se, critical = 0.5 * ONE, 0.05 * ONE, 1.96 * ONE
+    lower, upper = logit_interval(mean, se, critical)[0]
+    # The standard error on the logit scale is 0.05 / (0.5 * 0.5).
+    assert [lower, upper] == pytest.approx([1 / (1 + np.exp(0.392)), 1 / (1 + np.exp(-0.392))], rel=EXACT)
+    assert logit_statistic(mean, se, lower * ONE) == pytest.approx(critical, rel=1e-9)
+
+
+def test_effective_trials_are_those_of_the_same_variance_with_the_correction_for_t():
+    # 0.25/0.0025 = 100 trials, times the squared ratio of the quantile of t on 399 degrees of freedom to that used.
+    found = effective_n(0.5 * ONE, 0.0025 * ONE, 400 * ONE, 1.96 * ONE, ONE, 0.05)
+    assert found == pytest.approx(100 * (scipy.stats.t.ppf(0.975, 399) / 1.96) ** 2, rel=1e-9)
+
+
+def test_the_level_of_a_critical_value_turns_its_quantile_around():
+    critical = np.array([scipy.stats.t.ppf(0.975, 10), scipy.stats.norm.ppf(0.95)])
+    assert tail_level(critical, np.array([10.0, np.inf])) == pytest.approx([0.05, 0.1], rel=1e-9)
+
+
+def test_twenty_successes_of_twenty_leave_the_exact_lower_limit():
+    found = proportion_interval(ONE, 20 * ONE, 0.05, "clopper-pearson")
+    assert found.tolist()[0] == pytest.approx([0.025 ** (1 / 20), 1.0], rel=1e-9)
+
+
+def test_an_estimate_by_model_is_made_of_the_rows_of_that_model():
+    log = er.datasets.paired(n_passages=20, seed=1)
+    assert rows_behind(er.mean(log, by="model", item="question").estimate).tolist() == [100.0, 100.0]
+
+
+def test_one_cluster_unlike_three_is_rough():
+    skew, share = roughness(np.array([[0.0], [0.0], [0.0], [4.0]]), np.ones((4, 1)), np.ones(1), 4)
+    # Influences -1, -1, -1, 3: third moment 6, variance 3, four clusters.
+    assert skew == pytest.approx(6 / 3**1.5 / 2, rel=EXACT)
+    assert share == pytest.approx(9 / 12, rel=EXACT)
+
+
+def test_joint_tests_of_two_independent_effects():
+    effect, identity = np.array([1.0, 2.0]), np.eye(2)
+    assert wald_quadratic(effect, identity) == pytest.approx(5.0, rel=EXACT)
+    assert f_test(effect, identity, 10.0).statistic == pytest.approx(2.5, rel=EXACT)
+    assert hotelling_test(effect, identity, 11.0).df_denom == 10.0
+
+
+def test_strata_weigh_as_their_rows_under_micro():
+    one = np.ones(2)
+    sums = CellSums(one, np.array([1.0, 3.0]), one, one, one, one)
+    found = solve_mean([("law",), ("math",)], sums, n_by=0, strata_weights="micro")
+    assert found.coefficient_map.tolist() == [[0.25, 0.75]]
+
+
+def test_equal_models_with_a_tie_parameter_of_one_tie_in_a_third():
+    moments = tied_moments(np.array([0.0]), 0.0)
+    assert moments.score.tolist() == pytest.approx([1 / 2], rel=EXACT)
+    assert moments.tie.tolist() == pytest.approx([1 / 3], rel=EXACT)
+
+
+def test_correlation_of_two_models_and_what_pairing_saves():
+    two = ModelPairs(np.array([0]), np.array([1]), np.array([0]), (None,))
+    r, saved = correlations(np.array([[1.0, 1.0, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0]]), two)
+    # Sums of squares 1 and 3/4, of products 1/2.
+    assert r == pytest.approx([0.5 / 0.75**0.5], rel=EXACT)
+    assert saved == pytest.approx([2 * 0.5 / 1.75], rel=EXACT)
+
+
+def test_two_of_four_right_are_one_pair_of_six():
+    found = all_of_k(np.array([2.0, 1.0]), np.array([4.0, 4.0]), 2)
+    assert found == pytest.approx([1 / 6, 0.0], rel=EXACT)
+
+
+def test_shares_move_on_the_logit_scale():
+    # logit 0.9 = log 9, and half a width of 0.2 is 0.2/0.09 there.
+    assert logit_shift(0.9, [0.0, 0.2]) == pytest.approx([0.9, 9 / (9 + np.exp(-0.2 / 0.09))], rel=1e-9)
+
+
+def test_the_bandwidth_at_the_median_is_hall_and_sheathers():
+    # (1.5 z^2 phi^2 / n)^(1/3) with phi the density of the normal at 0.
+    z, phi = scipy.stats.norm.ppf(0.975), scipy.stats.norm.pdf(0)
+    assert bandwidth(0.5, 1000) == pytest.approx((1.5 * z**2 * phi**2 / 1000) ** (1 / 3), rel=1e-9)
+
+
+def test_shares_at_the_middle_of_two_equal_values():
+    assert middles(np.array([0.5, 1.0])).tolist() == [0.25, 0.75]

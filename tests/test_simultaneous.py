@@ -10,7 +10,7 @@ from statsmodels.stats.multitest import multipletests
 
 import evalreg as er
 from evalreg.errors import AlignmentError, ArgumentError, ArgumentTypeError, NonFiniteError
-from evalreg.inference.multiplicity import BLOCK, adjust_pvalues, largest_of_pairs
+from evalreg.inference.multiplicity import BLOCK, FEW_MODELS, adjust_pvalues, largest_of_pairs
 from evalreg.inference.ranks import pairwise_table
 from evalreg.inference.simultaneous import make_family, simultaneous
 
@@ -439,10 +439,15 @@ def test_the_order_of_models_changes_nothing(rng):
         assert row["estimate"] == pytest.approx(sign * bands.loc[key, "estimate"], rel=1e-12)
 
 
-def test_pairs_drawn_by_model_are_the_slow_obvious_ones(rng):
-    z, W = rng.standard_normal((6, 50)), np.triu(rng.random((6, 6)), 1)
-    slow = np.max([np.abs(z[a] - z[b]) * W[a, b] for a in range(6) for b in range(a + 1, 6)], axis=0)
-    np.testing.assert_allclose(largest_of_pairs(z, W + W.T), slow)
+@pytest.mark.parametrize("n_models", [2, 6, FEW_MODELS, 60])
+@pytest.mark.parametrize("spread", [0.0, 2.0])
+def test_the_largest_of_pairs_is_the_slow_obvious_one(rng, n_models, spread):
+    pairs = [(a, b) for a in range(n_models) for b in range(a + 1, n_models)]
+    z = rng.standard_normal((n_models, 50))
+    W = np.triu(np.exp(spread * rng.standard_normal((n_models, n_models))), 1)
+    W *= rng.random(W.shape) < 0.8  # the others are not in the family
+    slow = np.max([np.abs(z[a] - z[b]) * W[a, b] for a, b in pairs], axis=0)
+    np.testing.assert_array_equal(largest_of_pairs(z, W + W.T), slow)
 
 
 def test_pairs_by_name_are_the_same_pairs_as_a_matrix(rng):

@@ -26,6 +26,9 @@ CHEAP_BLOCKS, CHEAP_WORK = 128, 4e8
 # Draws are summed up in this many bins: an error in p below 1e-4 of itself, far below that of the simulation.
 BINS = 256
 
+# With fewer, comparing each model with each costs less than asking which comparisons can matter.
+FEW_MODELS = 40
+
 # Contrasts are taken so many at a time, which bounds the memory.
 CHUNK = 512
 
@@ -159,18 +162,29 @@ def simulate_largest(
 
 
 def largest_of_pairs(models: FloatArray, weight: FloatArray) -> FloatArray:
-    """Largest weighted absolute difference between two models in each draw.
+    """Largest weighted absolute difference between two models in each draw, shape (n_draws,).
 
-    `models` has shape (n_models, n_draws); `weight` is symmetric, and zero where a pair is not in the family. The
-    differences of one model at a time are held in memory.
+    `models` has shape (n_models, n_draws); `weight` is symmetric, and zero where a pair is not in the family.
     """
-    result, room = np.zeros(models.shape[1]), np.empty_like(models)
+    few = models.shape[0] < FEW_MODELS
+    result, reach = (np.zeros(models.shape[1]), models) if few else _largest_with_ends(models, weight)
     for a in range(models.shape[0] - 1):
-        gap = np.subtract(models[a + 1 :], models[a], out=room[a + 1 :])
+        # Of many models, one is compared only in the draws in which it can exceed what is held.
+        left = slice(None) if few else np.flatnonzero(reach[a] > result)
+        gap = models[a + 1 :, left] - models[a, left]
         np.abs(gap, out=gap)
         gap *= weight[a, a + 1 :, None]
-        np.maximum(result, gap.max(axis=0), out=result)
+        result[left] = np.maximum(result[left], gap.max(axis=0))
     return result
+
+
+def _largest_with_ends(models: FloatArray, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Largest of the differences with the two models at the ends, (n_draws,); a bound for each model, as `models`."""
+    draws = np.arange(models.shape[1])
+    top, bottom = models.argmax(axis=0), models.argmin(axis=0)
+    above, below = models[top, draws] - models, models - models[bottom, draws]
+    found = np.maximum((above * weight[:, top]).max(axis=0), (below * weight[:, bottom]).max(axis=0))
+    return found, np.maximum(above, below) * weight.max(axis=1)[:, None]
 
 
 def stepdown_pvalues(

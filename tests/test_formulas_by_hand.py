@@ -7,6 +7,8 @@ import pytest
 import scipy.stats
 
 import evalreg as er
+from evalreg.boards.by_judge import effect_map
+from evalreg.boards.duels import cycles_of
 from evalreg.data.clusters import Labels
 from evalreg.estimators.mean import solve as solve_mean
 from evalreg.estimators.outcomes import tied_moments
@@ -27,6 +29,9 @@ from evalreg.inference.proportions import (
 from evalreg.inference.questions import rows_behind
 from evalreg.inference.sequential import roughness
 from evalreg.inference.wald import f_test, hotelling_test, wald_quadratic
+from evalreg.resampling.intervals import bca_levels
+from evalreg.resampling.inversion import tails
+from evalreg.resampling.wild_sums import wald_statistics
 from evalreg.scores.differences import ModelPairs
 from evalreg.scores.sums import CellSums
 
@@ -150,3 +155,28 @@ def test_the_bandwidth_at_the_median_is_hall_and_sheathers():
 
 def test_shares_at_the_middle_of_two_equal_values():
     assert middles(np.array([0.5, 1.0])).tolist() == [0.25, 0.75]
+
+
+def test_the_effects_of_two_judges_on_one_opponent_are_half_their_difference():
+    coefficients, some = effect_map(np.array([[True], [True]]))
+    assert coefficients.tolist() == [[0.5, -0.5], [-0.5, 0.5]]
+    assert some.all()
+
+
+def test_a_cycle_is_found_once():
+    assert cycles_of(np.array([[0, 1, 0], [0, 0, 1], [1, 0, 0]], dtype=bool)) == [(0, 1, 2)]
+
+
+def test_symmetric_draws_and_clusters_need_no_correction():
+    levels = bca_levels(np.linspace(-1, 1, 101), 0.0, np.array([-1.0, 0.0, 1.0]), 0.1)
+    assert levels == pytest.approx([0.05, 0.95], rel=EXACT)
+
+
+def test_a_draw_as_large_as_the_data_counts_in_both_tails():
+    assert tails(np.array([-1.0, 1.0, 3.0]), np.ones(3), 1.0) == (2, 2)
+
+
+def test_the_wald_statistics_of_draws_are_those_of_each_draw():
+    effects, covariances = np.array([[1.0, 2.0], [0.0, 3.0]]), np.stack([np.eye(2), np.diag([1.0, 9.0])])
+    found = wald_statistics(effects, covariances)
+    assert found == pytest.approx([wald_quadratic(e, v) for e, v in zip(effects, covariances, strict=True)])

@@ -18,45 +18,25 @@ VERDICTS = 3
 
 @dataclass(frozen=True, eq=False)
 class Verdicts:
-    """One verdict a judge and (prompt, pair), sorted by unit and then by judge.
+    """One verdict a judge and (prompt, pair), sorted by unit and then by judge."""
 
-    Parameters
-    ----------
-    judge, unit, prompt : ndarray of int, shape (n,)
-        Of each verdict.
-    verdict : ndarray of int, shape (n,)
-        0 for the first model of the pair, 1 for a tie, 2 for the second.
-    n_judges, n_units : int
-        Numbers of both.
-    several : int
-        Verdicts made from more than one row.
-    """
-
+    # Codes of each verdict; a unit is a (prompt, pair).
     judge: IntArray
     unit: IntArray
     prompt: IntArray
+    # 0 for the first model of the pair, 1 for a tie, 2 for the second.
     verdict: IntArray
     n_judges: int
     n_units: int
+    # Verdicts made from more than one row.
     several: int
 
 
 def verdicts_of(rows: JudgedRows) -> Verdicts:
     """One verdict a judge and (prompt, pair): who had the higher mean score over the rows, both orders together.
 
-    Parameters
-    ----------
-    rows : JudgedRows
-        Comparisons, oriented to the first model of each pair.
-
-    Returns
-    -------
-    Verdicts
-        A tie where the mean is one half, as for a judge whose verdict turns with the order.
-
-    References
-    ----------
-    Zheng et al. (2023), arXiv:2306.05685, section 3.4, who call verdicts that turn with the order a tie.
+    A tie where the mean is one half, as for a judge whose verdict turns with the order: Zheng et al. (2023),
+    arXiv:2306.05685, section 3.4.
     """
     unit = rows.unit
     keys, number, count = np.unique(
@@ -71,18 +51,7 @@ def verdicts_of(rows: JudgedRows) -> Verdicts:
 
 
 def both_judged(found: Verdicts) -> tuple[IntArray, IntArray]:
-    """Pairs of verdicts of two judges on one unit.
-
-    Parameters
-    ----------
-    found : Verdicts
-        Sorted by unit and judge.
-
-    Returns
-    -------
-    one, other : ndarray of int
-        Positions of the two verdicts; the judge of `one` comes first.
-    """
+    """Positions of the two verdicts wherever two judges saw one unit; the judge of the first comes first."""
     ones = [np.zeros(0, dtype=np.intp)]
     lags = [0]
     # Verdicts of a unit lie together: those d apart, for every d up to the judges of a unit.
@@ -96,31 +65,11 @@ def both_judged(found: Verdicts) -> tuple[IntArray, IntArray]:
 def agreement_table(
     found: Verdicts, judges: tuple[str, ...], options: ResolvedCov, min_shared: int
 ) -> tuple[pd.DataFrame, pd.Series[float]]:
-    """Agreement of all pairs of judges, and of all together.
+    """Agreement of all pairs of judges, and of all together: `Judging.agreement` and `Judging.overall`.
 
-    Parameters
-    ----------
-    found : Verdicts
-        One a judge and (prompt, pair).
-    judges : tuple of str
-        Names.
-    options : ResolvedCov
-        Covariance of the shares, clustered by prompt.
-    min_shared : int
-        Shared units that a pair must have for estimates.
-
-    Returns
-    -------
-    pairs : DataFrame
-        Indexed by (judge, other), columns agreement, se, dof, kappa and n; NaN below `min_shared`. All pairs are
-        listed, or, with over 1000 judges, those that share enough.
-    overall : Series
-        agreement, se, dof, krippendorff, fleiss, n_shared, n_units, fewest_judges and most_judges (of a unit).
-
-    References
-    ----------
-    Cohen (1960), Educational and Psychological Measurement 20, 37-46; Krippendorff (2004), Content Analysis, ch. 11;
-    Fleiss (1971), Psychological Bulletin 76, 378-382.
+    Estimates are NaN below `min_shared` units. All pairs are listed, or, with over 1000 judges, those that share
+    enough. Cohen (1960), Educational and Psychological Measurement 20, 37-46; Krippendorff (2004), Content Analysis,
+    ch. 11; Fleiss (1971), Psychological Bulletin 76, 378-382.
     """
     one, other = both_judged(found)
     equal = (found.verdict[one] == found.verdict[other]).astype(float)
@@ -194,24 +143,9 @@ def _fleiss(counts: FloatArray, n_judges: int) -> float:
 def krippendorff_alpha(counts: FloatArray) -> float:
     """Krippendorff's alpha for verdicts without an order, 1 - observed over expected disagreement.
 
-    Parameters
-    ----------
-    counts : ndarray, shape (n_units, n_verdicts)
-        How many judges gave each verdict; units with one judge say nothing and are left out.
-
-    Returns
-    -------
-    float
-        NaN where all verdicts are alike, or no unit has two.
-
-    References
-    ----------
-    Krippendorff (2004), Content Analysis, second edition, chapter 11.
-
-    Examples
-    --------
-    >>> krippendorff_alpha(np.array([[2.0, 0.0], [0.0, 2.0], [1.0, 1.0]]))
-    0.4444444444444444
+    `counts` says how many judges gave each verdict, (n_units, n_verdicts); units with one judge say nothing and are
+    left out. NaN where all verdicts are alike, or no unit has two. Krippendorff (2004), Content Analysis, second
+    edition, ch. 11.
     """
     counts = counts[counts.sum(axis=1) > 1]
     total = counts.sum(axis=0)

@@ -19,19 +19,7 @@ MOST_RANKED = 100
 def board_table(rows: JudgedRows, has_board: BoolArray, options: ResolvedCov) -> pd.DataFrame:
     """Win rates by judge: each model's mean score against the opponents that it met under that judge, equal weights.
 
-    Parameters
-    ----------
-    rows : JudgedRows
-        Comparisons.
-    has_board : ndarray of bool, shape (n_judges,)
-        Judges with enough comparisons.
-    options : ResolvedCov
-        Covariance, clustered by prompt.
-
-    Returns
-    -------
-    DataFrame
-        Indexed by (judge, model), columns estimate, se, dof, rank and n.
+    Indexed by (judge, model), for judges with enough comparisons (`has_board`); columns estimate, se, dof, rank and n.
     """
     parts, order = [], np.argsort(rows.judge, kind="stable")
     starts = np.searchsorted(rows.judge[order], np.arange(len(rows.judges) + 1))
@@ -70,18 +58,9 @@ def _one_board(rows: JudgedRows, use: IntArray, options: ResolvedCov) -> pd.Data
 
 
 def rank_table(boards: pd.DataFrame) -> pd.DataFrame:
-    """Rank correlations between the boards of two judges, over the models that both have.
+    """Rank correlations between the boards of two judges, over the models that both have; NaN below three models.
 
-    Parameters
-    ----------
-    boards : DataFrame
-        From `board_table`.
-
-    Returns
-    -------
-    DataFrame
-        Indexed by (judge, other), columns kendall (tau-b), spearman and n_models; NaN below three models. Of over 100
-        judges those with most comparisons are compared.
+    Kendall's is tau-b. Of over 100 judges those with most comparisons are compared.
     """
     n = boards["n"].groupby(level="judge").sum().sort_values(ascending=False, kind="stable")
     judges = sorted(n.index[:MOST_RANKED])
@@ -102,24 +81,10 @@ def effect_table(rows: JudgedRows, has_board: BoolArray, options: ResolvedCov, a
     """Judge-by-model effects: a judge's win rate of a model minus the mean of the judges, opponent by opponent.
 
     For model a and judge j it is the mean, over the opponents b that j and another judge saw against a, of psi_ab by j
-    minus the mean of psi_ab over the judges who saw that pair. Where every judge saw every pair that is the judge's
-    win rate minus the mean win rate; elsewhere it takes out that judges saw different opponents.
-
-    Parameters
-    ----------
-    rows : JudgedRows
-        Comparisons.
-    has_board : ndarray of bool, shape (n_judges,)
-        Judges with enough comparisons; the others are left out of the means.
-    options : ResolvedCov
-        Covariance, clustered by prompt, joint over judges.
-    alpha : float
-        Family-wise level over all effects, by Holm.
-
-    Returns
-    -------
-    DataFrame
-        Indexed by (judge, model), columns effect, se, dof, p_value, p_adjusted, stands, opponents and n.
+    minus the mean of psi_ab over the judges who saw that pair. Where every judge saw every pair that is the judge's win
+    rate minus the mean win rate; elsewhere it takes out that judges saw different opponents. Judges without enough
+    comparisons (`has_board`) are left out of the means; errors are joint over judges, and `alpha` is family-wise over
+    all effects, by Holm.
     """
     use = np.flatnonzero(has_board[rows.judge])
     model = np.concatenate([rows.first[rows.pair[use]], rows.second[rows.pair[use]]])
@@ -166,24 +131,10 @@ def _effects_of_model(rows: JudgedRows, row: IntArray, side: IntArray, options: 
 
 
 def effect_map(seen: BoolArray) -> tuple[FloatArray, BoolArray]:
-    """Effects of judges as a linear function of the means of their (judge, opponent) cells.
+    """Effects of judges as a linear function of the means of their (judge, opponent) cells, numbered along the rows.
 
-    Parameters
-    ----------
-    seen : ndarray of bool, shape (n_judges, n_opponents)
-        Which cells there are; numbered along the rows.
-
-    Returns
-    -------
-    coefficients : ndarray, shape (n_some, n_cells)
-        One row a judge with a cell.
-    some : ndarray of bool, shape (n_judges,)
-        Those judges.
-
-    Examples
-    --------
-    >>> effect_map(np.array([[True], [True]]))[0].tolist()
-    [[0.5, -0.5], [-0.5, 0.5]]
+    One row of coefficients for each judge with a cell, and which judges those are. Shapes: seen (n_judges,
+    n_opponents).
     """
     judge, opponent = np.nonzero(seen)
     share = seen / np.maximum(seen.sum(axis=1, keepdims=True), 1)

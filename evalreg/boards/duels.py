@@ -19,32 +19,21 @@ from evalreg.scores.cells import CellScores
 
 @dataclass(frozen=True, eq=False)
 class Duels:
-    """Comparisons by pair of models.
-
-    Parameters
-    ----------
-    models : tuple of str
-        Names, sorted.
-    strata : tuple of str
-        Names; one unnamed without strata.
-    first, second, stratum : ndarray of int, shape (n_cells,)
-        The models of each cell, first before second, and its stratum.
-    scores : CellScores
-        Rows in cells, as scores of the first model.
-    count, weight : ndarray, shape (n_cells,)
-        Rows of each cell, and their weight.
-    swapped : ndarray of bool, shape (n_rows,)
-        Whether the left model of a row is the second of its cell.
-    """
+    """Comparisons by pair of models."""
 
     models: tuple[str, ...]
+    # One, without a name, where there are no strata.
     strata: tuple[str, ...]
+    # The models of each cell, first before second, and its stratum.
     first: IntArray
     second: IntArray
     stratum: IntArray
+    # Rows in cells, as scores of the first model.
     scores: CellScores
+    # Rows of each cell, and their weight.
     count: FloatArray
     weight: FloatArray
+    # Whether the left model of a row is the second of its cell.
     swapped: Any
 
     @property
@@ -66,22 +55,10 @@ def duel_errors(duels: Duels, axes: tuple[Axis, ...], options: ResolvedCov, n_ro
 
 
 def head_to_head(duels: Duels, errors: CellErrors, alpha: float | None = None) -> pd.DataFrame:
-    """Table of all pairs that met, both ways round.
+    """Table of all pairs that met, both ways round, indexed by (left, right), or (stratum, left, right).
 
-    Parameters
-    ----------
-    duels : Duels
-        The cells.
-    errors : CellErrors
-        From `duel_errors`.
-    alpha : float, optional
-        Adds dof, and intervals at this level on the logit scale: NaN without a standard error, and where psi is 0 or 1.
-
-    Returns
-    -------
-    DataFrame
-        Indexed by (left, right), or (stratum, left, right); columns psi, se, n, n_clusters and p_value (that psi is one
-        half), and with `alpha` dof, lower and upper.
+    `alpha` adds dof and intervals on the logit scale: NaN without a standard error, and where psi is 0 or 1. `p_value`
+    is of psi = 1/2.
     """
     names = np.array(duels.models, dtype=object)
     se, p = errors.se, errors.widths.pvalues(duels.mean - 0.5)
@@ -106,17 +83,8 @@ def head_to_head(duels: Duels, errors: CellErrors, alpha: float | None = None) -
 def condorcet_cycles(table: pd.DataFrame, alpha: float) -> pd.DataFrame:
     """Cycles a beats b beats c beats a, and which of them stand once chance is allowed for.
 
-    Parameters
-    ----------
-    table : DataFrame
-        From `head_to_head`, without strata.
-    alpha : float
-        Family-wise level at which the edges of all pairs are tested (Holm).
-
-    Returns
-    -------
-    DataFrame
-        One row a cycle: columns a, b, c, psi_ab, psi_bc, psi_ca, p_adjusted (the largest of its edges) and stands.
+    One row a cycle, from `head_to_head` without strata. `p_adjusted` is the largest of its edges, which are tested with
+    the edges of all pairs by Holm at the family-wise level `alpha`.
     """
     fraction("alpha", alpha)
     models = list(dict.fromkeys(table.index.get_level_values("left")))
@@ -136,23 +104,7 @@ def condorcet_cycles(table: pd.DataFrame, alpha: float) -> pd.DataFrame:
 
 
 def cycles_of(beats: Any) -> list[tuple[int, int, int]]:
-    """All triples with a beats b beats c beats a, each once, its smallest number first.
-
-    Parameters
-    ----------
-    beats : ndarray of bool, shape (n, n)
-        Whether the row's model beats the column's.
-
-    Returns
-    -------
-    list of tuple of int
-        Sorted.
-
-    Examples
-    --------
-    >>> cycles_of(np.array([[0, 1, 0], [0, 0, 1], [1, 0, 0]], dtype=bool))
-    [(0, 1, 2)]
-    """
+    """All triples with a beats b beats c beats a, each once, its smallest number first; `beats` is (n, n)."""
     found = []
     for a in range(len(beats)):
         # b that a beats, c that beats a, and b beats c; a the smallest of the three.

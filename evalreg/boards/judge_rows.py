@@ -30,34 +30,21 @@ Errors: TypeAlias = tuple[FloatArray, FloatArray]
 
 @dataclass(frozen=True, eq=False)
 class JudgedRows:
-    """Comparisons with their judges and prompts, pairs of models pooled over the strata of the board.
+    """Comparisons with their judges and prompts, pairs of models pooled over the strata of the board."""
 
-    Parameters
-    ----------
-    models, judges : tuple of str
-        Names; models sorted, judges sorted as text.
-    first, second : ndarray of int, shape (n_pairs,)
-        The models of each pair, first before second.
-    pair, judge : ndarray of int, shape (n_rows,)
-        Of each row.
-    prompt : Codes
-        Of each row.
-    values : ndarray, shape (n_rows,)
-        Scores of the first model of the pair.
-    side : ndarray, shape (n_rows,)
-        1 where the first model was shown on the left, -1 where on the right.
-    weights : ndarray, shape (n_rows,), optional
-        Sampling weights.
-    """
-
+    # Names, sorted as text.
     models: tuple[str, ...]
     judges: tuple[str, ...]
+    # The models of each pair, first before second.
     first: IntArray
     second: IntArray
+    # Pair and judge of each row.
     pair: IntArray
     judge: IntArray
     prompt: Codes
+    # Scores of the first model of the pair.
     values: FloatArray
+    # 1 where the first model was shown on the left, -1 where on the right.
     side: FloatArray
     weights: FloatArray | None = None
 
@@ -78,31 +65,7 @@ class JudgedRows:
 
 
 def judged_rows(duels: Duels, judge: str, prompt: str) -> JudgedRows:
-    """The comparisons of a board with the judge and prompt of each.
-
-    Parameters
-    ----------
-    duels : Duels
-        With the labels of the results.
-    judge, prompt : str
-        Columns, or several joined by colons.
-
-    Returns
-    -------
-    JudgedRows
-        Every row in use.
-
-    Raises
-    ------
-    MissingColumnError
-        If a column is not there.
-    NotAvailableError
-        If there is one judge.
-    TooFewClustersError
-        If there is one prompt.
-    DataError
-        If different judges have names that are one as text.
-    """
+    """The comparisons of a board with the judge and prompt of each: columns, or several joined by colons."""
     labels = duels.scores.labels
     judges, prompts = (
         labels.codes(_axis(name, argument, labels)) for name, argument in ((judge, "judge"), (prompt, "prompt"))
@@ -174,25 +137,7 @@ def means_by_cell(
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Mean of each cell by itself, with its standard error and degrees of freedom by prompt.
 
-    Parameters
-    ----------
-    values : ndarray, shape (n_rows,)
-        Values.
-    cell : ndarray of int, shape (n_rows,)
-        Cell of each row; each has rows.
-    n_cells : int
-        Number of cells.
-    prompt : ndarray of int, shape (n_rows,)
-        Cluster of each row.
-    options : ResolvedCov
-        Which covariance.
-    weights : ndarray, shape (n_rows,), optional
-        Sampling weights.
-
-    Returns
-    -------
-    mean, se, dof : ndarray, shape (n_cells,)
-        Errors are NaN where a cell rests on one prompt, or where its values do not vary.
+    Errors are NaN where a cell rests on one prompt, or where its values do not vary. Every cell has rows.
     """
     sums = cell_sums(values, cell, n_cells, weights)
     mean = np.where(sums.low == sums.high, sums.low, sums.total / sums.weight)
@@ -210,25 +155,7 @@ def cell_errors(
 ) -> Errors:
     """Standard errors and degrees of freedom by prompt of cells with given fitted values.
 
-    Parameters
-    ----------
-    values : ndarray, shape (n_rows,)
-        Values, whose differences from the fitted ones are the residuals.
-    fitted : ndarray, shape (n_cells,)
-        The means.
-    sums : CellSums
-        Counts and weights of the cells.
-    cell, prompt : ndarray of int, shape (n_rows,)
-        Cell and cluster of each row.
-    options : ResolvedCov
-        Which covariance.
-    weights : ndarray, shape (n_rows,), optional
-        Sampling weights.
-
-    Returns
-    -------
-    se, dof : ndarray, shape (n_cells,)
-        NaN where a cell rests on one prompt, or where its values do not vary.
+    NaN where a cell rests on one prompt, or where its values do not vary.
     """
     labels = Labels(values.size, {PROMPT[0]: as_codes(prompt)})
     scores = CellScores(values, fitted, labels, cell, weights)
@@ -247,30 +174,10 @@ def mapped_means(
     options: ResolvedCov,
     weights: FloatArray | None,
 ) -> tuple[FloatArray, Errors]:
-    """Linear functions of the means of cells, with errors by prompt.
+    """Linear functions of the means of cells, with errors by prompt; coefficients (n_params, n_cells).
 
-    Parameters
-    ----------
-    values : ndarray, shape (n_rows,)
-        Values.
-    cell : ndarray of int, shape (n_rows,)
-        Cell of each row; each has rows.
-    coefficients : ndarray or sparse array, shape (n_params, n_cells)
-        One row a function.
-    prompt : ndarray of int, shape (n_rows,)
-        Cluster of each row.
-    options : ResolvedCov
-        Which covariance.
-    weights : ndarray, shape (n_rows,), optional
-        Sampling weights.
-
-    Returns
-    -------
-    params : ndarray, shape (n_params,)
-        The functions.
-    errors : tuple of ndarray, shape (n_params,)
-        Standard errors and degrees of freedom; NaN where more than 2% of the weight lies on cells that rest on one
-        prompt, whose residuals are zero by construction.
+    Errors are NaN where more than 2% of the weight lies on cells that rest on one prompt, whose residuals are zero by
+    construction.
     """
     n_params, n_cells = coefficients.shape
     sums = cell_sums(values, cell, n_cells, weights)
@@ -312,23 +219,9 @@ def _on_single_prompts(coefficients: Matrix, cell: IntArray, prompts: Codes) -> 
 
 
 def adjusted_tests(estimate: FloatArray, errors: Errors, alpha: float) -> tuple[FloatArray, FloatArray, BoolArray]:
-    """p-values of zero, by themselves and by Holm over all that have one, and which stand.
+    """p-values of zero, by themselves and by Holm over all that have one, and which stand at the family-wise level.
 
-    Parameters
-    ----------
-    estimate : ndarray, shape (m,)
-        Estimates.
-    errors : tuple of ndarray, shape (m,)
-        Standard errors and degrees of freedom.
-    alpha : float
-        Family-wise level.
-
-    Returns
-    -------
-    p, adjusted : ndarray, shape (m,)
-        NaN where there is no error.
-    stands : ndarray of bool, shape (m,)
-        Whether the adjusted one is at most `alpha`.
+    NaN where there is no error.
     """
     p = t_pvalues(estimate / errors[0], errors[1])
     adjusted = adjust_pvalues(p, "holm")

@@ -19,15 +19,7 @@ LONGEST_NAME = 8
 def short_names(n: pd.Series[int]) -> dict[str, str]:
     """What judges are called in tables with several of them: a number each, where names are long.
 
-    Parameters
-    ----------
-    n : Series
-        Comparisons by judge.
-
-    Returns
-    -------
-    dict of str to str
-        Numbered from the judge with most comparisons, in that order; the names themselves where all are short.
+    Numbered from the judge with most comparisons (`n`), in that order; the names themselves where all are short.
     """
     order = [str(name) for name in n.sort_values(ascending=False, kind="stable").index]
     if max(map(len, order)) <= LONGEST_NAME:
@@ -36,20 +28,7 @@ def short_names(n: pd.Series[int]) -> dict[str, str]:
 
 
 def position_grid(position: pd.DataFrame, keys: dict[str, str]) -> Grid:
-    """Position bias of the judges with most comparisons.
-
-    Parameters
-    ----------
-    position : DataFrame
-        From `position_table`.
-    keys : dict of str to str
-        From `short_names`.
-
-    Returns
-    -------
-    Grid
-        One row a judge, with number and name.
-    """
+    """Position bias of the judges with most comparisons, each with number and name."""
     rows = []
     for row in _records(position.sort_values("n", ascending=False, kind="stable").head(MOST_ROWS)):
         judge = row["judge"]
@@ -60,20 +39,7 @@ def position_grid(position: pd.DataFrame, keys: dict[str, str]) -> Grid:
 
 
 def agreement_grid(agreement: pd.DataFrame, ranks: pd.DataFrame, keys: dict[str, str]) -> Grid:
-    """Agreement of the pairs of judges that share most.
-
-    Parameters
-    ----------
-    agreement, ranks : DataFrame
-        From `agreement_table` and `rank_table`.
-    keys : dict of str to str
-        From `short_names`.
-
-    Returns
-    -------
-    Grid
-        One row a pair of judges.
-    """
+    """Agreement of the pairs of judges that share most."""
     table = agreement.join(ranks["kendall"])
     known = table[table["agreement"].notna()].sort_values("n", ascending=False, kind="stable")
     rows = []
@@ -87,21 +53,7 @@ def agreement_grid(agreement: pd.DataFrame, ranks: pd.DataFrame, keys: dict[str,
 def wide_grid(corner: str, values: pd.Series[float], stands: pd.Series[bool] | None, keys: dict[str, str]) -> Grid:
     """A value for each model and judge, models that most judges have first.
 
-    Parameters
-    ----------
-    corner : str
-        What the values are.
-    values : Series
-        Indexed by (judge, model).
-    stands : Series of bool, optional
-        Values to be marked; without it models come in the order of their mean.
-    keys : dict of str to str
-        From `short_names`.
-
-    Returns
-    -------
-    Grid
-        Models in rows, judges in columns.
+    `stands` marks values; without it models come in the order of their mean.
     """
     wide: pd.DataFrame = values.unstack("judge").dropna(how="all")
     shown = [name for name in keys if name in wide.columns][:MOST_COLUMNS]
@@ -124,18 +76,7 @@ def wide_grid(corner: str, values: pd.Series[float], stands: pd.Series[bool] | N
 
 
 def variance_grid(variance: pd.DataFrame) -> Grid:
-    """Components of the variance that the log tells.
-
-    Parameters
-    ----------
-    variance : DataFrame
-        From `variance_table`.
-
-    Returns
-    -------
-    Grid
-        One row a component.
-    """
+    """Components of the variance that the log can tell apart, one row each."""
     rows = [
         (
             row["component"],

@@ -60,10 +60,13 @@ class Judging:
     effects : DataFrame
         Indexed by (judge, model); columns effect, se, dof, p_value, p_adjusted, stands, opponents and n.
     position : DataFrame
-        Indexed by judge; columns left, bias, se, dof, p_value, p_adjusted, stands, n, n_contrast, balanced, n_both and
-        consistent.
+        Indexed by judge; columns left (mean score of the left model minus 1/2), bias (the same with pairs adjusted
+        for), se, dof, p_value, p_adjusted, stands, n (rows), n_contrast (rows of pairs seen in both orders), balanced
+        (whether every pair was seen as often either way, so that left and bias are equal), n_both and consistent
+        ((prompt, pair) seen in both orders, and the share of them whose verdict did not turn).
     variance : DataFrame
-        Indexed by component; columns variance, share, effect_sd and levels.
+        Indexed by component; columns variance (what it adds to the variance of one comparison), share, effect_sd (of
+        one effect; NaN where negative) and levels.
 
     Examples
     --------
@@ -113,28 +116,7 @@ class Judging:
 def judging(duels: Duels, options: ResolvedCov, judge: str, prompt: str, min_shared: int, alpha: float) -> Judging:
     """Judges of the comparisons of a board set against each other.
 
-    Parameters
-    ----------
-    duels : Duels
-        Comparisons with the labels of the results.
-    options : ResolvedCov
-        Covariance of the board; its default for clusters takes the place of "naive".
-    judge, prompt : str
-        Columns.
-    min_shared : int
-        Comparisons that two judges must share, and one must have made, for estimates.
-    alpha : float
-        Family-wise level.
-
-    Returns
-    -------
-    Judging
-        All tables.
-
-    Raises
-    ------
-    MissingColumnError, NotAvailableError, TooFewClustersError, ArgumentError
-        If a column is not there, there is one judge or one prompt, or an option is out of range.
+    The default covariance for clusters takes the place of "naive".
     """
     fraction("alpha", alpha)
     if isinstance(min_shared, bool) or not isinstance(min_shared, int | np.integer):
@@ -167,18 +149,7 @@ def judging(duels: Duels, options: ResolvedCov, judge: str, prompt: str, min_sha
 
 
 def summarize_judging(found: Judging) -> Summary:
-    """Tables and sentences on judges.
-
-    Parameters
-    ----------
-    found : Judging
-        All tables.
-
-    Returns
-    -------
-    Summary
-        Ready to print.
-    """
+    """Tables and sentences on judges."""
     overall, keys = found.overall, short_names(found.position["n"])
     facts = [
         ("Judges", f"{found.n_judges} ({found.judge})"),

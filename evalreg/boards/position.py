@@ -16,26 +16,9 @@ NO_ERROR = 1e-9
 
 
 def position_table(rows: JudgedRows, options: ResolvedCov, min_rows: int, alpha: float) -> pd.DataFrame:
-    """Position bias of each judge, from pairs that the judge saw in both orders.
+    """Position bias of each judge, from pairs that the judge saw in both orders: `Judging.position`.
 
-    Parameters
-    ----------
-    rows : JudgedRows
-        Comparisons.
-    options : ResolvedCov
-        Which covariance.
-    min_rows : int
-        Rows of pairs seen in both orders that a judge must have for a bias.
-    alpha : float
-        Family-wise level over judges, by Holm.
-
-    Returns
-    -------
-    DataFrame
-        Indexed by judge: left (mean score of the left model minus 1/2), bias (the same with pairs adjusted for), se,
-        dof, p_value, p_adjusted, stands, n (rows), n_contrast (rows of pairs seen in both orders), balanced (whether
-        every pair was seen as often either way, so that left and bias are equal), n_both and consistent ((prompt, pair)
-        seen in both orders, and the share of them whose verdict did not turn).
+    A judge needs `min_rows` rows of such pairs; `alpha` is family-wise over judges, by Holm.
     """
     weights = np.ones(rows.n_rows) if rows.weights is None else rows.weights
     n_judges = len(rows.judges)
@@ -69,33 +52,14 @@ def order_contrast(
     """What the left side gains, by least squares within each judge's pairs.
 
     The model is s = psi_ab + bias x by judge, x = 1 where the first model of the pair is on the left and -1 where it is
-    on the right. By the theorem of Frisch, Waugh and Lovell its bias is the weighted mean of
-    (s - mean s)/(x - mean x), means within pairs, with weights (x - mean x)^2, and its residuals are those of that
-    mean. The leverages of the pairs' means act on the mean residual of each (prompt, pair), those of x on the total of
-    a prompt; the two are applied one after the other, which is exact where they do not overlap within a prompt.
+    on the right. By the theorem of Frisch, Waugh and Lovell its bias is the weighted mean of (s - mean s)/(x - mean x),
+    means within pairs, with weights (x - mean x)^2, and its residuals are those of that mean. The leverages of the
+    pairs' means act on the mean residual of each (prompt, pair), those of x on the total of a prompt; the two are
+    applied one after the other, which is exact where they do not overlap within a prompt.
 
-    Parameters
-    ----------
-    rows : JudgedRows
-        Comparisons.
-    cell : ndarray of int, shape (n_rows,)
-        The (judge, pair) of each row.
-    weights : ndarray, shape (n_rows,)
-        Sampling weights.
-    options : ResolvedCov
-        Which covariance.
-
-    Returns
-    -------
-    bias, se, dof : ndarray, shape (n_judges,)
-        NaN for judges who saw no pair in both orders; no more degrees of freedom than rows less pairs less one.
-    n_contrast : ndarray of int, shape (n_judges,)
-        Rows of pairs seen in both orders.
-
-    References
-    ----------
-    Lovell (1963), Journal of the American Statistical Association 58, 993-1010; Bell and McCaffrey (2002), Survey
-    Methodology 28, 169-181.
+    `cell` is the (judge, pair) of each row. Returns bias, se, dof and rows of pairs seen in both orders, by judge: NaN
+    for judges who saw none, and no more degrees of freedom than rows less pairs less one. Lovell (1963), Journal of the
+    American Statistical Association 58, 993-1010; Bell and McCaffrey (2002), Survey Methodology 28, 169-181.
     """
     n_judges = len(rows.judges)
     total = np.bincount(cell, weights)

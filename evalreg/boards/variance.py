@@ -29,20 +29,12 @@ ENOUGH_ORDERS = 0.1
 
 @dataclass(frozen=True, eq=False)
 class Component:
-    """A random effect of a comparison.
-
-    Parameters
-    ----------
-    name : str
-        Such as "model x prompt".
-    design : sparse array, shape (n_rows, n_levels)
-        Z: what each of its levels adds to a score of the first model.
-    multiple : float
-        How many of its effects enter one comparison: 2 for those of models.
-    """
+    """A random effect of a comparison, such as "model x prompt"."""
 
     name: str
+    # Z: what each of its levels adds to a score of the first model, (n_rows, n_levels).
     design: Matrix
+    # How many of its effects enter one comparison: 2 for those of models.
     multiple: float
 
     @property
@@ -54,16 +46,8 @@ class Component:
 def components_of(rows: JudgedRows) -> list[Component]:
     """The random effects of a log of comparisons, without the residual.
 
-    Parameters
-    ----------
-    rows : JudgedRows
-        Comparisons.
-
-    Returns
-    -------
-    list of Component
-        Those of position only where pairs were seen in both orders; those of a pair under one prompt and judge
-        only where at least a quarter of the rows repeat another, as where judges see both orders.
+    Those of position only where pairs were seen in both orders; those of a pair under one prompt and judge only where
+    at least a quarter of the rows repeat another, as where judges see both orders.
     """
     prompt, judge = rows.prompt.codes, rows.judge
     n_judges, n_models = len(rows.judges), len(rows.models)
@@ -113,18 +97,7 @@ def _differences(group: IntArray, rows: JudgedRows, n_models: int) -> Matrix:
 
 
 def fixed_effects(rows: JudgedRows) -> Matrix:
-    """Orthonormal columns that span the pairs' means and, where orders vary, a common position effect.
-
-    Parameters
-    ----------
-    rows : JudgedRows
-        Comparisons.
-
-    Returns
-    -------
-    sparse array, shape (n_rows, n_fixed)
-        Q, with I - QQ' taking residuals.
-    """
+    """Orthonormal columns Q that span the pairs' means and, where orders vary, a common position effect."""
     count = np.bincount(rows.pair).astype(float)
     pairs = _one_hot_of(rows.pair, 1.0 / np.sqrt(count)[rows.pair], rows.n_pairs)
     x = _within_pairs(rows, rows.side)
@@ -141,26 +114,9 @@ def moment_equations(rows: JudgedRows, components: list[Component]) -> tuple[Flo
     """Expected and observed quadratic forms e'ZZ'e of the residuals e, those of single rows last.
 
     With M = I - QQ' and e = Ms, E[e'Z_c Z_c'e] = sum_d sigma_d^2 |Z_c' M Z_d|^2, which counts what the fixed effects
-    have taken out. Sums run over levels; no matrix has rows on both sides.
-
-    Parameters
-    ----------
-    rows : JudgedRows
-        Comparisons.
-    components : list of Component
-        Random effects.
-
-    Returns
-    -------
-    expected : ndarray, shape (n_components + 1, n_components + 1)
-        Symmetric.
-    observed : ndarray, shape (n_components + 1,)
-        Quadratic forms.
-
-    References
-    ----------
-    Rao (1972), Journal of the American Statistical Association 67, 112-115, with weights zero (MINQUE(0)); Searle,
-    Casella and McCulloch (1992), Variance Components, chapter 11; Henderson (1953), Biometrics 9, 226-252.
+    have taken out. Sums run over levels; no matrix has rows on both sides. Rao (1972), Journal of the American
+    Statistical Association 67, 112-115, with weights zero (MINQUE(0)); Searle, Casella and McCulloch (1992), Variance
+    Components, chapter 11; Henderson (1953), Biometrics 9, 226-252.
     """
     Q = fixed_effects(rows)
     e = rows.values - Q @ (Q.T @ rows.values)
@@ -194,21 +150,9 @@ def _products(fixed: list[Matrix]) -> FloatArray:
 
 
 def solve_components(expected: FloatArray, observed: FloatArray) -> tuple[FloatArray, list[list[int]]]:
-    """Variance components, and which of them the log cannot tell from each other.
+    """Variance components, the solution of least norm, and which of them the log cannot tell from each other.
 
-    Parameters
-    ----------
-    expected : ndarray, shape (n, n)
-        Coefficients of the equations.
-    observed : ndarray, shape (n,)
-        Right-hand side.
-
-    Returns
-    -------
-    variances : ndarray, shape (n,)
-        The solution of least norm; only sums over a set are told by the log.
-    sets : list of list of int
-        A partition: components alone, or those that are told as a sum only.
+    The sets are a partition: components alone, or those of which only the sum is known.
     """
     scale = np.sqrt(np.diag(expected))
     alive = scale > 1e-9 * scale.max()
@@ -223,30 +167,17 @@ def solve_components(expected: FloatArray, observed: FloatArray) -> tuple[FloatA
 
 
 def variance_table(rows: JudgedRows) -> pd.DataFrame:
-    """Shares of the variance of one comparison around the mean score of its pair.
+    """Shares of the variance of one comparison around the mean score of its pair: `Judging.variance`.
 
-    The model is s = psi_ab + (u_ap - u_bp) + (v_aj - v_bj) + (w_apj - w_bpj) + t_abp + t_abj + t_abpj
-    + x (c + c_p + c_j + c_pj) + e, x = 1 where the first model is on the left and -1 on the right, all effects but psi
-    and c random with mean zero. What a prompt or a judge adds to all models alike cancels out of a comparison; what is
-    left of their main effects is c_p, c_j and c_pj, by how much the left side is favoured there. Components are
-    covariances of comparisons that share something and nothing else, which can be negative in truth too: t_abpj is,
-    where a judge's verdict turns with the order.
+    The model is s = psi_ab + (u_ap - u_bp) + (v_aj - v_bj) + (w_apj - w_bpj) + t_abp + t_abj + t_abpj + x (c + c_p +
+    c_j + c_pj) + e, x = 1 where the first model is on the left and -1 on the right, all effects but psi and c random
+    with mean zero. What a prompt or a judge adds to all models alike cancels out of a comparison; what is left of their
+    main effects is c_p, c_j and c_pj, by how much the left side is favoured there. Components are covariances of
+    comparisons that share something and nothing else, which can be negative in truth too: t_abpj is, where a judge's
+    verdict turns with the order.
 
-    Parameters
-    ----------
-    rows : JudgedRows
-        Comparisons; sampling weights are not used.
-
-    Returns
-    -------
-    DataFrame
-        Indexed by component, columns variance (what it adds to the variance of one comparison), share, effect_sd (of
-        one effect; NaN where negative) and levels. Estimates are unbiased, so that small ones may be negative; they
-        are not cut. Components that the log cannot tell from each other are one row, named by all of them; those that
-        cannot be seen are NaN.
-
-    References
-    ----------
+    Estimates are unbiased, so that small ones may be negative; they are not cut. Components that the log cannot tell
+    from each other are one row, named by all of them; those that cannot be seen are NaN. Sampling weights are not used.
     Brennan (2001), Generalizability Theory, chapters 3 and 7; Rao (1972), JASA 67, 112-115.
     """
     components = components_of(rows)

@@ -41,13 +41,7 @@ def format_of(source: Source) -> str | None:
 
 
 def sort_sources(sources: Sequence[Source], asked: str | None) -> tuple[Reader, list[Source], list[Source]]:
-    """The reader that a log's files share, those files, and files that are no log.
-
-    Raises
-    ------
-    LogFormatError
-        If the files are of several formats, or none is recognised.
-    """
+    """The reader that a log's files share, those files, and files that are no log."""
     if asked is not None:
         option("format", asked, tuple(READERS))
         chosen = reader(asked)

@@ -29,26 +29,16 @@ DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, Runtime
 
 @dataclass(frozen=True)
 class InspectFile:
-    """One log.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-    header : dict
-        What the log says of itself.
-    samples : list
-        Records of samples as they stand, the last of each id and epoch.
-    n_superseded : int
-        Earlier records of samples that were run again.
-    n_edited : int or None
-        Scores that were edited by hand; None where the log is too long to look.
-    """
+    """One log."""
 
     path: Path
+    # What the log says of itself.
     header: dict[str, Any]
+    # Records of samples as they stand, the last of each id and epoch.
     samples: list[Any]
+    # Earlier records of samples that were run again.
     n_superseded: int = 0
+    # Scores that were edited by hand; None where the log is too long to look.
     n_edited: int | None = None
 
 

@@ -22,115 +22,72 @@ REASONS: tuple[Reason, ...] = get_args(Reason)
 
 @dataclass(frozen=True)
 class TableRoles:
-    """Columns of a table by role, as a team writes them down.
+    """Columns of a table by role, as a team writes them down."""
 
-    Parameters
-    ----------
-    columns : mapping from role to str
-        Columns, with dots into nested fields.
-    labels : mapping from str to str or None
-        Meanings of verdicts; None is no verdict.
-    key : tuple of str
-        Columns that, with the two models, identify a comparison.
-    """
-
+    # Columns by role, with dots into nested fields.
     columns: Mapping[str, str]
+    # Meanings of verdicts; None is no verdict.
     labels: Mapping[str, str | None] = field(default_factory=dict)
+    # Columns that, with the two models, identify a comparison.
     key: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Source:
-    """One file of a log.
-
-    Parameters
-    ----------
-    path : Path
-        A regular file, never a link.
-    head : bytes
-        Its beginning, 64 KiB at most, uncompressed where the file is gzip.
-    """
+    """One file of a log, a regular file and never a link."""
 
     path: Path
+    # Its beginning, 64 KiB at most, uncompressed where the file is gzip.
     head: bytes
 
 
 @dataclass(frozen=True)
 class Choice:
-    """What to read of a log that holds several things.
+    """What to read of a log that holds several things."""
 
-    Parameters
-    ----------
-    metric, filter, scorer : str, optional
-        Which one; None asks for the log's own declaration, and is refused where there are several without one.
-    columns : tuple of str, optional
-        Further fields to keep, with dots into nested ones; None keeps the short ones of documents and metadata.
-    failed : {"drop", "keep", "zero"}
-        What becomes of scores that stand on samples in error: left out, kept, or zero for every sample in error.
-    broken : {"raise", "skip"}
-        What becomes of records that cannot be read.
-    roles : TableRoles, optional
-        For tables, the columns that have roles; other formats know their own.
-    """
-
+    # None asks for the log's own declaration, and is refused where there are several without one.
     metric: str | None = None
     filter: str | None = None
     scorer: str | None = None
+    # Further fields to keep, with dots into nested ones; None keeps the short ones of documents and metadata.
     columns: tuple[str, ...] | None = None
+    # What becomes of scores that stand on samples in error: "zero" is for every sample in error.
     failed: FailedName = "drop"
+    # What becomes of records that cannot be read.
     broken: BrokenName = "raise"
+    # For tables, the columns that have roles; other formats know their own.
     roles: TableRoles | None = None
 
 
 @dataclass(frozen=True)
 class Run:
-    """One run of one model on one task.
-
-    Parameters
-    ----------
-    id : str
-        What tells it from other runs.
-    model, task : str
-        As the log names them; empty where it does not.
-    path : str
-        The file.
-    details : mapping
-        What else identifies it (version, arguments, time), and in "reported" the tool's own figures by name.
-    """
+    """One run of one model on one task; `id` is what tells it from other runs."""
 
     id: str
+    # Model and task as the log names them; empty where it does not.
     model: str = ""
     task: str = ""
     path: str = ""
+    # What else identifies it (version, arguments, time), and in "reported" the tool's own figures by name.
     details: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
 class Reading:
-    """The rows of a log.
+    """The rows of a log."""
 
-    Parameters
-    ----------
-    format : str
-        Name of the reader.
-    frame : DataFrame
-        One row a score or verdict; columns of `SCORED` or `JUDGED`, then fields that may be clusters, such as
-        "metadata.subject".
-    runs : tuple of Run
-        In the order of the files.
-    left_out : mapping from reason to int
-        Records that are no score, by reason.
-    notes : tuple of str
-        Whole sentences on what a reader should know.
-    key : tuple of str
-        Columns that, with the two models, identify a comparison; none where repeats are not refused.
-    """
-
+    # Name of the reader.
     format: str
+    # One row a score or verdict: columns of `SCORED` or `JUDGED`, then fields that may be clusters, such as
+    # "metadata.subject".
     frame: pd.DataFrame
+    # In the order of the files.
     runs: tuple[Run, ...] = ()
+    # Records that are no score, by reason.
     left_out: Mapping[Reason, int] = field(default_factory=dict)
+    # Whole sentences on what a reader should know.
     notes: tuple[str, ...] = ()
+    # Columns that, with the two models, identify a comparison; none where repeats are not refused.
     key: tuple[str, ...] = ()
 
 

@@ -25,35 +25,13 @@ from evalreg.scores.unseen import Unseen
 
 
 def covariance_text(cov: Covariance) -> str:
-    """Covariance and clustering in a few words.
-
-    Parameters
-    ----------
-    cov : Covariance
-        The covariance.
-
-    Returns
-    -------
-    str
-        Such as "CR2 by passage".
-    """
+    """Covariance and clustering in a few words, such as "CR2 by passage"."""
     names = " + ".join(axis_name(axis) for axis in cov.axes)
     return f"{cov.options.cov} by {names}" if names else "naive (rows independent)"
 
 
 def few_text(cov: Covariance) -> str:
-    """What is said where few questions tell of differences; empty where none is such a difference.
-
-    Parameters
-    ----------
-    cov : Covariance
-        Of the differences.
-
-    Returns
-    -------
-    str
-        Whole sentences.
-    """
+    """Sentences where few questions tell of differences; empty where none is such a difference."""
     few = cov.widths().few
     matters = None if few is None else np.flatnonzero(few.unseen.matters)
     if few is None or matters is None or not matters.size:
@@ -113,24 +91,7 @@ RATHER_FEW = (10, 29)
 def coefficient_frame(
     estimate: Estimate, cov: Covariance, alpha: float, counts: FloatArray | None = None
 ) -> pd.DataFrame:
-    """Estimates, standard errors, tests and intervals, one row a parameter.
-
-    Parameters
-    ----------
-    estimate : Estimate
-        The parameters.
-    cov : Covariance
-        Their covariance.
-    alpha : float
-        Level of the intervals.
-    counts : ndarray, shape (n_params,), optional
-        Rows behind each parameter.
-
-    Returns
-    -------
-    DataFrame
-        Columns estimate, se, naive_se, t, dof, p_value, lower, upper, and n where `counts` are known.
-    """
+    """Estimates, standard errors, tests and intervals, one row a parameter; n from `counts`, the rows behind each."""
     interval = intervals(estimate, cov, alpha, None)
     se = np.sqrt(cov.variance())
     t = estimate.params / np.where(se > 0, se, np.nan)
@@ -157,28 +118,7 @@ def summarize(
     alpha: float,
     counts: FloatArray | None = None,
 ) -> Summary:
-    """The summary of an estimate under a covariance.
-
-    Parameters
-    ----------
-    estimate : Estimate
-        The parameters.
-    cov : Covariance
-        Their covariance.
-    axes : tuple of Axis
-        Clusterings as asked.
-    notes : sequence of (category, text)
-        What was warned of.
-    alpha : float
-        Level of the intervals.
-    counts : ndarray, shape (n_params,), optional
-        Rows behind each parameter.
-
-    Returns
-    -------
-    Summary
-        Ready to print.
-    """
+    """The summary of an estimate under a covariance; `counts` are the rows behind each parameter."""
     about, shown = estimate.about, cov.axes or axes
     dropped = {reason: count for reason, count in estimate.dropped.items() if count}
     facts = [("Score", about.outcome), ("Rows", f"{estimate.n_rows}"), ("Model", about.model)]
@@ -308,20 +248,7 @@ def _sentences(estimate: Estimate, cov: Covariance, alpha: float, axes: tuple[Ax
 
 
 def rather_few(estimate: Estimate, cov: Covariance) -> list[str]:
-    """What is done about 10 to 29 clusters, which the literature calls few; nothing to say of other numbers.
-
-    Parameters
-    ----------
-    estimate : Estimate
-        The parameters.
-    cov : Covariance
-        Their covariance.
-
-    Returns
-    -------
-    list of str
-        At most one sentence.
-    """
+    """What is done about 10 to 29 clusters, which the literature calls few: one sentence, none for other numbers."""
     low, high = RATHER_FEW
     counts = {axis_name(axis): cov.n_clusters[axis_name(axis)] for axis in cov.axes}
     few = [f"{count} {name} clusters" for name, count in counts.items() if low <= count <= high]

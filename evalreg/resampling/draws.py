@@ -110,24 +110,7 @@ def _boot(weights: BootWeightsName, shape: tuple[int, int], rng: np.random.Gener
 
 
 class Progress:
-    """A line on a terminal that counts draws, once they have taken two seconds; silent elsewhere.
-
-    Parameters
-    ----------
-    total : int
-        Draws to come.
-    stream : file, optional
-        Where to write; stderr by default.
-    clock : callable, optional
-        Seconds.
-    unit : str, optional
-        What is counted.
-
-    Examples
-    --------
-    >>> with Progress(10) as progress:
-    ...     progress.advance(10)
-    """
+    """A line on a terminal (stderr) that counts draws, once they have taken two seconds; silent elsewhere."""
 
     def __init__(
         self, total: int, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic, unit: str = "draws"

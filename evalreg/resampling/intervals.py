@@ -69,11 +69,6 @@ def bca_levels(draws: FloatArray, value: float, without: FloatArray, alpha: floa
     NaN where all draws lie on one side of the estimate, it does not exist without some cluster, or the acceleration is
     too large for the level. Efron (1987), JASA 82, equations 2.3 and 2.8; Davison and Hinkley (1997), equations 5.20 to
     5.26. Shapes: draws (n_draws,), without (n_clusters,); returns (2,).
-
-    Symmetric draws and clusters need no correction:
-
-    >>> bca_levels(np.linspace(-1, 1, 101), 0.0, np.array([-1.0, 0.0, 1.0]), 0.1).round(12).tolist()
-    [0.05, 0.95]
     """
     known, finite = draws[~np.isnan(draws)], draws[np.isfinite(draws)]
     # Draws at the estimate count as half below it, as statistics of few clusters are discrete; rounding aside.

@@ -75,13 +75,7 @@ def find_end(p: Callable[[float], float], se: float, alpha: float) -> float:
 
 
 def tails(numerator: FloatArray, variance: FloatArray, t: float) -> tuple[int, int]:
-    """Draws whose t is at most, and at least, that of the data; ties count in both.
-
-    Shapes: numerator, variance (n_draws,).
-
-    >>> tails(np.array([-1.0, 1.0, 3.0]), np.ones(3), 1.0)
-    (2, 2)
-    """
+    """Draws whose t is at most, and at least, that of the data; ties count in both. Shapes: (n_draws,)."""
     room = abs(t) * SLACK
     se = np.sqrt(variance)
     below = np.count_nonzero(numerator <= (t + room) * se)

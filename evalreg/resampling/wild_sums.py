@@ -248,13 +248,7 @@ def draw_joint(
 
 
 def wald_statistics(effect: FloatArray, variance: FloatArray) -> FloatArray:
-    """effect' V^-1 effect of many draws, infinite where V is singular.
-
-    Shapes: effect (n, q), variance (n, q, q); returns (n,).
-
-    >>> wald_statistics(np.array([[1.0, 2.0]]), np.eye(2)[None]).tolist()
-    [5.0]
-    """
+    """effect' V^-1 effect of many draws, infinite where V is singular. Shapes: effect (n, q), variance (n, q, q)."""
     scale = np.sqrt(np.einsum("nii->ni", variance))
     unit = np.where(scale > 0, scale, 1.0)
     values, axes = np.linalg.eigh(variance / (unit[:, :, None] * unit[:, None, :]))

@@ -12,10 +12,11 @@ from scipy import sparse
 from evalreg.checks import BoolArray, FloatArray, IntArray, frozen, listed, nearest
 from evalreg.data.clusters import Axis
 from evalreg.errors import ArgumentError, MissingColumnError
+from evalreg.numerics.matrices import Matrix, compressed, dense
 from evalreg.scores.base import Scores
 from evalreg.scores.paired import Paired
 from evalreg.scores.stacking import concat_scores, stack_scores
-from evalreg.scores.sums import Block, Matrix, compressed, dense
+from evalreg.scores.sums import Block
 
 EstimateKind: TypeAlias = Literal["mean", "board", "least squares", "likelihood"]
 """Which small-sample conventions apply; a board is a map of means of pairs, whose rows count together."""

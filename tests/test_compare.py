@@ -345,7 +345,7 @@ def test_sums_where_few_are_there_are_the_same(rng: np.random.Generator, monkeyp
     frame = board(rng, answered=0.5)
     dense = er.compare(frame, groups="passage")
     monkeypatch.setattr("evalreg.scores.differences.DENSE_SHARE", 1.0)
-    monkeypatch.setattr("evalreg.scores.sums.DENSE_SHARE", 1.0)
+    monkeypatch.setattr("evalreg.numerics.matrices.DENSE_SHARE", 1.0)
     sparse = er.compare(frame, groups="passage")
     pd.testing.assert_frame_equal(dense.table, sparse.table, rtol=1e-10)
     pd.testing.assert_series_equal(dense.results.icc(), sparse.results.icc(), rtol=1e-10)

@@ -11,8 +11,9 @@ import pytest
 import evalreg as er
 from evalreg.data.clusters import Labels, as_codes, factorize
 from evalreg.errors import NotAvailableError
+from evalreg.numerics.matrices import compressed
 from evalreg.scores.base import LabelledScores
-from evalreg.scores.sums import Block, compressed
+from evalreg.scores.sums import Block
 
 RTOL = 1e-12
 

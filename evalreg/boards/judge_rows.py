@@ -18,8 +18,9 @@ from evalreg.errors import ArgumentError, DataError, NotAvailableError, TooFewCl
 from evalreg.estimate import Cells, Estimate, Refit
 from evalreg.inference.multiplicity import adjust_pvalues
 from evalreg.inference.wald import t_pvalues
+from evalreg.numerics.matrices import Matrix, scale_columns
 from evalreg.scores.cells import CellScores
-from evalreg.scores.sums import CellSums, Matrix, cell_sums, scale_columns
+from evalreg.scores.sums import CellSums, cell_sums
 
 PROMPT: Axis = ("prompt",)
 """What the clusters are called in here, whatever their columns."""

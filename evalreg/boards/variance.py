@@ -10,7 +10,7 @@ from scipy import sparse
 
 from evalreg.boards.judge_rows import JudgedRows
 from evalreg.checks import BoolArray, FloatArray, IntArray
-from evalreg.scores.sums import Matrix
+from evalreg.numerics.matrices import Matrix
 
 # Components whose expected products lie this near to a combination of the others' are one to the log.
 ALIASED = 1e-7

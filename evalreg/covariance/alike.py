@@ -12,7 +12,7 @@ from evalreg.covariance.terms import Term
 from evalreg.data.clusters import Axis, axis_name
 from evalreg.errors import AlikeWarning, ArgumentError, NotAvailableError, Note
 from evalreg.estimate import Estimate
-from evalreg.scores.sums import dense, quadratic
+from evalreg.numerics.matrices import dense, quadratic
 
 # Of a contrast that is no difference of models, what is left of their common part is rounding below this.
 ROUNDING = 1e-10

@@ -20,7 +20,7 @@ from evalreg.data.clusters import Axis, axis_name
 from evalreg.data.memory import GRAMS, refuse_larger, refuse_parameters
 from evalreg.errors import issue
 from evalreg.estimate import Estimate
-from evalreg.scores.sums import compressed, dense
+from evalreg.numerics.matrices import compressed, dense
 
 
 @documented

@@ -15,8 +15,8 @@ from evalreg.covariance.groups import union
 from evalreg.covariance.options import ResolvedCov
 from evalreg.covariance.widths import Widths, crossed_widths, one_t
 from evalreg.data.clusters import Axis
+from evalreg.numerics.matrices import compressed, scale_columns
 from evalreg.scores.cells import CellScores
-from evalreg.scores.sums import compressed, scale_columns
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,7 @@ import numpy as np
 from scipy import sparse
 
 from evalreg.checks import BoolArray, FloatArray, SscName
-from evalreg.scores.sums import Matrix
+from evalreg.numerics.matrices import Matrix
 
 # 1 - leverage below this is leverage 1: rounding in sums of some 1e6 terms, with room.
 FULL_LEVERAGE = 1e-10

@@ -19,8 +19,8 @@ from evalreg.covariance.terms import NO_VARIANCE, Term
 from evalreg.covariance.widths import Few, Widths, crossed_widths, one_t
 from evalreg.data.clusters import Axis
 from evalreg.errors import Note
+from evalreg.numerics.matrices import quadratic, sum_blocks
 from evalreg.scores.paired import Paired
-from evalreg.scores.sums import quadratic, sum_blocks
 from evalreg.scores.unseen import unseen
 
 

@@ -13,7 +13,7 @@ from typing import TypeAlias
 import numpy as np
 
 from evalreg.checks import FloatArray, RepairName
-from evalreg.scores.sums import sum_blocks
+from evalreg.numerics.matrices import sum_blocks
 
 Dims: TypeAlias = tuple[int, ...]
 """The axes that a term intersects; one for an axis itself, none for independent rows."""

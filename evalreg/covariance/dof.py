@@ -10,7 +10,7 @@ import numpy as np
 
 from evalreg.checks import DofName, FloatArray
 from evalreg.covariance.corrections import inverse_power_times
-from evalreg.scores.sums import dense
+from evalreg.numerics.matrices import dense
 
 # Contrasts and clusters handled at a time, so that (clusters, columns, contrasts) arrays stay small.
 CONTRASTS_PER_BLOCK = 16

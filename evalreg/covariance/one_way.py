@@ -25,8 +25,9 @@ from evalreg.covariance.terms import CANCELS, NO_VARIANCE, Term
 from evalreg.data.clusters import Axis, axis_name
 from evalreg.errors import NotAvailableError, TooFewClustersError
 from evalreg.estimate import Cells, Estimate, LeaveOut, SingleTotals
+from evalreg.numerics.matrices import Matrix, compressed, dense, quadratic, scale_columns, square, sum_blocks
 from evalreg.scores.base import Scores
-from evalreg.scores.sums import Block, Matrix, compressed, dense, quadratic, scale_columns, square, sum_blocks
+from evalreg.scores.sums import Block
 
 # Sums that cancel to this fraction of their terms are rounding.
 ROUNDING = 1e-12

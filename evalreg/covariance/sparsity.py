@@ -10,7 +10,7 @@ from evalreg.checks import BoolArray, FloatArray, listed
 from evalreg.covariance.corrections import FULL_LEVERAGE
 from evalreg.data.clusters import Axis, axis_name
 from evalreg.estimate import Estimate
-from evalreg.scores.sums import compressed, scale_columns
+from evalreg.numerics.matrices import compressed, scale_columns
 
 # Above either, covariances that hold weights fixed and do not correct for leverage miss too often to be shown.
 LARGEST_CONCENTRATION = 0.12

@@ -13,12 +13,7 @@ from evalreg.covariance.cell_dof import CellLeverage, FactoredLeverage, Projecte
 from evalreg.covariance.crossed import sign
 from evalreg.covariance.dof import FixedDof, Leverage, WelchDof
 from evalreg.data.clusters import Axis, axis_name
-from evalreg.scores.sums import (
-    Matrix,
-    compressed,
-    dense,
-    quadratic,
-)
+from evalreg.numerics.matrices import Matrix, compressed, dense, quadratic
 
 # A variance below this fraction of the naive one is rounding, not a variance.
 NO_VARIANCE = 1e-14

@@ -45,12 +45,13 @@ from evalreg.estimators.reweighted import Reweighted
 from evalreg.estimators.separated import Separated
 from evalreg.estimators.strength import check_connected, incidence, logistic
 from evalreg.numerics.basis import basis_of
+from evalreg.numerics.matrices import Matrix, compressed, dense
 from evalreg.numerics.newton import newton
 from evalreg.results.bridge import refuse_singular
 from evalreg.scores.cells import CellScores
 from evalreg.scores.mapped import MappedScores, flattened
 from evalreg.scores.stacking import StackedScores
-from evalreg.scores.sums import Matrix, cell_sums, compressed, dense
+from evalreg.scores.sums import cell_sums
 
 ELO = 400.0 / np.log(10.0)
 # Name of Davidson's parameter, log nu: 0 where equals tie as often as either wins.

@@ -19,10 +19,11 @@ from evalreg.data.memory import refuse_parameters
 from evalreg.data.rows import Roles
 from evalreg.errors import ConstantScoreError
 from evalreg.estimate import About, Cells, Estimate, Refit
+from evalreg.numerics.matrices import Matrix, compressed
 from evalreg.scores.cells import CellScores
 from evalreg.scores.lazy import LazyScores, lazy_cell_sums
 from evalreg.scores.paired import paired_answers
-from evalreg.scores.sums import CellSums, Matrix, cell_sums, compressed
+from evalreg.scores.sums import CellSums, cell_sums
 
 
 @dataclass(frozen=True, eq=False)

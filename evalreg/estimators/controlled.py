@@ -22,8 +22,8 @@ from evalreg.estimate import About, Estimate, Refit
 from evalreg.estimators.bradley_terry import Contest, Fit, check_design, contest_of, fit_half
 from evalreg.estimators.pairs import Pairs, design_lines, duels_of, gather_pairs, independence_notes
 from evalreg.estimators.strength import check_connected, incidence
+from evalreg.numerics.matrices import Matrix, compressed, dense
 from evalreg.scores.mapped import MappedScores
-from evalreg.scores.sums import Matrix, compressed, dense
 
 
 def solve(contest: Contest, fit: Fit, pairs: Pairs) -> Estimate:

@@ -47,10 +47,11 @@ from evalreg.estimators.comparison import Comparison
 from evalreg.estimators.mean import solve as solve_means
 from evalreg.estimators.pair_tables import Facts, correlations
 from evalreg.inference.ranks import PAIR_ADJUSTMENTS, PairAdjustName
+from evalreg.numerics.matrices import Matrix
 from evalreg.results.results import results_of
 from evalreg.scores.differences import NOBODY, ModelPairs, PairScores, chosen, pair_sums
 from evalreg.scores.paired import checked_icc, paired_differences
-from evalreg.scores.sums import CellSums, Matrix
+from evalreg.scores.sums import CellSums
 from evalreg.scores.unseen import ICC
 
 Notes: TypeAlias = tuple[Note, ...]

@@ -38,9 +38,10 @@ from evalreg.errors import ArgumentError, DataError, IndependenceWarning, Note
 from evalreg.estimate import About, Estimate
 from evalreg.estimators.cells import Solved, estimate_cells
 from evalreg.inference.questions import unequal_notes
+from evalreg.numerics.matrices import dense
 from evalreg.results.results import Results, results_of
 from evalreg.scores.strata import SampledShares
-from evalreg.scores.sums import CellSums, dense
+from evalreg.scores.sums import CellSums
 
 
 def solve(

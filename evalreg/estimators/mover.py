@@ -10,7 +10,7 @@ import numpy as np
 import scipy
 
 from evalreg.checks import FloatArray, IntArray
-from evalreg.scores.sums import compressed
+from evalreg.numerics.matrices import compressed
 
 # Levels at which intervals are combined, as normal quantiles: from one half to one in a thousand million.
 LEVELS = np.append(scipy.special.ndtri(0.975), np.arange(0.25, 6.3, 0.25))

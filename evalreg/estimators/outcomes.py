@@ -11,9 +11,9 @@ import scipy
 from scipy import sparse
 
 from evalreg.checks import FloatArray, IntArray
+from evalreg.numerics.matrices import Matrix, compressed, dense
 from evalreg.numerics.newton import Evaluate
 from evalreg.scores.mapped import flattened
-from evalreg.scores.sums import Matrix, compressed, dense
 
 
 @dataclass(frozen=True, eq=False)

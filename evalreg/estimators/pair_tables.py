@@ -17,11 +17,11 @@ from evalreg.inference.discordance import clustered_sign_test
 from evalreg.inference.multiplicity import adjust_pvalues, base_seed
 from evalreg.inference.ranks import PairAdjustName, unadjusted_text
 from evalreg.inference.simultaneous import make_family
+from evalreg.numerics.matrices import dense
 from evalreg.report.summaries import covariance_text, few_text, rather_few
 from evalreg.report.tables import Grid, Summary, fixed, number, p_value
 from evalreg.results.results import Results
 from evalreg.scores.differences import NOBODY, ModelPairs, differences
-from evalreg.scores.sums import dense
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,8 @@ import numpy as np
 
 from evalreg.checks import BoolArray, FloatArray
 from evalreg.estimators.outcomes import Outcomes
-from evalreg.scores.sums import Block, compressed, dense
+from evalreg.numerics.matrices import compressed, dense
+from evalreg.scores.sums import Block
 
 MOST_STEPS = 50
 # A step moves no linear predictor further than this, so that none leaps to where the likelihood is flat.

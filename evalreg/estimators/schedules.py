@@ -15,7 +15,8 @@ from evalreg.covariance.corrections import FULL_LEVERAGE
 from evalreg.data.verdicts import as_name
 from evalreg.errors import ArgumentError, ArgumentTypeError, DataError
 from evalreg.estimators.pairs import Pairs
-from evalreg.scores.sums import Block, Matrix, compressed, dense
+from evalreg.numerics.matrices import Matrix, compressed, dense
+from evalreg.scores.sums import Block
 
 Mix: TypeAlias = str | Mapping[str, float] | None
 MIXES = ("uniform", "observed")

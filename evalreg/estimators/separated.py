@@ -9,7 +9,7 @@ import numpy as np
 from evalreg.checks import BoolArray, FloatArray, IntArray
 from evalreg.estimators.reweighted import CONVERGED, Reweighted
 from evalreg.numerics.graphs import components, reachable
-from evalreg.scores.sums import Matrix, dense
+from evalreg.numerics.matrices import Matrix, dense
 
 # Coefficients of a contrast this small are none.
 ROUNDING = 1e-12

@@ -12,8 +12,9 @@ from evalreg.checks import FloatArray, IntArray, listed
 from evalreg.covariance.corrections import FULL_LEVERAGE
 from evalreg.errors import DisconnectedError
 from evalreg.numerics.graphs import components, reachable
+from evalreg.numerics.matrices import Matrix, compressed, dense
 from evalreg.numerics.newton import Evaluate, newton
-from evalreg.scores.sums import Block, Matrix, compressed, dense
+from evalreg.scores.sums import Block
 
 # A prior of this precision on every strength keeps a fit finite, whatever the log.
 RIDGE = 0.25

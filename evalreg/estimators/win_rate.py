@@ -22,8 +22,9 @@ from evalreg.estimate import About, Cells, Estimate, Refit, SingleTotals
 from evalreg.estimators.pairs import Pairs, design_lines, duels_of, gather_pairs, independence_notes
 from evalreg.estimators.schedules import Mix, Observed, Schedule, WithoutCluster, make_schedule
 from evalreg.estimators.strength import StrengthCentre, incidence
+from evalreg.numerics.matrices import Matrix, compressed, scale_columns
 from evalreg.scores.mapped import MappedScores
-from evalreg.scores.sums import Block, Matrix, compressed, scale_columns
+from evalreg.scores.sums import Block
 
 
 def solve(pairs: Pairs, schedule: Schedule, about: About) -> Estimate:

@@ -11,8 +11,8 @@ from evalreg.data.clusters import Axis, axis_name, summarize_sizes
 from evalreg.errors import FewCarriersWarning, Note
 from evalreg.estimate import Estimate
 from evalreg.inference.widening import CARRIERS, Carried, Widening, n_rows, widening
+from evalreg.numerics.matrices import compressed, dense
 from evalreg.scores.differences import ENTRIES
-from evalreg.scores.sums import compressed, dense
 
 # Carriers are few beside the clusters where c^2, the clusters for each carrier less one, is larger. Of 0/1 scores
 # c^2 is (1 - p)/p even where clusters do not matter, and no row lies beyond those seen.

@@ -11,8 +11,8 @@ from evalreg.covariance.covariance import Covariance
 from evalreg.data.clusters import Axis
 from evalreg.estimate import Cells, Estimate
 from evalreg.numerics.anova import anova_icc
+from evalreg.numerics.matrices import Matrix, compressed, dense, scale_columns
 from evalreg.scores.base import Scores
-from evalreg.scores.sums import Matrix, compressed, dense, scale_columns
 
 
 def design_effect(cov: Covariance) -> FloatArray:

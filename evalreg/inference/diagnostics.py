@@ -14,8 +14,9 @@ from evalreg.covariance.sparsity import FEW_CLUSTERS, LARGEST_SHARE
 from evalreg.data.clusters import Axis, summarize_sizes
 from evalreg.errors import DominantClusterWarning, FewClustersWarning, Note
 from evalreg.estimate import Estimate, LeaveOut
+from evalreg.numerics.matrices import Matrix, compressed, dense
 from evalreg.numerics.student import t_quantile
-from evalreg.scores.sums import Block, Matrix, compressed, dense
+from evalreg.scores.sums import Block
 
 # Thresholds below which a clustered result is valid but fragile.
 FEW_CROSSED = 5

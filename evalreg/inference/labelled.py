@@ -10,8 +10,9 @@ import numpy as np
 from evalreg.checks import BoolArray, FloatArray, IntArray
 from evalreg.data.clusters import Axis, Labels, as_codes
 from evalreg.estimate import Cells, Estimate, Family, Refit
+from evalreg.numerics.matrices import dense
 from evalreg.scores.cells import CellScores
-from evalreg.scores.sums import cell_sums, dense
+from evalreg.scores.sums import cell_sums
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,7 +14,7 @@ from evalreg.data.clusters import Axis, axis_name
 from evalreg.errors import ArgumentError, NotAvailableError, ScoreRangeError
 from evalreg.estimate import Cells, Estimate
 from evalreg.inference.beta_binomial import Marginal, beta_binomial
-from evalreg.scores.sums import dense
+from evalreg.numerics.matrices import dense
 
 CredibleName: TypeAlias = Literal["equal-tailed", "highest-density"]
 CREDIBLE: tuple[CredibleName, ...] = get_args(CredibleName)

@@ -10,8 +10,8 @@ from evalreg.data.clusters import Axis
 from evalreg.data.questions import Answered, answered, quoted, without_worst
 from evalreg.errors import Note, UnequalQuestionsWarning
 from evalreg.estimate import Estimate
+from evalreg.numerics.matrices import Matrix, compressed
 from evalreg.scores.base import ItemCounts
-from evalreg.scores.sums import Matrix, compressed
 
 
 def rows_behind(estimate: Estimate) -> FloatArray | None:

@@ -14,7 +14,7 @@ from evalreg.errors import NotAvailableError
 from evalreg.estimate import Cells, Estimate
 from evalreg.inference.dependence import effective_clusters, exchangeable_limit, exchangeable_variance
 from evalreg.inference.proportions import effective_n, proportion_interval, t_quantile
-from evalreg.scores.sums import compressed, scale_columns
+from evalreg.numerics.matrices import compressed, scale_columns
 
 # With fewer effective successes or failures the logit interval of a mean is widened.
 FEW_EFFECTIVE = 5.0

@@ -18,6 +18,7 @@ from evalreg.covariance.options import CovOptions, resolve_cov
 from evalreg.data.clusters import axis_name
 from evalreg.errors import ArgumentError, ArgumentTypeError
 from evalreg.estimate import Estimate
+from evalreg.numerics.matrices import compressed
 from evalreg.numerics.student import t_quantile
 from evalreg.planning.components import COLUMNS
 from evalreg.planning.power import (
@@ -32,7 +33,6 @@ from evalreg.planning.power import (
     unit_variance,
 )
 from evalreg.results.results import Results
-from evalreg.scores.sums import compressed
 from evalreg.scores.unseen import STEPS, Unseen
 
 PLAN = ("variance", "n_eq9", "n", "n_clusters", "cluster_size", "mde")

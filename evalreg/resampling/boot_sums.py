@@ -12,7 +12,7 @@ from evalreg.covariance.groups import union
 from evalreg.data.clusters import Axis
 from evalreg.errors import NotAvailableError
 from evalreg.estimate import Estimate, Refit
-from evalreg.scores.sums import Matrix, compressed, dense
+from evalreg.numerics.matrices import Matrix, compressed, dense
 
 # A design whose smallest eigenvalue is this fraction of its largest has no solution.
 SINGULAR = 1e-12

@@ -24,8 +24,8 @@ from evalreg.covariance.groups import union
 from evalreg.data.clusters import Axis
 from evalreg.errors import NotAvailableError
 from evalreg.estimate import Estimate
+from evalreg.numerics.matrices import Matrix, compressed, dense
 from evalreg.resampling.inversion import Drawn
-from evalreg.scores.sums import Matrix, compressed, dense
 
 # Squares that cancel to this fraction of their terms are zero.
 CANCELLED = 1e-12

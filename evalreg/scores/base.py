@@ -17,7 +17,8 @@ import numpy as np
 from evalreg.checks import FloatArray, IntArray
 from evalreg.data.clusters import Axis, Codes, Labels
 from evalreg.errors import NotAvailableError
-from evalreg.scores.sums import Block, Matrix, compressed, square, sum_blocks
+from evalreg.numerics.matrices import Matrix, compressed, square, sum_blocks
+from evalreg.scores.sums import Block
 
 EVERY_ROW: Axis = ("",)
 """The clustering whose clusters are the rows, under a name that no column has."""

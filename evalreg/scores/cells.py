@@ -12,8 +12,9 @@ from scipy import sparse
 
 from evalreg.checks import FloatArray, IntArray
 from evalreg.data.clusters import TABLE_PER_ROW, Axis, Codes, Labels
+from evalreg.numerics.matrices import Matrix, dense, single_column, square, sum_blocks
 from evalreg.scores.base import LabelledScores, RowsInCells
-from evalreg.scores.sums import Block, Matrix, dense, single_column, square, sum_blocks
+from evalreg.scores.sums import Block
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,8 +12,9 @@ from scipy import sparse
 
 from evalreg.checks import BoolArray, FloatArray, IntArray
 from evalreg.data.clusters import Axis, Codes, Labels
+from evalreg.numerics.matrices import DENSE_SHARE, Matrix, compressed, square, sum_blocks
 from evalreg.scores.base import LabelledScores
-from evalreg.scores.sums import DENSE_SHARE, Block, CellSums, Matrix, compressed, square, sum_blocks
+from evalreg.scores.sums import Block, CellSums
 
 # Entries (clusters times columns) of a block of cluster sums, and (columns times questions) of a block of differences.
 ENTRIES = 1 << 21

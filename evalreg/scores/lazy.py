@@ -15,8 +15,9 @@ from evalreg.checks import FloatArray, IntArray, known_column, listed
 from evalreg.data.clusters import Axis, factorize, no_source, pair_codes
 from evalreg.data.engine import LazyTable
 from evalreg.errors import DataError, MissingLabelsError, NonFiniteError, NotAvailableError
+from evalreg.numerics.matrices import Matrix, compressed, dense
 from evalreg.scores.base import Scores, meat_of_sums
-from evalreg.scores.sums import Block, CellSums, Matrix, compressed, dense
+from evalreg.scores.sums import Block, CellSums
 
 # Sums of the same rows in another order agree to this fraction of their terms.
 UNCHANGED = 1e-9

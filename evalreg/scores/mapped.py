@@ -12,8 +12,9 @@ from scipy import sparse
 from evalreg.checks import FloatArray
 from evalreg.data.clusters import Axis
 from evalreg.errors import NotAvailableError
+from evalreg.numerics.matrices import Matrix, compressed, dense, square, sum_blocks
 from evalreg.scores.base import Scores, SharedRows
-from evalreg.scores.sums import Block, Matrix, compressed, dense, square, sum_blocks
+from evalreg.scores.sums import Block
 
 # Clusters whose (columns, columns) grams are held at a time.
 GRAM_ENTRIES = 1 << 24

@@ -16,10 +16,10 @@ from evalreg.checks import BoolArray, FloatArray, IntArray
 from evalreg.data.clusters import Axis
 from evalreg.errors import ArgumentError, ArgumentTypeError
 from evalreg.numerics.anova import anova_icc
+from evalreg.numerics.matrices import Matrix, compressed, dense
 from evalreg.scores.base import Scores
 from evalreg.scores.differences import ENTRIES, NOBODY, ModelPairs, PairScores, differences, pair_sums
 from evalreg.scores.mapped import MappedScores
-from evalreg.scores.sums import Matrix, compressed, dense
 from evalreg.scores.unseen import ICC, dependence_granted, enough_at_most
 
 # Coefficients of a difference agree but for rounding.

@@ -9,8 +9,9 @@ import numpy as np
 
 from evalreg.checks import FloatArray
 from evalreg.data.clusters import Axis, Codes, Labels
+from evalreg.numerics.matrices import Matrix, dense
 from evalreg.scores.base import LabelledScores
-from evalreg.scores.sums import Block, Matrix, dense
+from evalreg.scores.sums import Block
 
 # Clusters of a block of row scores, so that memory does not grow with the number of clusters.
 CLUSTERS_PER_BLOCK = 1 << 16

@@ -12,8 +12,9 @@ from scipy import sparse
 from evalreg.checks import FloatArray
 from evalreg.data.clusters import Axis, Labels
 from evalreg.errors import NotAvailableError
+from evalreg.numerics.matrices import Matrix, compressed, dense
 from evalreg.scores.base import RowsInCells, Scores, SharedRows
-from evalreg.scores.sums import Block, Matrix, compressed, dense
+from evalreg.scores.sums import Block
 
 
 @dataclass(frozen=True, eq=False)

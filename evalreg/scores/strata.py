@@ -12,8 +12,9 @@ from scipy import sparse
 from evalreg.checks import FloatArray
 from evalreg.data.clusters import Axis
 from evalreg.errors import NotAvailableError
+from evalreg.numerics.matrices import Matrix, compressed, dense, scale_columns
 from evalreg.scores.base import Scores, SharedRows, meat_of_sums
-from evalreg.scores.sums import Block, Matrix, compressed, dense, scale_columns
+from evalreg.scores.sums import Block
 
 
 @dataclass(frozen=True, eq=False)

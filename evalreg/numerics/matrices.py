@@ -1,0 +1,101 @@
+"""Dense and sparse matrices alike: from one to the other, columns scaled, products and sums."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, TypeAlias
+
+import numpy as np
+from scipy import sparse
+
+from evalreg.checks import FloatArray
+
+Matrix: TypeAlias = Any
+"""A dense array or a scipy sparse array."""
+
+# Above this share of entries that are there, a dense product is faster than a sparse one.
+DENSE_SHARE = 0.25
+SMALL = 1 << 14
+
+
+def dense(matrix: Matrix) -> FloatArray:
+    """Return a sparse array as a dense one, a dense one as it is."""
+    return np.asarray(matrix.toarray() if hasattr(matrix, "toarray") else matrix, dtype=np.float64)
+
+
+def mostly_there(matrix: Matrix) -> bool:
+    """Return whether so much of a sparse array is there that it is faster dense."""
+    return hasattr(matrix, "nnz") and matrix.nnz > DENSE_SHARE * matrix.shape[0] * matrix.shape[1]
+
+
+def compressed(matrix: Matrix) -> Matrix:
+    """Return an array in compressed sparse rows."""
+    return sparse.csr_array(matrix)
+
+
+def single_column(values: FloatArray) -> Matrix:
+    """Return one value a row as a column in compressed sparse rows, every entry stored."""
+    n_rows = values.size
+    return sparse.csr_array((values, np.zeros(n_rows, np.int32), np.arange(n_rows + 1, dtype=np.int32)), (n_rows, 1))
+
+
+def scale_columns(matrix: Matrix, factor: FloatArray) -> Matrix:
+    """Return an array in compressed sparse rows, each column multiplied by a number."""
+    rows = compressed(matrix)
+    return sparse.csr_array((rows.data * factor[rows.indices], rows.indices, rows.indptr), rows.shape)
+
+
+def square(totals: Matrix, bread: Matrix) -> FloatArray:
+    """Sum of outer products of cluster totals, mapped by the bread.
+
+    Parameters
+    ----------
+    totals : ndarray or sparse array, shape (n_clusters, n_columns)
+        Sums of scores within clusters.
+    bread : ndarray or sparse array, shape (n_columns, n_params)
+        Maps scores to influence.
+
+    Returns
+    -------
+    ndarray, shape (n_params, n_params)
+        B'T'TB.
+    """
+    if mostly_there(totals):
+        totals = dense(totals)  # whose products are many times faster
+    influence = totals @ bread
+    product = influence.T @ influence
+    return dense(product)
+
+
+def quadratic(contrasts: FloatArray, matrix: FloatArray) -> FloatArray:
+    """Diagonal of C V C'.
+
+    Parameters
+    ----------
+    contrasts : ndarray, shape (m, k)
+        C.
+    matrix : ndarray, shape (k, k)
+        V.
+
+    Returns
+    -------
+    ndarray, shape (m,)
+        c'Vc of each row.
+
+    Examples
+    --------
+    >>> quadratic(np.array([[1.0, -1.0]]), np.eye(2)).tolist()
+    [2.0]
+    """
+    if contrasts.size > SMALL and np.count_nonzero(contrasts) < DENSE_SHARE * contrasts.size:
+        few = compressed(contrasts)  # of each row's many parameters a contrast has a few
+        return np.asarray(few.multiply(few @ matrix).sum(axis=1), dtype=np.float64).ravel()
+    return np.asarray(np.sum((contrasts @ matrix) * contrasts, axis=1))
+
+
+def sum_blocks(parts: Iterator[FloatArray]) -> FloatArray:
+    """Sum arrays one at a time, so that only one is held."""
+    total = next(parts).copy()
+    for part in parts:
+        total += part
+    return total

@@ -11,8 +11,9 @@ import pytest
 
 import evalreg as er
 from evalreg.cli.main import main
-from evalreg.data import memory
+from evalreg.covariance.memory import COVARIANCES
 from evalreg.errors import TooLargeError
+from evalreg.numerics import memory
 
 HALF = 0.5 * memory.GIB
 
@@ -115,4 +116,4 @@ def test_the_peak_is_no_larger_than_what_is_counted(by):
         "made(20); before = peak(); made(int(sys.argv[1])); print(peak() - before)"
     )
     done = subprocess.run([sys.executable, "-c", code, str(by)], capture_output=True, text=True, check=True)
-    assert float(done.stdout) < memory.COVARIANCES * 8 * by**2 + 40e6
+    assert float(done.stdout) < COVARIANCES * 8 * by**2 + 40e6

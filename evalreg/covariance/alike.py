@@ -8,11 +8,12 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 
 from evalreg.checks import BoolArray, FloatArray, frozen, listed
+from evalreg.covariance.dof import quadratic
 from evalreg.covariance.terms import Term
 from evalreg.data.clusters import Axis, axis_name
 from evalreg.errors import AlikeWarning, ArgumentError, NotAvailableError, Note
 from evalreg.estimate import Estimate
-from evalreg.numerics.matrices import dense, quadratic
+from evalreg.numerics.matrices import dense
 
 # Of a contrast that is no difference of models, what is left of their common part is rounding below this.
 ROUNDING = 1e-10

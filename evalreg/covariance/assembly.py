@@ -12,12 +12,12 @@ from evalreg.covariance.covariance import Covariance
 from evalreg.covariance.crossed import crossed_matrix, subsets
 from evalreg.covariance.documented import documented
 from evalreg.covariance.groups import Groups, check_estimate, check_two_clusters, drop_nested, resolve_groups
+from evalreg.covariance.memory import refuse_covariance
 from evalreg.covariance.notes import term_notes, thin_notes
 from evalreg.covariance.one_way import axis_dof, blind_directions, check_strata, naive_term, one_term
 from evalreg.covariance.options import ResolvedCov, check_cov_options, resolve_cov
 from evalreg.covariance.terms import Term
 from evalreg.data.clusters import Axis, axis_name
-from evalreg.data.memory import GRAMS, refuse_larger, refuse_parameters
 from evalreg.errors import issue
 from evalreg.estimate import Estimate
 from evalreg.numerics.matrices import compressed, dense
@@ -107,7 +107,7 @@ def assemble(estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov) -
     if options.kind.needs_clusters:
         for axis in axes:
             check_two_clusters(estimate, axis, axes)
-    _refuse_larger(estimate, axes, options)
+    refuse_covariance(estimate, axes, options)
     axes, notes = drop_nested(estimate.scores, axes)
     if options.alike is not None:
         check_alike(estimate, axes, options.alike)
@@ -160,20 +160,6 @@ def assemble(estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov) -
     unknown = np.isnan(result.variance()) & result._in_one_cell(np.eye(estimate.n_params))
     result = replace(result, withheld=unknown if unknown.any() else None)
     return _floored(replace(result, notes=(*notes, *term_notes(result))), estimate, axes, options)
-
-
-def _refuse_larger(estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov) -> None:
-    """Raise if the covariances, or the squares and products of the design in each cluster, do not fit into memory."""
-    scores = estimate.scores
-    refuse_parameters(estimate.n_params)
-    adjusted = options.kind.adjusts or options.dof == "satterthwaite"
-    if scores.gram_entries and axes and adjusted:
-        n_clusters = max(scores.n_clusters(axis) for axis in axes)
-        refuse_larger(
-            GRAMS * 8.0 * n_clusters * scores.gram_entries,
-            f"the covariance of {scores.n_columns:,} coefficients in {n_clusters:,} clusters",
-            "Leave out or merge levels of the factors of the formula, or cluster by something coarser.",
-        )
 
 
 def _floored(cov: Covariance, estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov) -> Covariance:

@@ -12,8 +12,8 @@ from scipy import sparse
 
 from evalreg.checks import FloatArray, IntArray
 from evalreg.covariance.corrections import cell_scale, power_scale
-from evalreg.covariance.dof import ratio, whiten
-from evalreg.numerics.matrices import Matrix, compressed, dense, mostly_there, quadratic
+from evalreg.covariance.dof import quadratic, ratio, whiten
+from evalreg.numerics.matrices import Matrix, compressed, dense, mostly_there
 
 # Contrasts handled at a time, so that (contrasts, cells) arrays stay small.
 ROWS_PER_BLOCK = 512

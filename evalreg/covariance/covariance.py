@@ -13,13 +13,13 @@ import pandas as pd
 
 from evalreg.checks import BoolArray, FloatArray, frozen
 from evalreg.covariance.crossed import crossed_variance
-from evalreg.covariance.dof import fixed_dof
+from evalreg.covariance.dof import fixed_dof, quadratic
 from evalreg.covariance.options import ResolvedCov
 from evalreg.covariance.terms import NO_VARIANCE, Term
 from evalreg.covariance.widths import Few, Widths, crossed_widths, one_t
 from evalreg.data.clusters import Axis
 from evalreg.errors import Note
-from evalreg.numerics.matrices import quadratic, sum_blocks
+from evalreg.numerics.matrices import sum_blocks
 from evalreg.scores.paired import Paired
 from evalreg.scores.unseen import unseen
 

@@ -1,4 +1,4 @@
-"""Degrees of freedom: counted, Welch's, and Satterthwaite's from the leverages of a regression."""
+"""Variances of contrasts, and degrees of freedom: counted, Welch's, and Satterthwaite's from the leverages of a fit."""
 
 from __future__ import annotations
 
@@ -10,11 +10,21 @@ import numpy as np
 
 from evalreg.checks import DofName, FloatArray
 from evalreg.covariance.corrections import inverse_power_times
-from evalreg.numerics.matrices import dense
+from evalreg.numerics.matrices import DENSE_SHARE, compressed, dense
 
 # Contrasts and clusters handled at a time, so that (clusters, columns, contrasts) arrays stay small.
 CONTRASTS_PER_BLOCK = 16
 CLUSTERS_PER_BLOCK = 1 << 14
+# Below so many entries, contrasts are multiplied as they are.
+SMALL = 1 << 14
+
+
+def quadratic(contrasts: FloatArray, matrix: FloatArray) -> FloatArray:
+    """Diagonal of C V C', the variance of each contrast, shape (m,); C has the shape (m, k)."""
+    if contrasts.size > SMALL and np.count_nonzero(contrasts) < DENSE_SHARE * contrasts.size:
+        few = compressed(contrasts)  # of each row's many parameters a contrast has a few
+        return np.asarray(few.multiply(few @ matrix).sum(axis=1), dtype=np.float64).ravel()
+    return np.asarray(np.sum((contrasts @ matrix) * contrasts, axis=1))
 
 
 class Leverage(Protocol):

@@ -18,14 +18,14 @@ from evalreg.covariance.corrections import (
     inverse_power_times,
     root_of,
 )
-from evalreg.covariance.dof import FixedDof, Leverage, RowLeverage, WelchDof
+from evalreg.covariance.dof import FixedDof, Leverage, RowLeverage, WelchDof, quadratic
 from evalreg.covariance.groups import union
 from evalreg.covariance.options import ResolvedCov
 from evalreg.covariance.terms import CANCELS, NO_VARIANCE, Term
 from evalreg.data.clusters import Axis, axis_name
 from evalreg.errors import NotAvailableError, TooFewClustersError
 from evalreg.estimate import Cells, Estimate, LeaveOut, SingleTotals
-from evalreg.numerics.matrices import Matrix, compressed, dense, quadratic, scale_columns, square, sum_blocks
+from evalreg.numerics.matrices import Matrix, compressed, dense, scale_columns, square, sum_blocks
 from evalreg.scores.base import Scores
 from evalreg.scores.sums import Block
 

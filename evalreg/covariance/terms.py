@@ -11,9 +11,9 @@ from scipy import sparse
 from evalreg.checks import BoolArray, FloatArray, frozen
 from evalreg.covariance.cell_dof import CellLeverage, FactoredLeverage, Projected, project
 from evalreg.covariance.crossed import sign
-from evalreg.covariance.dof import FixedDof, Leverage, WelchDof
+from evalreg.covariance.dof import FixedDof, Leverage, WelchDof, quadratic
 from evalreg.data.clusters import Axis, axis_name
-from evalreg.numerics.matrices import Matrix, compressed, dense, quadratic
+from evalreg.numerics.matrices import Matrix, compressed, dense
 
 # A variance below this fraction of the naive one is rounding, not a variance.
 NO_VARIANCE = 1e-14

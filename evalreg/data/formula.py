@@ -13,9 +13,9 @@ import pandas as pd
 from evalreg.checks import FloatArray, listed, nearest, row_list, rows_text
 from evalreg.data.columns import for_formula
 from evalreg.data.grammar import names_in, without_backticks
-from evalreg.data.memory import DESIGNS, GRAMS, refuse_larger
 from evalreg.data.rows import ReadRows
 from evalreg.errors import ArgumentTypeError, FormulaError, MissingColumnError, NonFiniteError
+from evalreg.numerics.memory import DESIGNS, GRAMS, refuse_larger
 
 # Below so many combinations of levels, columns are not counted before they are made.
 MANY_LEVELS = 200

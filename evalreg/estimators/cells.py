@@ -9,13 +9,13 @@ import numpy as np
 from scipy import sparse
 
 from evalreg.checks import FloatArray, listed
+from evalreg.covariance.memory import refuse_parameters
 from evalreg.data.cells import CellRows, read_cells
 from evalreg.data.clusters import Axis
 from evalreg.data.engine import LazyTable
 from evalreg.data.engine_rows import read_in_engine
 from evalreg.data.frame import Table
 from evalreg.data.groups import Groups
-from evalreg.data.memory import refuse_parameters
 from evalreg.data.rows import Roles
 from evalreg.errors import ConstantScoreError
 from evalreg.estimate import About, Cells, Estimate, Refit

@@ -15,7 +15,6 @@ Matrix: TypeAlias = Any
 
 # Above this share of entries that are there, a dense product is faster than a sparse one.
 DENSE_SHARE = 0.25
-SMALL = 1 << 14
 
 
 def dense(matrix: Matrix) -> FloatArray:
@@ -65,32 +64,6 @@ def square(totals: Matrix, bread: Matrix) -> FloatArray:
     influence = totals @ bread
     product = influence.T @ influence
     return dense(product)
-
-
-def quadratic(contrasts: FloatArray, matrix: FloatArray) -> FloatArray:
-    """Diagonal of C V C'.
-
-    Parameters
-    ----------
-    contrasts : ndarray, shape (m, k)
-        C.
-    matrix : ndarray, shape (k, k)
-        V.
-
-    Returns
-    -------
-    ndarray, shape (m,)
-        c'Vc of each row.
-
-    Examples
-    --------
-    >>> quadratic(np.array([[1.0, -1.0]]), np.eye(2)).tolist()
-    [2.0]
-    """
-    if contrasts.size > SMALL and np.count_nonzero(contrasts) < DENSE_SHARE * contrasts.size:
-        few = compressed(contrasts)  # of each row's many parameters a contrast has a few
-        return np.asarray(few.multiply(few @ matrix).sum(axis=1), dtype=np.float64).ravel()
-    return np.asarray(np.sum((contrasts @ matrix) * contrasts, axis=1))
 
 
 def sum_blocks(parts: Iterator[FloatArray]) -> FloatArray:

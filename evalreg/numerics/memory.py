@@ -10,8 +10,6 @@ from evalreg.errors import TooLargeError
 GIB = 2.0**30
 # Where the system does not say how much it has.
 SUPPOSED = 8 * GIB
-# Matrices of parameters by parameters that exist at once, as measured on means of 2,000 models.
-COVARIANCES = 14
 # Matrices of columns by columns for each cluster of a regression that exist at once, as measured on 300 columns.
 GRAMS = 6
 # Matrices of rows by columns of a regression that exist at once, as measured on 600 columns.
@@ -19,44 +17,11 @@ DESIGNS = 10
 
 
 def refuse_larger(n_bytes: float, what: str, remedy: str) -> None:
-    """Raise if something takes more memory than there is.
-
-    Parameters
-    ----------
-    n_bytes : float
-        At its peak.
-    what, remedy : str
-        What takes it, and what to do, as sentences for the message; the first goes on with what it takes.
-
-    Raises
-    ------
-    TooLargeError
-        With both numbers.
-    """
+    """Raise if something takes more bytes at its peak than are free; the message says what, and what to do."""
     # Asking the system costs more than most results take.
     if n_bytes < GIB / 4 or n_bytes <= (free := available()):
         return
     raise TooLargeError(f"{what} takes about {_gib(n_bytes)} GiB of memory, and {_gib(free)} are free. {remedy}")
-
-
-def refuse_parameters(size: int) -> None:
-    """Raise if the covariances of so many parameters do not fit into memory.
-
-    Parameters
-    ----------
-    size : int
-        Number of parameters.
-
-    Raises
-    ------
-    TooLargeError
-        If they do not.
-    """
-    refuse_larger(
-        COVARIANCES * 8.0 * size**2,
-        f"the covariance of {size:,} parameters",
-        "Ask for fewer at a time: some of the values of `by`, or some of the models.",
-    )
 
 
 def _gib(n_bytes: float) -> str:

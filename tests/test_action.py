@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import evalreg as er
+from evalreg.cli import main as cli
 
 ROOT = Path(__file__).resolve().parents[1]
 ACTION = ROOT / ".github" / "actions" / "gate" / "action.yml"
@@ -34,19 +35,24 @@ def script() -> str:
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="the action runs in bash")
 @pytest.mark.parametrize(
-    ("gate", "undecided", "status", "left_with"),
+    ("gate", "undecided", "status", "left_with", "started"),
     [
-        ("new - old > -0.5", "fail", 0, 0),
-        ("new - old > 0.5", "fail", 1, 1),
-        ("new - old > 0.09", "fail", 2, 2),
-        ("new - old > 0.09", "pass", 2, 0),
-        ("new - old", "pass", 3, 3),
+        ("new - old > -0.5", "fail", 0, 0, False),
+        ("new - old > 0.5", "fail", 1, 1, False),
+        ("new - old > 0.09", "fail", 2, 2, False),
+        ("new - old > 0.09", "pass", 2, 0, True),
+        ("new - old", "pass", 3, 3, False),
     ],
 )
-def test_the_action_leaves_with_the_status_of_the_gate(scores, tmp_path, gate, undecided, status, left_with):
-    folder = tmp_path / "bin"
+def test_the_action_leaves_with_the_status_of_the_gate(
+    scores, tmp_path, capsys, gate, undecided, status, left_with, started
+):
+    folder, asked_for = tmp_path / "bin", tmp_path / "arguments"
     folder.mkdir()
-    (folder / "evalreg").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m evalreg "$@"\n')
+    # The command itself once; else one that notes what it is asked, for this process to ask, and leaves as told.
+    noting = f'printf "%s\\n" "$@" >"{asked_for}"; exit {status}'
+    run_by = f'exec "{sys.executable}" -m evalreg "$@"' if started else noting
+    (folder / "evalreg").write_text(f"#!/bin/sh\n{run_by}\n")
     (folder / "evalreg").chmod(0o755)
     files = {name: str(tmp_path / name) for name in ("GITHUB_OUTPUT", "GITHUB_STEP_SUMMARY")}
     asked = {"LOGS": f"{scores}\n", "GATE": gate, "OPTIONS": "--groups=passage\n--alpha=0.05\n", "UNDECIDED": undecided}
@@ -60,17 +66,26 @@ def test_the_action_leaves_with_the_status_of_the_gate(scores, tmp_path, gate, u
     )
     assert run.returncode == left_with, run.stderr
     assert Path(files["GITHUB_OUTPUT"]).read_text() == f"status={status}\n"
+    if not started:
+        assert cli.main(asked_for.read_text().splitlines()) == status
+        capsys.readouterr()
     if status < 3:
         assert gate in Path(files["GITHUB_STEP_SUMMARY"]).read_text()
 
 
-def test_the_fixture_of_the_guide_passes_fails_and_skips(scores):
+def test_the_fixture_of_the_guide_passes_fails_and_skips(scores, monkeypatch, capsys):
     blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), flags=re.S)
     (fixture,) = [block for block in blocks if "def gate()" in block]
     names: dict[str, object] = {}
     exec(fixture.replace("@pytest.fixture", ""), names)
     decide = names["gate"]()
     decide("new - old > -0.5", scores, "--groups", "passage")
+
+    def run(command, **_):
+        assert command[:3] == [sys.executable, "-m", "evalreg"]
+        return subprocess.CompletedProcess(command, cli.main(command[3:]), *capsys.readouterr())
+
+    monkeypatch.setattr(subprocess, "run", run)  # the others in this process
     with pytest.raises(AssertionError, match="shown to fail"):
         decide("new - old > 0.5", scores, "--groups", "passage")
     with pytest.raises(pytest.skip.Exception, match="cannot tell"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import functools
 import gzip
 import html.parser
 import io
@@ -78,15 +79,25 @@ def command(capsys: pytest.CaptureFixture[str]) -> Command:
     return run
 
 
-def process(*arguments: object, stdin: bytes = b"", **environment: str) -> subprocess.CompletedProcess[bytes]:
+def process(*arguments: object, **environment: str) -> subprocess.CompletedProcess[bytes]:
     """Run a command in a process of its own."""
     return subprocess.run(
         [sys.executable, "-m", "evalreg", *map(str, arguments)],
-        input=stdin,
+        stdin=subprocess.DEVNULL,
         capture_output=True,
         env={**os.environ, **environment},
         check=False,
     )
+
+
+def streamed(*arguments: object, stdin: bytes = b"", encoding: str = "utf-8") -> tuple[int, bytes, bytes]:
+    """Status and what was written, of a command in this process on streams of bytes."""
+    read, out, err = io.TextIOWrapper(io.BytesIO(stdin)), *(io.TextIOWrapper(io.BytesIO(), encoding) for _ in "oe")
+    with pytest.MonkeyPatch.context() as patch:
+        for name, stream in (("stdin", read), ("stdout", out), ("stderr", err)):
+            patch.setattr(sys, name, stream)
+        status = cli.main([str(argument) for argument in arguments])
+    return status, *(stream.buffer.getvalue() for stream in (out, err))
 
 
 @pytest.fixture(scope="module")
@@ -437,27 +448,27 @@ def test_the_filter_is_escaped_in_html(command, logs):
 # Streams and files
 
 
-def test_results_go_to_standard_output_and_warnings_to_standard_error_one_line_each(logs):
-    done = process("fit", "best_score ~ 1", logs / "judge_log.csv", "--groups", "judge + left")
-    assert done.returncode == 0
+def test_results_go_to_standard_output_and_warnings_to_standard_error_one_line_each(command, logs):
+    done = command("fit", "best_score ~ 1", logs / "judge_log.csv", "--groups", "judge + left")
+    assert done.status == 0
     with pytest.warns(EvalregWarning) as caught:
         results = er.fit("best_score ~ 1", pd.read_csv(logs / "judge_log.csv"), groups="judge + left")
     assert len(caught) >= 2, "the example does not warn more than once"
-    assert done.stderr.decode().splitlines() == [f"warning: {warning.message}" for warning in caught]
-    assert done.stdout.decode().splitlines() == results.summary().as_text().splitlines()
+    assert done.err.splitlines() == [f"warning: {warning.message}" for warning in caught]
+    assert done.out.splitlines() == results.summary().as_text().splitlines()
 
 
 def test_standard_input_may_be_compressed(logs):
     content = (logs / "passages.csv").read_bytes()
     arguments = ("fit", "score ~ 1", "-", "--groups", "passage")
-    plain, compressed = process(*arguments, stdin=content), process(*arguments, stdin=gzip.compress(content))
-    assert plain.returncode == compressed.returncode == 0
-    assert plain.stdout == compressed.stdout
-    assert b"Rows: 517" in plain.stdout
-    empty = process(*arguments)
-    assert (empty.returncode, empty.stdout) == (3, b"")
-    assert empty.stderr.startswith(b"evalreg: error: ")
-    assert b"standard input is empty" in empty.stderr
+    plain, compressed = streamed(*arguments, stdin=content), streamed(*arguments, stdin=gzip.compress(content))
+    assert plain == compressed
+    assert plain[0] == 0
+    assert b"Rows: 517" in plain[1]
+    status, out, err = streamed(*arguments)
+    assert (status, out) == (3, b"")
+    assert err.startswith(b"evalreg: error: ")
+    assert b"standard input is empty" in err
 
 
 @pytest.mark.parametrize("arguments", [("fit", "score ~ 1", "passages.csv"), ("--help",)])
@@ -482,16 +493,15 @@ def test_a_full_disk_is_an_error_in_one_line(logs):
 def test_a_terminal_without_the_letters_shows_question_marks(table):
     path = table(lines([(label, i % 2, i) for i, label in enumerate(["모델", "b"] * 6)], "model,score,item"))
     arguments = ("mean", path, "--by", "model", "--groups", "item")
-    ascii_only = {"LC_ALL": "C", "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
-    done = process(*arguments, **ascii_only)
+    done = process(*arguments, LC_ALL="C", PYTHONIOENCODING="ascii", PYTHONUTF8="0")
     assert done.returncode == 0, done.stderr
     assert b"\n?? " in done.stdout
-    utf8 = process(*arguments, PYTHONIOENCODING="utf-8")
-    assert "\n모델" in utf8.stdout.decode("utf-8")
-    wrong = process("mean", path, "--score", "model", **ascii_only)
-    assert (wrong.returncode, wrong.stdout) == (3, b"")
-    assert b"??" in wrong.stderr
-    document = json.loads(process(*arguments, "--format", "json", **ascii_only).stdout)
+    assert streamed(*arguments, encoding="ascii") == (0, done.stdout, done.stderr)
+    assert "\n모델" in streamed(*arguments)[1].decode("utf-8")
+    status, out, err = streamed("mean", path, "--score", "model", encoding="ascii")
+    assert (status, out) == (3, b"")
+    assert b"??" in err
+    document = json.loads(streamed(*arguments, "--format", "json", encoding="ascii")[1])
     assert [row["parameter"] for row in document["parameters"]] == ["b", "모델"], "JSON lost letters"
 
 
@@ -589,8 +599,7 @@ def test_the_command_itself_leaves_with_those_statuses(logs):
     assert (wrong.returncode, wrong.stdout) == (3, b"")
     assert wrong.stderr.startswith(b"evalreg: error: argument --format: invalid choice")
     assert wrong.stderr.endswith(b"See: evalreg fit --help\n")
-    fine = process("--version")
-    assert (fine.returncode, fine.stdout.decode().split()) == (0, ["evalreg", version("evalreg")])
+    assert streamed("--version") == (0, f"evalreg {version('evalreg')}\n".encode(), b"")
 
 
 def test_an_error_inside_evalreg_is_status_4_with_a_traceback_and_a_request(command, logs, monkeypatch):
@@ -625,6 +634,12 @@ def test_warning_filters_are_left_as_they_were(command, logs):
 # Help and the demonstration
 
 
+@pytest.fixture
+def few_trials(monkeypatch):
+    """The demonstration on fewer further logs, where it does not matter how many."""
+    monkeypatch.setattr(demo, "trials", functools.partial(demo.trials, n=5))
+
+
 def examples(text: str) -> list[list[str]]:
     """Commands that begin a line of a text, as lists of arguments."""
     joined = re.sub(r"\\\n\s*", "", text)
@@ -641,6 +656,7 @@ def test_help_fits_the_terminal_and_is_ascii(command, monkeypatch, name):
 
 
 @pytest.mark.parametrize("name", ["", "fit", "mean", "compare", "leaderboard", "plan"])
+@pytest.mark.usefixtures("few_trials")
 def test_the_examples_of_the_help_run(command, tmp_path, monkeypatch, name):
     monkeypatch.chdir(tmp_path)
     assert command("demo", "--write", "logs").status == 0
@@ -650,6 +666,7 @@ def test_the_examples_of_the_help_run(command, tmp_path, monkeypatch, name):
         assert command(*arguments).status == 0, arguments
 
 
+@pytest.mark.usefixtures("few_trials")
 def test_the_demonstration_writes_logs_that_give_its_own_numbers(command, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     written = command("demo", "--write", "logs").out
@@ -672,6 +689,7 @@ def test_the_demonstration_replaces_no_file(command, tmp_path):
     assert [path.read_text() for path in tmp_path.iterdir()] == ["mine"]
 
 
+@pytest.mark.usefixtures("few_trials")
 def test_the_demonstration_is_the_same_for_a_seed_and_fits_the_terminal(command):
     shown = command("demo")
     assert (shown.status, shown.err) == (0, "")

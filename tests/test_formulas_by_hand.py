@@ -5,10 +5,22 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.stats
+from scipy import sparse
 
 import evalreg as er
 from evalreg.boards.by_judge import effect_map
 from evalreg.boards.duels import cycles_of
+from evalreg.covariance.corrections import (
+    Counts,
+    adjust_cell_totals,
+    cr1_factor,
+    full_leverage_cells,
+    full_leverage_directions,
+    inverse_power_times,
+    root_of,
+)
+from evalreg.covariance.crossed import subset_signs
+from evalreg.covariance.widths import Widths
 from evalreg.data.clusters import Labels
 from evalreg.estimators.mean import solve as solve_mean
 from evalreg.estimators.outcomes import tied_moments
@@ -32,8 +44,10 @@ from evalreg.inference.wald import f_test, hotelling_test, wald_quadratic
 from evalreg.resampling.intervals import bca_levels
 from evalreg.resampling.inversion import tails
 from evalreg.resampling.wild_sums import wald_statistics
-from evalreg.scores.differences import ModelPairs
+from evalreg.scores.differences import ModelPairs, pair_sums
+from evalreg.scores.mapped import flattened
 from evalreg.scores.sums import CellSums
+from evalreg.scores.unseen import unseen
 
 EXACT = 1e-12
 ONE = np.ones(1)
@@ -180,3 +194,72 @@ def test_the_wald_statistics_of_draws_are_those_of_each_draw():
     effects, covariances = np.array([[1.0, 2.0], [0.0, 3.0]]), np.stack([np.eye(2), np.diag([1.0, 9.0])])
     found = wald_statistics(effects, covariances)
     assert found == pytest.approx([wald_quadratic(e, v) for e, v in zip(effects, covariances, strict=True)])
+
+
+def test_the_factor_of_cr1_without_coefficients_is_that_of_the_clusters():
+    # 5/4 times (101 - 1)/(101 - 1)
+    assert cr1_factor(Counts(n_clusters=5, smallest=5, n_rows=101), "statsmodels") == pytest.approx(1.25, rel=EXACT)
+
+
+def test_totals_of_clusters_are_divided_by_what_others_leave_of_the_cell():
+    share = sparse.csr_array(np.array([[0.75], [0.25]]))
+    found = adjust_cell_totals(np.array([[1.0], [-1.0]]), share, 1.0).toarray().ravel()
+    assert found == pytest.approx([4.0, -4 / 3], rel=EXACT)
+
+
+def test_a_cell_that_only_one_cluster_has_rests_on_it():
+    assert full_leverage_cells(sparse.csr_array(np.array([[1.0, 0.5], [0.0, 0.5]]))).tolist() == [True, False]
+    assert full_leverage_directions(np.diag([1.0, 0.2])).tolist() == [[1.0], [0.0]]
+
+
+def test_a_leverage_of_three_quarters_doubles_a_total_under_cr2():
+    found = inverse_power_times(np.array([[[0.75]]]), 0.5, np.array([[1.0]]))
+    assert found.ravel() == pytest.approx([2.0], rel=EXACT)
+
+
+def test_a_root_keeps_what_is_small_beside_what_is_large():
+    root, inverse = root_of(np.diag([4.0, 9e-20]))
+    assert np.diag(root @ root.T) == pytest.approx([4.0, 9e-20], rel=EXACT)
+    assert root @ inverse == pytest.approx(np.eye(2), abs=EXACT)
+
+
+def test_inclusion_and_exclusion_of_two_axes_and_of_each_alone():
+    assert subset_signs([(0,), (1,), (0, 1)]).tolist() == [[1, 0, 0], [0, 1, 0], [1, 1, -1]]
+
+
+def test_the_width_of_two_axes_is_the_root_of_t_squared_times_variance_summed():
+    signs, dofs = subset_signs([(0,), (1,), (0, 1)]), np.array([3.0, 60.0, 200.0])
+    variances = np.array([1.0, 1.0, 0.5])
+    crossed = Widths(np.array([1.5]), variances[:, None], dofs[:, None], signs)
+    half = crossed.half(0.05)
+    t = scipy.stats.t.ppf(0.975, dofs)
+    assert half == pytest.approx([np.sqrt((np.array([1, 1, -1]) * t**2 * variances).sum())], rel=1e-9)
+    assert crossed.pvalues(half) == pytest.approx([0.05], rel=1e-9)
+    # The t whose quantile times the standard error is that width.
+    assert scipy.stats.t.ppf(0.975, crossed.dof(0.05)) == pytest.approx(half / np.sqrt(1.5), rel=1e-6)
+
+
+def test_information_of_a_comparison_is_its_weight_times_the_product_of_its_design():
+    found = flattened(np.array([[1.0, -1.0]]), np.array([0.25])).toarray()
+    assert found.tolist() == [[0.25, -0.25, -0.25, 0.25]]
+
+
+def test_the_total_of_a_pair_is_that_of_its_differences():
+    two = ModelPairs(np.array([0]), np.array([1]), np.array([0]), (None,))
+    assert pair_sums(np.array([[1.0, 1.0, 0.0], [0.0, 1.0, 0.0]]), two).total.tolist() == [1.0]
+
+
+def test_one_question_lost_of_300_is_one_standard_error_and_not_within_a_margin_of_a_hundredth():
+    one, n = np.array([1 / 300]), np.array([300.0])
+    seen = (one - one**2) / 299
+    lost = unseen(-one, seen, one, one, one, one, 1 - one, one, n, n, 0 * one)
+    assert lost.statistic(0.0) * np.sqrt(lost.at(0.0) / seen) == pytest.approx([-1.0], abs=5e-4)
+    # Not the 1.15 of Tango's score test in Poisson form: the size of a difference not seen is not known.
+    assert lost.statistic(-0.01) == pytest.approx([1.073], abs=5e-4)
+
+
+def test_no_difference_on_300_questions_leaves_about_the_rule_of_three():
+    zero, n = np.zeros(1), np.array([300.0])
+    none = unseen(zero, zero, zero, zero, zero, zero, zero + 1, zero, n, n, zero)
+    # 3/300 by the rule of three, for 5% on one side.
+    assert none.limits(np.array([1.65])).tolist()[0] == pytest.approx([-0.0104, 0.0104], abs=5e-5)

@@ -21,22 +21,13 @@ ROUNDING = 1e-10
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class AlikeTerm(Term):
-    """A term whose variance over models is pooled: V(c) = max(c'V c, c'c tr(V)/(K - 1)), V centred to sum zero.
+    """A term whose variance over models is pooled: V(c) = max(c'V c, c'c tr(V)/(K - 1)), V centred to sum zero."""
 
-    Parameters
-    ----------
-    pooled : ndarray, shape (n_params, n_params)
-        Covariance of the models if all differ alike over the clusters.
-    common : ndarray, shape (n_params,)
-        Standard deviation of what all models have in common, which is not pooled.
-    of_models : ndarray of bool, shape (n_params,)
-        Parameters that are models; covariates are not.
-    n_models : int
-        K.
-    """
-
+    # Covariance of the models if all differ alike over the clusters, (n_params, n_params).
     pooled: FloatArray
+    # Standard deviation of what all models have in common, which is not pooled.
     common: FloatArray
+    # Parameters that are models; covariates are not.
     of_models: BoolArray
     n_models: int
 
@@ -67,28 +58,7 @@ class AlikeTerm(Term):
 def pool_models(estimate: Estimate, axes: tuple[Axis, ...], terms: Sequence[Term], name: str) -> list[Term]:
     """The one-way terms of two crossed axes, that of `name` pooled over models; no intersection.
 
-    Parameters
-    ----------
-    estimate : Estimate
-        All models of one board.
-    axes : tuple of Axis
-        Clusterings, none inside another.
-    terms : sequence of Term
-        Of `axes`, under CR2.
-    name : str
-        The axis whose clusters differ alike over models.
-
-    Returns
-    -------
-    list of Term
-        Axes in order.
-
-    Raises
-    ------
-    NotAvailableError
-        If the estimate is not of all models of one board, or two axes do not cross.
-    ArgumentError
-        If no axis has that name.
+    Needs all models of one board, CR2 terms, and axes of which none is inside the other.
     """
     check_alike(estimate, axes, name)
     place = [axis_name(axis) for axis in axes].index(name)

@@ -88,22 +88,7 @@ def covariance(
 
 
 def assemble(estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov) -> Covariance:
-    """Pieces of every non-empty subset of the axes, put together.
-
-    Parameters
-    ----------
-    estimate : Estimate
-        Whose covariance.
-    axes : tuple of Axis
-        Dimensions as asked.
-    options : ResolvedCov
-        Options with defaults filled in.
-
-    Returns
-    -------
-    Covariance
-        Warnings are in its notes, not issued.
-    """
+    """The terms of every non-empty subset of the axes, put together; warnings are in its notes, not issued."""
     if options.kind.needs_clusters:
         for axis in axes:
             check_two_clusters(estimate, axis, axes)

@@ -30,40 +30,22 @@ SURELY_BELOW = 1e-6
 
 @dataclass(frozen=True)
 class Counts:
-    """What small-sample factors are made of.
+    """What small-sample factors are made of."""
 
-    Parameters
-    ----------
-    n_clusters : int
-        G of the term.
-    smallest : int
-        The smallest G of the axes.
-    n_rows : int
-        n.
-    n_coefficients : int
-        K; 1 for means and other estimates that are not regressions.
-    least_squares : bool
-        Whether the model is a least-squares regression ("sandwich" treats other models differently).
-    """
-
+    # G of the term, and the smallest G of the axes.
     n_clusters: int
     smallest: int
     n_rows: int
+    # K; 1 for means and other estimates that are not regressions.
     n_coefficients: int = 1
+    # Whether it is a least-squares regression; ssc "sandwich" treats other models differently.
     least_squares: bool = True
 
 
 def cr1_factor(counts: Counts, ssc: SscName) -> float:
     """Factor by which CR1 multiplies CR0: G/(G-1), times (n-1)/(n-K) where the convention has it.
 
-    References
-    ----------
     Cameron and Miller (2015), JHR 50(2), section II.C, equation 12.
-
-    Examples
-    --------
-    >>> cr1_factor(Counts(n_clusters=5, smallest=5, n_rows=101), "statsmodels")
-    1.25
     """
     if ssc == "none":
         return 1.0
@@ -79,32 +61,10 @@ def jackknife_factor(counts: Counts, ssc: SscName = "none") -> float:
 
 
 def adjust_cell_totals(totals: Matrix, leverage: Matrix, power: float) -> Matrix:
-    """Cluster totals of cells divided by (1 - h)^power, zero where h is 1.
+    """Cluster totals of cells divided by (1 - h)^power, zero where h is 1; the power is 1/2 for CR2, 1 for CR3.
 
-    Parameters
-    ----------
-    totals : ndarray or sparse array, shape (n_clusters, n_cells)
-        Sums of scores.
-    leverage : sparse array, shape (n_clusters, n_cells)
-        h, the cluster's share of the cell's weight.
-    power : float
-        1/2 for CR2, 1 for CR3.
-
-    Returns
-    -------
-    sparse array, shape (n_clusters, n_cells)
-        Adjusted totals.
-
-    References
-    ----------
-    Bell and McCaffrey (2002), Survey Methodology 28; Pustejovsky and Tipton (2018), JBES 36(4), eq. 8,
-    for a saturated regression.
-
-    Examples
-    --------
-    >>> share = sparse.csr_array(np.array([[0.75], [0.25]]))
-    >>> adjust_cell_totals(np.array([[1.0], [-1.0]]), share, 1.0).toarray().ravel().round(4).tolist()
-    [4.0, -1.3333]
+    h is the cluster's share of the cell's weight. Bell and McCaffrey (2002), Survey Methodology 28; Pustejovsky and
+    Tipton (2018), JBES 36(4), eq. 8, for a saturated regression. Shapes: totals, leverage (n_clusters, n_cells).
     """
     sums = sparse.csr_array(totals)
     if power == 0:
@@ -132,49 +92,17 @@ def power_scale(leverage: FloatArray, power: float) -> FloatArray:
 
 
 def full_leverage_cells(leverage: Matrix) -> BoolArray:
-    """Cells that rest on a single cluster.
-
-    Parameters
-    ----------
-    leverage : sparse array, shape (n_clusters, n_cells)
-        h.
-
-    Returns
-    -------
-    ndarray of bool, shape (n_cells,)
-        True where some h is 1.
-
-    Examples
-    --------
-    >>> full_leverage_cells(sparse.csr_array(np.array([[1.0, 0.5], [0.0, 0.5]]))).tolist()
-    [True, False]
-    """
+    """Whether each cell rests on a single cluster, some h of it being 1. Shapes: leverage (n_clusters, n_cells)."""
     lost = np.zeros(leverage.shape[1], dtype=bool)
     lost[leverage.indices[1.0 - leverage.data < FULL_LEVERAGE]] = True
     return lost
 
 
 def inverse_power_times(L: FloatArray, power: float, vectors: FloatArray) -> FloatArray:
-    """(I - L_g)^-power times a matrix, for each cluster.
+    """(I - L_g)^-power times a matrix, for each cluster; eigenvalue 1 of L_g is mapped to 0 (Moore-Penrose).
 
-    Parameters
-    ----------
-    L : ndarray, shape (n_clusters, k, k)
-        Leverage matrices, eigenvalues in [0, 1].
-    power : float
-        1/2 or 1; 0 gives the vectors back.
-    vectors : ndarray, shape (n_clusters, k, m) or (k, m)
-        What to multiply.
-
-    Returns
-    -------
-    ndarray, shape (n_clusters, k, m)
-        Eigenvalue 1 is mapped to 0 (Moore-Penrose).
-
-    Examples
-    --------
-    >>> inverse_power_times(np.array([[[0.75]]]), 0.5, np.array([[1.0]])).ravel().tolist()
-    [2.0]
+    Shapes: L (n_clusters, k, k), eigenvalues in [0, 1]; vectors (n_clusters, k, m) or (k, m); returns (n_clusters, k,
+    m).
     """
     vectors = np.broadcast_to(vectors, (L.shape[0], *vectors.shape[-2:]))
     if power == 0:
@@ -210,23 +138,7 @@ def _eigen_times(L: FloatArray, power: float, vectors: FloatArray) -> FloatArray
 
 
 def full_leverage_directions(L: FloatArray) -> FloatArray:
-    """Combinations of the coefficients that cannot be estimated without a cluster.
-
-    Parameters
-    ----------
-    L : ndarray, shape (k, k)
-        Leverage matrix of the cluster.
-
-    Returns
-    -------
-    ndarray, shape (k, n_directions)
-        Eigenvectors of eigenvalue 1.
-
-    Examples
-    --------
-    >>> full_leverage_directions(np.array([[1.0, 0.0], [0.0, 0.2]])).tolist()
-    [[1.0], [0.0]]
-    """
+    """Eigenvectors of eigenvalue 1 of the leverage matrix of a cluster, (k, n_directions)."""
     if _below_full(L):
         return np.zeros((L.shape[0], 0))
     values, axes = np.linalg.eigh(L)
@@ -247,22 +159,6 @@ def root_of(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
 
     It goes by way of unit diagonals: eigenvalues of the matrix itself would be lost where coefficients have units as
     different as 1 and 1e8. Which root it is does not matter to the corrections, as any other is R times a rotation.
-
-    Parameters
-    ----------
-    matrix : ndarray, shape (k, k)
-        Symmetric and positive definite.
-
-    Returns
-    -------
-    root, inverse : ndarray, shape (k, k)
-        R and its inverse.
-
-    Examples
-    --------
-    >>> root, inverse = root_of(np.diag([4.0, 9e-20]))
-    >>> np.diag(root @ root.T).tolist(), (root @ inverse).tolist()
-    ([4.0, 9e-20], [[1.0, 0.0], [0.0, 1.0]])
     """
     unit = np.sqrt(np.diag(matrix))
     values, axes = np.linalg.eigh((matrix + matrix.T) / (2 * np.outer(unit, unit)))

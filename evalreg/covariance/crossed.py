@@ -30,15 +30,10 @@ def sign(dims: Dims) -> int:
 
 
 def subset_signs(dims: list[tuple[int, ...]]) -> FloatArray:
-    """Inclusion-exclusion over each non-empty set of axes, shape (n_sets, n_pieces).
+    """Inclusion-exclusion over each non-empty set of axes, shape (n_sets, n_terms).
 
     The variance and the width of several axes are the largest over these sets, so that none is smaller than fewer axes
     alone give.
-
-    Examples
-    --------
-    >>> subset_signs([(0,), (1,), (0, 1)]).tolist()
-    [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [1.0, 1.0, -1.0]]
     """
     axes = sorted({axis for one in dims for axis in one})
     sets = [set(chosen) for size in range(1, len(axes) + 1) for chosen in combinations(axes, size)]

@@ -17,45 +17,14 @@ from evalreg.scores.base import Scores
 
 
 def check_estimate(estimate: object) -> None:
-    """Raise unless it is an Estimate.
-
-    Parameters
-    ----------
-    estimate : object
-        As passed by the user.
-
-    Raises
-    ------
-    ArgumentTypeError
-        If it is something else.
-    """
+    """Raise unless it is an Estimate."""
     if not isinstance(estimate, Estimate):
         hint = " Pass its `.estimate`." if hasattr(estimate, "estimate") else ""
         raise ArgumentTypeError(f"`estimate` must be an Estimate; got {type(estimate).__name__}.{hint}")
 
 
 def resolve_groups(scores: Scores, groups: Groups) -> tuple[Scores, tuple[Axis, ...]]:
-    """Axes named by `groups`; labels given as arrays become columns of the scores.
-
-    Parameters
-    ----------
-    scores : Scores
-        Of the rows in use.
-    groups : str, list of str, array, Series, dict or None
-        As in `covariance`.
-
-    Returns
-    -------
-    scores : Scores
-        With the labels given.
-    axes : tuple of Axis
-        Empty for None.
-
-    Raises
-    ------
-    ArgumentError, MissingColumnError, AlignmentError
-        If names are unknown or labels do not fit the rows.
-    """
+    """Axes named by `groups`, none for None; labels given as arrays become columns of the scores that come back."""
     if groups is None:
         return scores, ()
     if isinstance(groups, str) or (isinstance(groups, list | tuple) and all(isinstance(g, str) for g in groups)):
@@ -70,22 +39,7 @@ def resolve_groups(scores: Scores, groups: Groups) -> tuple[Scores, tuple[Axis, 
 
 
 def drop_nested(scores: Scores, axes: tuple[Axis, ...]) -> tuple[tuple[Axis, ...], list[Note]]:
-    """Leave out axes whose clusters each lie inside one cluster of another axis.
-
-    Parameters
-    ----------
-    scores : Scores
-        Of the rows in use.
-    axes : tuple of Axis
-        Dimensions as asked.
-
-    Returns
-    -------
-    axes : tuple of Axis
-        Those that remain.
-    notes : list of (category, text)
-        Which were left out.
-    """
+    """Leave out axes whose clusters each lie inside one cluster of another axis, and say which."""
     kept = list(axes)
     notes: list[Note] = []
     for axis in reversed(axes):

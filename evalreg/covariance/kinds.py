@@ -22,38 +22,25 @@ def no_factor(counts: Counts, ssc: SscName) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class Kind:
-    """One covariance.
-
-    Parameters
-    ----------
-    name : str
-        As asked for.
-    words : str
-        What it does about few clusters, for the summary; empty where that is the factor asked for.
-    power : float
-        p of (I - H)^-p, by which totals of clusters are adjusted.
-    factor : callable
-        What multiplies the sum of squares.
-    dof : {"satterthwaite", "min"}
-        The rule of degrees of freedom, where none is asked for.
-    needs_clusters, needs_refit, needs_exact_refit : bool
-        Whether there must be groups; what leaving clusters out takes (`Estimate.refit`); and an estimate that is solved
-        again without each cluster.
-    takes_ssc : bool
-        Whether the factor can be chosen.
-    single : str
-        What a note adds about parameters that rest on a single cluster.
-    """
+    """One covariance."""
 
     name: CovName
+    # What it does about few clusters, for the summary; empty where that is the factor asked for.
     words: str
+    # p of (I - H)^-p, by which totals of clusters are adjusted.
     power: float = 0.0
+    # What multiplies the sum of squares.
     factor: Factor = no_factor
+    # The rule of degrees of freedom, where none is asked for.
     dof: DofName = "min"
+    # Whether there must be groups; what leaving clusters out takes (`Estimate.refit`); and an estimate that is solved
+    # again without each cluster.
     needs_clusters: bool = True
     needs_refit: bool = False
     needs_exact_refit: bool = False
+    # Whether the factor can be chosen.
     takes_ssc: bool = False
+    # What a note adds about parameters that rest on a single cluster.
     single: str = ""
 
     @property

@@ -36,16 +36,8 @@ ROUNDING = 1e-12
 def naive_term(estimate: Estimate) -> Term:
     """The covariance for independent rows: CR1 with every row its own cluster.
 
-    Parameters
-    ----------
-    estimate : Estimate
-        Whose covariance.
-
-    Returns
-    -------
-    Term
-        For means, each with its own n_m/(n_m - 1) (Miller 2024, eq. 1); for a regression HC1. What single rows alone
-        determine is not looked for.
+    For means, each with its own n_m/(n_m - 1) (Miller 2024, eq. 1); for a regression HC1. What single rows alone
+    determine is not looked for.
     """
     n, bread, cells = estimate.n_rows, estimate.bread, estimate.cells
     no_loss = np.zeros(estimate.n_params, dtype=bool)
@@ -131,19 +123,10 @@ def _lost_without_variance(estimate: Estimate, by: Axis, matrix: FloatArray, nai
 
 
 def blind_directions(estimate: Estimate, by: Axis | None) -> FloatArray | None:
-    """How the parameters of a regression move along what single clusters alone determine; None is every row its own.
+    """How the parameters of a regression move along what single clusters alone determine, (n_params, n_directions).
 
-    Parameters
-    ----------
-    estimate : Estimate
-        Whose leverages are matrices; None comes back for others.
-    by : Axis, optional
-        The clustering; rows by default.
-
-    Returns
-    -------
-    ndarray, shape (n_params, n_directions), or None
-        Zero where a parameter does not move; None if there are no such directions.
+    `by` None takes every row as its own cluster. Zero where a parameter does not move. None if there are no such
+    directions, or leverages are not matrices.
     """
     refit, scores = estimate.refit, estimate.scores
     if refit is None or refit.inverse_gram.ndim == 1:

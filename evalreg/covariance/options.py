@@ -16,15 +16,7 @@ from evalreg.hints import covariance_hint
 
 @dataclass(frozen=True)
 class CovOptions:
-    """What was asked of the covariance, before defaults are filled in.
-
-    Parameters
-    ----------
-    cov, ssc, dof, repair : str, float or None
-        As in `evalreg.fit`; None is "not asked".
-    alike : str or None
-        As in `evalreg.win_rate`.
-    """
+    """What was asked of the covariance, as in `evalreg.fit`, before defaults are filled in; None is "not asked"."""
 
     cov: CovName | None = None
     ssc: SscName | None = None
@@ -40,23 +32,15 @@ class CovOptions:
 
 @dataclass(frozen=True)
 class ResolvedCov:
-    """What is computed: every option filled in.
-
-    Parameters
-    ----------
-    cov, ssc, dof, repair : str or float
-        As in `evalreg.fit`.
-    single_totals : bool
-        Whether cells that rest on a single cluster take the totals that the estimate has for them, if any.
-    alike : str or None
-        The axis whose clusters are taken to differ alike over models.
-    """
+    """What is computed: every option filled in."""
 
     cov: CovName
     ssc: SscName
     dof: DofName | float
     repair: RepairName
+    # Whether cells that rest on a single cluster take the totals that the estimate has for them, if any.
     single_totals: bool = False
+    # The axis whose clusters are taken to differ alike over models.
     alike: str | None = None
 
     @property
@@ -82,22 +66,7 @@ def takes_ssc(cov: object) -> bool:
 def check_cov_options(cov: Any, ssc: Any, dof: Any, repair: Any, alike: Any = None) -> CovOptions:
     """Check the covariance keywords against their tables.
 
-    Parameters
-    ----------
-    cov, ssc, dof, repair : str, float or None
-        As passed by the user.
-    alike : str or None
-        Name of a clustering, on boards.
-
-    Returns
-    -------
-    CovOptions
-        The same values, checked.
-
-    Raises
-    ------
-    ArgumentError
-        If a value is not an option, `ssc` comes with another `cov` than "CR1", or `alike` with any of the others.
+    `ssc` goes with "CR1" alone, and `alike` with none of the others.
     """
     if cov is not None:
         option("cov", cov, COVS, covariance_hint(cov))
@@ -139,21 +108,9 @@ def _check_dof(dof: Any) -> DofName | float | None:
 
 
 def resolve_cov(asked: CovOptions, clustered: bool, default: CovName = "CR2") -> ResolvedCov:
-    """Fill in the defaults: CR2 with Satterthwaite dof for clusters, naive without.
+    """Fill in the defaults: CR2 with Satterthwaite dof for clusters, naive without; dof "min" with other covariances.
 
-    Parameters
-    ----------
-    asked : CovOptions
-        What was asked.
-    clustered : bool
-        Whether there are groups.
-    default : {"CR2", "CR1"}
-        Covariance where there are groups and none is named.
-
-    Returns
-    -------
-    ResolvedCov
-        What is computed. `dof` stays None-free: "satterthwaite" under CR2, "min" otherwise.
+    `default` is the covariance where there are groups and none is named.
     """
     cov = asked.cov or (default if clustered else "naive")
     kind = KINDS[cov]

@@ -25,26 +25,16 @@ LARGEST_SHARE = 0.30
 
 @dataclass(frozen=True, eq=False)
 class Sparsity:
-    """How the weight of each parameter lies on the clusters of one axis.
-
-    Parameters
-    ----------
-    axis : Axis
-        The clustering.
-    concentration : ndarray, shape (n_params,)
-        H: the weighted mean over the cells of a parameter of sum over clusters of h^2, h a cluster's share of a cell.
-    effective : ndarray, shape (n_params,)
-        Effective number of clusters, one over the sum of squared shares (Kish).
-    largest_share : ndarray, shape (n_params,)
-        The largest share of one cluster.
-    single : ndarray, shape (n_params,)
-        Share of the weight on cells that rest on a single cluster.
-    """
+    """How the weight of each parameter lies on the clusters of one axis. All arrays have shape (n_params,)."""
 
     axis: Axis
+    # H: the weighted mean over the cells of a parameter of sum over clusters of h^2, h a cluster's share of a cell.
     concentration: FloatArray
+    # Effective number of clusters, one over the sum of squared shares (Kish).
     effective: FloatArray
+    # The largest share of one cluster.
     largest_share: FloatArray
+    # Share of the weight on cells that rest on a single cluster.
     single: FloatArray
 
     @property
@@ -54,24 +44,7 @@ class Sparsity:
 
 
 def sparsity(estimate: Estimate, axis: Axis) -> Sparsity:
-    """Concentration of the weight of each parameter on the clusters of an axis.
-
-    Parameters
-    ----------
-    estimate : Estimate
-        Made of cells.
-    axis : Axis
-        The clustering.
-
-    Returns
-    -------
-    Sparsity
-        One entry a parameter.
-
-    References
-    ----------
-    Kish (1965), Survey Sampling.
-    """
+    """Concentration of the weight of each parameter on the clusters of an axis. Kish (1965), Survey Sampling."""
     assert estimate.cells is not None
     assert estimate.coefficient_map is not None
     weights = compressed(abs(estimate.coefficient_map))
@@ -91,22 +64,7 @@ def sparsity(estimate: Estimate, axis: Axis) -> Sparsity:
 
 
 def sparse_text(found: Sparsity, names: tuple[str, ...], where: BoolArray) -> str:
-    """Why some parameters are too thinly covered, in words.
-
-    Parameters
-    ----------
-    found : Sparsity
-        Of an axis.
-    names : tuple of str
-        Names of the parameters.
-    where : ndarray of bool, shape (n_params,)
-        The parameters concerned.
-
-    Returns
-    -------
-    str
-        With the worst figures.
-    """
+    """Why the parameters `where` are too thinly covered, in words, with the worst figures."""
     some = [name for name, is_meant in zip(names, where, strict=True) if is_meant]
     return (
         f"{listed(some)}: up to {np.max(found.single[where]):.0%} of the weight lies on pairs that met under a single "
@@ -116,22 +74,7 @@ def sparse_text(found: Sparsity, names: tuple[str, ...], where: BoolArray) -> st
 
 
 def effective_text(found: Sparsity, names: tuple[str, ...], where: BoolArray) -> str:
-    """Which parameters rest on few clusters, in words.
-
-    Parameters
-    ----------
-    found : Sparsity
-        Of an axis.
-    names : tuple of str
-        Names of the parameters.
-    where : ndarray of bool, shape (n_params,)
-        The parameters concerned.
-
-    Returns
-    -------
-    str
-        With the worst figures.
-    """
+    """Which of the parameters `where` rest on few clusters, in words, with the worst figures."""
     some = [name for name, is_meant in zip(names, where, strict=True) if is_meant]
     name = axis_name(found.axis)
     return (

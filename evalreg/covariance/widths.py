@@ -19,19 +19,11 @@ MOST_STEPS = 80
 
 @dataclass(frozen=True, eq=False)
 class Few:
-    """Contrasts that are differences of which few questions tell.
+    """Contrasts that are differences of which few questions tell."""
 
-    Parameters
-    ----------
-    rows : ndarray of int, shape (k,)
-        Which of the contrasts.
-    scale : ndarray, shape (k,)
-        What multiplies the difference in the contrast.
-    unseen : Unseen
-        The differences.
-    """
-
+    # Which of the contrasts.
     rows: IntArray
+    # What multiplies the difference in the contrast.
     scale: FloatArray
     unseen: Unseen
 
@@ -40,43 +32,20 @@ class Few:
 class Widths:
     """Contrasts whose half-width is the root of a sum of t^2 V over terms, or the largest of several such sums.
 
-    For a level p and the terms V_A with d_A degrees of freedom, H(p)^2 is the largest over sums of
-    sum_A s_A t_A(p)^2 V_A, with t_A(p) the two-sided critical value of t with d_A. The interval is the estimate +-
-    H(alpha), the p-value that p with H(p) = distance. For independent variances with positive signs it is Banerjee's.
-
-    Parameters
-    ----------
-    variance : ndarray, shape (m,)
-        v(c), the square of the standard error shown.
-    terms : ndarray, shape (n_terms, m)
-        V_A(c).
-    dofs : ndarray, shape (n_terms, m)
-        d_A(c).
-    signs : ndarray, shape (n_sums, n_terms)
-        s_A of each sum; 0 where a term is no part of it.
-    few : Few, optional
-        Contrasts whose variance depends on the value that is tested, as differences not seen have to be allowed for.
-
-    References
-    ----------
-    Banerjee (1960), Sankhya 22, 359-362; carried here to inclusion-exclusion (Cameron, Gelbach and Miller 2011).
-
-    Examples
-    --------
-    Two axes with 3 and 60 degrees of freedom, and their intersection.
-
-    >>> from evalreg.covariance.crossed import subset_signs
-    >>> V = np.array([[1.0], [1.0], [0.5]])
-    >>> one = Widths(np.array([1.5]), V, np.array([[3.0], [60.0], [200.0]]), subset_signs([(0,), (1,), (0, 1)]))
-    >>> half = one.half(0.05)
-    >>> half.round(3).tolist(), one.pvalues(half).round(12).tolist(), one.dof(0.05).round(2).tolist()
-    ([3.491], [0.05], [3.75])
+    For a level p and the terms V_A with d_A degrees of freedom, H(p)^2 is the largest over sums of sum_A s_A t_A(p)^2
+    V_A, with t_A(p) the two-sided critical value of t with d_A. The interval is the estimate +- H(alpha), the p-value
+    that p with H(p) = distance. For independent variances with positive signs it is Banerjee's: Banerjee (1960),
+    Sankhya 22, 359-362; carried here to inclusion-exclusion (Cameron, Gelbach and Miller 2011).
     """
 
+    # v(c), the square of the standard error shown, (m,).
     variance: FloatArray
+    # V_A(c) and d_A(c), (n_terms, m).
     terms: FloatArray
     dofs: FloatArray
+    # s_A of each sum, (n_sums, n_terms); 0 where a term is no part of it.
     signs: FloatArray
+    # Contrasts whose variance depends on the value that is tested, as differences not seen have to be allowed for.
     few: Few | None = None
 
     def half(self, alpha: float | FloatArray) -> FloatArray:
@@ -232,24 +201,11 @@ def _log_sum(row: FloatArray, V: FloatArray, d: FloatArray, u: FloatArray) -> tu
 def crossed_widths(
     variance: FloatArray, terms: FloatArray, dofs: FloatArray, dims: list[tuple[int, ...]], repair: str
 ) -> Widths:
-    """The widths of crossed contrasts under a repair.
+    """The widths of crossed contrasts with variance v(c) after a repair; `dims` are the axes of each term.
 
-    Parameters
-    ----------
-    variance : ndarray, shape (m,)
-        v(c), after the repair.
-    terms, dofs : ndarray, shape (n_terms, m)
-        V_A(c) and d_A(c).
-    dims : list of tuple of int
-        The axes of each term.
-    repair : {"max", "eigen", "two-term", "none"}
-        "max": the largest over all sets of axes. "two-term": the axes without intersections. Otherwise v(c) times the
-        mean of t^2 over the axes, weighted by their variances.
-
-    Returns
-    -------
-    Widths
-        Where the variance is above that of the terms (a floor), the width grows with it.
+    "max": the largest over all sets of axes. "two-term": the axes without intersections. Otherwise v(c) times the mean
+    of t^2 over the axes, weighted by their variances. Where v(c) is above that of the terms (a floor), the width grows
+    with it. Shapes: variance (m,), terms, dofs (n_terms, m).
     """
     signs = sums_of(dims, "max" if repair == "max" else "two-term")
     made = np.max(signs @ terms, axis=0)

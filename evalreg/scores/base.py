@@ -26,23 +26,13 @@ EVERY_ROW: Axis = ("",)
 
 @dataclass(frozen=True, eq=False)
 class RowsInCells:
-    """Rows that have one value each, in one cell each.
-
-    Parameters
-    ----------
-    values, scores : ndarray, shape (n_rows,)
-        Value of each row, and its score in the column of its cell.
-    cell : ndarray of int, shape (n_rows,)
-        Cell of each row.
-    weights : ndarray, shape (n_rows,), optional
-        Weights; None when all are one.
-    n_cells : int
-        Number of cells.
-    """
+    """Rows that have one value each, in one cell each."""
 
     values: FloatArray
+    # Score of each row in the column of its cell.
     scores: FloatArray
     cell: IntArray
+    # None when all are one.
     weights: FloatArray | None
     n_cells: int
 

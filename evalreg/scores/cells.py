@@ -19,26 +19,15 @@ from evalreg.scores.sums import Block
 
 @dataclass(frozen=True, eq=False)
 class CellScores(LabelledScores):
-    """Scores of rows that fall into cells, in memory.
-
-    Parameters
-    ----------
-    values : ndarray, shape (n_rows,)
-        The value of each row.
-    fitted : ndarray, shape (n_cells,)
-        The fitted value of each cell.
-    labels : Labels
-        Cluster labels of the rows.
-    cell : ndarray of int, shape (n_rows,), optional
-        Cell of each row; None when there is one cell.
-    weights : ndarray, shape (n_rows,), optional
-        Sampling weights; None when all are one.
-    """
+    """Scores of rows that fall into cells, in memory."""
 
     values: FloatArray
+    # Fitted value of each cell.
     fitted: FloatArray
     labels: Labels
+    # Cell of each row; None when there is one cell.
     cell: IntArray | None = None
+    # Sampling weights; None when all are one.
     weights: FloatArray | None = None
 
     @property
@@ -110,22 +99,12 @@ class CellScores(LabelledScores):
 class LinearizedScores(CellScores):
     """Scores of statistics that are not means, one statistic a cell, by the influence of each row.
 
-    Parameters
-    ----------
-    values : ndarray, shape (n_rows,)
-        Weight times influence of each row, in units of the statistic; sums to zero within each cell.
-    fitted : ndarray, shape (n_cells,)
-        The statistic of each cell.
-    labels : Labels
-        Cluster labels of the rows.
-    cell : ndarray of int, shape (n_rows,), optional
-        Cell of each row; None when there is one cell.
-    weights : ndarray, shape (n_rows,), optional
-        Weight of each row in the leverage of its cluster: for a ratio, its part of the denominator.
-    row_weights : ndarray, shape (n_rows,), optional
-        Sampling weights.
+    `values` are weight times influence of each row, in units of the statistic, and sum to zero within each cell;
+    `fitted` are the statistics. `weights` are those of the rows in the leverage of their cluster: for a ratio, their
+    part of the denominator.
     """
 
+    # Sampling weights.
     row_weights: FloatArray | None = None
     of_means = False
 

@@ -26,21 +26,14 @@ BlockRows: TypeAlias = tuple[IntArray | None, IntArray, int]
 
 @dataclass(frozen=True, eq=False)
 class ModelPairs:
-    """Which differences are taken, each over which questions.
+    """Which differences are taken, each over which questions."""
 
-    Parameters
-    ----------
-    left, right : ndarray of int, shape (n_columns,)
-        Models; `right` is -1 where the column is the mean of `left` alone.
-    of_set : ndarray of int, shape (n_columns,)
-        The set of questions of each column.
-    sets : tuple of ndarray of bool, shape (n_questions,), or None
-        Questions of each set; None is all of them.
-    """
-
+    # Models of each column; `right` is -1 where the column is the mean of `left` alone.
     left: IntArray
     right: IntArray
+    # The set of questions of each column.
     of_set: IntArray
+    # Questions of each set, (n_questions,); None is all of them.
     sets: tuple[BoolArray | None, ...]
 
     @property
@@ -67,24 +60,7 @@ def chosen(values: FloatArray, member: BoolArray | None) -> FloatArray:
 
 
 def differences(values: FloatArray, pairs: ModelPairs, columns: IntArray, member: BoolArray | None) -> FloatArray:
-    """Differences of some columns on the questions of their set.
-
-    Parameters
-    ----------
-    values : ndarray, shape (n_models, n_questions)
-        Scores.
-    pairs : ModelPairs
-        Which differences.
-    columns : ndarray of int, shape (m,)
-        Columns of one set.
-    member : ndarray of bool, shape (n_questions,), optional
-        Its questions.
-
-    Returns
-    -------
-    ndarray, shape (m, n_in_set)
-        left - right, or left alone.
-    """
+    """left - right, or left alone, of some columns of one set on its questions (`member`), (n_columns, n_in_set)."""
     shared, right = chosen(values, member), pairs.right[columns]
     result = shared[pairs.left[columns]]
     both = right != NOBODY
@@ -93,25 +69,9 @@ def differences(values: FloatArray, pairs: ModelPairs, columns: IntArray, member
 
 
 def pair_sums(values: FloatArray, pairs: ModelPairs) -> CellSums:
-    """Counts, sums and sums of squares of the differences of each pair.
+    """Counts, sums and sums of squares of the differences of each pair; values (n_models, n_questions).
 
-    Parameters
-    ----------
-    values : ndarray, shape (n_models, n_questions)
-        Scores; what stands where a model has none is not looked at.
-    pairs : ModelPairs
-        Which differences.
-
-    Returns
-    -------
-    CellSums
-        One entry a column.
-
-    Examples
-    --------
-    >>> two = ModelPairs(np.array([0]), np.array([1]), np.array([0]), (None,))
-    >>> pair_sums(np.array([[1.0, 1.0, 0.0], [0.0, 1.0, 0.0]]), two).total.tolist()
-    [1.0]
+    What stands where a model has no score is not looked at.
     """
     count, total, squares, low, high = (np.zeros(pairs.n_columns) for _ in range(5))
     for columns, member in pairs.chunks(values.shape[1]):
@@ -129,25 +89,16 @@ class PairScores(LabelledScores):
 
     A question has a score in the column of every pair that is taken over it, (left - right) - fitted, so that pairs
     with a model or a question in common are dependent as they are.
-
-    Parameters
-    ----------
-    values : ndarray, shape (n_models, n_questions)
-        Scores; 0 where a model has none.
-    pairs : ModelPairs
-        Which differences, over which questions.
-    fitted : ndarray, shape (n_columns,)
-        Mean of each difference.
-    labels : Labels
-        Cluster labels of the questions.
-    flat : ndarray of bool, shape (n_columns,)
-        Differences that are all alike, so that what is left of them would be rounding.
     """
 
+    # Scores, (n_models, n_questions); 0 where a model has none.
     values: FloatArray
     pairs: ModelPairs
+    # Mean of each difference.
     fitted: FloatArray
+    # Cluster labels of the questions.
     labels: Labels
+    # Differences that are all alike, so that what is left of them would be rounding.
     flat: BoolArray
     paired = True
     stackable = False

@@ -25,32 +25,19 @@ UNCHANGED = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class LazyScores(Scores):
-    """Scores of rows in cells that live in an engine; each clustering is one grouped query.
-
-    Parameters
-    ----------
-    table : LazyTable
-        Rows in use.
-    value : str
-        Column of the values.
-    cell_columns : tuple of str
-        Columns whose joint values are the cells; empty for one cell.
-    cell_codes : dict of tuple to int
-        Cell of each joint value.
-    fitted : ndarray, shape (n_cells,)
-        Fitted value of each cell.
-    sums : CellSums
-        Sums of each cell.
-    weight : str, optional
-        Column of sampling weights.
-    """
+    """Scores of rows in cells that live in an engine; each clustering is one grouped query."""
 
     table: LazyTable | None
+    # Column of the values.
     value: str
+    # Columns whose joint values are the cells; empty for one cell.
     cell_columns: tuple[str, ...]
+    # Cell of each joint value.
     cell_codes: dict[tuple[str, ...], int]
+    # Fitted value of each cell.
     fitted: FloatArray
     sums: CellSums
+    # Column of sampling weights.
     weight: str | None = None
     _queries: dict[Axis, tuple[list[str], Block]] = field(default_factory=dict)
     _homes: dict[tuple[Axis, Axis], IntArray] = field(default_factory=dict)
@@ -232,28 +219,7 @@ def lazy_cell_sums(
 ) -> tuple[list[tuple[str, ...]], CellSums]:
     """Joint values of the cells, sorted as text, and the sums of each, by two grouped queries.
 
-    Parameters
-    ----------
-    table : LazyTable
-        Rows in use.
-    value : str
-        Column of the values.
-    cell_columns : sequence of str
-        Columns whose joint values are the cells; empty for one cell.
-    weight : str, optional
-        Column of sampling weights.
-
-    Returns
-    -------
-    keys : list of tuple of str
-        One for each cell.
-    sums : CellSums
-        One entry a cell.
-
-    Raises
-    ------
-    NonFiniteError
-        If a value is infinite.
+    `value` and `weight` are columns, and the joint values of `cell_columns` are the cells; one cell if it is empty.
     """
     x = nw.col(value).cast(nw.Float64)
     w = nw.lit(1.0) if weight is None else nw.col(weight).cast(nw.Float64)

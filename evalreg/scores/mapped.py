@@ -24,27 +24,20 @@ GRAM_ENTRIES = 1 << 24
 class MappedScores(SharedRows):
     """Scores T = R A + N B of each cluster, R its sums of residuals and N its weights in the cells.
 
-    A design that is the same for all rows of a cell (a pair of models) makes the score of a row its residual times
-    that design. What depends on how often a cell is seen, as a mean over a random schedule does, comes in by B.
-
-    Parameters
-    ----------
-    inner : Scores
-        Residuals of the rows in their cells; stacked where rows have several values.
-    design : sparse array, shape (n_inner, n_columns)
-        A.
-    offset : sparse array, shape (n_cells, n_columns), optional
-        B; none by default.
-    information : sparse array, shape (n_cells, n_columns ** 2), optional
-        What a row of unit weight in a cell adds to X'WX, flattened; None where that is diagonal.
-    counted : sparse array, shape (n_cells, n_columns), optional
-        The diagonal of it, where that is all there is.
+    A design that is the same for all rows of a cell (a pair of models) makes the score of a row its residual times that
+    design. What depends on how often a cell is seen, as a mean over a random schedule does, comes in by B.
     """
 
+    # Residuals of the rows in their cells; stacked where rows have several values.
     inner: Scores
+    # A, (n_inner, n_columns).
     design: Matrix
+    # B, (n_cells, n_columns).
     offset: Matrix | None = None
+    # What a row of unit weight in a cell adds to X'WX, flattened, (n_cells, n_columns ** 2); None where that is
+    # diagonal.
     information: Matrix | None = None
+    # The diagonal of it, where that is all there is.
     counted: Matrix | None = None
 
     mapped = True
@@ -148,25 +141,7 @@ class MappedScores(SharedRows):
 
 
 def flattened(design: FloatArray | Matrix, weight: FloatArray) -> Matrix:
-    """Information of rows of unit weight, w x x', flattened.
-
-    Parameters
-    ----------
-    design : ndarray or sparse array, shape (n_cells, p)
-        x of each cell.
-    weight : ndarray, shape (n_cells,)
-        Working weights.
-
-    Returns
-    -------
-    sparse array, shape (n_cells, p ** 2)
-        In compressed sparse rows.
-
-    Examples
-    --------
-    >>> flattened(np.array([[1.0, -1.0]]), np.array([0.25])).toarray().tolist()
-    [[0.25, -0.25, -0.25, 0.25]]
-    """
+    """Information of rows of unit weight, w x x', flattened to (n_cells, p ** 2)."""
     rows = compressed(design)
     p = rows.shape[1]
     per_row = np.diff(rows.indptr)

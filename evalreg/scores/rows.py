@@ -19,27 +19,17 @@ CLUSTERS_PER_BLOCK = 1 << 16
 
 @dataclass(frozen=True, eq=False)
 class RowScores(LabelledScores):
-    """Scores of a regression or of any model fitted row by row, in memory.
+    """Scores of a regression or of any model fitted row by row, in memory."""
 
-    Parameters
-    ----------
-    values : ndarray, shape (n_rows, n_columns)
-        Scores; columns sum to zero.
-    labels : Labels
-        Cluster labels of the rows.
-    design : ndarray, shape (n_rows, n_columns), optional
-        Rows of the design scaled by the square root of the working weights, so that X_g'W X_g is the
-        sum of squares of its rows.
-    residual : ndarray, shape (n_rows,), optional
-        Residuals on the scale of least squares, from which an intraclass correlation is computed.
-    weights : ndarray, shape (n_rows,), optional
-        Of the rows in the fit; None where all are alike. The scores hold them already.
-    """
-
+    # Scores, (n_rows, n_columns); columns sum to zero.
     values: FloatArray
     labels: Labels
+    # Rows of the design scaled by the square root of the working weights, so that X_g'W X_g is the sum of squares of
+    # its rows.
     design: FloatArray | None = None
+    # Residuals on the scale of least squares, from which an intraclass correlation is computed.
     residual: FloatArray | None = None
+    # Weights of the rows in the fit; None where all are alike. The scores hold them already.
     weights: FloatArray | None = None
     block_size: int = field(default=CLUSTERS_PER_BLOCK, repr=False)
 
@@ -125,20 +115,7 @@ class RowScores(LabelledScores):
 
 
 def cluster_grams(design: FloatArray, codes: Codes) -> FloatArray:
-    """Sums of squares and products of the design within clusters.
-
-    Parameters
-    ----------
-    design : ndarray, shape (n_rows, n_columns)
-        Rows.
-    codes : Codes
-        Cluster of each row.
-
-    Returns
-    -------
-    ndarray, shape (n_clusters, n_columns, n_columns)
-        X_g'X_g.
-    """
+    """Sums of squares and products of the design within clusters, X_g'X_g, (n_clusters, n_columns, n_columns)."""
     n_columns = design.shape[1]
     grams = np.empty((codes.n_clusters, n_columns, n_columns))
     columns = np.ascontiguousarray(design.T)

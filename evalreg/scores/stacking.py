@@ -19,13 +19,7 @@ from evalreg.scores.sums import Block
 
 @dataclass(frozen=True, eq=False)
 class StackedScores(SharedRows):
-    """Scores of two estimates of the same rows, side by side.
-
-    Parameters
-    ----------
-    first, second : Scores
-        In memory, with the same rows in the same order.
-    """
+    """Scores of two estimates of the same rows, in memory and in the same order, side by side."""
 
     first: Scores
     second: Scores
@@ -106,13 +100,7 @@ def _beside(parts: tuple[Matrix | None, Matrix | None]) -> Matrix | None:
 
 @dataclass(frozen=True, eq=False)
 class ConcatScores(Scores):
-    """Scores of two estimates of independent rows, one below the other.
-
-    Parameters
-    ----------
-    first, second : Scores
-        Of different rows; no cluster is shared.
-    """
+    """Scores of two estimates of independent rows, one below the other; no cluster is shared."""
 
     first: Scores
     second: Scores
@@ -180,39 +168,12 @@ def _padded(matrix: Matrix, before: int, after: int) -> Matrix:
 
 
 def stack_scores(first: Scores, second: Scores) -> StackedScores:
-    """Scores of the same rows side by side.
-
-    Parameters
-    ----------
-    first, second : Scores
-        In memory.
-
-    Returns
-    -------
-    StackedScores
-        With the columns of both.
-
-    Raises
-    ------
-    NotAvailableError
-        If either lives in an engine.
-    """
+    """Scores of the same rows side by side; refused where either lives in an engine."""
     if not (first.stackable and second.stackable):
         raise NotAvailableError("`stack` needs means, win rates or regressions whose rows are in memory.")
     return StackedScores(first, second)
 
 
 def concat_scores(first: Scores, second: Scores) -> Scores:
-    """Scores of independent rows, one below the other.
-
-    Parameters
-    ----------
-    first, second : Scores
-        Of different rows.
-
-    Returns
-    -------
-    Scores
-        With the columns and the clusters of both.
-    """
+    """Scores of independent rows, one below the other, with the columns and the clusters of both."""
     return ConcatScores(first, second)

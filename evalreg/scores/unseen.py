@@ -38,58 +38,31 @@ STEPS = 60
 class Unseen:
     """Mean differences of two models on the same questions, and the variance of what was not seen of them.
 
-    All arrays have shape (m,), one entry a difference.
-
-    Parameters
-    ----------
-    theta : ndarray
-        Mean of d.
-    variance : ndarray
-        In use; 0 where there is none.
-    size, square : ndarray
-        Means of the size of d and of d^2; for scores of 0 and 1 both are the share of questions that differ.
-    differ, whole : ndarray
-        Shares of questions that differ at all, and that differ by 1.
-    silent, silent_whole : ndarray
-        Shares of questions in clusters none of whose questions differ, and all of whose questions differ by 1; for
-        independent questions 1 - `differ` and `whole`.
-    n : ndarray
-        Questions.
-    spread : ndarray
-        The largest of the variance in use, of that of independent questions, and of that which the intraclass
-        correlation and the sizes of the clusters imply.
-    dependence : ndarray
-        Design effect granted to differences not seen.
-    wanted : ndarray
-        Questions that must differ for the variance in use to be trusted alone.
-
-    References
-    ----------
-    Tango (1998), Statistics in Medicine 17, 891-908: for independent questions the variance is that of his score test,
-    in Poisson form.
-
-    Examples
-    --------
-    Of 300 independent questions one was lost; the second is a margin of 0.01:
-
-    >>> one, n = np.array([1 / 300]), np.array([300.0])
-    >>> seen = np.array([(one - one**2) / 299]).ravel()
-    >>> lost = unseen(-one, seen, one, one, one, one, 1 - one, one, n, n, 0 * one)
-    >>> (lost.statistic(0.0) * np.sqrt(lost.at(0.0) / seen)).round(3).tolist(), lost.statistic(-0.01).round(3).tolist()
-    ([-1.0], [1.073])
+    All arrays have shape (m,), one entry a difference. Tango (1998), Statistics in Medicine 17, 891-908: for
+    independent questions the variance is that of his score test, in Poisson form.
     """
 
+    # Mean of d.
     theta: FloatArray
+    # Variance of theta in use; 0 where there is none.
     variance: FloatArray
+    # Means of the size of d and of d^2; for scores of 0 and 1 both are the share of questions that differ.
     size: FloatArray
     square: FloatArray
+    # Shares of questions that differ at all, and that differ by 1.
     differ: FloatArray
     whole: FloatArray
+    # Shares of questions in clusters none of whose questions differ, and all of whose questions differ by 1; for
+    # independent questions 1 - `differ` and `whole`.
     silent: FloatArray
     silent_whole: FloatArray
     n: FloatArray
+    # The largest of the variance in use, of that of independent questions, and of that which the intraclass correlation
+    # and the sizes of the clusters imply.
     spread: FloatArray
+    # Design effect granted to differences not seen.
     dependence: FloatArray
+    # Questions that must differ for the variance in use to be trusted alone.
     wanted: FloatArray
 
     @property
@@ -249,38 +222,11 @@ def unseen(
     alike: FloatArray,
     icc: float = ICC,
 ) -> Unseen:
-    """What was not seen of mean differences of scores in [0, 1].
+    """What was not seen of mean differences d of scores in [0, 1]; arguments as the fields of `Unseen`, shape (m,).
 
-    Parameters
-    ----------
-    theta, size, square : ndarray, shape (m,)
-        Means of d, of its size and of d^2 over questions.
-    differ, whole : ndarray, shape (m,)
-        Shares of questions with a d that is not 0, and with one of 1 or -1.
-    silent, silent_whole : ndarray, shape (m,)
-        Shares of questions in clusters whose d are all 0, and all 1 or -1.
-    variance : ndarray, shape (m,)
-        Of theta, in use; NaN or 0 where there is none.
-    n, clusters : ndarray, shape (m,)
-        Questions, and Kish's effective number of clusters, n without clusters.
-    alike : ndarray, shape (m,)
-        Variance that the intraclass correlation implies; 0 where it is not known.
-    icc : float, optional
-        Correlation of differences not seen within a cluster.
-
-    Returns
-    -------
-    Unseen
-        One entry a difference.
-
-    Examples
-    --------
-    No difference on 300 questions: the ends are about t^2/n, as by the rule of three.
-
-    >>> zero, n = np.zeros(1), np.array([300.0])
-    >>> none = unseen(zero, zero, zero, zero, zero, zero, zero + 1, zero, n, n, zero)
-    >>> none.limits(np.array([1.65])).round(4).tolist()
-    [[-0.0104, 0.0104]]
+    `variance` is NaN or 0 where there is none. `clusters` is Kish's effective number, n without clusters; `alike` the
+    variance that the intraclass correlation implies, 0 where it is not known; `icc` the correlation within a cluster of
+    differences not seen.
     """
     variance = np.where(variance > 0, variance, 0.0)
     naive = np.maximum(square - theta**2, 0.0) / np.maximum(n - 1, 1)

@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from evalreg.inference.ranks import rank_sets
     from evalreg.inference.simultaneous import simultaneous
     from evalreg.logs.log import Log, read_log
-    from evalreg.resampling.resample import Bootstrap
+    from evalreg.resampling.bootstrap import Bootstrap
     from evalreg.resampling.sampling import bootstrap
-    from evalreg.resampling.wild import WildTest
+    from evalreg.resampling.wild_result import WildTest
     from evalreg.results.bridge import from_statsmodels
     from evalreg.results.results import Results, infer
 
@@ -85,7 +85,7 @@ __all__ = [
 # The module in which each public name is written; it is imported when the name is first used.
 _HOMES = {
     "Board": "boards.board",
-    "Bootstrap": "resampling.resample",
+    "Bootstrap": "resampling.bootstrap",
     "Comparison": "estimators.comparison",
     "Comparisons": "estimators.comparison",
     "Covariance": "covariance.covariance",
@@ -94,7 +94,7 @@ _HOMES = {
     "Log": "logs.log",
     "Posterior": "inference.posterior",
     "Results": "results.results",
-    "WildTest": "resampling.wild",
+    "WildTest": "resampling.wild_result",
     "bootstrap": "resampling.sampling",
     "bradley_terry": "estimators.bradley_terry",
     "choice_probability": "estimators.choices",

@@ -7,8 +7,9 @@ import pytest
 from scipy import sparse
 
 import evalreg as er
-from evalreg.covariance import cell_dof
-from evalreg.covariance.cell_dof import CellLeverage, FactoredLeverage, cell_leverage
+from evalreg.covariance import cell_dof, leverages
+from evalreg.covariance.cell_dof import cell_leverage
+from evalreg.covariance.leverages import CellLeverage, FactoredLeverage
 
 TIGHT = 1e-10
 
@@ -44,8 +45,8 @@ def test_compact_forms_equal_the_full_matrix(
     full = cell_leverage(share, weight, 0.5, single_totals)
     limit = 39 if form is CellLeverage else 20
     monkeypatch.setattr(cell_dof, "MOST_CELLS", limit)
-    monkeypatch.setattr(cell_dof, "COLUMNS_PER_BLOCK", 16)
-    monkeypatch.setattr(cell_dof, "ROWS_PER_BLOCK", 3)
+    monkeypatch.setattr(leverages, "COLUMNS_PER_BLOCK", 16)
+    monkeypatch.setattr(leverages, "ROWS_PER_BLOCK", 3)
     compact = cell_leverage(share, weight, 0.5, single_totals)
     assert isinstance(compact, form)
     assert isinstance(full, CellLeverage)
@@ -95,5 +96,5 @@ def test_combinations_of_two_contrasts_have_the_degrees_of_freedom_of_their_prod
     C = np.zeros((left.size, 8))
     C[np.arange(left.size), left], C[np.arange(left.size), right] = 1.0, -1.5
     C = np.vstack([C, np.eye(8)])
-    found = cell_dof.project(leverage, A).dof(C)
+    found = leverages.project(leverage, A).dof(C)
     np.testing.assert_allclose(found, expected.dof(np.asarray(C @ A.toarray())), rtol=TIGHT)

@@ -20,7 +20,7 @@ from evalreg.data.questions import answered, without_worst
 from evalreg.errors import FormulaError, TooLargeError
 from evalreg.estimators.mover import LEVELS, mover_floor
 from evalreg.inference.levels import CountedLevel
-from evalreg.inference.simultaneous import make_family
+from evalreg.inference.make_family import make_family
 from evalreg.numerics import memory
 from evalreg.scores.unseen import unseen
 

@@ -10,9 +10,10 @@ from statsmodels.stats.multitest import multipletests
 
 import evalreg as er
 from evalreg.errors import AlignmentError, ArgumentError, ArgumentTypeError, NonFiniteError
+from evalreg.inference.make_family import make_family
 from evalreg.inference.multiplicity import BLOCK, FEW_MODELS, adjust_pvalues, largest_of_pairs
 from evalreg.inference.ranks import pairwise_table
-from evalreg.inference.simultaneous import make_family, simultaneous
+from evalreg.inference.simultaneous import simultaneous
 
 # Five standard errors of the simulation, which is at most 0.004 in a critical value.
 CRITICAL = 0.02

@@ -9,9 +9,9 @@ import numpy as np
 from scipy import sparse
 
 from evalreg.checks import BoolArray, FloatArray, frozen
-from evalreg.covariance.cell_dof import CellLeverage, FactoredLeverage, Projected, project
 from evalreg.covariance.crossed import sign
 from evalreg.covariance.dof import FixedDof, Leverage, WelchDof, quadratic
+from evalreg.covariance.leverages import CellLeverage, FactoredLeverage, Projected, project
 from evalreg.data.clusters import Axis, axis_name
 from evalreg.numerics.matrices import Matrix, compressed, dense
 

@@ -22,7 +22,7 @@ from evalreg.estimate import About, Cells, Estimate, Refit
 from evalreg.numerics.matrices import Matrix, compressed
 from evalreg.scores.cells import CellScores
 from evalreg.scores.lazy import LazyScores, lazy_cell_sums
-from evalreg.scores.paired import paired_answers
+from evalreg.scores.paired_means import paired_answers
 from evalreg.scores.sums import CellSums, cell_sums
 
 

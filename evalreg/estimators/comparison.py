@@ -17,7 +17,8 @@ from evalreg.inference.ranks import PairAdjustName
 from evalreg.report.summaries import covariance_text
 from evalreg.report.tables import Printed, Summary
 from evalreg.results.results import KEPT, Results, _Kept
-from evalreg.scores.paired import checked_icc, paired_differences
+from evalreg.scores.paired import checked_icc
+from evalreg.scores.paired_differences import paired_differences
 
 
 @dataclass(frozen=True, eq=False)

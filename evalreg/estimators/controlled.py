@@ -19,8 +19,9 @@ from evalreg.data.formula import parse_sides
 from evalreg.data.groups import Groups
 from evalreg.data.verdicts import PairRoles, as_names
 from evalreg.estimate import About, Estimate, Refit
-from evalreg.estimators.bradley_terry import Contest, Fit, check_design, contest_of, fit_half
+from evalreg.estimators.contest import Contest, check_design, contest_of
 from evalreg.estimators.pairs import Pairs, design_lines, duels_of, gather_pairs, independence_notes
+from evalreg.estimators.ratings import Fit, fit_half
 from evalreg.estimators.strength import check_connected, incidence
 from evalreg.numerics.matrices import Matrix, compressed, dense
 from evalreg.scores.mapped import MappedScores

@@ -14,9 +14,9 @@ from evalreg.data.clusters import Codes, as_codes, axis_name
 from evalreg.errors import NotAvailableError, ScoreRangeError
 from evalreg.inference.carriers import few_tell
 from evalreg.inference.discordance import clustered_sign_test
+from evalreg.inference.make_family import make_family
 from evalreg.inference.multiplicity import adjust_pvalues, base_seed
 from evalreg.inference.ranks import PairAdjustName, unadjusted_text
-from evalreg.inference.simultaneous import make_family
 from evalreg.numerics.matrices import dense
 from evalreg.report.summaries import covariance_text, few_text, rather_few
 from evalreg.report.tables import Grid, Summary, fixed, number, p_value

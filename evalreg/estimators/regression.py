@@ -42,8 +42,9 @@ from evalreg.errors import (
 from evalreg.estimate import About, Estimate
 from evalreg.estimators.cells import Solved, estimate_cells
 from evalreg.numerics.fitting import Fitted, canonical, least_squares
-from evalreg.results.bridge import estimate_from, shown_fit
+from evalreg.results.bridge import estimate_from
 from evalreg.results.results import Results, results_of
+from evalreg.results.statsmodels_results import shown_fit
 
 # Residuals below this fraction of the outcome's spread are rounding: the covariates determine the score.
 PERFECT_FIT = 1e-12

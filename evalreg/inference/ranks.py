@@ -10,9 +10,11 @@ import pandas as pd
 
 from evalreg.checks import BoolArray, FloatArray, fraction, option
 from evalreg.errors import ArgumentError
+from evalreg.inference.contrast_family import ContrastFamily, square_of_pairs
 from evalreg.inference.levels import CountedLevel, LargestLevel, Level, critical
+from evalreg.inference.make_family import make_family
 from evalreg.inference.multiplicity import ADJUSTMENTS, adjust_pvalues, base_seed, simulate_largest
-from evalreg.inference.simultaneous import ContrastFamily, Seed, make_family, square_of_pairs
+from evalreg.inference.simultaneous import Seed
 from evalreg.numerics.student import t_quantile
 
 PairAdjustName: TypeAlias = Literal["holm", "fdr_bh", "bonferroni", "single-step"]

@@ -17,8 +17,9 @@ from evalreg.data.engine import LazyTable
 from evalreg.data.frame import Table, UsedRows, open_frame
 from evalreg.errors import ArgumentError, ArgumentTypeError, NotAvailableError, TooFewClustersError, issue
 from evalreg.inference.simultaneous import Seed
+from evalreg.resampling.bootstrap import Bootstrap, KindName
 from evalreg.resampling.draws import BootWeightsName, Progress, boot_chunks, run_blocks, whole_number
-from evalreg.resampling.resample import Bootstrap, KindName, assembled, check_crossed, check_options
+from evalreg.resampling.resample import assembled, check_crossed, check_options
 from evalreg.scores.rows import RowScores
 
 

@@ -1,30 +1,26 @@
-"""A statsmodels result to and from Estimate + Covariance."""
+"""An Estimate of a fitted statsmodels model."""
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
-from evalreg.checks import BoolArray, FloatArray, IntArray, listed
-from evalreg.data.clusters import Codes, Labels, factorize, no_source, used_codes
-from evalreg.data.frame import align_labels, held_pandas
-from evalreg.errors import AlignmentError, ArgumentTypeError, CollinearityError, ConvergenceError, NotAvailableError
+from evalreg.checks import FloatArray, listed
+from evalreg.data.clusters import Labels
+from evalreg.errors import ArgumentTypeError, CollinearityError, ConvergenceError, NotAvailableError
 from evalreg.estimate import About, Estimate, Refit
 from evalreg.numerics.basis import basis_of
+from evalreg.numerics.collinearity import refuse_singular
 from evalreg.numerics.fitting import ROUNDING, Fitted, residuals_of
+from evalreg.results.fitted_rows import labels_of
 from evalreg.scores.rows import RowScores
 
 # A fit that is off by more than this many standard errors is not the one that its model asks for.
 OFF = 1e-3
 # Information whose smallest eigenvalue is this fraction of its largest, coefficients scaled, determines too little.
 SINGULAR = 1e-13
-# Likewise for squares and products of columns of norm 1: a condition number of the columns of 1e6.
-SINGULAR_GRAM = 1e-12
 # A likelihood fit with columns of so different scales, whose scores add up to few standard errors, is polished by
 # Newton steps.
 NEARLY = 0.1
@@ -33,62 +29,6 @@ UNLIKE = 1e4
 MOST_POLISH = 5
 # Scores of a maximum-likelihood fit sum to zero; this much of their size is left by the optimiser.
 SCORE_SUM = 1e-3
-
-
-@dataclass(frozen=True, eq=False)
-class FittedRows:
-    """The rows of a fitted statsmodels model; the source of its labels.
-
-    Parameters
-    ----------
-    frame : DataFrame, optional
-        The data of a formula model, all rows, as they were when the model was fitted.
-    row_labels : Index, optional
-        Index of the rows in use.
-    keep : ndarray of bool, optional
-        Rows of the data in use, where some had missing values.
-    n_rows : int
-        Rows in use.
-    changed : bool
-        Whether the data are no longer those that were fitted, so that only the names of their columns are known.
-    """
-
-    frame: pd.DataFrame | None
-    row_labels: pd.Index | None
-    keep: BoolArray | None
-    n_rows: int
-    changed: bool = False
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Columns of the data."""
-        return () if self.frame is None else tuple(str(name) for name in self.frame.columns)
-
-    def positions(self) -> IntArray:
-        """Positions of the rows in use in the data."""
-        return np.arange(self.n_rows) if self.keep is None else np.flatnonzero(self.keep)
-
-    def codes(self, column: str) -> Codes:
-        """Codes of a column on the rows in use."""
-        if self.frame is None:
-            raise no_source(column, ())
-        if self.changed:
-            raise AlignmentError(
-                "the data frame of the fitted statsmodels model has other rows, or rows in another order, than when it "
-                f"was fitted, so that labels of {column!r} cannot be matched. Fit the model again, or pass the labels "
-                "as an array in the order of the rows that were fitted.",
-                column=column,
-            )
-        labels = self.frame[column]
-        return used_codes(column, *factorize(labels if self.keep is None else labels[self.keep]))
-
-    def align(self, name: str, labels: Any) -> Codes:
-        """Codes of an array (by length, of the rows in use or of all) or a Series (by index)."""
-        if isinstance(labels, pd.Series) and self.row_labels is not None and self.row_labels.isin(labels.index).all():
-            labels = labels.loc[self.row_labels] if labels.index.is_unique else labels
-        if self.keep is not None and len(labels) == self.keep.size:
-            labels = labels[self.keep]
-        return used_codes(name, *factorize(align_labels(name, labels, self.n_rows, self.row_labels)))
 
 
 def from_statsmodels(result: Any) -> Estimate:
@@ -157,7 +97,7 @@ def estimate_of(result: Any) -> Estimate:
     from statsmodels.regression.linear_model import GLS, WLS
 
     model = result.model
-    labels = _labels_of(model, int(model.endog.shape[0]))
+    labels = labels_of(model, int(model.endog.shape[0]))
     if isinstance(model, GLS | WLS) and hasattr(result, "wresid"):
         return replace(_least_squares(result, model, labels), fitted=HeldFit(result))
     if not hasattr(model, "score_obs") or not hasattr(model, "hessian"):
@@ -206,71 +146,6 @@ def refuse_unconverged(result: Any) -> None:
         )
 
 
-def refuse_singular(gram: FloatArray, names: list[str]) -> None:
-    """Raise if columns of a design determine each other, from their squares and products.
-
-    Parameters
-    ----------
-    gram : ndarray, shape (k, k)
-        X'X.
-    names : list of str
-        Names of the columns.
-
-    Raises
-    ------
-    CollinearityError
-        If the rank is below k.
-    """
-    scale = np.sqrt(np.diag(gram))
-    unit = np.where(scale > 0, scale, 1.0)
-    gram = gram / np.outer(unit, unit)
-    rank, k = int(np.linalg.matrix_rank(gram, tol=SINGULAR_GRAM, hermitian=True)), gram.shape[0]
-    if rank == k:
-        return
-    kept: list[int] = []
-    for j in range(k):
-        trial = np.ix_([*kept, j], [*kept, j])
-        if np.linalg.matrix_rank(gram[trial], tol=SINGULAR_GRAM, hermitian=True) > len(kept):
-            kept.append(j)
-    named = [str(names[j]) for j in range(k) if j not in kept]
-    raise CollinearityError(
-        f"covariates must not determine each other; {k} columns of the design have rank {rank}, and {listed(named)} "
-        f"can be computed from the others. Drop {'it' if len(named) == 1 else 'them'}.",
-        column=named[0],
-        count=k - rank,
-    )
-
-
-def _labels_of(model: Any, n_rows: int) -> Labels:
-    data = model.data
-    dropped = getattr(data, "missing_row_idx", None)
-    frame = getattr(data, "frame", None)
-    keep = None
-    if dropped is not None and len(dropped):
-        keep = np.ones(n_rows + len(dropped), dtype=bool)
-        keep[np.asarray(dropped)] = False
-    row_labels = getattr(data, "row_labels", None)
-    index = row_labels if isinstance(row_labels, pd.Index) and len(row_labels) == n_rows else None
-    if not isinstance(frame, pd.DataFrame):
-        return Labels(n_rows, {}, FittedRows(None, index, keep, n_rows))
-    changed = not _is_as_fitted(frame, model, index, keep)
-    return Labels(n_rows, {}, FittedRows(held_pandas(frame), index, keep, n_rows, changed))
-
-
-def _is_as_fitted(frame: pd.DataFrame, model: Any, index: pd.Index | None, keep: BoolArray | None) -> bool:
-    """Whether a frame still has the rows that a model was fitted to, in their order: statsmodels holds the caller's."""
-    values = np.asarray(model.endog)
-    if len(frame) != (values.shape[0] if keep is None else keep.size):
-        return False
-    used = frame if keep is None else frame.loc[keep]
-    if index is not None and not used.index.equals(index):
-        return False
-    name = str(model.endog_names)
-    if name not in used.columns or values.ndim != 1 or not pd.api.types.is_numeric_dtype(used[name]):
-        return True
-    return bool(np.array_equal(used[name].to_numpy(dtype=np.float64, na_value=np.nan), values))
-
-
 def _about(result: Any, model: Any) -> About:
     name = type(model).__name__
     if name == "GLM":
@@ -301,7 +176,7 @@ def estimate_from(fitted: Fitted, result: Any) -> Estimate:
         names=tuple(map(str, model.exog_names)),
         params=fitted.params,
         scores=RowScores(
-            fitted.scores, _labels_of(model, fitted.mean.size), fitted.basis.rows, fitted.residual, _weights_of(model)
+            fitted.scores, labels_of(model, fitted.mean.size), fitted.basis.rows, fitted.residual, _weights_of(model)
         ),
         bread=fitted.basis.map.T,
         kind="least squares" if linear else "likelihood",
@@ -453,130 +328,3 @@ def _working_weights(model: Any, params: FloatArray, information: FloatArray) ->
     gram = design.T @ design
     scale = np.sqrt(np.outer(np.diag(information), np.diag(information)))
     return factor if np.all(np.abs(gram - information) <= 1e-8 * scale) else None
-
-
-def shown_fit(model: Any, fitted: Fitted) -> Any:
-    """The statsmodels result of a model that evalreg solved, in the units of its columns.
-
-    Parameters
-    ----------
-    model : statsmodels OLS, WLS or GLM
-        Not fitted; it takes on what its own fit would leave there.
-    fitted : Fitted
-        The solution.
-
-    Returns
-    -------
-    statsmodels results
-        Of the class that the model's own fit gives. Its residuals do not come from coefficients times columns, which
-        cancel where columns lie far from zero.
-    """
-    n, k = model.exog.shape
-    if fitted.residual is None:
-        model.df_model, model.df_resid = float(k - 1), float(n - k)
-        return _shown_glm(model, fitted)
-    model.df_model, model.df_resid = float(k - model.k_constant), float(n - k)
-    from statsmodels.regression.linear_model import OLS, OLSResults, RegressionResults, RegressionResultsWrapper
-
-    model.pinv_wexog = fitted.basis.map @ fitted.basis.rows.T
-    model.normalized_cov_params = fitted.inverse
-    model.wexog_singular_values = np.linalg.svd(np.linalg.inv(fitted.basis.map), compute_uv=False)
-    model.rank = k
-    kind = OLSResults if isinstance(model, OLS) else RegressionResults
-    result = kind(model, fitted.params, normalized_cov_params=fitted.inverse)
-    result._cache |= {"wresid": fitted.residual, "resid": model.endog - fitted.mean, "fittedvalues": fitted.mean}
-    return RegressionResultsWrapper(result)
-
-
-def _shown_glm(model: Any, fitted: Fitted) -> Any:
-    from statsmodels.genmod.generalized_linear_model import GLMResults, GLMResultsWrapper
-
-    model.mu, model.scale, model.scaletype = fitted.mean, 1.0, None
-    result = GLMResults(model, fitted.params, fitted.inverse, 1.0)
-    result.method, result.converged = "Newton", True
-    result.mle_settings = {"optimizer": "Newton"}
-    result.fit_history = {"params": [fitted.params], "deviance": [result.deviance], "iteration": 1}
-    return GLMResultsWrapper(result)
-
-
-def to_statsmodels(fitted: Any, matrix: FloatArray, dof: float, description: str) -> Any:
-    """A statsmodels result that carries another covariance and degrees of freedom.
-
-    Parameters
-    ----------
-    fitted : statsmodels results
-        The fit; it stays as it is.
-    matrix : ndarray, shape (n_params, n_params)
-        The covariance of its parameters.
-    dof : float
-        Degrees of freedom of t; inf for the normal.
-    description : str
-        Name of the covariance, shown by statsmodels' summary.
-
-    Returns
-    -------
-    statsmodels results
-        Of the same class, on which `summary_col`, `t_test` and the rest work.
-    """
-    inner = copy.copy(getattr(fitted, "_results", fitted))
-    held = getattr(inner, "_cache", {})
-    inner._cache = {name: held[name] for name in ("wresid", "resid", "fittedvalues") if name in held}
-    for name in ("bse", "tvalues", "pvalues"):
-        inner.__dict__.pop(name, None)
-    inner.cov_params_default = matrix
-    inner.cov_type = description
-    inner.cov_kwds = {"description": f"Standard errors are {description}, by evalreg"}
-    inner.use_t = bool(np.isfinite(dof))
-    inner.df_resid_inference = dof if np.isfinite(dof) else None
-    return type(fitted)(inner) if hasattr(fitted, "_results") else inner
-
-
-def with_own_dof(
-    made: Any, model: Any, dof: Callable[[FloatArray], FloatArray], design_rows: Callable[[Any, Any], tuple[Any, Any]]
-) -> Any:
-    """Let predictions of a statsmodels result have the degrees of freedom of their rows; refuse what cannot."""
-    inner = getattr(made, "_results", made)
-    if not hasattr(inner, "get_prediction"):
-        return made
-    least_squares = hasattr(inner, "wresid")
-    inner.get_prediction = _OwnDof(inner, model, dof, design_rows) if least_squares else _Refused("get_prediction")
-    if hasattr(inner, "get_margeff"):
-        inner.get_margeff = _Refused("get_margeff")
-    return made
-
-
-@dataclass(frozen=True, eq=False)
-class _OwnDof:
-    """`get_prediction` of least squares with t of each row's own degrees of freedom."""
-
-    inner: Any
-    model: Any
-    dof: Callable[[FloatArray], FloatArray]
-    design_rows: Callable[[Any, Any], tuple[Any, Any]]
-
-    def __call__(self, exog: Any = None, transform: bool = True, weights: Any = None, row_labels: Any = None) -> Any:
-        if exog is not None and transform and getattr(self.model, "formula", None) is not None:
-            exog, index = self.design_rows(self.model, exog)
-            row_labels = index if row_labels is None else row_labels
-        rows = np.atleast_2d(np.asarray(self.model.exog if exog is None else exog, dtype=float))
-        predicted = type(self.inner).get_prediction(
-            self.inner, exog=rows, transform=False, weights=weights, row_labels=row_labels
-        )
-        if self.inner.use_t:
-            predicted.df = self.dof(rows)
-            predicted.dist_args = (predicted.df,)
-        return predicted
-
-
-@dataclass(frozen=True)
-class _Refused:
-    """A method of statsmodels whose degrees of freedom would be wrong."""
-
-    name: str
-
-    def __call__(self, *args: Any, **kwds: Any) -> Any:
-        instead = "results.predict(data)" if self.name == "get_prediction" else "results.avg_slopes()"
-        raise NotAvailableError(
-            f"`{self.name}` of statsmodels has a reference distribution of its own, normal or t with n - k degrees of "
-            f"freedom, whatever the covariance rests on. Use `{instead}` of evalreg's results."
-        )

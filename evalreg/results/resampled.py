@@ -9,9 +9,11 @@ from evalreg.data.clusters import Axis
 from evalreg.estimate import Estimate
 from evalreg.inference.posterior import Posterior, posterior_of
 from evalreg.inference.simultaneous import Seed
+from evalreg.resampling.bootstrap import Bootstrap, KindName
 from evalreg.resampling.draws import BootWeightsName, WildWeightsName
-from evalreg.resampling.resample import Bootstrap, KindName, bootstrap_results
-from evalreg.resampling.wild import WildTest, wild_test
+from evalreg.resampling.resample import bootstrap_results
+from evalreg.resampling.wild import wild_test
+from evalreg.resampling.wild_result import WildTest
 
 
 class Resampled:

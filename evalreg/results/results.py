@@ -31,10 +31,10 @@ from evalreg.report.figures import FigureName, plot_results
 from evalreg.report.summaries import covariance_text
 from evalreg.results.algebra import Algebra, combined
 from evalreg.results.assembled import assembled
-from evalreg.results.bridge import to_statsmodels, with_own_dof
 from evalreg.results.multiple_models import MultipleModels
 from evalreg.results.predictions import Predicted, design_rows
 from evalreg.results.resampled import Resampled
+from evalreg.results.statsmodels_results import to_statsmodels, with_own_dof
 from evalreg.results.tabulated import Tabulated
 
 if TYPE_CHECKING:

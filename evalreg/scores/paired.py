@@ -6,21 +6,18 @@ import numbers
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
-from scipy import sparse
 
 from evalreg.checks import BoolArray, FloatArray, IntArray
 from evalreg.data.clusters import Axis
 from evalreg.errors import ArgumentError, ArgumentTypeError
 from evalreg.numerics.anova import anova_icc
-from evalreg.numerics.matrices import Matrix, compressed, dense
+from evalreg.numerics.matrices import Matrix, compressed
 from evalreg.scores.base import Scores
-from evalreg.scores.differences import ENTRIES, NOBODY, ModelPairs, PairScores, differences, pair_sums
-from evalreg.scores.mapped import MappedScores
-from evalreg.scores.unseen import ICC, dependence_granted, enough_at_most
+from evalreg.scores.differences import ENTRIES
+from evalreg.scores.unseen import dependence_granted, enough_at_most
 
 # Coefficients of a difference agree but for rounding.
 ALIKE = 1e-12
@@ -224,149 +221,6 @@ class Paired(ABC):
         return between, counts
 
 
-@dataclass(frozen=True, eq=False)
-class PairedMeans(Paired):
-    """Columns are means of models; `item` names a question, which has one row in a column."""
-
-    item: Axis
-
-    def _sides(self, contrasts: FloatArray | None) -> Sides:
-        """Contrasts that are multiples of the difference of two columns."""
-        A, rows, start = self._held(contrasts, 2)
-        at = start[:, None] + np.arange(2)
-        value, column = A.data[at], A.indices[at].astype(np.intp)
-        opposite = np.abs(value.sum(axis=1)) <= ALIKE * np.abs(value).sum(axis=1)
-        rows, value, column = rows[opposite], value[opposite], column[opposite]
-        same = self._same_questions(column[:, 0], column[:, 1])
-        return rows[same], column[same, 0], column[same, 1], value[same, 0]
-
-    def _square(self, first: IntArray, second: IntArray) -> FloatArray:
-        """Means of d^2, from sums of squares and products."""
-        if not first.size:  # Not a question is looked up in vain, which may be in an engine.
-            return np.zeros(0)
-        raw = self.squares + self.count * self.means**2
-        product = self._products[first, second]
-        return np.asarray(np.maximum(raw[first] + raw[second] - 2 * product, 0.0) / self.count[first])
-
-    @cached_property
-    def _products(self) -> FloatArray:
-        """Sums of products of scores, shape (n_columns, n_columns)."""
-        return dense(self._values.T @ self._values)
-
-    @cached_property
-    def _shared(self) -> FloatArray:
-        """Questions that columns share, shape (n_columns, n_columns)."""
-        return dense(self._answers[1].T @ self._answers[1])
-
-    @cached_property
-    def _answers(self) -> tuple[Matrix, Matrix]:
-        """Scores by question and column, and whether there is one, in compressed columns."""
-        values, present = [], []
-        for block in self.scores.cells(self.item):
-            totals, gram = compressed(block.totals).tocoo(), compressed(block.gram).tocoo()
-            gram.eliminate_zeros()
-            sums = sparse.coo_array((totals.data, totals.coords), totals.shape).tocsr()
-            fitted = sparse.coo_array((self.means[gram.coords[1]] * gram.data, gram.coords), gram.shape).tocsr()
-            weights = gram.tocsr()
-            inverse = sparse.csr_array((1.0 / weights.data, weights.indices, weights.indptr), weights.shape)
-            values.append((sums + fitted).multiply(inverse).tocsr())
-            present.append(weights.sign())
-        return sparse.vstack(values).tocsc(), sparse.vstack(present).tocsc()
-
-    @property
-    def _values(self) -> Matrix:
-        return self._answers[0]
-
-    def _same_questions(self, first: IntArray, second: IntArray) -> BoolArray:
-        """Whether both columns have a row of each question that either has."""
-        if not first.size:
-            return np.zeros(0, dtype=bool)
-        count, a, b = np.diag(self._shared), first, second
-        once = (count[a] == self.count[a]) & (count[b] == self.count[b])
-        return np.asarray(once & (self._shared[a, b] == count[a]) & (count[a] == count[b]))
-
-    def _kish(self, axis: Axis) -> FloatArray:
-        """Kish's effective number of clusters of each column."""
-        squares = np.zeros(self.count.size)
-        for block in self.scores.cells(axis):
-            gram = compressed(block.gram)
-            squares += np.asarray(gram.multiply(gram).sum(axis=0)).ravel()
-        return np.asarray(self.count**2 / squares)
-
-    def _homes(self, axes: tuple[Axis, ...]) -> list[IntArray]:
-        """Cluster of each question by axis; empty where an engine's table is gone and did not say."""
-        homes = [self.scores.homes(self.item, axis) for axis in axes]
-        known = [home for home in homes if home is not None]
-        return known if len(known) == len(homes) else []
-
-    def _present(self, first: IntArray) -> FloatArray:
-        """Which questions the columns have, shape (m, n_questions)."""
-        return dense(self._answers[1][:, first]).T
-
-    def _within(self, totals: Matrix, gram: Matrix, first: IntArray, second: IntArray) -> tuple[FloatArray, FloatArray]:
-        """Sums of d within clusters and their questions, shape (n_clusters, m)."""
-        sums = dense(totals[:, first]) - dense(totals[:, second])
-        return sums, np.maximum(dense(gram[:, first]), dense(gram[:, second]))
-
-    def _each(self, first: IntArray, second: IntArray) -> Iterator[tuple[IntArray, FloatArray, BoolArray | None]]:
-        """Differences of a few contrasts at a time, by question; 0 where a question is of neither model."""
-        if not first.size:
-            return
-        values = self._values
-        # Columns are picked far more quickly from an array, where there is room for one.
-        values = values if values.shape[0] * values.shape[1] > ENTRIES else dense(values)
-        step = max(ENTRIES // max(values.shape[0], 1), 1)
-        for at in np.array_split(np.arange(first.size), first.size // step + 1):
-            if at.size:
-                yield at, dense(values[:, first[at]] - values[:, second[at]]).T, None
-
-
-@dataclass(frozen=True, eq=False)
-class PairedDifferences(Paired):
-    """Columns are differences of two models; a row is a question."""
-
-    scores: PairScores
-
-    def _sides(self, contrasts: FloatArray | None) -> Sides:
-        """Contrasts that are multiples of one column, but of means of a model alone."""
-        A, rows, start = self._held(contrasts, 1)
-        column, scale = A.indices[start].astype(np.intp), A.data[start]
-        both = self.scores.pairs.right[column] != NOBODY
-        return rows[both], column[both], np.full(int(both.sum()), -1), scale[both]
-
-    def _square(self, first: IntArray, second: IntArray) -> FloatArray:
-        """Means of d^2, from the sums of squares of the columns."""
-        return np.asarray(self.squares[first] / self.count[first] + self.means[first] ** 2)
-
-    def _kish(self, axis: Axis) -> FloatArray:
-        """Kish's effective number of clusters of each column, from the sets of questions."""
-        codes, squares = self.scores.labels.codes(axis), np.zeros(self.count.size)
-        for columns, member in self.scores.pairs.by_set():
-            sizes = np.bincount(codes.codes if member is None else codes.codes[member]).astype(float)
-            squares[columns] = sizes @ sizes
-        return np.asarray(self.count**2 / squares)
-
-    def _homes(self, axes: tuple[Axis, ...]) -> list[IntArray]:
-        """Cluster of each question by axis."""
-        return [self.scores.labels.codes(axis).codes for axis in axes]
-
-    def _present(self, first: IntArray) -> None:
-        """All that `_each` gives."""
-
-    def _within(self, totals: Matrix, gram: Matrix, first: IntArray, second: IntArray) -> tuple[FloatArray, FloatArray]:
-        """Sums of d within clusters and their questions, shape (n_clusters, m)."""
-        return dense(totals[:, first]), dense(gram[:, first])
-
-    def _each(self, first: IntArray, second: IntArray) -> Iterator[tuple[IntArray, FloatArray, BoolArray | None]]:
-        """Differences by question of the set that each is taken over, of a few contrasts at a time."""
-        if not first.size:
-            return
-        pairs = self.scores.pairs
-        own = ModelPairs(pairs.left[first], pairs.right[first], pairs.of_set[first], pairs.sets)
-        for at, member in own.chunks(self.scores.n_rows):
-            yield at, differences(self.scores.values, own, at, member), member
-
-
 def _silent(differ: BoolArray, whole: BoolArray, present: FloatArray | None, homes: list[IntArray]) -> FloatArray:
     """Shares of questions in clusters of which none differs, and all differ by 1; the largest by axis, shape (2, m)."""
     count = differ.shape[1] if present is None else present.sum(axis=1)
@@ -407,27 +261,6 @@ def questions_told(differ: BoolArray, present: FloatArray | None, home: IntArray
     return np.asarray(np.sum(told * np.add.reduceat(present[:, order], starts, axis=1), axis=1))
 
 
-def paired_answers(estimate: Any, item: Axis, icc: float = ICC) -> Paired | None:
-    """Scores in [0, 1] of models on the same questions, from an estimate made of cells.
-
-    Strata that weigh as their questions leave a mean the plain one, so that their cells are taken together; None where
-    they weigh otherwise.
-    """
-    cells, maps = estimate.cells, estimate.coefficient_map
-    if cells.stratum is None:
-        return PairedMeans(estimate.scores, cells.mean, cells.weight, cells.squares, maps, icc, item)
-    of = sparse.csr_array((compressed(maps) != 0).T.astype(np.float64))
-    weight = cells.weight @ of
-    if not np.allclose(dense(maps), dense(of.T * cells.weight) / weight[:, None], rtol=ALIKE, atol=0):
-        return None
-    mean = (cells.mean * cells.weight) @ of / weight
-    squares = (cells.squares + cells.weight * (cells.mean - of @ mean) ** 2) @ of
-    # Residuals about the mean of the stratum become those about the mean of the model.
-    about = sparse.diags_array(cells.mean) @ of - of @ sparse.diags_array(mean)
-    scores = MappedScores(estimate.scores, of, about, counted=of)
-    return PairedMeans(scores, mean, weight, squares, sparse.eye_array(mean.size, format="csr"), icc, item)
-
-
 def checked_icc(icc: object) -> float | None:
     """Return `icc` if it is a number from 0 to 1, or None."""
     if icc is None:
@@ -440,25 +273,3 @@ def checked_icc(icc: object) -> float | None:
             f"got {float(icc):g}. Leave it out for 0.5, which is careful."
         )
     return float(icc)
-
-
-def paired_differences(estimate: Any, icc: float | None, pairs: ModelPairs, is_paired: BoolArray) -> Paired | None:
-    """Those of an estimate of differences on the same questions, if their scores lie in [0, 1] and `icc` is given.
-
-    Strata weigh as their questions, which leaves a difference the plain mean over its questions.
-    """
-    scores = estimate.scores
-    if icc is None or not scores.paired or np.min(scores.values) < 0 or np.max(scores.values) > 1:
-        return None
-    if estimate.cells.stratum is None:
-        cells = estimate.cells
-        return PairedDifferences(scores, cells.mean, cells.weight, cells.squares, estimate.coefficient_map, icc)
-    which = np.flatnonzero(is_paired)
-    if not which.size:
-        return None
-    own = ModelPairs(pairs.left[which], pairs.right[which], pairs.of_set[which], pairs.sets)
-    sums = pair_sums(scores.values, own)
-    mean = sums.total / sums.weight
-    inner = PairScores(scores.values, own, mean, scores.labels, np.zeros(which.size, dtype=bool))
-    chosen = sparse.csr_array((np.ones(which.size), (which, np.arange(which.size))), (is_paired.size, which.size))
-    return PairedDifferences(inner, mean, sums.weight, sums.squares, chosen, icc)

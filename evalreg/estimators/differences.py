@@ -1,0 +1,131 @@
+"""Estimates of differences between models, paired and not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from evalreg.checks import (
+    BoolArray,
+    IntArray,
+    listed,
+)
+from evalreg.data.answers import Answers
+from evalreg.data.cells import CellRows
+from evalreg.data.clusters import Axis
+from evalreg.data.rows import Roles
+from evalreg.errors import (
+    DataError,
+)
+from evalreg.estimate import About, Cells, Estimate, Refit
+from evalreg.estimators.cells import estimate_read
+from evalreg.estimators.mean import solve as solve_means
+from evalreg.estimators.pair_tables import Facts
+from evalreg.numerics.matrices import Matrix
+from evalreg.scores.differences import NOBODY, ModelPairs, PairScores, pair_sums
+from evalreg.scores.paired_differences import paired_differences
+from evalreg.scores.sums import CellSums
+
+# A range of differences below this fraction of the largest score is rounding.
+ROUNDING = 1e-13
+
+
+def paired_estimate(answers: Answers, facts: Facts, about: About, icc: float | None) -> Estimate:
+    """Differences over shared questions; of models that share none, two means in columns of their own."""
+    columns, coefficients, stratum = _columns(answers, facts)
+    sums, flat = _sums(answers, columns)
+    mean = np.where(flat, sums.low, sums.total / sums.weight)
+    estimate = Estimate(
+        names=_names(facts),
+        params=np.asarray(coefficients @ mean),
+        scores=PairScores(answers.values, columns, mean, answers.labels, flat),
+        bread=(coefficients @ sparse.diags_array(1.0 / sums.weight)).T.tocsr(),
+        kind="mean",
+        coefficient_map=coefficients,
+        refit=Refit(1.0 / sums.weight),
+        cells=Cells(
+            count=sums.count,
+            weight=sums.weight,
+            mean=mean,
+            squares=sums.squares,
+            low=sums.low,
+            high=sums.high,
+            stratum=stratum,
+            strata=() if answers.stratum is None else tuple(str(name) for name in answers.stratum.labels),
+        ),
+        dropped=answers.dropped,
+        about=about,
+    )
+    return replace(estimate, paired=paired_differences(estimate, icc, facts.pairs, facts.paired))
+
+
+def _names(facts: Facts) -> tuple[str, ...]:
+    names = tuple(f"{model} - {baseline}" for model, baseline in facts.index)
+    alike = [name for i, name in enumerate(names) if name in names[:i]] if len(set(names)) < len(names) else []
+    if alike:
+        raise DataError(
+            f"differences need distinct names; {listed(alike)} stands for two pairs of models. Rename models that have "
+            '" - " in their names.',
+            count=len(alike),
+        )
+    return names
+
+
+def _sums(answers: Answers, columns: ModelPairs) -> tuple[CellSums, BoolArray]:
+    """Sums of the differences, and whether they are all alike but for rounding."""
+    sums = pair_sums(answers.values, columns)
+    largest = np.abs(answers.values).max(axis=1)
+    scale = np.maximum(largest[columns.left], np.where(columns.right == NOBODY, 0.0, largest[columns.right]))
+    flat = sums.high - sums.low <= ROUNDING * scale
+    high = np.where(flat, sums.low, sums.high)
+    return replace(sums, squares=np.where(flat, 0.0, sums.squares), high=high), flat
+
+
+def _columns(answers: Answers, facts: Facts) -> tuple[ModelPairs, Matrix, IntArray | None]:
+    """Columns of the scores, the differences as a linear function of their means, and the stratum of each column."""
+    pairs, stratum = facts.pairs, answers.stratum
+    if facts.paired.all() and stratum is None:
+        return pairs, sparse.eye_array(pairs.n_columns, format="csr"), None
+    number: dict[tuple[int, int, int], int] = {}
+    sets: dict[tuple[int, int], tuple[int, BoolArray]] = {}
+    entries: list[tuple[int, int, float]] = []
+    every = np.ones(answers.values.shape[1], dtype=bool)
+    for p, (left, right, of_set) in enumerate(zip(pairs.left, pairs.right, pairs.of_set, strict=True)):
+        shared = pairs.sets[of_set]
+        sides = [(left, right, of_set, every if shared is None else shared, 1.0)]
+        if not facts.paired[p]:
+            alone = ((left, 1.0), (right, -1.0))
+            sides = [(one, NOBODY, NOBODY - 1 - one, answers.present[one], sign) for one, sign in alone]
+        for first, second, name, member, sign in sides:
+            counts = [member.sum()] if stratum is None else np.bincount(stratum.codes[member], minlength=1)
+            for s in np.flatnonzero(counts):
+                # The strata weigh as many questions as they have among those of the pair.
+                inside = member if stratum is None else member & (stratum.codes == s)
+                place = sets.setdefault((int(name), int(s)), (len(sets), inside))[0]
+                column = number.setdefault((int(first), int(second), place), len(number))
+                entries.append((p, column, sign * float(counts[s]) / float(member.sum())))
+    firsts, seconds, places = np.array(list(number), dtype=np.intp).T
+    members = tuple(None if member.all() else member for _, member in sets.values())
+    row, col, weight = (np.array(part) for part in zip(*entries, strict=True))
+    coefficients = sparse.csr_array((weight, (row, col)), shape=(pairs.n_columns, len(number)))
+    of_stratum = np.array([s for _, s in sets], dtype=np.intp)[places]
+    return ModelPairs(firsts, seconds, places, members), coefficients, None if stratum is None else of_stratum
+
+
+def unpaired_estimate(
+    read: CellRows, roles: Roles, facts: Facts, about: About
+) -> tuple[Estimate, tuple[Axis, ...] | None]:
+    """Differences of the models' own means; clusters of two models are different clusters."""
+    weights: Any = None if roles.strata is None else "micro"
+    estimate, axes = estimate_read(
+        read, roles, lambda keys, sums: solve_means(keys, sums, n_by=1, strata_weights=weights), about
+    )
+    contrasts = np.zeros((facts.n.size, estimate.n_params))
+    for side, sign in ((facts.pairs.left, 1.0), (facts.pairs.right, -1.0)):
+        contrasts[np.arange(facts.n.size), side] += sign
+    own = None if axes is None else tuple((*axis, *roles.by) if roles.by[0] not in axis else axis for axis in axes)
+    # Clusters of two models are different ones: nothing is paired.
+    return replace(estimate.linear(contrasts, _names(facts)), about=estimate.about, paired=None), own

@@ -1,0 +1,123 @@
+"""Fits of a Bradley-Terry model: ties as half a win, or with a probability of their own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import scipy
+from scipy import sparse
+
+from evalreg.checks import (
+    FloatArray,
+    row_list,
+    rows_text,
+)
+from evalreg.errors import ArgumentError, ScoreRangeError
+from evalreg.estimators.contest import Contest
+from evalreg.estimators.outcomes import Davidson, Logistic, davidson, tied_moments
+from evalreg.estimators.reweighted import Reweighted
+from evalreg.estimators.strength import logistic
+from evalreg.numerics.matrices import Matrix, compressed
+from evalreg.numerics.newton import newton
+from evalreg.scores.cells import CellScores
+from evalreg.scores.mapped import MappedScores, flattened
+from evalreg.scores.stacking import StackedScores
+from evalreg.scores.sums import cell_sums
+
+# Name of Davidson's parameter, log nu: 0 where equals tie as often as either wins.
+TIE = "log_tie"
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """Coefficients with what their scores need.
+
+    Parameters
+    ----------
+    coefficients : ndarray, shape (p,)
+        Strengths less that of the first model, covariates, and the tie parameter where there is one.
+    inverse : ndarray, shape (p, p)
+        H^-1.
+    scores : MappedScores
+        Of the rows.
+    again : Reweighted
+        Solves for the coefficients under other weights.
+    """
+
+    coefficients: FloatArray
+    inverse: FloatArray
+    scores: MappedScores
+    again: Reweighted
+
+
+def fit_half(contest: Contest) -> Fit:
+    """The logistic fit in which a tie is half a win for either side.
+
+    Parameters
+    ----------
+    contest : Contest
+        Cells with their design.
+
+    Returns
+    -------
+    Fit
+        Quasi-likelihood: no variance of ties is assumed.
+    """
+    beta, inverse = newton(logistic(contest.design, contest.weight, contest.mean), contest.design.shape[1])
+    p = scipy.special.expit(contest.design @ beta)
+    inner = replace(contest.scores, fitted=p)
+    information = flattened(contest.design, p * (1 - p))
+    again = Reweighted(Logistic(contest.design), beta, contest.weight, contest.mean - p)
+    return Fit(beta, inverse, MappedScores(inner, contest.design, information=information), again)
+
+
+def fit_davidson(contest: Contest) -> Fit:
+    """The fit in which ties have a probability of their own.
+
+    Parameters
+    ----------
+    contest : Contest
+        Cells whose scores are 0, 1/2 or 1.
+
+    Returns
+    -------
+    Fit
+        The last coefficient is log nu.
+    """
+    rows = contest.scores
+    other = (rows.values != 0) & (rows.values != 0.5) & (rows.values != 1)
+    if other.any():
+        where, count = row_list(other)
+        raise ScoreRangeError(
+            f'`ties="davidson"` needs verdicts: scores of 0, 1/2 and 1; {count} lie between them '
+            f'({rows_text(where, count)} of those in use). Use ties="half", which takes any score in [0, 1].',
+            rows=where,
+            count=count,
+        )
+    tie = (rows.values == 0.5).astype(float)
+    if tie.all():
+        raise ArgumentError(
+            f'`ties="davidson"` needs wins to learn of; all {tie.size} verdicts are ties, so that no finite "{TIE}" is '
+            'the best. Check how verdicts were read, or use ties="half".',
+            count=tie.size,
+        )
+    if not tie.any():
+        raise ArgumentError('`ties="davidson"` needs ties to learn of; there is none. Use ties="half".')
+    sums = cell_sums(tie, rows.cell, contest.weight.size, rows.weights)
+    design, share = contest.design, sums.total / sums.weight
+    beta, inverse = newton(davidson(design, contest.weight, contest.mean, share), design.shape[1] + 1)
+    moments = tied_moments(design @ beta[:-1], beta[-1])
+    of_score, both, of_tie = moments.variances
+    last: Matrix = sparse.csr_array((np.ones(share.size), (np.arange(share.size), np.zeros(share.size, dtype=int))))
+    # [[a x x', b x], [b x', d]] as a (x, b/a)(x, b/a)' + (d - b^2/a) of the last column.
+    beside = sparse.hstack([design, sparse.diags_array(both / of_score) @ last]).tocsr()
+    alone = sparse.hstack([sparse.csr_array(design.shape), last]).tocsr()
+    information = flattened(beside, of_score) + flattened(alone, of_tie - both**2 / of_score)
+    stacked = StackedScores(
+        replace(rows, fitted=moments.score), CellScores(tie, moments.tie, rows.labels, rows.cell, rows.weights)
+    )
+    outcomes = Davidson(design)
+    residual = np.concatenate([contest.mean - moments.score, share - moments.tie])
+    again = Reweighted(outcomes, beta, np.tile(contest.weight, 2), residual)
+    return Fit(beta, inverse, MappedScores(stacked, outcomes.design, information=compressed(information)), again)

@@ -1,0 +1,150 @@
+"""Contrasts judged together, and their draws from a joint distribution."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeVar, cast
+
+import numpy as np
+import pandas as pd
+
+from evalreg.checks import BoolArray, FloatArray, IntArray
+from evalreg.covariance.widths import Widths
+from evalreg.inference.levels import CountedLevel, LargestLevel, Level, studentized_draws
+from evalreg.inference.multiplicity import (
+    CHUNK,
+    adjust_pvalues,
+    largest_of_pairs,
+    simulate_largest,
+    stepdown_pvalues,
+)
+from evalreg.numerics.student import t_quantile
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, eq=False)
+class ContrastFamily:
+    """Contrasts judged together, with what it takes to draw them from their joint distribution."""
+
+    params: pd.Series[float]  # the parameters, by name
+    names: pd.Index[Any]  # of the contrasts; (left, right) for pairs
+    matrix: FloatArray  # (m, n_params): C
+    effect: FloatArray  # (m,): contrasts less their values under the null, and standard errors (NaN outside the family)
+    se: FloatArray
+    shared_dof: float  # of the multivariate t; NaN where each contrast has its own and is mapped to the normal
+    # of the axis with the fewest, where denominators are few enough to count as chance themselves; NaN otherwise
+    few_dof: float
+    drawn: bool  # whether the correlation is known well enough to draw from it; otherwise contrasts are counted
+    reasons: dict[Any, str]  # why a contrast is outside the family, by name
+    widths: Widths  # half-widths and p-values of the contrasts one by one
+    # (m, rank): maps independent normals to the contrasts; for pairs to the parameters whose differences they are
+    factor: FloatArray
+    weight: FloatArray  # (m,): one over the standard deviation of what is drawn; zero outside the family
+    pairs: bool  # whether the contrasts are all pairs
+
+    @property
+    def inside(self) -> BoolArray:
+        """Contrasts in the family, shape (m,)."""
+        return ~np.isnan(self.se)
+
+    @property
+    def few(self) -> bool:
+        """Whether denominators are drawn or contrasts counted."""
+        return not np.isnan(self.few_dof)
+
+    @property
+    def draw_dof(self) -> float:
+        """Degrees of freedom of the statistics that are drawn together."""
+        return float("inf") if np.isnan(self.shared_dof) else self.shared_dof
+
+    @cached_property
+    def p_value(self) -> FloatArray:
+        """Of each contrast by itself, shape (m,)."""
+        return self.widths.pvalues(self.effect)
+
+    @property
+    def statistic(self) -> FloatArray:
+        """Size of the t, or of the normal, that has the p-value of each contrast."""
+        return t_quantile(self.p_value, np.full(self.se.size, self.draw_dof))
+
+    def of_pairs(self, values: FloatArray, rows: IntArray) -> FloatArray:
+        """Absolute statistics of the contrasts in `rows`, from factor @ normals: shape (n_rows, n_draws)."""
+        if not self.pairs:
+            return np.abs(values[rows]) * self.weight[rows, None]
+        left, right = pair_codes(self.params.size)
+        return np.abs(values[left[rows]] - values[right[rows]]) * self.weight[rows, None]
+
+    def largest(self, normals: FloatArray) -> FloatArray:
+        """Largest absolute statistic in each draw, shape (n_draws, 1)."""
+        if self.pairs:
+            return largest_of_pairs(self.factor @ normals.T, square_of_pairs(self.weight, self.params.size))[:, None]
+        result = np.zeros(normals.shape[0])
+        for rows in np.array_split(np.arange(self.effect.size), self.effect.size // CHUNK + 1):
+            part = np.abs(self.factor[rows] @ normals.T) * self.weight[rows, None]
+            np.maximum(result, part.max(axis=0, initial=0.0), out=result)
+        return result[:, None]
+
+    def joint(self, alpha: float, base: int) -> Level:
+        """The level of each contrast at which all hold together, and the p-values that go with it."""
+        return self.once("joint", (alpha, base), lambda: self._joint(alpha, base))
+
+    def once(self, name: str, how: tuple[float, int], make: Callable[[], T]) -> T:
+        """What `make` returns, kept until it is asked for by other arguments."""
+        held = self._kept.get(name)
+        if held is None or held[0] != how:
+            held = self._kept[name] = (how, make())
+        return cast("T", held[1])
+
+    @cached_property
+    def _kept(self) -> dict[str, tuple[tuple[float, int], Any]]:
+        return {}
+
+    def _joint(self, alpha: float, base: int) -> Level:
+        count = int(self.inside.sum())
+        if not self.few:
+            return LargestLevel(
+                simulate_largest(self.largest, self.factor.shape[1], count, alpha=alpha, dof=self.draw_dof, base=base)[
+                    0
+                ]
+            )
+        return CountedLevel(count, self.few_dof, self.studentized(base) if self.drawn else None)
+
+    def studentized(self, base: int, *, by_model: bool = False) -> FloatArray:
+        """Draws of the largest studentized statistic, of all contrasts or of those of each model."""
+        whole = max(int(self.few_dof), 1)
+        return studentized_draws(self.factor, self.weight, whole, pairs=self.pairs, base=base, by_model=by_model)
+
+    def counted(self, level: Level) -> FloatArray:
+        """P-values by Holm, or by the joint level where that gives less, shape (m,)."""
+        # A true null is rejected only below alpha over their number, or below the joint level: the larger holds alone.
+        return np.fmin(adjust_pvalues(self.p_value, "holm"), level.adjusted(self.p_value))
+
+    def stepdown(self, base: int, level: Level) -> FloatArray:
+        """P-values by step-down, shape (m,): free, or Holm's where contrasts are counted; NaN outside the family."""
+        rows, p = np.flatnonzero(self.inside), np.full(self.se.size, np.nan)
+        if self.few:
+            return self.counted(level)
+        p[rows] = stepdown_pvalues(
+            lambda values, places: self.of_pairs(values, rows[places]),
+            self.statistic[rows],
+            self.factor,
+            dof=self.draw_dof,
+            base=base,
+            n_draws=level.n_draws,
+        )
+        return p
+
+
+def pair_codes(n: int) -> tuple[IntArray, IntArray]:
+    """Positions of the left and right of all pairs, left before right."""
+    return np.triu_indices(n, 1)
+
+
+def square_of_pairs(values: FloatArray, n: int) -> FloatArray:
+    """Values of all pairs as a symmetric matrix with a zero diagonal, shape (n, n)."""
+    square = np.zeros((n, n))
+    square[pair_codes(n)] = values
+    return square + square.T

@@ -1,0 +1,225 @@
+"""The family of contrasts that parameters and their covariance give."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from evalreg.checks import BoolArray, FloatArray, listed
+from evalreg.covariance.covariance import Covariance
+from evalreg.covariance.widths import Widths, joined, one_t
+from evalreg.errors import AlignmentError, ArgumentError, ArgumentTypeError, NonFiniteError
+from evalreg.inference.contrast_family import ContrastFamily, pair_codes
+from evalreg.inference.contrasts import parse_contrasts
+from evalreg.inference.levels import LIKE_NORMAL
+
+# A variance below this fraction of its terms is rounding.
+ROUNDING = 1e-12
+
+
+# With fewer clusters on the finest axis, for each parameter, its correlations are too uncertain to draw from.
+CLUSTERS_PER_PARAM = 2
+
+
+def make_family(params: Any, cov: Any, contrasts: Any = None, dof: Any = np.inf) -> ContrastFamily:
+    """The family of contrasts, from parameters and their covariance.
+
+    Arguments are those of `simultaneous`. Contrasts without a positive variance are outside it, with a reason.
+    """
+    theta = _check_params(params, cov)
+    if not isinstance(cov, Covariance) or not (
+        contrasts is None or (isinstance(contrasts, str) and contrasts == "pairs")
+    ):
+        return _made(theta, cov, contrasts, dof)
+    # Bands, ranks, letters and pairs of the same results rest on one family, and on the same draws.
+    held = cov.kept.get(f"family of {contrasts}")
+    if held is None or not (held.params.index.identical(theta.index) and np.array_equal(held.params, theta)):
+        held = cov.kept[f"family of {contrasts}"] = _made(theta, cov, contrasts, dof)
+    return held
+
+
+def _made(theta: pd.Series[float], cov: Any, contrasts: Any, dof: Any) -> ContrastFamily:
+    names, C, null = _check_contrasts(contrasts, theta.index)
+    found = _moments(_check_cov(cov, theta.index), C, dof)
+    variance, root, together = found.widths.variance, found.root, found.together
+    known = np.isfinite(np.diag(together))
+    safe = np.where(np.outer(known, known), root, 0.0)
+    pairs = isinstance(contrasts, str) and contrasts == "pairs"
+    values = np.asarray(theta, dtype=np.float64)
+    factor = _factor(safe, values, known, centred=bool(np.all(np.abs(C.sum(axis=1)) < 1e-12)))
+    standard = C @ factor
+    spread, scale = np.sum(standard**2, axis=1), C**2 @ np.diag(np.where(np.outer(known, known), together, 0.0))
+    flat = ~(spread > ROUNDING * scale)
+    out = ~(variance > 0) | ((C != 0) @ ~known) | ~(scale > 0) | ~(found.dof > 0)
+    # A contrast that varies on no axis but a smaller one cannot be drawn, so that contrasts are counted.
+    undrawn = bool(np.any(flat & ~out)) and isinstance(cov, Covariance) and cov.crossed
+    out |= flat & (not undrawn)
+    weight = np.where(out | flat, 0.0, 1 / np.sqrt(np.where(out | flat, 1.0, spread)))
+    if not pairs and C.shape[0] < factor.shape[1]:  # fewer contrasts than dimensions
+        standard = np.transpose(np.linalg.qr(standard.T, mode="r"))
+    plain = np.where(np.isnan(variance), "its variance is not known", "its variance is not positive")
+    texts = [text or str(other) for text, other in zip(found.texts, plain, strict=True)]
+    widths = replace(found.widths, variance=np.where(out, np.nan, variance))
+    few, drawn = _few(cov, widths, int(np.any(C != 0, axis=0).sum()))
+    if undrawn and np.isnan(few):
+        few = float(LIKE_NORMAL)
+    return ContrastFamily(
+        params=theta,
+        names=names,
+        matrix=C,
+        effect=C @ theta.to_numpy() - null,
+        se=np.sqrt(widths.variance),
+        shared_dof=found.shared,
+        few_dof=few,
+        drawn=drawn and not undrawn,
+        reasons={names[int(i)]: texts[i] for i in np.flatnonzero(out)},
+        widths=widths,
+        factor=factor if pairs else standard,
+        weight=weight,
+        pairs=pairs,
+    )
+
+
+def _few(cov: Any, widths: Widths, n_params: int) -> tuple[float, bool]:
+    """Degrees of freedom of the smallest axis if few (else NaN), and whether a correlation can be drawn from."""
+    if not isinstance(cov, Covariance) or not cov.axes or cov.options.dof not in ("satterthwaite", "min"):
+        return float("nan"), True
+    inside = widths.variance > 0
+    axes = widths.dofs[: len(cov.axes) if cov.summed else 1, inside]
+    if not axes.size:
+        return float("nan"), True
+    smallest = float(np.min(np.median(axes, axis=1)))
+    if smallest >= LIKE_NORMAL:
+        return float("nan"), True
+    finest = max(term.n_clusters for term in cov.one_way)
+    return max(np.floor(smallest), 1.0), finest >= CLUSTERS_PER_PARAM * n_params
+
+
+def _check_params(params: Any, cov: Any) -> pd.Series[float]:
+    theta = params if isinstance(params, pd.Series) else pd.Series(np.asarray(params).ravel())
+    labels = _labels(cov)
+    if not isinstance(params, pd.Series) and labels is not None and len(labels) == theta.size:
+        theta.index = pd.Index(labels)
+    try:
+        theta = theta.astype(np.float64)
+    except (TypeError, ValueError):
+        raise ArgumentTypeError("`params` must hold one number for each model or parameter.") from None
+    if theta.size == 0 or not theta.index.is_unique:
+        raise ArgumentError("`params` must hold at least one number, each under a name of its own.")
+    if not np.isfinite(theta).all():
+        raise NonFiniteError(f"`params` must be finite; {listed(theta.index[~np.isfinite(theta)])} is not.")
+    return theta
+
+
+def _labels(cov: Any) -> list[Any] | None:
+    if isinstance(cov, Covariance):
+        return list(cov.names)
+    return list(cov.index) if isinstance(cov, pd.DataFrame) else None
+
+
+def _check_cov(cov: Any, names: pd.Index[Any]) -> Covariance | FloatArray:
+    labels = _labels(cov)
+    square = not isinstance(cov, pd.DataFrame) or list(cov.columns) == labels
+    if labels is not None and len(labels) == len(names) and not (square and labels == list(names)):
+        raise AlignmentError(f"`cov` and `params` must name the same parameters in one order; got {listed(labels)}.")
+    if isinstance(cov, Covariance):
+        if len(cov.names) != len(names):
+            raise AlignmentError(f"`cov` is of {len(cov.names)} parameters and `params` has {len(names)}.")
+        return cov
+    V = np.asarray(cov, dtype=np.float64)
+    if V.shape != (len(names), len(names)):
+        raise AlignmentError(f"`cov` must have shape {(len(names), len(names))}, as `params`; got {V.shape}.")
+    known = np.isfinite(np.diag(V))
+    if not np.allclose(V[known][:, known], V[known][:, known].T, rtol=1e-8, atol=0, equal_nan=False):
+        raise ArgumentError("`cov` must be a symmetric matrix.")
+    values = np.linalg.eigvalsh(V[known][:, known])
+    if values.size and values[0] < -1e-8 * np.abs(values).max():
+        raise ArgumentError(
+            f"`cov` must be positive semi-definite; its smallest eigenvalue is {values[0]:.3g}. "
+            "Pass the Covariance itself, which keeps the pieces of a crossed covariance."
+        )
+    return V
+
+
+def _check_contrasts(contrasts: Any, params: pd.Index[Any]) -> tuple[pd.Index[Any], FloatArray, FloatArray]:
+    """Names, C, and the values under the null."""
+    K = len(params)
+    if contrasts is None:
+        return params, np.eye(K), np.zeros(K)
+    if isinstance(contrasts, str) and contrasts == "pairs":
+        left, right = pair_codes(K)
+        C = np.zeros((left.size, K))
+        C[np.arange(left.size), left], C[np.arange(left.size), right] = 1.0, -1.0
+        arrays = [params[left], params[right]]
+        return pd.MultiIndex.from_arrays(arrays, names=["left", "right"]), C, np.zeros(left.size)
+    if isinstance(contrasts, pd.DataFrame) and list(contrasts.columns) != list(params):
+        raise AlignmentError("`contrasts` must have one column for each parameter, in the order of `params`.")
+    parsed = parse_contrasts(contrasts, tuple(params))
+    names = contrasts.index if isinstance(contrasts, pd.DataFrame) else pd.Index(parsed.names)
+    return names, parsed.matrix, parsed.value
+
+
+@dataclass(frozen=True, eq=False)
+class _Moments:
+    """What is known of contrasts: widths, dof, those of a multivariate t (or NaN), matrices, why a variance is none."""
+
+    widths: Widths
+    dof: FloatArray
+    shared: float
+    root: FloatArray
+    together: FloatArray
+    texts: list[str]
+
+
+def _moments(cov: Covariance | FloatArray, C: FloatArray, dof: Any) -> _Moments:
+    """Of the contrasts; `root` is the positive semi-definite matrix whose correlation is drawn from."""
+    if not isinstance(cov, Covariance):
+        own = np.asarray(dof, dtype=np.float64)
+        if own.ndim > 1 or own.size not in (1, C.shape[0]) or not np.all(own > 0):
+            raise ArgumentError(f"`dof` must be a positive number, or one for each of {C.shape[0]} contrasts.")
+        variance = np.sum((C @ np.where(np.isfinite(cov), cov, 0.0)) * C, axis=1)
+        variance[variance <= ROUNDING * (C**2 @ np.nan_to_num(np.diag(cov)))] = 0.0
+        variance[(C != 0) @ ~np.isfinite(np.diag(cov))] = np.nan
+        shared = float(own) if own.ndim == 0 else float("nan")
+        own = np.broadcast_to(own, C.shape[:1])
+        return _Moments(one_t(variance, own), own, shared, cov, cov, [""] * C.shape[0])
+    widths = _by_chunks(cov, C)
+    none = np.flatnonzero(~(widths.variance > 0))
+    texts = [""] * C.shape[0]
+    for i, text in zip(none, cov.reasons(C[none]) if none.size else [], strict=True):
+        texts[i] = text
+    own = np.min(widths.dofs, axis=0)
+    used = own[widths.variance > 0]
+    same = cov.options.dof != "satterthwaite" and used.size > 0 and bool(np.all(used == used[0]))
+    shared = float(used[0]) if same else float("nan")
+    # Of one axis: a sum of terms has hardly more dimensions than the axis that dominates it has clusters.
+    finest = max(cov.one_way, key=lambda term: term.n_clusters)
+    return _Moments(widths, own, shared, finest.matrix, cov.sum_one_way, texts)
+
+
+def _by_chunks(cov: Covariance, C: FloatArray) -> Widths:
+    """Widths of many contrasts, some at a time, which bounds the memory."""
+    parts = [part for part in np.array_split(C, C.shape[0] // 2000 + 1) if part.shape[0]]
+    return joined([cov.widths(part) for part in parts or [C]])
+
+
+def _factor(matrix: FloatArray, values: FloatArray, known: BoolArray, *, centred: bool) -> FloatArray:
+    """A with A A' the matrix, shape (n_params, rank); for contrasts that sum to zero, of the centred matrix."""
+    # Parameters enter by size, so that neither their order nor their names change the draws.
+    order = np.lexsort((np.diag(matrix), values))
+    order = order[known[order]]  # the others keep a row of zeros
+    factor = np.zeros((len(matrix), max(order.size, 1)))
+    if not order.size:
+        return factor
+    S = matrix[np.ix_(order, order)]
+    if centred:
+        S = S - S.mean(axis=0) - S.mean(axis=1)[:, None] + S.mean()
+    values, axes = np.linalg.eigh((S + S.T) / 2)
+    # A sign of their own, which eigenvectors lack: the same draws on every machine.
+    axes = axes * np.where(axes[np.argmax(np.abs(axes), axis=0), np.arange(len(values))] < 0, -1.0, 1.0)
+    kept = values > 1e-14 * len(values) * max(values[-1], 0.0)
+    factor[order, : int(kept.sum())] = axes[:, kept] * np.sqrt(values[kept])
+    return factor[:, : max(int(kept.sum()), 1)]

@@ -1,0 +1,137 @@
+"""Means of models on the same questions, and how much two of them differ there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from evalreg.checks import BoolArray, FloatArray, IntArray
+from evalreg.data.clusters import Axis
+from evalreg.numerics.matrices import Matrix, compressed, dense
+from evalreg.scores.differences import ENTRIES
+from evalreg.scores.mapped import MappedScores
+from evalreg.scores.paired import ALIKE, Paired, Sides
+from evalreg.scores.unseen import ICC
+
+
+@dataclass(frozen=True, eq=False)
+class PairedMeans(Paired):
+    """Columns are means of models; `item` names a question, which has one row in a column."""
+
+    item: Axis
+
+    def _sides(self, contrasts: FloatArray | None) -> Sides:
+        """Contrasts that are multiples of the difference of two columns."""
+        A, rows, start = self._held(contrasts, 2)
+        at = start[:, None] + np.arange(2)
+        value, column = A.data[at], A.indices[at].astype(np.intp)
+        opposite = np.abs(value.sum(axis=1)) <= ALIKE * np.abs(value).sum(axis=1)
+        rows, value, column = rows[opposite], value[opposite], column[opposite]
+        same = self._same_questions(column[:, 0], column[:, 1])
+        return rows[same], column[same, 0], column[same, 1], value[same, 0]
+
+    def _square(self, first: IntArray, second: IntArray) -> FloatArray:
+        """Means of d^2, from sums of squares and products."""
+        if not first.size:  # Not a question is looked up in vain, which may be in an engine.
+            return np.zeros(0)
+        raw = self.squares + self.count * self.means**2
+        product = self._products[first, second]
+        return np.asarray(np.maximum(raw[first] + raw[second] - 2 * product, 0.0) / self.count[first])
+
+    @cached_property
+    def _products(self) -> FloatArray:
+        """Sums of products of scores, shape (n_columns, n_columns)."""
+        return dense(self._values.T @ self._values)
+
+    @cached_property
+    def _shared(self) -> FloatArray:
+        """Questions that columns share, shape (n_columns, n_columns)."""
+        return dense(self._answers[1].T @ self._answers[1])
+
+    @cached_property
+    def _answers(self) -> tuple[Matrix, Matrix]:
+        """Scores by question and column, and whether there is one, in compressed columns."""
+        values, present = [], []
+        for block in self.scores.cells(self.item):
+            totals, gram = compressed(block.totals).tocoo(), compressed(block.gram).tocoo()
+            gram.eliminate_zeros()
+            sums = sparse.coo_array((totals.data, totals.coords), totals.shape).tocsr()
+            fitted = sparse.coo_array((self.means[gram.coords[1]] * gram.data, gram.coords), gram.shape).tocsr()
+            weights = gram.tocsr()
+            inverse = sparse.csr_array((1.0 / weights.data, weights.indices, weights.indptr), weights.shape)
+            values.append((sums + fitted).multiply(inverse).tocsr())
+            present.append(weights.sign())
+        return sparse.vstack(values).tocsc(), sparse.vstack(present).tocsc()
+
+    @property
+    def _values(self) -> Matrix:
+        return self._answers[0]
+
+    def _same_questions(self, first: IntArray, second: IntArray) -> BoolArray:
+        """Whether both columns have a row of each question that either has."""
+        if not first.size:
+            return np.zeros(0, dtype=bool)
+        count, a, b = np.diag(self._shared), first, second
+        once = (count[a] == self.count[a]) & (count[b] == self.count[b])
+        return np.asarray(once & (self._shared[a, b] == count[a]) & (count[a] == count[b]))
+
+    def _kish(self, axis: Axis) -> FloatArray:
+        """Kish's effective number of clusters of each column."""
+        squares = np.zeros(self.count.size)
+        for block in self.scores.cells(axis):
+            gram = compressed(block.gram)
+            squares += np.asarray(gram.multiply(gram).sum(axis=0)).ravel()
+        return np.asarray(self.count**2 / squares)
+
+    def _homes(self, axes: tuple[Axis, ...]) -> list[IntArray]:
+        """Cluster of each question by axis; empty where an engine's table is gone and did not say."""
+        homes = [self.scores.homes(self.item, axis) for axis in axes]
+        known = [home for home in homes if home is not None]
+        return known if len(known) == len(homes) else []
+
+    def _present(self, first: IntArray) -> FloatArray:
+        """Which questions the columns have, shape (m, n_questions)."""
+        return dense(self._answers[1][:, first]).T
+
+    def _within(self, totals: Matrix, gram: Matrix, first: IntArray, second: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Sums of d within clusters and their questions, shape (n_clusters, m)."""
+        sums = dense(totals[:, first]) - dense(totals[:, second])
+        return sums, np.maximum(dense(gram[:, first]), dense(gram[:, second]))
+
+    def _each(self, first: IntArray, second: IntArray) -> Iterator[tuple[IntArray, FloatArray, BoolArray | None]]:
+        """Differences of a few contrasts at a time, by question; 0 where a question is of neither model."""
+        if not first.size:
+            return
+        values = self._values
+        # Columns are picked far more quickly from an array, where there is room for one.
+        values = values if values.shape[0] * values.shape[1] > ENTRIES else dense(values)
+        step = max(ENTRIES // max(values.shape[0], 1), 1)
+        for at in np.array_split(np.arange(first.size), first.size // step + 1):
+            if at.size:
+                yield at, dense(values[:, first[at]] - values[:, second[at]]).T, None
+
+
+def paired_answers(estimate: Any, item: Axis, icc: float = ICC) -> Paired | None:
+    """Scores in [0, 1] of models on the same questions, from an estimate made of cells.
+
+    Strata that weigh as their questions leave a mean the plain one, so that their cells are taken together; None where
+    they weigh otherwise.
+    """
+    cells, maps = estimate.cells, estimate.coefficient_map
+    if cells.stratum is None:
+        return PairedMeans(estimate.scores, cells.mean, cells.weight, cells.squares, maps, icc, item)
+    of = sparse.csr_array((compressed(maps) != 0).T.astype(np.float64))
+    weight = cells.weight @ of
+    if not np.allclose(dense(maps), dense(of.T * cells.weight) / weight[:, None], rtol=ALIKE, atol=0):
+        return None
+    mean = (cells.mean * cells.weight) @ of / weight
+    squares = (cells.squares + cells.weight * (cells.mean - of @ mean) ** 2) @ of
+    # Residuals about the mean of the stratum become those about the mean of the model.
+    about = sparse.diags_array(cells.mean) @ of - of @ sparse.diags_array(mean)
+    scores = MappedScores(estimate.scores, of, about, counted=of)
+    return PairedMeans(scores, mean, weight, squares, sparse.eye_array(mean.size, format="csr"), icc, item)

@@ -392,6 +392,83 @@ def test_any_text_is_a_filter_or_a_mistake_that_is_explained(text):
     assert bool(columns) != ("`where` cannot be read" in problem)
 
 
+FOREIGN = """f'x'|b'x'|r'x'|'x' 'y'|'x'.upper()|'x'[0]|'%s' % a|f(1)|a[0]|a()|b|`b`|lambda: 1|(b := 1)|[x for x in b]|*b
+|...|{1}|{}|1 if b else 2|await b|@b|1_000|0x10|0b1|1j|1e|--1|- 1|1 + 1|2**9|~1|(1)|None|nan|inf|1;|1 # b
+|__import__('os')"""
+ODD = ["\N{FULLWIDTH DIGIT ONE}", "\N{ARABIC-INDIC DIGIT ONE}", "1\\\n", "\0", "\ud800"]
+
+
+@pytest.mark.parametrize("value", [one.strip() for one in FOREIGN.split("|")] + ODD)
+@pytest.mark.parametrize("form", ["a == {}", "a in ['x', {}, 2]", "not {}", "a == 1 and {}"])
+def test_what_python_would_run_is_refused(value, form):
+    with pytest.raises(ArgumentError, match="`where` cannot be read"):
+        parse(form.format(value))
+
+
+@pytest.mark.parametrize("piece", ["(", "not ", "[", "a == 1 and (", "a in [", "a.", "1", "'", "`", "a == 1 or "])
+def test_a_very_long_mistake_is_a_mistake(piece):
+    with pytest.raises(ArgumentError, match="`where` cannot be read"):
+        parse(piece * 5_000)
+
+
+PIECES = [
+    "a",
+    "`b c`",
+    "``",
+    "==",
+    "!=",
+    "<",
+    ">=",
+    "=",
+    "not",
+    "IN",
+    "and",
+    "Or",
+    "missing",
+    "True",
+    "class",
+    "lambda",
+]
+PIECES += [
+    "(",
+    ")",
+    "[",
+    "]",
+    ",",
+    "1",
+    "-.5e3",
+    "0x1",
+    "1j",
+    "'x'",
+    '"',
+    "\\",
+    ":=",
+    "*",
+    "{",
+    "}",
+    "\n",
+    "\0",
+    ".",
+    "f'",
+]
+
+
+@given(pieces=st.lists(st.sampled_from(PIECES), max_size=14), between=st.sampled_from(["", " "]))
+def test_any_words_are_a_filter_or_a_mistake_that_is_explained(pieces, between):
+    text = between.join(pieces)
+    try:
+        assert parse(text).columns
+    except ArgumentError as error:
+        assert "`where` cannot be read" in str(error)
+
+
+@pytest.mark.parametrize(
+    "column", ["class", "pass", "from", "lambda", "None", "is", "x.1", "a..b", "\N{LATIN SMALL LIGATURE FI}t"]
+)
+def test_a_column_may_be_named_as_nothing_is_in_python(column):
+    assert kept(f"{column} == 1 and not {column} == 2", pd.DataFrame({column: [1, 2]})) == [0]
+
+
 def test_the_real_judge_log_is_filtered_to_the_documented_counts(shared):
     path = shared / "data" / "mtbench_enko_pairs.csv.gz"
     log = read_table(path, text_columns=["question_id", "judge", "model_first", "model_second"])

@@ -4,227 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal, Protocol, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 from scipy import sparse
 
-from evalreg.checks import BoolArray, FloatArray, IntArray, frozen, listed, nearest
+from evalreg.checks import FloatArray, frozen, listed, nearest
 from evalreg.data.clusters import Axis
 from evalreg.errors import ArgumentError, MissingColumnError
-from evalreg.numerics.matrices import Matrix, compressed, dense
+from evalreg.estimate.about import About, selects
+from evalreg.estimate.cells import Cells
+from evalreg.estimate.refit import Refit
+from evalreg.numerics.matrices import Matrix, compressed
 from evalreg.scores.base import Scores
 from evalreg.scores.paired import Paired
 from evalreg.scores.stacking import concat_scores, stack_scores
-from evalreg.scores.sums import Block
 
 EstimateKind: TypeAlias = Literal["mean", "board", "least squares", "likelihood"]
 """Which small-sample conventions apply; a board is a map of means of pairs, whose rows count together."""
-
-
-@dataclass(frozen=True, eq=False)
-class Cells:
-    """What is known of the cells of an estimate, one entry a cell.
-
-    Parameters
-    ----------
-    count : ndarray, shape (n_cells,)
-        Rows.
-    weight : ndarray, shape (n_cells,)
-        Sum of weights; the count where there are none.
-    mean : ndarray, shape (n_cells,)
-        Weighted mean of the values; exactly the value where they are all alike.
-    squares : ndarray, shape (n_cells,)
-        Sum of w (value - mean)^2.
-    low, high : ndarray, shape (n_cells,)
-        Smallest and largest value.
-    stratum : ndarray of int, shape (n_cells,), optional
-        Stratum of each cell; None without strata.
-    strata : tuple of str
-        Names of the strata.
-    spread : ndarray, shape (n_cells,), optional
-        Weighted mean of (value - mean)^2, where the weights of the mean are not those of the rows; `scatter` is it.
-    """
-
-    count: FloatArray
-    weight: FloatArray
-    mean: FloatArray
-    squares: FloatArray
-    low: FloatArray
-    high: FloatArray
-    stratum: IntArray | None = None
-    strata: tuple[str, ...] = ()
-    spread: FloatArray | None = None
-
-    @property
-    def scatter(self) -> FloatArray:
-        """Weighted mean of (value - mean)^2, with the weights of the mean, shape (n_cells,)."""
-        return self.squares / self.weight if self.spread is None else self.spread
-
-    def beside(self, other: Cells) -> Cells | None:
-        """Cells of both; None where either has strata, whose clusters would have to be counted apart."""
-        if self.stratum is not None or other.stratum is not None:
-            return None
-        pairs = zip(_arrays(self), _arrays(other), strict=True)
-        count, weight, mean, squares, low, high = (np.concatenate(pair) for pair in pairs)
-        spread = np.concatenate([self.scatter, other.scatter])
-        return Cells(count, weight, mean, squares, low, high, spread=spread)
-
-
-def _arrays(cells: Cells) -> tuple[FloatArray, ...]:
-    return cells.count, cells.weight, cells.mean, cells.squares, cells.low, cells.high
-
-
-class LeaveOut(Protocol):
-    """Solves an estimate again without each cluster."""
-
-    def __call__(self, block: Block) -> FloatArray:
-        """theta_(g) - theta, shape (n_clusters, n_params); NaN where nothing is left to solve from."""
-
-    def resolve(self, moved: FloatArray, weight: FloatArray) -> FloatArray:
-        """Parameters for mean residuals and weights of cells, both (n_cells, m): shape (m, n_params)."""
-
-
-class AtInfinity(Protocol):
-    """Parameters, some of them infinite, where a likelihood has no finite best."""
-
-    @property
-    def rated(self) -> tuple[str, ...]:
-        """Models whose ratings are among the parameters."""
-
-    @property
-    def zero(self) -> str | None:
-        """Model whose rating is zero; None where ratings are centred."""
-
-    def map(self, C: Matrix) -> AtInfinity:
-        """The same for contrasts of the parameters."""
-
-    def __call__(self, moved: FloatArray, weight: FloatArray) -> FloatArray:
-        """Parameters for mean residuals and weights of cells, both (n_values, m): shape (m, n_params)."""
-
-
-class SingleTotals(Protocol):
-    """What takes the place of the totals of cells that rest on a single cluster."""
-
-    def __call__(self, block: Block, leverage: Matrix) -> Matrix:
-        """Totals of the cells of leverage 1, shape (n_clusters, n_columns), nothing elsewhere."""
-
-
-@dataclass(frozen=True, eq=False)
-class Refit:
-    """What leaving clusters out needs beside the scores' grams.
-
-    Parameters
-    ----------
-    inverse_gram : ndarray, shape (n_columns,) or (n_columns, n_columns)
-        M = (X'WX)^-1; a vector where it is diagonal (cells).
-    linear : bool
-        Whether leaving out a cluster is exact (least squares, means) rather than one Newton step.
-    leave_out : LeaveOut, optional
-        Solves again without each cluster, where that is more than the leverages tell (weights that change, or a
-        likelihood).
-    contrasts : ndarray or sparse array, shape (n_params, n_solved), optional
-        The parameters as contrasts of those that `leave_out` solves for; None where they are the same.
-    single_totals : SingleTotals, optional
-        For the default covariance, what cells that rest on a single cluster add to it.
-    delta : bool
-        Whether the parameters are a smooth function of what is solved for, by the delta method.
-    at_infinity : AtInfinity, optional
-        Parameters where `leave_out` finds none.
-    """
-
-    inverse_gram: FloatArray
-    linear: bool = True
-    leave_out: LeaveOut | None = None
-    contrasts: Matrix | None = None
-    single_totals: SingleTotals | None = None
-    delta: bool = False
-    at_infinity: AtInfinity | None = None
-
-    @property
-    def exact(self) -> bool:
-        """Whether leaving out a cluster is what solving again without its rows gives."""
-        return (self.linear or self.leave_out is not None) and not self.delta
-
-    def map(self, C: Matrix) -> Refit:
-        """The same for contrasts of the parameters."""
-        if self.leave_out is None:
-            return self
-        far = None if self.at_infinity is None else self.at_infinity.map(C)
-        return replace(self, contrasts=C if self.contrasts is None else C @ self.contrasts, at_infinity=far)
-
-
-@dataclass(frozen=True)
-class About:
-    """What is said of an estimate in a summary.
-
-    Parameters
-    ----------
-    model : str
-        What was estimated, "OLS" say.
-    outcome : str
-        The score's name.
-    formula : str
-        Formula, where there is one.
-    interval : {"wald", "logit", "widened", "rectified"}
-        How the default interval is built; "widened" is on the logit scale, and wider where successes or failures are
-        few.
-    lines : tuple of str
-        Further sentences.
-    n_models : int
-        How many of the first parameters are models, which can be ranked.
-    unit : bool
-        Whether the scores lie in [0, 1].
-    one_board : bool
-        Whether these are all the models of one leaderboard, whose differences the log is about.
-    contrast : bool
-        Whether the parameters are contrasts of those that `model` names.
-    """
-
-    model: str = "estimate"
-    outcome: str = "score"
-    formula: str = ""
-    interval: Literal["wald", "logit", "widened", "rectified"] = "wald"
-    lines: tuple[str, ...] = ()
-    n_models: int = 0
-    unit: bool = False
-    one_board: bool = False
-    contrast: bool = False
-
-    def linear(self, C: Matrix) -> About:
-        """What is said of C theta: the same of some of the parameters, otherwise of contrasts."""
-        if _selects(C):
-            places = np.argmax(dense(C) != 0, axis=1)
-            others = np.flatnonzero(places >= self.n_models)
-            return replace(self, n_models=int(others[0]) if others.size else places.size, one_board=False)
-        model = self.model if self.contrast else f"Contrast of {self.model}"
-        return replace(self, model=model, contrast=True, interval="wald", lines=(), n_models=0, one_board=False)
-
-    def transform(self, J: FloatArray) -> About:
-        """What is said of a function of theta; models stay models where each value is of one parameter, in order."""
-        own = J.shape[0] == J.shape[1] and np.count_nonzero(J - np.diag(np.diag(J))) == 0
-        n_models = self.n_models if own else 0
-        said = replace(self, model=f"Function of {self.model}", contrast=False, lines=(), one_board=False)
-        return replace(said, interval="wald", n_models=n_models)
-
-    def beside(self, other: About, n_params: tuple[int, int]) -> About:
-        """What is said of two estimates side by side."""
-        words = {
-            name: " and ".join(dict.fromkeys(filter(None, (getattr(self, name), getattr(other, name)))))
-            for name in ("model", "outcome", "formula")
-        }
-        alike = (self.model, self.outcome, self.formula) == (other.model, other.outcome, other.formula)
-        # Models of two boards are one list to be ranked only where the boards are of the same thing.
-        first = self.n_models + (other.n_models if self.n_models == n_params[0] else 0)
-        return About(
-            **words,
-            interval=self.interval if self.interval == other.interval else "wald",
-            lines=tuple(line for line in self.lines if line in other.lines),
-            n_models=first if alike else 0,
-            unit=self.unit and other.unit,
-            one_board=False,
-            contrast=self.contrast,
-        )
 
 
 class Family:
@@ -380,7 +177,7 @@ class Estimate:
     cells: Cells | None = None
     bounded: bool = False
     dropped: dict[str, int] = field(default_factory=dict)
-    about: About = About()
+    about: About = field(default_factory=About)
     fitted: Callable[[], Any] | None = None
     family: Family = PLAIN
     item: Axis = ()
@@ -436,7 +233,7 @@ class Estimate:
             bread=self.bread @ C.T,
             coefficient_map=None if self.coefficient_map is None else C @ self.coefficient_map,
             refit=self.refit and self.refit.map(C),
-            bounded=self.bounded and _selects(C),
+            bounded=self.bounded and selects(C),
             about=replace(self.about.linear(C), lines=()) if self.family.own_limits else self.about.linear(C),
             fitted=None,
             paired=None if self.paired is None else self.paired.linear(C),
@@ -597,10 +394,3 @@ def _lost_beside(first: Estimate, second: Estimate, same_rows: bool) -> str:
 
 def _diagonal(first: Matrix, second: Matrix) -> Matrix:
     return sparse.block_array([[compressed(first), None], [None, compressed(second)]]).tocsr()
-
-
-def _selects(C: Matrix) -> bool:
-    """Whether every row of C picks one parameter."""
-    rows = dense(C)
-    picks: BoolArray = (np.count_nonzero(rows, axis=1) == 1) & (rows.sum(axis=1) == 1)
-    return bool(picks.all())

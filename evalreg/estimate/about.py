@@ -1,0 +1,91 @@
+"""What is said of an estimate in a summary."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from evalreg.checks import BoolArray, FloatArray
+from evalreg.numerics.matrices import Matrix, dense
+
+
+@dataclass(frozen=True)
+class About:
+    """What is said of an estimate in a summary.
+
+    Parameters
+    ----------
+    model : str
+        What was estimated, "OLS" say.
+    outcome : str
+        The score's name.
+    formula : str
+        Formula, where there is one.
+    interval : {"wald", "logit", "widened", "rectified"}
+        How the default interval is built; "widened" is on the logit scale, and wider where successes or failures are
+        few.
+    lines : tuple of str
+        Further sentences.
+    n_models : int
+        How many of the first parameters are models, which can be ranked.
+    unit : bool
+        Whether the scores lie in [0, 1].
+    one_board : bool
+        Whether these are all the models of one leaderboard, whose differences the log is about.
+    contrast : bool
+        Whether the parameters are contrasts of those that `model` names.
+    """
+
+    model: str = "estimate"
+    outcome: str = "score"
+    formula: str = ""
+    interval: Literal["wald", "logit", "widened", "rectified"] = "wald"
+    lines: tuple[str, ...] = ()
+    n_models: int = 0
+    unit: bool = False
+    one_board: bool = False
+    contrast: bool = False
+
+    def linear(self, C: Matrix) -> About:
+        """What is said of C theta: the same of some of the parameters, otherwise of contrasts."""
+        if selects(C):
+            places = np.argmax(dense(C) != 0, axis=1)
+            others = np.flatnonzero(places >= self.n_models)
+            return replace(self, n_models=int(others[0]) if others.size else places.size, one_board=False)
+        model = self.model if self.contrast else f"Contrast of {self.model}"
+        return replace(self, model=model, contrast=True, interval="wald", lines=(), n_models=0, one_board=False)
+
+    def transform(self, J: FloatArray) -> About:
+        """What is said of a function of theta; models stay models where each value is of one parameter, in order."""
+        own = J.shape[0] == J.shape[1] and np.count_nonzero(J - np.diag(np.diag(J))) == 0
+        n_models = self.n_models if own else 0
+        said = replace(self, model=f"Function of {self.model}", contrast=False, lines=(), one_board=False)
+        return replace(said, interval="wald", n_models=n_models)
+
+    def beside(self, other: About, n_params: tuple[int, int]) -> About:
+        """What is said of two estimates side by side."""
+        words = {
+            name: " and ".join(dict.fromkeys(filter(None, (getattr(self, name), getattr(other, name)))))
+            for name in ("model", "outcome", "formula")
+        }
+        alike = (self.model, self.outcome, self.formula) == (other.model, other.outcome, other.formula)
+        # Models of two boards are one list to be ranked only where the boards are of the same thing.
+        first = self.n_models + (other.n_models if self.n_models == n_params[0] else 0)
+        return About(
+            **words,
+            interval=self.interval if self.interval == other.interval else "wald",
+            lines=tuple(line for line in self.lines if line in other.lines),
+            n_models=first if alike else 0,
+            unit=self.unit and other.unit,
+            one_board=False,
+            contrast=self.contrast,
+        )
+
+
+def selects(C: Matrix) -> bool:
+    """Whether every row of C picks one parameter."""
+    rows = dense(C)
+    picks: BoolArray = (np.count_nonzero(rows, axis=1) == 1) & (rows.sum(axis=1) == 1)
+    return bool(picks.all())

@@ -1,0 +1,89 @@
+"""What leaving clusters out needs of an estimate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from evalreg.checks import FloatArray
+from evalreg.numerics.matrices import Matrix
+from evalreg.scores.sums import Block
+
+
+class LeaveOut(Protocol):
+    """Solves an estimate again without each cluster."""
+
+    def __call__(self, block: Block) -> FloatArray:
+        """theta_(g) - theta, shape (n_clusters, n_params); NaN where nothing is left to solve from."""
+
+    def resolve(self, moved: FloatArray, weight: FloatArray) -> FloatArray:
+        """Parameters for mean residuals and weights of cells, both (n_cells, m): shape (m, n_params)."""
+
+
+class AtInfinity(Protocol):
+    """Parameters, some of them infinite, where a likelihood has no finite best."""
+
+    @property
+    def rated(self) -> tuple[str, ...]:
+        """Models whose ratings are among the parameters."""
+
+    @property
+    def zero(self) -> str | None:
+        """Model whose rating is zero; None where ratings are centred."""
+
+    def map(self, C: Matrix) -> AtInfinity:
+        """The same for contrasts of the parameters."""
+
+    def __call__(self, moved: FloatArray, weight: FloatArray) -> FloatArray:
+        """Parameters for mean residuals and weights of cells, both (n_values, m): shape (m, n_params)."""
+
+
+class SingleTotals(Protocol):
+    """What takes the place of the totals of cells that rest on a single cluster."""
+
+    def __call__(self, block: Block, leverage: Matrix) -> Matrix:
+        """Totals of the cells of leverage 1, shape (n_clusters, n_columns), nothing elsewhere."""
+
+
+@dataclass(frozen=True, eq=False)
+class Refit:
+    """What leaving clusters out needs beside the scores' grams.
+
+    Parameters
+    ----------
+    inverse_gram : ndarray, shape (n_columns,) or (n_columns, n_columns)
+        M = (X'WX)^-1; a vector where it is diagonal (cells).
+    linear : bool
+        Whether leaving out a cluster is exact (least squares, means) rather than one Newton step.
+    leave_out : LeaveOut, optional
+        Solves again without each cluster, where that is more than the leverages tell (weights that change, or a
+        likelihood).
+    contrasts : ndarray or sparse array, shape (n_params, n_solved), optional
+        The parameters as contrasts of those that `leave_out` solves for; None where they are the same.
+    single_totals : SingleTotals, optional
+        For the default covariance, what cells that rest on a single cluster add to it.
+    delta : bool
+        Whether the parameters are a smooth function of what is solved for, by the delta method.
+    at_infinity : AtInfinity, optional
+        Parameters where `leave_out` finds none.
+    """
+
+    inverse_gram: FloatArray
+    linear: bool = True
+    leave_out: LeaveOut | None = None
+    contrasts: Matrix | None = None
+    single_totals: SingleTotals | None = None
+    delta: bool = False
+    at_infinity: AtInfinity | None = None
+
+    @property
+    def exact(self) -> bool:
+        """Whether leaving out a cluster is what solving again without its rows gives."""
+        return (self.linear or self.leave_out is not None) and not self.delta
+
+    def map(self, C: Matrix) -> Refit:
+        """The same for contrasts of the parameters."""
+        if self.leave_out is None:
+            return self
+        far = None if self.at_infinity is None else self.at_infinity.map(C)
+        return replace(self, contrasts=C if self.contrasts is None else C @ self.contrasts, at_infinity=far)

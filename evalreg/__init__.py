@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from evalreg.boards.judges import Judging
     from evalreg.covariance.assembly import covariance
     from evalreg.covariance.covariance import Covariance
-    from evalreg.estimate import Estimate
+    from evalreg.estimate.estimate import Estimate
     from evalreg.estimators.bradley_terry import bradley_terry
     from evalreg.estimators.choices import choice_probability
     from evalreg.estimators.classification import classification
@@ -89,7 +89,7 @@ _HOMES = {
     "Comparison": "estimators.comparison",
     "Comparisons": "estimators.comparison",
     "Covariance": "covariance.covariance",
-    "Estimate": "estimate",
+    "Estimate": "estimate.estimate",
     "Judging": "boards.judges",
     "Log": "logs.log",
     "Posterior": "inference.posterior",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,19 +25,68 @@ def rng() -> np.random.Generator:
     return np.random.default_rng(20240607)
 
 
+# Real logs are not part of the project. Tests that ask for `shared` read them, and without them are no tests: they are
+# left out of the run and counted, so that nothing is skipped.
+LEFT_OUT = pytest.StashKey[int]()
+
+
+def _real_logs() -> Path:
+    """The folder of real logs: EVALREG_SHARED, or `shared` beside the checkout."""
+    return Path(os.environ.get("EVALREG_SHARED") or ROOT.parent / "shared")
+
+
+def _without_real_logs() -> bool:
+    """Whether there are none, and EVALREG_REQUIRE_SHARED=1 does not make that a failure."""
+    return not _real_logs().is_dir() and os.environ.get("EVALREG_REQUIRE_SHARED") != "1"
+
+
+def pytest_report_header() -> list[str]:
+    """Say before the tests that some are left out."""
+    if not _without_real_logs():
+        return []
+    return [f"real logs: none at {_real_logs()}; what reads them is left out (EVALREG_SHARED names their folder)"]
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what reads real logs where there are none."""
+    if not _without_real_logs():
+        return
+    reads = [item for item in items if "shared" in getattr(item, "fixturenames", ())]
+    config.stash[LEFT_OUT] = len(reads)
+    config.hook.pytest_deselected(items=reads)
+    items[:] = [item for item in items if item not in reads]
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Hand the count from a worker of pytest-xdist, which collects, to the run that started it."""
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["left_out"] = session.config.stash.get(LEFT_OUT, 0)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Take the count of a worker; every worker collects all."""
+    stash = node.config.stash
+    stash[LEFT_OUT] = max(stash.get(LEFT_OUT, 0), getattr(node, "workeroutput", {}).get("left_out", 0))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Say after the tests how many were left out."""
+    if count := config.stash.get(LEFT_OUT, 0):
+        terminalreporter.write_line(
+            f"{count} tests that read real logs left out: EVALREG_SHARED names no folder of them"
+        )
+
+
 @pytest.fixture(scope="session")
 def shared() -> Path:
-    """The folder of real logs: EVALREG_SHARED, or `shared` beside the checkout.
-
-    A test that asks for it is skipped where there is none, and fails there under EVALREG_REQUIRE_SHARED=1.
-    """
-    folder = Path(os.environ.get("EVALREG_SHARED") or ROOT.parent / "shared")
-    if not folder.is_dir():
-        reason = f"the folder of real logs is not here: {folder} (set EVALREG_SHARED to its path)"
-        if os.environ.get("EVALREG_REQUIRE_SHARED") == "1":
-            pytest.fail(reason, pytrace=False)
-        pytest.skip(reason)
-    return folder.resolve()
+    """The folder of real logs; without it a test that asks is left out, or fails if EVALREG_REQUIRE_SHARED=1."""
+    if not _real_logs().is_dir():
+        pytest.fail(
+            f"the folder of real logs is not here: {_real_logs()} (set EVALREG_SHARED to its path)", pytrace=False
+        )
+    return _real_logs().resolve()
 
 
 @pytest.fixture(scope="session")

@@ -362,11 +362,14 @@ FRAMES: dict[str, Callable] = {
 }
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("engine", FRAMES)
+# Of integers with None among them pandas itself makes floats, which cannot hold large ones.
+FRAMES_OF_LABELS = [
+    (engine, kind) for engine in FRAMES for kind in KINDS if (engine, kind) != ("pandas", "large integers")
+]
+
+
+@pytest.mark.parametrize(("engine", "kind"), FRAMES_OF_LABELS)
 def test_labels_of_any_kind_make_the_same_clusters(engine, kind):
-    if engine == "pandas" and kind == "large integers":
-        pytest.skip("pandas itself has made floats of integers with None among them")
     found, expected = er.mean(FRAMES[engine](_columns(KINDS[kind])), groups="label"), _expected(KINDS[kind])
     assert found.n_clusters == expected.n_clusters
     assert found.dropped["group"] == 6

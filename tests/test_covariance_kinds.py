@@ -119,6 +119,15 @@ def test_an_entry_stands_where_it_is_asked_for_and_as_deep():
     assert doc[7:] == ["    Factor of CR1.", "x < y, <ssc>"]
 
 
+def test_a_function_without_a_docstring_stays_without():
+    def function():
+        pass
+
+    assert documented(function) is function
+    assert function.__doc__ is None
+
+
+@pytest.mark.slow  # all packages are compiled anew for it
 def test_the_functions_are_there_where_python_drops_docstrings():
     code = "import evalreg; print(evalreg.mean.__doc__, evalreg.mean({'score': [0.0, 1.0]}).params.iloc[0])"
     done = subprocess.run([sys.executable, "-OO", "-c", code], capture_output=True, text=True, check=True)

@@ -265,7 +265,7 @@ def test_boards_call_the_estimator_by_its_name(monkeypatch):
     others = {"CR1 t(G-1)": {"cov": "CR1"}, "rows independent": {"groups": None}}
     monkeypatch.setattr(boards, "OTHERS", {"win_rate": others})
     cell = select(GRIDS["short"](), "boards estimator=win_rate")[0]
-    record = run_cell(dataclasses.replace(cell, n_logs=20))
+    record = run_cell(dataclasses.replace(cell, n_logs=8))
     covered = {name: Measured(record, counts).coverage for name, counts in record["methods"].items()}
     assert covered["single intervals"] > 0.85
     assert covered["single intervals, rows independent"] < covered["single intervals"] - 0.05

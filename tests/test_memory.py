@@ -102,7 +102,7 @@ def test_the_machine_says_what_it_has():
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the peak of a process is read as Linux counts it")
-@pytest.mark.parametrize("by", [500, 1000])
+@pytest.mark.parametrize("by", [pytest.param(500, marks=pytest.mark.slow), 1000])
 def test_the_peak_is_no_larger_than_what_is_counted(by):
     code = (
         "import resource, sys, warnings\nimport numpy as np, pandas as pd, evalreg as er\n"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import warnings
-from io import BytesIO
 from itertools import pairwise
 
 import matplotlib as mpl
@@ -69,7 +68,7 @@ def crossed():
 
 def texts_of(figure):
     """Every visible text with its box in pixels."""
-    figure.canvas.draw()
+    figure.draw_without_rendering()
     renderer = figure.canvas.get_renderer()
     found = [text for text in figure.findobj(mpl.text.Text) if text.get_visible() and text.get_text().strip()]
     # Tick labels outside the limits are kept by matplotlib and not drawn.
@@ -161,7 +160,7 @@ def test_one_parameter_can_be_read():
 
 def test_the_height_grows_with_the_number_of_models(boards):
     for kind in ("estimates", "pairs", "inflation"):
-        heights = [boards[n].plot(kind).figure.get_figheight() for n in (2, 6, 29, 93)]
+        heights = [boards[n].plot(kind).figure.get_figheight() for n in (2, 6, 29)]
         assert all(low < high for low, high in pairwise(heights))
 
 
@@ -455,7 +454,7 @@ def test_given_axes_are_drawn_into_and_no_figure_is_made(boards):
         figure = mpl.figure.Figure(figsize=(16, 8), layout="constrained")
         ax = figure.subfigures(1, 2)[0].subplots()
         assert draw(ax) is ax
-        figure.savefig(BytesIO(), format="png")
+        figure.draw_without_rendering()
     assert plt.get_fignums() == []
 
 

@@ -62,7 +62,7 @@ def test_the_posterior_is_that_of_a_plain_integration(case, priors):
 @pytest.mark.parametrize(("successes", "size"), [([140, 141, 139], 200), ([1391, 1402, 1410, 1398, 1422], 2000)])
 def test_a_few_large_clusters_that_are_alike_are_resolved(successes, size):
     # A narrow top at small rho with a tail that reaches to one: an integration on logarithmic scales.
-    rho = np.exp(np.linspace(np.log(1e-9), np.log(1 - 1e-6), 500))
+    rho = np.exp(np.linspace(np.log(1e-9), np.log(1 - 1e-6), 250))
     z = 12 * np.sinh(np.linspace(-7, 7, 1501)) / np.sinh(7) + np.log(0.7 / 0.3)
     mu = 1 / (1 + np.exp(-z[:, None]))
     phi = (1 - rho) / rho

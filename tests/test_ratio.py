@@ -371,7 +371,7 @@ def test_pass_at_1_is_the_mean_of_question_means():
 def test_pass_at_k_is_right_on_average(rng):
     # With chance p each, any of 3 right has the chance 1 - (1 - p)^3, whatever the number of answers.
     p, found = 0.3, []
-    for _ in range(200):
+    for _ in range(100):
         frame = pd.DataFrame({"q": np.repeat(np.arange(30), 5), "s": np.tile(np.arange(5), 30)})
         frame["score"] = (rng.uniform(size=150) < p).astype(float)
         found.append(er.pass_at_k(frame, item="q", sample="s", k=3).params.iloc[0])

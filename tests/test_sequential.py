@@ -53,20 +53,21 @@ def slow_half_width(t: int, alpha: float, t0: int) -> float:
 def slow_looks(log: pd.DataFrame, parts: dict[str, float], alpha: float, t0: int, start: int) -> pd.DataFrame:
     """Every look from its own rows: means, each cluster's influence, and the formula."""
     clusters = list(dict.fromkeys(log["passage"]))
+    model, passage, score = (log[name].to_numpy() for name in ("model", "passage", "score"))
     found = {}
     for t in range(start, len(clusters) + 1):
-        seen = log[log["passage"].isin(clusters[:t])]
-        estimate, influence = 0.0, np.zeros(t)
-        for model, sign in parts.items():
-            mine = seen[seen["model"] == model]
-            mean = mine["score"].mean()
+        seen = np.isin(passage, clusters[:t])
+        estimate, influence, rows = 0.0, np.zeros(t), 0
+        for name, sign in parts.items():
+            mine = seen & (model == name)
+            mean = score[mine].mean()
             estimate += sign * mean
+            rows += mine.sum()
             for i, cluster in enumerate(clusters[:t]):
-                own = mine.loc[mine["passage"] == cluster, "score"]
-                influence[i] += sign * (own.sum() - mean * len(own)) / (len(mine) / t)
+                own = score[mine & (passage == cluster)]
+                influence[i] += sign * (own.sum() - mean * len(own)) / (mine.sum() / t)
         spread = math.sqrt(sum(influence**2) / t)
         half = spread * slow_half_width(t, alpha, t0)
-        rows = len(seen[seen["model"].isin(parts)])
         found[t] = (estimate, spread / math.sqrt(t), estimate - half, estimate + half, rows)
     return pd.DataFrame.from_dict(found, orient="index", columns=["estimate", "se", "lower", "upper", "n"])
 

@@ -401,10 +401,13 @@ def documented_rows(shared: Path) -> dict[str, int]:
     return {name: int(rows.replace(",", "")) for name, rows in re.findall(r"(\w+\.csv\.gz) - ([\d,]+) rows", text)}
 
 
-def test_every_real_table_has_its_documented_rows_and_every_label_survives(shared):
+@pytest.mark.parametrize("largest", [60_000, pytest.param(np.inf, marks=pytest.mark.slow)])
+def test_every_real_table_has_its_documented_rows_and_every_label_survives(shared, largest):
     counts = documented_rows(shared)
     assert set(counts) == {path.name for path in (shared / "data").glob("*.csv.gz")}
-    for name, count in counts.items():
+    chosen = {name: count for name, count in counts.items() if count <= largest}
+    assert len(chosen) >= 5
+    for name, count in chosen.items():
         path = shared / "data" / name
         with gzip.open(path, "rt", encoding="utf-8", newline="") as file:
             header, *rows = csv.reader(file)

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 import numpy.typing as npt
 
-from evalreg.errors import ArgumentError, ArgumentTypeError, MissingColumnError
+from evalreg.errors import ArgumentError, ArgumentTypeError
 
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 IntArray: TypeAlias = npt.NDArray[np.intp]
@@ -105,33 +105,6 @@ def fraction(name: str, value: object) -> float:
             f"interval of {1 - float(value):.4g}. For {float(value):.4g} pass alpha={1 - float(value):.4g}."
         )
     return float(value)
-
-
-def known_column(name: object, columns: Sequence[str], argument: str) -> str:
-    """Return `name` if it is a column; otherwise raise with the nearest names."""
-    if not isinstance(name, str):
-        raise ArgumentTypeError(f"`{argument}` must be the name of a column; got {type(name).__name__}.")
-    if name not in columns:
-        hint = nearest(name, columns) or f" The columns are {listed(columns)}."
-        raise MissingColumnError(f'`{argument}` names "{name}", which is not a column.{hint}', column=name)
-    return name
-
-
-def known_columns(names: object, columns: Sequence[str], argument: str) -> tuple[str, ...]:
-    """Return one name or a list of distinct names as a tuple, if they are columns; none for None."""
-    if names is None:
-        return ()
-    if isinstance(names, str):
-        names = (names,)
-    if not isinstance(names, list | tuple) or not names:
-        raise ArgumentTypeError(
-            f"`{argument}` must be the name of a column or a list of names; got {type(names).__name__} {names!r}."
-        )
-    found = tuple(known_column(name, columns, argument) for name in names)
-    twice = [name for i, name in enumerate(found) if name in found[:i]]
-    if twice:
-        raise ArgumentError(f"`{argument}` names {listed(twice)} twice; each column once.", column=twice[0])
-    return found
 
 
 def frozen(array: npt.ArrayLike, dtype: Any = np.float64) -> npt.NDArray[Any]:

@@ -9,11 +9,12 @@ import numpy as np
 import pandas as pd
 
 from evalreg.boards.duels import Duels, duel_errors
-from evalreg.checks import BoolArray, FloatArray, IntArray, known_column, listed
+from evalreg.checks import BoolArray, FloatArray, IntArray, listed
 from evalreg.covariance.assembly import assemble
 from evalreg.covariance.options import ResolvedCov
 from evalreg.covariance.sparsity import FEW_CLUSTERS, LARGEST_SINGLE, sparsity
 from evalreg.data.clusters import Axis, Codes, Labels, as_codes, no_source, parse_groups
+from evalreg.data.names import known_column
 from evalreg.errors import ArgumentError, DataError, NotAvailableError, TooFewClustersError
 from evalreg.estimate import Cells, Estimate, Refit
 from evalreg.inference.multiplicity import adjust_pvalues

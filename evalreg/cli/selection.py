@@ -17,11 +17,12 @@ from typing import Any
 
 import pandas as pd
 
-from evalreg.checks import known_column, nearest
+from evalreg.checks import nearest
 from evalreg.cli import where
 from evalreg.cli.logs import check_choices, file_list, named_columns, open_log, tables
 from evalreg.data.grammar import without_backticks
 from evalreg.data.joint_ids import joint_parts
+from evalreg.data.names import known_column
 from evalreg.errors import ArgumentError, EmptyDataError, EvalregError, IndependenceWarning, muted
 from evalreg.estimators.comparison import Comparison
 from evalreg.logs.fields import the_field

@@ -33,7 +33,8 @@ import pandas as pd
 from pandas.api.types import infer_dtype, is_float_dtype
 from pandas.arrays import BooleanArray
 
-from evalreg.checks import BoolArray, known_column, listed, pointed
+from evalreg.checks import BoolArray, listed, pointed
+from evalreg.data.names import known_column
 from evalreg.errors import ArgumentError
 
 __all__ = ["Combination", "Condition", "Constant", "Expression", "mask", "parse"]

@@ -12,7 +12,8 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from evalreg.checks import BoolArray, FloatArray, IntArray, known_column, listed, nearest, row_list, rows_text
+from evalreg.checks import BoolArray, IntArray, listed, nearest, row_list, rows_text
+from evalreg.data.names import known_column
 from evalreg.errors import (
     AlignmentError,
     ArgumentError,
@@ -406,58 +407,3 @@ def find_axis(name: str, axes: Sequence[Axis]) -> Axis:
     names = [axis_name(axis) for axis in axes]
     text = f'"{name}" is not among the clusterings {listed(names)}.{nearest(name, names)}'
     raise MissingColumnError(text, column=name)
-
-
-@dataclass(frozen=True)
-class SizeSummary:
-    """What the sizes of the clusters say.
-
-    Parameters
-    ----------
-    n_clusters : int
-        G.
-    effective_clusters : float
-        Kish's G* = (sum n_g)^2 / sum n_g^2.
-    largest_share : float
-        Share of the largest cluster.
-    mean_size : float
-        Rows per cluster.
-    """
-
-    n_clusters: int
-    effective_clusters: float
-    largest_share: float
-    mean_size: float
-
-
-def summarize_sizes(weights: FloatArray, n_rows: int) -> SizeSummary:
-    """Number, effective number and shares of clusters.
-
-    Parameters
-    ----------
-    weights : ndarray, shape (n_clusters,)
-        Rows of each cluster, or their sum of weights.
-    n_rows : int
-        Number of rows.
-
-    Returns
-    -------
-    SizeSummary
-        G, G*, the largest share, the mean size.
-
-    References
-    ----------
-    Kish (1965); Carter, Schnepel and Steigerwald (2017), REStat 99(4), with a working correlation of 0.
-
-    Examples
-    --------
-    >>> summarize_sizes(np.array([4.0, 4.0]), 8).effective_clusters
-    2.0
-    """
-    total = float(weights.sum())
-    return SizeSummary(
-        n_clusters=weights.size,
-        effective_clusters=total**2 / float(weights @ weights),
-        largest_share=float(np.max(weights)) / total,
-        mean_size=n_rows / weights.size,
-    )

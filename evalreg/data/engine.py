@@ -9,7 +9,7 @@ from typing import Any
 import narwhals.stable.v2 as nw
 import pandas as pd
 
-from evalreg.checks import known_column
+from evalreg.data.names import known_column
 from evalreg.errors import NonNumericError
 
 

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import FloatArray, listed, nearest, row_list, rows_text
+from evalreg.checks import FloatArray, row_list, rows_text
 from evalreg.data.columns import for_formula
 from evalreg.data.grammar import names_in, without_backticks
+from evalreg.data.names import no_column
 from evalreg.data.rows import ReadRows
-from evalreg.errors import ArgumentTypeError, FormulaError, MissingColumnError, NonFiniteError
+from evalreg.errors import ArgumentTypeError, FormulaError, NonFiniteError
 from evalreg.numerics.memory import DESIGNS, GRAMS, refuse_larger
 
 # Below so many combinations of levels, columns are not counted before they are made.
@@ -137,11 +138,7 @@ def formula_columns(parsed: ParsedFormula, columns: tuple[str, ...]) -> tuple[tu
     """Columns on each side; a name that is no column is refused, and a column that hides a function."""
     for name in (*parsed.outcome_names, *parsed.covariate_names):
         if name not in columns:
-            hint = nearest(name, columns) or f" The columns are {listed(columns)}."
-            raise MissingColumnError(
-                f'`formula` names "{name}", which is neither a column nor a function of patsy or numpy (np).{hint}',
-                column=name,
-            )
+            raise no_column(name, columns, "formula", "neither a column nor a function of patsy or numpy (np)")
     hidden = [name for name in parsed.functions if name in columns]
     if hidden:
         raise FormulaError(

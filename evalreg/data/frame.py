@@ -10,10 +10,11 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import BoolArray, FloatArray, IntArray, known_column, listed, row_list, rows_text
+from evalreg.checks import BoolArray, FloatArray, IntArray, listed, row_list, rows_text
 from evalreg.data.clusters import Codes, factorize, joint, used_codes
 from evalreg.data.columns import as_floats, outside_pandas
 from evalreg.data.engine import LazyTable
+from evalreg.data.names import known_column
 from evalreg.errors import (
     AlignmentError,
     ArgumentError,

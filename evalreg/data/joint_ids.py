@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import TypeVar
 
-from evalreg.checks import known_column
 from evalreg.data.engine import LazyTable
 from evalreg.data.frame import Table
+from evalreg.data.names import known_column
 from evalreg.errors import ArgumentError
 
 AnyTable = TypeVar("AnyTable", Table, LazyTable, Table | LazyTable)

@@ -15,7 +15,6 @@ from evalreg.checks import (
     MissingName,
     RepairName,
     SscName,
-    known_column,
     listed,
     option,
 )
@@ -28,6 +27,7 @@ from evalreg.data.engine import LazyTable
 from evalreg.data.frame import Table, open_frame
 from evalreg.data.groups import Groups
 from evalreg.data.joint_ids import names_of, with_joint_ids
+from evalreg.data.names import known_column
 from evalreg.data.rows import Roles
 from evalreg.errors import (
     ArgumentError,

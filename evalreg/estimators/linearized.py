@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from evalreg.checks import FloatArray, IntArray, MissingName, known_columns, listed
+from evalreg.checks import FloatArray, IntArray, MissingName, listed
 from evalreg.data.cells import cells_of, joint_names
 from evalreg.data.engine import LazyTable
 from evalreg.data.frame import Table, open_frame
 from evalreg.data.groups import Groups
 from evalreg.data.joint_ids import names_of, with_joint_ids
+from evalreg.data.names import known_columns
 from evalreg.data.rows import ReadRows, read_rows
 from evalreg.errors import ConstantScoreError, IndependenceWarning, NotAvailableError, Note
 from evalreg.estimate import About, Cells, Estimate, Refit

@@ -21,8 +21,6 @@ from evalreg.checks import (
     RepairName,
     SscName,
     StrataWeightsName,
-    known_column,
-    known_columns,
     listed,
     nearest,
     option,
@@ -33,6 +31,7 @@ from evalreg.data.cells import joint_names
 from evalreg.data.frame import open_frame
 from evalreg.data.groups import Groups
 from evalreg.data.joint_ids import names_of, with_joint_ids
+from evalreg.data.names import known_column, known_columns
 from evalreg.data.rows import Roles
 from evalreg.errors import ArgumentError, DataError, IndependenceWarning, Note
 from evalreg.estimate import About, Estimate

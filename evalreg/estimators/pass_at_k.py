@@ -16,8 +16,6 @@ from evalreg.checks import (
     MissingName,
     RepairName,
     SscName,
-    known_column,
-    known_columns,
     listed,
     option,
     row_list,
@@ -29,6 +27,7 @@ from evalreg.data.clusters import Codes
 from evalreg.data.frame import open_frame
 from evalreg.data.groups import Groups
 from evalreg.data.joint_ids import names_of, with_joint_ids
+from evalreg.data.names import known_column, known_columns
 from evalreg.data.rows import Roles
 from evalreg.errors import ArgumentError, ArgumentTypeError, DataError, ScoreRangeError
 from evalreg.estimate import About

@@ -16,8 +16,6 @@ from evalreg.checks import (
     MissingName,
     RepairName,
     SscName,
-    known_column,
-    known_columns,
     listed,
     option,
     row_list,
@@ -31,6 +29,7 @@ from evalreg.data.engine import LazyTable
 from evalreg.data.frame import Table, open_frame
 from evalreg.data.groups import Groups
 from evalreg.data.joint_ids import names_of, with_joint_ids
+from evalreg.data.names import known_column, known_columns
 from evalreg.data.rows import read_rows
 from evalreg.errors import (
     ArgumentError,

@@ -19,7 +19,6 @@ from evalreg.checks import (
     OpponentsName,
     RepairName,
     SscName,
-    known_column,
     option,
 )
 from evalreg.covariance.options import check_cov_options, resolve_cov
@@ -28,6 +27,7 @@ from evalreg.data.engine import LazyTable
 from evalreg.data.frame import Table, UsedRows, open_frame, restrict
 from evalreg.data.groups import Groups
 from evalreg.data.joint_ids import names_of, with_joint_ids
+from evalreg.data.names import known_column
 from evalreg.data.pairs import read_scores
 from evalreg.data.verdicts import PairRoles, as_names
 from evalreg.errors import ArgumentError, NonNumericError, NotAvailableError, ScoreRangeError, UnknownLabelError

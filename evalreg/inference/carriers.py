@@ -7,9 +7,10 @@ import numpy as np
 from evalreg.checks import BoolArray, FloatArray, IntArray, listed
 from evalreg.covariance.covariance import Covariance
 from evalreg.covariance.sparsity import FEW_CLUSTERS
-from evalreg.data.clusters import Axis, axis_name, summarize_sizes
+from evalreg.data.clusters import Axis, axis_name
 from evalreg.errors import FewCarriersWarning, Note
 from evalreg.estimate import Estimate
+from evalreg.inference.diagnostics import cluster_sizes
 from evalreg.inference.widening import CARRIERS, Carried, Widening, n_rows, widening
 from evalreg.numerics.matrices import compressed, dense
 from evalreg.scores.differences import ENTRIES
@@ -42,7 +43,7 @@ def few_carriers(estimate: Estimate, cov: Covariance) -> list[Note]:
 
 def _few(estimate: Estimate, axis: Axis, wider: Widening, found: Carried) -> BoolArray:
     """Ends of the means that fewer than five clusters carry, shape (2, n_params)."""
-    size = summarize_sizes(estimate.scores.sizes(axis), estimate.n_rows)
+    size = cluster_sizes(estimate, axis)
     if size.n_clusters < FEW_CLUSTERS or size.effective_clusters < size.n_clusters / 2:
         return np.zeros(wider.few.shape, dtype=bool)
     uneven = found.uneven > np.where(wider.whole, UNEVEN_WHOLE, UNEVEN)

@@ -11,7 +11,7 @@ from evalreg.checks import FloatArray
 from evalreg.covariance.corrections import adjust_cell_totals, inverse_power_times, root_of
 from evalreg.covariance.covariance import Covariance
 from evalreg.covariance.sparsity import FEW_CLUSTERS, LARGEST_SHARE
-from evalreg.data.clusters import Axis, summarize_sizes
+from evalreg.data.clusters import Axis
 from evalreg.errors import DominantClusterWarning, FewClustersWarning, Note
 from evalreg.estimate import Estimate, LeaveOut
 from evalreg.numerics.matrices import Matrix, compressed, dense
@@ -24,6 +24,45 @@ FEW_CROSSED = 5
 MANY_ERRORS = 10
 # Among a few equal clusters each has a large share; only one above this multiple of 1/G dominates.
 TIMES_EQUAL = 1.5
+
+
+@dataclass(frozen=True)
+class SizeSummary:
+    """What the sizes of the clusters say.
+
+    Parameters
+    ----------
+    n_clusters : int
+        G.
+    effective_clusters : float
+        Kish's G* = (sum n_g)^2 / sum n_g^2.
+    largest_share : float
+        Share of the largest cluster.
+    mean_size : float
+        Rows per cluster.
+    """
+
+    n_clusters: int
+    effective_clusters: float
+    largest_share: float
+    mean_size: float
+
+
+def cluster_sizes(estimate: Estimate, axis: Axis) -> SizeSummary:
+    """Number of clusters, Kish's G*, the largest share and the mean size; weights count where there are any.
+
+    References
+    ----------
+    Kish (1965); Carter, Schnepel and Steigerwald (2017), REStat 99(4), with a working correlation of 0.
+    """
+    weights = estimate.scores.sizes(axis)
+    total = float(weights.sum())
+    return SizeSummary(
+        n_clusters=weights.size,
+        effective_clusters=total**2 / float(weights @ weights),
+        largest_share=float(np.max(weights)) / total,
+        mean_size=estimate.n_rows / weights.size,
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +136,7 @@ def fragility(estimate: Estimate, cov: Covariance) -> list[Note]:
     notes: list[Note] = []
     for axis in cov.axes:
         name = ":".join(axis)
-        size = summarize_sizes(estimate.scores.sizes(axis), estimate.n_rows)
+        size = cluster_sizes(estimate, axis)
         G, effective = size.n_clusters, size.effective_clusters
         if G < FEW_CLUSTERS and name != cov.options.alike:
             notes.append((FewClustersWarning, _few_text(name, G, estimate, cov)))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from evalreg.checks import known_column
+from evalreg.data.names import known_column
 from evalreg.logs.judged import Unknown, VerdictRows, file_runs, reading, refuse_choices, verdict
 from evalreg.logs.reading import Choice, Reading, Source
 from evalreg.logs.table import read_table

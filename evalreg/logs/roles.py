@@ -10,7 +10,8 @@ from typing import Any, NoReturn
 
 import pandas as pd
 
-from evalreg.checks import known_column, listed, nearest
+from evalreg.checks import listed, nearest
+from evalreg.data.names import known_column
 from evalreg.errors import ArgumentError, DataError
 from evalreg.logs.reading import JUDGED, SCORED, TableRoles
 

@@ -20,7 +20,8 @@ from typing import Any, Literal
 import pandas as pd
 from pandas.api.types import infer_dtype
 
-from evalreg.checks import MOST_LISTED, known_column, listed, nearest
+from evalreg.checks import MOST_LISTED, listed, nearest
+from evalreg.data.names import known_column
 from evalreg.errors import ArgumentError, ArgumentTypeError, LogFormatError
 from evalreg.logs.fields import flat, nested_value
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from evalreg.checks import known_column, listed
+from evalreg.checks import listed
+from evalreg.data.names import known_column
 from evalreg.errors import LogFormatError
 from evalreg.logs.reading import JUDGED, SCORED, Choice, Reading, Source, TableRoles
 from evalreg.logs.roles import with_meanings, with_roles

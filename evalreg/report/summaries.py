@@ -10,11 +10,12 @@ import pandas as pd
 
 from evalreg.checks import FloatArray, listed
 from evalreg.covariance.covariance import Covariance
-from evalreg.data.clusters import Axis, axis_name, summarize_sizes
+from evalreg.data.clusters import Axis, axis_name
 from evalreg.errors import Note
 from evalreg.estimate import Estimate
 from evalreg.inference.carriers import few_tell
 from evalreg.inference.dependence import design_effect, effective_rows, intraclass_correlation
+from evalreg.inference.diagnostics import cluster_sizes
 from evalreg.inference.intervals import intervals
 from evalreg.inference.labelled import human_labels
 from evalreg.inference.rectification import rectification_table
@@ -207,7 +208,7 @@ def _human_grid(table: pd.DataFrame, order: list[int]) -> Grid:
 def _cluster_grid(estimate: Estimate, axes: tuple[Axis, ...]) -> Grid:
     rows = []
     for axis in axes:
-        size = summarize_sizes(estimate.scores.sizes(axis), estimate.n_rows)
+        size = cluster_sizes(estimate, axis)
         cells = (f"{size.effective_clusters:.1f}", f"{size.largest_share:.1%}", f"{size.mean_size:.1f}")
         rows.append((axis_name(axis), str(size.n_clusters), *cells))
     return Grid(("clusters", "G", "effective G*", "largest share", "mean size"), tuple(rows))

@@ -14,12 +14,12 @@ from evalreg.covariance.covariance import Covariance
 from evalreg.covariance.documented import documented
 from evalreg.covariance.groups import Groups, check_estimate, resolve_groups
 from evalreg.covariance.options import CovOptions, check_cov_options, takes_ssc
-from evalreg.data.clusters import Axis, axis_name, find_axis, parse_groups, summarize_sizes
+from evalreg.data.clusters import Axis, axis_name, find_axis, parse_groups
 from evalreg.errors import ArgumentError, Note
 from evalreg.estimate import Estimate
 from evalreg.inference.contrasts import parse_contrasts
 from evalreg.inference.dependence import design_effect, effective_rows, intraclass_correlation
-from evalreg.inference.diagnostics import cluster_influence, row_influence
+from evalreg.inference.diagnostics import cluster_influence, cluster_sizes, row_influence
 from evalreg.inference.equivalence import EquivalenceName, equivalence_table
 from evalreg.inference.intervals import intervals
 from evalreg.inference.ranks import PairAdjustName
@@ -614,7 +614,7 @@ def diagnose(results: Results) -> pd.DataFrame:
     estimate, se = results.estimate, np.sqrt(results.cov.variance())
     rows = {}
     for axis in results.cov.axes:
-        size = summarize_sizes(estimate.scores.sizes(axis), estimate.n_rows)
+        size = cluster_sizes(estimate, axis)
         moved = cluster_influence(estimate, axis, se)
         rows[axis_name(axis)] = {
             "n_clusters": size.n_clusters,

@@ -11,9 +11,10 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from evalreg.checks import FloatArray, IntArray, known_column, listed
+from evalreg.checks import FloatArray, IntArray, listed
 from evalreg.data.clusters import Axis, factorize, no_source, pair_codes
 from evalreg.data.engine import LazyTable
+from evalreg.data.names import known_column
 from evalreg.errors import DataError, MissingLabelsError, NonFiniteError, NotAvailableError
 from evalreg.numerics.matrices import Matrix, compressed, dense
 from evalreg.scores.base import Scores, meat_of_sums

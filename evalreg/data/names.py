@@ -1,0 +1,40 @@
+"""Names of columns: one that is there, several, and what is said of one that is not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from evalreg.checks import listed, nearest
+from evalreg.errors import ArgumentError, ArgumentTypeError, MissingColumnError
+
+
+def known_column(name: object, columns: Sequence[str], argument: str) -> str:
+    """Return `name` if it is a column; otherwise raise with the nearest names."""
+    if not isinstance(name, str):
+        raise ArgumentTypeError(f"`{argument}` must be the name of a column; got {type(name).__name__}.")
+    if name not in columns:
+        raise no_column(name, columns, argument)
+    return name
+
+
+def known_columns(names: object, columns: Sequence[str], argument: str) -> tuple[str, ...]:
+    """Return one name or a list of distinct names as a tuple, if they are columns; none for None."""
+    if names is None:
+        return ()
+    if isinstance(names, str):
+        names = (names,)
+    if not isinstance(names, list | tuple) or not names:
+        raise ArgumentTypeError(
+            f"`{argument}` must be the name of a column or a list of names; got {type(names).__name__} {names!r}."
+        )
+    found = tuple(known_column(name, columns, argument) for name in names)
+    twice = [name for i, name in enumerate(found) if name in found[:i]]
+    if twice:
+        raise ArgumentError(f"`{argument}` names {listed(twice)} twice; each column once.", column=twice[0])
+    return found
+
+
+def no_column(name: str, columns: Sequence[str], argument: str, what: str = "not a column") -> MissingColumnError:
+    """The error for a name that is no column, with the nearest that are."""
+    hint = nearest(name, columns) or f" The columns are {listed(columns)}."
+    return MissingColumnError(f'`{argument}` names "{name}", which is {what}.{hint}', column=name)

@@ -1,13 +1,14 @@
-"""Joint ids: "task:question" wherever an item, a model, a sample or a stratum is named."""
+"""The names of roles, all there; and joint ids: "task:question" where an item, a model or the like is named."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import TypeVar
 
 from evalreg.data.engine import LazyTable
 from evalreg.data.frame import Table
-from evalreg.data.names import known_column
+from evalreg.data.names import known_column, known_columns
 from evalreg.errors import ArgumentError
 
 AnyTable = TypeVar("AnyTable", Table, LazyTable, Table | LazyTable)
@@ -16,17 +17,7 @@ _PIECE = re.compile(r"`([^`]+)`|([^`:]+)")
 
 
 def joint_parts(name: object) -> tuple[str, ...]:
-    """Columns that a joint id names: "a:`b:c`" is a and "b:c"; none where it is no joint id.
-
-    Parameters
-    ----------
-    name : object
-        As passed by the user.
-
-    Returns
-    -------
-    tuple of str
-        At least two, or one in backticks.
+    """Columns that a joint id names, at least two or one in backticks; none where it is no joint id.
 
     Examples
     --------
@@ -41,28 +32,26 @@ def joint_parts(name: object) -> tuple[str, ...]:
     return tuple(quoted or bare.strip() for quoted, bare in (piece.groups() for piece in pieces))
 
 
-def with_joint_ids(table: AnyTable, **roles: object) -> AnyTable:
-    """The table with labels for every joint id among the names of roles; a column of that very name comes first.
+def with_roles(
+    table: AnyTable, numbers: Mapping[str, str], *, by: object = None, **labels: str | None
+) -> tuple[AnyTable, tuple[str, ...]]:
+    """The table with its joint ids, and the names in `by`; a role that names nothing of the table is refused.
 
-    Parameters
-    ----------
-    table : Table or LazyTable
-        The data.
-    **roles : str, list of str or None
-        What the caller passed, by argument.
-
-    Returns
-    -------
-    Table or LazyTable
-        The same where there are none.
-
-    Raises
-    ------
-    MissingColumnError
-        If a part of a joint id is no column.
-    ArgumentError
-        If the rows are in an engine, or a part is named twice.
+    Numbers, by argument, are columns; labels, and those of `by`, columns or joint ids of them.
     """
+    table = with_joint_ids(table, by=by, **labels)
+    known = names_of(table)
+    by_columns = known_columns(by, known, "by")
+    for argument, name in numbers.items():
+        known_column(name, table.columns, argument)
+    for argument, label in labels.items():
+        if label is not None:
+            known_column(label, known, argument)
+    return table, by_columns
+
+
+def with_joint_ids(table: AnyTable, **roles: object) -> AnyTable:
+    """The table with labels for every joint id among the names of roles; a column of that very name comes first."""
     for argument, value in roles.items():
         for name in value if isinstance(value, list | tuple) else (value,):
             parts = joint_parts(name)
@@ -82,16 +71,5 @@ def with_joint_ids(table: AnyTable, **roles: object) -> AnyTable:
 
 
 def names_of(table: Table | LazyTable) -> tuple[str, ...]:
-    """Names that a role may take: the columns, and the joint ids that were made.
-
-    Parameters
-    ----------
-    table : Table or LazyTable
-        The data.
-
-    Returns
-    -------
-    tuple of str
-        Columns first.
-    """
+    """Names that a role may take: the columns, and the joint ids that were made."""
     return table.columns if isinstance(table, LazyTable) else (*table.columns, *table.made)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from evalreg.checks import listed, nearest
 from evalreg.errors import ArgumentError, ArgumentTypeError, MissingColumnError
@@ -38,3 +38,16 @@ def no_column(name: str, columns: Sequence[str], argument: str, what: str = "not
     """The error for a name that is no column, with the nearest that are."""
     hint = nearest(name, columns) or f" The columns are {listed(columns)}."
     return MissingColumnError(f'`{argument}` names "{name}", which is {what}.{hint}', column=name)
+
+
+def refuse_same(named: Mapping[str, str | None]) -> None:
+    """Raise if two arguments name the same column; one that is None names none."""
+    taken: dict[str, str] = {}
+    for argument, name in named.items():
+        if name is None:
+            continue
+        if name in taken:
+            raise ArgumentError(
+                f'`{taken[name]}` and `{argument}` must be different columns; both name "{name}".', column=name
+            )
+        taken[name] = argument

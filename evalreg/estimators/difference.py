@@ -24,10 +24,10 @@ from evalreg.data.answers import Answers, answers_of
 from evalreg.data.cells import read_cells
 from evalreg.data.clusters import Axis
 from evalreg.data.engine import LazyTable
-from evalreg.data.frame import Table, open_frame
+from evalreg.data.frame import open_frame
 from evalreg.data.groups import Groups
-from evalreg.data.joint_ids import names_of, with_joint_ids
-from evalreg.data.names import known_column
+from evalreg.data.joint_ids import with_roles
+from evalreg.data.names import refuse_same
 from evalreg.data.rows import Roles
 from evalreg.errors import (
     ArgumentError,
@@ -148,14 +148,15 @@ def compare(
     icc = checked_icc(icc)
     if not isinstance(paired, bool | np.bool_):
         raise ArgumentTypeError(f"`paired` must be True or False; got {paired!r}.")
-    table = open_frame(data)
-    if isinstance(table, LazyTable):
+    opened = open_frame(data)
+    if isinstance(opened, LazyTable):
         raise ArgumentError(
             "`compare` needs rows in memory, to match the questions of the models: collect the frame first."
         )
-    table = with_joint_ids(table, model=model, item=item, sample=sample, strata=strata)
-    named = {"score": score, "model": model, "item": item, "sample": sample, "strata": strata}
-    _check_columns(table, named)
+    labels = {"model": model, "item": item, "sample": sample, "strata": strata}
+    table, _ = with_roles(opened, {"score": score}, **labels)
+    named = {"score": score, **labels}
+    refuse_same(named)
     groups = item if groups is None else groups
     roles = Roles(score, (model,), item, sample, strata, None, missing)
     read = read_cells(table, roles, groups)
@@ -173,19 +174,6 @@ def compare(
         estimate, axes = unpaired_estimate(read, roles, facts, about)
     estimate = replace(estimate, item=(item,))
     return Comparison(results_of(estimate, axes, asked, notes), facts, adjust)
-
-
-def _check_columns(table: Table, named: dict[str, str | None]) -> None:
-    taken: dict[str, str] = {}
-    for argument, name in named.items():
-        if name is None:
-            continue
-        known_column(name, table.columns if argument == "score" else names_of(table), argument)
-        if name in taken:
-            raise ArgumentError(
-                f'`{taken[name]}` and `{argument}` must be different columns; both name "{name}".', column=name
-            )
-        taken[name] = argument
 
 
 def _lines_and_notes(

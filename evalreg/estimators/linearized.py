@@ -12,8 +12,7 @@ from evalreg.data.cells import cells_of, joint_names
 from evalreg.data.engine import LazyTable
 from evalreg.data.frame import Table, open_frame
 from evalreg.data.groups import Groups
-from evalreg.data.joint_ids import names_of, with_joint_ids
-from evalreg.data.names import known_columns
+from evalreg.data.joint_ids import with_roles
 from evalreg.data.rows import ReadRows, read_rows
 from evalreg.errors import ConstantScoreError, IndependenceWarning, NotAvailableError, Note
 from evalreg.estimate import About, Cells, Estimate, Refit
@@ -80,8 +79,7 @@ def split_rows(
 
     `numbers` and `texts` are columns by argument; `what` names the statistic in messages.
     """
-    table = with_joint_ids(in_memory(open_frame(data), what), by=by)
-    by_columns = known_columns(by, names_of(table), "by")
+    table, by_columns = with_roles(in_memory(open_frame(data), what), {}, by=by)
     rows = read_rows(
         table,
         numbers,

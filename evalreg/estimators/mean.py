@@ -30,8 +30,7 @@ from evalreg.covariance.options import check_cov_options
 from evalreg.data.cells import joint_names
 from evalreg.data.frame import open_frame
 from evalreg.data.groups import Groups
-from evalreg.data.joint_ids import names_of, with_joint_ids
-from evalreg.data.names import known_column, known_columns
+from evalreg.data.joint_ids import with_roles
 from evalreg.data.rows import Roles
 from evalreg.errors import ArgumentError, DataError, IndependenceWarning, Note
 from evalreg.estimate import About, Estimate
@@ -200,12 +199,7 @@ def mean(
         raise ArgumentError("`strata_weights` needs `strata`, the column that it weights.")
     if sample is not None and item is None:
         raise ArgumentError("`sample` names repeated answers to an item; name the column of the items in `item`.")
-    table = with_joint_ids(table, by=by, item=item, sample=sample, strata=strata)
-    by_columns = known_columns(by, names_of(table), "by")
-    known_column(score, table.columns, "score")
-    for name, argument in ((item, "item"), (sample, "sample"), (strata, "strata")):
-        if name is not None:
-            known_column(name, names_of(table), argument)
+    table, by_columns = with_roles(table, {"score": score}, by=by, item=item, sample=sample, strata=strata)
     if item in by_columns:
         raise ArgumentError(f'`by` and `item` must be different columns; both name "{item}".', column=item)
     if questions == "shared" and not (by_columns and item is not None):

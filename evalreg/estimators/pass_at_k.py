@@ -26,8 +26,8 @@ from evalreg.covariance.options import check_cov_options
 from evalreg.data.clusters import Codes
 from evalreg.data.frame import open_frame
 from evalreg.data.groups import Groups
-from evalreg.data.joint_ids import names_of, with_joint_ids
-from evalreg.data.names import known_column, known_columns
+from evalreg.data.joint_ids import names_of, with_roles
+from evalreg.data.names import known_column
 from evalreg.data.rows import Roles
 from evalreg.errors import ArgumentError, ArgumentTypeError, DataError, ScoreRangeError
 from evalreg.estimate import About
@@ -139,11 +139,9 @@ def pass_at_k(
     option("require", require, REQUIRES)
     k = _whole(k)
     table = in_memory(open_frame(data), "pass@k")
-    table = with_joint_ids(table, by=by, item=item, sample=sample)
-    by_columns = known_columns(by, names_of(table), "by")
-    known_column(score, table.columns, "score")
+    table, by_columns = with_roles(table, {"score": score}, by=by, item=item, sample=sample)
     for column, argument in ((item, "item"), (sample, "sample")):
-        known_column(column, names_of(table), argument)
+        known_column(column, names_of(table), argument)  # None is no column
     if len({item, sample, *by_columns}) < 2 + len(by_columns):
         raise ArgumentError(
             f"`by`, `item` and `sample` must be different columns; got {listed([*by_columns, item, sample])}."

@@ -28,11 +28,10 @@ from evalreg.data.clusters import Axis, axis_name
 from evalreg.data.engine import LazyTable
 from evalreg.data.frame import Table, open_frame
 from evalreg.data.groups import Groups
-from evalreg.data.joint_ids import names_of, with_joint_ids
-from evalreg.data.names import known_column, known_columns
+from evalreg.data.joint_ids import with_roles
+from evalreg.data.names import refuse_same
 from evalreg.data.rows import read_rows
 from evalreg.errors import (
-    ArgumentError,
     DataError,
     EmptyDataError,
     FewClustersWarning,
@@ -133,12 +132,9 @@ def rectified_mean(
     asked = check_cov_options(cov, ssc, dof, repair)
     options = resolve_cov(asked, groups is not None)
     option("missing", missing, MISSING)
-    table = with_joint_ids(open_frame(data), by=by)
-    by_columns = known_columns(by, names_of(table), "by")
-    for name, argument in ((judge, "judge"), (human, "human")):
-        known_column(name, table.columns, argument)
-    if judge == human:
-        raise ArgumentError(f'`judge` and `human` must be different columns; both name "{judge}".', column=judge)
+    marks = {"judge": judge, "human": human}
+    table, by_columns = with_roles(open_frame(data), marks, by=by)
+    refuse_same(marks)
     if isinstance(table, LazyTable):
         raise NotAvailableError("`rectified_mean` needs the rows in memory; collect the frame first.")
     judged, axes, dropped = _gather(table, judge, human, by_columns, groups, missing)

@@ -27,7 +27,7 @@ from evalreg.data.engine import LazyTable
 from evalreg.data.frame import Table, UsedRows, open_frame, restrict
 from evalreg.data.groups import Groups
 from evalreg.data.joint_ids import names_of, with_joint_ids
-from evalreg.data.names import known_column
+from evalreg.data.names import known_column, refuse_same
 from evalreg.data.pairs import read_scores
 from evalreg.data.verdicts import PairRoles, as_names
 from evalreg.errors import ArgumentError, NonNumericError, NotAvailableError, ScoreRangeError, UnknownLabelError
@@ -158,8 +158,7 @@ def rectified_win_rate(
     table = with_joint_ids(table, left=left, right=right)
     for name, argument in ((left, "left"), (right, "right"), (judge, "judge"), (human, "human")):
         known_column(name, names_of(table), argument)
-    if judge == human:
-        raise ArgumentError(f'`judge` and `human` must be different columns; both name "{judge}".', column=judge)
+    refuse_same({"judge": judge, "human": human})
     by_judge, by_human = (_roles(table, left, right, name, labels, key, missing) for name in (judge, human))
     if labels is not None and by_judge.winner is None and by_human.winner is None:
         raise ArgumentError("`labels` says what verdicts mean; both `judge` and `human` hold scores.")

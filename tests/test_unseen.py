@@ -176,7 +176,7 @@ def test_little_is_added_where_every_cluster_has_questions_that_differ(sizes: Ar
         quiet = np.arange(4) < silent
         wins, losses = np.where(quiet, 0.0, [[1.0, 0.0, 4.0, 2.0]]), np.where(quiet, 0.0, [[0.0, 3.0, 8.0, 9.0]])
         poor = clustered(wins, losses, np.full(4, 25.0))
-        np.testing.assert_allclose(poor.share, share * np.minimum((1 - poor.told / poor.wanted) / 0.8, 1.0))
+        np.testing.assert_allclose(poor.share, share * np.minimum((1 - poor.n_differing / poor.wanted) / 0.8, 1.0))
 
 
 @pytest.mark.parametrize("G", [8, 20])

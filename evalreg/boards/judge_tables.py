@@ -56,8 +56,8 @@ def wide_grid(corner: str, values: pd.Series[float], stands: pd.Series[bool] | N
     `stands` marks values; without it models come in the order of their mean.
     """
     wide: pd.DataFrame = values.unstack("judge").dropna(how="all")
-    shown = [name for name in keys if name in wide.columns][:MOST_COLUMNS]
-    wide = wide[shown].dropna(how="all")
+    judges = [name for name in keys if name in wide.columns][:MOST_COLUMNS]
+    wide = wide[judges].dropna(how="all")
     order = pd.DataFrame({"judges": wide.notna().sum(axis=1), "mean": wide.mean(axis=1) if stands is None else 0.0})
     wide = wide.loc[order.sort_values(["judges", "mean"], ascending=False, kind="stable").index].head(MOST_ROWS)
     marked = set() if stands is None else set(stands.index[stands])
@@ -67,12 +67,12 @@ def wide_grid(corner: str, values: pd.Series[float], stands: pd.Series[bool] | N
             str(model),
             *(
                 fixed(value, 3) + ("*" if (judge, model) in marked else space)
-                for judge, value in zip(shown, line, strict=True)
+                for judge, value in zip(judges, line, strict=True)
             ),
         )
         for model, line in zip(wide.index, wide.to_numpy(), strict=True)
     ]
-    return Grid((corner, *(keys[judge] + space for judge in shown)), tuple(rows))
+    return Grid((corner, *(keys[judge] + space for judge in judges)), tuple(rows))
 
 
 def variance_grid(variance: pd.DataFrame) -> Grid:

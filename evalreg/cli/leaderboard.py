@@ -162,7 +162,7 @@ def _scored(rows: Rows, options: argparse.Namespace, asked: dict[str, object]) -
     given = [f"--{name}" for name, default in _OF_PAIRS.items() if getattr(options, name) != default]
     if given:
         raise ArgumentError(f"{' and '.join(given)} go with comparisons; this log has scores of single models.")
-    rows.tells()
+    rows.refuse_averaging()
     score = "score" if options.score is None else options.score
     asked |= {"groups": options.groups or rows.item, "method": "mean", "score": score, "left": None, "right": None}
     asked["opponents"] = None

@@ -15,7 +15,16 @@ from evalreg.checks import fraction
 from evalreg.cli.logs import log_document
 from evalreg.cli.parsing import Output
 from evalreg.cli.selection import Rows, counting, group_names, read_rows, role_names, split_names
-from evalreg.cli.shared import PACKAGES, SCHEMA_VERSION, add_shared, check_rows, log_notes, plain, said_beside, with_log
+from evalreg.cli.shared import (
+    PACKAGES,
+    SCHEMA_VERSION,
+    add_shared,
+    check_rows,
+    log_messages,
+    log_notes,
+    plain,
+    with_log,
+)
 from evalreg.errors import ArgumentError
 from evalreg.planning import answers, components, enough_answers, from_pilot
 from evalreg.report.tables import Grid, Summary, number
@@ -97,7 +106,7 @@ def run(options: argparse.Namespace) -> Output:
         raise ArgumentError("`--cost-question` and `--cost-answer` go together; got one of them.")
     roles = role_names(options.model, options.item, options.sample) | group_names(options.groups)
     rows = read_rows(options, roles - {options.score}, {options.score})
-    rows.tells(options.model)
+    rows.refuse_averaging(options.model)
     if options.item == "item" and rows.item is not None:
         options.item = rows.item
     with counting(rows):
@@ -114,7 +123,7 @@ def run(options: argparse.Namespace) -> Output:
     table = pd.concat([_planned(found, k, options) for k in numbers], ignore_index=True)
     table = table.sort_values("clustering", ascending=False, kind="stable", ignore_index=True)
     plan = Plan(found, table, rows, options, tuple(_notes(found, options)))
-    return Output(FORMATS[options.format](plan), messages=said_beside(rows, options))
+    return Output(FORMATS[options.format](plan), messages=log_messages(rows, options))
 
 
 def _numbers(text: str) -> list[tuple[float, float]]:

@@ -69,15 +69,15 @@ class Rows:
             return tuple(text for kind, text in results.notes if kind is IndependenceWarning)
         return ()
 
-    def one_metric(self, *told: str) -> None:
+    def one_metric(self, *separated: str) -> None:
         """Refuse to average over scores by several metrics of a log."""
         if self.kept is not None:
-            self.kept._one_metric(*told)
+            self.kept._one_metric(*separated)
 
-    def tells(self, *told: str) -> None:
+    def refuse_averaging(self, *separated: str) -> None:
         """Refuse to average over the prompts of a log of scores, or its metrics, that nothing tells apart."""
-        self.one_metric(*told)
-        if self.kept is not None and "left" not in self.roles and "prompt" not in told and self.several("prompt"):
+        self.one_metric(*separated)
+        if self.kept is not None and "left" not in self.roles and "prompt" not in separated and self.several("prompt"):
             counts = self.frame["prompt"].value_counts(sort=False)
             several = ", ".join(f"{name!r} ({count} scores)" for name, count in counts.items())
             raise ArgumentError(

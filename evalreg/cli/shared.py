@@ -172,10 +172,10 @@ def rendered(
     if rows.log is not None:
         more = {**(more or {}), "log": log_document(rows.log, log_notes(rows, options))}
     text = FORMATS[options.format](Outcome(results, rows, options, asked, comparison, more or {}, first, frame))
-    return Output(text, messages=said_beside(rows, options))
+    return Output(text, messages=log_messages(rows, options))
 
 
-def said_beside(rows: Rows, options: argparse.Namespace) -> tuple[str, ...]:
+def log_messages(rows: Rows, options: argparse.Namespace) -> tuple[str, ...]:
     """What is said of a log on standard error: all of it where the format holds a table only."""
     return log_notes(rows, options) if options.format == "csv" else ()
 

@@ -175,11 +175,11 @@ def make_schedule(pairs: Pairs, opponents: str | pd.DataFrame, mix: Mix) -> tupl
         (share[of_stratum], (of_model, np.arange(present.size))), shape=(n_models, present.size)
     ).tocsr()
     each = ", ".join(f"{name} {value:.3g}" for name, value in list(zip(pairs.strata, share, strict=True))[:6])
-    shown = f"{each}{', ...' if len(share) > 6 else ''}"
+    listing = f"{each}{', ...' if len(share) > 6 else ''}"
     if mix == "observed":
-        lines.append(f"Standardised to the strata as observed: {shown}. Their shares vary with the rows.")
+        lines.append(f"Standardised to the strata as observed: {listing}. Their shares vary with the rows.")
         return Schedule(pairs.models, weights, side, T, Observed(pairs.stratum, of_stratum, len(pairs.strata))), lines
-    lines.append(f"Standardised to a mix of strata that is held fixed: {shown}.")
+    lines.append(f"Standardised to a mix of strata that is held fixed: {listing}.")
     return Schedule(pairs.models, weights, side, T), lines
 
 
@@ -267,12 +267,12 @@ def _refuse_weightless(pairs: Pairs, total: FloatArray, model: IntArray) -> None
 
 def _refuse_absent(pairs: Pairs, model: IntArray, stratum: IntArray) -> None:
     """A model that was not compared in a stratum has no standardised rate."""
-    there = np.zeros((len(pairs.models), len(pairs.strata)), dtype=bool)
-    there[model, stratum] = True
-    lacking = np.flatnonzero(~there.all(axis=1))
+    compared = np.zeros((len(pairs.models), len(pairs.strata)), dtype=bool)
+    compared[model, stratum] = True
+    lacking = np.flatnonzero(~compared.all(axis=1))
     if lacking.size:
         first = int(lacking[0])
-        where = [pairs.strata[s] for s in np.flatnonzero(~there[first])]
+        where = [pairs.strata[s] for s in np.flatnonzero(~compared[first])]
         raise DataError(
             f"`standardise` needs every model in every stratum; {listed(pairs.models[i] for i in lacking)} "
             f"{'is' if lacking.size == 1 else 'are'} not ({pairs.models[first]!r} has no comparison in "

@@ -267,8 +267,8 @@ def win_rate(
     model = "Win rate" if by is None else f"Win rate by {by}" if standardise is None else f"Win rate, {by} standardised"
     if sampled:
         model, lines = "Win rate, as sampled", ["Opponents weigh as often as they were met; the schedule varies too."]
-    shown = (*design_lines(pairs), *lines)
-    about = About(model, score or winner or "", interval="logit", lines=shown, n_models=len(schedule.names))
+    all_lines = (*design_lines(pairs), *lines)
+    about = About(model, score or winner or "", interval="logit", lines=all_lines, n_models=len(schedule.names))
     about = replace(about, one_board=by is None or standardise is not None)
     estimate = solve_as_sampled(pairs, about) if sampled else solve(pairs, schedule, about)
     return board_of(estimate, pairs.axes, asked, duels_of(pairs), independence_notes(groups))

@@ -61,5 +61,5 @@ def label_trials(estimate: Estimate, cov: Covariance, alpha: FloatArray, critica
     ratio = (t_quantile(alpha, np.maximum(n - 1, 1)) / critical) ** 2
     trust = trusted(alone, cov.axes, np.minimum(p, 1 - p)[None], s2)[0]
     by_variance = ratio * p * (1 - p) / larger
-    told = np.minimum(n * p * (1 - p) / s2, by_variance)
-    return np.where(known, np.minimum(n, by_variance) ** (1 - trust) * told**trust, effective)
+    by_rows = np.minimum(n * p * (1 - p) / s2, by_variance)
+    return np.where(known, np.minimum(n, by_variance) ** (1 - trust) * by_rows**trust, effective)

@@ -78,8 +78,8 @@ class Widening:
         """Effective trials, with Korn and Graubard's correction of what the variance says."""
         ratio = (t_quantile(alpha, np.maximum(self.rows - 1, 1)) / critical) ** 2
         by_variance = ratio * self.by_variance[side]
-        capped, told = np.minimum(self.rows, by_variance), np.minimum(self.by_rows[side], by_variance)
-        return np.asarray(capped ** (1 - self.trust[side]) * told ** self.trust[side])
+        at_most_rows, by_rows = np.minimum(self.rows, by_variance), np.minimum(self.by_rows[side], by_variance)
+        return np.asarray(at_most_rows ** (1 - self.trust[side]) * by_rows ** self.trust[side])
 
 
 def widening(estimate: Estimate, cov: Covariance) -> Widening | None:

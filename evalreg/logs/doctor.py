@@ -283,13 +283,13 @@ def _quoted(name: str) -> str:
 
 def _python(verb: str, options: list[str]) -> str:
     """The question as Python, for a log that was made from a frame."""
-    told = dict(pairwise(options))
-    words = [f'{name}="{told[f"--{name}"]}"' for name in ("by", "groups") if f"--{name}" in told]
+    values = dict(pairwise(options))
+    words = [f'{name}="{values[f"--{name}"]}"' for name in ("by", "groups") if f"--{name}" in values]
     if verb == "fit":
         words = ['"score ~ 1"', *words]
     if verb != "leaderboard":
         return f"log.{verb}({', '.join(words)})"
-    if "--method" in told:
+    if "--method" in values:
         return f"log.bradley_terry({', '.join(words)}).leaderboard()"
-    pairs = not options or told.get("--groups") == "prompt"
+    pairs = not options or values.get("--groups") == "prompt"
     return f"log.{'win_rate' if pairs else 'mean'}({', '.join(words)}).leaderboard()"

@@ -137,10 +137,10 @@ def labels_of(runs: Sequence[InspectRun]) -> list[str]:
         differing = [name for name in names if len({runs[place].settings.get(name) for place in places}) > 1]
         for place in places if differing else ():
             settings = runs[place].settings
-            shown = ", ".join(
+            listing = ", ".join(
                 f"{name.removeprefix('model_roles.')}={settings.get(name, 'default')}" for name in differing
             )
-            labels[place] = f"{runs[place].model} ({shown})"
+            labels[place] = f"{runs[place].model} ({listing})"
         _check_one_run([runs[place] for place in places], [labels[place] for place in places])
     return labels
 

@@ -139,8 +139,8 @@ def counts_of(values: pd.Series[Any]) -> dict[str, int]:
 
 def _with_counts(counts: Mapping[Any, int]) -> str:
     """Names with their counts, ten at most, for a message."""
-    shown = [f"{name} ({count})" for name, count in counts.items()]
-    return ", ".join(shown[:10]) + (f" and {len(shown) - 10} more" if len(shown) > 10 else "")
+    listing = [f"{name} ({count})" for name, count in counts.items()]
+    return ", ".join(listing[:10]) + (f" and {len(listing) - 10} more" if len(listing) > 10 else "")
 
 
 def reading(

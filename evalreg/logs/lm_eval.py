@@ -134,8 +134,10 @@ def _check_runs(files: list[_File]) -> None:
             versions.setdefault(file.task, {}).setdefault(str(version), file.model)
     for task, by in versions.items():
         if len(by) > 1:
-            told = ", ".join(f'{version} (model "{model}")' for version, model in by.items())
-            raise ArgumentError(f'A task has one version in a log; "{task}" has {told}. Name the files of one version.')
+            listing = ", ".join(f'{version} (model "{model}")' for version, model in by.items())
+            raise ArgumentError(
+                f'A task has one version in a log; "{task}" has {listing}. Name the files of one version.'
+            )
 
 
 def _name_notes(files: list[_File]) -> list[str]:
@@ -225,17 +227,17 @@ def _ambiguous(file: _File, found: dict[tuple[str, str], Part]) -> ArgumentError
 
 def _no_scores(file: _File, parts: list[Part], metric: str | None) -> ArgumentError:
     """The error that says what values there are instead of scores."""
-    told = []
+    holdings = []
     for name in sorted({name for part in parts for name in part.scores if metric in (None, name)}):
         kinds = sum((part.kinds.get(name, Counter()) for part in parts), Counter[str]())
         most = kinds.most_common(1)[0][0]
         rule = _AGGREGATES.get(file.results.aggregation(file.task, name), file.results.aggregation(file.task, name))
-        told.append(f'"{name}" holds {most} for each document' + (f", of which {rule} is made" if rule else ""))
+        holdings.append(f'"{name}" holds {most} for each document' + (f", of which {rule} is made" if rule else ""))
     others = sorted({name for part in parts for name in part.readable()})
     advice = f" Metrics that are: {listed(others)}." if others else ""
     return ArgumentError(
         f'`metric` must be a number for each document; in "{file.task}" of {file.path} '
-        + "; ".join(told)
+        + "; ".join(holdings)
         + "."
         + advice
     )
@@ -246,9 +248,9 @@ def _frame(pick: _Chosen, choice: Choice, left_out: Counter[Reason]) -> pd.DataF
     file, part, kinds = pick.file, pick.part, pick.part.kinds[pick.metric]
     wrong = {kind: count for kind, count in kinds.items() if kind not in ("number", "missing")}
     if wrong and choice.broken == "raise":
-        told = ", ".join(f"{count} times {kind}" for kind, count in wrong.items())
+        listing = ", ".join(f"{count} times {kind}" for kind, count in wrong.items())
         raise LogFormatError(
-            f'A score is a number; "{pick.metric}" of "{file.task}" in {file.path} is {told}. '
+            f'A score is a number; "{pick.metric}" of "{file.task}" in {file.path} is {listing}. '
             'Correct these lines, or pass broken="skip" to leave them out and count them.',
             count=sum(wrong.values()),
         )

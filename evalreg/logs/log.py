@@ -179,9 +179,9 @@ class Log:
         """
         self._needs("score", "mean")
         several = [role for role in ("model", "task", "prompt") if self._several(role)]
-        told = several if by is None else [by] if isinstance(by, str) else by
-        self._tells("prompt", told, f"by={[*told, 'prompt']}")
-        self._one_metric(*told)
+        separated = several if by is None else [by] if isinstance(by, str) else by
+        self._refuse_averaging("prompt", separated, f"by={[*separated, 'prompt']}")
+        self._one_metric(*separated)
         asked = self._questions() | options
         with naming(self._reading.frame.columns):
             results = mean(self._rows(), by=(several or None) if by is None else by, groups=groups, **asked)
@@ -211,9 +211,9 @@ class Log:
         """
         for role in ("score", "model", "item"):
             self._needs(role, "compare")
-        told = [options.get("model", "model")]
-        self._tells("prompt", told, 'model="prompt" to compare the prompts of one model')
-        self._tells("model", told, 'model="model" to compare the models with one prompt')
+        separated = [options.get("model", "model")]
+        self._refuse_averaging("prompt", separated, 'model="prompt" to compare the prompts of one model')
+        self._refuse_averaging("model", separated, 'model="model" to compare the models with one prompt')
         self._one_metric()
         with naming(self._reading.frame.columns):
             found = compare(self._rows(), groups=groups, **(self._questions() | options))
@@ -309,9 +309,9 @@ class Log:
         """The rows, where a field goes by its last word too."""
         return with_short_names(self._reading.frame)
 
-    def _tells(self, role: str, told: Sequence[str], advice: str) -> None:
+    def _refuse_averaging(self, role: str, separated: Sequence[str], advice: str) -> None:
         """Refuse to average over prompts, or over models, unasked."""
-        if self._several(role) and role not in told:
+        if self._several(role) and role not in separated:
             counts = self._reading.frame[role].value_counts(sort=False)
             several = ", ".join(f"{name!r} ({count} scores)" for name, count in counts.items())
             one = "read one of them (filter=... of er.read_log)" if role == "prompt" else "keep the rows of one"
@@ -331,16 +331,16 @@ class Log:
                 f"er.Log(frame, {role}=...) with its column."
             )
 
-    def _one_metric(self, *apart: str) -> None:
+    def _one_metric(self, *separated: str) -> None:
         """Refuse to average over scores by several metrics, unless tasks or metrics are told apart."""
         rows = self._reading.frame
         if self.format == "frame" or "metric" not in rows or rows["metric"].nunique() < 2:
             return
-        if not any(name in text for name in ("task", "metric") for text in apart):
+        if not any(name in text for name in ("task", "metric") for text in separated):
             by = rows.groupby("metric")["task"].agg(lambda tasks: listed(dict.fromkeys(tasks)))
-            told = "; ".join(f"{metric} of {tasks}" for metric, tasks in by.items())
+            listing = "; ".join(f"{metric} of {tasks}" for metric, tasks in by.items())
             raise NotAvailableError(
-                f'scores by several metrics are not averaged: {told}. Read the files of one, or use by="task".',
+                f'scores by several metrics are not averaged: {listing}. Read the files of one, or use by="task".',
                 column="metric",
             )
 

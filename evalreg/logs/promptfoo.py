@@ -138,10 +138,10 @@ def _row(record: dict[str, Any], choice: Choice, path: str) -> dict[str, Any]:
     if not isinstance(called, str):
         raise BadRecordError("has no 'prompt' with a label")
     asserted = dotted(record, "testCase.assert") or []
-    shown = json.dumps(variables, sort_keys=True, ensure_ascii=False)
+    question = json.dumps(variables, sort_keys=True, ensure_ascii=False)
     row: dict[str, Any] = {
         "model": name or (provider if isinstance(provider, str) and provider else label(provider, "id")),
-        "item": short(shown, 80),
+        "item": short(question, 80),
         "prompt": short(called),
         "prompt.id": str(record.get("promptId") or digest(called)),
         "_key": digest(json.dumps([variables, asserted], sort_keys=True)),

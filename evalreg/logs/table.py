@@ -212,10 +212,10 @@ def _malformed(text: str, delimiter: str, width: int, name: str) -> LogFormatErr
             'does not. Write a quote inside quotes twice: "5"" disk".',
             rows=[position],
         )
-    shown = ", ".join(f"line {line} has {found}" for line, _, found in ragged[:MOST_LISTED])
+    listing = ", ".join(f"line {line} has {found}" for line, _, found in ragged[:MOST_LISTED])
     more = f" and {len(ragged) - MOST_LISTED} more differ" if len(ragged) > MOST_LISTED else ""
     return LogFormatError(
-        f"Every line must have as many fields as the header, {width}; in {name} {shown}{more}. "
+        f"Every line must have as many fields as the header, {width}; in {name} {listing}{more}. "
         "Quote the fields that contain the delimiter.",
         rows=[position for _, position, _ in ragged[:MOST_LISTED]],
         count=len(ragged),
@@ -335,8 +335,8 @@ def _is_unicode(record: _Object) -> bool:
 def _with_nested(record: _Object, nested: Iterable[str], where: str) -> _Object:
     """The object with the nested fields that are named by their dots."""
     for field in nested:
-        there, value = nested_value(record, field, where)
-        if there:
+        exists, value = nested_value(record, field, where)
+        if exists:
             record[field] = value
     return record
 

@@ -38,7 +38,7 @@ def few_text(cov: Covariance) -> str:
     if few is None or matters is None or not matters.size:
         return ""
     found, names = few.unseen.chosen(matters), [cov.names[i] for i in few.rows[matters]]
-    fewest = int(np.argmin(np.minimum(found.told, found.n * (1 - np.abs(found.theta)))))
+    fewest = int(np.argmin(np.minimum(found.n_differing, found.n * (1 - np.abs(found.theta)))))
     about = _questions_that_differ(found, fewest)
     if len(names) == 1:
         text = f"{names[0]}: {about}. The interval and the p-value also allow for differences that were not seen."
@@ -60,7 +60,7 @@ def few_text(cov: Covariance) -> str:
 def _questions_that_differ(found: Unseen, at: int) -> str:
     """How many questions tell of a difference: "3 of 300 questions differ"."""
     n, mirrored = found.n[at], found.share[at] == 0
-    count = n * (1 - abs(found.theta[at])) if mirrored else found.told[at]
+    count = n * (1 - abs(found.theta[at])) if mirrored else found.n_differing[at]
     if mirrored and count < ROUNDING * n:
         return f"all {n:.0f} questions differ"
     exact, one = np.isclose(found.size[at], found.square[at], rtol=ROUNDING), f"{count:.0f}" == "1"
@@ -120,7 +120,7 @@ def summarize(
     counts: FloatArray | None = None,
 ) -> Summary:
     """The summary of an estimate under a covariance; `counts` are the rows behind each parameter."""
-    about, shown = estimate.about, cov.axes or axes
+    about, clusterings = estimate.about, cov.axes or axes
     dropped = {reason: count for reason, count in estimate.dropped.items() if count}
     facts = [("Score", about.outcome), ("Rows", f"{estimate.n_rows}"), ("Model", about.model)]
     if about.formula:
@@ -139,14 +139,14 @@ def summarize(
     frame = coefficient_frame(estimate, cov, alpha, counts if estimate.about.n_models > 1 else None)
     order = _order(estimate)
     # The rows of each model stand in the second table where there is one: the first is full.
-    first = frame.drop(columns="n", errors="ignore") if shown else frame
+    first = frame.drop(columns="n", errors="ignore") if clusterings else frame
     grids, icc = [_coefficient_grid(first, order, alpha)], np.full(estimate.n_params, np.nan)
     if human_labels(estimate) is not None:
         grids.append(_human_grid(rectification_table(estimate, cov), order))
-    if shown:
-        icc = intraclass_correlation(estimate, shown[0])
-        grids += [_dependence_grid(frame, order, estimate, cov, icc), _cluster_grid(estimate, shown)]
-    sentences = [*_sentences(estimate, cov, alpha, shown, icc), *(text for _, text in notes)]
+    if clusterings:
+        icc = intraclass_correlation(estimate, clusterings[0])
+        grids += [_dependence_grid(frame, order, estimate, cov, icc), _cluster_grid(estimate, clusterings)]
+    sentences = [*_sentences(estimate, cov, alpha, clusterings, icc), *(text for _, text in notes)]
     return Summary("evalreg results", tuple(facts), tuple(grids), tuple(sentences))
 
 
@@ -262,8 +262,8 @@ def rather_few(estimate: Estimate, cov: Covariance) -> list[str]:
     )
     refit, cells = estimate.refit, estimate.cells
     resolved = refit is not None and refit.linear and estimate.coefficient_map is not None
-    there = resolved and (cells is None or cells.stratum is None)
-    check = ", and `wild_test` checks a result without them" if there else ""
+    has_wild_test = resolved and (cells is None or cells.stratum is None)
+    check = ", and `wild_test` checks a result without them" if has_wild_test else ""
     return [f"{' and '.join(few)}: fewer than the {high + 1} of a usual rule. {done}{check}."]
 
 

@@ -116,14 +116,14 @@ class Progress:
         self, total: int, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic, unit: str = "draws"
     ) -> None:
         self._stream = sys.stderr if stream is None else stream
-        self._shown = bool(getattr(self._stream, "isatty", lambda: False)())
+        self._visible = bool(getattr(self._stream, "isatty", lambda: False)())
         self._total, self._done, self._clock, self._unit = total, 0, clock, unit
         self._next, self._written = clock() + SILENT_SECONDS, False
         self._lock = threading.Lock()
 
     def advance(self, n: int) -> None:
         """Count `n` more draws."""
-        if not self._shown:
+        if not self._visible:
             return
         with self._lock:
             self._done += n

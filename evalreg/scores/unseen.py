@@ -75,14 +75,14 @@ class Unseen:
         return np.asarray(few * careful + (1 - few) * known)
 
     @property
-    def told(self) -> FloatArray:
+    def n_differing(self) -> FloatArray:
         """Questions that differ; fewer where some differ by much and many by little."""
         return self.n * self.size**2 / np.where(self.square > 0, self.square, 1.0)
 
     @property
     def share(self) -> FloatArray:
         """1 where few questions differ, 0 where many do or (nearly) all clusters have some: V is then trusted alone."""
-        return self._part(self.told, 1 - self.differ, self.silent)
+        return self._part(self.n_differing, 1 - self.differ, self.silent)
 
     @property
     def share_equal(self) -> FloatArray:

@@ -4,83 +4,55 @@ import sys
 from importlib import import_module
 from types import FunctionType, ModuleType
 
-TYPE_CHECKING = False  # type checkers take it for true
+TYPE_CHECKING = False  # type checkers take it for true; `as` tells them that a name is handed on
 if TYPE_CHECKING:
-    from evalreg import datasets, errors, plots
-    from evalreg import planning as plan
-    from evalreg.boards.board import Board
-    from evalreg.boards.judges import Judging
-    from evalreg.covariance.assembly import covariance
-    from evalreg.covariance.covariance import Covariance
-    from evalreg.estimate.estimate import Estimate
-    from evalreg.estimators.bradley_terry import bradley_terry
-    from evalreg.estimators.choices import choice_probability
-    from evalreg.estimators.classification import classification
-    from evalreg.estimators.comparison import Comparison, Comparisons, join_evals
-    from evalreg.estimators.confidence_sequence import confidence_sequence
-    from evalreg.estimators.controlled import controlled_win_rate
-    from evalreg.estimators.difference import compare
-    from evalreg.estimators.mean import mean
-    from evalreg.estimators.pass_at_k import pass_at_k
-    from evalreg.estimators.quantile import quantile
-    from evalreg.estimators.ratio import ratio
-    from evalreg.estimators.rectified import rectified_mean
-    from evalreg.estimators.rectified_pairs import rectified_win_rate
-    from evalreg.estimators.regression import fit
-    from evalreg.estimators.sign import sign_test
-    from evalreg.estimators.win_rate import win_rate
-    from evalreg.inference.posterior import Posterior
-    from evalreg.inference.ranks import rank_sets
-    from evalreg.inference.simultaneous import simultaneous
-    from evalreg.logs.log import Log, read_log
-    from evalreg.resampling.bootstrap import Bootstrap
-    from evalreg.resampling.sampling import bootstrap
-    from evalreg.resampling.wild_result import WildTest
-    from evalreg.results.bridge import from_statsmodels
-    from evalreg.results.results import Results, infer
+    from evalreg import datasets as datasets
+    from evalreg import errors as errors
+    from evalreg import planning
+    from evalreg import plots as plots
+    from evalreg.boards.board import Board as Board
+    from evalreg.boards.judges import Judging as Judging
+    from evalreg.covariance.assembly import covariance as covariance
+    from evalreg.covariance.covariance import Covariance as Covariance
+    from evalreg.estimate.estimate import Estimate as Estimate
+    from evalreg.estimators.bradley_terry import bradley_terry as bradley_terry
+    from evalreg.estimators.choices import choice_probability as choice_probability
+    from evalreg.estimators.classification import classification as classification
+    from evalreg.estimators.comparison import (
+        Comparison as Comparison,
+    )
+    from evalreg.estimators.comparison import (
+        Comparisons as Comparisons,
+    )
+    from evalreg.estimators.comparison import (
+        join_evals as join_evals,
+    )
+    from evalreg.estimators.confidence_sequence import confidence_sequence as confidence_sequence
+    from evalreg.estimators.controlled import controlled_win_rate as controlled_win_rate
+    from evalreg.estimators.difference import compare as compare
+    from evalreg.estimators.mean import mean as mean
+    from evalreg.estimators.pass_at_k import pass_at_k as pass_at_k
+    from evalreg.estimators.quantile import quantile as quantile
+    from evalreg.estimators.ratio import ratio as ratio
+    from evalreg.estimators.rectified import rectified_mean as rectified_mean
+    from evalreg.estimators.rectified_pairs import rectified_win_rate as rectified_win_rate
+    from evalreg.estimators.regression import fit as fit
+    from evalreg.estimators.sign import sign_test as sign_test
+    from evalreg.estimators.win_rate import win_rate as win_rate
+    from evalreg.inference.posterior import Posterior as Posterior
+    from evalreg.inference.ranks import rank_sets as rank_sets
+    from evalreg.inference.simultaneous import simultaneous as simultaneous
+    from evalreg.logs.log import Log as Log
+    from evalreg.logs.log import read_log as read_log
+    from evalreg.resampling.bootstrap import Bootstrap as Bootstrap
+    from evalreg.resampling.sampling import bootstrap as bootstrap
+    from evalreg.resampling.wild_result import WildTest as WildTest
+    from evalreg.results.bridge import from_statsmodels as from_statsmodels
+    from evalreg.results.results import Results as Results
+    from evalreg.results.results import infer as infer
 
+    plan = planning
     __version__: str
-
-__all__ = [
-    "Board",
-    "Bootstrap",
-    "Comparison",
-    "Comparisons",
-    "Covariance",
-    "Estimate",
-    "Judging",
-    "Log",
-    "Posterior",
-    "Results",
-    "WildTest",
-    "bootstrap",
-    "bradley_terry",
-    "choice_probability",
-    "classification",
-    "compare",
-    "confidence_sequence",
-    "controlled_win_rate",
-    "covariance",
-    "datasets",
-    "errors",
-    "fit",
-    "from_statsmodels",
-    "infer",
-    "join_evals",
-    "mean",
-    "pass_at_k",
-    "plan",
-    "plots",
-    "quantile",
-    "rank_sets",
-    "ratio",
-    "read_log",
-    "rectified_mean",
-    "rectified_win_rate",
-    "sign_test",
-    "simultaneous",
-    "win_rate",
-]
 
 # The module in which each public name is written; it is imported when the name is first used.
 _HOMES = {
@@ -157,13 +129,14 @@ def _with_hints(name: str, function: FunctionType) -> object:
     return _hinted.get(name) or _hinted.setdefault(name, hints.with_hints(function))
 
 
-if not TYPE_CHECKING:  # or any name would pass the type checker
+if not TYPE_CHECKING:  # or any name would pass the type checker, which takes the imports above for what is promised
+    __all__ = list(_HOMES)
     __getattr__ = _public
 
 
 def __dir__() -> list[str]:
     """The public names, and those that every module has."""
-    return sorted({*__all__, "__version__", *(name for name in globals() if name.startswith("__"))})
+    return sorted({*_HOMES, "__version__", *(name for name in globals() if name.startswith("__"))})
 
 
 class _Package(ModuleType):

@@ -49,6 +49,8 @@ def static_homes() -> dict[str, str]:
         if isinstance(node, ast.ImportFrom):
             module = str(node.module).removeprefix("evalreg").removeprefix(".")
             homes |= {alias.asname or alias.name: module or alias.name for alias in node.names}
+        elif isinstance(node, ast.Assign):
+            homes[node.targets[0].id] = homes.pop(node.value.id)  # a module under another name
     return homes
 
 

@@ -75,7 +75,7 @@ class Decision:
     # by clustering of several questions each, the clusters at hand and those that `n_to_tell` questions take
     clusters_to_tell: dict[str, tuple[int, int]] = field(default_factory=dict)
     deeper: bool = True  # whether more questions in the same clusters might tell
-    # what is said where few questions differ, or few clusters carry an unpaired difference; empty otherwise
+    # a sentence where few questions differ, or few clusters carry an unpaired difference; empty otherwise
     few: str = ""
 
     @property

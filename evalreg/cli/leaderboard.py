@@ -152,7 +152,7 @@ def _compared(
     )
 
 
-# What is said of comparisons, and not of scores; with what each is by default.
+# Options for comparisons, and not for scores; with the default of each.
 _OF_PAIRS = {"winner": None, "labels": None, "key": None, "method": "win-rate", "opponents": "uniform", "by": None}
 _OF_PAIRS |= {"standardise": None, "formula": None, "alike": None}
 

@@ -174,7 +174,7 @@ def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-# What is said of a log
+# Sentences about a log
 
 
 def log_sentences(log: Log) -> tuple[str, ...]:

@@ -37,7 +37,7 @@ class Rows:
 
     frame: pd.DataFrame
     n_read: int
-    log: Log | None = None  # what was read, where that is no plain table
+    log: Log | None = None  # what was read, where that is not a plain table
 
     @property
     def roles(self) -> tuple[str, ...]:
@@ -60,7 +60,7 @@ class Rows:
         return None if self.log is None else kept_rows(self.log, self.frame)
 
     def overlooked(self, differences: bool) -> tuple[str, ...]:
-        """What is said where questions are alike and nothing says that they are; of means, or of their differences."""
+        """Sentences where questions are alike and no column groups them; for means, or for their differences."""
         if self.log is None or "item" not in self.roles or "score" not in self.roles:
             return ()
         whole = kept_rows(self.log, self.log._reading.frame.loc[self.frame.index])
@@ -87,7 +87,7 @@ class Rows:
 
     @property
     def pooled(self) -> str:
-        """What is said where questions of several tasks make one estimate; empty otherwise."""
+        """A sentence where questions of several tasks make one estimate; empty otherwise."""
         if not self.several("task") or "item" not in self.roles:
             return ""
         return (
@@ -158,7 +158,7 @@ def _of_log(log: Log, text: list[str], fields: list[str]) -> pd.DataFrame:
 
 
 def _missing(text: list[str], fields: list[str], frame: pd.DataFrame) -> bool:
-    """Whether a name is no column; `text` holds joint ids and formulas of clusters beside the names in them."""
+    """Whether a name is not a column; `text` holds joint ids and formulas of clusters beside the names in them."""
     plain = [name for name in [*text, *fields] if not set("+:`") & set(name)]
     return any(name not in frame.columns for name in plain)
 

@@ -176,7 +176,7 @@ def rendered(
 
 
 def log_messages(rows: Rows, options: argparse.Namespace) -> tuple[str, ...]:
-    """What is said of a log on standard error: all of it where the format holds a table only."""
+    """What goes to standard error: the notes on a log, where the format holds a table only."""
     return log_notes(rows, options) if options.format == "csv" else ()
 
 

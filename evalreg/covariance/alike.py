@@ -15,7 +15,7 @@ from evalreg.errors import AlikeWarning, ArgumentError, NotAvailableError, Note
 from evalreg.estimate import Estimate
 from evalreg.numerics.matrices import dense
 
-# Of a contrast that is no difference of models, what is left of their common part is rounding below this.
+# Of a contrast that is not a difference of models, what is left of their common part is rounding below this.
 ROUNDING = 1e-10
 
 

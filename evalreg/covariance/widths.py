@@ -43,7 +43,7 @@ class Widths:
     # V_A(c) and d_A(c), (n_terms, m).
     terms: FloatArray
     dofs: FloatArray
-    # s_A of each sum, (n_sums, n_terms); 0 where a term is no part of it.
+    # s_A of each sum, (n_sums, n_terms); 0 where a term is not part of it.
     signs: FloatArray
     # Contrasts whose variance depends on the value that is tested, as differences not seen have to be allowed for.
     few: Few | None = None

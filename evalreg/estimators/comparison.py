@@ -244,7 +244,7 @@ def join_evals(comparisons: Mapping[str, Comparison]) -> Comparisons:
     Raises
     ------
     ArgumentTypeError, ArgumentError
-        If it is no dict of comparisons, or empty.
+        If it is not a dict of comparisons, or is empty.
 
     References
     ----------

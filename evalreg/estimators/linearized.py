@@ -113,7 +113,7 @@ def linearized_estimate(split: Split, found: Linearized, about: About, column: s
     """
     n_cells, rows, codes = len(split.names), split.rows, split.codes
     weight = split.total(np.ones(split.n_rows))
-    # Rows without any part in the statistic (neither numerator nor denominator) are no observations of it.
+    # Rows without any part in the statistic (neither numerator nor denominator) are not observations of it.
     count = np.bincount(codes, (found.share != 0) | (found.influence != 0), n_cells).astype(float)
     if not found.bounded:
         low, high = _extremes(found.influence, codes, n_cells)

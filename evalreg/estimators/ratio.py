@@ -90,7 +90,7 @@ def ratio(
     missing : {"drop", "raise"}, optional
         What to do with rows where something is missing; dropped rows are counted.
     <cov>
-        Covariance; "CR2" by default with groups, "naive" without. "CR3" and "jackknife" solve the ratio anew without
+        Covariance; "CR2" by default with groups, "naive" without. "CR3" and "jackknife" solve the ratio again without
         each cluster, exactly.
     <ssc>
     <dof>

@@ -1,4 +1,4 @@
-"""What is said of estimates from scores in [0, 1] that a few clusters carry."""
+"""Warnings about estimates from scores in [0, 1] that a few clusters carry."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _text(estimate: Estimate, axis: Axis, found: Carried, which: BoolArray) -> s
 
 
 def few_tell(estimate: Estimate, cov: Covariance) -> str:
-    """What is said where few clusters carry an estimate and nothing is added for what they do not show.
+    """A warning where few clusters carry an estimate and nothing is added for what they do not show.
 
     Of scores in [0, 1] with Wald intervals: differences that are not of two models on the same questions, or are
     weighted, and coefficients of regressions, but for those that are means.

@@ -120,7 +120,7 @@ def multiple_to_tell(
     """How many times the data at hand a one-sided test would need to tell, were the truth as estimated.
 
     More questions in more clusters, all like those at hand: variances shrink and degrees of freedom grow by it. Where
-    few questions differ, they go on differing as seldom. None where no number would do: the estimate is at the bound,
+    few questions differ, they go on differing as rarely. None where no number would do: the estimate is at the bound,
     or there is no error bar. Miller (2024), arXiv:2411.00640, eq. 9, one-sided, with t and the standard error as
     measured.
     """

@@ -106,7 +106,7 @@ def _shift(found: Answered, totals: Matrix, weight: Matrix) -> float:
 
 
 def unequal_text(found: Answered, shift: float) -> str:
-    """What is said of models that answered different questions.
+    """A warning about models that answered different questions.
 
     `shift`: what the other models score on the questions of the worst one, over what they score on all; NaN for
     unknown.

@@ -29,7 +29,7 @@ class Diagnosis:
     counts : dict
         Format, runs, and how many values each role has.
     left_out : dict
-        Records that are no score, by reason.
+        Records that are not a score, by reason.
     models : DataFrame
         Indexed by model: rows, items (prompts), missing scores, and the mean or the win rate.
     clusters : DataFrame

@@ -44,7 +44,7 @@ def with_short_names(frame: pd.DataFrame) -> pd.DataFrame:
 
 @contextmanager
 def naming(columns: Iterable[object]) -> Iterator[None]:
-    """Say of a name that is no column which fields it may be."""
+    """For a name that is not a column, say which fields it may be."""
     try:
         yield
     except MissingColumnError as error:

@@ -41,7 +41,7 @@ def format_of(source: Source) -> str | None:
 
 
 def sort_sources(sources: Sequence[Source], asked: str | None) -> tuple[Reader, list[Source], list[Source]]:
-    """The reader that a log's files share, those files, and files that are no log."""
+    """The reader that a log's files share, those files, and files that are not logs."""
     if asked is not None:
         option("format", asked, tuple(READERS))
         chosen = reader(asked)

@@ -34,7 +34,7 @@ def recognises(source: Source) -> bool:
 
 @dataclass
 class Tally:
-    """What one log gave: rows by column, and records that are no score, by reason.
+    """What one log gave: rows by column, and records that are not a score, by reason.
 
     `rules` holds item and score under each rule for samples in error; `n_scored_before` counts those of them that had
     a score already.

@@ -21,7 +21,7 @@ REMOVED = "Key removed from summary (> 1k)"
 
 
 def as_number(value: Any) -> float | None:
-    """A value as `inspect_ai.scorer.value_to_float()` has it; NaN where it is unscored, None where it is no number."""
+    """A value as `inspect_ai.scorer.value_to_float()` has it; NaN if unscored, None if not a number."""
     if value is None:  # older versions wrote NaN so
         return math.nan
     if isinstance(value, str):
@@ -101,7 +101,7 @@ def field_table(samples: Sequence[dict[str, Any]], columns: Sequence[str] | None
 
 
 def _asked(sample: dict[str, Any], columns: Sequence[str]) -> Iterable[tuple[str, Any]]:
-    """Values of the named fields; what is no number or text is written as JSON."""
+    """Values of the named fields; what is neither number nor text is written as JSON."""
     for column in columns:
         found = values_at(sample, column)
         if len(found) > 1:

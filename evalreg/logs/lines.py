@@ -46,8 +46,8 @@ def parse_json(text: bytes, fast: Callable[[bytes], Any] | None = None) -> Any:
 class JsonLines:
     """Objects of a file of JSON lines, plain or gzip, in UTF-8; `n_broken` counts the lines left out until now.
 
-    `broken`: a line that is no object raises an error with its number ("raise"), or is left out and counted ("skip").
-    `unique`: keys that a line may give once only at its top level.
+    `broken`: a line that is not an object raises an error with its number ("raise"), or is left out and counted
+    ("skip"). `unique`: keys that a line may give once only at its top level.
     """
 
     def __init__(self, path: Path, broken: BrokenName, unique: Sequence[str] = ()) -> None:

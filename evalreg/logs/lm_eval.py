@@ -21,7 +21,7 @@ _CUT = re.compile(rb'\{\s*"doc_id"\s*:\s*[^,]+,\s*"doc"\s*:')
 
 NAME, TITLE = "lm_eval", "lm-evaluation-harness (samples_*.jsonl with results_*.json)"
 
-# What the harness makes of values that are no score of one document.
+# What the harness makes of values that are not the score of one document.
 _AGGREGATES = {
     "matthews_corrcoef": "the Matthews correlation of all pairs",
     "f1": "F1 over all pairs",
@@ -178,7 +178,7 @@ def _pick_one(file: _File, parts: list[Part], metric: str | None, filter: str | 
     found = {
         pair: part
         for pair, part in pairs.items()
-        # What one file lacks is no choice there, where it has but one.
+        # What was chosen narrows down only the files that have it.
         if (filter is None or pair[0] == filter or filter not in {pair[0] for pair in pairs})
         and (metric is None or pair[1] == metric or metric not in {pair[1] for pair in pairs})
     }

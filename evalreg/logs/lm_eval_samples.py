@@ -18,11 +18,11 @@ from evalreg.errors import LogFormatError
 from evalreg.logs.lines import JsonLines
 from evalreg.logs.reading import Choice
 
-# Keys of a line that are no scores; files of before the key "metrics" have every other key as one.
+# Keys of a line that are not scores; files from before the key "metrics" have every other key as one.
 KEYS = ("doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics", "doc_hash")
 OTHER_KEYS = frozenset({*KEYS, "prompt_hash", "target_hash", "task", "idx"})
 LONGEST_LABEL, DEEPEST, MOST_FIELDS = 80, 3, 50
-# After so many rows a field with more distinct values than this share of them is no cluster, and is no longer kept.
+# After so many rows a field with more distinct values than this share of them is not a cluster, and is no longer kept.
 PROBATION, MOST_DISTINCT = 1000, 0.9
 
 

@@ -50,7 +50,7 @@ class Log:
     runs : tuple
         Runs that the rows came from; empty where the log was made from a frame.
     left_out : Series
-        Records that are no score, counted by reason.
+        Records that are not a score, counted by reason.
     notes : tuple of str
         What a reader should know.
 
@@ -135,7 +135,7 @@ class Log:
 
     @property
     def left_out(self) -> pd.Series[int]:
-        """Records that are no score, counted by reason; reasons that did not occur are not listed."""
+        """Records that are not a score, counted by reason; reasons that did not occur are not listed."""
         counts = {reason: self._reading.left_out.get(reason, 0) for reason in REASONS}
         found = {reason: count for reason, count in counts.items() if count}
         return pd.Series(found, dtype="int64", name="left_out")
@@ -391,7 +391,7 @@ def read_log(
     r"""The scores or verdicts in the files of an eval harness, with the roles of their columns.
 
     Nothing is chosen unasked: where a log holds several metrics, filters or scorers and declares none as its own, the
-    error lists them. What is no score (a sample in error, say) is left out and counted by reason.
+    error lists them. What is not a score (a sample in error, say) is left out and counted by reason.
 
     Parameters
     ----------

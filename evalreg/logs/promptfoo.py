@@ -162,7 +162,7 @@ def _index(record: dict[str, Any], name: str) -> int:
 
 
 def _state(record: dict[str, Any], asserted: Any) -> Reason | None:
-    """Why a result is no score: there was no answer, or nothing was asserted of it."""
+    """Why a result is not a score: there was no answer, or nothing was asserted of it."""
     reason = record.get("failureReason")
     if reason == _ERROR or (reason is None and record.get("error") and not record.get("gradingResult")):
         return "errored"

@@ -26,7 +26,7 @@ class TableRoles:
 
     # Columns by role, with dots into nested fields.
     columns: Mapping[str, str]
-    # Meanings of verdicts; None is no verdict.
+    # Meanings of verdicts; None is not a verdict.
     labels: Mapping[str, str | None] = field(default_factory=dict)
     # Columns that, with the two models, identify a comparison.
     key: tuple[str, ...] = ()
@@ -83,7 +83,7 @@ class Reading:
     frame: pd.DataFrame
     # In the order of the files.
     runs: tuple[Run, ...] = ()
-    # Records that are no score, by reason.
+    # Records that are not a score, by reason.
     left_out: Mapping[Reason, int] = field(default_factory=dict)
     # Whole sentences on what a reader should know.
     notes: tuple[str, ...] = ()

@@ -14,7 +14,7 @@ from evalreg.errors import LogFormatError
 from evalreg.logs.lines import JsonLines
 from evalreg.logs.reading import BrokenName, Source
 
-# A document of one piece that is larger than this is no log that a person means to read.
+# A document of one piece that is larger than this is not a log that a person means to read.
 LARGEST_DOCUMENT = 2**31
 _MISSING = object()
 
@@ -49,7 +49,7 @@ def records(source: Source, broken: BrokenName) -> Iterator[tuple[str, dict[str,
 
 
 def _elements(source: Source, broken: BrokenName) -> Iterator[tuple[str, dict[str, Any] | None]]:
-    """Each element of an array; None for one that is no object and is skipped."""
+    """Each element of an array; None for one that is not an object and is skipped."""
     for number, value in enumerate(document(source), start=1):
         if not isinstance(value, dict) and broken == "raise":
             raise broken_record(source, f"record {number}", "is not an object")

@@ -82,7 +82,7 @@ def _answers(frame: pd.DataFrame, ids: list[str]) -> Iterator[str]:
 
 
 def _contents(frame: pd.DataFrame, ids: list[str]) -> Iterator[str]:
-    """Fields of a question that differ between its rows; what a field says of the model is no content of it."""
+    """Fields of a question that differ between its rows, without those that describe the model."""
     if frame.empty:
         return
     keys = pd.MultiIndex.from_frame(frame[ids]).factorize()[0]

@@ -191,7 +191,7 @@ def _checked(text: str, delimiter: str, width: int, name: str) -> str:
             raise LogFormatError(f"A table must have rows; {name} has a header only. {_CUT_OFF}", count=0)
         if 0 not in widths and not re.search(r"\r(?!\n)", text):
             return text
-        # pandas mixes up fields, and may not end, where blank lines and lone carriage returns meet: spell it anew.
+        # pandas mixes up fields, and may not end, where blank lines and lone carriage returns meet: write it again.
         buffer = io.StringIO(newline="")
         writer = csv.writer(buffer, delimiter=delimiter, quoting=csv.QUOTE_ALL, lineterminator="\n")
         writer.writerows(record for record in _records(text, delimiter) if record)

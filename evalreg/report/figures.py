@@ -1,4 +1,4 @@
-"""Figures of results: which tables are drawn, in which order, and what is said below them."""
+"""Figures of results: which tables are drawn, in which order, and the note below them."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def bootstrap(
     """Cluster bootstrap of any function of the data.
 
     Clusters are taken to be independent draws, those of crossed clusterings on each axis for itself. A sample holds all
-    rows of each cluster drawn, and a cluster drawn twice stands in it as two: its column of ids is numbered anew.
+    rows of each cluster drawn, and a cluster drawn twice stands in it as two: its column of ids is numbered again.
 
     Parameters
     ----------

@@ -112,7 +112,7 @@ class LazyScores(Scores):
         return labels, block
 
     def _refuse_changed(self, grouped: pd.DataFrame, keys: list[tuple[str, ...]]) -> None:
-        """Raise if the rows are not those that the estimate was made of: an engine reads its tables anew each time."""
+        """Raise if the rows are not those that the estimate was made of: an engine reads its tables again each time."""
         known = set(keys) <= set(self.cell_codes)
         count, total = np.zeros(self.n_columns), np.zeros(self.n_columns)
         if known:

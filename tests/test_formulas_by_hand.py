@@ -36,7 +36,6 @@ from evalreg.inference.proportions import (
     logit_interval,
     logit_statistic,
     proportion_interval,
-    tail_level,
 )
 from evalreg.inference.questions import rows_behind
 from evalreg.inference.sequential import roughness
@@ -99,11 +98,6 @@ def test_effective_trials_are_those_of_the_same_variance_with_the_correction_for
     # 0.25/0.0025 = 100 trials, times the squared ratio of the quantile of t on 399 degrees of freedom to that used.
     found = effective_n(0.5 * ONE, 0.0025 * ONE, 400 * ONE, 1.96 * ONE, ONE, 0.05)
     assert found == pytest.approx(100 * (scipy.stats.t.ppf(0.975, 399) / 1.96) ** 2, rel=1e-9)
-
-
-def test_the_level_of_a_critical_value_turns_its_quantile_around():
-    critical = np.array([scipy.stats.t.ppf(0.975, 10), scipy.stats.norm.ppf(0.95)])
-    assert tail_level(critical, np.array([10.0, np.inf])) == pytest.approx([0.05, 0.1], rel=1e-9)
 
 
 def test_twenty_successes_of_twenty_leave_the_exact_lower_limit():

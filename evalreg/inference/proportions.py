@@ -54,14 +54,6 @@ def effective_n(
     return np.where(degenerate, fallback, np.minimum(n, mean * (1 - mean) / safe * ratio))
 
 
-def tail_level(critical: FloatArray, dof: FloatArray) -> FloatArray:
-    """Two-sided levels of critical values of t: what `t_quantile` turns around. Shapes: critical, dof (m,)."""
-    from scipy import special
-
-    finite = np.where(np.isinf(dof), 1.0, dof)
-    return 2 * np.where(np.isinf(dof), special.ndtr(-critical), special.stdtr(finite, -critical))
-
-
 def proportion_interval(mean: FloatArray, n: FloatArray, alpha: float | FloatArray, method: str) -> FloatArray:
     """Wilson, Clopper-Pearson or Jeffreys interval, by statsmodels.
 

@@ -448,9 +448,9 @@ def test_sentences_about_intervals_leave_with_the_intervals(wide):
     quantile = er.quantile(wide, "words_a", groups="passage").estimate
     assert "Woodruff" in quantile.about.lines[0]
     beside = quantile.stack(_mean_of(wide, "a"))
-    assert beside.family.own_limits, "the quantile keeps its interval, but not all intervals are like it"
+    assert beside.family.inverted, "the quantile keeps its interval, but not all intervals are like it"
     for changed in (quantile.select(["quantile"]), beside, quantile.linear([[2]], ["x"])):
-        assert changed is beside or not changed.family.own_limits
+        assert changed is beside or not changed.family.inverted
         assert not any("Woodruff" in line for line in changed.about.lines)
 
 

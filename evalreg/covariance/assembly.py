@@ -112,7 +112,7 @@ def assemble(estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov) -
             bounded=estimate.bounded,
             fixed=_constants(estimate),
             repaired=naive.matrix,
-            paired=estimate.paired,
+            paired=estimate.family.paired,
             within=_within(estimate),
             notes=tuple(notes),
         )
@@ -136,7 +136,7 @@ def assemble(estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov) -
         repaired=repaired,
         change=change,
         means=estimate.kind == "mean",
-        paired=estimate.paired,
+        paired=estimate.family.paired,
         within=_within(estimate),
     )
     if estimate.kind == "board":
@@ -153,9 +153,10 @@ def _floored(cov: Covariance, estimate: Estimate, axes: tuple[Axis, ...], option
     if C is not None:
         floor = assemble(replace(whole, scores=estimate.scores), axes, options).floor
         return cov if floor is None else replace(cov, floor=floor.linear(dense(C), cov.names))
-    if not estimate.family.own_limits or estimate.n_params < 2:
+    inverted = estimate.family.inverted
+    if inverted is None or estimate.n_params < 2:
         return cov
-    return replace(cov, floor=estimate.family.floor(estimate.params, cov, estimate.family.limits))
+    return replace(cov, floor=inverted.floor(estimate.params, cov, inverted.limits))
 
 
 def _within(estimate: Estimate) -> str:

@@ -2,10 +2,11 @@
 
 from evalreg.estimate.about import About
 from evalreg.estimate.cells import Cells
-from evalreg.estimate.estimate import Estimate, Family, Inverted, Limits
+from evalreg.estimate.estimate import PLAIN, Estimate, Family, Inverted, Limits, same_questions
 from evalreg.estimate.refit import AtInfinity, LeaveOut, Refit, SingleTotals
 
 __all__ = [
+    "PLAIN",
     "About",
     "AtInfinity",
     "Cells",
@@ -16,4 +17,5 @@ __all__ = [
     "Limits",
     "Refit",
     "SingleTotals",
+    "same_questions",
 ]

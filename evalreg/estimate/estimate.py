@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, TypeAlias
@@ -27,13 +28,22 @@ EstimateKind: TypeAlias = Literal["mean", "board", "least squares", "likelihood"
 class Family:
     """What the estimates of one kind know beside parameters, scores and bread; this one knows nothing more.
 
-    `own_limits` says whether default intervals are made by `limits`, `own_range` whether those in [0, 1] need what is
-    held here, and `not_resolved` why the estimate is not solved again without a cluster (empty where it can be).
+    `own_range` says whether default intervals in [0, 1] need what is held here, and `not_resolved` why the estimate is
+    not solved again without a cluster (empty where it can be).
     """
 
-    own_limits: ClassVar[bool] = False
     own_range: ClassVar[bool] = False
     not_resolved: ClassVar[str] = ""
+
+    @property
+    def inverted(self) -> Inverted | None:
+        """What makes default intervals and bounds variances; None where intervals are by standard errors."""
+        return None
+
+    @property
+    def paired(self) -> Paired | None:
+        """Scores in [0, 1] on the same questions, of whose differences few may tell; None of anything else."""
+        return None
 
     def linear(self, whole: Estimate, C: Matrix) -> Family:
         """What C theta keeps of it."""
@@ -47,24 +57,48 @@ class Family:
         """The estimate whose limits bound variances, and these parameters as contrasts of its own (None: they are)."""
         return estimate, None
 
-    def limits(self, se: FloatArray, critical: FloatArray) -> FloatArray:
-        """Lower and upper end for each parameter's standard error and critical value, shape (n_params, 2)."""
-        raise NotImplementedError
-
-    def floor(self, theta: FloatArray, cov: Any, limits: Limits) -> Any:
-        """Variances below which those of contrasts may not lie, from the limits of all parameters."""
-        raise NotImplementedError
-
 
 PLAIN = Family()
 Limits: TypeAlias = Callable[[FloatArray, FloatArray], FloatArray]
 """Takes standard errors (or levels) and critical values, returns the ends of every parameter."""
 
 
-class Inverted(Family):
+@dataclass(frozen=True, eq=False)
+class SameQuestions(Family):
+    """Means or differences of models whose scores in [0, 1] are of the same questions."""
+
+    answers: Paired
+
+    @property
+    def paired(self) -> Paired:
+        """The scores, question by question."""
+        return self.answers
+
+    def linear(self, whole: Estimate, C: Matrix) -> Family:
+        """The same scores, for contrasts."""
+        return SameQuestions(self.answers.linear(C))
+
+
+def same_questions(answers: Paired | None) -> Family:
+    """The family of an estimate of such answers; None where there are none, or they do not matter."""
+    return PLAIN if answers is None else SameQuestions(answers)
+
+
+class Inverted(Family, ABC):
     """Parameters whose intervals come from turning around those of something else, as Woodruff's for quantiles."""
 
-    own_limits = True
+    @property
+    def inverted(self) -> Inverted:
+        """Itself."""
+        return self
+
+    @abstractmethod
+    def limits(self, se: FloatArray, critical: FloatArray) -> FloatArray:
+        """Lower and upper end for each parameter's standard error and critical value, shape (n_params, 2)."""
+
+    @abstractmethod
+    def floor(self, theta: FloatArray, cov: Any, limits: Limits) -> Any:
+        """Variances below which those of contrasts may not lie, from the limits of all parameters."""
 
     def linear(self, whole: Estimate, C: Matrix) -> Family:
         """Contrasts have intervals by their standard errors, which the limits of these bound from below."""
@@ -93,9 +127,9 @@ class Contrasted(Family):
 
 @dataclass(frozen=True, eq=False)
 class Beside(Inverted):
-    """Intervals of two estimates side by side; plain ones, by the standard error, of what has no others."""
+    """Intervals of two estimates side by side; by the standard error where a part is None, which one may be."""
 
-    parts: tuple[Family, Family]
+    parts: tuple[Inverted | None, Inverted | None]
     theta: tuple[FloatArray, FloatArray]
 
     def limits(self, se: FloatArray, critical: FloatArray) -> FloatArray:
@@ -105,13 +139,13 @@ class Beside(Inverted):
             own = slice(start, start + theta.size)
             half = critical[own] * se[own]
             plain = np.column_stack([theta - half, theta + half])
-            ends.append(part.limits(se[own], critical[own]) if part.own_limits else plain)
+            ends.append(plain if part is None else part.limits(se[own], critical[own]))
             start = own.stop
         return np.vstack(ends)
 
     def floor(self, theta: FloatArray, cov: Any, limits: Limits) -> Any:
         """Least variances as either makes them, from the limits of both."""
-        return next(part for part in self.parts if part.own_limits).floor(theta, cov, limits)
+        return next(part for part in self.parts if part is not None).floor(theta, cov, limits)
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,13 +183,12 @@ class Estimate:
     fitted : callable, optional
         Gives the statsmodels fit that the estimate was made from.
     family : Family
-        What only estimates of its kind know: the human labels of a rectified mean, how a quantile's interval is made.
+        What only estimates of its kind know: the human labels of a rectified mean, how a quantile's interval is made,
+        the answers of models to the same questions.
     item : tuple of str
         Column of the questions, where it was named: rows that share it are answers to one question. Empty otherwise.
     lost : str
         Why `refit`, which what it was made from had, is not there any more; empty otherwise.
-    paired : Paired, optional
-        Scores in [0, 1] of models on the same questions, of whose differences few may tell.
 
     Examples
     --------
@@ -182,7 +215,6 @@ class Estimate:
     family: Family = PLAIN
     item: Axis = ()
     lost: str = ""
-    paired: Paired | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "params", frozen(self.params))
@@ -234,9 +266,8 @@ class Estimate:
             coefficient_map=None if self.coefficient_map is None else C @ self.coefficient_map,
             refit=self.refit and self.refit.map(C),
             bounded=self.bounded and selects(C),
-            about=replace(self.about.linear(C), lines=()) if self.family.own_limits else self.about.linear(C),
+            about=replace(self.about.linear(C), lines=()) if self.family.inverted else self.about.linear(C),
             fitted=None,
-            paired=None if self.paired is None else self.paired.linear(C),
             family=self.family.linear(self, C),
         )
 
@@ -265,7 +296,7 @@ class Estimate:
         params = np.asarray(function(np.array(self.params)))
         about = self.about.transform(J)
         family = moved.family.transform()
-        return replace(moved, params=params, refit=refit, bounded=False, about=about, paired=None, family=family)
+        return replace(moved, params=params, refit=refit, bounded=False, about=about, family=family)
 
     def select(self, names: Sequence[str]) -> Estimate:
         """Some of the parameters, in the order asked.
@@ -350,9 +381,8 @@ class Estimate:
             exact = all(part.linear and part.leave_out is None for part in (pair[0], pair[1]))
             refit = Refit(inverse, exact)
         about = self.about.beside(other.about, (self.n_params, other.n_params))
-        families, family = (self.family, other.family), PLAIN
-        if any(part.own_limits for part in families):
-            family = Beside(families, (self.params, other.params))
+        inverted = (self.family.inverted, other.family.inverted)
+        family = Beside(inverted, (self.params, other.params)) if any(inverted) else PLAIN
         # The same rows were dropped by both; of independent rows each has dropped its own.
         dropped = {
             reason: self.dropped.get(reason, 0) + (0 if same_rows else other.dropped.get(reason, 0))
@@ -370,7 +400,7 @@ class Estimate:
             else _diagonal(self.coefficient_map, other.coefficient_map),
             refit=refit,
             cells=None if self.cells is None or other.cells is None else self.cells.beside(other.cells),
-            bounded=self.bounded and other.bounded and not any(part.own_range for part in families),
+            bounded=self.bounded and other.bounded and not (self.family.own_range or other.family.own_range),
             dropped=dropped,
             about=about,
             lost="" if refit else _lost_beside(self, other, same_rows),

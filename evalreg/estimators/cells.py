@@ -18,7 +18,7 @@ from evalreg.data.frame import Table
 from evalreg.data.groups import Groups
 from evalreg.data.rows import Roles
 from evalreg.errors import ConstantScoreError
-from evalreg.estimate import About, Cells, Estimate, Refit
+from evalreg.estimate import About, Cells, Estimate, Refit, same_questions
 from evalreg.numerics.matrices import Matrix, compressed
 from evalreg.scores.cells import CellScores
 from evalreg.scores.lazy import LazyScores, lazy_cell_sums
@@ -109,7 +109,7 @@ def _paired(estimate: Estimate, roles: Roles, axes: tuple[Axis, ...] | None) -> 
     """The same, with what differences of means of the same questions allow for, where scores lie in [0, 1]."""
     item = (roles.item,) if roles.item is not None else axes[0] if axes else None
     if estimate.bounded and item is not None and roles.by and roles.weights is None:
-        return replace(estimate, paired=paired_answers(estimate, item))
+        return replace(estimate, family=same_questions(paired_answers(estimate, item)))
     return estimate
 
 

@@ -11,6 +11,7 @@ import pandas as pd
 from evalreg.checks import CovName, DofName, RepairName, SscName
 from evalreg.data.groups import Groups
 from evalreg.errors import ArgumentError, ArgumentTypeError
+from evalreg.estimate import same_questions
 from evalreg.estimators.pair_tables import Facts, comparison_summary, difference_frame, mcnemar_frame, sign_frame
 from evalreg.inference.equivalence import EquivalenceName
 from evalreg.inference.ranks import PairAdjustName
@@ -104,7 +105,7 @@ class Comparison(Printed):
         results = self.results
         if not isinstance(icc, _Kept):
             given = paired_differences(results.estimate, checked_icc(icc), self.facts.pairs, self.facts.paired)
-            estimate = replace(results.estimate, paired=given)
+            estimate = replace(results.estimate, family=same_questions(given))
             results = replace(results, estimate=estimate)
         return replace(self, results=results.with_cov(groups=groups, cov=cov, ssc=ssc, dof=dof, repair=repair))
 

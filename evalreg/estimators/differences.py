@@ -20,7 +20,7 @@ from evalreg.data.rows import Roles
 from evalreg.errors import (
     DataError,
 )
-from evalreg.estimate import About, Cells, Estimate, Refit
+from evalreg.estimate import PLAIN, About, Cells, Estimate, Refit, same_questions
 from evalreg.estimators.cells import estimate_read
 from evalreg.estimators.mean import solve as solve_means
 from evalreg.estimators.pair_tables import Facts
@@ -59,7 +59,8 @@ def paired_estimate(answers: Answers, facts: Facts, about: About, icc: float | N
         dropped=answers.dropped,
         about=about,
     )
-    return replace(estimate, paired=paired_differences(estimate, icc, facts.pairs, facts.paired))
+    paired = paired_differences(estimate, icc, facts.pairs, facts.paired)
+    return replace(estimate, family=same_questions(paired))
 
 
 def _names(facts: Facts) -> tuple[str, ...]:
@@ -128,4 +129,4 @@ def unpaired_estimate(
         contrasts[np.arange(facts.n.size), side] += sign
     own = None if axes is None else tuple((*axis, *roles.by) if roles.by[0] not in axis else axis for axis in axes)
     # Clusters of two models are different ones: nothing is paired.
-    return replace(estimate.linear(contrasts, _names(facts)), about=estimate.about, paired=None), own
+    return replace(estimate.linear(contrasts, _names(facts)), about=estimate.about, family=PLAIN), own

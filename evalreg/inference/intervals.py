@@ -27,11 +27,11 @@ def intervals(estimate: Estimate, cov: Covariance, alpha: float, method: str | N
     chosen = method or (estimate.about.interval if estimate.bounded else "wald")
     theta, variance, critical = np.array(estimate.params), cov.variance(), cov.critical(alpha=alpha)
     se = np.sqrt(variance)
-    if method is None and estimate.family.own_limits:
-        found = estimate.family.limits(se, critical)
+    if method is None and estimate.family.inverted is not None:
+        found = estimate.family.inverted.limits(se, critical)
         found[~(se > 0)] = np.nan
         return found
-    if method is None and estimate.paired is not None:
+    if method is None and estimate.family.paired is not None:
         limits = cov.limits(theta, None, alpha)
     else:
         half = critical * se

@@ -40,7 +40,8 @@ from evalreg.inference.proportions import (
 from evalreg.inference.questions import rows_behind
 from evalreg.inference.sequential import roughness
 from evalreg.inference.wald import f_test, hotelling_test, wald_quadratic
-from evalreg.resampling.intervals import bca_levels
+from evalreg.report.tables import shorten
+from evalreg.resampling.intervals import bca_levels, least_draws
 from evalreg.resampling.inversion import tails
 from evalreg.resampling.wild_sums import wald_statistics
 from evalreg.scores.differences import ModelPairs, pair_sums
@@ -257,3 +258,12 @@ def test_no_difference_on_300_questions_leaves_about_the_rule_of_three():
     none = unseen(zero, zero, zero, zero, zero, zero, zero + 1, zero, n, n, zero)
     # 3/300 by the rule of three, for 5% on one side.
     assert none.limits(np.array([1.65])).tolist()[0] == pytest.approx([-0.0104, 0.0104], abs=5e-5)
+
+
+def test_draws_are_enough_where_the_first_of_them_is_a_quantile():
+    # (n + 1) alpha/2 is 1.
+    assert [least_draws(0.05), least_draws(0.01)] == [39, 199]
+
+
+def test_a_long_name_keeps_both_its_ends():
+    assert shorten("anthropic/claude-3.5-sonnet-20241022", 20) == "anthropic...20241022"

@@ -185,11 +185,7 @@ def mde(
 
 
 def normal_units(variance: float, delta: float, alpha: float, power: float) -> int:
-    """Number of independent units by eq. 9, with normal quantiles.
-
-    >>> normal_units(1 / 9, 0.03, 0.05, 0.8)
-    969
-    """
+    """Number of independent units by eq. 9, with normal quantiles."""
     scale = normal_quantiles(alpha, power) * math.sqrt(variance) / delta
     units = scale * scale
     if not math.isfinite(units):

@@ -80,11 +80,7 @@ def p_value(value: float, alpha: float = LEVELS[0]) -> str:
 
 
 def shorten(name: str, width: int) -> str:
-    """Return a name cut in the middle, so that both ends can be told apart.
-
-    >>> shorten("anthropic/claude-3.5-sonnet-20241022", 20)
-    'anthropic...20241022'
-    """
+    """A name of at most `width` characters, cut in the middle so that both ends can be read."""
     if len(name) <= width:
         return name
     left = (width - len(ELLIPSIS) + 1) // 2

@@ -87,11 +87,7 @@ def bca_levels(draws: FloatArray, value: float, without: FloatArray, alpha: floa
 
 
 def least_draws(alpha: float) -> int:
-    """Draws below which no quantile at alpha/2 is among them: (n + 1) alpha/2 is at least 1.
-
-    >>> least_draws(0.05), least_draws(0.01)
-    (39, 199)
-    """
+    """Draws below which no quantile at alpha/2 is among them: (n + 1) alpha/2 is at least 1."""
     return int(np.ceil(2 / alpha * (1 - ROUNDING))) - 1
 
 

@@ -21,7 +21,7 @@ from evalreg.covariance.corrections import (
 )
 from evalreg.covariance.crossed import subset_signs
 from evalreg.covariance.widths import Widths
-from evalreg.data.clusters import Labels
+from evalreg.data.labels import Labels
 from evalreg.estimators.mean import solve as solve_mean
 from evalreg.estimators.outcomes import tied_moments
 from evalreg.estimators.pair_tables import correlations

@@ -11,7 +11,8 @@ import pandas as pd
 from evalreg.checks import FloatArray, IntArray, fraction
 from evalreg.covariance.by_cell import CellErrors, errors_by_cell
 from evalreg.covariance.options import ResolvedCov
-from evalreg.data.clusters import Axis, Labels
+from evalreg.data.clusters import Axis
+from evalreg.data.labels import Labels
 from evalreg.inference.multiplicity import adjust_pvalues
 from evalreg.inference.proportions import logit_interval
 from evalreg.scores.cells import CellScores

@@ -13,7 +13,9 @@ from evalreg.checks import BoolArray, FloatArray, IntArray, listed
 from evalreg.covariance.assembly import assemble
 from evalreg.covariance.options import ResolvedCov
 from evalreg.covariance.sparsity import FEW_CLUSTERS, LARGEST_SINGLE, sparsity
-from evalreg.data.clusters import Axis, Codes, Labels, as_codes, no_source, parse_groups
+from evalreg.data.clusters import Axis, Codes, as_codes
+from evalreg.data.groups import parse_groups
+from evalreg.data.labels import Labels, no_source
 from evalreg.data.names import known_column
 from evalreg.errors import ArgumentError, DataError, NotAvailableError, TooFewClustersError
 from evalreg.estimate import Cells, Estimate, Refit

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from evalreg.data.clusters import Axis, axis_name, no_source, parse_groups
+from evalreg.data.clusters import Axis, axis_name
 from evalreg.data.groups import Groups as Groups
-from evalreg.data.groups import as_label_dict
+from evalreg.data.groups import as_label_dict, parse_groups
+from evalreg.data.labels import no_source
 from evalreg.errors import (
     ArgumentTypeError,
     MissingColumnError,

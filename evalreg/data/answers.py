@@ -9,8 +9,9 @@ import pandas as pd
 
 from evalreg.checks import BoolArray, FloatArray, listed, row_list, rows_text
 from evalreg.data.cells import CellRows
-from evalreg.data.clusters import Axis, Codes, Labels, as_codes
+from evalreg.data.clusters import Axis, Codes, as_codes
 from evalreg.data.frame import UsedRows
+from evalreg.data.labels import Labels
 from evalreg.data.rows import Roles
 from evalreg.errors import AlignmentError, DataError
 

@@ -1,26 +1,21 @@
-"""Labels to integer codes, joint codes, nesting, counts, and what a reader may ask of cluster sizes."""
+"""Labels to integer codes, joint codes, and what clusterings are called."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
 from scipy import sparse
 
 from evalreg.checks import BoolArray, IntArray, listed, nearest, row_list, rows_text
-from evalreg.data.names import known_column
 from evalreg.errors import (
-    AlignmentError,
-    ArgumentError,
     ArgumentTypeError,
     MissingColumnError,
     MissingLabelsError,
-    NotAvailableError,
 )
 
 Axis: TypeAlias = tuple[str, ...]
@@ -191,109 +186,6 @@ def restricted(codes: Codes, rows: BoolArray) -> Codes:
     return replace(part, parts=tuple(restricted(one, rows) for one in codes.parts)) if codes.parts else part
 
 
-class LabelSource(Protocol):
-    """Where the labels of the rows in use come from."""
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Columns there are."""
-
-    def codes(self, column: str) -> Codes:
-        """Codes of a column on the rows in use."""
-
-    def align(self, name: str, labels: Any) -> Codes:
-        """Codes of an array (by length) or a Series (by index) on the rows in use."""
-
-
-@dataclass(frozen=True, eq=False)
-class Labels:
-    """Codes of the rows in use by column, made when first asked for and then kept.
-
-    Parameters
-    ----------
-    n_rows : int
-        Number of rows in use.
-    held : dict of str to Codes
-        Columns made so far.
-    source : LabelSource, optional
-        Makes the codes of further columns; dropped by pickle and copy.
-    rows : ndarray of int, shape (n_rows,), optional
-        Positions of the rows in the data, kept where the source is dropped.
-    """
-
-    n_rows: int
-    held: dict[str, Codes] = field(default_factory=dict)
-    source: LabelSource | None = None
-    joined: dict[Axis, Codes] = field(default_factory=dict)
-    rows: IntArray | None = None
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Names that `codes` knows."""
-        more = () if self.source is None else self.source.columns
-        return tuple(dict.fromkeys((*self.held, *more)))
-
-    def codes(self, axis: Axis) -> Codes:
-        """Return the codes of the joint values of the columns of an axis."""
-        if axis not in self.joined:
-            self.joined[axis] = joint([self._column(name) for name in axis])
-        return self.joined[axis]
-
-    def _column(self, name: str) -> Codes:
-        if name not in self.held:
-            if self.source is None:
-                raise no_source(name, tuple(self.held))
-            self.held[name] = self.source.codes(name)
-        return self.held[name]
-
-    def align(self, name: str, labels: Any) -> Codes:
-        """Return the codes of labels given as an array (by length) or a Series (by index)."""
-        if self.source is not None:
-            return self.source.align(name, labels)
-        if isinstance(labels, pd.Series):
-            raise NotAvailableError(
-                f'`groups` "{name}" is a Series, which is aligned by the index of the data, and this result does not '
-                "hold the data any more (copied or unpickled). Pass an array in the order of the rows in use.",
-                column=name,
-            )
-        if len(labels) != self.n_rows:
-            raise AlignmentError(
-                f'`groups` "{name}" must have one label for each row; got {len(labels)} labels for {self.n_rows} rows.',
-                column=name,
-                count=len(labels),
-            )
-        return used_codes(name, *factorize(labels))
-
-    def positions(self) -> IntArray:
-        """Positions of the rows in the data, shape (n_rows,)."""
-        known = getattr(self.source, "positions", None)
-        if known is not None:
-            return np.asarray(known())
-        return np.arange(self.n_rows) if self.rows is None else self.rows
-
-    def with_held(self, more: dict[str, Codes]) -> Labels:
-        """Return labels that hold some more columns, which win over the source's of that name."""
-        held = {**self.held, **more}
-        joined = {axis: codes for axis, codes in self.joined.items() if not set(axis) & set(more)}
-        return Labels(self.n_rows, held, self.source, joined, self.rows)
-
-    def detached(self) -> Labels:
-        """Return the labels already held, without their source."""
-        return Labels(self.n_rows, self.held, None, self.joined, self.positions())
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "source": None, "rows": self.positions()}
-
-
-def no_source(name: str, held: Sequence[str]) -> NotAvailableError:
-    """Return the error for a clustering that a result cannot look up any more."""
-    return NotAvailableError(
-        f'`groups` names "{name}", which this result does not hold: it has no source rows any more '
-        f"(copied or unpickled). Held are {listed(held) or 'none'}; fit again for others.",
-        column=name,
-    )
-
-
 def used_codes(name: str, codes: IntArray, labels: Any, every_row: bool = False) -> Codes:
     """Codes of rows in use, none of which may be missing.
 
@@ -329,69 +221,6 @@ def used_codes(name: str, codes: IntArray, labels: Any, every_row: bool = False)
             count=count,
         )
     return Codes(codes, len(labels), labels) if every_row else as_codes(codes, labels)
-
-
-def parse_groups(groups: object, columns: Sequence[str]) -> tuple[Axis, ...]:
-    """Axes named by a string or a list of strings.
-
-    Parameters
-    ----------
-    groups : str or list of str
-        A column; or columns crossed by ``+`` and joined by ``:``, backticks around names that
-        contain either.
-    columns : sequence of str
-        The columns there are.
-
-    Returns
-    -------
-    tuple of Axis
-        One tuple of columns for each dimension.
-
-    Raises
-    ------
-    ArgumentError, MissingColumnError
-        If the text does not parse, or names no column.
-
-    Examples
-    --------
-    >>> parse_groups("prompt + language:question", ["prompt", "language", "question"])
-    (('prompt',), ('language', 'question'))
-    """
-    if isinstance(groups, str):
-        axes = [(groups,)] if groups in columns else [_parse_axis(part, columns) for part in _split(groups, "+")]
-    elif isinstance(groups, list | tuple) and not groups:
-        raise ArgumentError("`groups` is an empty list; pass groups=None for independent rows.")
-    elif isinstance(groups, list | tuple) and all(isinstance(name, str) for name in groups):
-        axes = [(name,) if name in columns else _parse_axis(name, columns) for name in groups]
-    else:
-        raise ArgumentTypeError(
-            '`groups` must be a column, a text such as "prompt + judge", a list of columns, an array, a Series or '
-            f"a dict of them; got {type(groups).__name__}."
-        )
-    sets = [frozenset(axis) for axis in axes]
-    repeated = [axis_name(axis) for i, axis in enumerate(axes) if sets[i] in sets[:i] or len(sets[i]) < len(axis)]
-    if repeated:
-        raise ArgumentError(f"`groups` names {listed(repeated)} twice; each dimension once.")
-    return tuple(axes)
-
-
-def _split(text: str, separator: str) -> list[str]:
-    pieces = re.findall(rf"(?:`[^`]*`|[^`{re.escape(separator)}])+", text)
-    if text.count("`") % 2 or len(pieces) != len(re.sub(r"`[^`]*`", "x", text).split(separator)):
-        raise ArgumentError(f'`groups` must read like "prompt + judge" or "language:question"; got "{text}".')
-    if not all(piece.strip() for piece in pieces):
-        raise ArgumentError(f'`groups` must read like "prompt + judge" or "language:question"; got "{text}".')
-    return [piece.strip() for piece in pieces]
-
-
-def _parse_axis(text: str, columns: Sequence[str]) -> Axis:
-    if text in columns:
-        return (text,)
-    names = [name[1:-1] if name.startswith("`") and name.endswith("`") else name for name in _split(text, ":")]
-    for name in names:
-        if name not in columns:
-            known_column(name, columns, "groups")
-    return tuple(names)
 
 
 def axis_name(axis: Axis) -> str:

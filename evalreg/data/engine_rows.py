@@ -5,10 +5,10 @@ from __future__ import annotations
 import narwhals.stable.v2 as nw
 
 from evalreg.checks import listed
-from evalreg.data.clusters import Axis, parse_groups
+from evalreg.data.clusters import Axis
 from evalreg.data.engine import LazyTable
 from evalreg.data.filters import refuse_filters
-from evalreg.data.groups import Groups
+from evalreg.data.groups import Groups, parse_groups
 from evalreg.data.rows import Roles
 from evalreg.errors import ArgumentError, DuplicateRowsError, EmptyDataError, NonFiniteError, NotAvailableError
 

@@ -1,8 +1,8 @@
-"""Any data frame in: columns, labels and cell sums out, from memory or from an engine."""
+"""A data frame in memory, and its rows in use: columns as numbers, labels as codes."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -10,16 +10,13 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import BoolArray, FloatArray, IntArray, listed, row_list, rows_text
+from evalreg.checks import BoolArray, FloatArray, IntArray, row_list, rows_text
+from evalreg.data.alignment import align_labels
 from evalreg.data.clusters import Codes, factorize, joint, used_codes
 from evalreg.data.columns import as_floats, outside_pandas
-from evalreg.data.engine import LazyTable
 from evalreg.data.names import known_column
 from evalreg.errors import (
     AlignmentError,
-    ArgumentError,
-    ArgumentTypeError,
-    EmptyDataError,
     NonFiniteError,
     ScoreRangeError,
 )
@@ -245,244 +242,6 @@ def codes_of_items(name: str, codes: Codes, item: Codes) -> Codes:
             count=count,
         )
     return Codes(by_item, codes.n_clusters, codes.labels, codes.parts)
-
-
-def align_labels(name: str, labels: Any, n_rows: int, index: pd.Index | None, argument: str = "groups") -> Any:
-    """Labels in the order of the rows: a Series by its index, anything else by its length.
-
-    Parameters
-    ----------
-    name : str
-        What the labels are called, for messages.
-    labels : array_like, shape (n_rows,)
-        Cluster labels.
-    n_rows : int
-        Rows of the data.
-    index : pandas.Index, optional
-        Index of the data, for a Series.
-    argument : str
-        The argument that they were passed as.
-
-    Returns
-    -------
-    array_like, shape (n_rows,)
-        Aligned labels.
-
-    Raises
-    ------
-    AlignmentError
-        If the length or the index does not match.
-    """
-    if isinstance(labels, pd.Series) and index is None and not labels.index.equals(pd.RangeIndex(len(labels))):
-        raise AlignmentError(
-            f"`{argument}`{_quoted(name)} is a Series with an index of its own, and the data have no index to align it "
-            "with. Pass an array in the order of the rows, or a column's name.",
-            column=name,
-        )
-    if isinstance(labels, pd.Series) and index is not None and not labels.index.equals(index):
-        if not labels.index.is_unique or not index.is_unique:
-            raise AlignmentError(
-                f"`{argument}`{_quoted(name)} is a Series whose index differs from the data's and has repeats, so "
-                "that rows cannot be matched. Pass an array in the order of the rows, or a column's name.",
-                column=name,
-            )
-        absent = ~index.isin(labels.index)
-        if absent.any():
-            rows, count = row_list(absent)
-            raise AlignmentError(
-                f"`{argument}`{_quoted(name)} is a Series and is aligned by index; the data's {rows_text(rows, count)} "
-                f"({listed(index[absent][:3])}) are not in its index. Pass an array, or reindex the Series.",
-                column=name,
-                rows=rows,
-                count=count,
-            )
-        return labels.reindex(index)
-    if len(labels) != n_rows:
-        what, found = ("label" if argument == "groups" else "weight"), len(labels)
-        raise AlignmentError(
-            f"`{argument}`{_quoted(name)} must have one {what} for each row; got {found} {what}s for {n_rows} rows.",
-            column=name,
-            count=len(labels),
-        )
-    return labels
-
-
-def _quoted(name: str) -> str:
-    """The name of labels for a message, unless it says no more than the argument."""
-    return "" if name in ("groups", "weights") else f" {name!r}"
-
-
-def _from_dict(data: dict[str, Any]) -> pd.DataFrame:
-    """A frame of arrays by name, which must be of one length."""
-    lengths = {name: len(column) for name, column in data.items() if np.ndim(column) == 1}
-    if len(lengths) < len(data):
-        other = [name for name in data if name not in lengths]
-        raise ArgumentTypeError(f"`data` as a dict must hold one array for each column; {listed(other)} is not one.")
-    if len(set(lengths.values())) > 1:
-        raise AlignmentError(f"`data` as a dict must hold arrays of one length; got {lengths}.")
-    return pd.DataFrame(data)
-
-
-def held_frame(frame: nw.DataFrame[Any]) -> nw.DataFrame[Any]:
-    """A frame of the same columns that stays as it is when the caller changes his in place.
-
-    Under copy-on-write no value is copied. In pandas before version 3 that is an option, without which values are
-    copied. Tables of pyarrow do not change.
-    """
-    if frame.implementation.is_pandas():
-        return nw.from_native(held_pandas(frame.to_native()))
-    return frame if frame.implementation.is_pyarrow() else frame.clone()
-
-
-def held_pandas(frame: pd.DataFrame) -> pd.DataFrame:
-    """The same for a frame of pandas."""
-    return frame.copy(deep=not _copies_on_write())
-
-
-def _copies_on_write() -> bool:
-    """Whether pandas copies values when one of the frames that share them is written to."""
-    return int(pd.__version__.partition(".")[0]) >= 3 or bool(pd.get_option("mode.copy_on_write") is True)
-
-
-def _named_by_text(data: pd.DataFrame) -> pd.DataFrame:
-    """A frame whose columns are named by text: a column 0 is called "0"."""
-    if data.columns.nlevels > 1:
-        raise ArgumentTypeError(
-            f"`data` must have one name for each column; its columns have {data.columns.nlevels} levels. Join them "
-            'first: data.columns = ["_".join(map(str, names)) for names in data.columns].'
-        )
-    if all(isinstance(name, str) for name in data.columns):
-        return data
-    return data.set_axis([str(name) for name in data.columns], axis=1)
-
-
-def open_frame(data: Any) -> Table | LazyTable:
-    """A handle on any data frame.
-
-    Parameters
-    ----------
-    data : data frame or dict of arrays
-        pandas, polars, pyarrow in memory; polars LazyFrame, DuckDB relation and other lazy frames in their engine.
-
-    Returns
-    -------
-    Table or LazyTable
-        What it holds stays as it is when the caller changes a frame in memory.
-
-    Raises
-    ------
-    ArgumentTypeError
-        If it is not a data frame.
-    EmptyDataError
-        If it has no rows.
-
-    Examples
-    --------
-    >>> open_frame(pd.DataFrame({"score": [1, 0]})).n_rows
-    2
-    """
-    if isinstance(data, dict):
-        data = _from_dict(data)
-    if isinstance(data, pd.DataFrame):
-        data = _named_by_text(data)
-    if isinstance(data, pd.DataFrame) and not data.columns.is_unique:
-        twice = data.columns[data.columns.duplicated()].unique()
-        raise ArgumentError(f"`data` must have distinct column names; {listed(twice)} occurs more than once.")
-    try:
-        frame = nw.from_native(data)
-    except TypeError:
-        raise ArgumentTypeError(
-            "`data` must be a data frame (pandas, polars, pyarrow, DuckDB or another that narwhals reads) or a dict of "
-            f"arrays; got {type(data).__name__}."
-        ) from None
-    if isinstance(frame, nw.LazyFrame):
-        return LazyTable(frame)
-    if len(frame) == 0:
-        raise EmptyDataError("`data` has no rows.")
-    return Table(held_frame(frame))
-
-
-def collected(table: LazyTable, names: Sequence[str], labels: Set[str | None]) -> Table:
-    """Some columns of a frame in an engine, in memory.
-
-    Parameters
-    ----------
-    table : LazyTable
-        The frame.
-    names : sequence of str
-        Columns wanted; one that is not there is left out, to be missed by whoever asks for it.
-    labels : set of str
-        Columns that are read as labels: whole numbers among them keep every digit, also where some are missing.
-
-    Returns
-    -------
-    Table
-        polars for a polars LazyFrame, pandas for other engines.
-    """
-    known = [name for name in names if name in table.columns]
-    if table.frame.implementation.is_polars():
-        return Table(table.frame.select(known).collect())
-    schema = table.frame.collect_schema()
-    columns = [
-        nw.col(name).cast(nw.String) if name in labels and schema[name].is_integer() else nw.col(name) for name in known
-    ]
-    return Table(table.frame.select(*columns).collect("pandas"))
-
-
-def keep_rows(
-    missing: dict[str, BoolArray], n_rows: int, rule: str, within: BoolArray | None = None
-) -> tuple[BoolArray | None, dict[str, int]]:
-    """Rows without missing values, and how many were dropped for which reason, each row once.
-
-    Parameters
-    ----------
-    missing : dict of str to ndarray of bool, shape (n_rows,)
-        Masks by "<reason>" or "<reason>: <column>", in the order in which reasons are counted.
-    n_rows : int
-        Number of rows.
-    rule : {"drop", "raise"}
-        What to do about missing values.
-    within : ndarray of bool, shape (n_rows,), optional
-        Rows in question; others are neither kept nor counted.
-
-    Returns
-    -------
-    keep : ndarray of bool or None
-        None when all rows are kept.
-    dropped : dict of str to int
-        Rows by reason: "score", "covariate" and "group".
-
-    Raises
-    ------
-    NonFiniteError
-        Under "raise", if anything is missing.
-    EmptyDataError
-        If no row is left.
-    """
-    gone = np.zeros(n_rows, dtype=bool)
-    dropped = {"score": 0, "covariate": 0, "group": 0}
-    for name, missed in missing.items():
-        mask = missed if within is None else missed & within
-        if not mask.any():
-            continue
-        reason, _, column = name.partition(": ")
-        if rule == "raise":
-            rows, count = row_list(mask)
-            raise NonFiniteError(
-                f'nothing may be missing under `missing="raise"`; the {reason} column {column!r} is missing in '
-                f'{rows_text(rows, count)}. Fill the values in, or pass missing="drop" to leave the rows out, counted.',
-                column=column,
-                rows=rows,
-                count=count,
-            )
-        dropped[reason] += int(np.count_nonzero(mask & ~gone))
-        gone |= mask
-    if gone.all():
-        counts = ", ".join(f"{count} without a {reason}" for reason, count in dropped.items() if count)
-        raise EmptyDataError(f"no row is left: all {n_rows} have something missing ({counts}).", count=n_rows)
-    if within is not None:
-        gone |= ~within
-    return (~gone if gone.any() else None), dropped
 
 
 def restrict(array: Any, keep: BoolArray | None) -> Any:

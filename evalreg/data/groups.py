@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import pandas as pd
 
-from evalreg.checks import IntArray
-from evalreg.data.clusters import Axis, factorize, parse_groups
-from evalreg.data.frame import Table, align_labels
+from evalreg.checks import IntArray, listed
+from evalreg.data.alignment import align_labels
+from evalreg.data.clusters import Axis, axis_name, factorize
+from evalreg.data.frame import Table
+from evalreg.data.names import known_column
 from evalreg.errors import ArgumentError, ArgumentTypeError
 
 Groups: TypeAlias = Any
@@ -39,6 +43,69 @@ def group_labels(table: Table, groups: Groups) -> tuple[tuple[Axis, ...] | None,
     given = as_label_dict(groups)
     labels = {name: factorize(align_labels(name, values, table.n_rows, table.index)) for name, values in given.items()}
     return tuple((name,) for name in given), labels
+
+
+def parse_groups(groups: object, columns: Sequence[str]) -> tuple[Axis, ...]:
+    """Axes named by a string or a list of strings.
+
+    Parameters
+    ----------
+    groups : str or list of str
+        A column; or columns crossed by ``+`` and joined by ``:``, backticks around names that
+        contain either.
+    columns : sequence of str
+        The columns there are.
+
+    Returns
+    -------
+    tuple of Axis
+        One tuple of columns for each dimension.
+
+    Raises
+    ------
+    ArgumentError, MissingColumnError
+        If the text does not parse, or names no column.
+
+    Examples
+    --------
+    >>> parse_groups("prompt + language:question", ["prompt", "language", "question"])
+    (('prompt',), ('language', 'question'))
+    """
+    if isinstance(groups, str):
+        axes = [(groups,)] if groups in columns else [_parse_axis(part, columns) for part in _split(groups, "+")]
+    elif isinstance(groups, list | tuple) and not groups:
+        raise ArgumentError("`groups` is an empty list; pass groups=None for independent rows.")
+    elif isinstance(groups, list | tuple) and all(isinstance(name, str) for name in groups):
+        axes = [(name,) if name in columns else _parse_axis(name, columns) for name in groups]
+    else:
+        raise ArgumentTypeError(
+            '`groups` must be a column, a text such as "prompt + judge", a list of columns, an array, a Series or '
+            f"a dict of them; got {type(groups).__name__}."
+        )
+    sets = [frozenset(axis) for axis in axes]
+    repeated = [axis_name(axis) for i, axis in enumerate(axes) if sets[i] in sets[:i] or len(sets[i]) < len(axis)]
+    if repeated:
+        raise ArgumentError(f"`groups` names {listed(repeated)} twice; each dimension once.")
+    return tuple(axes)
+
+
+def _split(text: str, separator: str) -> list[str]:
+    pieces = re.findall(rf"(?:`[^`]*`|[^`{re.escape(separator)}])+", text)
+    if text.count("`") % 2 or len(pieces) != len(re.sub(r"`[^`]*`", "x", text).split(separator)):
+        raise ArgumentError(f'`groups` must read like "prompt + judge" or "language:question"; got "{text}".')
+    if not all(piece.strip() for piece in pieces):
+        raise ArgumentError(f'`groups` must read like "prompt + judge" or "language:question"; got "{text}".')
+    return [piece.strip() for piece in pieces]
+
+
+def _parse_axis(text: str, columns: Sequence[str]) -> Axis:
+    if text in columns:
+        return (text,)
+    names = [name[1:-1] if name.startswith("`") and name.endswith("`") else name for name in _split(text, ":")]
+    for name in names:
+        if name not in columns:
+            known_column(name, columns, "groups")
+    return tuple(names)
 
 
 def as_label_dict(groups: Groups) -> dict[str, Any]:

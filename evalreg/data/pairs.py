@@ -9,13 +9,14 @@ import numpy as np
 import pandas as pd
 
 from evalreg.checks import BoolArray, FloatArray, IntArray, listed, row_list, rows_text
-from evalreg.data.clusters import Codes, joint, parse_groups
+from evalreg.data.clusters import Codes, joint
 from evalreg.data.engine import LazyTable
 from evalreg.data.formula import design_frame, formula_columns, sides_design
-from evalreg.data.frame import Table, collected, open_frame
-from evalreg.data.groups import Groups
+from evalreg.data.frame import Table
+from evalreg.data.groups import Groups, parse_groups
 from evalreg.data.joint_ids import names_of, with_joint_ids
 from evalreg.data.names import known_column, known_columns
+from evalreg.data.opening import collected, open_frame
 from evalreg.data.rows import ReadRows, read_rows
 from evalreg.data.verdicts import PairRoles, as_name, left_scores
 from evalreg.errors import ArgumentError, DataError, DuplicateRowsError, SelfComparisonError

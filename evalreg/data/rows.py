@@ -9,12 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from evalreg.checks import BoolArray, FloatArray, IntArray, MissingName, QuestionsName
-from evalreg.data.clusters import Axis, Codes, Labels, restricted, used_codes
+from evalreg.checks import BoolArray, FloatArray, IntArray, MissingName, QuestionsName, row_list, rows_text
+from evalreg.data.clusters import Axis, Codes, restricted, used_codes
 from evalreg.data.filters import refuse_filters
-from evalreg.data.frame import Table, UsedRows, keep_rows, restrict
+from evalreg.data.frame import Table, UsedRows, restrict
 from evalreg.data.groups import Groups, group_labels
+from evalreg.data.labels import Labels
 from evalreg.data.weights import checked_weights, weights_name
+from evalreg.errors import EmptyDataError, NonFiniteError
 
 NONE: Mapping[str, Any] = MappingProxyType({})
 
@@ -205,3 +207,59 @@ def read_rows(
 def _without(reason: str, labels: Mapping[str, tuple[IntArray, Any]]) -> dict[str, BoolArray]:
     """Where labels are missing, by "<reason>: <column>"."""
     return {f"{reason}: {name}": codes < 0 for name, (codes, _) in labels.items()}
+
+
+def keep_rows(
+    missing: dict[str, BoolArray], n_rows: int, rule: str, within: BoolArray | None = None
+) -> tuple[BoolArray | None, dict[str, int]]:
+    """Rows without missing values, and how many were dropped for which reason, each row once.
+
+    Parameters
+    ----------
+    missing : dict of str to ndarray of bool, shape (n_rows,)
+        Masks by "<reason>" or "<reason>: <column>", in the order in which reasons are counted.
+    n_rows : int
+        Number of rows.
+    rule : {"drop", "raise"}
+        What to do about missing values.
+    within : ndarray of bool, shape (n_rows,), optional
+        Rows in question; others are neither kept nor counted.
+
+    Returns
+    -------
+    keep : ndarray of bool or None
+        None when all rows are kept.
+    dropped : dict of str to int
+        Rows by reason: "score", "covariate" and "group".
+
+    Raises
+    ------
+    NonFiniteError
+        Under "raise", if anything is missing.
+    EmptyDataError
+        If no row is left.
+    """
+    gone = np.zeros(n_rows, dtype=bool)
+    dropped = {"score": 0, "covariate": 0, "group": 0}
+    for name, missed in missing.items():
+        mask = missed if within is None else missed & within
+        if not mask.any():
+            continue
+        reason, _, column = name.partition(": ")
+        if rule == "raise":
+            rows, count = row_list(mask)
+            raise NonFiniteError(
+                f'nothing may be missing under `missing="raise"`; the {reason} column {column!r} is missing in '
+                f'{rows_text(rows, count)}. Fill the values in, or pass missing="drop" to leave the rows out, counted.',
+                column=column,
+                rows=rows,
+                count=count,
+            )
+        dropped[reason] += int(np.count_nonzero(mask & ~gone))
+        gone |= mask
+    if gone.all():
+        counts = ", ".join(f"{count} without a {reason}" for reason, count in dropped.items() if count)
+        raise EmptyDataError(f"no row is left: all {n_rows} have something missing ({counts}).", count=n_rows)
+    if within is not None:
+        gone |= ~within
+    return (~gone if gone.any() else None), dropped

@@ -24,10 +24,10 @@ from evalreg.data.answers import Answers, answers_of
 from evalreg.data.cells import read_cells
 from evalreg.data.clusters import Axis
 from evalreg.data.engine import LazyTable
-from evalreg.data.frame import open_frame
 from evalreg.data.groups import Groups
 from evalreg.data.joint_ids import with_roles
 from evalreg.data.names import refuse_same
+from evalreg.data.opening import open_frame
 from evalreg.data.rows import Roles
 from evalreg.errors import (
     ArgumentError,

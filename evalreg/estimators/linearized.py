@@ -10,9 +10,10 @@ import numpy as np
 from evalreg.checks import FloatArray, IntArray, MissingName, listed
 from evalreg.data.cells import cells_of, joint_names
 from evalreg.data.engine import LazyTable
-from evalreg.data.frame import Table, open_frame
+from evalreg.data.frame import Table
 from evalreg.data.groups import Groups
 from evalreg.data.joint_ids import with_roles
+from evalreg.data.opening import open_frame
 from evalreg.data.rows import ReadRows, read_rows
 from evalreg.errors import ConstantScoreError, IndependenceWarning, NotAvailableError, Note
 from evalreg.estimate import About, Cells, Estimate, Refit

@@ -28,9 +28,9 @@ from evalreg.checks import (
 from evalreg.covariance.documented import documented
 from evalreg.covariance.options import check_cov_options
 from evalreg.data.cells import joint_names
-from evalreg.data.frame import open_frame
 from evalreg.data.groups import Groups
 from evalreg.data.joint_ids import with_roles
+from evalreg.data.opening import open_frame
 from evalreg.data.rows import Roles
 from evalreg.errors import ArgumentError, DataError, IndependenceWarning, Note
 from evalreg.estimate import About, Estimate

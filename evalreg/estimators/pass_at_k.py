@@ -24,10 +24,10 @@ from evalreg.checks import (
 from evalreg.covariance.documented import documented
 from evalreg.covariance.options import check_cov_options
 from evalreg.data.clusters import Codes
-from evalreg.data.frame import open_frame
 from evalreg.data.groups import Groups
 from evalreg.data.joint_ids import names_of, with_roles
 from evalreg.data.names import known_column
+from evalreg.data.opening import open_frame
 from evalreg.data.rows import Roles
 from evalreg.errors import ArgumentError, ArgumentTypeError, DataError, ScoreRangeError
 from evalreg.estimate import About

@@ -26,10 +26,11 @@ from evalreg.covariance.sparsity import FEW_CLUSTERS
 from evalreg.data.cells import cells_of, joint_names
 from evalreg.data.clusters import Axis, axis_name
 from evalreg.data.engine import LazyTable
-from evalreg.data.frame import Table, open_frame
+from evalreg.data.frame import Table
 from evalreg.data.groups import Groups
 from evalreg.data.joint_ids import with_roles
 from evalreg.data.names import refuse_same
+from evalreg.data.opening import open_frame
 from evalreg.data.rows import read_rows
 from evalreg.errors import (
     DataError,

@@ -22,12 +22,14 @@ from evalreg.checks import (
     option,
 )
 from evalreg.covariance.options import check_cov_options, resolve_cov
-from evalreg.data.clusters import Axis, Codes, Labels
+from evalreg.data.clusters import Axis, Codes
 from evalreg.data.engine import LazyTable
-from evalreg.data.frame import Table, UsedRows, open_frame, restrict
+from evalreg.data.frame import Table, UsedRows, restrict
 from evalreg.data.groups import Groups
 from evalreg.data.joint_ids import names_of, with_joint_ids
+from evalreg.data.labels import Labels
 from evalreg.data.names import known_column, refuse_same
+from evalreg.data.opening import open_frame
 from evalreg.data.pairs import read_scores
 from evalreg.data.verdicts import PairRoles, as_names
 from evalreg.errors import ArgumentError, NonNumericError, NotAvailableError, ScoreRangeError, UnknownLabelError

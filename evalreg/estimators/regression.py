@@ -27,8 +27,9 @@ from evalreg.covariance.documented import documented
 from evalreg.covariance.options import check_cov_options
 from evalreg.data.engine import LazyTable
 from evalreg.data.formula import ParsedFormula, design_frame, formula_columns, parse_formula, refuse_large_design
-from evalreg.data.frame import Table, open_frame, refuse_extreme
+from evalreg.data.frame import Table, refuse_extreme
 from evalreg.data.groups import Groups
+from evalreg.data.opening import open_frame
 from evalreg.data.rows import ReadRows, Roles, read_rows
 from evalreg.errors import (
     ConstantScoreError,

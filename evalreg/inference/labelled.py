@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from evalreg.checks import BoolArray, FloatArray, IntArray
-from evalreg.data.clusters import Axis, Labels, as_codes
+from evalreg.data.clusters import Axis, as_codes
+from evalreg.data.labels import Labels
 from evalreg.estimate import Cells, Estimate, Family, Refit
 from evalreg.numerics.matrices import dense
 from evalreg.scores.cells import CellScores

@@ -14,7 +14,8 @@ from evalreg.covariance.assembly import assemble
 from evalreg.covariance.covariance import Covariance
 from evalreg.covariance.options import ResolvedCov
 from evalreg.covariance.terms import NO_VARIANCE
-from evalreg.data.clusters import Axis, Labels, as_codes, pair_codes
+from evalreg.data.clusters import Axis, as_codes, pair_codes
+from evalreg.data.labels import Labels
 from evalreg.errors import NotAvailableError, Note, RectificationWarning, TooFewClustersError
 from evalreg.estimate import Estimate
 from evalreg.inference.labelled import HumanLabels, human_labels, labelled_means, means_of_cells

@@ -12,9 +12,11 @@ import pandas as pd
 
 from evalreg.checks import FloatArray, IntArray, listed
 from evalreg.covariance.groups import Groups, drop_nested, resolve_groups
-from evalreg.data.clusters import Axis, Labels, axis_name
+from evalreg.data.clusters import Axis, axis_name
 from evalreg.data.engine import LazyTable
-from evalreg.data.frame import Table, UsedRows, open_frame
+from evalreg.data.frame import Table, UsedRows
+from evalreg.data.labels import Labels
+from evalreg.data.opening import open_frame
 from evalreg.errors import ArgumentError, ArgumentTypeError, NotAvailableError, TooFewClustersError, issue
 from evalreg.inference.simultaneous import Seed
 from evalreg.resampling.bootstrap import Bootstrap, KindName

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from evalreg.checks import FloatArray, listed
-from evalreg.data.clusters import Labels
+from evalreg.data.labels import Labels
 from evalreg.errors import ArgumentTypeError, CollinearityError, ConvergenceError, NotAvailableError
 from evalreg.estimate import About, Estimate, Refit
 from evalreg.numerics.basis import basis_of

@@ -9,8 +9,10 @@ import numpy as np
 import pandas as pd
 
 from evalreg.checks import BoolArray, IntArray
-from evalreg.data.clusters import Codes, Labels, factorize, no_source, used_codes
-from evalreg.data.frame import align_labels, held_pandas
+from evalreg.data.alignment import align_labels
+from evalreg.data.clusters import Codes, factorize, used_codes
+from evalreg.data.labels import Labels, no_source
+from evalreg.data.opening import held_pandas
 from evalreg.errors import AlignmentError
 
 

@@ -12,7 +12,8 @@ import pandas as pd
 
 from evalreg.checks import FloatArray, fraction, listed, nearest
 from evalreg.covariance.covariance import Covariance
-from evalreg.data.frame import Table, open_frame
+from evalreg.data.frame import Table
+from evalreg.data.opening import open_frame
 from evalreg.errors import ArgumentError, DataError, MissingColumnError, NotAvailableError, Note
 from evalreg.estimate import Estimate
 

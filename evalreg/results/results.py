@@ -14,7 +14,8 @@ from evalreg.covariance.covariance import Covariance
 from evalreg.covariance.documented import documented
 from evalreg.covariance.groups import Groups, check_estimate, resolve_groups
 from evalreg.covariance.options import CovOptions, check_cov_options, takes_ssc
-from evalreg.data.clusters import Axis, axis_name, find_axis, parse_groups
+from evalreg.data.clusters import Axis, axis_name, find_axis
+from evalreg.data.groups import parse_groups
 from evalreg.errors import ArgumentError, Note
 from evalreg.estimate import Estimate
 from evalreg.inference.contrasts import parse_contrasts

@@ -15,7 +15,8 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from evalreg.checks import FloatArray, IntArray
-from evalreg.data.clusters import Axis, Codes, Labels
+from evalreg.data.clusters import Axis, Codes
+from evalreg.data.labels import Labels
 from evalreg.errors import NotAvailableError
 from evalreg.numerics.matrices import Matrix, compressed, square, sum_blocks
 from evalreg.scores.sums import Block

@@ -11,7 +11,8 @@ import pandas as pd
 from scipy import sparse
 
 from evalreg.checks import FloatArray, IntArray
-from evalreg.data.clusters import TABLE_PER_ROW, Axis, Codes, Labels
+from evalreg.data.clusters import TABLE_PER_ROW, Axis, Codes
+from evalreg.data.labels import Labels
 from evalreg.numerics.matrices import Matrix, dense, single_column, square, sum_blocks
 from evalreg.scores.base import LabelledScores, RowsInCells
 from evalreg.scores.sums import Block

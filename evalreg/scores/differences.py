@@ -11,7 +11,8 @@ import numpy as np
 from scipy import sparse
 
 from evalreg.checks import BoolArray, FloatArray, IntArray
-from evalreg.data.clusters import Axis, Codes, Labels
+from evalreg.data.clusters import Axis, Codes
+from evalreg.data.labels import Labels
 from evalreg.numerics.matrices import DENSE_SHARE, Matrix, compressed, square, sum_blocks
 from evalreg.scores.base import LabelledScores
 from evalreg.scores.sums import Block, CellSums

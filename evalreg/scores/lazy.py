@@ -12,8 +12,9 @@ import pandas as pd
 from scipy import sparse
 
 from evalreg.checks import FloatArray, IntArray, listed
-from evalreg.data.clusters import Axis, factorize, no_source, pair_codes
+from evalreg.data.clusters import Axis, factorize, pair_codes
 from evalreg.data.engine import LazyTable
+from evalreg.data.labels import no_source
 from evalreg.data.names import known_column
 from evalreg.errors import DataError, MissingLabelsError, NonFiniteError, NotAvailableError
 from evalreg.numerics.matrices import Matrix, compressed, dense

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from evalreg.checks import FloatArray
-from evalreg.data.clusters import Axis, Codes, Labels
+from evalreg.data.clusters import Axis, Codes
+from evalreg.data.labels import Labels
 from evalreg.numerics.matrices import Matrix, dense
 from evalreg.scores.base import LabelledScores
 from evalreg.scores.sums import Block

@@ -1,0 +1,132 @@
+"""Any data frame in: held as it is now in memory, or left in its engine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Set
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import pandas as pd
+
+from evalreg.checks import listed
+from evalreg.data.engine import LazyTable
+from evalreg.data.frame import Table
+from evalreg.errors import AlignmentError, ArgumentError, ArgumentTypeError, EmptyDataError
+
+
+def _from_dict(data: dict[str, Any]) -> pd.DataFrame:
+    """A frame of arrays by name, which must be of one length."""
+    lengths = {name: len(column) for name, column in data.items() if np.ndim(column) == 1}
+    if len(lengths) < len(data):
+        other = [name for name in data if name not in lengths]
+        raise ArgumentTypeError(f"`data` as a dict must hold one array for each column; {listed(other)} is not one.")
+    if len(set(lengths.values())) > 1:
+        raise AlignmentError(f"`data` as a dict must hold arrays of one length; got {lengths}.")
+    return pd.DataFrame(data)
+
+
+def held_frame(frame: nw.DataFrame[Any]) -> nw.DataFrame[Any]:
+    """A frame of the same columns that stays as it is when the caller changes his in place.
+
+    Under copy-on-write no value is copied. In pandas before version 3 that is an option, without which values are
+    copied. Tables of pyarrow do not change.
+    """
+    if frame.implementation.is_pandas():
+        return nw.from_native(held_pandas(frame.to_native()))
+    return frame if frame.implementation.is_pyarrow() else frame.clone()
+
+
+def held_pandas(frame: pd.DataFrame) -> pd.DataFrame:
+    """The same for a frame of pandas."""
+    return frame.copy(deep=not _copies_on_write())
+
+
+def _copies_on_write() -> bool:
+    """Whether pandas copies values when one of the frames that share them is written to."""
+    return int(pd.__version__.partition(".")[0]) >= 3 or bool(pd.get_option("mode.copy_on_write") is True)
+
+
+def _named_by_text(data: pd.DataFrame) -> pd.DataFrame:
+    """A frame whose columns are named by text: a column 0 is called "0"."""
+    if data.columns.nlevels > 1:
+        raise ArgumentTypeError(
+            f"`data` must have one name for each column; its columns have {data.columns.nlevels} levels. Join them "
+            'first: data.columns = ["_".join(map(str, names)) for names in data.columns].'
+        )
+    if all(isinstance(name, str) for name in data.columns):
+        return data
+    return data.set_axis([str(name) for name in data.columns], axis=1)
+
+
+def open_frame(data: Any) -> Table | LazyTable:
+    """A handle on any data frame.
+
+    Parameters
+    ----------
+    data : data frame or dict of arrays
+        pandas, polars, pyarrow in memory; polars LazyFrame, DuckDB relation and other lazy frames in their engine.
+
+    Returns
+    -------
+    Table or LazyTable
+        What it holds stays as it is when the caller changes a frame in memory.
+
+    Raises
+    ------
+    ArgumentTypeError
+        If it is not a data frame.
+    EmptyDataError
+        If it has no rows.
+
+    Examples
+    --------
+    >>> open_frame(pd.DataFrame({"score": [1, 0]})).n_rows
+    2
+    """
+    if isinstance(data, dict):
+        data = _from_dict(data)
+    if isinstance(data, pd.DataFrame):
+        data = _named_by_text(data)
+    if isinstance(data, pd.DataFrame) and not data.columns.is_unique:
+        twice = data.columns[data.columns.duplicated()].unique()
+        raise ArgumentError(f"`data` must have distinct column names; {listed(twice)} occurs more than once.")
+    try:
+        frame = nw.from_native(data)
+    except TypeError:
+        raise ArgumentTypeError(
+            "`data` must be a data frame (pandas, polars, pyarrow, DuckDB or another that narwhals reads) or a dict of "
+            f"arrays; got {type(data).__name__}."
+        ) from None
+    if isinstance(frame, nw.LazyFrame):
+        return LazyTable(frame)
+    if len(frame) == 0:
+        raise EmptyDataError("`data` has no rows.")
+    return Table(held_frame(frame))
+
+
+def collected(table: LazyTable, names: Sequence[str], labels: Set[str | None]) -> Table:
+    """Some columns of a frame in an engine, in memory.
+
+    Parameters
+    ----------
+    table : LazyTable
+        The frame.
+    names : sequence of str
+        Columns wanted; one that is not there is left out, to be missed by whoever asks for it.
+    labels : set of str
+        Columns that are read as labels: whole numbers among them keep every digit, also where some are missing.
+
+    Returns
+    -------
+    Table
+        polars for a polars LazyFrame, pandas for other engines.
+    """
+    known = [name for name in names if name in table.columns]
+    if table.frame.implementation.is_polars():
+        return Table(table.frame.select(known).collect())
+    schema = table.frame.collect_schema()
+    columns = [
+        nw.col(name).cast(nw.String) if name in labels and schema[name].is_integer() else nw.col(name) for name in known
+    ]
+    return Table(table.frame.select(*columns).collect("pandas"))

@@ -239,25 +239,9 @@ def board_of(
     duels: Duels,
     notes: tuple[Note, ...] = (),
 ) -> Board:
-    """Covariance and warnings of a board, put together; the warnings are issued.
+    """A board with the covariance and all notes of an estimate; the warnings are issued.
 
-    Parameters
-    ----------
-    estimate : Estimate
-        Parameters and scores that hold the labels of the axes.
-    axes : tuple of Axis or None
-        Clusterings as asked; None is independent rows.
-    asked : CovOptions
-        Options as asked.
-    duels : Duels
-        The comparisons by pair.
-    notes : tuple of (category, text)
-        What else to warn of.
-
-    Returns
-    -------
-    Board
-        With all notes.
+    The estimate holds the labels of `axes`; None is independent rows.
     """
     found = results_of(estimate, axes, asked, notes)
     return Board(found.estimate, found.cov, found.axes, found.asked, found.notes, duels)
@@ -292,25 +276,7 @@ def _called(model: str, moved: Board, board: Board) -> Board:
 
 
 def sparsity_table(board: Board, dimension: str | None) -> pd.DataFrame:
-    """The table of `Board.sparsity`.
-
-    Parameters
-    ----------
-    board : Board
-        Of win rates.
-    dimension : str, optional
-        Which clustering.
-
-    Returns
-    -------
-    DataFrame
-        One row a parameter.
-
-    Raises
-    ------
-    NotAvailableError
-        If there are no pairs or no clusters to look at.
-    """
+    """The table of `Board.sparsity`, one row a parameter."""
     axes = board.cov.axes or board.axes
     if board.estimate.cells is None or not axes:
         raise NotAvailableError("`sparsity` is of win rates with `groups`: it tells how prompts share the comparisons.")
@@ -326,22 +292,7 @@ def sparsity_table(board: Board, dimension: str | None) -> pd.DataFrame:
 
 
 def of_models(board: Board, cov: Covariance) -> Together:
-    """Parameters and covariance of the models alone, without covariates.
-
-    Parameters
-    ----------
-    board : Board
-        With or without covariates.
-    cov : Covariance
-        Of all its parameters.
-
-    Returns
-    -------
-    params : Series
-        By model.
-    cov : Covariance
-        Of the models.
-    """
+    """Parameters of the models alone, without covariates, and their covariance."""
     names, n_models = board.estimate.names, board.estimate.about.n_models
     if n_models in (0, len(names)):
         return board.params, cov
@@ -349,17 +300,9 @@ def of_models(board: Board, cov: Covariance) -> Together:
 
 
 def family_cov(board: Board) -> Covariance:
-    """The covariance of a board, with the jackknife's variances as a floor where it is sparse.
+    """The covariance of a board for `simultaneous` and `rank_sets`.
 
-    Parameters
-    ----------
-    board : Board
-        Under any covariance; only the default is changed.
-
-    Returns
-    -------
-    Covariance
-        For `simultaneous` and `rank_sets`.
+    Where the default is sparse, it has the jackknife's variances as a floor.
     """
     cov, estimate = board.cov, board.estimate
     if not cov.axes or not cov.options.single_totals or estimate.refit is None or estimate.refit.single_totals is None:
@@ -374,18 +317,7 @@ def family_cov(board: Board) -> Covariance:
 
 
 def ranked_cov(board: Board) -> Covariance:
-    """The covariance from which ranks are told, without models that rest on too few clusters.
-
-    Parameters
-    ----------
-    board : Board
-        Any.
-
-    Returns
-    -------
-    Covariance
-        Unknown for those models.
-    """
+    """The covariance from which ranks are told; unknown for models that rest on too few clusters."""
     cov = family_cov(board)
     estimate = board.estimate
     if not cov.axes or estimate.cells is None or estimate.coefficient_map is None or board.duels is None:

@@ -18,27 +18,9 @@ MOST_CELLS = 3000
 
 
 def cell_terms(leverage: Matrix, weight: FloatArray, power: float) -> CellTerms:
-    """What `cell_leverage` gives for the cells one by one, without their covariances.
+    """What `cell_leverage` gives for the cells one by one, without their covariances: power is p of the adjustment.
 
-    Parameters
-    ----------
-    leverage : sparse array, shape (n_clusters, n_cells)
-        h.
-    weight : ndarray, shape (n_cells,)
-        n_k, the weight of each cell.
-    power : float
-        p of the adjustment.
-
-    Returns
-    -------
-    CellTerms
-        One entry a cell.
-
-    Examples
-    --------
-    >>> share = sparse.csr_array(np.full((6, 1), 1 / 6))
-    >>> cell_terms(share, np.array([60.0]), 0.5).dof().round(9).tolist()
-    [5.0]
+    Shapes: leverage h (n_clusters, n_cells), weight n_k (n_cells,).
     """
     scale, cell, n = cell_scale(leverage, power).data, leverage.indices, weight.size
     b = scale**2 * leverage.data / weight[cell]
@@ -55,36 +37,13 @@ def _per_cell(cell: IntArray, values: FloatArray, n_cells: int) -> FloatArray:
 def cell_leverage(
     leverage: Matrix | list[Matrix], weight: FloatArray, power: float, single_totals: bool = False
 ) -> CellLeverage | FactoredLeverage:
-    """Sums over clusters that give the Satterthwaite degrees of freedom of cells.
+    """Sums over clusters that give the Satterthwaite degrees of freedom of cells; G - 1 for equal clusters.
 
-    Parameters
-    ----------
-    leverage : sparse array, shape (n_clusters, n_cells), or list of them
-        h, in one or in blocks of clusters.
-    weight : ndarray, shape (n_cells,)
-        n_k, the weight of each cell.
-    power : float
-        p of the adjustment.
-    single_totals : bool
-        Whether totals of cells of leverage 1 were centred by something that does not come from their own rows, so
-        that they count as unadjusted and uncentred instead of not at all.
-
-    Returns
-    -------
-    CellLeverage or FactoredLeverage
-        The first has a size that does not depend on the number of clusters; the second is for very many cells.
-
-    References
-    ----------
-    Bell and McCaffrey (2002); Pustejovsky and Tipton (2018), JBES 36(4), eq. 11; the working model is identity.
-
-    Examples
-    --------
-    Equal clusters give G - 1:
-
-    >>> share = sparse.csr_array(np.full((6, 1), 1 / 6))
-    >>> cell_leverage(share, np.array([60.0]), 0.5).dof(np.eye(1)).round(9).tolist()
-    [5.0]
+    Bell and McCaffrey (2002); Pustejovsky and Tipton (2018), JBES 36(4), eq. 11; the working model is identity. The
+    first kind has a size that does not depend on the number of clusters, the second is for very many cells. `leverage`
+    is h, shape (n_clusters, n_cells), in one or in blocks of clusters, `weight` n_k, `power` p of the adjustment. With
+    `single_totals`, totals of cells of leverage 1 were centred by something that does not come from their own rows:
+    they count as unadjusted and uncentred instead of not at all.
     """
     blocks = leverage if isinstance(leverage, list) else [leverage]
     if weight.size > MOST_CELLS:
@@ -157,24 +116,7 @@ def _dense_leverage_sums(leverage: Matrix, weight: FloatArray, power: float, sin
 def distinct_columns(matrix: FloatArray) -> tuple[IntArray, IntArray]:
     """First of each set of equal columns, and for each column the place of its equal among them.
 
-    Parameters
-    ----------
-    matrix : ndarray, shape (n, k)
-        Finite numbers.
-
-    Returns
-    -------
-    first : ndarray of int, shape (n_distinct,)
-        Columns.
-    place : ndarray of int, shape (k,)
-        ``matrix[:, first][:, place]`` is the matrix.
-
-    Examples
-    --------
-    >>> matrix = np.array([[1.0, 2.0, 1.0], [3.0, 4.0, 3.0]])
-    >>> first, place = distinct_columns(matrix)
-    >>> matrix[:, first].shape, bool(np.all(matrix[:, first][:, place] == matrix))
-    ((2, 2), True)
+    ``matrix[:, first][:, place]`` is the matrix, shape (n, k), of finite numbers.
     """
     every = np.arange(matrix.shape[1])
     if every.size == 1:

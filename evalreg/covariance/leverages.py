@@ -26,16 +26,10 @@ class CellLeverage:
     With a = (1 - h)^-p, b_gk = a^2 N_gk / n_k^2 and v_gk = a N_gk / n_k^(3/2) (PT 2018 for a saturated regression), the
     totals of a contrast c have expected squares trace' c^2 and, summed over pairs of clusters, squared covariances
     (c^2)' spread (c^2).
-
-    Parameters
-    ----------
-    trace : ndarray, shape (n_cells,)
-        Sum over clusters of b - v^2.
-    spread : ndarray or sparse array, shape (n_cells, n_cells)
-        Sum over g of b b' - b (v^2)' - (v^2) b', plus the square of each element of sum over g of v v'.
     """
 
-    trace: FloatArray
+    trace: FloatArray  # (n_cells,): sum over clusters of b - v^2
+    # (n_cells, n_cells): sum over g of b b' - b (v^2)' - (v^2) b', plus the squared elements of sum over g of v v'
     spread: Matrix
 
     def dof(self, contrasts: Matrix) -> FloatArray:
@@ -74,17 +68,10 @@ class CellLeverage:
 
 @dataclass(frozen=True, eq=False)
 class FactoredLeverage:
-    """The same as `CellLeverage` where its `spread` would be too large to hold: from b and v of the clusters.
+    """The same as `CellLeverage` where its `spread` would be too large to hold: from b and v of the clusters."""
 
-    Parameters
-    ----------
-    trace : ndarray, shape (n_cells,)
-        Sum over clusters of b - v^2.
-    b, v : sparse array, shape (n_clusters, n_cells)
-        As there.
-    """
-
-    trace: FloatArray
+    trace: FloatArray  # (n_cells,): sum over clusters of b - v^2
+    # (n_clusters, n_cells): as in `CellLeverage`, before they are summed
     b: Matrix
     v: Matrix
 
@@ -137,26 +124,13 @@ class FactoredLeverage:
 
 @dataclass(frozen=True, eq=False)
 class Projected:
-    """Leverages of cells as contrasts of them see them, from which all combinations of two contrasts follow.
+    """Leverages of cells as contrasts of them see them, from which all combinations of two contrasts follow."""
 
-    Parameters
-    ----------
-    contrasts : sparse array, shape (n_contrasts, n_cells)
-        A.
-    spread : ndarray, shape (n_cells, n_contrasts)
-        The spread times the squares of A.
-    own : ndarray, shape (n_contrasts, n_contrasts)
-        The squares of A times that.
-    trace : ndarray, shape (n_contrasts,)
-        The squares of A times the trace.
-    cell_trace, cell_spread : ndarray, shape (n_cells,)
-        The trace, and the diagonal of the spread.
-    """
-
-    contrasts: Matrix
-    spread: FloatArray
-    own: FloatArray
-    trace: FloatArray
+    contrasts: Matrix  # (n_contrasts, n_cells): A
+    spread: FloatArray  # (n_cells, n_contrasts): the spread times the squares of A
+    own: FloatArray  # (n_contrasts, n_contrasts): the squares of A times that
+    trace: FloatArray  # (n_contrasts,): the squares of A times the trace
+    # (n_cells,): the trace, and the diagonal of the spread
     cell_trace: FloatArray
     cell_spread: FloatArray
 
@@ -187,26 +161,9 @@ class Projected:
 
 
 def project(leverage: CellLeverage | FactoredLeverage, contrasts: Matrix) -> Projected:
-    """Leverages of cells as contrasts of them see them.
+    """Leverages of cells as contrasts A, shape (n_contrasts, n_cells), see them.
 
-    Parameters
-    ----------
-    leverage : CellLeverage or FactoredLeverage
-        Of the cells.
-    contrasts : sparse array, shape (n_contrasts, n_cells)
-        A.
-
-    Returns
-    -------
-    Projected
-        The spread is multiplied by the squares of the contrasts once, not by those of every combination.
-
-    Examples
-    --------
-    >>> share = sparse.csr_array(np.full((6, 2), 1 / 6))
-    >>> leverage = cell_leverage(share, np.array([60.0, 60.0]), 0.5)
-    >>> project(leverage, sparse.eye_array(2, format="csr")).dof(np.array([[1.0, -1.0]])).round(9).tolist()
-    [5.0]
+    The spread is multiplied by the squares of the contrasts once, not by those of every combination.
     """
     A = compressed(contrasts)
     Q = A.multiply(A).tocsr()
@@ -241,19 +198,12 @@ def _row_forms(rows: Matrix, matrix: Matrix) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class CellTerms:
-    """What the leverages of each cell say of its own mean.
+    """What the leverages of each cell say of its own mean."""
 
-    Parameters
-    ----------
-    expected, variance : ndarray, shape (n_cells,)
-        Of the squared totals under the working model; Satterthwaite's degrees of freedom are their ratio.
-    n_clusters : ndarray, shape (n_cells,)
-        Clusters that a cell occurs in.
-    """
-
+    # (n_cells,): of the squared totals under the working model; Satterthwaite's degrees of freedom are their ratio
     expected: FloatArray
     variance: FloatArray
-    n_clusters: FloatArray
+    n_clusters: FloatArray  # (n_cells,): clusters that a cell occurs in
 
     def dof(self) -> FloatArray:
         """Satterthwaite degrees of freedom of each cell's mean, shape (n_cells,)."""

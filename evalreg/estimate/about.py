@@ -13,40 +13,18 @@ from evalreg.numerics.matrices import Matrix, dense
 
 @dataclass(frozen=True)
 class About:
-    """What is said of an estimate in a summary.
+    """What is said of an estimate in a summary."""
 
-    Parameters
-    ----------
-    model : str
-        What was estimated, "OLS" say.
-    outcome : str
-        The score's name.
-    formula : str
-        Formula, where there is one.
-    interval : {"wald", "logit", "widened", "rectified"}
-        How the default interval is built; "widened" is on the logit scale, and wider where successes or failures are
-        few.
-    lines : tuple of str
-        Further sentences.
-    n_models : int
-        How many of the first parameters are models, which can be ranked.
-    unit : bool
-        Whether the scores lie in [0, 1].
-    one_board : bool
-        Whether these are all the models of one leaderboard, whose differences the log is about.
-    contrast : bool
-        Whether the parameters are contrasts of those that `model` names.
-    """
-
-    model: str = "estimate"
-    outcome: str = "score"
-    formula: str = ""
+    model: str = "estimate"  # what was estimated, "OLS" say
+    outcome: str = "score"  # the score's name
+    formula: str = ""  # where there is one
+    # how the default interval is built; "widened" is on the logit scale, and wider where few succeed or fail
     interval: Literal["wald", "logit", "widened", "rectified"] = "wald"
-    lines: tuple[str, ...] = ()
-    n_models: int = 0
-    unit: bool = False
-    one_board: bool = False
-    contrast: bool = False
+    lines: tuple[str, ...] = ()  # further sentences
+    n_models: int = 0  # how many of the first parameters are models, which can be ranked
+    unit: bool = False  # whether the scores lie in [0, 1]
+    one_board: bool = False  # whether these are all the models of one leaderboard, whose differences the log is about
+    contrast: bool = False  # whether the parameters are contrasts of those that `model` names
 
     def linear(self, C: Matrix) -> About:
         """What is said of C theta: the same of some of the parameters, otherwise of contrasts."""

@@ -11,36 +11,18 @@ from evalreg.checks import FloatArray, IntArray
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """What is known of the cells of an estimate, one entry a cell.
+    """What is known of the cells of an estimate, one entry a cell."""
 
-    Parameters
-    ----------
-    count : ndarray, shape (n_cells,)
-        Rows.
-    weight : ndarray, shape (n_cells,)
-        Sum of weights; the count where there are none.
-    mean : ndarray, shape (n_cells,)
-        Weighted mean of the values; exactly the value where they are all alike.
-    squares : ndarray, shape (n_cells,)
-        Sum of w (value - mean)^2.
-    low, high : ndarray, shape (n_cells,)
-        Smallest and largest value.
-    stratum : ndarray of int, shape (n_cells,), optional
-        Stratum of each cell; None without strata.
-    strata : tuple of str
-        Names of the strata.
-    spread : ndarray, shape (n_cells,), optional
-        Weighted mean of (value - mean)^2, where the weights of the mean are not those of the rows; `scatter` is it.
-    """
-
-    count: FloatArray
-    weight: FloatArray
-    mean: FloatArray
-    squares: FloatArray
-    low: FloatArray
-    high: FloatArray
-    stratum: IntArray | None = None
-    strata: tuple[str, ...] = ()
+    count: FloatArray  # (n_cells,): rows
+    weight: FloatArray  # (n_cells,): sum of weights; the count where there are none
+    mean: FloatArray  # (n_cells,): weighted mean of the values; exactly the value where they are all alike
+    squares: FloatArray  # (n_cells,): sum of w (value - mean)^2
+    low: FloatArray  # (n_cells,): smallest value
+    high: FloatArray  # (n_cells,): largest value
+    stratum: IntArray | None = None  # (n_cells,): stratum of each cell; None without strata
+    strata: tuple[str, ...] = ()  # names of the strata
+    # (n_cells,): weighted mean of (value - mean)^2, where the weights of the mean are not those of the rows;
+    # `scatter` is it
     spread: FloatArray | None = None
 
     @property

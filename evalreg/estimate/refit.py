@@ -47,34 +47,21 @@ class SingleTotals(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Refit:
-    """What leaving clusters out needs beside the scores' grams.
+    """What leaving clusters out needs beside the scores' grams."""
 
-    Parameters
-    ----------
-    inverse_gram : ndarray, shape (n_columns,) or (n_columns, n_columns)
-        M = (X'WX)^-1; a vector where it is diagonal (cells).
-    linear : bool
-        Whether leaving out a cluster is exact (least squares, means) rather than one Newton step.
-    leave_out : LeaveOut, optional
-        Solves again without each cluster, where that is more than the leverages tell (weights that change, or a
-        likelihood).
-    contrasts : ndarray or sparse array, shape (n_params, n_solved), optional
-        The parameters as contrasts of those that `leave_out` solves for; None where they are the same.
-    single_totals : SingleTotals, optional
-        For the default covariance, what cells that rest on a single cluster add to it.
-    delta : bool
-        Whether the parameters are a smooth function of what is solved for, by the delta method.
-    at_infinity : AtInfinity, optional
-        Parameters where `leave_out` finds none.
-    """
-
+    # (n_columns,) or (n_columns, n_columns): M = (X'WX)^-1; a vector where it is diagonal (cells)
     inverse_gram: FloatArray
-    linear: bool = True
+    linear: bool = True  # whether leaving out a cluster is exact (least squares, means) rather than one Newton step
+    # solves again without each cluster, where that is more than the leverages tell (weights that change, or a
+    # likelihood)
     leave_out: LeaveOut | None = None
+    # (n_params, n_solved): the parameters as contrasts of those that `leave_out` solves for; None where they are the
+    # same
     contrasts: Matrix | None = None
+    # for the default covariance, what cells that rest on a single cluster add to it
     single_totals: SingleTotals | None = None
-    delta: bool = False
-    at_infinity: AtInfinity | None = None
+    delta: bool = False  # whether the parameters are a smooth function of what is solved for, by the delta method
+    at_infinity: AtInfinity | None = None  # parameters where `leave_out` finds none
 
     @property
     def exact(self) -> bool:

@@ -43,25 +43,9 @@ ELO = 400.0 / np.log(10.0)
 
 
 def solve(contest: Contest, ties: TiesName, reference: str | None, scale: ScaleName) -> tuple[Fit, FloatArray]:
-    """Coefficients, and the map from them to the ratings and covariates on the scale asked for.
+    """Coefficients, and the map from them to the ratings and covariates on the scale asked for, shape (n_params, p).
 
-    Parameters
-    ----------
-    contest : Contest
-        Cells with their design.
-    ties : {"half", "davidson"}
-        The model of ties.
-    reference : str, optional
-        Model whose rating is zero; None centres the ratings.
-    scale : {"logit", "elo"}
-        Units of the linear predictor.
-
-    Returns
-    -------
-    fit : Fit
-        Coefficients and scores.
-    contrasts : ndarray, shape (n_params, p)
-        Params as contrasts of the coefficients.
+    `reference` is the model whose rating is zero; None centres the ratings.
     """
     check_design(contest)
     fit = fit_half(contest) if ties == "half" else fit_davidson(contest)
@@ -86,27 +70,9 @@ def estimate_of(
     names: tuple[str, ...],
     reference: str | None = None,
 ) -> Estimate:
-    """The estimate of contrasts of the coefficients.
+    """The estimate of contrasts of the coefficients, shape (n_params, p).
 
-    Parameters
-    ----------
-    contest : Contest
-        Cells with their design.
-    pairs : Pairs
-        The comparisons.
-    fit : Fit
-        Coefficients and scores.
-    contrasts : ndarray, shape (n_params, p)
-        What is estimated.
-    names : tuple of str
-        Of the parameters.
-    reference : str, optional
-        Model whose rating is zero; None where ratings are centred.
-
-    Returns
-    -------
-    Estimate
-        One Newton step stands for leaving a cluster out, but in a jackknife.
+    One Newton step stands for leaving a cluster out, but in a jackknife. `reference` is as in `solve`.
     """
     zero = None if reference is None else contest.models.index(reference)
     at_infinity = Separated(fit.again, contest.first, contest.second, contest.models, contrasts, zero)

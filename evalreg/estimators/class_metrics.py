@@ -20,27 +20,9 @@ Fraction: TypeAlias = tuple[FloatArray, FloatArray]
 
 
 def class_counts(truth: IntArray, predicted: IntArray, label: int, metric: str) -> Fraction:
-    """Numerator and denominator of each row, for one class against all others.
+    """Numerator and denominator of each row, whole numbers, for one class against all others; shape (n_rows,) each.
 
-    Parameters
-    ----------
-    truth, predicted : ndarray of int, shape (n_rows,)
-        Classes.
-    label : int
-        The class.
-    metric : {"precision", "recall", "f1"}
-        F1 is 2 TP / (2 TP + FP + FN): a row counts once for a label in `truth` and once for one in `predicted`.
-
-    Returns
-    -------
-    numerator, denominator : ndarray, shape (n_rows,)
-        Whole numbers.
-
-    Examples
-    --------
-    >>> top, bottom = class_counts(np.array([1, 1, 0]), np.array([1, 0, 0]), 1, "f1")
-    >>> float(top.sum() / bottom.sum())
-    0.6666666666666666
+    F1 is 2 TP / (2 TP + FP + FN): a row counts once for a label in `truth` and once for one in `predicted`.
     """
     is_true, is_predicted = (truth == label).astype(float), (predicted == label).astype(float)
     hit = is_true * is_predicted
@@ -52,17 +34,9 @@ def class_counts(truth: IntArray, predicted: IntArray, label: int, metric: str) 
 
 
 def macro(parts: list[Linearized]) -> Linearized:
-    """Mean of the ratios of several classes.
+    """Mean of the ratios of several classes, one a part.
 
-    Parameters
-    ----------
-    parts : list of Linearized
-        One a class, of the same rows.
-
-    Returns
-    -------
-    Linearized
-        Its influence is the mean of theirs; so are its leverages, which makes leaving out a cluster one Newton step.
+    Its influence is the mean of theirs; so are its leverages, which makes leaving out a cluster one Newton step.
     """
     n = len(parts)
     params, influence, share = (
@@ -73,23 +47,9 @@ def macro(parts: list[Linearized]) -> Linearized:
 
 
 def delta(split: Split, parts: list[Linearized], gradient: list[FloatArray], params: FloatArray) -> Linearized:
-    """A function of several statistics of the same rows, by the delta method.
+    """A function of several statistics of the same rows, by the delta method: influence sum_j g_j u_j, equal leverages.
 
-    Parameters
-    ----------
-    split : Split
-        Rows and their cells.
-    parts : list of Linearized
-        The statistics.
-    gradient : list of ndarray, shape (n_cells,)
-        Derivative of the function by each.
-    params : ndarray, shape (n_cells,)
-        Its values.
-
-    Returns
-    -------
-    Linearized
-        Influence sum_j g_j u_j, every row with an equal share in the leverage.
+    Shapes: params and each gradient, the derivative of the function by a part, (n_cells,).
     """
     terms = zip(gradient, parts, strict=True)
     influence = sum((g[split.codes] * part.influence for g, part in terms), np.zeros(split.n_rows))
@@ -99,19 +59,7 @@ def delta(split: Split, parts: list[Linearized], gradient: list[FloatArray], par
 def weighted_average(split: Split, parts: list[Linearized], shares: list[Linearized]) -> Linearized:
     """Mean of the metrics of classes with their shares of the true labels as weights, which are estimated too.
 
-    Parameters
-    ----------
-    split : Split
-        Rows and their cells.
-    parts : list of Linearized
-        Metric of each class.
-    shares : list of Linearized
-        Share of each class among the true labels.
-
-    Returns
-    -------
-    Linearized
-        A = sum w_c M_c / sum w_c, with the derivatives w_c / W by M_c and (M_c - A) / W by w_c.
+    A = sum w_c M_c / sum w_c, with the derivatives w_c / W by M_c and (M_c - A) / W by w_c.
     """
     w, M = (np.stack([part.params for part in which]) for which in (shares, parts))
     W = w.sum(axis=0)
@@ -121,31 +69,10 @@ def weighted_average(split: Split, parts: list[Linearized], shares: list[Lineari
 
 
 def kappa(split: Split, truth: IntArray, predicted: IntArray, n_classes: int) -> Linearized:
-    """Cohen's kappa: agreement beyond what the two margins give by chance.
+    """Cohen's kappa (p - e) / (1 - e), e = sum_c t_c q_c: agreement beyond what the two margins give by chance.
 
-    Parameters
-    ----------
-    split : Split
-        Rows and their cells.
-    truth, predicted : ndarray of int, shape (n_rows,)
-        Classes.
-    n_classes : int
-        Number of classes.
-
-    Returns
-    -------
-    Linearized
-        (p - e) / (1 - e) with e = sum_c t_c q_c; its derivatives are 1 / (1 - e) by p, and -(1 - p) / (1 - e)^2 times
-        q_c by t_c, and t_c by q_c.
-
-    Raises
-    ------
-    DataError
-        If all labels of both columns are one class.
-
-    References
-    ----------
-    Fleiss, Cohen and Everitt (1969), Psychological Bulletin 72, 323-327, for independent rows.
+    Its derivatives are 1 / (1 - e) by p, and -(1 - p) / (1 - e)^2 times q_c by t_c, and t_c by q_c. Fleiss, Cohen and
+    Everitt (1969), Psychological Bulletin 72, 323-327, for independent rows. DataError where all labels are one class.
     """
     one = np.ones(split.n_rows)
     agree = solve(split, (truth == predicted).astype(float), one)

@@ -213,23 +213,7 @@ def _coded(truth: Codes, predicted: Codes, *columns: str) -> tuple[list[str], tu
 
 
 def label_text(label: Any) -> str:
-    """Label as text; a whole number reads the same in a column of integers and in one of floats.
-
-    Parameters
-    ----------
-    label : label
-        Of any kind.
-
-    Returns
-    -------
-    str
-        Its text.
-
-    Examples
-    --------
-    >>> label_text(1.0), label_text(1), label_text("1.0"), label_text(True)
-    ('1', '1', '1.0', 'True')
-    """
+    """Label as text; a whole number reads the same in a column of integers and in one of floats."""
     return str(int(label)) if isinstance(label, float | np.floating) and float(label).is_integer() else str(label)
 
 

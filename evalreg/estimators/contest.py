@@ -24,38 +24,20 @@ from evalreg.scores.sums import cell_sums
 
 @dataclass(frozen=True, eq=False)
 class Contest:
-    """Comparisons in cells that share a design: logit P = theta_first - theta_second + z'gamma.
+    """Comparisons in cells that share a design: logit P = theta_first - theta_second + z'gamma."""
 
-    Parameters
-    ----------
-    models : tuple of str
-        Names.
-    terms : tuple of str
-        Names of the covariates, z.
-    design : sparse array, shape (n_cells, n_models - 1 + n_terms)
-        Strengths less that of the first model, then combinations of z that are scaled and do not overlap.
-    scores : CellScores
-        Rows in these cells, as scores of the cell's first model.
-    weight, mean : ndarray, shape (n_cells,)
-        Sum of weights, and mean score.
-    first, second : ndarray of int, shape (n_cells,)
-        Models of each cell.
-    sides : ndarray, shape (n_cells, n_terms)
-        z.
-    units : ndarray, shape (n_terms, n_terms)
-        From coefficients of the combinations to those of z.
-    """
-
-    models: tuple[str, ...]
-    terms: tuple[str, ...]
+    models: tuple[str, ...]  # names
+    terms: tuple[str, ...]  # names of the covariates, z
+    # (n_cells, n_models - 1 + n_terms): strengths less that of the first model, then combinations of z that are
+    # scaled and do not overlap
     design: Matrix
-    scores: CellScores
-    weight: FloatArray
-    mean: FloatArray
-    first: IntArray
+    scores: CellScores  # rows in these cells, as scores of the cell's first model
+    weight: FloatArray  # (n_cells,): sum of weights
+    mean: FloatArray  # (n_cells,): mean score
+    first: IntArray  # (n_cells,): models of each cell
     second: IntArray
-    sides: FloatArray
-    units: FloatArray
+    sides: FloatArray  # (n_cells, n_terms): z
+    units: FloatArray  # (n_terms, n_terms): from coefficients of the combinations to those of z
 
     @property
     def n_strengths(self) -> int:
@@ -66,15 +48,7 @@ class Contest:
 def contest_of(pairs: Pairs) -> Contest:
     """Cells with a design of their own: pairs, and where sides differ, each pattern of what differs.
 
-    Parameters
-    ----------
-    pairs : Pairs
-        Comparisons.
-
-    Returns
-    -------
-    Contest
-        In the order of the left and right sides where there are covariates.
+    With covariates, first and second are the left and right sides.
     """
     if not pairs.side_names:
         X = incidence(pairs.first, pairs.second, len(pairs.models))[:, 1:].tocsr()
@@ -114,18 +88,7 @@ def _patterns(pairs: Pairs) -> tuple[IntArray, IntArray]:
 
 
 def check_design(contest: Contest) -> None:
-    """Raise if covariates of the two sides determine each other, or are strengths by another name.
-
-    Parameters
-    ----------
-    contest : Contest
-        Cells with their design.
-
-    Raises
-    ------
-    CollinearityError
-        If the design has not full rank; the columns are named.
-    """
+    """Raise CollinearityError, with the columns, if covariates of the sides determine each other or the strengths."""
     gram = dense(contest.design.T @ (sparse.diags_array(contest.weight).tocsr() @ contest.design))
     try:
         refuse_singular(gram, [*contest.models[1:], *contest.terms])

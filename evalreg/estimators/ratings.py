@@ -31,39 +31,17 @@ TIE = "log_tie"
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """Coefficients with what their scores need.
+    """Coefficients with what their scores need."""
 
-    Parameters
-    ----------
-    coefficients : ndarray, shape (p,)
-        Strengths less that of the first model, covariates, and the tie parameter where there is one.
-    inverse : ndarray, shape (p, p)
-        H^-1.
-    scores : MappedScores
-        Of the rows.
-    again : Reweighted
-        Solves for the coefficients under other weights.
-    """
-
+    # (p,): strengths less that of the first model, covariates, and the tie parameter where there is one
     coefficients: FloatArray
-    inverse: FloatArray
-    scores: MappedScores
-    again: Reweighted
+    inverse: FloatArray  # (p, p): H^-1
+    scores: MappedScores  # of the rows
+    again: Reweighted  # solves for the coefficients under other weights
 
 
 def fit_half(contest: Contest) -> Fit:
-    """The logistic fit in which a tie is half a win for either side.
-
-    Parameters
-    ----------
-    contest : Contest
-        Cells with their design.
-
-    Returns
-    -------
-    Fit
-        Quasi-likelihood: no variance of ties is assumed.
-    """
+    """The logistic fit in which a tie is half a win for either side: no variance of ties is assumed."""
     beta, inverse = newton(logistic(contest.design, contest.weight, contest.mean), contest.design.shape[1])
     p = scipy.special.expit(contest.design @ beta)
     inner = replace(contest.scores, fitted=p)
@@ -73,18 +51,7 @@ def fit_half(contest: Contest) -> Fit:
 
 
 def fit_davidson(contest: Contest) -> Fit:
-    """The fit in which ties have a probability of their own.
-
-    Parameters
-    ----------
-    contest : Contest
-        Cells whose scores are 0, 1/2 or 1.
-
-    Returns
-    -------
-    Fit
-        The last coefficient is log nu.
-    """
+    """The fit to scores of 0, 1/2 and 1 in which ties have a probability of their own; log nu comes last."""
     rows = contest.scores
     other = (rows.values != 0) & (rows.values != 0.5) & (rows.values != 1)
     if other.any():

@@ -12,20 +12,7 @@ SINGULAR_GRAM = 1e-12
 
 
 def refuse_singular(gram: FloatArray, names: list[str]) -> None:
-    """Raise if columns of a design determine each other, from their squares and products.
-
-    Parameters
-    ----------
-    gram : ndarray, shape (k, k)
-        X'X.
-    names : list of str
-        Names of the columns.
-
-    Raises
-    ------
-    CollinearityError
-        If the rank is below k.
-    """
+    """Raise CollinearityError if columns determine each other, from their squares and products X'X, shape (k, k)."""
     scale = np.sqrt(np.diag(gram))
     unit = np.where(scale > 0, scale, 1.0)
     gram = gram / np.outer(unit, unit)

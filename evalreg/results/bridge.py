@@ -77,23 +77,7 @@ def from_statsmodels(result: Any) -> Estimate:
 
 
 def estimate_of(result: Any) -> Estimate:
-    """The Estimate of a fit that is known to solve its estimating equations.
-
-    Parameters
-    ----------
-    result : statsmodels results
-        Of least squares or a likelihood model.
-
-    Returns
-    -------
-    Estimate
-        As `from_statsmodels` gives it, which checks first.
-
-    Raises
-    ------
-    NotAvailableError
-        If the model has no scores or no Hessian.
-    """
+    """The Estimate of a fit that is known to solve its estimating equations; `from_statsmodels` checks that first."""
     from statsmodels.regression.linear_model import GLS, WLS
 
     model = result.model
@@ -109,13 +93,7 @@ def estimate_of(result: Any) -> Estimate:
 
 @dataclass(frozen=True, eq=False)
 class HeldFit:
-    """The statsmodels fit that an estimate was made from.
-
-    Parameters
-    ----------
-    fitted : statsmodels results
-        The user's object, which stays as it is.
-    """
+    """The statsmodels fit that an estimate was made from: the user's object, which stays as it is."""
 
     fitted: Any
 
@@ -125,18 +103,7 @@ class HeldFit:
 
 
 def refuse_unconverged(result: Any) -> None:
-    """Raise if a fit says that it did not converge.
-
-    Parameters
-    ----------
-    result : statsmodels results
-        The fit.
-
-    Raises
-    ------
-    ConvergenceError
-        If it did not converge.
-    """
+    """Raise ConvergenceError if a fit says that it did not converge."""
     returned = getattr(result, "mle_retvals", None)
     converged = returned.get("converged", True) if isinstance(returned, dict) else getattr(result, "converged", True)
     if not converged:
@@ -158,17 +125,7 @@ def _about(result: Any, model: Any) -> About:
 def estimate_from(fitted: Fitted, result: Any) -> Estimate:
     """The Estimate of a regression that evalreg solved, with the statsmodels result that shows it.
 
-    Parameters
-    ----------
-    fitted : Fitted
-        Coefficients and scores.
-    result : statsmodels results
-        From `shown_fit`.
-
-    Returns
-    -------
-    Estimate
-        Its scores are those of the basis, which the bread maps to the coefficients.
+    Its scores are those of the basis, which the bread maps to the coefficients.
     """
     model, k = result.model, fitted.params.size
     linear = fitted.residual is not None

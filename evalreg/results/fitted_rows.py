@@ -18,26 +18,13 @@ from evalreg.errors import AlignmentError
 
 @dataclass(frozen=True, eq=False)
 class FittedRows:
-    """The rows of a fitted statsmodels model; the source of its labels.
+    """The rows of a fitted statsmodels model; the source of its labels."""
 
-    Parameters
-    ----------
-    frame : DataFrame, optional
-        The data of a formula model, all rows, as they were when the model was fitted.
-    row_labels : Index, optional
-        Index of the rows in use.
-    keep : ndarray of bool, optional
-        Rows of the data in use, where some had missing values.
-    n_rows : int
-        Rows in use.
-    changed : bool
-        Whether the data are no longer those that were fitted, so that only the names of their columns are known.
-    """
-
-    frame: pd.DataFrame | None
-    row_labels: pd.Index | None
-    keep: BoolArray | None
-    n_rows: int
+    frame: pd.DataFrame | None  # the data of a formula model, all rows, as they were when the model was fitted
+    row_labels: pd.Index | None  # index of the rows in use
+    keep: BoolArray | None  # rows of the data in use, where some had missing values
+    n_rows: int  # rows in use
+    # whether the data are no longer those that were fitted, so that only the names of their columns are known
     changed: bool = False
 
     @property

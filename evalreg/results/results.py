@@ -539,45 +539,13 @@ def results_of(
     asked: CovOptions,
     notes: tuple[Note, ...] = (),
 ) -> Results:
-    """Covariance and warnings of an estimate, put together; the warnings are issued.
-
-    Parameters
-    ----------
-    estimate : Estimate
-        Parameters and scores that hold the labels of the axes.
-    axes : tuple of Axis or None
-        Clusterings as asked; None is independent rows.
-    asked : CovOptions
-        Options as asked.
-    notes : tuple of (category, text)
-        What else to warn of.
-
-    Returns
-    -------
-    Results
-        With all notes.
-    """
+    """Results with the covariance and all notes of an estimate, which are issued. Without axes rows are independent."""
     cov, found = assembled(estimate, axes, asked, notes)
     return Results(estimate, cov, axes or (), asked, found)
 
 
 def rederive(results: ResultsT, groups: Any, options: dict[str, Any]) -> ResultsT:
-    """Results under another covariance, from the same estimate.
-
-    Parameters
-    ----------
-    results : Results
-        What to start from.
-    groups : str, list, array, Series, dict, None or KEPT
-        Clusters.
-    options : dict
-        cov, ssc, dof, repair and alike; KEPT keeps what was asked.
-
-    Returns
-    -------
-    Results
-        New.
-    """
+    """The same estimate under another covariance, by cov, ssc, dof, repair and alike; KEPT keeps what was asked."""
     asked = {name: getattr(results.asked, name) for name in ("cov", "ssc", "dof", "repair", "alike")}
     given = {name: value for name, value in options.items() if value is not KEPT}
     asked |= given
@@ -600,18 +568,7 @@ def rederive(results: ResultsT, groups: Any, options: dict[str, Any]) -> Results
 
 
 def diagnose(results: Results) -> pd.DataFrame:
-    """The table of `Results.diagnostics`.
-
-    Parameters
-    ----------
-    results : Results
-        Clustered or not.
-
-    Returns
-    -------
-    DataFrame
-        Empty without clusters.
-    """
+    """The table of `Results.diagnostics`; without rows where there are no clusters."""
     estimate, se = results.estimate, np.sqrt(results.cov.variance())
     rows = {}
     for axis in results.cov.axes:

@@ -15,20 +15,10 @@ from evalreg.numerics.fitting import Fitted
 
 
 def shown_fit(model: Any, fitted: Fitted) -> Any:
-    """The statsmodels result of a model that evalreg solved, in the units of its columns.
+    """The statsmodels result of a model (OLS, WLS or GLM, not fitted) that evalreg solved, in the units of its columns.
 
-    Parameters
-    ----------
-    model : statsmodels OLS, WLS or GLM
-        Not fitted; it takes on what its own fit would leave there.
-    fitted : Fitted
-        The solution.
-
-    Returns
-    -------
-    statsmodels results
-        Of the class that the model's own fit gives. Its residuals do not come from coefficients times columns, which
-        cancel where columns lie far from zero.
+    The model takes on what its own fit would leave there. Residuals do not come from coefficients times columns, which
+    cancel where columns lie far from zero.
     """
     n, k = model.exog.shape
     if fitted.residual is None:
@@ -59,23 +49,9 @@ def _shown_glm(model: Any, fitted: Fitted) -> Any:
 
 
 def to_statsmodels(fitted: Any, matrix: FloatArray, dof: float, description: str) -> Any:
-    """A statsmodels result that carries another covariance and degrees of freedom.
+    """A statsmodels result with another covariance, (n_params, n_params), and degrees of freedom of t (inf: normal).
 
-    Parameters
-    ----------
-    fitted : statsmodels results
-        The fit; it stays as it is.
-    matrix : ndarray, shape (n_params, n_params)
-        The covariance of its parameters.
-    dof : float
-        Degrees of freedom of t; inf for the normal.
-    description : str
-        Name of the covariance, shown by statsmodels' summary.
-
-    Returns
-    -------
-    statsmodels results
-        Of the same class, on which `summary_col`, `t_test` and the rest work.
+    It is of the same class, and `description` names the covariance in its summary; `fitted` stays as it is.
     """
     inner = copy.copy(getattr(fitted, "_results", fitted))
     held = getattr(inner, "_cache", {})

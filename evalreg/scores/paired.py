@@ -30,65 +30,39 @@ Sides: TypeAlias = tuple[IntArray, IntArray, IntArray, FloatArray]
 
 @dataclass(frozen=True, eq=False)
 class Differing:
-    """Differences of two models of which few questions tell, one entry each.
+    """Differences of two models of which few questions tell, one entry each."""
 
-    Parameters
-    ----------
-    rows : ndarray of int, shape (m,)
-        Which of the contrasts they are.
-    scale : ndarray, shape (m,)
-        What multiplies the difference in the contrast, 1 or -1 for most; below, it is taken out.
-    theta, size, square : ndarray, shape (m,)
-        Means of d, of its size and of d^2 over the shared questions.
-    differ, whole : ndarray, shape (m,)
-        Shares of the shared questions with a d that is not 0, and with one of 1 or -1.
-    silent, silent_whole : ndarray, shape (m,)
-        Shares of the shared questions in clusters whose d are all 0, and all 1 or -1, the largest over the clusterings.
-    n : ndarray, shape (m,)
-        Shared questions.
-    clusters : ndarray, shape (m,)
-        Kish's effective number of clusters, the smallest over the clusterings.
-    alike : ndarray, shape (m,)
-        Variance that the intraclass correlation of d and the sizes of the clusters imply, the largest over the
-        clusterings; 0 where the correlation is not defined.
-    """
-
-    rows: IntArray
-    scale: FloatArray
+    rows: IntArray  # (m,): which of the contrasts they are
+    scale: FloatArray  # (m,): what multiplies the difference in the contrast, 1 or -1 for most; below, it is taken out
+    # (m,): means of d, of its size and of d^2 over the shared questions
     theta: FloatArray
     size: FloatArray
     square: FloatArray
+    # (m,): shares of the shared questions with a d that is not 0, and with one of 1 or -1
     differ: FloatArray
     whole: FloatArray
+    # (m,): shares of the shared questions in clusters whose d are all 0, and all 1 or -1, the largest over the
+    # clusterings
     silent: FloatArray
     silent_whole: FloatArray
-    n: FloatArray
-    clusters: FloatArray
+    n: FloatArray  # (m,): shared questions
+    clusters: FloatArray  # (m,): Kish's effective number of clusters, the smallest over the clusterings
+    # (m,): variance that the intraclass correlation of d and the sizes of the clusters imply, the largest over the
+    # clusterings; 0 where the correlation is not defined
     alike: FloatArray
 
 
 @dataclass(frozen=True, eq=False)
 class Paired(ABC):
-    """Scores in [0, 1] that models have on the same questions: of columns that are means, or differences of two.
+    """Scores in [0, 1] that models have on the same questions: of columns that are means, or differences of two."""
 
-    Parameters
-    ----------
-    scores : Scores
-        Of an estimate.
-    means, count, squares : ndarray, shape (n_columns,)
-        Mean of each column, its rows, and their sum of squares about it.
-    contrasts : ndarray or sparse array, shape (n_params, n_columns)
-        The parameters as contrasts of the columns.
-    icc : float
-        Correlation that differences not seen are taken to have within a cluster.
-    """
-
-    scores: Scores
+    scores: Scores  # of an estimate
+    # (n_columns,): mean of each column, its rows, and their sum of squares about it
     means: FloatArray
     count: FloatArray
     squares: FloatArray
-    contrasts: Matrix
-    icc: float
+    contrasts: Matrix  # (n_params, n_columns): the parameters as contrasts of the columns
+    icc: float  # correlation that differences not seen are taken to have within a cluster
 
     def linear(self, contrasts: Matrix) -> Paired:
         """The same for contrasts of the parameters."""
@@ -230,25 +204,9 @@ def _silent(differ: BoolArray, whole: BoolArray, present: FloatArray | None, hom
 
 
 def questions_told(differ: BoolArray, present: FloatArray | None, home: IntArray) -> FloatArray:
-    """Questions in clusters of which at least one differs.
+    """Questions in clusters of which at least one differs, shape (m,).
 
-    Parameters
-    ----------
-    differ : ndarray of bool, shape (m, n_questions)
-        Whether the models of each pair differ on a question.
-    present : ndarray, shape (m, n_questions), or None
-        1 for the questions of a pair, 0 for others; None is all of them.
-    home : ndarray of int, shape (n_questions,)
-        Cluster of each question.
-
-    Returns
-    -------
-    ndarray, shape (m,)
-
-    Examples
-    --------
-    >>> questions_told(np.array([[False, True, False, False]]), None, np.array([0, 1, 0, 1])).tolist()
-    [2.0]
+    Shapes: differ and present (m, n_questions), present 1 for the questions of a pair (None: all); home (n_questions,).
     """
     order = np.argsort(home, kind="stable")
     starts = np.flatnonzero(np.diff(home[order], prepend=-1))

@@ -39,7 +39,16 @@ ROOT = Path(__file__).resolve().parents[1]
 STAMP = "evalreg-check.txt"
 # Beside the floors of the package itself, the newest of what the tests run on. Without linters and documentation.
 # The lowest narwhals imports a module that DuckDB has deprecated since.
-FLOOR_COMPANIONS = ("pytest", "pytest-xdist>=3.6", "hypothesis", "polars", "pyarrow", "duckdb<1.4", "matplotlib")
+FLOOR_COMPANIONS = (
+    "pytest",
+    "pytest-xdist>=3.6",
+    "hypothesis",
+    "polars",
+    "pyarrow",
+    "duckdb<1.4",
+    "matplotlib",
+    "zstandard",
+)
 # More threads than cores make small matrix products slower by a factor of ten and more.
 ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 
@@ -183,6 +192,7 @@ def check_format(options: Options) -> Outcome:
 
 def check_mypy(options: Options) -> Outcome:
     """Types, in strict mode."""
+    os.environ["MYPY_NUM_WORKERS"] = str(n_cores())  # releases that have no workers pass over it
     return call("mypy", options=options)[0], ""
 
 
@@ -459,6 +469,8 @@ def main(arguments: Sequence[str]) -> int:
         # Found without being installed, also by the programs that the checks start.
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
         sys.path.insert(0, str(ROOT))
+        # Or each of the programs would compile every module anew.
+        os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
         print(versions(), flush=True)
         return run(options.names, Options(options.stop, arguments[cut + 1 :], options.quick))
     if options.env:

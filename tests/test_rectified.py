@@ -1,10 +1,12 @@
-"""Rectified means: slow loops, PPI++ written out and live, er.mean on the labelled rows, and simulated truth."""
+"""Rectified means: slow loops, PPI++ written out and its package, er.mean on the labelled rows, simulated truth."""
 
 from __future__ import annotations
 
 import copy
+import json
 import pickle
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -29,6 +31,7 @@ from evalreg.errors import (
 )
 from evalreg.inference import dependence
 
+REFERENCE = Path(__file__).parent / "reference"
 # The same few hundred sums in another order.
 SAME = 1e-10
 
@@ -162,21 +165,17 @@ def test_independent_rows_are_ppi_plus_plus_written_out():
 
 
 def test_independent_rows_agree_with_ppi_py():
-    ppi = pytest.importorskip("ppi_py")
-    log = judged(models=("a",), n_clusters=2000)
+    log = pd.read_csv(REFERENCE / "ppi.csv")
+    theirs = json.loads((REFERENCE / "ppi.json").read_text())
     results = rectified(log)
-    lam = results.rectification()["lambda"].iloc[0]
-    has = log["human"].notna()
-    data = [log["human"][has].to_numpy(), log["judge"][has].to_numpy(), log["judge"][~has].to_numpy()]
-    theirs = ppi.ppi_mean_pointestimate(*data, lam=lam)
-    assert results.params["mean"] == pytest.approx(float(theirs[0]), rel=1e-9)
-    low, high = (float(end[0]) for end in ppi.ppi_mean_ci(*data, alpha=0.05, lam=lam))
-    ours = results.with_cov(dof="normal").conf_int().loc["mean"]
+    assert results.rectification()["lambda"].iloc[0] == pytest.approx(theirs["lambda"], rel=1e-9)
+    assert results.params["mean"] == pytest.approx(theirs["mean"], rel=1e-9)
+    low, high = results.with_cov(dof="normal").conf_int().loc["mean"]
     # They divide by n where we divide by n - 1.
-    assert [ours[0], ours[1]] == pytest.approx([low, high], rel=2 / has.sum())
+    half = (theirs["upper"] - theirs["lower"]) / 2
+    assert [low, high] == pytest.approx([theirs["lower"], theirs["upper"]], abs=half / log["human"].count())
     # Their own lambda pools the judge's variance over both parts: the same up to sampling error.
-    pooled = ppi.ppi_mean_ci(*data, alpha=0.05)
-    assert float(pooled[1][0] - pooled[0][0]) == pytest.approx(ours[1] - ours[0], rel=0.01)
+    assert theirs["pooled_upper"] - theirs["pooled_lower"] == pytest.approx(high - low, rel=0.01)
 
 
 @pytest.mark.parametrize("groups", [None, "passage", "passage + rater"])

@@ -9,13 +9,12 @@ import pandas as pd
 
 from evalreg.boards.duels import Duels, condorcet_cycles, duel_errors, head_to_head
 from evalreg.boards.judges import Judging, judging
+from evalreg.boards.sparse import family_cov, of_models, ranked_cov, sparsity_table
 from evalreg.checks import FloatArray
 from evalreg.covariance.by_cell import CellErrors
-from evalreg.covariance.covariance import Covariance
 from evalreg.covariance.options import CovOptions
-from evalreg.covariance.sparsity import TOO_FEW_EFFECTIVE, sparsity
-from evalreg.data.clusters import Axis, find_axis
-from evalreg.errors import NotAvailableError, Note, muted
+from evalreg.data.clusters import Axis
+from evalreg.errors import NotAvailableError, Note
 from evalreg.estimate import Estimate
 from evalreg.inference.dependence import design_effect
 from evalreg.report.tables import Summary
@@ -181,7 +180,7 @@ class Board(Results):
 
     @property
     def _ranked(self) -> Together:
-        return of_models(self, ranked_cov(self))
+        return of_models(self, family_cov(self) if self.duels is None else ranked_cov(self))
 
     def sparsity(self, dimension: str | None = None) -> pd.DataFrame:
         """How thinly the comparisons behind each win rate are spread over clusters.
@@ -273,59 +272,6 @@ def _called(model: str, moved: Board, board: Board) -> Board:
     """A function of each rate under its own name, whose models are those of the board."""
     about = replace(board.estimate.about, model=model, interval="wald", lines=(), one_board=False)
     return replace(moved, estimate=replace(moved.estimate, about=about), notes=())
-
-
-def sparsity_table(board: Board, dimension: str | None) -> pd.DataFrame:
-    """The table of `Board.sparsity`, one row a parameter."""
-    axes = board.cov.axes or board.axes
-    if board.estimate.cells is None or not axes:
-        raise NotAvailableError("`sparsity` is of win rates with `groups`: it tells how prompts share the comparisons.")
-    axis = max(axes, key=board.estimate.scores.n_clusters) if dimension is None else find_axis(dimension, axes)
-    found = sparsity(board.estimate, axis)
-    columns = {
-        "concentration": found.concentration,
-        "effective_clusters": found.effective,
-        "largest_share": found.largest_share,
-        "single": found.single,
-    }
-    return pd.DataFrame(columns, index=list(board.estimate.names))
-
-
-def of_models(board: Board, cov: Covariance) -> Together:
-    """Parameters of the models alone, without covariates, and their covariance."""
-    names, n_models = board.estimate.names, board.estimate.about.n_models
-    if n_models in (0, len(names)):
-        return board.params, cov
-    return board.params.iloc[:n_models], cov.linear(np.eye(len(names))[:n_models], names[:n_models])
-
-
-def family_cov(board: Board) -> Covariance:
-    """The covariance of a board for `simultaneous` and `rank_sets`.
-
-    Where the default is sparse, it has the jackknife's variances as a floor.
-    """
-    cov, estimate = board.cov, board.estimate
-    if not cov.axes or not cov.options.single_totals or estimate.refit is None or estimate.refit.single_totals is None:
-        return cov
-    finest = max(cov.axes, key=estimate.scores.n_clusters)
-    if not sparsity(estimate, finest).unsafe.any():
-        return cov
-    # What the jackknife warns of, the results have said already.
-    with muted():
-        # Its own repair, and no dof: those of the board are meant for the covariance asked for.
-        return replace(cov, floor=board.with_cov(cov="jackknife", ssc=None, dof=None, repair=None, alike=None).cov)
-
-
-def ranked_cov(board: Board) -> Covariance:
-    """The covariance from which ranks are told; unknown for models that rest on too few clusters."""
-    cov = family_cov(board)
-    estimate = board.estimate
-    if not cov.axes or estimate.cells is None or estimate.coefficient_map is None or board.duels is None:
-        return cov
-    finest = max(cov.axes, key=estimate.scores.n_clusters)
-    few = sparsity(estimate, finest).effective < TOO_FEW_EFFECTIVE
-    known = np.zeros(estimate.n_params, dtype=bool) if cov.withheld is None else cov.withheld
-    return replace(cov, withheld=known | few) if few.any() else cov
 
 
 def _inflation(board: Board) -> list[str]:

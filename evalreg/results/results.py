@@ -9,22 +9,18 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import CovName, DofName, FloatArray, IntervalName, RepairName, SscName, option
+from evalreg.checks import CovName, DofName, IntervalName, RepairName, SscName, option
 from evalreg.covariance.covariance import Covariance
 from evalreg.covariance.documented import documented
 from evalreg.covariance.groups import Groups, check_estimate, resolve_groups
 from evalreg.covariance.options import CovOptions, check_cov_options, takes_ssc
-from evalreg.data.clusters import Axis, axis_name, find_axis
-from evalreg.data.groups import parse_groups
+from evalreg.data.clusters import Axis, axis_name
 from evalreg.errors import ArgumentError, Note
 from evalreg.estimate import Estimate
 from evalreg.inference.contrasts import parse_contrasts
-from evalreg.inference.dependence import design_effect, effective_rows, intraclass_correlation
-from evalreg.inference.diagnostics import cluster_influence, cluster_sizes, row_influence
 from evalreg.inference.equivalence import EquivalenceName, equivalence_table
 from evalreg.inference.intervals import intervals
 from evalreg.inference.ranks import PairAdjustName
-from evalreg.inference.rectification import rectification_table
 from evalreg.inference.simultaneous import Seed
 from evalreg.inference.standards import t_tests
 from evalreg.inference.wald import as_contrast_results, joint_test
@@ -32,6 +28,7 @@ from evalreg.report.figures import FigureName, plot_results
 from evalreg.report.summaries import covariance_text
 from evalreg.results.algebra import Algebra, combined
 from evalreg.results.assembled import assembled
+from evalreg.results.diagnosed import Diagnosed
 from evalreg.results.multiple_models import MultipleModels
 from evalreg.results.predictions import Predicted, design_rows
 from evalreg.results.resampled import Resampled
@@ -53,7 +50,7 @@ KEPT = _Kept.KEPT
 
 
 @dataclass(frozen=True, eq=False)
-class Results(Algebra, MultipleModels, Resampled, Predicted, Tabulated):
+class Results(Algebra, MultipleModels, Resampled, Predicted, Diagnosed, Tabulated):
     """Estimates with standard errors, tests and intervals, under statsmodels' names; immutable.
 
     Made by `fit`, `mean` and `infer`.
@@ -322,96 +319,6 @@ class Results(Algebra, MultipleModels, Resampled, Predicted, Tabulated):
         """
         return equivalence_table(self.params, self.cov, margin, kind=kind, alpha=alpha)
 
-    def design_effect(self) -> pd.Series:
-        """Clustered over naive variance, by parameter.
-
-        Returns
-        -------
-        Series
-            Indexed by parameter.
-        """
-        return self._series(design_effect(self.cov))
-
-    def n_eff(self) -> pd.Series:
-        """Number of independent rows with the same variance, by parameter.
-
-        Returns
-        -------
-        Series
-            Indexed by parameter.
-        """
-        return self._series(effective_rows(self.estimate, self.cov))
-
-    def icc(self, dimension: str | None = None) -> pd.Series:
-        """One-way ANOVA intraclass correlation, not truncated; of the residuals for regressions.
-
-        Parameters
-        ----------
-        dimension : str, optional
-            Which clustering; the first by default.
-
-        Returns
-        -------
-        Series
-            By parameter; NaN where it is not defined.
-        """
-        if not self.cov.n_clusters:
-            return self._series(np.full(self.estimate.n_params, np.nan))
-        return self._series(intraclass_correlation(self.estimate, self._axis(dimension)))
-
-    def diagnostics(self) -> pd.DataFrame:
-        """What the clusters look like, and what leaving out the most influential one does.
-
-        Returns
-        -------
-        DataFrame
-            One row a dimension; columns n_clusters, effective_clusters, largest_share, mean_size, max_leverage,
-            most_influential (its label), params_without (a dict) and solved: True where these are the parameters of
-            the rows without that cluster; False where they are one step from the estimate (GLMs, quantiles and
-            functions of parameters), and solving again might name another cluster.
-        """
-        return diagnose(self)
-
-    def rectification(self) -> pd.DataFrame:
-        """What judge scores add to the human labels of `rectified_mean`, by parameter.
-
-        Returns
-        -------
-        DataFrame
-            Columns lambda, n_labelled, n_unlabelled, human_mean and human_se (from the human labels alone), se, and
-            effective_labels, the number of human labels that alone would be as informative.
-
-        Raises
-        ------
-        NotAvailableError
-            If these are not results of `rectified_mean`.
-        """
-        return rectification_table(self.estimate, self.cov)
-
-    def influence(self, by: str | None = None) -> pd.DataFrame:
-        """Influence of each row, or of each cluster, on each parameter; columns sum to zero.
-
-        Parameters
-        ----------
-        by : str, optional
-            A clustering to sum within; rows by default.
-
-        Returns
-        -------
-        DataFrame
-            Indexed by the position of the row in the data, or by the cluster's label.
-
-        Raises
-        ------
-        ArgumentError
-            If `by` crosses several clusterings.
-        """
-        axes = () if by is None else parse_groups(by, self.estimate.scores.columns)
-        if len(axes) > 1:
-            raise ArgumentError(f'`by` must name one clustering, such as "{axis_name(axes[0])}"; got {by!r}.')
-        values, index = row_influence(self.estimate, axes[0] if axes else None)
-        return pd.DataFrame(values, index=index, columns=list(self.estimate.names))
-
     def plot(
         self,
         kind: FigureName = "estimates",
@@ -467,16 +374,9 @@ class Results(Algebra, MultipleModels, Resampled, Predicted, Tabulated):
         estimate = replace(self.estimate, scores=self.estimate.scores.detached(), fitted=None)
         return {**self.__dict__, "estimate": estimate}
 
-    def _series(self, values: FloatArray) -> pd.Series:
-        return pd.Series(values, index=list(self.estimate.names))
-
     def _derived(self, estimate: Estimate, cov: Covariance, notes: tuple[Note, ...]) -> Self:
         """Results of something computed from the parameters; of a board a board without its pairs of models."""
         return type(self)(estimate, cov, self.axes, self.asked, notes)
-
-    def _axis(self, dimension: str | None) -> Axis:
-        axes = self.cov.axes or self.axes
-        return axes[0] if dimension is None else find_axis(dimension, axes)
 
 
 ResultsT = TypeVar("ResultsT", bound=Results)
@@ -565,24 +465,3 @@ def rederive(results: ResultsT, groups: Any, options: dict[str, Any]) -> Results
         checked = replace(checked, cov=None, ssc=None, dof=None if checked.dof == "satterthwaite" else checked.dof)
     made = results_of(estimate, axes, checked)
     return replace(results, estimate=made.estimate, cov=made.cov, axes=made.axes, asked=made.asked, notes=made.notes)
-
-
-def diagnose(results: Results) -> pd.DataFrame:
-    """The table of `Results.diagnostics`; without rows where there are no clusters."""
-    estimate, se = results.estimate, np.sqrt(results.cov.variance())
-    rows = {}
-    for axis in results.cov.axes:
-        size = cluster_sizes(estimate, axis)
-        moved = cluster_influence(estimate, axis, se)
-        rows[axis_name(axis)] = {
-            "n_clusters": size.n_clusters,
-            "effective_clusters": size.effective_clusters,
-            "largest_share": size.largest_share,
-            "mean_size": size.mean_size,
-            "max_leverage": moved.max_leverage,
-            "most_influential": None if moved.cluster < 0 else estimate.scores.label(axis, moved.cluster),
-            "params_without": dict(zip(estimate.names, map(float, moved.params_without), strict=True)),
-            "solved": moved.solved,
-        }
-    columns = ["n_clusters", "effective_clusters", "largest_share", "mean_size", "max_leverage", "most_influential"]
-    return pd.DataFrame.from_dict(rows, orient="index", columns=[*columns, "params_without", "solved"])

@@ -1,0 +1,142 @@
+"""What clustering does to results: design effects, correlation within clusters, and who moves the estimates."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from evalreg.checks import FloatArray
+from evalreg.covariance.covariance import Covariance
+from evalreg.data.clusters import Axis, axis_name, find_axis
+from evalreg.data.groups import parse_groups
+from evalreg.errors import ArgumentError
+from evalreg.estimate import Estimate
+from evalreg.inference.dependence import design_effect, effective_rows, intraclass_correlation
+from evalreg.inference.diagnostics import cluster_influence, cluster_sizes, row_influence
+from evalreg.inference.rectification import rectification_table
+
+
+class Diagnosed:
+    """Methods that say how much the clusters of an estimate matter."""
+
+    estimate: Estimate
+    cov: Covariance
+    axes: tuple[Axis, ...]
+
+    def design_effect(self) -> pd.Series:
+        """Clustered over naive variance, by parameter.
+
+        Returns
+        -------
+        Series
+            Indexed by parameter.
+        """
+        return self._series(design_effect(self.cov))
+
+    def n_eff(self) -> pd.Series:
+        """Number of independent rows with the same variance, by parameter.
+
+        Returns
+        -------
+        Series
+            Indexed by parameter.
+        """
+        return self._series(effective_rows(self.estimate, self.cov))
+
+    def icc(self, dimension: str | None = None) -> pd.Series:
+        """One-way ANOVA intraclass correlation, not truncated; of the residuals for regressions.
+
+        Parameters
+        ----------
+        dimension : str, optional
+            Which clustering; the first by default.
+
+        Returns
+        -------
+        Series
+            By parameter; NaN where it is not defined.
+        """
+        if not self.cov.n_clusters:
+            return self._series(np.full(self.estimate.n_params, np.nan))
+        return self._series(intraclass_correlation(self.estimate, self._axis(dimension)))
+
+    def diagnostics(self) -> pd.DataFrame:
+        """What the clusters look like, and what leaving out the most influential one does.
+
+        Returns
+        -------
+        DataFrame
+            One row a dimension; columns n_clusters, effective_clusters, largest_share, mean_size, max_leverage,
+            most_influential (its label), params_without (a dict) and solved: True where these are the parameters of
+            the rows without that cluster; False where they are one step from the estimate (GLMs, quantiles and
+            functions of parameters), and solving again might name another cluster.
+        """
+        return _diagnosed(self.estimate, self.cov)
+
+    def rectification(self) -> pd.DataFrame:
+        """What judge scores add to the human labels of `rectified_mean`, by parameter.
+
+        Returns
+        -------
+        DataFrame
+            Columns lambda, n_labelled, n_unlabelled, human_mean and human_se (from the human labels alone), se, and
+            effective_labels, the number of human labels that alone would be as informative.
+
+        Raises
+        ------
+        NotAvailableError
+            If these are not results of `rectified_mean`.
+        """
+        return rectification_table(self.estimate, self.cov)
+
+    def influence(self, by: str | None = None) -> pd.DataFrame:
+        """Influence of each row, or of each cluster, on each parameter; columns sum to zero.
+
+        Parameters
+        ----------
+        by : str, optional
+            A clustering to sum within; rows by default.
+
+        Returns
+        -------
+        DataFrame
+            Indexed by the position of the row in the data, or by the cluster's label.
+
+        Raises
+        ------
+        ArgumentError
+            If `by` crosses several clusterings.
+        """
+        axes = () if by is None else parse_groups(by, self.estimate.scores.columns)
+        if len(axes) > 1:
+            raise ArgumentError(f'`by` must name one clustering, such as "{axis_name(axes[0])}"; got {by!r}.')
+        values, index = row_influence(self.estimate, axes[0] if axes else None)
+        return pd.DataFrame(values, index=index, columns=list(self.estimate.names))
+
+    def _series(self, values: FloatArray) -> pd.Series:
+        return pd.Series(values, index=list(self.estimate.names))
+
+    def _axis(self, dimension: str | None) -> Axis:
+        axes = self.cov.axes or self.axes
+        return axes[0] if dimension is None else find_axis(dimension, axes)
+
+
+def _diagnosed(estimate: Estimate, cov: Covariance) -> pd.DataFrame:
+    """The table of `Results.diagnostics`; without rows where there are no clusters."""
+    se = np.sqrt(cov.variance())
+    rows = {}
+    for axis in cov.axes:
+        size = cluster_sizes(estimate, axis)
+        moved = cluster_influence(estimate, axis, se)
+        rows[axis_name(axis)] = {
+            "n_clusters": size.n_clusters,
+            "effective_clusters": size.effective_clusters,
+            "largest_share": size.largest_share,
+            "mean_size": size.mean_size,
+            "max_leverage": moved.max_leverage,
+            "most_influential": None if moved.cluster < 0 else estimate.scores.label(axis, moved.cluster),
+            "params_without": dict(zip(estimate.names, map(float, moved.params_without), strict=True)),
+            "solved": moved.solved,
+        }
+    columns = ["n_clusters", "effective_clusters", "largest_share", "mean_size", "max_leverage", "most_influential"]
+    return pd.DataFrame.from_dict(rows, orient="index", columns=[*columns, "params_without", "solved"])

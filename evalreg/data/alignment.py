@@ -11,31 +11,7 @@ from evalreg.errors import AlignmentError
 
 
 def align_labels(name: str, labels: Any, n_rows: int, index: pd.Index | None, argument: str = "groups") -> Any:
-    """Labels in the order of the rows: a Series by its index, anything else by its length.
-
-    Parameters
-    ----------
-    name : str
-        What the labels are called, for messages.
-    labels : array_like, shape (n_rows,)
-        Cluster labels.
-    n_rows : int
-        Rows of the data.
-    index : pandas.Index, optional
-        Index of the data, for a Series.
-    argument : str
-        The argument that they were passed as.
-
-    Returns
-    -------
-    array_like, shape (n_rows,)
-        Aligned labels.
-
-    Raises
-    ------
-    AlignmentError
-        If the length or the index does not match.
-    """
+    """Labels in the order of the rows: a Series by the index of the data, anything else by its length; or raise."""
     if isinstance(labels, pd.Series) and index is None and not labels.index.equals(pd.RangeIndex(len(labels))):
         raise AlignmentError(
             f"`{argument}`{_quoted(name)} is a Series with an index of its own, and the data have no index to align it "

@@ -82,27 +82,7 @@ def _shared_questions(rows: ReadRows, roles: Roles) -> tuple[ReadRows, tuple[str
 
 
 def cells_of(used: dict[str, Codes], columns: Sequence[str]) -> tuple[list[tuple[str, ...]], IntArray | None]:
-    """Keys of the cells, sorted as text, and the cell of each row; one unnamed cell without columns.
-
-    Parameters
-    ----------
-    used : dict of str to Codes
-        Codes of the rows in use by column.
-    columns : sequence of str
-        Whose joint values are the cells.
-
-    Returns
-    -------
-    keys : list of tuple of str
-        Labels of each cell.
-    cell : ndarray of int, shape (n_rows,), or None
-        Cell of each row.
-
-    Raises
-    ------
-    DataError
-        If different values read the same as text.
-    """
+    """Keys of the cells, sorted as text, and the cell of each row; one unnamed cell, and None, without columns."""
     if not columns:
         return [()], None
     cells = joint([used[name] for name in columns])
@@ -123,23 +103,7 @@ def cells_of(used: dict[str, Codes], columns: Sequence[str]) -> tuple[list[tuple
 
 
 def joint_names(models: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
-    """Names of parameters from the labels of `by`, joined by a colon; "mean" without any.
-
-    Parameters
-    ----------
-    models : sequence of tuple of str
-        Labels of each parameter.
-
-    Returns
-    -------
-    tuple of str
-        All distinct.
-
-    Raises
-    ------
-    DataError
-        If different labels join to the same text.
-    """
+    """Names of parameters from the labels of `by`, joined by a colon and all distinct; "mean" without any."""
     names = [":".join(model) if model else "mean" for model in models]
     alike = [name for name, times in Counter(names).items() if times > 1]
     if alike:

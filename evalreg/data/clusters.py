@@ -77,26 +77,7 @@ class Codes:
 
 
 def factorize(values: Any) -> tuple[IntArray, Any]:
-    """Integer codes of labels of any kind, -1 where the label is missing.
-
-    Parameters
-    ----------
-    values : array_like, shape (n_rows,)
-        Strings, numbers, categoricals, nullable or pyarrow types, tuples.
-
-    Returns
-    -------
-    codes : ndarray of int, shape (n_rows,)
-        From 0 in order of appearance, -1 for None, NaN and NA.
-    labels : sequence
-        Label of each code; unused categories are not among them.
-
-    Examples
-    --------
-    >>> codes, labels = factorize(["b", None, "a", "b"])
-    >>> codes.tolist(), list(labels)
-    ([0, -1, 1, 0], ['b', 'a'])
-    """
+    """Codes of labels of any kind in order of appearance, -1 where missing, and the label of each code."""
     if isinstance(values, range):
         values = np.asarray(values)
     elif isinstance(values, list | tuple):
@@ -113,20 +94,7 @@ def factorize(values: Any) -> tuple[IntArray, Any]:
 
 
 def as_codes(codes: IntArray, labels: Any = None) -> Codes:
-    """Number codes without gaps, keeping their order.
-
-    Parameters
-    ----------
-    codes : ndarray of int, shape (n_rows,)
-        Non-negative codes, some values possibly unused.
-    labels : sequence, optional
-        Label of each value.
-
-    Returns
-    -------
-    Codes
-        Every code present.
-    """
+    """Codes numbered anew without gaps, in their order; the labels are of all values, used or not."""
     if codes.size == 0:
         return Codes(codes, 0, labels)
     present = np.bincount(codes) > 0
@@ -138,24 +106,7 @@ def as_codes(codes: IntArray, labels: Any = None) -> Codes:
 
 
 def joint(parts: Sequence[Codes]) -> Codes:
-    """Codes of the observed combinations of several partitions.
-
-    Parameters
-    ----------
-    parts : sequence of Codes
-        Partitions of the same rows.
-
-    Returns
-    -------
-    Codes
-        One cluster for each combination that occurs.
-
-    Examples
-    --------
-    >>> a, b = Codes(np.array([0, 0, 1]), 2), Codes(np.array([0, 1, 1]), 2)
-    >>> joint([a, b]).n_clusters
-    3
-    """
+    """Codes of the combinations of several partitions of the same rows, as far as they occur."""
     if len(parts) == 1:
         return parts[0]
     codes, n_clusters = parts[0].codes, parts[0].n_clusters
@@ -187,29 +138,7 @@ def restricted(codes: Codes, rows: BoolArray) -> Codes:
 
 
 def used_codes(name: str, codes: IntArray, labels: Any, every_row: bool = False) -> Codes:
-    """Codes of rows in use, none of which may be missing.
-
-    Parameters
-    ----------
-    name : str
-        The column, for the message.
-    codes : ndarray of int, shape (n_rows,)
-        Codes with -1 for missing.
-    labels : sequence
-        Label of each code.
-    every_row : bool
-        Whether these are all rows that were factorised, so that every code occurs.
-
-    Returns
-    -------
-    Codes
-        Every code present.
-
-    Raises
-    ------
-    MissingLabelsError
-        If a label is missing.
-    """
+    """Codes of rows in use, none of which may be missing; `every_row` says that each code occurs."""
     lowest = int(np.min(codes, initial=0))
     if lowest < 0:
         rows, count = row_list(codes < 0)

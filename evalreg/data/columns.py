@@ -33,26 +33,7 @@ Values: TypeAlias = npt.NDArray[Any]
 
 
 def as_floats(series: nw.Series[Any], name: str, argument: str) -> FloatArray:
-    """A column as float64, NaN where it is missing.
-
-    Parameters
-    ----------
-    series : narwhals.Series
-        Of numbers or truth values; or of objects all of which are numbers (int, float, bool, Decimal, Fraction) or
-        missing.
-    name, argument : str
-        The column, and the argument that named it, for messages.
-
-    Returns
-    -------
-    ndarray, shape (n_rows,)
-        A copy: an estimate keeps its scores, and these may be the caller's memory.
-
-    Raises
-    ------
-    NonNumericError
-        If it holds anything else.
-    """
+    """A copy of a column as float64, NaN where it is missing; of numbers, truth values or objects that are numbers."""
     native = series.to_native()
     if series.dtype.is_numeric() or series.dtype == nw.Boolean:
         if not isinstance(native, pd.Series):
@@ -135,24 +116,7 @@ def outside_pandas(series: nw.Series[Any]) -> Values:
 def for_formula(column: pd.Series, name: str, plain: bool) -> Any:
     """A column of rows in use as patsy takes it: numbers and truth values by their type, anything else as labels.
 
-    Parameters
-    ----------
-    column : Series
-        Without missing values.
-    name : str
-        The column, for messages.
-    plain : bool
-        Whether the formula uses it outside of ``C(...)``.
-
-    Returns
-    -------
-    array or Series
-        Of float64, integers or bool; a categorical without unused levels; or objects.
-
-    Raises
-    ------
-    NonNumericError
-        If a column that is used outside of ``C(...)`` holds times or the like, or both numbers and something else.
+    A `plain` column, used outside of ``C(...)``, holds no times or the like, nor numbers among other things.
     """
     dtype = column.dtype
     if isinstance(dtype, pd.CategoricalDtype):

@@ -21,19 +21,7 @@ _DOCUMENT, _MARKS = "doc_id", frozenset({"doc_hash", "resps", "filtered_resps", 
 def refuse_filters(table: Table | LazyTable, keep: BoolArray | None, named: Collection[str]) -> None:
     """Refuse a per-sample file whose rows are of several filters: its rows are the same answers, read twice.
 
-    Parameters
-    ----------
-    table : Table or LazyTable
-        The data.
-    keep : ndarray of bool, shape (n_rows,), optional
-        Rows in use; None for all.
-    named : collection of str
-        What tells estimates apart; where the filter is among it, several are fine.
-
-    Raises
-    ------
-    DuplicateRowsError
-        If there are two filters or more; the message says how to keep one.
+    Of the rows kept; where the filter is among what tells estimates apart, several are fine.
     """
     columns = set(table.columns)
     split = {part for name in named for part in (name, *joint_parts(name))}

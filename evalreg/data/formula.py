@@ -60,28 +60,7 @@ class ParsedFormula:
 def parse_formula(formula: object) -> ParsedFormula:
     """Parse a formula by patsy, check that it says only what a formula may, and collect the names that it uses.
 
-    Parameters
-    ----------
-    formula : str
-        Such as "score ~ 1" or "score ~ C(model) * length"; backticks or Q("...") around a name with a space.
-
-    Returns
-    -------
-    ParsedFormula
-        The names on each side.
-
-    Raises
-    ------
-    ArgumentTypeError
-        If it is not a string.
-    FormulaError
-        If it does not parse (with patsy's caret under the place), has no left side, or holds anything but columns,
-        numbers, arithmetic, comparisons and the functions of `grammar`.
-
-    Examples
-    --------
-    >>> parse_formula("score ~ np.log(length)").covariate_names
-    ('length',)
+    As in ``score ~ C(model) * length``, with backticks or Q("...") around a name with a space.
     """
     import patsy
 
@@ -155,27 +134,7 @@ def formula_columns(parsed: ParsedFormula, columns: tuple[str, ...]) -> tuple[tu
 
 
 def design_frame(rows: ReadRows, names: tuple[str, ...], parsed: ParsedFormula) -> pd.DataFrame:
-    """Columns of the formula as patsy takes them: plain numbers and objects, categories without unused levels.
-
-    Parameters
-    ----------
-    rows : ReadRows
-        Those in use; the values of the score are under "score" where they are at hand.
-    names : tuple of str
-        Columns wanted.
-    parsed : ParsedFormula
-        Which column is the score, and which are used outside of ``C(...)``.
-
-    Returns
-    -------
-    DataFrame
-        Of the rows in use.
-
-    Raises
-    ------
-    NonNumericError
-        If a column holds what is neither a number nor a label, and the formula takes it for one.
-    """
+    """Columns of the formula of rows in use as patsy takes them: numbers, objects, categories without unused levels."""
     frame = rows.source.table.to_pandas(names, rows.source.keep)
     if all(isinstance(dtype, np.dtype) and dtype.char in "dlqi" for dtype in frame.dtypes):
         return frame
@@ -189,21 +148,9 @@ def design_frame(rows: ReadRows, names: tuple[str, ...], parsed: ParsedFormula) 
 
 
 def refuse_large_design(parsed: ParsedFormula, frame: pd.DataFrame, n_clusters: int) -> None:
-    """Raise if the columns of a formula do not fit into memory, before they are made.
+    """Raise if the columns of a formula do not fit into memory, before they are made; with the factor of most levels.
 
-    Parameters
-    ----------
-    parsed : ParsedFormula
-        With a right side.
-    frame : DataFrame
-        Its columns, of the rows in use.
-    n_clusters : int
-        Clusters of the finest clustering asked for; 0 without groups.
-
-    Raises
-    ------
-    TooLargeError
-        With the number of columns, and the factor with the most levels.
+    `n_clusters` is that of the finest clustering asked for; 0 without groups.
     """
     import patsy
 
@@ -243,28 +190,7 @@ def _refuse_columns(
 
 
 def parse_sides(formula: object) -> ParsedFormula:
-    """Parse a formula of what differs between the two sides of a comparison: it has no left side.
-
-    Parameters
-    ----------
-    formula : str
-        Such as "1" (the position), "length_difference" or "0 + length_difference".
-
-    Returns
-    -------
-    ParsedFormula
-        Without an outcome.
-
-    Raises
-    ------
-    FormulaError
-        If it does not parse, or has a left side.
-
-    Examples
-    --------
-    >>> parse_sides("1 + n_left").covariate_names
-    ('n_left',)
-    """
+    """Parse the formula of what differs between two sides of a row, such as ``1 + length``: it has no left side."""
     if not isinstance(formula, str):
         raise ArgumentTypeError(f'`formula` must be a string such as "1 + length"; got {type(formula).__name__}.')
     left, tilde, right = formula.rpartition("~")
@@ -279,30 +205,9 @@ def parse_sides(formula: object) -> ParsedFormula:
 
 
 def sides_design(parsed: ParsedFormula, frame: pd.DataFrame, n_rows: int) -> tuple[tuple[str, ...], FloatArray]:
-    """Names and columns of what differs between the two sides, left minus right; the constant is the position.
+    """Names and columns, shape (n_rows, n_terms), of what differs between the sides, left minus right.
 
-    Parameters
-    ----------
-    parsed : ParsedFormula
-        From `parse_sides`.
-    frame : DataFrame
-        Its columns, of the rows in use.
-    n_rows : int
-        Number of those rows, which a formula without columns cannot tell.
-
-    Returns
-    -------
-    names : tuple of str
-        "position" for the constant.
-    columns : ndarray, shape (n_rows, n_terms)
-        Finite.
-
-    Raises
-    ------
-    FormulaError
-        If it cannot be evaluated.
-    NonFiniteError
-        If a term is missing or infinite somewhere.
+    The constant is the position; `n_rows` is what a formula without columns cannot tell.
     """
     import patsy
 

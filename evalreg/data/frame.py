@@ -58,25 +58,7 @@ class Table:
         return native.index if isinstance(native, pd.DataFrame) else None
 
     def floats(self, name: str, argument: str) -> FloatArray:
-        """A column as float64, NaN where it is missing.
-
-        Parameters
-        ----------
-        name : str
-            The column.
-        argument : str
-            The argument that named it, for messages.
-
-        Returns
-        -------
-        ndarray, shape (n_rows,)
-            Booleans as 0 and 1.
-
-        Raises
-        ------
-        MissingColumnError, NonNumericError, NonFiniteError
-            If it is not there, holds text, or holds infinities.
-        """
+        """A column as float64, NaN where it is missing, booleans as 0 and 1; finite, with squares that are floats."""
         series = self.frame.get_column(known_column(name, self.columns, argument))
         values = as_floats(series, name, argument)
         if argument != "weights":  # These are scaled.
@@ -208,27 +190,7 @@ class UsedRows:
 
 
 def codes_of_items(name: str, codes: Codes, item: Codes) -> Codes:
-    """Labels of items from the labels of their rows, which must agree.
-
-    Parameters
-    ----------
-    name : str
-        The column, for the message.
-    codes : Codes
-        Of the rows.
-    item : Codes
-        Items of the rows.
-
-    Returns
-    -------
-    Codes
-        One entry for each item.
-
-    Raises
-    ------
-    AlignmentError
-        If an item has rows with different labels.
-    """
+    """Labels of items from the labels of their rows, which must agree; one entry for each item."""
     first = item.first
     by_item = codes.codes[first]
     differ = by_item[item.codes] != codes.codes

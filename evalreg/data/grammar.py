@@ -81,23 +81,7 @@ def without_backticks(formula: str) -> str:
 
 
 def names_in(codes: list[str]) -> Names:
-    """Names in the factors of a formula, each of which says only what it may.
-
-    Parameters
-    ----------
-    codes : list of str
-        Code of each factor, as patsy finds it.
-
-    Returns
-    -------
-    Names
-        Columns and functions.
-
-    Raises
-    ------
-    FormulaError
-        If there is anything else in it.
-    """
+    """Columns and functions in the factors of a formula, each of which says only what it may."""
     names = Names()
     for code in codes:
         _check(ast.parse(code, mode="eval").body, code, names)

@@ -19,22 +19,7 @@ Groups: TypeAlias = Any
 
 
 def group_labels(table: Table, groups: Groups) -> tuple[tuple[Axis, ...] | None, dict[str, tuple[IntArray, Any]]]:
-    """Axes of the groups asked for, and the codes of all rows of each column, -1 where missing.
-
-    Parameters
-    ----------
-    table : Table
-        The data.
-    groups : str, list of str, array, Series, dict or None
-        As passed by the user.
-
-    Returns
-    -------
-    axes : tuple of Axis or None
-        None for no groups.
-    labels : dict of str to (codes, labels)
-        One entry a column.
-    """
+    """Axes of the groups asked for, or None; and by column the codes of all rows, -1 where missing, with labels."""
     if groups is None:
         return None, {}
     if isinstance(groups, str) or (isinstance(groups, list | tuple) and all(isinstance(g, str) for g in groups)):
@@ -46,30 +31,9 @@ def group_labels(table: Table, groups: Groups) -> tuple[tuple[Axis, ...] | None,
 
 
 def parse_groups(groups: object, columns: Sequence[str]) -> tuple[Axis, ...]:
-    """Axes named by a string or a list of strings.
+    """Axes named by "prompt + language:question", (('prompt',), ('language', 'question')), or by a list of such names.
 
-    Parameters
-    ----------
-    groups : str or list of str
-        A column; or columns crossed by ``+`` and joined by ``:``, backticks around names that
-        contain either.
-    columns : sequence of str
-        The columns there are.
-
-    Returns
-    -------
-    tuple of Axis
-        One tuple of columns for each dimension.
-
-    Raises
-    ------
-    ArgumentError, MissingColumnError
-        If the text does not parse, or names no column.
-
-    Examples
-    --------
-    >>> parse_groups("prompt + language:question", ["prompt", "language", "question"])
-    (('prompt',), ('language', 'question'))
+    Plus crosses, the colon joins; backticks go around a name that contains either.
     """
     if isinstance(groups, str):
         axes = [(groups,)] if groups in columns else [_parse_axis(part, columns) for part in _split(groups, "+")]
@@ -109,23 +73,7 @@ def _parse_axis(text: str, columns: Sequence[str]) -> Axis:
 
 
 def as_label_dict(groups: Groups) -> dict[str, Any]:
-    """Labels by name: of an array, a Series, or a dict of them.
-
-    Parameters
-    ----------
-    groups : array, Series or dict of str to them
-        Cluster labels.
-
-    Returns
-    -------
-    dict
-        One entry for each dimension; an unnamed array is called "groups".
-
-    Raises
-    ------
-    ArgumentError, ArgumentTypeError
-        If there are none, or they are two-dimensional.
-    """
+    """Labels by name, of an array, a Series or a dict of them; an unnamed array is called "groups"."""
     if isinstance(groups, pd.DataFrame):
         groups = {str(name): groups[name] for name in groups.columns}
     if isinstance(groups, dict):

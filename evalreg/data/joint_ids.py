@@ -17,13 +17,7 @@ _PIECE = re.compile(r"`([^`]+)`|([^`:]+)")
 
 
 def joint_parts(name: object) -> tuple[str, ...]:
-    """Columns that a joint id names, at least two or one in backticks; none where it is no joint id.
-
-    Examples
-    --------
-    >>> joint_parts("task:question_index"), joint_parts("`a:b`:c"), joint_parts("plain")
-    (('task', 'question_index'), ('a:b', 'c'), ())
-    """
+    """Columns that a joint id names, a and "b:c" of "a:`b:c`"; none where it is no joint id."""
     if not isinstance(name, str) or not (":" in name or "`" in name):
         return ()
     pieces = list(_PIECE.finditer(name))

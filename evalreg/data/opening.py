@@ -60,30 +60,7 @@ def _named_by_text(data: pd.DataFrame) -> pd.DataFrame:
 
 
 def open_frame(data: Any) -> Table | LazyTable:
-    """A handle on any data frame.
-
-    Parameters
-    ----------
-    data : data frame or dict of arrays
-        pandas, polars, pyarrow in memory; polars LazyFrame, DuckDB relation and other lazy frames in their engine.
-
-    Returns
-    -------
-    Table or LazyTable
-        What it holds stays as it is when the caller changes a frame in memory.
-
-    Raises
-    ------
-    ArgumentTypeError
-        If it is not a data frame.
-    EmptyDataError
-        If it has no rows.
-
-    Examples
-    --------
-    >>> open_frame(pd.DataFrame({"score": [1, 0]})).n_rows
-    2
-    """
+    """A handle on any data frame, or dict of arrays: in memory, as it is now; or in its engine."""
     if isinstance(data, dict):
         data = _from_dict(data)
     if isinstance(data, pd.DataFrame):
@@ -106,21 +83,9 @@ def open_frame(data: Any) -> Table | LazyTable:
 
 
 def collected(table: LazyTable, names: Sequence[str], labels: Set[str | None]) -> Table:
-    """Some columns of a frame in an engine, in memory.
+    """Those of some columns that are there, in memory (polars or pandas), of a frame in an engine.
 
-    Parameters
-    ----------
-    table : LazyTable
-        The frame.
-    names : sequence of str
-        Columns wanted; one that is not there is left out, to be missed by whoever asks for it.
-    labels : set of str
-        Columns that are read as labels: whole numbers among them keep every digit, also where some are missing.
-
-    Returns
-    -------
-    Table
-        polars for a polars LazyFrame, pandas for other engines.
+    Whole numbers that are read as labels keep every digit, also where some are missing.
     """
     known = [name for name in names if name in table.columns]
     if table.frame.implementation.is_polars():

@@ -139,25 +139,7 @@ def _side_terms(rows: ReadRows, roles: PairRoles, covariates: tuple[str, ...]) -
 
 
 def read_scores(table: Table, roles: PairRoles) -> FloatArray:
-    """Score of the left model in each row of a table in memory, NaN where there is none.
-
-    Parameters
-    ----------
-    table : Table
-        The log.
-    roles : PairRoles
-        Which column is what.
-
-    Returns
-    -------
-    ndarray, shape (n_rows,)
-        In [0, 1], of all rows.
-
-    Raises
-    ------
-    ScoreRangeError, UnknownLabelError
-        If a score or a verdict breaks its rule.
-    """
+    """Score of the left model in each row of a table in memory, in [0, 1], NaN where there is none."""
     roles = _checked(names_of(table), roles)
     return left_scores(table, roles, *_sides(table, roles))[0]
 

@@ -55,31 +55,7 @@ class Told:
 
 
 def one_row_an_item(rows: ReadRows, told: Told, combine: Callable[[FloatArray, Codes], FloatArray] | None) -> ReadRows:
-    """Average declared repeats within (by, item); refuse undeclared ones.
-
-    Parameters
-    ----------
-    rows : ReadRows
-        Those in use, scored by "score".
-    told : Told
-        Which of their labels tell them apart.
-    combine : callable or None
-        What is made of the answers to an item; their mean by default.
-
-    Returns
-    -------
-    ReadRows
-        The same where there are no repeats; otherwise one for each (by, item).
-
-    Raises
-    ------
-    DuplicateRowsError
-        If a row repeats an earlier one.
-    ArgumentError
-        If the values of `sample` hold different questions.
-    AlignmentError
-        If a label differs within an item.
-    """
+    """Average declared repeats within (by, item), or combine them; refuse undeclared ones."""
     values, weights, used = rows.values["score"], rows.weights, rows.used
     key = joint([used[name] for name in told.key])
     if told.sample is None and key.n_clusters == values.size:
@@ -183,24 +159,7 @@ def _f_ratio(values: FloatArray, group: IntArray, n_between: int, n_error: int) 
 
 
 def refuse_questions(values: FloatArray, by: Codes | None, item: Codes, level: Codes, names: tuple[str, str]) -> None:
-    """Refuse a `sample` whose values hold different questions: their average is no answer to any.
-
-    Parameters
-    ----------
-    values : ndarray, shape (n_rows,)
-        Scores.
-    by : Codes or None
-        Models.
-    item, level : Codes
-        Of the rows.
-    names : (str, str)
-        Columns of items and samples.
-
-    Raises
-    ------
-    ArgumentError
-        If the scores say so; see `kind_of`.
-    """
+    """Refuse a `sample` whose values hold different questions: their average is no answer to any; see `kind_of`."""
     if kind_of(values, by, item, level) != "questions":
         return
     of_item, sample = names

@@ -212,32 +212,9 @@ def _without(reason: str, labels: Mapping[str, tuple[IntArray, Any]]) -> dict[st
 def keep_rows(
     missing: dict[str, BoolArray], n_rows: int, rule: str, within: BoolArray | None = None
 ) -> tuple[BoolArray | None, dict[str, int]]:
-    """Rows without missing values, and how many were dropped for which reason, each row once.
+    """Rows without missing values (None for all), and how many of those `within` were dropped for which reason.
 
-    Parameters
-    ----------
-    missing : dict of str to ndarray of bool, shape (n_rows,)
-        Masks by "<reason>" or "<reason>: <column>", in the order in which reasons are counted.
-    n_rows : int
-        Number of rows.
-    rule : {"drop", "raise"}
-        What to do about missing values.
-    within : ndarray of bool, shape (n_rows,), optional
-        Rows in question; others are neither kept nor counted.
-
-    Returns
-    -------
-    keep : ndarray of bool or None
-        None when all rows are kept.
-    dropped : dict of str to int
-        Rows by reason: "score", "covariate" and "group".
-
-    Raises
-    ------
-    NonFiniteError
-        Under "raise", if anything is missing.
-    EmptyDataError
-        If no row is left.
+    Masks go by "<reason>" or "<reason>: <column>"; a row counts once, with the first reason in their order.
     """
     gone = np.zeros(n_rows, dtype=bool)
     dropped = {"score": 0, "covariate": 0, "group": 0}

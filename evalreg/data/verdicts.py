@@ -64,33 +64,7 @@ class PairRoles:
 def left_scores(
     table: Table, roles: PairRoles, codes: tuple[IntArray, IntArray], models: list[str]
 ) -> tuple[FloatArray, BoolArray]:
-    """Score of the left model in each row, and where there is none.
-
-    Parameters
-    ----------
-    table : Table
-        The log.
-    roles : PairRoles
-        With `score` or `winner`.
-    codes : tuple of ndarray of int, shape (n_rows,)
-        Left and right models, -1 where missing.
-    models : list of str
-        Name of each code.
-
-    Returns
-    -------
-    values : ndarray, shape (n_rows,)
-        NaN where there is no verdict.
-    absent : ndarray of bool, shape (n_rows,)
-        Where that is.
-
-    Raises
-    ------
-    ScoreRangeError
-        If a score lies outside [0, 1].
-    UnknownLabelError
-        If a verdict stands for no side.
-    """
+    """Score of the left model in each row, NaN where there is no verdict, and where that is; shape (n_rows,) each."""
     if roles.winner is not None:
         values = _from_verdicts(table, roles, codes, models)
         return values, np.isnan(values)

@@ -17,25 +17,7 @@ FAR = 1e50
 
 
 def checked_weights(table: Table, weights: Any) -> FloatArray | None:
-    """Sampling weights of all rows, NaN where missing; positive everywhere else.
-
-    Parameters
-    ----------
-    table : Table
-        The data.
-    weights : str, array_like or None
-        A column, or one weight a row.
-
-    Returns
-    -------
-    ndarray, shape (n_rows,), or None
-        The weights.
-
-    Raises
-    ------
-    ArgumentError
-        If a weight is negative, or they sum to zero.
-    """
+    """Sampling weights of all rows, NaN where missing and positive everywhere else; None for none."""
     if weights is None:
         return None
     if isinstance(weights, str):

@@ -10,31 +10,9 @@ from evalreg.checks import FloatArray
 def anova_icc(
     between: FloatArray, total: FloatArray, n: FloatArray, n_clusters: FloatArray, sum_squares: FloatArray
 ) -> FloatArray:
-    """Intraclass correlation from sums of squares.
+    """Intraclass correlations, shape (m,), from sums of squares; NaN where nothing varies, or nothing within clusters.
 
-    Parameters
-    ----------
-    between, total : ndarray, shape (m,)
-        Sums of squares between clusters and in all.
-    n, n_clusters, sum_squares : ndarray, shape (m,)
-        Rows, clusters, and the sum of squared cluster sizes.
-
-    Returns
-    -------
-    ndarray, shape (m,)
-        NaN where there is no variation or no repetition within clusters.
-
-    References
-    ----------
-    Snedecor and Cochran (1989), Statistical Methods, section 13.3.
-
-    Examples
-    --------
-    Two clusters of two, alike within:
-
-    >>> one = np.ones(1)
-    >>> anova_icc(one, one, 4 * one, 2 * one, 8 * one).tolist()
-    [1.0]
+    `sum_squares` is that of cluster sizes. Snedecor and Cochran (1989), Statistical Methods, section 13.3.
     """
     defined = (n_clusters > 1) & (n > n_clusters) & (total > 0)
     G, N = np.where(defined, n_clusters, 2.0), np.where(defined, n, 4.0)

@@ -49,35 +49,7 @@ class Fitted:
 def least_squares(
     design: FloatArray, outcome: FloatArray, names: Sequence[str], weights: FloatArray | None = None
 ) -> Fitted:
-    """Least squares from orthonormal columns.
-
-    Parameters
-    ----------
-    design : ndarray, shape (n_rows, k)
-        X.
-    outcome : ndarray, shape (n_rows,)
-        y.
-    names : sequence of str
-        Of the columns.
-    weights : ndarray, shape (n_rows,), optional
-        One by default.
-
-    Returns
-    -------
-    Fitted
-        With residuals.
-
-    Raises
-    ------
-    CollinearityError
-        If columns determine each other.
-
-    Examples
-    --------
-    >>> x = np.array([0.0, 1.0, 2.0])
-    >>> least_squares(np.column_stack([np.ones(3), x]), 1 + 2e9 * x, ["a", "b"]).params.round(3).tolist()
-    [1.0, 2000000000.0]
-    """
+    """Least squares from orthonormal columns of X, shape (n_rows, k), with residuals; refuses collinear columns."""
     basis = basis_of(design, names, weights)
     root = np.ones(outcome.size) if weights is None else np.sqrt(weights)
     turned, residual = residuals_of(basis, outcome * root)
@@ -116,41 +88,10 @@ def canonical(
     family: FamilyName,
     weights: FloatArray | None = None,
 ) -> Fitted:
-    """A GLM with its canonical link, where the (quasi-)likelihood is largest.
+    """A GLM with its canonical link (logit or log), where the (quasi-)likelihood is largest.
 
-    Parameters
-    ----------
-    design : ndarray, shape (n_rows, k)
-        X.
-    outcome : ndarray, shape (n_rows,)
-        y, not all alike; in [0, 1] for the binomial family, not negative for the Poisson.
-    names : sequence of str
-        Of the columns.
-    family : {"binomial", "poisson"}
-        Logit or log link.
-    weights : ndarray, shape (n_rows,), optional
-        One by default; whatever they add up to.
-
-    Returns
-    -------
-    Fitted
-        In the basis of the design times the square roots of the working weights.
-
-    Raises
-    ------
-    CollinearityError
-        If columns determine each other.
-    ConvergenceError
-        If no finite coefficients are the best.
-
-    References
-    ----------
-    McCullagh and Nelder (1989), Generalized Linear Models, section 2.5.
-
-    Examples
-    --------
-    >>> canonical(np.ones((4, 1)), np.array([1.0, 0.0, 1.0, 1.0]), ["a"], "binomial").mean.round(6).tolist()
-    [0.75, 0.75, 0.75, 0.75]
+    In the basis of X times the square roots of the working weights. McCullagh and Nelder (1989), Generalized Linear
+    Models, section 2.5.
     """
     # What the weights add up to is no information; the likelihood counts rows.
     weight = np.ones(outcome.size) if weights is None else weights / np.mean(weights)

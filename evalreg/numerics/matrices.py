@@ -45,20 +45,7 @@ def scale_columns(matrix: Matrix, factor: FloatArray) -> Matrix:
 
 
 def square(totals: Matrix, bread: Matrix) -> FloatArray:
-    """Sum of outer products of cluster totals, mapped by the bread.
-
-    Parameters
-    ----------
-    totals : ndarray or sparse array, shape (n_clusters, n_columns)
-        Sums of scores within clusters.
-    bread : ndarray or sparse array, shape (n_columns, n_params)
-        Maps scores to influence.
-
-    Returns
-    -------
-    ndarray, shape (n_params, n_params)
-        B'T'TB.
-    """
+    """B'T'TB: the sum of outer products of cluster totals T, mapped by the bread B, shape (n_params, n_params)."""
     if mostly_there(totals):
         totals = dense(totals)  # whose products are many times faster
     influence = totals @ bread

@@ -24,35 +24,9 @@ Evaluate: TypeAlias = Callable[[FloatArray], tuple[float, FloatArray, FloatArray
 
 
 def newton(evaluate: Evaluate, n_coefficients: int, start: FloatArray | None = None) -> tuple[FloatArray, FloatArray]:
-    """Where a concave log likelihood is largest, and the inverse of its information there.
+    """Where a concave log likelihood of p coefficients is largest, and the inverse of its information there.
 
-    Parameters
-    ----------
-    evaluate : callable
-        The likelihood.
-    n_coefficients : int
-        p.
-    start : ndarray, shape (p,), optional
-        Zero by default.
-
-    Returns
-    -------
-    coefficients : ndarray, shape (p,)
-        The maximum: a whole Newton step from here, which is the gradient in units of the information, is nothing.
-    inverse : ndarray, shape (p, p)
-        Of the information.
-
-    Raises
-    ------
-    ConvergenceError
-        If the steps do not settle, or the information vanishes in some direction.
-
-    Examples
-    --------
-    >>> def evaluate(b):
-    ...     return float(-((b[0] - 3.0) ** 2)), -2 * (b - 3.0), np.array([[2.0]])
-    >>> newton(evaluate, 1)[0].tolist()
-    [3.0]
+    There a whole Newton step, the gradient in units of the information, is nothing; raises where steps do not settle.
     """
     beta = np.zeros(n_coefficients) if start is None else start
     value, gradient, information = evaluate(beta)

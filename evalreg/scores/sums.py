@@ -50,29 +50,7 @@ class CellSums:
 
 
 def cell_sums(values: FloatArray, cell: IntArray | None, n_cells: int, weights: FloatArray | None) -> CellSums:
-    """Sums of the rows of each cell, in memory.
-
-    Parameters
-    ----------
-    values : ndarray, shape (n_rows,)
-        Values without missing ones.
-    cell : ndarray of int, shape (n_rows,), optional
-        Cell of each row; None when there is one.
-    n_cells : int
-        Number of cells.
-    weights : ndarray, shape (n_rows,), optional
-        Sampling weights.
-
-    Returns
-    -------
-    CellSums
-        One entry a cell.
-
-    Examples
-    --------
-    >>> cell_sums(np.array([1.0, 0.0]), None, 1, None).squares.tolist()
-    [0.5]
-    """
+    """Sums of the rows of each cell, in memory; `cell` is None where there is one."""
     if cell is None:
         total = np.array([values.sum() if weights is None else weights @ values])
         weight = np.array([float(values.size) if weights is None else weights.sum()])

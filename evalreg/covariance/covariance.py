@@ -112,7 +112,7 @@ class Covariance:
 
     def __getstate__(self) -> dict[str, Any]:
         # Views of mappings cannot be pickled, and what is kept can be made again.
-        own = {name: value for name, value in self.__dict__.items() if name != "kept"}
+        own = {name: value for name, value in self.__dict__.items() if name not in ("kept", "_variances")}
         return {**own, "n_clusters": dict(self.n_clusters)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -181,7 +181,14 @@ class Covariance:
         ndarray, shape (n_contrasts,)
             0 where the scores do not vary; NaN where the data give no variance (`reasons` says why).
         """
-        C = self._contrasts(contrasts)
+        return self._variances.copy() if contrasts is None else self._variance(self._contrasts(contrasts))
+
+    @cached_property
+    def _variances(self) -> FloatArray:
+        """Variances of the parameters themselves, which nearly every statement asks for."""
+        return self._variance(np.eye(len(self.names)))
+
+    def _variance(self, C: FloatArray) -> FloatArray:
         value = self._unsettled(C)
         scale = C**2 @ np.diag(self.naive)
         none = ~(value > NO_VARIANCE * scale) | (scale == 0)
@@ -237,7 +244,10 @@ class Covariance:
             One for each contrast.
         """
         C = self._contrasts(contrasts)
-        variance, lost, scale = self.variance(C), self._lost(C), C**2 @ np.diag(self.naive)
+        variance = self.variance(contrasts)
+        if np.all(variance > 0):
+            return [""] * variance.size
+        lost, scale = self._lost(C), C**2 @ np.diag(self.naive)
         totals_vary = np.max([term.variance(C) for term in self.one_way], axis=0) > NO_VARIANCE * scale
         texts = []
         for value, is_lost, size, vary, thin in zip(variance, lost, scale, totals_vary, self._withheld(C), strict=True):

@@ -141,7 +141,7 @@ def n_rows(estimate: Estimate) -> FloatArray:
 
 def _ends(estimate: Estimate, cells: Cells) -> tuple[FloatArray, FloatArray]:
     """The lowest score and 1 less the highest of each mean, and its distance from either, both (2, n_params)."""
-    A = compressed(estimate.coefficient_map)
+    A = compressed(estimate.coefficient_map).copy()
     A.eliminate_zeros()
     low = np.minimum.reduceat(cells.low[A.indices], A.indptr[:-1])
     high = np.maximum.reduceat(cells.high[A.indices], A.indptr[:-1])

@@ -28,8 +28,8 @@ def mostly_there(matrix: Matrix) -> bool:
 
 
 def compressed(matrix: Matrix) -> Matrix:
-    """Return an array in compressed sparse rows."""
-    return sparse.csr_array(matrix)
+    """Return an array in compressed sparse rows; what already is one as it is."""
+    return matrix if isinstance(matrix, sparse.csr_array) else sparse.csr_array(matrix)
 
 
 def single_column(values: FloatArray) -> Matrix:

@@ -124,6 +124,7 @@ class Paired(ABC):
     def _held(self, contrasts: FloatArray | None, n_columns: int) -> tuple[Matrix, IntArray, IntArray]:
         """Contrasts of the columns, which of them hold so many, and where the entries of these start."""
         A = compressed(self.contrasts if contrasts is None else compressed(contrasts) @ compressed(self.contrasts))
+        A = A.copy()
         A.sum_duplicates()
         A.eliminate_zeros()
         rows = np.flatnonzero(np.diff(A.indptr) == n_columns)

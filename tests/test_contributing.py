@@ -59,7 +59,7 @@ globals().update({name: check for name, check in CHECKS.items() if contract.chec
 
 def pytest_generate_tests(metafunc):
     if "case" in metafunc.fixturenames:
-        metafunc.parametrize("case", [CASE], ids=["the page"])
+        contract.parametrize(metafunc, [CASE])
 
 
 def test_the_test_of_the_page_passes():

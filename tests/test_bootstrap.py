@@ -263,11 +263,11 @@ def test_draws_depend_neither_on_workers_nor_on_their_number():
     def middle(frame):
         return frame.groupby("passage")["score"].mean().median()
 
-    one, two = (er.bootstrap(log, middle, groups="passage", draws=300, workers=n) for n in (1, 3))
+    one, two = (er.bootstrap(log, middle, groups="passage", draws=200, workers=n) for n in (1, 3))
     assert np.array_equal(one.draws, two.draws)
-    fewer = er.bootstrap(log, middle, groups="passage", draws=150)
-    assert np.array_equal(fewer.draws, one.draws[:150])
-    other = er.bootstrap(log, middle, groups="passage", draws=150, seed=1)
+    fewer = er.bootstrap(log, middle, groups="passage", draws=100)
+    assert np.array_equal(fewer.draws, one.draws[:100])
+    other = er.bootstrap(log, middle, groups="passage", draws=100, seed=1)
     assert not np.array_equal(fewer.draws, other.draws)
     results = er.fit("score ~ 1", log, groups="passage")
     assert np.array_equal(results.bootstrap(draws=200).draws, results.bootstrap(draws=500).draws[:200])
@@ -279,8 +279,9 @@ def test_draws_depend_neither_on_workers_nor_on_their_number():
 
 def test_rows_are_drawn_one_by_one_without_groups(rng):
     values = rng.standard_normal(80)
-    boot = er.bootstrap({"x": values}, lambda frame: frame["x"].mean(), draws=4000)
-    assert boot.bse.iloc[0] == pytest.approx(values.std() / np.sqrt(80), rel=0.05)
+    boot = er.bootstrap({"x": values}, lambda frame: frame["x"].mean(), draws=1000)
+    # The standard error of so many draws is off by 2.2%.
+    assert boot.bse.iloc[0] == pytest.approx(values.std() / np.sqrt(80), rel=0.08)
     assert boot.n_clusters == {}
 
 

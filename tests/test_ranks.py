@@ -104,7 +104,7 @@ def test_a_pair_without_variance_is_undecided_and_named():
 
 def test_step_down_narrows_and_never_widens(rng):
     narrower = 0
-    for _ in range(20):
+    for _ in range(7):
         params, V = board(rng, 6, spread=1.5)
         single, stepped = rank_sets(params, V), rank_sets(params, V, stepdown=True)
         assert ((stepped["lower"] >= single["lower"]) & (stepped["upper"] <= single["upper"])).all()

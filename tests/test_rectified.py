@@ -178,11 +178,11 @@ def test_independent_rows_agree_with_ppi_py():
     assert theirs["pooled_upper"] - theirs["pooled_lower"] == pytest.approx(high - low, rel=0.01)
 
 
-@pytest.mark.parametrize("groups", [None, "passage", "passage + rater"])
-@pytest.mark.parametrize("cov", [None, "CR1", "CR3"])
+@pytest.mark.parametrize(
+    ("groups", "cov"),
+    [(None, None), *((groups, cov) for groups in ("passage", "passage + rater") for cov in (None, "CR1", "CR3"))],
+)
 def test_human_labels_alone_are_the_mean_of_the_labelled_rows(groups, cov):
-    if groups is None and cov is not None:
-        pytest.skip("independent rows have the naive covariance")
     log = judged(whole=groups == "passage", n_clusters=30)
     results = rectified(log, by="model", groups=groups, cov=cov)
     with warnings.catch_warnings():
@@ -470,6 +470,7 @@ def test_other_results_have_no_rectification():
         er.mean(judged(models=("a",)), "truth").rectification()
 
 
+@pytest.mark.slow
 def test_on_a_real_log_whose_human_labels_are_all_known_the_truth_is_found_more_closely(shared):
     """Five models, 999 pairs of answers by prompt; 250 of them are labelled, again and again, by hiding the others."""
     votes = pd.read_csv(shared / "data" / "pandalm_pairs.csv.gz")
@@ -564,6 +565,7 @@ def test_few_failures_among_the_labels_make_it_their_proportion(seed, rows):
     np.testing.assert_allclose(found, expected, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_a_rectified_mean_in_the_unit_interval_stays_there_and_covers():
     held, outside, n_logs = 0, 0, 200
     for seed in range(n_logs):
@@ -608,10 +610,10 @@ def test_a_judged_proportion_is_rejected_exactly_where_its_interval_leaves_a_val
         results = rectified(in_unit(p=0.97, n=700, seed=seed))
         if not results.bse["mean"] > 0:
             continue
+        limits = {alpha: results.conf_int(alpha).loc["mean"] for alpha in (0.2, 0.05, 0.001)}
         for value in (0.5, 0.9, 0.95, 0.97, 0.985, 0.999):
             p = float(results.t_test(f"mean = {value}").pvalue)
-            for alpha in (0.2, 0.05, 0.001):
-                low, high = results.conf_int(alpha).loc["mean"]
+            for alpha, (low, high) in limits.items():
                 assert (p < alpha) == (not low <= value <= high), (seed, value, alpha, p)
 
 

@@ -255,7 +255,7 @@ def test_contrasts_are_counted_where_no_axis_has_two_clusters_for_each_parameter
     np.testing.assert_allclose(bands["p_adjusted"], np.minimum(15 * p, 1))
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(4))
 def test_one_log_never_says_two_things(seed):
     """Bands, single-step p-values, rank sets, letters and the best agree on which pairs are told apart."""
     rng = np.random.default_rng(seed)
@@ -414,7 +414,7 @@ def test_a_seed_gives_the_same_numbers_again():
 
 
 def test_the_stated_error_is_the_spread_over_seeds():
-    runs = [simultaneous(np.arange(8.0), np.eye(8), seed=seed).attrs for seed in range(40)]
+    runs = [simultaneous(np.arange(4.0), np.eye(4), seed=seed).attrs for seed in range(40)]
     stated = np.mean([run["monte_carlo_error"] for run in runs])
     # The standard deviation of 40 runs is within a third of the truth, but for one time in 200.
     assert np.std([run["critical_value"] for run in runs], ddof=1) == pytest.approx(stated, rel=0.33)

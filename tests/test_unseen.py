@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import pickle
 
 import numpy as np
@@ -19,6 +20,7 @@ Array = npt.NDArray[np.float64]
 MARGINS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1)
 
 
+@functools.cache
 def tables(n: int, most: int) -> tuple[Array, Array]:
     """All numbers of wins and losses up to `most` together."""
     wins, losses = np.meshgrid(np.arange(most + 1.0), np.arange(most + 1.0), indexing="ij")
@@ -31,6 +33,13 @@ def independent(n: int, wins: Array, losses: Array) -> Unseen:
     every = np.full(theta.size, float(n))
     variance = (rate - theta**2) / (n - 1)
     return unseen(theta, variance, rate, rate, rate, rate, 1 - rate, rate, every, every, np.zeros(theta.size))
+
+
+@functools.cache
+def usual_limits(n: int, most: int) -> Array:
+    """The 95% intervals of all tables, shape (n_tables, 2)."""
+    wins, losses = tables(n, most)
+    return independent(n, wins, losses).limits(np.full(wins.size, stats.t.ppf(0.975, n - 1)))
 
 
 def shown(of: Unseen, bound: float, n: int) -> Array:
@@ -69,7 +78,7 @@ def test_the_chance_to_show_what_is_false_holds_exactly(n: int) -> None:
 @pytest.mark.parametrize("win", [0.0, 0.002, 0.01, 0.05, 0.3])
 def test_intervals_of_independent_questions_cover_exactly(n: int, win: float) -> None:
     wins, losses = tables(n, min(n, 260))
-    limits = independent(n, wins, losses).limits(np.full(wins.size, stats.t.ppf(0.975, n - 1)))
+    limits = usual_limits(n, min(n, 260))
     for loss in (0.0, 0.001, 0.005, 0.02, 0.08, 0.2, 0.5, 0.69):
         chance, truth = chances(n, wins, losses, win, loss), win - loss
         if chance.sum() < 0.999:
@@ -81,7 +90,7 @@ def test_intervals_of_independent_questions_cover_exactly(n: int, win: float) ->
 def test_a_model_that_nearly_always_wins_is_covered_too() -> None:
     for n, win, loss in ((20, 0.95, 0.0), (50, 0.98, 0.0), (100, 0.98, 0.01), (100, 0.947, 0.047)):
         wins, losses = tables(n, n)
-        limits = independent(n, wins, losses).limits(np.full(wins.size, stats.t.ppf(0.975, n - 1)))
+        limits = usual_limits(n, n)
         covered = chances(n, wins, losses, win, loss) @ ((limits[:, 0] <= win - loss) & (win - loss <= limits[:, 1]))
         assert covered > 0.94, (n, win, loss)
 

@@ -227,11 +227,11 @@ def test_boards_are_maps_of_a_saturated_regression(cov: str, groups: Any, weight
     options: dict[str, Any] = {"groups": groups, "weights": weights, "cov": cov, "ssc": ssc, "dof": "satterthwaite"}
     crossed = isinstance(groups, list)
     fitted = er.fit("y ~ 0 + C(pair)", oriented(frame), **options)
-    A = weights_of_pairs(frame)
+    whole, A = board_of(frame, **options), weights_of_pairs(frame)
     losses = np.where(A < 0, -A, 0).sum(axis=1)
     assert [name.split("[")[1].strip("]T.") for name in fitted.params.index] == list(A.columns)
     for repair in ("max", "eigen", "two-term", "none") if crossed else (None,):
-        board = board_of(frame, repair=repair, **options)
+        board = whole.with_cov(repair=repair) if crossed else whole
         regression = fitted.with_cov(repair=repair) if crossed else fitted
         close(board.params, A.to_numpy() @ fitted.params + losses)
         close(board.cov.raw, A.to_numpy() @ regression.cov.raw @ A.to_numpy().T)
@@ -1014,6 +1014,7 @@ def test_drawing_clusters_again_gives_observed_shares_their_error() -> None:
         board.bootstrap(kind="studentized")
 
 
+@pytest.mark.slow
 def test_intervals_over_observed_shares_cover() -> None:
     """200 logs; intervals that hold the shares fixed cover 68%."""
     covered = 0

@@ -19,7 +19,7 @@ from test_promptfoo_log import document, results
 
 import evalreg as er
 from evalreg.cli import main as cli
-from evalreg.errors import ArgumentError, LogFormatError
+from evalreg.errors import ArgumentError, LogFormatError, TooFewClustersError
 
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
 ROUNDING = 1e-12
@@ -286,6 +286,29 @@ def test_a_log_without_scores_or_with_one_row_has_a_doctor_too(command, tmp_path
     (tmp_path / "b.csv").write_text("item,points\n1,1\n")
     assert "roles.toml" in command("doctor", tmp_path / "b.csv").err
     assert "standard input" in command("doctor", "-").err
+
+
+def test_a_log_of_one_question_has_no_error_bar_and_says_so(command, tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("item,model,sample,score\n1,a,1,1\n1,b,1,0\n")
+    run = command("mean", path, "--item", "item", "--by", "model")
+    assert run.status == 3
+    said = " ".join(run.err.split())
+    assert 'all rows are of one question (`item="item"`), so there is no error bar' in said
+    assert "groups" not in said
+    (tmp_path / "one.csv").write_text("item,score\n1,1\n")
+    frame = pd.read_csv(path)
+    for call in (
+        er.read_log(tmp_path / "one.csv").mean,
+        lambda: er.mean(frame, by="model", item="item"),
+        lambda: er.compare(frame, model="model", item="item"),
+        lambda: er.pass_at_k(frame, by="model", item="item", sample="sample", k=1),
+    ):
+        with pytest.raises(TooFewClustersError, match=r"all rows are of one question.*Read more questions") as caught:
+            call()
+        assert (caught.value.column, caught.value.count) == ("item", 1)
+    with pytest.raises(TooFewClustersError, match=r'^`groups="item"` has 1 distinct value'):
+        er.mean(frame, by="model", item="item", groups="item")
 
 
 def test_real_logs_have_a_doctor_whose_commands_run(command, shared):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from evalreg.data.clusters import Axis, axis_name
 from evalreg.data.groups import Groups as Groups
 from evalreg.data.groups import as_label_dict, parse_groups
@@ -79,3 +82,20 @@ def check_two_clusters(estimate: Estimate, axis: Axis, axes: tuple[Axis, ...]) -
         column=axis_name(axis),
         count=n_clusters,
     )
+
+
+@contextmanager
+def clustered_by_items(estimate: Estimate, item: str | None) -> Iterator[None]:
+    """Let the refusal of a single cluster speak of `item`, whose questions are the clusters for want of `groups`."""
+    try:
+        yield
+    except TooFewClustersError as error:
+        if item is None or estimate.scores.n_clusters((item,)) > 1:
+            raise
+        raise TooFewClustersError(
+            f'all rows are of one question (`item="{item}"`), so there is no error bar: it comes from how scores '
+            f"differ between questions. Read more questions; or, if {item!r} does not tell questions apart, name the "
+            "column that does in `item`.",
+            column=item,
+            count=error.count,
+        ) from None

@@ -19,6 +19,7 @@ from evalreg.checks import (
     option,
 )
 from evalreg.covariance.documented import documented
+from evalreg.covariance.groups import clustered_by_items
 from evalreg.covariance.options import check_cov_options
 from evalreg.data.answers import Answers, answers_of
 from evalreg.data.cells import read_cells
@@ -157,6 +158,7 @@ def compare(
     table, _ = with_roles(opened, {"score": score}, **labels)
     named = {"score": score, **labels}
     refuse_same(named)
+    items = item if groups is None else None
     groups = item if groups is None else groups
     roles = Roles(score, (model,), item, sample, strata, None, missing)
     read = read_cells(table, roles, groups)
@@ -173,7 +175,8 @@ def compare(
     else:
         estimate, axes = unpaired_estimate(read, roles, facts, about)
     estimate = replace(estimate, item=(item,))
-    return Comparison(results_of(estimate, axes, asked, notes), facts, adjust)
+    with clustered_by_items(estimate, items):
+        return Comparison(results_of(estimate, axes, asked, notes), facts, adjust)
 
 
 def _lines_and_notes(

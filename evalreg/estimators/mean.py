@@ -26,6 +26,7 @@ from evalreg.checks import (
     option,
 )
 from evalreg.covariance.documented import documented
+from evalreg.covariance.groups import clustered_by_items
 from evalreg.covariance.options import check_cov_options
 from evalreg.data.cells import joint_names
 from evalreg.data.groups import Groups
@@ -207,7 +208,8 @@ def mean(
             '`questions="shared"` keeps the questions that all models answered: name the models in `by` and the '
             "questions in `item`."
         )
-    groups = item if groups is None and item is not None else groups
+    items = item if groups is None else None
+    groups = items if groups is None else groups
     roles = Roles(score, by_columns, item, sample, strata, weights, missing, questions=questions)
     given = strata_weights if strata is not None else None
     about = About(
@@ -224,7 +226,8 @@ def mean(
     if by_columns:
         estimate = replace(estimate, about=replace(estimate.about, n_models=estimate.n_params))
     notes = (*_notes(by_columns, groups), *(unequal_notes(estimate, item, axes) if by_columns else ()))
-    return results_of(estimate, axes, asked, notes)
+    with clustered_by_items(estimate, items):
+        return results_of(estimate, axes, asked, notes)
 
 
 def _as_sampled(estimate: Estimate) -> Estimate:

@@ -22,6 +22,7 @@ from evalreg.checks import (
     rows_text,
 )
 from evalreg.covariance.documented import documented
+from evalreg.covariance.groups import clustered_by_items
 from evalreg.covariance.options import check_cov_options
 from evalreg.data.clusters import Codes
 from evalreg.data.groups import Groups
@@ -165,7 +166,8 @@ def pass_at_k(
         lambda keys, sums: solve(keys, sums, n_by=len(by_columns), strata_weights=None, name=name),
         about,
     )
-    return results_of(estimate, axes, asked, unequal_notes(estimate, item, axes) if by_columns else ())
+    with clustered_by_items(estimate, item if groups is None else None):
+        return results_of(estimate, axes, asked, unequal_notes(estimate, item, axes) if by_columns else ())
 
 
 def _whole(k: object) -> int:

@@ -144,14 +144,23 @@ def test_ties_are_refused_by_either_side_alike():
 
 
 @pytest.mark.slow
-def test_counts_of_one_model_split_at_random_do_not_differ(shared: Path):
+def test_counts_of_one_model_split_at_random_do_not_differ():
+    check_halves(counted(), n_splits=40)
+
+
+@pytest.mark.slow
+def test_counts_of_a_real_model_split_at_random_do_not_differ(shared: Path):
     log = pd.read_csv(shared / "data" / "swebench_verified_minisweagent.csv.gz").dropna(subset=["api_calls"])
+    check_halves(log, n_splits=12)
+
+
+def check_halves(log, n_splits):
     rng = np.random.default_rng(1)
     false = 0
     names = list(log["model"].unique())[:10]
     for name in names:
         calls = log.loc[log["model"] == name, "api_calls"].to_numpy(dtype=float)
-        for _ in range(12):
+        for _ in range(n_splits):
             half = np.where(rng.permutation(calls.size) % 2, "a", "b")
             rows = pd.DataFrame({"x": calls, "half": half, "row": np.arange(calls.size)})
             results = er.quantile(rows, "x", by="half", groups="row")
@@ -159,7 +168,19 @@ def test_counts_of_one_model_split_at_random_do_not_differ(shared: Path):
                 warnings.simplefilter("ignore")
                 false += results.contrast("a - b").pvalues.iloc[0] < 0.05
     # Halves of one sample differ a little more than two samples would.
-    assert false <= stats.binom.ppf(1 - 1e-3, 12 * len(names), 0.065)
+    assert false <= stats.binom.ppf(1 - 1e-3, n_splits * len(names), 0.065)
+
+
+def counted(n: int = 500, n_repos: int = 12) -> pd.DataFrame:
+    """Counts of calls by three models on the same tasks, in repositories; most counts are shared by many rows."""
+    rng = np.random.default_rng(11)
+    task = np.tile(np.arange(n), 3)
+    hard = rng.normal(size=n) + 0.2 * rng.normal(size=n_repos)[np.arange(n) % n_repos]
+    z = 0.7 * hard[task] + 0.7 * rng.normal(size=3 * n) + np.repeat([0.0, 0.1, 0.5], n)
+    calls = np.round(np.exp(2.7 + 0.5 * z))
+    return pd.DataFrame(
+        {"model": np.repeat(list("abc"), n), "instance_id": task, "repo": task % n_repos, "api_calls": calls}
+    )
 
 
 def api_calls(shared: Path) -> pd.DataFrame:
@@ -168,12 +189,26 @@ def api_calls(shared: Path) -> pd.DataFrame:
     return log[log["model"].isin(names)].replace({"model": dict(zip(names, "abc", strict=True))})
 
 
-@pytest.mark.parametrize(
-    ("groups", "cov"),
-    [(None, None), ("instance_id", None), ("instance_id", "CR1"), ("repo", None), ("instance_id + repo", None)],
-)
-def test_contrasts_of_an_estimate_have_the_errors_of_contrasts_of_results(shared, groups, cov):
-    log = api_calls(shared)
+CLUSTERINGS = [
+    (None, None),
+    ("instance_id", None),
+    ("instance_id", "CR1"),
+    ("repo", None),
+    ("instance_id + repo", None),
+]
+
+
+@pytest.mark.parametrize(("groups", "cov"), CLUSTERINGS)
+def test_contrasts_of_an_estimate_have_the_errors_of_contrasts_of_results(groups, cov):
+    check_contrasts(counted(), groups, cov)
+
+
+@pytest.mark.parametrize(("groups", "cov"), CLUSTERINGS)
+def test_contrasts_of_an_estimate_of_a_real_log_too(shared, groups, cov):
+    check_contrasts(api_calls(shared), groups, cov)
+
+
+def check_contrasts(log, groups, cov):
     C = np.array([[1.0, -1.0, 0.0], [0.5, 0.5, -1.0]])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -194,8 +229,15 @@ def test_contrasts_of_an_estimate_have_the_errors_of_contrasts_of_results(shared
         np.testing.assert_allclose(found.pvalues, expected.pvalues, rtol=1e-7, err_msg=way)
 
 
-def test_estimates_side_by_side_keep_their_limits_and_the_errors_of_differences(shared):
-    log = api_calls(shared)
+def test_estimates_side_by_side_keep_their_limits_and_the_errors_of_differences():
+    check_side_by_side(counted())
+
+
+def test_estimates_of_a_real_log_side_by_side_too(shared):
+    check_side_by_side(api_calls(shared))
+
+
+def check_side_by_side(log):
     log = log[log["model"] != "c"]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -25,46 +25,87 @@ def real(shared, name):
     return pd.read_csv(shared / "data" / f"{name}.csv.gz")
 
 
+def tasks_of(n_tasks=27, n_questions=60):
+    """Two prompting methods on tasks of unlike difficulty and length, whose questions are numbered anew in each."""
+    rng = np.random.default_rng(21)
+    index = pd.DataFrame(np.argwhere(np.ones((n_tasks, n_questions))), columns=["task", "question_index"])
+    index = index[index["question_index"] < rng.integers(n_questions // 2, n_questions + 1, n_tasks)[index["task"]]]
+    easy = rng.normal(size=n_tasks)[index["task"]] + 0.5 * rng.normal(size=len(index))
+    return pd.concat(
+        [
+            index.assign(method=name, correct=(easy + shift + rng.normal(size=len(index)) > 0).astype(int))
+            for name, shift in (("cot", 0.6), ("direct", 0.0))
+        ],
+        ignore_index=True,
+    ).assign(task=lambda log: "task " + log["task"].astype(str))
+
+
+@pytest.fixture(scope="module")
+def tasks():
+    return tasks_of()
+
+
+@pytest.fixture
+def real_tasks(shared):
+    return real(shared, "bbh_codex_cot_vs_direct")
+
+
 # Advice, followed
 
 
-def test_ids_that_start_anew_in_each_task_are_joined_and_the_advice_gives_the_error_of_the_joined_column(shared):
-    log = real(shared, "bbh_codex_cot_vs_direct")
+def test_ids_that_start_anew_in_each_task_are_joined_and_the_advice_gives_the_error_of_the_joined_column(tasks):
+    check_advice(tasks)
+
+
+def test_the_advice_for_a_real_log_gives_the_error_of_the_joined_column(real_tasks):
+    check_advice(real_tasks)
+    assert len(real_tasks) == 13022
+
+
+def check_advice(log):
     with pytest.raises(DuplicateRowsError, match="start anew in each 'task'") as caught:
         er.mean(log, "correct", by="method", item="question_index")
     item = re.search(r'item="([^"]+)"', str(caught.value)).group(1)
     followed = er.mean(log, "correct", by="method", item=item, groups="task")
     by_hand = log.assign(q=log["task"] + "/" + log["question_index"].astype(str))
     expected = er.mean(by_hand, "correct", by="method", item="q", groups="task")
-    assert (followed.nobs, len(by_hand)) == (expected.nobs, 13022)
+    assert followed.nobs == expected.nobs == len(by_hand)
     assert followed.bse.to_numpy() == pytest.approx(expected.bse.to_numpy(), rel=ROUNDING)
 
 
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda log: er.mean(log, "correct", by="method", item="question_index", sample="task"),
-        lambda log: er.mean(log, "correct", item="question_index", sample="task:method"),
-        lambda log: er.compare(log, "correct", model="method", item="question_index", sample="task"),
-        lambda log: er.pass_at_k(log, "correct", by="method", item="question_index", sample="task", k=1),
-        lambda log: er.plan.components(log, "correct", model="method", item="question_index", sample="task"),
-    ],
-    ids=["mean", "mean of both", "compare", "pass@k", "components"],
-)
-def test_a_sample_whose_values_are_tasks_is_refused(shared, call):
-    log = real(shared, "bbh_codex_cot_vs_direct")
+TASKS_AS_SAMPLES = {
+    "mean": lambda log: er.mean(log, "correct", by="method", item="question_index", sample="task"),
+    "mean of both": lambda log: er.mean(log, "correct", item="question_index", sample="task:method"),
+    "compare": lambda log: er.compare(log, "correct", model="method", item="question_index", sample="task"),
+    "pass@k": lambda log: er.pass_at_k(log, "correct", by="method", item="question_index", sample="task", k=1),
+    "components": lambda log: er.plan.components(log, "correct", model="method", item="question_index", sample="task"),
+}
+
+
+@pytest.mark.parametrize("call", TASKS_AS_SAMPLES)
+def test_a_sample_whose_values_are_tasks_is_refused(tasks, call):
+    check_refused(tasks, call)
+
+
+@pytest.mark.parametrize("call", TASKS_AS_SAMPLES)
+def test_a_sample_whose_values_are_tasks_of_a_real_log_is_refused(real_tasks, call):
+    check_refused(real_tasks, call)
+
+
+def check_refused(log, call):
     with pytest.raises(ArgumentError, match="hold different ones") as caught:
-        call(log)
+        TASKS_AS_SAMPLES[call](log)
     assert ":question_index" in str(caught.value)
 
 
-def test_the_command_line_says_the_same(shared, capsys):
-    file = str(shared / "data" / "bbh_codex_cot_vs_direct.csv.gz")
+def test_the_command_line_says_the_same(tasks, tmp_path, capsys):
+    file = str(tmp_path / "tasks.csv")
+    tasks.to_csv(file, index=False)
     given = ["mean", file, "--score", "correct", "--by", "method", "--item"]
     assert main([*given, "question_index", "--sample", "task"]) == 3
     assert 'Write item="task:question_index" and leave out `sample`' in capsys.readouterr().err
     assert main([*given, "task:question_index", "--groups", "task"]) == 0
-    assert "13022" in capsys.readouterr().out
+    assert str(len(tasks)) in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -79,10 +120,20 @@ def test_the_command_line_says_the_same(shared, capsys):
         ("mtbench_enko_single", {"score": "score", "by": "model", "item": "question_id", "sample": "judge"}),
     ],
 )
-def test_answers_to_the_same_questions_are_averaged_and_known_as_such(shared, name, options):
+def test_answers_to_the_same_questions_of_real_logs_are_averaged_and_known_as_such(shared, name, options):
     log = real(shared, name)
     if name == "mtbench_enko_single":
         log = log.query("language == 'en' and turn == 1 and graded_with_reference == 0")
+    check_averaged(log, options)
+
+
+@pytest.mark.parametrize(("n_questions", "n_samples", "n_models"), [(40, 4, 2), (50, 5, 1), (300, 10, 2), (80, 3, 2)])
+def test_answers_to_the_same_questions_are_averaged_and_known_as_such(n_questions, n_samples, n_models):
+    log = er.datasets.sampled(n_questions=n_questions, n_samples=n_samples, n_models=n_models, seed=6)
+    check_averaged(log, {"by": "model", "item": "question", "sample": "sample"})
+
+
+def check_averaged(log, options):
     er.mean(log, **options)
     without = {argument: value for argument, value in options.items() if argument != "sample"}
     with pytest.raises(DuplicateRowsError, match=f'as answers to the same questions: sample="{options["sample"]}"'):
@@ -113,8 +164,15 @@ def test_a_model_that_was_not_named_is_offered(rng):
         er.mean(log, item="q")
 
 
-def test_two_columns_may_be_needed(shared):
-    log = real(shared, "bbh_codex_cot_vs_direct")
+def test_two_columns_may_be_needed(tasks):
+    check_two_columns(tasks)
+
+
+def test_two_columns_may_be_needed_for_a_real_log(real_tasks):
+    check_two_columns(real_tasks)
+
+
+def check_two_columns(log):
     with pytest.raises(DuplicateRowsError) as caught:
         er.mean(log, "correct", item="question_index")
     assert 'item="task:question_index"; and by="method"' in str(caught.value)

@@ -52,7 +52,10 @@ def answered(indicator: Any, names: tuple[str, ...]) -> Answered:
 
     indicator = sparse.csr_array(indicator)
     indicator = sparse.csr_array((np.ones(indicator.nnz), indicator.indices, indicator.indptr), indicator.shape)
-    family = connected_components(indicator.T @ indicator, directed=False)[1].astype(np.intp)
+    family = np.zeros(len(names), dtype=np.intp)
+    # One question that all models answered ties them all.
+    if not np.any(np.diff(indicator.indptr) == len(names)):
+        family = connected_components(indicator.T @ indicator, directed=False)[1].astype(np.intp)
     # A question belongs to the family of any model that answered it.
     of_item = family[indicator.indices[indicator.indptr[:-1]]]
     return Answered(names, indicator, family, np.bincount(of_item, minlength=int(family.max()) + 1)[family])

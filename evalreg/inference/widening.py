@@ -92,11 +92,12 @@ def widening(estimate: Estimate, cov: Covariance) -> Widening | None:
     variance = cov.variance()
     if not estimate.bounded or estimate.about.interval != "widened" or estimate.cells is None:
         return None
-    # Most logs are settled without a pass over their clusters.
-    if not _few(estimate, cov, np.fmax(variance, exchangeable_limit(estimate, cov))).any():
+    # Most logs are settled without a pass over their clusters for the correlation within them.
+    exact = counted(estimate, cov)
+    if not _few(estimate, cov, np.fmax(variance, exchangeable_limit(estimate, cov)), exact).any():
         return None
     larger = np.fmax(variance, exchangeable_variance(estimate, cov))
-    few = _few(estimate, cov, larger)
+    few = _few(estimate, cov, larger, exact)
     if not few.any():
         return None
     n, s2 = n_rows(estimate), scatter(estimate)
@@ -116,12 +117,12 @@ def widening(estimate: Estimate, cov: Covariance) -> Widening | None:
         by_variance=spread / np.where(known, larger, 1.0),
         trust=_trust(carriers, distance),
         carriers=carriers,
-        exact=counted(estimate, cov),
+        exact=exact,
         whole=_whole(estimate, estimate.cells),
     )
 
 
-def _few(estimate: Estimate, cov: Covariance, larger: FloatArray) -> BoolArray:
+def _few(estimate: Estimate, cov: Covariance, larger: FloatArray, exact: BoolArray) -> BoolArray:
     """Where fewer than five successes or failures are effective, shape (2, n_params)."""
     assert estimate.cells is not None
     mean, n = np.array(estimate.params), n_rows(estimate)
@@ -129,7 +130,7 @@ def _few(estimate: Estimate, cov: Covariance, larger: FloatArray) -> BoolArray:
     known = (cov.variance() > 0) & (mean > 0) & (mean < 1) & (distance > 0)
     share = np.where(known, distance, 0.5) / np.where(known, 1.0 - end, 1.0)
     by_variance = distance * (1.0 - end - distance) / np.where(known, larger, 1.0)
-    trials = np.where(counted(estimate, cov), n, np.minimum(n, by_variance))
+    trials = np.where(exact, n, np.minimum(n, by_variance))
     return np.asarray(known & (trials * share < FEW_EFFECTIVE))
 
 
@@ -236,4 +237,9 @@ def counted(estimate: Estimate, cov: Covariance) -> BoolArray:
     found &= np.array([n_rows(estimate) <= estimate.scores.n_clusters(axis) for axis in cov.axes]).all(axis=0)
     if not found.any() or not cov.axes:
         return found
-    return found & (effective_clusters(estimate, cov.axes) > n_rows(estimate) - 0.5)
+    # Intervals and p-values ask alike, and the answer is a pass over the cells of every axis.
+    held = cov.kept.get("effective clusters")
+    if held is None or held[0] is not estimate:
+        held = cov.kept["effective clusters"] = (estimate, effective_clusters(estimate, cov.axes))
+    effective: FloatArray = held[1]
+    return found & (effective > n_rows(estimate) - 0.5)

@@ -82,11 +82,17 @@ class PairedMeans(Paired):
 
     def _kish(self, axis: Axis) -> FloatArray:
         """Kish's effective number of clusters of each column."""
-        squares = np.zeros(self.count.size)
-        for block in self.scores.cells(axis):
-            gram = compressed(block.gram)
-            squares += np.asarray(gram.multiply(gram).sum(axis=0)).ravel()
-        return np.asarray(self.count**2 / squares)
+        if axis not in self._kish_by_axis:
+            squares = np.zeros(self.count.size)
+            for block in self.scores.cells(axis):
+                gram = compressed(block.gram)
+                squares += np.asarray(gram.multiply(gram).sum(axis=0)).ravel()
+            self._kish_by_axis[axis] = np.asarray(self.count**2 / squares)
+        return self._kish_by_axis[axis]
+
+    @cached_property
+    def _kish_by_axis(self) -> dict[Axis, FloatArray]:
+        return {}
 
     def _homes(self, axes: tuple[Axis, ...]) -> list[IntArray]:
         """Cluster of each question by axis; empty where an engine's table is gone and did not say."""

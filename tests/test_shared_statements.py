@@ -15,7 +15,7 @@ from statsmodels.stats.multitest import multipletests
 import evalreg as er
 from evalreg.inference import multiplicity
 from evalreg.inference.multiplicity import ADJUSTMENTS, adjust_pvalues
-from evalreg.scores.paired import questions_told
+from evalreg.scores.paired import in_differing_clusters
 
 # What few judges say is not the point here.
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.FewClustersWarning")
@@ -122,7 +122,7 @@ def test_adjusted_p_values_are_those_of_statsmodels(method: multiplicity.AdjustN
 
 @pytest.mark.parametrize("all_there", [True, False])
 @pytest.mark.parametrize("n_clusters", [40, 25, 1])
-def test_questions_told_are_those_of_a_slow_count(n_clusters: int, all_there: bool) -> None:
+def test_in_differing_clusters_are_those_of_a_slow_count(n_clusters: int, all_there: bool) -> None:
     rng = np.random.default_rng(n_clusters)
     differ = rng.random((5, 40)) < 0.1
     home = rng.permutation(np.r_[np.arange(n_clusters), rng.integers(0, n_clusters, 40 - n_clusters)])
@@ -136,4 +136,4 @@ def test_questions_told_are_those_of_a_slow_count(n_clusters: int, all_there: bo
         )
         for row in range(5)
     ]
-    np.testing.assert_array_equal(questions_told(differ, there, home), slow)
+    np.testing.assert_array_equal(in_differing_clusters(differ, there, home), slow)

@@ -13,7 +13,7 @@ from scipy import optimize, special, stats
 
 import evalreg as er
 from evalreg.cli.gates import decide, parse_gate
-from evalreg.scores.paired import questions_told
+from evalreg.scores.paired import in_differing_clusters
 from evalreg.scores.unseen import Unseen, unseen
 
 Array = npt.NDArray[np.float64]
@@ -211,7 +211,7 @@ def test_questions_of_told_clusters_are_counted_slowly(rng: np.random.Generator)
         slow = [
             sum(own[i, home == g].sum() for g in range(9) if differ[i, home == g].any()) for i in range(differ.shape[0])
         ]
-        np.testing.assert_array_equal(questions_told(differ, mask, home), slow)
+        np.testing.assert_array_equal(in_differing_clusters(differ, mask, home), slow)
 
 
 # The same through every door

@@ -140,9 +140,9 @@ class Projected:
         The squares of c A_a + d A_b are c^2 A_a^2 + d^2 A_b^2 and a product where both have an entry: the pair of the
         two models. None where some two contrasts share several cells.
         """
-        there = combinations != 0
-        row, i = np.arange(there.shape[0]), np.argmax(there, axis=1)
-        j = there.shape[1] - 1 - np.argmax(there[:, ::-1], axis=1)
+        entered = combinations != 0
+        row, i = np.arange(entered.shape[0]), np.argmax(entered, axis=1)
+        j = entered.shape[1] - 1 - np.argmax(entered[:, ::-1], axis=1)
         c, d = combinations[row, i], np.where(j > i, combinations[row, j], 0.0)
         both = compressed(self.contrasts[i].multiply(self.contrasts[j]).tocsr() * (2 * c * d)[:, None])
         both.eliminate_zeros()

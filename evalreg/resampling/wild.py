@@ -86,7 +86,8 @@ def wild_test(
     plan, found = plans[0], _largest(each)
     if not np.isnan(found.p_value):
         plan = plans[[one.p_value for one in each].index(found.p_value)]
-    notes = next((told for told in (_notes(one, each[i].far, reasons) for i, one in enumerate(plans)) if told), [])
+    each_notes = (_notes(one, each[i].far, reasons) for i, one in enumerate(plans))
+    notes = next(filter(None, each_notes), [])
     issue(notes)
     one = plan.gap.size == 1
     centre = float(asked.matrix[0] @ estimate.params) if one else np.nan

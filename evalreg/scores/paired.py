@@ -200,11 +200,11 @@ def _silent(differ: BoolArray, whole: BoolArray, present: FloatArray | None, hom
     """Shares of questions in clusters of which none differs, and all differ by 1; the largest by axis, shape (2, m)."""
     count = differ.shape[1] if present is None else present.sum(axis=1)
     some = ~whole if present is None else (present > 0) & ~whole
-    told = [[questions_told(one, present, home) for one in (differ, some)] for home in homes]
-    return np.asarray(1 - np.min(told, axis=0) / count)
+    known = [[in_differing_clusters(one, present, home) for one in (differ, some)] for home in homes]
+    return np.asarray(1 - np.min(known, axis=0) / count)
 
 
-def questions_told(differ: BoolArray, present: FloatArray | None, home: IntArray) -> FloatArray:
+def in_differing_clusters(differ: BoolArray, present: FloatArray | None, home: IntArray) -> FloatArray:
     """Questions in clusters of which at least one differs, shape (m,).
 
     Shapes: differ and present (m, n_questions), present 1 for the questions of a pair (None: all); home (n_questions,).
@@ -214,10 +214,10 @@ def questions_told(differ: BoolArray, present: FloatArray | None, home: IntArray
     if starts.size == home.size:  # every question a cluster of its own
         own = differ if present is None else differ & (present > 0)
         return np.asarray(np.count_nonzero(own, axis=1), dtype=np.float64)
-    told = np.logical_or.reduceat(differ[:, order], starts, axis=1)
+    differs = np.logical_or.reduceat(differ[:, order], starts, axis=1)
     if present is None:
-        return np.asarray(told @ np.diff(starts, append=home.size).astype(float))
-    return np.asarray(np.sum(told * np.add.reduceat(present[:, order], starts, axis=1), axis=1))
+        return np.asarray(differs @ np.diff(starts, append=home.size).astype(float))
+    return np.asarray(np.sum(differs * np.add.reduceat(present[:, order], starts, axis=1), axis=1))
 
 
 def checked_icc(icc: object) -> float | None:

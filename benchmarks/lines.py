@@ -70,7 +70,7 @@ def parse_all(path: Path, parse: object) -> None:
 
 def read(path: Path, fast: bool) -> None:
     """The reader of evalreg, with orjson or as if it were not installed."""
-    with mock.patch.object(lines, "_fast_loads", lines._fast_loads if fast else lambda: None):
+    with mock.patch.object(lines, "fast_loads", lines.fast_loads if fast else lambda: None):
         er.read_log(path)
 
 

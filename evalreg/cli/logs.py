@@ -14,23 +14,26 @@ import pandas as pd
 
 from evalreg.checks import option
 from evalreg.errors import ArgumentError
+from evalreg.logs.content import Content
 from evalreg.logs.fields import the_field
 from evalreg.logs.files import find_sources, read_head
 from evalreg.logs.formats import READERS, format_of, sort_sources
 from evalreg.logs.log import Log, read_log
 from evalreg.logs.reading import BrokenName, FailedName, Source
-from evalreg.logs.table import read_table
+from evalreg.logs.table import table_and_broken
 from evalreg.logs.table_log import joined
 
 FILES_HELP = """\
-CSV, TSV, JSON lines or Parquet, also compressed by gzip ("-" is standard input), or logs of a harness, whose columns
-need no names: files, folders or patterns; told apart by content"""
+CSV, TSV, JSON lines, Parquet or Arrow, also compressed by gzip ("-" is standard input), or logs of a harness, whose
+columns need no names: files, folders or patterns; told apart by content"""
 
 _CHOICES = {
     "metric": "which metric to read, where a log has several",
     "filter": "which filter, where a log has several",
     "scorer": "which scorer, where a log has several",
 }
+# Names that formulas use and that are no columns, unless there is one.
+_FUNCTIONS = {"np", "Q", "C", "I", "center", "scale", "standardize", "bs", "cr", "cc", "te", "Poly", "Sum", "Treatment"}
 # What a reader says to Python's users, and what the same is called here.
 _SPELLED = ("metric", "filter", "scorer", "failed", "broken", "roles")
 
@@ -127,10 +130,24 @@ def _are_tables(files: list[str]) -> bool:
 
 
 def tables(files: list[str], text: list[str], fields: list[str]) -> pd.DataFrame:
-    """The rows of plain tables; several, which have the same columns, one below the other."""
+    """The rows of plain tables; several, which have the same columns, one below the other.
+
+    Columns of other names are left in the files, unless one of those asked for is missing: a message lists all then.
+    """
     one = len(files) == 1 and not Path(files[0]).is_dir() and (files[0] == "-" or Path(files[0]).exists())
     names = files if one else [str(source.path) for source in sort_sources(find_sources(files), None)[1]]
-    return joined([(name, read_table(name, text_columns=text, fields=fields)) for name in names])
+    contents = [Content(name) for name in names]
+    asked = [*text, *fields]
+    found = [table_and_broken(one, text_columns=text, keep=asked)[0] for one in contents]
+    if any(lacks(asked, frame) for frame in found):
+        found = [table_and_broken(one, text_columns=text, fields=fields)[0] for one in contents]
+    return joined([(one.name, frame) for one, frame in zip(contents, found, strict=True)])
+
+
+def lacks(asked: Iterable[str], frame: pd.DataFrame) -> bool:
+    """Whether a name is no column; joint ids and formulas of clusters stand beside the names in them, functions too."""
+    plain = [name for name in asked if not set("+:`") & set(name) and name not in _FUNCTIONS]
+    return any(name not in frame.columns for name in plain)
 
 
 @contextmanager

@@ -19,7 +19,7 @@ import pandas as pd
 
 from evalreg.checks import nearest
 from evalreg.cli import where
-from evalreg.cli.logs import check_choices, file_list, named_columns, open_log, tables
+from evalreg.cli.logs import check_choices, file_list, lacks, named_columns, open_log, tables
 from evalreg.data.grammar import without_backticks
 from evalreg.data.joint_ids import joint_parts
 from evalreg.data.names import known_column
@@ -154,13 +154,7 @@ def _of_log(log: Log, text: list[str], fields: list[str]) -> pd.DataFrame:
     wanted = [*own, *(name for name in asked if name not in own)]
     rest = [str(column) for column in frame.columns if column not in wanted]
     chosen = named_columns(frame, wanted, text)
-    return chosen if not _missing(text, fields, chosen) else pd.concat([chosen, frame[rest]], axis=1)
-
-
-def _missing(text: list[str], fields: list[str], frame: pd.DataFrame) -> bool:
-    """Whether a name is not a column; `text` holds joint ids and formulas of clusters beside the names in them."""
-    plain = [name for name in [*text, *fields] if not set("+:`") & set(name)]
-    return any(name not in frame.columns for name in plain)
+    return chosen if not lacks([*text, *fields], chosen) else pd.concat([chosen, frame[rest]], axis=1)
 
 
 def _unheard_of(expression: where.Expression, frame: pd.DataFrame) -> str:

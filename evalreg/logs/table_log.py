@@ -9,20 +9,20 @@ import pandas as pd
 from evalreg.checks import listed
 from evalreg.data.names import known_column
 from evalreg.errors import LogFormatError
-from evalreg.logs.reading import JUDGED, SCORED, Choice, Reading, Source, TableRoles
+from evalreg.logs.reading import JUDGED, SCORED, BrokenName, Choice, Reading, Reason, Source, TableRoles
 from evalreg.logs.roles import with_meanings, with_roles
-from evalreg.logs.table import read_table
+from evalreg.logs.table import table_and_broken
 
-NAME, TITLE = "table", "a table (CSV, TSV, JSON lines, Parquet)"
+NAME, TITLE = "table", "a table (CSV, TSV, JSON lines, Parquet, Arrow)"
 
 # Ids are text, to the letter.
 IDS = tuple(role for role in (*SCORED, *JUDGED) if role not in ("score", "sample"))
 
 
 def recognises(source: Source) -> bool:
-    """Whether it may be a table: Parquet, JSON lines, or text with a header."""
+    """Whether it may be a table: Parquet, Arrow, JSON lines, or text with a header."""
     start = source.head.lstrip(b"\xef\xbb\xbf \t\r\n")
-    if start.startswith((b"PAR1", b"{")):
+    if start.startswith((b"PAR1", b"ARROW1", b"{")):
         return True
     first = start.split(b"\n", 1)[0]
     return not start.startswith((b"[", b"PK")) and b"\0" not in source.head and (b"," in first or b"\t" in first)
@@ -33,10 +33,8 @@ def read(sources: Sequence[Source], choice: Choice) -> Reading:
     roles = choice.roles or TableRoles({})
     text = (*IDS, *(column for role, column in roles.columns.items() if role in IDS), *roles.key)
     # Of nested objects all short fields, where none is named.
-    fields = None if choice.columns is None else (*roles.columns.values(), *roles.key, *choice.columns)
-    frame = joined(
-        [(str(source.path), read_table(source.path, text_columns=text, fields=fields)) for source in sources]
-    )
+    named = None if choice.columns is None else (*roles.columns.values(), *roles.key, *choice.columns)
+    frame, n_broken = _rows(sources, text, named, choice.broken)
     frame = with_roles(frame, roles.columns)
     if not {"score", "winner"} & set(frame.columns):
         raise LogFormatError(
@@ -49,7 +47,26 @@ def read(sources: Sequence[Source], choice: Choice) -> Reading:
         kept = {*SCORED, *JUDGED, *roles.key, *choice.columns}
         frame = frame[[column for column in frame.columns if column in kept]]
     frame, silent = with_meanings(frame, roles)
-    return Reading(NAME, frame, left_out={"unparsed": silent} if silent else {}, key=roles.key)
+    counts: dict[Reason, int] = {"unparsed": silent, "broken": n_broken}
+    left_out = {reason: count for reason, count in counts.items() if count}
+    return Reading(NAME, frame, left_out=left_out, key=roles.key)
+
+
+def _rows(
+    sources: Sequence[Source], text: Sequence[str], named: Sequence[str] | None, broken: BrokenName
+) -> tuple[pd.DataFrame, int]:
+    """The rows of tables, of their columns those named and those of roles, and how many lines were broken."""
+    keep = None if named is None else tuple(dict.fromkeys((*SCORED, *JUDGED, *named)))
+    fields = None if named is None else ()
+    tables, n_broken = [], 0
+    for source in sources:
+        frame, n = table_and_broken(source.path, text_columns=text, fields=fields, keep=keep, broken=broken)
+        if named is not None and (set(named) - set(frame.columns) or not {"score", "winner"} & set(frame.columns)):
+            # What is missing is told with the names of all columns.
+            frame, n = table_and_broken(source.path, text_columns=text, fields=named, broken=broken)
+        tables.append((str(source.path), frame))
+        n_broken += n
+    return joined(tables), n_broken
 
 
 def joined(tables: Sequence[tuple[str, pd.DataFrame]]) -> pd.DataFrame:

@@ -1,0 +1,276 @@
+"""Tables that are read in blocks: what stands in the frame does not depend on where the blocks end."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import random
+
+import pandas as pd
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import evalreg as er
+from evalreg.errors import ArgumentError, LogFormatError, MissingColumnError
+from evalreg.logs import content, csv_table, json_table, lines
+from evalreg.logs.content import line_blocks
+from evalreg.logs.table import read_table
+
+SMALL = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None)
+
+
+@pytest.fixture
+def small_blocks(monkeypatch):
+    """Blocks of some lines."""
+    monkeypatch.setattr(json_table, "line_blocks", lambda file: line_blocks(file, 40))
+    monkeypatch.setattr(csv_table, "BLOCK", 40)
+    monkeypatch.setattr(csv_table, "CHUNK", 60)
+
+
+def _plain(frame):
+    return {name: [None if _is_missing(value) else value for value in frame[name].tolist()] for name in frame}
+
+
+def _is_missing(value):
+    return not isinstance(value, list | dict) and pd.isna(value)
+
+
+def _as_column(values):
+    """What the docstring of `read_table` says of values of JSON: a slow, obvious version."""
+    values = [None if value is None or value != value else value for value in values]
+    kinds = {type(value) for value in values} - {type(None)}
+    if kinds & {dict, list}:
+        return values
+    if kinds <= {int, float} and all(abs(value) < 2**63 for value in values if type(value) is int):
+        return [value if value is None or (kinds == {int} and None not in values) else float(value) for value in values]
+    if kinds <= {bool}:
+        return values
+    return [value if value is None or isinstance(value, str) else json.dumps(value) for value in values]
+
+
+VALUES = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-(2**70), 2**70),
+    st.integers(0, 3),
+    st.floats(allow_nan=True, allow_infinity=False),
+    st.sampled_from(["", "a", "é\n", "NA", '"b"']),
+    st.just([1]),
+)
+COLUMNS = st.sampled_from(
+    [VALUES, st.integers(0, 3), st.sampled_from([1, 0.5, None]), st.sampled_from(["x", "y", None])]
+)
+
+
+@SMALL
+@given(data=st.data(), kinds=st.lists(COLUMNS, min_size=1, max_size=3), n=st.integers(1, 12))
+def test_columns_of_json_lines_are_those_of_the_whole_file(tmp_path, small_blocks, data, kinds, n):
+    names = ["a", "b", "c"][: len(kinds)]
+    rows = [
+        {name: data.draw(kind) for name, kind in zip(names, kinds, strict=True) if data.draw(st.booleans())}
+        for _ in range(n)
+    ] + [dict.fromkeys(names)]
+    path = tmp_path / "log.jsonl"
+    path.write_text("\n".join(json.dumps(row, ensure_ascii=data.draw(st.booleans())) for row in rows), encoding="utf-8")
+    expected = {name: _as_column([row.get(name) for row in rows]) for name in names}
+    whole = read_table(path)
+    assert _plain(whole) == {name: expected[name] for name in whole}
+    assert _plain(read_table(path, keep=[*names, "absent"])) == expected
+    assert _plain(read_table(path, columns=names[:1])) == {names[0]: expected[names[0]]}
+
+
+def test_whole_numbers_that_a_fast_parser_makes_floats_of_stay_ids(tmp_path, monkeypatch):
+    # As orjson does with what does not fit in 64 bits: two ids would become one.
+    def rounding(text):
+        return json.loads(text, parse_int=lambda digits: int(digits) if abs(int(digits)) < 2**63 else float(digits))
+
+    monkeypatch.setattr(json_table, "fast_loads", lambda: rounding)
+    path = tmp_path / "log.jsonl"
+    ids = [12345678901234567890123, 12345678901234567890124]
+    path.write_text("".join(json.dumps({"item": item, "score": 1}) + "\n" for item in ids))
+    for options in ({}, {"keep": ["item"]}, {"text_columns": ["item"], "keep": ["item"]}):
+        assert read_table(path, **options)["item"].tolist() == [str(item) for item in ids]
+
+
+def test_a_key_given_twice_matters_where_it_is_read(tmp_path):
+    path = tmp_path / "log.jsonl"
+    path.write_text('{"a": 1}\n{"a": 1, "b": 2, "b": 3}\n{"a": 5, "n": {"a": 3}}\n')
+    assert read_table(path, keep=["a"])["a"].tolist() == [1, 1, 5]
+    with pytest.raises(LogFormatError, match=r'line 2 .* more than one "b"'):
+        read_table(path, keep=["a", "b"])
+
+
+def test_nested_fields_are_kept_by_their_dots_and_must_mean_one_field(tmp_path, small_blocks):
+    path = tmp_path / "log.jsonl"
+    rows = [{"score": 1, "doc": {"passage": f"p{i}", "deep": {"er": i}}, "answer": "x" * 300} for i in range(5)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    frame = read_table(path, keep=["score", "doc.passage", "doc.deep.er"])
+    assert _plain(frame) == {
+        "score": [1] * 5,
+        "doc.passage": [f"p{i}" for i in range(5)],
+        "doc.deep.er": list(range(5)),
+    }
+    with path.open("a") as file:
+        file.write('{"score": 1, "doc.passage": "q", "doc": {"passage": "p"}}\n')
+    with pytest.raises(ArgumentError, match='doc > passage" in line 6'):
+        read_table(path, keep=["score", "doc.passage"])
+    assert len(read_table(path, keep=["score"])) == 6
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        ('{"item": "9", "sco', "It is the last and was cut off"),
+        ("[1, 2]", r"is \[1, 2\]"),
+        ('{"item": "\\ud83d", "score": 1}', "half a surrogate pair"),
+        ('{"item": "\xe9", "score": 1}'.encode("latin-1"), "byte 0xe9, which is not UTF-8"),
+        ('{"item": "9", "score": 1, "score": 0}', 'more than one "score"'),
+    ],
+)
+def test_a_broken_line_is_named_or_left_out_and_counted(tmp_path, small_blocks, line, shown):
+    path = tmp_path / "log.jsonl"
+    good = b"".join(b'{"item": "%d", "score": %d}\n' % (i, i % 2) for i in range(8))
+    path.write_bytes(good + (line if isinstance(line, bytes) else line.encode()))
+    with pytest.raises(LogFormatError, match=f"line 9 of .*{shown}") as caught:
+        er.read_log(path)
+    assert caught.value.rows == [8]
+    log = er.read_log(path, broken="skip")
+    assert len(log.frame) == 8
+    assert log.left_out.to_dict() == {"broken": 1}
+
+
+def test_a_line_without_end_is_refused_before_it_fills_the_memory(tmp_path, monkeypatch):
+    for module in (content, json_table):
+        monkeypatch.setattr(module, "LONGEST_LINE", 1 << 21)
+    path = tmp_path / "log.jsonl"
+    long = json.dumps({"score": 1, "answer": "x" * (3 << 20)})
+    path.write_text(f'{{"score": 0}}\n{long}\n{{"score": 1}}\n{long}')
+    with pytest.raises(LogFormatError, match=r"line 2 of .* is longer than 2 MiB"):
+        er.read_log(path)
+    log = er.read_log(path, broken="skip")
+    assert log.frame["score"].tolist() == [0, 1]
+    assert log.left_out["broken"] == 2
+
+
+def test_infinity_and_nan_in_json_are_read_as_python_writes_them(tmp_path):
+    path = tmp_path / "log.jsonl"
+    path.write_text("".join(json.dumps({"score": value}) + "\n" for value in (1.0, math.nan, math.inf)))
+    assert _plain(read_table(path, keep=["score"])) == {"score": [1.0, None, math.inf]}
+
+
+def test_a_name_that_is_no_field_is_told_with_the_fields_there_are(tmp_path):
+    path = tmp_path / "log.jsonl"
+    path.write_text('{"model": "a", "item": 1, "score": 1}\n')
+    with pytest.raises(MissingColumnError, match='Did you mean "item"'):
+        read_table(path, columns=["itm"])
+    with pytest.raises(MissingColumnError, match='"score"'):
+        er.read_log(path, columns=["nothing"])
+
+
+def test_a_field_that_is_always_null_is_there_and_one_that_never_occurs_is_not(tmp_path):
+    path = tmp_path / "log.jsonl"
+    path.write_text('{"score": 1, "note": null}\n{"score": 0, "note": null}\n')
+    assert list(read_table(path, keep=["score", "note", "other"])) == ["score", "note"]
+
+
+def _by_csv_module(text):
+    rows = list(csv.reader(io.StringIO(text, newline=""), strict=True))
+    return {name: [row[place] for row in rows[1:] if row] for place, name in enumerate(rows[0])}
+
+
+def test_csv_in_chunks_is_what_the_csv_module_reads(tmp_path, small_blocks):
+    rng = random.Random(1)
+    fields = ["x", "", '"q"', '"a ""b"" c"', '"two\nlines"', '"c,d"', '""', "é", '","', '"\r\n"']
+    for end in ("\n", "\r\n"):
+        for trial in range(60):
+            rows = [",".join(rng.choices(fields, k=3)) for _ in range(rng.randrange(1, 14))]
+            text = end.join(["a,b,c", *rows]) + end * (trial % 2)
+            path = tmp_path / "log.csv"
+            path.write_text(text, newline="", encoding="utf-8")
+            frame = read_table(path, text_columns=["a", "b", "c"])
+            assert {name: frame[name].fillna("").tolist() for name in frame} == _by_csv_module(text)
+
+
+def test_a_column_is_what_all_its_fields_are_wherever_chunks_end(tmp_path, monkeypatch):
+    columns = {
+        "whole": range(100),
+        "late": [1] * 99 + ["NA"],
+        "gap": [""] * 50 + [2] * 50,
+        "part": [1] * 60 + [0.5] * 40,
+        "flag": ["true"] * 50 + [""] * 49 + ["false"],
+        "flaw": ["true"] * 50 + ["7"] * 50,
+        "empty": [""] * 100,
+        "half": [""] * 70 + ["x"] * 30,
+        "ids": [1] * 90 + [2**70] * 10,
+    }
+    path = tmp_path / "log.csv"
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(columns)
+        writer.writerows(zip(*columns.values(), strict=True))
+    whole = read_table(path)
+    assert whole["late"].tolist() == ["1"] * 99 + ["NA"]
+    assert str(whole["flag"].dtype) == "boolean"
+    for chunk in (50, 300, 1000):
+        monkeypatch.setattr(csv_table, "CHUNK", chunk)
+        pd.testing.assert_frame_equal(read_table(path), whole)
+        pd.testing.assert_frame_equal(read_table(path, keep=["flag", "late"]), whole[["late", "flag"]])
+
+
+def test_only_a_file_that_is_not_regular_is_read_record_by_record(tmp_path, monkeypatch):
+    path = tmp_path / "log.csv"
+    path.write_text('a,b\n1,"x\ny"\n2,z\n')
+    monkeypatch.setattr(csv_table, "_checked", lambda *_: pytest.fail("read record by record"))
+    assert read_table(path)["b"].tolist() == ["x\ny", "z"]
+
+
+@pytest.mark.parametrize("kind", ["parquet", "feather", "feather, zstd"])
+def test_fields_of_structs_are_columns_by_their_dots(tmp_path, kind):
+    pa = pytest.importorskip("pyarrow")
+    from pyarrow import feather, parquet
+
+    rows = [
+        {"score": 1.0, "doc": {"passage": "p", "deep": {"er": 1}, "text": "x" * 300}, "tags": ["t"]},
+        {"score": None, "doc": None, "tags": None},
+        {"score": 0.5, "doc": {"passage": None, "deep": {"er": 7}, "text": "y"}, "tags": []},
+    ]
+    path, table = tmp_path / "log", pa.Table.from_pylist(rows)
+    if kind == "parquet":
+        parquet.write_table(table, path)
+    else:
+        feather.write_feather(table, path, compression="zstd" if "zstd" in kind else "uncompressed")
+    expected = {"score": [1.0, None, 0.5], "doc.passage": ["p", None, None], "doc.deep.er": ["1", None, "7"]}
+    names = list(expected)
+    assert _plain(read_table(path, keep=[*names, "absent"], text_columns=["doc.deep.er"])) == expected
+    assert _plain(read_table(path, columns=names[::-1], text_columns=["doc.deep.er"])) == expected
+    assert list(read_table(path, fields=["doc.passage"])) == ["score", "doc", "tags", "doc.passage"]
+    assert list(er.read_log(path).frame) == ["score", "tags", "doc.passage", "doc.deep.er"]
+    log = er.read_log(path, columns=["doc.passage"])
+    assert list(log.frame) == ["score", "doc.passage"]
+    with pytest.raises(MissingColumnError, match=r"doc\.pasage"):
+        er.read_log(path, columns=["doc.pasage"])
+
+
+def test_two_ways_to_one_dotted_name_are_refused_in_parquet_too(tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    parquet.write_table(pa.Table.from_pylist([{"score": 1, "a.b": 1, "a": {"b": 2}}]), tmp_path / "log")
+    with pytest.raises(ArgumentError, match=r'"a\.b" is "a\.b" and "a > b"'):
+        read_table(tmp_path / "log", columns=["a.b"])
+    assert read_table(tmp_path / "log", columns=["score"])["score"].tolist() == [1]
+
+
+def test_both_parsers_read_the_same(tmp_path, monkeypatch):
+    pytest.importorskip("orjson")
+    rng = random.Random(3)
+    values = [1, 0.5, None, "x", "é", True, 2**63, -(2**70), 1e300, "\ud83d\ude00"]
+    path = tmp_path / "log.jsonl"
+    path.write_text("".join(json.dumps({"a": rng.choice(values), "b": rng.random()}) + "\n" for _ in range(400)))
+    fast = read_table(path)
+    monkeypatch.setattr(json_table, "fast_loads", lambda: None)
+    pd.testing.assert_frame_equal(fast, read_table(path))
+    assert lines.fast_loads() is not None

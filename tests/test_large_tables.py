@@ -170,6 +170,12 @@ def test_a_name_that_is_no_field_is_told_with_the_fields_there_are(tmp_path):
         er.read_log(path, columns=["nothing"])
 
 
+def test_objects_that_are_made_flat_are_no_columns_beside_a_broken_line(tmp_path):
+    path = tmp_path / "log.jsonl"
+    path.write_text('{"score": 1, "doc": {"passage": 3}}\n{"sco\n')
+    assert list(er.read_log(path, broken="skip").frame) == ["score", "doc.passage"]
+
+
 def test_a_field_that_is_always_null_is_there_and_one_that_never_occurs_is_not(tmp_path):
     path = tmp_path / "log.jsonl"
     path.write_text('{"score": 1, "note": null}\n{"score": 0, "note": null}\n')

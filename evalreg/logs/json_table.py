@@ -72,7 +72,7 @@ class JsonTable:
     def names(self) -> list[str]:
         """Names of fields that some object has."""
         own = [name for name, column in self.columns.items() if column.found]
-        return list(dict.fromkeys([*own, *self._seen]))
+        return own if self._all else list(dict.fromkeys([*own, *self._seen]))
 
     def series(self, name: str, as_text: bool) -> pd.Series[Any]:
         """One column as pandas has it; its pieces are let go."""

@@ -84,6 +84,7 @@ def read_table(
     Examples
     --------
     >>> import tempfile
+    >>> from pathlib import Path
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder) / "scores.csv"
     ...     _ = path.write_text("model,question,score\nNA,007,1\nNA,008,\n")
@@ -175,7 +176,8 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
 
     Examples
     --------
-    >>> import tempfile
+    >>> import gzip, tempfile
+    >>> from pathlib import Path
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder) / "scores"
     ...     _ = path.write_bytes(gzip.compress(b"model,score"))

@@ -37,60 +37,23 @@ def read_table(
     fields: Sequence[str] | None = (),
     keep: Sequence[str] | None = None,
 ) -> pd.DataFrame:
-    r"""The rows of a file as a data frame, in the order of the file.
+    """The rows of a file as a data frame, in the order of the file; "-" is standard input.
 
     The format is recognised by content: Parquet, Arrow files (Feather), JSON lines (one object per line), otherwise
     CSV, whose delimiter is the comma or tab of its header; each may be compressed by gzip. Text is UTF-8. In CSV only
-    the empty field is missing, quoted or not, and blank lines are no rows: a model may be called NA or 007. A column
+    the empty field is missing, quoted or not, and blank lines do not count: a model may be called NA or 007. A column
     becomes numbers if every field that is not empty is a number, true or false if all are that, and text otherwise.
     JSON lines, Parquet and Arrow have types of their own; there, null and NaN are missing, and JSON values of several
     kinds become text.
 
-    Parameters
-    ----------
-    path : str or path-like
-        The file; "-" is standard input.
-    text_columns : sequence of str, optional
-        Columns read as text, to the letter, whatever they hold. Names that the file does not have are passed over.
-    columns : sequence of str, optional
-        Columns to read, in the order wanted; None, the default, reads all.
-    fields : sequence of str or None, optional
-        Names of which those with dots may stand for fields of nested objects ("doc.passage"; structs in Parquet), which
-        become columns of that name; so may names of `text_columns` and `columns`. Other names are passed over. None
-        takes all short fields in place of the objects.
-    keep : sequence of str or None, optional
-        Columns to read where the file has them, with dots into nested objects; the others are left in the file and take
-        no memory. None, the default, leaves none.
+    `text_columns` are read as text, to the letter, whatever they hold; names that the file does not have are passed
+    over. `columns` are those to read, in the order wanted. `keep` are those to read where the file has them; the others
+    are left in the file and take no memory. `fields` are names of which those with dots may stand for fields of nested
+    objects ("doc.passage"; structs in Parquet), which become columns of that name; so may names of the other lists.
+    Other names are passed over. None takes all short fields in place of the objects.
 
-    Returns
-    -------
-    DataFrame
-        Indexed 0, 1, ...; dtype int64, float64, bool (nullable "boolean" with missing values) or text.
-
-    Raises
-    ------
-    ArgumentError
-        If there is no such file, it cannot be opened, it is Parquet or Arrow and pyarrow is not installed, or a name
-        with dots means two fields.
-    ArgumentTypeError
-        If `text_columns`, `columns`, `fields` or `keep` is a single string.
-    MissingColumnError
-        If one of `columns` is not in the file.
-    LogFormatError
-        If the content is not a table: empty, not UTF-8, without a header or rows, with repeated column names or rows
-        of another length than the header. The message gives lines of the file, counted from 1; the attribute `rows`
-        gives positions below the header, from 0.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder) / "scores.csv"
-    ...     _ = path.write_text("model,question,score\nNA,007,1\nNA,008,\n")
-    ...     frame = read_table(path, text_columns=["model", "question"])
-    >>> frame["question"].tolist(), frame["score"].tolist()
-    (['007', '008'], [1.0, nan])
+    A LogFormatError gives lines of the file, counted from 1; its attribute `rows` gives positions below the header,
+    from 0.
     """
     frame, _ = table_and_broken(path, text_columns=text_columns, columns=columns, fields=fields, keep=keep)
     return frame
@@ -155,35 +118,7 @@ def _json_lines(content: Content, asked: TableRequest, broken: BrokenName) -> tu
 
 
 def read_bytes(path: str | os.PathLike[str]) -> bytes:
-    """The content of a file, uncompressed if its first bytes say that it is gzip.
-
-    Parameters
-    ----------
-    path : str or path-like
-        The file; "-" is standard input.
-
-    Returns
-    -------
-    bytes
-        The whole content.
-
-    Raises
-    ------
-    ArgumentError
-        If there is no such file or it cannot be opened.
-    LogFormatError
-        If the gzip data are damaged or cut off.
-
-    Examples
-    --------
-    >>> import gzip, tempfile
-    >>> from pathlib import Path
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder) / "scores"
-    ...     _ = path.write_bytes(gzip.compress(b"model,score"))
-    ...     read_bytes(path)
-    b'model,score'
-    """
+    """The content of a file ("-" is standard input), uncompressed if its first bytes say that it is gzip."""
     with Content(path).stream() as file:
         return file.read()
 

@@ -1,4 +1,4 @@
-"""JSON lines with long answers: the reader of lm-evaluation-harness, and three parsers on the same generated file.
+"""JSON lines with long answers and with short records: the readers, and parsers on the same generated file.
 
 python benchmarks/lines.py
 python benchmarks/lines.py --quick
@@ -21,6 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import evalreg as er
 from benchmarks._measure import MIB, Contender, interleaved, peak_of, table
 from evalreg.logs import lines
+from evalreg.logs.table import read_table
 
 
 def write(path: Path, n_rows: int) -> None:
@@ -43,6 +44,40 @@ def write(path: Path, n_rows: int) -> None:
                 "exact_match": float(i % 2),
             }
             file.write(json.dumps(line, ensure_ascii=False) + "\n")
+
+
+def write_short(path: Path, n_rows: int) -> None:
+    """A table in JSON lines, some 180 bytes a line."""
+    with path.open("w", encoding="utf-8") as file:
+        for i in range(n_rows):
+            line = {
+                "item": f"question-{i % 5000:05d}",
+                "model": f"vendor/model-{i % 20}-instruct",
+                "score": float(i % 3 == 0),
+                "passage": f"passage {i % 700}",
+                "time": "2025-06-01T10:20:30Z",
+                "meta": {"subject": f"s{i % 7}"},
+            }
+            file.write(json.dumps(line) + "\n")
+
+
+def short_records(folder: Path, n_rows: int, repeat: int) -> None:
+    """Print the table of short records, of which two columns are kept."""
+    import orjson
+
+    path = folder / "short.jsonl"
+    write_short(path, n_rows)
+    contenders = {
+        "json": Contender(lambda _: parse_all(path, json.loads)),
+        "orjson": Contender(lambda _: parse_all(path, orjson.loads)),
+        "read_table": Contender(lambda _: read_table(path, keep=["score", "passage"])),
+    }
+    size = os.path.getsize(path) / 1e6
+    print(f"short records, {size:.0f} MB")
+    seconds = interleaved(contenders, repeat)
+    print(table(seconds, "json", {"read_table": peak_of(contenders["read_table"])}))
+    for name, figures in seconds.items():
+        print(f"  {name}: {size / min(figures):.0f} MB/s at best")
 
 
 def with_arrow(path: Path) -> None:
@@ -83,6 +118,7 @@ def main() -> None:
     import orjson
 
     with tempfile.TemporaryDirectory() as folder:
+        short_records(Path(folder), 100_000 if quick else 1_000_000, 3 if quick else 5)
         path = Path(folder) / "samples_sums_2025-06-01T10-20-30.jsonl"
         write(path, 2_000 if quick else 20_000)
         contenders = {

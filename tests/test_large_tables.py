@@ -155,6 +155,13 @@ def test_a_line_without_end_is_refused_before_it_fills_the_memory(tmp_path, monk
     assert log.left_out["broken"] == 2
 
 
+def test_utf_16_is_called_by_its_name(tmp_path):
+    path = tmp_path / "log.jsonl"
+    path.write_text('{"score": 1}\n', encoding="utf-16")
+    with pytest.raises(LogFormatError, match="is text in UTF-16"):
+        er.read_log(path)
+
+
 def test_infinity_and_nan_in_json_are_read_as_python_writes_them(tmp_path):
     path = tmp_path / "log.jsonl"
     path.write_text("".join(json.dumps({"score": value}) + "\n" for value in (1.0, math.nan, math.inf)))

@@ -24,6 +24,8 @@ def recognises(source: Source) -> bool:
     start = source.head.lstrip(b"\xef\xbb\xbf \t\r\n")
     if start.startswith((b"PAR1", b"ARROW1", b"{")):
         return True
+    if source.head.startswith((b"\xff\xfe", b"\xfe\xff")):  # text in UTF-16, which is refused by that name
+        return True
     first = start.split(b"\n", 1)[0]
     return not start.startswith((b"[", b"PK")) and b"\0" not in source.head and (b"," in first or b"\t" in first)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import importlib
+import importlib.util
 import json
 import subprocess
 import sys
@@ -12,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-PACKAGE = Path(__file__).resolve().parents[1] / "evalreg"
+TOP = Path(__file__).resolve().parents[1]
+PACKAGE = TOP / "evalreg"
 
 # Top to bottom. A room is a file, or a folder with all its files; inside a folder only circles are refused.
 ROOMS = [
@@ -121,6 +124,25 @@ def test_every_room_of_the_list_is_there():
 
 def test_no_folder_lies_deeper_than_one():
     assert [name for name in written_modules() if name.count(".") > 1] == []
+
+
+def _missing_names(path: Path) -> Iterator[str]:
+    """Names that a script takes from a module of the package and that are not there."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "evalreg":
+            try:
+                module = importlib.import_module(node.module or "")
+            except ImportError:
+                yield f"{path.name}, line {node.lineno}: {node.module}"
+                continue
+            for alias in node.names:
+                if not hasattr(module, alias.name) and importlib.util.find_spec(f"{node.module}.{alias.name}") is None:
+                    yield f"{path.name}, line {node.lineno}: {node.module}.{alias.name}"
+
+
+def test_benchmarks_and_pages_import_what_is_there():
+    scripts = [*TOP.glob("benchmarks/**/*.py"), *TOP.glob("docs/*.py"), *TOP.glob("tests/**/*.py")]
+    assert [name for path in sorted(scripts) for name in _missing_names(path)] == []
 
 
 def concepts(source: str) -> Iterator[str]:

@@ -17,8 +17,9 @@ from benchmarks.coverage.grid import Cell
 from benchmarks.coverage.worlds import FloatArray, IntArray
 from evalreg.boards.board import Board, family_cov
 from evalreg.checks import BoolArray
+from evalreg.inference.contrast_family import ContrastFamily
+from evalreg.inference.make_family import make_family
 from evalreg.inference.multiplicity import adjust_pvalues
-from evalreg.inference.simultaneous import ContrastFamily, make_family
 from evalreg.numerics.student import t_pvalues
 
 LEVEL = 0.05

@@ -17,12 +17,13 @@ from test_evalplus_log import results as solutions
 from test_inspect_log import header, summary, write_eval, write_json
 from test_promptfoo_log import document
 from test_promptfoo_log import results as answers_of_promptfoo
+from test_scored_logs import case_of_deepeval, deepeval_run, evals_case, evals_report, failure
 from test_swe_bench_log import report
 
 import evalreg as er
 from evalreg.errors import EvalregError
 from evalreg.logs.files import find_sources
-from evalreg.logs.formats import READERS, format_of
+from evalreg.logs.formats import READERS, format_of, reader
 
 # Other values that a field may hold, and seconds of a processor that one small file may take.
 ODD: list[Any] = [None, True, -1, 1e400, 10**30, "", "x", [], [[]], {}, {"a": None}, float("nan"), "\ud800"]
@@ -63,6 +64,13 @@ def seeds(folder: Path) -> None:
     report(folder / "model.swe_bench.json")
     solutions(folder / "a_eval_results.json", "present")
     document(folder / "promptfoo.json", answers_of_promptfoo(2))
+    cases = [evals_case(0, 0.5, True, 1), evals_case(0, None, False, 2)]
+    evals_report(folder / "evals.json", cases, [failure(1, 1)])
+    deepeval_run(folder / "test_run.json", [case_of_deepeval(i, {"m": 1.0 - i, "e": None}) for i in range(2)], "m-1")
+    battle = {"model_a": "a", "model_b": "b", "winner": "model_a", "question_id": "q", "judge": "j", "anony": True}
+    battles = [battle | {"tstamp": 1.5, "turn": 1}, battle | {"winner": "tie (bothbad)", "question_id": "r"}]
+    (folder / "battles.json").write_text(json.dumps(battles))
+    (folder / "battles.csv").write_text("model_a,model_b,winner,tstamp\na,b,model_b,1\nb,a,tie,2\n")
     rows = [{"model": "a", "item": i, "score": 1, "doc": {"passage": i, "x": {"y": 1}}} for i in range(3)]
     (folder / "table.jsonl").write_text("\n".join(map(json.dumps, rows)))
 
@@ -163,7 +171,17 @@ def test_damaged_real_files_give_errors_of_evalreg_only(shared, tmp_path, name, 
 
 def test_every_reader_is_among_those_that_are_fuzzed(written, shared):
     held = {*written, *by_format(shared / "data" / "original")}
-    assert set(READERS) - held <= {"chatbot_arena"}, "write a small log of the format in `seeds`"
+    assert set(READERS) <= held, "write a small log of the format in `seeds`"
+
+
+def test_no_reader_takes_the_files_of_another(written, shared):
+    for name, paths in [*written.items(), *by_format(shared / "data" / "original").items()]:
+        for source in find_sources(paths):
+            takes = [other for other in READERS if other != "table" and reader(other).recognises(source)]
+            # Judgments of MT-Bench in pairs have the names of a battle too; MT-Bench is asked first.
+            rest = {"chatbot_arena"} if name == "mt_bench" else set()
+            right = takes[:1] == [name] and set(takes[1:]) <= rest
+            assert right or (takes, name) == ([], "table"), f"{takes} take {source.path} of {name}"
 
 
 @pytest.mark.parametrize("data", [b"", b"\0" * 70000, b"[" * 70000, b"{" * 70000, b'{"version": 2, "eval"', b"PK\3\4"])

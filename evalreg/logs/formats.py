@@ -26,6 +26,8 @@ READERS: dict[str, str] = {
     "chatbot_arena": "chatbot_arena",
     "swe_bench": "swe_bench",
     "evalplus": "evalplus",
+    "pydantic_evals": "pydantic_evals",
+    "deepeval": "deepeval",
     "table": "table_log",
 }
 

@@ -26,6 +26,7 @@ from evalreg.logs.records import (
     records,
     short,
 )
+from evalreg.logs.scored import apart
 
 NAME, TITLE = "promptfoo", "promptfoo results"
 _DOCUMENT = re.compile(rb'\s*\{\s*"(evalId|results|version)"')
@@ -213,8 +214,8 @@ def _is_number(value: Any) -> bool:
 
 def _named(frame: pd.DataFrame) -> pd.DataFrame:
     """Rows whose models, prompts and items have names that tell them apart, and whose repeats are counted."""
-    frame["prompt"] = _apart(frame["prompt"], frame["prompt.id"])
-    frame["item"] = _apart(frame["item"], frame["_key"])
+    frame["prompt"] = apart(frame["prompt"], frame["prompt.id"])
+    frame["item"] = apart(frame["item"], frame["_key"])
     # Two providers of one name are two models: their settings differ.
     columns = frame.groupby(["_path", "model", "prompt"])["_column"]
     several = columns.transform("nunique") > 1
@@ -232,12 +233,6 @@ def _named(frame: pd.DataFrame) -> pd.DataFrame:
     order = frame.sort_values("_test", kind="stable").groupby(["model", "prompt", "item"]).cumcount() + 1
     frame.insert(2, "sample", order)
     return frame
-
-
-def _apart(names: pd.Series[Any], keys: pd.Series[Any]) -> pd.Series[Any]:
-    """Names, with the first letters of the key where one name stands for several keys."""
-    several = keys.groupby(names).transform("nunique") > 1
-    return names.mask(several, names + " #" + keys.str[:12])
 
 
 def _scored(frame: pd.DataFrame, scores: pd.DataFrame, choice: Choice, found: _Results) -> Reading:

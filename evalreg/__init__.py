@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from evalreg.inference.simultaneous import simultaneous as simultaneous
     from evalreg.logs.log import Log as Log
     from evalreg.logs.log import read_log as read_log
+    from evalreg.logs.samples_frame import log_frame as log_frame
     from evalreg.resampling.bootstrap import Bootstrap as Bootstrap
     from evalreg.resampling.sampling import bootstrap as bootstrap
     from evalreg.resampling.wild_result import WildTest as WildTest
@@ -81,6 +82,7 @@ _HOMES = {
     "from_statsmodels": "results.bridge",
     "infer": "results.results",
     "join_evals": "estimators.comparison",
+    "log_frame": "logs.samples_frame",
     "mean": "estimators.mean",
     "pass_at_k": "estimators.pass_at_k",
     "plan": "planning",

@@ -94,7 +94,7 @@ class Log:
         judge: str | None = None,
         order: str | None = None,
     ) -> None:
-        rows = _as_pandas(frame)
+        rows = as_pandas(frame)
         asked = {"model": model, "task": task, "item": item, "sample": sample, "score": score, "left": left}
         asked |= {"right": right, "winner": winner, "prompt": prompt, "judge": judge, "order": order}
         self._take(Reading("frame", with_roles(rows, {role: name for role, name in asked.items() if name is not None})))
@@ -450,7 +450,7 @@ def read_log(
     return log_of(reading)
 
 
-def _as_pandas(frame: Any) -> pd.DataFrame:
+def as_pandas(frame: Any) -> pd.DataFrame:
     """Any data frame as pandas, the caller's own left as it is."""
     if isinstance(frame, pd.DataFrame):
         return frame.copy(deep=False)

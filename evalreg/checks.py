@@ -16,7 +16,7 @@ FloatArray: TypeAlias = npt.NDArray[np.float64]
 IntArray: TypeAlias = npt.NDArray[np.intp]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
 
-CovName: TypeAlias = Literal["naive", "CR0", "CR1", "CR2", "CR3", "jackknife"]
+CovName: TypeAlias = Literal["naive", "HC0", "HC1", "HC2", "HC3", "CR0", "CR1", "CR2", "CR3", "jackknife"]
 SscName: TypeAlias = Literal["statsmodels", "fixest", "sandwich", "G", "none"]
 DofName: TypeAlias = Literal["satterthwaite", "min", "normal"]
 RepairName: TypeAlias = Literal["max", "eigen", "two-term", "none"]

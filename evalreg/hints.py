@@ -46,20 +46,14 @@ LATER: dict[str, str] = {
     **dict.fromkeys(("margin", "tost"), "`results.equivalence(margin)`"),
     **dict.fromkeys(("bootstrap", "wild"), "`er.bootstrap(results)` or `results.wild_test()`"),
 }
-# Covariances by the names of others. HC1 is what "naive" is: n/(n - k) times White's.
-_OF_ROWS = (
-    '"{0}" is for independent rows: there, "naive" is HC1{1}. For clusters, name them in `groups`; "{2}" does for '
-    'clusters what "{0}" does for rows.'
-)
-_ONE_A_ROW = ', and {0} comes from giving each row a cluster of its own, groups=range(len(data)) with cov="{1}"'
+# Covariances by the names of others.
 COVARIANCES: dict[str, str] = {
-    "hc0": _OF_ROWS.format("HC0", _ONE_A_ROW.format("HC0", "CR0"), "CR0"),
-    "hc1": _OF_ROWS.format("HC1", "", "CR1"),
-    "hc2": _OF_ROWS.format("HC2", _ONE_A_ROW.format("HC2", "CR2"), "CR2"),
-    "hc3": _OF_ROWS.format("HC3", _ONE_A_ROW.format("HC3 times (n-1)/n", "CR3"), "CR3"),
     **dict.fromkeys(("cluster", "clustered", "crv1", "stata"), 'Name the clusters in `groups`; that is cov="CR1".'),
-    **dict.fromkeys(("robust", "hetero", "white"), 'For independent rows that is "naive", which is HC1.'),
-    **dict.fromkeys(("nonrobust", "iid"), 'Errors of one variance for all rows are not offered; "naive" is HC1.'),
+    **dict.fromkeys(("robust", "hetero", "white"), 'For independent rows that is "HC1".'),
+    **dict.fromkeys(
+        ("nonrobust", "iid"),
+        'Errors of one variance for all rows are not offered; "HC1" allows for rows of different variance.',
+    ),
     "crv3": 'That is cov="CR3", up to the factor (G-1)/G.',
     "crv2": 'That is cov="CR2".',
 }

@@ -607,7 +607,7 @@ refuse(
 # --- options ----------------------------------------------------------------------------------------------------------
 
 OPTIONS = {
-    "cov": ("naive", "CR0", "CR1", "CR2", "CR3", "jackknife"),
+    "cov": ("naive", "HC0", "HC1", "HC2", "HC3", "CR0", "CR1", "CR2", "CR3", "jackknife"),
     "ssc": ("statsmodels", "fixest", "sandwich", "G", "none"),
     "dof": ("satterthwaite", "min", "normal"),
     "repair": ("max", "eigen", "two-term", "none"),
@@ -644,7 +644,7 @@ refuse(
     'Did you mean "wilson"',
 )
 refuse("cov in lower case", lambda d: er.mean(d, groups="passage", cov="cr2"), ArgumentError, 'Did you mean "CR2"')
-refuse("unknown option in with_cov", lambda d: er.mean(d).with_cov(cov="HC1"), ArgumentError, "`cov` must be one of")
+refuse("unknown option in with_cov", lambda d: er.mean(d).with_cov(cov="HC9"), ArgumentError, "`cov` must be one of")
 for _dof in (-1, 0, float("nan"), True):
     refuse(
         f"dof {_dof}",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -122,6 +123,24 @@ def test_regressions_with_few_clusters_agree_with_r(golden: Callable[[str], Gold
 def test_naive_regression_is_hc1(golden: Callable[[str], Golden], name: str) -> None:
     g = golden(name)
     g.check("HC1", er.fit(g.facts["formula"], g.frame).cov_params().to_numpy())
+
+
+@pytest.mark.parametrize("name", [*DIMENSIONS, *FEW])
+@pytest.mark.parametrize("cov", ["HC0", "HC1", "HC2", "HC3"])
+def test_covariances_of_independent_rows_agree_with_r(golden: Callable[[str], Golden], name: str, cov: Any) -> None:
+    g = golden(name)
+    g.check(cov, er.fit(g.facts["formula"], g.frame, cov=cov).cov_params().to_numpy())
+
+
+@pytest.mark.parametrize("cov", ["HC0", "HC1", "HC2", "HC3"])
+def test_covariances_of_independent_rows_of_a_logistic_regression_agree_with_r(
+    golden: Callable[[str], Golden], cov: Any
+) -> None:
+    g = golden("d3_regression")
+    weight = 1 + g.frame["x1"].abs()
+    g.check(f"glm.{cov}", er.fit("treat ~ x1 + x2", g.frame, family="binomial", cov=cov).cov_params().to_numpy())
+    weighted = er.fit("treat ~ x1 + x2", g.frame, family="binomial", weights=weight, cov=cov)
+    g.check(f"glm_weighted.{cov}", weighted.cov_params().to_numpy())
 
 
 @pytest.mark.parametrize("name", DIMENSIONS)

@@ -153,6 +153,132 @@ def test_the_naive_covariance_is_hc1(log, kind):
     _close(ours.pvalues, theirs.pvalues, TAIL)
 
 
+ROWS = ["HC0", "HC1", "HC2", "HC3"]
+
+
+@pytest.mark.parametrize("cov", ROWS)
+@pytest.mark.parametrize("right", ["1", "words + C(model)"])
+@pytest.mark.parametrize("kind", ["OLS", "WLS"])
+def test_covariances_of_independent_rows_are_those_of_statsmodels(log, kind, right, cov):
+    theirs = _theirs(kind, _formula(kind, right), log, cov_type=cov, use_t=True)
+    here = _ours(kind, _formula(kind, right), log, cov=cov)
+    there = er.infer(er.from_statsmodels(theirs), cov=cov)
+    back = _ours(kind, _formula(kind, right), log, groups="passage").with_cov(groups=None, cov=cov)
+    for ours in (here, there, back):
+        _close(ours.cov_params(), theirs.cov_params())
+        _close(ours.pvalues, theirs.pvalues, TAIL)
+        _close(ours.conf_int(), theirs.conf_int())
+        assert ours.cov.options.cov == cov
+        assert f"{cov} (rows independent)" in str(ours.summary())
+
+
+@pytest.mark.parametrize("cov", ROWS)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_each_mean_is_a_regression_on_a_constant_of_its_own(log, weighted, cov):
+    found = er.mean(log, by="model", weights="weight" if weighted else None, cov=cov)
+    for name, rows in log.groupby("model"):
+        model = smf.wls("score ~ 1", rows, weights=rows["weight"]) if weighted else smf.ols("score ~ 1", rows)
+        theirs = model.fit(cov_type=cov, use_t=True)
+        _close(found.bse[name], theirs.bse.iloc[0])
+        assert found.dof[name] == len(rows) - 1
+    assert found.cov_params().loc["ada", "bob"] == 0
+
+
+def test_hc2_of_means_without_weights_is_the_naive_one(log):
+    for by in (None, "model"):
+        naive, hc2 = er.mean(log, by=by, cov="naive"), er.mean(log, by=by, cov="HC2")
+        _close(hc2.bse, naive.bse)
+        _close(er.mean(log, by=by, cov="HC1").bse, naive.bse)
+        _close(hc2.contrast("ada - bob").dof if by else hc2.dof, naive.contrast("ada - bob").dof if by else naive.dof)
+
+
+@pytest.mark.parametrize(("kind", "cov"), [(kind, cov) for kind in ("binomial", "poisson") for cov in ROWS])
+def test_those_of_a_glm_have_the_leverages_of_its_working_fit(log, kind, cov):
+    # statsmodels gives HC0 under all four names; its leverages are those of the working regression.
+    fitted = _theirs(kind, _formula(kind), log, tol=1e-15, maxiter=50)
+    n, k, h = len(log), fitted.params.size, fitted.get_hat_matrix_diag()
+    power = {"HC2": 0.5, "HC3": 1.0}.get(cov, 0.0)
+    scores = np.asarray(fitted.model.score_obs(fitted.params)) / ((1 - h) ** power)[:, None]
+    M = np.asarray(fitted.normalized_cov_params)
+    expected = (n / (n - k) if cov == "HC1" else 1.0) * (M @ scores.T @ scores @ M)
+    _close(er.infer(er.from_statsmodels(fitted), cov=cov).cov_params(), expected, 1e-10)
+    _close(_ours(kind, _formula(kind), log, cov=cov).cov_params(), expected, REFITTED)
+    if cov == "HC0":
+        _close(_theirs(kind, _formula(kind), log, cov_type=cov, tol=1e-15, maxiter=50).cov_params(), expected, 1e-10)
+
+
+def test_a_model_without_a_design_has_hc0_and_hc1_and_says_so_of_the_others(log):
+    fitted = smf.negativebinomial("burst ~ words", log).fit(disp=False, maxiter=200)
+    estimate = er.from_statsmodels(fitted)
+    params = np.asarray(fitted.params)
+    scores, hessian = fitted.model.score_obs(params), fitted.model.hessian(params)
+    expected = np.linalg.inv(hessian) @ (scores.T @ scores) @ np.linalg.inv(hessian)
+    n, k = len(log), len(fitted.params)
+    _close(er.infer(estimate, cov="HC0").cov_params(), expected, 1e-8)
+    _close(er.infer(estimate, cov="HC1").cov_params(), n / (n - k) * expected, 1e-8)
+    for cov in ("HC2", "HC3"):
+        with pytest.raises(NotAvailableError, match=r'needs the leverages of the rows.*"HC0" and "HC1"'):
+            er.infer(estimate, cov=cov)
+
+
+@pytest.mark.parametrize("cov", ROWS)
+def test_a_row_that_alone_determines_a_coefficient_gives_it_no_error_bar(log, cov):
+    one = log.assign(odd=(np.arange(len(log)) == 5).astype(float))
+    found = er.fit("score ~ words + odd", one, cov=cov)
+    assert np.isnan(found.bse["odd"])
+    without = er.fit("score ~ words", one[one["odd"] == 0], cov=cov)
+    factor = np.sqrt((len(log) - 1 - 2) / (len(log) - 3) * len(log) / (len(log) - 1)) if cov == "HC1" else 1.0
+    _close(found.bse[:2], factor * without.bse, 1e-10)
+
+
+@pytest.mark.parametrize("cov", ["HC0", "HC2", "HC3"])
+@pytest.mark.parametrize("estimator", ["win_rate", "bradley_terry", "ratio", "contrast", "weighted contrast"])
+def test_everywhere_else_they_are_cr0_to_cr3_with_every_row_its_own_cluster(log, estimator, cov):
+    n = len(log)
+    board = er.datasets.judge_log(n_models=4, n_prompts=60, seed=1)
+    sides = {"left": "left", "right": "right", "winner": "winner"}
+    calls = {
+        "win_rate": lambda **k: er.win_rate(board, **sides, **k),
+        "bradley_terry": lambda **k: er.bradley_terry(board, **sides, **k),
+        "ratio": lambda **k: er.ratio(log, "count", "weight", **k),
+        "contrast": lambda **k: er.fit("score ~ words", log, **k).contrast("Intercept - words"),
+        "weighted contrast": lambda **k: er.fit("score ~ words", log, weights="weight", **k).contrast("words"),
+    }
+    n = len(board) if "sides" in calls[estimator].__code__.co_freevars else n
+    rows, clusters = calls[estimator](cov=cov), calls[estimator](cov=f"CR{cov[2]}", groups=np.arange(n))
+    factor = n / (n - 1) if cov == "HC3" else 1.0
+    _close(rows.cov_params(), factor * clusters.cov_params(), 1e-10)
+    if estimator == "win_rate":
+        _close(rows.head_to_head()["se"] ** 2, factor * clusters.head_to_head()["se"] ** 2, 1e-10)
+
+
+def test_an_engine_gives_the_same_as_memory(log):
+    import narwhals.stable.v2 as nw
+
+    duckdb = pytest.importorskip("duckdb")
+    held = log.reset_index(drop=True)
+    relation = duckdb.from_df(held)
+    assert nw.from_native(relation) is not None
+    for cov in ROWS:
+        _close(er.mean(relation, by="model", cov=cov).bse, er.mean(held, by="model", cov=cov).bse, 1e-10)
+    with pytest.raises(NotAvailableError, match="Collect the frame first"):
+        er.mean(relation, by="model", weights="weight", cov="HC3")
+    weighted = er.mean(relation, by="model", weights="weight", cov="HC0")
+    _close(weighted.bse, er.mean(held, by="model", weights="weight", cov="HC0").bse, 1e-10)
+
+
+@pytest.mark.parametrize("cov", ROWS)
+def test_with_groups_the_answer_is_the_name_of_what_does_it_for_clusters(log, cov):
+    calls = (
+        lambda: er.fit("score ~ words", log, groups="passage", cov=cov),
+        lambda: er.mean(log, groups="passage", cov=cov),
+        lambda: er.fit("score ~ words", log, groups="passage").with_cov(cov=cov),
+    )
+    for call in calls:
+        with pytest.raises(er.errors.ArgumentError, match=f'For clusters it is cov="CR{cov[2]}"'):
+            call()
+
+
 @pytest.mark.parametrize("kind", ["binomial", "poisson"])
 def test_the_naive_covariance_of_a_glm_is_hc1_with_its_factor(log, kind):
     # statsmodels' HC1 of a GLM has no factor, as its HC0: it says so in `cov_kwds`.

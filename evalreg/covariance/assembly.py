@@ -14,6 +14,7 @@ from evalreg.covariance.documented import documented
 from evalreg.covariance.groups import Groups, check_estimate, check_two_clusters, drop_nested, resolve_groups
 from evalreg.covariance.memory import refuse_covariance
 from evalreg.covariance.notes import term_notes, thin_notes
+from evalreg.covariance.of_rows import term_of_rows
 from evalreg.covariance.one_way import axis_dof, blind_directions, check_strata, naive_term, one_term
 from evalreg.covariance.options import ResolvedCov, check_cov_options, resolve_cov
 from evalreg.covariance.terms import Term
@@ -99,19 +100,20 @@ def assemble(estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov) -
     naive = naive_term(estimate)
     if not axes or not options.kind.needs_clusters:
         check_strata(estimate)
+        term = term_of_rows(estimate, options, naive)
         counts = {axis_name(axis): estimate.scores.n_clusters(axis) for axis in axes}
         smallest = float(np.min(naive.dof(np.eye(estimate.n_params))))
         independent = Covariance(
             names=estimate.names,
-            options=replace(options, cov="naive"),
+            options=replace(options, cov="naive") if options.kind.needs_clusters else options,
             axes=(),
             n_clusters=counts,
-            pieces=(replace(naive, blind=blind_directions(estimate, None)),),
+            pieces=(replace(term, blind=blind_directions(estimate, None)),),
             naive=naive.matrix,
             smallest_dof=smallest,
             bounded=estimate.bounded,
             fixed=_constants(estimate),
-            repaired=naive.matrix,
+            repaired=term.matrix,
             paired=estimate.family.paired,
             within=_within(estimate),
             notes=tuple(notes),

@@ -8,7 +8,7 @@ import numpy as np
 
 from evalreg.checks import FloatArray
 from evalreg.covariance.cell_dof import cell_terms
-from evalreg.covariance.corrections import Counts, adjust_cell_totals
+from evalreg.covariance.corrections import Counts, adjust_cell_totals, power_scale
 from evalreg.covariance.crossed import Dims, crossed_variance, subsets
 from evalreg.covariance.dof import fixed_dof
 from evalreg.covariance.groups import union
@@ -65,7 +65,7 @@ def errors_by_cell(
 ) -> CellErrors:
     """Errors of each cell's mean alone, from `count` rows of `weight` in all; `n_rows` is n of small-sample factors."""
     if not axes:
-        return _errors_of_rows(scores, count, weight, n_rows)
+        return _errors_of_rows(scores, count, weight, options, n_rows)
     smallest = min(scores.n_clusters(axis) for axis in axes)
     terms = [_term(scores, weight, axes, dims, options, n_rows, smallest) for dims in subsets(len(axes))]
     each, dims = np.array([term.variance for term in terms]), [term.dims for term in terms]
@@ -83,11 +83,17 @@ def errors_by_cell(
     return CellErrors(widths, terms[0].n_clusters)
 
 
-def _errors_of_rows(scores: CellScores, count: FloatArray, weight: FloatArray, n_rows: int) -> CellErrors:
-    """Of independent rows: CR1 with every row its own cluster."""
+def _errors_of_rows(
+    scores: CellScores, count: FloatArray, weight: FloatArray, options: ResolvedCov, n_rows: int
+) -> CellErrors:
+    """Of independent rows: CR0 to CR3 with every row its own cluster, without a factor for HC0, HC2 and HC3."""
     assert scores.cell is not None
-    squares = np.bincount(scores.cell, scores.row_scores**2, count.size)
-    variance = squares / weight**2 * n_rows / max(n_rows - 1, 1)
+    row_scores = scores.row_scores
+    if options.kind.power:
+        own = np.ones(scores.cell.size) if scores.weights is None else scores.weights
+        row_scores = row_scores * power_scale(own / weight[scores.cell], options.kind.power)
+    factor = n_rows / max(n_rows - 1, 1) if options.kind.row_factor else 1.0
+    variance = factor * np.bincount(scores.cell, row_scores**2, count.size) / weight**2
     return CellErrors(one_t(np.where((count > 1) & (variance > 0), variance, np.nan), count - 1.0), count.copy())
 
 

@@ -38,10 +38,14 @@ class Kind:
     needs_clusters: bool = True
     needs_refit: bool = False
     needs_exact_refit: bool = False
+    # Whether squares of independent rows are multiplied by n/(n-1) (each mean by its own), or n/(n-k).
+    row_factor: bool = False
     # Whether the factor can be chosen.
     takes_ssc: bool = False
     # What a note adds about parameters that rest on a single cluster.
     single: str = ""
+    # What does for clusters what this one does for rows, where rows are its clusters and there may be no groups.
+    clustered: CovName | None = None
 
     @property
     def adjusts(self) -> bool:
@@ -65,7 +69,31 @@ class Kind:
 
 
 _ALL = (
-    Kind(name="naive", words="n/(n-1), or n/(n-k) for regressions", needs_clusters=False),
+    Kind(name="naive", words="n/(n-1), or n/(n-k) for regressions", needs_clusters=False, row_factor=True),
+    Kind(name="HC0", words="none", needs_clusters=False, clustered="CR0"),
+    Kind(
+        name="HC1",
+        words="n/(n-1), or n/(n-k) for regressions",
+        needs_clusters=False,
+        row_factor=True,
+        clustered="CR1",
+    ),
+    Kind(
+        name="HC2",
+        words="(1-h)^(-1/2) for each row",
+        power=0.5,
+        needs_clusters=False,
+        needs_refit=True,
+        clustered="CR2",
+    ),
+    Kind(
+        name="HC3",
+        words="(1-h)^(-1) for each row",
+        power=1.0,
+        needs_clusters=False,
+        needs_refit=True,
+        clustered="CR3",
+    ),
     Kind(name="CR0", words="none"),
     Kind(name="CR1", words="", factor=cr1_factor, takes_ssc=True),
     Kind(

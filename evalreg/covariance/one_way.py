@@ -50,7 +50,7 @@ def naive_term(estimate: Estimate) -> Term:
         rest = FixedDof(float(n - estimate.n_coefficients))
         return Term((), (), n, matrix, rest, None, no_loss)
     scale = np.sqrt(cells.count / np.maximum(cells.count - 1, 1))
-    matrix = estimate.scores.meat(None, _scale_rows(bread, scale))
+    matrix = estimate.scores.meat(None, scale_rows(bread, scale))
     variance = cells.squares / cells.weight**2 * scale**2
     lost = _touches(estimate, cells.count < 2)
     return Term((), (), n, matrix, WelchDof(variance, cells.count), estimate.coefficient_map, lost)
@@ -90,7 +90,8 @@ def _rounding(estimate: Estimate, variance: FloatArray) -> BoolArray:
     return none if size is None else np.asarray(variance <= ROUNDING**2 * size)
 
 
-def _scale_rows(bread: Matrix, scale: FloatArray) -> Matrix:
+def scale_rows(bread: Matrix, scale: FloatArray) -> Matrix:
+    """Rows of the bread, each multiplied by a number."""
     return sparse.diags_array(scale).tocsr() @ compressed(bread) if sparse.issparse(bread) else scale[:, None] * bread
 
 
@@ -154,7 +155,7 @@ def _unadjusted(
     if cells is not None and cells.stratum is not None and options.kind.takes_ssc and options.ssc != "none":
         per_stratum = _clusters_per_stratum(estimate.scores, cells, by)
         scale = np.sqrt(per_stratum / (per_stratum - 1))[cells.stratum]
-        return estimate.scores.meat(by, _scale_rows(estimate.bread, scale))
+        return estimate.scores.meat(by, scale_rows(estimate.bread, scale))
     return options.factor(_counts(estimate, axes, n_clusters)) * estimate.scores.meat(by, estimate.bread)
 
 

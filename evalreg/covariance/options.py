@@ -118,6 +118,11 @@ def resolve_cov(asked: CovOptions, clustered: bool, default: CovName = "CR2") ->
         raise ArgumentError(
             f'`cov="{cov}"` needs clusters; got no `groups`. Pass groups="column", or cov="naive" for independent rows.'
         )
+    if kind.clustered is not None and clustered:
+        raise ArgumentError(
+            f'`cov="{cov}"` takes rows to be independent, and here they are in clusters (of `groups`, or answers to '
+            f'the same questions). For clusters it is cov="{kind.clustered}"; for independent rows leave `groups` out.'
+        )
     dof = asked.dof if asked.dof is not None else kind.dof
     if dof == "satterthwaite" and not kind.takes_satterthwaite:
         raise ArgumentError(f'`dof="satterthwaite"` goes with cov "CR0" to "CR3"; got cov="{cov}". Use dof="min".')

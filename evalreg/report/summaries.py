@@ -28,7 +28,7 @@ from evalreg.scores.unseen import Unseen
 def covariance_text(cov: Covariance) -> str:
     """Covariance and clustering in a few words, such as "CR2 by passage"."""
     names = " + ".join(axis_name(axis) for axis in cov.axes)
-    return f"{cov.options.cov} by {names}" if names else "naive (rows independent)"
+    return f"{cov.options.cov} by {names}" if names else f"{cov.options.cov} (rows independent)"
 
 
 def few_text(cov: Covariance) -> str:

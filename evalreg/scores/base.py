@@ -172,6 +172,10 @@ class Scores(ABC):
         """Influence of each row, B's_r, shape (n_rows, n_params)."""
         raise NotAvailableError("influence of rows needs them in memory; name a clustering in `by`.")
 
+    def row_leverages(self, inverse_gram: FloatArray) -> FloatArray | None:
+        """Leverage of each row, where its scores are a number times its row of the design; None elsewhere."""
+        return None
+
     def uncancelled(self, bread: Matrix) -> FloatArray | None:
         """Sums of squares of the influence of rows if its parts did not cancel; None where a row has one part."""
         return None
@@ -321,9 +325,14 @@ class SharedRows(Scores):
         return self.each(lambda scores: scores.detached())
 
 
+def with_every_row(scores: Scores) -> Scores:
+    """The same scores, of which EVERY_ROW is a clustering."""
+    every_row = {EVERY_ROW[0]: Codes(np.arange(scores.n_rows), scores.n_rows)}
+    return scores.relabelled(lambda labels: labels.with_held(every_row))
+
+
 def meat_of_sums(scores: Scores, by: Axis | None, bread: Matrix) -> FloatArray:
     """Squares of the sums within clusters, mapped by the bread; None is every row its own cluster."""
     if by is None:
-        every_row = {EVERY_ROW[0]: Codes(np.arange(scores.n_rows), scores.n_rows)}
-        scores, by = scores.relabelled(lambda labels: labels.with_held(every_row)), EVERY_ROW
+        scores, by = with_every_row(scores), EVERY_ROW
     return sum_blocks(square(block.totals, bread) for block in scores.cells(by))

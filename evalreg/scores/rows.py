@@ -94,6 +94,12 @@ class RowScores(LabelledScores):
         """Influence of each row, B's_r, shape (n_rows, n_params)."""
         return np.asarray(self.values @ bread)
 
+    def row_leverages(self, inverse_gram: FloatArray) -> FloatArray | None:
+        """x'Mx of each row of the design; None without a design."""
+        if self.design is None:
+            return None
+        return np.asarray(np.einsum("rj,jk,rk->r", self.design, inverse_gram, self.design, optimize=True))
+
     def uncancelled(self, bread: Matrix) -> FloatArray:
         """Sums of squares of the influence of rows if its parts did not cancel, shape (n_params,)."""
         return np.asarray(np.sum((np.abs(self.values) @ np.abs(dense(bread))) ** 2, axis=0))

@@ -44,6 +44,16 @@ for (name in c("d4_few_g5", "d4_few_g8", "d4_few_g12")) {
 g <- reference("d3_regression")
 fitted <- lm(as.formula(g$formula), g$table)
 for (type in c("HC0", "HC1", "HC2", "HC3")) check(g, type, vcovHC(fitted, type))
+g$table$w <- 1 + abs(g$table$x1)
+exact <- glm.control(epsilon = 1e-14, maxit = 60)
+plain <- glm(treat ~ x1 + x2, quasibinomial, g$table, control = exact)
+weighted <- glm(treat ~ x1 + x2, quasibinomial, g$table, weights = w, control = exact)
+# The working weights of a fit are those of the coefficients one step before.
+for (step in 1:3) { plain <- update(plain, start = coef(plain)); weighted <- update(weighted, start = coef(weighted)) }
+for (type in c("HC0", "HC1", "HC2", "HC3")) {
+  check(g, paste0("glm.", type), vcovHC(plain, type))
+  check(g, paste0("glm_weighted.", type), vcovHC(weighted, type))
+}
 for (name in c("prompt", "judge", "lang")) one_way(g, name, fitted, g$table[[name]])
 crossed(g, "twoway", fitted, codes(g$table, c("prompt", "judge")))
 crossed(g, "threeway", fitted, codes(g$table, c("prompt", "judge", "lang")))

@@ -51,6 +51,15 @@ if TYPE_CHECKING:
     from evalreg.results.bridge import from_statsmodels as from_statsmodels
     from evalreg.results.results import Results as Results
     from evalreg.results.results import infer as infer
+    from evalreg.results.stored import (
+        StoredResults as StoredResults,
+    )
+    from evalreg.results.stored_files import (
+        StoredComparisons as StoredComparisons,
+    )
+    from evalreg.results.stored_files import (
+        read_results as read_results,
+    )
 
     plan = planning
     __version__: str
@@ -67,6 +76,8 @@ _HOMES = {
     "Log": "logs.log",
     "Posterior": "inference.posterior",
     "Results": "results.results",
+    "StoredComparisons": "results.stored_files",
+    "StoredResults": "results.stored",
     "WildTest": "resampling.wild_result",
     "bootstrap": "resampling.sampling",
     "bradley_terry": "estimators.bradley_terry",
@@ -91,6 +102,7 @@ _HOMES = {
     "rank_sets": "inference.ranks",
     "ratio": "estimators.ratio",
     "read_log": "logs.log",
+    "read_results": "results.stored_files",
     "rectified_mean": "estimators.rectified",
     "rectified_win_rate": "estimators.rectified_pairs",
     "sign_test": "estimators.sign",

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import json
 import shlex
 from collections.abc import Callable
-from importlib.metadata import version
 
 from evalreg.cli.logs import (
     add_files,
@@ -17,10 +15,11 @@ from evalreg.cli.logs import (
     file_list,
     log_document,
 )
-from evalreg.cli.shared import PACKAGES, SCHEMA_VERSION, check_output, plain
+from evalreg.cli.shared import check_output
 from evalreg.errors import ArgumentError
 from evalreg.logs.doctor import Diagnosis, diagnose
 from evalreg.logs.log import Log, read_log
+from evalreg.report.documents import SCHEMA_VERSION, as_json, versions
 
 EPILOG = """\
 Examples, on the simulated logs that `evalreg demo --write logs` makes:
@@ -69,10 +68,11 @@ def _as_json(found: Diagnosis, log: Log) -> str:
     document = {
         **found.as_dict(),
         "log": log_document(log, log.notes),
+        "kind": "doctor",
         "schema_version": SCHEMA_VERSION,
-        "versions": {name: version(name) for name in PACKAGES},
+        "versions": versions(),
     }
-    return json.dumps(plain(document), indent=2, sort_keys=True, allow_nan=False)
+    return as_json(document)
 
 
 FORMATS: dict[str, Callable[[Diagnosis, Log], str]] = {

@@ -21,6 +21,7 @@ from evalreg.estimators.bradley_terry import bradley_terry
 from evalreg.estimators.controlled import controlled_win_rate
 from evalreg.estimators.mean import mean
 from evalreg.estimators.win_rate import win_rate
+from evalreg.report.documents import records
 from evalreg.report.tables import Grid, number
 from evalreg.results.results import Results
 
@@ -122,7 +123,7 @@ def run(options: argparse.Namespace) -> Output:
     table = board.leaderboard(options.alpha, options.seed)
     if options.figure is not None:
         _draw(board, options)
-    more = {"leaderboard": table.reset_index(names="model").to_dict("records"), "seed": options.seed}
+    more = {"kind": "board", "leaderboard": records(table, "model"), "seed": options.seed}
     return rendered(board, rows, options, asked, first=(_grid(table),), frame=table, more=more)
 
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from importlib.metadata import version
 from typing import Any
 
 import pandas as pd
@@ -16,17 +14,15 @@ from evalreg.cli.logs import log_document
 from evalreg.cli.parsing import Output
 from evalreg.cli.selection import Rows, counting, group_names, read_rows, role_names, split_names
 from evalreg.cli.shared import (
-    PACKAGES,
-    SCHEMA_VERSION,
     add_shared,
     check_rows,
     log_messages,
     log_notes,
-    plain,
     with_log,
 )
 from evalreg.errors import ArgumentError
 from evalreg.planning import answers, components, enough_answers, from_pilot
+from evalreg.report.documents import SCHEMA_VERSION, as_json, versions
 from evalreg.report.tables import Grid, Summary, number
 
 EPILOG = """\
@@ -280,13 +276,14 @@ def _as_json(plan: Plan) -> str:
         "plan": plan.table.to_dict("records"),
         "rows_kept": len(plan.rows.frame),
         "rows_read": plan.rows.n_read,
+        "kind": "plan",
         "schema_version": SCHEMA_VERSION,
         "seed": None,
-        "versions": {name: version(name) for name in PACKAGES},
+        "versions": versions(),
     }
     if plan.rows.log is not None:
         document["log"] = log_document(plan.rows.log, log_notes(plan.rows, plan.options))
-    return json.dumps(plain(document), indent=2, sort_keys=True, allow_nan=False)
+    return as_json(document)
 
 
 FORMATS: dict[str, Callable[[Plan], str]] = {

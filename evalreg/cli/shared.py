@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import json
-import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from importlib.metadata import version
 from typing import Any
 
 import pandas as pd
@@ -21,11 +18,10 @@ from evalreg.cli.selection import Outcome, Rows
 from evalreg.covariance.options import check_cov_options
 from evalreg.errors import ArgumentError
 from evalreg.estimators.comparison import Comparison
+from evalreg.report.documents import as_json
 from evalreg.report.tables import Grid, Summary, spreadsheet
+from evalreg.results.document import results_document
 from evalreg.results.results import Results
-
-SCHEMA_VERSION = 1
-PACKAGES = ("evalreg", "narwhals", "numpy", "pandas", "patsy", "scipy", "statsmodels")
 
 _GROUPS_HELP = """\
 clusters: rows that share a value may depend on each other in any way, rows that do not are independent. "prompt" is a
@@ -223,51 +219,24 @@ def _as_csv(outcome: Outcome) -> str:
 
 
 def _as_json(outcome: Outcome) -> str:
-    """Strict JSON of everything that a program may ask of the results, in ASCII, keys sorted."""
-    return json.dumps(plain(_document(outcome)), indent=2, sort_keys=True, allow_nan=False)
-
-
-def _document(outcome: Outcome) -> dict[str, object]:
-    """What the JSON output says."""
-    results, cov, alpha = outcome.results, outcome.results.cov, outcome.options.alpha
-    resolved = {
-        "cov": cov.options.cov,
-        "dof": cov.options.dof,
-        "repair": cov.options.repair if cov.crossed else None,
-        "ssc": cov.options.ssc if cov.options.kind.takes_ssc else None,
-    }
-    categories = {text: category.__name__ for category, text in results.notes}
-    sentences = outcome.printed.summary(alpha).sentences
-    effects = {"design_effect": results.design_effect().to_numpy(), "n_eff": results.n_eff().to_numpy()}
-    table = outcome.printed.to_frame(alpha).assign(**effects)
-    if outcome.comparison is not None:
-        table = table.reset_index()
-    table.insert(0, "parameter", list(results.estimate.names))
-    return {
-        "dropped": {str(reason): int(count) for reason, count in results.dropped.items()},
-        "model": results.estimate.about.model,
-        "n_clusters": results.n_clusters,
-        "nobs": results.nobs,
-        "notes": [{"text": text, "warning": categories.get(text)} for text in sentences],
-        "options": {**outcome.asked, **resolved},
-        "parameters": table.to_dict("records"),
+    """Strict JSON of everything that a program may ask of the results, as `to_json` writes it."""
+    results, alpha, comparison = outcome.results, outcome.options.alpha, outcome.comparison
+    document = results_document(
+        results, (alpha,), comparison, None if comparison is None else comparison.to_frame(alpha)
+    )
+    kind = {} if comparison is None else {"kind": "comparison", "adjust": comparison.adjust}
+    own = {
+        "options": {**document["options"], **outcome.asked, **_resolved(document["options"])},
         "rows_kept": len(outcome.rows.frame),
         "rows_read": outcome.rows.n_read,
-        "schema_version": SCHEMA_VERSION,
-        "score": results.estimate.about.outcome,
         "seed": 0 if outcome.asked.get("adjust") == "single-step" else None,
-        "versions": {name: version(name) for name in PACKAGES},
-        **outcome.more,
     }
+    return as_json({**document, **kind, **own, **outcome.more})
 
 
-def plain(value: Any) -> Any:
-    """A value with None for NaN and text for infinities, all through."""
-    if isinstance(value, float):
-        return None if math.isnan(value) else str(value) if math.isinf(value) else float(value)
-    if isinstance(value, dict):
-        return {str(key): plain(entry) for key, entry in value.items()}
-    return [plain(entry) for entry in value] if isinstance(value, list | tuple) else value
+def _resolved(options: dict[str, Any]) -> dict[str, Any]:
+    """What was resolved, before which the options as asked stand back; groups stay as they were asked."""
+    return {name: value for name, value in options.items() if name != "groups"}
 
 
 FORMATS: dict[str, Callable[[Outcome], str]] = {

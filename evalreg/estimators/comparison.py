@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from os import PathLike
+from typing import Any
 
 import pandas as pd
 
@@ -15,8 +17,10 @@ from evalreg.estimate import same_questions
 from evalreg.estimators.pair_tables import Facts, comparison_summary, difference_frame, mcnemar_frame, sign_frame
 from evalreg.inference.equivalence import EquivalenceName
 from evalreg.inference.ranks import PairAdjustName
+from evalreg.report.documents import SCHEMA_VERSION, summary_document, versions
 from evalreg.report.summaries import covariance_text
 from evalreg.report.tables import Printed, Summary
+from evalreg.results.document import checked_levels, results_document, written
 from evalreg.results.results import KEPT, Results, _Kept
 from evalreg.scores.paired import checked_icc
 from evalreg.scores.paired_differences import paired_differences
@@ -179,6 +183,34 @@ class Comparison(Printed):
         """
         return comparison_summary({"": (self.results, self.facts, self.adjust)}, alpha)
 
+    def to_json(self, path: str | PathLike[str] | None = None, *, alpha: float | Sequence[float] = 0.05) -> str:
+        """The table of differences, their covariance and the summary, as strict JSON; `read_results` reads it.
+
+        Parameters
+        ----------
+        path : str or path, optional
+            A file to write it to as well.
+        alpha : float or list of float, optional
+            Levels of the intervals; the first is that of the table.
+
+        Returns
+        -------
+        str
+            Numbers to the last digit; a missing one is null, an infinity "inf" or "-inf".
+
+        Raises
+        ------
+        ArgumentError
+            If a level is not between 0 and 1, or the file cannot be written.
+        """
+        return written(self._document(checked_levels(alpha)), path)
+
+    def _document(self, levels: Sequence[float]) -> dict[str, Any]:
+        """What the JSON holds."""
+        table = self.to_frame(levels[0])
+        more = {"adjust": self.adjust, "seed": 0 if self.adjust == "single-step" else None, "kind": "comparison"}
+        return results_document(self.results, levels, self, table) | more
+
     def __repr__(self) -> str:
         questions = f"{self.results.nobs} questions, {covariance_text(self.results.cov)}"
         return f"<Comparison: {self.results.estimate.about.outcome}, {questions}>\n{self._table}"
@@ -223,6 +255,36 @@ class Comparisons(Printed):
         """
         parts = {name: (part.results, part.facts, part.adjust) for name, part in self.parts.items()}
         return comparison_summary(parts, alpha)
+
+    def to_json(self, path: str | PathLike[str] | None = None, *, alpha: float | Sequence[float] = 0.05) -> str:
+        """All comparisons and their table, as strict JSON; `read_results` reads it.
+
+        Parameters
+        ----------
+        path : str or path, optional
+            A file to write it to as well.
+        alpha : float or list of float, optional
+            Levels of the intervals; the first is that of the table.
+
+        Returns
+        -------
+        str
+            Numbers to the last digit; a missing one is null, an infinity "inf" or "-inf".
+
+        Raises
+        ------
+        ArgumentError
+            If a level is not between 0 and 1, or the file cannot be written.
+        """
+        levels = checked_levels(alpha)
+        document = {
+            "kind": "comparisons",
+            "parts": {name: part._document(levels) for name, part in self.parts.items()},
+            "schema_version": SCHEMA_VERSION,
+            "summary": summary_document(self.summary(levels[0])),
+            "versions": versions(),
+        }
+        return written(document, path)
 
     def __repr__(self) -> str:
         return f"<Comparisons: {', '.join(self.parts)}>\n{self.table}"

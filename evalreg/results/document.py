@@ -1,0 +1,165 @@
+"""What is kept of results in JSON: all that can be said of them without the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import pandas as pd
+
+from evalreg.checks import fraction
+from evalreg.covariance.covariance import Covariance
+from evalreg.data.clusters import axis_name
+from evalreg.errors import ArgumentError, EvalregError, muted
+from evalreg.estimate import Estimate
+from evalreg.estimate.estimate import PLAIN
+from evalreg.inference.simultaneous import Seed
+from evalreg.report.documents import SCHEMA_VERSION, as_json, records, summary_document, versions
+from evalreg.report.tables import Printed
+
+# `Results`, whose module imports this one.
+AnyResults: TypeAlias = Any
+
+# Of so many parameters the differences of all pairs are kept; there are n (n - 1)/2.
+MOST_PAIRED = 64
+
+
+def results_document(
+    results: AnyResults, alphas: Sequence[float], printed: Printed | None = None, table: pd.DataFrame | None = None
+) -> dict[str, Any]:
+    """Everything but the board: `printed` is what has the summary, `table` its rows (indexed as it indexes them)."""
+    cov, alpha = results.cov, alphas[0]
+    with muted():
+        summary = (printed or results).summary(alpha)
+        own = results.to_frame(alpha)
+        effects = {"design_effect": results.design_effect().to_numpy(), "n_eff": results.n_eff().to_numpy()}
+    rows = own if table is None else table.reset_index().assign(naive_se=own["naive_se"].array, t=own["t"].array)
+    rows = rows.assign(**effects).reset_index(drop=True)
+    rows.insert(0, "parameter", list(results.estimate.names))
+    categories = {text: category.__name__ for category, text in results.notes}
+    return {
+        "covariance": _covariance(results.estimate, cov),
+        "dropped": {str(reason): int(count) for reason, count in results.dropped.items()},
+        "formula": results.estimate.about.formula,
+        "intervals": _ends(results, alphas),
+        "kind": "results",
+        "model": results.estimate.about.model,
+        "n_clusters": results.n_clusters,
+        "nobs": results.nobs,
+        "notes": [{"text": text, "warning": categories.get(text)} for text in summary.sentences],
+        "options": resolved_options(cov),
+        "pairs": None if table is not None else _pairs(results, alphas),
+        "parameters": rows.to_dict("records"),
+        "schema_version": SCHEMA_VERSION,
+        "score": results.estimate.about.outcome,
+        "seed": None,
+        "summary": summary_document(summary),
+        "versions": versions(),
+    }
+
+
+def resolved_options(cov: Covariance) -> dict[str, Any]:
+    """Options of a covariance as they were resolved; None for what has no bearing on it."""
+    return {
+        "cov": cov.options.cov,
+        "dof": cov.options.dof,
+        "groups": " + ".join(map(axis_name, cov.axes)) or None,
+        "repair": cov.options.repair if cov.crossed else None,
+        "ssc": cov.options.ssc if cov.options.kind.takes_ssc else None,
+    }
+
+
+def _ends(results: AnyResults, alphas: Sequence[float]) -> list[dict[str, Any]]:
+    """Intervals of all parameters at each level."""
+    found = []
+    with muted():
+        for alpha in alphas:
+            ends = results.conf_int(alpha)
+            found.append({"alpha": alpha, "lower": ends[0].to_list(), "upper": ends[1].to_list()})
+    return found
+
+
+def _covariance(estimate: Estimate, cov: Covariance) -> dict[str, Any]:
+    """The matrix, the terms that it is made of, and the dof of contrasts where they share one."""
+    terms = [
+        {
+            "clusters": term.name,
+            "dof": term.dof(np.eye(len(cov.names))).tolist(),
+            "matrix": term.matrix.tolist(),
+            "n_clusters": term.n_clusters,
+            "sign": term.sign,
+        }
+        for term in (cov.pieces if cov.crossed else ())
+    ]
+    return {
+        "contrast_dof": _common_dof(estimate, cov),
+        "matrix": cov.matrix.tolist(),
+        "naive": cov.naive.tolist(),
+        "terms": terms,
+    }
+
+
+def _common_dof(estimate: Estimate, cov: Covariance) -> float | None:
+    """The degrees of freedom of every contrast, where its variance is c'Vc too; None where contrasts have their own."""
+    own = (cov.fixed, cov.floor, cov.withheld, cov.paired)
+    if cov.crossed or any(one is not None for one in own) or any(term.blind is not None for term in cov.pieces):
+        return None
+    if estimate.family is not PLAIN or cov.options.dof == "satterthwaite" or not cov.axes:
+        return None
+    return None if any(term.lost.any() for term in cov.pieces) else float(cov.dof()[0])
+
+
+def _pairs(results: AnyResults, alphas: Sequence[float]) -> dict[str, Any] | None:
+    """Differences of all pairs of parameters, first less second, column by column."""
+    size = results.estimate.n_params
+    if not 2 <= size <= MOST_PAIRED:
+        return None
+    left, right = np.array(list(combinations(range(size), 2))).T
+    C = np.zeros((left.size, size))
+    C[np.arange(left.size), left], C[np.arange(left.size), right] = 1.0, -1.0
+    with muted():
+        try:
+            found = results.linear(C, [f"{i}" for i in range(left.size)])
+            table = found.to_frame(alphas[0])
+        except EvalregError:
+            # Parameters that have no differences, such as ends of intervals that were inverted.
+            return None
+    columns = {name: table[name].to_list() for name in ("estimate", "se", "naive_se", "dof", "t", "p_value")}
+    return {"left": left.tolist(), "right": right.tolist(), "intervals": _ends(found, alphas), **columns}
+
+
+def board_document(results: AnyResults, alpha: float, seed: Seed) -> dict[str, Any]:
+    """Ranks and joint intervals of several models; nothing for anything else."""
+    if results.estimate.about.n_models < 2:
+        return {}
+    with muted():
+        try:
+            table = results.leaderboard(alpha, seed)
+        except EvalregError:
+            return {}
+    return {"kind": "board", "leaderboard": records(table, "model"), "seed": table.attrs["seed"]}
+
+
+def checked_levels(alpha: float | Sequence[float]) -> tuple[float, ...]:
+    """One level or several, each once."""
+    levels = tuple(alpha) if isinstance(alpha, list | tuple | np.ndarray) else (alpha,)
+    for level in levels:
+        fraction("alpha", level)
+    if not levels:
+        raise ArgumentError("`alpha` must be a level such as 0.05, or a list of levels; got an empty list.")
+    return tuple(dict.fromkeys(map(float, levels)))
+
+
+def written(document: Mapping[str, Any], path: Any) -> str:
+    """The document as text, in a file too where one is named."""
+    text = as_json(document)
+    if path is not None:
+        try:
+            Path(path).write_text(text + "\n", encoding="utf-8", newline="\n")
+        except (OSError, TypeError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise ArgumentError(f"`path` must be a file to write to; {path!r} is not: {reason}.") from error
+    return text

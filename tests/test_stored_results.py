@@ -1,0 +1,266 @@
+"""Results that were written as JSON come back to the last digit, and say what they cannot do without the rows."""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import evalreg as er
+from evalreg.cli.main import main
+from evalreg.errors import ArgumentError, EvalregError, LogFormatError, NotAvailableError
+
+pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
+
+HOSTILE = ['a "quoted" \\ name', "inf", "NaN", "</script>\x1b[31m", "line\nend [\n1\n]", "\u202edesrever", "=1+1"]
+
+
+def judged() -> pd.DataFrame:
+    return er.datasets.judge_log(n_models=4, n_prompts=40, seed=1)
+
+
+def wins(**options: object) -> er.Board:
+    return er.win_rate(judged(), left="left", right="right", winner="winner", **options)
+
+
+def paired() -> pd.DataFrame:
+    return er.datasets.paired(n_passages=20, seed=1)
+
+
+def hostile() -> pd.DataFrame:
+    rng = np.random.default_rng(5)
+    frames = [pd.DataFrame({"model": name, "item": np.arange(40), "score": rng.random(40)}) for name in HOSTILE]
+    return pd.concat(frames, ignore_index=True)
+
+
+RESULTS = {
+    "one mean": lambda: er.mean(paired(), groups="passage"),
+    "means of models": lambda: er.mean(paired(), by="model", item="question", groups="passage"),
+    "a regression": lambda: er.fit("score ~ model", paired(), groups="passage", cov="CR1"),
+    "independent rows": lambda: er.fit("score ~ model", paired()),
+    "normal reference": lambda: er.fit("score ~ model", paired(), groups="passage", cov="CR0", dof="normal"),
+    "no variance": lambda: er.mean(paired().assign(score=1.0), by="model", groups="passage"),
+    "a crossed board": lambda: wins(groups="prompt + judge"),
+    "a sparse board": lambda: wins(groups="prompt"),
+    "ratings": lambda: er.bradley_terry(judged(), left="left", right="right", winner="winner", groups="prompt"),
+    "quantiles": lambda: er.quantile(hostile(), by="model", q=0.5),
+    "hostile names": lambda: er.mean(hostile(), by="model", item="item"),
+    "a contrast": lambda: er.mean(paired(), by="model", item="question").contrast("new - old"),
+}
+
+
+def same(found: pd.DataFrame | pd.Series, expected: pd.DataFrame | pd.Series) -> None:
+    check = pd.testing.assert_frame_equal if isinstance(expected, pd.DataFrame) else pd.testing.assert_series_equal
+    check(found, expected, check_exact=True)
+
+
+@pytest.fixture(params=list(RESULTS))
+def results(request: pytest.FixtureRequest) -> er.Results:
+    return RESULTS[request.param]()
+
+
+def test_every_number_comes_back_to_the_last_digit(results):
+    stored = er.read_results(results.to_json(alpha=[0.05, 0.1]))
+    for name in ("params", "bse", "dof", "tvalues", "pvalues", "dropped"):
+        same(getattr(stored, name), getattr(results, name))
+    same(stored.cov_params(), results.cov_params())
+    for alpha in (0.05, 0.1):
+        same(stored.conf_int(alpha), results.conf_int(alpha))
+        same(stored.to_frame(alpha), results.to_frame(alpha))
+    assert (stored.nobs, stored.n_clusters) == (results.nobs, results.n_clusters)
+    assert str(stored.summary()) == str(results.summary())
+    assert stored.to_markdown() == results.to_markdown()
+    if stored.kind == "board":
+        same(stored.leaderboard(), results.leaderboard())
+
+
+def test_differences_of_two_are_those_of_the_results(results):
+    names = results.params.index
+    if len(names) < 2:
+        return
+    stored = er.read_results(results.to_json())
+    for contrast in ({names[0]: 1, names[1]: -1}, {names[1]: 1, names[0]: -1}, {names[0]: 1}):
+        expected, found = results.contrast(contrast), stored.contrast(contrast)
+        for name in ("params", "bse", "dof", "tvalues", "pvalues"):
+            pd.testing.assert_series_equal(getattr(found, name), getattr(expected, name), rtol=1e-13, atol=1e-15)
+        if len(contrast) == 2:
+            pd.testing.assert_frame_equal(found.conf_int(), expected.conf_int(), rtol=1e-13, atol=1e-15)
+
+
+@pytest.mark.parametrize("options", [{"cov": "CR1"}, {"cov": "CR0", "dof": "normal"}, {"cov": "CR2", "dof": 7.0}])
+def test_any_contrast_follows_where_all_share_their_degrees_of_freedom(options):
+    results = er.fit(
+        "score ~ model + n_words", paired().assign(n_words=np.arange(200) % 7), groups="passage", **options
+    )
+    stored = er.read_results(results.to_json(alpha=[0.05, 0.2]))
+    weights = np.array([[1.0, 0.5, -2.0], [0.0, 2.0, 1.0]])
+    expected, found = results.contrast(weights), stored.contrast(weights)
+    pd.testing.assert_frame_equal(found.to_frame(0.2), expected.to_frame(0.2).drop(columns="n"), rtol=1e-12)
+    pd.testing.assert_frame_equal(found.cov_params(), expected.cov_params(), rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["means of models", "a crossed board", "ratings", "quantiles"])
+def test_a_contrast_with_its_own_degrees_of_freedom_is_refused_and_not_guessed(name):
+    results = RESULTS[name]()
+    names = results.params.index
+    with pytest.raises(NotAvailableError, match=r"degrees of freedom of this combination are not stored"):
+        er.read_results(results.to_json()).contrast({names[0]: 1, names[1]: -0.5})
+    # The advice: computed before it is written.
+    kept = er.read_results(results.contrast({names[0]: 1, names[1]: -0.5}).to_json())
+    assert kept.params.size == 1
+
+
+def test_all_that_results_can_do_works_or_says_that_it_needs_the_rows():
+    stored = er.read_results(RESULTS["a crossed board"]().to_json())
+    for name in {*dir(er.Board), *dir(er.Comparison)}:
+        if name.startswith("_") or hasattr(type(stored), name):
+            continue
+        with pytest.raises(NotAvailableError, match="needs the rows"):
+            getattr(stored, name)
+    with pytest.raises(AttributeError):
+        _ = stored.parms
+
+
+def test_other_levels_are_refused_and_listed():
+    stored = er.read_results(RESULTS["means of models"]().to_json(alpha=[0.05, 0.1]))
+    for ask in (stored.conf_int, stored.to_frame, stored.pairwise, stored.summary):
+        with pytest.raises(NotAvailableError, match=r"alpha=0\.05, 0\.1, not at 0\.01"):
+            ask(0.01)
+    with pytest.raises(NotAvailableError, match=r"stored at alpha=0\.05"):
+        stored.summary(0.1)
+
+
+def test_pairs_are_those_of_pairwise():
+    results = RESULTS["a crossed board"]()
+    expected = results.pairwise()
+    found = er.read_results(results.to_json()).pairwise()
+    pd.testing.assert_frame_equal(found[expected.columns], expected, check_names=False, rtol=1e-12)
+
+
+@pytest.mark.parametrize("adjust", [None, "holm", "single-step"])
+def test_comparisons_come_back(adjust):
+    comparison = er.compare(hostile(), item="item", baseline="inf", adjust=adjust)
+    stored = er.read_results(comparison.to_json())
+    pd.testing.assert_frame_equal(stored.table, comparison.table, check_exact=True)
+    assert str(stored.summary()) == str(comparison.summary())
+    same(stored.conf_int(), comparison.results.conf_int())
+    same(stored.cov_params(), comparison.results.cov_params())
+    same(stored.to_frame(), comparison.results.to_frame())
+
+
+def test_several_evals_come_back():
+    evals = er.join_evals({name: er.compare(paired(), item="question", groups="passage") for name in ("a", 'b "')})
+    stored = er.read_results(evals.to_json())
+    pd.testing.assert_frame_equal(stored.table, evals.table, check_exact=True)
+    assert str(stored.summary()) == str(evals.summary())
+    with pytest.raises(NotAvailableError):
+        stored.summary(0.1)
+
+
+def test_what_the_commands_write_is_read(tmp_path):
+    paired().to_csv(tmp_path / "paired.csv", index=False)
+    judged().to_csv(tmp_path / "judged.csv", index=False)
+    commands = {
+        "results": ["mean", f"{tmp_path}/paired.csv", "--by", "model", "--groups", "passage"],
+        "comparison": ["compare", f"{tmp_path}/paired.csv", "--item", "question", "--groups", "passage"],
+        "board": ["leaderboard", f"{tmp_path}/judged.csv", "--winner", "winner", "--groups", "prompt + judge"],
+    }
+    expected = {
+        "results": er.mean(paired(), by="model", groups="passage"),
+        "comparison": er.compare(paired(), item="question", groups="passage").results,
+        "board": wins(groups="prompt + judge"),
+    }
+    for kind, command in commands.items():
+        assert main([*command, "--format", "json", "-o", f"{tmp_path}/found.json"]) == 0
+        stored = er.read_results(tmp_path / "found.json")
+        assert stored.kind == kind
+        pd.testing.assert_frame_equal(stored.cov_params(), expected[kind].cov_params(), rtol=1e-12)
+        pd.testing.assert_frame_equal(stored.conf_int(), expected[kind].conf_int(), rtol=1e-12)
+
+
+def test_json_is_strict_and_says_where_it_came_from(tmp_path):
+    results = RESULTS["no variance"]()
+    text = results.to_json(tmp_path / "found.json")
+    assert (tmp_path / "found.json").read_text() == text + "\n"
+
+    def refuse(name: str) -> None:
+        raise AssertionError(name)
+
+    found = json.loads(text, parse_constant=refuse)
+    assert text.isascii()
+    assert found["schema_version"] == 1
+    assert found["versions"]["evalreg"] == er.__version__
+    assert found["options"] == {"cov": "CR2", "dof": "satterthwaite", "groups": "passage", "repair": None, "ssc": None}
+    assert [row["t"] for row in found["parameters"]] == [None, None]
+    assert np.isnan(er.read_results(text).tvalues).all()
+    infinite = json.loads(RESULTS["normal reference"]().to_json())
+    assert {row["dof"] for row in infinite["parameters"]} == {"inf"}
+
+
+def test_copies_and_pickles_are_the_same():
+    stored = er.read_results(RESULTS["means of models"]().to_json())
+    for twin in (copy.deepcopy(stored), pickle.loads(pickle.dumps(stored))):
+        same(twin.to_frame(), stored.to_frame())
+    with pytest.raises(AttributeError):
+        stored.kind = "other"
+    params = stored.params
+    params.iloc[0] = 5.0
+    assert stored.params.iloc[0] != 5.0
+
+
+def test_what_is_no_results_is_refused_with_what_it_is(tmp_path):
+    document = json.loads(RESULTS["one mean"]().to_json())
+    with pytest.raises(LogFormatError, match=r"schema_version 99; this evalreg reads up to 1"):
+        er.read_results(json.dumps(document | {"schema_version": 99}))
+    for text in ('{"a": 1}', "[1, 2]", json.dumps(document | {"kind": "doctor"})):
+        with pytest.raises(LogFormatError, match="not results that evalreg wrote"):
+            er.read_results(text)
+    with pytest.raises(LogFormatError, match="NaN is no JSON number"):
+        er.read_results(json.dumps(document | {"nobs": math.nan}))
+    with pytest.raises(ArgumentError, match="file that can be read"):
+        er.read_results(tmp_path / "absent.json")
+    with pytest.raises(ArgumentError, match="got int"):
+        er.read_results(3)
+    for bad in (0.0, [0.05, 2.0], []):
+        with pytest.raises(ArgumentError, match="alpha"):
+            RESULTS["one mean"]().to_json(alpha=bad)
+    with pytest.raises(ArgumentError, match="file to write to"):
+        RESULTS["one mean"]().to_json(tmp_path / "no" / "folder.json")
+
+
+def test_damaged_files_raise_errors_of_evalreg_alone():
+    text = RESULTS["means of models"]().to_json()
+    for end in range(0, len(text) - 1, 97):
+        with pytest.raises((LogFormatError, ArgumentError)):
+            er.read_results("{" if end == 0 else text[:end])
+    whole = json.loads(text)
+    for changed in _changes(whole):
+        try:
+            stored = er.read_results(json.dumps(changed))
+            _ = str(stored.summary()), stored.to_frame(), stored.cov_params(), stored.leaderboard(), repr(stored)
+            _ = stored.pairwise(), stored.contrast("new - old"), stored.notes, stored.n_clusters, stored.dropped
+        except EvalregError:
+            continue
+
+
+def _changes(whole, depth=0):
+    """The document with one entry gone, or of another type, at up to three levels."""
+    entries = whole.items() if isinstance(whole, dict) else enumerate(whole) if isinstance(whole, list) else ()
+    for key, value in list(entries)[:8]:
+        rest = copy.copy(whole)
+        del rest[key]
+        yield rest
+        for other in (None, "x", -3, [], {}):
+            twin = copy.copy(whole)
+            twin[key] = other
+            yield twin
+        if depth < 1 or key in ("pairs", "intervals", "covariance"):
+            for inner in _changes(value, depth + 1):
+                twin = copy.copy(whole)
+                twin[key] = inner
+                yield twin

@@ -705,3 +705,20 @@ def test_a_frame_sorted_after_a_statsmodels_fit_is_not_matched_by_position(fresh
     labels = log["passage"].drop(5).to_numpy()
     found = er.infer(er.from_statsmodels(fitted), groups=labels).bse
     pd.testing.assert_series_equal(found, right)
+
+
+@pytest.mark.parametrize("formula", ["score ~ x", "score ~ k + x", "score ~ 0 + x", "score ~ x * k", "k ~ x:k"])
+def test_columns_of_numbers_give_the_design_of_statsmodels_before_its_model_is_made(formula, rng):
+    from evalreg.data.formula import parse_formula
+    from evalreg.estimators.design import evaluated
+
+    frame = pd.DataFrame({"score": rng.normal(size=30), "x": rng.normal(size=30), "k": rng.integers(0, 5, 30)})
+    design, model = evaluated(parse_formula(formula), frame, None, "gaussian"), smf.ols(formula, frame)
+    assert design.model is None
+    np.testing.assert_array_equal(design.exog, model.exog)
+    np.testing.assert_array_equal(design.endog, model.endog)
+    assert (design.endog_names, list(design.exog_names)) == (model.endog_names, model.exog_names)
+    results = er.fit(formula, frame)
+    assert results.statsmodels.model is results.statsmodels.model
+    frame["x"] = 0.0
+    np.testing.assert_array_equal(results.statsmodels.model.exog, model.exog)

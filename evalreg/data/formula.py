@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import math
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,8 @@ class ParsedFormula:
         Columns that are used outside of ``C(...)``.
     factors : frozenset of str
         Columns that are used inside.
+    columns_only : bool
+        Whether it names columns and nothing else: no function, no arithmetic.
     """
 
     text: str
@@ -55,6 +58,7 @@ class ParsedFormula:
     has_constant: bool = True
     plain: frozenset[str] = frozenset()
     factors: frozenset[str] = frozenset()
+    columns_only: bool = False
 
 
 def parse_formula(formula: object) -> ParsedFormula:
@@ -62,10 +66,16 @@ def parse_formula(formula: object) -> ParsedFormula:
 
     As in ``score ~ C(model) * length``, with backticks or Q("...") around a name with a space.
     """
-    import patsy
-
     if not isinstance(formula, str):
         raise ArgumentTypeError(f'`formula` must be a string such as "score ~ 1"; got {type(formula).__name__}.')
+    return _parsed(formula)
+
+
+@lru_cache(maxsize=64)
+def _parsed(formula: str) -> ParsedFormula:
+    """The same of a text; kept, since one formula is often fitted to many frames."""
+    import patsy
+
     formula = without_backticks(formula)
     try:
         description = patsy.ModelDesc.from_formula(formula)
@@ -95,6 +105,7 @@ def parse_formula(formula: object) -> ParsedFormula:
         patsy.desc.INTERCEPT in description.rhs_termlist,
         frozenset(outcome.plain | covariates.plain),
         frozenset(covariates.factors),
+        {*left, *right} <= outcome.columns | covariates.columns,
     )
 
 

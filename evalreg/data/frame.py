@@ -95,10 +95,10 @@ class Table:
 
     def to_pandas(self, names: Sequence[str], keep: BoolArray | None) -> pd.DataFrame:
         """Some columns of some rows as a pandas frame, for patsy."""
-        part = self.frame.select(list(names))
-        if isinstance(native := part.to_native(), pd.DataFrame):
-            return native if keep is None else native.loc[keep]
-        pandas = pd.DataFrame({name: outside_pandas(part.get_column(name)) for name in names})
+        if isinstance(native := self.frame.to_native(), pd.DataFrame):
+            part = native[list(names)]
+            return part if keep is None else part.loc[keep]
+        pandas = pd.DataFrame({name: outside_pandas(self.frame.get_column(name)) for name in names})
         return pandas if keep is None else pandas.loc[keep]
 
     def missing(self, name: str) -> BoolArray:

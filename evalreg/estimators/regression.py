@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -30,27 +30,27 @@ from evalreg.data.formula import ParsedFormula, design_frame, formula_columns, p
 from evalreg.data.frame import Table, refuse_extreme
 from evalreg.data.groups import Groups
 from evalreg.data.opening import open_frame
-from evalreg.data.rows import ReadRows, Roles, read_rows
+from evalreg.data.rows import Roles, read_rows
 from evalreg.errors import (
     ConstantScoreError,
     ConvergenceError,
     DataError,
-    FormulaError,
-    NonFiniteError,
     NotAvailableError,
     ScoreRangeError,
 )
 from evalreg.estimate import About, Estimate
 from evalreg.estimators.cells import Solved, estimate_cells
+from evalreg.estimators.design import Design, ShownFit, evaluated
 from evalreg.numerics.fitting import Fitted, canonical, least_squares
 from evalreg.results.bridge import estimate_from
 from evalreg.results.results import Results, results_of
-from evalreg.results.statsmodels_results import shown_fit
 
 # Residuals below this fraction of the outcome's spread are rounding: the covariates determine the score.
 PERFECT_FIT = 1e-12
 # Rows whose variance is below this fraction of the largest are fitted without error.
 SEPARATED = 1e-6
+
+Solution: TypeAlias = tuple[Design, Fitted]
 
 
 @documented
@@ -165,7 +165,8 @@ class _MeanFit:
     def __call__(self) -> Any:
         scores: Any = self.estimate.scores
         frame = pd.DataFrame({self.parsed.outcome: scores.values})
-        return shown_fit(*_solved(self.parsed.text, frame, scores.weights, "gaussian"))
+        design, solved = _solved(self.parsed, frame, scores.weights, "gaussian")
+        return ShownFit(self.parsed.text, frame, scores.weights, "gaussian", solved, design.model)()
 
 
 def _fit_rows(
@@ -191,115 +192,62 @@ def _fit_rows(
     )
     frame = design_frame(rows, (*left, *right), parsed)
     refuse_large_design(parsed, frame, max((len(rows.used[name].labels) for name in rows.held), default=0))
-    model, solved = _solved(parsed.text, frame, rows.weights, family)
-    _check_fit(model, solved, parsed)
-    estimate = _relabelled(estimate_from(solved, shown_fit(model, solved)), rows)
-    about = replace(estimate.about, formula=parsed.text, outcome=parsed.outcome)
-    return results_of(replace(estimate, about=about), rows.axes, asked)
+    design, solved = _solved(parsed, frame, rows.weights, family)
+    _check_fit(design, solved, parsed)
+    unit = bool(design.endog.min() >= 0 and design.endog.max() <= 1)
+    about = About(_method(family, rows.weights), parsed.outcome, parsed.text, unit=unit)
+    shown = ShownFit(parsed.text, frame, rows.weights, family, solved, design.model)
+    estimate = estimate_from(solved, design.exog_names, rows.labels(), rows.weights, about, shown)
+    return results_of(replace(estimate, dropped=rows.dropped), rows.axes, asked)
 
 
-def _relabelled(estimate: Estimate, rows: ReadRows) -> Estimate:
-    labels = rows.labels()
-    return replace(estimate, scores=estimate.scores.relabelled(lambda _: labels), dropped=rows.dropped)
+def _method(family: FamilyName, weights: FloatArray | None) -> str:
+    """What the regression is called in the summary."""
+    if family == "gaussian":
+        return "OLS" if weights is None else "WLS"
+    return "GLM, Binomial (logit link)" if family == "binomial" else "GLM, Poisson (log link)"
 
 
-def _solved(formula: str, data: pd.DataFrame, weights: FloatArray | None, family: FamilyName) -> tuple[Any, Fitted]:
-    """The statsmodels model and its solution; names in the formula are columns, or numpy as np."""
-    import patsy
-    from statsmodels.tools.sm_exceptions import MissingDataError
-
-    try:
-        with np.errstate(all="ignore"):
-            model = _model(formula, data, weights, family)
-    except (patsy.PatsyError, MissingDataError) as error:
-        problem = _nonfinite(formula, data) or FormulaError(f"`formula` cannot be evaluated: {error}")
-        raise problem from None
-    except Exception as error:
-        # What is written in a formula is the user's code, and may raise anything.
-        text = f"`formula` cannot be evaluated: {type(error).__name__}: {error}"
-        problem = _nonfinite(formula, data) or FormulaError(text)
-        raise problem from None
-    if not (np.isfinite(model.endog.sum()) and np.isfinite(model.exog.sum())):
-        # statsmodels looks for missing values and plus infinity only.
-        raise _nonfinite(formula, data) or NonFiniteError(
-            "terms of the formula must be finite, and so must their sums."
-        )
-    if model.endog.ndim != 1:
-        raise FormulaError(
-            f"the left side of {formula!r} must be one column of numbers; it gave {model.endog.shape[1]}."
-        )
-    n, k = model.exog.shape
+def _solved(parsed: ParsedFormula, data: pd.DataFrame, weights: FloatArray | None, family: FamilyName) -> Solution:
+    """The design of a formula and its solution."""
+    design = evaluated(parsed, data, weights, family)
+    n, k = design.exog.shape
     if n <= k:
         raise DataError(f"there must be more rows than coefficients; got {n} rows and {k} coefficients.", count=n)
-    names = list(map(str, model.exog_names))
-    for name, column in zip(names, model.exog.T, strict=True):
+    names = list(design.exog_names)
+    for name, column in zip(names, design.exog.T, strict=True):
         refuse_extreme(column, name, "terms of the formula")
     if family == "gaussian":
-        return model, least_squares(model.exog, model.endog, names, weights)
-    _check_outcome(model, family)
-    return model, _solved_glm(model, formula, names, weights, family)
+        return design, least_squares(design.exog, design.endog, names, weights)
+    _check_outcome(design, family)
+    return design, _solved_glm(design, parsed.text, names, weights, family)
 
 
-def _model(formula: str, data: pd.DataFrame, weights: FloatArray | None, family: FamilyName) -> Any:
-    """The statsmodels model; missing values were dropped and counted before, any that a transformation makes raise."""
-    import statsmodels.api as sm
-    import statsmodels.formula.api as smf
-
-    if family == "gaussian" and weights is None:
-        return smf.ols(formula, data, missing="raise", eval_env=0)
-    if family == "gaussian":
-        return smf.wls(formula, data, weights=weights, missing="raise", eval_env=0)
-    families = {"binomial": sm.families.Binomial, "poisson": sm.families.Poisson}
-    return smf.glm(formula, data, family=families[family](), var_weights=weights, missing="raise", eval_env=0)
-
-
-def _nonfinite(formula: str, data: pd.DataFrame) -> NonFiniteError | None:
-    """Name the term of a formula that is not finite, and its rows; None if all are."""
-    import patsy
-
-    keep_all = patsy.NAAction(on_NA="drop", NA_types=[])
-    try:
-        with np.errstate(all="ignore"):
-            sides = patsy.dmatrices(formula, data, eval_env=0, NA_action=keep_all, return_type="dataframe")
-    except patsy.PatsyError:
-        return None
-    for name, column in ((name, side[name].to_numpy()) for side in sides for name in side.columns):
-        wrong = ~np.isfinite(column)
-        if wrong.any():
-            rows, count = row_list(wrong)
-            return NonFiniteError(
-                f"terms of the formula must be finite; {name!r} is missing or infinite in {rows_text(rows, count)} of "
-                "those in use. Leave such rows out, or change the transformation.",
-                column=str(name),
-                rows=rows,
-                count=count,
-            )
-    return None
-
-
-def _check_outcome(model: Any, family: FamilyName) -> None:
-    values = model.endog
+def _check_outcome(design: Design, family: FamilyName) -> None:
+    values = design.endog
     wrong = (values < 0) | (values > 1) if family == "binomial" else values < 0
     if wrong.any():
         rows, count = row_list(wrong)
         rule = "lie in [0, 1]" if family == "binomial" else "are not negative"
         raise ScoreRangeError(
-            f'`family="{family}"` needs scores that {rule}; {model.endog_names!r} is {values[rows[0]]:g} in '
+            f'`family="{family}"` needs scores that {rule}; {design.endog_names!r} is {values[rows[0]]:g} in '
             f"{rows_text(rows, count)} of those in use.",
-            column=str(model.endog_names),
+            column=design.endog_names,
             rows=rows,
             count=count,
         )
     if np.all(values == values[0]):
         raise ConstantScoreError(
-            f"`score` must vary; {model.endog_names!r} is {values[0]:g} in every row, so that there is no error bar.",
-            column=str(model.endog_names),
+            f"`score` must vary; {design.endog_names!r} is {values[0]:g} in every row, so that there is no error bar.",
+            column=design.endog_names,
         )
 
 
-def _solved_glm(model: Any, formula: str, names: list[str], weights: FloatArray | None, family: FamilyName) -> Fitted:
+def _solved_glm(
+    design: Design, formula: str, names: list[str], weights: FloatArray | None, family: FamilyName
+) -> Fitted:
     try:
-        solved = canonical(model.exog, model.endog, names, family, weights)
+        solved = canonical(design.exog, design.endog, names, family, weights)
     except ConvergenceError:
         solved = None
     if solved is None or _is_separated(solved, family):
@@ -320,13 +268,13 @@ def _is_separated(solved: Fitted, family: FamilyName) -> bool:
     return bool(np.linalg.matrix_rank(part.T @ part, hermitian=True) < part.shape[1])
 
 
-def _check_fit(model: Any, solved: Fitted, parsed: ParsedFormula) -> None:
+def _check_fit(design: Design, solved: Fitted, parsed: ParsedFormula) -> None:
     """Refuse scores that the covariates determine."""
-    constant = bool(model.endog.min() == model.endog.max())
-    errors = model.endog - solved.mean
+    constant = bool(design.endog.min() == design.endog.max())
+    errors = design.endog - solved.mean
     residual = float(errors @ errors)
-    if constant or residual <= PERFECT_FIT**2 * float(model.endog @ model.endog):
-        what = f"is {model.endog[0]:g} in every row" if constant else "is determined by the covariates"
+    if constant or residual <= PERFECT_FIT**2 * float(design.endog @ design.endog):
+        what = f"is {design.endog[0]:g} in every row" if constant else "is determined by the covariates"
         raise ConstantScoreError(
             f"`score` must vary about its fitted values; {parsed.outcome!r} {what}, so that there is no error bar.",
             column=parsed.outcome,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -122,35 +123,44 @@ def _about(result: Any, model: Any) -> About:
     return About(model=name, outcome=outcome, formula=formula, unit=unit)
 
 
-def estimate_from(fitted: Fitted, result: Any) -> Estimate:
-    """The Estimate of a regression that evalreg solved, with the statsmodels result that shows it.
+def estimate_from(
+    fitted: Fitted,
+    names: tuple[str, ...],
+    labels: Labels,
+    weights: FloatArray | None,
+    about: About,
+    shown: Callable[[], Any],
+) -> Estimate:
+    """The Estimate of a regression that evalreg solved; `shown` gives the statsmodels result that shows it.
 
     Its scores are those of the basis, which the bread maps to the coefficients.
     """
-    model, k = result.model, fitted.params.size
-    linear = fitted.residual is not None
+    k, linear = fitted.params.size, fitted.residual is not None
     return Estimate(
-        names=tuple(map(str, model.exog_names)),
+        names=names,
         params=fitted.params,
-        scores=RowScores(
-            fitted.scores, labels_of(model, fitted.mean.size), fitted.basis.rows, fitted.residual, _weights_of(model)
-        ),
+        scores=RowScores(fitted.scores, labels, fitted.basis.rows, fitted.residual, _unequal(weights)),
         bread=fitted.basis.map.T,
         kind="least squares" if linear else "likelihood",
         n_coefficients=k,
         coefficient_map=fitted.basis.map,
         refit=Refit(np.eye(k), linear=linear),
-        about=_about(result, model),
-        fitted=HeldFit(result),
+        about=about,
+        fitted=shown,
     )
 
 
 def _weights_of(model: Any) -> FloatArray | None:
     """Weights of the rows of a fit that has them."""
     weights = getattr(model, "var_weights", getattr(model, "weights", None))
-    if weights is None or np.shape(weights) != model.endog.shape or np.all(weights == np.ravel(weights)[0]):
+    if weights is None or np.shape(weights) != model.endog.shape:
         return None
-    return np.asarray(weights, dtype=np.float64)
+    return _unequal(np.asarray(weights, dtype=np.float64))
+
+
+def _unequal(weights: FloatArray | None) -> FloatArray | None:
+    """Weights of rows, none where all are the same."""
+    return None if weights is None or np.all(weights == weights.flat[0]) else weights
 
 
 def _least_squares(result: Any, model: Any, labels: Labels) -> Estimate:

@@ -1,0 +1,138 @@
+"""What a formula makes of the rows in use: outcome and columns, and, when asked for, the statsmodels model of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from evalreg.checks import FamilyName, FloatArray, row_list, rows_text
+from evalreg.data.formula import ParsedFormula
+from evalreg.errors import FormulaError, NonFiniteError
+from evalreg.numerics.fitting import Fitted
+from evalreg.results.statsmodels_results import shown_fit
+
+
+@dataclass(frozen=True, eq=False)
+class Design:
+    """Outcome, shape (n_rows,), and columns, shape (n_rows, k), under statsmodels' names, and its model where made."""
+
+    endog: FloatArray
+    exog: FloatArray
+    endog_names: str
+    exog_names: tuple[str, ...]
+    model: Any = None
+
+
+@dataclass(frozen=True, eq=False)
+class ShownFit:
+    """Makes the statsmodels fit that shows what evalreg solved, when it is asked for."""
+
+    formula: str
+    data: pd.DataFrame
+    weights: FloatArray | None
+    family: FamilyName
+    solved: Fitted
+    model: Any = None
+
+    def __call__(self) -> Any:
+        """Return the fit."""
+        return self._made
+
+    @cached_property
+    def _made(self) -> Any:
+        model = self.model
+        if model is None:
+            with np.errstate(all="ignore"):
+                model = _model(self.formula, self.data, self.weights, self.family)
+        return shown_fit(model, self.solved)
+
+
+def evaluated(parsed: ParsedFormula, data: pd.DataFrame, weights: FloatArray | None, family: FamilyName) -> Design:
+    """The design of a formula; names in it are columns, or numpy as np. Refuses terms that are not finite."""
+    import patsy
+    from statsmodels.tools.sm_exceptions import MissingDataError
+
+    try:
+        with np.errstate(all="ignore"):
+            design = _of_numbers(parsed, data) if _numbers_only(parsed, data) else None
+            if design is None:
+                model = _model(parsed.text, data, weights, family)
+                names = tuple(map(str, model.exog_names))
+                design = Design(model.endog, model.exog, str(model.endog_names), names, model)
+    except (patsy.PatsyError, MissingDataError) as error:
+        problem = _nonfinite(parsed.text, data) or FormulaError(f"`formula` cannot be evaluated: {error}")
+        raise problem from None
+    except Exception as error:
+        # What is written in a formula is the user's code, and may raise anything.
+        text = f"`formula` cannot be evaluated: {type(error).__name__}: {error}"
+        problem = _nonfinite(parsed.text, data) or FormulaError(text)
+        raise problem from None
+    if not (np.isfinite(design.endog.sum()) and np.isfinite(design.exog.sum())):
+        # statsmodels looks for missing values and plus infinity only.
+        raise _nonfinite(parsed.text, data) or NonFiniteError(
+            "terms of the formula must be finite, and so must their sums."
+        )
+    if design.endog.ndim != 1:
+        raise FormulaError(
+            f"the left side of {parsed.text!r} must be one column of numbers; it gave {design.endog.shape[1]}."
+        )
+    return design
+
+
+def _numbers_only(parsed: ParsedFormula, data: pd.DataFrame) -> bool:
+    """Whether a formula names columns of numbers and nothing else."""
+    return parsed.columns_only and all(isinstance(dtype, np.dtype) and dtype.char in "dlqi" for dtype in data.dtypes)
+
+
+def _of_numbers(parsed: ParsedFormula, data: pd.DataFrame) -> Design:
+    """The same columns as those of statsmodels; on arrays patsy takes a tenth of the time that it takes on a frame."""
+    import patsy
+
+    columns = {name: data[name].to_numpy() for name in data.columns}
+    left, right = patsy.dmatrices(parsed.text, columns, eval_env=0, NA_action="raise")
+    # In the order of memory that a frame has: products of other orders are rounded otherwise.
+    design = np.asfortranarray(right, dtype=np.float64)
+    outcome = np.ascontiguousarray(left[:, 0], dtype=np.float64)
+    names = tuple(right.design_info.column_names)
+    return Design(outcome, design, left.design_info.column_names[0], names)
+
+
+def _model(formula: str, data: pd.DataFrame, weights: FloatArray | None, family: FamilyName) -> Any:
+    """The statsmodels model; missing values were dropped and counted before, any that a transformation makes raise."""
+    import statsmodels.api as sm
+    import statsmodels.formula.api as smf
+
+    if family == "gaussian" and weights is None:
+        return smf.ols(formula, data, missing="raise", eval_env=0)
+    if family == "gaussian":
+        return smf.wls(formula, data, weights=weights, missing="raise", eval_env=0)
+    families = {"binomial": sm.families.Binomial, "poisson": sm.families.Poisson}
+    return smf.glm(formula, data, family=families[family](), var_weights=weights, missing="raise", eval_env=0)
+
+
+def _nonfinite(formula: str, data: pd.DataFrame) -> NonFiniteError | None:
+    """Name the term of a formula that is not finite, and its rows; None if all are."""
+    import patsy
+
+    keep_all = patsy.NAAction(on_NA="drop", NA_types=[])
+    try:
+        with np.errstate(all="ignore"):
+            sides = patsy.dmatrices(formula, data, eval_env=0, NA_action=keep_all, return_type="dataframe")
+    except patsy.PatsyError:
+        return None
+    for name, column in ((name, side[name].to_numpy()) for side in sides for name in side.columns):
+        wrong = ~np.isfinite(column)
+        if wrong.any():
+            rows, count = row_list(wrong)
+            return NonFiniteError(
+                f"terms of the formula must be finite; {name!r} is missing or infinite in {rows_text(rows, count)} of "
+                "those in use. Leave such rows out, or change the transformation.",
+                column=str(name),
+                rows=rows,
+                count=count,
+            )
+    return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import functools
 import html.parser
 import io
 import itertools
@@ -65,12 +66,18 @@ def scores(names):
     )
 
 
+@functools.cache
+def written(names):
+    """The files of verdicts and of scores as text, simulated once for every command and format."""
+    return (verdicts(names).to_csv(index=False) if len(names) > 1 else None), scores(names).to_csv(index=False)
+
+
 def arguments(command, names, folder):
     """A command on a file of its kind, written there."""
     judged, scored = folder / "judged.csv", folder / "scored.csv"
-    if len(names) > 1:
-        verdicts(names).to_csv(judged, index=False)
-    scores(names).to_csv(scored, index=False)
+    for path, text in zip((judged, scored), written(tuple(names)), strict=True):
+        if text is not None:
+            path.write_text(text, encoding="utf-8", newline="")
     # What is in quotes in a filter or in backticks in a gate.
     formula = "score ~ 1" if len(names) == 1 or names == MARKUP else "score ~ 0 + C(model)"
     two = f"model in [{names[0]!r}, {names[-1]!r}]" if names != MARKUP else f"model != {names[1]!r}"

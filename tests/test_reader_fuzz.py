@@ -14,7 +14,10 @@ from typing import Any
 
 import pytest
 from test_evalplus_log import results as solutions
+from test_helm_log import run as run_of_helm
 from test_inspect_log import header, summary, write_eval, write_json
+from test_openai_evals_log import log_lines
+from test_opencompass_log import results as details
 from test_promptfoo_log import document
 from test_promptfoo_log import results as answers_of_promptfoo
 from test_scored_logs import case_of_deepeval, deepeval_run, evals_case, evals_report, failure
@@ -71,6 +74,15 @@ def seeds(folder: Path) -> None:
     battles = [battle | {"tstamp": 1.5, "turn": 1}, battle | {"winner": "tie (bothbad)", "question_id": "r"}]
     (folder / "battles.json").write_text(json.dumps(battles))
     (folder / "battles.csv").write_text("model_a,model_b,winner,tstamp\na,b,model_b,1\nb,a,tie,2\n")
+    run_of_helm(folder / "helm", perturbed=True, failed={("id1", 0)})
+    (folder / "evals.jsonl").write_text("\n".join(map(json.dumps, log_lines())))
+    for layout in ("list", "repeats"):
+        details(folder, layout, model=layout)
+    with contextlib.suppress(ImportError):
+        import test_lighteval_log
+
+        for layout in test_lighteval_log.LAYOUTS:
+            test_lighteval_log.write(folder, layout, model=layout)
     rows = [{"model": "a", "item": i, "score": 1, "doc": {"passage": i, "x": {"y": 1}}} for i in range(3)]
     (folder / "table.jsonl").write_text("\n".join(map(json.dumps, rows)))
 

@@ -28,6 +28,10 @@ READERS: dict[str, str] = {
     "evalplus": "evalplus",
     "pydantic_evals": "pydantic_evals",
     "deepeval": "deepeval",
+    "helm": "helm",
+    "openai_evals": "openai_evals",
+    "lighteval": "lighteval",
+    "opencompass": "opencompass",
     "table": "table_log",
 }
 

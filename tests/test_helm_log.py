@@ -1,0 +1,186 @@
+"""Runs of HELM: perturbations, trials and metrics are chosen, failed requests are told from wrong answers."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import evalreg as er
+from evalreg.errors import ArgumentError, LogFormatError
+
+pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
+
+N = 12
+TYPOS = {"name": "typos", "robustness": True, "fairness": False, "computed_on": "perturbed"}
+METRICS = ("exact_match", "f1_score")
+
+
+def run(
+    folder,
+    *,
+    model="org/a",
+    trials=1,
+    perturbed=False,
+    metrics=METRICS,
+    failed=(),
+    seed=1,
+    subject="algebra",
+    questions="q",
+    splits=("test",),
+):
+    """Write a run as HELM does (its records were held against HELM's own in tests/harnesses); the scores by key."""
+    rng = np.random.default_rng(seed)
+    folder.mkdir(parents=True, exist_ok=True)
+    spec = {"name": f"quiz:subject={subject},model={model.replace('/', '_')}", "adapter_spec": {"model": model}}
+    (folder / "run_spec.json").write_text(json.dumps(spec))
+    records, instances, states, scores, means = [], [], [], {}, {}
+    for perturbation in (None, TYPOS) if perturbed else (None,):
+        also = {} if perturbation is None else {"perturbation": perturbation}
+        for i in range(N):
+            split = splits[i % len(splits)]
+            extra = {"topic": f"t{i // 3}"}
+            instances.append({"input": {"text": f"{questions}{i}"}, "split": split, "id": f"id{i}", **also})
+            instances[-1]["extra_data"] = extra
+            for trial in range(trials):
+                key = {"instance_id": f"id{i}", "train_trial_index": trial, **also}
+                for metric in (*metrics, "num_output_tokens"):
+                    value = float(rng.integers(2)) if metric != "f1_score" else float(rng.random())
+                    name = {"name": metric, "split": split, **also}
+                    records.append({**key, "stats": [{"name": name, "count": 1, "sum": value, "mean": value}]})
+                    scores[f"id{i}", perturbation is not None, trial, metric] = value
+                    means.setdefault((metric, split, perturbation is not None), []).append(value)
+                states.append(
+                    {
+                        "instance": instances[-1],
+                        "train_trial_index": trial,
+                        "result": {"success": (f"id{i}", trial) not in failed},
+                    }
+                )
+    stats = [
+        {"name": {"name": m, "split": s} | ({"perturbation": TYPOS} if p else {}), "mean": float(np.mean(values))}
+        for (m, s, p), values in means.items()
+    ]
+    files = {"per_instance_stats": records, "instances": instances, "stats": stats}
+    for name, value in (files | {"scenario_state": {"adapter_spec": {}, "request_states": states}}).items():
+        (folder / f"{name}.json").write_text(json.dumps(value, indent=2))
+    return scores
+
+
+def test_a_run_reads_to_the_own_figure_of_helm(tmp_path):
+    scores = run(tmp_path / "run")
+    log = er.read_log(tmp_path / "run", metric="exact_match")
+    assert (log.format, log.roles) == ("helm", ("model", "task", "item", "score"))
+    assert (log.runs[0].model, log.runs[0].task) == ("org/a", "quiz:subject=algebra")
+    own = log.runs[0].details["reported"]["exact_match, test"]
+    assert log.mean(groups="topic").params.iloc[0] == pytest.approx(own)
+    assert dict(zip(log.frame["item"], log.frame["score"], strict=True)) == {
+        item: value for (item, _, _, metric), value in scores.items() if metric == "exact_match"
+    }
+    assert log.frame["extra_data.topic"].nunique() == 4
+    assert not log.notes
+
+
+def test_metrics_are_chosen_and_measures_of_requests_are_not_scores(tmp_path):
+    run(tmp_path / "run")
+    with pytest.raises(ArgumentError, match=r"2 metrics: 'exact_match' \(12\), 'f1_score' \(12\)\. Choose one"):
+        er.read_log(tmp_path / "run")
+    run(tmp_path / "one", metrics=("exact_match",))
+    assert er.read_log(tmp_path / "one").frame["metric"].unique().tolist() == ["exact_match"]
+    assert len(er.read_log(tmp_path / "one", metric="num_output_tokens").frame) == N
+    with pytest.raises(ArgumentError, match="got 'acc'"):
+        er.read_log(tmp_path / "one", metric="acc")
+
+
+def test_perturbations_are_chosen(tmp_path):
+    scores = run(tmp_path / "run", perturbed=True, metrics=("exact_match",))
+    with pytest.raises(ArgumentError, match=r"2 perturbations: 'original' \(12\), 'typos' \(12\)"):
+        er.read_log(tmp_path / "run")
+    log = er.read_log(tmp_path / "run", filter="typos")
+    assert log.frame["perturbation"].unique().tolist() == ["typos"]
+    own = log.runs[0].details["reported"]["exact_match, test, typos, perturbed"]
+    assert log.frame["score"].mean() == pytest.approx(own)
+    assert own == pytest.approx(np.mean([v for (_, p, _, m), v in scores.items() if p and m == "exact_match"]))
+
+
+def test_trials_are_chosen_and_all_of_them_are_samples_with_a_word_on_what_they_share(tmp_path):
+    scores = run(tmp_path / "run", trials=2, metrics=("exact_match",))
+    with pytest.raises(ArgumentError, match=r"'original' \(24\), 'original, trial 1' \(12\), 'original, trial 2' \(12"):
+        er.read_log(tmp_path / "run")
+    log = er.read_log(tmp_path / "run", filter="original")
+    assert log.frame["sample"].value_counts().to_dict() == {1: N, 2: N}
+    assert "not of others" in log.notes[0]
+    second = er.read_log(tmp_path / "run", filter="original, trial 2")
+    assert "sample" not in second.roles
+    assert second.frame["score"].mean() == pytest.approx(
+        np.mean([v for (_, _, trial, m), v in scores.items() if trial == 1 and m == "exact_match"])
+    )
+
+
+def test_failed_requests_are_no_scores_and_kept_they_give_the_figure_of_helm(tmp_path):
+    run(tmp_path / "run", failed={("id3", 0), ("id4", 0)})
+    log = er.read_log(tmp_path / "run", metric="exact_match")
+    assert log.left_out.to_dict() == {"errored": 2}
+    assert {"id3", "id4"}.isdisjoint(log.frame["item"])
+    assert "2 of 12 requests failed" in log.notes[0]
+    kept = er.read_log(tmp_path / "run", metric="exact_match", failed="keep")
+    assert kept.frame["score"].mean() == pytest.approx(kept.runs[0].details["reported"]["exact_match, test"])
+    zero = er.read_log(tmp_path / "run", metric="f1_score", failed="zero").frame.set_index("item")["score"]
+    assert zero[["id3", "id4"]].tolist() == [0, 0]
+    (tmp_path / "run" / "scenario_state.json").unlink()
+    assert "cannot be told from wrong answers" in er.read_log(tmp_path / "run", metric="exact_match").notes[0]
+
+
+def test_models_are_compared_by_instance_and_two_runs_of_one_are_refused(tmp_path):
+    run(tmp_path / "a", seed=1)
+    run(tmp_path / "b", model="org/b", seed=2)
+    log = er.read_log(tmp_path, metric="exact_match")
+    assert log.compare().table["n"].tolist() == [N]
+    run(tmp_path / "a2", seed=3)
+    with pytest.raises(ArgumentError, match=r"'org/a' has 2 on 'quiz:subject=algebra': .*\(12 rows\)"):
+        er.read_log(tmp_path, metric="exact_match")
+
+
+def test_one_id_with_two_questions_is_refused(tmp_path):
+    run(tmp_path / "a")
+    run(tmp_path / "b", model="org/b", questions="other ")
+    with pytest.raises(LogFormatError, match="12 have another content"):
+        er.read_log(tmp_path, metric="exact_match")
+
+
+def test_splits_are_told(tmp_path):
+    run(tmp_path / "run", splits=("test", "valid"))
+    log = er.read_log(tmp_path / "run", metric="exact_match")
+    assert "splits test (6), valid (6) are read together" in log.notes[0]
+    means, own = log.mean(by="split").params, log.runs[0].details["reported"]
+    assert means.tolist() == pytest.approx([own["exact_match, test"], own["exact_match, valid"]])
+
+
+def test_without_a_specification_the_folder_names_the_model(tmp_path):
+    folder = tmp_path / "quiz:subject=algebra,method=joint,model=org_a"
+    run(folder)
+    (folder / "run_spec.json").unlink()
+    found = er.read_log(folder / "per_instance_stats.json", metric="exact_match").runs[0]
+    assert (found.model, found.task) == ("org_a", "quiz:subject=algebra,method=joint")
+
+
+def test_other_files_of_a_run_say_where_the_scores_are(tmp_path):
+    run(tmp_path)
+    with pytest.raises(LogFormatError, match=r"has its scores in per_instance_stats\.json"):
+        er.read_log(tmp_path / "run_spec.json")
+
+
+def test_a_statistic_that_contradicts_itself_is_refused_or_counted(tmp_path):
+    run(tmp_path, metrics=("exact_match",))
+    path = tmp_path / "per_instance_stats.json"
+    records = json.loads(path.read_text())
+    again = json.loads(json.dumps(records[0]))
+    path.write_text(json.dumps([*records, again]))
+    assert len(er.read_log(path).frame) == N
+    again["stats"][0]["mean"] = 1 - again["stats"][0]["mean"]
+    path.write_text(json.dumps([*records, again]))
+    with pytest.raises(LogFormatError, match="'exact_match' of instance 'id0' again with another value"):
+        er.read_log(path)
+    log = er.read_log(path, broken="skip")
+    assert (len(log.frame), log.left_out.to_dict()) == (N, {"broken": 1})

@@ -1,0 +1,159 @@
+"""Details of lighteval in the three layouts that its releases and the Hub have."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import numpy as np
+import pytest
+
+import evalreg as er
+from evalreg.errors import ArgumentError, LogFormatError, MissingColumnError
+
+pa = pytest.importorskip("pyarrow")
+parquet = pytest.importorskip("pyarrow.parquet")
+
+pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
+
+N = 12
+DATE = "2025-01-02T03-04-05.678901"
+TASK = "lighteval|quiz|0"
+LAYOUTS = ("structs", "metrics", "text", "flat")
+
+
+def rows(layout, scores, questions="q"):
+    """Rows of details: structs (present), a struct of metrics, its text, or a column a metric (the oldest)."""
+    for i, score in enumerate(scores):
+        question = f"{questions}{i}"
+        if layout == "structs":
+            doc = {"query": question, "id": str(i), "choices": ["a", "b"], "specific": {"topic": f"t{i // 3}"}}
+            yield {"doc": doc, "metric": score, "model_response": {"text": ["a"], "input_tokens": [1, 2]}}
+        elif layout == "flat":
+            old = {"example": f"Mercury_{i}", "query": question, "full_prompt": question, "predictions": [0.5]}
+            yield old | {"num_asked_few_shots": 0, "truncated": [0], "choices": ["a"], "gold": 1} | score
+        else:
+            old = {"example": question, "full_prompt": question, "predictions": ["a"], "specifics": {"topic": f"t{i}"}}
+            yield old | {"metrics": score if layout == "metrics" else str(score), "num_asked_few_shots": 0}
+
+
+def write(folder, layout="structs", *, model="org/a", scores=None, date=DATE, task=TASK, seeds=1, **options):
+    """Details and results as lighteval places them on disk."""
+    scores = [{"acc": float(i % 3 > 0)} for i in range(N)] if scores is None else scores
+    path = folder / "details" / model / date / f"details_{task}_{date}.parquet"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    parquet.write_table(pa.Table.from_pylist(list(rows(layout, scores, **options))), path)
+    values = [score["acc"] for score in scores if isinstance(score.get("acc"), float)]
+    own = {task: {"acc": float(np.mean(values)) if values else None, "acc_stderr": 0.1}}
+    general = {"lighteval_sha": "x", "model_name": model, "num_fewshot_seeds": seeds}
+    results = folder / "results" / model / f"results_{date}.json"
+    results.parent.mkdir(parents=True, exist_ok=True)
+    results.write_text(json.dumps({"config_general": general, "results": own, "versions": {task: 1}}, indent=2))
+    return path
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_details_read_to_the_figure_of_lighteval(layout, tmp_path):
+    write(tmp_path, layout)
+    log = er.read_log(tmp_path)
+    assert (log.format, log.roles) == ("lighteval", ("model", "task", "item", "score"))
+    run = log.runs[0]
+    assert (run.model, run.task, run.id, run.details["task_version"]) == ("org/a", TASK, DATE, 1)
+    assert log.mean().params.iloc[0] == pytest.approx(run.details["reported"]["acc"])
+    assert log.frame["score"].tolist() == [float(i % 3 > 0) for i in range(N)]
+    topic = {"structs": "doc.specific.topic", "metrics": "specifics.topic", "text": "specifics.topic"}.get(layout)
+    assert topic is None or topic in log.frame
+    assert not log.notes
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_two_metrics_are_chosen_from(layout, tmp_path):
+    path = write(tmp_path, layout, scores=[{"acc": float(i % 2), "acc_norm": i / N} for i in range(N)])
+    with pytest.raises(ArgumentError, match=r"2 metrics: 'acc' \(12\), 'acc_norm' \(12\)"):
+        er.read_log(path)
+    assert er.read_log(path, metric="acc_norm").frame["score"].tolist() == [i / N for i in range(N)]
+
+
+def test_an_example_that_is_written_once_for_each_kind_of_request_counts_once(tmp_path):
+    path = write(tmp_path, scores=[{"acc": float(i % 2), "em": None} for i in range(N)])
+    table = pa.Table.from_pylist(list(rows("structs", [{"acc": None, "em": 1.0 if i else None} for i in range(N)])))
+    parquet.write_table(pa.concat_tables([parquet.read_table(path), table], promote_options="permissive"), path)
+    log = er.read_log(path, metric="acc")
+    assert (len(log.frame), log.left_out.to_dict(), log.notes) == (N, {}, ())
+    other = er.read_log(path, metric="em")
+    assert (len(other.frame), other.left_out.to_dict()) == (N - 1, {"unscored": 1})
+
+
+def test_two_runs_are_refused_and_two_models_compared(tmp_path):
+    write(tmp_path)
+    write(tmp_path, model="org/b", scores=[{"acc": float(i % 2)} for i in range(N)])
+    assert er.read_log(tmp_path).compare().table["n"].tolist() == [N]
+    write(tmp_path, date="2025-02-02T03-04-05.678901")
+    with pytest.raises(ArgumentError, match=r"'org/a' has 2 on 'lighteval\|quiz\|0': .*\(12 rows\); .*2025-02"):
+        er.read_log(tmp_path)
+
+
+def test_places_that_hold_other_questions_are_refused(tmp_path):
+    write(tmp_path, "metrics")
+    write(tmp_path, "metrics", model="org/b", questions="other ")
+    with pytest.raises(LogFormatError, match="12 have another content"):
+        er.read_log(tmp_path)
+
+
+def test_draws_of_few_shots_are_samples_of_a_question(tmp_path):
+    scores = [{"acc": float(i % 2)} for i in range(4)]
+    path = write(tmp_path, "metrics", scores=scores, seeds=3)
+    one = parquet.read_table(path)
+    parquet.write_table(pa.concat_tables([one] * 3), path)
+    log = er.read_log(path)
+    assert log.frame["sample"].tolist() == [1] * 4 + [2] * 4 + [3] * 4
+    assert log.mean().n_clusters == {"item": 4}
+    assert "3 draws" in log.notes[0]
+
+
+def test_on_the_hub_the_folders_name_the_model(tmp_path):
+    path = write(tmp_path)
+    folder = tmp_path / "hub" / "details_org__model-7b_private" / DATE
+    folder.mkdir(parents=True)
+    path = path.rename(folder / path.name)
+    log = er.read_log(path)
+    assert (log.runs[0].model, log.runs[0].task) == ("org/model-7b", TASK)
+
+
+def test_values_that_are_no_numbers_are_counted_or_refused(tmp_path):
+    texts = [str({"acc": 1.0 if i else "none"}) for i in range(N)]
+    path = write(tmp_path, "text", scores=[{"acc": 1.0}] * N)
+    table = parquet.read_table(path)
+    at = table.column_names.index("metrics")
+    parquet.write_table(table.set_column(at, "metrics", pa.array(texts)), path)
+    log = er.read_log(path)
+    assert (len(log.frame), log.left_out.to_dict()) == (N - 1, {"unparsed": 1})
+    parquet.write_table(table.set_column(at, "metrics", pa.array(["{'f1': [1, 2]}"] * N)), path)
+    with pytest.raises(LogFormatError, match=r"f1 \(12 values\) are no numbers"):
+        er.read_log(path)
+    code = ["__import__('os').getcwd()"] * N
+    parquet.write_table(table.set_column(at, "metrics", pa.array(code)), path)
+    with pytest.raises(LogFormatError, match=r"in row 0 .* they are neither"):
+        er.read_log(path)
+
+
+def test_fields_that_are_asked_for_are_kept(tmp_path):
+    path = write(tmp_path)
+    frame = er.read_log(path, columns=["doc.choices", "doc.specific.topic"]).frame
+    assert frame["doc.choices"].tolist() == ['["a", "b"]'] * N
+    assert frame["doc.specific.topic"].nunique() == 4
+    with pytest.raises(MissingColumnError, match=r"doc\.passage"):
+        er.read_log(path, columns=["doc.passage"])
+
+
+def test_results_alone_say_where_the_scores_are(tmp_path):
+    write(tmp_path)
+    with pytest.raises(LogFormatError, match="--save-details"):
+        er.read_log(tmp_path / "results")
+
+
+def test_without_pyarrow_the_error_names_the_extra(tmp_path, monkeypatch):
+    path = write(tmp_path)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(ArgumentError, match=r'pip install "evalreg\[parquet\]"'):
+        er.read_log(path)

@@ -1,0 +1,122 @@
+"""Results of OpenCompass in the layouts that its releases wrote: details by place, by index, and with repeats."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import evalreg as er
+from evalreg.errors import ArgumentError, LogFormatError
+
+pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
+
+RIGHT = [1, 0, 1, 1, 0, 1, 0, 1, 1, 1]
+# One, two and three of the four answers to an example.
+REPEATS = [[True, False, True, False], [True] * 4, [False, False, False, True], [True, True, True, False]]
+
+
+def results(folder, layout, *, model="a-7b", right=RIGHT, run="20240101_000000", answers="A"):
+    """Write a file of results; layouts after the writer of OpenCompass 0.5 and of its older releases."""
+    path = folder / run / "results" / model / "quiz.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    accuracy = {"accuracy": 100 * float(np.mean(right))}
+    if layout == "list":
+        details = [{"pred": "x", "answer": f"{answers}{i}", "correct": bool(one)} for i, one in enumerate(right)]
+    elif layout == "index":
+        details = {
+            str(i): {"prompt": "p", "origin_prediction": "x", "predictions": "x", "references": f"{answers}{i}"}
+            | {"correct": bool(one)}
+            for i, one in enumerate(right)
+        }
+        accuracy["type"] = "GEN"
+    elif layout == "present":
+        details = [
+            {"example_abbr": f"quiz_{i}", "pred": ["x"], "answer": [f"{answers}{i}"], "correct": [bool(one)]}
+            for i, one in enumerate(right)
+        ]
+    else:
+        details = [
+            {"example_abbr": f"quiz_{i}", "G-Pass@4_0.5": 1.0, "pred": ["x"] * 4, "answer": ["A"] * 4, "correct": four}
+            for i, four in enumerate(REPEATS)
+        ]
+        accuracy = {"accuracy (4 runs average)": 100 * float(np.mean(REPEATS))}
+    path.write_text(json.dumps(accuracy | {"details": details}, indent=4))
+    predictions = folder / run / "predictions" / model / "quiz.json"
+    predictions.parent.mkdir(parents=True, exist_ok=True)
+    predictions.write_text(json.dumps({"0": {"origin_prompt": "p", "prediction": "x", "gold": "A"}}, indent=4))
+    return path
+
+
+@pytest.mark.parametrize("layout", ["list", "index", "present"])
+def test_details_read_to_the_accuracy_of_opencompass(layout, tmp_path):
+    results(tmp_path, layout)
+    log = er.read_log(tmp_path)
+    assert (log.format, log.roles) == ("opencompass", ("model", "task", "item", "score"))
+    run = log.runs[0]
+    assert (run.model, run.task, run.id) == ("a-7b", "quiz", "20240101_000000")
+    assert 100 * log.mean().params.iloc[0] == pytest.approx(run.details["reported"]["accuracy"])
+    assert log.frame["score"].tolist() == RIGHT
+
+
+def test_repeats_are_samples_and_other_figures_of_an_example_a_choice(tmp_path):
+    path = results(tmp_path, "repeats")
+    with pytest.raises(ArgumentError, match=r"'G-Pass@4_0\.5' \(16\), 'correct' \(16\)"):
+        er.read_log(path)
+    log = er.read_log(path, metric="correct")
+    assert log.frame["sample"].tolist() == [1, 2, 3, 4] * 4
+    assert log.frame["subdivision"].unique().tolist() == ["quiz"]
+    mean = log.mean()
+    own = log.runs[0].details["reported"]["accuracy (4 runs average)"]
+    assert (100 * mean.params.iloc[0], mean.n_clusters) == (pytest.approx(own), {"item": 4})
+
+
+def test_two_scores_are_chosen_from(tmp_path):
+    path = results(tmp_path, "list")
+    whole = json.loads(path.read_text())
+    for one in whole["details"]:
+        one |= {"score": 0.5, "judge": {"llm_correct": True, "index": 3}, "idx": 7}
+    path.write_text(json.dumps(whole))
+    with pytest.raises(ArgumentError, match=r"2 scores in the details: 'correct' \(10\), 'score' \(10\)\. Choose"):
+        er.read_log(path)
+    assert er.read_log(path, metric="judge.llm_correct").frame["score"].sum() == 10
+
+
+def test_two_runs_are_refused_and_two_models_compared(tmp_path):
+    results(tmp_path, "present")
+    results(tmp_path, "present", model="b-7b", right=RIGHT[::-1])
+    assert er.read_log(tmp_path).compare().table["n"].tolist() == [10]
+    results(tmp_path, "present", run="20240202_000000")
+    with pytest.raises(ArgumentError, match=r"'a-7b' has 2 on 'quiz': .*20240101.*\(10 rows\); .*20240202"):
+        er.read_log(tmp_path)
+
+
+def test_one_index_with_two_answers_is_refused(tmp_path):
+    results(tmp_path, "list")
+    results(tmp_path, "list", model="b-7b", answers="B")
+    with pytest.raises(LogFormatError, match="10 have another content"):
+        er.read_log(tmp_path)
+
+
+def test_no_verdict_is_unscored_and_no_score_at_all_is_said(tmp_path):
+    path = results(tmp_path, "list")
+    whole = json.loads(path.read_text())
+    whole["details"][0]["correct"] = None
+    path.write_text(json.dumps(whole))
+    assert er.read_log(path).left_out.to_dict() == {"unscored": 1}
+    for one in whole["details"]:
+        del one["correct"]
+    path.write_text(json.dumps(whole))
+    with pytest.raises(LogFormatError, match="but not which answers are right"):
+        er.read_log(path)
+
+
+def test_results_without_details_say_how_to_have_them(tmp_path):
+    path = tmp_path / "quiz.json"
+    path.write_text('{"accuracy": 50.0}')
+    with pytest.raises(LogFormatError, match="--dump-eval-details"):
+        er.read_log(path, format="opencompass")
+    results(tmp_path, "list")
+    with pytest.raises(LogFormatError, match="--dump-eval-details"):
+        er.read_log(tmp_path / "20240101_000000" / "predictions")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Sequence
-from typing import ParamSpec, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import ParamSpec, TypeVar, cast
 
-from evalreg.checks import listed, nearest
+from evalreg.checks import CovName, listed, nearest
 from evalreg.errors import ArgumentTypeError
 
 P = ParamSpec("P")
@@ -17,7 +17,9 @@ MODELS = ("models", "model", "model_col", "system", "by")
 # From what statsmodels, pyfixest, linearmodels, Stata, R and people's logs say, to keywords here: the first of them
 # that a function has is meant.
 KEYWORDS: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(("cluster", "clusters", "cluster_col", "cluster_var", "cluster_id", "cluster_by"), ("groups",)),
+    **dict.fromkeys(
+        ("cluster", "clusters", "clustervar", "cluster_col", "cluster_var", "cluster_id", "cluster_by"), ("groups",)
+    ),
     **dict.fromkeys(("group", "groupby", "group_col", "id", "cov_kwds", "prompt", "passage"), ("groups", "by")),
     **dict.fromkeys(("vcov", "cov_type", "se_type", "vcov_type", "vce", "se", "covariance"), ("cov",)),
     **dict.fromkeys(("small_sample", "use_correction", "df_correction", "correction"), ("ssc", "adjust")),
@@ -25,7 +27,9 @@ KEYWORDS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(MODELS, ("by", "model", "left")),
     **dict.fromkeys(("question", "questions", "items", "item_id", "question_id", "doc_id"), ("item", "key")),
     **dict.fromkeys(("samples", "repeat", "repeats", "epoch", "epochs", "trial", "run"), ("sample",)),
-    **dict.fromkeys(("weight", "freq_weights", "sampling_weights", "sample_weight"), ("weights",)),
+    **dict.fromkeys(
+        ("weight", "sampling_weights", "sample_weight", "pweights", "var_weights", "aweights"), ("weights",)
+    ),
     **dict.fromkeys(("y", "scores", "value", "values", "metric", "endog", "score_col"), ("score", "formula")),
     **dict.fromkeys(("outcome", "verdict", "verdicts", "preference", "result"), ("winner", "score")),
     **dict.fromkeys(("model_a", "model_1", "a", "first"), ("left", "pair")),
@@ -51,7 +55,7 @@ COVARIANCES: dict[str, str] = {
     **dict.fromkeys(("cluster", "clustered", "crv1", "stata"), 'Name the clusters in `groups`; that is cov="CR1".'),
     **dict.fromkeys(("robust", "hetero", "white"), 'For independent rows that is "HC1".'),
     **dict.fromkeys(
-        ("nonrobust", "iid"),
+        ("nonrobust", "iid", "classical", "unadjusted", "homoskedastic"),
         'Errors of one variance for all rows are not offered; "HC1" allows for rows of different variance.',
     ),
     "crv3": 'That is cov="CR3", up to the factor (G-1)/G.',
@@ -59,15 +63,134 @@ COVARIANCES: dict[str, str] = {
 }
 
 
+# The same, as the value to write: those of clusters, and those of independent rows.
+OF_CLUSTERS: dict[str, CovName] = {
+    **dict.fromkeys(("cluster", "clustered", "crv1", "cv1", "stata", "robust", "cr1", "cr1s"), "CR1"),
+    **dict.fromkeys(("crv3", "cv3", "cluster-crv3", "cr3"), "CR3"),
+    **dict.fromkeys(("crv2", "cv2", "cr2"), "CR2"),
+    "cluster-jk": "jackknife",
+    "cr0": "CR0",
+}
+OF_ROWS: dict[str, CovName] = {
+    **dict.fromkeys(("robust", "hetero", "heteroskedastic", "white", "stata", "hc1"), "HC1"),
+    **{f"hc{number}": cast(CovName, f"HC{number}") for number in (0, 2, 3)},
+}
+_COV_NAMES = ("vcov", "cov_type", "se_type", "vcov_type", "vce", "covariance")
+_CLUSTER_NAMES = tuple(name for name, ours in KEYWORDS.items() if ours == ("groups",))
+_FREQUENCIES = ("freq_weights", "fweights", "frequency_weights")
+
+
 def covariance_hint(cov: object) -> str:
     """What a covariance of another package is here, as a sentence after a space; nothing for an unknown one."""
+    if isinstance(cov, dict):
+        call = call_to_write({"vcov": cov}, (), ("groups", "cov", "ssc"))
+        return f" Write {call}." if call else ""
     hint = COVARIANCES.get(str(cov).lower())
     return f" {hint}" if hint else ""
 
 
-def keyword_hint(name: str, function: str, known: Sequence[str]) -> str:
-    """The message for a keyword that a function with the parameters `known` does not have."""
+def call_to_write(
+    unknown: Mapping[str, object], given: Sequence[str], known: Sequence[str], data: object = None
+) -> str:
+    """What to write for the keywords of another package, such as 'groups="a + b", cov="CR1"'; empty where unknown.
+
+    `given` are the keywords that were ours, `known` those that there are; labels that are a column of `data` go by its
+    name.
+    """
+    # The columns of a lazy frame are asked of its engine.
+    columns = () if "Lazy" in type(data).__name__ else tuple(map(str, getattr(data, "columns", ())))
+    clustered = "groups" in given or any(name in (*_CLUSTER_NAMES, "cov_kwds") for name in unknown)
+    found: dict[str, str] = {}
+    for name, value in unknown.items():
+        asked = _in_our_words(name.lower(), value, clustered, columns, known)
+        if asked is None or not set(asked) <= set(known):
+            return ""
+        found = asked | found if name in _COV_NAMES else found | asked
+    ordered = sorted(found, key=lambda ours: list(known).index(ours))
+    call = ", ".join(f"{ours}={found[ours]}" for ours in ordered)
+    return f"{call}, the dots being the values as you gave them" if "=..." in call else call
+
+
+def _in_our_words(
+    name: str, value: object, clustered: bool, columns: Sequence[str], known: Sequence[str]
+) -> dict[str, str] | None:
+    """Our keywords, with the code of their values, for one keyword of another package."""
+    if name in _COV_NAMES:
+        if isinstance(value, dict) and len(value) == 1:
+            ((kind, clusters),) = value.items()
+            cov, groups = OF_CLUSTERS.get(str(kind).lower()), _labels(clusters, columns)
+            if cov is None or groups is None:
+                return None
+            crossed = {"ssc": '"fixest"'} if "+" in groups and cov == "CR1" else {}
+            return {"groups": groups, "cov": f'"{cov}"', **crossed}
+        of = OF_CLUSTERS if clustered else {**OF_ROWS, **dict.fromkeys(("cluster", "clustered", "crv1"))}
+        cov = of.get(str(value).lower()) if isinstance(value, str) else None
+        if cov is None and isinstance(value, str) and value.startswith("~"):
+            return {"groups": _labels(value, columns) or "", "cov": '"CR1"'}
+        return None if cov is None else {"cov": f'"{cov}"'}
+    if name == "robust":
+        return {"cov": '"CR1"' if clustered else '"HC1"'} if value is True else None
+    if name == "cov_kwds" and isinstance(value, dict) and "groups" in value:
+        labels, corrected = _labels(value["groups"], columns), value.get("use_correction", True)
+        return None if labels is None else {"groups": labels} | ({} if corrected else {"cov": '"CR0"'})
+    ours = next((one for one in KEYWORDS.get(name, ()) if one in known), None)
+    code = _labels(value, columns) if ours in ("groups", "weights", "by", "item", "model", "sample") else None
+    return None if ours is None or code is None else {ours: code}
+
+
+def _labels(value: object, columns: Sequence[str]) -> str | None:
+    """The code for names of columns, or labels that are one; None for anything else."""
+    if isinstance(value, str):
+        return '"' + value.lstrip("~ ").replace("^", ":") + '"'
+    if isinstance(value, list | tuple) and value and all(isinstance(name, str) and name in columns for name in value):
+        return str(list(value)).replace("'", '"')
+    name = getattr(value, "name", None)
+    if isinstance(name, str) and name in columns:
+        return f'"{name}"'
+    several = [str(column) for column in getattr(value, "columns", ())]
+    if several:
+        return '"' + " + ".join(several) + '"' if set(several) <= set(columns) else None
+    return "..." if getattr(value, "ndim", 0) == 1 else None
+
+
+def keyword_hint(
+    name: str, function: str, known: Sequence[str], values: Mapping[str, object] | None = None, data: object = None
+) -> str:
+    """The message for a keyword that a function with the parameters `known` does not have.
+
+    `values` are all keywords of the call; with them it says what to write, where that is known.
+    """
     start = f"`{function}` has no keyword `{name}`"
+    values = {} if values is None else values
+    unknown = {one: value for one, value in values.items() if one not in known}
+    if name in _FREQUENCIES and "weights" in known:
+        return (
+            f"{start}; `weights` here are sampling weights, and a row is one observation whatever its weight. Write "
+            f'out each row as often as it occurred: data.loc[data.index.repeat(data["{values.get(name)}"])].'
+        )
+    if name == "family_link" or (name == "link" and "family" in known):
+        return f"{start}; the link is part of the family: family=sm.families.Binomial(link=sm.families.links.Probit())."
+    call = (
+        call_to_write(
+            unknown, [one for one, value in values.items() if one in known and value is not None], known, data
+        )
+        if unknown
+        else ""
+    )
+    if call and len(unknown) > 1:
+        return f"{start.replace('keyword', 'keywords')} and {listed_code(list(unknown)[1:])}; write {call}."
+    said = _keyword_hint(start, name, known)
+    if not call:
+        return said + covariance_hint(values.get(name) if name in _COV_NAMES else None)
+    return f"{said.removesuffix('.')}: write {call}." if said.endswith(" here.") else f"{start}; write {call}."
+
+
+def listed_code(names: Sequence[str]) -> str:
+    """Names in backticks, joined by commas."""
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def _keyword_hint(start: str, name: str, known: Sequence[str]) -> str:
     meant = next((ours for ours in KEYWORDS.get(name.lower(), ()) if ours in known), None)
     if meant is not None:
         return f"{start}; it is called `{meant}` here."
@@ -80,13 +203,16 @@ def keyword_hint(name: str, function: str, known: Sequence[str]) -> str:
 
 def with_hints(function: Callable[P, T]) -> Callable[P, T]:
     """The same function, with its signature, whose refusal of an unknown keyword says what it is called here."""
-    known = list(inspect.signature(function).parameters)
+    known = [name for name in inspect.signature(function).parameters if name != "self"]
 
     @functools.wraps(function)
     def checked(*args: P.args, **kwargs: P.kwargs) -> T:
         unknown = [name for name in kwargs if name not in known]
         if unknown:
-            raise ArgumentTypeError(keyword_hint(unknown[0], function.__name__, known))
+            data = kwargs.get("data", next(iter(args[known.index("data") :]), None)) if "data" in known else None
+            if data is None and args:
+                data = getattr(getattr(args[0], "estimate", args[0]), "scores", None)
+            raise ArgumentTypeError(keyword_hint(unknown[0], function.__name__, known, kwargs, data))
         return function(*args, **kwargs)
 
     return checked

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from dataclasses import dataclass
 from typing import NoReturn, Protocol
 
@@ -35,4 +36,13 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raise instead of printing the usage and leaving with status 2."""
-        raise ArgumentError(f"{message}. See: {self.prog} --help")
+        raise ArgumentError(f"{message}.{_hint(message)} See: {self.prog} --help")
+
+
+def _hint(message: str) -> str:
+    """What the first unknown option is called here, as a sentence after a space; empty where that is not known."""
+    from evalreg.hints import KEYWORDS  # which loads numpy, that a command line in order does not need
+
+    found = re.match("unrecognized arguments: --([a-z_-]+)", message)
+    ours = KEYWORDS.get(found[1].replace("-", "_"), ()) if found else ()
+    return f" It is called --{ours[0].replace('_', '-')} here." if len(ours) == 1 else ""

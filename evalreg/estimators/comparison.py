@@ -15,6 +15,7 @@ from evalreg.data.groups import Groups
 from evalreg.errors import ArgumentError, ArgumentTypeError
 from evalreg.estimate import same_questions
 from evalreg.estimators.pair_tables import Facts, comparison_summary, difference_frame, mcnemar_frame, sign_frame
+from evalreg.hints import with_hints
 from evalreg.inference.equivalence import EquivalenceName
 from evalreg.inference.ranks import PairAdjustName
 from evalreg.report.documents import SCHEMA_VERSION, summary_document, versions
@@ -80,6 +81,7 @@ class Comparison(Printed):
         """
         return difference_frame(self.results, self.facts, self.adjust, alpha)
 
+    @with_hints
     def with_cov(
         self,
         *,

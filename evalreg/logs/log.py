@@ -18,6 +18,7 @@ from evalreg.estimators.difference import compare
 from evalreg.estimators.mean import mean
 from evalreg.estimators.regression import fit
 from evalreg.estimators.win_rate import win_rate
+from evalreg.hints import with_hints
 from evalreg.logs.doctor import Diagnosis, diagnose, question
 from evalreg.logs.fields import naming, with_short_names
 from evalreg.logs.files import Paths, file_list, find_sources
@@ -28,6 +29,10 @@ from evalreg.logs.roles import as_roles, with_roles
 from evalreg.results.results import Results
 
 __all__ = ["Log", "read_log"]
+
+# What is wrong with a keyword is said of the function that it was for.
+_mean, _compare, _fit = with_hints(mean), with_hints(compare), with_hints(fit)
+_win_rate, _bradley_terry = with_hints(win_rate), with_hints(bradley_terry)
 
 
 class Log:
@@ -184,7 +189,7 @@ class Log:
         self._one_metric(*separated)
         asked = self._questions() | options
         with naming(self._reading.frame.columns):
-            results = mean(self._rows(), by=(several or None) if by is None else by, groups=groups, **asked)
+            results = _mean(self._rows(), by=(several or None) if by is None else by, groups=groups, **asked)
         return self._with_overlooked(results) if groups is None and "strata" not in options else results
 
     def compare(self, *, groups: Any = None, **options: Any) -> Comparison:
@@ -216,7 +221,7 @@ class Log:
         self._refuse_averaging("model", separated, 'model="model" to compare the models with one prompt')
         self._one_metric()
         with naming(self._reading.frame.columns):
-            found = compare(self._rows(), groups=groups, **(self._questions() | options))
+            found = _compare(self._rows(), groups=groups, **(self._questions() | options))
         if groups is not None or "strata" in options:
             return found
         return replace(found, results=self._with_overlooked(found.results))
@@ -240,7 +245,7 @@ class Log:
         """
         self._one_metric(formula)
         with naming(self._reading.frame.columns):
-            return fit(formula, self._rows(), groups=groups, **options)
+            return _fit(formula, self._rows(), groups=groups, **options)
 
     def win_rate(self, *, groups: Any = None, **options: Any) -> Results:
         """Win rates of models that were compared in pairs.
@@ -263,7 +268,7 @@ class Log:
             If the log holds no comparisons.
         """
         with naming(self._reading.frame.columns):
-            return win_rate(self._rows(), **self._sides("win_rate", groups, options))
+            return _win_rate(self._rows(), **self._sides("win_rate", groups, options))
 
     def bradley_terry(self, *, groups: Any = None, **options: Any) -> Results:
         """Bradley-Terry ratings of models that were compared in pairs.
@@ -286,7 +291,7 @@ class Log:
             If the log holds no comparisons.
         """
         with naming(self._reading.frame.columns):
-            return bradley_terry(self._rows(), **self._sides("bradley_terry", groups, options))
+            return _bradley_terry(self._rows(), **self._sides("bradley_terry", groups, options))
 
     def doctor(self) -> Diagnosis:
         """What the log holds, what may be wrong with it, and what to ask of it next.

@@ -17,6 +17,7 @@ from evalreg.covariance.options import CovOptions, check_cov_options, takes_ssc
 from evalreg.data.clusters import Axis, axis_name
 from evalreg.errors import ArgumentError, Note
 from evalreg.estimate import Estimate
+from evalreg.hints import with_hints
 from evalreg.inference.contrasts import parse_contrasts
 from evalreg.inference.equivalence import EquivalenceName, equivalence_table
 from evalreg.inference.intervals import intervals
@@ -180,6 +181,7 @@ class Results(Algebra, MultipleModels, Resampled, Predicted, Diagnosed, Tabulate
             intervals(self.estimate, self.cov, alpha, method), index=list(self.estimate.names), columns=[0, 1]
         )
 
+    @with_hints
     def with_cov(
         self,
         *,

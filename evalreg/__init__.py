@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from evalreg.results.stored_files import (
         read_results as read_results,
     )
+    from evalreg.results.winner import Winner as Winner
 
     plan = planning
     __version__: str
@@ -75,6 +76,7 @@ _HOMES = {
     "Judging": "boards.judges",
     "Log": "logs.log",
     "Posterior": "inference.posterior",
+    "Winner": "results.winner",
     "Results": "results.results",
     "StoredComparisons": "results.stored_files",
     "StoredResults": "results.stored",

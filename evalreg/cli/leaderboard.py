@@ -6,6 +6,7 @@ import argparse
 import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from evalreg.estimators.win_rate import win_rate
 from evalreg.report.documents import records
 from evalreg.report.tables import Grid, number
 from evalreg.results.results import Results
+from evalreg.results.winner import Winner, winner_grid, winner_sentences
 
 METHODS: dict[str, Callable[..., Board]] = {
     "win-rate": win_rate,
@@ -100,6 +102,9 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--figure", metavar="FILE", help="draw the board there (.png, .svg, .pdf), with matplotlib of evalreg[plot]"
     )
     parser.add_argument("--alike", metavar="X", help=_ALIKE_HELP)
+    parser.add_argument(
+        "--best", action="store_true", help="also the first place, corrected for having been chosen for its estimate"
+    )
     add_shared(parser)
 
 
@@ -123,8 +128,27 @@ def run(options: argparse.Namespace) -> Output:
     table = board.leaderboard(options.alpha, options.seed)
     if options.figure is not None:
         _draw(board, options)
-    more = {"kind": "board", "leaderboard": records(table, "model"), "seed": options.seed}
-    return rendered(board, rows, options, asked, first=(_grid(table),), frame=table, more=more)
+    more: dict[str, object] = {"kind": "board", "leaderboard": records(table, "model"), "seed": options.seed}
+    found = board.winner(options.alpha, seed=options.seed) if options.best else None
+    if found is None:
+        return rendered(board, rows, options, asked, first=(_grid(table),), frame=table, more=more)
+    more["winner"] = {**asdict(found), "tied": list(found.tied)}
+    return rendered(
+        board,
+        rows,
+        options,
+        asked,
+        first=(_grid(table), winner_grid(found)),
+        frame=_with_winner(table, found),
+        more=more,
+        said=winner_sentences(found),
+    )
+
+
+def _with_winner(table: pd.DataFrame, found: Winner) -> pd.DataFrame:
+    """The board with the corrected estimate and interval of the first place; empty for the others."""
+    own = found.to_frame()[["corrected", "lower", "upper"]]
+    return table.join(own.rename(columns={"lower": "corrected_lower", "upper": "corrected_upper"}))
 
 
 def _compared(

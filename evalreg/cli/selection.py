@@ -112,6 +112,7 @@ class Outcome:
     more: Mapping[str, object] = field(default_factory=dict)  # further entries of JSON
     first: tuple[Grid, ...] = ()  # tables before those of the summary
     frame: pd.DataFrame | None = None  # what CSV holds, where that is not the table of the parameters
+    said: tuple[str, ...] = ()  # sentences before those of the summary
 
     @property
     def printed(self) -> Results | Comparison:

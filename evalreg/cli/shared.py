@@ -158,6 +158,7 @@ def rendered(
     more: Mapping[str, object] | None = None,
     first: tuple[Grid, ...] = (),
     frame: pd.DataFrame | None = None,
+    said: tuple[str, ...] = (),
 ) -> Output:
     """Results (or the comparison that they are of) in the format asked for; JSON with what else there is to say.
 
@@ -167,7 +168,7 @@ def rendered(
     asked |= {name: getattr(options, name, None) for name in names}
     if rows.log is not None:
         more = {**(more or {}), "log": log_document(rows.log, log_notes(rows, options))}
-    text = FORMATS[options.format](Outcome(results, rows, options, asked, comparison, more or {}, first, frame))
+    text = FORMATS[options.format](Outcome(results, rows, options, asked, comparison, more or {}, first, frame, said))
     return Output(text, messages=log_messages(rows, options))
 
 
@@ -196,7 +197,9 @@ def with_log(summary: Summary, rows: Rows, options: argparse.Namespace) -> Summa
 def _summarized(outcome: Outcome) -> Summary:
     """The summary of the results, with what the filter kept."""
     summary, rows = outcome.printed.summary(outcome.options.alpha), outcome.rows
-    summary = with_log(replace(summary, grids=(*outcome.first, *summary.grids)), rows, outcome.options)
+    sentences = (*outcome.said, *summary.sentences)
+    summary = replace(summary, grids=(*outcome.first, *summary.grids), sentences=sentences)
+    summary = with_log(summary, rows, outcome.options)
     if outcome.options.where is None:
         return summary
     kept = f"{outcome.options.where} ({len(rows.frame)} of {rows.n_read} rows)"

@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from evalreg.checks import CovName, DofName, RepairName, SscName
+from evalreg.checks import CovName, DofName, RepairName, SscName, listed
 from evalreg.data.groups import Groups
 from evalreg.errors import ArgumentError, ArgumentTypeError
 from evalreg.estimate import same_questions
@@ -18,11 +18,13 @@ from evalreg.estimators.pair_tables import Facts, comparison_summary, difference
 from evalreg.hints import with_hints
 from evalreg.inference.equivalence import EquivalenceName
 from evalreg.inference.ranks import PairAdjustName
+from evalreg.inference.simultaneous import Seed
 from evalreg.report.documents import SCHEMA_VERSION, summary_document, versions
 from evalreg.report.summaries import covariance_text
 from evalreg.report.tables import Printed, Summary
 from evalreg.results.document import checked_levels, results_document, written
 from evalreg.results.results import KEPT, Results, _Kept
+from evalreg.results.winner import BestName, Winner, WinnerName
 from evalreg.scores.paired import checked_icc
 from evalreg.scores.paired_differences import paired_differences
 
@@ -165,6 +167,49 @@ class Comparison(Printed):
         """
         frame = self.results.equivalence(margin, kind=kind, alpha=alpha)
         return frame.rename(columns={"estimate": "difference"}).set_axis(self.facts.index)
+
+    def winner(
+        self,
+        alpha: float = 0.05,
+        method: WinnerName | None = None,
+        *,
+        best: BestName = "largest",
+        seed: Seed = 0,
+    ) -> Winner:
+        """The model that gains most over the baseline, corrected for having been chosen for it.
+
+        The best of several prompts or models gains too much on average. `Results.winner` says how this is corrected.
+
+        Parameters
+        ----------
+        alpha : float, optional
+            Level; 0.05 gives a 95% interval.
+        method : {"hybrid", "conditional", "projection"}, optional
+            As in `Results.winner`; "hybrid" by default, "projection" where only that is known.
+        best : {"largest", "smallest"}, optional
+            Which difference wins; "smallest" suits costs and error rates.
+        seed : int or Generator, optional
+            Of the simulation behind the projection.
+
+        Returns
+        -------
+        Winner
+            Of the difference; it is the choice among the models beside the baseline.
+
+        Raises
+        ------
+        ArgumentError
+            If the pairs have no baseline in common, or there is one pair only.
+        NotAvailableError
+            If a difference has no variance, or the method asked for is not known.
+        """
+        baselines = list(dict.fromkeys(str(name) for name in self.facts.index.get_level_values(1)))
+        if len(baselines) > 1:
+            raise ArgumentError(
+                f"a winner needs one baseline; these pairs have {listed(baselines)}. Name it in `baseline`, or take "
+                "`mean` with `by`, whose `winner()` is the best score."
+            )
+        return self.results.winner(alpha, method, best=best, seed=seed)
 
     def summary(self, alpha: float = 0.05) -> Summary:
         """The table of differences as a paper prints it: standard errors in parentheses, questions and clusters.

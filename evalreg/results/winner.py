@@ -1,0 +1,299 @@
+"""The best of several models, corrected for having been chosen for its estimate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+import pandas as pd
+from scipy import special
+
+from evalreg.checks import FloatArray, fraction, listed, option
+from evalreg.covariance.covariance import Covariance
+from evalreg.errors import ArgumentError, NotAvailableError
+from evalreg.estimate import Estimate
+from evalreg.inference.rectified import few_labels
+from evalreg.inference.selection import SHARE, Corrected, corrected, hybrid_level, winning_values
+from evalreg.inference.widening import widening
+from evalreg.report.tables import Grid, Summary, number
+
+WinnerName: TypeAlias = Literal["hybrid", "conditional", "projection"]
+BestName: TypeAlias = Literal["largest", "smallest"]
+METHODS: tuple[WinnerName, ...] = ("hybrid", "conditional", "projection")
+BEST: tuple[BestName, ...] = ("largest", "smallest")
+# Estimates that differ by less than this many standard errors are equal but for rounding.
+TIE = 1e-9
+
+_WORDS = {
+    "hybrid": "is conditional on who came first, within one that holds for all at once (hybrid)",
+    "conditional": "is conditional on who came first, and can be very long where others are near",
+    "projection": "is one that holds for all of them at once, whoever comes first (projection)",
+}
+
+
+@dataclass(frozen=True)
+class Winner:
+    """The best of several models with an interval that allows for the choice; made by `winner`, immutable.
+
+    Parameters
+    ----------
+    name : str
+        The model whose estimate is best.
+    n_models : int
+        How many it was chosen from.
+    estimate, se : float
+        As measured, and its standard error.
+    corrected : float
+        As often above the truth as below it; NaN where nothing but a projection is known.
+    lower, upper : float
+        The interval of `method`.
+    single_lower, single_upper : float
+        The interval that stands in tables, which does not allow for the choice.
+    method : {"hybrid", "conditional", "projection"}
+        How the interval was made.
+    alpha : float
+        Level.
+    tied : tuple of str
+        Other models with the same estimate.
+    reason : str
+        Why there is no other interval than the projection; empty otherwise.
+
+    Examples
+    --------
+    >>> import evalreg as er
+    >>> log = er.datasets.judge_log(n_models=6, n_prompts=60, seed=1)
+    >>> board = er.win_rate(log, left="left", right="right", winner="winner", groups="prompt")
+    >>> found = board.winner()
+    >>> found.name, round(found.estimate, 3), round(found.corrected, 3)
+    ('model-01', 0.602, 0.585)
+    """
+
+    name: str
+    n_models: int
+    estimate: float
+    se: float
+    corrected: float
+    lower: float
+    upper: float
+    single_lower: float
+    single_upper: float
+    method: WinnerName
+    alpha: float
+    tied: tuple[str, ...] = ()
+    reason: str = ""
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row, indexed by the model.
+
+        Returns
+        -------
+        DataFrame
+            Columns estimate, se, corrected, lower, upper, single_lower, single_upper, n_models, method and alpha.
+        """
+        names = ("estimate", "se", "corrected", "lower", "upper", "single_lower", "single_upper")
+        columns = {name: getattr(self, name) for name in (*names, "n_models", "method", "alpha")}
+        return pd.DataFrame(columns, index=pd.Index([self.name], name="model"))
+
+    def summary(self) -> Summary:
+        """Estimate and interval with the correction and without, and what they mean.
+
+        Returns
+        -------
+        Summary
+            Prints as text of 80 columns; also `as_markdown()`, `as_latex()` and `as_html()`.
+        """
+        facts = (("Winner", self.name), ("Chosen from", f"{self.n_models} models"))
+        return Summary("the winner", facts, (winner_grid(self),), winner_sentences(self))
+
+    def __repr__(self) -> str:
+        return self.summary().as_text()
+
+    def _repr_html_(self) -> str:
+        return self.summary().as_html()
+
+
+def winner_grid(found: Winner) -> Grid:
+    """The winner as measured, and corrected."""
+    ends = (f"[{found.alpha / 2:.3g}", f"{1 - found.alpha / 2:.3g}]")
+    plain = (number(found.estimate), number(found.single_lower), number(found.single_upper))
+    fixed = (number(found.corrected), number(found.lower), number(found.upper))
+    return Grid(("winner", "estimate", *ends), (("as measured", *plain), ("corrected for the choice", *fixed)))
+
+
+def winner_sentences(found: Winner) -> tuple[str, ...]:
+    """What the correction is, and what stood in its way."""
+    text = (
+        f"{found.name} came first of {found.n_models}. Luck helps whoever comes first: the estimate as measured is too "
+        "good on average, and its interval misses too often."
+    )
+    how = f"The corrected interval {_WORDS[found.method]}."
+    if not found.reason:
+        how = f"The corrected estimate is as often too high as too low. {how}"
+    ties = f"{listed(list(found.tied))} came out equal with {found.name}." if found.tied else ""
+    reason = f"No other interval is known here, and no corrected estimate: {found.reason}." if found.reason else ""
+    return tuple(filter(None, (text, how, ties, reason)))
+
+
+@dataclass(frozen=True, eq=False)
+class _Scale:
+    """Estimates so that the largest is best, on the scale on which their intervals are built."""
+
+    logit: bool
+    sign: float
+
+    def values(self, params: FloatArray) -> FloatArray:
+        return self.sign * (special.logit(params) if self.logit else params)
+
+    def slopes(self, params: FloatArray) -> FloatArray:
+        """By which standard errors are multiplied; 0 where a mean is 0 or 1, which is known to lose."""
+        if not self.logit:
+            return np.ones_like(params)
+        spread = params * (1 - params)
+        return np.divide(1.0, spread, out=np.zeros_like(params), where=spread > 0)
+
+    def back(self, values: Corrected) -> Corrected:
+        ends = [self.sign * value for value in (values.estimate, values.lower, values.upper)]
+        middle, low, high = (float(special.expit(end)) if self.logit else end for end in ends)
+        return Corrected(middle, min(low, high), max(low, high))
+
+
+Bands: TypeAlias = Callable[[float], pd.DataFrame]
+"""Takes a level, returns intervals by name."""
+
+
+def find_winner(
+    params: pd.Series[float],
+    cov: Covariance,
+    estimate: Estimate,
+    together: Bands,
+    single: Bands,
+    *,
+    alpha: float,
+    method: WinnerName | None,
+    best: BestName,
+) -> Winner:
+    """The winner of parameters with their covariance, of which `estimate` is; see `MultipleModels.winner`."""
+    alpha = fraction("alpha", alpha)
+    option("best", best, BEST)
+    if method is not None:
+        option("method", method, METHODS)
+    theta, variance = _checked(params, cov)
+    sign = 1.0 if best == "largest" else -1.0
+    w = int(np.argmax(sign * theta))
+    name, names = str(params.index[w]), [str(label) for label in params.index]
+    se = np.sqrt(variance)
+    scale = _Scale(estimate.bounded and estimate.about.interval != "wald", sign)
+    equal = [int(i) for i in np.flatnonzero(np.abs(theta - theta[w]) <= TIE * max(se[w], TIE)) if i != w]
+    moving = [i for i in equal if _gap_variance(cov, i, w) > 0]
+    reason = _why_not(estimate, cov, w, names, moving)
+    if method in ("hybrid", "conditional") and reason:
+        raise NotAvailableError(f'method="{method}" is not known here: {reason}. Use method="projection".')
+    chosen: WinnerName = method or ("projection" if reason else "hybrid")
+    made = None
+    if not reason:
+        made = _conditional(theta, cov, w, scale, together, alpha, chosen == "conditional")
+    ends = (
+        (made.lower, made.upper)
+        if made and chosen != "projection"
+        else _projected(name, together, single, alpha, names)
+    )
+    own = _ends(single(alpha), name)
+    return Winner(
+        name=name,
+        n_models=theta.size,
+        estimate=float(theta[w]),
+        se=float(se[w]),
+        corrected=float("nan") if made is None else made.estimate,
+        lower=ends[0],
+        upper=ends[1],
+        single_lower=own[0],
+        single_upper=own[1],
+        method=chosen,
+        alpha=alpha,
+        tied=tuple(names[i] for i in equal),
+        reason=reason,
+    )
+
+
+def _checked(params: pd.Series[float], cov: Covariance) -> tuple[FloatArray, FloatArray]:
+    """Estimates and variances of two or more models."""
+    if len(params) < 2:
+        raise ArgumentError(f"a winner is chosen from two or more models; got {len(params)}.")
+    if "Intercept" in params.index:
+        raise ArgumentError(
+            "a winner is the largest of parameters that mean the same; an intercept and coefficients do not. Use "
+            '`mean` with `by`, or a formula without intercept, such as "score ~ 0 + C(model)".'
+        )
+    theta, variance = np.array(params, dtype=np.float64), cov.variance()
+    unknown = [str(name) for name, value in zip(params.index, variance, strict=True) if np.isnan(value)]
+    if unknown:
+        raise NotAvailableError(
+            f"a winner needs the variance of every model; {listed(unknown)} has none "
+            f"({next(filter(None, cov.reasons()), 'it is not known')}). Leave such models out of the data."
+        )
+    return theta, variance
+
+
+def _gap_variance(cov: Covariance, i: int, j: int) -> float:
+    C = np.zeros((1, len(cov.names)))
+    C[0, i], C[0, j] = 1.0, -1.0
+    return float(np.nan_to_num(cov.variance(C))[0])
+
+
+def _why_not(estimate: Estimate, cov: Covariance, w: int, names: list[str], moving: list[int]) -> str:
+    """Why the conditional distribution is not known; empty where it is."""
+    if cov.variance()[w] == 0:
+        if cov.fixed is not None and cov.fixed[w]:
+            raise NotAvailableError(
+                f"{names[w]} came first and is the reference, whose rating is set and not estimated. "
+                "Use reference=None, which centres the ratings."
+            )
+        return f"the scores of {names[w]} do not vary"
+    if cov.crossed:
+        return "clusters are crossed, and a normal given who won has not been shown to hold with few of them"
+    if moving:
+        others = listed([names[i] for i in moving])
+        return f"{others} came out equal with {names[w]}, and who is first of equals is not decided by the data"
+    wider = widening(estimate, cov) if estimate.bounded and estimate.about.interval == "widened" else None
+    if wider is not None and bool(wider.acts[w]):
+        return f"{names[w]} has so few successes or failures that its estimate is not near normal"
+    if estimate.bounded and estimate.about.interval == "rectified" and bool(few_labels(estimate, cov)[w]):
+        return f"{names[w]} has so few human labels that its estimate is not near normal"
+    few = cov.widths().few
+    if few is not None and w in few.rows[few.unseen.matters]:
+        return f"few questions tell of {names[w]}, so that its estimate is not near normal"
+    return ""
+
+
+def _conditional(
+    theta: FloatArray, cov: Covariance, w: int, scale: _Scale, together: Bands, alpha: float, alone: bool
+) -> Corrected:
+    """The hybrid, or the conditional interval alone, both with t in place of the normal."""
+    # A mean of 0 or 1 has no logit, and did not win.
+    kept = (theta > 0) & (theta < 1) if scale.logit else np.ones(theta.size, dtype=bool)
+    slopes = scale.slopes(theta)
+    V = np.asarray(cov.matrix) * np.outer(slopes, slopes)
+    own = int(np.count_nonzero(kept[:w]))
+    values, V = scale.values(theta[kept]), V[np.ix_(kept, kept)]
+    ends = winning_values(values, V, own)
+    x, se = float(values[own]), float(np.sqrt(V[own, own]))
+    level = alpha if alone else hybrid_level(alpha)
+    stretch = float(cov.critical(alpha=level)[w] / -special.ndtri(level / 2))
+    reach = np.inf
+    if not alone:
+        reach = se * float(cov.critical(alpha=together(SHARE * alpha).attrs["level"])[w])
+    return scale.back(corrected(x, se, ends, level, stretch=stretch, reach=reach))
+
+
+def _projected(name: str, together: Bands, single: Bands, alpha: float, names: list[str]) -> tuple[float, float]:
+    """The winner's interval of those that hold for all at once; by their number where the winner does not vary."""
+    low, high = _ends(together(alpha)[["lower", "upper"]], name)
+    return (low, high) if np.isfinite(low + high) else _ends(single(alpha / len(names)), name)
+
+
+def _ends(table: pd.DataFrame, name: str) -> tuple[float, float]:
+    """The two numbers of a row."""
+    low, high = table.loc[[name]].to_numpy(np.float64)[0].tolist()
+    return low, high

@@ -1,0 +1,265 @@
+"""The best of several models, corrected for the choice."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+import evalreg as er
+from evalreg.cli.main import main
+from evalreg.errors import ArgumentError, NotAvailableError, ZeroVarianceWarning
+from evalreg.inference.selection import corrected, hybrid_level, quantile_unbiased, winning_values
+
+# Printed with eight decimals by the other package.
+PRINTED = 1e-7
+
+
+def scores(rng: np.random.Generator, n_models: int, n_questions: int = 240, per_passage: int = 8) -> pd.DataFrame:
+    """Equal models whose 0/1 scores depend on the question."""
+    ease = rng.normal(0, 1, n_questions)
+    question = np.arange(n_questions)
+    passage = question // per_passage
+    ease = ease + rng.normal(0, 0.5, passage.max() + 1)[passage]
+    parts = [
+        pd.DataFrame(
+            {
+                "model": f"prompt-{k:02d}",
+                "question": question,
+                "passage": passage,
+                "score": (ease + rng.normal(0, 1, n_questions) > -0.4).astype(float),
+            }
+        )
+        for k in range(n_models)
+    ]
+    return pd.concat(parts, ignore_index=True)
+
+
+def mean_of(log: pd.DataFrame) -> er.Results:
+    return er.mean(log, by="model", item="question", groups="passage")
+
+
+def test_conditional_values_are_those_of_the_package_multiple_inference():
+    # multiple-inference 1.2.0, RankCondition(X, V).get_marginal_distribution(best).ppf(...).
+    estimates, sd = np.array([0.62, 0.70, 0.705, 0.66, 0.58]), np.array([0.03, 0.025, 0.02, 0.03, 0.04])
+    V = (0.5 + 0.5 * np.eye(5)) * np.outer(sd, sd)
+    found = corrected(0.705, 0.02, winning_values(estimates, V, 2), 0.05)
+    np.testing.assert_allclose(
+        [found.lower, found.estimate, found.upper], [0.59117965, 0.69124321, 0.74250674], rtol=PRINTED
+    )
+    whole = np.arange(5.0)
+    found = corrected(4.0, 1.0, winning_values(whole, np.eye(5), 4), 0.05)
+    np.testing.assert_allclose(
+        [found.lower, found.estimate, found.upper], [0.06742731, 3.68627552, 5.93267239], rtol=PRINTED
+    )
+
+
+def test_hybrid_values_are_those_of_the_package_multiple_inference():
+    # The same with beta=0.005; its projection is drawn, and turned around here from its lower end.
+    found = corrected(4.0, 1.0, (3.0, np.inf), hybrid_level(0.05), reach=3.284)
+    np.testing.assert_allclose([found.estimate, found.upper], [3.68742998, 5.97693924], atol=1e-4)
+    assert found.lower == pytest.approx(0.87131038, abs=1e-3)
+
+
+@pytest.mark.parametrize(("x", "lower", "upper"), [(0.3, 0.2, np.inf), (0.3, -1.0, 0.9), (-2.0, -np.inf, -1.5)])
+def test_quantiles_turn_the_truncated_normal_of_scipy_around(x, lower, upper):
+    for p in (0.025, 0.5, 0.975):
+        mean = float(quantile_unbiased(x, 0.4, lower, upper, p))
+        given = stats.truncnorm((lower - mean) / 0.4, (upper - mean) / 0.4, mean, 0.4)
+        assert given.cdf(x) == pytest.approx(1 - p, abs=1e-9)
+
+
+def test_far_tails_keep_their_digits():
+    # With x so near to its bound the distribution is exponential: 1 - F = exp(-(x - L)(L - mean)/se^2).
+    for gap in (1e-3, 1e-6, 1e-9):
+        mean = float(quantile_unbiased(gap, 1.0, 0.0, np.inf, 0.025))
+        assert mean == pytest.approx(-np.log(40) / gap, rel=2e-2 if gap > 1e-5 else 1e-4)
+    assert float(quantile_unbiased(0.0, 1.0, 0.0, np.inf, 0.5)) == -np.inf
+
+
+def test_a_winner_far_ahead_has_the_interval_of_t():
+    X, V = np.array([9.0, 0.0, 1.0]), 0.01 * np.eye(3)
+    stretch = stats.t.ppf(0.975, 7) / stats.norm.ppf(0.975)
+    found = corrected(9.0, 0.1, winning_values(X, V, 0), 0.05, stretch=stretch)
+    half = stats.t.ppf(0.975, 7) * 0.1
+    np.testing.assert_allclose([found.lower, found.estimate, found.upper], [9 - half, 9, 9 + half], rtol=1e-9)
+
+
+def test_bounds_are_where_the_winner_stops_winning(rng):
+    for _ in range(20):
+        A = rng.normal(size=(4, 4))
+        X, V = rng.normal(size=4), A @ A.T
+        w = int(np.argmax(X))
+        low, high = winning_values(X, V, w)
+        rest = X - V[:, w] / V[w, w] * X[w]
+        for value in np.linspace(X[w] - 5, X[w] + 5, 801):
+            moved = rest + V[:, w] / V[w, w] * value
+            assert (np.argmax(moved) == w) == (low <= value <= high) or min(abs(value - low), abs(value - high)) < 1e-9
+
+
+def test_the_conditional_distribution_is_that_of_draws_in_which_the_same_model_won(rng):
+    # Brute force: among draws with this winner, the estimate is above the truth in half of them.
+    mu, sd = np.array([0.0, 0.05, -0.1]), np.array([0.1, 0.15, 0.2])
+    V = (0.4 + 0.6 * np.eye(3)) * np.outer(sd, sd)
+    X = rng.multivariate_normal(mu, V, 6000)
+    best = np.argmax(X, axis=1)
+    for w in range(3):
+        own = X[best == w]
+        ends = np.array([winning_values(row, V, w) for row in own])
+        for p in (0.1, 0.5, 0.9):
+            found = quantile_unbiased(own[:, w], sd[w], ends[:, 0], ends[:, 1], p)
+            share = np.mean(mu[w] <= found)
+            assert abs(share - p) < 4 * np.sqrt(p * (1 - p) / len(own))
+
+
+def test_twelve_equal_prompts_are_corrected_downwards(rng):
+    found = mean_of(scores(rng, 12)).winner()
+    assert found.method == "hybrid"
+    assert found.n_models == 12
+    assert found.lower < found.corrected < found.estimate
+    assert found.lower < found.single_lower
+
+
+def test_the_smallest_is_the_largest_of_what_is_turned_around(rng):
+    log = scores(rng, 5)
+    down = mean_of(log).winner(best="smallest")
+    up = mean_of(log.assign(score=1 - log["score"])).winner()
+    assert down.name == up.name
+    np.testing.assert_allclose(
+        [down.estimate, down.corrected, down.lower, down.upper],
+        [1 - up.estimate, 1 - up.corrected, 1 - up.upper, 1 - up.lower],
+        rtol=1e-9,
+    )
+
+
+def test_the_order_and_the_names_of_models_do_not_matter(rng):
+    log = scores(rng, 6)
+    first = mean_of(log).winner()
+    named = log.assign(model=log["model"].map({name: f"m{9 - i}" for i, name in enumerate(log["model"].unique())}))
+    second = mean_of(named.sample(frac=1, random_state=1)).winner()
+    np.testing.assert_allclose(
+        [first.estimate, first.corrected, first.lower, first.upper],
+        [second.estimate, second.corrected, second.lower, second.upper],
+        rtol=1e-6,
+    )
+
+
+def test_ties_are_told_and_give_a_projection(rng):
+    log = scores(rng, 4)
+    wide = log.pivot(index=["question", "passage"], columns="model", values="score")
+    best = wide.mean().idxmax()
+    other = wide[best].sample(frac=1, random_state=3).to_numpy()
+    twin = wide[best].reset_index().assign(model="twin", score=other)[["model", "question", "passage", "score"]]
+    results = mean_of(pd.concat([log, twin], ignore_index=True))
+    found = results.winner()
+    assert {found.name, *found.tied} == {best, "twin"}
+    assert (found.method, np.isnan(found.corrected)) == ("projection", True)
+    band = results.simultaneous().loc[found.name]
+    assert (found.lower, found.upper) == (band["lower"], band["upper"])
+    assert "came out equal" in str(found.summary())
+    with pytest.raises(NotAvailableError, match='method="projection"'):
+        results.winner(method="hybrid")
+
+
+def test_a_copy_of_the_winner_is_no_rival(rng):
+    log = scores(rng, 4)
+    best = mean_of(log).winner(method="conditional")
+    copy = log[log["model"] == best.name].assign(model="copy")
+    found = mean_of(pd.concat([log, copy], ignore_index=True)).winner(method="conditional")
+    assert {found.name, *found.tied} == {best.name, "copy"}
+    np.testing.assert_allclose(
+        [found.corrected, found.lower, found.upper], [best.corrected, best.lower, best.upper], rtol=1e-9
+    )
+
+
+def test_a_perfect_score_has_a_projection_by_the_number_of_models(rng):
+    log = scores(rng, 4)
+    log.loc[log["model"] == "prompt-02", "score"] = 1.0
+    with pytest.warns(ZeroVarianceWarning):
+        results = mean_of(log)
+    found = results.winner()
+    expected = results.conf_int(0.05 / 4).loc["prompt-02"]
+    assert (found.method, found.lower, found.upper) == ("projection", expected[0], expected[1])
+
+
+def test_crossed_clusters_give_a_projection():
+    log = er.datasets.judge_log(n_models=4, n_prompts=60, n_judges=10, seed=1)
+    board = er.win_rate(log, left="left", right="right", winner="winner", groups="prompt + judge")
+    found = board.winner()
+    assert found.method == "projection"
+    assert "crossed" in found.reason
+    assert board.with_cov(groups="prompt").winner().method == "hybrid"
+
+
+def test_a_comparison_corrects_the_largest_gain_over_its_baseline(rng):
+    log = scores(rng, 5)
+    comparison = er.compare(log, item="question", groups="passage", baseline="prompt-00")
+    found = comparison.winner()
+    assert found.n_models == 4
+    assert found.estimate == comparison.table["difference"].max()
+    assert found.corrected < found.estimate
+    with pytest.raises(ArgumentError, match="one baseline"):
+        er.compare(log, item="question", groups="passage").winner()
+
+
+def test_what_cannot_be_compared_is_refused(rng):
+    log = scores(rng, 3)
+    with pytest.raises(ArgumentError, match="intercept"):
+        er.fit("score ~ C(model)", log, groups="passage").winner()
+    assert er.fit("score ~ 0 + C(model)", log, groups="passage").winner().method == "hybrid"
+    with pytest.raises(ArgumentError, match="two or more"):
+        mean_of(log[log["model"] == "prompt-00"]).winner()
+    with pytest.raises(ArgumentError, match="best"):
+        mean_of(log).winner(best="highest")
+
+
+def test_a_reference_that_wins_is_refused():
+    log = er.datasets.judge_log(n_models=4, n_prompts=60, seed=1)
+    asked = {"left": "left", "right": "right", "winner": "winner", "groups": "prompt"}
+    best = er.bradley_terry(log, **asked).winner().name
+    with pytest.raises(NotAvailableError, match="reference=None"):
+        er.bradley_terry(log, **asked, reference=best).winner()
+
+
+def test_tables_of_three_models_or_more_name_the_correction(rng):
+    log = scores(rng, 3)
+    told = "`winner()` corrects for it"
+    assert sum(told in sentence for sentence in mean_of(log).summary().sentences) == 1
+    assert told in mean_of(log).leaderboard().attrs["note"]
+    two = mean_of(log[log["model"] != "prompt-00"])
+    assert not any(told in sentence for sentence in two.summary().sentences)
+
+
+@pytest.mark.parametrize("format", ["text", "md", "latex", "html", "csv", "json"])
+def test_the_leaderboard_command_prints_the_winner_in_every_format(tmp_path, capsys, format):
+    log = er.datasets.judge_log(n_models=4, n_prompts=60, seed=1)
+    log.to_csv(tmp_path / "log.csv", index=False)
+    found = er.win_rate(log, left="left", right="right", winner="winner", groups="prompt").winner()
+    asked = ["leaderboard", str(tmp_path / "log.csv"), "--winner", "winner", "--groups", "prompt", "--best"]
+    assert main([*asked, "--format", format]) == 0
+    printed = capsys.readouterr().out
+    if format == "json":
+        document = json.loads(printed)["winner"]
+        assert (document["name"], document["corrected"]) == (found.name, found.corrected)
+    elif format == "csv":
+        assert f"{found.corrected}"[:12] in printed
+    else:
+        assert f"{found.corrected:.4f}" in printed
+        assert "came first" in printed
+
+
+@pytest.mark.slow
+def test_the_interval_of_the_best_of_twelve_covers_and_the_usual_one_does_not(rng):
+    hits, usual, n_logs = 0, 0, 400
+    for _ in range(n_logs):
+        # Independent prompts of one expected score, .6.
+        log = scores(rng, 12)
+        log["score"] = (rng.random(len(log)) < 0.6).astype(float)
+        found = mean_of(log).winner()
+        hits += found.lower <= 0.6 <= found.upper
+        usual += found.single_lower <= 0.6 <= found.single_upper
+    assert hits >= stats.binom.ppf(0.001, n_logs, 0.94)
+    assert usual <= stats.binom.ppf(0.999, n_logs, 0.85)

@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from evalreg.logs.log import Log as Log
     from evalreg.logs.log import read_log as read_log
     from evalreg.logs.samples_frame import log_frame as log_frame
+    from evalreg.planning.noise import noise as noise
+    from evalreg.planning.noise_result import Noise as Noise
     from evalreg.resampling.bootstrap import Bootstrap as Bootstrap
     from evalreg.resampling.sampling import bootstrap as bootstrap
     from evalreg.resampling.wild_result import WildTest as WildTest
@@ -75,6 +77,7 @@ _HOMES = {
     "Estimate": "estimate.estimate",
     "Judging": "boards.judges",
     "Log": "logs.log",
+    "Noise": "planning.noise_result",
     "Posterior": "inference.posterior",
     "Winner": "results.winner",
     "Results": "results.results",
@@ -97,6 +100,7 @@ _HOMES = {
     "join_evals": "estimators.comparison",
     "log_frame": "logs.samples_frame",
     "mean": "estimators.mean",
+    "noise": "planning.noise",
     "pass_at_k": "estimators.pass_at_k",
     "plan": "planning",
     "plots": "plots",

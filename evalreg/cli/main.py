@@ -25,6 +25,7 @@ COMMANDS = {
     "fit": "regress scores by a formula",
     "mean": "means of scores, by model",
     "compare": "differences between models on the same questions, and gates",
+    "noise": "how much of each error bar is answers, how much questions",
     "leaderboard": "ranks of models from a log of comparisons",
     "doctor": "what a log holds, and what may be wrong with it",
     "plan": "from a pilot to a number of questions",

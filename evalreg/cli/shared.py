@@ -214,8 +214,13 @@ def _as_csv(outcome: Outcome) -> str:
         frame = outcome.printed.to_frame(outcome.options.alpha).rename_axis("parameter")
     else:
         frame = outcome.printed.to_frame(outcome.options.alpha)
-    table = frame.reset_index()
-    if outcome.options.spreadsheet:
+    return csv_text(frame.reset_index(), outcome.options.spreadsheet)
+
+
+def csv_text(table: pd.DataFrame, for_spreadsheet: bool) -> str:
+    """A table as CSV; for a spreadsheet program where that is asked for."""
+    if for_spreadsheet:
+        table = table.copy()
         for name in table.columns[~table.dtypes.map(is_numeric_dtype).to_numpy(dtype=bool)]:
             table[name] = [spreadsheet(cell) if isinstance(cell, str) else cell for cell in table[name]]
     return str(table.to_csv(index=False, lineterminator="\n"))

@@ -26,6 +26,8 @@ from evalreg.logs.formats import sort_sources
 from evalreg.logs.overlooked import candidates, overlooked
 from evalreg.logs.reading import JUDGED, REASONS, SCORED, BrokenName, Choice, FailedName, Reading, Run
 from evalreg.logs.roles import as_roles, with_roles
+from evalreg.planning.noise import noise
+from evalreg.planning.noise_result import Noise
 from evalreg.results.results import Results
 
 __all__ = ["Log", "read_log"]
@@ -225,6 +227,37 @@ class Log:
         if groups is not None or "strata" in options:
             return found
         return replace(found, results=self._with_overlooked(found.results))
+
+    def noise(self, *, groups: Any = None, **options: Any) -> Noise:
+        """How much of every error bar is the sampling of answers, and how much that of questions.
+
+        Parameters
+        ----------
+        groups : str or list of str, optional
+            Clusters of the questions, as in `evalreg.noise`; without it questions are the clusters, as in `mean`.
+        **options
+            Further arguments of `evalreg.noise`.
+
+        Returns
+        -------
+        Noise
+            A row for each model, and for each pair of models.
+
+        Raises
+        ------
+        NotAvailableError
+            If the log has no scores or no items.
+        ArgumentError
+            If the models answered several prompts.
+        """
+        for role in ("score", "item"):
+            self._needs(role, "noise")
+        self._refuse_averaging("prompt", [options.get("model", "model")], 'model="prompt" for prompts of one model')
+        self._one_metric()
+        asked = {"model": "model" if "model" in self.roles else None} | self._questions() | options
+        with naming(self._reading.frame.columns):
+            found = noise(self._rows(), groups=groups, **asked)
+        return found if groups is not None else replace(found, results=self._with_overlooked(found.results))
 
     def fit(self, formula: str, *, groups: Any = None, **options: Any) -> Results:
         """A regression of the scores.

@@ -241,7 +241,7 @@ def pilot_power(shift: float, dof: float, alpha: float, pilot_dof: float) -> flo
     The true shift is `shift` times the root of chi2/pilot_dof (Julious and Owen 2006).
     """
     errors, weights = pilot_errors(pilot_dof)
-    return float(weights @ _powers(shift * errors, dof, alpha))
+    return float(weights @ t_powers(shift * errors, dof, alpha))
 
 
 def pilot_errors(pilot_dof: float) -> tuple[FloatArray, FloatArray]:
@@ -283,10 +283,10 @@ def fewest(enough: Callable[[int], bool], low: int) -> int:
 
 def t_power(shift: float, dof: float, alpha: float) -> float:
     """Power of a two-sided t test."""
-    return float(_powers(np.array([shift]), dof, alpha)[0])
+    return float(t_powers(np.array([shift]), dof, alpha)[0])
 
 
-def _powers(shifts: FloatArray, dof: float, alpha: float) -> FloatArray:
+def t_powers(shifts: FloatArray, dof: float, alpha: float) -> FloatArray:
     """Power at each of several shifts."""
     critical = float(scipy.special.stdtrit(dof, 1 - alpha / 2))
     # (Z + shift)/S, averaged over S = sqrt(chi2/dof) by Gauss and Legendre in its distribution function, whose ends are

@@ -260,50 +260,53 @@ class Printed(ABC):
     def summary(self, alpha: float = 0.05) -> Summary:
         """Tables and sentences."""
 
-    def to_markdown(self, alpha: float = 0.05) -> str:
+    def _summary(self, alpha: float | None) -> Summary:
+        return self.summary() if alpha is None else self.summary(alpha)
+
+    def to_markdown(self, alpha: float | None = None) -> str:
         """The summary as Markdown.
 
         Parameters
         ----------
         alpha : float, optional
-            Level of the intervals.
+            Level of the intervals; that of the summary by default.
 
         Returns
         -------
         str
             Tables and sentences.
         """
-        return self.summary(alpha).as_markdown()
+        return self._summary(alpha).as_markdown()
 
-    def to_latex(self, alpha: float = 0.05) -> str:
+    def to_latex(self, alpha: float | None = None) -> str:
         """The summary as LaTeX.
 
         Parameters
         ----------
         alpha : float, optional
-            Level of the intervals.
+            Level of the intervals; that of the summary by default.
 
         Returns
         -------
         str
             Tables and sentences.
         """
-        return self.summary(alpha).as_latex()
+        return self._summary(alpha).as_latex()
 
-    def to_html(self, alpha: float = 0.05) -> str:
+    def to_html(self, alpha: float | None = None) -> str:
         """The summary as HTML.
 
         Parameters
         ----------
         alpha : float, optional
-            Level of the intervals.
+            Level of the intervals; that of the summary by default.
 
         Returns
         -------
         str
             Tables and sentences.
         """
-        return self.summary(alpha).as_html()
+        return self._summary(alpha).as_html()
 
     def _repr_html_(self) -> str:
         return self.to_html()

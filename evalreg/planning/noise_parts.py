@@ -1,0 +1,168 @@
+"""How much of a variance is the sampling of answers: of means of models, and of differences of pairs of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+
+from evalreg.checks import BoolArray, FloatArray, IntArray
+from evalreg.data.clusters import Codes
+from evalreg.numerics.student import t_pvalues, t_quantile
+
+# Entries (columns times questions) of what is held at once.
+ENTRIES = 1 << 21
+NOBODY = -1
+# A share of the variance below which more answers buy next to nothing.
+ENOUGH = 0.05
+# A whole number that arithmetic puts just above itself is not rounded up to the next.
+ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class AnswerTable:
+    """Answers of models to questions, shape (n_models, n_questions) each; zero where there is none."""
+
+    mean: FloatArray
+    count: IntArray  # answers K
+    squares: FloatArray  # of answers about their mean
+
+    @property
+    def sigma2(self) -> FloatArray:
+        """Variance of one answer, with K - 1; NaN where K is 1, which does not tell it."""
+        below = np.where(self.count == 1, np.nan, np.maximum(self.count - 1, 1))
+        return np.asarray(self.squares / below)
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """What the answers say of each column, a model or a pair of models, shape (m,) each."""
+
+    sigma2: FloatArray  # variance of one answer of each model, averaged over questions and added over the two models
+    prediction: FloatArray  # variance of the estimate that is the sampling of answers
+    share: FloatArray  # the same over the variance of the estimate
+    share_se: FloatArray
+    n: IntArray  # questions
+    n_clusters: IntArray
+    n_single: IntArray  # questions with a single answer of the model, or of one of the two
+    wins: IntArray  # questions on which the first has the higher mean, and the lower
+    losses: IntArray
+    clustered_sign: FloatArray  # p-value of the sign test with clusters
+
+    @property
+    def k(self) -> FloatArray:
+        """Answers to each question that would leave as much noise as these; NaN where answers do not vary."""
+        noise = self.n * self.prediction
+        return np.asarray(np.divide(self.sigma2, noise, out=np.full(noise.size, np.nan), where=noise > 0))
+
+    def shares(self, alpha: float) -> FloatArray:
+        """Intervals of the shares, shape (m, 2), by t with one less than the number of clusters; not cut off.
+
+        They hold both the interval of the share itself and, where it lies between 0 and 1, that of its log odds: either
+        alone is too short where few questions carry the noise, or where noise is nearly all.
+        """
+        t = t_quantile(alpha, np.maximum(self.n_clusters - 1.0, 1.0))
+        inside = (self.share > 0) & (self.share < 1)
+        share = np.where(inside, self.share, 0.5)
+        half = np.minimum(t * self.share_se / (share * (1 - share)), 500.0)
+        odds = share / (1 - share) * np.exp([-half, half])
+        ends = self.share + np.array([-1.0, 1.0])[:, None] * t * self.share_se
+        other = np.where(inside, odds / (1 + odds), ends)
+        return np.stack([np.minimum(ends[0], other[0]), np.maximum(ends[1], other[1])], axis=1)
+
+    def enough(self, share: FloatArray) -> FloatArray:
+        """Answers at which noise keeps `ENOUGH` of the variance, if it has `share` of it now; infinite from 1 on.
+
+        Miller (2024), arXiv:2411.00640, section 3.1: sigma2/K over omega2 + sigma2/K, with omega2 = (1/share - 1)
+        sigma2/K at the K in use.
+        """
+        share = np.where(np.isnan(share), np.nan, np.clip(share, 0.0, 1.0))
+        k = np.where(np.isnan(self.k) & (self.prediction == 0), 1.0, self.k)
+        with np.errstate(divide="ignore"):
+            needed = k * share / (1 - share) * (1 - ENOUGH) / ENOUGH
+        return np.maximum(np.ceil(needed * (1 - ROUNDING)), 1.0)
+
+
+def noise_parts(answers: AnswerTable, left: IntArray, right: IntArray, cluster: Codes | None) -> Parts:
+    """Parts of each column, left less right over the questions of both; where `right` is `NOBODY`, left alone.
+
+    Answers are taken to be independent of each other given their questions, so that the noise of a mean over n
+    questions is (1/n^2) sum_i sigma2_i/K_i whatever the clusters. It is over the variance between clusters as CR2 has
+    it, sum_g T_g^2/(1 - n_g/n)/n^2, which without clusters is the variance of question means over n. The error of the
+    quotient is that of a ratio of two sums over clusters. Shapes: left, right (m,); cluster codes of questions.
+    """
+    # NOBODY is the last row: it answered everything, without noise.
+    n_questions = answers.mean.shape[1]
+    mean = np.vstack([answers.mean, np.zeros(n_questions)])
+    present = np.vstack([answers.count > 0, np.ones(n_questions, dtype=bool)])
+    single = np.vstack([answers.count == 1, np.zeros(n_questions, dtype=bool)])
+    sigma2 = np.vstack([answers.sigma2, np.zeros(n_questions)])
+    noise = np.vstack([answers.sigma2 / np.maximum(answers.count, 1), np.zeros(n_questions)])
+    found = []
+    for part in _chunks(left.size, n_questions):
+        a, b = left[part], right[part]
+        inside = present[a] & present[b]
+        variance = np.where(inside, sigma2[a] + sigma2[b], 0.0)
+        own = np.where(inside, noise[a] + noise[b], 0.0)
+        difference = np.where(inside, mean[a] - mean[b], 0.0)
+        found.append(_parts(difference, variance, own, inside, single[a] | single[b], cluster))
+    return Parts(*(np.concatenate(columns) for columns in zip(*found, strict=True)))
+
+
+def _chunks(m: int, n_questions: int) -> Iterator[IntArray]:
+    yield from np.array_split(np.arange(m), m * n_questions // ENTRIES + 1)
+
+
+def _parts(
+    d: FloatArray, variance: FloatArray, noise: FloatArray, inside: BoolArray, single: BoolArray, cluster: Codes | None
+) -> tuple[FloatArray | IntArray, ...]:
+    """The fields of `Parts`, shape (m,) each, from (m, n_questions) arrays that are 0 outside."""
+    n = inside.sum(axis=1)
+    some = np.maximum(n, 1)[:, None]
+    centred = np.where(inside, d - d.sum(axis=1, keepdims=True) / some, 0.0)
+    sign = np.sign(d)
+    top, totals, signs, sizes = (_sums(x, cluster) for x in (noise, centred, sign, inside.astype(float)))
+    n_clusters = np.count_nonzero(sizes, axis=1)
+    rest = 1 - sizes / some
+    bottom = np.divide(totals**2, rest, out=np.zeros_like(rest), where=rest > 0)
+    below = bottom.sum(axis=1)
+    # Differences that are all alike leave rounding.
+    flat = below <= 1e-24 * some[:, 0] * np.max(np.abs(d), axis=1, initial=0.0) ** 2
+    below = np.where((n_clusters < 2) | flat, np.nan, below)
+    share = top.sum(axis=1) / below
+    apart = top - share[:, None] * bottom
+    factor = n_clusters / np.maximum(n_clusters - 1, 1)
+    share_se = np.sqrt(factor * np.einsum("mg,mg->m", apart, apart)) / below
+    squares = np.einsum("mg,mg->m", signs, signs)
+    z = np.divide(signs.sum(axis=1), np.sqrt(squares), out=np.full(n.size, np.nan), where=squares > 0)
+    return (
+        variance.sum(axis=1) / some[:, 0],
+        noise.sum(axis=1) / some[:, 0] ** 2,
+        share,
+        share_se,
+        n,
+        n_clusters,
+        (inside & single).sum(axis=1),
+        (sign > 0).sum(axis=1),
+        (sign < 0).sum(axis=1),
+        t_pvalues(z, np.maximum(n_clusters - 1.0, 1.0)),
+    )
+
+
+def _sums(values: FloatArray, cluster: Codes | None) -> FloatArray:
+    """Sums within clusters of questions, shape (m, n_clusters)."""
+    if cluster is None:
+        return values
+    place = (cluster.codes, np.arange(cluster.codes.size))
+    by_cluster = sparse.csr_array((np.ones(cluster.codes.size), place), (cluster.n_clusters, cluster.codes.size))
+    return np.ascontiguousarray((by_cluster @ values.T).T)
+
+
+def sign_pvalues(wins: IntArray, losses: IntArray) -> FloatArray:
+    """Exact two-sided p-values of as many wins as losses, 1 where there are none; see `sign_test`."""
+    from scipy import special
+
+    fewer, n = np.minimum(wins, losses), wins + losses
+    return np.where(wins == losses, 1.0, np.minimum(1.0, 2 * special.bdtr(fewer, np.maximum(n, 1), 0.5)))

@@ -1,0 +1,109 @@
+"""Figures of the noise of an eval: standard errors against scores, p-values against differences."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from evalreg.checks import FloatArray
+from evalreg.report.canvas import COLOURS, GRID, INK, MUTED, canvas
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# p-values below this are drawn at it.
+LEAST = 1e-6
+PARTS = (
+    ("se_total", "o", COLOURS[0], "total"),
+    ("se_data", "s", COLOURS[1], "from questions"),
+    ("se_prediction", "^", COLOURS[2], "from answers"),
+)
+
+
+def errors_axes(models: pd.DataFrame, *, xlabel: str, n: int | None, ax: Axes | None = None) -> Axes:
+    """Total, data and prediction standard errors of models against their scores.
+
+    `n`: questions of scores in [0, 1], for the line sqrt(p(1 - p)/n) of one 0/1 answer to each; None without.
+    """
+    note = "NaN parts are left out: a question with one answer, or no variance left for questions."
+    missing = bool(models[["se_data", "se_prediction"]].isna().to_numpy().any())
+    with canvas(ax, 6.5, 4.0, note if missing else "") as ax:
+        x, size = models["score"].to_numpy(dtype=float), 5.0 if len(models) <= 40 else 3.6
+        for name, marker, colour, label in PARTS:
+            y = models[name].to_numpy(dtype=float)
+            if np.isfinite(y).any():
+                fill = colour if name == "se_total" else "white"
+                ax.plot(x, y, marker, color=colour, mfc=fill, ms=size, mew=1.0, label=label, clip_on=False)
+        low, high = _widened(x)
+        if n is not None:
+            p = np.linspace(max(low, 0.0), min(high, 1.0), 201)
+            ax.plot(p, np.sqrt(p * (1 - p) / n), color=MUTED, lw=1.0, ls=(0, (4, 3)), label="one 0/1 answer each")
+        ax.set_xlim(low, high)
+        ax.set_ylim(bottom=0)
+        _look(ax, xlabel, "standard error")
+        _legend(ax)
+    return ax
+
+
+def differences_axes(pairs: pd.DataFrame, *, alpha: float, detectable: float, ax: Axes | None = None) -> Axes:
+    """p-values of pairs against the size of their differences: of the test in use, and of the sign test."""
+    from matplotlib.ticker import FuncFormatter
+
+    known = pairs[pairs["p_value"].notna()]
+    # Differences beyond those that anything is left to tell of would fill most of the width.
+    told = known[(known["p_value"] >= LEAST) | (known["sign_p_value"] >= LEAST)]
+    most = 1.1 * float((told if len(told) else known)["difference"].abs().max())
+    beyond = int((known["difference"].abs() > most).sum())
+    note = f"p-values under {LEAST:g} are drawn there. Each pair by itself: not adjusted for their number."
+    note += f" {beyond} pairs that differ by more, all with p under {LEAST:g}, are not shown." if beyond else ""
+    with canvas(ax, 6.5, 4.0, note) as ax:
+        known = known[known["difference"].abs() <= most]
+        size = 5.0 if len(known) <= 100 else 2.6
+        x = known["difference"].abs().to_numpy(dtype=float)
+        for name, marker, colour, label in (
+            ("sign_p_value", "s", COLOURS[1], "sign test"),
+            ("p_value", "o", COLOURS[0], "paired test"),
+        ):
+            p = np.maximum(known[name].to_numpy(dtype=float), LEAST)
+            fill = colour if name == "p_value" else "none"
+            ax.plot(x, p, marker, color=colour, mfc=fill, ms=size, mew=0.7, label=label, clip_on=False)
+        ax.set_yscale("log")
+        ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        ax.set_ylim(LEAST, 1.0)
+        ax.set_xlim(0, max(most, 1.05 * detectable) if np.isfinite(detectable) else most)
+        ax.axhline(alpha, color=INK, lw=0.8, ls=(0, (4, 3)), zorder=1, label=f"p = {alpha:g}")
+        if np.isfinite(detectable):
+            ax.axvline(detectable, color=MUTED, lw=0.8, ls=(0, (1.5, 1.5)), zorder=1, label="detectable")
+        _look(ax, "difference of two models", "p-value")
+        _legend(ax)
+    return ax
+
+
+def _widened(x: FloatArray) -> tuple[float, float]:
+    low, high = float(np.nanmin(x)), float(np.nanmax(x))
+    room = max(0.08 * (high - low), 0.02 * max(abs(low), abs(high), 1e-6))
+    return low - room, high + room
+
+
+def _look(ax: Axes, xlabel: str, ylabel: str) -> None:
+    ax.grid(axis="y", color=GRID, lw=0.7)
+    ax.set_axisbelow(True)
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.tick_params(labelsize=8, which="both", colors=INK)
+    ax.set_xlabel(xlabel, parse_math=False)
+    ax.set_ylabel(ylabel, parse_math=False)
+
+
+def _legend(ax: Axes) -> None:
+    style: dict[str, Any] = {
+        "frameon": False,
+        "fontsize": 8,
+        "labelcolor": INK,
+        "loc": "lower left",
+        "bbox_to_anchor": (0, 1.0),
+    }
+    legend = ax.legend(ncols=4, handletextpad=0.4, columnspacing=1.2, borderaxespad=0.2, **style)
+    for text in legend.get_texts():
+        text.set_parse_math(False)

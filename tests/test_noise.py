@@ -1,0 +1,394 @@
+"""The noise of an eval: against loops over all answers, published figures, and simulated truth."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+import statsmodels.stats.contingency_tables as tables
+from scipy import stats
+
+import evalreg as er
+from evalreg.cli import main as cli
+from evalreg.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    DuplicateRowsError,
+    NotAvailableError,
+    ScoreRangeError,
+)
+from evalreg.planning.noise_parts import NOBODY, AnswerTable, noise_parts
+
+mpl.use("Agg")
+TIGHT = 1e-12  # sums in another order
+
+
+def answers(n_models: int = 4, n_questions: int = 40, seed: int = 1, missing: float = 0.0) -> pd.DataFrame:
+    """0/1 answers, 2 to 6 of a model to a question, in passages of 4 questions; some questions not answered."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    hard = rng.normal(size=n_questions)
+    for m, q in itertools.product(range(n_models), range(n_questions)):
+        if rng.random() < missing:
+            continue
+        p = 1 / (1 + np.exp(-(0.4 * m + 1.5 * hard[q] + 0.5 * rng.normal())))
+        k = int(rng.integers(2, 7))
+        rows += [(f"model-{m}", f"q{q}", f"p{q // 4}", i, float(rng.random() < p)) for i in range(k)]
+    log = pd.DataFrame(rows, columns=["model", "item", "passage", "sample", "score"])
+    return log.sample(frac=1, random_state=seed)
+
+
+def by_hand(log: pd.DataFrame, models: tuple[str, ...], passages: bool = False) -> dict[str, float]:
+    """The law of total variance by loops over questions and answers, with signs +1 and -1 of the models."""
+    own = {name: part.groupby("item")["score"].apply(list).to_dict() for name, part in log.groupby("model")}
+    shared = sorted(set.intersection(*(set(own[name]) for name in models)))
+    passage = dict(zip(log["item"], log["passage"], strict=True))
+    signs = (1.0, -1.0)[: len(models)]
+    x, noise, sigma2 = [], 0.0, 0.0
+    for question in shared:
+        mean = 0.0
+        for name, sign in zip(models, signs, strict=True):
+            scores = own[name][question]
+            centre = sum(scores) / len(scores)
+            spread = sum((score - centre) ** 2 for score in scores) / (len(scores) - 1)
+            mean += sign * centre
+            noise += spread / len(scores)
+            sigma2 += spread
+        x.append(mean)
+    n, centre = len(x), sum(x) / len(x)
+    if passages:
+        total = 0.0
+        for label in {passage[question] for question in shared}:
+            inside = [v - centre for v, question in zip(x, shared, strict=True) if passage[question] == label]
+            total += sum(inside) ** 2 / (1 - len(inside) / n) / n**2
+    else:
+        total = sum((v - centre) ** 2 for v in x) / (n - 1) / n
+    wins, losses = sum(v > 0 for v in x), sum(v < 0 for v in x)
+    return {
+        "estimate": centre,
+        "se_total": total**0.5,
+        "se_prediction": noise**0.5 / n,
+        "data_variance": total - noise / n**2,
+        "prediction_share": noise / n**2 / total,
+        "sigma2": sigma2 / n,
+        "n": n,
+        "wins": wins,
+        "losses": losses,
+    }
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.3])
+@pytest.mark.parametrize("groups", [None, "passage"])
+def test_every_part_is_that_of_loops_over_all_answers(missing, groups):
+    log = answers(missing=missing)
+    found = er.noise(log, sample="sample", groups=groups)
+    for frame, score in ((found.models, "score"), (found.pairs, "difference")):
+        for name, row in frame.iterrows():
+            models = (name,) if isinstance(name, str) else name
+            expected = by_hand(log, models, passages=groups is not None)
+            expected[score] = expected.pop("estimate")
+            columns = [column for column in expected if column in frame]
+            assert {score, "se_total", "se_prediction", "data_variance", "sigma2", "n"} <= set(columns)
+            np.testing.assert_allclose([row[c] for c in columns], [expected[c] for c in columns], rtol=1e-10)
+
+
+@pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
+@pytest.mark.parametrize("groups", [None, "passage", "passage + shelf"])
+def test_totals_and_p_values_are_those_of_compare_and_mean(groups):
+    log = answers(missing=0.1)
+    log["shelf"] = log["item"].map(lambda name: f"s{int(name[1:]) % 5}")
+    found = er.noise(log, sample="sample", groups=groups)
+    comparison = er.compare(log, item="item", sample="sample", groups=groups).to_frame()
+    mean = er.mean(log, by="model", item="item", sample="sample", groups=groups)
+    pd.testing.assert_series_equal(found.pairs["se_total"], comparison["se"], check_names=False, rtol=TIGHT)
+    pd.testing.assert_series_equal(found.pairs["p_value"], comparison["p_value"], rtol=TIGHT)
+    pd.testing.assert_series_equal(
+        found.models["se_total"].sort_index(), mean.bse.sort_index(), check_names=False, rtol=TIGHT
+    )
+    assert found.pairs["share_lower"].isna().all() == (groups == "passage + shelf")
+    signs = er.compare(log, item="item", sample="sample", groups=groups).sign_test()
+    column = "p_value" if groups is None else "clustered_p_value"
+    np.testing.assert_allclose(found.pairs["sign_p_value"], signs[column], rtol=1e-9)
+    np.testing.assert_array_equal(found.pairs["wins"], signs["wins"])
+
+
+def test_the_sign_test_is_mcnemars_exact_one_of_statsmodels():
+    found = er.noise(answers(), sample="sample").pairs
+    for row in found.to_dict("records"):
+        expected = tables.mcnemar([[0, row["wins"]], [row["losses"], 0]], exact=True).pvalue
+        assert row["sign_p_value"] == pytest.approx(min(expected, 1.0), rel=1e-9)
+
+
+def test_the_published_error_of_codellama_on_cruxeval_comes_out(shared):
+    """.342125 and .0157703 as the noise study prints them: its variances divide by n, ours by n - 1."""
+    rows = pd.read_csv(shared / "data" / "cruxeval_codellama7b_samples.csv.gz")
+    output = rows[rows["task"] == "output"]
+    found = er.noise(output, "correct", model=None, item="question_id", sample="sample").models.loc["mean"]
+    assert found["score"] == pytest.approx(0.342125, abs=5e-7)
+    assert round(found["se_total"] * np.sqrt(799 / 800), 7) == 0.0157703
+    assert found["prediction_share"] == pytest.approx(0.01456, abs=5e-6)
+    # The study's unbiased parts, by numpy on the table of answers.
+    A = output.pivot(index="question_id", columns="sample", values="correct").to_numpy(dtype=float)
+    noise = A.var(axis=1).mean() * 10 / 9
+    assert found["sigma2"] == pytest.approx(noise, rel=1e-12)
+    assert (found["data_variance"] + noise / 8000) * 799 == pytest.approx(A.mean(axis=1).var(), rel=1e-12)
+
+
+def test_parts_are_unbiased_whatever_the_numbers_of_answers():
+    """8,000 logs of 12 questions with 2 to 7 answers: means of the estimates within 4 standard errors of the truth."""
+    rng, runs, n = np.random.default_rng(8), 8000, 12
+    k = np.tile(np.array([2, 2, 3, 7, 5, 2, 4, 2, 6, 3, 2, 2]), (runs, 1))
+    x = rng.beta(1.0, 2.0, (runs, n))
+    score = rng.binomial(k, x) / k
+    table = AnswerTable(score, k, k * score * (1 - score))
+    parts = noise_parts(table, np.arange(runs), np.full(runs, NOBODY), None)
+    omega2 = 1 * 2 / (9 * 4)
+    sigma2 = 1 / 3 * 2 / 3 - omega2
+    prediction = sigma2 * (1 / k[0]).mean() / n
+    data = parts.prediction / np.where(parts.share > 0, parts.share, np.nan) - parts.prediction
+    for estimate, truth in ((parts.sigma2, sigma2), (parts.prediction, prediction), (data, omega2 / n)):
+        known = estimate[np.isfinite(estimate)]
+        assert known.size > 0.99 * runs
+        assert abs(known.mean() - truth) < 4 * known.std() / np.sqrt(known.size)
+
+
+@pytest.mark.parametrize(("n", "a", "b", "k"), [(100, 1.0, 1.0, 2), (100, 0.3, 0.3, 10), (30, 20.0, 20.0, 4)])
+def test_intervals_of_the_share_hold_the_truth(n, a, b, k):
+    rng, runs = np.random.default_rng(9), 2000
+    score = rng.binomial(k, rng.beta(a, b, (runs, n))) / k
+    table = AnswerTable(score, np.full((runs, n), k), k * score * (1 - score))
+    parts = noise_parts(table, np.arange(runs), np.full(runs, NOBODY), None)
+    omega2 = a * b / ((a + b) ** 2 * (a + b + 1))
+    noise = (a / (a + b) * b / (a + b) - omega2) / k
+    truth = noise / (noise + omega2)
+    low, high = parts.shares(0.05).T
+    covered = int(((low <= truth) & (truth <= high)).sum())
+    assert covered >= stats.binom.ppf(0.001, runs, 0.94)
+
+
+def test_enough_answers_is_that_of_the_plan_and_inverts_the_share():
+    log = er.datasets.sampled(n_questions=300, n_samples=4, n_models=2, correlation=0.5, seed=2)
+    found = er.noise(log, item="question", sample="sample")
+    components = er.plan.components(log, item="question").loc["plain"]
+    pair = found.pairs.iloc[0]
+    assert pair["data_variance"] * 300 == pytest.approx(components["omega2"], rel=1e-9)
+    assert pair["sigma2"] == pytest.approx(components["sigma2_a"] + components["sigma2_b"], rel=1e-9)
+    assert pair["enough_answers"] == er.plan.enough_answers(omega2=components["omega2"], sigma2=pair["sigma2"])
+    shift, critical = pair["detectable"] / pair["se_total"], stats.t.ppf(0.975, 299)
+    assert stats.nct.sf(critical, 299, shift) == pytest.approx(0.8, abs=1e-6)
+    assert pair["enough_lower"] < pair["enough_answers"] < pair["enough_upper"]
+
+
+def test_a_difference_of_the_detectable_size_is_found_as_often_as_promised():
+    """200 pairs of models that differ by what pairs without a difference call detectable: power .8 within 3 errors."""
+    rng, n, k, m = np.random.default_rng(3), 150, 3, 5
+    item, name = np.tile(np.arange(n), 2 * m), np.repeat([f"{side}{i}" for i in range(m) for side in "ab"], n)
+    shift, found = 0.0, []
+    for batch in range(41):
+        x = np.repeat(rng.uniform(0.2, 0.7, (m, n)), 2, axis=0)
+        x[::2] += shift
+        counts = pd.DataFrame({"model": name, "item": item, "right": rng.binomial(k, x).ravel(), "answers": k})
+        pairs = er.noise(counts, passes="right", n_samples="answers").pairs
+        own = pairs[[pair[0][1:] == pair[1][1:] for pair in pairs.index]]
+        assert len(own) == m
+        if batch == 0:
+            shift = float(own["detectable"].median())
+        else:
+            found += (own["p_value"] < 0.05).tolist()
+    assert abs(np.mean(found) - 0.8) < 3 * np.sqrt(0.16 / len(found))
+
+
+def test_counts_and_shares_say_the_same_as_single_answers():
+    log = answers(missing=0.2)
+    counts = log.groupby(["model", "item"], as_index=False)["score"].agg(["sum", "count"])
+    single = er.noise(log, sample="sample")
+    by_count = er.noise(counts, passes="sum", n_samples="count")
+    by_share = er.noise(counts.assign(score=counts["sum"] / counts["count"]), n_samples="count")
+    for other in (by_count, by_share):
+        pd.testing.assert_frame_equal(other.pairs, single.pairs, rtol=1e-9)
+        pd.testing.assert_frame_equal(other.models, single.models, rtol=1e-9)
+    odd_index = counts.set_axis(np.arange(len(counts))[::-1] + 7)
+    pd.testing.assert_frame_equal(er.noise(odd_index, passes="sum", n_samples="count").pairs, by_count.pairs)
+
+
+def test_one_answer_leaves_the_parts_unknown_and_the_total_as_it_is():
+    log = answers()
+    one = log[log["sample"] == 0]
+    found = er.noise(one)
+    assert found.models[["se_prediction", "se_data", "prediction_share", "enough_answers"]].isna().all(axis=None)
+    expected = er.compare(one, item="item").to_frame()["se"]
+    pd.testing.assert_series_equal(found.pairs["se_total"], expected, check_names=False)
+    assert found.detectable > 0
+    assert "one answer to each question" in str(found.summary())
+
+
+def test_a_model_with_single_answers_is_unknown_and_the_advice_gives_the_right_number():
+    log = answers()
+    gone = (log["model"] == "model-1") & log["item"].isin(["q3", "q5"]) & (log["sample"] > 0)
+    found = er.noise(log[~gone], sample="sample")
+    assert found.models["n_single"].to_dict()["model-1"] == 2
+    assert found.models["se_prediction"].isna().to_dict() == {f"model-{m}": m == 1 for m in range(4)}
+    assert set(found.pairs.index[found.pairs["se_prediction"].isna()].map(lambda pair: "model-1" in pair)) == {True}
+    text = found.summary().as_text(1000)
+    assert '"model-1" gave a single answer to some questions (to 2 of 40 in the case of model-1)' in text
+    kept = er.noise(log[~log["item"].isin(["q3", "q5"])], sample="sample")
+    assert kept.pairs["se_prediction"].notna().all()
+
+
+def test_models_without_a_shared_question_have_the_noise_of_both():
+    log = answers(n_models=2)
+    apart = log.assign(item=log["model"] + log["item"])
+    with pytest.warns(er.errors.IndependenceWarning):
+        found = er.noise(apart, sample="sample")
+    pair = found.pairs.iloc[0]
+    assert not pair["paired"]
+    assert pair["se_prediction"] == pytest.approx(np.sqrt((found.models["se_prediction"] ** 2).sum()), rel=1e-12)
+    assert np.isnan(pair["sign_p_value"])
+    assert np.isnan(pair["enough_answers"])
+
+
+def test_noise_that_is_all_there_is_leaves_no_data_error_and_no_number_of_answers():
+    rng = np.random.default_rng(0)
+    score = rng.integers(0, 2, (6, 60, 3)).astype(float)
+    m, q, k = np.indices(score.shape)
+    log = pd.DataFrame({"model": m.ravel(), "item": q.ravel(), "sample": k.ravel(), "score": score.ravel()})
+    found = er.noise(log, sample="sample")
+    none = found.models["data_variance"] <= 0
+    assert none.any()
+    assert found.models.loc[none, "se_data"].isna().all()
+    assert np.isinf(found.models.loc[none, "enough_answers"]).all()
+    assert "none seen" in str(found.summary())
+
+
+def test_the_smallest_difference_shown_is_that_of_a_pair():
+    found = er.noise(answers(n_models=6, n_questions=80), sample="sample")
+    shown = found.pairs[found.pairs["p_value"] < 0.05]["difference"].abs()
+    assert found.smallest_shown == shown.min()
+    assert np.isnan(er.noise(answers(n_models=2, seed=5), sample="sample", alpha=1e-9).smallest_shown)
+
+
+def test_what_cannot_be_is_refused_with_the_row():
+    counts = pd.DataFrame(
+        {"model": ["a", "a", "b", "b"], "item": [1, 2, 1, 2], "right": [1, 5, 2, 0], "of": [3, 4, 3, 2]}
+    )
+    with pytest.raises(ScoreRangeError, match=r"lie between 0 and 'of'.*holds 5 in row 1"):
+        er.noise(counts, passes="right", n_samples="of")
+    with pytest.raises(ScoreRangeError, match=r"whole numbers of right"):
+        er.noise(counts.assign(right=[0.5, 1, 1, 1]), passes="right", n_samples="of")
+    with pytest.raises(ScoreRangeError, match=r"1 or more.*row 3"):
+        er.noise(counts.assign(of=[6, 6, 6, 0]), passes="right", n_samples="of")
+    with pytest.raises(ScoreRangeError, match="multiples of 1/of"):
+        er.noise(counts.assign(score=[0.4, 0.5, 1, 1]), n_samples="of")
+    with pytest.raises(ArgumentError, match="n_samples"):
+        er.noise(counts, passes="right")
+    with pytest.raises(ArgumentError, match="Leave out one"):
+        er.noise(counts, passes="right", n_samples="of", sample="model")
+    with pytest.raises(DuplicateRowsError):
+        er.noise(pd.concat([counts, counts]).assign(of=6), passes="right", n_samples="of")
+    with pytest.raises(DuplicateRowsError, match="sample"):
+        er.noise(answers())
+    with pytest.raises(ArgumentTypeError, match="name columns"):
+        er.noise(answers(), sample="sample", groups=np.zeros(3))
+    with pytest.raises(ArgumentError, match="table"):
+        er.noise(answers(), sample="sample").to_frame("both")
+
+
+def test_one_model_has_no_pairs_and_says_so():
+    found = er.noise(answers(n_models=1), sample="sample")
+    assert found.pairs.empty
+    assert list(found.pairs.columns) == list(er.noise(answers(), sample="sample").pairs.columns)
+    assert np.isnan(found.detectable)
+    assert found.enough_answers == found.models["enough_answers"].iloc[0]
+    with pytest.raises(NotAvailableError, match="one model"):
+        found.plot("differences")
+    assert "model-0" in str(found.summary())
+
+
+def test_a_log_knows_its_columns():
+    log = answers()
+    found = er.Log(log).noise()
+    pd.testing.assert_frame_equal(found.pairs, er.noise(log, sample="sample").pairs)
+    pd.testing.assert_frame_equal(
+        er.noise(er.Log(log), alpha=0.1).pairs, er.noise(log, sample="sample", alpha=0.1).pairs
+    )
+
+
+def test_figures_show_what_the_tables_say():
+    found = er.noise(answers(), sample="sample")
+    ax = found.plot("errors")
+    np.testing.assert_allclose(ax.get_lines()[0].get_ydata(), found.models["se_total"])
+    ax = found.plot("differences")
+    assert sorted(ax.get_lines()[1].get_ydata()) == pytest.approx(sorted(np.maximum(found.pairs["p_value"], 1e-6)))
+    curve = found.curve()
+    at = np.interp(found.pairs["se_total"].median(), curve.index, curve["answers as here"])
+    assert at == pytest.approx(_power_at_one(), abs=0.01)
+    assert (curve["endless answers"] >= curve["answers as here"] - 1e-12).all()
+    found.plot("significance")
+    plt.close("all")
+
+
+def _power_at_one() -> float:
+    """Power of a t test with 39 degrees of freedom at a shift of one, by scipy."""
+    critical = stats.t.ppf(0.975, 39)
+    return float(stats.nct.sf(critical, 39, 1.0) + stats.nct.cdf(-critical, 39, 1.0))
+
+
+# Command line
+
+
+@pytest.fixture
+def command(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    def run(*arguments: object) -> tuple[int, str, str]:
+        status = cli.main(["noise", *map(str, arguments)])
+        captured = capsys.readouterr()
+        return status, captured.out, captured.err
+
+    return run
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "answers.csv"
+    answers().to_csv(path, index=False)
+    return path
+
+
+def test_every_format_of_the_command_has_the_numbers_of_the_library(command, file):
+    found = er.noise(answers(), sample="sample", power=0.9)
+    asked = (file, "--sample", "sample", "--power", 0.9)
+    status, out, _ = command(*asked, "--format", "json")
+    document = json.loads(out)
+    assert status == 0
+    assert document["benchmark"]["detectable"] == pytest.approx(found.detectable, rel=1e-9)
+    assert [row["se_total"] for row in document["pairs"]] == pytest.approx(found.pairs["se_total"].tolist())
+    for table in ("models", "pairs"):
+        _, out, _ = command(*asked, "--format", "csv", "--table", table)
+        expected = found.to_frame(table).reset_index()
+        pd.testing.assert_frame_equal(pd.read_csv(io.StringIO(out)), expected, check_dtype=False, rtol=1e-9)
+    for name in ("text", "md", "latex", "html"):
+        status, out, _ = command(*asked, "--format", name)
+        assert status == 0
+        assert f"{found.models['score'].iloc[0]:.4f}" in out
+
+
+def test_the_command_takes_counts_one_model_and_refuses_a_table_that_it_does_not_print(command, file, tmp_path):
+    log = answers()
+    counts = log.groupby(["model", "item"], as_index=False)["score"].agg(["sum", "count"])
+    counts[counts["model"] == "model-0"].drop(columns="model").to_csv(tmp_path / "counts.csv", index=False)
+    status, out, _ = command(
+        tmp_path / "counts.csv", "--model", "none", "--passes", "sum", "--n-samples", "count", "--format", "csv"
+    )
+    assert status == 0
+    expected = er.noise(log, sample="sample").models.loc["model-0", "se_total"]
+    assert pd.read_csv(io.StringIO(out))["se_total"].iloc[0] == pytest.approx(expected, rel=1e-9)
+    status, _, err = command(file, "--sample", "sample", "--table", "pairs")
+    assert status == 3
+    assert "--format csv" in err

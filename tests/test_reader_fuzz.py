@@ -16,6 +16,7 @@ import pytest
 from test_evalplus_log import results as solutions
 from test_helm_log import run as run_of_helm
 from test_inspect_log import header, summary, write_eval, write_json
+from test_metric_columns import mlflow_table, ragas_frame, write
 from test_openai_evals_log import log_lines
 from test_opencompass_log import results as details
 from test_promptfoo_log import document
@@ -70,6 +71,9 @@ def seeds(folder: Path) -> None:
     cases = [evals_case(0, 0.5, True, 1), evals_case(0, None, False, 2)]
     evals_report(folder / "evals.json", cases, [failure(1, 1)])
     deepeval_run(folder / "test_run.json", [case_of_deepeval(i, {"m": 1.0 - i, "e": None}) for i in range(2)], "m-1")
+    mlflow_table(folder / "run" / "eval_results_table.json")
+    write(ragas_frame(), folder / "ragas.csv")
+    write(ragas_frame().head(3), folder / "ragas.jsonl")
     battle = {"model_a": "a", "model_b": "b", "winner": "model_a", "question_id": "q", "judge": "j", "anony": True}
     battles = [battle | {"tstamp": 1.5, "turn": 1}, battle | {"winner": "tie (bothbad)", "question_id": "r"}]
     (folder / "battles.json").write_text(json.dumps(battles))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, get_args
@@ -103,7 +103,7 @@ def choices(options: argparse.Namespace) -> dict[str, Any]:
 def open_log(options: argparse.Namespace, columns: list[str] | None = None) -> Log | None:
     """The log that the files are; None where they are plain tables, whose columns the options name."""
     files, made = file_list(options), choices(options)
-    if options.roles is None and options.log_format is None and _are_tables(files):
+    if options.roles is None and options.log_format is None and _are_tables(files, made):
         choice = next(iter(made), None)
         if choice is not None:
             raise ArgumentError(
@@ -115,18 +115,19 @@ def open_log(options: argparse.Namespace, columns: list[str] | None = None) -> L
         return read_log(files, columns=columns, **made)
 
 
-def _are_tables(files: list[str]) -> bool:
-    """Whether the files are plain tables."""
+def _are_tables(files: list[str], made: Mapping[str, Any]) -> bool:
+    """Whether the files are plain tables; those of ragas are, unless a metric is chosen among their columns."""
+    plain = ("table",) if "metric" in made else ("table", "ragas")
     if len(files) == 1:
         path = Path(files[0])
         # Nothing is read of a pipe, which can be read once only; what is not there is refused by the reader of tables.
         if files[0] == "-" or (not path.is_file() and not path.is_dir() and path.exists()):
             return True
         if path.is_file():
-            return format_of(Source(path, read_head(path))) in (None, "table")
+            return format_of(Source(path, read_head(path))) in (None, *plain)
     elif "-" in files:
         raise ArgumentError('Standard input ("-") is read alone; got other files beside it.')
-    return sort_sources(find_sources(files), None)[0].NAME == "table"
+    return sort_sources(find_sources(files), None)[0].NAME in plain
 
 
 def tables(files: list[str], text: list[str], fields: list[str]) -> pd.DataFrame:

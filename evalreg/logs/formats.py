@@ -32,6 +32,8 @@ READERS: dict[str, str] = {
     "openai_evals": "openai_evals",
     "lighteval": "lighteval",
     "opencompass": "opencompass",
+    "mlflow": "mlflow",
+    "ragas": "ragas",
     "table": "table_log",
 }
 

@@ -36,8 +36,10 @@ MetricScores: TypeAlias = dict[str, float | Errored | None]
 class ScoredCases:
     """Cases of all files, before a metric is chosen."""
 
-    def __init__(self, choice: Choice) -> None:
+    def __init__(self, choice: Choice, again: str = "Name the files of different runs only") -> None:
         self.choice = choice
+        # What to do where a case occurs again.
+        self._again = again
         self.rows: list[Record] = []
         # None where the case itself ended in error, and so every metric of it.
         self.scores: list[MetricScores | None] = []
@@ -124,7 +126,7 @@ class ScoredCases:
             first = frame[again].iloc[0]
             raise LogFormatError(
                 f"A case occurs once in a run of {title}; {int(again.sum())} occur again, the first {first['item']!r} "
-                f"of {first['model']!r}. Name the files of different runs only.",
+                f"of {first['model']!r}. {self._again}.",
                 count=int(again.sum()),
             )
         return frame.rename(columns={"_sample": "sample"}) if (frame["_sample"] != 1).any() else frame

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from importlib.metadata import version
 
 import pandas as pd
 
@@ -15,19 +13,17 @@ from evalreg.cli.logs import log_document
 from evalreg.cli.parsing import Output
 from evalreg.cli.selection import Rows, counting, group_names, read_rows, role_names
 from evalreg.cli.shared import (
-    PACKAGES,
-    SCHEMA_VERSION,
     add_shared,
     check_rows,
     csv_text,
     log_messages,
     log_notes,
-    plain,
     with_log,
 )
 from evalreg.errors import ArgumentError
 from evalreg.planning.noise import noise
 from evalreg.planning.noise_result import Noise
+from evalreg.report.documents import SCHEMA_VERSION, as_json, versions
 from evalreg.report.tables import Summary
 
 EPILOG = """\
@@ -143,11 +139,11 @@ def _as_json(found: Found) -> str:
         "rows_read": found.rows.n_read,
         "schema_version": SCHEMA_VERSION,
         "seed": None,
-        "versions": {name: version(name) for name in PACKAGES},
+        "versions": versions(),
     }
     if found.rows.log is not None:
         document["log"] = log_document(found.rows.log, log_notes(found.rows, found.options))
-    return json.dumps(plain(document), indent=2, sort_keys=True, allow_nan=False)
+    return as_json(document)
 
 
 def _records(frame: pd.DataFrame) -> list[dict[str, object]]:

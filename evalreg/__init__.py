@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from evalreg.resampling.sampling import bootstrap as bootstrap
     from evalreg.resampling.wild_result import WildTest as WildTest
     from evalreg.results.bridge import from_statsmodels as from_statsmodels
+    from evalreg.results.from_influence import from_influence as from_influence
     from evalreg.results.results import Results as Results
     from evalreg.results.results import infer as infer
     from evalreg.results.stored import (
@@ -95,6 +96,7 @@ _HOMES = {
     "datasets": "datasets",
     "errors": "errors",
     "fit": "estimators.regression",
+    "from_influence": "results.from_influence",
     "from_statsmodels": "results.bridge",
     "infer": "results.results",
     "join_evals": "estimators.comparison",

@@ -722,3 +722,26 @@ def test_columns_of_numbers_give_the_design_of_statsmodels_before_its_model_is_m
     assert results.statsmodels.model is results.statsmodels.model
     frame["x"] = 0.0
     np.testing.assert_array_equal(results.statsmodels.model.exog, model.exog)
+
+
+def test_equations_of_a_multinomial_logit_go_by_their_categories(log):
+    named = log.assign(kind=np.array(["bad", "fair", "very good"])[log["grade"].astype(int)])
+    fits = {
+        ("fair", "very good"): sm.MNLogit(named["kind"], sm.add_constant(named[["words"]])).fit(disp=False),
+        ("1", "2"): smf.mnlogit("grade ~ words", named).fit(disp=False),
+    }
+    for categories, fitted in fits.items():
+        shown = str(fitted.summary())
+        constant = fitted.params.index[0]
+        estimate = er.from_statsmodels(fitted)
+        assert estimate.names == tuple(f"{one}: {name}" for one in categories for name in (constant, "words"))
+        results = er.infer(estimate, groups=named["passage"])
+        for place, category in enumerate(categories):
+            # Where statsmodels prints the name of the equation, its own coefficients follow.
+            assert f"={category}" in shown
+            np.testing.assert_allclose(
+                results.params[f"{category}: words"], fitted.params.loc["words", place], rtol=1e-6
+            )
+        first, second = (f"{category}: words" for category in categories)
+        difference = results.contrast(f"{second} - {first}")
+        _close(difference.params, results.params[second] - results.params[first], 1e-10)

@@ -35,6 +35,12 @@ def resolve_groups(scores: Scores, groups: Groups) -> tuple[Scores, tuple[Axis, 
         try:
             return scores, parse_groups(groups, scores.columns)
         except MissingColumnError as error:
+            if scores.has_source and not scores.columns:
+                raise MissingColumnError(
+                    f'`groups` names "{error.column}", and this estimate was made without a data frame. Pass the '
+                    f'labels themselves, groups=data["{error.column}"], one for each row.',
+                    column=error.column,
+                ) from None
             if scores.has_source:
                 raise
             raise no_source(error.column or str(groups), scores.columns) from None

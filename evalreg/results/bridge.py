@@ -281,7 +281,15 @@ def _likelihood_names(result: Any, model: Any, params: FloatArray) -> tuple[str,
         return tuple(map(str, model.exog_names if names is None else names))
     table = result.params
     rows = list(getattr(table, "index", model.exog_names))
-    return tuple(f"{column}:{row}" for column in getattr(table, "columns", range(params.shape[1])) for row in rows)
+    return tuple(f"{category}: {row}" for category in _equations(result, model, params.shape[1]) for row in rows)
+
+
+def _equations(result: Any, model: Any, count: int) -> list[str]:
+    """Names of the equations of a model with several: the categories, but for the first, which all are set against."""
+    categories = getattr(model, "_ynames_map", None)
+    if isinstance(categories, dict) and len(categories) == count + 1:
+        return [str(categories[place]) for place in sorted(categories)[1:]]
+    return [str(column) for column in getattr(result.params, "columns", range(count))]
 
 
 def _working_weights(model: Any, params: FloatArray, information: FloatArray) -> FloatArray | None:

@@ -100,7 +100,8 @@ class Diagnosed:
         Returns
         -------
         DataFrame
-            Indexed by the position of the row in the data, or by the cluster's label.
+            Indexed by the position of the row in the data, or by the cluster's label. `from_influence` takes
+            that of rows back.
 
         Raises
         ------
@@ -111,7 +112,10 @@ class Diagnosed:
         if len(axes) > 1:
             raise ArgumentError(f'`by` must name one clustering, such as "{axis_name(axes[0])}"; got {by!r}.')
         values, index = row_influence(self.estimate, axes[0] if axes else None)
-        return pd.DataFrame(values, index=index, columns=list(self.estimate.names))
+        table = pd.DataFrame(values, index=index, columns=list(self.estimate.names))
+        if not axes:
+            table.attrs["index"] = "position in the data"
+        return table
 
     def _series(self, values: FloatArray) -> pd.Series:
         return pd.Series(values, index=list(self.estimate.names))

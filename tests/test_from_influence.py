@@ -1,0 +1,175 @@
+"""Influence that was computed elsewhere gives the covariances of its rows, and results give theirs back."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+import statsmodels.formula.api as smf
+from scipy import sparse
+
+import evalreg as er
+from evalreg.errors import (
+    AlignmentError,
+    ArgumentError,
+    ArgumentTypeError,
+    DataError,
+    MissingColumnError,
+    NonFiniteError,
+    NotAvailableError,
+)
+
+pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
+
+# The same sums in another order.
+SAME = 1e-12
+LOG = er.datasets.passages(n_passages=25, questions_per_passage=4, seed=4)
+LOG = LOG.assign(judge=np.arange(len(LOG)) % 7).sample(frac=1, random_state=2)
+FITS = {
+    "least squares": lambda **k: er.fit("score ~ n_words", LOG, **k),
+    "logistic": lambda **k: er.fit("score ~ n_words", LOG, family="binomial", **k),
+    "mean": lambda **k: er.mean(LOG, **k),
+    "weighted mean": lambda **k: er.mean(LOG, weights="n_words", **k),
+}
+
+
+def _close(found, expected):
+    expected = np.asarray(expected, dtype=float)
+    np.testing.assert_allclose(found, expected, rtol=SAME, atol=SAME * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("name", ["d5_judges3", "d5_judges12"])
+@pytest.mark.parametrize("weights", ["uniform", "count"])
+def test_win_rates_of_the_reference_from_its_influence(golden, name, weights):
+    g = golden(name)
+    influence = g.table(f"{name}_influence_{weights}.csv")
+    S = g.value(f"{weights}.S")
+    estimate = er.from_influence(dict(zip(influence.columns, S, strict=True)), influence.iloc[:, ::-1], data=g.frame)
+    for groups, key in (("prompt", "prompt"), ("judge", "judge"), ("prompt + judge", "twoway")):
+        V = er.infer(estimate, groups=groups, cov="CR0", repair="none").cov.raw
+        g.check(f"{weights}.cov_{key}", V)
+    for groups, key in (("prompt", "prompt_G1"), ("prompt + judge", "twoway_G1")):
+        found = er.infer(estimate, groups=groups, cov="CR1", ssc="G", repair="none")
+        g.check(f"{weights}.cov_{key}", found.cov.raw)
+    # The reference has no factor for independent rows.
+    g.check(f"{weights}.cov_naive", er.infer(estimate, cov="HC0").cov_params().to_numpy())
+
+
+@pytest.mark.parametrize("kind", FITS)
+@pytest.mark.parametrize("groups", ["passage", "passage + judge", "passage:judge", None])
+def test_what_results_give_out_comes_back_with_the_same_errors(kind, groups):
+    there = FITS[kind](groups=groups)
+    k = there.estimate.n_coefficients
+    back = er.from_influence(there.params, there.influence(), data=LOG, n_coefficients=k)
+    for cov in ("CR0", "CR1") if groups else ("naive", "HC0", "HC1"):
+        for options in ({}, {"repair": "max"}, {"dof": "normal"}):
+            one, two = there.with_cov(cov=cov, **options), er.infer(back, groups=groups, cov=cov, **options)
+            _close(two.cov_params(), one.cov_params())
+            if groups:
+                _close(two.dof, one.dof)
+            _close(two.params, one.params)
+    again = er.infer(back, groups=groups).influence()
+    _close(again, there.influence())
+
+
+def test_rows_that_were_left_out_stay_out():
+    holes = LOG.assign(score=LOG["score"].where(np.arange(len(LOG)) % 9 != 4))
+    there = er.fit("score ~ n_words", holes, groups="passage", cov="CR1")
+    assert there.nobs < len(LOG)
+    back = er.from_influence(there.params, there.influence(), data=holes, n_coefficients=2)
+    _close(er.infer(back, groups="passage").bse, there.bse)
+    _close(er.infer(back, groups=holes["passage"]).bse, there.bse)
+    shuffled = er.from_influence(
+        there.params, there.influence().sample(frac=1, random_state=1), data=holes, n_coefficients=2
+    )
+    _close(er.infer(shuffled, groups="passage").bse, there.bse)
+
+
+def test_arrays_sparse_arrays_and_frames_are_the_same():
+    fitted = smf.ols("score ~ n_words", LOG).fit()
+    M = np.linalg.inv(fitted.model.exog.T @ fitted.model.exog)
+    values = (fitted.model.exog * fitted.resid.to_numpy()[:, None]) @ M
+    codes = pd.factorize(LOG["passage"])[0]
+    expected = fitted.get_robustcov_results("cluster", groups=codes).bse
+    names = ["Intercept", "n_words"]
+    given = {
+        "array": er.from_influence(fitted.params, values, data=LOG, n_coefficients=2),
+        "sparse": er.from_influence(
+            fitted.params.to_numpy(), sparse.csr_array(values), names=names, data=LOG, n_coefficients=2
+        ),
+        "frame": er.from_influence(
+            dict(fitted.params),
+            pd.DataFrame(values[:, ::-1], LOG.index, names[::-1]),
+            data=LOG.sort_index(),
+            n_coefficients=2,
+        ),
+        "index": er.from_influence(
+            fitted.params.to_numpy(), values, names=names, index=LOG.index, data=LOG.sort_index(), n_coefficients=2
+        ),
+    }
+    for estimate in given.values():
+        assert estimate.names == ("Intercept", "n_words")
+        np.testing.assert_allclose(er.infer(estimate, groups="passage").bse, expected, rtol=1e-9)
+    bare = er.from_influence(fitted.params.to_numpy(), values, index=LOG.index, n_coefficients=2)
+    assert bare.names == ("theta0", "theta1")
+    np.testing.assert_allclose(er.infer(bare, groups=codes).bse, expected, rtol=1e-9)
+    np.testing.assert_allclose(er.infer(bare, groups=LOG["passage"].sort_index()).bse, expected, rtol=1e-9)
+    with pytest.raises(MissingColumnError, match='names "passage", and this estimate was made without a data frame'):
+        er.infer(bare, groups="passage")
+
+
+def test_other_data_frames_hold_the_groups_too():
+    polars = pytest.importorskip("polars")
+    there = er.mean(LOG, groups="passage", cov="CR1")
+    back = er.from_influence(there.params, there.influence(), data=polars.from_pandas(LOG))
+    _close(er.infer(back, groups="passage").bse, there.bse)
+
+
+@pytest.mark.parametrize("ask", [{"cov": "CR2"}, {"cov": "CR3"}, {"cov": "jackknife"}, {"dof": "satterthwaite"}])
+def test_what_needs_the_design_is_refused_by_name(ask):
+    estimate = er.from_influence(**_given(), data=LOG)
+    with pytest.raises(NotAvailableError, match=r'needs the design.*"naive", "CR0" and "CR1"'):
+        er.infer(estimate, groups="passage", **ask)
+
+
+def test_the_wild_bootstrap_is_refused_and_the_rest_of_results_works():
+    results = er.infer(er.from_influence(**_given(), data=LOG), groups="passage")
+    with pytest.raises(NotAvailableError):
+        results.wild_test("theta0 = 0.5")
+    assert results.cov.options.cov == "CR1"
+    assert "Influence of rows, as given" in str(results.summary())
+    assert results.with_cov(groups="judge").n_clusters == {"judge": 7}
+    assert results.conf_int().shape == (1, 2)
+
+
+def _given(scale=1.0):
+    score = LOG["score"].to_numpy()
+    return {"params": [score.mean()], "influence": scale * (score - score.mean()) / score.size}
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "match"),
+    [
+        ({"influence": _given()["influence"] + 1e-5}, DataError, 'sum to zero.*"theta0" sums to 0.001, 0.0'),
+        (
+            {"influence": LOG["score"].to_numpy() / len(LOG)},
+            DataError,
+            "times its standard error.*Pass the influence on",
+        ),
+        ({"influence": np.ones((100, 2))}, ArgumentError, r"each of the 1 parameters; got shape \(100, 2\)"),
+        ({"influence": np.where(np.arange(100) == 3, np.nan, 0.0)}, NonFiniteError, "infinite in row 3"),
+        ({"influence": ["a"] * 100}, ArgumentTypeError, "must be numbers"),
+        ({"names": ["a", "b"]}, ArgumentError, "2 names"),
+        ({"params": {"a": 1.0}, "names": ["b"]}, ArgumentError, "must be those of `params`"),
+        ({"params": {"a": 1.0}, "influence": pd.DataFrame({"b": [1.0, -1.0]})}, MissingColumnError, '"b" for "a"'),
+        ({"data": LOG.iloc[:50]}, AlignmentError, "got 50 rows for 100"),
+        ({"index": range(100), "data": LOG.iloc[:50]}, AlignmentError, "and 45 more"),
+        ({"index": [0] * 100, "data": LOG}, AlignmentError, "has repeats"),
+        ({"index": range(3)}, ArgumentError, "got 3 for 100 rows"),
+        ({"n_coefficients": 0}, ArgumentError, "at least 1"),
+        ({"n_coefficients": 100}, DataError, "more rows than coefficients"),
+    ],
+)
+def test_what_does_not_fit_is_named(change, error, match):
+    with pytest.raises(error, match=match):
+        er.from_influence(**(_given() | change))

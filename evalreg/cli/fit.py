@@ -17,6 +17,7 @@ Examples, on the simulated logs that `evalreg demo --write logs` makes:
   evalreg fit "score ~ 1" logs/passages.csv --groups passage
   evalreg fit "score ~ n_words" logs/passages.csv --groups passage --format json
   evalreg fit "score ~ C(subject)" logs/passages.csv --groups passage --cov CR1
+  evalreg fit "score ~ C(model) | question" logs/paired.csv --groups passage
   evalreg fit "score ~ 1" logs/judge_log.csv --score best_score \\
       --groups "prompt + judge" --where 'best_score != missing'
   gzip -c logs/passages.csv | evalreg fit "score ~ 1" - --groups passage
@@ -24,8 +25,9 @@ Examples, on the simulated logs that `evalreg demo --write logs` makes:
 
 _FORMULA_HELP = """\
 a patsy formula, such as "score ~ 1" for the mean, of columns, numbers, arithmetic, comparisons, patsy's functions and
-numpy's as np.log; nothing else is run. Columns go by their names, or by Q("a name") where those are no Python names.
-The column in C(turn) or C(turn, Treatment("1")) is read as text; that in C(turn, Treatment(1)) is not"""
+numpy's as np.log; nothing else is run. Behind a bar stand factors to absorb, as in "score ~ x | question + judge".
+Columns go by their names, or by Q("a name") where those are no Python names. The column in C(turn) or
+C(turn, Treatment("1")) is read as text; that in C(turn, Treatment(1)) is not"""
 
 
 def add(parser: argparse.ArgumentParser) -> None:

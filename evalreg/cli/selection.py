@@ -20,6 +20,7 @@ import pandas as pd
 from evalreg.checks import nearest
 from evalreg.cli import where
 from evalreg.cli.logs import check_choices, file_list, lacks, named_columns, open_log, tables
+from evalreg.data.bar import split_bar
 from evalreg.data.grammar import without_backticks
 from evalreg.data.joint_ids import joint_parts
 from evalreg.data.names import known_column
@@ -209,9 +210,10 @@ def formula_names(formula: str) -> tuple[set[str], set[str]]:
     """Names that a formula uses as factors, directly inside C(...), and in any other way."""
     import patsy
 
-    description = patsy.ModelDesc.from_formula(without_backticks(formula))
+    before, absorbed = split_bar(formula)
+    description = patsy.ModelDesc.from_formula(without_backticks(before))
     terms = (*description.lhs_termlist, *description.rhs_termlist)
-    factors: set[str] = set()
+    factors: set[str] = set(group_names(absorbed or None))
     plain: set[str] = set()
     for code in {factor.code for term in terms for factor in term.factors}:
         _sort_names(ast.parse(code, mode="eval").body, factors, plain)

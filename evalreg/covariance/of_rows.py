@@ -43,13 +43,21 @@ def term_of_rows(estimate: Estimate, options: ResolvedCov, naive: Term) -> Term:
         leverage = estimate.refit.inverse_gram
         h = estimate.scores.row_leverages(leverage) if leverage.ndim == 2 else None
         if h is None:
+            _refuse_absorbed(estimate)
             own = replace(estimate, scores=with_every_row(estimate.scores))
             found = one_term(own, (EVERY_ROW,), (0,), replace(options, dof="min"), naive.matrix)
             return replace(naive, matrix=found.matrix, lost=naive.lost | found.lost)
+        if estimate.absorbed is not None:
+            h = h + estimate.absorbed.row_leverages()
         matrix = _of_scaled_rows(estimate, power_scale(h, power))
     none = np.diag(naive.matrix) == 0
     matrix[none, :] = matrix[:, none] = 0.0
     return replace(naive, matrix=matrix)
+
+
+def _refuse_absorbed(estimate: Estimate) -> None:
+    if estimate.absorbed is not None:
+        raise NotAvailableError('leverages of the rows are not there any more; use cov "HC0" or "HC1".')
 
 
 def _of_scaled_rows(estimate: Estimate, scale: FloatArray) -> FloatArray:

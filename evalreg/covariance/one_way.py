@@ -7,7 +7,7 @@ from typing import TypeAlias
 import numpy as np
 from scipy import sparse
 
-from evalreg.checks import BoolArray, FloatArray, listed
+from evalreg.checks import BoolArray, FloatArray, SscName, listed
 from evalreg.covariance.cell_dof import cell_leverage
 from evalreg.covariance.corrections import (
     FULL_LEVERAGE,
@@ -21,12 +21,14 @@ from evalreg.covariance.corrections import (
 from evalreg.covariance.dof import FixedDof, Leverage, RowLeverage, WelchDof, quadratic
 from evalreg.covariance.groups import union
 from evalreg.covariance.options import ResolvedCov
+from evalreg.covariance.spanning import spanning_of
 from evalreg.covariance.terms import CANCELS, NO_VARIANCE, Term
 from evalreg.data.clusters import Axis, axis_name
 from evalreg.errors import NotAvailableError, TooFewClustersError
 from evalreg.estimate import Cells, Estimate, LeaveOut, SingleTotals
 from evalreg.numerics.matrices import Matrix, compressed, dense, scale_columns, square, sum_blocks
 from evalreg.scores.base import Scores
+from evalreg.scores.rows import RowScores
 from evalreg.scores.sums import Block
 
 # Sums that cancel to this fraction of their terms are rounding.
@@ -109,7 +111,7 @@ def one_term(
     else:
         keep = options.dof == "satterthwaite" and len(dims) == 1
         matrix, leverage, lost = _adjusted(estimate, by, options, keep)
-        matrix = options.factor(_counts(estimate, axes, n_clusters)) * matrix
+        matrix = options.factor(counts_of(estimate, axes, n_clusters, options.ssc)) * matrix
     contrasts = None if leverage is None else estimate.coefficient_map
     blind = blind_directions(estimate, by) if len(dims) == 1 else None
     return Term(by, dims, n_clusters, matrix, leverage, contrasts, lost, blind)
@@ -133,7 +135,7 @@ def blind_directions(estimate: Estimate, by: Axis | None) -> FloatArray | None:
     if refit is None or refit.inverse_gram.ndim == 1:
         return None
     root = root_of(refit.inverse_gram)[0]
-    found = []
+    found = _blind_beyond_levels(estimate, by)
     # A trace is rounded more than once.
     for leverage, lift in scores.dominant(by, root, 1 - 2 * FULL_LEVERAGE):
         own = full_leverage_directions(leverage)
@@ -147,6 +149,19 @@ def blind_directions(estimate: Estimate, by: Axis | None) -> FloatArray | None:
     return moved
 
 
+def _blind_beyond_levels(estimate: Estimate, by: Axis | None) -> list[FloatArray]:
+    """What single clusters or rows alone determine once absorbed levels are known, where that is more."""
+    absorbed, scores = estimate.absorbed, estimate.scores
+    if absorbed is None or not isinstance(scores, RowScores):
+        return []
+    if by is None:
+        assert scores.design is not None
+        assert scores.residual is not None
+        return [absorbed.lone_rows(scores.design, scores.residual)]
+    spanning = spanning_of(estimate, by, 1.0) if absorbed.affordable(scores.labels.codes(by)) else None
+    return [] if spanning is None else [spanning.directions]
+
+
 def _unadjusted(
     estimate: Estimate, axes: tuple[Axis, ...], by: Axis, n_clusters: int, options: ResolvedCov
 ) -> FloatArray:
@@ -156,12 +171,16 @@ def _unadjusted(
         per_stratum = _clusters_per_stratum(estimate.scores, cells, by)
         scale = np.sqrt(per_stratum / (per_stratum - 1))[cells.stratum]
         return estimate.scores.meat(by, scale_rows(estimate.bread, scale))
-    return options.factor(_counts(estimate, axes, n_clusters)) * estimate.scores.meat(by, estimate.bread)
+    factor = options.factor(counts_of(estimate, axes, n_clusters, options.ssc))
+    return factor * estimate.scores.meat(by, estimate.bread)
 
 
-def _counts(estimate: Estimate, axes: tuple[Axis, ...], n_clusters: int) -> Counts:
-    smallest = min(estimate.scores.n_clusters(axis) for axis in axes)
-    return Counts(n_clusters, smallest, estimate.n_rows, estimate.n_coefficients, estimate.kind != "likelihood")
+def counts_of(estimate: Estimate, axes: tuple[Axis, ...], n_clusters: int, ssc: SscName) -> Counts:
+    """What the factor of a term is made of; absorbed levels count by the convention asked for."""
+    smallest, K, labels = min(map(estimate.scores.n_clusters, axes)), estimate.n_coefficients, None
+    if estimate.absorbed is not None and (labels := estimate.scores.row_labels()) is not None:
+        K = estimate.absorbed.n_coefficients(ssc, [labels.codes(axis) for axis in axes])
+    return Counts(n_clusters, smallest, estimate.n_rows, K, estimate.kind != "likelihood")
 
 
 def _clusters_per_stratum(scores: Scores, cells: Cells, by: Axis) -> FloatArray:
@@ -220,6 +239,10 @@ def _adjusted(
         single_totals = refit.single_totals if options.single_totals else None
         matrix, leverage, lost = _adjust_cells(estimate, by, options.kind.power, keep, single_totals)
         return matrix, leverage, _touches(estimate, lost)
+    spanning = spanning_of(estimate, by, options.kind.power)
+    if spanning is not None:
+        matrix = square(spanning.totals(estimate.scores), estimate.bread)
+        return matrix, spanning if keep else None, np.zeros(estimate.n_params, dtype=bool)
     matrix, leverage = _adjust_rows(estimate, by, options.kind.power, keep)
     return matrix, leverage, np.zeros(estimate.n_params, dtype=bool)
 

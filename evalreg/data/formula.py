@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from evalreg.checks import FloatArray, row_list, rows_text
+from evalreg.data.bar import split_bar
 from evalreg.data.columns import for_formula
 from evalreg.data.grammar import names_in, without_backticks
 from evalreg.data.names import no_column
@@ -47,6 +48,8 @@ class ParsedFormula:
         Columns that are used inside.
     columns_only : bool
         Whether it names columns and nothing else: no function, no arithmetic.
+    absorbed : str
+        What stands behind the bar; the text ends before it.
     """
 
     text: str
@@ -59,6 +62,7 @@ class ParsedFormula:
     plain: frozenset[str] = frozenset()
     factors: frozenset[str] = frozenset()
     columns_only: bool = False
+    absorbed: str = ""
 
 
 def parse_formula(formula: object) -> ParsedFormula:
@@ -76,6 +80,7 @@ def _parsed(formula: str) -> ParsedFormula:
     """The same of a text; kept, since one formula is often fitted to many frames."""
     import patsy
 
+    formula, absorbed = split_bar(formula)
     formula = without_backticks(formula)
     try:
         description = patsy.ModelDesc.from_formula(formula)
@@ -106,6 +111,7 @@ def _parsed(formula: str) -> ParsedFormula:
         frozenset(outcome.plain | covariates.plain),
         frozenset(covariates.factors),
         {*left, *right} <= outcome.columns | covariates.columns,
+        absorbed,
     )
 
 
@@ -211,6 +217,11 @@ def parse_sides(formula: object) -> ParsedFormula:
             f"Write {right.strip()!r}."
         )
     parsed = parse_formula(f"score ~ {right}")
+    if parsed.absorbed:
+        raise FormulaError(
+            f"`formula` of what differs between sides has no factors to absorb; got {formula!r}. Leave out what stands "
+            "behind the bar."
+        )
     text = parsed.text.partition("~")[2].strip()
     return replace(parsed, text=text, outcome="", outcome_names=())
 

@@ -1,6 +1,7 @@
 """The immutable Estimate, params + scores + bread, its algebra, and what it holds."""
 
 from evalreg.estimate.about import About
+from evalreg.estimate.absorbed import Absorbed
 from evalreg.estimate.cells import Cells
 from evalreg.estimate.estimate import PLAIN, Estimate, Family, Inverted, Limits, same_questions
 from evalreg.estimate.refit import AtInfinity, LeaveOut, Refit, SingleTotals
@@ -8,6 +9,7 @@ from evalreg.estimate.refit import AtInfinity, LeaveOut, Refit, SingleTotals
 __all__ = [
     "PLAIN",
     "About",
+    "Absorbed",
     "AtInfinity",
     "Cells",
     "Estimate",

@@ -14,6 +14,7 @@ from evalreg.checks import FloatArray, frozen, listed, nearest
 from evalreg.data.clusters import Axis
 from evalreg.errors import ArgumentError, MissingColumnError
 from evalreg.estimate.about import About, selects
+from evalreg.estimate.absorbed import Absorbed
 from evalreg.estimate.cells import Cells
 from evalreg.estimate.refit import Refit
 from evalreg.numerics.matrices import Matrix, compressed
@@ -189,6 +190,8 @@ class Estimate:
         Column of the questions, where it was named: rows that share it are answers to one question. Empty otherwise.
     lost : str
         Why `refit`, which what it was made from had, is not there any more; empty otherwise.
+    absorbed : Absorbed, optional
+        Factors whose levels a regression absorbed: the columns of its scores are orthogonal to their dummies.
 
     Examples
     --------
@@ -215,6 +218,7 @@ class Estimate:
     family: Family = PLAIN
     item: Axis = ()
     lost: str = ""
+    absorbed: Absorbed | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "params", frozen(self.params))

@@ -24,7 +24,7 @@ from evalreg.checks import (
     rows_text,
 )
 from evalreg.covariance.documented import documented
-from evalreg.covariance.options import check_cov_options
+from evalreg.covariance.options import CovOptions, check_cov_options
 from evalreg.data.engine import LazyTable
 from evalreg.data.formula import ParsedFormula, design_frame, formula_columns, parse_formula, refuse_large_design
 from evalreg.data.frame import Table, refuse_extreme
@@ -39,6 +39,7 @@ from evalreg.errors import (
     ScoreRangeError,
 )
 from evalreg.estimate import About, Estimate
+from evalreg.estimators.absorbed import read_absorbed, solve_absorbed
 from evalreg.estimators.cells import Solved, estimate_cells
 from evalreg.estimators.design import Design, ShownFit, evaluated
 from evalreg.numerics.fitting import Fitted, canonical, least_squares
@@ -76,7 +77,9 @@ def fit(
     ----------
     formula : str
         A patsy formula; ``"score ~ 1"`` is the mean. It may hold columns (backticks around a name with a space),
-        numbers, arithmetic, comparisons, patsy's functions and numpy's as ``np.log``; nothing else is run.
+        numbers, arithmetic, comparisons, patsy's functions and numpy's as ``np.log``; nothing else is run. Behind a
+        bar, as in ``"score ~ x | question + judge"``, stand factors whose levels are absorbed (``language:question``
+        for joint levels): rows are compared within levels, and those alone in a level are dropped and counted.
     data : data frame
         pandas, polars, pyarrow; or a dict of arrays. Lazy frames and DuckDB relations for ``"score ~ 1"``.
     groups : str, list of str, array, Series or dict, optional
@@ -85,7 +88,7 @@ def fit(
     weights : str or array_like, shape (n_rows,), optional
         Sampling weights.
     family : {"gaussian", "binomial", "poisson"}, optional
-        Least squares by default; the others are GLMs with their canonical links.
+        Least squares by default; the others are GLMs with their canonical links, and absorb nothing.
     missing : {"drop", "raise"}, optional
         What to do with rows whose score, covariate or cluster id is missing; dropped rows are counted.
     <cov>
@@ -104,6 +107,9 @@ def fit(
     ------
     FormulaError, MissingColumnError, NonNumericError, NonFiniteError, CollinearityError, ConstantScoreError
         If the formula or the data break a rule; the message says which rows.
+    NotAvailableError
+        If rows in an engine are to be regressed on covariates, or more absorbed levels span clusters than CR2 can
+        adjust for.
     TooFewClustersError
         If a dimension has one cluster.
     ConvergenceError
@@ -114,7 +120,8 @@ def fit(
     References
     ----------
     Cameron and Miller (2015), JHR 50(2); Bell and McCaffrey (2002), Survey Methodology 28; Pustejovsky and Tipton
-    (2018), JBES 36(4); Cameron, Gelbach and Miller (2011), JBES 29(2).
+    (2018), JBES 36(4), with the theorem 2 as corrected in 2022; Cameron, Gelbach and Miller (2011), JBES 29(2); Abowd,
+    Creecy and Kramarz (2002) for the number of coefficients that two absorbed factors are.
 
     Examples
     --------
@@ -122,12 +129,17 @@ def fit(
     >>> log = er.datasets.passages(n_passages=40, questions_per_passage=5, seed=3)
     >>> er.fit("score ~ 1", log, groups="passage").bse.round(4).to_dict()
     {'Intercept': 0.0429}
+    >>> both = er.datasets.paired(n_passages=20, seed=1)
+    >>> er.fit("score ~ C(model) | question", both, groups="passage").bse.round(4).to_dict()
+    {'C(model)[T.old]': 0.0663}
     """
     asked = check_cov_options(cov, ssc, dof, repair)
     option("family", family, FAMILIES)
     option("missing", missing, MISSING)
     parsed = parse_formula(formula)
     table = open_frame(data)
+    if parsed.absorbed:
+        return fit_absorbed(parsed, table, groups, weights, family, missing, asked)
     left, right = formula_columns(parsed, table.columns)
     if parsed.intercept_only and family == "gaussian" and parsed.outcome in left:
         return _fit_mean(parsed, table, groups, weights, missing, asked)
@@ -137,6 +149,30 @@ def fit(
             "frame first."
         )
     return _fit_rows(parsed, table, (left, right), groups, weights, family, missing, asked)
+
+
+def fit_absorbed(
+    parsed: ParsedFormula,
+    table: Table | LazyTable,
+    groups: Groups,
+    weights: Any,
+    family: FamilyName,
+    missing: MissingName,
+    asked: CovOptions,
+) -> Results:
+    """The regression whose formula has factors behind a bar: their levels are taken out of score and covariates."""
+    if family != "gaussian":
+        raise NotAvailableError(
+            f"factors are absorbed in least squares; got family={family!r}, where levels do not drop out of the "
+            f"equations. Write {parsed.absorbed!r} among the covariates, as in C(...), if it has few levels; with few "
+            "rows in each level that is biased, and a conditional logit (statsmodels' ConditionalLogit) is not."
+        )
+    if isinstance(table, LazyTable):
+        raise NotAvailableError("rows in an engine cannot have factors absorbed; collect the frame first.")
+    read = read_absorbed(parsed, table, groups, weights, missing)
+    design, names = _checked(parsed, read.frame, None, "gaussian")
+    estimate = solve_absorbed(design.endog, design.exog, names, read, parsed)
+    return results_of(estimate, read.rows.axes, asked)
 
 
 def solve_intercept(keys: list[tuple[str, ...]], sums: Any) -> Solved:
@@ -210,6 +246,17 @@ def _method(family: FamilyName, weights: FloatArray | None) -> str:
 
 def _solved(parsed: ParsedFormula, data: pd.DataFrame, weights: FloatArray | None, family: FamilyName) -> Solution:
     """The design of a formula and its solution."""
+    design, names = _checked(parsed, data, weights, family)
+    if family == "gaussian":
+        return design, least_squares(design.exog, design.endog, names, weights)
+    _check_outcome(design, family)
+    return design, _solved_glm(design, parsed.text, names, weights, family)
+
+
+def _checked(
+    parsed: ParsedFormula, data: pd.DataFrame, weights: FloatArray | None, family: FamilyName
+) -> tuple[Design, list[str]]:
+    """The design of a formula, of more rows than columns and of no extreme entries, and the names of the columns."""
     design = evaluated(parsed, data, weights, family)
     n, k = design.exog.shape
     if n <= k:
@@ -217,10 +264,7 @@ def _solved(parsed: ParsedFormula, data: pd.DataFrame, weights: FloatArray | Non
     names = list(design.exog_names)
     for name, column in zip(names, design.exog.T, strict=True):
         refuse_extreme(column, name, "terms of the formula")
-    if family == "gaussian":
-        return design, least_squares(design.exog, design.endog, names, weights)
-    _check_outcome(design, family)
-    return design, _solved_glm(design, parsed.text, names, weights, family)
+    return design, names
 
 
 def _check_outcome(design: Design, family: FamilyName) -> None:

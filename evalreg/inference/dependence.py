@@ -67,8 +67,11 @@ def intraclass_correlation(estimate: Estimate, axis: Axis) -> FloatArray:
     (MSB - MSW)/(MSB + (m0 - 1) MSW), Snedecor and Cochran (1989), section 13.3: of the scores of each mean, of the
     residuals of a least-squares regression (the same for all coefficients), and for a win rate of the residuals of the
     model's own comparisons, as scores of that model. NaN where it is not defined: one row in each cluster, no
-    variation, several cells.
+    variation, several cells, residuals that add up to zero in every cluster because its levels are absorbed.
     """
+    labels = None if estimate.absorbed is None else estimate.scores.row_labels()
+    if estimate.absorbed is not None and labels is not None and estimate.absorbed.nested(labels.codes(axis)).any():
+        return np.full(estimate.n_params, np.nan)
     if estimate.scores.residual is not None:
         return _residual_icc(estimate.scores, estimate.scores.residual, axis, estimate.n_params)
     if estimate.kind == "board" and estimate.cells is not None:

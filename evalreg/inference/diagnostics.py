@@ -10,6 +10,7 @@ from scipy import sparse
 from evalreg.checks import FloatArray
 from evalreg.covariance.corrections import adjust_cell_totals, inverse_power_times, root_of
 from evalreg.covariance.covariance import Covariance
+from evalreg.covariance.spanning import affordable, spanning_of
 from evalreg.covariance.sparsity import FEW_CLUSTERS, LARGEST_SHARE
 from evalreg.data.clusters import Axis
 from evalreg.errors import DominantClusterWarning, FewClustersWarning, Note
@@ -85,7 +86,7 @@ def cluster_influence(estimate: Estimate, axis: Axis, bse: FloatArray) -> Cluste
 
     MacKinnon, Nielsen and Webb (2023), J. Econometrics 232, sections 7 and 8.1.
     """
-    if estimate.refit is None:
+    if estimate.refit is None or (estimate.absorbed is not None and not affordable(estimate, axis)):
         return ClusterInfluence(np.nan, -1, np.full(estimate.n_params, np.nan), solved=False)
     unit = np.where(bse > 0, bse, np.inf)
     best, where, without, first = -1.0, -1, np.array(estimate.params), 0
@@ -105,6 +106,11 @@ def _leave_out(estimate: Estimate, axis: Axis) -> tuple[list[FloatArray], float]
     refit = estimate.refit
     assert refit is not None
     inverse, changes, leverage = refit.inverse_gram, [], 0.0
+    spanning = spanning_of(estimate, axis, 1.0)
+    if spanning is not None:
+        totals = spanning.totals(estimate.scores)
+        own = max(float(np.trace(dense(b.gram), axis1=1, axis2=2).max()) for b in estimate.scores.cells(axis))
+        return [-dense(totals @ estimate.bread)], own
     for block in estimate.scores.cells(axis):
         if inverse.ndim == 1:
             share = (compressed(block.gram) @ sparse.diags_array(inverse)).tocsr()
@@ -146,9 +152,10 @@ def fragility(estimate: Estimate, cov: Covariance) -> list[Note]:
                 f"(G* = {effective:.1f}). Expect a rough interval."
             )
             notes.append((FewClustersWarning, text))
-        if estimate.n_coefficients >= G:
+        n_coefficients = estimate.n_coefficients if estimate.absorbed is None else estimate.absorbed.n_covariates
+        if n_coefficients >= G:
             text = (
-                f"{G} {name} clusters for {estimate.n_coefficients} coefficients: their covariance is singular, so "
+                f"{G} {name} clusters for {n_coefficients} coefficients: their covariance is singular, so "
                 "that joint tests of all of them are not available."
             )
             notes.append((FewClustersWarning, text))

@@ -87,6 +87,8 @@ LITTLE_DEPENDENCE = 1.1
 ROUNDING = 1e-9
 # Of two models the better one's interval is hardly too sure: .942 to .959 of 95% in simulated logs.
 CHOSEN_FROM = 3
+# Why rows were dropped, where it is not what they are without.
+DROPPED_WORDS = {"unshared": "on questions not shared", "singleton": "alone in an absorbed level"}
 # Fewer clusters are warned of; more are as many as rules of thumb ask for.
 RATHER_FEW = (10, 29)
 
@@ -129,10 +131,9 @@ def summarize(
         facts.append(("Formula", about.formula))
     facts += [("Covariance", covariance_text(cov)), ("Reference", _reference_text(cov))]
     facts.append(("Factor", cov.options.factor_words))
-    parts = ", ".join(
-        f"{count} {'on questions not shared' if reason == 'unshared' else f'without {reason}'}"
-        for reason, count in dropped.items()
-    )
+    parts = ", ".join(f"{count} {DROPPED_WORDS.get(reason, f'without {reason}')}" for reason, count in dropped.items())
+    if estimate.absorbed is not None:
+        facts.append(("Absorbed", estimate.absorbed.text))
     facts.append(("Rows dropped", f"{sum(dropped.values())} ({parts})" if dropped else "none"))
     if cov.crossed:
         name = "alike" if cov.options.alike is not None else cov.options.repair
@@ -198,7 +199,7 @@ def _dependence_grid(
             number(frame["se"].iloc[i]),
             fixed(effect[i], 2),
             fixed(n_eff[i], 1),
-            *((f"{icc[i]:.3f}",) if known else ()),
+            *((f"{round(float(icc[i]), 3) + 0.0:.3f}",) if known else ()),
         )
         for i in order
     )
@@ -226,7 +227,11 @@ def _cluster_grid(estimate: Estimate, axes: tuple[Axis, ...]) -> Grid:
 
 
 def _sentences(estimate: Estimate, cov: Covariance, alpha: float, axes: tuple[Axis, ...], icc: FloatArray) -> list[str]:
-    sentences = [*estimate.about.lines, *filter(None, [few_text(cov), few_tell(estimate, cov)])]
+    sentences = [
+        *_absorbed_text(estimate),
+        *estimate.about.lines,
+        *filter(None, [few_text(cov), few_tell(estimate, cov)]),
+    ]
     if not cov.axes:
         sentences.append(
             "Rows are treated as independent; if they share passages, prompts or judges, name them in `groups`."
@@ -257,6 +262,18 @@ def _sentences(estimate: Estimate, cov: Covariance, alpha: float, axes: tuple[Ax
         )
         sentences.append(f"With t({cov.smallest_dof:.0f}), the strictest reading of {', '.join(scarce)}: {shown}.")
     return sentences
+
+
+def _absorbed_text(estimate: Estimate) -> list[str]:
+    """What absorbed levels count as, and what the covariates explain beside them."""
+    absorbed = estimate.absorbed
+    if absorbed is None:
+        return []
+    count = f"{'' if absorbed.exact else 'at most '}{absorbed.rank:,}"
+    return [
+        f"Coefficients compare rows within levels of what is absorbed. The covariates explain {absorbed.r2_within:.1%} "
+        f"of the variation within levels (R-squared within); the levels count as {count} coefficients."
+    ]
 
 
 def rather_few(estimate: Estimate, cov: Covariance) -> list[str]:

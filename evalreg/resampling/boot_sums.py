@@ -9,6 +9,7 @@ import numpy as np
 
 from evalreg.checks import BoolArray, FloatArray, IntArray
 from evalreg.covariance.groups import union
+from evalreg.covariance.spanning import refuse_spanning
 from evalreg.data.clusters import Axis
 from evalreg.errors import NotAvailableError
 from evalreg.estimate import Estimate, Refit
@@ -165,6 +166,7 @@ def solver_of(estimate: Estimate, by: Axis) -> Solver:
             f"of them); this is {estimate.about.model}. Pass a function that fits it to `evalreg.bootstrap`, which "
             "resamples the rows."
         )
+    refuse_spanning(estimate, by, "a bootstrap")
     if estimate.cells is not None and estimate.cells.stratum is not None:
         raise NotAvailableError("a bootstrap of stratified means is not available. Leave `strata` out.")
     params, A, blocks = np.array(estimate.params), dense(A), list(estimate.scores.sums_in_cells(by))

@@ -10,10 +10,13 @@ import numpy as np
 
 from evalreg.checks import FloatArray, SscName, fraction, option
 from evalreg.covariance.assembly import assemble
-from evalreg.covariance.corrections import Counts, cr1_factor
+from evalreg.covariance.corrections import cr1_factor
 from evalreg.covariance.covariance import Covariance
 from evalreg.covariance.crossed import subset_signs
+from evalreg.covariance.groups import union
+from evalreg.covariance.one_way import counts_of
 from evalreg.covariance.options import ResolvedCov
+from evalreg.covariance.spanning import refuse_spanning
 from evalreg.data.clusters import Axis, axis_name
 from evalreg.errors import (
     ArgumentError,
@@ -160,8 +163,9 @@ class _Plan:
     def factors(self) -> list[float]:
         """CR1 factor of each term of the covariance."""
         sizes, smallest = [term.n_clusters for term in self.cov.pieces], min(p.n_clusters for p in self.cov.one_way)
-        n, k = self.estimate.n_rows, self.estimate.n_coefficients
-        return [cr1_factor(Counts(G, smallest, n, k), self.cov.options.ssc) for G in sizes]
+        ssc, axes = self.cov.options.ssc, self.cov.axes
+        counts = counts_of(self.estimate, axes, smallest, ssc)
+        return [cr1_factor(replace(counts, n_clusters=G, smallest=smallest, least_squares=True), ssc) for G in sizes]
 
 
 def _planned(
@@ -198,6 +202,7 @@ def _refuse_without_sums(estimate: Estimate, axes: tuple[Axis, ...]) -> None:
             f'solved again from sums within clusters; this is {estimate.about.model}. Use the tests under cov="CR2" or '
             '"CR3", or resample whole clusters with `bootstrap`.'
         )
+    refuse_spanning(estimate, union(*axes), "a wild cluster bootstrap")
     if estimate.cells is not None and estimate.cells.stratum is not None:
         raise NotAvailableError(
             'a wild cluster bootstrap of stratified means is not available. Use the tests under cov="CR2", or leave '

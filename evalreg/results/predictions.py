@@ -223,6 +223,12 @@ def _differences(
 
 def _model_of(estimate: Estimate) -> Any:
     """The statsmodels model, if its mean is a function of X b."""
+    if estimate.absorbed is not None:
+        raise NotAvailableError(
+            "predictions and slopes need the effects of the levels, which absorbing takes out without solving for "
+            "them. A covariate's coefficient is its slope, and `t_test` compares coefficients; for predictions write "
+            "the factor as C(...) among the covariates, where its levels are few."
+        )
     if estimate.fitted is None:
         raise NotAvailableError(
             "predictions and slopes need a regression that still holds its fit: results of `fit` or of "

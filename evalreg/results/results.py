@@ -133,6 +133,11 @@ class Results(Algebra, MultipleModels, Resampled, Predicted, Diagnosed, Tabulate
         Its `get_prediction` has the degrees of freedom of each row where the model is least squares. What statsmodels
         would compute with others raises, and names what has them: `predict` and `avg_slopes`.
         """
+        if self.estimate.absorbed is not None:
+            raise AttributeError(
+                "`statsmodels` has no model whose factors are absorbed: its degrees of freedom and its predictions "
+                "would leave out the levels. Write them as C(...) among the covariates, where they are few."
+            )
         if self.estimate.fitted is None:
             raise AttributeError(
                 "`statsmodels` exists for results of `fit` and of `from_statsmodels` that still hold their fit "

@@ -368,6 +368,14 @@ CASES = [
     _same("fit on a constant", _fit("score ~ 1"), lazy=True, **SCORE),
     _same("OLS with covariate and factor", **_wide("score ~ words + C(model)"), **SCORE),
     _same("WLS", _wls, ordered=True, covariate="words", **SCORE),
+    _same("OLS with an absorbed factor", **_wide("score ~ words + C(model) | passage"), **SCORE),
+    _same("OLS with two absorbed factors", **_wide("score ~ words + C(model) | subject + judge"), **SCORE),
+    _same(
+        "OLS with absorbed questions",
+        **_wide("score ~ words + C(model) | question"),
+        no_split="a part of a question would be a level of its own",
+        **SCORE,
+    ),
     _same(
         "GLM binomial",
         **_wide("right ~ words + C(model)", family="binomial"),

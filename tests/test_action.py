@@ -42,6 +42,7 @@ def script() -> str:
         ("new - old > 0.09", "fail", 2, 2, False),
         ("new - old > 0.09", "pass", 2, 0, True),
         ("new - old", "pass", 3, 3, False),
+        ("new - old > -0.5", "passes", 3, 3, True),
     ],
 )
 def test_the_action_leaves_with_the_status_of_the_gate(

@@ -202,6 +202,16 @@ def test_json_is_strict_and_says_where_it_came_from(tmp_path):
     assert {row["dof"] for row in infinite["parameters"]} == {"inf"}
 
 
+@pytest.mark.parametrize("kind", ["results", "comparison", "comparisons"])
+def test_results_that_are_given_as_a_log_are_called_results(kind, tmp_path, capsys):
+    comparison = er.compare(paired(), item="question", groups="passage")
+    written = {"results": comparison.results, "comparison": comparison, "comparisons": er.join_evals({"a": comparison})}
+    written[kind].to_json(tmp_path / "found.json")
+    for command in ("mean", "doctor"):
+        assert main([command, f"{tmp_path}/found.json"]) == 3
+        assert "er.read_results" in capsys.readouterr().err
+
+
 def test_copies_and_pickles_are_the_same():
     stored = er.read_results(RESULTS["means of models"]().to_json())
     for twin in (copy.deepcopy(stored), pickle.loads(pickle.dumps(stored))):

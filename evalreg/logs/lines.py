@@ -92,7 +92,7 @@ class JsonLines:
         try:
             record = parse_json(line, self._fast)
         except (ValueError, RecursionError) as error:
-            cut = " It is the last and was cut off." if not line.endswith(b"\n") else ""
+            cut = " It is the last and was cut off" if not line.endswith(b"\n") else ""
             self._refuse(number, f"is not: {str(error)[:200]}.{cut}".replace("..", "."), error)
             return
         if not isinstance(record, dict):

@@ -97,6 +97,11 @@ def _check_text(head: bytes, name: str) -> None:
             raise LogFormatError(
                 f"A table is CSV, JSON lines, Parquet or Arrow, text in UTF-8; {name} is {what}. Convert it first."
             )
+    if head.startswith(b"{\n") and (b'"contrast_dof"' in head[:400] or b'"kind": "comparisons"' in head[:400]):
+        raise LogFormatError(
+            f"A log holds scores or verdicts; {name} holds results, as `to_json` and --format json write them. "
+            "Read it by er.read_results, or name the log that it was made from."
+        )
     if not head.strip() or b"\0" in head:
         decoded(head.decode("utf-8", "replace").encode(), name)
 

@@ -6,7 +6,7 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,14 @@ _INNERMOST = re.compile(r'\[\n\s+([^\[\]{}"]*?)\n\s*\]')
 
 def versions() -> dict[str, str]:
     """Versions of the packages that results rest on."""
-    return {name: version(name) for name in PACKAGES}
+    return {name: _version(name) for name in PACKAGES}
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:  # a checkout on the path, that was not installed
+        return "unknown"
 
 
 def plain(value: Any) -> Any:

@@ -21,7 +21,7 @@ from pandas.api.extensions import ExtensionArray
 from evalreg.checks import FloatArray, IntArray
 from evalreg.errors import ArgumentError, ArgumentTypeError
 
-__all__ = ["judge_log", "paired", "passages", "sampled"]
+__all__ = ["judge_log", "paired", "published_design", "passages", "sampled"]
 
 _SUBJECTS = ("history", "law", "medicine", "physics")
 # Given its passage, a fractional score is Beta(p k, (1 - p) k) with this k, so its variance is p(1 - p)/(k + 1).
@@ -251,6 +251,45 @@ def judge_log(
         "tie_threshold": threshold,
     }
     return _frame(columns, truth, used_seed)
+
+
+def published_design(
+    *, n_prompts: int = 300, judge_sd: float = 0.0, seed: int | np.random.Generator = 7
+) -> pd.DataFrame:
+    """Simulated log of the design that many public leaderboards have: 19 models, all pairs shown to 3 judges.
+
+    It shows what clustering by prompt is for. Each model answers each prompt once, and its answer meets 18 others, so
+    that errors of independent rows are too small by about sqrt(18) = 4.2, however little alike all rows of a prompt
+    are.
+
+    Parameters
+    ----------
+    n_prompts : int, optional
+        Number of prompts, 300 by default; 171 comparisons by each of 3 judges on each.
+    judge_sd : float, optional
+        How much judges differ in taste, as in `judge_log`; not at all by default, 0.2 for a fivefold inflation.
+    seed : int or Generator, optional
+        Seed, 7 by default.
+
+    Returns
+    -------
+    pandas.DataFrame
+        As `judge_log`, with answers that differ by 1.8 times the noise of a verdict.
+
+    Raises
+    ------
+    ArgumentError, ArgumentTypeError
+        If a number is outside its range.
+
+    Examples
+    --------
+    >>> import evalreg as er
+    >>> log = er.datasets.published_design()
+    >>> board = er.win_rate(log, left="left", right="right", winner="winner", groups="prompt")
+    >>> float(round((board.bse / board.with_cov(groups=None, cov="naive").bse).median(), 2))
+    4.25
+    """
+    return judge_log(n_models=19, n_judges=3, prompt_sd=1.8, judge_sd=judge_sd, n_prompts=n_prompts, seed=seed)
 
 
 def paired(

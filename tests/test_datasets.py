@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from scipy.stats import multivariate_normal, norm
 
+import evalreg as er
 from evalreg import datasets
 from evalreg.errors import ArgumentError, ArgumentTypeError, EvalregError
 
@@ -567,3 +568,22 @@ def test_two_sampled_models_correlate_as_stated(correlation, icc):
     if icc:
         totals = a.groupby(passage).sum() ** 2 - (a**2).groupby(passage).sum()
         assert_mean_is(icc / 12, totals / 20)
+
+
+def test_the_published_design_inflates_naive_errors_fourfold_by_sums_within_prompts():
+    """One model's win rate by pandas: squared sums within prompts over squared rows, both of what its rows deviate."""
+    log = er.datasets.published_design(n_prompts=120)
+    score = log["winner"].map({"left": 1.0, "tie": 0.5, "right": 0.0}).astype(float)
+    ratios = []
+    for model in ("model-01", "model-10", "model-19"):
+        left, right = log["left"] == model, log["right"] == model
+        own = score.where(left, 1 - score)[left | right]
+        other = log["right"].where(left, log["left"])[left | right]
+        residual = own - own.groupby(other.astype(str)).transform("mean")
+        sums = residual.groupby(log["prompt"][left | right].astype(str)).sum()
+        ratios.append(np.sqrt((sums**2).sum() / (residual**2).sum()))
+    board = er.win_rate(log, left="left", right="right", winner="winner", groups="prompt", cov="CR0")
+    naive = board.with_cov(groups=None, cov="naive").bse
+    ours = (board.bse / naive)[["model-01", "model-10", "model-19"]]
+    np.testing.assert_allclose(ours, ratios, rtol=0.01)
+    assert min(ratios) > 3.5

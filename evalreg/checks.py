@@ -27,6 +27,7 @@ ScaleName: TypeAlias = Literal["logit", "elo"]
 IntervalName: TypeAlias = Literal["wald", "logit", "wilson", "clopper-pearson", "jeffreys"]
 FamilyName: TypeAlias = Literal["gaussian", "binomial", "poisson"]
 StrataWeightsName: TypeAlias = Literal["micro", "macro", "as_sampled"]
+TargetName: TypeAlias = Literal["questions like these", "these questions", "the full benchmark"]
 QuestionsName: TypeAlias = Literal["own", "shared"]
 
 COVS: tuple[CovName, ...] = get_args(CovName)
@@ -40,6 +41,7 @@ SCALES: tuple[ScaleName, ...] = get_args(ScaleName)
 INTERVALS: tuple[IntervalName, ...] = get_args(IntervalName)
 FAMILIES: tuple[FamilyName, ...] = get_args(FamilyName)
 STRATA_WEIGHTS: tuple[StrataWeightsName, ...] = get_args(StrataWeightsName)
+TARGETS: tuple[TargetName, ...] = get_args(TargetName)
 QUESTIONS: tuple[QuestionsName, ...] = get_args(QuestionsName)
 
 # A message lists at most this many rows, names or values.

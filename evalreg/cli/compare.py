@@ -9,7 +9,16 @@ from evalreg.checks import option
 from evalreg.cli.gates import EXAMPLE, Decision, check_models, decide, parse_gate
 from evalreg.cli.parsing import Output
 from evalreg.cli.selection import counting, group_names, read_rows, role_names
-from evalreg.cli.shared import add_shared, check_shared, covariance_options, listed, rendered, with_log
+from evalreg.cli.shared import (
+    POPULATION_HELP,
+    add_shared,
+    check_shared,
+    covariance_options,
+    listed,
+    rendered,
+    target_options,
+    with_log,
+)
 from evalreg.errors import ArgumentError
 from evalreg.estimators.difference import compare
 from evalreg.inference.ranks import PAIR_ADJUSTMENTS, unadjusted_text
@@ -61,6 +70,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--sample", metavar="X", help="the column of repeated answers, which are averaged within their question first"
     )
+    parser.add_argument("--population", metavar="N", help=POPULATION_HELP)
     parser.add_argument("--strata", metavar="X", help="the column of subjects that are a fixed list, not a sample")
     parser.add_argument("--baseline", metavar="NAME", help="compare all others with this model (default: all pairs)")
     parser.add_argument("--unpaired", action="store_true", help="ignore that the questions are the same")
@@ -105,6 +115,7 @@ def run(options: argparse.Namespace) -> Output:
             sample=sample,
             groups=options.groups,
             strata=options.strata,
+            **target_options(options),
             baseline=baseline,
             paired=not options.unpaired,
             adjust=options.adjust,

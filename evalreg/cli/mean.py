@@ -9,7 +9,7 @@ from typing import Any
 from evalreg.checks import QUESTIONS, STRATA_WEIGHTS, option
 from evalreg.cli.parsing import Output
 from evalreg.cli.selection import counting, group_names, read_rows, role_names, split_names
-from evalreg.cli.shared import add_shared, check_shared, covariance_options, rendered
+from evalreg.cli.shared import POPULATION_HELP, add_shared, check_shared, covariance_options, rendered, target_options
 from evalreg.errors import ArgumentError
 from evalreg.estimators.mean import mean
 
@@ -43,6 +43,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="with --by and --item: own, each model's mean over the questions that it answered (the default), or "
         "shared, those that all models answered",
     )
+    parser.add_argument("--population", metavar="N", help=POPULATION_HELP)
     parser.add_argument("--strata", metavar="X", help="the column of subjects that are a fixed list, not a sample")
     parser.add_argument(
         "--strata-weights",
@@ -77,6 +78,7 @@ def run(options: argparse.Namespace) -> Output:
             sample=sample,
             groups=options.groups,
             strata=options.strata,
+            **target_options(options),
             strata_weights=strata_weights,
             weights=options.weights,
             questions=options.questions,

@@ -104,6 +104,11 @@ def _add_covariance(parser: argparse.ArgumentParser) -> None:
     )
 
 
+POPULATION_HELP = """\
+questions of the benchmark that these were drawn from at random, or its clusters as passage=896 where they were drawn
+whole: the result is then about that benchmark, and not about all questions like these"""
+
+
 def _number_or_name(text: str) -> float | str:
     try:
         return float(text)
@@ -140,6 +145,19 @@ def _is_one_file(first: str, second: str) -> bool:
         return os.path.samefile(first, second)
     except (OSError, ValueError):
         return False
+
+
+def target_options(options: argparse.Namespace) -> dict[str, Any]:
+    """The keywords of a benchmark that questions were drawn from: ``--population 2241`` or ``passage=896``."""
+    if options.population is None:
+        return {}
+    name, sign, size = options.population.rpartition("=")
+    if not size.isdecimal() or bool(sign) != bool(name):
+        raise ArgumentError(
+            f'`--population` must be the number of questions of the benchmark, or of whole clusters as "passage=896"; '
+            f'got "{options.population}".'
+        )
+    return {"target": "the full benchmark", "n_population": {name: int(size)} if name else int(size)}
 
 
 def covariance_options(options: argparse.Namespace) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from evalreg.covariance.documented import documented
 from evalreg.covariance.groups import Groups, check_estimate, check_two_clusters, drop_nested, resolve_groups
 from evalreg.covariance.memory import refuse_covariance
 from evalreg.covariance.notes import term_notes, thin_notes
+from evalreg.covariance.of_population import of_population
 from evalreg.covariance.of_rows import term_of_rows
 from evalreg.covariance.one_way import axis_dof, blind_directions, check_strata, naive_term, one_term
 from evalreg.covariance.options import ResolvedCov, check_cov_options, resolve_cov
@@ -90,6 +91,11 @@ def covariance(
 
 def assemble(estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov) -> Covariance:
     """The terms of every non-empty subset of the axes, put together; warnings are in its notes, not issued."""
+    return of_population(_assembled(estimate, axes, options), estimate)
+
+
+def _assembled(estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov) -> Covariance:
+    """The same for a population without end."""
     if options.kind.needs_clusters:
         for axis in axes:
             check_two_clusters(estimate, axis, axes)

@@ -4,6 +4,7 @@ from evalreg.estimate.about import About
 from evalreg.estimate.absorbed import Absorbed
 from evalreg.estimate.cells import Cells
 from evalreg.estimate.estimate import PLAIN, Estimate, Family, Inverted, Limits, same_questions
+from evalreg.estimate.population import Population
 from evalreg.estimate.refit import AtInfinity, LeaveOut, Refit, SingleTotals
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "Inverted",
     "LeaveOut",
     "Limits",
+    "Population",
     "Refit",
     "SingleTotals",
     "same_questions",

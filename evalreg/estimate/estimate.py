@@ -16,6 +16,7 @@ from evalreg.errors import ArgumentError, MissingColumnError
 from evalreg.estimate.about import About, selects
 from evalreg.estimate.absorbed import Absorbed
 from evalreg.estimate.cells import Cells
+from evalreg.estimate.population import Population
 from evalreg.estimate.refit import Refit
 from evalreg.numerics.matrices import Matrix, compressed
 from evalreg.scores.base import Scores
@@ -192,6 +193,8 @@ class Estimate:
         Why `refit`, which what it was made from had, is not there any more; empty otherwise.
     absorbed : Absorbed, optional
         Factors whose levels a regression absorbed: the columns of its scores are orthogonal to their dummies.
+    population : Population, optional
+        The finite population that the rows were drawn from without replacement; None is one without end.
 
     Examples
     --------
@@ -219,6 +222,7 @@ class Estimate:
     item: Axis = ()
     lost: str = ""
     absorbed: Absorbed | None = None
+    population: Population | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "params", frozen(self.params))

@@ -9,12 +9,14 @@ import numpy as np
 
 from evalreg.checks import (
     MISSING,
+    TARGETS,
     CovName,
     DofName,
     IntArray,
     MissingName,
     RepairName,
     SscName,
+    TargetName,
     listed,
     option,
 )
@@ -34,6 +36,7 @@ from evalreg.errors import (
     ArgumentError,
     ArgumentTypeError,
     IndependenceWarning,
+    NotAvailableError,
     Note,
 )
 from evalreg.estimate import About
@@ -41,6 +44,7 @@ from evalreg.estimators.asked_pairs import asked_pairs, facts_of, oriented
 from evalreg.estimators.comparison import Comparison
 from evalreg.estimators.differences import paired_estimate, unpaired_estimate
 from evalreg.estimators.pair_tables import Facts
+from evalreg.estimators.targets import PopulationSize, check_target, with_population
 from evalreg.inference.ranks import PAIR_ADJUSTMENTS, PairAdjustName
 from evalreg.results.results import results_of
 from evalreg.scores.paired import checked_icc
@@ -63,6 +67,8 @@ def compare(
     paired: bool = True,
     adjust: PairAdjustName | None = None,
     icc: float | None = ICC,
+    target: TargetName = "questions like these",
+    n_population: PopulationSize | None = None,
     missing: MissingName = "drop",
     cov: CovName | None = None,
     ssc: SscName | None = None,
@@ -102,6 +108,11 @@ def compare(
         Correlation, within a cluster, of differences that were not seen, from 0 to 1. It matters where scores lie in
         [0, 1] and few questions differ; 0.5 by default, which is careful: of subjects about 0.02 is usual, of passages
         of two questions 0.4. None allows for nothing but what was seen, as the paired t test of other packages.
+    target : {"questions like these", "the full benchmark"}, optional
+        Which questions the differences are about, as in `mean` (which has contrasts for "these questions").
+    n_population : int or dict, optional
+        For "the full benchmark": how many questions it has, or clusters as {"passage": 896}, as in `mean`. What is
+        allowed for differences that were not seen is not made smaller by it.
     missing : {"drop", "raise"}, optional
         What to do with rows whose score or label is missing; dropped rows are counted.
     <cov>
@@ -149,6 +160,13 @@ def compare(
     icc = checked_icc(icc)
     if not isinstance(paired, bool | np.bool_):
         raise ArgumentTypeError(f"`paired` must be True or False; got {paired!r}.")
+    option("target", target, TARGETS)
+    if target == "these questions":
+        raise NotAvailableError(
+            'target="these questions" leaves nothing to pair, since only the answers vary: use '
+            '`mean(..., by="model", sample=..., target="these questions")` and `contrast`.'
+        )
+    check_target(target, n_population, {"sample": sample is not None, "strata": strata is not None})
     opened = open_frame(data)
     if isinstance(opened, LazyTable):
         raise ArgumentError(
@@ -175,6 +193,13 @@ def compare(
     else:
         estimate, axes = unpaired_estimate(read, roles, facts, about)
     estimate = replace(estimate, item=(item,))
+    if n_population is not None:
+        if not facts.paired.all():
+            raise NotAvailableError(
+                f'target="{target}" is defined for models that answered the same questions; '
+                f"{int(np.sum(~facts.paired))} of {len(facts.paired)} differences are not paired. Leave them out."
+            )
+        estimate = with_population(estimate, axes, n_population, item, float(np.min(facts.n)))
     with clustered_by_items(estimate, items):
         return Comparison(results_of(estimate, axes, asked, notes), facts, adjust)
 

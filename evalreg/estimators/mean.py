@@ -13,6 +13,7 @@ from evalreg.checks import (
     MISSING,
     QUESTIONS,
     STRATA_WEIGHTS,
+    TARGETS,
     CovName,
     DofName,
     FloatArray,
@@ -21,6 +22,7 @@ from evalreg.checks import (
     RepairName,
     SscName,
     StrataWeightsName,
+    TargetName,
     listed,
     nearest,
     option,
@@ -36,6 +38,13 @@ from evalreg.data.rows import Roles
 from evalreg.errors import ArgumentError, DataError, IndependenceWarning, Note
 from evalreg.estimate import About, Estimate
 from evalreg.estimators.cells import Solved, estimate_cells
+from evalreg.estimators.targets import (
+    PopulationSize,
+    check_target,
+    refuse_beside_answers,
+    these_questions,
+    with_population,
+)
 from evalreg.inference.questions import unequal_notes
 from evalreg.numerics.matrices import dense
 from evalreg.results.results import Results, results_of
@@ -119,6 +128,8 @@ def mean(
     strata_weights: StrataWeightsName | Mapping[str, float] = "micro",
     weights: str | npt.ArrayLike | None = None,
     questions: QuestionsName = "own",
+    target: TargetName = "questions like these",
+    n_population: PopulationSize | None = None,
     missing: MissingName = "drop",
     cov: CovName | None = None,
     ssc: SscName | None = None,
@@ -156,6 +167,14 @@ def mean(
     questions : {"own", "shared"}, optional
         With `by` and `item`: "own", the default, takes each model's mean over the questions that it answered, and warns
         where they are not the same; "shared" keeps the questions that all models answered.
+    target : {"questions like these", "these questions", "the full benchmark"}, optional
+        Which questions the means are about: "questions like these", the default, of which there is no end; "these
+        questions" alone, where only the answers vary (`sample`, two or more to each question, drawn independently of
+        each other); or "the full benchmark" that these were drawn from at random without replacement, whose size is
+        `n_population`, with its answers as they came.
+    n_population : int or dict, optional
+        For "the full benchmark": how many questions it has, where they were drawn one by one; or {"passage": 896}, how
+        many clusters, where they were drawn whole. Variances are multiplied by 1 - n/N.
     missing : {"drop", "raise"}, optional
         What to do with rows whose score, label or cluster id is missing; dropped rows are counted.
     <cov>
@@ -180,7 +199,8 @@ def mean(
 
     References
     ----------
-    Miller (2024), arXiv:2411.00640, eq. 1 and 4; Bell and McCaffrey (2002), Survey Methodology 28.
+    Miller (2024), arXiv:2411.00640, eq. 1 and 4; Bell and McCaffrey (2002), Survey Methodology 28; for a finite
+    benchmark Cochran (1977), Sampling Techniques, eq. 2.8 and 9.10.
 
     Examples
     --------
@@ -193,6 +213,15 @@ def mean(
     asked = check_cov_options(cov, ssc, dof, repair)
     option("missing", missing, MISSING)
     option("questions", questions, QUESTIONS)
+    option("target", target, TARGETS)
+    if target == "these questions":
+        shared = None if questions == "own" else questions
+        beside = {"groups": groups, "strata": strata, "weights": weights, "n_population": n_population}
+        refuse_beside_answers(item, sample, **beside, questions=shared)
+        some: dict[str, Any] = {"by": by, "missing": missing, "cov": cov, "ssc": ssc, "dof": dof, "repair": repair}
+        return these_questions(lambda **named: mean(data, score, **some, **named), str(item), str(sample))
+    refused = {"sample": sample is not None, "strata": strata is not None, "weights": weights is not None}
+    check_target(target, n_population, refused)
     table = open_frame(data)
     if not isinstance(strata_weights, Mapping):
         option("strata_weights", strata_weights, STRATA_WEIGHTS)
@@ -223,6 +252,8 @@ def mean(
     )
     if given == "as_sampled":
         estimate = _as_sampled(estimate)
+    if n_population is not None:
+        estimate = with_population(estimate, axes, n_population, item)
     if by_columns:
         estimate = replace(estimate, about=replace(estimate.about, n_models=estimate.n_params))
     notes = (*_notes(by_columns, groups), *(unequal_notes(estimate, item, axes) if by_columns else ()))

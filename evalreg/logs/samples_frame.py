@@ -50,7 +50,7 @@ def log_frame(frame: Any, *, scorer: str | None = None, metric: str | None = Non
     Raises
     ------
     MissingColumnError
-        If the frame has no column "id", "epoch" or "score_...", or no column "error" and `failed` is not "keep".
+        If the frame has no column "id", "epoch" or `score_...`, or no column "error" and `failed` is not "keep".
     ArgumentError
         If there are several scorers, entries, or runs of one model, and nothing says which is meant.
     LogFormatError

@@ -41,10 +41,12 @@ def t_log_density(t: FloatArray, dof: FloatArray) -> FloatArray:
 
 def dof_of_quantile(critical: FloatArray, alpha: float) -> FloatArray:
     """Degrees of freedom at which the two-sided critical value of t is as given; inf at the normal's and below."""
+    from scipy import special
+
     log_low, log_high = np.full(critical.shape, -4.0), np.full(critical.shape, 25.0)
     for _ in range(60):
         middle = (log_low + log_high) / 2
-        wider = t_quantile(alpha, np.exp(middle)) > critical
+        wider = -special.stdtrit(np.exp(middle), alpha / 2) > critical
         log_low, log_high = np.where(wider, middle, log_low), np.where(wider, log_high, middle)
     normal = t_quantile(alpha, np.full(critical.shape, np.inf))
     found = np.where(critical > normal * (1 + 1e-12), np.exp((log_low + log_high) / 2), np.inf)

@@ -124,3 +124,30 @@ def test_links_are_not_followed(tmp_path):
     with pytest.raises(ArgumentError, match="links are not followed"):
         er.read_log(tmp_path / "link.csv")
     assert len(er.read_log(tmp_path).frame) == 2
+
+
+def test_columns_of_roles_go_by_either_name_in_every_verb():
+    rows = er.datasets.paired(n_passages=20, seed=1)
+    own = rows.rename(columns={"score": "correct", "question": "id", "model": "system"})
+    log = er.Log(own, score="correct", item="id", model="system")
+    plain = er.fit("score ~ 1", rows, groups="passage")
+    for formula in ("score ~ 1", "correct ~ 1"):
+        found = log.fit(formula, groups="passage")
+        assert (found.params.tolist(), found.bse.tolist()) == (plain.params.tolist(), plain.bse.tolist())
+    expected = er.mean(rows, by="model", item="question", groups="question").bse.tolist()
+    for by, groups in (("model", "item"), ("system", "id"), ("model", "id")):
+        assert log.mean(by=by, groups=groups).bse.tolist() == expected
+    difference = er.compare(rows, item="question", groups="passage").table["se"].tolist()
+    for options in ({}, {"model": "system", "item": "id"}, {"model": "model", "item": "item"}):
+        assert log.compare(groups="passage", **options).table["se"].tolist() == difference
+    judged = er.datasets.judge_log(n_models=3, n_prompts=40, n_judges=4, seed=1)
+    sides = {"left": "a", "right": "b", "winner": "v", "prompt": "q", "judge": "j"}
+    board = er.Log(judged.rename(columns=sides), **sides)
+    one, two = (board.win_rate(groups=groups).bse.tolist() for groups in ("q + j", "prompt + judge"))
+    assert one == two
+
+
+def test_a_role_whose_name_another_column_has_is_refused():
+    rows = er.datasets.passages(n_passages=20, seed=1).assign(correct=1.0)
+    with pytest.raises(er.errors.DataError, match=r'the frame has a column "score" too.*Rename or drop "score"'):
+        er.Log(rows, score="correct")

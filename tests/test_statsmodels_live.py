@@ -745,3 +745,56 @@ def test_equations_of_a_multinomial_logit_go_by_their_categories(log):
         first, second = (f"{category}: words" for category in categories)
         difference = results.contrast(f"{second} - {first}")
         _close(difference.params, results.params[second] - results.params[first], 1e-10)
+
+
+FAMILIES = {
+    "probit": ("right", sm.families.Binomial(link=sm.families.links.Probit())),
+    "cloglog": ("right", sm.families.Binomial(link=sm.families.links.CLogLog())),
+    "gamma": ("weight", sm.families.Gamma(link=sm.families.links.Log())),
+    "log mean": ("weight", sm.families.Gaussian(link=sm.families.links.Log())),
+    "negative binomial": ("burst", sm.families.NegativeBinomial(alpha=0.7)),
+    "logit": ("right", sm.families.Binomial()),
+    "poisson": ("count", sm.families.Poisson()),
+    "gaussian": ("score", sm.families.Gaussian()),
+}
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_family_of_statsmodels_brings_its_link(log, name, weighted):
+    outcome, family = FAMILIES[name]
+    formula = f"{outcome} ~ words + C(model)"
+    weights = log["weight"] if weighted and outcome != "weight" else None
+    model = smf.glm(formula, log, family=family, var_weights=weights)
+    theirs = model.fit(tol=1e-14, tol_criterion="params", maxiter=100)
+    ours = er.fit(formula, log, family=family, groups="passage", cov="CR0", weights=weights)
+    _close(ours.params, theirs.params)
+    scores, hessian = (np.asarray(part(np.asarray(theirs.params))) for part in (model.score_obs, model.hessian))
+    totals = pd.DataFrame(scores).groupby(log["passage"].to_numpy()).sum().to_numpy()
+    expected = np.linalg.inv(hessian) @ (totals.T @ totals) @ np.linalg.inv(hessian)
+    _close(ours.cov_params(), expected, 1e-10)
+    assert list(ours.params.index) == list(theirs.params.index)
+    _close(ours.predict().iloc[:, 0], theirs.predict(), 1e-10)
+
+
+def test_a_canonical_family_is_the_one_of_that_name(log):
+    for name, outcome in (("binomial", "right"), ("poisson", "count"), ("gaussian", "score")):
+        family = {"binomial": sm.families.Binomial, "poisson": sm.families.Poisson, "gaussian": sm.families.Gaussian}
+        one = er.fit(f"{outcome} ~ words", log, family=name, groups="passage")
+        two = er.fit(f"{outcome} ~ words", log, family=family[name](), groups="passage")
+        assert str(one.summary()) == str(two.summary())
+
+
+def test_families_that_cannot_be_are_refused_by_name(log):
+    def refused(error, match, outcome="right", data=log, **options):
+        with pytest.raises(error, match=match):
+            er.fit(f"{outcome} ~ words", data, **options)
+
+    probit = FAMILIES["probit"][1]
+    refused(ArgumentTypeError, r"got the class Binomial. Write sm.families.Binomial\(\)", family=sm.families.Binomial)
+    refused(ArgumentTypeError, "or a statsmodels family such as", family=3)
+    refused(er.errors.ScoreRangeError, "Gamma, needs scores that are positive", "score", family=FAMILIES["gamma"][1])
+    refused(er.errors.ScoreRangeError, r"Binomial, needs scores that lie in \[0, 1\]", "count", family=probit)
+    refused(er.errors.ConstantScoreError, "must vary", data=log.assign(right=1.0), family=probit)
+    apart = log.assign(right=(log["words"] > 0).astype(float))
+    refused(ConvergenceError, "separate the outcomes|did not converge|failed", data=apart, family=probit)

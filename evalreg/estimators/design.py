@@ -12,6 +12,7 @@ import pandas as pd
 from evalreg.checks import FamilyName, FloatArray, row_list, rows_text
 from evalreg.data.formula import ParsedFormula
 from evalreg.errors import FormulaError, NonFiniteError
+from evalreg.estimators.families import Family
 from evalreg.numerics.fitting import Fitted
 from evalreg.results.statsmodels_results import shown_fit
 
@@ -47,11 +48,13 @@ class ShownFit:
         model = self.model
         if model is None:
             with np.errstate(all="ignore"):
-                model = _model(self.formula, self.data, self.weights, self.family)
+                model = statsmodels_model(self.formula, self.data, self.weights, self.family)
         return shown_fit(model, self.solved)
 
 
-def evaluated(parsed: ParsedFormula, data: pd.DataFrame, weights: FloatArray | None, family: FamilyName) -> Design:
+def evaluated(
+    parsed: ParsedFormula, data: pd.DataFrame, weights: FloatArray | None, family: FamilyName | Family
+) -> Design:
     """The design of a formula; names in it are columns, or numpy as np. Refuses terms that are not finite."""
     import patsy
     from statsmodels.tools.sm_exceptions import MissingDataError
@@ -60,7 +63,7 @@ def evaluated(parsed: ParsedFormula, data: pd.DataFrame, weights: FloatArray | N
         with np.errstate(all="ignore"):
             design = _of_numbers(parsed, data) if _numbers_only(parsed, data) else None
             if design is None:
-                model = _model(parsed.text, data, weights, family)
+                model = statsmodels_model(parsed.text, data, weights, family)
                 names = tuple(map(str, model.exog_names))
                 design = Design(model.endog, model.exog, str(model.endog_names), names, model)
     except (patsy.PatsyError, MissingDataError) as error:
@@ -101,7 +104,7 @@ def _of_numbers(parsed: ParsedFormula, data: pd.DataFrame) -> Design:
     return Design(outcome, design, left.design_info.column_names[0], names)
 
 
-def _model(formula: str, data: pd.DataFrame, weights: FloatArray | None, family: FamilyName) -> Any:
+def statsmodels_model(formula: str, data: pd.DataFrame, weights: FloatArray | None, family: FamilyName | Family) -> Any:
     """The statsmodels model; missing values were dropped and counted before, any that a transformation makes raise."""
     import statsmodels.api as sm
     import statsmodels.formula.api as smf
@@ -111,7 +114,8 @@ def _model(formula: str, data: pd.DataFrame, weights: FloatArray | None, family:
     if family == "gaussian":
         return smf.wls(formula, data, weights=weights, missing="raise", eval_env=0)
     families = {"binomial": sm.families.Binomial, "poisson": sm.families.Poisson}
-    return smf.glm(formula, data, family=families[family](), var_weights=weights, missing="raise", eval_env=0)
+    chosen = families[family]() if isinstance(family, str) else family
+    return smf.glm(formula, data, family=chosen, var_weights=weights, missing="raise", eval_env=0)
 
 
 def _nonfinite(formula: str, data: pd.DataFrame) -> NonFiniteError | None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
 from evalreg.checks import (
-    FAMILIES,
     MISSING,
     CovName,
     DofName,
@@ -41,7 +40,9 @@ from evalreg.errors import (
 from evalreg.estimate import About, Estimate
 from evalreg.estimators.absorbed import read_absorbed, solve_absorbed
 from evalreg.estimators.cells import Solved, estimate_cells
-from evalreg.estimators.design import Design, ShownFit, evaluated
+from evalreg.estimators.design import Design, ShownFit, evaluated, statsmodels_model
+from evalreg.estimators.families import Family, estimate_of_family, named_family
+from evalreg.numerics.basis import basis_of
 from evalreg.numerics.fitting import Fitted, canonical, least_squares
 from evalreg.results.bridge import estimate_from
 from evalreg.results.results import Results, results_of
@@ -61,7 +62,7 @@ def fit(
     *,
     groups: Groups = None,
     weights: str | npt.ArrayLike | None = None,
-    family: FamilyName = "gaussian",
+    family: FamilyName | Family = "gaussian",
     missing: MissingName = "drop",
     cov: CovName | None = None,
     ssc: SscName | None = None,
@@ -87,8 +88,10 @@ def fit(
         quote; a list names columns. An array is taken by its length, a Series by its index. None is independent rows.
     weights : str or array_like, shape (n_rows,), optional
         Sampling weights.
-    family : {"gaussian", "binomial", "poisson"}, optional
-        Least squares by default; the others are GLMs with their canonical links, and absorb nothing.
+    family : {"gaussian", "binomial", "poisson"} or statsmodels family, optional
+        Least squares by default; the others are GLMs with their canonical links, and absorb nothing. An instance from
+        `sm.families`, such as ``sm.families.Binomial(link=sm.families.links.Probit())``, brings its own link; where
+        the Hessian of such a fit is no X'WX with positive weights, the default covariance for clusters is "CR1".
     missing : {"drop", "raise"}, optional
         What to do with rows whose score, covariate or cluster id is missing; dropped rows are counted.
     <cov>
@@ -134,21 +137,21 @@ def fit(
     {'C(model)[T.old]': 0.0663}
     """
     asked = check_cov_options(cov, ssc, dof, repair)
-    option("family", family, FAMILIES)
+    own = named_family(family)
     option("missing", missing, MISSING)
     parsed = parse_formula(formula)
     table = open_frame(data)
     if parsed.absorbed:
-        return fit_absorbed(parsed, table, groups, weights, family, missing, asked)
+        return fit_absorbed(parsed, table, groups, weights, own, missing, asked)
     left, right = formula_columns(parsed, table.columns)
-    if parsed.intercept_only and family == "gaussian" and parsed.outcome in left:
+    if parsed.intercept_only and own == "gaussian" and parsed.outcome in left:
         return _fit_mean(parsed, table, groups, weights, missing, asked)
     if isinstance(table, LazyTable):
         raise NotAvailableError(
             f"rows in an engine can be averaged ('{parsed.outcome} ~ 1') but not regressed on covariates; collect the "
             "frame first."
         )
-    return _fit_rows(parsed, table, (left, right), groups, weights, family, missing, asked)
+    return _fit_rows(parsed, table, (left, right), groups, weights, own, missing, asked)
 
 
 def fit_absorbed(
@@ -156,7 +159,7 @@ def fit_absorbed(
     table: Table | LazyTable,
     groups: Groups,
     weights: Any,
-    family: FamilyName,
+    family: FamilyName | Family,
     missing: MissingName,
     asked: CovOptions,
 ) -> Results:
@@ -211,7 +214,7 @@ def _fit_rows(
     columns: tuple[tuple[str, ...], tuple[str, ...]],
     groups: Groups,
     weights: Any,
-    family: FamilyName,
+    family: FamilyName | Family,
     missing: MissingName,
     asked: Any,
 ) -> Results:
@@ -228,11 +231,18 @@ def _fit_rows(
     )
     frame = design_frame(rows, (*left, *right), parsed)
     refuse_large_design(parsed, frame, max((len(rows.used[name].labels) for name in rows.held), default=0))
-    design, solved = _solved(parsed, frame, rows.weights, family)
+    if not isinstance(family, str):
+        found = estimate_of_family(_family_model(parsed, frame, rows.weights, family), parsed.text)
+        labels = rows.labels()
+        scores = found.scores.relabelled(lambda _: labels)
+        about = replace(found.about, outcome=parsed.outcome, formula=parsed.text)
+        return results_of(replace(found, scores=scores, about=about, dropped=rows.dropped), rows.axes, asked)
+    name = cast(FamilyName, family)
+    design, solved = _solved(parsed, frame, rows.weights, name)
     _check_fit(design, solved, parsed)
     unit = bool(design.endog.min() >= 0 and design.endog.max() <= 1)
-    about = About(_method(family, rows.weights), parsed.outcome, parsed.text, unit=unit)
-    shown = ShownFit(parsed.text, frame, rows.weights, family, solved, design.model)
+    about = About(_method(name, rows.weights), parsed.outcome, parsed.text, unit=unit)
+    shown = ShownFit(parsed.text, frame, rows.weights, name, solved, design.model)
     estimate = estimate_from(solved, design.exog_names, rows.labels(), rows.weights, about, shown)
     return results_of(replace(estimate, dropped=rows.dropped), rows.axes, asked)
 
@@ -254,7 +264,7 @@ def _solved(parsed: ParsedFormula, data: pd.DataFrame, weights: FloatArray | Non
 
 
 def _checked(
-    parsed: ParsedFormula, data: pd.DataFrame, weights: FloatArray | None, family: FamilyName
+    parsed: ParsedFormula, data: pd.DataFrame, weights: FloatArray | None, family: FamilyName | Family
 ) -> tuple[Design, list[str]]:
     """The design of a formula, of more rows than columns and of no extreme entries, and the names of the columns."""
     design = evaluated(parsed, data, weights, family)
@@ -265,6 +275,14 @@ def _checked(
     for name, column in zip(names, design.exog.T, strict=True):
         refuse_extreme(column, name, "terms of the formula")
     return design, names
+
+
+def _family_model(parsed: ParsedFormula, data: pd.DataFrame, weights: FloatArray | None, family: Family) -> Any:
+    """The statsmodels model of a family of its own, of a design that was checked."""
+    design, names = _checked(parsed, data, weights, family)
+    # Collinear columns are refused, which statsmodels takes.
+    basis_of(design.exog, names, weights)
+    return design.model or statsmodels_model(parsed.text, data, weights, family)
 
 
 def _check_outcome(design: Design, family: FamilyName) -> None:

@@ -349,11 +349,16 @@ class Log:
 
     def _refuse_averaging(self, role: str, separated: Sequence[str], advice: str) -> None:
         """Refuse to average over prompts, or over models, unasked."""
-        if self._several(role) and role not in separated:
+        if self._several(role) and not any(self._is_role(name, role) for name in separated):
             counts = self._reading.frame[role].value_counts(sort=False)
             several = ", ".join(f"{name!r} ({count} scores)" for name, count in counts.items())
             one = "read one of them (filter=... of er.read_log)" if role == "prompt" else "keep the rows of one"
             raise ArgumentError(f"The log has {len(counts)} {role}s: {several}. Pass {advice}, or {one}.")
+
+    def _is_role(self, name: str, role: str) -> bool:
+        """Whether a name is that of the role, or of the column that has it."""
+        rows = self._reading.frame
+        return name == role or (name in rows and rows[name].equals(rows[role]))
 
     def _with_overlooked(self, results: Results) -> Results:
         """The results with a warning of questions that are alike and were taken to be independent."""

@@ -64,6 +64,8 @@ if TYPE_CHECKING:
         read_results as read_results,
     )
     from evalreg.results.winner import Winner as Winner
+    from evalreg.suites.side_by_side import ResultsTable as ResultsTable
+    from evalreg.suites.side_by_side import table as table
 
     plan = planning
     __version__: str
@@ -82,6 +84,7 @@ _HOMES = {
     "Posterior": "inference.posterior",
     "Winner": "results.winner",
     "Results": "results.results",
+    "ResultsTable": "suites.side_by_side",
     "StoredComparisons": "results.stored_files",
     "StoredResults": "results.stored",
     "WildTest": "resampling.wild_result",
@@ -115,6 +118,7 @@ _HOMES = {
     "rectified_win_rate": "estimators.rectified_pairs",
     "sign_test": "estimators.sign",
     "simultaneous": "inference.simultaneous",
+    "table": "suites.side_by_side",
     "win_rate": "estimators.win_rate",
 }
 # Names that are a module, and not something in it.

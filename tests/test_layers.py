@@ -33,6 +33,7 @@ ROOMS = [
     "results",
     "boards",
     "estimators",
+    "suites",
     "planning",
     "datasets",
     "logs",

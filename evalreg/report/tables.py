@@ -14,6 +14,8 @@ import numpy as np
 
 WIDTH = 80
 ELLIPSIS = "..."
+# A header longer than this, and than the cells below it, goes over several lines.
+LONGEST_HEAD = 24
 # What a p-value is read against, and how many decimals show on which side it lies.
 LEVELS, MOST_DIGITS = (0.05, 0.01, 0.001), 6
 # What a terminal obeys instead of showing it, what changes the direction of writing, and what has no width.
@@ -93,6 +95,8 @@ class Grid:
 
     headers: tuple[str, ...]  # one for each column, the first for the row names
     rows: tuple[tuple[str, ...], ...]  # row name and cells
+    blocks: bool = False  # whether columns that do not fit the width of a text stand in blocks below each other
+    rule: int = 0  # above which row there is a line, 0 for none
 
     def __post_init__(self) -> None:
         """Refuse what is not text here, and not where a format happens to trip over it."""
@@ -114,7 +118,7 @@ class Grid:
         """A tabular, by statsmodels; what would be markup is escaped after it, since it escapes but some of that."""
         places = {mark: 0xE000 + i for i, mark in enumerate(_LATEX)}
         text: str = self._simple(lambda cell: cell.translate(places)).as_latex_tabular()
-        return text.translate({place: _LATEX[mark] for mark, place in places.items()})
+        return _with_midrule(text, self.rule).translate({place: _LATEX[mark] for mark, place in places.items()})
 
     def html(self) -> str:
         """An HTML table, by statsmodels, with names escaped."""
@@ -123,20 +127,49 @@ class Grid:
 
     def text(self, width: int) -> str:
         """Aligned columns; a row name too long for its column stands on lines of its own, whole."""
-        columns = list(zip(*(self.headers, *self.rows), strict=True))
+        if self.blocks:
+            return "\n\n".join(block.text(width) for block in self._in_blocks(width))
+        heads = self._heads()
+        columns = list(zip(*(*heads, *self.rows), strict=True))
         widths = [max(map(len, column)) for column in columns]
         room = width - sum(w + 2 for w in widths[1:])
         first = min(widths[0], max(room, 12))
         # The numbers' columns share what room is left, so that tables of one summary end at one margin.
         spare = max(width - first - sum(w + 2 for w in widths[1:]), 0) // max(len(widths) - 1, 1)
-        lines = [self._line(self.headers[0].ljust(first), self.headers[1:], widths[1:], spare), "-" * width]
-        for row in self.rows:
+        lines = [self._line(head[0].ljust(first), head[1:], widths[1:], spare) for head in heads]
+        lines.append("-" * width)
+        for i, row in enumerate(self.rows):
+            lines.extend(["-" * width] if self.rule and i == self.rule else [])
             name = row[0]
             if len(name) > first:
                 lines.extend(textwrap.wrap(name, width, subsequent_indent="  ", break_on_hyphens=False))
                 name = "  "
             lines.append(self._line(name.ljust(first), row[1:], widths[1:], spare))
         return "\n".join(lines)
+
+    def _heads(self) -> list[tuple[str, ...]]:
+        """The headers, whole, on as many lines as the longest needs beside the cells of its column."""
+        wrapped = []
+        for column in zip(*(self.headers, *self.rows), strict=True):
+            room = max(LONGEST_HEAD, *(len(cell) for cell in column[1:]), 0)
+            wrapped.append(_wrapped(column[0], room))
+        height = max(map(len, wrapped))
+        return list(zip(*([""] * (height - len(lines)) + lines for lines in wrapped), strict=True))
+
+    def _in_blocks(self, width: int) -> list[Grid]:
+        """Grids of as many columns as fit the width, each with the row names."""
+        heads = self._heads()
+        widths = [max(map(len, column)) for column in zip(*(*heads, *self.rows), strict=True)]
+        chosen: list[list[int]] = [[]]
+        left = room = width - min(widths[0], width // 2)
+        for i, needed in enumerate(widths[1:], 1):
+            if chosen[-1] and needed + 2 > left:
+                chosen.append([])
+                left = room
+            chosen[-1].append(i)
+            left -= needed + 2
+        parts = [[(row[0], *(row[i] for i in some)) for row in (self.headers, *self.rows)] for some in chosen]
+        return [Grid(part[0], tuple(part[1:]), rule=self.rule) for part in parts]
 
     @staticmethod
     def _line(stub: str, cells: tuple[str, ...], widths: list[int], spare: int) -> str:
@@ -167,8 +200,8 @@ class Summary:
     def as_text(self, width: int = WIDTH) -> str:
         """Plain text of that width."""
         double, parts = "=" * width, [self.title.center(width).rstrip(), "=" * width]
-        parts.extend(self._fact_lines(width))
-        parts.append(double)
+        if self.facts:
+            parts.extend([*self._fact_lines(width), double])
         for grid in self.grids:
             parts.extend([grid.text(width), double])
         for i, sentence in enumerate(self.sentences, 1):
@@ -196,14 +229,15 @@ class Summary:
         """Markdown with pipe tables."""
         facts = "\n".join(_untagged(f"- {label}: {value}") for label, value in self.facts)
         notes = "\n".join(_untagged(f"{i}. {sentence}") for i, sentence in enumerate(self.sentences, 1))
-        return (
-            "\n\n".join([f"**{self.title}**", facts, *(grid.markdown() for grid in self.grids), notes]).rstrip() + "\n"
-        )
+        parts = [f"**{self.title}**", facts, *(grid.markdown() for grid in self.grids), notes]
+        return "\n\n".join(filter(None, parts)).rstrip() + "\n"
 
     def as_latex(self) -> str:
         """LaTeX tabulars by statsmodels, with the sentences below them."""
         tables = [grid.latex() for grid in self.grids]
-        notes = "\\\\\n".join(_latex_text(sentence) for sentence in self.sentences)
+        # A bracket or a star after the end of a line would be an argument of it.
+        texts = [_latex_text(sentence) for sentence in self.sentences]
+        notes = "\\\\\n".join("{}" + text if text[:1] in ("[", "*") else text for text in texts)
         return "\n\n".join([*tables, f"{{\\small\n{notes}\n}}"] if notes else tables) + "\n"
 
     def as_html(self) -> str:
@@ -214,10 +248,8 @@ class Summary:
         )
         tables = "".join(grid.html() for grid in self.grids)
         notes = "".join(f"<li>{html.escape(sentence)}</li>" for sentence in self.sentences)
-        return (
-            f'<div class="evalreg"><h4>{html.escape(self.title)}</h4>'
-            f'<table class="simpletable">{facts}</table>{tables}<ol>{notes}</ol></div>'
-        )
+        above = f'<table class="simpletable">{facts}</table>' if facts else ""
+        return f'<div class="evalreg"><h4>{html.escape(self.title)}</h4>{above}{tables}<ol>{notes}</ol></div>'
 
     def __str__(self) -> str:
         return self.as_text()
@@ -237,6 +269,29 @@ def latex_strong(text: str) -> str:
 def html_strong(text: str) -> str:
     """Return a paragraph in bold as HTML, escaped."""
     return f"<p><strong>{html.escape(visible(text))}</strong></p>"
+
+
+def _wrapped(name: str, width: int) -> list[str]:
+    """A name over lines of at most so many characters, broken after punctuation where there is some."""
+    lines = [""]
+    for part in re.split(r"(?<=[-_/:.,\s])", name):
+        if lines[-1] and len(lines[-1]) + len(part) > width:
+            lines.append("")
+        whole = lines.pop() + part
+        lines += [whole[i : i + width] for i in range(0, len(whole), width)] or [""]
+    return lines
+
+
+def _with_midrule(tabular: str, rule: int) -> str:
+    """A tabular with a line above a row; `rule` 0 leaves it as it is."""
+    lines, rows = tabular.split("\n"), 0
+    for i, line in enumerate(lines):
+        if rule and rows == rule:
+            lines.insert(i, r"\midrule")
+            break
+        after = r"\midrule" in lines[:i]
+        rows += after and line.rstrip().endswith(r"\\")
+    return "\n".join(lines)
 
 
 def _latex_text(text: str) -> str:

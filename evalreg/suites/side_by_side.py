@@ -1,0 +1,372 @@
+"""Several results in one table, as papers print regressions: coefficients, what stands below them, and the facts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import pandas as pd
+
+from evalreg.checks import fraction, listed, nearest, option
+from evalreg.errors import ArgumentError, ArgumentTypeError, MissingColumnError, NotAvailableError
+from evalreg.estimators.comparison import Comparison
+from evalreg.report.summaries import covariance_text
+from evalreg.report.tables import Grid, Printed, Summary, number
+from evalreg.results.results import Results
+from evalreg.results.stored import StoredResults
+
+BeneathName: TypeAlias = Literal["se", "interval"]
+BENEATH: tuple[BeneathName, ...] = ("se", "interval")
+STARS = (0.05, 0.01, 0.001)
+Tabled: TypeAlias = Results | Comparison | StoredResults
+"""What a column of a table can be made of."""
+
+
+@dataclass(frozen=True, eq=False)
+class ResultsTable(Printed):
+    """Several results side by side; made by `table`, immutable.
+
+    Parameters
+    ----------
+    parts : dict of str to Results, Comparison or StoredResults
+        By the header of the column.
+    beneath : {"se", "interval"}
+        What stands below each coefficient.
+    stars : tuple of float
+        Levels of the stars, falling; empty for none.
+    keep : tuple of str
+        Parameters shown; empty for all.
+
+    Examples
+    --------
+    >>> import evalreg as er
+    >>> log = er.datasets.passages(n_passages=40, questions_per_passage=5, seed=3)
+    >>> results = er.fit("score ~ n_words", log, groups="passage")
+    >>> er.table({"CR2": results, "CR1": results.with_cov(cov="CR1")}).to_frame().index.names
+    FrozenList(['result', 'parameter'])
+    """
+
+    parts: dict[str, Tabled]
+    beneath: BeneathName = "se"
+    stars: tuple[float, ...] = ()
+    keep: tuple[str, ...] = ()
+
+    def to_frame(self, alpha: float = 0.05) -> pd.DataFrame:
+        """All coefficients, one row each.
+
+        Parameters
+        ----------
+        alpha : float, optional
+            Level of the intervals.
+
+        Returns
+        -------
+        DataFrame
+            Indexed by (result, parameter); columns estimate, se, dof, p_value (adjusted where a comparison adjusts),
+            lower and upper.
+        """
+        frames = {name: _coefficients(part, alpha) for name, part in self.parts.items()}
+        return pd.concat(frames, names=["result", "parameter"])
+
+    def summary(self, alpha: float = 0.05) -> Summary:
+        """Coefficients with standard errors or intervals below them, one column a result, and facts of each result.
+
+        Parameters
+        ----------
+        alpha : float, optional
+            Level of the intervals, where these stand below the coefficients.
+
+        Returns
+        -------
+        Summary
+            Prints as text of 80 columns, in blocks of columns where they are wider; also `as_text(width)`,
+            `as_markdown()`, `as_latex()` and `as_html()`.
+        """
+        fraction("alpha", alpha)
+        frames = {name: _coefficients(part, alpha).to_dict("index") for name, part in self.parts.items()}
+        found = list(dict.fromkeys(label for frame in frames.values() for label in frame))
+        shown = [label for label in found if not self.keep or label in self.keep]
+        rows = [line for label in shown for line in self._lines(label, frames)]
+        grid = Grid(("", *self.parts), (*rows, *_fact_rows(self.parts)), blocks=True, rule=len(rows))
+        return Summary("results side by side", (), (grid,), tuple(self._sentences(alpha, len(found) - len(shown))))
+
+    def _lines(self, label: Any, frames: Mapping[str, dict[Any, dict[Any, Any]]]) -> list[tuple[str, ...]]:
+        """A coefficient and what stands below it, in all columns."""
+        above, below = [label], [""]
+        for name, frame in frames.items():
+            if label not in frame:
+                above.append("")
+                below.append("")
+                continue
+            row = frame[label]
+            marks = "" if _ranked(self.parts[name]) else _stars(row["p_value"], self.stars)
+            above.append(number(row["estimate"]) + marks)
+            ends = f"[{number(row['lower'])}, {number(row['upper'])}]"
+            below.append(f"({number(row['se'])})" if self.beneath == "se" else ends)
+        return [tuple(above), tuple(below)]
+
+    def _sentences(self, alpha: float, n_left_out: int) -> list[str]:
+        """What the table says and does not say."""
+        what = (
+            "Standard errors in parentheses."
+            if self.beneath == "se"
+            else f"{100 * (1 - alpha):g}% intervals in brackets."
+        )
+        sentences = [what]
+        if n_left_out:
+            many = "parameters are" if n_left_out > 1 else "parameter is"
+            sentences.append(f"{n_left_out} other {many} estimated and not shown.")
+        if self.stars:
+            levels = [f"{'*' * (i + 1)} p < {level:g}".replace("0.", ".") for i, level in enumerate(self.stars)]
+            sentences.append(f"Stars: {', '.join(levels)}, each against 0{self._adjusted()}.")
+            bare = [name for name, part in self.parts.items() if _ranked(part)]
+            if bare:
+                sentences.append(f"No stars for {listed(bare)}: that a score is not 0 tells nothing.")
+        said: dict[str, list[str]] = {}
+        for name, part in self.parts.items():
+            for text in _notes(part):
+                said.setdefault(text, []).append(name)
+        for text, names in said.items():
+            sentences.append(text if len(names) == len(self.parts) else f"{', '.join(names)}: {text}")
+        return sentences
+
+    def _adjusted(self) -> str:
+        plain = [name for name, part in self.parts.items() if not getattr(part, "adjust", None)]
+        if len(plain) == len(self.parts):
+            return " and by itself"
+        return " and by itself, except in columns whose p-values are adjusted" if plain else ", p-values adjusted"
+
+    def __repr__(self) -> str:
+        return self.summary().as_text()
+
+
+def table(
+    results: Mapping[str, Tabled] | Sequence[Tabled],
+    names: Sequence[str] | None = None,
+    *,
+    beneath: BeneathName = "se",
+    stars: bool | Sequence[float] = False,
+    keep: Sequence[str] | None = None,
+) -> ResultsTable:
+    """Several results in one table: coefficients with standard errors beneath, one column a result.
+
+    Below the coefficients stand the rows in use, the clusters of each axis, the covariance, the degrees of freedom (the
+    smallest and the largest where they differ) and R-squared where there is one. Each column keeps its own covariance.
+
+    Parameters
+    ----------
+    results : dict or list of Results, Comparison or StoredResults
+        What `fit`, `mean`, `compare`, `win_rate` and the others return, or `read_results` has read. The keys of a dict
+        are the headers.
+    names : list of str, optional
+        Headers of a list; "(1)", "(2)" and so on by default.
+    beneath : {"se", "interval"}, optional
+        What stands below each coefficient: the standard error in parentheses (default), or the interval in brackets.
+    stars : bool or list of float, optional
+        Whether small p-values are marked; False by default. True is one star below .05, two below .01, three below
+        .001; a list gives other levels. Means by model and win rates get none, since their p-values are against 0.
+    keep : list of str, optional
+        Parameters shown, of all by default; the note says how many others there are.
+
+    Returns
+    -------
+    ResultsTable
+        Prints as text; also `summary(alpha)`, `to_frame(alpha)`, `to_markdown()`, `to_latex()` and `to_html()`.
+
+    Raises
+    ------
+    ArgumentTypeError
+        If something is not results.
+    ArgumentError
+        If there are no results, names do not fit them or occur twice, or levels are not between 0 and 1.
+    MissingColumnError
+        If no result has a parameter of `keep`.
+
+    Notes
+    -----
+    The form is that of statsmodels' `summary_col`, whose numbers are the same for the same results. It is not used,
+    since it has no place for degrees of freedom that differ by coefficient or for clusters, prints small standard
+    errors as 0.0000, and does not escape names in HTML.
+
+    Examples
+    --------
+    >>> import evalreg as er
+    >>> log = er.datasets.passages(n_passages=40, questions_per_passage=5, seed=3)
+    >>> plain, words = er.fit("score ~ 1", log, groups="passage"), er.fit("score ~ n_words", log, groups="passage")
+    >>> print(er.table([plain, words]))
+                                  results side by side
+    ================================================================================
+                                                  (1)                            (2)
+    --------------------------------------------------------------------------------
+    Intercept                                  0.6850                         0.6648
+                                             (0.0429)                       (0.1026)
+    n_words                                                                 5.60e-05
+                                                                          (2.44e-04)
+    --------------------------------------------------------------------------------
+    Score                                       score                          score
+    Model                                         OLS                            OLS
+    Rows                                          200                            200
+    Clusters: passage                              40                             40
+    Covariance                         CR2 by passage                 CR2 by passage
+    Degrees of freedom                             39                   19.7 to 25.6
+    R-squared                                                                 0.0003
+    ================================================================================
+    [1] Standard errors in parentheses.
+    """
+    parts = _named(results, names)
+    option("beneath", beneath, BENEATH)
+    wanted = () if keep is None else tuple(map(str, [keep] if isinstance(keep, str) else keep))
+    known = [label for part in parts.values() for label in _coefficients(part, None).index]
+    for label in wanted:
+        if label not in known:
+            raise MissingColumnError(f"`keep` must name parameters; {label!r} is in no result.{nearest(label, known)}")
+    return ResultsTable(parts, beneath, _levels(stars), wanted)
+
+
+def _named(results: Any, names: Sequence[str] | None) -> dict[str, Tabled]:
+    """The results by the headers of their columns."""
+    if isinstance(results, Mapping):
+        if names is not None:
+            raise ArgumentError("`names` are for a list of results; the keys of a dict are names. Leave them out.")
+        labels, parts = [str(key) for key in results], list(results.values())
+    else:
+        parts = [results] if isinstance(results, Tabled) else list(results)
+        labels = [f"({i + 1})" for i in range(len(parts))] if names is None else [str(name) for name in names]
+    for part in parts:
+        if not isinstance(part, Tabled):
+            raise ArgumentTypeError(
+                "`results` must hold what `fit`, `mean`, `compare` and the like return; got "
+                f"{type(part).__name__}. A statsmodels result goes through er.infer(er.from_statsmodels(result))."
+            )
+    if not parts:
+        raise ArgumentError("`results` must hold at least one result; got none.")
+    if isinstance(names, str) or len(labels) != len(parts):
+        raise ArgumentError(f"`names` must be a list of {len(parts)}, one for each result; got {names!r}.")
+    twice = [label for label in dict.fromkeys(labels) if labels.count(label) > 1]
+    if twice:
+        raise ArgumentError(f"`names` must differ from each other; {listed(twice)} occurs twice.")
+    return dict(zip(labels, parts, strict=True))
+
+
+def _levels(stars: Any) -> tuple[float, ...]:
+    """Levels of the stars, falling."""
+    if isinstance(stars, bool | np.bool_):
+        return STARS if stars else ()
+    if isinstance(stars, str) or not hasattr(stars, "__iter__"):
+        raise ArgumentTypeError(f"`stars` must be True, False or a list of levels such as [0.1, 0.05]; got {stars!r}.")
+    levels = tuple(fraction("stars", level) for level in stars)
+    if len(set(levels)) < len(levels):
+        raise ArgumentError(f"`stars` must hold levels that differ; got {stars!r}.")
+    return tuple(sorted(levels, reverse=True))
+
+
+def _stars(p: float, levels: tuple[float, ...]) -> str:
+    return "*" * sum(p < level for level in levels)
+
+
+def _own(part: Tabled) -> Results | StoredResults:
+    """The results behind a comparison."""
+    return part.results if isinstance(part, Comparison) else part
+
+
+def _coefficients(part: Tabled, alpha: float | None) -> pd.DataFrame:
+    """Coefficients by name; without intervals where `alpha` is None."""
+    own = _own(part)
+    if alpha is None:
+        return pd.DataFrame(index=own.params.index.astype(str))
+    adjusted = None if isinstance(part, Results) or not part.adjust else _adjusted_frame(part, alpha)
+    ends = own.conf_int(alpha).set_axis(["lower", "upper"], axis=1)
+    found = ends.assign(p_value=own.pvalues.to_numpy()) if adjusted is None else adjusted
+    columns = {"estimate": own.params, "se": own.bse, "dof": own.dof}
+    frame = pd.DataFrame({name: values.to_numpy() for name, values in columns.items()}, index=own.params.index)
+    p_value = found["p_value" if adjusted is None else "p_adjusted"].to_numpy()
+    frame = frame.assign(p_value=p_value, lower=found["lower"].to_numpy(), upper=found["upper"].to_numpy())
+    return frame.set_axis(frame.index.astype(str))
+
+
+def _adjusted_frame(part: Comparison | StoredResults, alpha: float) -> pd.DataFrame:
+    """Differences with adjusted p-values, and the intervals of `to_frame`, which under "single-step" hold together."""
+    if isinstance(part, Comparison):
+        return part.to_frame(alpha)
+    if part.adjust == "single-step" and alpha != part.alphas[0]:
+        raise NotAvailableError(f"joint intervals are stored at alpha={part.alphas[0]:g} only; got {alpha:g}.")
+    ends = part.conf_int(alpha)
+    table = part.table
+    return table if alpha == part.alphas[0] else table.assign(lower=ends[0].to_numpy(), upper=ends[1].to_numpy())
+
+
+def _ranked(part: Tabled) -> bool:
+    """Whether the parameters are scores or win rates of models, whose tests against 0 say nothing."""
+    if isinstance(part, StoredResults):
+        model, formula = str(part.document["model"]), part.document["formula"]
+        return part.kind != "comparison" and not formula and not model.startswith(("Contrast", "OLS", "WLS", "GLM"))
+    about = _own(part).estimate.about  # type: ignore[union-attr]
+    return about.n_models > 0 or (about.interval != "wald" and not about.contrast)
+
+
+def _notes(part: Tabled) -> list[str]:
+    """What was warned of."""
+    if isinstance(part, StoredResults):
+        return [str(note["text"]) for note in part.document["notes"] if note["warning"]]
+    return (
+        [text for _, text in part.results.notes] if isinstance(part, Comparison) else [text for _, text in part.notes]
+    )
+
+
+def _fact_rows(parts: Mapping[str, Tabled]) -> list[tuple[str, ...]]:
+    """Rows, clusters by axis, covariance, degrees of freedom and R-squared of each."""
+    axes = list(dict.fromkeys(axis for part in parts.values() for axis in _clusters(part)))
+    rows: list[tuple[str, ...]] = [
+        ("Score", *(_said(part)[0] for part in parts.values())),
+        ("Model", *(_said(part)[1] for part in parts.values())),
+        ("Rows", *(str(_own(part).nobs) for part in parts.values())),
+    ]
+    rows += [(f"Clusters: {axis}", *(str(_clusters(part).get(axis, "")) for part in parts.values())) for axis in axes]
+    rows.append(("Covariance", *(_said(part)[2] for part in parts.values())))
+    rows.append(("Degrees of freedom", *(_dof_text(_own(part).dof.to_numpy()) for part in parts.values())))
+    squares = [_r_squared(part) for part in parts.values()]
+    return rows + ([("R-squared", *squares)] if any(squares) else [])
+
+
+def _clusters(part: Tabled) -> dict[str, int]:
+    """Clusters of each axis, without intersections."""
+    own = _own(part)
+    if isinstance(own, StoredResults):
+        axes = str(own.options["groups"] or "").split(" + ")
+    else:
+        axes = [term.name for term in own.cov.one_way if term.by]
+    return {axis: own.n_clusters[axis] for axis in axes if axis in own.n_clusters}
+
+
+def _said(part: Tabled) -> tuple[str, str, str]:
+    """Score, model and covariance in words."""
+    own = _own(part)
+    if isinstance(own, StoredResults):
+        groups = own.options["groups"]
+        cov = f"{own.options['cov']} by {groups}" if groups else f"{own.options['cov']} (rows independent)"
+        return str(own.document["score"]), str(own.document["model"]), cov
+    return own.estimate.about.outcome, own.estimate.about.model, covariance_text(own.cov)
+
+
+def _dof_text(dof: Any) -> str:
+    """One number, or the smallest and the largest; "normal" where there are none."""
+    known = dof[~np.isnan(dof)]
+    if not known.size:
+        return "none"
+    ends = [
+        "normal" if np.isinf(end) else f"{end:.0f}" if end >= 1000 else f"{end:.1f}".removesuffix(".0")
+        for end in (known.min(), known.max())
+    ]
+    return " to ".join(text for text, _ in groupby(ends))
+
+
+def _r_squared(part: Tabled) -> str:
+    """R-squared of a least-squares fit that is still held; about 0 where there is no intercept, as in statsmodels."""
+    own = _own(part)
+    if isinstance(own, StoredResults) or own.estimate.fitted is None or own.estimate.kind != "least squares":
+        return ""
+    fitted = own.estimate.fitted()
+    return f"{float(fitted.rsquared):.4f}" + ("" if fitted.k_constant else " (uncentred)")

@@ -48,6 +48,8 @@ if TYPE_CHECKING:
     from evalreg.planning.noise import noise as noise
     from evalreg.planning.noise_result import Noise as Noise
     from evalreg.resampling.bootstrap import Bootstrap as Bootstrap
+    from evalreg.resampling.randomisation import randomisation_test as randomisation_test
+    from evalreg.resampling.randomisation_result import RandomisationTest as RandomisationTest
     from evalreg.resampling.sampling import bootstrap as bootstrap
     from evalreg.resampling.wild_result import WildTest as WildTest
     from evalreg.results.bridge import from_statsmodels as from_statsmodels
@@ -83,6 +85,7 @@ _HOMES = {
     "Noise": "planning.noise_result",
     "Posterior": "inference.posterior",
     "Winner": "results.winner",
+    "RandomisationTest": "resampling.randomisation_result",
     "Results": "results.results",
     "ResultsTable": "suites.side_by_side",
     "StoredComparisons": "results.stored_files",
@@ -110,6 +113,7 @@ _HOMES = {
     "plan": "planning",
     "plots": "plots",
     "quantile": "estimators.quantile",
+    "randomisation_test": "resampling.randomisation",
     "rank_sets": "inference.ranks",
     "ratio": "estimators.ratio",
     "read_log": "logs.log",

@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from evalreg.logs.log import Log as Log
     from evalreg.logs.log import read_log as read_log
     from evalreg.logs.samples_frame import log_frame as log_frame
+    from evalreg.planning.facet_components import components as components
+    from evalreg.planning.facet_result import FacetComponents as FacetComponents
     from evalreg.planning.noise import noise as noise
     from evalreg.planning.noise_result import Noise as Noise
     from evalreg.resampling.bootstrap import Bootstrap as Bootstrap
@@ -80,6 +82,7 @@ _HOMES = {
     "Comparisons": "estimators.comparison",
     "Covariance": "covariance.covariance",
     "Estimate": "estimate.estimate",
+    "FacetComponents": "planning.facet_result",
     "Judging": "boards.judges",
     "Log": "logs.log",
     "Noise": "planning.noise_result",
@@ -96,6 +99,7 @@ _HOMES = {
     "choice_probability": "estimators.choices",
     "classification": "estimators.classification",
     "compare": "estimators.difference",
+    "components": "planning.facet_components",
     "confidence_sequence": "estimators.confidence_sequence",
     "controlled_win_rate": "estimators.controlled",
     "covariance": "covariance.assembly",

@@ -17,8 +17,9 @@ import evalreg as er
 from evalreg.boards.agreement import krippendorff_alpha
 from evalreg.boards.judge_rows import judged_rows
 from evalreg.boards.position import position_table
-from evalreg.boards.variance import components_of, fixed_effects, moment_equations, variance_table
+from evalreg.boards.variance import components_of, fixed_effects, variance_table
 from evalreg.errors import ArgumentError, ArgumentTypeError, MissingColumnError, NotAvailableError, TooFewClustersError
+from evalreg.numerics.moments import moment_equations
 
 LABELS = {"left": "left", "right": "right", "winner": "winner"}
 SCORE = {"left": 1.0, "tie": 0.5, "right": 0.0}
@@ -323,7 +324,8 @@ def test_variance_components_are_unbiased(keep):
 def test_moment_equations_are_those_of_dense_matrices(log):
     rows = judged_rows(board_of(both_orders(log.head(150)))._duels, "judge", "prompt")
     components = components_of(rows)
-    expected, observed = moment_equations(rows, components)
+    designs = [component.design for component in components]
+    expected, observed = moment_equations(rows.values, fixed_effects(rows), designs)
     pairs = (rows.pair[:, None] == np.arange(rows.n_pairs)).astype(float)
     X = np.column_stack([pairs, rows.side])
     M = np.eye(rows.n_rows) - X @ np.linalg.pinv(X)

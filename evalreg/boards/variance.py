@@ -9,13 +9,9 @@ import pandas as pd
 from scipy import sparse
 
 from evalreg.boards.judge_rows import JudgedRows
-from evalreg.checks import BoolArray, FloatArray, IntArray
+from evalreg.checks import FloatArray, IntArray
 from evalreg.numerics.matrices import Matrix
-
-# Components whose expected products lie this near to a combination of the others' are one to the log.
-ALIASED = 1e-7
-# Entries of the (pair, pair) products that are held at a time.
-BLOCK_ENTRIES = 1 << 20
+from evalreg.numerics.moments import moment_equations, solve_components
 
 PROMPT, JUDGE, PROMPT_JUDGE = "prompt", "judge", "prompt x judge"
 MODEL_PROMPT, MODEL_JUDGE, MODEL_BOTH = "model x prompt", "model x judge", "model x prompt x judge"
@@ -110,62 +106,6 @@ def _one_hot_of(codes: IntArray, values: FloatArray, size: int) -> Matrix:
     return sparse.csr_array((values, codes, np.arange(codes.size + 1)), shape=(codes.size, size))
 
 
-def moment_equations(rows: JudgedRows, components: list[Component]) -> tuple[FloatArray, FloatArray]:
-    """Expected and observed quadratic forms e'ZZ'e of the residuals e, those of single rows last.
-
-    With M = I - QQ' and e = Ms, E[e'Z_c Z_c'e] = sum_d sigma_d^2 |Z_c' M Z_d|^2, which counts what the fixed effects
-    have taken out. Sums run over levels; no matrix has rows on both sides. Rao (1972), Journal of the American
-    Statistical Association 67, 112-115, with weights zero (MINQUE(0)); Searle, Casella and McCulloch (1992), Variance
-    Components, chapter 11; Henderson (1953), Biometrics 9, 226-252.
-    """
-    Q = fixed_effects(rows)
-    e = rows.values - Q @ (Q.T @ rows.values)
-    size = len(components)
-    fixed = [(component.design.T @ Q).tocsr() for component in components]
-    expected = _products(fixed)
-    for c in range(size):
-        for d in range(c, size):
-            # The one with fewer levels on the left, which keeps the product small.
-            few, many = (c, d) if fixed[c].shape[0] <= fixed[d].shape[0] else (d, c)
-            A = (components[few].design.T @ components[many].design).tocsr()
-            crossed = float(fixed[few].multiply(A @ fixed[many]).sum())
-            expected[c, d] += float(A.power(2).sum()) - 2.0 * crossed
-            expected[d, c] = expected[c, d]
-    traces = [float(Z.design.power(2).sum() - B.power(2).sum()) for Z, B in zip(components, fixed, strict=True)]
-    expected = np.block([[expected, np.array(traces)[:, None]], [np.array([*traces, rows.n_rows - Q.shape[1]])]])
-    observed = np.array([*(float(np.sum((Z.design.T @ e) ** 2)) for Z in components), float(e @ e)])
-    return expected, observed
-
-
-def _products(fixed: list[Matrix]) -> FloatArray:
-    """Traces of products of B_c'B_c and B_d'B_d for all c and d, in blocks of columns."""
-    n_fixed = fixed[0].shape[1]
-    step = max(BLOCK_ENTRIES // n_fixed, 1)
-    columns = [B.tocsc() for B in fixed]
-    total = np.zeros((len(fixed), len(fixed)))
-    for start in range(0, n_fixed, step):
-        parts = np.array([(B.T @ B[:, start : start + step]).toarray().ravel() for B in columns])
-        total += parts @ parts.T
-    return total
-
-
-def solve_components(expected: FloatArray, observed: FloatArray) -> tuple[FloatArray, list[list[int]]]:
-    """Variance components, the solution of least norm, and which of them the log cannot tell from each other.
-
-    The sets are a partition: components alone, or those of which only the sum is known.
-    """
-    scale = np.sqrt(np.diag(expected))
-    alive = scale > 1e-9 * scale.max()
-    safe = np.where(alive, scale, 1.0)
-    values, vectors = np.linalg.eigh(np.where(alive[:, None] & alive, expected / np.outer(safe, safe), 0.0))
-    known = values > ALIASED * max(values[-1], 1.0)
-    variances = (vectors[:, known] / values[known] @ (vectors[:, known].T @ (observed / safe))) / safe
-    null = vectors[:, ~known] @ vectors[:, ~known].T
-    tied: BoolArray = np.abs(null) > 1e-6
-    n_sets, label = sparse.csgraph.connected_components(sparse.csr_array(tied.astype(float)))
-    return variances, [np.flatnonzero(label == s).tolist() for s in range(n_sets)]
-
-
 def variance_table(rows: JudgedRows) -> pd.DataFrame:
     """Shares of the variance of one comparison around the mean score of its pair: `Judging.variance`.
 
@@ -181,7 +121,8 @@ def variance_table(rows: JudgedRows) -> pd.DataFrame:
     Brennan (2001), Generalizability Theory, chapters 3 and 7; Rao (1972), JASA 67, 112-115.
     """
     components = components_of(rows)
-    variances, sets = solve_components(*moment_equations(rows, components))
+    designs = [component.design for component in components]
+    variances, sets = solve_components(*moment_equations(rows.values, fixed_effects(rows), designs))
     names = [*(component.name for component in components), RESIDUAL]
     multiples = np.array([*(component.multiple for component in components), 1.0])
     levels = [*(component.n_levels for component in components), rows.n_rows]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, get_args
@@ -26,6 +27,8 @@ from evalreg.logs.formats import sort_sources
 from evalreg.logs.overlooked import candidates, overlooked
 from evalreg.logs.reading import JUDGED, REASONS, SCORED, BrokenName, Choice, FailedName, Reading, Run
 from evalreg.logs.roles import as_roles, with_roles
+from evalreg.planning.facet_components import components
+from evalreg.planning.facet_result import FacetComponents
 from evalreg.planning.noise import noise
 from evalreg.planning.noise_result import Noise
 from evalreg.results.results import Results
@@ -258,6 +261,36 @@ class Log:
         with naming(self._reading.frame.columns):
             found = noise(self._rows(), groups=groups, **asked)
         return found if groups is not None else replace(found, results=self._with_overlooked(found.results))
+
+    def components(self, *, facets: str, **options: Any) -> FacetComponents:
+        """Variance components of the scores by their facets.
+
+        Parameters
+        ----------
+        facets : str
+            Such as "model x item" or "item x judge x template", as in `evalreg.components`.
+        **options
+            Further arguments of `evalreg.components`.
+
+        Returns
+        -------
+        FacetComponents
+            A row for each facet and each interaction.
+
+        Raises
+        ------
+        NotAvailableError
+            If the log has no scores.
+        ArgumentError
+            If the log has several models or prompts, and they are no facet.
+        """
+        self._needs("score", "components")
+        named = re.findall(r"[^\s:*+]+", str(facets))
+        for role in ("model", "prompt"):
+            self._refuse_averaging(role, named, f'facets="{role} x ..." to make them a facet')
+        self._one_metric(*named)
+        with naming(self._reading.frame.columns):
+            return components(self._rows(), facets=facets, **options)
 
     def fit(self, formula: str, *, groups: Any = None, **options: Any) -> Results:
         """A regression of the scores.

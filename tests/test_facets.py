@@ -1,0 +1,194 @@
+"""Variance components by facets: lme4's REML, matrices written out in full, simulated truth, bad input."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import evalreg as er
+from evalreg.errors import ArgumentError, ArgumentTypeError, DataError, EvalregWarning, MissingColumnError
+
+REFERENCE = Path(__file__).parent / "reference"
+REML = 1e-6  # to which lme4's optimiser comes
+SIGMAS = 4
+
+
+@pytest.fixture(scope="module")
+def balanced():
+    return pd.read_csv(REFERENCE / "facets.csv")
+
+
+@pytest.fixture(scope="module")
+def lme4():
+    return json.loads((REFERENCE / "facets.json").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("method", ["anova", "minque"])
+def test_balanced_crossed_components_are_lme4s(balanced, lme4, method):
+    found = er.components(balanced, facets="item x judge x template", method=method).table["variance"]
+    wanted = {name.replace(":", " x "): value for name, value in lme4["crossed"].items()}
+    wanted["item x judge x template + error"] = wanted.pop("Residual")
+    assert set(found.index) == set(wanted)
+    np.testing.assert_allclose(found, [wanted[name] for name in found.index], rtol=20 * REML)
+
+
+def test_balanced_nested_components_are_lme4s(balanced, lme4):
+    found = er.components(balanced, facets="item x judge:item").table["variance"]
+    wanted = lme4["nested"]
+    np.testing.assert_allclose(found[["item", "judge:item"]], [wanted["item"], wanted["item:judge"]], rtol=20 * REML)
+    np.testing.assert_allclose(found["error"], wanted["Residual"], rtol=20 * REML)
+
+
+@pytest.mark.parametrize("method", ["anova", "minque"])
+def test_unbalanced_components_solve_the_equations_of_dense_matrices(method):
+    rng = np.random.default_rng(3)
+    frame = pd.DataFrame(list(itertools.product(range(6), range(4), range(2))), columns=["item", "judge", "again"])
+    frame = frame[rng.random(len(frame)) < 0.7].reset_index(drop=True)
+    frame["score"] = rng.normal(size=6)[frame["item"]] + rng.normal(size=len(frame))
+    n = len(frame)
+    both = frame["item"] * 10 + frame["judge"]
+    Z = [pd.get_dummies(key).to_numpy(float) for key in (frame["item"], frame["judge"], both)]
+    kernels = [one @ one.T for one in Z] + [np.eye(n)]
+    forms = kernels if method == "minque" else [one @ np.linalg.pinv(one) for one in Z] + [np.eye(n)]
+    M = np.eye(n) - 1 / n
+    e = M @ frame["score"].to_numpy()
+    slow = np.linalg.solve([[np.trace(F @ M @ K @ M) for K in kernels] for F in forms], [e @ F @ e for F in forms])
+    found = er.components(frame, facets="item x judge", method=method).table["variance"]
+    np.testing.assert_allclose(found, slow, rtol=1e-9)
+
+
+@pytest.mark.parametrize("method", ["anova", "minque"])
+@pytest.mark.parametrize("kept", [1.0, 0.6])
+def test_estimates_and_errors_are_those_of_simulated_truth(kept, method):
+    rng, found, errors = np.random.default_rng(8), [], []
+    truth = np.array([0.09, 0.04, 0.05])
+    i, j = np.indices((20, 6)).reshape(2, -1)
+    for _ in range(80):
+        keep = rng.random(i.size) < kept
+        score = rng.normal(0, 0.3, 20)[i] + rng.normal(0, 0.2, 6)[j] + rng.normal(0, np.sqrt(0.05), i.size)
+        frame = pd.DataFrame({"item": i, "judge": j, "score": score})[keep]
+        table = er.components(frame, facets="item x judge", method=method).table
+        found.append(table["variance"])
+        errors.append(table["se"])
+    sd = np.std(found, axis=0, ddof=1)
+    assert np.all(np.abs(np.mean(found, axis=0) - truth) < SIGMAS * sd / np.sqrt(len(found)))
+    # A standard error of 80 draws is known to some 8%, more where a component has few degrees of freedom.
+    np.testing.assert_allclose(np.sqrt(np.mean(np.square(errors), axis=0)), sd, rtol=0.35)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kept", [1.0, 0.6])
+def test_intervals_hold_the_truth(kept):
+    rng, hits, reps = np.random.default_rng(9), [], 300
+    truth = np.array([0.09, 0.01, 0.04])
+    i, j = np.indices((50, 4)).reshape(2, -1)
+    for _ in range(reps):
+        keep = rng.random(i.size) < kept
+        score = rng.normal(0, 0.3, 50)[i] + rng.normal(0, 0.1, 4)[j] + rng.normal(0, 0.2, i.size)
+        frame = pd.DataFrame({"item": i, "judge": j, "score": score})[keep]
+        table = er.components(frame, facets="item x judge").table
+        hits.append((table["lower"] <= truth) & (truth <= table["upper"]))
+    assert np.mean(hits, axis=0).min() > 0.95 - SIGMAS * np.sqrt(0.95 * 0.05 / reps)
+
+
+def test_the_error_of_another_design_is_that_of_simulated_means():
+    rng = np.random.default_rng(2)
+    i, j = np.indices((40, 5)).reshape(2, -1)
+    score = rng.normal(0, 0.3, 40)[i] + rng.normal(0, 0.1, 5)[j] + rng.normal(0, 0.2, 200)
+    found = er.components(pd.DataFrame({"item": i, "judge": j, "score": score}), facets="item x judge")
+    sd = np.sqrt(found.table["variance"].clip(lower=0))
+    draws = [
+        rng.normal(0, sd.iloc[0], 9).mean() + rng.normal(0, sd.iloc[1], 3).mean() + rng.normal(0, sd.iloc[2], 27).mean()
+        for _ in range(4000)
+    ]
+    np.testing.assert_allclose(found.standard_error(item=9, judge=3), np.std(draws), rtol=SIGMAS / np.sqrt(2 * 4000))
+
+
+def test_what_is_for_a_board_is_what_the_board_needs(balanced):
+    found = er.components(balanced.rename(columns={"template": "model"}), facets="model x item x judge")
+    variance = found.table["variance"]
+    board = found.for_board("model", "item", "judge")
+    assert board["model_prompt"] == variance["model x item"]
+    assert board["model_judge"] == variance["model x judge"]
+    assert board["residual"] == variance.iloc[-1]
+    assert er.plan.board(delta=0.2, judges=[4], **board).loc[4, "prompts"] > 0
+    with pytest.raises(ArgumentError, match="nothing else"):
+        found.for_board("model", "item", None)
+
+
+def test_negative_estimates_stay_and_are_told():
+    frame = pd.DataFrame({"item": [1, 1, 2, 2, 3, 3], "judge": list("ab" * 3), "score": [0, 1, 1, 0, 0.0, 1]})
+    found = er.components(frame.rename(columns={"judge": "model"}), facets="item x model")
+    assert found.table.loc["item", "variance"] < 0
+    assert np.isnan(found.table.loc["item", "sd"])
+    assert 'Negative for "item"' in " ".join(str(found).split())
+    other = pd.DataFrame({"model": [1, 1, 2, 2] * 3, "item": [1, 2] * 6, "judge": np.repeat([1, 2, 3], 4)})
+    # Without an effect of the three together, what two of them do is below what the rest leads to expect.
+    other["score"] = np.where((other["model"] + other["item"] + other["judge"]) % 2, 1.0, 0.0)
+    three = er.components(other, facets="model x item x judge")
+    assert (three.table["variance"] < 0).any()
+    with pytest.warns(EvalregWarning, match="came out negative"):
+        assert min(three.for_board("model", "item", "judge").values()) >= 0
+
+
+@pytest.mark.parametrize(
+    ("facets", "kind", "says"),
+    [
+        ("item x jduge", MissingColumnError, 'Did you mean "judge"'),
+        ("item", None, ""),
+        ("item x item", ArgumentError, "once"),
+        ("judge:item", ArgumentError, "item x judge:item"),
+        ("item x judge x rater", DataError, 'facets="item x judge x rater:item"'),
+        ("item x judge x copy", DataError, "same 12 levels"),
+        ("item x one", DataError, "at least 2 levels"),
+        ("item x score", ArgumentError, "as both"),
+        (3, ArgumentTypeError, "a text such as"),
+    ],
+)
+def test_facets_that_do_not_fit_are_named(balanced, facets, kind, says):
+    frame = balanced.assign(one=1, copy=balanced["item"] * 2)
+    frame["rater"] = frame["item"] * 100 + frame["template"]
+    if kind is None:
+        assert er.components(frame, facets=facets).table.index.tolist() == ["item", "error"]
+        return
+    with pytest.raises(kind, match=says.replace("(", r"\(")):
+        er.components(frame, facets=facets)
+
+
+def test_the_advice_on_nesting_gives_the_right_components(balanced):
+    frame = balanced.assign(rater=balanced["item"] * 100 + balanced["judge"])
+    found = er.components(frame, facets="item x rater:item").table["variance"]
+    wanted = er.components(balanced, facets="item x judge:item").table["variance"]
+    np.testing.assert_allclose(found, wanted, rtol=1e-10)
+
+
+def test_combinations_too_few_to_tell_are_refused():
+    item, judge = np.indices((3, 3)).reshape(2, -1)
+    square = pd.DataFrame({"item": item, "judge": judge, "template": (item + judge) % 3, "score": np.arange(9.0)})
+    with pytest.raises(DataError, match=r'cannot tell "item x judge" and "item x template".*apart'):
+        er.components(square, facets="item x judge x template")
+
+
+def test_names_reused_in_a_nested_facet_are_told(balanced):
+    assert "occur in several item" in str(er.components(balanced, facets="item x judge:item"))
+
+
+def test_a_log_takes_its_own_columns_and_does_not_pool_models():
+    frame = er.datasets.paired(n_passages=20, seed=1)
+    log = er.Log(frame, item="question")
+    found = er.components(log, facets="model x item").table
+    wanted = er.components(frame, facets="model x question").table
+    np.testing.assert_allclose(found["variance"], wanted["variance"])
+    with pytest.raises(ArgumentError, match="models"):
+        log.components(facets="item")
+
+
+def test_rows_missing_something_are_counted(balanced):
+    frame = balanced.copy()
+    frame.loc[3, "score"] = np.nan
+    assert "Rows dropped: 1" in str(er.components(frame, facets="item x judge x template"))

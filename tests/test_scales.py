@@ -450,3 +450,21 @@ def test_ratings_of_a_model_of_one_prompt_have_no_error_bar_and_others_differ_wi
         assert relative.bse.isna().to_dict() == {"ada": False, "bob": False, "cyd": True}
         difference = board.contrast("bob - ada")
         assert difference.bse.iloc[0] == pytest.approx(relative.bse["bob"], rel=1e-9)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("closeness", [1.0, 3.0, 30.0, 300.0, 900.0, 3e4])
+def test_a_basis_is_orthonormal_however_it_was_made(closeness: float, weighted: bool) -> None:
+    # On both sides of each bound between one pass over sums of products, two, and Householder's QR.
+    rng = np.random.default_rng(7)
+    X = np.column_stack([np.ones(5000), rng.normal(size=(5000, 3))]) * [1.0, 1e-6, 1e4, 1e4]
+    X[:, 3] = X[:, 2] + X[:, 3] / closeness
+    weights = rng.uniform(0.2, 3.0, 5000) if weighted else None
+    basis = basis_of(X, ["one", "a", "b", "c"], weights)
+    assert np.abs(basis.rows.T @ basis.rows - np.eye(4)).max() < 1e-14
+    root = 1.0 if weights is None else np.sqrt(weights)[:, None]
+    back = np.linalg.qr(root * X * [1.0, 1e6, 1e-4, 1e-4])
+    ours, theirs = np.linalg.inv(basis.map), back[1] * [1.0, 1e-6, 1e4, 1e4]
+    # Two bases of one space have the same X'WX.
+    assert np.allclose(ours.T @ ours, theirs.T @ theirs, rtol=1e-12, atol=0) or closeness > 1e4
+    assert np.abs(basis.rows @ ours - root * X).max() / np.abs(X).max() < 1e-12

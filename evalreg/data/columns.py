@@ -155,6 +155,20 @@ def _of_objects(values: pd.Series, name: str, plain: bool) -> Any:
     return values
 
 
+def as_labels(values: Any, whole: bool) -> Any:
+    """Text as categories in patsy's order, so that patsy walks over no rows; where a formula takes it `whole`."""
+    if not (whole and isinstance(values, pd.Series) and values.dtype == object):
+        return values
+    codes, levels = pd.factorize(values.to_numpy())
+    if not all(type(level) is str for level in levels):
+        return values
+    order = sorted(range(len(levels)), key=levels.__getitem__)
+    place = np.empty(len(order), dtype=np.int64)
+    place[order] = np.arange(len(order))
+    kind = pd.CategoricalDtype(pd.Index(levels[order], dtype=object))
+    return pd.Series(pd.Categorical.from_codes(place[codes], dtype=kind), index=values.index, name=values.name)
+
+
 def _of_numbers(values: pd.Series, kind: str) -> Values:
     if kind == "boolean":
         return values.to_numpy(dtype=bool)

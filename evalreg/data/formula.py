@@ -13,7 +13,7 @@ import pandas as pd
 
 from evalreg.checks import FloatArray, row_list, rows_text
 from evalreg.data.bar import split_bar
-from evalreg.data.columns import for_formula
+from evalreg.data.columns import as_labels, for_formula
 from evalreg.data.grammar import names_in, without_backticks
 from evalreg.data.names import no_column
 from evalreg.data.rows import ReadRows
@@ -47,7 +47,9 @@ class ParsedFormula:
     factors : frozenset of str
         Columns that are used inside.
     columns_only : bool
-        Whether it names columns and nothing else: no function, no arithmetic.
+        Whether the left side is a column, and each factor on the right a column or ``C(...)`` of one.
+    whole : frozenset of str
+        Columns that are factors as they are, bare or first in ``C(...)``, and occur nowhere else.
     absorbed : str
         What stands behind the bar; the text ends before it.
     """
@@ -62,6 +64,7 @@ class ParsedFormula:
     plain: frozenset[str] = frozenset()
     factors: frozenset[str] = frozenset()
     columns_only: bool = False
+    whole: frozenset[str] = frozenset()
     absorbed: str = ""
 
 
@@ -110,9 +113,26 @@ def _parsed(formula: str) -> ParsedFormula:
         patsy.desc.INTERCEPT in description.rhs_termlist,
         frozenset(outcome.plain | covariates.plain),
         frozenset(covariates.factors),
-        {*left, *right} <= outcome.columns | covariates.columns,
+        left[0] in outcome.columns and all(map(whole_column, set(right))),
+        _whole(left + right),
         absorbed,
     )
+
+
+def whole_column(code: str) -> str:
+    """The column that a factor is, bare or first in ``C(...)`` with no other column in it; else empty."""
+    node = ast.parse(code, mode="eval").body
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "C" and node.args:
+        node = node.args[0]
+    column = node.id if isinstance(node, ast.Name) else _column_of(ast.unparse(node))
+    return column if names_in([code]).columns == {column} else ""
+
+
+def _whole(codes: list[str]) -> frozenset[str]:
+    """Columns that some factors are and that no other factor uses."""
+    used = [(whole_column(code), names_in([code]).columns) for code in codes]
+    others = set().union(*(columns for column, columns in used if not column))
+    return frozenset(column for column, _ in used if column) - others
 
 
 def _column_of(code: str) -> str:
@@ -158,7 +178,7 @@ def design_frame(rows: ReadRows, names: tuple[str, ...], parsed: ParsedFormula) 
     columns: dict[str, Any] = {
         name: rows.values["score"]
         if name == parsed.outcome and "score" in rows.values
-        else for_formula(frame[name], name, name in parsed.plain)
+        else as_labels(for_formula(frame[name], name, name in parsed.plain), name in parsed.whole)
         for name in names
     }
     return pd.DataFrame(columns, index=frame.index)

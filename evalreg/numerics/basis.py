@@ -6,7 +6,7 @@ back by T: coefficients are T Q'W^(1/2)y, and (X'WX)^-1 is TT'.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,6 +30,12 @@ IN_SPAN = 1e-9
 SPLIT = 134217729.0
 # Rows formed at a time, so that they stay in the fastest memory.
 ROWS_PER_BLOCK = 1 << 10
+# Entries formed at a time where columns are orthogonalized.
+ENTRIES_PER_BLOCK = 1 << 16
+# Sums of products leave rounding times the square of the condition number: up to the first of these one pass will do,
+# up to the second two.
+ONE_PASS = 10.0
+TWO_PASSES = 1e3
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,45 +93,95 @@ def basis_of(design: FloatArray, names: Sequence[str], weights: FloatArray | Non
     """
     X = np.asarray(design, dtype=np.float64)
     share = np.ones(X.shape[0]) if weights is None else weights / np.max(weights)
-    root = np.sqrt(share)[:, None]
+    total = float(share.sum())
     # Powers of two: scaling by them is exact.
-    unit = np.exp2(-np.frexp(np.max(np.abs(X), axis=0, initial=0.0))[1].astype(float))
-    scaled = X * unit
-    level, carriers = _levels(scaled, share)
-    centred = (scaled - level) * root
-    size = np.sqrt(np.einsum("ij,ij->j", centred, centred))
-    flat = size <= CONSTANT * np.abs(level) * np.sqrt(share.sum())
-    centred[:, flat] = 0.0
-    size[flat] = 1.0
-    rows, R = np.linalg.qr(centred / size)
+    unit = np.exp2(-np.frexp(np.maximum(X.max(axis=0, initial=0.0), -X.min(axis=0, initial=0.0)))[1].astype(float))
+    level, carriers = _levels(X, share, unit)
+    root = None if weights is None else np.sqrt(share)
+    rows, R, size = _orthonormal(X, unit, level, root, np.sqrt(total))
     condition = _checked_condition(R, names)
     T = np.linalg.inv(R) / size[:, None]
-    _refuse_rounded(np.sqrt(share @ scaled**2) * np.linalg.norm(T, axis=1) * (carriers == 0), names)
+    # Squares of a column are those about its level, and those of the level.
+    squares = np.sqrt(size**2 + level**2 * total)
+    _refuse_rounded(squares * np.linalg.norm(T, axis=1) * (carriers == 0), names)
     T -= np.outer(carriers, level @ T)
     # Columns far from zero lose digits twice: in their levels, and by what they share.
-    if condition * np.max(1 + np.abs(level) * np.sqrt(share.sum()) / size) > EXACT_FROM:
-        rows, R = np.linalg.qr(exact_product(scaled, T) * root)
+    if condition * np.max(1 + np.abs(level) * np.sqrt(total) / size) > EXACT_FROM:
+        rows, R = np.linalg.qr(exact_product(X * unit, T) * np.sqrt(share)[:, None])
         T = T @ np.linalg.inv(R)
     T = unit[:, None] * T
     return Basis(rows, T if weights is None else T / np.sqrt(np.max(weights)), condition)
 
 
-def _levels(X: FloatArray, share: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """What to subtract from each column, and the combination of columns that is 1 (nothing where none is)."""
+def _orthonormal(
+    X: FloatArray, unit: FloatArray, level: FloatArray, root: FloatArray | None, mass: float
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Q, R and the sizes of the centred columns, QR the columns over their sizes; `mass` is the norm of the constant.
+
+    By a Cholesky factor of the sums of products, some rows at a time, where the condition number leaves all digits;
+    by Householder's QR elsewhere. Fukaya, Nakatsukasa, Yanagisawa and Yamamoto (2014), ScalA, algorithm 2.
+    """
+    n, k = X.shape
+    rows, products = np.empty((n, k), order="F"), np.zeros((k, k))
+    for part in _parts(n, k):
+        block = X[part] * unit - level
+        rows[part] = block if root is None else block * root[part, None]
+        products += rows[part].T @ rows[part]
+    size = np.sqrt(np.diag(products))
+    flat = size <= CONSTANT * np.abs(level) * mass
+    rows[:, flat] = 0.0
+    size[flat] = 1.0
+    R = None if flat.any() else _cholesky(products / np.outer(size, size))
+    if R is None or not k or (condition := np.linalg.cond(R)) > TWO_PASSES:
+        rows /= size
+        return *np.linalg.qr(rows), size
+    again = _turned(rows, (np.linalg.inv(R) / size[:, None]).astype(np.float64))
+    second = _cholesky(again) if condition > ONE_PASS else None
+    if second is not None:
+        _turned(rows, np.linalg.inv(second))
+        R = second @ R
+    return rows, R, size
+
+
+def _parts(n: int, k: int) -> Iterator[slice]:
+    """Slices of rows whose entries stay in fast memory."""
+    step = max(ENTRIES_PER_BLOCK // max(k, 1), k, 1)
+    return (slice(first, first + step) for first in range(0, n, step))
+
+
+def _cholesky(matrix: FloatArray) -> FloatArray | None:
+    """The upper triangle R with R'R the matrix; None where it is not positive definite."""
+    try:
+        return np.asarray(np.linalg.cholesky(matrix).T)
+    except np.linalg.LinAlgError:
+        return None
+
+
+def _turned(rows: FloatArray, T: FloatArray) -> FloatArray:
+    """Multiply rows by T in place; the sums of products of what they become."""
+    products = np.zeros(T.shape)
+    for part in _parts(*rows.shape):
+        rows[part] = block = rows[part] @ T
+        products += block.T @ block
+    return products
+
+
+def _levels(X: FloatArray, share: FloatArray, unit: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """What to subtract from each column times its unit, and the combination of those that is 1 (nothing without)."""
     k, low, high = X.shape[1], X.min(axis=0, initial=np.inf), X.max(axis=0, initial=-np.inf)
     carriers = np.zeros(k)
     constant = np.flatnonzero((low == high) & (low != 0))
     if constant.size:
         support = constant[:1]
-        carriers[support] = 1.0 / low[support]
+        carriers[support] = 1.0 / (low[support] * unit[support])
     else:
         # Indicators of all levels of a factor add up to a constant.
         support = np.flatnonzero(np.all((X == 0) | (high == X), axis=0) & (high > 0))
         found = np.linalg.lstsq(X[:, support], np.ones(X.shape[0]), rcond=None)[0]
         if np.max(np.abs(X[:, support] @ found - 1.0), initial=0.0 if support.size else 1.0) > IN_SPAN:
             return np.zeros(k), carriers
-        carriers[support] = found
-    level = share @ X / share.sum()
+        carriers[support] = found / unit[support]
+    level = unit * (share @ X) / share.sum()
     level[support] = 0.0
     return level, carriers
 

@@ -16,6 +16,8 @@ from evalreg.scores.sums import Block
 
 # Clusters of a block of row scores, so that memory does not grow with the number of clusters.
 CLUSTERS_PER_BLOCK = 1 << 16
+# Entries of the design that are turned at a time, so that they stay in fast memory.
+ENTRIES_PER_BLOCK = 1 << 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,15 +70,19 @@ class RowScores(LabelledScores):
         taken. The leverages of all clusters add up to k, so that at most k / above are found.
         """
         assert self.design is not None
-        turned = self.design @ root
-        leverage = np.einsum("ij,ij->i", turned, turned)
+        design = self.design
+        leverage = np.empty(self.n_rows)
+        step = max(ENTRIES_PER_BLOCK // root.shape[0], 1)
+        for first in range(0, self.n_rows, step):
+            turned = design[first : first + step] @ root
+            leverage[first : first + step] = np.square(turned, out=turned).sum(axis=1)
         if by is None:
-            groups: Iterable[FloatArray] = (turned[[row]] for row in np.flatnonzero(leverage > above))
+            groups: Iterable[FloatArray] = (design[[row]] @ root for row in np.flatnonzero(leverage > above))
         else:
             codes = self.labels.codes(by)
             found = np.flatnonzero(np.bincount(codes.codes, leverage) > above)
             order, starts = codes.order if found.size else (codes.codes, codes.codes)
-            groups = (turned[order[starts[g] : starts[g + 1]]] for g in found)
+            groups = (design[order[starts[g] : starts[g + 1]]] @ root for g in found)
         for rows in groups:
             yield (rows @ rows.T, rows.T) if rows.shape[0] < rows.shape[1] else (rows.T @ rows, None)
 

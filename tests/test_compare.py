@@ -713,13 +713,6 @@ def test_pairs_that_rest_on_one_cluster_have_no_error_bar(rng: np.random.Generat
     assert table["se"].notna().sum() == 1
 
 
-def test_rows_of_an_engine_are_asked_to_be_collected(rng: np.random.Generator) -> None:
-    import polars as pl
-
-    with pytest.raises(ArgumentError, match="collect"):
-        er.compare(pl.from_pandas(board(rng, n_models=2)).lazy())
-
-
 def test_a_constant_difference_is_not_measured_as_rounding(rng: np.random.Generator) -> None:
     frame = board(rng, n_models=2)
     first = frame[frame["model"] == "m0"]

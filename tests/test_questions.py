@@ -143,8 +143,12 @@ def test_shared_questions_need_models_and_questions_in_memory(rng):
     with pytest.raises(ArgumentError, match='"own", "shared"'):
         er.mean(log, by="model", item="item", questions="common")
     polars = pytest.importorskip("polars")
-    with pytest.raises(NotAvailableError, match="needs rows in memory"):
-        er.mean(polars.from_pandas(log).lazy(), by="model", item="item", questions="shared")
+    frame = polars.from_pandas(log).lazy()
+    found, expected = (er.mean(data, by="model", item="item", questions="shared") for data in (frame, log))
+    np.testing.assert_allclose(found.to_frame(), expected.to_frame(), rtol=1e-10)
+    assert found.dropped.to_dict() == expected.dropped.to_dict()
+    with pytest.raises(NotAvailableError, match="need rows in memory: collect the columns"):
+        er.mean(frame, by="model", item="item", questions="shared", weights="score")
 
 
 @pytest.mark.slow

@@ -464,11 +464,32 @@ def test_every_data_frame_gives_the_same_numbers(name, engine):
     np.testing.assert_allclose(RUNS[name](engine(frame)).to_frame(), RUNS[name](frame).to_frame(), rtol=1e-10)
 
 
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("name", [name for name in RUNS if name != "pass_at_k"])
 @pytest.mark.parametrize("engine", [lambda frame: pl.from_pandas(frame).lazy(), duckdb.from_df])
 def test_rows_in_an_engine_are_refused_with_what_to_do(name, engine):
-    with pytest.raises(NotAvailableError, match=r"must be in memory for a .*collect the frame first"):
+    with pytest.raises(NotAvailableError, match=r'must be in memory for a .*the columns ".*"passage" and collect'):
         RUNS[name](engine(log(30)))
+
+
+@pytest.mark.parametrize("engine", [lambda frame: pl.from_pandas(frame).lazy(), duckdb.from_df])
+def test_pass_at_k_is_made_of_counts_of_an_engine(engine):
+    rng = np.random.default_rng(4)
+    frame = er.datasets.sampled(n_questions=80, n_samples=6, seed=1)
+    frame = frame[rng.uniform(size=len(frame)) < 0.8].reset_index(drop=True)
+    roles = {"item": "question", "sample": "sample"}
+    few = frame.groupby("question")["sample"].transform("size") < 4
+    for require in ("any", "all"):
+        found, expected = (
+            er.pass_at_k(data, **roles, k=4, require=require, groups="passage")
+            for data in (engine(frame[~few]), frame[~few])
+        )
+        np.testing.assert_allclose(found.to_frame(), expected.to_frame(), rtol=1e-10)
+        assert str(found.summary()) == str(expected.summary())
+    with pytest.raises(DataError, match=rf"{frame[few]['question'].nunique()} have fewer"):
+        er.pass_at_k(engine(frame), **roles, k=4)
+    half = frame[~few].assign(score=frame["score"].where(frame["score"] == 1, 0.5))
+    with pytest.raises(ScoreRangeError, match=rf"not in {int((half['score'] == 0.5).sum())} of the rows in use"):
+        er.pass_at_k(engine(half), **roles, k=4)
 
 
 def test_models_without_groups_are_said_to_be_taken_as_independent():

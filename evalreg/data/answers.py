@@ -10,6 +10,7 @@ import pandas as pd
 from evalreg.checks import BoolArray, FloatArray, listed, row_list, rows_text
 from evalreg.data.cells import CellRows
 from evalreg.data.clusters import Axis, Codes, as_codes
+from evalreg.data.engine_answers import EngineAnswers
 from evalreg.data.frame import UsedRows
 from evalreg.data.labels import Labels
 from evalreg.data.rows import Roles
@@ -107,10 +108,15 @@ def answers_of(read: CellRows, roles: Roles) -> Answers:
         names = sorted({key[-1] for key in read.keys})
         stratum = _by_item(roles.strata, Codes(code[read.cell], len(names), names), item, roles.item)
     samples = None
-    if roles.sample is not None and source.item is not None:
-        samples = int(np.min(source.item.counts)), int(np.max(source.item.counts))
+    of_engine = source.table if isinstance(source.table, EngineAnswers) else None
+    counts = of_engine.answers if of_engine is not None else None if source.item is None else source.item.counts
+    if roles.sample is not None and counts is not None:
+        samples = int(np.min(counts)), int(np.max(counts))
     labels = Labels(item.n_clusters, held, UsedRows(source.table, source.keep, read.item))
-    absent = tuple(sorted({str(name) for name in source.table.labels(roles.by[0], "model")[1]} - set(models)))
+    if of_engine is not None:
+        absent = of_engine.absent
+    else:
+        absent = tuple(sorted({str(name) for name in source.table.labels(roles.by[0], "model")[1]} - set(models)))
     return Answers(models, values, present, labels, stratum, rows.axes or (), rows.dropped, samples, absent)
 
 

@@ -32,9 +32,12 @@ class LazyTable:
 
     def present(self, names: Sequence[str]) -> LazyTable:
         """Rows in which none of some columns is null or NaN."""
-        return LazyTable(self.frame.filter(~self._absent(names)))
+        return LazyTable(self.frame.filter(~self.absent(names)))
 
-    def _absent(self, names: Sequence[str]) -> nw.Expr:
+    def absent(self, names: Sequence[str]) -> nw.Expr:
+        """Whether one of some columns is null or NaN; never, where there are none."""
+        if not names:
+            return nw.lit(False)
         schema = self.frame.collect_schema()
         masks = []
         for name in names:
@@ -45,7 +48,7 @@ class LazyTable:
 
     def count_absent(self, names: Sequence[str]) -> tuple[int, int]:
         """All rows, and rows in which one of some columns is missing."""
-        flag = nw.when(self._absent(names)).then(nw.lit(1)).otherwise(nw.lit(0)) if names else nw.lit(0)
+        flag = nw.when(self.absent(names)).then(nw.lit(1)).otherwise(nw.lit(0)) if names else nw.lit(0)
         marked = self.frame.select(flag.alias("__absent")) if names else self.frame.select(nw.col(self.columns[0]))
         sums = marked.select(nw.len().alias("n"), *([nw.col("__absent").sum()] if names else [])).collect("pandas")
         native = sums.to_native()

@@ -10,7 +10,7 @@ from evalreg.data.engine import LazyTable
 from evalreg.data.filters import refuse_filters
 from evalreg.data.groups import Groups, parse_groups
 from evalreg.data.rows import Roles
-from evalreg.errors import ArgumentError, DuplicateRowsError, EmptyDataError, NonFiniteError, NotAvailableError
+from evalreg.errors import ArgumentError, DuplicateRowsError, EmptyDataError, NonFiniteError
 
 
 def read_in_engine(
@@ -30,15 +30,6 @@ def read_in_engine(
 
 
 def _refuse_in_memory_only(roles: Roles) -> None:
-    if roles.questions == "shared":
-        raise NotAvailableError(
-            '`questions="shared"` needs rows in memory: keep the questions that all models answered in the engine, or '
-            "collect the frame first."
-        )
-    if roles.sample is not None:
-        raise ArgumentError(
-            "`sample` needs rows in memory: average the answers in the engine, or collect the frame first."
-        )
     if roles.weights is not None and not isinstance(roles.weights, str):
         raise ArgumentError("`weights` of rows in an engine must name a column.")
 

@@ -13,6 +13,7 @@ from evalreg.covariance.memory import refuse_parameters
 from evalreg.data.cells import CellRows, read_cells
 from evalreg.data.clusters import Axis
 from evalreg.data.engine import LazyTable
+from evalreg.data.engine_answers import read_answers
 from evalreg.data.engine_rows import read_in_engine
 from evalreg.data.frame import Table
 from evalreg.data.groups import Groups
@@ -47,6 +48,8 @@ def estimate_cells(
     """
     if not isinstance(table, LazyTable):
         return estimate_read(read_cells(table, roles, groups), roles, solve, about)
+    if roles.sample is not None or roles.questions == "shared":
+        return estimate_read(read_answers(table, roles, groups), roles, solve, about)
     table, axes, dropped = read_in_engine(table, roles, groups)
     keys, sums = lazy_cell_sums(table, roles.score, roles.cell_columns, roles.weights)
     codes = {key: code for code, key in enumerate(keys)}

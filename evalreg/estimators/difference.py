@@ -27,13 +27,13 @@ from evalreg.data.answers import Answers, answers_of
 from evalreg.data.cells import read_cells
 from evalreg.data.clusters import Axis
 from evalreg.data.engine import LazyTable
+from evalreg.data.engine_answers import read_answers
 from evalreg.data.groups import Groups
 from evalreg.data.joint_ids import with_roles
 from evalreg.data.names import refuse_same
 from evalreg.data.opening import open_frame
 from evalreg.data.rows import Roles
 from evalreg.errors import (
-    ArgumentError,
     ArgumentTypeError,
     IndependenceWarning,
     NotAvailableError,
@@ -83,7 +83,8 @@ def compare(
     Parameters
     ----------
     data : data frame
-        One row for each answer (model, item), in memory: pandas, polars, pyarrow, or a dict of arrays.
+        One row for each answer (model, item): pandas, polars, pyarrow, or a dict of arrays; a polars LazyFrame or a
+        DuckDB relation, of which one line for each model and question is read.
     score : str
         Column of scores; higher is better.
     model : str, optional
@@ -139,7 +140,7 @@ def compare(
     AlignmentError
         If a cluster differs between the answers to one question.
     ArgumentError
-        If an option is unknown, or the rows live in an engine.
+        If an option is unknown.
 
     References
     ----------
@@ -167,19 +168,14 @@ def compare(
             '`mean(..., by="model", sample=..., target="these questions")` and `contrast`.'
         )
     check_target(target, n_population, {"sample": sample is not None, "strata": strata is not None})
-    opened = open_frame(data)
-    if isinstance(opened, LazyTable):
-        raise ArgumentError(
-            "`compare` needs rows in memory, to match the questions of the models: collect the frame first."
-        )
     labels = {"model": model, "item": item, "sample": sample, "strata": strata}
-    table, _ = with_roles(opened, {"score": score}, **labels)
+    table, _ = with_roles(open_frame(data), {"score": score}, **labels)
     named = {"score": score, **labels}
     refuse_same(named)
     items = item if groups is None else None
     groups = item if groups is None else groups
     roles = Roles(score, (model,), item, sample, strata, None, missing)
-    read = read_cells(table, roles, groups)
+    read = read_answers(table, roles, groups) if isinstance(table, LazyTable) else read_cells(table, roles, groups)
     answers = answers_of(read, roles)
     left, right = asked_pairs(answers, model, baseline)
     pairs = oriented(answers, left, right, swap=paired and baseline is None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -80,7 +81,9 @@ def split_rows(
 
     `numbers` and `texts` are columns by argument; `what` names the statistic in messages.
     """
-    table, by_columns = with_roles(in_memory(open_frame(data), what), {}, by=by)
+    own = [*numbers.values(), *(texts or {}).values(), *([by] if isinstance(by, str) else by or ())]
+    own += [name for name in (weights, groups) if isinstance(name, str)]
+    table, by_columns = with_roles(in_memory(open_frame(data), what, own), {}, by=by)
     rows = read_rows(
         table,
         numbers,
@@ -95,12 +98,13 @@ def split_rows(
     return Split(rows, joint_names(keys) if by_columns else (what,), cell)
 
 
-def in_memory(table: Table | LazyTable, what: str) -> Table:
+def in_memory(table: Table | LazyTable, what: str, columns: Sequence[str] = ()) -> Table:
     """The table itself, if its rows are in memory; `what` names the statistic in the refusal."""
     if isinstance(table, LazyTable):
+        named = f"the columns {listed(dict.fromkeys(columns))}" if columns else "the columns that are needed"
         raise NotAvailableError(
-            f"`data` must be in memory for a {what}, whose scores depend on the estimate itself: select the columns "
-            "that are needed and collect the frame first. Means (`er.mean`) work where the rows live."
+            f"`data` must be in memory for a {what}, whose scores depend on the estimate itself: select {named} and "
+            "collect the frame first. Means (`er.mean`) work where the rows live."
         )
     return table
 

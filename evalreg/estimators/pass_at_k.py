@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import numbers
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -24,7 +26,10 @@ from evalreg.checks import (
 from evalreg.covariance.documented import documented
 from evalreg.covariance.groups import clustered_by_items
 from evalreg.covariance.options import check_cov_options
+from evalreg.data.cells import CellRows, read_cells
 from evalreg.data.clusters import Codes
+from evalreg.data.engine import LazyTable
+from evalreg.data.engine_answers import EngineAnswers, read_answers
 from evalreg.data.groups import Groups
 from evalreg.data.joint_ids import names_of, with_roles
 from evalreg.data.names import known_column
@@ -32,8 +37,7 @@ from evalreg.data.opening import open_frame
 from evalreg.data.rows import Roles
 from evalreg.errors import ArgumentError, ArgumentTypeError, DataError, ScoreRangeError
 from evalreg.estimate import About
-from evalreg.estimators.cells import estimate_cells
-from evalreg.estimators.linearized import in_memory
+from evalreg.estimators.cells import estimate_read
 from evalreg.estimators.mean import solve
 from evalreg.inference.questions import unequal_notes
 from evalreg.results.results import Results, results_of
@@ -119,7 +123,7 @@ def pass_at_k(
     MissingColumnError, NonNumericError, NonFiniteError, DuplicateRowsError, AlignmentError, EmptyDataError
         If the data break another rule.
     NotAvailableError
-        If the rows live in an engine.
+        If the rows live in an engine and are weighted.
 
     References
     ----------
@@ -139,8 +143,7 @@ def pass_at_k(
     option("missing", missing, MISSING)
     option("require", require, REQUIRES)
     k = _whole(k)
-    table = in_memory(open_frame(data), "pass@k")
-    table, by_columns = with_roles(table, {"score": score}, by=by, item=item, sample=sample)
+    table, by_columns = with_roles(open_frame(data), {"score": score}, by=by, item=item, sample=sample)
     for column, argument in ((item, "item"), (sample, "sample")):
         known_column(column, names_of(table), argument)  # None is no column
     if len({item, sample, *by_columns}) < 2 + len(by_columns):
@@ -150,7 +153,8 @@ def pass_at_k(
     name = f"pass{'@' if require == 'any' else '^'}{k}"
 
     def combine(values: FloatArray, key: Codes) -> FloatArray:
-        return _subsets(values, key, score, k, require)
+        right, answers = _right(values, key, score), key.counts.astype(float)
+        return _subsets(right, answers, key.label, score, k, require)
 
     roles = Roles(score, by_columns, item, sample, None, weights, missing, combine)
     about = About(
@@ -159,10 +163,14 @@ def pass_at_k(
         interval="widened",
         lines=(f"A row is one {item}: the share of the sets of {k} of its answers ({sample}) with {require} right.",),
     )
-    estimate, axes = estimate_cells(
-        table,
+    clusters = item if groups is None else groups
+    if isinstance(table, LazyTable):
+        read = _in_engine(table, roles, clusters, k, require)
+    else:
+        read = read_cells(table, roles, clusters)
+    estimate, axes = estimate_read(
+        read,
         roles,
-        item if groups is None else groups,
         lambda keys, sums: solve(keys, sums, n_by=len(by_columns), strata_weights=None, name=name),
         about,
     )
@@ -180,8 +188,27 @@ def _whole(k: object) -> int:
     return int(k)
 
 
-def _subsets(values: FloatArray, key: Codes, score: str, k: int, require: str) -> FloatArray:
-    """pass@k or pass^k of each question."""
+def _in_engine(table: LazyTable, roles: Roles, groups: Groups, k: int, require: str) -> CellRows:
+    """pass@k or pass^k of each question, from the counts of right and all answers that the engine makes."""
+    read = read_answers(table, roles, groups)
+    lines = read.rows.source.table
+    assert isinstance(lines, EngineAnswers)
+    if lines.n_other:
+        raise ScoreRangeError(
+            f"`score` must be 0 or 1 for pass@k; column {roles.score!r} is not in {lines.n_other} of the rows in use. "
+            "Compare it with a threshold first.",
+            column=roles.score,
+            count=lines.n_other,
+        )
+    answers = lines.answers.astype(float)
+    label, codes = read.rows.used[str(roles.item)].label, read.rows.used[str(roles.item)].codes
+    values = np.rint(read.values * answers)
+    shares = _subsets(values, answers, lambda line: label(int(codes[line])), roles.score, k, require)
+    return replace(read, rows=replace(read.rows, values={"score": shares}))
+
+
+def _right(values: FloatArray, key: Codes, score: str) -> FloatArray:
+    """Right answers to each question."""
     other = (values != 0) & (values != 1)
     if other.any():
         rows, count = row_list(other)
@@ -192,10 +219,16 @@ def _subsets(values: FloatArray, key: Codes, score: str, k: int, require: str) -
             rows=rows,
             count=count,
         )
-    answers = key.counts.astype(float)
+    return np.bincount(key.codes, values, key.n_clusters).astype(float)
+
+
+def _subsets(
+    right: FloatArray, answers: FloatArray, label: Callable[[int], str], score: str, k: int, require: str
+) -> FloatArray:
+    """pass@k or pass^k of each question, from its right and all answers; `label` names it."""
     few = answers < k
     if few.any():
-        first = [key.label(int(code)) for code in np.flatnonzero(few)[:3]]
+        first = [label(int(code)) for code in np.flatnonzero(few)[:3]]
         raise DataError(
             f"every question needs at least k = {k} answers; {int(few.sum())} of {answers.size} "
             f"{'has' if few.sum() == 1 else 'have'} fewer (the fewest {int(answers.min())}; {listed(first)}). Pass a "
@@ -203,5 +236,4 @@ def _subsets(values: FloatArray, key: Codes, score: str, k: int, require: str) -
             column=score,
             count=int(few.sum()),
         )
-    right = np.bincount(key.codes, values, key.n_clusters).astype(float)
     return 1.0 - all_of_k(answers - right, answers, k) if require == "any" else all_of_k(right, answers, k)

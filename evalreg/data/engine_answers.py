@@ -1,0 +1,249 @@
+"""One line for each model and question, made in an engine: what differences between models are read from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import pandas as pd
+
+from evalreg.checks import IntArray, listed
+from evalreg.data.cells import CellRows, read_cells
+from evalreg.data.clusters import as_codes, factorize, joint
+from evalreg.data.engine import LazyTable
+from evalreg.data.filters import refuse_filters
+from evalreg.data.frame import Table
+from evalreg.data.groups import Groups, parse_groups
+from evalreg.data.repeats import refuse_questions
+from evalreg.data.rows import Roles
+from evalreg.errors import (
+    AlignmentError,
+    DataError,
+    DuplicateRowsError,
+    EmptyDataError,
+    NonFiniteError,
+    NotAvailableError,
+)
+from evalreg.numerics.memory import refuse_larger
+
+# Bytes of a line while it is read, those that the engine sorts it in included: 640 on a million lines of DuckDB with
+# ids of 13 characters.
+LINE = 700
+# Questions on which it is tried whether the values of `sample` hold answers to the same ones.
+TRIED = 1000
+# Names of what is counted and summed; no label is called so.
+ANSWERS, TOTAL, COPIES = "__answers", "__total", "__copies"
+REASONS = ("score", "covariate", "group")
+
+
+@dataclass(frozen=True, eq=False)
+class EngineAnswers(Table):
+    """One line for each model and question, from an engine; other columns are looked up there when asked for."""
+
+    engine: LazyTable | None = None
+    # Columns of the models and of the questions, which tell lines apart.
+    key: tuple[str, ...] = ()
+    # Answers of each line, shape (n_rows,).
+    answers: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
+    # Models of which every row was dropped.
+    absent: tuple[str, ...] = ()
+    # Rows in use whose score is neither 0 nor 1.
+    n_other: int = 0
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns in the engine."""
+        assert self.engine is not None
+        return self.engine.columns
+
+    def labels(self, name: str, argument: str) -> tuple[IntArray, Any]:
+        """Integer codes of a column with -1 for missing, and the label of each code."""
+        if name not in self._labels and name not in self.frame.columns and name in self.columns:
+            self._labels[name] = factorize(self._asked(name))
+        return super().labels(name, argument)
+
+    def _asked(self, name: str) -> pd.Series:
+        """A column that was not read, one label a line, by one query."""
+        assert self.engine is not None
+        grouped = self.engine.frame.group_by(*self.key, name).agg(nw.len().alias(ANSWERS))
+        found: pd.DataFrame = grouped.collect("pandas").to_native()
+        key, without = list(self.key), found[name].isna()
+        refuse_differing(found[~without], self.key, (name,))
+        own = self.to_pandas(self.key, None).reset_index(drop=True)
+        counts = found.groupby(key, as_index=False, observed=True)[ANSWERS].sum()
+        there = own.merge(counts, on=key, how="left")[ANSWERS].fillna(-1).to_numpy(dtype=int)
+        changed = len(counts) != len(own) or not np.array_equal(there, self.answers)
+        if changed:
+            raise DataError(
+                f"the rows in the engine have changed since the comparison was made: its {len(own)} answers by model "
+                f"and question are now {len(counts)}, or others. Make the comparison again."
+            )
+        # A line of which some answers have no label has none.
+        known = found[~found.set_index(key).index.isin(found[without].set_index(key).index)]
+        return own.merge(known, on=key, how="left", validate="one_to_one")[name]
+
+
+def refuse_differing(lines: pd.DataFrame, key: tuple[str, ...], names: tuple[str, ...]) -> None:
+    """Raise if one of some labels differs between the rows that a key tells apart."""
+    again = lines.duplicated(list(key), keep=False)
+    if not again.any():
+        return
+    parts = lines[again]
+    counts = parts.groupby(list(key), sort=False, observed=True)[list(names)].nunique(dropna=False)
+    name = next(one for one in names if (counts[one] > 1).any())
+    where = counts.index[counts[name] > 1]
+    shown = [":".join(map(str, one)) for one in where[:3]]
+    raise AlignmentError(
+        f"answers to one item are averaged first, so {name!r} must be the same in all of them; it differs within "
+        f"{len(where)} of {' and '.join(map(repr, key))}, such as {listed(shown)}. Use a coarser cluster.",
+        column=name,
+        count=len(where),
+    )
+
+
+def read_answers(engine: LazyTable, roles: Roles, groups: Groups) -> CellRows:
+    """Answers by model and question, averaged over samples: one query counts what is missing, one makes the lines.
+
+    A third one looks at some questions where there is a `sample`.
+    """
+    assert roles.item is not None
+    if roles.weights is not None:
+        named = [roles.score, *roles.labels, *([roles.weights] if isinstance(roles.weights, str) else [])]
+        raise NotAvailableError(
+            "`weights` of answers that are put together by question need rows in memory: collect the columns "
+            f"{listed(named)} and those of `groups` first."
+        )
+    engine.check_numeric(roles.score, "score")
+    axes = parse_groups(groups, engine.columns)
+    of_groups = tuple(dict.fromkeys(name for axis in axes for name in axis))
+    asked = {
+        "score": [roles.score],
+        "covariate": [name for name in (*roles.cell_columns, roles.item, roles.sample) if name is not None],
+        "group": list(of_groups),
+    }
+    dropped, absent, n_other = _counted(engine, asked, roles)
+    names = [name for some in asked.values() for name in some]
+    used = engine.present(names) if any(dropped.values()) else engine
+    refuse_filters(used, None, roles.cell_columns)
+    if roles.sample is not None:
+        _refuse_questions(used, roles)
+    key = (*roles.by, roles.item)
+    lines = _lines(used, roles, tuple(dict.fromkeys((*key, *roles.cell_columns, *of_groups))))
+    refuse_differing(lines, key, tuple(name for name in (*roles.cell_columns, *of_groups) if name not in key))
+    answers = lines[ANSWERS].to_numpy(dtype=np.intp)
+    lines[roles.score] = lines[TOTAL].to_numpy(dtype=float) / answers
+    frame = nw.from_native(lines.drop(columns=[TOTAL, ANSWERS]), eager_only=True)
+    table = EngineAnswers(frame, engine=used, key=key, answers=answers, absent=absent, n_other=n_other)
+    read = read_cells(table, replace(roles, sample=None), groups)
+    return replace(read, rows=replace(read.rows, dropped={**read.rows.dropped, **dropped}))
+
+
+def _counted(
+    engine: LazyTable, asked: dict[str, list[str]], roles: Roles
+) -> tuple[dict[str, int], tuple[str, ...], int]:
+    """Rows dropped by reason, each once with its first; models of which every row was dropped; n_other."""
+    # A row belongs to the first reason: 1, 2, 3; 0 is in use.
+    reason = nw.lit(0)
+    for number, names in reversed(list(enumerate(asked.values(), 1))):
+        reason = nw.when(engine.absent(names)).then(nw.lit(number)).otherwise(reason)
+    score = nw.col(roles.score).cast(nw.Float64)
+    other = nw.when((nw.col(roles.score) == 0) | (nw.col(roles.score) == 1)).then(nw.lit(0)).otherwise(nw.lit(1))
+    marked = engine.frame.select(
+        *map(nw.col, roles.by), reason.alias("__reason"), score.alias("__score"), other.alias("__other")
+    )
+    value = nw.col("__score")
+    totals = {ANSWERS: nw.len(), "low": value.min(), "high": value.max(), "__other": nw.col("__other").sum()}
+    counts = LazyTable(marked).group((*roles.by, "__reason"), totals)
+    rows = counts[ANSWERS].to_numpy(dtype=np.intp)
+    why = counts["__reason"].to_numpy(dtype=np.intp)
+    dropped = {name: int(rows[why == number].sum()) for number, name in enumerate(REASONS, 1)}
+    n_all = int(rows.sum())
+    first = next((name for name in REASONS if dropped[name]), None)
+    if first is not None and roles.missing == "raise":
+        raise NonFiniteError(
+            f'nothing may be missing under `missing="raise"`; {dropped[first]} of {n_all} rows have no {first} '
+            f"({listed(asked[first])}).",
+            count=dropped[first],
+        )
+    in_use = counts[why == 0]
+    if in_use.empty:
+        raise EmptyDataError("`data` has no rows, or none is left without missing values.")
+    if np.isinf(in_use[["low", "high"]].to_numpy(dtype=float)).any():
+        raise NonFiniteError(
+            f"`score` must be finite; column {roles.score!r} holds infinities. Set them to missing, or leave them out.",
+            column=roles.score,
+        )
+    _refuse_many(engine, n_all - sum(dropped.values()), asked, roles)
+    gone = _models(counts, roles) - _models(in_use, roles)
+    return dropped, tuple(sorted(gone)), int(in_use["__other"].sum())
+
+
+def _models(counts: pd.DataFrame, roles: Roles) -> set[str]:
+    """Joint labels of the models."""
+    labels = counts[list(roles.by)].dropna()
+    return {":".join(map(str, one)) for one in labels.itertuples(index=False)}
+
+
+def _refuse_many(engine: LazyTable, n_rows: int, asked: dict[str, list[str]], roles: Roles) -> None:
+    """Raise if the lines do not fit into memory; repeated answers are counted in the engine where they might not."""
+    assert roles.item is not None
+    if roles.sample is not None and n_rows * LINE > 2**28:
+        names = [name for some in asked.values() for name in some]
+        lines = LazyTable(engine.present(names).frame.group_by(*roles.by, roles.item).agg(nw.len().alias(ANSWERS)))
+        n_rows = int(lines.group((), {"n": nw.len()})["n"].iloc[0])
+    remedy = 'Compare fewer models at a time, or take `er.mean(..., by="model", groups=...)` with coarser groups than '
+    remedy += "the questions, whose `pairwise()` needs the sums of clusters alone."
+    refuse_larger(n_rows * LINE, f"a comparison of {n_rows:,} answers by model and question", remedy)
+
+
+def _lines(used: LazyTable, roles: Roles, names: tuple[str, ...]) -> pd.DataFrame:
+    """Sum and number of the answers of each line, sorted by the engine."""
+    score = nw.col(roles.score).cast(nw.Float64).alias(TOTAL)
+    frame = used.frame.select(*{*names, *([roles.sample] if roles.sample is not None else [])}, score)
+    total, count = nw.col(TOTAL).sum(), nw.len()
+    if roles.sample is None:
+        grouped = frame.group_by(*names).agg(total.alias(TOTAL), count.alias(ANSWERS), count.alias(COPIES))
+    else:
+        within = tuple(dict.fromkeys((*names, roles.sample)))
+        single = frame.group_by(*within).agg(total.alias(TOTAL), count.alias(ANSWERS))
+        sums = total.alias(TOTAL), nw.col(ANSWERS).sum().alias(ANSWERS), nw.col(ANSWERS).max().alias(COPIES)
+        grouped = single.group_by(*names).agg(*sums)
+    lines: pd.DataFrame = grouped.sort(*names).collect("pandas").to_native().reset_index(drop=True)
+    if int(lines[COPIES].max()) > 1:
+        _refuse_copies(lines, roles)
+    return lines.drop(columns=COPIES)
+
+
+def _refuse_copies(lines: pd.DataFrame, roles: Roles) -> None:
+    told = [*roles.by, roles.item, *([] if roles.sample is None else [roles.sample])]
+    several = lines[lines[COPIES] > 1]
+    count = int((several[COPIES] - 1).sum())
+    shown = [":".join(str(one[name]) for name in told[: len(roles.by) + 1]) for one in several[:3].to_dict("records")]
+    also = (
+        "Remove the copies in the engine"
+        if roles.sample is not None
+        else (
+            "Name the column of repeated answers in `sample`, which averages them first, or remove copies in the engine"
+        )
+    )
+    raise DuplicateRowsError(
+        f"there must be one row for each {' and '.join(map(repr, told))}; {'at least ' if roles.sample else ''}{count} "
+        f"row{'s repeat' if count > 1 else ' repeats'} an earlier one, such as of {listed(shown)}. {also}.",
+        column=roles.item,
+        count=count,
+    )
+
+
+def _refuse_questions(used: LazyTable, roles: Roles) -> None:
+    """Refuse a `sample` whose values hold different questions, told by the answers to the first of them."""
+    assert roles.item is not None
+    assert roles.sample is not None
+    first = used.frame.select(roles.item).unique().sort(roles.item).head(TRIED)
+    some: pd.DataFrame = used.frame.join(first, on=roles.item).collect("pandas").to_native()
+    codes = {name: as_codes(*factorize(some[name])) for name in (*roles.by, roles.item, roles.sample)}
+    values = some[roles.score].to_numpy(dtype=float)
+    names = roles.item, roles.sample
+    by = joint([codes[name] for name in roles.by]) if roles.by else None
+    refuse_questions(values, by, codes[roles.item], codes[roles.sample], names)

@@ -1,0 +1,238 @@
+"""Comparisons of rows that stay in an engine: the numbers of pandas, two queries, and refusals that say what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import pandas as pd
+import pytest
+
+import evalreg as er
+from evalreg.errors import (
+    AlignmentError,
+    ArgumentError,
+    DataError,
+    DuplicateRowsError,
+    EmptyDataError,
+    MissingLabelsError,
+    NonFiniteError,
+    NonNumericError,
+    TooLargeError,
+)
+
+pl = pytest.importorskip("polars")
+duckdb = pytest.importorskip("duckdb")
+
+pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
+
+# An engine sums in another order; the promise of the design.
+SAME = 1e-10
+
+
+def _relation(frame):
+    relation = duckdb.from_df(frame)
+    try:
+        nw.from_native(relation)
+    except ModuleNotFoundError as error:
+        pytest.skip(f"narwhals cannot read DuckDB here: {error}")
+    return relation
+
+
+LAZY: dict[str, Callable] = {"polars lazy": lambda frame: pl.from_pandas(frame).lazy(), "duckdb": _relation}
+in_engines = pytest.mark.parametrize("engine", LAZY.values(), ids=LAZY.keys())
+
+
+@pytest.fixture(scope="module")
+def log():
+    """Four models on 90 questions in 20 passages, two answers to each; some rows and values are missing."""
+    rng = np.random.default_rng(5)
+    home = np.sort(rng.integers(0, 20, 90))
+    hard, frames = rng.normal(size=20)[home] + rng.normal(size=90), []
+    for model, skill in (("ada", 0.0), ("bob", 0.5), ("cyd", -0.4), ("dan", 0.1)):
+        latent = skill + hard[:, None] + rng.normal(size=(90, 2))
+        columns = {
+            "model": model,
+            "question": np.repeat([f"q{i:02d}" for i in range(90)], 2),
+            "attempt": np.tile([0, 1], 90),
+            "passage": np.repeat([f"p{i}" for i in home], 2),
+            "subject": np.repeat(np.where(home % 3 == 0, "law", "math"), 2),
+            "author": np.repeat([f"a{i}" for i in rng.integers(0, 8, 90)], 2) if not frames else frames[0]["author"],
+            "score": 1 / (1 + np.exp(-latent.ravel())),
+            "right": (latent.ravel() > 0).astype(int),
+        }
+        frames.append(pd.DataFrame(columns))
+    frame = pd.concat(frames, ignore_index=True)
+    frame = frame[~((frame["model"] == "dan") & frame["question"].between("q10", "q24"))]
+    frame = frame.sample(frac=1, random_state=3, ignore_index=True)
+    a, b, c, d, e = frame.index[frame["attempt"] == 0][:5]
+    for column, rows in {"score": [a, b], "right": [a, b], "passage": [b, c], "model": [d], "question": [e]}.items():
+        frame[column] = frame[column].where(~frame.index.isin(rows), None if frame[column].dtype == object else np.nan)
+    return frame
+
+
+ROLES = {
+    "answers averaged": {"sample": "attempt"},
+    "clusters": {"sample": "attempt", "groups": "passage"},
+    "of 0 and 1": {"score": "right", "groups": "passage", "baseline": "ada", "first": True},
+    "CR1": {"groups": "passage", "cov": "CR1", "first": True},
+    "crossed": {"sample": "attempt", "groups": "passage + author"},
+    "joint": {"sample": "attempt", "groups": "subject:author", "cov": "CR3"},
+    "strata": {"sample": "attempt", "groups": "passage", "strata": "subject"},
+    "unpaired": {"sample": "attempt", "groups": "passage", "paired": False},
+    "adjusted": {"sample": "attempt", "groups": "passage", "adjust": "single-step"},
+    "what was seen": {"score": "right", "icc": None, "first": True},
+    "benchmark": {"target": "the full benchmark", "n_population": 500, "first": True},
+}
+
+
+def _compared(data, **roles):
+    return er.compare(data, roles.pop("score", "score"), item="question", **roles)
+
+
+@pytest.mark.parametrize("roles", ROLES.values(), ids=ROLES.keys())
+@in_engines
+def test_comparisons_are_those_of_pandas(log, engine, roles):
+    roles = dict(roles)
+    frame = log[log["attempt"] == 0].reset_index(drop=True) if roles.pop("first", False) else log
+    found, expected = _compared(engine(frame), **roles), _compared(frame, **roles)
+    assert expected.results.dropped.sum() > 0
+    pd.testing.assert_frame_equal(found.table, expected.table, rtol=SAME, atol=1e-14)
+    np.testing.assert_allclose(found.results.cov_params(), expected.results.cov_params(), rtol=SAME, atol=1e-16)
+    assert str(found.summary()) == str(expected.summary())
+    assert found.results.dropped.to_dict() == expected.results.dropped.to_dict()
+    if roles.get("paired", True):
+        pd.testing.assert_frame_equal(found.sign_test(), expected.sign_test(), rtol=1e-8)
+    for groups in ("author", "subject:author"):
+        other, same = (one.with_cov(groups=groups, cov="CR1").table for one in (found, expected))
+        np.testing.assert_allclose(other["se"], same["se"], rtol=SAME)
+    if "passage" not in roles.get("groups", ""):
+        for one in (found, expected):
+            with pytest.raises(MissingLabelsError, match='groups="passage"` must give an id to every row'):
+                one.with_cov(groups="passage")
+
+
+@in_engines
+def test_a_difference_is_the_paired_t_test_of_scipy(engine):
+    from scipy import stats
+
+    rng = np.random.default_rng(2)
+    scores = rng.normal(size=(50, 2)) + rng.normal(size=(50, 1))
+    frame = pd.DataFrame({"model": ["a", "b"] * 50, "item": np.repeat(np.arange(50), 2), "score": scores.ravel()})
+    test = stats.ttest_rel(scores[:, 0], scores[:, 1])
+    row = er.compare(engine(frame), baseline="b").table.loc[("a", "b")]
+    np.testing.assert_allclose([row["p_value"], row["dof"]], [test.pvalue, test.df], rtol=SAME)
+    interval = test.confidence_interval(0.95)
+    np.testing.assert_allclose([row["lower"], row["upper"]], [interval.low, interval.high], rtol=SAME)
+
+
+@pytest.fixture
+def collected(monkeypatch):
+    """Lines of everything that left an engine."""
+    lines, collect = [], nw.LazyFrame.collect
+
+    def counted(self, *args, **kwargs):
+        result = collect(self, *args, **kwargs)
+        lines.append(len(result))
+        return result
+
+    monkeypatch.setattr(nw.LazyFrame, "collect", counted)
+    return lines
+
+
+@in_engines
+def test_a_comparison_is_two_queries_whatever_the_clusters(log, engine, collected):
+    frame = log[log["attempt"] == 0].dropna().reset_index(drop=True)
+    found = er.compare(engine(frame), item="question", groups="passage + author")
+    found.summary()
+    found.sign_test()
+    found.with_cov(groups="passage", cov="CR1")
+    # Models by reason of what is missing; a line for each model and question.
+    assert len(collected) == 2
+    assert collected == [4, len(frame)]
+    found.with_cov(groups="subject").summary()
+    assert len(collected) == 3
+
+
+@in_engines
+def test_repeated_answers_are_averaged_before_they_leave(log, engine, collected):
+    complete = log.dropna()
+    er.compare(engine(complete), item="question", sample="attempt", groups="passage")
+    # Rows of the first questions are looked at one by one, to see that the samples answer the same ones.
+    assert len(collected) == 3
+    assert collected[2] == complete.groupby(["model", "question"]).ngroups
+
+
+@in_engines
+def test_a_sample_of_other_questions_is_refused(engine):
+    rng = np.random.default_rng(1)
+    hard = rng.normal(scale=2, size=4)
+    grid = pd.MultiIndex.from_product([["a", "b"], range(60), range(4)], names=["model", "item", "exam"]).to_frame(
+        False
+    )
+    grid["score"] = hard[grid["exam"]] + rng.normal(size=len(grid))
+    for data in (grid, engine(grid)):
+        with pytest.raises(ArgumentError, match=r'Write item="exam:item" and leave out `sample`'):
+            er.compare(data, sample="exam")
+
+
+@in_engines
+def test_bad_rows_are_refused_with_what_to_do(log, engine):
+    first = log[log["attempt"] == 0].dropna().reset_index(drop=True)
+    with pytest.raises(DuplicateRowsError, match=r"3 rows repeat .* Name the column of repeated answers in `sample`"):
+        er.compare(engine(pd.concat([first, first.iloc[:3]])), item="question")
+    copies = pd.concat([log, log.dropna().iloc[:2]])
+    with pytest.raises(DuplicateRowsError, match=r"at least 2 rows repeat .* Remove the copies in the engine"):
+        er.compare(engine(copies), item="question", sample="attempt")
+    moved = first.assign(passage=first["passage"].where(first.index != 4, "elsewhere"))
+    with pytest.raises(AlignmentError, match="'passage' must be the same for all answers"):
+        er.compare(engine(moved), item="question", groups="passage")
+    twice = log.dropna().reset_index(drop=True)
+    twice = twice.assign(passage=twice["passage"].where(twice.index != 4, "elsewhere"))
+    with pytest.raises(AlignmentError, match="differs within 1 of 'model' and 'question'"):
+        er.compare(engine(twice), item="question", sample="attempt", groups="passage")
+    with pytest.raises(AlignmentError, match="differs within 1 of 'model' and 'question'"):
+        er.compare(engine(twice), item="question", sample="attempt").with_cov(groups="passage")
+    with pytest.raises(NonFiniteError, match="holds infinities"):
+        er.compare(engine(first.assign(score=first["score"].where(first.index != 2, np.inf))), item="question")
+    gap = first.assign(passage=first["passage"].where(first.index != 2, None))
+    with pytest.raises(NonFiniteError, match=r"1 of .* rows have no group"):
+        er.compare(engine(gap), item="question", groups="passage", missing="raise")
+    with pytest.raises(NonNumericError, match="must hold numbers"):
+        er.compare(engine(first), "passage", item="question")
+    with pytest.raises(EmptyDataError):
+        er.compare(engine(first.assign(score=np.nan)), item="question")
+    with pytest.raises(DataError, match="at least two models"):
+        er.compare(engine(first[first["model"] == "ada"]), item="question")
+    with pytest.raises(er.errors.ArgumentTypeError, match="must be a column"):
+        er.compare(engine(first), item="question", groups=np.arange(len(first)))
+
+
+@in_engines
+def test_a_model_without_a_row_in_use_is_named(log, engine):
+    first = log[log["attempt"] == 0].dropna().reset_index(drop=True)
+    lost = first.assign(score=first["score"].where(first["model"] != "cyd"))
+    for data in (lost, engine(lost)):
+        assert 'Of "cyd" no row is in use' in str(er.compare(data, item="question").summary())
+
+
+@in_engines
+def test_what_does_not_fit_into_memory_is_refused(log, engine, monkeypatch):
+    monkeypatch.setattr("evalreg.data.engine_answers.LINE", 2**45)
+    first = log[log["attempt"] == 0].dropna()
+    with pytest.raises(TooLargeError, match=rf"{len(first)} answers by model and question .* Compare fewer models"):
+        er.compare(engine(first), item="question")
+    with pytest.raises(TooLargeError, match="Compare fewer models"):
+        er.compare(engine(log), item="question", sample="attempt")
+
+
+def test_a_table_that_changed_in_its_engine_is_refused(log):
+    _relation(log)
+    database = duckdb.connect()
+    database.register("frame", log[log["attempt"] == 0].dropna())
+    database.execute("CREATE TABLE log AS SELECT * FROM frame")
+    found = er.compare(database.table("log"), item="question")
+    database.execute("DELETE FROM log WHERE question = 'q01'")
+    with pytest.raises(DataError, match="have changed since the comparison was made"):
+        found.with_cov(groups="passage")

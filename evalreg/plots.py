@@ -1,4 +1,7 @@
-"""Tables already computed, drawn with matplotlib: estimates, pairs, inflation, curves."""
+"""Tables already computed, drawn with matplotlib: estimates, pairs, inflation, dependence, curves."""
 
 from evalreg.report.plots import *  # noqa: F403 - what it offers is in its `__all__`
-from evalreg.report.plots import __all__ as __all__
+from evalreg.report.plots import __all__ as _all
+from evalreg.report.scatter import dependence_axes as dependence_axes
+
+__all__ = ["dependence_axes", *_all]

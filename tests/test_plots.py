@@ -489,7 +489,9 @@ def test_without_matplotlib_the_error_names_the_extra(boards, monkeypatch):
 
 
 def test_an_unknown_kind_lists_the_right_ones(boards):
-    with pytest.raises(ArgumentError, match=r'"estimates", "pairs", "inflation"; got \'estimate\'. Did you mean'):
+    with pytest.raises(
+        ArgumentError, match=r'"estimates", "pairs", "inflation", "dependence"; got \'estimate\'. Did you mean'
+    ):
         boards[2].plot("estimate")
 
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 import pandas as pd
 
-from evalreg.boards.duels import Duels, condorcet_cycles, duel_errors, head_to_head
+from evalreg.boards.duels import Duels, condorcet_cycles, duel_dependence, duel_errors, head_to_head
 from evalreg.boards.judges import Judging, judging
 from evalreg.boards.sparse import family_cov, of_models, ranked_cov, sparsity_table
-from evalreg.checks import FloatArray
+from evalreg.checks import FloatArray, fraction, option
 from evalreg.covariance.by_cell import CellErrors
 from evalreg.covariance.options import CovOptions
 from evalreg.data.clusters import Axis
@@ -181,6 +182,51 @@ class Board(Results):
     @property
     def _ranked(self) -> Together:
         return of_models(self, family_cov(self) if self.duels is None else ranked_cov(self))
+
+    def dependence(self, alpha: float = 0.05, *, of: Literal["models", "pairs"] = "models") -> pd.DataFrame:
+        """How alike the comparisons of a cluster are, with intervals, beside what that does to the error bar.
+
+        Parameters
+        ----------
+        alpha : float, optional
+            Level; 0.05 gives 95% intervals.
+        of : {"models", "pairs"}, optional
+            "models", the default: of the comparisons of one model, each scored as that model's, which share its answer
+            to a prompt. "pairs": of those of one pair of models, which share both answers.
+
+        Returns
+        -------
+        DataFrame
+            The columns of `Results.dependence`; one row for each clustering and parameter, or for each clustering,
+            left and right (and stratum before these, where there are several). NaN for Bradley-Terry ratings, whose
+            models have no scores of their own.
+
+        Raises
+        ------
+        NotAvailableError
+            If there are no clusters, or, of pairs, the models are not told by pairs.
+
+        Warns
+        -----
+        ZeroVarianceWarning
+            If a correlation has no interval.
+
+        Examples
+        --------
+        >>> import evalreg as er
+        >>> log = er.datasets.judge_log(n_models=3, n_prompts=80, seed=1)
+        >>> board = er.win_rate(log, left="left", right="right", winner="winner", groups="prompt")
+        >>> board.dependence(of="pairs").loc["prompt", ["icc", "lower", "upper"]].round(2)
+                            icc  lower  upper
+        left     right
+        model-01 model-02  0.43   0.28   0.57
+                 model-03  0.44   0.28   0.58
+        model-02 model-03  0.54   0.38   0.67
+        """
+        if option("of", of, ("models", "pairs")) == "models":
+            return super().dependence(alpha)
+        level, options = fraction("alpha", alpha), self.cov.options
+        return duel_dependence(self._duels, self.cov.axes, options, self.estimate.n_rows, level)
 
     def sparsity(self, dimension: str | None = None) -> pd.DataFrame:
         """How thinly the comparisons behind each win rate are spread over clusters.

@@ -7,14 +7,18 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy import sparse
 
 from evalreg.checks import FloatArray, IntArray, fraction
 from evalreg.covariance.by_cell import CellErrors, errors_by_cell
 from evalreg.covariance.options import ResolvedCov
-from evalreg.data.clusters import Axis
+from evalreg.data.clusters import Axis, axis_name
 from evalreg.data.labels import Labels
+from evalreg.errors import Note, issue
+from evalreg.inference.dependence_table import correlation_columns, refuse_without_clusters, sums_of_cells
 from evalreg.inference.multiplicity import adjust_pvalues
 from evalreg.inference.proportions import logit_interval
+from evalreg.numerics.anova import icc_of
 from evalreg.scores.cells import CellScores
 
 
@@ -79,6 +83,32 @@ def head_to_head(duels: Duels, errors: CellErrors, alpha: float | None = None) -
             keys = {"stratum": np.array(duels.strata, dtype=object)[duels.stratum], **keys}
         parts.append(pd.DataFrame({**keys, **columns}).set_index(list(keys)))
     return pd.concat(parts).sort_index()
+
+
+def duel_dependence(
+    duels: Duels, axes: tuple[Axis, ...], options: ResolvedCov, n_rows: int, alpha: float
+) -> pd.DataFrame:
+    """How alike the comparisons of one pair are within clusters, one row for each clustering and pair."""
+    refuse_without_clusters(axes)
+    names, scale = np.array(duels.models, dtype=object), duels.count / duels.weight
+    keys = {"left": names[duels.first], "right": names[duels.second]}
+    if duels.strata != ("",):
+        keys = {"stratum": np.array(duels.strata, dtype=object)[duels.stratum], **keys}
+    index, every = pd.MultiIndex.from_frame(pd.DataFrame(keys)), sparse.eye_array(duels.count.size, format="csr")
+    assert duels.scores.cell is not None
+    squares = np.bincount(duels.scores.cell, duels.scores.row_scores**2, duels.count.size)
+    more = np.maximum(duels.count - 1, 1)
+    naive = np.where((duels.count > 1) & (squares > 0), squares / duels.weight**2 * duels.count / more, np.nan)
+    parts: dict[str, pd.DataFrame] = {}
+    notes: list[Note] = []
+    for axis in axes:
+        sums = sums_of_cells(duels.scores, scale, axis, every)
+        part, found = correlation_columns(sums, icc_of(sums), alpha, axis_name(axis), index)
+        variance = duel_errors(duels, (axis,), options, n_rows).widths.variance
+        parts[axis_name(axis)] = part.assign(design_effect=variance / naive, se_ratio=np.sqrt(variance / naive))
+        notes += found
+    issue(notes)
+    return pd.concat(parts, names=["clusters", *keys])
 
 
 def condorcet_cycles(table: pd.DataFrame, alpha: float) -> pd.DataFrame:

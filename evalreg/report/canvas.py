@@ -8,10 +8,11 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 import scipy
 
 from evalreg.checks import FloatArray
-from evalreg.errors import ArgumentTypeError, NotAvailableError
+from evalreg.errors import ArgumentTypeError, EmptyDataError, MissingColumnError, NotAvailableError
 from evalreg.report.tables import shorten
 
 if TYPE_CHECKING:
@@ -164,3 +165,15 @@ def spread(positions: FloatArray, gap: float, low: float = -np.inf, high: float 
     free = scipy.optimize.isotonic_regression(positions[order] - steps).x
     placed[order] = np.clip(free, low, max(high - gap * (positions.size - 1), low)) + steps
     return placed
+
+
+def checked_columns(table: pd.DataFrame, names: tuple[Any, ...]) -> FloatArray:
+    """Columns of a table as an array, shape (n_rows, n_columns)."""
+    if not isinstance(table, pd.DataFrame):
+        raise ArgumentTypeError(f"a figure is drawn of a DataFrame; got {type(table).__name__}.")
+    missing = [name for name in names if name not in table]
+    if missing:
+        raise MissingColumnError(f'the table has no column "{missing[0]}", which the figure shows.', column=missing[0])
+    if table.empty:
+        raise EmptyDataError("the table has no rows, so there is nothing to draw.")
+    return table[list(names)].to_numpy(dtype=float)

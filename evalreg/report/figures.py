@@ -15,11 +15,12 @@ from evalreg.inference.dependence import standard_error_ratios
 from evalreg.inference.ranks import PAIR_ADJUSTMENTS, PairAdjustName
 from evalreg.inference.simultaneous import Seed
 from evalreg.report.plots import estimates_axes, inflation_axes, pairs_axes
+from evalreg.report.scatter import dependence_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-FigureName: TypeAlias = Literal["estimates", "pairs", "inflation"]
+FigureName: TypeAlias = Literal["estimates", "pairs", "inflation", "dependence"]
 KINDS: tuple[FigureName, ...] = get_args(FigureName)
 
 
@@ -58,6 +59,9 @@ class Drawable(Protocol):
     def pairwise(self, adjust: PairAdjustName | None, alpha: float = ..., *, seed: Seed = ...) -> pd.DataFrame:
         """Return differences of all pairs."""
 
+    def dependence(self, alpha: float = ...) -> pd.DataFrame:
+        """Return correlations within clusters beside design effects."""
+
 
 def plot_results(
     results: Drawable,
@@ -84,6 +88,9 @@ def plot_results(
         return _plot_pairs(results, errors, alpha, adjust, seed, ax)
     if kind == "inflation":
         return _plot_inflation(results, errors, ax)
+    if kind == "dependence":
+        note = f"Bars: {100 * (1 - alpha):.4g}% intervals, one by one. Dashed: root of 1 + (m - 1) ICC, clusters of m."
+        return dependence_axes(results.dependence(alpha), note=f"{note} Standard errors: {errors}.", ax=ax)
     return _plot_estimates(results, errors, alpha, ranks, seed, ax)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from evalreg.checks import FloatArray, option
-from evalreg.errors import AlignmentError, ArgumentTypeError, EmptyDataError, MissingColumnError
+from evalreg.errors import AlignmentError, MissingColumnError
 from evalreg.report.canvas import (
     BLUE,
     COLOURS,
@@ -17,6 +17,7 @@ from evalreg.report.canvas import (
     INK,
     MUTED,
     canvas,
+    checked_columns,
     display_names,
     inches,
     limits,
@@ -84,8 +85,8 @@ def estimates_axes(
     >>> [label.get_text() for label in ax.get_yticklabels()]
     ['new', 'old']
     """
-    values = _columns(table, ("estimate", "lower", "upper"))
-    joint = _columns(table, ("joint_lower", "joint_upper")) if "joint_lower" in table else values[:, :0]
+    values = checked_columns(table, ("estimate", "lower", "upper"))
+    joint = checked_columns(table, ("joint_lower", "joint_upper")) if "joint_lower" in table else values[:, :0]
     n, names = len(table), display_names(table.index)
     if ranks is not None and len(ranks) != n:
         raise AlignmentError(f"`ranks` must have a row for each of the {n} rows of the table; got {len(ranks)}.")
@@ -129,7 +130,7 @@ def _points(ax: Axes, values: FloatArray) -> None:
 
 
 def _rank_texts(ax: Axes, ranks: pd.DataFrame, size: float) -> None:
-    ends = _columns(ranks, ("lower", "upper"))
+    ends = checked_columns(ranks, ("lower", "upper"))
     texts = [f"{low:.0f}" if low == high else f"{low:.0f}-{high:.0f}" for low, high in ends]
     # Right-aligned in a column as wide as the widest, so that digits stand below each other.
     column = max(8 + 72 * width_of(texts, size), 30)
@@ -185,7 +186,7 @@ def pairs_axes(
     ['a', 'b', 'c']
     """
     adjusted = "p_adjusted" in table.columns or "p_value" not in table.columns
-    values = _columns(table, ("difference", "p_adjusted" if adjusted else "p_value"))
+    values = checked_columns(table, ("difference", "p_adjusted" if adjusted else "p_value"))
     names, difference, p = _square(table.index, values, order)
     n, labelled = len(names), display_names(names, 38 if len(names) <= 12 else 30)
     size, (wide, high) = (8.0 if n <= 40 else 7.0), _cell(n)
@@ -309,7 +310,7 @@ def inflation_axes(table: pd.DataFrame, *, note: str = "", ax: Axes | None = Non
     >>> [text.get_text() for text in inflation_axes(table).get_legend().get_texts()]
     ['prompt', 'judge', 'together']
     """
-    values = _columns(table, tuple(table.columns))
+    values = checked_columns(table, tuple(table.columns))
     n, axes = len(table), [name for name in table.columns if name != "together"]
     height, size = row_height(n)
     steps = (np.arange(len(axes)) - (len(axes) - 1) / 2) * min(0.25, 0.7 / max(len(axes), 1))
@@ -383,8 +384,8 @@ def curve_axes(
     (2, ['paired', 'unpaired'])
     """
     option("log", log, ("", "x", "y", "xy"))
-    x = _columns(table.index.to_frame(name="x"), ("x",))[:, 0]
-    values = _columns(table, tuple(table.columns))
+    x = checked_columns(table.index.to_frame(name="x"), ("x",))[:, 0]
+    values = checked_columns(table, tuple(table.columns))
     with canvas(ax, 6.5, 3.8, note) as ax:
         for name in log:
             _log_scale(ax, name)
@@ -435,15 +436,3 @@ def _end_labels(ax: Axes, x: FloatArray, values: FloatArray, names: Sequence[str
             va="center",
             color=INK,
         )
-
-
-def _columns(table: pd.DataFrame, names: tuple[Any, ...]) -> FloatArray:
-    """Columns of a table as an array, shape (n_rows, n_columns)."""
-    if not isinstance(table, pd.DataFrame):
-        raise ArgumentTypeError(f"a figure is drawn of a DataFrame; got {type(table).__name__}.")
-    missing = [name for name in names if name not in table]
-    if missing:
-        raise MissingColumnError(f'the table has no column "{missing[0]}", which the figure shows.', column=missing[0])
-    if table.empty:
-        raise EmptyDataError("the table has no rows, so there is nothing to draw.")
-    return table[list(names)].to_numpy(dtype=float)

@@ -1,4 +1,4 @@
-"""Figures of the noise of an eval: standard errors against scores, p-values against differences."""
+"""Scatters: standard errors against scores, p-values against differences, inflation against correlation."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 
 from evalreg.checks import FloatArray
-from evalreg.report.canvas import COLOURS, GRID, INK, MUTED, canvas
+from evalreg.errors import EmptyDataError
+from evalreg.report.canvas import COLOURS, GRID, INK, MUTED, canvas, checked_columns
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -77,6 +78,63 @@ def differences_axes(pairs: pd.DataFrame, *, alpha: float, detectable: float, ax
         if np.isfinite(detectable):
             ax.axvline(detectable, color=MUTED, lw=0.8, ls=(0, (1.5, 1.5)), zorder=1, label="detectable")
         _look(ax, "difference of two models", "p-value")
+        _legend(ax)
+    return ax
+
+
+def dependence_axes(table: pd.DataFrame, *, note: str = "", ax: Axes | None = None) -> Axes:
+    """Standard errors over those of independent rows against intraclass correlations, one point a parameter.
+
+    Parameters
+    ----------
+    table : DataFrame
+        What `Results.dependence` returns; rows without a correlation are left out.
+    note : str, optional
+        Sentences below the figure.
+    ax : Axes, optional
+        To draw into; a new figure by default.
+
+    Returns
+    -------
+    Axes
+        A marker for each clustering, bars for the intervals of its correlations, and a line for what they imply,
+        sqrt(1 + (m - 1) ICC) with m the median of `mean_size`.
+
+    Raises
+    ------
+    EmptyDataError, MissingColumnError
+        If no row has a correlation and a ratio, or the table lacks a column.
+    NotAvailableError
+        If matplotlib is not installed.
+
+    Examples
+    --------
+    >>> import evalreg as er
+    >>> log = er.datasets.passages(n_passages=50, questions_per_passage=20, icc=0.1, seed=1)
+    >>> axes = er.plots.dependence_axes(er.mean(log, groups="passage").dependence())
+    >>> [text.get_text() for text in axes.get_legend().get_texts()]
+    ['passage (clusters of 20)', 'implied']
+    """
+    checked_columns(table, ("mean_size", "icc", "lower", "upper", "se_ratio"))
+    known = table[table["icc"].notna() & table["se_ratio"].notna()]
+    if known.empty:
+        raise EmptyDataError("no row of the table has a correlation and a standard error, so there is nothing to draw.")
+    names = known.index.get_level_values(0)
+    with canvas(ax, 6.5, 4.0, note) as ax:
+        size, ends = 5.0 if len(known) <= 40 else 3.0, known[["icc", "lower", "upper"]].to_numpy(dtype=float)
+        low, high = _widened(np.append(ends, 0.0))
+        for k, name in enumerate(dict.fromkeys(names)):
+            own, colour, shape = known[names == name], COLOURS[k % 6], "os^DvP"[k % 6]
+            x, y, m = (own[column].to_numpy(dtype=float) for column in ("icc", "se_ratio", "mean_size"))
+            ax.hlines(y, own["lower"], own["upper"], color=colour, lw=0.8, alpha=0.5, zorder=2)
+            ax.plot(x, y, shape, color=colour, ms=size, label=f"{name} (clusters of {np.median(m):.4g})", zorder=3)
+            grid = np.linspace(max(low, -1 / max(np.median(m) - 1, 1.0)), min(high, 1.0), 201)
+            ax.plot(grid, np.sqrt(np.maximum(1 + (np.median(m) - 1) * grid, 0.0)), color=colour, lw=1.0, ls=(0, (4, 3)))
+        ax.plot([], [], color=MUTED, lw=1.0, ls=(0, (4, 3)), label="implied")
+        ax.axhline(1, color=INK, lw=0.8, zorder=1)
+        ax.set_xlim(low, high)
+        ax.set_ylim(0, 1.15 * max(float(known["se_ratio"].max()), 1.0))
+        _look(ax, "intraclass correlation, with its interval", "standard error over that of independent rows")
         _legend(ax)
     return ax
 

@@ -12,6 +12,7 @@ from evalreg.data.groups import parse_groups
 from evalreg.errors import ArgumentError
 from evalreg.estimate import Estimate
 from evalreg.inference.dependence import design_effect, effective_rows, intraclass_correlation
+from evalreg.inference.dependence_table import dependence_table
 from evalreg.inference.diagnostics import cluster_influence, cluster_sizes, row_influence
 from evalreg.inference.rectification import rectification_table
 
@@ -59,6 +60,59 @@ class Diagnosed:
         if not self.cov.n_clusters:
             return self._series(np.full(self.estimate.n_params, np.nan))
         return self._series(intraclass_correlation(self.estimate, self._axis(dimension)))
+
+    def dependence(self, alpha: float = 0.05) -> pd.DataFrame:
+        """How alike the rows of a cluster are, with intervals, beside what that does to the error bar.
+
+        A small correlation can go with a large inflation: in clusters of m rows the variance is multiplied by about
+        1 + (m - 1) ICC.
+
+        Parameters
+        ----------
+        alpha : float, optional
+            Level; 0.05 gives 95% intervals.
+
+        Returns
+        -------
+        DataFrame
+            One row for each clustering and parameter. `n_clusters`; `mean_size`, the mean size of the cluster of a row;
+            `icc`, as `icc()` has it, with `lower` and `upper`; `implied`, 1 + (mean_size - 1) icc; `design_effect`, the
+            variance if rows were dependent within this clustering alone, over that of independent rows; and
+            `se_ratio`, its root. Crossed clusterings add rows "together", of the covariance in use. NaN where something
+            is not defined.
+
+        Raises
+        ------
+        NotAvailableError
+            If there are no clusters.
+
+        Warns
+        -----
+        ZeroVarianceWarning
+            If a correlation has no interval.
+
+        Notes
+        -----
+        Intervals are the wider ends of that of the F distribution (Searle 1971) and that of the jackknife over clusters
+        of log F (Arvesen and Schmitz 1970), each supposing that clusters along the other axes do not matter. In
+        simulated logs with 5 to 100 clusters, 95% intervals held the truth at .93 to .99 of the times for normal scores
+        and for 0/1 scores around .7. They are too sure where rows seldom fail: with 5% failures and a correlation of .3
+        they held it at .84 to .99. Intervals are one by one. The page on clusters has the figures.
+
+        References
+        ----------
+        Searle (1971), Linear Models, section 9.8; Arvesen and Schmitz (1970), Biometrics 26, 677-686; Kish (1965),
+        Survey Sampling, section 5.4.
+
+        Examples
+        --------
+        >>> import evalreg as er
+        >>> log = er.datasets.passages(n_passages=50, questions_per_passage=20, icc=0.1, seed=1)
+        >>> table = er.mean(log, groups="passage").dependence()
+        >>> table.loc[("passage", "mean"), ["icc", "lower", "upper", "implied", "design_effect"]].round(2).tolist()
+        [0.1, 0.02, 0.23, 2.88, 2.88]
+        """
+        return dependence_table(self.estimate, self.cov, alpha)
 
     def diagnostics(self) -> pd.DataFrame:
         """What the clusters look like, and what leaving out the most influential one does.

@@ -342,9 +342,10 @@ class Results(Algebra, MultipleModels, Resampled, Predicted, Diagnosed, Tabulate
 
         Parameters
         ----------
-        kind : {"estimates", "pairs", "inflation"}, optional
+        kind : {"estimates", "pairs", "inflation", "dependence"}, optional
             "estimates", the default: intervals of each and of all at once, and the ranks that are not excluded.
             "pairs": the differences of all pairs. "inflation": standard errors by clustering, over naive ones.
+            "dependence": those against intraclass correlations, the table of `dependence`.
         alpha : float, optional
             Level of intervals, ranks and marks.
         adjust : {"single-step", "holm", "fdr_bh", "bonferroni"} or None, optional

@@ -139,6 +139,10 @@ class Scores(ABC):
         """The rows of each value in the cells that are the columns; empty where columns are no cells of rows."""
         return ()
 
+    def squares_in_cells(self, by: Axis) -> Matrix | None:
+        """Sums of w e^2 within (cluster, column), where a score is w e; None where rows are not held so."""
+        return None
+
     def unasked(self, by: Axis) -> ItemCounts | None:
         """What counts the clusters in an engine, as long as their sums have not been asked for; None in memory."""
         return None

@@ -91,6 +91,14 @@ class CellScores(LabelledScores):
         cell = np.zeros(self.n_rows, dtype=np.intp) if self.cell is None else self.cell
         return (RowsInCells(self.values, self.row_scores, cell, self.weights, self.n_columns),)
 
+    def squares_in_cells(self, by: Axis) -> Matrix:
+        """Sums of w e^2 within (cluster, cell)."""
+        codes = self.labels.codes(by)
+        weights = 1.0 if self.weights is None else np.where(self.weights > 0, self.weights, 1.0)
+        squares = self.row_scores**2 / weights
+        cell = np.zeros(squares.size, dtype=np.intp) if self.cell is None else self.cell
+        return sparse.coo_array((squares, (codes.codes, cell)), (codes.n_clusters, self.n_columns)).tocsr()
+
     def row_influence(self, bread: Matrix) -> FloatArray:
         """Influence of each row, B's_r, shape (n_rows, n_params)."""
         return np.asarray(self.row_scores[:, None] * (bread[0] if self.cell is None else bread[self.cell]))

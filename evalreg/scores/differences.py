@@ -13,7 +13,7 @@ from scipy import sparse
 from evalreg.checks import BoolArray, FloatArray, IntArray
 from evalreg.data.clusters import Axis, Codes
 from evalreg.data.labels import Labels
-from evalreg.numerics.matrices import DENSE_SHARE, Matrix, compressed, square, sum_blocks
+from evalreg.numerics.matrices import DENSE_SHARE, Matrix, compressed, dense, square, sum_blocks
 from evalreg.scores.base import LabelledScores
 from evalreg.scores.sums import Block, CellSums
 
@@ -128,6 +128,18 @@ class PairScores(LabelledScores):
         """Influence of each question, B's_r, shape (n_questions, n_params)."""
         scores = np.concatenate([self._sums(part)[0] for part in _parts(self._every_question, self.n_columns)])
         return np.asarray(scores @ bread)
+
+    def squares_in_cells(self, by: Axis) -> Matrix:
+        """Sums of squares of the scores within (cluster, pair)."""
+        codes = self.labels.codes(by)
+        found = np.zeros((codes.n_clusters, self.n_columns))
+        for columns, member in self.pairs.chunks(self.n_rows):
+            own = codes.codes if member is None else codes.codes[member]
+            d = differences(self.values, self.pairs, columns, member) - self.fitted[columns][:, None]
+            one = sparse.csr_array((np.ones(own.size), own, np.arange(own.size + 1)), (own.size, codes.n_clusters))
+            found[:, columns] = dense(one.T @ (d**2).T)
+        found[:, self.flat] = 0.0
+        return found
 
     @property
     def _every_question(self) -> Codes:

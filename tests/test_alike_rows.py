@@ -1,0 +1,219 @@
+"""Intraclass correlations with intervals, beside design effects."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.stats
+import statsmodels.formula.api as smf
+from statsmodels.stats.anova import anova_lm
+
+import evalreg as er
+from evalreg.errors import (
+    ArgumentError,
+    FewClustersWarning,
+    IndependenceWarning,
+    NotAvailableError,
+    ZeroVarianceWarning,
+)
+from evalreg.numerics.anova import ClusterSums, icc_interval
+
+# The same sums of squares in another order.
+SAME = 1e-9
+
+
+def anova_of_statsmodels(frame):
+    """F and m0 of a one-way analysis of variance, as statsmodels has it."""
+    table = anova_lm(smf.ols("score ~ C(passage)", frame).fit())
+    n = frame["passage"].value_counts().to_numpy(dtype=float)
+    return table["F"].iloc[0], (n.sum() - (n**2).sum() / n.sum()) / (n.size - 1)
+
+
+def slow_interval(frame, alpha=0.05):
+    """Both intervals one by one, the jackknife by a new analysis of variance without each cluster."""
+    F, m0 = anova_of_statsmodels(frame)
+    passages = frame["passage"].unique()
+    G, N = passages.size, len(frame)
+    exact = [F / scipy.stats.f.ppf(p, G - 1, N - G) for p in (1 - alpha / 2, alpha / 2)]
+    left = np.log([anova_of_statsmodels(frame[frame["passage"] != one])[0] for one in passages])
+    change = left - left.mean()
+    dof = min(max(2 * (change**2).sum() ** 2 / (change**4).sum() - 1, 1), G - 1)
+    half = scipy.stats.t.ppf(1 - alpha / 2, dof) * np.sqrt((G - 1) / G * (change**2).sum())
+    ends = np.array([min(exact[0], F * np.exp(-half)), max(exact[1], F * np.exp(half))])
+    return (F - 1) / (F + m0 - 1), *((ends - 1) / (ends + m0 - 1))
+
+
+@pytest.mark.parametrize("unequal", [False, True])
+def test_correlation_and_interval_are_those_of_repeated_analyses_of_variance(unequal):
+    frame = er.datasets.passages(n_passages=12, questions_per_passage=6, unequal=unequal, icc=0.3, seed=2)
+    frame = frame[frame.groupby("passage")["score"].transform("size") > 1]
+    found = er.mean(frame, groups="passage").dependence().loc[("passage", "mean")]
+    np.testing.assert_allclose(found[["icc", "lower", "upper"]], slow_interval(frame), rtol=SAME)
+    sizes = frame["passage"].value_counts().to_numpy(dtype=float)
+    assert found["n_clusters"] == sizes.size
+    assert found["mean_size"] == pytest.approx((sizes**2).sum() / sizes.sum())
+    assert found["implied"] == pytest.approx(1 + (found["mean_size"] - 1) * found["icc"])
+
+
+def test_design_effect_is_that_of_the_results_and_its_root_the_ratio_of_errors():
+    frame = er.datasets.passages(n_passages=30, questions_per_passage=6, seed=2)
+    results = er.mean(frame, groups="passage")
+    found = results.dependence().loc["passage"]
+    np.testing.assert_allclose(found["design_effect"], results.design_effect(), rtol=SAME)
+    ratio = results.bse / results.with_cov(groups=None).bse
+    np.testing.assert_allclose(found["se_ratio"], ratio, rtol=SAME)
+
+
+def test_a_difference_of_models_is_the_mean_of_differences():
+    wide = er.datasets.paired(n_passages=15, seed=1).pivot(index=["passage", "question"], columns="model")["score"]
+    frame = (wide["new"] - wide["old"]).rename("score").reset_index()
+    both = er.compare(er.datasets.paired(n_passages=15, seed=1), item="question", groups="passage").results
+    found = both.dependence().loc[("passage", "new - old")]
+    np.testing.assert_allclose(found[["icc", "lower", "upper"]], slow_interval(frame), rtol=SAME)
+
+
+def test_of_a_regression_they_are_those_of_the_residuals():
+    frame = er.datasets.passages(n_passages=15, questions_per_passage=6, seed=2)
+    residuals = frame.assign(score=smf.ols("score ~ n_words", frame).fit().resid)
+    found = er.fit("score ~ n_words", frame, groups="passage").dependence()
+    for name in ("Intercept", "n_words"):
+        own = found.loc[("passage", name), ["icc", "lower", "upper"]]
+        np.testing.assert_allclose(own, slow_interval(residuals), rtol=SAME)
+
+
+def judged(**options):
+    return er.datasets.judge_log(n_models=4, n_judges=3, n_prompts=40, prompt_sd=1.0, seed=3, **options)
+
+
+def board_of(log, groups="prompt"):
+    return er.win_rate(log, left="left", right="right", winner="winner", groups=groups)
+
+
+def oriented(log):
+    """Each row twice, as a score of either model less the mean of its pair."""
+    score = log["winner"].map({"left": 1.0, "tie": 0.5, "right": 0.0})
+    ahead = pd.DataFrame({"model": log["left"], "other": log["right"], "passage": log["prompt"], "score": score})
+    behind = pd.DataFrame({"model": log["right"], "other": log["left"], "passage": log["prompt"], "score": 1 - score})
+    both = pd.concat([ahead, behind], ignore_index=True)
+    return both.assign(score=both["score"] - both.groupby(["model", "other"])["score"].transform("mean"))
+
+
+def test_of_a_model_they_are_those_of_its_own_comparisons():
+    log = judged()
+    found = board_of(log).dependence()
+    np.testing.assert_allclose(found.loc["prompt", "icc"], board_of(log).icc(), rtol=SAME)
+    for name, own in oriented(log).groupby("model"):
+        np.testing.assert_allclose(
+            found.loc[("prompt", name), ["icc", "lower", "upper"]], slow_interval(own), rtol=SAME
+        )
+
+
+def test_of_a_pair_they_are_those_of_the_mean_score_of_its_comparisons():
+    log = judged()
+    found = board_of(log).dependence(of="pairs")
+    assert found.index.names == ["clusters", "left", "right"]
+    rows = oriented(log)
+    for left, right in (("model-01", "model-02"), ("model-02", "model-04")):
+        own = rows[(rows["model"] == left) & (rows["other"] == right)]
+        row = found.loc[("prompt", left, right)]
+        np.testing.assert_allclose(row[["icc", "lower", "upper"]], slow_interval(own), rtol=SAME)
+        alone = er.mean(own, groups="passage")
+        assert row["design_effect"] == pytest.approx(alone.design_effect().iloc[0], rel=SAME)
+
+
+def test_a_small_correlation_goes_with_a_large_inflation_where_clusters_are_large():
+    log = er.datasets.published_design(n_prompts=100, judge_sd=0.2)
+    with pytest.warns(FewClustersWarning):
+        table = board_of(log, "prompt + judge").dependence()
+    judge, together = table.loc["judge"], table.loc["together"]
+    assert judge["icc"].median() < 0.01
+    assert judge["se_ratio"].median() > 1.5
+    assert together[["icc", "lower", "upper"]].isna().all(axis=None)
+    assert (together["se_ratio"] >= table.loc["prompt", "se_ratio"] * (1 - SAME)).all()
+
+
+def test_weights_scale_out():
+    frame = er.datasets.passages(n_passages=15, questions_per_passage=6, seed=2)
+    plain = er.mean(frame, groups="passage").dependence()
+    weighted = er.mean(frame.assign(w=2.5), groups="passage", weights="w").dependence()
+    pd.testing.assert_frame_equal(plain, weighted, rtol=SAME)
+
+
+def test_clusters_that_are_asked_of_an_engine_have_no_intervals_and_say_so():
+    polars = pytest.importorskip("polars")
+    frame = er.datasets.passages(n_passages=15, questions_per_passage=6, seed=2)
+    there = er.mean(polars.from_pandas(frame).lazy(), groups="passage")
+    with pytest.warns(ZeroVarianceWarning, match="1 of 1 intraclass correlations by passage have no interval.*engine"):
+        found = there.dependence()
+    here = er.mean(frame, groups="passage").dependence()
+    known = ["n_clusters", "mean_size", "icc", "implied", "design_effect"]
+    pd.testing.assert_frame_equal(found[known], here[known], rtol=SAME)
+    assert found[["lower", "upper"]].isna().all(axis=None)
+
+
+def test_where_one_cluster_holds_all_variation_there_is_no_interval():
+    score = np.zeros(40)
+    score[:3] = 1
+    frame = pd.DataFrame({"score": score, "passage": np.arange(40) // 5})
+    with pytest.warns(FewClustersWarning):
+        results = er.mean(frame, groups="passage")
+    with pytest.warns(ZeroVarianceWarning, match="leaving out one cluster leaves no variation"):
+        found = results.dependence()
+    assert np.isfinite(found["icc"].iloc[0])
+    assert found[["lower", "upper"]].isna().all(axis=None)
+
+
+def test_without_clusters_there_is_nothing_to_say():
+    frame = er.datasets.passages(n_passages=15, seed=2)
+    with pytest.raises(NotAvailableError, match="no clusters"):
+        er.mean(frame).dependence()
+    log = judged()
+    with pytest.warns(IndependenceWarning):
+        alone = board_of(log, None)
+    with pytest.raises(NotAvailableError, match="no clusters"):
+        alone.dependence(of="pairs")
+    with pytest.raises(ArgumentError, match="`of` must be one of"):
+        board_of(log).dependence(of="answers")
+
+
+def simulated(rng, n_logs, sizes, rho, scores):
+    """Sums within clusters of many logs, a log a column: normal scores, or 0/1 scores with beta rates."""
+    shape, n = (n_logs, sizes.size), np.broadcast_to(sizes, (n_logs, sizes.size)).astype(float)
+    if scores == "normal":
+        rows = np.sqrt(1 - rho) * rng.standard_normal((*shape, sizes.max()))
+        rows += np.sqrt(rho) * rng.standard_normal(shape)[..., None]
+        rows *= np.arange(sizes.max()) < sizes[:, None]
+        total, square = rows.sum(axis=2), (rows**2).sum(axis=2)
+    else:
+        a = (1 - rho) / rho
+        total = rng.binomial(sizes, rng.beta(scores * a, (1 - scores) * a, shape)).astype(float)
+        square = total.copy()
+    mean = (total.sum(axis=1) / n.sum(axis=1))[:, None]
+    square += n * mean**2 - 2 * mean * total
+    column = np.repeat(np.arange(n_logs), sizes.size)
+    return ClusterSums(column, n_logs, n.ravel(), (total - n * mean).ravel(), square.ravel())
+
+
+@pytest.mark.parametrize("n_clusters", [5, 10, 30, 100])
+@pytest.mark.parametrize("scores", ["normal", 0.7])
+@pytest.mark.parametrize("unequal", [False, True])
+def test_intervals_hold_the_correlation_at_least_as_often_as_they_say(n_clusters, scores, unequal):
+    rng, n_logs, rho = np.random.default_rng([n_clusters, unequal]), 1000, 0.2
+    sizes = np.geomspace(2, 40, n_clusters).round().astype(int) if unequal else np.full(n_clusters, 10)
+    lower, upper = icc_interval(simulated(rng, n_logs, sizes, rho, scores), 0.05)
+    known = np.isfinite(lower)
+    held = ((lower <= rho) & (rho <= upper))[known]
+    assert known.mean() > 0.95
+    assert held.sum() >= scipy.stats.binom.ppf(0.001, held.size, 0.95)
+
+
+def test_the_figure_shows_the_table():
+    pytest.importorskip("matplotlib")
+    import matplotlib.pyplot as plt
+
+    board = board_of(judged())
+    axes = board.plot("dependence")
+    table = board.dependence()
+    points = axes.lines[0].get_xydata()
+    np.testing.assert_allclose(points, table[["icc", "se_ratio"]].to_numpy())
+    assert axes.get_legend().get_texts()[0].get_text() == "prompt (clusters of 9)"
+    plt.close(axes.figure)

@@ -21,12 +21,6 @@ if TYPE_CHECKING:
     from evalreg.estimators.comparison import (
         Comparison as Comparison,
     )
-    from evalreg.estimators.comparison import (
-        Comparisons as Comparisons,
-    )
-    from evalreg.estimators.comparison import (
-        join_evals as join_evals,
-    )
     from evalreg.estimators.confidence_sequence import confidence_sequence as confidence_sequence
     from evalreg.estimators.controlled import controlled_win_rate as controlled_win_rate
     from evalreg.estimators.difference import compare as compare
@@ -68,6 +62,11 @@ if TYPE_CHECKING:
         read_results as read_results,
     )
     from evalreg.results.winner import Winner as Winner
+    from evalreg.suites.averages import EvalAverage as EvalAverage
+    from evalreg.suites.comparisons import Comparisons as Comparisons
+    from evalreg.suites.evals import Evals as Evals
+    from evalreg.suites.evals import by_eval as by_eval
+    from evalreg.suites.evals import join_evals as join_evals
     from evalreg.suites.side_by_side import ResultsTable as ResultsTable
     from evalreg.suites.side_by_side import table as table
 
@@ -79,9 +78,11 @@ _HOMES = {
     "Board": "boards.board",
     "Bootstrap": "resampling.bootstrap",
     "Comparison": "estimators.comparison",
-    "Comparisons": "estimators.comparison",
+    "Comparisons": "suites.comparisons",
     "Covariance": "covariance.covariance",
     "Estimate": "estimate.estimate",
+    "EvalAverage": "suites.averages",
+    "Evals": "suites.evals",
     "FacetComponents": "planning.facet_result",
     "Judging": "boards.judges",
     "Log": "logs.log",
@@ -96,6 +97,7 @@ _HOMES = {
     "WildTest": "resampling.wild_result",
     "bootstrap": "resampling.sampling",
     "bradley_terry": "estimators.bradley_terry",
+    "by_eval": "suites.evals",
     "choice_probability": "estimators.choices",
     "classification": "estimators.classification",
     "compare": "estimators.difference",
@@ -109,7 +111,7 @@ _HOMES = {
     "from_influence": "results.from_influence",
     "from_statsmodels": "results.bridge",
     "infer": "results.results",
-    "join_evals": "estimators.comparison",
+    "join_evals": "suites.evals",
     "log_frame": "logs.samples_frame",
     "mean": "estimators.mean",
     "noise": "planning.noise",

@@ -42,6 +42,7 @@ which knows nothing of evalreg catches it where it would expect to::
     |-- SparseBoardWarning                  models compared on too few prompts
     |-- DenominatorWarning                  a ratio whose denominator is hardly known
     |-- SkewedScoresWarning                 scores too skewed for a confidence sequence
+    |-- UnlikeScalesWarning                 evals side by side whose scores are not on one scale
     `-- UnequalQuestionsWarning             means by model over different questions
     EvalregDeprecationWarning (EvalregWarning, FutureWarning)
 """
@@ -239,6 +240,10 @@ class DenominatorWarning(EvalregWarning):
 
 class SkewedScoresWarning(EvalregWarning):
     """Scores are too skewed for the normal approximation of a confidence sequence."""
+
+
+class UnlikeScalesWarning(EvalregWarning):
+    """Scores of several evals are not on one scale."""
 
 
 class UnequalQuestionsWarning(EvalregWarning):

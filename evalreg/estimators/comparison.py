@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from os import PathLike
@@ -12,14 +12,13 @@ import pandas as pd
 
 from evalreg.checks import CovName, DofName, RepairName, SscName, listed
 from evalreg.data.groups import Groups
-from evalreg.errors import ArgumentError, ArgumentTypeError
+from evalreg.errors import ArgumentError
 from evalreg.estimate import same_questions
 from evalreg.estimators.pair_tables import Facts, comparison_summary, difference_frame, mcnemar_frame, sign_frame
 from evalreg.hints import with_hints
 from evalreg.inference.equivalence import EquivalenceName
 from evalreg.inference.ranks import PairAdjustName
 from evalreg.inference.simultaneous import Seed
-from evalreg.report.documents import SCHEMA_VERSION, summary_document, versions
 from evalreg.report.summaries import covariance_text
 from evalreg.report.tables import Printed, Summary
 from evalreg.results.document import checked_levels, results_document, written
@@ -252,125 +251,12 @@ class Comparison(Printed):
         """
         return written(self._document(checked_levels(alpha)), path)
 
-    def _document(self, levels: Sequence[float]) -> dict[str, Any]:
-        """What the JSON holds."""
-        table = self.to_frame(levels[0])
+    def _document(self, levels: Sequence[float], table: pd.DataFrame | None = None) -> dict[str, Any]:
+        """What the JSON holds; of a table that several evals share its own part."""
+        table = self.to_frame(levels[0]) if table is None else table
         more = {"adjust": self.adjust, "seed": 0 if self.adjust == "single-step" else None, "kind": "comparison"}
         return results_document(self.results, levels, self, table) | more
 
     def __repr__(self) -> str:
         questions = f"{self.results.nobs} questions, {covariance_text(self.results.cov)}"
         return f"<Comparison: {self.results.estimate.about.outcome}, {questions}>\n{self._table}"
-
-
-@dataclass(frozen=True, eq=False)
-class Comparisons(Printed):
-    """Comparisons on several evals side by side; made by `join_evals`, immutable.
-
-    Parameters
-    ----------
-    parts : dict of str to Comparison
-        By eval.
-
-    Examples
-    --------
-    >>> import evalreg as er
-    >>> comparison = er.compare(er.datasets.paired(n_passages=20, seed=1), item="question")
-    >>> er.join_evals({"reading": comparison}).table.index.names
-    FrozenList(['eval', 'model', 'baseline'])
-    """
-
-    parts: dict[str, Comparison]
-
-    @property
-    def table(self) -> pd.DataFrame:
-        """The tables of all, indexed by (eval, model, baseline)."""
-        return pd.concat({name: part.table for name, part in self.parts.items()}, names=["eval"])
-
-    def summary(self, alpha: float = 0.05) -> Summary:
-        """One table for all evals.
-
-        Parameters
-        ----------
-        alpha : float, optional
-            Level of the intervals.
-
-        Returns
-        -------
-        Summary
-            Prints as text of 80 columns; also `as_markdown()`, `as_latex()` and `as_html()`.
-        """
-        parts = {name: (part.results, part.facts, part.adjust) for name, part in self.parts.items()}
-        return comparison_summary(parts, alpha)
-
-    def to_json(self, path: str | PathLike[str] | None = None, *, alpha: float | Sequence[float] = 0.05) -> str:
-        """All comparisons and their table, as strict JSON; `read_results` reads it.
-
-        Parameters
-        ----------
-        path : str or path, optional
-            A file to write it to as well.
-        alpha : float or list of float, optional
-            Levels of the intervals; the first is that of the table.
-
-        Returns
-        -------
-        str
-            Numbers to the last digit; a missing one is null, an infinity "inf" or "-inf".
-
-        Raises
-        ------
-        ArgumentError
-            If a level is not between 0 and 1, or the file cannot be written.
-        """
-        levels = checked_levels(alpha)
-        document = {
-            "kind": "comparisons",
-            "parts": {name: part._document(levels) for name, part in self.parts.items()},
-            "schema_version": SCHEMA_VERSION,
-            "summary": summary_document(self.summary(levels[0])),
-            "versions": versions(),
-        }
-        return written(document, path)
-
-    def __repr__(self) -> str:
-        return f"<Comparisons: {', '.join(self.parts)}>\n{self.table}"
-
-
-def join_evals(comparisons: Mapping[str, Comparison]) -> Comparisons:
-    """Comparisons on several evals in one table; nothing is pooled.
-
-    Parameters
-    ----------
-    comparisons : dict of str to Comparison
-        By the name of the eval.
-
-    Returns
-    -------
-    Comparisons
-        With `table`, indexed by (eval, model, baseline), and `summary()`. P-values stay as each comparison adjusted
-        them: for its own pairs, not for the number of evals.
-
-    Raises
-    ------
-    ArgumentTypeError, ArgumentError
-        If it is not a dict of comparisons, or is empty.
-
-    References
-    ----------
-    Miller (2024), arXiv:2411.00640, table 5.
-
-    Examples
-    --------
-    >>> import evalreg as er
-    >>> logs = {name: er.datasets.paired(n_passages=20, seed=i) for i, name in enumerate(["reading", "maths"])}
-    >>> evals = er.join_evals({name: er.compare(log, item="question") for name, log in logs.items()})
-    >>> evals.table["n"].to_dict()
-    {('reading', 'new', 'old'): 100, ('maths', 'new', 'old'): 100}
-    """
-    values = list(comparisons.values()) if hasattr(comparisons, "values") else [comparisons]
-    if not all(isinstance(one, Comparison) for one in values) or values == [comparisons]:
-        raise ArgumentTypeError('`comparisons` must be a dict of what `compare` returns, such as {"MATH": ...}.')
-    if not comparisons:
-        raise ArgumentError("`comparisons` must hold at least one comparison; got an empty dict.")
-    return Comparisons({str(name): one for name, one in comparisons.items()})

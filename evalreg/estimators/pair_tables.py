@@ -189,22 +189,33 @@ def _mcnemar_of(square: list[list[int]], *, exact: bool, correction: bool = Fals
     return float(test.statistic), min(float(test.pvalue), 1.0)
 
 
-def comparison_summary(parts: Mapping[str, Compared], alpha: float) -> Summary:
-    """The summary of one comparison (under an empty name) or of several, by eval."""
+def comparison_summary(
+    parts: Mapping[str, Compared],
+    alpha: float,
+    frames: Mapping[str, pd.DataFrame] | None = None,
+    together: str | None = None,
+) -> Summary:
+    """The summary of one comparison (under an empty name) or of several, by eval.
+
+    `frames` are their tables, where p-values are adjusted over all of them, by `together`.
+    """
     rows: list[tuple[str, ...]] = []
     facts: list[tuple[str, str]] = []
     sentences: list[str] = []
     for name, (results, pairs, adjust) in parts.items():
         lead = f"{name}: " if name else ""
-        rows += _printed_rows(difference_frame(results, pairs, adjust, alpha), lead, alpha)
+        own = difference_frame(results, pairs, adjust, alpha) if frames is None else frames[name]
+        rows += _printed_rows(own, lead, alpha)
         facts += [(lead + label, value) for label, value in _printed_facts(results, pairs, adjust)]
         estimate, cov = results.estimate, results.cov
         few = [*filter(None, [few_text(cov), few_tell(estimate, cov)]), *rather_few(estimate, cov)]
         texts = (*results.estimate.about.lines, *few, *(text for _, text in results.notes))
         sentences += [lead + text for text in texts]
-    adjusted = any(adjust for _, _, adjust in parts.values())
+    adjusted = together is not None or any(adjust for _, _, adjust in parts.values())
     n_plain = sum(len(pairs.index) for _, pairs, adjust in parts.values() if adjust is None)
-    if n_plain > 1:
+    if together is not None:
+        sentences.append(f"adj. p allows for all {n_plain} differences on all evals ({together}).")
+    elif n_plain > 1:
         sentences.append(unadjusted_text(n_plain))
     interval = f"{100 * (1 - alpha):g}% interval"
     headers = ("model - baseline", "difference (SE)", interval, "adj. p" if adjusted else "p", "corr", "n", "G")

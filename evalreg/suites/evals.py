@@ -1,0 +1,406 @@
+"""Several evals of the same models: their tables, as papers print them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias, overload
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import pandas as pd
+
+from evalreg.checks import fraction, listed, option
+from evalreg.data.clusters import axis_name
+from evalreg.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    MissingColumnError,
+    MissingLabelsError,
+    Note,
+    UnlikeScalesWarning,
+    issue,
+)
+from evalreg.estimators.comparison import Comparison
+from evalreg.inference.dependence import design_effect
+from evalreg.report.summaries import covariance_text
+from evalreg.report.tables import Grid, Printed, Summary, fixed, number
+from evalreg.results.results import Results
+from evalreg.suites.average import TasksName, Weights, WeightsName, average_means
+from evalreg.suites.averages import SUITE_ADJUSTMENTS, EvalAverage
+from evalreg.suites.comparisons import Comparisons
+
+FormName: TypeAlias = Literal["scores", "counts", "clustered"]
+FORMS: tuple[FormName, ...] = ("scores", "counts", "clustered")
+# Scores of evals that differ by this factor are hardly on one scale.
+UNLIKE = 10.0
+
+
+@dataclass(frozen=True, eq=False)
+class Evals(Printed):
+    """Scores of models on several evals side by side; made by `join_evals`, immutable.
+
+    Parameters
+    ----------
+    parts : dict of str to Results
+        Means by model, by eval.
+    form : {"scores", "counts", "clustered"}
+        What `summary` prints.
+    notes : tuple of (category, text)
+        What was warned of.
+
+    Examples
+    --------
+    >>> import evalreg as er
+    >>> logs = {name: er.datasets.paired(n_passages=20, seed=i) for i, name in enumerate(["reading", "maths"])}
+    >>> evals = er.join_evals({name: er.mean(log, by="model", item="question") for name, log in logs.items()})
+    >>> evals.table["estimate"].round(2).to_dict()
+    {('reading', 'new'): 0.8, ('reading', 'old'): 0.69, ('maths', 'new'): 0.8, ('maths', 'old'): 0.75}
+    """
+
+    parts: dict[str, Results]
+    form: FormName = "counts"
+    notes: tuple[Note, ...] = ()
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """Scores with 95% intervals, indexed by (eval, model); see `to_frame` for the columns."""
+        return self.to_frame()
+
+    def to_frame(self, alpha: float = 0.05) -> pd.DataFrame:
+        """Scores of all models on all evals, one row each.
+
+        Parameters
+        ----------
+        alpha : float, optional
+            Level of the intervals.
+
+        Returns
+        -------
+        DataFrame
+            Indexed by (eval, model); columns estimate, se, lower, upper, naive_se, ratio (of se to naive_se), dof, n
+            and n_clusters (of the axis with fewest; n where rows are independent).
+        """
+        frames = {name: _eval_frame(part, alpha) for name, part in self.parts.items()}
+        return pd.concat(frames, names=["eval", "model"])
+
+    def average(
+        self,
+        weights: Weights | WeightsName | None = None,
+        *,
+        tasks: TasksName = "fixed",
+        models: list[str] | None = None,
+    ) -> EvalAverage:
+        """Average of each model over the evals, with its error, differences of all pairs and ranks.
+
+        The evals are taken to have different questions, so that their errors are independent; within an eval the models
+        share questions, which the differences use.
+
+        Parameters
+        ----------
+        weights : dict of str to float or "precision", optional
+            Weight of each eval, with sum 1; equal weights by default. "precision", for `tasks="drawn"` only, weighs by
+            1/(SE^2 + tau^2).
+        tasks : {"fixed", "drawn"}, optional
+            "fixed", the default, is about these evals: only their questions are a sample. "drawn" is about the tasks of
+            which these evals are a sample, and adds the interval of a new task.
+        models : list of str, optional
+            The models to average, where some evals lack others.
+
+        Returns
+        -------
+        EvalAverage
+            With `table`, `pairwise()`, `to_frame(alpha)` and `summary()`.
+
+        Raises
+        ------
+        ArgumentError
+            If there is one eval, an eval stands twice, an eval lacks a model, or weights do not fit or do not sum to 1.
+        NotAvailableError
+            If a model has no standard error on some eval.
+
+        Warns
+        -----
+        UnlikeScalesWarning
+            If the evals' scores are not on one scale.
+        FewClustersWarning
+            If there are fewer than five drawn tasks.
+
+        References
+        ----------
+        Fixed: dof by Welch and Satterthwaite (1946). An eval's SE is at least the half-length of its 95% interval over
+        t, so that a model that solves all questions counts with the interval that this still has. Drawn: mean and
+        spread of the evals' scores with t(k - 1), at least the error of their questions; "precision" has tau^2 by Paule
+        and Mandel (1982) and the interval of Knapp and Hartung (2003), not below that of known tau^2. The guide says
+        how often the intervals hold the truth.
+        """
+        return average_means(self.parts, weights, tasks, models, self.notes)
+
+    def summary(self, alpha: float = 0.05) -> Summary:
+        """The table in the form that was asked for.
+
+        Parameters
+        ----------
+        alpha : float, optional
+            Level of the intervals; none of these forms shows any.
+
+        Returns
+        -------
+        Summary
+            Prints as text of 80 columns, in blocks of columns where they are wider.
+
+        References
+        ----------
+        Miller (2024), arXiv:2411.00640: "scores" is table 2, "counts" table 3, "clustered" table 4.
+        """
+        fraction("alpha", alpha)
+        table = self.to_frame(alpha)
+        grid = _clustered_grid(table) if self.form == "clustered" else self._score_grid(table)
+        return Summary("evalreg evals", (), (grid,), tuple(self._sentences(table)))
+
+    def _score_grid(self, table: pd.DataFrame) -> Grid:
+        """Models by evals; below them questions and clusters."""
+        models = list(dict.fromkeys(table.index.get_level_values(1)))
+        cells = {
+            key: f"{number(row['estimate'])} ({number(row['se'])})"
+            for key, row in zip(table.index, table.to_dict("records"), strict=True)
+        }
+        rows = [(str(model), *(cells.get((name, model), "") for name in self.parts)) for model in models]
+        rule = 0
+        if self.form == "counts":
+            rule = len(rows)
+            rows += [
+                (label, *(_range(table.loc[name, column]) for name in self.parts))
+                for label, column in (("Questions or rows", "n"), ("Clusters", "n_clusters"))
+            ]
+            rows.append(("Covariance", *(covariance_text(part.cov) for part in self.parts.values())))
+        return Grid(("model", *self.parts), tuple(rows), blocks=True, rule=rule)
+
+    def _sentences(self, table: pd.DataFrame) -> list[str]:
+        if self.form == "clustered":
+            sentences = ["ratio = clustered SE / naive SE; naive takes rows to be independent."]
+        else:
+            sentences = ["Standard errors in parentheses. Nothing is pooled over evals: `average()` does that."]
+        models = set(table.index.get_level_values(1))
+        for name, part in self.parts.items():
+            absent = sorted(models - set(part.estimate.names))
+            if absent:
+                sentences.append(f"{name}: {listed(absent)} was not run.")
+        for name, part in self.parts.items():
+            sentences += [f"{name}: {text}" for _, text in part.notes]
+        return sentences + [text for _, text in self.notes]
+
+    def __repr__(self) -> str:
+        return self.summary().as_text()
+
+
+def _eval_frame(part: Results, alpha: float) -> pd.DataFrame:
+    """The scores of one eval."""
+    frame, estimate = part.to_frame(alpha), part.estimate
+    n = np.full(len(frame), estimate.n_rows) if part._counts is None else part._counts.astype(np.intp)
+    fewest = n
+    maps = estimate.coefficient_map
+    for axis in part.cov.axes:
+        reached = (
+            np.full(len(frame), part.n_clusters[axis_name(axis)])
+            if maps is None
+            else estimate.scores.clusters_reached(axis, maps)
+        )
+        fewest = np.minimum(fewest, reached)
+    found = frame[["estimate", "se", "lower", "upper", "naive_se"]].copy()
+    found["ratio"] = np.sqrt(design_effect(part.cov))
+    return found.assign(dof=frame["dof"], n=n, n_clusters=fewest)
+
+
+def _range(counts: Any) -> str:
+    """One number, or the smallest and the largest."""
+    low, high = int(counts.min()), int(counts.max())
+    return str(low) if low == high else f"{low} to {high}"
+
+
+def _clustered_grid(table: pd.DataFrame) -> Grid:
+    """Clustered beside naive standard errors and their ratio."""
+    headers = ("eval: model", "score", "clustered SE", "naive SE", "ratio", "n", "clusters")
+    rows = []
+    for (name, model), row in zip(table.index, table.to_dict("records"), strict=True):
+        errors = (number(row["se"]), number(row["naive_se"]), fixed(row["ratio"], 2))
+        rows.append((f"{name}: {model}", number(row["estimate"]), *errors, str(row["n"]), str(row["n_clusters"])))
+    return Grid(headers, tuple(rows))
+
+
+@overload
+def join_evals(evals: Mapping[str, Comparison], *, adjust: Any = None) -> Comparisons: ...
+@overload
+def join_evals(evals: Mapping[str, Results], *, form: FormName | None = None) -> Evals: ...
+def join_evals(evals: Mapping[str, Any], *, form: FormName | None = None, adjust: Any = None) -> Evals | Comparisons:
+    """Several evals in one table: scores of models, or differences between them; nothing is pooled.
+
+    Parameters
+    ----------
+    evals : dict of str to Results or Comparison
+        By the name of the eval: means by model, or what `compare` returns.
+    form : {"counts", "scores", "clustered"}, optional
+        Of scores: "counts", the default, prints models by evals with questions and clusters below; "scores" leaves
+        these out; "clustered" puts clustered beside naive standard errors, with their ratio.
+    adjust : {"fdr_bh", "fdr_by", "holm", "bonferroni"}, optional
+        Of differences: how `p_adjusted` allows for all differences on all evals. By default each comparison keeps its
+        own. "fdr_bh" and "fdr_by" bound the expected share of false discoveries, "fdr_by" under any dependence; the
+        others bound the chance of a single one.
+
+    Returns
+    -------
+    Evals or Comparisons
+        With `table`, `summary()` and `average()`. The table of differences is indexed by (eval, model, baseline).
+
+    Raises
+    ------
+    ArgumentTypeError, ArgumentError
+        If it is not a dict of such results, is empty, mixes scores and differences, or an option does not fit.
+
+    Warns
+    -----
+    UnlikeScalesWarning
+        If the scores of the evals are not on one scale.
+
+    References
+    ----------
+    Miller (2024), arXiv:2411.00640, tables 2 to 5. Benjamini and Hochberg (1995), JRSS B 57, 289-300; Benjamini and
+    Yekutieli (2001), Annals of Statistics 29, 1165-1188.
+
+    Examples
+    --------
+    >>> import evalreg as er
+    >>> logs = {name: er.datasets.paired(n_passages=20, seed=i) for i, name in enumerate(["reading", "maths"])}
+    >>> evals = er.join_evals({name: er.compare(log, item="question") for name, log in logs.items()})
+    >>> evals.table["n"].to_dict()
+    {('reading', 'new', 'old'): 100, ('maths', 'new', 'old'): 100}
+    """
+    parts = _checked(evals)
+    if all(isinstance(part, Comparison) for part in parts.values()):
+        if form is not None:
+            raise ArgumentError(f"`form` is for scores; differences have one form. Got {form!r}; leave it out.")
+        return Comparisons(parts, _suite_adjust(parts, adjust))
+    if adjust is not None:
+        raise ArgumentError("`adjust` is for differences, of which `compare` makes p-values; these are scores.")
+    notes = tuple(_scale_notes(parts))
+    issue(notes)
+    return Evals(parts, "counts" if form is None else option("form", form, FORMS), notes)
+
+
+def _checked(evals: Any) -> dict[str, Any]:
+    """Evals by name, all scores or all differences."""
+    if not isinstance(evals, Mapping):
+        raise ArgumentTypeError('`evals` must be a dict by eval of what `mean` or `compare` return: {"MATH": ...}.')
+    if not evals:
+        raise ArgumentError("`evals` must hold at least one eval; got an empty dict.")
+    parts = {str(name): part for name, part in evals.items()}
+    if len(parts) < len(evals):
+        raise ArgumentError(f"the names of evals must differ as text; got {listed(evals)}.")
+    kinds = {Comparison if isinstance(part, Comparison) else Results for part in parts.values()}
+    for name, part in parts.items():
+        if isinstance(part, Comparison):
+            continue
+        if not isinstance(part, Results) or part.estimate.about.n_models != part.estimate.n_params:
+            what = "results without models" if isinstance(part, Results) else type(part).__name__
+            raise ArgumentTypeError(
+                f'`evals` must hold what `compare` returns, or scores by model as er.mean(..., by="model") returns; '
+                f"{name!r} is {what}."
+            )
+    if len(kinds) > 1:
+        raise ArgumentError("`evals` must be all scores or all differences; got both. Join them in two calls.")
+    return parts
+
+
+def _suite_adjust(parts: Mapping[str, Comparison], adjust: Any) -> Any:
+    """The adjustment over all evals, for comparisons that are not adjusted each by itself."""
+    if adjust is None:
+        return None
+    own = [name for name, part in parts.items() if part.adjust]
+    if own:
+        raise ArgumentError(f"`adjust` is over all evals; {listed(own)} is already adjusted. Compare without `adjust`.")
+    return option("adjust", adjust, SUITE_ADJUSTMENTS)
+
+
+def _scale_notes(parts: Mapping[str, Results]) -> list[Note]:
+    """Whether the evals seem to be on scales of their own."""
+    unit = [name for name, part in parts.items() if part.estimate.about.unit]
+    other = [name for name in parts if name not in unit]
+    if unit and other:
+        text = f"Scores of {listed(unit)} lie in [0, 1], those of {listed(other)} do not"
+    else:
+        size = {name: float(np.max(np.abs(part.estimate.params))) for name, part in parts.items()}
+        low, high = min(size, key=lambda name: size[name]), max(size, key=lambda name: size[name])
+        if unit or size[high] < UNLIKE * size[low]:
+            return []
+        text = f"Scores of {high} reach {size[high]:.4g}, those of {low} {size[low]:.4g}"
+    return [
+        (UnlikeScalesWarning, f"{text}: an average over unlike scales means little. Bring them to one scale first.")
+    ]
+
+
+def by_eval(
+    function: Callable[..., Any],
+    data: Any,
+    options: Mapping[str, Any],
+    *,
+    column: str = "eval",
+    each: Mapping[str, Mapping[str, Any]] | None = None,
+) -> Any:
+    """One result for each eval of a long frame, side by side.
+
+    Parameters
+    ----------
+    function : callable
+        What is done with each eval: `er.mean` (with `by`), `er.compare`, `er.pass_at_k` and the like.
+    data : frame
+        Rows of all evals, in memory; anything that narwhals reads.
+    options : dict
+        Arguments of `function`, such as `{"by": "model", "item": "question"}`.
+    column : str, optional
+        The column that says which eval a row is of; "eval" by default.
+    each : dict of str to dict, optional
+        Options of single evals, such as `{"DROP": {"groups": "passage"}}`; they take the place of `options`.
+
+    Returns
+    -------
+    Evals or Comparisons
+        What `join_evals` makes of the results, in the order in which evals first appear.
+
+    Raises
+    ------
+    MissingColumnError
+        If there is no such column, or `each` names an eval that is not there.
+    MissingLabelsError
+        If a row does not say its eval.
+
+    Examples
+    --------
+    >>> import evalreg as er, pandas as pd
+    >>> logs = {name: er.datasets.paired(n_passages=20, seed=i) for i, name in enumerate(["reading", "maths"])}
+    >>> frame = pd.concat([log.assign(eval=name) for name, log in logs.items()])
+    >>> evals = er.by_eval(
+    ...     er.mean, frame, {"by": "model", "item": "question"}, each={"reading": {"groups": "passage"}}
+    ... )
+    >>> evals.table["n_clusters"].to_dict()
+    {('reading', 'new'): 20, ('reading', 'old'): 20, ('maths', 'new'): 100, ('maths', 'old'): 100}
+    """
+    if not isinstance(options, Mapping):
+        raise ArgumentTypeError(f'`options` must be a dict such as {{"by": "model", "item": "id"}}; got {options!r}.')
+    frame = nw.from_native(data, eager_only=True)
+    if column not in frame.columns:
+        raise MissingColumnError(
+            f"`column` must be a column; {column!r} is not. The columns are {listed(frame.columns)}."
+        )
+    labels, missing = frame[column], int(frame[column].is_null().sum())
+    if missing:
+        raise MissingLabelsError(f"every row must say its eval; {missing} of column {column!r} do not.", column=column)
+    names = labels.unique(maintain_order=True).to_list()
+    given = {str(name): dict(more) for name, more in (each or {}).items()}
+    unknown = [name for name in given if name not in map(str, names)]
+    if unknown:
+        raise MissingColumnError(f"`each` must name evals; {listed(unknown)} is none. The evals are {listed(names)}.")
+    parts = {
+        name: function(frame.filter(labels == name).drop(column).to_native(), **{**options, **given.get(str(name), {})})
+        for name in names
+    }
+    return join_evals(parts)

@@ -1,0 +1,320 @@
+"""Several evals together: statsmodels' meta-analysis, R's metafor, statsmodels' sandwich and simulated truth."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+import statsmodels.formula.api as smf
+from scipy import stats
+from statsmodels.stats.meta_analysis import combine_effects
+from statsmodels.stats.multitest import multipletests
+
+import evalreg as er
+from evalreg import errors
+from evalreg.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    FewClustersWarning,
+    MissingColumnError,
+    MissingLabelsError,
+    NotAvailableError,
+    UnlikeScalesWarning,
+)
+from evalreg.inference.random_effects import drawn, drawn_alike
+
+# rma(y, sei = se, method = "PM", test = "adhoc") and predict() of R's metafor 3.8-1: mean, SE, ends, ends of a new one.
+METAFOR = (
+    (
+        (0.82, 0.71, 0.64, 0.90, 0.55),
+        (0.02, 0.05, 0.03, 0.015, 0.06),
+        (0.7306186316, 0.0621487432, 0.5580660576, 0.9031712055, 0.3212879253, 1.1399493379),
+        0.0178730754,
+    ),
+    (
+        (0.50, 0.52, 0.51, 0.49),
+        (0.05, 0.03, 0.06, 0.04),
+        (0.5077675489, 0.0203536059, 0.4429932909, 0.5725418070, 0.4429932909, 0.5725418070),
+        0.0,
+    ),
+)
+
+
+def eval_log(seed: int, n_passages: int = 20, models: tuple[str, ...] = ("a", "b", "c")) -> pd.DataFrame:
+    """Continuous scores of models on questions in passages of unequal sizes."""
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(2, 9, n_passages)
+    passage = np.repeat(np.arange(n_passages), sizes)
+    shared = rng.normal(size=n_passages)[passage] + rng.normal(size=passage.size)
+    frames = [
+        pd.DataFrame({"passage": passage, "item": np.arange(passage.size), "model": model, "score": values})
+        for i, model in enumerate(models)
+        for values in [3 + 0.2 * i + shared + rng.normal(size=passage.size)]
+    ]
+    return pd.concat(frames, ignore_index=True)
+
+
+def means(log: pd.DataFrame, **options) -> er.Results:
+    return er.mean(log, by="model", item="item", groups="passage", **options)
+
+
+@pytest.fixture(scope="module")
+def logs() -> dict[str, pd.DataFrame]:
+    return {name: eval_log(seed, 15 + 5 * seed) for seed, name in enumerate(["reading", "maths", "code"], 1)}
+
+
+@pytest.fixture(scope="module")
+def evals(logs: dict[str, pd.DataFrame]) -> er.Evals:
+    return er.join_evals({name: means(log) for name, log in logs.items()})
+
+
+# Tables
+
+
+def test_the_table_is_that_of_each_eval(evals: er.Evals) -> None:
+    for name, part in evals.parts.items():
+        frame = part.to_frame()
+        own = evals.table.loc[name]
+        for column in ("estimate", "se", "lower", "upper", "naive_se", "dof"):
+            np.testing.assert_array_equal(own[column], frame[column])
+        np.testing.assert_allclose(own["ratio"], frame["se"] / frame["naive_se"], rtol=1e-12)
+        assert set(own["n_clusters"]) == {part.n_clusters["passage"]}
+
+
+def test_each_form_holds_what_the_paper_s_table_holds(evals: er.Evals) -> None:
+    first = evals.table.iloc[0]
+    scores = er.join_evals(evals.parts, form="scores").summary().grids[0]
+    assert scores.headers == ("model", "reading", "maths", "code")
+    assert scores.rows[0][1] == f"{first['estimate']:.4f} ({first['se']:.4f})"
+    assert len(scores.rows) == 3
+    counts = {row[0]: row[1:] for row in evals.summary().grids[0].rows}
+    assert counts["Clusters"] == ("20", "25", "30")
+    assert counts["Questions or rows"] == tuple(str(part.nobs // 3) for part in evals.parts.values())
+    clustered = er.join_evals(evals.parts, form="clustered").summary().grids[0]
+    assert clustered.rows[0][0] == "reading: a"
+    assert clustered.rows[0][2:5] == (f"{first['se']:.4f}", f"{first['naive_se']:.4f}", f"{first['ratio']:.2f}")
+
+
+def test_a_long_frame_is_taken_eval_by_eval(logs: dict[str, pd.DataFrame]) -> None:
+    frame = pd.concat([log.assign(eval=name) for name, log in logs.items()]).sample(frac=1, random_state=1)
+    found = er.by_eval(er.mean, frame, {"by": "model", "item": "item", "groups": "passage"})
+    for name, log in logs.items():
+        np.testing.assert_allclose(found.parts[name].bse, means(log).bse, rtol=1e-10)
+    plain = er.by_eval(er.compare, frame, {"item": "item", "groups": "passage"}, each={"maths": {"groups": None}})
+    assert isinstance(plain, er.Comparisons)
+    assert {name: part.results.n_clusters for name, part in plain.parts.items()} == {
+        "reading": {"passage": 20},
+        "maths": {"item": len(logs["maths"]) // 3},
+        "code": {"passage": 30},
+    }
+    with pytest.raises(MissingColumnError, match="`column`"):
+        er.by_eval(er.mean, frame, {"by": "model", "item": "item"}, column="task")
+    with pytest.raises(MissingColumnError, match='"math" is none'):
+        er.by_eval(er.mean, frame, {"by": "model", "item": "item"}, each={"math": {}})
+    with pytest.raises(MissingLabelsError, match="1 of column 'eval'"):
+        er.by_eval(er.mean, frame.assign(eval=frame["eval"].where(np.arange(len(frame)) > 0)), {"by": "model"})
+    with pytest.raises(ArgumentTypeError, match="`options` must be a dict"):
+        er.by_eval(er.mean, frame, "model")
+
+
+def test_p_values_are_adjusted_over_all_evals_as_statsmodels_does(logs: dict[str, pd.DataFrame]) -> None:
+    parts = {name: er.compare(log, item="item", groups="passage") for name, log in logs.items()}
+    for method in ("fdr_bh", "fdr_by", "holm", "bonferroni"):
+        joined = er.join_evals(parts, adjust=method)
+        p = joined.table["p_value"].to_numpy()
+        np.testing.assert_allclose(joined.table["p_adjusted"], multipletests(p, method=method)[1], rtol=1e-12)
+        assert f"all 9 differences on all evals ({method})" in " ".join(str(joined.summary()).split())
+        stored = er.read_results(joined.to_json()).table["p_adjusted"]
+        assert sorted(stored) == sorted(joined.table["p_adjusted"])
+    with pytest.raises(ArgumentError, match="already adjusted"):
+        er.join_evals({"x": er.compare(logs["code"], item="item", adjust="holm")}, adjust="fdr_bh")
+
+
+# Averages
+
+
+def test_the_average_over_fixed_evals_is_that_of_independent_regressions(
+    evals: er.Evals, logs: dict[str, pd.DataFrame]
+) -> None:
+    weights = {"reading": 0.5, "maths": 0.3, "code": 0.2}
+    parts = {name: part.with_cov(cov="CR0") for name, part in evals.parts.items()}
+    found = er.join_evals(parts).average(weights)
+    params, V = 0.0, 0.0
+    for name, log in logs.items():
+        fit = smf.ols("score ~ 0 + C(model)", log).fit(
+            cov_type="cluster", cov_kwds={"groups": log["passage"], "use_correction": False}
+        )
+        params, V = params + weights[name] * fit.params.to_numpy(), V + weights[name] ** 2 * fit.cov_params().to_numpy()
+    table = found.table.loc[["a", "b", "c"]]
+    np.testing.assert_allclose(table["estimate"], params, rtol=1e-10)
+    np.testing.assert_allclose(table["se"], np.sqrt(np.diag(V)), rtol=1e-10)
+    pairs = found.pairwise()
+    np.testing.assert_allclose(pairs.loc[("a", "c"), "se"], np.sqrt(V[0, 0] + V[2, 2] - 2 * V[0, 2]), rtol=1e-10)
+    # Welch and Satterthwaite over the evals, each with G - 1.
+    own = [weights[name] ** 2 * part.bse["a"] ** 2 for name, part in parts.items()]
+    dof = sum(own) ** 2 / sum(v**2 / part.dof["a"] for v, part in zip(own, parts.values(), strict=True))
+    np.testing.assert_allclose(table.loc["a", "dof"], dof, rtol=1e-10)
+    np.testing.assert_allclose(
+        table.loc["a", "upper"], params[0] + stats.t.ppf(0.975, dof) * np.sqrt(V[0, 0]), rtol=1e-10
+    )
+    p = 2 * stats.t.sf(abs(pairs["difference"] / pairs["se"]), pairs["dof"])
+    np.testing.assert_allclose(pairs["p_adjusted"], multipletests(p, method="holm")[1], rtol=1e-8)
+
+
+def test_differences_of_averages_are_averages_of_differences(evals: er.Evals, logs: dict[str, pd.DataFrame]) -> None:
+    for tasks, weights in (("fixed", None), ("drawn", None), ("drawn", "precision")):
+        parts = {name: er.compare(log, item="item", groups="passage", baseline="a") for name, log in logs.items()}
+        if tasks == "drawn":
+            with pytest.warns(FewClustersWarning, match="3 tasks"):
+                direct = er.join_evals(parts).average(weights, tasks=tasks).table.loc["b - a"]
+            with pytest.warns(FewClustersWarning, match="2 degrees of freedom"):
+                pairs = evals.average(weights, tasks=tasks).pairwise().loc[("a", "b")]
+        else:
+            direct = er.join_evals(parts).average(weights, tasks=tasks).table.loc["b - a"]
+            pairs = evals.average(weights, tasks=tasks).pairwise().loc[("a", "b")]
+        np.testing.assert_allclose(direct["estimate"], -pairs["difference"], rtol=1e-8)
+        np.testing.assert_allclose(direct[["se", "p_value"]], pairs[["se", "p_value"]], rtol=1e-6)
+
+
+@pytest.mark.parametrize("case", METAFOR)
+def test_drawn_tasks_by_precision_are_those_of_metafor(case) -> None:
+    y, se, expected, tau2 = case
+    found = drawn(np.array(y)[:, None], np.array(se)[:, None])
+    t = stats.t.ppf(0.975, len(y) - 1)
+    mean, error, new = found.estimate[0], found.se[0], found.new_se[0]
+    ours = (mean, error, mean - t * error, mean + t * error, mean - t * new, mean + t * new)
+    np.testing.assert_allclose(ours, expected, rtol=1e-6)
+    np.testing.assert_allclose(found.tau[0] ** 2, tau2, rtol=1e-6)
+
+
+def test_drawn_tasks_by_precision_are_those_of_statsmodels(rng: np.random.Generator) -> None:
+    for _ in range(5):
+        y, v = rng.normal(0.6, 0.2, 8), rng.uniform(0.001, 0.01, 8)
+        theirs = combine_effects(y, v, method_re="iterated", atol=1e-9)
+        found = drawn(y[:, None], np.sqrt(v)[:, None])
+        np.testing.assert_allclose(found.tau[0] ** 2, theirs.tau2, rtol=1e-6)
+        np.testing.assert_allclose(found.estimate[0], theirs.mean_effect_re, rtol=1e-6)
+        np.testing.assert_allclose(found.se[0], theirs.sd_eff_w_re_hksj, rtol=1e-6)
+
+
+def test_drawn_tasks_that_count_alike_are_the_t_test_of_their_scores(rng: np.random.Generator) -> None:
+    y = rng.normal(0.6, 0.2, 8)
+    found = drawn_alike(y[:, None], np.full((8, 1), 0.01))
+    t = stats.ttest_1samp(y, 0.0)
+    np.testing.assert_allclose([found.estimate[0], found.estimate[0] / found.se[0]], [y.mean(), t.statistic])
+    # Never surer than the questions of these evals let one be.
+    same = drawn_alike(np.full((8, 1), 0.6), np.full((8, 1), 0.04))
+    np.testing.assert_allclose(same.se[0], 0.04 / np.sqrt(8))
+
+
+@pytest.mark.parametrize(("k", "tau"), [(2, 0.1), (5, 0.1), (10, 0.1), (5, 0.03), (10, 0.0)])
+def test_drawn_tasks_of_unequal_sizes_are_covered(k: int, tau: float) -> None:
+    rng, draws = np.random.default_rng(7), 4000
+    n = np.resize([30, 60, 120, 500, 2000], k)[:, None]
+    p = np.clip(0.6 + tau * rng.normal(size=(k + 1, draws)), 0.01, 0.99)
+    y = rng.binomial(n, p[:k]) / n
+    found = drawn_alike(y, np.sqrt(np.maximum(y * (1 - y), 0.5 / n) / n))
+    t = stats.t.ppf(0.975, k - 1)
+    slack = 4 * np.sqrt(0.05 * 0.95 / draws)
+    assert np.mean(np.abs(found.estimate - 0.6) <= t * found.se) > 0.95 - slack
+    assert np.mean(np.abs(found.estimate - p[k]) <= t * found.new_se) > 0.95 - slack
+
+
+def test_an_eval_that_everybody_solves_still_adds_its_error() -> None:
+    rng = np.random.default_rng(3)
+    parts = {}
+    for name, rate in (("easy", 1.1), ("hard", 0.6)):
+        rows = [(m, q, float(rng.random() < rate)) for m in "ab" for q in range(60)]
+        with errors.muted():
+            parts[name] = er.mean(pd.DataFrame(rows, columns=["model", "item", "score"]), by="model", item="item")
+    average = er.join_evals(parts).average()
+    alone = parts["hard"].bse / 2
+    assert (average.table["se"].loc[["a", "b"]] > 1.02 * alone[["a", "b"]]).all()
+    hard = parts["hard"].contrast("a - b").bse.iloc[0] / 2
+    assert average.pairwise()["se"].iloc[0] > 1.02 * hard
+    assert average.table["upper"].max() <= 1.0
+
+
+def test_ranks_are_those_that_no_pair_excludes() -> None:
+    parts = {}
+    for seed in range(4):
+        log = eval_log(seed, 40)
+        log["score"] += log["model"].map({"a": 0.0, "b": 0.0, "c": 3.0})
+        parts[f"e{seed}"] = means(log)
+    average = er.join_evals(parts).average()
+    assert average.table.index[0] == "c"
+    assert average.table.loc["c", ["rank", "rank_lower", "rank_upper"]].tolist() == [1, 1, 1]
+    apart = average.pairwise().loc[("a", "b"), "p_adjusted"] <= 0.05
+    assert average.table.loc["a", "rank_upper"] - average.table.loc["a", "rank_lower"] == (0 if apart else 1)
+
+
+# Bad input
+
+
+def test_an_eval_that_lacks_a_model_is_named_and_the_advice_works(logs: dict[str, pd.DataFrame]) -> None:
+    parts = {name: means(log) for name, log in logs.items()}
+    parts["maths"] = means(logs["maths"].query("model != 'b'"))
+    evals = er.join_evals(parts)
+    assert 'maths: "b" was not run' in str(evals)
+    assert evals.summary().grids[0].rows[1][2] == ""
+    with pytest.raises(ArgumentError, match=r"'b' is not in \"maths\".*models=\['a', 'c'\]"):
+        evals.average()
+    found = evals.average(models=["a", "c"]).table
+    expected = np.mean([part.params["a"] for part in parts.values()])
+    np.testing.assert_allclose(found.loc["a", "estimate"], expected)
+
+
+def test_the_same_questions_twice_are_refused(logs: dict[str, pd.DataFrame]) -> None:
+    one = means(logs["code"])
+    with pytest.raises(ArgumentError, match="one eval stands twice"):
+        er.join_evals({"code": one, "again": means(logs["code"])}).average()
+    rng = np.random.default_rng(1)
+    other = logs["code"].assign(score=lambda log: log["score"] + rng.normal(size=len(log)))
+    with pytest.raises(ArgumentError, match=r"not independent.*same ids"):
+        er.join_evals({"code": one, "other metric": means(other)}).average()
+
+
+def test_unlike_scales_are_warned_of(logs: dict[str, pd.DataFrame]) -> None:
+    log = er.datasets.paired(n_passages=20, seed=1)
+    unit, percent = (
+        er.mean(log.assign(score=log["score"] * scale), by="model", item="question") for scale in (1.0, 100.0)
+    )
+    with pytest.warns(UnlikeScalesWarning, match='"share" lie in .0, 1., those of "percent" do not'):
+        er.join_evals({"share": unit, "percent": percent})
+    large = means(logs["code"].assign(score=lambda log: 100 * log["score"]))
+    with pytest.warns(UnlikeScalesWarning, match="Scores of large reach"):
+        er.join_evals({"large": large, "reading": means(logs["reading"])})
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "match"),
+    [
+        (lambda e: er.join_evals({}), ArgumentError, "at least one"),
+        (lambda e: er.join_evals([1]), ArgumentTypeError, "dict by eval"),
+        (lambda e: er.join_evals({1: e.parts["code"], "1": e.parts["maths"]}), ArgumentError, "differ as text"),
+        (lambda e: er.join_evals({"a": 3}), ArgumentTypeError, "'a' is int"),
+        (lambda e: er.join_evals({"a": e.parts["code"].contrast("a - b")}), ArgumentTypeError, "without models"),
+        (lambda e: er.join_evals(e.parts, form="table 2"), ArgumentError, '"scores", "counts", "clustered"'),
+        (lambda e: er.join_evals(e.parts, adjust="holm"), ArgumentError, "these are scores"),
+        (lambda e: er.join_evals({"a": e.parts["code"]}).average(), ArgumentError, "two or more evals"),
+        (lambda e: e.average({"reading": 1, "maths": 1, "code": 2}), ArgumentError, r"sum to 4.*'reading': 0.25"),
+        (lambda e: e.average({"reading": 0.5, "maths": 0.5}), ArgumentError, '"code" is only in one'),
+        (lambda e: e.average({"reading": 1.5, "maths": 0.5, "code": -1}), ArgumentError, "not negative"),
+        (lambda e: e.average([0.5, 0.5, 0]), ArgumentTypeError, "dict by eval"),
+        (lambda e: e.average("precision"), ArgumentError, "State the weights"),
+        (lambda e: e.average({"reading": 1, "maths": 0, "code": 0}, tasks="drawn"), ArgumentError, "stated weights"),
+        (lambda e: e.average(tasks="random"), ArgumentError, '"fixed", "drawn"'),
+        (lambda e: e.average(models=["A"]), ArgumentError, "'A' is none"),
+        (lambda e: e.average(models="a"), ArgumentTypeError, "must be a list"),
+        (lambda e: e.average(models=[]), ArgumentError, "empty"),
+    ],
+)
+def test_bad_input_says_the_rule(evals: er.Evals, call, error, match) -> None:
+    with pytest.raises(error, match=match):
+        call(evals)
+
+
+def test_averages_of_differences_have_no_pairs(logs: dict[str, pd.DataFrame]) -> None:
+    parts = {name: er.compare(log, item="item", baseline="a") for name, log in logs.items()}
+    with pytest.raises(NotAvailableError, match="are differences"):
+        er.join_evals(parts).average().pairwise()

@@ -30,8 +30,9 @@ from evalreg.report.summaries import covariance_text
 from evalreg.results.algebra import Algebra, combined
 from evalreg.results.assembled import assembled
 from evalreg.results.diagnosed import Diagnosed
+from evalreg.results.fitted_mean import design_rows
 from evalreg.results.multiple_models import MultipleModels
-from evalreg.results.predictions import Predicted, design_rows
+from evalreg.results.predictions import Predicted
 from evalreg.results.resampled import Resampled
 from evalreg.results.statsmodels_results import to_statsmodels, with_own_dof
 from evalreg.results.tabulated import Tabulated

@@ -1,0 +1,199 @@
+"""The mean of a fitted regression as a function of its covariates: the link, the rows, the design of other rows."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from evalreg.checks import FloatArray, listed, nearest
+from evalreg.data.frame import Table
+from evalreg.data.opening import open_frame
+from evalreg.errors import ArgumentError, DataError, MissingColumnError, NotAvailableError
+from evalreg.estimate import Estimate
+
+# statsmodels' likelihood models whose mean is a function of X b, and that function's link.
+LINKS = {"Logit": "Logit", "Probit": "Probit", "Poisson": "Log"}
+
+
+@dataclass(frozen=True, eq=False)
+class Mean:
+    """The mean as a function of X b.
+
+    Parameters
+    ----------
+    link : statsmodels link or None
+        None is the identity.
+    """
+
+    link: Any
+
+    def at(self, eta: FloatArray) -> FloatArray:
+        """Return the means."""
+        return eta if self.link is None else np.asarray(self.link.inverse(eta))
+
+    def slope(self, eta: FloatArray) -> FloatArray:
+        """Return the first derivatives."""
+        return np.ones_like(eta) if self.link is None else np.asarray(self.link.inverse_deriv(eta))
+
+    def curve(self, eta: FloatArray) -> FloatArray:
+        """Return the second derivatives."""
+        return np.zeros_like(eta) if self.link is None else np.asarray(self.link.inverse_deriv2(eta))
+
+
+def model_of(estimate: Estimate) -> Any:
+    """The statsmodels model, if its mean is a function of X b."""
+    if estimate.absorbed is not None:
+        raise NotAvailableError(
+            "predictions and slopes need the effects of the levels, which absorbing takes out without solving for "
+            "them. A covariate's coefficient is its slope, and `t_test` compares coefficients; for predictions write "
+            "the factor as C(...) among the covariates, where its levels are few."
+        )
+    if estimate.fitted is None:
+        raise NotAvailableError(
+            "predictions and slopes need a regression that still holds its fit: results of `fit` or of "
+            "`from_statsmodels` (contrasts, means, copies and unpickled results do not)."
+        )
+    model = estimate.fitted().model
+    mean_of(model)
+    for name in ("offset", "exposure"):
+        if np.any(np.asarray(getattr(model, name, None) if getattr(model, name, None) is not None else 0.0) != 0):
+            raise NotAvailableError(f"predictions and slopes of a model with `{name}` are not available.")
+    return model
+
+
+def mean_of(model: Any) -> Mean:
+    """The mean of a model as a function of X b."""
+    import statsmodels.api as sm
+    from statsmodels.regression.linear_model import GLS, WLS
+
+    if isinstance(model, GLS | WLS):
+        return Mean(None)
+    if hasattr(model, "family"):
+        return Mean(model.family.link)
+    name = LINKS.get(type(model).__name__)
+    if name is None:
+        raise NotAvailableError(
+            f"predictions and slopes are those of least squares, GLM, {listed(list(LINKS))}; got "
+            f"{type(model).__name__}. Use its own `predict`, and `t_test` for what is linear in the coefficients."
+        )
+    return Mean(getattr(sm.families.links, name)())
+
+
+def is_probability(model: Any) -> bool:
+    """Whether the mean of a model lies between 0 and 1."""
+    return type(getattr(model, "family", model)).__name__ in ("Binomial", "Logit", "Probit")
+
+
+def frame_of(model: Any) -> pd.DataFrame:
+    """The data of a formula, the rows in use."""
+    frame = getattr(model.data, "frame", None)
+    if not isinstance(frame, pd.DataFrame) or design_info(model) is None:
+        raise NotAvailableError(
+            "slopes by covariate need a formula, which says what a covariate enters; this model was given columns of "
+            "numbers. Fit it with `er.fit` or by formula."
+        )
+    gone = getattr(model.data, "missing_row_idx", None)
+    return frame if gone is None or not len(gone) else frame.drop(index=frame.index[np.asarray(gone)])
+
+
+def design_info(model: Any) -> Any:
+    """patsy's description of the columns of the design, under either name that statsmodels has for it."""
+    return getattr(model.data, "design_info", None) or getattr(model.data, "model_spec", None)
+
+
+def design_at(model: Any, frame: pd.DataFrame) -> FloatArray:
+    """Rows of the design; NaN where a covariate is missing."""
+    import patsy
+
+    keep = patsy.NAAction(on_NA="drop", NA_types=[])
+    try:
+        rows = np.asarray(patsy.dmatrix(design_info(model), frame, NA_action=keep), dtype=float)
+    except patsy.PatsyError as error:
+        raise DataError(f"the covariates do not fit the formula: {str(error).splitlines()[0]}") from None
+    # A formula without covariates does not know how many rows there are.
+    return np.repeat(rows, len(frame), axis=0) if rows.shape[0] == 1 != len(frame) else rows
+
+
+def design_rows(model: Any, data: Any) -> tuple[FloatArray, pd.Index | None]:
+    """Rows of the design for new covariates, and their index where they have one."""
+    info = design_info(model)
+    if info is None:
+        raise NotAvailableError("predictions for new data need a formula; this model was given columns of numbers.")
+    table = open_frame(data)
+    if not isinstance(table, Table):
+        raise ArgumentError("`data` must be in memory for predictions: collect the frame first.")
+    names = covariates(model, frame_of(model))
+    for name in names:
+        if name not in table.columns:
+            hint = nearest(name, table.columns) or f" The columns are {listed(table.columns)}."
+            raise MissingColumnError(f'`data` lacks "{name}", a covariate of the formula.{hint}', column=name)
+    frame = table.to_pandas(tuple(names), None)
+    frame = pd.DataFrame({name: _plain(frame[name]) for name in names}, index=range(table.n_rows))
+    index = data.index if isinstance(data, pd.DataFrame) else None
+    return design_at(model, frame), index
+
+
+def _plain(column: pd.Series) -> Any:
+    """A column as patsy takes it: plain numbers, or objects."""
+    if isinstance(column.dtype, np.dtype | pd.CategoricalDtype):
+        return column.array
+    if pd.api.types.is_numeric_dtype(column.dtype) and not pd.api.types.is_bool_dtype(column.dtype):
+        return column.to_numpy(dtype=float, na_value=np.nan)
+    return column.to_numpy(dtype=object)
+
+
+def covariates(model: Any, frame: pd.DataFrame) -> list[str]:
+    """Columns of the data that the terms of the formula name."""
+    return list(
+        dict.fromkeys(name for factor in design_info(model).factor_infos for name in _columns_of(factor, frame))
+    )
+
+
+def _columns_of(factor: Any, frame: pd.DataFrame) -> Iterator[str]:
+    """Columns that one factor of a formula names."""
+    for node in ast.walk(ast.parse(factor.code, mode="eval")):
+        name = getattr(node, "id", None)
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Q" and node.args:
+            name = getattr(node.args[0], "value", None)
+        if name in frame.columns:
+            yield str(name)
+
+
+def holds_labels(model: Any, frame: pd.DataFrame, name: str) -> bool:
+    """Whether a covariate is text, categories or booleans, or numbers that the formula takes for labels by C(...)."""
+    dtype = frame[name].dtype
+    if not pd.api.types.is_numeric_dtype(dtype) or pd.api.types.is_bool_dtype(dtype):
+        return True
+    factors = [factor for factor in design_info(model).factor_infos if name in _columns_of(factor, frame)]
+    return bool(factors) and all(factor.code.startswith("C(") for factor in factors)
+
+
+def row_shares(model: Any, n: int) -> FloatArray:
+    """Weights of the fitted rows, which sum to one, shape (n,)."""
+    weights = next((w for w in (getattr(model, name, None) for name in ("var_weights", "weights")) if w is not None), 1)
+    share = np.broadcast_to(np.asarray(weights, dtype=float), (n,))
+    return np.asarray(share / share.sum())
+
+
+def asked_covariates(model: Any, frame: pd.DataFrame, variables: str | list[str] | None) -> list[str]:
+    """Names of the covariates whose slopes are wanted."""
+    known = covariates(model, frame)
+    if not known:
+        raise ArgumentError("a regression on a constant has no covariates, and so no slopes.")
+    if variables is None:
+        return known
+    asked = [variables] if isinstance(variables, str) else list(variables)
+    for name in asked:
+        if name not in known:
+            hint = nearest(name, known) or f" They are {listed(known)}."
+            raise MissingColumnError(
+                f'`variables` names "{name}", which is no covariate of the formula.{hint}', column=name
+            )
+    if not asked:
+        raise ArgumentError(f"`variables` must name at least one covariate: {listed(known)}.")
+    return asked

@@ -29,6 +29,7 @@ COMMANDS = {
     "leaderboard": "ranks of models from a log of comparisons",
     "doctor": "what a log holds, and what may be wrong with it",
     "plan": "from a pilot to a number of questions",
+    "plan precision": "rows that the interval of one score needs",
     "demo": "see it at work on simulated data",
 }
 
@@ -65,6 +66,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(arguments: Sequence[str]) -> int:
     """Parse, compute and print; errors become messages and a status."""
+    if list(arguments[:2]) == ["plan", "precision"]:
+        arguments = ["plan precision", *arguments[2:]]
     try:
         options = build_parser(arguments).parse_args(arguments)
         with warnings.catch_warnings():
@@ -171,7 +174,7 @@ def build_parser(arguments: Sequence[str] = tuple(COMMANDS)) -> Parser:
     for name, purpose in COMMANDS.items():
         own = commands.add_parser(name, help=purpose, **settings)
         if name in arguments:
-            command = cast(Command, import_module(f"evalreg.cli.{name}"))
+            command = cast(Command, import_module(f"evalreg.cli.{name.replace(' ', '_')}"))
             own.epilog = command.EPILOG
             own.set_defaults(run=command.run)
             command.add(own)

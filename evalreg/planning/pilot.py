@@ -161,7 +161,7 @@ def from_pilot(
                 "`k_a`, `k_b` and `corrected` need variance components, which tell answer noise from the rest; pass "
                 "what `er.plan.components` gives of the pilot's single answers."
             )
-        rows = _of_results(getattr(pilot, "results", pilot))
+        rows = pilot_of(pilot)
     table = {name: _plan(found, delta, assurance, alpha, power) for name, found in rows.items()}
     return pd.DataFrame.from_dict(table, orient="index", columns=list(PLAN)).astype(
         {"n_eq9": int, "n": int, "n_clusters": int}
@@ -282,8 +282,9 @@ def _with_factor(
     return Pilot(total, published, G - 1.0, total**2 / error, n, G)
 
 
-def _of_results(results: Any) -> dict[str, Pilot]:
+def pilot_of(results: Any) -> dict[str, Pilot]:
     """What the results of a difference say, with independent questions and in their clusters."""
+    results = getattr(results, "results", results)
     if not isinstance(results, Results):
         raise ArgumentTypeError(
             "`pilot` must be the table that `er.plan.components` gives, or results of one difference; got "

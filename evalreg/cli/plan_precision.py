@@ -1,0 +1,125 @@
+"""``evalreg plan precision``: from a half-width to a number of rows."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+
+from evalreg.cli.shared import add_output
+from evalreg.planning.half_width import Precision, precision
+from evalreg.report.documents import SCHEMA_VERSION, as_json, versions
+from evalreg.report.tables import Grid, Summary, number
+
+EPILOG = """\
+Examples:
+
+  evalreg plan precision --half-width 0.03 --rate 0.7
+  evalreg plan precision --half-width 0.03 --rate 0.7 --deff 2.5
+  evalreg plan precision --half-width 0.03 --rate 0.7 --icc 0.2 --cluster-size 5
+  evalreg plan precision --half-width 0.1 --variance 1.4 --format json
+"""
+ASKED = ("half_width", "rate", "variance", "deff", "icc", "cluster_size", "alpha")
+
+
+@dataclass(frozen=True)
+class Found:
+    """What the command found."""
+
+    plan: Precision
+    options: argparse.Namespace
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Describe the command and add its options."""
+    parser.description = "Rows that the interval of a single score needs to have a half-width."
+    asked = parser.add_argument_group("what is planned")
+    asked.add_argument(
+        "--half-width", type=float, required=True, metavar="H", help="half of the length of the interval"
+    )
+    asked.add_argument("--rate", type=float, metavar="P", help="the expected share of right answers; 0.5 is safe")
+    asked.add_argument("--variance", type=float, metavar="V", help="the variance of one row, for other scores")
+    asked.add_argument("--deff", type=float, metavar="D", help="the design effect (default: 1, independent rows)")
+    asked.add_argument("--icc", type=float, metavar="R", help="the correlation of two rows of a cluster")
+    asked.add_argument("--cluster-size", type=float, metavar="M", help="the rows of a cluster")
+    add_output(parser)
+
+
+def run(options: argparse.Namespace) -> str:
+    """What ``evalreg plan precision`` prints."""
+    found = Found(precision(**{name: getattr(options, name) for name in ASKED}), options)
+    return FORMATS[options.format](found)
+
+
+def summarized(found: Found) -> Summary:
+    """The plan as a table and sentences."""
+    plan, options = found.plan, found.options
+    what = f"rate {options.rate:g}" if options.rate is not None else f"variance of a row {options.variance:g}"
+    facts = (
+        ("Half-width", f"{plan.half_width:g}"),
+        ("Interval", f"{100 * (1 - plan.alpha):g}%"),
+        ("Expected", what),
+        ("Design effect", f"{plan.deff:g}"),
+    )
+    clusters = "not named" if plan.n_clusters is None else f"{plan.n_clusters}"
+    grid = Grid(
+        ("", "rows", "effective rows", "clusters", "half-width"),
+        (("needed", f"{plan.n}", f"{plan.effective:.0f}", clusters, number(plan.expected)),),
+    )
+    said = [
+        "effective rows: how many independent rows would say as much; rows over the design effect."
+        if plan.deff > 1
+        else "Rows are taken to be independent. Where they share passages or repositories, give --deff, or --icc with "
+        "--cluster-size."
+    ]
+    if plan.n_clusters is None and plan.deff > 1:
+        said.append(
+            "Without --cluster-size the number of clusters is not known, and the interval is taken to be normal: with "
+            "20 clusters it is 7% wider, with 8 21%."
+        )
+    if options.rate is not None and options.rate * (1 - options.rate) * _normal(plan) < 0.98:
+        said.append(
+            "So near to 0 or 1 an interval is wider than the formula of the normal says: this is the number at which "
+            "Wilson's has the half-width."
+        )
+    return Summary("evalreg plan precision", facts, (grid,), tuple(said))
+
+
+def _normal(plan: Precision) -> float:
+    """What a variance of a row has to be divided by to be, at these rows, that of the half-width by the normal."""
+    return float((1.96 / plan.half_width) ** 2 / plan.effective)
+
+
+def _as_json(found: Found) -> str:
+    return as_json(
+        {
+            "kind": "plan precision",
+            "notes": [{"text": text, "warning": None} for text in summarized(found).sentences],
+            "options": {name: getattr(found.options, name) for name in ASKED},
+            "plan": asdict(found.plan),
+            "schema_version": SCHEMA_VERSION,
+            "seed": None,
+            "versions": versions(),
+        }
+    )
+
+
+def _as_csv(found: Found) -> str:
+    text = io.StringIO()
+    row = asdict(found.plan)
+    writer = csv.DictWriter(text, list(row), lineterminator="\n")
+    writer.writeheader()
+    writer.writerow({name: "" if value is None else value for name, value in row.items()})
+    return text.getvalue()
+
+
+FORMATS: dict[str, Callable[[Found], str]] = {
+    "text": lambda found: summarized(found).as_text(),
+    "json": _as_json,
+    "csv": _as_csv,
+    "md": lambda found: summarized(found).as_markdown(),
+    "latex": lambda found: summarized(found).as_latex(),
+    "html": lambda found: summarized(found).as_html(),
+}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import pickle
 import warnings
@@ -20,6 +21,7 @@ from evalreg.boards.position import position_table
 from evalreg.boards.variance import components_of, fixed_effects, variance_table
 from evalreg.errors import ArgumentError, ArgumentTypeError, MissingColumnError, NotAvailableError, TooFewClustersError
 from evalreg.numerics.moments import moment_equations
+from evalreg.planning.boards import difference_variance
 
 LABELS = {"left": "left", "right": "right", "winner": "winner"}
 SCORE = {"left": 1.0, "tie": 0.5, "right": 0.0}
@@ -512,3 +514,28 @@ def test_logs_with_two_orders_and_with_many_judges(shared):
     assert len(many.agreement) == 126 * 125 // 2
     assert (many.agreement["agreement"].notna() == (many.agreement["n"] >= 20)).all()
     assert max(map(len, str(many.summary()).splitlines())) <= 80
+
+
+@pytest.mark.parametrize(("n_models", "n_prompts", "n_judges", "position"), [(2, 60, 6, 0.0), (4, 40, 6, 0.5)])
+@pytest.mark.filterwarnings("ignore")
+def test_what_a_board_is_planned_with_is_the_spread_of_simulated_boards(n_models, n_prompts, n_judges, position):
+    parts, found = [], []
+    design = {"n_models": n_models, "n_prompts": n_prompts, "n_judges": n_judges, "position_effect": position}
+    for seed in range(60):
+        log = er.datasets.judge_log(**design, judge_sd=0.4, spread=0.2, seed=seed)
+        board = er.win_rate(log, **LABELS, groups="prompt + judge")
+        parts.append(list(board.judges().for_board().values()))
+        found.append(board.params.iloc[0] - board.params.iloc[-1])
+    variance, _ = difference_variance(tuple(np.mean(parts, axis=0)), n_prompts, n_judges)
+    # A standard deviation of 60 draws is known to 9%; components that are cut at 0 add a few percent.
+    np.testing.assert_allclose(np.sqrt(variance), np.std(found, ddof=1), rtol=0.3)
+
+
+def test_components_of_judges_feed_the_plan_of_a_board(log):
+    judging = board_of(log).judges()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        plan = er.plan.board(delta=0.1, judges=[30], **judging.for_board())
+    assert plan.loc[30, "se"] > 0
+    with pytest.raises(NotAvailableError, match="again"):
+        dataclasses.replace(judging, rows=None).for_board()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +11,7 @@ import pandas as pd
 from evalreg.boards.agreement import MOST_JUDGES, agreement_table, verdicts_of
 from evalreg.boards.by_judge import board_table, effect_table, rank_table
 from evalreg.boards.duels import Duels
-from evalreg.boards.judge_rows import judged_rows
+from evalreg.boards.judge_rows import JudgedRows, judged_rows
 from evalreg.boards.judge_tables import (
     MOST_COLUMNS,
     MOST_ROWS,
@@ -21,11 +22,11 @@ from evalreg.boards.judge_tables import (
     wide_grid,
 )
 from evalreg.boards.position import position_table
-from evalreg.boards.variance import PAIR_BOTH, variance_table
+from evalreg.boards.variance import PAIR_BOTH, board_variances, variance_table
 from evalreg.checks import fraction, listed
 from evalreg.covariance.options import CovOptions, ResolvedCov, resolve_cov
 from evalreg.covariance.sparsity import FEW_CLUSTERS
-from evalreg.errors import ArgumentError, ArgumentTypeError
+from evalreg.errors import ArgumentError, ArgumentTypeError, EvalregWarning, NotAvailableError
 from evalreg.report.tables import Summary, number
 
 
@@ -67,6 +68,8 @@ class Judging:
     variance : DataFrame
         Indexed by component; columns variance (what it adds to the variance of one comparison), share, effect_sd (of
         one effect; NaN where negative) and levels.
+    rows : JudgedRows, optional
+        The comparisons.
 
     Examples
     --------
@@ -95,6 +98,47 @@ class Judging:
     effects: pd.DataFrame
     position: pd.DataFrame
     variance: pd.DataFrame
+    rows: JudgedRows | None = None
+
+    def for_board(self) -> dict[str, float]:
+        """What `plan.board` takes: variances behind the difference of two models' win rates.
+
+        Of a board on which every judge compares every pair of models once on every prompt, with as many models as here;
+        win rates are means over all opponents.
+
+        Returns
+        -------
+        dict
+            model_prompt, model_judge and residual. Negative components count as 0, and a warning names them.
+
+        Raises
+        ------
+        NotAvailableError
+            If the log cannot tell what prompts add from what judges add, or the rows are not held any more.
+
+        Notes
+        -----
+        They are estimates: `model_judge` of J judges has at most J - 1 degrees of freedom, as few as the judges are.
+
+        Examples
+        --------
+        >>> import evalreg as er
+        >>> log = er.datasets.judge_log(n_models=4, n_prompts=60, n_judges=10, judge_sd=0.4, seed=1)
+        >>> board = er.win_rate(log, left="left", right="right", winner="winner", groups="prompt + judge")
+        >>> plan = er.plan.board(delta=0.2, judges=[10, 20], **board.judges().for_board())
+        >>> plan["prompts"].tolist()
+        [88, 46]
+        """
+        if self.rows is None:
+            raise NotAvailableError("`for_board` needs the comparisons; call `judges` of the board again.")
+        found, negative = board_variances(self.rows, self.variance)
+        if negative:
+            warnings.warn(
+                f"Planned with 0 for {listed(negative)}, whose variance came out negative: too little data to see it.",
+                EvalregWarning,
+                stacklevel=2,
+            )
+        return found
 
     def summary(self) -> Summary:
         """Tables of agreement, boards, position bias and variance, and what a careful reader asks.
@@ -145,6 +189,7 @@ def judging(duels: Duels, options: ResolvedCov, judge: str, prompt: str, min_sha
         effects=effect_table(rows, has_board, options, alpha),
         position=position_table(rows, options, int(min_shared), alpha),
         variance=variance_table(rows),
+        rows=rows,
     )
 
 

@@ -10,6 +10,7 @@ from scipy import sparse
 
 from evalreg.boards.judge_rows import JudgedRows
 from evalreg.checks import FloatArray, IntArray
+from evalreg.errors import NotAvailableError
 from evalreg.numerics.matrices import Matrix
 from evalreg.numerics.moments import moment_equations, solve_components
 
@@ -19,6 +20,8 @@ PAIR_PROMPT, PAIR_JUDGE, PAIR_BOTH, RESIDUAL = "pair x prompt", "pair x judge", 
 POSITION = (PROMPT, JUDGE, PROMPT_JUDGE)
 # Below this share of repeats, what is special to a (pair, prompt, judge) is left in the residual.
 ENOUGH_REPEATS = 0.25
+# Share of (prompt, pair) that all judges saw in one order, from which on the order is the prompt's.
+ONE_ORDER = 0.9
 # Variance of the side within pairs, 1 where orders are balanced, below which position is not told from models.
 ENOUGH_ORDERS = 0.1
 
@@ -142,3 +145,33 @@ def variance_table(rows: JudgedRows) -> pd.DataFrame:
     frame = frame.loc[sorted(frame.index, key=lambda name: ranked[name.split(" + ")[0]])]
     frame.index.name = "component"
     return frame
+
+
+def board_variances(rows: JudgedRows, table: pd.DataFrame) -> tuple[dict[str, float], tuple[str, ...]]:
+    """Variances as `plan.board` takes them, of win rates over all opponents, and components that were negative.
+
+    With K models the difference of two win rates is K/(K - 1) (u_a - u_b) for an effect u of models, and has the
+    variance 2K/(K - 1)^2 for one of pairs with variance 1. Where a prompt shows a pair in one order to all judges, by
+    how much it favours a side is an effect of pair and prompt; otherwise the orders average out as single ratings do.
+    """
+    K = len(rows.models)
+    of_models, of_pairs = K**2 / (2.0 * (K - 1) ** 2), K / (K - 1.0) ** 2
+    counts = np.bincount(rows.unit.codes)
+    one_order = np.abs(np.bincount(rows.unit.codes, rows.side)) == counts
+    fixed = bool(np.mean(one_order[counts > 1]) > ONE_ORDER) if np.any(counts > 1) else True
+    roles = {MODEL_PROMPT: "model_prompt", PAIR_PROMPT: "model_prompt", MODEL_JUDGE: "model_judge"}
+    roles |= {PAIR_JUDGE: "model_judge", PROMPT: "model_prompt" if fixed else "residual"}
+    found, negative = {"model_prompt": 0.0, "model_judge": 0.0, "residual": 0.0}, []
+    for label, added in table["variance"].dropna().items():
+        names = str(label).split(" + ")
+        held = sorted({roles.get(name, "residual") for name in names})
+        if len(held) > 1:
+            raise NotAvailableError(
+                f"the log cannot tell {' from '.join(names)}, which a plan needs apart. Add comparisons of the same "
+                f"pairs "
+                "by other judges, or on other prompts."
+            )
+        factor = of_models if any(name.startswith("model ") for name in names) else of_pairs
+        found[held[0]] += factor * max(float(added), 0.0)
+        negative += [str(label)] if added < 0 and not set(names) <= set(POSITION) else []
+    return found, tuple(negative)

@@ -25,7 +25,7 @@ ASKED = ("half_width", "rate", "variance", "deff", "icc", "cluster_size", "alpha
 
 
 @dataclass(frozen=True)
-class Found:
+class PlannedPrecision:
     """What the command found."""
 
     plan: Precision
@@ -49,11 +49,11 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> str:
     """What ``evalreg plan precision`` prints."""
-    found = Found(precision(**{name: getattr(options, name) for name in ASKED}), options)
+    found = PlannedPrecision(precision(**{name: getattr(options, name) for name in ASKED}), options)
     return FORMATS[options.format](found)
 
 
-def summarized(found: Found) -> Summary:
+def summarized(found: PlannedPrecision) -> Summary:
     """The plan as a table and sentences."""
     plan, options = found.plan, found.options
     what = f"rate {options.rate:g}" if options.rate is not None else f"variance of a row {options.variance:g}"
@@ -92,7 +92,7 @@ def _normal(plan: Precision) -> float:
     return float((1.96 / plan.half_width) ** 2 / plan.effective)
 
 
-def _as_json(found: Found) -> str:
+def _as_json(found: PlannedPrecision) -> str:
     return as_json(
         {
             "kind": "plan precision",
@@ -106,7 +106,7 @@ def _as_json(found: Found) -> str:
     )
 
 
-def _as_csv(found: Found) -> str:
+def _as_csv(found: PlannedPrecision) -> str:
     text = io.StringIO()
     row = asdict(found.plan)
     writer = csv.DictWriter(text, list(row), lineterminator="\n")
@@ -115,7 +115,7 @@ def _as_csv(found: Found) -> str:
     return text.getvalue()
 
 
-FORMATS: dict[str, Callable[[Found], str]] = {
+FORMATS: dict[str, Callable[[PlannedPrecision], str]] = {
     "text": lambda found: summarized(found).as_text(),
     "json": _as_json,
     "csv": _as_csv,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,13 +14,13 @@ import numpy as np
 import pandas as pd
 
 from evalreg.checks import option
-from evalreg.errors import ArgumentError
+from evalreg.errors import ArgumentError, EvalregWarning
 from evalreg.logs.content import Content
 from evalreg.logs.fields import the_field
-from evalreg.logs.files import find_sources, read_head
+from evalreg.logs.files import find_files, find_sources, read_head
 from evalreg.logs.formats import READERS, format_of, sort_sources
-from evalreg.logs.log import Log, read_log
-from evalreg.logs.reading import BrokenName, FailedName, Source
+from evalreg.logs.log import Log, links_passed_over, read_log
+from evalreg.logs.reading import BrokenName, FailedName, Source, counted
 from evalreg.logs.table import table_and_broken
 from evalreg.logs.table_log import joined
 
@@ -136,7 +137,12 @@ def tables(files: list[str], text: list[str], fields: list[str]) -> pd.DataFrame
     Columns of other names are left in the files, unless one of those asked for is missing: a message lists all then.
     """
     one = len(files) == 1 and not Path(files[0]).is_dir() and (files[0] == "-" or Path(files[0]).exists())
-    names = files if one else [str(source.path) for source in sort_sources(find_sources(files), None)[1]]
+    names = files
+    if not one:
+        found_files = find_files(files)
+        names = [str(source.path) for source in sort_sources(found_files.sources, None)[1]]
+        for note in links_passed_over(found_files.links):
+            warnings.warn(note, EvalregWarning, stacklevel=2)
     contents = [Content(name) for name in names]
     asked = [*text, *fields]
     found = [table_and_broken(one, text_columns=text, keep=asked)[0] for one in contents]
@@ -198,8 +204,8 @@ def _plain(value: Any) -> Any:
 def log_sentences(log: Log) -> tuple[str, ...]:
     """What was read, what was left out by reason, and what else the reader says."""
     counts = ", ".join(f"{count} {reason}" for reason, count in log.left_out.items())
-    what = "verdicts" if "winner" in log.roles else "scores"
-    read = f"{len(log.frame)} {what} were read from the log ({log.format}{_runs(log)})"
+    read = counted(len(log.frame), "verdict" if "winner" in log.roles else "score")
+    read = f"{read} {'was' if len(log.frame) == 1 else 'were'} read from the log ({log.format}{_runs(log)})"
     return (f"{read}; left out: {counts or 'none'}.", *log.notes)
 
 

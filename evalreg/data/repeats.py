@@ -176,6 +176,10 @@ def refuse_questions(values: FloatArray, by: Codes | None, item: Codes, level: C
 # Repeats: what would tell them apart.
 
 
+# Columns by which one answer has several rows, as it was read or scored in several ways: these are no repeats.
+_READINGS = frozenset({"filter", "metric", "scorer"})
+
+
 def _repeats(
     key: Codes, values: FloatArray, used: dict[str, Codes], told: Told, source: UsedRows
 ) -> DuplicateRowsError:
@@ -238,6 +242,12 @@ def _label_columns(told: Told, source: UsedRows, n_rows: int) -> Iterator[tuple[
 
 def _advice(name: str, kind: RepeatKind, nested: bool, told: Told) -> str:
     """What to write where one column tells repeats apart."""
+    if name.rpartition(".")[2] in _READINGS:
+        each = f', or have an estimate for each, with by="{name}"' if len(told.key) == 1 else ""
+        return (
+            f"{name!r} tells them apart: answers that are scored in several ways are no further answers. Keep the "
+            f"rows of one {name!r}{each}."
+        )
     joined = f'item="{_joined(name, told.item)}"'
     if kind == "questions":
         return f"The ids in {told.item!r} start anew in each {name!r}: join them, {joined}."

@@ -16,6 +16,7 @@ from typing import IO, cast
 
 from evalreg.checks import nearest
 from evalreg.errors import ArgumentError, LogFormatError
+from evalreg.logs.files import refuse_link
 from evalreg.resampling.draws import Progress
 
 LONGEST_LINE = 1 << 26
@@ -82,6 +83,7 @@ class Content:
         path = Path(self.path)
         if path.is_dir():
             raise ArgumentError(f'`path` must be a file; "{path}" is a directory. Name one file in it.')
+        refuse_link(path)
         try:
             file = path.open("rb")
         except FileNotFoundError:

@@ -60,12 +60,9 @@ def sort_sources(sources: Sequence[Source], asked: str | None) -> tuple[Reader, 
     found = [(source, format_of(source)) for source in sources]
     counts = Counter(name for _, name in found if name is not None)
     if not counts:
-        raise LogFormatError(
-            f"A log is one of {listed(READERS)}; none is recognised in {file_list(sources)}. "
-            "Read it with pandas and pass the frame to er.Log(frame, score=..., item=...)."
-        )
+        raise _unknown(sources)
     if len(counts) > 1:
-        several = listed(f"{name} ({count} files)" for name, count in counts.items())
+        several = ", ".join(f"{name} ({count} file{'s' * (count > 1)})" for name, count in counts.items())
         raise LogFormatError(
             f"All files of a log are of one format; found {several}. Name the files of one, or pass `format`.",
             count=len(counts),
@@ -73,3 +70,16 @@ def sort_sources(sources: Sequence[Source], asked: str | None) -> tuple[Reader, 
     (name,) = counts
     own = [source for source, other in found if other == name]
     return reader(name), own, [source for source, other in found if other is None]
+
+
+def _unknown(sources: Sequence[Source]) -> LogFormatError:
+    """The error of files that no reader takes."""
+    where = file_list(sources)
+    if all(not source.head.strip() for source in sources):
+        what = f"{where} {'is' if len(sources) == 1 else 'are'} empty"
+        return LogFormatError(f"A log holds scores; {what}. Was the run that wrote it cut off, or has it just begun?")
+    if any(b"\0" in source.head for source in sources):
+        advice = "There are zero bytes in it: text in UTF-16, or no text. Save text as UTF-8."
+    else:
+        advice = "Read it with pandas and pass the frame to er.Log(frame, score=..., item=...)."
+    return LogFormatError(f"A log is one of {listed(READERS)}; none is recognised in {where}. {advice}")

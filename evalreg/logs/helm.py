@@ -15,7 +15,7 @@ from evalreg.logs.fields import flat
 from evalreg.logs.helm_run import INNER, Folder, Key, failures, figures, folder_of, variant_of
 from evalreg.logs.judged import chosen, refuse_choices
 from evalreg.logs.one_run import Contents, known_fields, refuse_second_runs
-from evalreg.logs.reading import Choice, Reading, Reason, Run, Source
+from evalreg.logs.reading import Choice, Reading, Reason, Run, Source, counted
 from evalreg.logs.records import BadRecordError, broken_record, cell, label, numeric, records
 from evalreg.logs.records import field as needed
 
@@ -225,8 +225,8 @@ def _scored(frame: pd.DataFrame, metric: str, runs: list[Run], choice: Choice, f
     found.left_out["unscored"] += int(empty.sum())
     if errored.any():
         found.notes.append(
-            f"{int(errored.sum())} of {len(frame)} requests failed. HELM scores them as empty answers and counts them "
-            'in its own figures; failed="keep" does so too.'
+            f"{int(errored.sum())} of {counted(len(frame), 'request')} failed. HELM scores them as "
+            'empty answers and counts them in its own figures; failed="keep" does so too.'
         )
     kept = frame[~(drop | empty)]
     if kept.empty:

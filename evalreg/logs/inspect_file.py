@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import re
 import zipfile
@@ -14,11 +13,14 @@ from typing import Any
 
 from evalreg.errors import ArgumentError, LogFormatError
 from evalreg.logs.reading import Source
+from evalreg.logs.records import decoded, whole_file
+from evalreg.resampling.draws import Progress
 
 # Bytes that a `.json` log or one member of a `.eval` may have when expanded.
 LIMIT = 1 << 29
 # Edits by hand stand in whole samples alone; they are looked for where these are no longer than this together.
 EDITS_LIMIT = 1 << 26
+LARGEST_EXPANSION = 300
 ZSTD = 93
 
 HISTORY = re.compile(rb'"history"\s*:\s*\[\s*\{')
@@ -59,14 +61,8 @@ def open_log(source: Source, complete: Complete, fields: Sequence[str] = ()) -> 
 
 def _json_bytes(source: Source) -> bytes:
     """All of a `.json` log, up to the limit."""
-    try:
-        with source.path.open("rb") as file:
-            packed = file.read(2) == b"\x1f\x8b"
-            file.seek(0)
-            data = gzip.GzipFile(fileobj=file).read(LIMIT + 1) if packed else file.read(LIMIT + 1)
-    except DAMAGE as error:
-        raise _damaged(source.path, error) from error
-    if len(data) > LIMIT:
+    data = whole_file(source, LIMIT)
+    if data is None:
         raise LogFormatError(
             f"A `.json` log may have {LIMIT >> 20} MB; {source.path} has more. Turn it into the other format of "
             "Inspect, which is read in parts: inspect log convert --to eval --output-dir FOLDER FILE"
@@ -83,11 +79,22 @@ def _open_zip(path: Path, complete: Complete, fields: Sequence[str]) -> InspectF
                     raise LogFormatError(
                         f"Members of a log stay inside it; {path} has one called {name!r}. Do not use it."
                     )
+            _check_size(archive, path)
             return _read_zip(archive, path, names, complete, fields)
     except DAMAGE as error:
         if isinstance(error, LogFormatError | ArgumentError):
             raise
         raise _damaged(path, error) from error
+
+
+def _check_size(archive: zipfile.ZipFile, path: Path) -> None:
+    """Refuse a file that is made to expand; compression of real logs is a tenth of what is refused."""
+    expanded, packed = sum(info.file_size for info in archive.infolist()), max(1, path.stat().st_size)
+    if expanded > LARGEST_EXPANSION * packed and expanded > 2 * LIMIT:
+        raise LogFormatError(
+            f"A `.eval` log of more than {2 * LIMIT >> 30} GB expands up to {LARGEST_EXPANSION}-fold; {path} says that "
+            f"it expands {expanded // packed}-fold, to {expanded >> 20} MB. Do not use it."
+        )
 
 
 def _read_zip(
@@ -105,7 +112,11 @@ def _read_zip(
     whole = sorted(name for name in names if name.startswith("samples/") and name.endswith(".json"))
     samples = [record for records in _summaries(archive, path, names) for record in records]
     if whole and not (samples and complete(samples)):
-        samples = [_kept(_parsed(_member(archive, path, name), f"{name} of {path}"), fields) for name in whole]
+        with Progress(len(whole), unit="samples") as progress:
+            samples = []
+            for name in whole:
+                samples.append(_kept(_parsed(_member(archive, path, name), f"{name} of {path}"), fields))
+                progress.advance(1)
         return _unique(path, header, samples, sum(map(_n_edited, samples)))
     return _unique(path, header, samples, _edits(archive, path, whole))
 
@@ -116,11 +127,19 @@ def _summaries(archive: zipfile.ZipFile, path: Path, names: set[str]) -> Iterato
     if parts[0] not in names:
         numbered = [(re.fullmatch(r"_journal/summaries/(\d{1,9})\.json", name), name) for name in names]
         parts = [name for _, name in sorted((int(match[1]), name) for match, name in numbered if match)]
-    for name in parts:
-        found = _parsed(_member(archive, path, name), f"{name} of {path}")
-        if not isinstance(found, list):
-            raise LogFormatError(f"{name} of {path} is no JSON array. Copy the log again.")
-        yield found
+    total = sum(archive.getinfo(name).file_size for name in parts if name in names)
+    if total > 2 * LIMIT:
+        raise LogFormatError(
+            f"Summaries of a `.eval` log may have {2 * LIMIT >> 20} MB together; those of {path} have "
+            f"{total >> 20} MB. Leave the file out."
+        )
+    with Progress(max(1, len(parts)), unit="parts") as progress:
+        for name in parts:
+            found = _parsed(_member(archive, path, name), f"{name} of {path}")
+            if not isinstance(found, list):
+                raise LogFormatError(f"{name} of {path} is no JSON array. Copy the log again.")
+            yield found
+            progress.advance(1)
 
 
 def _edits(archive: zipfile.ZipFile, path: Path, whole: Sequence[str]) -> int | None:
@@ -164,7 +183,9 @@ def _unique(path: Path, header: dict[str, Any], samples: list[Any], n_edited: in
 def _parsed(data: bytes, name: str) -> Any:
     """JSON, where NaN and infinities may stand for numbers."""
     try:
-        return json.loads(data)
+        return json.loads(decoded(data, name))
+    except LogFormatError:
+        raise
     except (ValueError, RecursionError) as error:
         raise LogFormatError(
             f"{name} is no JSON ({error}); it is damaged, cut off or still being written. Copy the log again."

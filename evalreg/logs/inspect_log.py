@@ -14,9 +14,17 @@ import pandas as pd
 from evalreg.checks import listed, nearest
 from evalreg.errors import ArgumentError, LogFormatError
 from evalreg.logs.inspect_file import InspectFile, open_log
-from evalreg.logs.inspect_runs import check_contents, counted, labels_of, reported_figures, rule_note, runs_of
+from evalreg.logs.inspect_runs import (
+    NEWEST_VERSION,
+    check_contents,
+    labels_of,
+    reported_figures,
+    rule_note,
+    runs_of,
+    version_of,
+)
 from evalreg.logs.inspect_values import as_column, as_number, field_table, is_thinned, printable, values_at
-from evalreg.logs.reading import Choice, Reading, Reason, Source
+from evalreg.logs.reading import Choice, Reading, Reason, Source, counted
 
 NAME, TITLE = "inspect", "a log of Inspect (.eval or .json)"
 
@@ -53,6 +61,17 @@ class Tally:
 def read(sources: Sequence[Source], choice: Choice) -> Reading:
     """The scores of one scorer in all the logs."""
     files = [open_log(source, _complete(choice), choice.columns or ()) for source in sources]
+    try:
+        return _read(files, choice)
+    except LogFormatError as error:
+        newer = {file.header.get("version") for file in files if version_of(file) > NEWEST_VERSION}
+        if newer:
+            error.add_note(f"(The log has version {listed(map(str, newer))}; the newest known is {NEWEST_VERSION}.)")
+        raise
+
+
+def _read(files: Sequence[InspectFile], choice: Choice) -> Reading:
+    """The same of logs that are open."""
     left_out: Counter[Reason] = Counter()
     checked = [_checked(file, choice, left_out) for file in files]
     runs = runs_of(files)
@@ -177,7 +196,7 @@ def _headline(file: InspectFile, part: str) -> Any:
 
 
 def _counted(counts: Counter[str]) -> str:
-    return listed(f"{name} ({n} scores)" for name, n in counts.items())
+    return listed(f"{name} ({counted(n, 'score')})" for name, n in counts.items())
 
 
 def _tally(samples: Sequence[dict[str, Any]], scorer: str, metric: str | None, choice: Choice) -> Tally:

@@ -14,7 +14,7 @@ from evalreg.checks import listed
 from evalreg.errors import ArgumentError, LogFormatError
 from evalreg.logs.inspect_file import InspectFile
 from evalreg.logs.inspect_values import printable
-from evalreg.logs.reading import Run
+from evalreg.logs.reading import Run, counted
 
 NEWEST_VERSION = 2
 SETTINGS = ("task_args", "model_args", "model_roles", "model_generate_config")
@@ -44,11 +44,12 @@ class InspectRun:
             error = f" ({details['error']})" if details["error"] else ""
             notes.append(
                 f"The run of {self.path} has the status {details['status']!r}{error}: {details['logged']} of "
-                f"{details['planned'] or 'an unknown number of'} samples are in the log, {n_scores} with a score. "
+                f"{counted(details['planned'], 'sample') if details['planned'] else 'an unknown number of samples'} "
+                f"are in the log, {n_scores} with a score. "
                 "Those that ended first may be the easy ones."
             )
         elif details["cancelled"]:
-            notes.append(f"{self.path} holds {details['logged']} of {details['planned']} planned samples.")
+            notes.append(f"{self.path} holds {details['logged']} of {counted(details['planned'], 'planned sample')}.")
         if details["stripped"]:
             notes.append(f"{self.path} holds results but no samples; nothing could be read from it.")
         if details["version"] > NEWEST_VERSION:
@@ -86,11 +87,10 @@ def _run(file: InspectFile) -> InspectRun:
     stripped = not logged and isinstance(completed, int) and completed > 0
     details = {key: spec.get(key) for key in KEPT}
     error = _dict(header.get("error")).get("message")
-    version = header.get("version")
     details |= {
         "status": str(header.get("status")),
         "error": printable(str(error))[:200] if error else "",
-        "version": version if isinstance(version, int) else 1,
+        "version": version_of(file),
         "epochs": _dict(spec.get("config")).get("epochs") or 1,
         "planned": planned,
         "logged": logged,
@@ -101,6 +101,12 @@ def _run(file: InspectFile) -> InspectRun:
     return InspectRun(
         found, printable(spec["model"]), printable(spec["task"]), str(file.path), _settings(spec), details
     )
+
+
+def version_of(file: InspectFile) -> int:
+    """The version of the log; the first where it does not say."""
+    version = file.header.get("version")
+    return version if isinstance(version, int) else 1
 
 
 def _dict(value: Any) -> dict[str, Any]:
@@ -151,8 +157,8 @@ def _check_one_run(runs: Sequence[InspectRun], labels: Sequence[str]) -> None:
         if count > 1:
             same = [run for run, other in zip(runs, labels, strict=True) if other == label]
             each = "; ".join(
-                f"{run.id} ({run.details['status']}, {run.details['created']}, {run.details['logged']} samples, "
-                f"{run.path})"
+                f"{run.id} ({run.details['status']}, {run.details['created']}, "
+                f"{counted(run.details['logged'], 'sample')}, {run.path})"
                 for run in same[:5]
             )
             raise ArgumentError(
@@ -236,11 +242,6 @@ def rule_note(
         rule = " and ".join(f'"{rule}"' for rule in equal) or "none of these"
         note += f". Inspect's own {figure[0]} {figure[1]:.4g} is that of {rule}"
     return [f'{note}. This is failed="{failed}".']
-
-
-def counted(n: int, thing: str) -> str:
-    """A number of things: "1 sample", "3 samples"."""
-    return f"{n} {thing}{'' if n == 1 else 's'}"
 
 
 def _means(rows: Sequence[tuple[str, float]]) -> tuple[float, ...]:

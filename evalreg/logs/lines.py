@@ -19,6 +19,7 @@ from evalreg.resampling.draws import Progress
 LONGEST_LINE = 1 << 26
 BUFFER = 1 << 20  # lines are often longer than the default of 8 KiB, which would be read in pieces
 _BOM = b"\xef\xbb\xbf"
+_REMOVE = 'Remove that line, or pass broken="skip" to leave such lines out and count them.'
 
 
 def fast_loads() -> Callable[[bytes], Any] | None:
@@ -85,15 +86,22 @@ class JsonLines:
     def _object(self, number: int, line: bytes, file: IO[bytes]) -> Iterator[tuple[int, bytes, dict[str, Any]]]:
         """The object of one line, or nothing where it is broken and left out."""
         if len(line) > LONGEST_LINE:
-            while not line.endswith(b"\n") and line:
-                line = file.readline(LONGEST_LINE)
+            # Refused at once, for the end of it may be far away.
             self._refuse(number, f"is longer than {LONGEST_LINE >> 20} MiB")
+            while not line.endswith(b"\n") and line:
+                line = file.readline(BUFFER)
             return
         try:
             record = parse_json(line, self._fast)
+        except UnicodeDecodeError as error:
+            byte = error.object[error.start]
+            what = f"has the byte 0x{byte:02x}, which is not UTF-8"
+            # Leaving out the lines with such bytes would leave out whole languages.
+            self._refuse(number, what, error, "Is the file in another encoding? Save it as UTF-8.")
+            return
         except (ValueError, RecursionError) as error:
-            cut = " It is the last and was cut off" if not line.endswith(b"\n") else ""
-            self._refuse(number, f"is not: {str(error)[:200]}.{cut}".replace("..", "."), error)
+            last = "" if line.endswith(b"\n") else "It is the last and was cut off: is the run still writing it? "
+            self._refuse(number, f"is not: {str(error)[:200].rstrip('.')}", error, last + _REMOVE)
             return
         if not isinstance(record, dict):
             self._refuse(number, f"is {line.strip()[:40].decode('utf-8', 'replace')}")
@@ -102,13 +110,13 @@ class JsonLines:
         else:
             yield number, line, record
 
-    def _refuse(self, number: int, what: str, cause: Exception | None = None) -> None:
+    def _refuse(self, number: int, what: str, cause: Exception | None = None, advice: str = _REMOVE) -> None:
         if self._broken == "skip":
             self.n_broken += 1
             return
         raise LogFormatError(
             f"In JSON lines every line is one whole object, each key once; line {number} of {self.path} {what}. "
-            'Remove that line, or pass broken="skip" to leave such lines out and count them.',
+            f"{advice}",
             rows=[number - 1],
         ) from cause
 
@@ -129,8 +137,10 @@ def read_json(path: Path, largest: int) -> Any:
     """The one JSON value of a file of at most `largest` bytes."""
     try:
         with path.open("rb") as file:
-            text = file.read(largest + 1)
-        if len(text) > largest:
+            # What is too large is not read first.
+            too_large = path.stat().st_size > largest
+            text = b"" if too_large else file.read(largest + 1)
+        if too_large or len(text) > largest:
             raise LogFormatError(f"{path} is larger than {largest >> 20} MiB. Is it the right file?")
         return parse_json(text.removeprefix(_BOM))
     except OSError as error:

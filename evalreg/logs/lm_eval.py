@@ -13,9 +13,16 @@ import pandas as pd
 
 from evalreg.checks import listed, nearest
 from evalreg.errors import ArgumentError, LogFormatError
-from evalreg.logs.lm_eval_results import ResultsFile, is_results, read_results, results_beside, task_and_time
+from evalreg.logs.lm_eval_results import (
+    NEWEST_VERSION,
+    ResultsFile,
+    is_results,
+    read_results,
+    results_beside,
+    task_and_time,
+)
 from evalreg.logs.lm_eval_samples import Part, read_samples
-from evalreg.logs.reading import Choice, Reading, Reason, Run, Source
+from evalreg.logs.reading import Choice, Reading, Reason, Run, Source, counted
 
 _CUT = re.compile(rb'\{\s*"doc_id"\s*:\s*[^,]+,\s*"doc"\s*:')
 
@@ -143,6 +150,9 @@ def _check_runs(files: list[_File]) -> None:
 def _name_notes(files: list[_File]) -> list[str]:
     nameless = [file.path.name for file in files if not file.results.path]
     notes = []
+    for version in dict.fromkeys(file.results.newer for file in files if file.results.newer):
+        known = ".".join(map(str, NEWEST_VERSION))
+        notes.append(f"Files of lm-evaluation-harness {version} were read as those of {known}, the newest known.")
     if nameless:
         notes.append(
             f'No results file stands beside {listed(nameless)}, and samples do not name their model: it is "unknown".'
@@ -212,7 +222,7 @@ def _ambiguous(file: _File, found: dict[tuple[str, str], Part]) -> ArgumentError
     """The error that lists the metrics and filters to choose from."""
     filters, metrics = (list(dict.fromkeys(pair[i] for pair in found)) for i in (0, 1))
     counts = ", ".join(
-        f'metric "{name}" under filter "{kind}" ({part.kinds[name]["number"]} documents)'
+        f'metric "{name}" under filter "{kind}" ({counted(part.kinds[name]["number"], "document")})'
         for (kind, name), part in found.items()
     )
     advice = [f'{key}="{names[0]}"' for key, names in (("metric", metrics), ("filter", filters)) if len(names) > 1]
@@ -299,12 +309,14 @@ def _run(pick: _Chosen, rows: pd.DataFrame, notes: list[str]) -> Run:
         rule = f" ({aggregation})" if aggregation not in ("", "mean") else ""
         notes.append(
             f'The harness reports {pick.metric} = {own:.6g}{rule} for "{file.task}" of "{file.model}"; the mean of the '
-            f"{len(rows)} scores read is {mean:.6g}."
+            f"{counted(len(rows), 'score')} read is {mean:.6g}."
         )
     effective = results.part("n-samples", file.task).get("effective")
     n_documents = pick.part.item_column().nunique()
     if isinstance(effective, int) and effective != n_documents:
-        notes.append(f'The harness ran {effective} documents of "{file.task}"; {file.path.name} holds {n_documents}.')
+        notes.append(
+            f'The harness ran {counted(effective, "document")} of "{file.task}"; {file.path.name} holds {n_documents}.'
+        )
     if pick.part.n_answers > 1:
         notes.append(
             f'"{file.task}" has {pick.part.n_answers} answers to each document, of which the filter '

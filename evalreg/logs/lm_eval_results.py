@@ -12,6 +12,8 @@ from evalreg.errors import LogFormatError
 from evalreg.logs.lines import read_json
 
 LARGEST_RESULTS = 1 << 28
+# The files have no version of their own; that of the harness has to do.
+NEWEST_VERSION = (0, 4)
 _TIME = r"\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d(?:\.\d+)?"
 _SAMPLES_NAME = re.compile(rf"samples_(?P<task>.+)_(?P<time>{_TIME})\.jsonl(?:\.gz)?")
 _RESULTS_NAME = re.compile(rf".*_(?P<time>{_TIME})\.json")
@@ -47,6 +49,13 @@ class ResultsFile:
         if isinstance(arguments, Mapping):
             return any(key in arguments for key in _NAMING)
         return isinstance(arguments, str) and any(f"{key}=" in arguments for key in _NAMING)
+
+    @property
+    def newer(self) -> str:
+        """The version of the harness, where it is newer than those that are known."""
+        version = self.text("lm_eval_version")
+        numbers = re.match(r"(\d{1,6})\.(\d{1,6})", version)
+        return version[:40] if numbers and (int(numbers[1]), int(numbers[2])) > NEWEST_VERSION else ""
 
     @property
     def model(self) -> str:

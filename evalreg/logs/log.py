@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, get_args
 
 import narwhals.stable.v2 as nw
@@ -22,10 +23,10 @@ from evalreg.estimators.win_rate import win_rate
 from evalreg.hints import with_hints
 from evalreg.logs.doctor import Diagnosis, diagnose, question
 from evalreg.logs.fields import naming, with_short_names
-from evalreg.logs.files import Paths, file_list, find_sources
+from evalreg.logs.files import Paths, file_list, find_files
 from evalreg.logs.formats import sort_sources
 from evalreg.logs.overlooked import candidates, overlooked
-from evalreg.logs.reading import JUDGED, REASONS, SCORED, BrokenName, Choice, FailedName, Reading, Run
+from evalreg.logs.reading import JUDGED, REASONS, SCORED, BrokenName, Choice, FailedName, Reading, Run, Source, counted
 from evalreg.logs.roles import as_roles, with_roles
 from evalreg.planning.facet_components import components
 from evalreg.planning.facet_result import FacetComponents
@@ -120,8 +121,8 @@ class Log:
 
     def __repr__(self) -> str:
         """One line: how many rows of what, and the roles."""
-        what = "scores" if "score" in self.roles else "verdicts"
-        return f"Log of {len(self._reading.frame)} {what}: {', '.join(self.roles)}"
+        what = "score" if "score" in self.roles else "verdict"
+        return f"Log of {counted(len(self._reading.frame), what)}: {', '.join(self.roles)}"
 
     @property
     def frame(self) -> pd.DataFrame:
@@ -384,7 +385,7 @@ class Log:
         """Refuse to average over prompts, or over models, unasked."""
         if self._several(role) and not any(self._is_role(name, role) for name in separated):
             counts = self._reading.frame[role].value_counts(sort=False)
-            several = ", ".join(f"{name!r} ({count} scores)" for name, count in counts.items())
+            several = ", ".join(f"{name!r} ({counted(count, 'score')})" for name, count in counts.items())
             one = "read one of them (filter=... of er.read_log)" if role == "prompt" else "keep the rows of one"
             raise ArgumentError(f"The log has {len(counts)} {role}s: {several}. Pass {advice}, or {one}.")
 
@@ -413,12 +414,14 @@ class Log:
         if self.format == "frame" or "metric" not in rows or rows["metric"].nunique() < 2:
             return
         if not any(name in text for name in ("task", "metric") for text in separated):
-            by = rows.groupby("metric")["task"].agg(lambda tasks: listed(dict.fromkeys(tasks)))
-            listing = "; ".join(f"{metric} of {tasks}" for metric, tasks in by.items())
-            raise NotAvailableError(
-                f'scores by several metrics are not averaged: {listing}. Read the files of one, or use by="task".',
-                column="metric",
+            tasks = dict(rows.groupby("metric")["task"].unique()) if "task" in rows else {}
+            counts = rows["metric"].value_counts(sort=False)
+            listing = "; ".join(
+                f"{metric}{f' of {listed(tasks[metric])}' if tasks else ''} ({counted(int(count), 'score')})"
+                for metric, count in counts.items()
             )
+            advice = 'Read the files of one, or use by="task".' if tasks else 'Keep one, or use by="metric".'
+            raise NotAvailableError(f"scores by several metrics are not averaged: {listing}. {advice}", column="metric")
 
     def _several(self, role: str) -> bool:
         return role in self.roles and self._reading.frame[role].nunique() > 1
@@ -516,14 +519,25 @@ def read_log(
     mapping = None if roles is None else as_roles(roles)
     if mapping is not None and format not in (None, "table"):
         raise ArgumentError(f'`roles` names columns of tables; a log of format "{format}" names its own. Leave it out.')
-    chosen, own, others = sort_sources(find_sources(path), "table" if mapping is not None else format)
+    found = find_files(path)
+    chosen, own, others = sort_sources(found.sources, "table" if mapping is not None else format)
     wanted = None if columns is None else tuple(columns)
     reading = chosen.read(own, Choice(metric, filter, scorer, wanted, failed, broken, mapping))
+    return log_of(replace(reading, notes=(*reading.notes, *_unread(others), *links_passed_over(found.links))))
+
+
+def _unread(others: Sequence[Source]) -> Iterator[str]:
+    """Files of no known format among the others."""
     if others:
         count = f"{len(others)} file{'s' if len(others) > 1 else ''}"
-        note = f"{count} of no known format {'were' if len(others) > 1 else 'was'} not read: {file_list(others)}."
-        reading = replace(reading, notes=(*reading.notes, note))
-    return log_of(reading)
+        yield f"{count} of no known format {'were' if len(others) > 1 else 'was'} not read: {file_list(others)}."
+
+
+def links_passed_over(links: Sequence[Path]) -> Iterator[str]:
+    """Links among the files, which are not followed."""
+    if links:
+        count = f"{len(links)} link{'s were' if len(links) > 1 else ' was'}"
+        yield f'{count} not followed, such as "{links[0]}". Name the files that they lead to, if they are wanted.'
 
 
 def as_pandas(frame: Any) -> pd.DataFrame:

@@ -14,7 +14,7 @@ from evalreg.errors import LogFormatError
 from evalreg.logs.fields import flat
 from evalreg.logs.judged import chosen, refuse_choices
 from evalreg.logs.one_run import known_fields, refuse_second_runs
-from evalreg.logs.reading import Choice, Reading, Reason, Run, Source
+from evalreg.logs.reading import Choice, Reading, Reason, Run, Source, counted
 from evalreg.logs.records import BadRecordError, broken_record, cell, dotted, label, numeric, records
 from evalreg.logs.records import field as needed
 
@@ -206,7 +206,7 @@ def _notes(
     invalid = sum(sample.invalid for sample in samples)
     if invalid and choice.failed == "drop":
         yield (
-            f"The grade of {invalid} samples could not be read, and evals gives them the worst score; "
+            f"The grade of {counted(invalid, 'sample')} could not be read, and evals gives them the worst score; "
             'failed="keep" does so too.'
         )
     again = int((frame.groupby(["model", "task", "item"])["sample"].transform("max") > 1).sum())

@@ -13,7 +13,7 @@ import pandas as pd
 
 from evalreg.errors import ArgumentError, LogFormatError
 from evalreg.logs.judged import chosen, counts_of, refuse_choices
-from evalreg.logs.reading import Choice, Reading, Reason, Run, Source
+from evalreg.logs.reading import Choice, Reading, Reason, Run, Source, counted
 from evalreg.logs.records import (
     BadRecordError,
     broken_record,
@@ -30,6 +30,7 @@ from evalreg.logs.scored import apart
 
 NAME, TITLE = "promptfoo", "promptfoo results"
 _DOCUMENT = re.compile(rb'\s*\{\s*"(evalId|results|version)"')
+NEWEST_VERSION = 3
 _ERROR = 2  # failureReason: 0 passed, 1 an assertion failed or threw, 2 no answer
 _OF_THE_RUN = frozenset({"sessionId", "_conversation"})  # variables that promptfoo itself adds
 _SHORT = 60
@@ -83,11 +84,15 @@ def _results(source: Source, choice: Choice, found: _Results) -> Iterator[tuple[
         return
     whole = document(source)
     body = whole["results"] if isinstance(dotted(whole, "results"), dict) else whole
-    results = dotted(body, "results")
+    results, version = dotted(body, "results"), dotted(body, "version")
     if not isinstance(results, list):
-        raise LogFormatError(f"promptfoo results hold a list 'results'; {source.path} has none.")
-    if dotted(body, "version") != 3:
-        found.notes.append(f"Version {dotted(body, 'version')} of promptfoo's results was read as version 3.")
+        newer = f" It has version {version!r:.20}; the newest known is {NEWEST_VERSION}." * (version != NEWEST_VERSION)
+        raise LogFormatError(f"promptfoo results hold a list 'results'; {source.path} has none.{newer}")
+    if version != NEWEST_VERSION:
+        found.notes.append(
+            f"{source.path} has version {version!r:.20} of promptfoo's results, read as {NEWEST_VERSION}, the newest "
+            "known."
+        )
     found.runs += _runs(whole, body, source)
     for number, record in enumerate(results, start=1):
         yield f"result {number}", record if isinstance(record, dict) else None
@@ -267,7 +272,7 @@ def _metric(scores: pd.DataFrame, choice: Choice) -> str:
     if choice.metric is None and alike:
         return "score"
     if choice.metric is None:
-        several = ", ".join(f"{name!r} ({count} results)" for name, count in counts.items())
+        several = ", ".join(f"{name!r} ({counted(count, 'result')})" for name, count in counts.items())
         raise ArgumentError(
             f"`metric` must say which score is meant, for they differ in this log: {several}. 'success' is promptfoo's "
             "pass or fail, 'score' the weighted mean of the assertions."
@@ -277,6 +282,8 @@ def _metric(scores: pd.DataFrame, choice: Choice) -> str:
 
 def _notes(n_errored: int, n_unscored: int, choice: Choice) -> Iterator[str]:
     if n_errored and choice.failed == "drop":
-        yield f'promptfoo\'s own pass rate counts {n_errored} errors as failures; failed="zero" does so too.'
+        errors = f"{n_errored} errors as failures" if n_errored > 1 else "1 error as a failure"
+        yield f'promptfoo\'s own pass rate counts {errors}; failed="zero" does so too.'
     if n_unscored:
-        yield f"promptfoo's own pass rate has {n_unscored} results without an assertion as passed; here they are none."
+        what = counted(n_unscored, "result")
+        yield f"promptfoo's own pass rate takes {what} without an assertion as passed; here that is no score."

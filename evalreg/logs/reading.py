@@ -20,6 +20,11 @@ Reason: TypeAlias = Literal["errored", "unscored", "cancelled", "refused", "unpa
 REASONS: tuple[Reason, ...] = get_args(Reason)
 
 
+def counted(n: int, thing: str) -> str:
+    """A number of things: "1 sample", "3 samples"."""
+    return f"{n} {thing}{'' if n == 1 else 's'}"
+
+
 @dataclass(frozen=True)
 class TableRoles:
     """Columns of a table by role, as a team writes them down."""

@@ -13,9 +13,11 @@ from typing import IO, Any, cast
 from evalreg.errors import LogFormatError
 from evalreg.logs.lines import JsonLines
 from evalreg.logs.reading import BrokenName, Source
+from evalreg.resampling.draws import Progress
 
 # A document of one piece that is larger than this is not a log that a person means to read.
 LARGEST_DOCUMENT = 2**31
+PART = 1 << 24  # bytes that are read at a time
 _MISSING = object()
 
 
@@ -25,18 +27,47 @@ class BadRecordError(Exception):
 
 def document(source: Source) -> Any:
     """The JSON value that a file is."""
-    with _opened(source) as file:
-        data = file.read(LARGEST_DOCUMENT + 1)
-    if len(data) > LARGEST_DOCUMENT:
+    data = whole_file(source, LARGEST_DOCUMENT)
+    if data is None:
         raise LogFormatError(
             f"A JSON log in one piece is read up to {LARGEST_DOCUMENT >> 30} GiB; {source.path} is larger. "
             "Write it as JSON lines, or split it."
         )
     try:
-        return json.loads(data.decode("utf-8-sig"))
+        return json.loads(decoded(data, str(source.path)))
+    except LogFormatError:
+        raise
     except (ValueError, RecursionError) as error:
         raise LogFormatError(
-            f"A JSON log is one whole value in UTF-8; {source.path} is not: {error}. Was the run that wrote it cut off?"
+            f"A JSON log is one whole value in UTF-8; {source.path} is not: {error}. Was the run that wrote it cut "
+            "off, or is it still being written?"
+        ) from error
+
+
+def whole_file(source: Source, largest: int) -> bytes | None:
+    """All bytes of a file, uncompressed; None where there are more than `largest`."""
+    with _opened(source) as file:
+        packed = isinstance(file, gzip.GzipFile)
+        size = source.path.stat().st_size
+        if size > largest and not packed:
+            return None
+        parts, total = [], 0
+        with Progress(max(1, size), unit="bytes") as progress:
+            while total <= largest and (part := file.read(PART)):
+                parts.append(part)
+                total += len(part)
+                progress.advance(0 if packed else len(part))
+    return None if total > largest else b"".join(parts)
+
+
+def decoded(data: bytes, name: str) -> str:
+    """Text in UTF-8, with or without a mark."""
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise LogFormatError(
+            f"A JSON log is text in UTF-8; byte {error.start} of {name} is 0x{data[error.start]:02x}, which is not. "
+            "Save it as UTF-8."
         ) from error
 
 

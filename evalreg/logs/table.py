@@ -23,6 +23,8 @@ _FOREIGN = {
     b"\x28\xb5\x2f\xfd": "compressed by zstandard",
     b"\xfd7zXZ\x00": "compressed by xz",
     b"BZh": "compressed by bzip2",
+    b"\xff\xfe\0\0": "text in UTF-32",
+    b"\0\0\xfe\xff": "text in UTF-32",
     b"\xff\xfe": "text in UTF-16",
     b"\xfe\xff": "text in UTF-16",
 }

@@ -1,0 +1,457 @@
+"""Every format with two of what may be averaged over: an error that lists both with counts, or columns that tell."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from test_evalplus_log import results as solutions
+from test_helm_log import N as HELM
+from test_helm_log import run as run_of_helm
+from test_inspect_log import header, summary, write_eval
+from test_judge_logs import annotation, array, battle, board, compared, games, grade, item, lines, pair
+from test_lighteval_log import N as LIGHTEVAL
+from test_lighteval_log import write as lighteval
+from test_lm_eval_log import line
+from test_lm_eval_log import write as lm_eval
+from test_metric_columns import mlflow_table, ragas_frame
+from test_openai_evals_log import N as EVALS
+from test_openai_evals_log import event, log_lines
+from test_openai_evals_log import write as openai_evals
+from test_opencompass_log import RIGHT
+from test_opencompass_log import results as opencompass
+from test_promptfoo_log import document
+from test_promptfoo_log import results as answers
+from test_scored_logs import case_of_deepeval, deepeval_run, evals_case, evals_report
+from test_swe_bench_log import report
+
+import evalreg as er
+from evalreg.cli.main import main
+from evalreg.errors import EvalregError
+from evalreg.logs.formats import READERS
+
+pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
+
+
+@dataclass(frozen=True)
+class Refused:
+    """An error that has every one of `listed`; `choices` are arguments with the number of rows that each reads."""
+
+    write: Callable[[Path], Any]
+    listed: tuple[str, ...]
+    choices: tuple[tuple[dict[str, str], int], ...] = ()
+
+
+@dataclass(frozen=True)
+class Told:
+    """Rows that `column` tells apart; `keys` name one row."""
+
+    write: Callable[[Path], Any]
+    column: str
+    values: int = 2
+    keys: tuple[str, ...] = ("model", "item")
+    read: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Counted:
+    """The same records once more, which are left out and counted."""
+
+    write: Callable[[Path], Any]
+    duplicates: int
+
+
+# Writers of what no other test has.
+
+
+def samples(scores: Callable[[int], dict[str, Any]], epochs: int = 1) -> list[dict[str, Any]]:
+    return [summary(f"q{i}", epoch, scores(i)) for i in range(6) for epoch in range(1, epochs + 1)]
+
+
+def inspect(folder: Path, scores: Callable[[int], dict[str, Any]] = lambda i: {"match": "CI"[i % 2]}, n: int = 1):
+    return write_eval(folder / "a.eval", header(), samples(scores, n))
+
+
+def inspect_twice(folder: Path, **other: Any) -> None:
+    inspect(folder)
+    write_eval(folder / "b.eval", header(**other), samples(lambda i: {"match": "C"}))
+
+
+def documents(*filters: str, **scores: float) -> list[dict[str, Any]]:
+    return [line(i, "quiz", name, **(scores or {"exact_match": float(i % 2)})) for i in range(8) for name in filters]
+
+
+def lm_eval_twice(folder: Path, **other: Any) -> None:
+    lm_eval(folder / "a", {"quiz": documents("none")})
+    lm_eval(folder / "b", {"quiz": documents("none")}, time="2025-06-02T10-20-30.123456", **other)
+
+
+def lm_eval_appended(folder: Path) -> None:
+    changed = [row | {"exact_match": 1.0, "resps": [["other"]]} for row in documents("none")]
+    lm_eval(folder, {"quiz": documents("none") + changed})
+
+
+def twice(write: Callable[[Path, Any], Any], first: Any, second: Any) -> Callable[[Path], None]:
+    """Two files of one kind."""
+
+    def both(folder: Path) -> None:
+        write(folder / "a.json", first)
+        write(folder / "b.json", second)
+
+    return both
+
+
+def write_items(folder: Path) -> None:
+    array(folder / "testset-v1.json", [item(i, 1 + i % 2, 0) for i in range(4)])
+
+
+def arena(folder: Path) -> None:
+    lines(folder / "b.jsonl", [battle(i, "model_a", anony=i < 5) for i in range(9)])
+
+
+def comparisons(first: str, second: str) -> Callable[[Path], None]:
+    """Two files of LLMFAO with the same comparisons."""
+
+    def both(folder: Path) -> None:
+        for name, winner in (("a-comparisons", first), ("b-comparisons", second)):
+            rows = [f"{i},{i},x,y,1,2,{winner}" for i in range(4)]
+            head = "id,prompt,left,right,model_x,model_y,winner"
+            (folder / f"{name}.csv").write_text("\n".join([head, *rows]))
+
+    return both
+
+
+def two_scores_of_evals(folder: Path) -> None:
+    other = [event(1000 + i, f"quiz.dev.{i}", "metrics", {"f1_score": 0.5}) for i in range(EVALS)]
+    openai_evals(folder / "a.jsonl", [*log_lines(report=False), *other])
+
+
+def two_events_of_evals(folder: Path) -> None:
+    more = [event(1000 + i, f"quiz.dev.{i}", "match", {"correct": True}) for i in range(EVALS)]
+    openai_evals(folder / "a.jsonl", [*log_lines(report=False), *more])
+
+
+def table(folder: Path, frame: pd.DataFrame) -> None:
+    frame.to_csv(folder / "t.csv", index=False)
+
+
+def rows(**columns: Any) -> pd.DataFrame:
+    return pd.DataFrame({"model": "a", "item": [f"q{i % 4}" for i in range(8)], "score": [0, 1] * 4} | columns)
+
+
+def ragas(folder: Path, frame: pd.DataFrame | None = None, name: str = "a.csv") -> None:
+    (ragas_frame() if frame is None else frame).to_csv(folder / name, index=False)
+
+
+TWO_DICT = {"match": {"a": 1, "b": 0}}
+REPEATED_RAGAS = pd.concat([ragas_frame().drop(columns="relevancy")] * 2)
+
+PLANTS: dict[str, dict[str, Refused | Told | Counted]] = {
+    "inspect": {
+        "scorers": Refused(
+            lambda f: inspect(f, lambda i: {"match": "C", "f1": 0.5}),
+            (r"match \(6 scores\)", r"f1 \(6 scores\)"),
+            (({"scorer": "match"}, 6), ({"scorer": "f1"}, 6)),
+        ),
+        "metrics": Refused(
+            lambda f: inspect(f, lambda i: {"match": {"value": TWO_DICT["match"]}}),
+            (r"a \(6 scores\)", r"b \(6 scores\)"),
+            (({"metric": "a"}, 6), ({"metric": "b"}, 6)),
+        ),
+        "versions": Refused(lambda f: inspect_twice(f, task_version=2, model="m/two"), ("version 1:", "version 2:")),
+        "runs": Refused(lambda f: inspect_twice(f, eval_id="e2"), ("e1 .*6 samples", "e2 .*6 samples")),
+        "settings": Told(lambda f: inspect_twice(f, task_args={"shots": 5}), "model"),
+        "repeats": Told(lambda f: inspect(f, n=2), "sample", keys=("model", "item", "sample")),
+    },
+    "lm_eval": {
+        "metrics": Refused(
+            lambda f: lm_eval(f, {"quiz": documents("none", acc=1.0, acc_norm=0.5)}),
+            (r'metric "acc" .*\(8 documents\)', r'metric "acc_norm" .*\(8 documents\)'),
+            (({"metric": "acc"}, 8), ({"metric": "acc_norm"}, 8)),
+        ),
+        "filters": Refused(
+            lambda f: lm_eval(f, {"quiz": documents("strict", "flexible")}),
+            (r'filter "strict" \(8 documents\)', r'filter "flexible" \(8 documents\)'),
+            (({"filter": "strict"}, 8), ({"filter": "flexible"}, 8)),
+        ),
+        "versions": Refused(lambda f: lm_eval_twice(f, model="org/two", versions={"quiz": 2.0}), ("1.0 ", "2.0 ")),
+        "runs": Refused(lm_eval_twice, ("2025-06-01", "2025-06-02")),
+        "repeats": Refused(lm_eval_appended, ("8 have several",)),
+    },
+    "promptfoo": {
+        "metrics": Refused(
+            lambda f: document(f / "a.json", answers(4, (0,), (0,), lambda i, *_: {"score": 0.5 * (i % 2)})),
+            (r"'score' \(8 results\)", r"'success' \(8 results\)"),
+            (({"metric": "score"}, 8), ({"metric": "success"}, 8)),
+        ),
+        "filters": Told(
+            lambda f: document(f / "a.json", answers(4, (0,))), "prompt", keys=("model", "prompt", "item", "sample")
+        ),
+        "repeats": Told(
+            lambda f: document(f / "a.json", answers(4, (0,), (0,))), "sample", keys=("model", "item", "sample")
+        ),
+        "runs": Refused(
+            twice(document, answers(4), [row | {"id": "other" + row["id"]} for row in answers(4)]),
+            (r"a\.json", r"b\.json"),
+        ),
+    },
+    "alpaca_eval": {
+        "scorers": Refused(
+            lambda f: array(f / "a.json", [annotation(i, 1, annotator=f"j{i % 2}") for i in range(9)]),
+            (r"'j0' \(5\)", r"'j1' \(4\)"),
+            (({"scorer": "j0"}, 5), ({"scorer": "j1"}, 4)),
+        ),
+        "runs": Refused(
+            twice(array, [annotation(i, 1) for i in range(4)], [annotation(i, 2) for i in range(4)]), ("4 occur again",)
+        ),
+        "repeats": Counted(twice(array, *[[annotation(i, 1) for i in range(4)]] * 2), 4),
+    },
+    "arena_hard": {
+        "scorers": Told(
+            lambda f: lines(f / "a.jsonl", [games(i, "A>B", "B>A", judge=j) for i in range(4) for j in "xy"]),
+            "judge",
+            keys=("left", "right", "prompt", "judge"),
+        ),
+        "runs": Refused(
+            twice(lines, [games(i, "A>B", "B>A") for i in range(4)], [games(i, "B>A", "A>B") for i in range(4)]),
+            ("8 occur again",),
+        ),
+        "repeats": Counted(twice(lines, *[[games(i, "A>B", "B>A") for i in range(4)]] * 2), 8),
+    },
+    "mt_bench": {
+        "metrics": Refused(
+            lambda f: lines(f / "a.jsonl", [grade(i, 5, turn=turn) for i in range(4) for turn in (1, 2)]),
+            (r"'turn 1' \(4\)", r"'turn 2' \(4\)", r"'average' \(4\)"),
+            (({"metric": "turn 1"}, 4), ({"metric": "turn 2"}, 4), ({"metric": "average"}, 4)),
+        ),
+        "scorers": Refused(
+            lambda f: lines(f / "a.jsonl", [grade(i, 5, judge=[j, "v1"]) for i in range(4) for j in "xy"]),
+            (r"'x' \(4\)", r"'y' \(4\)"),
+            (({"scorer": "x"}, 4), ({"scorer": "y"}, 4)),
+        ),
+        "runs": Refused(
+            twice(lines, [pair(i, "model_1", "tie") for i in range(4)], [pair(i, "tie", "tie") for i in range(4)]),
+            ("4 occur again",),
+        ),
+        "grades": Refused(
+            twice(lines, [grade(i, 5) for i in range(4)], [grade(i, 6) for i in range(4)]), ("occurs again",)
+        ),
+        "repeats": Counted(twice(lines, *[[pair(i, "model_1", "tie") for i in range(4)]] * 2), 8),
+    },
+    "eqbench3": {
+        "runs": Refused(
+            twice(board, *[[compared(i, k, "forward") for i in range(4)] for k in (0, 1)]), ("4 occur again",)
+        ),
+        "repeats": Counted(twice(board, *[[compared(i, 1, "forward") for i in range(4)]] * 2), 4),
+    },
+    "pandalm": {
+        "scorers": Told(write_items, "judge", keys=("left", "right", "prompt", "judge")),
+        "runs": Counted(twice(array, *[[item(i, 1) for i in range(4)]] * 2), 4),
+    },
+    "llmfao": {
+        "scorers": Told(comparisons("left", "right"), "judge", keys=("left", "right", "prompt", "judge")),
+    },
+    "chatbot_arena": {
+        "filters": Refused(
+            arena, ("5 battles", "shown in 4"), (({"filter": "anonymous"}, 5), ({"filter": "named"}, 4))
+        ),
+        "runs": Counted(twice(lines, *[[battle(i, "tie") for i in range(4)]] * 2), 4),
+        "repeats": Refused(
+            twice(lines, *[[battle(i, verdict) for i in range(4)] for verdict in ("tie", "model_a")]),
+            ("4 occur again",),
+        ),
+    },
+    "swe_bench": {
+        "runs": Refused(lambda f: [report(f / f"m.{run}.json") for run in ("r1", "r2")], ("'m' has several",)),
+    },
+    "evalplus": {
+        "metrics": Refused(
+            lambda f: solutions(f / "a_eval_results.json", "present"),
+            (r"'base' \(6\)", r"'plus' \(6\)"),
+            (({"metric": "base"}, 6), ({"metric": "plus"}, 6)),
+        ),
+        "repeats": Told(
+            lambda f: solutions(f / "a_eval_results.json", "present"),
+            "sample",
+            keys=("model", "item", "sample"),
+            read={"metric": "base"},
+        ),
+        "runs": Refused(
+            lambda f: [
+                solutions((f / run / "a_eval_results.json"), "present") for run in "xy" if not (f / run).mkdir()
+            ],
+            ("'a' has several",),
+        ),
+    },
+    "pydantic_evals": {
+        "metrics": Refused(
+            lambda f: evals_report(f / "a.json", [evals_case(i, 0.5, True) for i in range(4)]),
+            (r"'closeness' \(4\)", r"'equal' \(4\)"),
+            (({"metric": "closeness"}, 4), ({"metric": "equal"}, 4)),
+        ),
+        "repeats": Told(
+            lambda f: evals_report(f / "a.json", [evals_case(i, 0.5, True, run) for i in range(4) for run in (1, 2)]),
+            "sample",
+            keys=("model", "item", "sample"),
+            read={"metric": "equal"},
+        ),
+        "runs": Told(
+            twice(evals_report, *[[evals_case(i, 0.5, True) for i in range(4)]] * 2), "model", read={"metric": "equal"}
+        ),
+    },
+    "deepeval": {
+        "metrics": Refused(
+            lambda f: deepeval_run(f / "a.json", [case_of_deepeval(i, {"m": 0.2, "n": 0.9}) for i in range(4)]),
+            (r"'m' \(4\)", r"'n' \(4\)"),
+            (({"metric": "m"}, 4), ({"metric": "n"}, 4)),
+        ),
+        "repeats": Told(
+            lambda f: deepeval_run(f / "a.json", [case_of_deepeval(i % 4, {"m": 1.0}) for i in range(8)]),
+            "sample",
+            keys=("model", "item", "sample"),
+        ),
+        "runs": Told(
+            lambda f: [
+                deepeval_run(f / f"{run}.json", [case_of_deepeval(i, {"m": 1.0}) for i in range(4)], "m-1")
+                for run in "xy"
+            ],
+            "model",
+        ),
+    },
+    "helm": {
+        "metrics": Refused(
+            lambda f: run_of_helm(f / "r"),
+            (rf"'exact_match' \({HELM}\)", rf"'f1_score' \({HELM}\)"),
+            (({"metric": "exact_match"}, HELM), ({"metric": "f1_score"}, HELM)),
+        ),
+        "perturbations": Refused(
+            lambda f: run_of_helm(f / "r", perturbed=True, metrics=("exact_match",)),
+            (rf"'original' \({HELM}\)", rf"'typos' \({HELM}\)"),
+            (({"filter": "original"}, HELM), ({"filter": "typos"}, HELM)),
+        ),
+        "repeats": Refused(
+            lambda f: run_of_helm(f / "r", trials=2, metrics=("exact_match",)),
+            (rf"trial 1' \({HELM}\)", rf"trial 2' \({HELM}\)"),
+            (({"filter": "original, trial 1"}, HELM), ({"filter": "original"}, 2 * HELM)),
+        ),
+        "runs": Refused(
+            lambda f: [run_of_helm(f / run, metrics=("exact_match",)) for run in "xy"],
+            (rf"\({HELM} rows\).*\({HELM} rows\)",),
+        ),
+    },
+    "openai_evals": {
+        "metrics": Refused(
+            two_scores_of_evals,
+            (rf"'correct' \({EVALS}\)", rf"'f1_score' \({EVALS}\)"),
+            (({"metric": "correct"}, EVALS), ({"metric": "f1_score"}, EVALS)),
+        ),
+        "repeats": Told(two_events_of_evals, "sample", keys=("model", "item", "sample")),
+        "runs": Refused(twice(openai_evals, log_lines(), log_lines(seed=2)), (rf"\({EVALS} rows\).*\({EVALS} rows\)",)),
+    },
+    "lighteval": {
+        "metrics": Refused(
+            lambda f: lighteval(f, scores=[{"acc": 1.0, "em": 0.0} for _ in range(LIGHTEVAL)]),
+            (rf"'acc' \({LIGHTEVAL}\)", rf"'em' \({LIGHTEVAL}\)"),
+            (({"metric": "acc"}, LIGHTEVAL), ({"metric": "em"}, LIGHTEVAL)),
+        ),
+        "runs": Refused(
+            lambda f: [lighteval(f, date=date) for date in ("2025-01-02T03-04-05.6", "2025-02-02T03-04-05.6")],
+            (rf"\({LIGHTEVAL} rows\).*\({LIGHTEVAL} rows\)",),
+        ),
+    },
+    "opencompass": {
+        "metrics": Refused(
+            lambda f: opencompass(f, "repeats"),
+            (r"'G-Pass@4_0.5' \(16\)", r"'correct' \(16\)"),
+            (({"metric": "G-Pass@4_0.5"}, 16), ({"metric": "correct"}, 16)),
+        ),
+        "repeats": Told(
+            lambda f: opencompass(f, "repeats"), "sample", 4, ("model", "item", "sample"), {"metric": "correct"}
+        ),
+        "runs": Refused(
+            lambda f: [opencompass(f, "list", run=run) for run in ("20240101_000000", "20240202_000000")],
+            (rf"\({len(RIGHT)} rows\).*\({len(RIGHT)} rows\)",),
+        ),
+    },
+    "mlflow": {
+        "metrics": Refused(
+            lambda f: mlflow_table(f / "r" / "eval_results_table.json", **{"f1/v1/score": [1.0] * 6}),
+            (r"'judge/v1' \(5\)", r"'f1/v1' \(6\)"),
+            (({"metric": "judge/v1"}, 5), ({"metric": "f1/v1"}, 6)),
+        ),
+        "repeats": Refused(
+            lambda f: mlflow_table(f / "r" / "eval_results_table.json", inputs=["q0", "q0", "q1", "q1", "q2", "q2"]),
+            ("3 occur again", '"sample"', '"model"'),
+        ),
+        "runs": Told(lambda f: [mlflow_table(f / run / "eval_results_table.json") for run in "xy"], "model"),
+    },
+    "ragas": {
+        "metrics": Refused(
+            ragas,
+            (r"'faithfulness' \(5\)", r"'relevancy' \(6\)"),
+            (({"metric": "faithfulness"}, 5), ({"metric": "relevancy"}, 6)),
+        ),
+        "repeats": Refused(lambda f: ragas(f, REPEATED_RAGAS), ("6 occur again", '"sample"', '"model"')),
+        "runs": Told(
+            lambda f: [ragas(f, ragas_frame().drop(columns="relevancy"), f"{run}.csv") for run in "xy"], "model"
+        ),
+    },
+    "table": {
+        "repeats": Refused(lambda f: table(f, rows()), ("sample",)),
+        "filters": Refused(
+            lambda f: table(f, rows(filter=["s"] * 4 + ["f"] * 4)), ("'filter' tells them .* no further",)
+        ),
+        "metrics": Refused(lambda f: table(f, rows(metric=["m"] * 4 + ["n"] * 4)), (r"\bm\b.*4", r"\bn\b.*4")),
+    },
+}
+CASES = [(name, kind, plant) for name, kinds in PLANTS.items() for kind, plant in kinds.items()]
+
+
+def ask(log: er.Log) -> er.Results:
+    return log.win_rate() if "left" in log.roles else log.mean()
+
+
+@pytest.mark.parametrize(("name", "kind", "plant"), CASES, ids=[f"{name}-{kind}" for name, kind, _ in CASES])
+def test_no_reader_averages_unasked(tmp_path, capsys, name, kind, plant):
+    plant.write(tmp_path)
+    if isinstance(plant, Refused):
+        check_refused(tmp_path, name, plant, capsys)
+    elif isinstance(plant, Counted):
+        log = er.read_log(tmp_path)
+        assert (log.format, log.left_out.to_dict()) == (name, {"duplicate": plant.duplicates})
+    else:
+        log = er.read_log(tmp_path, **plant.read)
+        assert log.format == name
+        assert log.frame[plant.column].nunique() == plant.values
+        own = [*plant.keys, *({"order", "turn", "metric"} & set(log.frame))]
+        assert not log.frame.duplicated(own).any()
+        if plant.column == "sample":
+            # As many clusters as there are questions: repeats are no further evidence on other questions.
+            assert ask(log).n_clusters == {"item": log.frame["item"].nunique()}
+
+
+def check_refused(folder: Path, name: str, plant: Refused, capsys: pytest.CaptureFixture[str]) -> None:
+    """The error lists the alternatives, on the command line too, and what it offers works."""
+    with pytest.raises(EvalregError) as error:
+        ask(er.read_log(folder))
+    said = " ".join([str(error.value), *getattr(error.value, "__notes__", ())])
+    assert all(re.search(one, said) for one in plant.listed), said
+    assert main(["mean", str(folder), "--log-format", name]) == 3
+    shown = capsys.readouterr().err
+    # Of a table the command line reads the columns of roles alone, so that it knows of no other.
+    assert name == "table" or all(re.search(one, shown) for one in plant.listed), shown
+    for choice, n_rows in plant.choices:
+        log = er.read_log(folder, **choice)
+        assert (log.format, len(log.frame)) == (name, n_rows)
+
+
+def test_every_reader_has_plants():
+    assert set(PLANTS) == set(READERS), "plant two of what a reader could average over"
+    # Two runs of one model can be in any folder; files of LLMFAO and tables name no runs.
+    assert {name for name in PLANTS if "runs" not in PLANTS[name]} == {"llmfao", "table"}
+    assert all(len(kinds) > 1 for name, kinds in PLANTS.items() if name not in ("swe_bench", "llmfao"))

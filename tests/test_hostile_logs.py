@@ -390,3 +390,13 @@ def test_numbers_of_things_are_written_as_one_says_them(tmp_path):
     assert repr(log).startswith("Log of 1 score:")
     assert "1 of an unknown number of samples are in the log" in log.notes[0]
     assert os.linesep not in log.notes[0]
+
+
+@pytest.mark.parametrize("first", [2**63 - 2, 2**64 - 2, 2**64 + 5, 10**30])
+def test_ids_of_many_digits_stay_apart(tmp_path, first):
+    rows = [row | {"doc_id": first + i} for i, row in enumerate(QUIZ)]
+    assert er.read_log(write(tmp_path / "run", {"quiz": rows})).frame["item"].tolist() == [
+        str(first + i) for i in range(len(QUIZ))
+    ]
+    asked = [row | {"vars": {"seed": first + i}} for i, row in enumerate(results(4, (0,), (0,))[::2])]
+    assert er.read_log(lines(tmp_path / "p.jsonl", asked)).frame["item"].nunique() == len(asked)

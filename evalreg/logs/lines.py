@@ -53,12 +53,13 @@ class JsonLines:
     """Objects of a file of JSON lines, plain or gzip, in UTF-8; `n_broken` counts the lines left out until now.
 
     `broken`: a line that is not an object raises an error with its number ("raise"), or is left out and counted
-    ("skip"). `unique`: keys that a line may give once only at its top level.
+    ("skip"). `unique`: keys that a line may give once only at its top level. `exact`: whole numbers of any size keep
+    all their digits, of which orjson drops those beyond 64 bits.
     """
 
-    def __init__(self, path: Path, broken: BrokenName, unique: Sequence[str] = ()) -> None:
+    def __init__(self, path: Path, broken: BrokenName, unique: Sequence[str] = (), exact: bool = False) -> None:
         self.path, self.n_broken = path, 0
-        self._broken, self._fast = broken, fast_loads()
+        self._broken, self._fast = broken, None if exact else fast_loads()
         self._unique = [f'"{key}"'.encode() for key in unique]
 
     def __iter__(self) -> Iterator[tuple[int, bytes, dict[str, Any]]]:

@@ -15,7 +15,7 @@ import pandas as pd
 
 from evalreg.checks import FloatArray
 from evalreg.errors import LogFormatError
-from evalreg.logs.lines import JsonLines
+from evalreg.logs.lines import JsonLines, parse_json
 from evalreg.logs.reading import Choice
 
 # Keys of a line that are not scores; files from before the key "metrics" have every other key as one.
@@ -94,6 +94,8 @@ def read_samples(path: Path, choice: Choice) -> tuple[list[Part], int]:
     lines = JsonLines(path, choice.broken, unique=("doc_id", *((choice.metric,) if choice.metric else ())))
     n_strange = 0
     for number, line, record in lines:
+        if isinstance(record.get("doc_id"), float):
+            record = parse_json(line)  # a number beyond 64 bits, unless it is a fraction
         if not isinstance(record.get("doc_id"), int | str):
             if choice.broken == "raise":
                 raise LogFormatError(

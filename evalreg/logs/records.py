@@ -96,7 +96,7 @@ def broken_record(source: Source, place: str, what: object) -> LogFormatError:
 
 def _lines(source: Source, broken: BrokenName) -> Iterator[tuple[str, dict[str, Any] | None]]:
     """The object of each line; None for one that is skipped."""
-    lines, skipped = JsonLines(source.path, broken), 0
+    lines, skipped = JsonLines(source.path, broken, exact=True), 0
     for number, _, value in lines:
         yield from _skipped(lines.n_broken - skipped)
         skipped = lines.n_broken

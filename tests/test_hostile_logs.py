@@ -236,8 +236,8 @@ def bomb(path: Path, members: dict[str, int]) -> Path:
     ("members", "words"),
     [
         ({"summaries.json": 5}, "may expand to 4 MB"),
-        ({f"_journal/summaries/{i}.json": 3 for i in range(4)}, "-fold, to 12 MB"),
-        ({f"samples/{i}_epoch_1.json": 3 for i in range(4)}, "-fold, to 12 MB"),
+        ({f"_journal/summaries/{i}.json": 3 for i in range(6)}, "-fold, to 18 MB"),
+        ({f"samples/{i}_epoch_1.json": 3 for i in range(6)}, "-fold, to 18 MB"),
     ],
 )
 def test_a_zip_file_that_is_made_to_expand_is_refused_before_it_does(tmp_path, monkeypatch, members, words):

@@ -170,10 +170,11 @@ def test_one_run_in_two_files_counts_once_and_two_runs_are_refused(tmp_path):
 
 
 def test_runs_carry_the_tool_s_own_counts_and_other_versions_are_said(tmp_path):
-    log = er.read_log(document(tmp_path / "out.json", results(), version=4, metadata={"promptfooVersion": "9.1"}))
+    path = document(tmp_path / "out.json", results(), version=4, metadata={"promptfooVersion": "9.1"})
+    log = er.read_log(path)
     assert log.runs[0].details["reported"] == {"testPassCount": 3}
     assert log.runs[0].details["version"] == "9.1"
-    assert "Version 4 of promptfoo's results was read as version 3." in log.notes
+    assert f"{path} has version 4 of promptfoo's results, read as 3, the newest known." in log.notes
 
 
 def test_variables_that_the_run_adds_do_not_tell_repeats_apart(tmp_path):

@@ -20,7 +20,7 @@ HEAD = 65_536
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundFiles:
     """What paths stand for: the files, and the links in folders and among matches, which are passed over."""
 
     sources: tuple[Source, ...]
@@ -32,7 +32,7 @@ def find_sources(paths: Paths) -> list[Source]:
     return list(find_files(paths).sources)
 
 
-def find_files(paths: Paths) -> Found:
+def find_files(paths: Paths) -> FoundFiles:
     """The same, and the links that were passed over."""
     given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
     if not given:
@@ -42,7 +42,7 @@ def find_files(paths: Paths) -> Found:
             raise ArgumentTypeError(f"`path` must be a path or a list of paths; got {path!r}.")
     found = list(dict.fromkeys(file for path in given for file in _files(path)))
     links = tuple(file for file in found if file.is_symlink() and not is_handle(file))
-    return Found(tuple(Source(file, read_head(file)) for file in found if file not in set(links)), links)
+    return FoundFiles(tuple(Source(file, read_head(file)) for file in found if file not in set(links)), links)
 
 
 def is_handle(path: str | os.PathLike[str]) -> bool:

@@ -90,9 +90,9 @@ def _open_zip(path: Path, complete: Complete, fields: Sequence[str]) -> InspectF
 def _check_size(archive: zipfile.ZipFile, path: Path) -> None:
     """Refuse a file that is made to expand; compression of real logs is a tenth of what is refused."""
     expanded, packed = sum(info.file_size for info in archive.infolist()), max(1, path.stat().st_size)
-    if expanded > LARGEST_EXPANSION * packed and expanded > 2 * LIMIT:
+    if expanded > LARGEST_EXPANSION * packed and expanded > 4 * LIMIT:
         raise LogFormatError(
-            f"A `.eval` log of more than {2 * LIMIT >> 30} GB expands up to {LARGEST_EXPANSION}-fold; {path} says that "
+            f"A `.eval` log of more than {4 * LIMIT >> 20} MB expands up to {LARGEST_EXPANSION}-fold; {path} says that "
             f"it expands {expanded // packed}-fold, to {expanded >> 20} MB. Do not use it."
         )
 
@@ -128,7 +128,7 @@ def _summaries(archive: zipfile.ZipFile, path: Path, names: set[str]) -> Iterato
         numbered = [(re.fullmatch(r"_journal/summaries/(\d{1,9})\.json", name), name) for name in names]
         parts = [name for _, name in sorted((int(match[1]), name) for match, name in numbered if match)]
     total = sum(archive.getinfo(name).file_size for name in parts if name in names)
-    if total > 2 * LIMIT:
+    if len(parts) > 1 and total > 2 * LIMIT:
         raise LogFormatError(
             f"Summaries of a `.eval` log may have {2 * LIMIT >> 20} MB together; those of {path} have "
             f"{total >> 20} MB. Leave the file out."

@@ -137,6 +137,26 @@ def _eigen_times(L: FloatArray, power: float, vectors: FloatArray) -> FloatArray
     return axes @ (scale[:, :, None] * (np.swapaxes(axes, 1, 2) @ vectors))
 
 
+def narrow_adjustment(K: FloatArray, power: float) -> tuple[FloatArray, FloatArray]:
+    """(I - K_g)^-p and F_g, of K_g = Z_gZ_g' in place of L_g = Z_g'Z_g: (I - L_g)^-p is I + Z_g'F_gZ_g.
+
+    The eigenvalues are those of L_g, 1 mapped to 0. Shapes (n_clusters, n, n) with n the rows of a cluster.
+    """
+    if K.shape[1] == 1:
+        values, axes = K[:, :, 0], np.ones(K.shape)
+    else:
+        values, axes = np.linalg.eigh(K)
+    rest = 1.0 - values
+    full = rest < FULL_LEVERAGE
+    log = np.log1p(np.where(full, 0.0, -values))
+    scale = np.where(full, 0.0, np.exp(-power * log))
+    # Where an eigenvalue is next to 0 the quotient has its limit, p.
+    none = np.abs(values) < np.finfo(float).tiny ** 0.5
+    change = np.where(full, -1.0, np.where(none, power, np.expm1(-power * log) / np.where(none, 1.0, values)))
+    transposed = np.swapaxes(axes, 1, 2)
+    return (axes * scale[:, None, :]) @ transposed, (axes * change[:, None, :]) @ transposed
+
+
 def full_leverage_directions(L: FloatArray) -> FloatArray:
     """Eigenvectors of eigenvalue 1 of the leverage matrix of a cluster, (k, n_directions)."""
     if _below_full(L):

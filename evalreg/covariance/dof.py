@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Protocol
 
 import numpy as np
 
 from evalreg.checks import DofName, FloatArray
-from evalreg.covariance.corrections import inverse_power_times
 from evalreg.numerics.matrices import DENSE_SHARE, compressed, dense
 
-# Contrasts and clusters handled at a time, so that (clusters, columns, contrasts) arrays stay small.
-CONTRASTS_PER_BLOCK = 16
-CLUSTERS_PER_BLOCK = 1 << 14
 # Below so many entries, contrasts are multiplied as they are.
 SMALL = 1 << 14
 
@@ -92,82 +87,6 @@ class WelchDof:
 def fixed_dof(rule: DofName | float, smallest: float) -> float:
     """The degrees of freedom of every contrast, under a rule that looks at none; `smallest` is the smallest G - 1."""
     return np.inf if rule == "normal" else smallest if rule == "min" else float(rule)
-
-
-@dataclass(frozen=True, eq=False)
-class RowLeverage:
-    """The leverage matrices of a regression, from which Satterthwaite degrees of freedom follow.
-
-    Parameters
-    ----------
-    L : ndarray, shape (n_clusters, k, k)
-        Leverage matrices.
-    root : ndarray, shape (k, k)
-        R, with RR' = M.
-    power : float
-        p of the adjustment.
-    """
-
-    L: FloatArray
-    root: FloatArray
-    power: float
-
-    def _halves(self, contrasts: FloatArray, block: slice) -> tuple[FloatArray, FloatArray]:
-        """(I - L)^-p R'C' and L times it: the products of the two are the D_g, of the second the U_g'U_h."""
-        outer = self._adjustment[block] @ (self.root.T @ contrasts.T)
-        return outer, self.L[block] @ outer
-
-    @cached_property
-    def _adjustment(self) -> FloatArray:
-        """(I - L)^-p of each cluster, which all contrasts share."""
-        return np.concatenate(
-            [inverse_power_times(self.L[block], self.power, np.eye(self.root.shape[0])) for block in self._blocks()]
-        )
-
-    def _blocks(self) -> list[slice]:
-        n_clusters = self.L.shape[0]
-        return [slice(first, first + CLUSTERS_PER_BLOCK) for first in range(0, n_clusters, CLUSTERS_PER_BLOCK)]
-
-    def dof(self, contrasts: FloatArray) -> FloatArray:
-        """Satterthwaite degrees of freedom, one for each row of `contrasts` (m, k)."""
-        parts = range(0, contrasts.shape[0], CONTRASTS_PER_BLOCK)
-        return np.concatenate([self._dof(contrasts[first : first + CONTRASTS_PER_BLOCK]) for first in parts])
-
-    def _dof(self, contrasts: FloatArray) -> FloatArray:
-        # BM 2002: with P_gh = delta_gh d_g - u_g'u_h, dof = (sum_g P_gg)^2 / sum_gh P_gh^2.
-        m, k = contrasts.shape
-        expected, squares, products = np.zeros(m), np.zeros(m), np.zeros((m, k, k))
-        for block in self._blocks():
-            outer, u = self._halves(contrasts, block)
-            d, uu = np.einsum("gkm,gkm->gm", outer, u), np.einsum("gkm,gkm->gm", u, u)
-            expected += (d - uu).sum(axis=0)
-            squares += (d**2 - 2 * d * uu).sum(axis=0)
-            by_contrast = np.ascontiguousarray(np.moveaxis(u, 2, 0))
-            products += np.swapaxes(by_contrast, 1, 2) @ by_contrast
-        return ratio(expected**2, squares + np.sum(products**2, axis=(1, 2)))
-
-    def hotelling(self, contrasts: FloatArray) -> float:
-        """eta of the approximate Hotelling test of `contrasts` (q, k), PT 2018 section 3.2."""
-        q, k = contrasts.shape
-        expected = np.zeros((q, q))
-        for block in self._blocks():
-            outer, u = self._halves(contrasts, block)
-            expected += np.einsum("gks,gkt->st", outer, u, optimize=True) - np.einsum(
-                "gks,gkt->st", u, u, optimize=True
-            )
-        scaled = whiten(contrasts, expected)
-        variance, products = 0.0, np.zeros((k * q, k * q))
-        for block in self._blocks():
-            outer, u = self._halves(scaled, block)
-            d, uu = np.swapaxes(outer, 1, 2) @ u, np.swapaxes(u, 1, 2) @ u
-            traces = np.einsum("gss->g", d)
-            variance += float(np.sum(traces**2) - 2 * np.sum(traces * np.einsum("gss->g", uu)))
-            variance += float(np.sum(d * np.swapaxes(d, 1, 2)) - 2 * np.sum(d * np.swapaxes(uu, 1, 2)))
-            flat = u.reshape(u.shape[0], k * q)
-            products += flat.T @ flat
-        pairs = products.reshape(k, q, k, q)
-        variance += float(np.sum(pairs**2) + np.einsum("isjt,itjs->", pairs, pairs))
-        return float(q * (q + 1) / variance)
 
 
 def whiten(contrasts: FloatArray, expected: FloatArray) -> FloatArray:

@@ -18,9 +18,10 @@ from evalreg.covariance.corrections import (
     inverse_power_times,
     root_of,
 )
-from evalreg.covariance.dof import FixedDof, Leverage, RowLeverage, WelchDof, quadratic
+from evalreg.covariance.dof import FixedDof, Leverage, WelchDof, quadratic
 from evalreg.covariance.groups import union
 from evalreg.covariance.options import ResolvedCov
+from evalreg.covariance.row_leverages import NarrowLeverage, RowLeverage, WideLeverage, adjust_narrow
 from evalreg.covariance.spanning import spanning_of
 from evalreg.covariance.terms import CANCELS, NO_VARIANCE, Term
 from evalreg.data.clusters import Axis, axis_name
@@ -285,12 +286,17 @@ def _adjust_cells(
 def _adjust_rows(estimate: Estimate, by: Axis, power: float, keep: bool) -> tuple[FloatArray, Leverage | None]:
     assert estimate.refit is not None
     root, inverse_root = root_of(estimate.refit.inverse_gram)
-    matrix, kept = np.zeros((estimate.n_params, estimate.n_params)), []
-    for block in estimate.scores.cells(by):
+    matrix, parts = np.zeros((estimate.n_params, estimate.n_params)), list[WideLeverage | NarrowLeverage]()
+    clusters, blocks = estimate.scores.narrow(by)
+    if clusters is not None:
+        adjusted, narrow = adjust_narrow(clusters, root, power, keep)
+        matrix += square(adjusted @ inverse_root, estimate.bread)
+        parts += [] if narrow is None else [narrow]
+    for block in blocks:
         assert block.gram is not None
         L = root.T @ block.gram @ root
         adjusted = inverse_power_times(L, power, (block.totals @ root)[:, :, None])[:, :, 0] @ inverse_root
         matrix += square(adjusted, estimate.bread)
         if keep:
-            kept.append(L)
-    return matrix, RowLeverage(np.concatenate(kept), root, power) if keep else None
+            parts.append(WideLeverage(L, power))
+    return matrix, RowLeverage(tuple(parts), root) if keep else None

@@ -47,7 +47,9 @@ def fit_half(contest: Contest) -> Fit:
     inner = replace(contest.scores, fitted=p)
     information = flattened(contest.design, p * (1 - p))
     again = Reweighted(Logistic(contest.design), beta, contest.weight, contest.mean - p)
-    return Fit(beta, inverse, MappedScores(inner, contest.design, information=information), again)
+    factor = sparse.diags_array(np.sqrt(p * (1 - p))).tocsr() @ compressed(contest.design)
+    scores = MappedScores(inner, contest.design, information=information, factor=factor)
+    return Fit(beta, inverse, scores, again)
 
 
 def fit_davidson(contest: Contest) -> Fit:

@@ -135,10 +135,10 @@ def _orthonormal(
     if R is None or not k or (condition := np.linalg.cond(R)) > TWO_PASSES:
         rows /= size
         return *np.linalg.qr(rows), size
-    again = _turned(rows, (np.linalg.inv(R) / size[:, None]).astype(np.float64))
+    again = _turned(rows, _inverse(R) / size[:, None])
     second = _cholesky(again) if condition > ONE_PASS else None
     if second is not None:
-        _turned(rows, np.linalg.inv(second))
+        _turned(rows, _inverse(second))
         R = second @ R
     return rows, R, size
 
@@ -155,6 +155,10 @@ def _cholesky(matrix: FloatArray) -> FloatArray | None:
         return np.asarray(np.linalg.cholesky(matrix).T)
     except np.linalg.LinAlgError:
         return None
+
+
+def _inverse(matrix: FloatArray) -> FloatArray:
+    return np.asarray(np.linalg.inv(matrix), dtype=np.float64)
 
 
 def _turned(rows: FloatArray, T: FloatArray) -> FloatArray:

@@ -19,7 +19,7 @@ from evalreg.data.clusters import Axis, Codes
 from evalreg.data.labels import Labels
 from evalreg.errors import NotAvailableError
 from evalreg.numerics.matrices import Matrix, compressed, square, sum_blocks
-from evalreg.scores.sums import Block
+from evalreg.scores.sums import Block, NarrowClusters
 
 EVERY_ROW: Axis = ("",)
 """The clustering whose clusters are the rows, under a name that no column has."""
@@ -189,6 +189,10 @@ class Scores(ABC):
     ) -> Iterator[tuple[FloatArray, FloatArray | None]]:
         """Leverage matrices of the clusters (or rows) that add up to more than that; none where they are diagonal."""
         return iter(())
+
+    def narrow(self, by: Axis) -> tuple[NarrowClusters | None, Iterator[Block]]:
+        """Clusters of fewer rows than columns, where there are any, and blocks of the others."""
+        return None, self.cells(by)
 
     @property
     def gram_entries(self) -> int:

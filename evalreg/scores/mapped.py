@@ -14,7 +14,7 @@ from evalreg.data.clusters import Axis
 from evalreg.errors import NotAvailableError
 from evalreg.numerics.matrices import Matrix, compressed, dense, square, sum_blocks
 from evalreg.scores.base import Scores, SharedRows
-from evalreg.scores.sums import Block
+from evalreg.scores.sums import Block, NarrowClusters
 
 # Clusters whose (columns, columns) grams are held at a time.
 GRAM_ENTRIES = 1 << 24
@@ -37,6 +37,8 @@ class MappedScores(SharedRows):
     # What a row of unit weight in a cell adds to X'WX, flattened, (n_cells, n_columns ** 2); None where that is
     # diagonal.
     information: Matrix | None = None
+    # Rows x with xx' that information, (n_cells, n_columns); None where it has more parts, or is not known.
+    factor: Matrix | None = None
     # The diagonal of it, where that is all there is.
     counted: Matrix | None = None
 
@@ -62,18 +64,38 @@ class MappedScores(SharedRows):
 
     def cells(self, by: Axis) -> Iterator[Block]:
         """Sums within clusters, in blocks of whole clusters."""
-        n_columns = self.n_columns
         for block in self.inner.cells(by):
             totals, weight = self._totals(block), self._weights(block)
             if self.information is None:
                 gram = None if self.counted is None else (weight @ self.counted).tocsr()
                 yield Block(totals, gram)
-                continue
-            size = max(GRAM_ENTRIES // n_columns**2, 1)
-            for first in range(0, weight.shape[0], size):
-                part = slice(first, first + size)
-                gram = dense(weight[part] @ self.information).reshape(-1, n_columns, n_columns)
-                yield Block(dense(totals[part]), gram)
+            else:
+                yield from self._grams(totals, weight)
+
+    def _grams(self, totals: Matrix, weight: Matrix) -> Iterator[Block]:
+        """Sums of some clusters with their X_g'W X_g, from the weights of their cells."""
+        n_columns = self.n_columns
+        size = max(GRAM_ENTRIES // n_columns**2, 1)
+        for first in range(0, weight.shape[0], size):
+            part = slice(first, first + size)
+            gram = dense(weight[part] @ self.information).reshape(-1, n_columns, n_columns)
+            yield Block(dense(totals[part]), gram)
+
+    def narrow(self, by: Axis) -> tuple[NarrowClusters | None, Iterator[Block]]:
+        """Clusters of fewer cells than columns, where there are any, and blocks of the others."""
+        if self.factor is None:
+            return None, self.cells(by)
+        blocks = list(self.inner.cells(by))
+        weight = sparse.vstack([self._weights(block) for block in blocks], format="csr")
+        totals = sparse.vstack([compressed(self._totals(block)) for block in blocks], format="csr")
+        counts = np.diff(weight.indptr)
+        few = counts < self.n_columns
+        if not few.any():
+            return None, self._grams(totals, weight)
+        own = weight[few]
+        rows = sparse.diags_array(np.sqrt(own.data)).tocsr() @ compressed(self.factor)[own.indices]
+        narrow = NarrowClusters(rows, dense(totals[few]), np.arange(own.nnz), own.indptr.astype(np.intp))
+        return narrow, self._grams(totals[~few], weight[~few])
 
     def _weights(self, block: Block) -> Matrix:
         """Weights of the cells: those of the first value, where rows have several."""

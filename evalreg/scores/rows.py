@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from evalreg.checks import FloatArray
+from evalreg.checks import BoolArray, FloatArray, IntArray
 from evalreg.data.clusters import Axis, Codes
 from evalreg.data.labels import Labels
 from evalreg.numerics.matrices import Matrix, dense
 from evalreg.scores.base import LabelledScores
-from evalreg.scores.sums import Block
+from evalreg.scores.sums import Block, NarrowClusters
 
 # Clusters of a block of row scores, so that memory does not grow with the number of clusters.
 CLUSTERS_PER_BLOCK = 1 << 16
@@ -54,6 +54,27 @@ class RowScores(LabelledScores):
             part = Codes(codes.codes[rows] - first, edges.size - 1)
             design = None if self.design is None else self.design[rows]
             yield RowScores(self.values[rows], self.labels, design)._whole(part)
+
+    def narrow(self, by: Axis) -> tuple[NarrowClusters | None, Iterator[Block]]:
+        """Clusters of fewer rows than columns, where there are any, and blocks of the others."""
+        codes = self.labels.codes(by)
+        few = codes.counts < self.n_columns
+        if self.design is None or not few.any():
+            return None, self.cells(by)
+        own, edges = _rows_of(codes, few)
+        code = np.repeat(np.arange(edges.size - 1), np.diff(edges))
+        columns = np.ascontiguousarray(self.values[own].T)
+        totals = np.column_stack([np.bincount(code, column, edges.size - 1) for column in columns])
+        return NarrowClusters(self.design, totals.astype(np.float64, copy=False), own, edges), self._wide(codes, ~few)
+
+    def _wide(self, codes: Codes, wide: BoolArray) -> Iterator[Block]:
+        """Blocks of some of the clusters."""
+        own, edges = _rows_of(codes, wide)
+        for first in range(0, edges.size - 1, self.block_size):
+            some = edges[first : first + self.block_size + 1]
+            rows, place = own[some[0] : some[-1]], np.repeat(np.arange(some.size - 1), np.diff(some))
+            design = None if self.design is None else self.design[rows]
+            yield RowScores(self.values[rows], self.labels, design)._whole(Codes(place, some.size - 1))
 
     def _whole(self, codes: Codes) -> Block:
         """All clusters at once."""
@@ -125,6 +146,12 @@ class RowScores(LabelledScores):
     def gram_entries(self) -> int:
         """Entries of X_g'W X_g."""
         return self.n_columns**2
+
+
+def _rows_of(codes: Codes, kept: BoolArray) -> tuple[IntArray, IntArray]:
+    """Rows of some clusters, cluster by cluster, and where each begins (with the end appended)."""
+    starts = np.concatenate([[0], np.cumsum(codes.counts[kept])]).astype(np.intp)
+    return codes.order[0][np.repeat(kept, codes.counts)], starts
 
 
 def cluster_grams(design: FloatArray, codes: Codes) -> FloatArray:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
 from evalreg.checks import FloatArray, IntArray
-from evalreg.numerics.matrices import Matrix
+from evalreg.numerics.matrices import Matrix, dense
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,6 +27,44 @@ class Block:
 
     totals: Matrix
     gram: Matrix | None
+
+
+@dataclass(frozen=True, eq=False)
+class NarrowClusters:
+    """Clusters of fewer rows than columns, whose leverages follow from matrices as small as their rows are few.
+
+    Parameters
+    ----------
+    design : ndarray or sparse array, shape (n_rows, n_columns)
+        Rows with X_g'X_g = X_g'W X_g; not only those of these clusters.
+    totals : ndarray, shape (n_clusters, n_columns)
+        Sums of scores within these clusters, combinations of their rows.
+    order : ndarray of int, shape (n_kept,)
+        Rows of these clusters, cluster by cluster.
+    starts : ndarray of int, shape (n_clusters + 1,)
+        Where each begins in `order`.
+    """
+
+    design: Matrix
+    totals: FloatArray
+    order: IntArray
+    starts: IntArray
+
+    def alike(self, entries: int) -> Iterator[tuple[IntArray, IntArray]]:
+        """Some clusters of one size and their rows, shape (n, size), with at most so many entries of the design."""
+        sizes = np.diff(self.starts)
+        by_size = np.argsort(sizes, kind="stable")
+        edges = np.flatnonzero(np.diff(sizes[by_size], prepend=-1, append=-1))
+        for low, high in pairwise(edges):
+            size = int(sizes[by_size[low]])
+            step = max(entries // (size * self.design.shape[1]), 1)
+            for first in range(low, high, step):
+                some = by_size[first : min(first + step, high)]
+                yield some, self.order[self.starts[some][:, None] + np.arange(size)]
+
+    def rows(self, members: IntArray) -> FloatArray:
+        """Rows of some clusters of one size, shape (n, size, n_columns)."""
+        return dense(self.design[members.ravel()]).reshape(*members.shape, -1)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,131 @@
+"""Corners that were slow: covariates, text factors, factors of many levels, crossed groups, ratings of many models.
+
+python benchmarks/corners.py
+python benchmarks/corners.py --quick
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import evalreg as er
+from benchmarks._measure import Contender, fresh_process, interleaved, peak_of, table
+
+COVARIATES = "score ~ x0 + x1 + x2 + x3 + x4"
+Calls = dict[str, Callable[[], Any]]
+
+
+def regression_log(n_rows: int) -> pd.DataFrame:
+    """Five covariates, 20 models by name, 300 tasks, passages of 50 rows and 300 judges."""
+    rng = np.random.default_rng(0)
+    log = pd.DataFrame({f"x{i}": rng.normal(size=n_rows) for i in range(5)})
+    log["passage"], log["judge"] = rng.integers(0, n_rows // 50, n_rows), rng.integers(0, 300, n_rows)
+    log["task"] = rng.integers(0, 300, n_rows)
+    log["model"] = np.array([f"model {i}" for i in range(20)])[rng.integers(0, 20, n_rows)]
+    log["score"] = rng.normal(size=n_rows) + log["x0"]
+    return log
+
+
+def covariates(divisor: int) -> Calls:
+    """Regressions of 1e6 rows on five covariates, and on 20 models."""
+    import statsmodels.formula.api as smf
+
+    log = regression_log(1_000_000 // divisor)
+
+    def statsmodels(formula: str) -> Any:
+        fitted = smf.ols(formula, log).fit(cov_type="cluster", cov_kwds={"groups": log["passage"]})
+        return fitted.bse
+
+    by_model = "score ~ x0 + C(model)"
+    np.testing.assert_allclose(
+        er.fit(COVARIATES, log, groups="passage", cov="CR1").bse, statsmodels(COVARIATES), rtol=1e-10
+    )
+    return {
+        "statsmodels CR1": lambda: statsmodels(COVARIATES),
+        "CR1": lambda: er.fit(COVARIATES, log, groups="passage", cov="CR1").bse,
+        "CR2": lambda: er.fit(COVARIATES, log, groups="passage").bse,
+        "CR2, crossed": lambda: er.fit(COVARIATES, log, groups="passage + judge").bse,
+        "statsmodels CR1, models": lambda: statsmodels(by_model),
+        "CR1, models": lambda: er.fit(by_model, log, groups="passage", cov="CR1").bse,
+        "CR2, models": lambda: er.fit(by_model, log, groups="passage").bse,
+    }
+
+
+def levels(divisor: int) -> Calls:
+    """A factor of 300 levels, 1e5 rows, passages of 50 rows."""
+    log = regression_log(100_000 // divisor)
+    formula = "score ~ x0 + C(task)"
+    return {
+        "CR1": lambda: er.fit(formula, log, groups="passage", cov="CR1").bse,
+        "CR2": lambda: er.fit(formula, log, groups="passage").bse,
+        "CR2 and dof": lambda: er.fit(formula, log, groups="passage").dof,
+    }
+
+
+def ratings(divisor: int) -> Calls:
+    """Bradley-Terry ratings of 200 models from 1,500 prompts with 60 random pairs each."""
+    rng = np.random.default_rng(0)
+    n_models, n_prompts = 200, 1500 // min(divisor, 3)
+    n, names = 60 * n_prompts, np.array([f"model {i:03d}" for i in range(n_models)])
+    strength = rng.normal(size=n_models)
+    left = rng.integers(0, n_models, n)
+    right = (left + rng.integers(1, n_models, n)) % n_models
+    score = (rng.random(n) < 1 / (1 + np.exp(strength[right] - strength[left]))).astype(float)
+    prompt = np.repeat(np.arange(n_prompts), 60)
+    log = pd.DataFrame({"left": names[left], "right": names[right], "score": score, "prompt": prompt})
+
+    def fitted(cov: Any = None) -> er.Results:
+        return er.bradley_terry(log, left="left", right="right", score="score", groups="prompt", cov=cov)
+
+    return {"CR1": lambda: fitted("CR1").bse, "CR2": lambda: fitted().bse, "CR2 and dof": lambda: fitted().dof}
+
+
+CASES: dict[str, tuple[Callable[[int], Calls], str]] = {
+    "covariates": (covariates, "CR1"),
+    "levels": (levels, "CR1"),
+    "ratings": (ratings, "CR1"),
+}
+
+
+def contender(call: Callable[[], Any]) -> Contender:
+    """One call, which makes its data beforehand."""
+    return Contender(lambda _=None: call())
+
+
+def main() -> None:
+    """Print a table for each case."""
+    warnings.simplefilter("ignore")
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="a tenth of the rows, two rounds")
+    parser.add_argument("--only", choices=CASES, action="append")
+    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--weigh", nargs=3, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.weigh:
+        case, name, divisor = options.weigh
+        print(json.dumps(peak_of(contender(CASES[case][0](int(divisor))[name]))))
+        return
+    divisor, repeat = (10, 2) if options.quick else (1, options.repeat)
+    here = str(Path(__file__).resolve())
+    for case in options.only or CASES:
+        make, reference = CASES[case]
+        calls = make(divisor)
+        seconds = interleaved({name: contender(call) for name, call in calls.items()}, repeat)
+        peaks = {name: fresh_process([here, "--weigh", case, name, str(divisor)]) for name in calls}
+        print(f"\n{case}: {make.__doc__}")
+        print(table(seconds, reference, peaks))
+
+
+if __name__ == "__main__":
+    main()

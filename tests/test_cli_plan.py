@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -144,9 +145,31 @@ def test_a_pilot_whose_noise_hides_the_rest_is_sent_to_the_option(command, tmp_p
     assert command(path, "--item", "question", "--delta", 0.05, "--uncorrected")[0] == 0
 
 
-def test_one_answer_to_each_question_is_refused(command, tmp_path):
+def test_one_answer_to_some_questions_is_refused(command, tmp_path):
     path = tmp_path / "single.csv"
-    er.datasets.sampled(n_questions=30, n_samples=1, n_models=2, seed=1).to_csv(path, index=False)
+    log = er.datasets.sampled(n_questions=30, n_samples=2, n_models=2, seed=1)
+    log.drop(index=0).to_csv(path, index=False)
     status, _, err = command(path, "--item", "question", "--delta", 0.05)
     assert status == 3
     assert "at least 2 answers" in err
+
+
+@pytest.mark.parametrize("sample", [True, False])
+def test_a_pilot_without_repeats_is_planned_by_its_total_variance(command, pilot, tmp_path, sample):
+    frame = pd.read_csv(pilot).drop_duplicates(["model", "question"])
+    path = tmp_path / "single.csv"
+    (frame if sample else frame.drop(columns="sample")).to_csv(path, index=False)
+    status, out, _ = command(path, *CLUSTERED, "--format", "csv")
+    assert status == 0
+    table = pd.read_csv(io.StringIO(out)).set_index("clustering")
+    # Eq. 9 written out, with the total variance of the differences of questions.
+    wide = frame.pivot(index="question", columns="model", values="score")
+    variance = (wide["model-2"] - wide["model-1"]).var(ddof=1)
+    assert table.loc["plain", "n_eq9"] == math.ceil((1.959964 + 0.841621) ** 2 * variance / 0.05**2)
+    wanted = er.plan.from_pilot(er.compare(frame, item="question", groups="passage"), delta=0.05)
+    pd.testing.assert_frame_equal(table, wanted, check_names=False, rtol=1e-12)
+    assert "one answer" in command(path, *CLUSTERED)[1]
+    assert json.loads(command(path, *CLUSTERED, "--format", "json")[1])["components"] is None
+    for form in ("md", "latex", "html"):
+        assert command(path, *CLUSTERED, "--format", form)[0] == 0
+    assert command(path, *CLUSTERED, "--k", "4")[0] == 3

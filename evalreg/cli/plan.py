@@ -12,6 +12,7 @@ import pandas as pd
 from evalreg.checks import fraction
 from evalreg.cli.logs import log_document
 from evalreg.cli.parsing import Output
+from evalreg.cli.plan_single import SINGLE_FORMATS, SinglePlan
 from evalreg.cli.selection import Rows, counting, group_names, read_rows, role_names, split_names
 from evalreg.cli.shared import (
     add_shared,
@@ -21,6 +22,7 @@ from evalreg.cli.shared import (
     with_log,
 )
 from evalreg.errors import ArgumentError
+from evalreg.estimators.difference import compare
 from evalreg.planning import answers, components, enough_answers, from_pilot
 from evalreg.report.documents import SCHEMA_VERSION, as_json, versions
 from evalreg.report.tables import Grid, Summary, number
@@ -35,6 +37,8 @@ Examples, on the simulated pilot that `evalreg demo --write logs` makes:
       --power 0.9 --cost-question 2 --cost-answer 0.1 --format json
 """
 
+# Answers to each question that are planned where none are named.
+DEFAULT_K = "1,2,5,10"
 # Below this many clusters the variance components of a pilot say little.
 FEW_CLUSTERS = 30
 
@@ -77,7 +81,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     asked.add_argument(
         "--k",
-        default="1,2,5,10",
+        default=DEFAULT_K,
         metavar="K,K",
         help="answers to each question, of both models, or of A and B as in 2:8 (default: 1,2,5,10)",
     )
@@ -105,6 +109,8 @@ def run(options: argparse.Namespace) -> Output:
     rows.refuse_averaging(options.model)
     if options.item == "item" and rows.item is not None:
         options.item = rows.item
+    if _one_answer(rows.frame, options):
+        return _of_single(rows, options, numbers)
     with counting(rows):
         found = components(
             rows.frame,
@@ -120,6 +126,42 @@ def run(options: argparse.Namespace) -> Output:
     table = table.sort_values("clustering", ascending=False, kind="stable", ignore_index=True)
     plan = Plan(found, table, rows, options, tuple(_notes(found, options)))
     return Output(FORMATS[options.format](plan), messages=log_messages(rows, options))
+
+
+def _one_answer(frame: pd.DataFrame, options: argparse.Namespace) -> bool:
+    """Whether the pilot has one answer of each model to each question, which hides the noise of answers."""
+    names = [options.model, options.item]
+    return set(names) <= set(frame.columns) and not frame.dropna(subset=names).duplicated(names).any()
+
+
+def _of_single(rows: Rows, options: argparse.Namespace, numbers: list[tuple[float, float]]) -> Output:
+    """The plan of a pilot without repeats: with one answer each, by the total variance of the differences."""
+    asked = options.k != DEFAULT_K
+    if (asked and numbers != [(1.0, 1.0)]) or options.cost_question is not None or options.uncorrected:
+        raise ArgumentError(
+            "`--k` above 1, `--uncorrected` and costs need a pilot with at least 2 answers of each model to each "
+            "question, "
+            "which tell the noise of answers from the rest; this one has 1. Leave them out to plan for one answer to "
+            "each."
+        )
+    with counting(rows):
+        difference = compare(
+            rows.frame,
+            options.score,
+            model=options.model,
+            item=options.item,
+            groups=options.groups,
+            baseline=options.baseline,
+            missing=options.missing,
+        )
+    if len(difference.results.params) != 1:
+        raise ArgumentError(f"a plan needs exactly 2 models; column {options.model!r} holds more. Keep two by --where.")
+    planned = {name: getattr(options, name) for name in ("delta", "assurance", "alpha", "power")}
+    table = from_pilot(difference, **planned)
+    table.insert(0, "clustering", table.index)
+    table = table.reset_index(drop=True)
+    plan = SinglePlan(table, rows, options, difference.results.estimate.names[0], _promise(options))
+    return Output(SINGLE_FORMATS[options.format](plan), messages=log_messages(rows, options))
 
 
 def _numbers(text: str) -> list[tuple[float, float]]:

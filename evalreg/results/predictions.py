@@ -16,6 +16,7 @@ from evalreg.estimate import Estimate
 from evalreg.results.comparisons import Contrast, average_comparisons, average_predictions, fitted_groups
 from evalreg.results.effects import average_slopes
 from evalreg.results.fitted_mean import design_rows, is_probability, mean_of, model_of
+from evalreg.results.term_tests import term_tests
 
 # Probabilities this close to 0 or 1 are there.
 ROUNDING = 1e-9
@@ -212,6 +213,42 @@ class Predicted(ABC):
             return found
         about = replace(found.estimate.about, interval="logit")
         return replace(found, estimate=replace(found.estimate, bounded=True, about=about))
+
+    def wald_test_terms(self, *, alpha: float = 0.05) -> pd.DataFrame:
+        """Joint tests of the terms of the formula: whether all coefficients of a factor or an interaction are zero.
+
+        Each is the `wald_test` of its coefficients: under CR2 HTZ with degrees of freedom of its own, otherwise F.
+
+        Parameters
+        ----------
+        alpha : float, optional
+            Level of `critical`.
+
+        Returns
+        -------
+        DataFrame
+            By term: F, df_num, df_denom, p_value, `critical` (the F from which the test rejects: with few clusters so
+            large that it rejects next to nothing, and no rejection is then no sign of no effect), and reason, why there
+            is no test.
+
+        Raises
+        ------
+        NotAvailableError
+            If there is no formula or no fit, or factors are absorbed.
+
+        References
+        ----------
+        Pustejovsky and Tipton (2018), JBES 36(4). Under CR1 the numbers of statsmodels' `wald_test_terms`.
+
+        Examples
+        --------
+        >>> import evalreg as er
+        >>> log = er.datasets.passages(n_passages=40, questions_per_passage=5, seed=3)
+        >>> results = er.fit("score ~ n_words + subject", log, groups="passage")
+        >>> results.wald_test_terms()[["df_num", "df_denom", "p_value", "critical"]].round(2).loc["subject"].to_dict()
+        {'df_num': 3.0, 'df_denom': 21.62, 'p_value': 0.93, 'critical': 3.06}
+        """
+        return term_tests(self.estimate, self.cov, alpha)
 
     def _averaged(self, what: str, values: FloatArray, J: FloatArray, names: tuple[str, ...]) -> Any:
         """Results of averages over the fitted rows, from their derivatives by the coefficients."""

@@ -1,0 +1,51 @@
+"""Joint tests of the terms of a formula."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from scipy import special
+
+from evalreg.checks import FloatArray, fraction
+from evalreg.covariance.covariance import Covariance
+from evalreg.errors import NotAvailableError, TooFewClustersError
+from evalreg.estimate import Estimate
+from evalreg.inference.wald import JointTest, joint_test
+from evalreg.results.fitted_mean import design_info
+
+COLUMNS = ("F", "df_num", "df_denom", "p_value", "critical", "reason")
+
+
+def term_tests(estimate: Estimate, cov: Covariance, alpha: float) -> pd.DataFrame:
+    """The table of `wald_test_terms`: for each term the test that all its coefficients are zero."""
+    fraction("alpha", alpha)
+    info = None if estimate.fitted is None or estimate.absorbed is not None else design_info(estimate.fitted().model)
+    if info is None:
+        raise NotAvailableError(
+            "tests by term need a formula and its fit: results of `fit` without absorbed factors, or of "
+            "`from_statsmodels` by formula (contrasts, copies and unpickled results hold none). `wald_test` takes any "
+            "coefficients by name."
+        )
+    unit = np.eye(estimate.n_params)
+    rows = {name: _row(_tested(estimate, cov, unit[part]), alpha) for name, part in info.term_name_slices.items()}
+    return pd.DataFrame.from_dict(rows, orient="index", columns=list(COLUMNS))
+
+
+def _tested(estimate: Estimate, cov: Covariance, C: FloatArray) -> JointTest:
+    """The joint test, with the reason where clusters are too few for any."""
+    try:
+        return joint_test(estimate, cov, C)
+    except TooFewClustersError:
+        q, dof = C.shape[0], float(cov.smallest_dof)
+        text = f"{dof:.3g} degrees of freedom cannot test {q} contrasts jointly"
+        return JointTest(float("nan"), q, float("nan"), text)
+
+
+def _row(test: JointTest, alpha: float) -> tuple[float | int | str, ...]:
+    """One row: F with its reference, its p-value, and the F from which it is significant."""
+    q, dof, F = test.df_num, test.df_denom, test.statistic
+    if np.isinf(dof):
+        p, critical = special.chdtrc(q, F * q), special.chdtri(q, alpha) / q
+    else:
+        p, critical = special.fdtrc(q, dof, F), special.fdtri(q, dof, 1 - alpha)
+    return F, q, dof, float(p), float(critical), test.reason

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from evalreg.cli.where import Combination, Condition, Constant, mask, parse
+from evalreg.data.where import Combination, Condition, Constant, mask, parse
 from evalreg.errors import ArgumentError, MissingColumnError
 from evalreg.logs.table import read_table
 

@@ -18,8 +18,8 @@ from typing import Any
 import pandas as pd
 
 from evalreg.checks import nearest
-from evalreg.cli import where
 from evalreg.cli.logs import check_choices, file_list, lacks, named_columns, open_log, tables
+from evalreg.data import where
 from evalreg.data.bar import split_bar
 from evalreg.data.grammar import without_backticks
 from evalreg.data.joint_ids import joint_parts

@@ -17,7 +17,6 @@ from typing import Any
 
 import pandas as pd
 
-from evalreg.checks import nearest
 from evalreg.cli.logs import check_choices, file_list, lacks, named_columns, open_log, tables
 from evalreg.data import where
 from evalreg.data.bar import split_bar
@@ -128,7 +127,7 @@ def read_rows(options: argparse.Namespace, text_columns: set[Any], numbers: set[
     """
     expression = None if options.where is None else where.parse(options.where)
     named = [] if options.text is None else split_names(options.text, "--text")
-    conditions = [] if expression is None else [condition.column for condition in _conditions(expression)]
+    conditions = [] if expression is None else list(expression.columns)
     text = [*named, *sorted(text_columns - {None})]
     fields = [*conditions, *sorted((numbers or set()) - {None})]
     check_choices(options)
@@ -142,7 +141,7 @@ def read_rows(options: argparse.Namespace, text_columns: set[Any], numbers: set[
     if not kept.any():
         raise EmptyDataError(
             f"`where` must keep some rows; {options.where} is true for none of the {len(frame)} rows."
-            f"{_unheard_of(expression, frame)}",
+            f"{where.unheard_of(expression, frame)}",
             count=len(frame),
         )
     return Rows(frame[kept], len(frame), log)
@@ -157,26 +156,6 @@ def _of_log(log: Log, text: list[str], fields: list[str]) -> pd.DataFrame:
     rest = [str(column) for column in frame.columns if column not in wanted]
     chosen = named_columns(frame, wanted, text)
     return chosen if not lacks([*text, *fields], chosen) else pd.concat([chosen, frame[rest]], axis=1)
-
-
-def _unheard_of(expression: where.Expression, frame: pd.DataFrame) -> str:
-    """What else may have been meant by the first text of a filter that its column does not hold."""
-    for condition in _conditions(expression):
-        if condition.operator in ("==", "in"):
-            values = frame[condition.column].dropna().unique()
-            for constant in condition.constants:
-                if constant.value not in values:
-                    hint = nearest(constant.text, values) if isinstance(constant.value, str) else ""
-                    return f' No row has {constant.text} in "{condition.column}".{hint}'
-    return ""
-
-
-def _conditions(expression: where.Expression) -> Iterator[where.Condition]:
-    if isinstance(expression, where.Condition):
-        yield expression
-    else:
-        for operand in expression.operands:
-            yield from _conditions(operand)
 
 
 @contextmanager

@@ -71,7 +71,7 @@ class Answers:
         assert source.item is not None
         kept = used[source.item.codes]
         keep = np.zeros(source.table.n_rows, dtype=bool)
-        keep[replace(source, item=None).positions()[kept]] = True
+        keep[replace(source, item=None).places()[kept]] = True
         item = as_codes(source.item.codes[kept], source.item.labels)
         held = {name: _restricted(codes, used) for name, codes in self.labels.held.items()}
         return replace(

@@ -26,6 +26,29 @@ LARGEST, SMALLEST = 1e70, 1e-70
 
 
 @dataclass(frozen=True, eq=False)
+class Chosen:
+    """Which rows of a frame `subset` keeps."""
+
+    text: str
+    # True for those kept, (n_rows of the frame,).
+    keep: BoolArray
+    # The index of the whole frame, where it is of pandas.
+    index: pd.Index | None
+
+    @property
+    def said(self) -> str:
+        """How many rows are kept of how many, and by which filter."""
+        return f"{np.count_nonzero(self.keep)} of {self.keep.size}: {self.text}"
+
+
+def _chosen_of(labels: Any, keep: BoolArray) -> Any:
+    """Entries of a list, or of another library's series."""
+    if isinstance(labels, list | tuple):
+        return [one for one, kept in zip(labels, keep, strict=True) if kept]
+    return labels.filter(pd.Series(keep).tolist()) if hasattr(labels, "filter") else np.asarray(labels)[keep]
+
+
+@dataclass(frozen=True, eq=False)
 class Table:
     """A data frame in memory, of any library that narwhals knows.
 
@@ -35,11 +58,14 @@ class Table:
         What `open_frame` holds of the caller's.
     made : tuple of str
         Names of labels that are made of several columns.
+    chosen : Chosen, optional
+        Which rows of the caller's frame these are, where `subset` chose among them.
     """
 
     frame: nw.DataFrame[Any]
     _labels: dict[str, tuple[IntArray, Any]] = field(default_factory=dict)
     made: tuple[str, ...] = ()
+    chosen: Chosen | None = None
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -50,6 +76,25 @@ class Table:
     def n_rows(self) -> int:
         """Number of rows."""
         return len(self.frame)
+
+    def align(self, name: str, labels: Any, argument: str = "groups") -> Any:
+        """Labels or weights of the rows: an array by the length, a Series by the index, of the caller's frame."""
+        if self.chosen is None:
+            return align_labels(name, labels, self.n_rows, self.index, argument)
+        keep, index = self.chosen.keep, self.chosen.index
+        if isinstance(labels, pd.Series) and index is not None and not labels.index.equals(index):
+            # By the index of the rows that were chosen: others need no label.
+            return align_labels(name, labels, self.n_rows, self.index, argument)
+        if len(labels) == self.n_rows != keep.size:
+            raise AlignmentError(
+                f"`{argument}` must have one entry for each of the {keep.size} rows of the data, of which `subset` "
+                f"keeps {self.n_rows}; got {len(labels)}. Pass an array for all rows, or filter the data and leave "
+                "`subset` out.",
+                column=name,
+                count=len(labels),
+            )
+        aligned = align_labels(name, labels, keep.size, index, argument)
+        return aligned[keep] if isinstance(aligned, pd.Series | pd.Index | np.ndarray) else _chosen_of(aligned, keep)
 
     @property
     def index(self) -> pd.Index | None:
@@ -177,9 +222,14 @@ class UsedRows:
 
     def align(self, name: str, labels: Any) -> Codes:
         """Codes of an array (by length) or a Series (by index) on the rows in use."""
-        return self._used(name, *factorize(align_labels(name, labels, self.table.n_rows, self.table.index)))
+        return self._used(name, *factorize(self.table.align(name, labels)))
 
     def positions(self) -> IntArray:
+        """Positions in the caller's frame of the rows in use (of the first row of each item)."""
+        chosen = self.table.chosen
+        return self.places() if chosen is None else np.flatnonzero(chosen.keep)[self.places()]
+
+    def places(self) -> IntArray:
         """Positions in the table of the rows in use (of the first row of each item)."""
         rows = np.arange(self.table.n_rows) if self.keep is None else np.flatnonzero(self.keep)
         return rows if self.item is None else rows[self.item.first]

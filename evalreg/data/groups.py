@@ -9,7 +9,6 @@ from typing import Any, TypeAlias
 import pandas as pd
 
 from evalreg.checks import IntArray, listed
-from evalreg.data.alignment import align_labels
 from evalreg.data.clusters import Axis, axis_name, factorize
 from evalreg.data.frame import Table
 from evalreg.data.names import known_column
@@ -26,7 +25,7 @@ def group_labels(table: Table, groups: Groups) -> tuple[tuple[Axis, ...] | None,
         axes = parse_groups(groups, table.columns)
         return axes, {name: table.labels(name, "groups") for axis in axes for name in axis}
     given = as_label_dict(groups)
-    labels = {name: factorize(align_labels(name, values, table.n_rows, table.index)) for name, values in given.items()}
+    labels = {name: factorize(table.align(name, values)) for name, values in given.items()}
     return tuple((name,) for name in given), labels
 
 

@@ -61,6 +61,8 @@ def _named_by_text(data: pd.DataFrame) -> pd.DataFrame:
 
 def open_frame(data: Any) -> Table | LazyTable:
     """A handle on any data frame, or dict of arrays: in memory, as it is now; or in its engine."""
+    if isinstance(data, Table):
+        return data
     if isinstance(data, dict):
         data = _from_dict(data)
     if isinstance(data, pd.DataFrame):

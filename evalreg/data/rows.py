@@ -115,7 +115,7 @@ class ReadRows:
     def only(self, kept: BoolArray, reason: str | None = None) -> ReadRows:
         """Some of the rows in use, shape (n_rows,); the others are counted as dropped where a reason is given."""
         keep = np.zeros(self.source.table.n_rows, dtype=bool)
-        keep[self.source.positions()[kept]] = True
+        keep[self.source.places()[kept]] = True
         counted = {} if reason is None else {reason: int(np.count_nonzero(~kept))}
         return replace(
             self,

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from evalreg.checks import FloatArray, row_list, rows_text
-from evalreg.data.alignment import align_labels
 from evalreg.data.columns import array_floats
 from evalreg.data.frame import Table
 from evalreg.errors import ArgumentError, ArgumentTypeError, NonFiniteError, NonNumericError
@@ -66,7 +65,7 @@ def _weight_array(table: Table, weights: Any) -> FloatArray:
             f"`weights` must be a column or a one-dimensional array; got {type(weights).__name__}"
             f"{f' of {weights.ndim} dimensions' if hasattr(weights, 'ndim') else ''}."
         )
-    aligned = align_labels("weights", weights, table.n_rows, table.index, "weights")
+    aligned = table.align("weights", weights, "weights")
     try:
         values = array_floats(aligned)
     except (TypeError, ValueError):

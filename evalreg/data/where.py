@@ -1,4 +1,4 @@
-"""The small language of ``--where``: which rows of a table to keep.
+"""The small language of ``--where`` and of `subset`: which rows of a table to keep.
 
 Nothing of a filter is run as Python; this is all there is::
 
@@ -24,7 +24,7 @@ import functools
 import math
 import operator
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
@@ -33,11 +33,11 @@ import pandas as pd
 from pandas.api.types import infer_dtype, is_float_dtype
 from pandas.arrays import BooleanArray
 
-from evalreg.checks import BoolArray, listed, pointed
+from evalreg.checks import BoolArray, listed, nearest, pointed
 from evalreg.data.names import known_column
 from evalreg.errors import ArgumentError
 
-__all__ = ["Combination", "Condition", "Constant", "Expression", "mask", "parse"]
+__all__ = ["Combination", "Condition", "Constant", "Expression", "mask", "parse", "unheard_of"]
 
 _WORDS = frozenset({"and", "or", "not", "in", "true", "false", "missing"})
 _ORDERS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
@@ -124,28 +124,29 @@ class _Token(NamedTuple):
     start: int
 
 
-def parse(text: str) -> Expression:
+def parse(text: str, argument: str = "where") -> Expression:
     """The expression that a filter spells; of a mistake, an error that marks the place and says what goes there."""
-    reader = _Reader(text)
+    reader = _Reader(text, argument)
     expression = reader.expression()
     reader.read("`and`, `or` or the end", "end")
     return expression
 
 
-def mask(expression: Expression, frame: pd.DataFrame) -> BoolArray:
+def mask(expression: Expression, frame: pd.DataFrame, argument: str = "where") -> BoolArray:
     """True for the rows on which an expression is true; (n_rows,)."""
-    return _truth(expression, frame).to_numpy(dtype=bool, na_value=False)
+    return _truth(expression, frame, argument).to_numpy(dtype=bool, na_value=False)
 
 
 # The grammar
 
 
-def _tokens(text: str) -> list[_Token]:
+def _tokens(text: str, argument: str) -> list[_Token]:
     tokens, start = [], 0
     while start < len(text):
         found = _TOKEN.match(text, start)
         if found is None:
-            raise _mistake(text, start, f"nothing can begin with {text[start]} here", _REMEDIES.get(text[start], ""))
+            remedy = _REMEDIES.get(text[start], "")
+            raise _mistake(argument, text, start, f"nothing can begin with {text[start]} here", remedy)
         kind, value = str(found.lastgroup), found.group()
         if kind == "mark" or (kind == "name" and value.lower() in _WORDS):
             kind = value.lower()
@@ -159,18 +160,18 @@ def _tokens(text: str) -> list[_Token]:
     return [*tokens, _Token("end", "", len(text))]
 
 
-def _mistake(text: str, place: int, problem: str, remedy: str = "") -> ArgumentError:
+def _mistake(argument: str, text: str, place: int, problem: str, remedy: str = "") -> ArgumentError:
     """An error that shows the line of the filter with a caret under the place."""
-    message = f"`where` cannot be read: {problem}.\n{pointed(text, place)}"
+    message = f"`{argument}` cannot be read: {problem}.\n{pointed(text, place)}"
     return ArgumentError(message + (f"\n{remedy}" if remedy else ""))
 
 
 class _Reader:
     """Recursive descent: a method for each line of the grammar, leaving `tokens` after what it has read."""
 
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.tokens = _tokens(text)[::-1]  # the next one last
+    def __init__(self, text: str, argument: str) -> None:
+        self.text, self.argument = text, argument
+        self.tokens = _tokens(text, argument)[::-1]  # the next one last
         self.depth = 0
 
     def take(self, *kinds: str) -> _Token | None:
@@ -183,7 +184,7 @@ class _Reader:
         if token is None:
             start, end = self.tokens[-1].start, self.tokens[-2].start if len(self.tokens) > 1 else None
             found = self.text[start:end].strip() or "the end"
-            raise _mistake(self.text, start, f"expected {expected}, found {found}", remedy)
+            raise _mistake(self.argument, self.text, start, f"expected {expected}, found {found}", remedy)
         return token
 
     def expression(self) -> Expression:
@@ -201,7 +202,9 @@ class _Reader:
             return self.condition()
         self.depth += 1
         if self.depth > _DEEPEST:
-            raise _mistake(self.text, opening.start, f"more than {_DEEPEST} parentheses and `not` inside each other")
+            raise _mistake(
+                self.argument, self.text, opening.start, f"more than {_DEEPEST} parentheses and `not` inside each other"
+            )
         if opening.kind == "not":
             expression: Expression = Combination("not", (self.negation(),))
         else:
@@ -241,7 +244,7 @@ class _Reader:
         if kind != "number":
             return Constant(kind == "true", kind)
         if not math.isfinite(float(text)):
-            raise _mistake(self.text, start, "expected a number that a 64-bit float can hold")
+            raise _mistake(self.argument, self.text, start, "expected a number that a 64-bit float can hold")
         return Constant(int(text) if text.lstrip("+-").isdecimal() else float(text), text)
 
     def quotes(self) -> str:
@@ -256,17 +259,17 @@ class _Reader:
 # What is true of the rows
 
 
-def _truth(expression: Expression, frame: pd.DataFrame) -> BooleanArray:
+def _truth(expression: Expression, frame: pd.DataFrame, argument: str) -> BooleanArray:
     """True, false or, for a missing value, neither, as the array's own logic (Kleene's) joins them; (n_rows,)."""
     if isinstance(expression, Condition):
-        return _condition_truth(expression, frame)
-    first, *others = [_truth(operand, frame) for operand in expression.operands]
+        return _condition_truth(expression, frame, argument)
+    first, *others = [_truth(operand, frame, argument) for operand in expression.operands]
     return functools.reduce(_JOINS[expression.word], others, first) if others else ~first
 
 
-def _condition_truth(condition: Condition, frame: pd.DataFrame) -> BooleanArray:
+def _condition_truth(condition: Condition, frame: pd.DataFrame, argument: str) -> BooleanArray:
     names = [name for name in frame if isinstance(name, str)]
-    column = frame[known_column(condition.column, names, "where")]
+    column = frame[known_column(condition.column, names, argument)]
     if isinstance(column.dtype, pd.CategoricalDtype):
         column = column.astype(object)
     elif is_float_dtype(column.dtype) and not isinstance(column.dtype, np.dtype):
@@ -275,20 +278,20 @@ def _condition_truth(condition: Condition, frame: pd.DataFrame) -> BooleanArray:
     if condition.constants:
         holds = np.zeros(len(column), dtype=bool)
         if not absent.all():
-            holds[~absent] = _holds(condition, column[~absent])
+            holds[~absent] = _holds(condition, column[~absent], argument)
         truth = BooleanArray(holds, absent)
     else:
         truth = BooleanArray(absent, np.zeros(len(column), dtype=bool))
     return ~truth if condition.operator in ("!=", "not in") else truth
 
 
-def _holds(condition: Condition, column: pd.Series[Any]) -> BoolArray:
+def _holds(condition: Condition, column: pd.Series[Any], argument: str) -> BoolArray:
     """Where a column without missing values equals, is among, or is ordered against the constants."""
     inferred = infer_dtype(column, skipna=False)
     kind = _KINDS.get(inferred, inferred)
     for constant in condition.constants:
         if _kind_of(constant) != kind:
-            raise _mismatch(condition, constant, column, kind)
+            raise _mismatch(condition, constant, column, kind, argument)
     values = [constant.value for constant in condition.constants]
     if kind == "text" and len(values) > 1:
         return column.isin(values).to_numpy(dtype=bool)
@@ -301,10 +304,12 @@ def _kind_of(constant: Constant) -> str:
     return {bool: "truth values", str: "text"}.get(type(constant.value), "numbers")
 
 
-def _mismatch(condition: Condition, constant: Constant, column: pd.Series[Any], kind: str) -> ArgumentError:
+def _mismatch(
+    condition: Condition, constant: Constant, column: pd.Series[Any], kind: str, argument: str
+) -> ArgumentError:
     """The error for a constant of another kind than its column."""
     name, sign, found = condition.column, condition.operator, _kind_of(constant)
-    rule = f"`where` compares like with like: column `{name}` holds {kind}"
+    rule = f"`{argument}` compares like with like: column `{name}` holds {kind}"
     if kind not in _KINDS.values():
         return ArgumentError(f"{rule}. Only text, numbers and truth values can be compared.", column=name)
     rewritten = _spelled(constant, kind)
@@ -342,3 +347,23 @@ def _text_remarks(condition: Condition, column: pd.Series[Any]) -> str:
     if numeric.any() and not numeric.all():
         remarks += f" If it should hold numbers, empty the fields that are not numbers: {listed(distinct[~numeric])}."
     return remarks
+
+
+def unheard_of(expression: Expression, frame: pd.DataFrame) -> str:
+    """What else may have been meant by the first text of a filter that its column does not hold."""
+    for condition in _conditions(expression):
+        if condition.operator in ("==", "in"):
+            values = frame[condition.column].dropna().unique()
+            for constant in condition.constants:
+                if constant.value not in values:
+                    hint = nearest(constant.text, values) if isinstance(constant.value, str) else ""
+                    return f' No row has {constant.text} in "{condition.column}".{hint}'
+    return ""
+
+
+def _conditions(expression: Expression) -> Iterator[Condition]:
+    if isinstance(expression, Condition):
+        yield expression
+    else:
+        for operand in expression.operands:
+            yield from _conditions(operand)

@@ -24,6 +24,7 @@ class About:
     n_models: int = 0  # how many of the first parameters are models, which can be ranked
     unit: bool = False  # whether the scores lie in [0, 1]
     one_board: bool = False  # whether these are all the models of one leaderboard, whose differences the log is about
+    subset: str = ""  # how many rows `subset` kept of how many, and by which filter
     contrast: bool = False  # whether the parameters are contrasts of those that `model` names
 
     def linear(self, C: Matrix) -> About:
@@ -46,7 +47,7 @@ class About:
         """What is said of two estimates side by side."""
         words = {
             name: " and ".join(dict.fromkeys(filter(None, (getattr(self, name), getattr(other, name)))))
-            for name in ("model", "outcome", "formula")
+            for name in ("model", "outcome", "formula", "subset")
         }
         alike = (self.model, self.outcome, self.formula) == (other.model, other.outcome, other.formula)
         # Models of two boards are one list to be ranked only where the boards are of the same thing.

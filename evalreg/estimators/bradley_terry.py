@@ -38,6 +38,7 @@ from evalreg.estimators.pairs import Pairs, design_lines, duels_of, gather_pairs
 from evalreg.estimators.ratings import TIE, Fit, fit_davidson, fit_half
 from evalreg.estimators.separated import Separated
 from evalreg.estimators.strength import check_connected
+from evalreg.estimators.subsets import chooses_rows
 
 ELO = 400.0 / np.log(10.0)
 
@@ -88,6 +89,7 @@ def estimate_of(
     )
 
 
+@chooses_rows()
 @documented
 def bradley_terry(
     data: Any,
@@ -104,6 +106,7 @@ def bradley_terry(
     ties: TiesName = "half",
     reference: str | None = None,
     scale: ScaleName = "logit",
+    subset: str | None = None,
     missing: MissingName = "drop",
     cov: CovName | None = None,
     ssc: SscName | None = None,
@@ -144,6 +147,9 @@ def bradley_terry(
         Model whose rating is zero; by default the ratings sum to zero.
     scale : {"logit", "elo"}, optional
         Log-odds (the default), or 400/ln(10) times that; covariates are on the same scale.
+    subset : str, optional
+        Which rows to use, in the language of ``--where``: ``'language == "en" and tokens < 100'``. The summary and
+        `dropped` count the others. Arrays of groups and weights are those of all rows. Frames in memory only.
     missing : {"drop", "raise"}, optional
         What to do with rows whose verdict, model, covariate or cluster id is missing; dropped rows are counted.
     <cov>

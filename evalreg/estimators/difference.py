@@ -44,6 +44,7 @@ from evalreg.estimators.asked_pairs import asked_pairs, facts_of, oriented
 from evalreg.estimators.comparison import Comparison
 from evalreg.estimators.differences import paired_estimate, unpaired_estimate
 from evalreg.estimators.pair_tables import Facts
+from evalreg.estimators.subsets import chooses_rows
 from evalreg.estimators.targets import PopulationSize, check_target, with_population
 from evalreg.inference.ranks import PAIR_ADJUSTMENTS, PairAdjustName
 from evalreg.results.results import results_of
@@ -53,6 +54,7 @@ from evalreg.scores.unseen import ICC
 Notes: TypeAlias = tuple[Note, ...]
 
 
+@chooses_rows()
 @documented
 def compare(
     data: Any,
@@ -69,6 +71,7 @@ def compare(
     icc: float | None = ICC,
     target: TargetName = "questions like these",
     n_population: PopulationSize | None = None,
+    subset: str | None = None,
     missing: MissingName = "drop",
     cov: CovName | None = None,
     ssc: SscName | None = None,
@@ -114,6 +117,9 @@ def compare(
     n_population : int or dict, optional
         For "the full benchmark": how many questions it has, or clusters as {"passage": 896}, as in `mean`. What is
         allowed for differences that were not seen is not made smaller by it.
+    subset : str, optional
+        Which rows to use, in the language of ``--where``: ``'language == "en" and tokens < 100'``. The summary and
+        `dropped` count the others. Arrays of groups and weights are those of all rows. Frames in memory only.
     missing : {"drop", "raise"}, optional
         What to do with rows whose score or label is missing; dropped rows are counted.
     <cov>

@@ -38,6 +38,7 @@ from evalreg.data.rows import Roles
 from evalreg.errors import ArgumentError, DataError, IndependenceWarning, Note
 from evalreg.estimate import About, Estimate
 from evalreg.estimators.cells import Solved, estimate_cells
+from evalreg.estimators.subsets import chooses_rows
 from evalreg.estimators.targets import (
     PopulationSize,
     check_target,
@@ -115,6 +116,7 @@ def _is_positive(value: object) -> bool:
     return isinstance(value, int | float | np.number) and bool(0 < float(value) < np.inf)
 
 
+@chooses_rows()
 @documented
 def mean(
     data: Any,
@@ -130,6 +132,7 @@ def mean(
     questions: QuestionsName = "own",
     target: TargetName = "questions like these",
     n_population: PopulationSize | None = None,
+    subset: str | None = None,
     missing: MissingName = "drop",
     cov: CovName | None = None,
     ssc: SscName | None = None,
@@ -175,6 +178,9 @@ def mean(
     n_population : int or dict, optional
         For "the full benchmark": how many questions it has, where they were drawn one by one; or {"passage": 896}, how
         many clusters, where they were drawn whole. Variances are multiplied by 1 - n/N.
+    subset : str, optional
+        Which rows to use, in the language of ``--where``: ``'language == "en" and tokens < 100'``. The summary and
+        `dropped` count the others. Arrays of groups and weights are those of all rows. Frames in memory only.
     missing : {"drop", "raise"}, optional
         What to do with rows whose score, label or cluster id is missing; dropped rows are counted.
     <cov>

@@ -227,13 +227,15 @@ def comparison_summary(
 
 
 def _printed_facts(results: Results, pairs: Facts, adjust: PairAdjustName | None) -> list[tuple[str, str]]:
-    dropped = {reason: count for reason, count in results.estimate.dropped.items() if count}
+    dropped = {reason: count for reason, count in results.estimate.dropped.items() if count and reason != "subset"}
+    subset = results.estimate.about.subset
     what = ", ".join(f"{count} without {reason}" for reason, count in dropped.items())
     facts = [
         ("Score", results.estimate.about.outcome),
         ("Questions", str(pairs.values.shape[1])),
         ("Covariance", covariance_text(results.cov)),
         ("Rows dropped", f"{sum(dropped.values())} ({what})" if dropped else "none"),
+        *([("Rows kept by subset", subset)] if subset else []),
     ]
     if results.cov.crossed:
         names = ", ".join(f"{results.n_clusters[axis_name(axis)]} {axis_name(axis)}" for axis in results.cov.axes)

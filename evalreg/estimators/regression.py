@@ -42,6 +42,7 @@ from evalreg.estimators.absorbed import read_absorbed, solve_absorbed
 from evalreg.estimators.cells import Solved, estimate_cells
 from evalreg.estimators.design import Design, ShownFit, evaluated, statsmodels_model
 from evalreg.estimators.families import Family, estimate_of_family, named_family
+from evalreg.estimators.subsets import chooses_rows
 from evalreg.numerics.basis import basis_of
 from evalreg.numerics.fitting import Fitted, canonical, least_squares
 from evalreg.results.bridge import estimate_from
@@ -55,6 +56,7 @@ SEPARATED = 1e-6
 Solution: TypeAlias = tuple[Design, Fitted]
 
 
+@chooses_rows(1)
 @documented
 def fit(
     formula: str,
@@ -63,6 +65,7 @@ def fit(
     groups: Groups = None,
     weights: str | npt.ArrayLike | None = None,
     family: FamilyName | Family = "gaussian",
+    subset: str | None = None,
     missing: MissingName = "drop",
     cov: CovName | None = None,
     ssc: SscName | None = None,
@@ -92,6 +95,9 @@ def fit(
         Least squares by default; the others are GLMs with their canonical links, and absorb nothing. An instance from
         `sm.families`, such as ``sm.families.Binomial(link=sm.families.links.Probit())``, brings its own link; where
         the Hessian of such a fit is no X'WX with positive weights, the default covariance for clusters is "CR1".
+    subset : str, optional
+        Which rows to use, in the language of ``--where``: ``'language == "en" and tokens < 100'``. The summary and
+        `dropped` count the others. Arrays of groups and weights are those of all rows. Frames in memory only.
     missing : {"drop", "raise"}, optional
         What to do with rows whose score, covariate or cluster id is missing; dropped rows are counted.
     <cov>

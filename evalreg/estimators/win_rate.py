@@ -22,6 +22,7 @@ from evalreg.estimate import About, Cells, Estimate, Refit, SingleTotals
 from evalreg.estimators.pairs import Pairs, design_lines, duels_of, gather_pairs, independence_notes
 from evalreg.estimators.schedules import Mix, Observed, Schedule, WithoutCluster, make_schedule
 from evalreg.estimators.strength import StrengthCentre, incidence
+from evalreg.estimators.subsets import chooses_rows
 from evalreg.numerics.matrices import Matrix, compressed, scale_columns
 from evalreg.scores.mapped import MappedScores
 from evalreg.scores.sums import Block
@@ -162,6 +163,7 @@ def _extremes(pairs: Pairs, n_models: int) -> tuple[Any, Any]:
     return low, high
 
 
+@chooses_rows()
 @documented
 def win_rate(
     data: Any,
@@ -177,6 +179,7 @@ def win_rate(
     opponents: OpponentsName | pd.DataFrame = "uniform",
     by: str | None = None,
     standardise: Mix = None,
+    subset: str | None = None,
     missing: MissingName = "drop",
     cov: CovName | None = None,
     ssc: SscName | None = None,
@@ -216,6 +219,9 @@ def win_rate(
     standardise : {"uniform", "observed"} or mapping, optional
         With `by`: one win rate a model, over the strata in these shares: equal, by their rows, or given. Equal and
         given shares are held fixed; observed ones vary with the rows, and add to the standard error.
+    subset : str, optional
+        Which rows to use, in the language of ``--where``: ``'language == "en" and tokens < 100'``. The summary and
+        `dropped` count the others. Arrays of groups and weights are those of all rows. Frames in memory only.
     missing : {"drop", "raise"}, optional
         What to do with rows whose verdict, model or cluster id is missing; dropped rows are counted.
     <cov>

@@ -13,6 +13,7 @@ import narwhals.stable.v2 as nw
 import pandas as pd
 
 from evalreg.checks import listed, option
+from evalreg.data.subsets import open_subset
 from evalreg.errors import ArgumentError, DataError, NotAvailableError, issue
 from evalreg.estimators.bradley_terry import bradley_terry
 from evalreg.estimators.comparison import Comparison
@@ -189,14 +190,15 @@ class Log:
             If there are several prompts and `by` does not tell them apart.
         """
         self._needs("score", "mean")
-        several = [role for role in ("model", "task", "prompt") if self._several(role)]
+        kept = self._kept(options)
+        several = [role for role in ("model", "task", "prompt") if kept._several(role)]
         separated = several if by is None else [by] if isinstance(by, str) else by
-        self._refuse_averaging("prompt", separated, f"by={[*separated, 'prompt']}")
-        self._one_metric(*separated)
-        asked = self._questions() | options
+        kept._refuse_averaging("prompt", separated, f"by={[*separated, 'prompt']}")
+        kept._one_metric(*separated)
+        asked = kept._questions() | options
         with naming(self._reading.frame.columns):
             results = _mean(self._rows(), by=(several or None) if by is None else by, groups=groups, **asked)
-        return self._with_overlooked(results) if groups is None and "strata" not in options else results
+        return kept._with_overlooked(results) if groups is None and "strata" not in options else results
 
     def compare(self, *, groups: Any = None, **options: Any) -> Comparison:
         """Differences between the models, over the questions that both answered.
@@ -222,15 +224,15 @@ class Log:
         """
         for role in ("score", "model", "item"):
             self._needs(role, "compare")
-        separated = [options.get("model", "model")]
-        self._refuse_averaging("prompt", separated, 'model="prompt" to compare the prompts of one model')
-        self._refuse_averaging("model", separated, 'model="model" to compare the models with one prompt')
-        self._one_metric()
+        separated, kept = [options.get("model", "model")], self._kept(options)
+        kept._refuse_averaging("prompt", separated, 'model="prompt" to compare the prompts of one model')
+        kept._refuse_averaging("model", separated, 'model="model" to compare the models with one prompt')
+        kept._one_metric()
         with naming(self._reading.frame.columns):
-            found = _compare(self._rows(), groups=groups, **(self._questions() | options))
+            found = _compare(self._rows(), groups=groups, **(kept._questions() | options))
         if groups is not None or "strata" in options:
             return found
-        return replace(found, results=self._with_overlooked(found.results))
+        return replace(found, results=kept._with_overlooked(found.results))
 
     def noise(self, *, groups: Any = None, **options: Any) -> Noise:
         """How much of every error bar is the sampling of answers, and how much that of questions.
@@ -256,12 +258,13 @@ class Log:
         """
         for role in ("score", "item"):
             self._needs(role, "noise")
-        self._refuse_averaging("prompt", [options.get("model", "model")], 'model="prompt" for prompts of one model')
-        self._one_metric()
-        asked = {"model": "model" if "model" in self.roles else None} | self._questions() | options
+        kept = self._kept(options)
+        kept._refuse_averaging("prompt", [options.get("model", "model")], 'model="prompt" for prompts of one model')
+        kept._one_metric()
+        asked = {"model": "model" if "model" in self.roles else None} | kept._questions() | options
         with naming(self._reading.frame.columns):
             found = noise(self._rows(), groups=groups, **asked)
-        return found if groups is not None else replace(found, results=self._with_overlooked(found.results))
+        return found if groups is not None else replace(found, results=kept._with_overlooked(found.results))
 
     def components(self, *, facets: str, **options: Any) -> FacetComponents:
         """Variance components of the scores by their facets.
@@ -310,7 +313,7 @@ class Log:
         Results
             One coefficient for each column of the design.
         """
-        self._one_metric(formula)
+        self._kept(options)._one_metric(formula)
         with naming(self._reading.frame.columns):
             return _fit(formula, self._rows(), groups=groups, **options)
 
@@ -377,6 +380,16 @@ class Log:
         """
         return diagnose(self)
 
+    def _kept(self, options: Mapping[str, Any]) -> Log:
+        """The log with the rows that `subset` keeps, where it is among the options."""
+        subset = options.get("subset")
+        if subset is None:
+            return self
+        with naming(self._reading.frame.columns):
+            chosen = open_subset(self._rows(), subset).chosen
+        assert chosen is not None
+        return kept_rows(self, self._reading.frame[chosen.keep])
+
     def _rows(self) -> pd.DataFrame:
         """The rows, where a field goes by its last word too."""
         return with_short_names(self._reading.frame)
@@ -436,7 +449,8 @@ class Log:
         """Arguments of what compares models in pairs."""
         for role in ("left", "right"):
             self._needs(role, verb)
-        axes = [role for role in ("prompt", "judge") if self._several(role)]
+        kept = self._kept(options)
+        axes = [role for role in ("prompt", "judge") if kept._several(role)]
         outcome = {"winner": "winner"} if "winner" in self.roles else {"score": "score"}
         asked = {"left": "left", "right": "right", "groups": groups if groups is not None else " + ".join(axes) or None}
         key = {"key": self.key} if self.key else {}

@@ -12,12 +12,14 @@ from evalreg.errors import ArgumentTypeError, muted
 from evalreg.estimators.comparison import Comparison
 from evalreg.estimators.difference import compare
 from evalreg.estimators.mean import mean
+from evalreg.estimators.subsets import chooses_rows
 from evalreg.planning.answer_tables import Columns, ReadAnswers, read_answers
 from evalreg.planning.noise_parts import NOBODY, Parts, noise_parts
 from evalreg.planning.noise_result import Noise
 from evalreg.planning.power import normal_quantiles
 
 
+@chooses_rows()
 def noise(
     data: Any,
     score: str = "score",
@@ -30,6 +32,7 @@ def noise(
     groups: str | list[str] | None = None,
     alpha: float = 0.05,
     power: float = 0.8,
+    subset: str | None = None,
     missing: MissingName = "drop",
 ) -> Noise:
     """How much of every error bar is the sampling of answers, and how much that of questions.
@@ -59,6 +62,8 @@ def noise(
         Level of tests and intervals, 0.05 by default.
     power : float, optional
         Chance with which `detectable` differences are found, 0.8 by default.
+    subset : str, optional
+        Which rows to use, in the language of ``--where``, as in `mean`; the results count the others.
     missing : {"drop", "raise"}, optional
         What to do with rows whose score or label is missing; dropped rows are counted.
 

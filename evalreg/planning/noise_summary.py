@@ -138,7 +138,8 @@ def _facts(found: Summarized) -> list[tuple[str, str]]:
     answers = found.read.table.count[found.read.table.count > 0]
     low, high = int(answers.min()), int(answers.max())
     axes = found.read.axes
-    dropped = sum(int(count) for count in found.results.dropped)
+    dropped = int(found.results.dropped.drop("subset", errors="ignore").sum())
+    subset = found.results.estimate.about.subset
     facts = [
         ("Score", found.read.score),
         ("Questions", f"{found.read.table.count.shape[1]}"),
@@ -146,6 +147,7 @@ def _facts(found: Summarized) -> list[tuple[str, str]]:
         ("Answers to each", f"{low}" if low == high else f"{low} to {high}"),
         ("Clusters", " + ".join(axis_name(axis) for axis in axes) or "none (each question its own)"),
         ("Rows dropped", f"{dropped}" if dropped else "none"),
+        *([("Rows kept by subset", subset)] if subset else []),
     ]
     if found.comparison is not None:
         facts.append(("Detectable", f"{number(found.detectable)} (power {found.power:g}, level {found.alpha:g})"))

@@ -88,7 +88,11 @@ ROUNDING = 1e-9
 # Of two models the better one's interval is hardly too sure: .942 to .959 of 95% in simulated logs.
 CHOSEN_FROM = 3
 # Why rows were dropped, where it is not what they are without.
-DROPPED_WORDS = {"unshared": "on questions not shared", "singleton": "alone in an absorbed level"}
+DROPPED_WORDS = {
+    "unshared": "on questions not shared",
+    "singleton": "alone in an absorbed level",
+    "subset": "left out by subset",
+}
 # Fewer clusters are warned of; more are as many as rules of thumb ask for.
 RATHER_FEW = (10, 29)
 
@@ -127,6 +131,9 @@ def summarize(
     about, clusterings = estimate.about, cov.axes or axes
     dropped = {reason: count for reason, count in estimate.dropped.items() if count}
     facts = [("Score", about.outcome), ("Rows", f"{estimate.n_rows}"), ("Model", about.model)]
+    if about.subset:
+        facts.append(("Rows kept by subset", about.subset))
+        dropped.pop("subset", None)
     if about.formula:
         facts.append(("Formula", about.formula))
     facts += [("Covariance", covariance_text(cov)), ("Reference", _reference_text(cov))]

@@ -1,0 +1,188 @@
+"""`subset`: the numbers of the frame filtered beforehand, and counts of what was kept."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import evalreg as er
+from evalreg.errors import (
+    AlignmentError,
+    ArgumentError,
+    ArgumentTypeError,
+    EmptyDataError,
+    MissingColumnError,
+    NonNumericError,
+    NotAvailableError,
+)
+
+RULE = 'language == "en" and tokens < 90'
+
+
+@pytest.fixture(scope="module")
+def scored():
+    frame = er.datasets.paired(n_passages=30, seed=1)
+    rng = np.random.default_rng(1)
+    question = pd.factorize(frame["question"])[0]
+    frame["language"] = np.where(question % 3 == 0, "de", "en")
+    frame["tokens"] = rng.integers(10, 120, question.max() + 1)[question]
+    return frame.set_index(np.arange(len(frame))[::-1] + 1000)
+
+
+@pytest.fixture(scope="module")
+def kept(scored):
+    return scored[(scored["language"] == "en") & (scored["tokens"] < 90)]
+
+
+@pytest.fixture(scope="module")
+def judged():
+    log = er.datasets.judge_log(n_models=4, n_judges=3, n_prompts=60, seed=3)
+    return log.assign(language=np.where(pd.factorize(log["prompt"])[0] % 3 == 0, "de", "en"))
+
+
+def same(found, expected):
+    np.testing.assert_array_equal(found.params, expected.params)
+    np.testing.assert_array_equal(found.cov_params(), expected.cov_params())
+    assert found.nobs == expected.nobs
+
+
+def test_means_are_those_of_the_filtered_frame_and_what_was_left_out_is_counted(scored, kept):
+    found = er.mean(scored, by="model", item="question", groups="passage", subset=RULE)
+    same(found, er.mean(kept, by="model", item="question", groups="passage"))
+    assert found.dropped["subset"] == len(scored) - len(kept)
+    text = str(found.summary())
+    assert f"Rows kept by subset: {len(kept)} of {len(scored)}: {RULE}" in text
+    assert "Rows dropped: none" in text
+
+
+@pytest.mark.parametrize("formula", ["score ~ 1", "score ~ model + tokens", "score ~ model | question"])
+def test_regressions_are_those_of_the_filtered_frame(scored, kept, formula):
+    same(er.fit(formula, scored, groups="passage", subset=RULE), er.fit(formula, kept, groups="passage"))
+    same(er.fit(formula, data=scored, groups="passage", subset=RULE), er.fit(formula, kept, groups="passage"))
+
+
+def test_comparisons_are_those_of_the_filtered_frame(scored, kept):
+    found = er.compare(scored, item="question", groups="passage", subset=RULE)
+    pd.testing.assert_frame_equal(found.table, er.compare(kept, item="question", groups="passage").table)
+    assert f"{len(kept)} of {len(scored)}" in str(found.summary())
+
+
+@pytest.mark.parametrize("estimator", [er.win_rate, er.bradley_terry])
+def test_boards_are_those_of_the_filtered_frame(judged, estimator):
+    roles = {"left": "left", "right": "right", "winner": "winner", "groups": "prompt"}
+    found = estimator(judged, subset='language != "de"', **roles)
+    same(found, estimator(judged[judged["language"] != "de"], **roles))
+    own = judged[judged["language"] != "de"]
+    pd.testing.assert_frame_equal(found.head_to_head(), estimator(own, **roles).head_to_head())
+
+
+@pytest.mark.parametrize("kind", ["array", "series", "shuffled"])
+def test_labels_and_weights_that_are_no_column_are_those_of_all_rows(scored, kept, kind):
+    rng = np.random.default_rng(5)
+    passage, weight = scored["passage"], pd.Series(rng.uniform(1, 3, len(scored)), scored.index)
+    make = {
+        "array": lambda one: one.to_numpy(),
+        "series": lambda one: one,
+        "shuffled": lambda one: one.sample(frac=1, random_state=1),
+    }[kind]
+    weighted = kept.assign(w=weight[kept.index])
+    expected = er.mean(weighted, by="model", groups="passage", weights="w")
+    found = er.mean(scored, by="model", groups=make(passage), weights=make(weight), subset=RULE)
+    same(found, expected)
+    other = er.mean(weighted, by="model", groups="question", weights="w")
+    same(found.with_cov(groups=make(scored["question"])), other)
+
+
+def test_an_array_of_the_kept_rows_is_refused(scored, kept):
+    with pytest.raises(AlignmentError, match=rf"each of the {len(scored)} rows.*keeps {len(kept)}.*got {len(kept)}"):
+        er.mean(scored, by="model", groups=kept["passage"].to_numpy(), subset=RULE)
+
+
+def test_rows_are_told_by_their_place_in_the_whole_frame(scored, kept):
+    found = er.fit("score ~ tokens", scored, groups="passage", subset=RULE)
+    places = np.flatnonzero((scored["language"] == "en") & (scored["tokens"] < 90))
+    assert found.influence().index.tolist() == places.tolist()
+
+
+def test_what_is_left_out_may_be_anything(scored):
+    broken = scored.assign(score=scored["score"].astype(object))
+    broken.loc[broken["language"] == "de", "score"] = "error"
+    with pytest.raises(NonNumericError):
+        er.mean(broken, groups="passage")
+    own = scored[scored["language"] == "en"]
+    same(er.mean(broken, groups="passage", subset='language == "en"'), er.mean(own, groups="passage"))
+
+
+@pytest.mark.parametrize("library", ["polars", "pyarrow", "dict"])
+def test_frames_of_other_libraries_give_the_same(scored, kept, library):
+    if library == "dict":
+        data = {name: scored[name].to_numpy() for name in scored}
+    elif library == "polars":
+        data = pytest.importorskip("polars").from_pandas(scored)
+    else:
+        data = pytest.importorskip("pyarrow").Table.from_pandas(scored)
+    found = er.fit("score ~ model + tokens", data, groups="passage", subset=RULE)
+    same(found, er.fit("score ~ model + tokens", kept, groups="passage"))
+
+
+def test_in_an_engine_the_rows_are_to_be_filtered_there(scored):
+    polars = pytest.importorskip("polars")
+    with pytest.raises(NotAvailableError, match=r"data\.filter"):
+        er.mean(polars.from_pandas(scored).lazy(), groups="passage", subset=RULE)
+
+
+@pytest.mark.parametrize(
+    ("subset", "error", "said"),
+    [
+        ('language = "en"', ArgumentError, "`subset` cannot be read.*\n.*\n.*\nEquality is written =="),
+        ('langage == "en"', MissingColumnError, '`subset` names "langage".*Did you mean "language"'),
+        ('language == "fr"', EmptyDataError, 'true for none of the 300 rows. No row has fr in "language"'),
+        ('tokens < "90"', ArgumentError, "`subset` compares like with like: column `tokens` holds numbers"),
+        (True, ArgumentTypeError, "`subset` must be text"),
+    ],
+)
+def test_a_mistake_says_what_to_write(scored, subset, error, said):
+    with pytest.raises(error, match=said):
+        er.mean(scored, by="model", item="question", subset=subset)
+
+
+def test_errors_that_name_rows_say_how_they_are_counted(scored, kept):
+    broken = scored.assign(score=np.where(scored.index == kept.index[3], np.inf, scored["score"]))
+    with pytest.raises(er.errors.NonFiniteError) as caught:
+        er.mean(broken, by="model", item="question", subset=RULE)
+    assert caught.value.rows == [3]
+    assert caught.value.__notes__ == ["(Row 0 is the first of those that `subset` keeps.)"]
+
+
+def test_logs_take_it_in_every_verb(scored, kept, judged):
+    log, own = er.Log(scored, item="question"), er.Log(kept, item="question")
+    same(log.mean(groups="passage", subset=RULE), own.mean(groups="passage"))
+    same(log.fit("score ~ tokens", groups="passage", subset=RULE), own.fit("score ~ tokens", groups="passage"))
+    pairs = log.compare(groups="passage", subset=RULE)
+    pd.testing.assert_frame_equal(pairs.table, own.compare(groups="passage").table)
+    noise = log.noise(groups="passage", subset=RULE)
+    pd.testing.assert_frame_equal(noise.models, own.noise(groups="passage").models)
+    assert f"{len(kept)} of {len(scored)}" in str(noise.summary())
+    board = er.Log(judged)
+    english = er.Log(judged[judged["language"] == "en"])
+    same(board.win_rate(groups="prompt", subset='language == "en"'), english.win_rate(groups="prompt"))
+    same(board.bradley_terry(groups="prompt", subset='language == "en"'), english.bradley_terry(groups="prompt"))
+
+
+def test_a_log_of_several_prompts_is_compared_on_one():
+    scored = er.datasets.paired(n_passages=20, seed=1)
+    both = pd.concat([scored.assign(prompt="short"), scored.assign(prompt="long", score=1 - scored["score"])])
+    log = er.Log(both, item="question")
+    with pytest.raises(ArgumentError, match="2 prompts"):
+        log.compare(groups="passage")
+    found = log.compare(groups="passage", subset='prompt == "short"')
+    expected = er.compare(scored, item="question", groups="passage")
+    np.testing.assert_array_equal(found.table["difference"], expected.table["difference"])
+
+
+def test_results_keep_the_count_through_pickle_and_contrasts(scored):
+    import pickle
+
+    found = er.mean(scored, by="model", item="question", groups="passage", subset=RULE)
+    assert pickle.loads(pickle.dumps(found)).dropped["subset"] == found.dropped["subset"]
+    assert "Rows kept by subset" in str(found.with_cov(cov="CR1").summary())
+    assert "Rows kept by subset" in str(found.contrast("new - old").summary())

@@ -70,7 +70,7 @@ def _beside(scores: MappedScores, beyond: Matrix, counted: Matrix) -> MappedScor
     offset = sparse.hstack([sparse.csr_array((beyond.shape[0], p)), beyond]).tocsr()
     assert scores.information is not None
     both = _spread(scores.information, p, p + K) + _diagonal(counted, p)
-    return replace(scores, design=design, offset=offset, information=compressed(both))
+    return replace(scores, design=design, offset=offset, information=compressed(both), factor=None)
 
 
 def _spread(information: Matrix, p: int, size: int) -> Matrix:

@@ -20,6 +20,7 @@ from evalreg.inference.multiplicity import adjust_pvalues
 from evalreg.inference.proportions import logit_interval
 from evalreg.numerics.anova import icc_of
 from evalreg.scores.cells import CellScores
+from evalreg.scores.lazy import LazyScores
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,11 +35,11 @@ class Duels:
     second: IntArray
     stratum: IntArray
     # Rows in cells, as scores of the first model.
-    scores: CellScores
+    scores: CellScores | LazyScores
     # Rows of each cell, and their weight.
     count: FloatArray
     weight: FloatArray
-    # Whether the left model of a row is the second of its cell.
+    # Whether the left model of a row is the second of its cell; None where rows stay in an engine.
     swapped: Any
 
     @property
@@ -48,10 +49,11 @@ class Duels:
 
     def with_labels(self, labels: Labels) -> Duels:
         """The same with the cluster labels of the results that they belong to."""
-        return replace(self, scores=replace(self.scores, labels=labels))
+        scores = self.scores
+        return replace(self, scores=replace(scores, labels=labels)) if isinstance(scores, CellScores) else self
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "scores": replace(self.scores, labels=self.scores.labels.detached())}
+        return {**self.__dict__, "scores": self.scores.detached()}
 
 
 def duel_errors(duels: Duels, axes: tuple[Axis, ...], options: ResolvedCov, n_rows: int) -> CellErrors:

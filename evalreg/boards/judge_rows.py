@@ -70,7 +70,14 @@ class JudgedRows:
 
 def judged_rows(duels: Duels, judge: str, prompt: str) -> JudgedRows:
     """The comparisons of a board with the judge and prompt of each: columns, or several joined by colons."""
-    labels = duels.scores.labels
+    scores = duels.scores
+    if not isinstance(scores, CellScores):
+        columns = ", ".join(map(repr, dict.fromkeys((*scores.cell_columns, judge, prompt))))
+        raise NotAvailableError(
+            "judges are set against each other on rows in memory, and these are in an engine. Collect the columns "
+            f"{columns} and those of the verdicts and groups, and make the board of that frame."
+        )
+    labels = scores.labels
     judges, prompts = (
         labels.codes(_axis(name, argument, labels)) for name, argument in ((judge, "judge"), (prompt, "prompt"))
     )
@@ -103,7 +110,7 @@ def judged_rows(duels: Duels, judge: str, prompt: str) -> JudgedRows:
     rank[order] = np.arange(len(order))
     size = len(duels.models)
     pairs, number = np.unique(duels.first * size + duels.second, return_inverse=True)
-    cell = np.zeros(duels.scores.n_rows, dtype=np.intp) if duels.scores.cell is None else duels.scores.cell
+    cell = np.zeros(scores.n_rows, dtype=np.intp) if scores.cell is None else scores.cell
     return JudgedRows(
         models=duels.models,
         judges=tuple(names[code] for code in order),
@@ -112,9 +119,9 @@ def judged_rows(duels: Duels, judge: str, prompt: str) -> JudgedRows:
         pair=number[cell],
         judge=rank[judges.codes],
         prompt=Codes(prompts.codes, prompts.n_clusters),
-        values=duels.scores.values,
+        values=scores.values,
         side=np.where(duels.swapped, -1.0, 1.0),
-        weights=duels.scores.weights,
+        weights=scores.weights,
     )
 
 

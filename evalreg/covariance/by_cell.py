@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy import sparse
 
 from evalreg.checks import FloatArray
 from evalreg.covariance.cell_dof import cell_terms
@@ -15,8 +16,10 @@ from evalreg.covariance.groups import union
 from evalreg.covariance.options import ResolvedCov
 from evalreg.covariance.widths import Widths, crossed_widths, one_t
 from evalreg.data.clusters import Axis
+from evalreg.errors import NotAvailableError
 from evalreg.numerics.matrices import compressed, scale_columns
 from evalreg.scores.cells import CellScores
+from evalreg.scores.lazy import LazyScores
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +59,7 @@ class CellTerm:
 
 
 def errors_by_cell(
-    scores: CellScores,
+    scores: CellScores | LazyScores,
     count: FloatArray,
     weight: FloatArray,
     axes: tuple[Axis, ...],
@@ -84,21 +87,32 @@ def errors_by_cell(
 
 
 def _errors_of_rows(
-    scores: CellScores, count: FloatArray, weight: FloatArray, options: ResolvedCov, n_rows: int
+    scores: CellScores | LazyScores, count: FloatArray, weight: FloatArray, options: ResolvedCov, n_rows: int
 ) -> CellErrors:
     """Of independent rows: CR0 to CR3 with every row its own cluster, without a factor for HC0, HC2 and HC3."""
+    factor = n_rows / max(n_rows - 1, 1) if options.kind.row_factor else 1.0
+    if not isinstance(scores, CellScores):
+        squares = scores.row_moments()[0]
+        if options.kind.power and scores.weight is not None:
+            raise NotAvailableError(
+                f'`cov="{options.cov}"` of independent rows of unequal weight needs them in memory. Collect the frame '
+                'first, or use cov="naive".'
+            )
+        if options.kind.power:
+            squares = squares * power_scale(1.0 / weight, options.kind.power) ** 2
+        variance = factor * squares / weight**2
+        return CellErrors(one_t(np.where((count > 1) & (variance > 0), variance, np.nan), count - 1.0), count.copy())
     assert scores.cell is not None
     row_scores = scores.row_scores
     if options.kind.power:
         own = np.ones(scores.cell.size) if scores.weights is None else scores.weights
         row_scores = row_scores * power_scale(own / weight[scores.cell], options.kind.power)
-    factor = n_rows / max(n_rows - 1, 1) if options.kind.row_factor else 1.0
     variance = factor * np.bincount(scores.cell, row_scores**2, count.size) / weight**2
     return CellErrors(one_t(np.where((count > 1) & (variance > 0), variance, np.nan), count - 1.0), count.copy())
 
 
 def _term(
-    scores: CellScores,
+    scores: CellScores | LazyScores,
     weight: FloatArray,
     axes: tuple[Axis, ...],
     dims: Dims,
@@ -108,10 +122,12 @@ def _term(
 ) -> CellTerm:
     """The sum of squares of adjusted totals of each cell, as the diagonal of a saturated regression's has it."""
     by = union(*(axes[d] for d in dims))
-    (block,) = scores.cells(by)
-    leverage = scale_columns(block.gram, 1.0 / weight)
-    totals = scale_columns(adjust_cell_totals(block.totals, leverage, options.kind.power), 1.0 / weight)
-    squares = np.asarray(compressed(totals).power(2).sum(axis=0), dtype=np.float64).ravel()
+    squares, leverages = np.zeros(weight.size), []
+    for block in scores.cells(by):
+        leverages.append(scale_columns(block.gram, 1.0 / weight))
+        totals = scale_columns(adjust_cell_totals(block.totals, leverages[-1], options.kind.power), 1.0 / weight)
+        squares += np.asarray(compressed(totals).power(2).sum(axis=0), dtype=np.float64).ravel()
+    leverage = leverages[0] if len(leverages) == 1 else sparse.vstack(leverages).tocsr()
     factor = options.factor(Counts(scores.n_clusters(by), smallest, n_rows))
     of_leverage = cell_terms(leverage, weight, options.kind.power)
     satterthwaite = options.dof == "satterthwaite" and len(dims) == 1

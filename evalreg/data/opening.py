@@ -12,7 +12,7 @@ import pandas as pd
 from evalreg.checks import listed
 from evalreg.data.engine import LazyTable
 from evalreg.data.frame import Table
-from evalreg.errors import AlignmentError, ArgumentError, ArgumentTypeError, EmptyDataError
+from evalreg.errors import AlignmentError, ArgumentError, ArgumentTypeError, EmptyDataError, NotAvailableError
 
 
 def _from_dict(data: dict[str, Any]) -> pd.DataFrame:
@@ -82,6 +82,22 @@ def open_frame(data: Any) -> Table | LazyTable:
     if len(frame) == 0:
         raise EmptyDataError("`data` has no rows.")
     return Table(held_frame(frame))
+
+
+# Rows of an engine that are collected for an option that needs them; of more the caller is to know.
+MOST_COLLECTED = 1_000_000
+
+
+def collected_at_most(table: LazyTable, names: Sequence[str], labels: Set[str | None], needs: str) -> Table:
+    """`collected`, refused above MOST_COLLECTED rows; `needs` is what needs the rows, as its argument is written."""
+    n_rows = table.count_absent(())[0]
+    if n_rows > MOST_COLLECTED:
+        raise NotAvailableError(
+            f"{needs} needs rows in memory, and the engine has {n_rows}; up to {MOST_COLLECTED} are collected without "
+            f"being asked for. Collect these columns yourself and pass the frame: {', '.join(map(repr, names))}.",
+            count=n_rows,
+        )
+    return collected(table, names, labels)
 
 
 def collected(table: LazyTable, names: Sequence[str], labels: Set[str | None]) -> Table:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import BoolArray, FloatArray, IntArray, listed, row_list, rows_text
+from evalreg.checks import BoolArray, FloatArray, IntArray, row_list
 from evalreg.data.clusters import Codes, joint
 from evalreg.data.engine import LazyTable
 from evalreg.data.formula import design_frame, formula_columns, sides_design
@@ -16,10 +16,11 @@ from evalreg.data.frame import Table
 from evalreg.data.groups import Groups, parse_groups
 from evalreg.data.joint_ids import names_of, with_joint_ids
 from evalreg.data.names import known_column, known_columns
-from evalreg.data.opening import collected, open_frame
+from evalreg.data.opening import collected_at_most, open_frame
+from evalreg.data.pair_rules import cells_of, present_models, repeated_key, self_comparison, sides_of, strata_of
 from evalreg.data.rows import ReadRows, read_rows
-from evalreg.data.verdicts import PairRoles, as_name, left_scores
-from evalreg.errors import ArgumentError, DataError, DuplicateRowsError, SelfComparisonError
+from evalreg.data.verdicts import PairRoles, left_scores
+from evalreg.errors import ArgumentError, NotAvailableError
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,8 +37,8 @@ class PairCells:
         The models of each cell, first before second.
     stratum : ndarray of int, shape (n_cells,)
         Stratum of each cell.
-    swapped : ndarray of bool, shape (n_rows,)
-        Whether a row's left model is the cell's second.
+    swapped : ndarray of bool, shape (n_rows,), or None
+        Whether a row's left model is the cell's second; None where rows stay in an engine.
     alike : int
         Rows that equal an earlier one in all named columns, where no `key` says what a comparison is.
     side_names : tuple of str
@@ -51,7 +52,7 @@ class PairCells:
     first: IntArray
     second: IntArray
     stratum: IntArray
-    swapped: BoolArray
+    swapped: BoolArray | None
     alike: int
     side_names: tuple[str, ...]
     sides: FloatArray
@@ -76,13 +77,9 @@ class PairRows(PairCells):
     cell: IntArray
 
 
-def read_pairs(data: Any, roles: PairRoles, groups: Groups) -> PairRows:
-    """Comparisons sorted into pairs of models, cells in the order of stratum, first and second model.
-
-    Of a lazy frame the columns named are collected.
-    """
-    table, roles = _open(data, roles, groups)
-    codes, names = _sides(table, roles)
+def read_pairs(table: Table, roles: PairRoles, groups: Groups) -> PairRows:
+    """Comparisons sorted into pairs of models, cells in the order of stratum, first and second model."""
+    codes, names = sides_of(table, roles)
     verdict = str(roles.score or roles.winner)
     labels = {name: "key" if name in roles.key else "by" for name in (*roles.key, roles.strata) if name is not None}
     covariates = () if roles.sides is None else formula_columns(roles.sides, table.columns)[1]
@@ -98,11 +95,11 @@ def read_pairs(data: Any, roles: PairRoles, groups: Groups) -> PairRows:
     )
     values, (left, right) = rows.values[verdict], (rows.restrict(side) for side in codes)
     _refuse_self(left, right, names, roles)
-    left, right, models = _present(left, right, names)
+    left, right, models = present_models(left, right, names)
     alike = _check_repeats(left, right, len(models), rows.used, roles)
     strata, stratum = _strata(rows.used, roles)
     swapped = left > right
-    cell, keys = _cells(np.minimum(left, right), np.maximum(left, right), stratum, len(models))
+    cell, keys = cells_of(np.minimum(left, right), np.maximum(left, right), stratum, len(models))
     side_names, sides = _side_terms(rows, roles, covariates)
     return PairRows(
         models=tuple(models),
@@ -120,16 +117,6 @@ def read_pairs(data: Any, roles: PairRoles, groups: Groups) -> PairRows:
     )
 
 
-def _present(left: IntArray, right: IntArray, models: list[str]) -> tuple[IntArray, IntArray, list[str]]:
-    """Codes and names of the models that rows in use compare."""
-    present = np.zeros(len(models), dtype=bool)
-    present[left] = present[right] = True
-    if present.all():
-        return left, right, models
-    number = np.cumsum(present) - 1
-    return number[left], number[right], [models[i] for i in np.flatnonzero(present)]
-
-
 def _side_terms(rows: ReadRows, roles: PairRoles, covariates: tuple[str, ...]) -> tuple[tuple[str, ...], FloatArray]:
     """Names and values of what differs between the two sides; none without a formula."""
     if roles.sides is None:
@@ -141,23 +128,42 @@ def _side_terms(rows: ReadRows, roles: PairRoles, covariates: tuple[str, ...]) -
 def read_scores(table: Table, roles: PairRoles) -> FloatArray:
     """Score of the left model in each row of a table in memory, in [0, 1], NaN where there is none."""
     roles = _checked(names_of(table), roles)
-    return left_scores(table, roles, *_sides(table, roles))[0]
+    return left_scores(table, roles, *sides_of(table, roles))[0]
 
 
-def _open(data: Any, roles: PairRoles, groups: Groups) -> tuple[Table, PairRoles]:
-    """The table in memory (of a lazy frame the columns that the call names), and the roles, checked."""
+def open_pairs(
+    data: Any, roles: PairRoles, groups: Groups, needs_rows: str | None = None
+) -> tuple[Table | LazyTable, PairRoles]:
+    """The table and the roles, checked; rows in an engine stay there.
+
+    Where `needs_rows` says what needs them in memory, as the argument is written, the columns named are collected, up
+    to MOST_COLLECTED rows.
+    """
     table = open_frame(data)
     table = with_joint_ids(table, left=roles.left, right=roles.right, by=roles.strata)
     roles = _checked(names_of(table), roles)
     if not isinstance(table, LazyTable):
         return table, roles
-    named = [roles.left, roles.right, roles.score, roles.winner, roles.strata, *roles.key]
-    named += [roles.weights] if isinstance(roles.weights, str) else []
+    _refuse_arrays(roles, groups)
+    if needs_rows is None:
+        return table, roles
+    named = [roles.left, roles.right, roles.score, roles.winner, roles.strata, *roles.key, roles.weights]
     named += [] if roles.sides is None else formula_columns(roles.sides, table.columns)[1]
     if groups is not None:
         named += [name for axis in parse_groups(groups, table.columns) for name in axis]
     labels = {roles.left, roles.right, roles.strata, *roles.key}
-    return collected(table, list(dict.fromkeys(name for name in named if name is not None)), labels), roles
+    return collected_at_most(table, list(dict.fromkeys(name for name in named if name)), labels, needs_rows), roles
+
+
+def _refuse_arrays(roles: PairRoles, groups: Groups) -> None:
+    """Rows of an engine have no order that an array could follow."""
+    named = isinstance(groups, list | tuple) and all(isinstance(name, str) for name in groups)
+    for argument, value in {"weights": roles.weights, "groups": None if named else groups}.items():
+        if value is not None and not isinstance(value, str):
+            raise NotAvailableError(
+                f"rows in an engine have no order, so `{argument}` must name columns; got {type(value).__name__}. Add "
+                "it as a column and name that."
+            )
 
 
 def _checked(columns: tuple[str, ...], roles: PairRoles) -> PairRoles:
@@ -187,60 +193,10 @@ def _checked(columns: tuple[str, ...], roles: PairRoles) -> PairRoles:
     return replace(roles, key=key)
 
 
-def _sides(table: Table, roles: PairRoles) -> tuple[tuple[IntArray, IntArray], list[str]]:
-    """Codes of the left and right models in one list of names, sorted as text; -1 where missing."""
-    sides = [table.labels(roles.left, "left"), table.labels(roles.right, "right")]
-    values = [pd.Series(list(labels), dtype=object) for _, labels in sides]
-    kinds = [sorted({_kind(value) for value in column}) for column in values]
-    if kinds[0] and kinds[1] and kinds[0] != kinds[1]:
-        raise DataError(
-            f"`left` and `right` must hold models' names of one type; column {roles.left!r} holds "
-            f"{' and '.join(kinds[0])} and column {roles.right!r} {' and '.join(kinds[1])}, so that no model on one "
-            "side would equal one on the other. Convert one of them.",
-            column=roles.right,
-        )
-    distinct = {(_kind(value), as_name(value)) for column in values for value in column}
-    texts = pd.Series([text for _, text in distinct], dtype=object)
-    if not texts.is_unique:
-        twice = texts[texts.duplicated()]
-        raise DataError(
-            f"models' names must be distinct as text; different values all read {listed(twice)}. Convert the columns "
-            f"{roles.left!r} and {roles.right!r} to one type first.",
-            column=roles.left,
-            count=int(twice.size),
-        )
-    models = sorted(texts)
-    number = {name: code for code, name in enumerate(models)}
-    codes = []
-    for (of, _), names in zip(sides, values, strict=True):
-        # One entry more, so that the code -1 of a missing name finds -1.
-        place = np.array([*(number[as_name(name)] for name in names), -1], dtype=np.intp)
-        codes.append(place[of])
-    return (codes[0], codes[1]), models
-
-
-def _kind(value: Any) -> str:
-    if isinstance(value, str):
-        return "text"
-    if isinstance(value, bool | np.bool_):
-        return "booleans"
-    return "numbers" if isinstance(value, int | float | np.number) else type(value).__name__
-
-
 def _refuse_self(left: IntArray, right: IntArray, models: list[str], roles: PairRoles) -> None:
     same = left == right
-    if not same.any():
-        return
-    rows, count = row_list(same)
-    names = [models[code] for code in np.unique(left[same])]
-    raise SelfComparisonError(
-        f"a row must compare two different models; {count} row{'s compare' if count > 1 else ' compares'} a model with "
-        f"itself ({listed(names)}; {rows_text(rows, count)} of those in use). Leave such rows out: they say nothing of "
-        "a difference.",
-        column=roles.right,
-        rows=rows,
-        count=count,
-    )
+    if same.any():
+        raise self_comparison({models[code] for code in np.unique(left[same])}, *row_list(same), roles)
 
 
 def _check_repeats(left: IntArray, right: IntArray, n_models: int, used: dict[str, Codes], roles: PairRoles) -> int:
@@ -253,15 +209,7 @@ def _check_repeats(left: IntArray, right: IntArray, n_models: int, used: dict[st
         return n_alike if not roles.key and named else 0
     again = np.ones(left.size, dtype=bool)
     again[key.first] = False
-    rows, count = row_list(again)
-    columns = listed((roles.left, roles.right, *roles.key))
-    raise DuplicateRowsError(
-        f"there must be one row for each of {columns}; {count} row{'s repeat' if count > 1 else ' repeats'} an earlier "
-        f"one ({rows_text(rows, count)} of those in use). Remove the copies, or name in `key` what tells them apart.",
-        column=roles.key[0],
-        rows=rows,
-        count=count,
-    )
+    raise repeated_key(*row_list(again), roles)
 
 
 def _strata(used: dict[str, Codes], roles: PairRoles) -> tuple[tuple[str, ...], IntArray | None]:
@@ -269,27 +217,4 @@ def _strata(used: dict[str, Codes], roles: PairRoles) -> tuple[tuple[str, ...], 
     if roles.strata is None:
         return ("",), None
     codes = used[roles.strata]
-    names = [codes.label(code) for code in range(codes.n_clusters)]
-    order = sorted(range(len(names)), key=names.__getitem__)
-    rank = np.empty(len(order), dtype=np.intp)
-    rank[order] = np.arange(len(order))
-    return tuple(names[code] for code in order), rank[codes.codes]
-
-
-def _cells(
-    first: IntArray, second: IntArray, stratum: IntArray | None, n_models: int
-) -> tuple[IntArray, tuple[IntArray, IntArray, IntArray]]:
-    """Cell of each row, numbered by (stratum, first, second), and the three of each cell."""
-    key = first * n_models + second
-    if stratum is not None:
-        key = key + stratum * n_models**2
-    size = int(np.max(key)) + 1
-    if size <= 16 * key.size + 1024:
-        present = np.flatnonzero(np.bincount(key, minlength=size))
-        number = np.zeros(size, dtype=np.intp)
-        number[present] = np.arange(present.size)
-        cell = number[key]
-    else:
-        present, cell = np.unique(key, return_inverse=True)
-    pair = present % n_models**2
-    return cell, (present // n_models**2, pair // n_models, pair % n_models)
+    return strata_of([codes.label(code) for code in range(codes.n_clusters)], codes.codes)

@@ -73,22 +73,31 @@ def left_scores(
     outside = (values < 0) | (values > 1)
     if outside.any():
         rows, count = row_list(outside)
-        low, high = np.nanmin(values), np.nanmax(values)
-        hint = " Preferences from 1 to 2 are scores once 1 is taken from them." if low >= 1 and high <= 2 else ""
-        raise ScoreRangeError(
-            f"`score` must lie in [0, 1], the score of the left model; column {roles.score!r} does not in "
-            f"{rows_text(rows, count)} (from {low:g} to {high:g}).{hint} Rescale it, or name verdicts in `winner`.",
-            column=roles.score,
-            rows=rows,
-            count=count,
-        )
+        raise outside_scores(roles, float(np.nanmin(values)), float(np.nanmax(values)), rows, count)
     return values, np.isnan(values)
 
 
-def _from_verdicts(table: Table, roles: PairRoles, codes: tuple[IntArray, IntArray], models: list[str]) -> FloatArray:
-    """Scores of the left model from verdicts; NaN where there is no verdict."""
-    assert roles.winner is not None
-    of, verdicts = table.labels(roles.winner, "winner")
+@dataclass(frozen=True, eq=False)
+class Meanings:
+    """What each verdict means, with one entry more for a missing one, which the code -1 finds.
+
+    Parameters
+    ----------
+    score : ndarray, shape (n_verdicts + 1,)
+        Of the left model; NaN where there is none, or where a model is named.
+    named : ndarray of int, shape (n_verdicts + 1,)
+        Model that is named, -1 for none.
+    unknown : ndarray of bool, shape (n_verdicts + 1,)
+        Whether it means nothing that is known.
+    """
+
+    score: FloatArray
+    named: IntArray
+    unknown: BoolArray
+
+
+def read_verdicts(verdicts: Any, roles: PairRoles, models: list[str]) -> Meanings:
+    """What each verdict of a log means."""
     meaning = _meanings(roles, list(verdicts), models)
     number = {name: code for code, name in enumerate(models)}
     score = np.full(len(verdicts) + 1, np.nan)
@@ -106,12 +115,25 @@ def _from_verdicts(table: Table, roles: PairRoles, codes: tuple[IntArray, IntArr
             named[code] = number[as_name(side)]
         else:
             unknown[code] = True
-    if unknown.any():
-        raise _unknown_label(roles, of, verdicts, unknown, models)
-    values, winner = score[of], named[of]
+    return Meanings(score, named, unknown)
+
+
+def _from_verdicts(table: Table, roles: PairRoles, codes: tuple[IntArray, IntArray], models: list[str]) -> FloatArray:
+    """Scores of the left model from verdicts; NaN where there is no verdict."""
+    assert roles.winner is not None
+    of, labels = table.labels(roles.winner, "winner")
+    found = read_verdicts(labels, roles, models)
+    if found.unknown.any():
+        rows, count = row_list(found.unknown[of])
+        counts = np.bincount(of[of >= 0], minlength=len(labels))
+        raise unknown_label(roles, counts, labels, found.unknown, models, rows, count)
+    values, winner = found.score[of], found.named[of]
     is_named = winner >= 0
     if is_named.any():
-        _check_named(roles, codes, winner, is_named, models)
+        stranger = is_stranger(codes, winner)
+        if stranger.any():
+            rows, count = row_list(stranger)
+            raise strange_winner(roles, {models[code] for code in np.unique(winner[stranger])}, rows, count)
         values[is_named] = (winner == codes[0])[is_named]
     return values
 
@@ -171,15 +193,17 @@ def _meanings(roles: PairRoles, verdicts: list[Any], models: list[str]) -> dict[
     return meanings
 
 
-def _unknown_label(
-    roles: PairRoles, of: IntArray, verdicts: Any, unknown: BoolArray, models: list[str]
+def unknown_label(
+    roles: PairRoles, counts: Any, verdicts: Any, unknown: BoolArray, models: list[str], rows: Any, count: int
 ) -> UnknownLabelError:
-    """The error for verdicts that stand for no side, with the usual spellings offered."""
-    rows, count = row_list(unknown[of])
+    """The error for verdicts that stand for no side, with the usual spellings offered.
+
+    `counts` is how many rows have each verdict; `rows` are those in question, none where they have no order.
+    """
     # Numbers of numpy print their type.
-    names = [_plain(verdicts[code]) for code in np.flatnonzero(unknown)]
-    counts = np.bincount(of[of >= 0], minlength=len(verdicts))[np.flatnonzero(unknown[:-1])]
-    each = ", ".join(f"{name!r} ({n})" for name, n in zip(names[:5], counts[:5], strict=True))
+    which = np.flatnonzero(unknown[:-1])
+    names = [_plain(verdicts[code]) for code in which]
+    each = ", ".join(f"{name!r} ({counts[code]:.0f})" for name, code in zip(names[:5], which[:5], strict=True))
     more = f" and {len(names) - 5} more" if len(names) > 5 else ""
     guess: dict[Any, str | None] = {
         name: side for name in names for side, known in SPELLINGS.items() if str(name).strip().lower() in known
@@ -191,7 +215,7 @@ def _unknown_label(
         offered = f" Perhaps labels={guess!r}" + (f", if {listed(rest)} {_no_verdict(len(rest))}." if rest else ".")
     error = UnknownLabelError(
         f'`winner` must hold "left", "right", "tie" or the name of one of the two models; column {roles.winner!r} also '
-        f"holds {each}{more}, in {rows_text(rows, count)}. Say in `labels` what that means, None for no verdict."
+        f"holds {each}{more}, in {where_text(rows, count)}. Say in `labels` what that means, None for no verdict."
         f"{offered}",
         column=roles.winner,
         rows=rows,
@@ -205,21 +229,38 @@ def _no_verdict(count: int) -> str:
     return "is no verdict" if count == 1 else "are no verdicts"
 
 
-def _check_named(
-    roles: PairRoles, codes: tuple[IntArray, IntArray], winner: IntArray, is_named: BoolArray, models: list[str]
-) -> None:
-    """A verdict that names a model must name one of the row's two."""
-    stranger = is_named & (winner != codes[0]) & (winner != codes[1]) & (codes[0] >= 0) & (codes[1] >= 0)
-    if stranger.any():
-        rows, count = row_list(stranger)
-        found = sorted({models[code] for code in np.unique(winner[stranger])})
-        raise UnknownLabelError(
-            f"a verdict that names a model must name one of the row's two; {listed(found)} won without being compared "
-            f"({rows_text(rows, count)}). Correct the rows, or map the name in `labels`.",
-            column=roles.winner,
-            rows=rows,
-            count=count,
-        )
+def is_stranger(codes: tuple[IntArray, IntArray], winner: IntArray) -> BoolArray:
+    """Whether a verdict names a model that is none of the row's two, both of which are known."""
+    left, right = codes
+    return np.asarray((winner >= 0) & (winner != left) & (winner != right) & (left >= 0) & (right >= 0))
+
+
+def strange_winner(roles: PairRoles, found: set[str], rows: Any, count: int) -> UnknownLabelError:
+    """The error for verdicts that name a model which is none of the row's two."""
+    return UnknownLabelError(
+        f"a verdict that names a model must name one of the row's two; {listed(sorted(found))} won without being "
+        f"compared ({where_text(rows, count)}). Correct the rows, or map the name in `labels`.",
+        column=roles.winner,
+        rows=rows,
+        count=count,
+    )
+
+
+def outside_scores(roles: PairRoles, low: float, high: float, rows: Any, count: int) -> ScoreRangeError:
+    """The error for scores of the left model outside [0, 1]."""
+    hint = " Preferences from 1 to 2 are scores once 1 is taken from them." if low >= 1 and high <= 2 else ""
+    return ScoreRangeError(
+        f"`score` must lie in [0, 1], the score of the left model; column {roles.score!r} does not in "
+        f"{where_text(rows, count)} (from {low:g} to {high:g}).{hint} Rescale it, or name verdicts in `winner`.",
+        column=roles.score,
+        rows=rows,
+        count=count,
+    )
+
+
+def where_text(rows: Any, count: int) -> str:
+    """Which rows, or how many where they have no order, in an engine."""
+    return f"{count} row{'s' if count != 1 else ''}" if rows is None else rows_text(rows, count)
 
 
 def _plain(value: Any) -> Any:

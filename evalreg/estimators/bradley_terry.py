@@ -122,7 +122,9 @@ def bradley_terry(
     Parameters
     ----------
     data : data frame
-        One row a comparison. Of a lazy frame the columns that the call names are collected.
+        One row a comparison. In memory; or in an engine (a polars LazyFrame, a DuckDB relation), which then makes the
+        sums: one query for the pairs of models, one for each clustering and intersection, and no row comes out.
+        `formula` and `ties="davidson"` need rows: the columns named are collected, up to a million rows.
     left, right : str
         Columns of the two models.
     score : str, optional
@@ -171,7 +173,9 @@ def bradley_terry(
     DisconnectedError
         If some models only win or only lose against the rest, or never meet it; they are named.
     UnknownLabelError, SelfComparisonError, DuplicateRowsError, ScoreRangeError, TooFewClustersError
-        If the log breaks a rule; the message says which rows.
+        If the log breaks a rule; the message says which rows, or how many in an engine.
+    NotAvailableError
+        If an option needs rows in memory and they are in an engine; the message names the columns to collect.
     CollinearityError, ConvergenceError, FormulaError
         If the covariates determine each other, or the verdicts.
 
@@ -194,7 +198,8 @@ def bradley_terry(
     option("scale", scale, SCALES)
     sides = None if formula is None else parse_sides(formula)
     roles = PairRoles(left, right, score, winner, labels, as_names(key), None, weights, missing, sides)
-    pairs = gather_pairs(data, roles, groups)
+    needs_rows = "`formula`" if formula is not None else '`ties="davidson"`' if ties == "davidson" else None
+    pairs = gather_pairs(data, roles, groups, needs_rows)
     reference = None if reference is None else _known(reference, pairs.models)
     check_connected(pairs.first, pairs.second, pairs.mean, pairs.models)
     contest = contest_of(pairs)

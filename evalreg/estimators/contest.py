@@ -9,6 +9,7 @@ import pandas as pd
 from scipy import sparse
 
 from evalreg.checks import (
+    BoolArray,
     FloatArray,
     IntArray,
 )
@@ -19,6 +20,7 @@ from evalreg.numerics.basis import basis_of
 from evalreg.numerics.collinearity import refuse_singular
 from evalreg.numerics.matrices import Matrix, compressed, dense
 from evalreg.scores.cells import CellScores
+from evalreg.scores.lazy import LazyScores
 from evalreg.scores.sums import cell_sums
 
 
@@ -31,7 +33,7 @@ class Contest:
     # (n_cells, n_models - 1 + n_terms): strengths less that of the first model, then combinations of z that are
     # scaled and do not overlap
     design: Matrix
-    scores: CellScores  # rows in these cells, as scores of the cell's first model
+    scores: CellScores | LazyScores  # rows in these cells, as scores of the cell's first model
     weight: FloatArray  # (n_cells,): sum of weights
     mean: FloatArray  # (n_cells,): mean score
     first: IntArray  # (n_cells,): models of each cell
@@ -55,13 +57,13 @@ def contest_of(pairs: Pairs) -> Contest:
         scores = pairs.scores
         sides, weight = np.empty((pairs.first.size, 0)), pairs.sums.weight
         return Contest(pairs.models, (), X, scores, weight, pairs.mean, pairs.first, pairs.second, sides, np.eye(0))
-    cell, where = _patterns(pairs)
-    swapped, of = pairs.swapped[where], pairs.scores.cell
+    rows, cell, where = pairs.rows, *_patterns(pairs.rows, pairs.left_second, pairs.sides)
+    swapped, of = pairs.left_second[where], rows.cell
     assert of is not None
-    values = np.where(pairs.swapped, 1.0 - pairs.scores.values, pairs.scores.values)
+    values = np.where(pairs.left_second, 1.0 - rows.values, rows.values)
     first, second = pairs.first[of[where]], pairs.second[of[where]]
     left, right = np.where(swapped, second, first), np.where(swapped, first, second)
-    sums = cell_sums(values, cell, where.size, pairs.scores.weights)
+    sums = cell_sums(values, cell, where.size, rows.weights)
     X = incidence(left, right, len(pairs.models))[:, 1:]
     sides, mean = pairs.sides[where], sums.total / sums.weight
     basis = basis_of(sides, pairs.side_names, sums.weight)
@@ -69,16 +71,16 @@ def contest_of(pairs: Pairs) -> Contest:
     size = np.sqrt(sums.weight.sum())
     turned = basis.rows * (size / np.sqrt(sums.weight))[:, None]
     design = sparse.hstack([X, compressed(turned)]).tocsr()
-    scores = CellScores(values, mean, pairs.scores.labels, cell, pairs.scores.weights)
+    scores = CellScores(values, mean, rows.labels, cell, rows.weights)
     units = basis.map * size
     return Contest(pairs.models, pairs.side_names, design, scores, sums.weight, mean, left, right, sides, units)
 
 
-def _patterns(pairs: Pairs) -> tuple[IntArray, IntArray]:
+def _patterns(scores: CellScores, swapped: BoolArray, sides: FloatArray) -> tuple[IntArray, IntArray]:
     """Cell of each row, by the two sides and what differs between them, and one row of each cell."""
-    assert pairs.scores.cell is not None
-    key = pairs.scores.cell * 2 + pairs.swapped
-    for column in pairs.sides.T:
+    assert scores.cell is not None
+    key = scores.cell * 2 + swapped
+    for column in sides.T:
         codes, values = pd.factorize(column)
         key = pd.factorize(key)[0].astype(np.int64) * len(values) + codes
     cell, first = pd.factorize(key)

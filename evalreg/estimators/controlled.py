@@ -178,7 +178,7 @@ def controlled_win_rate(
     option("missing", missing, MISSING)
     sides = parse_sides(formula)
     roles = PairRoles(left, right, score, winner, labels, as_names(key), None, weights, missing, sides)
-    pairs = gather_pairs(data, roles, groups)
+    pairs = gather_pairs(data, roles, groups, "`formula`")
     check_connected(pairs.first, pairs.second, pairs.mean, pairs.models)
     contest = contest_of(pairs)
     check_design(contest)

@@ -8,13 +8,17 @@ from typing import Any
 import numpy as np
 
 from evalreg.boards.duels import Duels
-from evalreg.checks import FloatArray
+from evalreg.checks import BoolArray, FloatArray
+from evalreg.covariance.groups import union
 from evalreg.data.clusters import Axis
+from evalreg.data.engine import LazyTable
+from evalreg.data.engine_pairs import SCORE, PairsInEngine, raw_columns, read_pairs_in_engine
 from evalreg.data.groups import Groups
-from evalreg.data.pairs import PairCells, read_pairs
+from evalreg.data.pairs import PairCells, open_pairs, read_pairs
 from evalreg.data.verdicts import PairRoles
 from evalreg.errors import IndependenceWarning, Note
 from evalreg.scores.cells import CellScores
+from evalreg.scores.lazy import LazyScores
 from evalreg.scores.sums import CellSums, cell_sums
 
 
@@ -24,9 +28,10 @@ class Pairs(PairCells):
 
     sums: CellSums
     # Rows, oriented to the first model, fitted by the cell's mean.
-    scores: CellScores
-    # Share of the rows whose score is one half.
+    scores: CellScores | LazyScores
+    # Shares of the rows whose score is one half, and whose left model is the second of its cell.
     tied: float
+    turned: float
     # The clusterings asked for.
     axes: tuple[Axis, ...] | None
     # Rows dropped, by reason.
@@ -41,6 +46,18 @@ class Pairs(PairCells):
     def mean(self) -> FloatArray:
         """psi of each cell: the mean score of its first model, shape (n_cells,)."""
         return self.scores.fitted
+
+    @property
+    def rows(self) -> CellScores:
+        """The scores, of rows in memory."""
+        assert isinstance(self.scores, CellScores)
+        return self.scores
+
+    @property
+    def left_second(self) -> BoolArray:
+        """Whether a row's left model is the cell's second, of rows in memory."""
+        assert self.swapped is not None
+        return self.swapped
 
     def tables(self) -> tuple[FloatArray, FloatArray]:
         """Psi and counts as (n_models, n_models) matrices over all strata; NaN and 0 for pairs that never met."""
@@ -57,20 +74,87 @@ class Pairs(PairCells):
         return psi, counts + counts.T
 
 
-def gather_pairs(data: Any, roles: PairRoles, groups: Groups) -> Pairs:
-    """Comparisons of a log, sorted into pairs of models, with the sums and the scores of the cells."""
-    read = read_pairs(data, roles, groups)
+def gather_pairs(data: Any, roles: PairRoles, groups: Groups, needs_rows: str | None = None) -> Pairs:
+    """Comparisons of a log, sorted into pairs of models, with the sums and the scores of the cells.
+
+    Rows in an engine stay there, unless `needs_rows` says what needs them.
+    """
+    table, roles = open_pairs(data, roles, groups, needs_rows)
+    if isinstance(table, LazyTable):
+        return _of_engine(read_pairs_in_engine(table, roles, groups), roles)
+    read = read_pairs(table, roles, groups)
     weights, values = read.rows.weights, read.values
     sums = cell_sums(values, read.cell, read.first.size, weights)
-    fitted = np.where(sums.low == sums.high, sums.low, sums.total / sums.weight)
     return Pairs(
         **{part.name: getattr(read, part.name) for part in fields(PairCells)},
         sums=sums,
-        scores=CellScores(values, fitted, read.rows.labels(), read.cell, weights),
+        scores=CellScores(values, _fitted(sums), read.rows.labels(), read.cell, weights),
         tied=float(np.mean(values == 0.5)),
+        turned=float(np.mean(np.asarray(read.swapped))),
         axes=read.rows.axes,
         dropped=read.rows.dropped,
     )
+
+
+def _fitted(sums: CellSums) -> FloatArray:
+    return np.where(sums.low == sums.high, sums.low, sums.total / sums.weight)
+
+
+def _of_engine(read: PairsInEngine, roles: PairRoles) -> Pairs:
+    """The same of rows that stay in an engine, from the sums of their kinds."""
+    n_cells, kinds = read.first.size, read.sums
+    sign = np.where(read.swapped, -1.0, 1.0)
+
+    def total(values: FloatArray) -> FloatArray:
+        return np.asarray(np.bincount(read.cell, values, n_cells), dtype=np.float64)
+
+    w, wv, wvv = total(kinds["w"]), total(sign * kinds["wv"]), total(kinds["wvv"])
+    low, high = np.full(n_cells, np.inf), np.full(n_cells, -np.inf)
+    np.minimum.at(low, read.cell, np.where(read.swapped, 1 - kinds["high"], kinds["low"]))
+    np.maximum.at(high, read.cell, np.where(read.swapped, 1 - kinds["low"], kinds["high"]))
+    squares = np.where(low == high, 0.0, np.maximum(wvv - wv**2 / w, 0.0))
+    sums = CellSums(total(kinds["n"]), w, wv + w / 2, squares, low, high)
+    heaviest = np.zeros(n_cells)
+    np.maximum.at(heaviest, read.cell, kinds["heaviest"])
+    scores = LazyScores(
+        read.table,
+        SCORE,
+        raw_columns(roles),
+        read.codes,
+        _fitted(sums),
+        sums,
+        roles.weights,
+        turned=read.turned,
+        powers=np.array([total(kinds["ww"]), total(sign * kinds["wwv"]), total(kinds["wwvv"])]),
+        heaviest=heaviest,
+    )
+    n_rows = sums.count.sum()
+    return Pairs(
+        models=read.models,
+        strata=read.strata,
+        first=read.first,
+        second=read.second,
+        stratum=read.stratum,
+        swapped=None,
+        alike=_alike(read, scores, roles),
+        side_names=(),
+        sides=np.zeros((0, 0)),
+        sums=sums,
+        scores=scores,
+        tied=float(kinds["tied"].sum() / n_rows),
+        turned=float(kinds["n"][read.swapped].sum() / n_rows),
+        axes=read.axes,
+        dropped=read.dropped,
+    )
+
+
+def _alike(read: PairsInEngine, scores: LazyScores, roles: PairRoles) -> int:
+    """Rows that equal an earlier one in the models and all columns named, where no `key` tells them apart."""
+    if roles.key or (read.axes is None and roles.strata is None):
+        return 0
+    if read.axes is None:
+        return scores.n_rows - len(read.codes)
+    return scores.n_rows - scores.n_entries(union(*read.axes))
 
 
 def duels_of(pairs: Pairs) -> Duels:
@@ -95,7 +179,7 @@ def design_lines(pairs: Pairs) -> list[str]:
     lines = [
         f"{n_models} models, {count.size} pair{'s' if count.size > 1 else ''}{strata} with {np.min(count):.0f} to "
         f"{np.max(count):.0f} comparisons "
-        f"(median {np.median(count):.0f}); {pairs.tied:.1%} tied, {np.mean(pairs.swapped):.0%} with the models in the "
+        f"(median {np.median(count):.0f}); {pairs.tied:.1%} tied, {pairs.turned:.0%} with the models in the "
         "other order."
     ]
     if pairs.alike:

@@ -55,6 +55,7 @@ def fit_half(contest: Contest) -> Fit:
 def fit_davidson(contest: Contest) -> Fit:
     """The fit to scores of 0, 1/2 and 1 in which ties have a probability of their own; log nu comes last."""
     rows = contest.scores
+    assert isinstance(rows, CellScores)
     other = (rows.values != 0) & (rows.values != 0.5) & (rows.values != 1)
     if other.any():
         where, count = row_list(other)

@@ -166,7 +166,7 @@ def rectified_win_rate(
         raise ArgumentError("`labels` says what verdicts mean; both `judge` and `human` hold scores.")
     marks = _read(table, by_human, "human")
     check_marks(_read(table, by_judge, "judge"), ~np.isnan(marks), judge, human)
-    pairs = gather_pairs(data, by_judge, groups)
+    pairs = gather_pairs(data, by_judge, groups, "`rectified_win_rate`")
     axes: tuple[Axis, ...] = ((_unused(COMPARISON, table),),) if groups is None else pairs.axes or ()
     judged, lines = _both_sides(pairs, marks, opponents, axes[0][0] if groups is None else "")
     parts = labelled_cells(judged)
@@ -208,18 +208,18 @@ def _unused(name: str, table: Table) -> str:
 
 def _both_sides(pairs: Pairs, marks: FloatArray, opponents: str, own: str) -> tuple[LabelledRows, tuple[str, ...]]:
     """Two rows for each comparison, scored for its first and its second model."""
-    source, cell = pairs.scores.labels.source, pairs.scores.cell
+    source, cell = pairs.rows.labels.source, pairs.rows.cell
     assert isinstance(source, UsedRows)
     assert cell is not None
     mark = restrict(marks, source.keep)
-    mark = np.where(pairs.swapped, 1.0 - mark, mark)
+    mark = np.where(pairs.left_second, 1.0 - mark, mark)
     has_label = ~np.isnan(mark)
     mark = np.where(has_label, mark, 0.0)
-    held = {name: _twice(codes) for name, codes in pairs.scores.labels.held.items()}
+    held = {name: _twice(codes) for name, codes in pairs.rows.labels.held.items()}
     if own:
         held[own] = _twice(Codes(np.arange(cell.size), cell.size, source.positions()))
     weights, lines = _weights(pairs, cell) if opponents == "uniform" else (None, [])
-    judge = pairs.scores.values
+    judge = pairs.rows.values
     judged = LabelledRows(
         judge=np.concatenate([judge, 1.0 - judge]),
         human=np.concatenate([mark, np.where(has_label, 1.0 - mark, 0.0)]),

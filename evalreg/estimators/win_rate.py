@@ -196,7 +196,8 @@ def win_rate(
     Parameters
     ----------
     data : data frame
-        One row a comparison. Of a lazy frame the columns that the call names are collected.
+        One row a comparison. In memory; or in an engine (a polars LazyFrame, a DuckDB relation), which then makes the
+        sums: one query for the pairs of models, one for each clustering and intersection, and no row comes out.
     left, right : str
         Columns of the two models.
     score : str, optional
@@ -241,7 +242,9 @@ def win_rate(
     Raises
     ------
     UnknownLabelError, SelfComparisonError, DuplicateRowsError, ScoreRangeError, TooFewClustersError
-        If the log breaks a rule; the message says which rows.
+        If the log breaks a rule; the message says which rows, or how many in an engine.
+    NotAvailableError
+        If an option needs rows in memory and they are in an engine; the message names the columns to collect.
     ArgumentError
         If an option is unknown.
 

@@ -143,6 +143,23 @@ class Scores(ABC):
         """Sums of w e^2 within (cluster, column), where a score is w e; None where rows are not held so."""
         return None
 
+    def row_moments(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Sums over the rows of each cell of s^2, s w and w^2, s being the score of a row and w its weight."""
+        parts = self.in_cells()
+        if len(parts) != 1:
+            raise NotAvailableError("the covariance of independent rows needs rows in memory with one value each.")
+        (rows,) = parts
+        pairs = (rows.scores, rows.scores), (rows.scores, rows.weight), (rows.weight, rows.weight)
+        ss, sw, ww = (np.bincount(rows.cell, a * b, rows.n_cells).astype(float) for a, b in pairs)
+        return ss, sw, ww
+
+    def heaviest_rows(self) -> FloatArray:
+        """The largest weight of a row in each cell."""
+        rows = self.in_cells()[0]
+        weight = np.zeros(rows.n_cells)
+        np.maximum.at(weight, rows.cell, rows.weight)
+        return weight
+
     def unasked(self, by: Axis) -> ItemCounts | None:
         """What counts the clusters in an engine, as long as their sums have not been asked for; None in memory."""
         return None

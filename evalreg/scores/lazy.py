@@ -9,20 +9,26 @@ from typing import Any
 import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
-from scipy import sparse
 
 from evalreg.checks import FloatArray, IntArray, listed
-from evalreg.data.clusters import Axis, factorize, pair_codes
+from evalreg.data.clusters import Axis
 from evalreg.data.engine import LazyTable
+from evalreg.data.engine_groups import grouped, ranges_of
 from evalreg.data.labels import no_source
 from evalreg.data.names import known_column
 from evalreg.errors import DataError, MissingLabelsError, NonFiniteError, NotAvailableError
-from evalreg.numerics.matrices import Matrix, compressed, dense
+from evalreg.numerics.matrices import Matrix, dense
 from evalreg.scores.base import Scores, meat_of_sums
+from evalreg.scores.lazy_sums import Clustering, Entries, Held
 from evalreg.scores.sums import Block, CellSums
 
 # Sums of the same rows in another order agree to this fraction of their terms.
 UNCHANGED = 1e-9
+
+
+# Entries of one clustering that are held, 20 bytes each; more are asked of the engine again whenever they are needed.
+MOST_HELD = 1 << 25
+ROWS, TOTAL, WEIGHT = "__rows", "__total", "__weight"
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +47,13 @@ class LazyScores(Scores):
     sums: CellSums
     # Column of sampling weights.
     weight: str | None = None
-    _queries: dict[Axis, tuple[list[str], Block]] = field(default_factory=dict)
+    # Joint values whose values count as one minus them: pairs of models, read from the other side.
+    turned: frozenset[tuple[str, ...]] = frozenset()
+    # Sums over the rows of a cell of w^2, w^2 v and w^2 v^2, v being the value less one half, shape (3, n_cells).
+    powers: FloatArray | None = None
+    # The largest weight of a row in each cell.
+    heaviest: FloatArray | None = None
+    _queries: dict[Axis, Clustering] = field(default_factory=dict)
     _homes: dict[tuple[Axis, Axis], IntArray] = field(default_factory=dict)
 
     @property
@@ -66,67 +78,85 @@ class LazyScores(Scores):
         """Whether further columns can be looked up."""
         return self.table is not None
 
-    def _query(self, by: Axis) -> tuple[list[str], Block]:
-        """Labels of the clusters and their sums, asked of the engine once for each clustering."""
+    def _query(self, by: Axis) -> Clustering:
+        """Clusters and their sums, asked of the engine once for each clustering."""
         if by not in self._queries:
             if self.table is None:
                 raise no_source(":".join(by), [":".join(held) for held in self._queries])
-            self._queries[by] = self._grouped(by)
+            for name in by:
+                known_column(name, self.table.columns, "groups")
+            self._queries[by] = self._ask(by)
         return self._queries[by]
 
-    def _grouped(self, by: Axis) -> tuple[list[str], Block]:
+    def _ask(self, by: Axis) -> Clustering:
+        """Sums of all clusters, held where they are not too many."""
+        assert self.table is not None
+        ranges = ranges_of(self.table.frame, by[0], self.n_rows, len(self.cell_codes))
+        labels: list[str] = []
+        sizes, n_entries = [], 0
+        held: list[Held] = []
+        kept, seen = True, np.zeros((2, self.n_columns))
+        for one in ranges:
+            part = self._grouped(by, one)
+            labels += part.labels
+            sizes.append(np.bincount(part.cluster, part.weight, len(part.labels)))
+            n_entries += part.cluster.size
+            seen += part.by_cell(self.n_columns)
+            kept = kept and n_entries <= MOST_HELD
+            held = [*held, part.block(self.n_columns)] if kept else []
+        self._refuse_changed(*seen)
+        return Clustering(labels, np.concatenate(sizes), n_entries, ranges, tuple(held) if kept else None)
+
+    def _grouped(self, by: Axis, within: nw.Expr | None) -> Entries:
+        """Sums by (cluster, cell) of the clusters within a range."""
         assert self.table is not None
         columns = tuple(dict.fromkeys((*by, *self.cell_columns)))
-        known = self.table.columns
-        for name in by:
-            known_column(name, known, "groups")
-        weight = nw.len() if self.weight is None else nw.col(self.weight).sum()
+        frame = self.table.frame if within is None else self.table.frame.filter(within)
         value = nw.col(self.value).cast(nw.Float64)
-        total = value.sum() if self.weight is None else (value * nw.col(self.weight)).sum()
-        grouped = self.table.group(columns, {"__weight": weight, "__total": total, "__rows": nw.len()})
-        missing = grouped[list(by)].isna().any(axis=1)
+        made = {TOTAL: value} if self.weight is None else {WEIGHT: nw.col(self.weight).cast(nw.Float64)}
+        if self.weight is not None:
+            made[TOTAL] = value * nw.col(self.weight)
+        # Engines differ in what may stand inside a sum: columns are made first.
+        chosen = frame.select(*columns, *(one.alias(name) for name, one in made.items()))
+        sums = {ROWS: nw.len()} | {name: nw.col(name).sum() for name in made}
+        found = grouped(chosen, columns, sums)
+        rows = found.numbers[ROWS]
+        missing = np.any([found.keys[name][0] < 0 for name in by], axis=0)
         if missing.any():
-            count = int(grouped["__rows"][missing].sum())
-            raise MissingLabelsError(
-                f'`groups="{":".join(by)}"` must give an id to every row in use; {count} of {self.n_rows} have none. '
-                "Fit again with those groups, which drops and counts such rows.",
-                column=":".join(by),
-                count=count,
-            )
-        cluster, n_clusters = np.zeros(len(grouped), dtype=np.intp), 1
-        for name in by:
-            codes, labels = factorize(grouped[name])
-            pair = pair_codes(cluster, n_clusters, codes, len(labels))
-            cluster, n_clusters = pair.codes, pair.n_clusters
-        keys = _keys(grouped, self.cell_columns)
-        self._refuse_changed(grouped, keys)
-        cells = [self.cell_codes[key] for key in keys]
-        weights = grouped["__weight"].to_numpy(dtype=float)
-        totals = grouped["__total"].to_numpy(dtype=float) - weights * self.fitted[cells]
-        where, shape = (cluster, np.array(cells, dtype=np.intp)), (n_clusters, self.n_columns)
-        labels = [""] * n_clusters
-        for code, key in zip(cluster, _keys(grouped, by), strict=True):
-            labels[code] = ":".join(key)
-        block = Block(
-            sparse.coo_array((totals, where), shape).tocsr(), sparse.coo_array((weights, where), shape).tocsr()
-        )
-        return labels, block
+            raise self._without_ids(by, int(rows[missing].sum()))
+        cluster, n_clusters = found.joint(by)
+        labels = [":".join(parts) for parts in found.texts(by, cluster, n_clusters)]
+        joint, n_joint = found.joint(self.cell_columns)
+        keys = found.texts(self.cell_columns, joint, n_joint)
+        if not set(keys) <= set(self.cell_codes):
+            raise self._changed(f"joint values of {listed(self.cell_columns)} are new")
+        cell = np.array([self.cell_codes[key] for key in keys], dtype=np.intp)[joint]
+        weight = rows if self.weight is None else found.numbers[WEIGHT]
+        total = found.numbers[TOTAL]
+        if self.turned:
+            turned = np.array([key in self.turned for key in keys])[joint]
+            total = np.where(turned, weight - total, total)
+        return Entries(labels, cluster, cell, rows, weight, total)
 
-    def _refuse_changed(self, grouped: pd.DataFrame, keys: list[tuple[str, ...]]) -> None:
+    def _without_ids(self, by: Axis, count: int) -> MissingLabelsError:
+        return MissingLabelsError(
+            f'`groups="{":".join(by)}"` must give an id to every row in use; {count} of {self.n_rows} have none. '
+            "Fit again with those groups, which drops and counts such rows.",
+            column=":".join(by),
+            count=count,
+        )
+
+    def _refuse_changed(self, count: FloatArray, total: FloatArray) -> None:
         """Raise if the rows are not those that the estimate was made of: an engine reads its tables again each time."""
-        known = set(keys) <= set(self.cell_codes)
-        count, total = np.zeros(self.n_columns), np.zeros(self.n_columns)
-        if known:
-            cells = [self.cell_codes[key] for key in keys]
-            np.add.at(count, cells, grouped["__rows"].to_numpy(dtype=float))
-            np.add.at(total, cells, grouped["__total"].to_numpy(dtype=float))
         size = np.maximum(np.abs(self.sums.low), np.abs(self.sums.high)) * self.sums.weight
         moved = np.abs(total - self.sums.total) > UNCHANGED * size
-        if not known or moved.any() or np.any(count != self.sums.count):
-            raise DataError(
-                f"the rows in the engine have changed since the estimate was made: its {self.n_rows} rows are now "
-                f"{int(grouped['__rows'].sum())}, or their scores differ. Make the estimate again."
-            )
+        if moved.any() or np.any(count != self.sums.count):
+            raise self._changed(f"its {self.n_rows} rows are now {int(count.sum())}, or their scores differ")
+
+    def _changed(self, what: str) -> DataError:
+        return DataError(
+            f"the rows in the engine have changed since the estimate was made: {what}. Make the estimate again."
+        )
 
     def unasked(self, by: Axis) -> LazyScores | None:
         """These scores, until the sums within a clustering are asked for."""
@@ -148,40 +178,74 @@ class LazyScores(Scores):
 
     def n_clusters(self, by: Axis) -> int:
         """Observed joint values of some columns."""
-        return len(self._query(by)[0])
+        return len(self._query(by).labels)
 
     def sizes(self, by: Axis) -> FloatArray:
         """Weight of each cluster, shape (n_clusters,)."""
-        return np.asarray(compressed(self._query(by)[1].gram).sum(axis=1), dtype=np.float64).ravel()
+        return self._query(by).sizes
 
     def label(self, by: Axis, code: int) -> str:
         """Label of one cluster."""
-        return self._query(by)[0][code]
+        return self._query(by).labels[code]
 
     def homes(self, item: Axis, by: Axis) -> IntArray | None:
         """Cluster of each question, in the order of the clusters of `item`; None where the table is gone unasked."""
         if (item, by) not in self._homes:
             if self.table is None:
                 return None
-            number = {label: code for code, label in enumerate(self._query(item)[0])}
-            grouped = self.table.group(tuple(dict.fromkeys((*item, *by))), {"__rows": nw.len()})
+            number = {label: code for code, label in enumerate(self._query(item).labels)}
+            found = grouped(self.table.frame, tuple(dict.fromkeys((*item, *by))), {ROWS: nw.len()})
             home = np.zeros(len(number), dtype=np.intp)
-            clusters = factorize(pd.Series(_keys(grouped, by)))[0]
-            home[[number[":".join(key)] for key in _keys(grouped, item)]] = clusters
+            codes, n_codes = found.joint(item)
+            place = np.array([number[":".join(key)] for key in found.texts(item, codes, n_codes)], dtype=np.intp)
+            home[place[codes]] = found.joint(by)[0]
             self._homes[item, by] = home
         return self._homes[item, by]
 
     def cells(self, by: Axis) -> Iterator[Block]:
-        """Sums within (cluster, cell)."""
-        yield self._query(by)[1]
+        """Sums within (cluster, cell), asked again where they are too many to hold."""
+        asked = self._query(by)
+        if asked.held is not None:
+            yield from (part.about(self.fitted) for part in asked.held)
+            return
+        if self.table is None:
+            raise no_source(":".join(by), [":".join(one) for one, found in self._queries.items() if found.held])
+        for one in asked.ranges:
+            yield self._grouped(by, one).block(self.n_columns).about(self.fitted)
+
+    def n_entries(self, by: Axis) -> int:
+        """Joint values of the clusters' columns and those of the cells."""
+        return self._query(by).n_entries
 
     def meat(self, by: Axis | None, bread: Matrix) -> FloatArray:
         """Sum over clusters of (B' T_g)(B' T_g)', shape (n_params, n_params)."""
         if by is not None:
             return meat_of_sums(self, by, bread)
-        squares = self.sums.squares if self.weight is None else self._weighted_squares()
+        squares = self._squared_scores()
         scaled = np.sqrt(squares)[:, None] * dense(bread)
         return np.asarray(scaled.T @ scaled)
+
+    def _squared_scores(self) -> FloatArray:
+        """Sum of (w (value - fitted))^2 of each cell."""
+        if self.powers is not None:
+            return self.row_moments()[0]
+        return self.sums.squares if self.weight is None else self._weighted_squares()
+
+    def row_moments(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Sums over the rows of each cell of s^2, s w and w^2, s being the score of a row and w its weight."""
+        if self.powers is None:
+            return super().row_moments()
+        ww, wwv, wwvv = self.powers
+        if self.weight is None:  # About the mean no digits are lost where values hardly vary.
+            mean = self.sums.total / self.sums.weight
+            shift = mean - self.fitted
+            return self.sums.squares + ww * shift**2, self.sums.total - ww * self.fitted, ww
+        shift = self.fitted - 0.5
+        return np.maximum(wwvv - 2 * shift * wwv + shift**2 * ww, 0.0), wwv - shift * ww, ww
+
+    def heaviest_rows(self) -> FloatArray:
+        """The largest weight of a row in each cell."""
+        return super().heaviest_rows() if self.heaviest is None else self.heaviest
 
     def _weighted_squares(self) -> FloatArray:
         """Sum of (w (value - fitted))^2 of each cell, from powers about a common centre."""

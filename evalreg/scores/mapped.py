@@ -11,7 +11,6 @@ from scipy import sparse
 
 from evalreg.checks import FloatArray
 from evalreg.data.clusters import Axis
-from evalreg.errors import NotAvailableError
 from evalreg.numerics.matrices import Matrix, compressed, dense, square, sum_blocks
 from evalreg.scores.base import Scores, SharedRows
 from evalreg.scores.sums import Block, NarrowClusters
@@ -126,9 +125,7 @@ class MappedScores(SharedRows):
 
     def _heaviest_rows(self) -> Matrix:
         """The largest weight of a row in each cell, as rows of their own; shape (n_cells, n_cells)."""
-        rows = self.inner.in_cells()[0]
-        weight = np.zeros(self._n_cells)
-        np.maximum.at(weight, rows.cell, rows.weight)
+        weight = self.inner.heaviest_rows()[: self._n_cells]
         return sparse.diags_array(weight).tocsr()
 
     def meat(self, by: Axis | None, bread: Matrix) -> FloatArray:
@@ -138,21 +135,17 @@ class MappedScores(SharedRows):
         if self.offset is None:
             return self.inner.meat(None, self.design @ bread)
         # A row's score is its residual times a row of A plus its weight times a row of B: squares of both by cell.
-        parts = self.inner.in_cells()
-        if len(parts) != 1:
-            raise NotAvailableError("the covariance of independent rows needs rows with one value each.")
-        (rows,) = parts
-        result = np.zeros((bread.shape[1], bread.shape[1]))
-        halves = [(dense(self.design @ bread), rows.scores), (dense(self.offset @ bread), rows.weight)]
-        for first, left in halves:
-            for second, right in halves:
-                result += first.T @ (np.bincount(rows.cell, left * right, rows.n_cells)[:, None] * second)
-        return result
+        ss, sw, ww = self.inner.row_moments()
+        first, second = dense(self.design @ bread), dense(self.offset @ bread)
+        cross = first.T @ (sw[:, None] * second)
+        return np.asarray(first.T @ (ss[:, None] * first) + cross + cross.T + second.T @ (ww[:, None] * second))
 
     def row_influence(self, bread: Matrix) -> FloatArray:
         """Influence of each row, shape (n_rows, n_params)."""
         total = np.zeros((self.n_rows, bread.shape[1]))
         first, parts = 0, self.inner.in_cells()
+        if not parts:
+            return self.inner.row_influence(self.design @ bread)
         for part in parts:
             mapped = dense(self.design[first : first + part.n_cells] @ bread)
             total += part.scores[:, None] * mapped[part.cell]

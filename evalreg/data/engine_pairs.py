@@ -1,0 +1,332 @@
+"""The reader of comparisons that stay in an engine: one grouped query tells all that the pairs of models need."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import pandas as pd
+
+from evalreg.checks import BoolArray, FloatArray, IntArray
+from evalreg.data.clusters import Axis
+from evalreg.data.engine import LazyTable
+from evalreg.data.engine_groups import Grouped, as_text, grouped
+from evalreg.data.frame import Table
+from evalreg.data.groups import Groups, parse_groups
+from evalreg.data.pair_rules import cells_of, present_models, repeated_key, self_comparison, sides_of, strata_of
+from evalreg.data.verdicts import (
+    PairRoles,
+    is_stranger,
+    outside_scores,
+    read_verdicts,
+    strange_winner,
+    unknown_label,
+)
+from evalreg.data.weights import FAR
+from evalreg.errors import ArgumentError, EmptyDataError, NonFiniteError
+
+SCORE = "__score"
+# Why a row is not in use; 0 is in use.
+REASONS = ("", "score", "covariate", "group")
+_GONE, _N = "__gone", "__n"
+# Sums over rows of w, w^2 and their products with v and v^2, v being the score less one half.
+_W, _WW, _V, _VV, _WV, _WVV, _WWV, _WWVV = "__w", "__ww", "__v", "__vv", "__wv", "__wvv", "__wwv", "__wwvv"
+
+
+@dataclass(frozen=True, eq=False)
+class PairsInEngine:
+    """Comparisons in an engine, and the rows, weights and scores by (left, right, stratum, verdict), one kind each.
+
+    Parameters
+    ----------
+    table : LazyTable
+        The comparisons in use, with the score of the left model in a column of its own.
+    models, strata : tuple of str
+        Sorted as text.
+    first, second, stratum : ndarray of int, shape (n_cells,)
+        The models of each cell, first before second, and its stratum.
+    cell : ndarray of int, shape (n_kinds,)
+        Cell of each kind.
+    swapped : ndarray of bool, shape (n_kinds,)
+        Whether the left model of a kind is the cell's second.
+    codes : dict of tuple of str to int
+        Cell of each (left, right[, stratum]) as the engine has them, and below those whose left is the second.
+    turned : frozenset of tuple of str
+        See `codes`.
+    sums : dict of str to ndarray, shape (n_kinds,)
+        Rows "n"; sums of w "w", of w^2 "ww", of w v "wv" and so on, v being the left score less one half; the
+        smallest and largest score "low" and "high", the largest weight "heaviest", and ties, "tied".
+    axes : tuple of Axis or None
+        The clusterings asked for.
+    dropped : dict of str to int
+        Rows dropped by reason.
+    """
+
+    table: LazyTable
+    models: tuple[str, ...]
+    strata: tuple[str, ...]
+    first: IntArray
+    second: IntArray
+    stratum: IntArray
+    cell: IntArray
+    swapped: BoolArray
+    codes: dict[tuple[str, ...], int]
+    turned: frozenset[tuple[str, ...]]
+    sums: dict[str, FloatArray]
+    axes: tuple[Axis, ...] | None
+    dropped: dict[str, int] = field(default_factory=dict)
+
+
+def read_pairs_in_engine(table: LazyTable, roles: PairRoles, groups: Groups) -> PairsInEngine:
+    """Comparisons sorted into pairs of models, of which no row leaves the engine."""
+    axes = _checked_axes(table, groups)
+    for argument, name in {"score": roles.score, "weights": roles.weights}.items():
+        if name is not None:
+            table.check_numeric(name, argument)
+    kinds = _kinds(table, roles, axes)
+    # The rules of rows in memory, on the labels of the kinds.
+    labels = Table(nw.from_native(pd.DataFrame(kinds.numbers)), dict(kinds.keys))
+    (left, right), names = sides_of(labels, roles)
+    gone = kinds.numbers[_GONE].astype(np.intp)
+    value, named = _verdicts(kinds, roles, left, right, names, gone)
+    gone = np.where(np.isnan(value) if roles.winner is not None else gone == 1, 1, gone)
+    dropped = _dropped(gone, kinds.numbers[_N], roles)
+    used = gone == 0
+    _check_weights(kinds, used, roles)
+    left, right = left[used], right[used]
+    rows = kinds.numbers[_N][used]
+    if (left == right).any():
+        same = left == right
+        raise self_comparison({names[code] for code in left[same]}, None, int(rows[same].sum()), roles)
+    left, right, models = present_models(left, right, names)
+    strata: tuple[str, ...] = ("",)
+    stratum = None
+    if roles.strata is not None:
+        of, of_labels = kinds.keys[roles.strata]
+        strata, stratum = strata_of([str(text) for text in as_text(of_labels)], of[used])
+    cell, keys = cells_of(np.minimum(left, right), np.maximum(left, right), stratum, len(models))
+    found = _in_use(table, roles, axes, kinds, named, value)
+    if roles.key:
+        _refuse_repeats(found, roles)
+    codes, turned = _raw_cells(kinds, used, roles, cell, left > right)
+    return PairsInEngine(
+        table=found,
+        models=tuple(models),
+        strata=strata,
+        first=keys[1],
+        second=keys[2],
+        stratum=keys[0],
+        cell=cell,
+        swapped=left > right,
+        codes=codes,
+        turned=turned,
+        sums=_sums(kinds, used, value, roles),
+        axes=axes,
+        dropped=dropped,
+    )
+
+
+def raw_columns(roles: PairRoles) -> tuple[str, ...]:
+    """Columns whose joint values are cells, either way round."""
+    return (roles.left, roles.right) if roles.strata is None else (roles.left, roles.right, roles.strata)
+
+
+def _checked_axes(table: LazyTable, groups: Groups) -> tuple[Axis, ...] | None:
+    return None if groups is None else parse_groups(groups, table.columns)
+
+
+def _reasons(table: LazyTable, roles: PairRoles, axes: tuple[Axis, ...] | None) -> nw.Expr:
+    """Why a row is not in use: the first reason in the order score, covariate, group."""
+    labels = (roles.left, roles.right, *roles.key, roles.strata, roles.weights)
+    asked = (
+        [str(roles.score or roles.winner)],
+        [name for name in dict.fromkeys(labels) if name is not None],
+        list(dict.fromkeys(name for axis in axes or () for name in axis)),
+    )
+    found = nw.lit(0)
+    for reason in (3, 2, 1):
+        if names := asked[reason - 1]:
+            found = nw.when(table.absent(names)).then(nw.lit(reason)).otherwise(found)
+    return found
+
+
+def _kinds(table: LazyTable, roles: PairRoles, axes: tuple[Axis, ...] | None) -> Grouped:
+    """Rows, weights and scores by the two sides, the stratum, the verdict, and why they are not in use: one query."""
+    keys = tuple(dict.fromkeys((*raw_columns(roles), *([] if roles.winner is None else [roles.winner]))))
+    made: dict[str, nw.Expr] = {_GONE: _reasons(table, roles, axes)}
+    aggregates = {_N: nw.len()}
+    if roles.weights is not None:
+        w = nw.col(roles.weights).cast(nw.Float64)
+        made |= {_W: w, _WW: w * w}
+        aggregates |= {_W: nw.col(_W).sum(), _WW: nw.col(_WW).sum()}
+        aggregates |= {"__light": nw.col(_W).min(), "__heavy": nw.col(_W).max()}
+    if roles.score is not None:
+        made |= _moments(nw.col(roles.score).cast(nw.Float64), made.get(_W), made.get(_WW))
+        summed = [name for name in made if name not in (_GONE, _W, _WW, SCORE)]
+        aggregates |= {name: nw.col(name).sum() for name in summed}
+        aggregates |= {"__low": nw.col(SCORE).min(), "__high": nw.col(SCORE).max()}
+    frame = table.frame.select(*keys, *(one.alias(name) for name, one in made.items()))
+    found = grouped(frame, (*keys, _GONE), aggregates)
+    if not found.n_entries:
+        raise EmptyDataError("`data` has no rows.")
+    codes, reasons = found.keys[_GONE]
+    return Grouped(
+        {name: one for name, one in found.keys.items() if name != _GONE},
+        {**found.numbers, _GONE: np.asarray(reasons, dtype=float)[codes]},
+    )
+
+
+def _moments(score: nw.Expr, w: nw.Expr | None, ww: nw.Expr | None) -> dict[str, nw.Expr]:
+    """Columns whose sums are those of a score in [0, 1], of its ties, and of what lies outside."""
+    v = score - 0.5
+    outside = nw.when((score < 0) | (score > 1)).then(nw.lit(1)).otherwise(nw.lit(0))
+    tied = nw.when(score == 0.5).then(nw.lit(1)).otherwise(nw.lit(0))
+    made = {SCORE: score, _V: v, _VV: v * v, "__outside": outside, "__tied": tied}
+    if w is None or ww is None:
+        return made
+    return made | {_WV: w * v, _WVV: w * v * v, _WWV: ww * v, _WWVV: ww * v * v}
+
+
+def _verdicts(
+    kinds: Grouped, roles: PairRoles, left: IntArray, right: IntArray, names: list[str], gone: IntArray
+) -> tuple[FloatArray, IntArray]:
+    """Score of the left model of each kind (NaN: none, or a column of scores), and the model that its verdict names."""
+    n = kinds.numbers[_N]
+    if roles.winner is None:
+        outside = kinds.numbers["__outside"]
+        if outside.sum() > 0:
+            low, high = float(np.nanmin(kinds.numbers["__low"])), float(np.nanmax(kinds.numbers["__high"]))
+            raise outside_scores(roles, low, high, None, int(outside.sum()))
+        return np.full(n.size, np.nan), np.full(n.size, -1, dtype=np.intp)
+    of, labels = kinds.keys[roles.winner]
+    found = read_verdicts(labels, roles, names)
+    if found.unknown.any():
+        counts = np.bincount(of[of >= 0], n[of >= 0], len(labels))
+        count = int(counts[found.unknown[:-1]].sum())
+        raise unknown_label(roles, counts, labels, found.unknown, names, None, count)
+    named = found.named[of]
+    stranger = is_stranger((left, right), named)
+    if stranger.any():
+        raise strange_winner(roles, {names[code] for code in named[stranger]}, None, int(n[stranger].sum()))
+    return np.where(named >= 0, (named == left).astype(float), found.score[of]), named
+
+
+def _dropped(gone: IntArray, n: FloatArray, roles: PairRoles) -> dict[str, int]:
+    """Rows that are not in use, by reason."""
+    dropped = {reason: int(n[gone == code].sum()) for code, reason in enumerate(REASONS) if reason}
+    missing = {reason: count for reason, count in dropped.items() if count}
+    if missing and roles.missing == "raise":
+        reason, count = next(iter(missing.items()))
+        raise NonFiniteError(
+            f'nothing may be missing under `missing="raise"`; {count} of {int(n.sum())} rows have no {reason}. Fill '
+            'the values in, or pass missing="drop" to leave the rows out, counted.',
+            count=count,
+        )
+    if not (gone == 0).any():
+        counts = ", ".join(f"{count} without a {reason}" for reason, count in missing.items())
+        raise EmptyDataError(
+            f"no row is left: all {int(n.sum())} have something missing ({counts}).", count=int(n.sum())
+        )
+    return dropped
+
+
+def _check_weights(kinds: Grouped, used: BoolArray, roles: PairRoles) -> None:
+    if roles.weights is None:
+        return
+    low, high = float(np.min(kinds.numbers["__light"][used])), float(np.max(kinds.numbers["__heavy"][used]))
+    if not low > 0:
+        raise ArgumentError(
+            f"`weights` must be positive; the smallest is {low:g}. Check the signs; a row of weight zero is no "
+            "observation: leave it out.",
+            column=roles.weights,
+        )
+    if not (high < FAR and low > 1 / FAR):
+        raise NonFiniteError(
+            f"`weights` of rows in an engine must lie between {1 / FAR:.0e} and {FAR:.0e}, so that their squares are "
+            f"floats; they are from {low:g} to {high:g}. Only their ratios matter: rescale them.",
+            column=roles.weights,
+        )
+
+
+def _in_use(
+    table: LazyTable,
+    roles: PairRoles,
+    axes: tuple[Axis, ...] | None,
+    kinds: Grouped,
+    named: IntArray,
+    value: FloatArray,
+) -> LazyTable:
+    """The comparisons in use with the score of the left model, made by conditions on the verdict."""
+    frame = table.frame.filter(_reasons(table, roles, axes) == 0)
+    if roles.winner is None:
+        assert roles.score is not None
+        return LazyTable(frame.with_columns(nw.col(roles.score).cast(nw.Float64).alias(SCORE)))
+    of, labels = kinds.keys[roles.winner]
+    winner = nw.col(roles.winner)
+    none = [_plain(labels[code]) for code in np.unique(of[np.isnan(value) & (of >= 0)])]
+    if none:
+        frame = frame.filter(~winner.is_in(none))
+    score = _by_name(kinds, roles, named, value)
+    for points in (0.0, 0.5, 1.0):
+        says = [_plain(labels[code]) for code in np.unique(of[(value == points) & (named < 0)])]
+        if says:
+            score = nw.when(winner.is_in(says)).then(nw.lit(points)).otherwise(score)
+    return LazyTable(frame.with_columns(score.alias(SCORE)))
+
+
+def _by_name(kinds: Grouped, roles: PairRoles, named: IntArray, value: FloatArray) -> nw.Expr:
+    """1 where the verdict names the left model, else 0: what each name is on the left is known from the kinds."""
+    of, verdicts = kinds.keys[str(roles.winner)]
+    side, lefts = kinds.keys[roles.left]
+    won = (named >= 0) & (value == 1)
+    pairs = sorted(set(zip(of[won].tolist(), side[won].tolist(), strict=True)))
+    if not pairs:
+        return nw.lit(0.0)
+    plain = [(_plain(verdicts[v]), _plain(lefts[s])) for v, s in pairs]
+    if all(type(v) is type(s) and v == s for v, s in plain):
+        return nw.when(nw.col(str(roles.winner)) == nw.col(roles.left)).then(nw.lit(1.0)).otherwise(nw.lit(0.0))
+    hits = [(nw.col(str(roles.winner)) == v) & (nw.col(roles.left) == s) for v, s in plain]
+    return nw.when(nw.any_horizontal(*hits, ignore_nulls=False)).then(nw.lit(1.0)).otherwise(nw.lit(0.0))
+
+
+def _plain(label: Any) -> Any:
+    return label.item() if isinstance(label, np.generic) else label
+
+
+def _refuse_repeats(table: LazyTable, roles: PairRoles) -> None:
+    """Refuse repeats of a declared key, counted in the engine."""
+    columns = tuple(dict.fromkeys((roles.left, roles.right, *roles.key)))
+    counts = table.frame.group_by(*columns).agg(nw.len().alias(_N))
+    found = grouped(counts, (), {"rows": nw.col(_N).sum(), "keys": nw.len()})
+    repeats = int(found.numbers["rows"][0] - found.numbers["keys"][0])
+    if repeats:
+        raise repeated_key(None, repeats, roles)
+
+
+def _raw_cells(
+    kinds: Grouped, used: BoolArray, roles: PairRoles, cell: IntArray, swapped: BoolArray
+) -> tuple[dict[tuple[str, ...], int], frozenset[tuple[str, ...]]]:
+    """Cell of the joint values of the columns of sides and strata, and which of them are the other way round."""
+    columns = raw_columns(roles)
+    shown = [as_text(kinds.keys[name][1])[kinds.keys[name][0][used]] for name in columns]
+    keys = list(zip(*shown, strict=True))
+    codes = dict(zip(keys, cell.tolist(), strict=True))
+    return codes, frozenset(key for key, turned in zip(keys, swapped, strict=True) if turned)
+
+
+def _sums(kinds: Grouped, used: BoolArray, value: FloatArray, roles: PairRoles) -> dict[str, FloatArray]:
+    """Sums of the kinds in use, of scores or of verdicts alike."""
+    numbers = {name: column[used] for name, column in kinds.numbers.items()}
+    n = numbers[_N]
+    w, ww = numbers.get(_W, n), numbers.get(_WW, n)
+    found = {"n": n, "w": w, "ww": ww, "heaviest": numbers.get("__heavy", np.ones(n.size))}
+    if roles.score is None:
+        v = value[used] - 0.5
+        found |= {"wv": w * v, "wvv": w * v * v, "wwv": ww * v, "wwvv": ww * v * v}
+        return found | {"low": value[used], "high": value[used], "tied": n * (v == 0)}
+    v, vv = numbers[_V], numbers[_VV]
+    found |= {"wv": numbers.get(_WV, v), "wvv": numbers.get(_WVV, vv)}
+    found |= {"wwv": numbers.get(_WWV, v), "wwvv": numbers.get(_WWVV, vv)}
+    return found | {"low": numbers["__low"], "high": numbers["__high"], "tied": numbers["__tied"]}

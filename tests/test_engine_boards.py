@@ -1,0 +1,278 @@
+"""Comparisons that stay in an engine: the numbers of pandas, what is refused, and that no row leaves."""
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+import evalreg as er
+from evalreg.data import engine_groups, opening
+from evalreg.errors import (
+    ArgumentError,
+    DuplicateRowsError,
+    MissingLabelsError,
+    NonFiniteError,
+    NotAvailableError,
+    ScoreRangeError,
+    SelfComparisonError,
+    UnknownLabelError,
+)
+from evalreg.scores import lazy
+
+duckdb = pytest.importorskip("duckdb")
+
+# An engine sums in another order, in blocks and in parallel.
+SAME = 1e-10
+ROLES = {"left": "a", "right": "b", "winner": "winner"}
+WORDS = {"first": "left", "second": "right", "draw": "tie", "error": None}
+
+
+def _duckdb(frame):
+    relation = duckdb.connect().from_df(frame)
+    try:
+        nw.from_native(relation)
+    except ModuleNotFoundError as error:
+        pytest.skip(f"narwhals cannot read DuckDB here: {error}")
+    return relation
+
+
+LAZY = {"polars lazy": lambda frame: pl.from_pandas(frame).lazy(), "duckdb": _duckdb}
+ENGINES = pytest.mark.parametrize("engine", LAZY)
+
+
+@pytest.fixture(scope="module")
+def comparisons():
+    """Seven models on prompts of unequal size, judged by words that are no sides, with holes in every column."""
+    rng = np.random.default_rng(17)
+    n = 4000
+    names = np.array([f"model-{i}" for i in range(7)])
+    left = rng.integers(0, 7, n)
+    right = (left + rng.integers(1, 7, n)) % 7
+    prompt = np.minimum(rng.geometric(0.02, n), 150)
+    better = rng.normal(size=n) + (right - left) * 0.2 + rng.normal(size=151)[prompt] * (left - right) * 0.2
+    words = np.select([better > 0.3, better < -0.3], ["first", "second"], "draw").astype(object)
+    words[rng.uniform(size=n) < 0.02] = "error"
+    frame = pd.DataFrame(
+        {
+            "a": names[left],
+            "b": names[right],
+            "prompt": [f"prompt {i}" for i in prompt],
+            "judge": rng.choice(["j1", "j2", "j3", "j4", "j5"], n),
+            "language": rng.choice(["de", "en"], n),
+            "number": np.arange(n),
+            "weight": rng.uniform(0.5, 2, n),
+            "winner": words,
+            "score": 1 / (1 + np.exp(-better)),
+        }
+    )
+    for name in ("a", "b", "prompt", "judge", "winner"):
+        frame[name] = frame[name].astype(object).where(rng.uniform(size=n) > 0.01, None)
+    for name in ("score", "weight"):
+        frame.loc[rng.uniform(size=n) < 0.01, name] = np.nan
+    return frame
+
+
+@pytest.fixture
+def collected(monkeypatch):
+    """Sizes of what left the engines."""
+    sizes = []
+    plain = nw.LazyFrame.collect
+
+    def collect(self, *args, **options):
+        found = plain(self, *args, **options)
+        sizes.append(len(found))
+        return found
+
+    monkeypatch.setattr(nw.LazyFrame, "collect", collect)
+    return sizes
+
+
+def _assert_same(found, expected):
+    assert list(found.params.index) == list(expected.params.index)
+    np.testing.assert_allclose(found.params, expected.params, rtol=SAME, atol=1e-12)
+    np.testing.assert_allclose(found.cov_params(), expected.cov_params(), rtol=SAME, atol=1e-14)
+    np.testing.assert_allclose(found.dof, expected.dof, rtol=1e-8)
+    np.testing.assert_allclose(found.conf_int(), expected.conf_int(), rtol=1e-8)
+    assert found.n_clusters == expected.n_clusters
+    assert found.nobs == expected.nobs
+    assert found.dropped.to_dict() == expected.dropped.to_dict()
+
+
+BOARDS = {
+    "plain": (er.win_rate, {}),
+    "by prompt": (er.win_rate, {"groups": "prompt"}),
+    "crossed": (er.win_rate, {"groups": "prompt + judge"}),
+    "CR1": (er.win_rate, {"groups": "prompt + judge", "cov": "CR1"}),
+    "CR3": (er.win_rate, {"groups": "prompt", "cov": "CR3"}),
+    "joint": (er.win_rate, {"groups": "language:prompt + judge"}),
+    "weighted": (er.win_rate, {"groups": "prompt", "weights": "weight"}),
+    "weighted, no clusters": (er.win_rate, {"weights": "weight"}),
+    "as sampled": (er.win_rate, {"groups": "prompt", "opponents": "as_sampled"}),
+    "as sampled, weighted, no clusters": (er.win_rate, {"opponents": "as_sampled", "weights": "weight"}),
+    "strata": (er.win_rate, {"groups": "prompt", "by": "language"}),
+    "observed strata": (er.win_rate, {"groups": "prompt", "by": "language", "standardise": "observed"}),
+    "key": (er.win_rate, {"groups": "prompt", "key": "number"}),
+    "ratings": (er.bradley_terry, {"groups": "prompt + judge"}),
+    "ratings, no clusters": (er.bradley_terry, {}),
+    "ratings, weighted": (er.bradley_terry, {"weights": "weight"}),
+    "ratings, jackknife": (er.bradley_terry, {"groups": "prompt", "cov": "jackknife", "scale": "elo"}),
+}
+
+
+@pytest.mark.parametrize("case", BOARDS.values(), ids=BOARDS.keys())
+@pytest.mark.parametrize("verdict", ["score", "winner"])
+@ENGINES
+@pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
+def test_boards_are_those_of_pandas_and_no_row_leaves(comparisons, collected, engine, verdict, case):
+    board, options = case
+    roles = {"left": "a", "right": "b", verdict: verdict} | ({"labels": WORDS} if verdict == "winner" else {})
+    found = board(LAZY[engine](comparisons), **roles, **options)
+    expected = board(comparisons, **roles, **options)
+    _assert_same(found, expected)
+    pd.testing.assert_frame_equal(
+        found.head_to_head(alpha=0.1)
+        if "weights" not in options or "groups" in options
+        else expected.head_to_head(0.1),
+        expected.head_to_head(alpha=0.1),
+        rtol=1e-8,
+    )
+    # Whether an eigenvalue of zero counts as one below it is rounding.
+    if "eigenvalue" not in str(expected.summary()):
+        assert str(found.summary()) == str(expected.summary())
+    # (prompt, judge, left, right, language) are fewer than the rows.
+    assert max(collected) < 0.95 * len(comparisons)
+
+
+@ENGINES
+@pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
+def test_other_errors_are_asked_for_later(comparisons, engine):
+    found, expected = (
+        er.win_rate(data, left="a", right="b", score="score", groups="prompt")
+        for data in (LAZY[engine](comparisons.dropna()), comparisons.dropna())
+    )
+    _assert_same(found.with_cov(groups="judge", cov="CR1"), expected.with_cov(groups="judge", cov="CR1"))
+    pd.testing.assert_frame_equal(found.pairwise(), expected.pairwise(), rtol=1e-8)
+    pd.testing.assert_frame_equal(found.ranks(), expected.ranks())
+    pd.testing.assert_frame_equal(found.cycles(), expected.cycles())
+    pd.testing.assert_frame_equal(found.sparsity(), expected.sparsity(), rtol=1e-8)
+    np.testing.assert_allclose(found.odds().bse, expected.odds().bse, rtol=SAME)
+
+
+@ENGINES
+@pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
+def test_blocks_of_whole_clusters_give_the_same(comparisons, monkeypatch, engine):
+    whole = comparisons.assign(row=np.arange(len(comparisons)) // 2)
+    expected = [er.win_rate(whole, **ROLES, labels=WORDS, groups=g) for g in ("prompt + judge", "row")]
+    monkeypatch.setattr(engine_groups, "AT_ONCE", 500)
+    for held in (1 << 25, 600):
+        monkeypatch.setattr(lazy, "MOST_HELD", held)
+        for groups, other in zip(("prompt + judge", "row"), expected, strict=True):
+            found = er.win_rate(LAZY[engine](whole), **ROLES, labels=WORDS, groups=groups)
+            asked = found.estimate.scores._queries[(groups.split()[0],)]
+            assert len(asked.ranges) > 2
+            assert (asked.held is None) is (held == 600)
+            _assert_same(found, other)
+            pd.testing.assert_frame_equal(found.head_to_head(0.05), other.head_to_head(0.05), rtol=1e-8)
+
+
+@pytest.mark.parametrize("engine", LAZY)
+@pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
+def test_verdicts_may_name_models_of_any_type(engine):
+    log = er.datasets.judge_log(n_models=4, n_prompts=30, seed=1)
+    won = np.where(log["winner"] == "left", log["left"], np.where(log["winner"] == "right", log["right"], "tie"))
+    named = log.assign(winner=won)
+    number = {name: i for i, name in enumerate(sorted(set(log["left"])))}
+    numbers = named.assign(left=named["left"].map(number), right=named["right"].map(number))
+    numbers["winner"] = [str(number.get(name, "tie")) for name in numbers["winner"]]
+    roles = {"left": "left", "right": "right", "winner": "winner", "groups": "prompt"}
+    expected = er.win_rate(log, **roles)
+    for frame in (named, numbers):
+        found = er.win_rate(LAZY[engine](frame), **roles)
+        np.testing.assert_allclose(found.params, expected.params, rtol=SAME)
+        np.testing.assert_allclose(found.bse, expected.bse, rtol=SAME)
+        assert list(found.params.index) == list(er.win_rate(frame, **roles).params.index)
+
+
+@pytest.mark.parametrize("engine", LAZY)
+def test_bad_comparisons_are_refused_with_counts(comparisons, engine):
+    frame = comparisons.dropna().reset_index(drop=True)
+
+    def refused(error, match, changed=frame, **options):
+        with pytest.raises(error, match=match):
+            er.win_rate(LAZY[engine](changed), **({"left": "a", "right": "b", "groups": "prompt"} | options))
+
+    n_wrong = int(((frame["winner"] == "draw") | (frame["winner"] == "error")).sum())
+    sides = {"winner": "winner", "labels": {"first": "left", "second": "right"}}
+    refused(UnknownLabelError, rf"'draw' \(\d+\), .*in {n_wrong} rows", **sides)
+    strange = frame.assign(winner=np.where(frame.index < 9, "model-6", "tie"))
+    strange = strange[(strange.index >= 9) | ((strange["a"] != "model-6") & (strange["b"] != "model-6"))]
+    n_strange = int((strange["winner"] == "model-6").sum())
+    refused(UnknownLabelError, rf"won without being compared \({n_strange} row", strange, winner="winner")
+    same = frame.assign(b=frame["b"].where(frame.index >= 7, frame["a"]))
+    refused(SelfComparisonError, "7 rows compare a model with itself", same, score="score")
+    twice = pd.concat([frame, frame.head(3)])
+    refused(DuplicateRowsError, "3 rows repeat", twice, score="score", key="number")
+    refused(
+        ScoreRangeError,
+        r"5 rows \(from .* to 3\)",
+        frame.assign(score=frame["score"].where(frame.index >= 5, 3.0)),
+        score="score",
+    )
+    refused(
+        ArgumentError,
+        "must be positive; the smallest is -1",
+        frame.assign(weight=-1.0),
+        score="score",
+        weights="weight",
+    )
+    refused(NonFiniteError, "rows have no score", comparisons, score="score", missing="raise")
+    refused(NotAvailableError, "`weights` must name columns", score="score", weights=np.ones(len(frame)))
+    refused(NotAvailableError, "`groups` must name columns", score="score", groups=np.arange(len(frame)))
+
+
+@pytest.mark.parametrize("engine", LAZY)
+@pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
+def test_what_needs_rows_says_which_columns_to_collect(comparisons, monkeypatch, engine):
+    frame = comparisons.dropna()
+    data = LAZY[engine](frame)
+    roles = {"left": "a", "right": "b", "score": "score", "groups": "prompt"}
+    board = er.win_rate(data, **roles)
+    with pytest.raises(NotAvailableError, match=r"Collect the columns 'a', 'b', 'judge', 'prompt'"):
+        board.judges()
+    with pytest.raises(NotAvailableError, match="in memory"):
+        board.influence()
+    with pytest.raises(NotAvailableError, match="in memory"):
+        er.bradley_terry(data, **roles).influence()
+    expected = er.bradley_terry(frame, **roles, formula="1")
+    np.testing.assert_allclose(er.bradley_terry(data, **roles, formula="1").bse, expected.bse, rtol=SAME)
+    monkeypatch.setattr(opening, "MOST_COLLECTED", len(frame) - 1)
+    with pytest.raises(NotAvailableError, match=r"`formula` needs rows in memory.*'a', 'b', 'score', 'prompt'"):
+        er.bradley_terry(data, **roles, formula="1")
+    with pytest.raises(NotAvailableError, match='ties="davidson"'):
+        er.bradley_terry(data, left="a", right="b", winner="winner", labels=WORDS, ties="davidson")
+    with pytest.raises(MissingLabelsError, match="have none"):
+        er.win_rate(LAZY[engine](comparisons), **roles).with_cov(groups="judge")
+
+
+@pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
+def test_an_engine_is_asked_once_for_the_pairs_and_once_for_each_clustering(comparisons, collected):
+    board = er.win_rate(_duckdb(comparisons), left="a", right="b", score="score", groups="prompt + judge")
+    assert len(collected) == 4  # the pairs, prompts, judges, and both
+    board.summary()
+    board.head_to_head(0.05)
+    board.with_cov(cov="CR1")
+    assert len(collected) == 4
+
+
+@pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
+def test_comparisons_that_changed_in_their_engine_are_refused(comparisons):
+    database = duckdb.connect()
+    database.register("frame", comparisons.dropna())
+    database.execute("CREATE TABLE log AS SELECT * FROM frame")
+    roles = {"left": "a", "right": "b", "score": "score", "groups": "prompt"}
+    for change in ("UPDATE log SET score = score / 2 WHERE number < 50", "UPDATE log SET a = 'new' WHERE number < 50"):
+        board = er.win_rate(database.table("log"), **roles)
+        database.execute(change)
+        with pytest.raises(er.errors.DataError, match="have changed since the estimate was made"):
+            board.with_cov(groups="judge")

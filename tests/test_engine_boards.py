@@ -240,6 +240,8 @@ def test_what_needs_rows_says_which_columns_to_collect(comparisons, monkeypatch,
     board = er.win_rate(data, **roles)
     with pytest.raises(NotAvailableError, match=r"Collect the columns 'a', 'b', 'judge', 'prompt'"):
         board.judges()
+    with pytest.raises(NotAvailableError, match="Collect the columns of the sides"):
+        board.dependence(of="pairs")
     with pytest.raises(NotAvailableError, match="in memory"):
         board.influence()
     with pytest.raises(NotAvailableError, match="in memory"):

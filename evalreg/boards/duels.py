@@ -14,7 +14,7 @@ from evalreg.covariance.by_cell import CellErrors, errors_by_cell
 from evalreg.covariance.options import ResolvedCov
 from evalreg.data.clusters import Axis, axis_name
 from evalreg.data.labels import Labels
-from evalreg.errors import Note, issue
+from evalreg.errors import NotAvailableError, Note, issue
 from evalreg.inference.dependence_table import correlation_columns, refuse_without_clusters, sums_of_cells
 from evalreg.inference.multiplicity import adjust_pvalues
 from evalreg.inference.proportions import logit_interval
@@ -92,13 +92,17 @@ def duel_dependence(
 ) -> pd.DataFrame:
     """How alike the comparisons of one pair are within clusters, one row for each clustering and pair."""
     refuse_without_clusters(axes)
+    if not isinstance(duels.scores, CellScores):
+        raise NotAvailableError(
+            "correlations of the comparisons of each pair need rows in memory, and these are in an engine. Collect the "
+            "columns of the sides, verdicts and groups, and make the board of that frame."
+        )
     names, scale = np.array(duels.models, dtype=object), duels.count / duels.weight
     keys = {"left": names[duels.first], "right": names[duels.second]}
     if duels.strata != ("",):
         keys = {"stratum": np.array(duels.strata, dtype=object)[duels.stratum], **keys}
     index, every = pd.MultiIndex.from_frame(pd.DataFrame(keys)), sparse.eye_array(duels.count.size, format="csr")
-    assert duels.scores.cell is not None
-    squares = np.bincount(duels.scores.cell, duels.scores.row_scores**2, duels.count.size)
+    squares = duels.scores.row_moments()[0]
     more = np.maximum(duels.count - 1, 1)
     naive = np.where((duels.count > 1) & (squares > 0), squares / duels.weight**2 * duels.count / more, np.nan)
     parts: dict[str, pd.DataFrame] = {}

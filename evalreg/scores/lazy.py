@@ -26,7 +26,7 @@ from evalreg.scores.sums import Block, CellSums
 UNCHANGED = 1e-9
 
 
-# Entries of one clustering that are held, 20 bytes each; more are asked of the engine again whenever they are needed.
+# Entries of one clustering that are held, 24 bytes each; more are asked of the engine again whenever they are needed.
 MOST_HELD = 1 << 25
 ROWS, TOTAL, WEIGHT = "__rows", "__total", "__weight"
 

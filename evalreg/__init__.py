@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from evalreg.boards.judges import Judging as Judging
     from evalreg.covariance.assembly import covariance as covariance
     from evalreg.covariance.covariance import Covariance as Covariance
+    from evalreg.data.summed import SummedLog as SummedLog
     from evalreg.estimate.estimate import Estimate as Estimate
     from evalreg.estimators.bradley_terry import bradley_terry as bradley_terry
     from evalreg.estimators.choices import choice_probability as choice_probability
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from evalreg.estimators.rectified import rectified_mean as rectified_mean
     from evalreg.estimators.rectified_pairs import rectified_win_rate as rectified_win_rate
     from evalreg.estimators.regression import fit as fit
+    from evalreg.estimators.shards import merged as merged
+    from evalreg.estimators.shards import summarise as summarise
     from evalreg.estimators.sign import sign_test as sign_test
     from evalreg.estimators.win_rate import win_rate as win_rate
     from evalreg.inference.posterior import Posterior as Posterior
@@ -94,6 +97,7 @@ _HOMES = {
     "ResultsTable": "suites.side_by_side",
     "StoredComparisons": "results.stored_files",
     "StoredResults": "results.stored",
+    "SummedLog": "data.summed",
     "WildTest": "resampling.wild_result",
     "bootstrap": "resampling.sampling",
     "bradley_terry": "estimators.bradley_terry",
@@ -114,6 +118,7 @@ _HOMES = {
     "join_evals": "suites.evals",
     "log_frame": "logs.samples_frame",
     "mean": "estimators.mean",
+    "merged": "estimators.shards",
     "noise": "planning.noise",
     "pass_at_k": "estimators.pass_at_k",
     "plan": "planning",
@@ -128,6 +133,7 @@ _HOMES = {
     "rectified_win_rate": "estimators.rectified_pairs",
     "sign_test": "estimators.sign",
     "simultaneous": "inference.simultaneous",
+    "summarise": "estimators.shards",
     "table": "suites.side_by_side",
     "win_rate": "estimators.win_rate",
 }

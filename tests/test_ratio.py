@@ -485,7 +485,7 @@ def test_pass_at_k_is_made_of_counts_of_an_engine(engine):
         )
         np.testing.assert_allclose(found.to_frame(), expected.to_frame(), rtol=1e-10)
         assert str(found.summary()) == str(expected.summary())
-    with pytest.raises(DataError, match=rf"{frame[few]['question'].nunique()} have fewer"):
+    with pytest.raises(DataError, match=rf"{frame[few]['question'].nunique()} of 80 have fewer"):
         er.pass_at_k(engine(frame), **roles, k=4)
     half = frame[~few].assign(score=frame["score"].where(frame["score"] == 1, 0.5))
     with pytest.raises(ScoreRangeError, match=rf"not in {int((half['score'] == 0.5).sum())} of the rows in use"):

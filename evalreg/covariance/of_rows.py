@@ -17,6 +17,7 @@ from evalreg.estimate import Estimate
 from evalreg.numerics.matrices import compressed, scale_columns, square, sum_blocks
 from evalreg.scores.base import EVERY_ROW, with_every_row
 from evalreg.scores.lazy import LazyScores
+from evalreg.scores.summed import SummedScores
 
 
 def term_of_rows(estimate: Estimate, options: ResolvedCov, naive: Term) -> Term:
@@ -70,7 +71,7 @@ def _of_means(estimate: Estimate, power: float, naive: Term) -> Term:
     """Of means: the leverage of a row is its share in the weight of its cell."""
     cells = estimate.cells
     assert cells is not None
-    in_engine = isinstance(estimate.scores, LazyScores)
+    in_engine = isinstance(estimate.scores, LazyScores | SummedScores)
     if isinstance(estimate.scores, LazyScores) and estimate.scores.weight is not None and power:
         raise NotAvailableError(
             'leverages of weighted rows need the rows in memory. Collect the frame first, or use cov "HC0" or "HC1".'

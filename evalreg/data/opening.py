@@ -12,6 +12,7 @@ import pandas as pd
 from evalreg.checks import listed
 from evalreg.data.engine import LazyTable
 from evalreg.data.frame import Table
+from evalreg.data.summed import SummedLog
 from evalreg.errors import AlignmentError, ArgumentError, ArgumentTypeError, EmptyDataError, NotAvailableError
 
 
@@ -65,6 +66,11 @@ def open_frame(data: Any) -> Table | LazyTable:
         return data
     if isinstance(data, dict):
         data = _from_dict(data)
+    if isinstance(data, SummedLog):
+        raise NotAvailableError(
+            "`data` must be rows here: a log of sums is taken by `mean`, and by `compare` where it was "
+            "summed by question."
+        )
     if isinstance(data, pd.DataFrame):
         data = _named_by_text(data)
     if isinstance(data, pd.DataFrame) and not data.columns.is_unique:

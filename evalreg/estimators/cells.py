@@ -68,6 +68,19 @@ def estimate_read(read: CellRows, roles: Roles, solve: Solve, about: About) -> t
     return _paired(replace(estimate, dropped=rows.dropped), roles, rows.axes), rows.axes
 
 
+def estimate_sums(
+    keys: list[tuple[str, ...]],
+    sums: CellSums,
+    scores: CellScores | LazyScores,
+    roles: Roles,
+    solve: Solve,
+    about: About,
+    axes: tuple[Axis, ...] | None,
+) -> Estimate:
+    """The same of sums that were made already."""
+    return _paired(_estimate(keys, sums, scores, roles, solve, about), roles, axes)
+
+
 def _estimate(
     keys: list[tuple[str, ...]],
     sums: CellSums,

@@ -33,6 +33,7 @@ from evalreg.data.joint_ids import with_roles
 from evalreg.data.names import refuse_same
 from evalreg.data.opening import open_frame
 from evalreg.data.rows import Roles
+from evalreg.data.summed import SummedLog
 from evalreg.errors import (
     ArgumentTypeError,
     IndependenceWarning,
@@ -45,6 +46,7 @@ from evalreg.estimators.comparison import Comparison
 from evalreg.estimators.differences import paired_estimate, unpaired_estimate
 from evalreg.estimators.pair_tables import Facts
 from evalreg.estimators.subsets import chooses_rows
+from evalreg.estimators.summed import lines_as_rows, refuse_beside_sums
 from evalreg.estimators.targets import PopulationSize, check_target, with_population
 from evalreg.inference.ranks import PAIR_ADJUSTMENTS, PairAdjustName
 from evalreg.results.results import results_of
@@ -87,7 +89,7 @@ def compare(
     ----------
     data : data frame
         One row for each answer (model, item): pandas, polars, pyarrow, or a dict of arrays; a polars LazyFrame or a
-        DuckDB relation, of which one line for each model and question is read.
+        DuckDB relation, of which one line for each model and question is read; or sums by question (`summarise`).
     score : str
         Column of scores; higher is better.
     model : str, optional
@@ -174,6 +176,10 @@ def compare(
             '`mean(..., by="model", sample=..., target="these questions")` and `contrast`.'
         )
     check_target(target, n_population, {"sample": sample is not None, "strata": strata is not None})
+    dropped = data.dropped if isinstance(data, SummedLog) else None
+    if isinstance(data, SummedLog):
+        refuse_beside_sums(data, score, {"sample": sample})
+        data = lines_as_rows(data, model, item)
     labels = {"model": model, "item": item, "sample": sample, "strata": strata}
     table, _ = with_roles(open_frame(data), {"score": score}, **labels)
     named = {"score": score, **labels}
@@ -194,7 +200,7 @@ def compare(
         estimate = paired_estimate(answers, facts, about, icc)
     else:
         estimate, axes = unpaired_estimate(read, roles, facts, about)
-    estimate = replace(estimate, item=(item,))
+    estimate = replace(estimate, item=(item,), dropped=estimate.dropped if dropped is None else dropped)
     if n_population is not None:
         if not facts.paired.all():
             raise NotAvailableError(

@@ -33,12 +33,15 @@ from evalreg.covariance.options import check_cov_options
 from evalreg.data.cells import joint_names
 from evalreg.data.groups import Groups
 from evalreg.data.joint_ids import with_roles
+from evalreg.data.names import known_columns
 from evalreg.data.opening import open_frame
 from evalreg.data.rows import Roles
+from evalreg.data.summed import SummedLog
 from evalreg.errors import ArgumentError, DataError, IndependenceWarning, Note
 from evalreg.estimate import About, Estimate
 from evalreg.estimators.cells import Solved, estimate_cells
 from evalreg.estimators.subsets import chooses_rows
+from evalreg.estimators.summed import refuse_beside_sums, summed_estimate, unequal_questions
 from evalreg.estimators.targets import (
     PopulationSize,
     check_target,
@@ -148,7 +151,8 @@ def mean(
     Parameters
     ----------
     data : data frame
-        pandas, polars, pyarrow, a polars LazyFrame or a DuckDB relation; or a dict of arrays.
+        pandas, polars, pyarrow, a polars LazyFrame or a DuckDB relation; a dict of arrays; or sums of a
+        log (`summarise`, `merged`).
     score : str
         Column of scores; booleans count as 0 and 1.
     by : str or list of str, optional
@@ -228,14 +232,20 @@ def mean(
         return these_questions(lambda **named: mean(data, score, **some, **named), str(item), str(sample))
     refused = {"sample": sample is not None, "strata": strata is not None, "weights": weights is not None}
     check_target(target, n_population, refused)
-    table = open_frame(data)
+    if isinstance(data, SummedLog):
+        shared = questions if questions == "shared" else None
+        refuse_beside_sums(data, score, {"sample": sample, "weights": weights, "questions": shared})
+    table = data if isinstance(data, SummedLog) else open_frame(data)
     if not isinstance(strata_weights, Mapping):
         option("strata_weights", strata_weights, STRATA_WEIGHTS)
     if strata is None and strata_weights != "micro":
         raise ArgumentError("`strata_weights` needs `strata`, the column that it weights.")
     if sample is not None and item is None:
         raise ArgumentError("`sample` names repeated answers to an item; name the column of the items in `item`.")
-    table, by_columns = with_roles(table, {"score": score}, by=by, item=item, sample=sample, strata=strata)
+    if isinstance(table, SummedLog):
+        by_columns = known_columns(by, table.roles.labels, "by")
+    else:
+        table, by_columns = with_roles(table, {"score": score}, by=by, item=item, sample=sample, strata=strata)
     if item in by_columns:
         raise ArgumentError(f'`by` and `item` must be different columns; both name "{item}".', column=item)
     if questions == "shared" and not (by_columns and item is not None):
@@ -253,9 +263,14 @@ def mean(
         interval="widened",
         lines=_lines(strata, strata_weights, sample, item),
     )
-    estimate, axes = estimate_cells(
-        table, roles, groups, lambda keys, sums: solve(keys, sums, n_by=len(by_columns), strata_weights=given), about
-    )
+
+    def solved(keys: list[tuple[str, ...]], sums: CellSums) -> Solved:
+        return solve(keys, sums, n_by=len(by_columns), strata_weights=given)
+
+    if isinstance(table, SummedLog):
+        estimate, axes = summed_estimate(table, roles, groups, solved, about)
+    else:
+        estimate, axes = estimate_cells(table, roles, groups, solved, about)
     if given == "as_sampled":
         estimate = _as_sampled(estimate)
     if n_population is not None:
@@ -263,6 +278,8 @@ def mean(
     if by_columns:
         estimate = replace(estimate, about=replace(estimate.about, n_models=estimate.n_params))
     notes = (*_notes(by_columns, groups), *(unequal_notes(estimate, item, axes) if by_columns else ()))
+    if isinstance(table, SummedLog) and by_columns and item is None:
+        notes = (*notes, *unequal_questions(table, by_columns))
     with clustered_by_items(estimate, items):
         return results_of(estimate, axes, asked, notes)
 

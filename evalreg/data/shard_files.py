@@ -1,0 +1,240 @@
+"""Sums of logs as files of Parquet: written, read and checked, and added up."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from evalreg.checks import listed
+from evalreg.data.summed import HIGH, LOW, QUESTIONS, ROWS, SQUARES, SUMS, TOTAL, SummedLog, SummedRoles, added
+from evalreg.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    DataError,
+    DuplicateRowsError,
+    LogFormatError,
+    NotAvailableError,
+)
+
+SCHEMA = 1
+KEY = b"evalreg.sums"
+# Sums of the same rows in another order agree to this fraction.
+UNCHANGED = 1e-9
+
+
+def _pyarrow() -> Any:
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError as error:
+        raise NotAvailableError(
+            'sums are kept as Parquet, which needs pyarrow; it is not installed. Run: pip install "evalreg[parquet]"'
+        ) from error
+    return pyarrow
+
+
+def write_sums(sums: SummedLog, path: str | os.PathLike[str], versions: dict[str, str]) -> None:
+    """A file of the sums, whole or not at all."""
+    pa = _pyarrow()
+    told = {
+        "schema": SCHEMA,
+        "roles": asdict(sums.roles),
+        "kinds": sums.kinds,
+        "dropped": sums.dropped,
+        "content": _digest(sums.lines, (*sums.roles.labels, *SUMS)),
+        "versions": versions,
+    }
+    table = pa.Table.from_pandas(sums.lines, preserve_index=False)
+    table = table.replace_schema_metadata({KEY: json.dumps(told, sort_keys=True).encode()})
+    target = os.fspath(path)
+    try:
+        pa.parquet.write_table(table, target + ".part")
+        os.replace(target + ".part", target)
+    except OSError as error:
+        raise ArgumentError(f"the sums could not be written to {target!r}: {error}.") from error
+
+
+def _digest(lines: pd.DataFrame, columns: Sequence[str]) -> str:
+    """Hash of some columns of the lines, in whatever order they stand."""
+    hashes = np.sort(pd.util.hash_pandas_object(lines[list(columns)], index=False).to_numpy())
+    return hashlib.sha256(hashes.tobytes()).hexdigest()
+
+
+def read_sums(path: str | os.PathLike[str]) -> SummedLog:
+    """A file of sums, found whole."""
+    pa, name = _pyarrow(), os.fspath(path)
+    try:
+        table = pa.parquet.read_table(name, partitioning=None)
+    except FileNotFoundError as error:
+        raise ArgumentError(f"no file is called {name!r}.") from error
+    except (pa.ArrowException, OSError) as error:
+        raise LogFormatError(
+            f"{name} cannot be read as Parquet: it was cut off, or is no file of sums ({error}). Copy it again, or "
+            "summarise its log again."
+        ) from error
+    told = (table.schema.metadata or {}).get(KEY)
+    if told is None:
+        raise LogFormatError(f"{name} holds no sums: it was not written by `summarise`. Summarise that log first.")
+    return _checked(table.to_pandas(ignore_metadata=True), json.loads(told), name)
+
+
+def _checked(lines: pd.DataFrame, told: dict[str, Any], name: str) -> SummedLog:
+    if told["schema"] > SCHEMA:
+        raise LogFormatError(
+            f"{name} has sums of schema {told['schema']}, written by evalreg {told['versions'].get('evalreg', '?')}; "
+            f"this evalreg reads schema {SCHEMA}. Upgrade evalreg here, or summarise the log again with this one."
+        )
+    given = told["roles"]
+    roles = SummedRoles(given["score"], tuple(given["by"]), given["item"], given["strata"], tuple(given["groups"]))
+    lines = lines.astype(dict.fromkeys(roles.labels, object))
+    if _digest(lines, (*roles.labels, *SUMS)) != told["content"]:
+        raise LogFormatError(
+            f"{name} was changed after it was written: its sums are not those that were hashed. "
+            "Summarise its log again."
+        )
+    return SummedLog(lines, roles, dict(told["kinds"]), dict(told["dropped"]), (name,))
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What is known of the shards beforehand."""
+
+    cells: str = "same"
+    n_shards: int | None = None
+    questions: int | str | None = None
+
+
+def merge(paths: Any, expected: Expected) -> SummedLog:
+    """Files of sums added up, after every check."""
+    if isinstance(paths, str | os.PathLike) or not isinstance(paths, Sequence):
+        raise ArgumentTypeError(f"`paths` must be a list of files; got {type(paths).__name__}. One file: [path].")
+    if not paths:
+        raise ArgumentError("`paths` must name at least one file; the list is empty.")
+    if expected.n_shards is not None and len(paths) != expected.n_shards:
+        raise DataError(
+            f"`n_shards` says {expected.n_shards} shards; `paths` names {len(paths)}. Find the others, or say "
+            f"n_shards={len(paths)}.",
+            count=len(paths),
+        )
+    parts = [read_sums(path) for path in paths]
+    _refuse_other_roles(parts)
+    if expected.cells == "same":
+        _refuse_other_cells(parts)
+    _refuse_spelling(parts)
+    _refuse_twice(parts)
+    labels = parts[0].roles.labels
+    lines = added(pd.concat([part.lines for part in parts], ignore_index=True), labels)
+    dropped = {reason: sum(part.dropped.get(reason, 0) for part in parts) for reason in parts[0].dropped}
+    whole = SummedLog(lines, parts[0].roles, parts[0].kinds, dropped, tuple(part.shards[0] for part in parts))
+    if expected.questions is not None:
+        _refuse_lost(whole, expected.questions)
+    return whole
+
+
+def _refuse_other_roles(parts: list[SummedLog]) -> None:
+    first = parts[0]
+    for part in parts[1:]:
+        for what, one, other in (
+            *((name, value, getattr(part.roles, name)) for name, value in asdict(first.roles).items()),
+            *((f"labels in {name!r}", kind, part.kinds.get(name)) for name, kind in first.kinds.items()),
+        ):
+            if one != other:
+                raise ArgumentError(
+                    f"shards must have the same roles and kinds of labels; {what}: {one!r} in {first.shards[0]}, "
+                    f"{other!r} in {part.shards[0]}. Summarise one of them again as the other."
+                )
+
+
+def _cells(part: SummedLog) -> set[tuple[str, ...]]:
+    return set(part.lines[list(part.roles.cell_columns)].itertuples(index=False, name=None))
+
+
+def _refuse_other_cells(parts: list[SummedLog]) -> None:
+    first = _cells(parts[0])
+    for part in parts[1:]:
+        differ = sorted(":".join(one) for one in first ^ _cells(part))
+        if differ:
+            raise DataError(
+                f"shards must hold the same models and strata; {listed(differ)} is in only one of {parts[0].shards[0]} "
+                f'and {part.shards[0]}. Where that is as it should be, such as one model a shard, say cells="any".',
+                count=len(differ),
+            )
+
+
+def _refuse_spelling(parts: list[SummedLog]) -> None:
+    """Raise where labels of different shards are alike but for case and blanks, and no shard tells them apart."""
+    for name in parts[0].roles.labels:
+        frames = [pd.DataFrame({"label": part.lines[name].unique(), "shard": i}) for i, part in enumerate(parts)]
+        labels = pd.concat(frames)
+        labels["folded"] = labels["label"].str.strip().str.casefold()
+        spelled = labels.groupby("folded")["label"].nunique()
+        within = labels.groupby(["folded", "shard"])["label"].nunique().groupby("folded").max()
+        differ = spelled.index[(spelled > 1) & (within == 1)]
+        if len(differ):
+            some = labels[labels["folded"] == differ[0]].drop_duplicates("label")
+            where = ", ".join(f"{row.label!r} in {parts[row.shard].shards[0]}" for row in some.itertuples())
+            raise DataError(
+                f"labels must be spelled alike in all shards; {len(differ)} of column {name!r} differ by case or "
+                f"blanks: {where}. Spell them alike in the log and summarise it again; where they are two, rename one.",
+                column=name,
+                count=len(differ),
+            )
+
+
+def _refuse_twice(parts: list[SummedLog]) -> None:
+    """Raise if a shard, or a line with the same questions, is there twice."""
+    labels = list(parts[0].roles.labels)
+    exact = [_digest(part.lines, (*labels, ROWS, LOW, HIGH, QUESTIONS)) for part in parts]
+    for i, j in combinations(range(len(parts)), 2):
+        if exact[i] != exact[j]:
+            continue
+        one, two = (
+            part.lines.sort_values(labels)[[TOTAL, SQUARES]].to_numpy(dtype=float) for part in (parts[i], parts[j])
+        )
+        if np.allclose(one, two, rtol=UNCHANGED, atol=0):
+            raise DuplicateRowsError(
+                f"a shard counts once; {parts[i].shards[0]} and {parts[j].shards[0]} hold the same sums. "
+                "Leave one out.",
+                count=len(one),
+            )
+    if parts[0].roles.item is None:
+        return
+    lines = pd.concat([part.lines[[*labels, QUESTIONS]].assign(shard=i) for i, part in enumerate(parts)])
+    again = lines.duplicated([*labels, QUESTIONS], keep=False)
+    if again.any():
+        pair = lines[again].sort_values(labels).iloc[:2]
+        shown = ":".join(pair[labels].iloc[0])
+        first, second = (parts[i].shards[0] for i in pair["shard"])
+        raise DuplicateRowsError(
+            f"a question counts once for each model; {int(lines[again].duplicated([*labels, QUESTIONS]).sum())} lines "
+            f"have the questions of a line of another shard, such as {shown!r} in {first} and {second}. Leave one run "
+            "out; to use both, average them in one log first.",
+            column=parts[0].roles.item,
+        )
+
+
+def _refuse_lost(whole: SummedLog, expected: int | str) -> None:
+    """Raise unless every model has so many questions, or those of a hash."""
+    found = whole.questions
+    if isinstance(expected, str):
+        wrong = found[found["hash"] != expected]
+        said = f"the questions of hash {expected}"
+    else:
+        wrong = found[found["n"] != expected]
+        said = f"{expected} questions"
+    if len(wrong):
+        names = [":".join(one) if isinstance(one, tuple) else str(one) for one in wrong.index]
+        raise DataError(
+            f"`questions` says that each model has {said}; {listed(names)} {'has' if len(names) == 1 else 'have'} "
+            f"{listed(wrong['n'].unique())}, in {len(whole.shards)} shards. A shard may be lost, or was summed "
+            "of other questions.",
+            count=len(wrong),
+        )

@@ -17,7 +17,7 @@ Examples, on the simulated logs that `evalreg demo --write logs` makes:
   evalreg fit "score ~ 1" logs/passages.csv --groups passage
   evalreg fit "score ~ n_words" logs/passages.csv --groups passage --format json
   evalreg fit "score ~ C(subject)" logs/passages.csv --groups passage --cov CR1
-  evalreg fit "score ~ C(model) | question" logs/paired.csv --groups passage
+  evalreg fit "score ~ C(model) | question" logs/models.csv --groups passage
   evalreg fit "score ~ 1" logs/judge_log.csv --score best_score \\
       --groups "prompt + judge" --where 'best_score != missing'
   gzip -c logs/passages.csv | evalreg fit "score ~ 1" - --groups passage

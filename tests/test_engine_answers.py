@@ -19,6 +19,7 @@ from evalreg.errors import (
     MissingLabelsError,
     NonFiniteError,
     NonNumericError,
+    NotAvailableError,
     TooLargeError,
 )
 
@@ -236,3 +237,24 @@ def test_a_table_that_changed_in_its_engine_is_refused(log):
     database.execute("DELETE FROM log WHERE question = 'q01'")
     with pytest.raises(DataError, match="have changed since the comparison was made"):
         found.with_cov(groups="passage")
+
+
+@pytest.mark.parametrize("absent", [(), ("duckdb",), ("duckdb", "polars")], ids=["duckdb", "polars", "neither"])
+def test_datasets_of_pyarrow_are_read_by_an_engine(log, tmp_path, monkeypatch, absent):
+    import importlib.util
+
+    dataset = pytest.importorskip("pyarrow.dataset")
+    _relation(log)
+    for i, part in enumerate(np.array_split(np.arange(len(log)), 3)):
+        log.iloc[part].to_parquet(tmp_path / f"{i}.parquet", index=False)
+    files, find = dataset.dataset(tmp_path), importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *more: None if name in absent else find(name, *more))
+    roles = {"item": "question", "sample": "attempt", "groups": "passage"}
+    if len(absent) == 2:
+        with pytest.raises(NotAvailableError, match=r"read by DuckDB or polars.*data.to_table\(columns="):
+            er.compare(files, **roles)
+        return
+    np.testing.assert_allclose(er.compare(files, **roles).table["se"], er.compare(log, **roles).table["se"], rtol=SAME)
+    found, expected = (er.mean(data, by="model", groups="passage") for data in (files, log))
+    np.testing.assert_allclose(found.cov_params(), expected.cov_params(), rtol=SAME, atol=1e-16)
+    assert found.dropped.to_dict() == expected.dropped.to_dict()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+import sys
 from collections.abc import Sequence, Set
 from typing import Any
 
@@ -60,6 +62,24 @@ def _named_by_text(data: pd.DataFrame) -> pd.DataFrame:
     return data.set_axis([str(name) for name in data.columns], axis=1)
 
 
+def _is_arrow_dataset(data: Any) -> bool:
+    """Whether this is a dataset of pyarrow, files that are not read yet."""
+    module = sys.modules.get("pyarrow.dataset")
+    return module is not None and isinstance(data, module.Dataset)
+
+
+def _scanned(dataset: Any) -> Any:
+    """A dataset of pyarrow as a relation of DuckDB, or else a LazyFrame of polars; both read batches as they go."""
+    if importlib.util.find_spec("duckdb") is not None:
+        return importlib.import_module("duckdb").from_arrow(dataset)
+    if importlib.util.find_spec("polars") is not None:
+        return importlib.import_module("polars").scan_pyarrow_dataset(dataset)
+    raise NotAvailableError(
+        "a dataset of pyarrow is read by DuckDB or polars, of which none is installed. Install one, or read the "
+        'columns that are needed: data.to_table(columns=["model", "score", ...]).'
+    )
+
+
 def open_frame(data: Any) -> Table | LazyTable:
     """A handle on any data frame, or dict of arrays: in memory, as it is now; or in its engine."""
     if isinstance(data, Table):
@@ -71,6 +91,8 @@ def open_frame(data: Any) -> Table | LazyTable:
             "`data` must be rows here: a log of sums is taken by `mean`, and by `compare` where it was "
             "summed by question."
         )
+    if _is_arrow_dataset(data):
+        data = _scanned(data)
     if isinstance(data, pd.DataFrame):
         data = _named_by_text(data)
     if isinstance(data, pd.DataFrame) and not data.columns.is_unique:

@@ -28,6 +28,15 @@ from evalreg.errors import (
 )
 
 COLUMNS = ("omega2", "omega2_uncorrected", "sigma2_a", "sigma2_b", "k_a", "k_b", "n", "n_clusters")
+# Of one model, which is what it is against a model whose answers all score 0.
+ONE_MODEL = {
+    "omega2": "omega2",
+    "omega2_uncorrected": "omega2_uncorrected",
+    "sigma2_a": "sigma2",
+    "k_a": "k",
+    "n": "n",
+    "n_clusters": "n_clusters",
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +93,7 @@ def components(
     data: Any,
     score: str = "score",
     *,
-    model: str = "model",
+    model: str | None = "model",
     item: str = "item",
     sample: str = "sample",
     groups: str | None = None,
@@ -92,7 +101,7 @@ def components(
     ssc: Literal["none", "G"] = "none",
     missing: MissingName = "drop",
 ) -> pd.DataFrame:
-    """Variance components of the difference between two models, from a pilot with repeated answers.
+    """Variance components of the difference between two models, or of one, from a pilot with repeated answers.
 
     In the row "plain" questions are independent: variances over questions divide by n - 1, as in eq. 1 of the paper.
     "clustered" is appendix C: sums within clusters are squared and divided by n. As published it has no small-sample
@@ -102,12 +111,12 @@ def components(
     Parameters
     ----------
     data : data frame
-        In memory: pandas, polars, pyarrow; or a dict of arrays. One row for each answer, of two models.
+        In memory: pandas, polars, pyarrow; or a dict of arrays. One row for each answer, of two models or of one.
     score : str, optional
         Column of scores; booleans count as 0 and 1.
     model, item, sample : str, optional
         Columns of the models, the questions, and the ids of the answers to a question. Each model needs at least 2
-        answers to each question.
+        answers to each question. `model=None` where all rows are of one model, whose score is then planned for.
     groups : str, optional
         Column of the clusters of questions, or columns joined by a colon. By default each question is its own.
     baseline : str, optional
@@ -131,8 +140,12 @@ def components(
         - `k_a`, `k_b`: answers to each question in the pilot; their harmonic mean where it differs.
         - `n`, `n_clusters`: questions answered by both models, and clusters of them ("plain": questions).
 
-        `.attrs["models"]` are the names of A and B, `.attrs["left_out"]` the number of questions that only one of
-        them answered, and `.attrs["dropped"]` the numbers of rows by reason. With `ssc="G"`, `.attrs["ssc"]` says so.
+        Of one model the columns are `omega2`, `omega2_uncorrected`, `sigma2`, `k`, `n` and `n_clusters`; the variance
+        of its mean score over n questions with k answers each is (omega2 + sigma2/k)/n.
+
+        `.attrs["models"]` are the names of A and B (none of one model), `.attrs["left_out"]` the number of questions
+        that only one of them answered, and `.attrs["dropped"]` the numbers of rows by reason. With `ssc="G"`,
+        `.attrs["ssc"]` says so.
 
     Raises
     ------
@@ -181,13 +194,18 @@ def components(
         raise ArgumentError("`data` must be in memory for variance components: collect the frame first.")
     table = with_joint_ids(table, model=model, item=item, sample=sample)
     axis = _axis(groups, table.columns)
-    labels = {model: "model", item: "item", sample: "sample"}
-    if len(labels) < 3:
+    roles = tuple(name for name in (model, item, sample) if name is not None)
+    if len(set(roles)) < len(roles):
         raise ArgumentError(
             f"`model`, `item` and `sample` must be different columns; got {listed((model, item, sample))}."
         )
-    read = read_rows(table, {"score": score}, labels=labels, groups=groups, missing=missing, split=(model,))
-    answers, attrs = _answers(read, (model, item, sample), axis, baseline)
+    labels = {item: "item", sample: "sample"} | ({} if model is None else {model: "model"})
+    split = () if model is None else (model,)
+    read = read_rows(table, {"score": score}, labels=labels, groups=groups, missing=missing, split=split)
+    if model is None:
+        answers, attrs = _answers_of_one(read, (item, sample), axis, baseline)
+    else:
+        answers, attrs = _answers(read, (model, item, sample), axis, baseline)
     _refuse_single(answers, attrs["models"])
     if axis is not None and answers.cluster.n_clusters < 2:
         raise TooFewClustersError(
@@ -201,6 +219,8 @@ def components(
         attrs["ssc"] = ssc
         rows["clustered"] = rows["clustered"].with_factor()
     frame = pd.DataFrame([[getattr(row, name) for name in COLUMNS] for row in rows.values()], list(rows), list(COLUMNS))
+    if model is None:
+        frame = frame[list(ONE_MODEL)].rename(columns=ONE_MODEL)
     frame.attrs.update(attrs)
     return frame
 
@@ -291,11 +311,34 @@ def _answers(
     question, sample = used.used[roles[1]], used.used[roles[2]]
     _refuse_repeats(joint([Codes(side, 2), question, sample]), roles, rows)
     refuse_questions(values, Codes(side, 2), question, sample, (roles[1], roles[2]))
-    cluster = Codes(np.arange(question.n_clusters), question.n_clusters)
-    if axis is not None:
-        cluster = _of_questions(joint([used.used[name] for name in axis]), question, axis_name(axis), rows)
     attrs = {"models": models, "left_out": left_out, "dropped": every.dropped}
-    return PairedAnswers(values, side, question, sample, cluster), attrs
+    return PairedAnswers(values, side, question, sample, _clusters(used, question, axis)), attrs
+
+
+def _answers_of_one(
+    used: ReadRows, roles: tuple[str, str], axis: Axis | None, baseline: object
+) -> tuple[PairedAnswers, dict[str, Any]]:
+    """The answers of one model, beside as many answers of none that all score 0; and what was left aside."""
+    if baseline is not None:
+        raise ArgumentError(f"`baseline` names one of two models; got {baseline!r} with model=None. Leave it out.")
+    question, sample, values = used.used[roles[0]], used.used[roles[1]], used.values["score"]
+    if question.n_clusters < 2:
+        raise DataError(f"variance over questions needs at least 2 questions; column {roles[0]!r} holds 1.", count=1)
+    own = Codes(np.zeros(values.size, dtype=np.intp), 1)
+    _refuse_repeats(joint([question, sample]), roles, used.source.positions())
+    refuse_questions(values, own, question, sample, roles)
+    cluster = _clusters(used, question, axis)
+    twice = [replace(codes, codes=np.tile(codes.codes, 2)) for codes in (question, sample)]
+    scores, side = np.concatenate([values, np.zeros(values.size)]), np.repeat([0, 1], values.size)
+    attrs = {"models": (), "left_out": 0, "dropped": used.dropped}
+    return PairedAnswers(scores, side, twice[0], twice[1], cluster), attrs
+
+
+def _clusters(used: ReadRows, question: Codes, axis: Axis | None) -> Codes:
+    """Clusters of the questions; each its own without an axis."""
+    if axis is None:
+        return Codes(np.arange(question.n_clusters), question.n_clusters)
+    return _of_questions(joint([used.used[name] for name in axis]), question, axis_name(axis), used.source.positions())
 
 
 def _two_models(codes: Codes, column: str, baseline: object) -> tuple[tuple[str, str], IntArray]:
@@ -305,7 +348,7 @@ def _two_models(codes: Codes, column: str, baseline: object) -> tuple[tuple[str,
         remedy = (
             f"Keep the rows of two of them, such as {listed(names[:2], joiner=' and ')}."
             if len(names) > 2
-            else "Add the answers of a second model to the same questions."
+            else "Add the answers of a second model to the same questions, or pass model=None for its own components."
         )
         raise DataError(
             f"variance components of a difference need exactly 2 models; column {column!r} holds {len(names)} "
@@ -352,7 +395,7 @@ def _shared(side: IntArray, question: Codes, column: str, models: tuple[str, str
     return both[question.codes], n - n_both
 
 
-def _refuse_repeats(key: Codes, roles: tuple[str, str, str], rows: IntArray) -> None:
+def _refuse_repeats(key: Codes, roles: tuple[str, ...], rows: IntArray) -> None:
     """Each answer of a model to a question has its own sample id."""
     if key.n_clusters == key.codes.size:
         return
@@ -364,7 +407,7 @@ def _refuse_repeats(key: Codes, roles: tuple[str, str, str], rows: IntArray) -> 
         f"there must be one row for each {' and '.join(map(repr, roles))}; {count} row"
         f"{'s repeat' if count > 1 else ' repeats'} an earlier one ({rows_text(named, count)}). Remove the copies, or "
         "give each answer its own sample id.",
-        column=roles[2],
+        column=roles[-1],
         rows=named,
         count=count,
     )
@@ -388,11 +431,20 @@ def _of_questions(codes: Codes, question: Codes, name: str, rows: IntArray) -> C
     return Codes(by_question, codes.n_clusters)
 
 
-def _refuse_single(answers: PairedAnswers, models: tuple[str, str]) -> None:
+def _refuse_single(answers: PairedAnswers, models: tuple[str, ...]) -> None:
     """Answer noise cannot be told from one answer."""
-    single = answers.count < 2
+    single = answers.count[: max(len(models), 1)] < 2
     if not single.any():
         return
+    if not models:
+        count, first = int(single.sum()), int(np.flatnonzero(single[0])[0])
+        raise DataError(
+            f"variance components need at least 2 answers to each question; {count} of {single.size} questions have 1 "
+            f"(the first: {answers.question.label(first)!r}). Sample them again or leave those questions out. With one "
+            "answer to every question, plan for k of 1 with the variance of the scores as `omega2`, which holds the "
+            "answer noise: neither part can be larger than it.",
+            count=count,
+        )
     count = int(single.sum())
     side, question = (int(index[0]) for index in np.nonzero(single))
     raise DataError(

@@ -1,0 +1,71 @@
+"""Variance components of one model's answers."""
+
+import numpy as np
+import pytest
+
+import evalreg as er
+from evalreg.errors import ArgumentError, DataError, DuplicateRowsError
+
+SAME = 1e-9
+
+
+@pytest.fixture
+def one():
+    both = er.datasets.sampled(n_questions=60, n_samples=4, n_models=2, icc=0.4, seed=1)
+    return both[both["model"] == "model-1"].drop(columns="model")
+
+
+def test_plain_components_are_variances_over_questions_and_answers(one):
+    found = er.plan.components(one, model=None, item="question").loc["plain"]
+    questions = one.groupby("question")["score"]
+    sigma2 = questions.var().mean()
+    assert found["sigma2"] == pytest.approx(sigma2, rel=SAME)
+    assert found["omega2_uncorrected"] == pytest.approx(questions.mean().var(), rel=SAME)
+    assert found["omega2"] == pytest.approx(questions.mean().var() - sigma2 / 4, rel=SAME)
+    assert found[["k", "n", "n_clusters"]].tolist() == [4, 60, 60]
+
+
+def test_clustered_components_square_sums_within_clusters(one):
+    found = er.plan.components(one, model=None, item="question", groups="passage").loc["clustered"]
+    means = one.groupby(["passage", "question"])["score"].mean()
+    total = (means - means.mean()).groupby("passage").sum()
+    residual = one["score"] - one.groupby("question")["score"].transform("mean")
+    sigma2 = (residual.groupby([one["passage"], one["sample"]]).sum() ** 2).sum() / 3 / 60
+    assert found["omega2_uncorrected"] == pytest.approx((total**2).sum() / 60, rel=SAME)
+    assert found["sigma2"] == pytest.approx(sigma2, rel=SAME)
+    assert found["omega2"] == pytest.approx((total**2).sum() / 60 - sigma2 / 4, rel=SAME)
+
+
+def test_unequal_numbers_of_answers_count_by_their_harmonic_mean(one):
+    rows = one.drop(one.index[one["sample"].eq(one["sample"].iloc[0]) & (np.arange(len(one)) % 3 == 0)])
+    found = er.plan.components(rows, model=None, item="question").loc["plain"]
+    k = rows.groupby("question").size()
+    assert k.nunique() == 2
+    noise = (rows.groupby("question")["score"].var() / k).mean()
+    assert found["omega2"] == pytest.approx(rows.groupby("question")["score"].mean().var() - noise, rel=SAME)
+    assert found["k"] == pytest.approx(len(k) / (1 / k).sum(), rel=SAME)
+
+
+def test_it_estimates_the_truth_without_bias():
+    found = [
+        er.plan.components(
+            er.datasets.sampled(n_questions=200, n_samples=3, n_models=1, seed=seed), model=None, item="question"
+        ).loc["plain", ["omega2", "sigma2"]]
+        for seed in range(60)
+    ]
+    values = np.array(found, dtype=float)
+    error = values.std(axis=0, ddof=1) / np.sqrt(len(values))
+    assert (np.abs(values.mean(axis=0) - [1 / 12, 1 / 6]) < 4 * error).all()
+
+
+def test_what_cannot_be_said_of_one_model_is_refused(one):
+    single = one[one["sample"] == one["sample"].iloc[0]]
+    with pytest.raises(DataError, match="at least 2 answers to each question; 60 of 60 questions have 1"):
+        er.plan.components(single, model=None, item="question")
+    both = er.datasets.sampled(n_questions=60, n_samples=4, n_models=2, seed=1)
+    with pytest.raises(DuplicateRowsError, match="one row for each 'question' and 'sample'"):
+        er.plan.components(both, model=None, item="question")
+    with pytest.raises(ArgumentError, match="Leave it out"):
+        er.plan.components(one, model=None, item="question", baseline="A")
+    with pytest.raises(DataError, match="or pass model=None"):
+        er.plan.components(one.assign(model="A"), item="question")

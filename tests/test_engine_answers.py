@@ -258,3 +258,13 @@ def test_datasets_of_pyarrow_are_read_by_an_engine(log, tmp_path, monkeypatch, a
     found, expected = (er.mean(data, by="model", groups="passage") for data in (files, log))
     np.testing.assert_allclose(found.cov_params(), expected.cov_params(), rtol=SAME, atol=1e-16)
     assert found.dropped.to_dict() == expected.dropped.to_dict()
+
+
+@in_engines
+def test_a_mean_is_three_queries_and_one_for_each_axis_and_intersection(log, engine, collected):
+    data = engine(log)
+    for groups, n_axes in (("passage", 1), ("passage + author", 3)):
+        collected.clear()
+        er.mean(data, by="model", groups=groups).summary()
+        # What is missing; sums of cells, and squares about their centre; then the clusters.
+        assert len(collected) == 3 + n_axes

@@ -41,17 +41,23 @@ def _without_missing(table: LazyTable, roles: Roles, axes: tuple[Axis, ...] | No
         "covariate": [name for name in (*roles.cell_columns, roles.item, roles.weights) if name is not None],
         "group": list(dict.fromkeys(name for axis in axes or () for name in axis)),
     }
-    dropped, n_left = {}, 0
-    for reason, names in asked.items():
-        n_all, absent = table.count_absent(names)
-        if absent and roles.missing == "raise":
-            raise NonFiniteError(
-                f'nothing may be missing under `missing="raise"`; {absent} of {n_all} rows have no {reason} '
-                f"({listed(names)}).",
-                count=absent,
-            )
-        dropped[reason], n_left = absent, n_all - absent
-        table = table.present(names) if absent else table
+    # One query: a row belongs to the first reason, from 1 on; 0 is in use.
+    reason = nw.lit(0)
+    for number, names in reversed(list(enumerate(asked.values(), 1))):
+        reason = nw.when(table.absent(names)).then(nw.lit(number)).otherwise(reason) if names else reason
+    counts = LazyTable(table.frame.select(reason.alias("__reason"))).group(("__reason",), {"n": nw.len()})
+    found = {int(number): int(n) for number, n in zip(counts["__reason"], counts["n"], strict=True)}
+    dropped = {name: found.get(number, 0) for number, name in enumerate(asked, 1)}
+    n_all, n_left = sum(found.values()), found.get(0, 0)
+    first = next((name for name in asked if dropped[name]), None)
+    if first is not None and roles.missing == "raise":
+        raise NonFiniteError(
+            f'nothing may be missing under `missing="raise"`; {dropped[first]} of {n_all} rows have no {first} '
+            f"({listed(asked[first])}).",
+            count=dropped[first],
+        )
+    if first is not None:
+        table = table.present([name for names in asked.values() for name in names])
     if n_left == 0:
         raise EmptyDataError("`data` has no rows, or none is left without missing values.")
     return table, dropped

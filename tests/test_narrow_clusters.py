@@ -70,7 +70,7 @@ def test_a_joint_test_does_not_depend_on_how_wide_clusters_are_handled(monkeypat
     log = made(SIZES["both"])
     restriction = np.eye(6)[1:4]
     narrow = er.fit("score ~ x + C(model)", log, groups="passage").wald_test(restriction)
-    monkeypatch.setattr("evalreg.scores.rows.RowScores.narrow", lambda self, by: (None, self.cells(by)))
+    monkeypatch.setattr("evalreg.scores.rows.RowScores.narrow", lambda self, by: iter([(None, self.cells(by))]))
     wide = er.fit("score ~ x + C(model)", log, groups="passage").wald_test(restriction)
     assert float(np.ravel(narrow.statistic)[0]) == pytest.approx(float(np.ravel(wide.statistic)[0]), rel=TIGHT)
     assert narrow.df_denom == pytest.approx(wide.df_denom, rel=TIGHT)
@@ -107,7 +107,7 @@ def test_ratings_from_pairs_are_those_from_matrices_of_all_models(groups: str, m
         return er.bradley_terry(log, left="left", right="right", score="score", groups=groups)
 
     by_pairs = ratings()
-    monkeypatch.setattr("evalreg.scores.mapped.MappedScores.narrow", lambda self, by: (None, self.cells(by)))
+    monkeypatch.setattr("evalreg.scores.mapped.MappedScores.narrow", lambda self, by: iter([(None, self.cells(by))]))
     by_matrices = ratings()
     np.testing.assert_allclose(by_pairs.bse, by_matrices.bse, rtol=TIGHT)
     np.testing.assert_allclose(by_pairs.dof, by_matrices.dof, rtol=TIGHT)

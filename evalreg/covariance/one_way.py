@@ -287,16 +287,16 @@ def _adjust_rows(estimate: Estimate, by: Axis, power: float, keep: bool) -> tupl
     assert estimate.refit is not None
     root, inverse_root = root_of(estimate.refit.inverse_gram)
     matrix, parts = np.zeros((estimate.n_params, estimate.n_params)), list[WideLeverage | NarrowLeverage]()
-    clusters, blocks = estimate.scores.narrow(by)
-    if clusters is not None:
-        adjusted, narrow = adjust_narrow(clusters, root, power, keep)
-        matrix += square(adjusted @ inverse_root, estimate.bread)
-        parts += [] if narrow is None else [narrow]
-    for block in blocks:
-        assert block.gram is not None
-        L = root.T @ block.gram @ root
-        adjusted = inverse_power_times(L, power, (block.totals @ root)[:, :, None])[:, :, 0] @ inverse_root
-        matrix += square(adjusted, estimate.bread)
-        if keep:
-            parts.append(WideLeverage(L, power))
+    for clusters, blocks in estimate.scores.narrow(by):
+        if clusters is not None:
+            adjusted, narrow = adjust_narrow(clusters, root, power, keep)
+            matrix += square(adjusted @ inverse_root, estimate.bread)
+            parts += [] if narrow is None else [narrow]
+        for block in blocks:
+            assert block.gram is not None
+            L = root.T @ block.gram @ root
+            adjusted = inverse_power_times(L, power, (block.totals @ root)[:, :, None])[:, :, 0] @ inverse_root
+            matrix += square(adjusted, estimate.bread)
+            if keep:
+                parts.append(WideLeverage(L, power))
     return matrix, RowLeverage(tuple(parts), root) if keep else None

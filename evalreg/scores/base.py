@@ -207,9 +207,9 @@ class Scores(ABC):
         """Leverage matrices of the clusters (or rows) that add up to more than that; none where they are diagonal."""
         return iter(())
 
-    def narrow(self, by: Axis) -> tuple[NarrowClusters | None, Iterator[Block]]:
-        """Clusters of fewer rows than columns, where there are any, and blocks of the others."""
-        return None, self.cells(by)
+    def narrow(self, by: Axis) -> Iterator[tuple[NarrowClusters | None, Iterator[Block]]]:
+        """Of some clusters at a time, those of fewer rows than columns, if any, and blocks of the others."""
+        yield None, self.cells(by)
 
     @property
     def gram_entries(self) -> int:

@@ -80,15 +80,20 @@ class MappedScores(SharedRows):
             gram = dense(weight[part] @ self.information).reshape(-1, n_columns, n_columns)
             yield Block(dense(totals[part]), gram)
 
-    def narrow(self, by: Axis) -> tuple[NarrowClusters | None, Iterator[Block]]:
-        """Clusters of fewer cells than columns, where there are any, and blocks of the others."""
+    def narrow(self, by: Axis) -> Iterator[tuple[NarrowClusters | None, Iterator[Block]]]:
+        """Of some clusters at a time, those of fewer cells than columns, if any, and blocks of the others."""
         if self.factor is None:
-            return None, self.cells(by)
-        blocks = list(self.inner.cells(by))
-        weight = sparse.vstack([self._weights(block) for block in blocks], format="csr")
-        totals = sparse.vstack([compressed(self._totals(block)) for block in blocks], format="csr")
-        counts = np.diff(weight.indptr)
-        few = counts < self.n_columns
+            yield None, self.cells(by)
+            return
+        size = max(GRAM_ENTRIES // (8 * self.n_columns), 1)
+        for block in self.inner.cells(by):
+            totals, weight = compressed(self._totals(block)), self._weights(block)
+            for first in range(0, weight.shape[0], size):
+                part = slice(first, first + size)
+                yield self._narrow(totals[part], weight[part])
+
+    def _narrow(self, totals: Matrix, weight: Matrix) -> tuple[NarrowClusters | None, Iterator[Block]]:
+        few = np.diff(weight.indptr) < self.n_columns
         if not few.any():
             return None, self._grams(totals, weight)
         own = weight[few]

@@ -55,17 +55,18 @@ class RowScores(LabelledScores):
             design = None if self.design is None else self.design[rows]
             yield RowScores(self.values[rows], self.labels, design)._whole(part)
 
-    def narrow(self, by: Axis) -> tuple[NarrowClusters | None, Iterator[Block]]:
+    def narrow(self, by: Axis) -> Iterator[tuple[NarrowClusters | None, Iterator[Block]]]:
         """Clusters of fewer rows than columns, where there are any, and blocks of the others."""
         codes = self.labels.codes(by)
         few = codes.counts < self.n_columns
         if self.design is None or not few.any():
-            return None, self.cells(by)
+            yield None, self.cells(by)
+            return
         own, edges = _rows_of(codes, few)
         code = np.repeat(np.arange(edges.size - 1), np.diff(edges))
         columns = np.ascontiguousarray(self.values[own].T)
         totals = np.column_stack([np.bincount(code, column, edges.size - 1) for column in columns])
-        return NarrowClusters(self.design, totals.astype(np.float64, copy=False), own, edges), self._wide(codes, ~few)
+        yield NarrowClusters(self.design, totals.astype(np.float64, copy=False), own, edges), self._wide(codes, ~few)
 
     def _wide(self, codes: Codes, wide: BoolArray) -> Iterator[Block]:
         """Blocks of some of the clusters."""

@@ -350,3 +350,18 @@ def test_filters_and_tasks_of_a_raw_folder_are_not_averaged_over(command, tmp_pa
     folders = (tmp_path / "a", tmp_path / "b")
     assert len(json.loads(command("mean", *folders, "--format", "json").out)["parameters"]) == 4
     assert "2 tasks are taken together" in re.sub(r"\s+", " ", command("compare", *folders).out)
+
+
+def test_a_log_of_which_everything_was_left_out_says_why(tmp_path, command):
+    run = {"task": "t", "model": "m", "task_id": "1", "run_id": "1", "task_version": 0, "created": "2025-01-01"}
+    samples = [{"id": k, "epoch": 1, "input": "q", "target": "a", "scores": {}, "output": {}} for k in range(3)]
+    path = tmp_path / "unscored.json"
+    path.write_text(json.dumps({"version": 2, "status": "success", "eval": run, "samples": samples}), encoding="utf-8")
+    log = er.read_log(path)
+    for statement in (log.mean, lambda: log.fit("score ~ 1"), log.compare):
+        with pytest.raises(er.errors.EmptyDataError, match=r"all 3 records were left out \(3 unscored\)") as error:
+            statement()
+        assert error.value.count == 3
+    found = command("mean", str(path))
+    assert found.status == 3
+    assert "3 unscored" in found.err

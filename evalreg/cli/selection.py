@@ -26,7 +26,7 @@ from evalreg.data.names import known_column
 from evalreg.errors import ArgumentError, EmptyDataError, EvalregError, IndependenceWarning, muted
 from evalreg.estimators.comparison import Comparison
 from evalreg.logs.fields import the_field
-from evalreg.logs.log import Log, kept_rows
+from evalreg.logs.log import Log, kept_rows, refuse_empty
 from evalreg.report.tables import Grid
 from evalreg.results.results import Results
 
@@ -149,6 +149,7 @@ def read_rows(options: argparse.Namespace, text_columns: set[Any], numbers: set[
 
 def _of_log(log: Log, text: list[str], fields: list[str]) -> pd.DataFrame:
     """The roles of a log, and of its fields those asked for; where one is missing, all, for a message to list."""
+    refuse_empty(log)
     frame = log.frame
     asked = [name for name in dict.fromkeys([*text, *fields]) if the_field(name, frame.columns) is not None]
     own = [*log.roles, *(["metric"] if "metric" in frame else [])]  # the second says which scores are alike

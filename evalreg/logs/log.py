@@ -14,7 +14,7 @@ import pandas as pd
 
 from evalreg.checks import listed, option
 from evalreg.data.subsets import open_subset
-from evalreg.errors import ArgumentError, DataError, NotAvailableError, issue
+from evalreg.errors import ArgumentError, DataError, EmptyDataError, NotAvailableError, issue
 from evalreg.estimators.bradley_terry import bradley_terry
 from evalreg.estimators.comparison import Comparison
 from evalreg.estimators.difference import compare
@@ -313,6 +313,7 @@ class Log:
         Results
             One coefficient for each column of the design.
         """
+        refuse_empty(self)
         self._kept(options)._one_metric(formula)
         with naming(self._reading.frame.columns):
             return _fit(formula, self._rows(), groups=groups, **options)
@@ -420,6 +421,7 @@ class Log:
                 f"`{verb}` needs the role {role!r}, and this log has {listed(self.roles)}. Use {offered}, or make "
                 f"er.Log(frame, {role}=...) with its column."
             )
+        refuse_empty(self)
 
     def _one_metric(self, *separated: str) -> None:
         """Refuse to average over scores by several metrics, unless tasks or metrics are told apart."""
@@ -561,3 +563,16 @@ def as_pandas(frame: Any) -> pd.DataFrame:
     native = nw.from_native(frame)
     found: pd.DataFrame = (native.collect() if isinstance(native, nw.LazyFrame) else native).to_pandas()
     return found
+
+
+def refuse_empty(log: Log) -> None:
+    """Refuse a log of which every record was left out, with the reasons."""
+    if len(log._reading.frame):
+        return
+    what = "score" if "score" in log.roles else "verdict"
+    reasons = [f"{count} {reason}" for reason, count in log.left_out.items()]
+    found = f"all {log.left_out.sum()} records were left out ({', '.join(reasons)})" if reasons else "it has no records"
+    raise EmptyDataError(
+        f"a log needs at least one {what}; {found}. `evalreg doctor` tells more; read a log that was scored.",
+        count=int(log.left_out.sum()),
+    )

@@ -50,7 +50,7 @@ def test_means_are_those_of_the_filtered_frame_and_what_was_left_out_is_counted(
     same(found, er.mean(kept, by="model", item="question", groups="passage"))
     assert found.dropped["subset"] == len(scored) - len(kept)
     text = str(found.summary())
-    assert f"Rows kept by subset: {len(kept)} of {len(scored)}: {RULE}" in text
+    assert f"Subset: {RULE} ({len(kept)} of {len(scored)} rows)" in text
     assert "Rows dropped: none" in text
 
 
@@ -184,5 +184,5 @@ def test_results_keep_the_count_through_pickle_and_contrasts(scored):
 
     found = er.mean(scored, by="model", item="question", groups="passage", subset=RULE)
     assert pickle.loads(pickle.dumps(found)).dropped["subset"] == found.dropped["subset"]
-    assert "Rows kept by subset" in str(found.with_cov(cov="CR1").summary())
-    assert "Rows kept by subset" in str(found.contrast("new - old").summary())
+    assert "Subset: " in str(found.with_cov(cov="CR1").summary())
+    assert "Subset: " in str(found.contrast("new - old").summary())

@@ -37,8 +37,8 @@ class Chosen:
 
     @property
     def said(self) -> str:
-        """How many rows are kept of how many, and by which filter."""
-        return f"{np.count_nonzero(self.keep)} of {self.keep.size}: {self.text}"
+        """By which filter rows are kept, and how many of how many."""
+        return f"{self.text} ({np.count_nonzero(self.keep)} of {self.keep.size} rows)"
 
 
 def _chosen_of(labels: Any, keep: BoolArray) -> Any:

@@ -24,7 +24,7 @@ class About:
     n_models: int = 0  # how many of the first parameters are models, which can be ranked
     unit: bool = False  # whether the scores lie in [0, 1]
     one_board: bool = False  # whether these are all the models of one leaderboard, whose differences the log is about
-    subset: str = ""  # how many rows `subset` kept of how many, and by which filter
+    subset: str = ""  # the filter of `subset`, and how many rows it kept of how many
     contrast: bool = False  # whether the parameters are contrasts of those that `model` names
 
     def linear(self, C: Matrix) -> About:

@@ -235,7 +235,7 @@ def _printed_facts(results: Results, pairs: Facts, adjust: PairAdjustName | None
         ("Questions", str(pairs.values.shape[1])),
         ("Covariance", covariance_text(results.cov)),
         ("Rows dropped", f"{sum(dropped.values())} ({what})" if dropped else "none"),
-        *([("Rows kept by subset", subset)] if subset else []),
+        *([("Subset", subset)] if subset else []),
     ]
     if results.cov.crossed:
         names = ", ".join(f"{results.n_clusters[axis_name(axis)]} {axis_name(axis)}" for axis in results.cov.axes)

@@ -147,7 +147,7 @@ def _facts(found: Summarized) -> list[tuple[str, str]]:
         ("Answers to each", f"{low}" if low == high else f"{low} to {high}"),
         ("Clusters", " + ".join(axis_name(axis) for axis in axes) or "none (each question its own)"),
         ("Rows dropped", f"{dropped}" if dropped else "none"),
-        *([("Rows kept by subset", subset)] if subset else []),
+        *([("Subset", subset)] if subset else []),
     ]
     if found.comparison is not None:
         facts.append(("Detectable", f"{number(found.detectable)} (power {found.power:g}, level {found.alpha:g})"))

@@ -132,7 +132,7 @@ def summarize(
     dropped = {reason: count for reason, count in estimate.dropped.items() if count}
     facts = [("Score", about.outcome), ("Rows", f"{estimate.n_rows}"), ("Model", about.model)]
     if about.subset:
-        facts.append(("Rows kept by subset", about.subset))
+        facts.append(("Subset", about.subset))
         dropped.pop("subset", None)
     if about.formula:
         facts.append(("Formula", about.formula))

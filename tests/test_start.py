@@ -152,7 +152,7 @@ def test_help_names_every_command_and_each_has_its_own():
 
     text = build_parser(["--help"]).format_help()
     modules = {path.stem: path.read_text(encoding="utf-8") for path in (PACKAGE / "cli").glob("*.py")}
-    assert set(COMMANDS) == {name for name, source in modules.items() if "\ndef add(" in source}
+    assert set(COMMANDS) == {name.replace("_", " ") for name, source in modules.items() if "\ndef add(" in source}
     assert text == build_parser().format_help()
     assert all(purpose in text for purpose in COMMANDS.values())
 

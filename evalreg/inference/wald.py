@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,13 +10,18 @@ import numpy as np
 from evalreg.checks import FloatArray
 from evalreg.covariance.covariance import Covariance
 from evalreg.covariance.widths import SMALLEST_LEVEL
-from evalreg.errors import ArgumentError, TooFewClustersError
+from evalreg.errors import ArgumentError, FewClustersWarning, Note, TooFewClustersError
 from evalreg.estimate import Estimate
 from evalreg.inference.contrasts import parse_contrasts
+from evalreg.inference.joint_power import LITTLE, little_shown, share_shown, thin_axis
 from evalreg.numerics.student import t_pvalues as t_pvalues
 
 if TYPE_CHECKING:
     from statsmodels.stats.contrast import ContrastResults
+
+
+# Of a test for which no degrees of freedom are left.
+NO_DOF = "degrees of freedom cannot test"
 
 
 @dataclass(frozen=True)
@@ -27,6 +32,7 @@ class JointTest:
     df_num: int  # degrees of freedom; df_denom is inf for a chi-squared reference
     df_denom: float
     reason: str = ""  # why the statistic is NaN; empty otherwise
+    note: str = ""  # what so few degrees of freedom cannot tell; empty where they are enough
 
 
 def wald_quadratic(effect: FloatArray, covariance: FloatArray) -> float:
@@ -57,7 +63,7 @@ def hotelling_test(effect: FloatArray, covariance: FloatArray, eta: float) -> Jo
     """
     q = effect.size
     if not eta > q - 1:
-        text = f"{eta:.3g} degrees of freedom cannot test {q} contrasts jointly"
+        text = f"{eta:.3g} {NO_DOF} {q} contrasts jointly"
         return JointTest(float("nan"), q, float("nan"), text)
     W = wald_quadratic(effect, covariance)
     reason = "the covariance of these contrasts is singular" if np.isnan(W) else ""
@@ -77,7 +83,7 @@ def as_contrast_results(test: JointTest) -> ContrastResults:
         )
     else:
         result = ContrastResults(F=test.statistic, df_num=test.df_num, df_denom=test.df_denom)
-    result.reason = test.reason
+    result.reason, result.note = test.reason, test.note
     return result
 
 
@@ -93,14 +99,28 @@ def as_t_results(effect: FloatArray, se: FloatArray, dof: FloatArray, value: Flo
     return ContrastResults(effect=effect, t=(effect - value) / se, sd=se, df_denom=dof)
 
 
+def few_notes(test: JointTest) -> list[Note]:
+    """The warning of a joint test that few clusters keep from showing much; none otherwise."""
+    return [(FewClustersWarning, test.note)] if test.note else []
+
+
 def joint_test(estimate: Estimate, cov: Covariance, contrasts: Any) -> JointTest:
-    """Wald test of several contrasts, by the rule of the covariance in use."""
+    """Wald test of several contrasts, by the rule of the covariance in use, and what few clusters keep it from."""
     asked = parse_contrasts(contrasts, estimate.names)
     C = asked.matrix
+    test = _tested(cov, C, C @ estimate.params - asked.value)
+    if cov.axes and NO_DOF in test.reason:
+        return replace(test, reason=f"{test.reason} ({thin_axis(cov, C)})")
+    if not cov.axes or test.reason or share_shown(test.df_num, test.df_denom) >= LITTLE:
+        return test
+    return replace(test, note=little_shown(test.df_num, test.df_denom, thin_axis(cov, C)))
+
+
+def _tested(cov: Covariance, C: FloatArray, effect: FloatArray) -> JointTest:
+    """The test that effects are zero, by the rule of the covariance in use."""
     q = C.shape[0]
     if np.linalg.matrix_rank(C) < q:
         raise ArgumentError(f"hypotheses of a joint test must not follow from each other; these {q} have a lower rank.")
-    effect = C @ estimate.params - asked.value
     reasons = [reason for reason in cov.reasons(C) if reason]
     if reasons:
         return JointTest(float("nan"), q, float("nan"), f"a contrast has no variance, because {reasons[0]}")

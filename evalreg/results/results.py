@@ -15,7 +15,7 @@ from evalreg.covariance.documented import documented
 from evalreg.covariance.groups import Groups, check_estimate, resolve_groups
 from evalreg.covariance.options import CovOptions, check_cov_options, takes_ssc
 from evalreg.data.clusters import Axis, axis_name
-from evalreg.errors import ArgumentError, Note
+from evalreg.errors import ArgumentError, Note, issue
 from evalreg.estimate import Estimate
 from evalreg.hints import with_hints
 from evalreg.inference.contrasts import parse_contrasts
@@ -24,7 +24,7 @@ from evalreg.inference.intervals import intervals
 from evalreg.inference.ranks import PairAdjustName
 from evalreg.inference.simultaneous import Seed
 from evalreg.inference.standards import t_tests
-from evalreg.inference.wald import as_contrast_results, joint_test
+from evalreg.inference.wald import as_contrast_results, few_notes, joint_test
 from evalreg.report.figures import FigureName, plot_results
 from evalreg.report.summaries import covariance_text
 from evalreg.results.algebra import Algebra, combined
@@ -286,14 +286,18 @@ class Results(Algebra, MultipleModels, Resampled, Predicted, Diagnosed, Tabulate
         Returns
         -------
         ContrastResults
-            NaN with a `reason` where too few degrees of freedom are left.
+            NaN with a `reason` where too few degrees of freedom are left. Where they are so few that the test shows
+            less than half of the effects of which many clusters would show 80%, a warning and `note` say so, and
+            name the axis.
 
         Raises
         ------
         TooFewClustersError
             If there are more hypotheses than clusters less one, and the reference is F(q, G - 1).
         """
-        return as_contrast_results(joint_test(self.estimate, self.cov, contrasts))
+        test = joint_test(self.estimate, self.cov, contrasts)
+        issue(few_notes(test))
+        return as_contrast_results(test)
 
     def equivalence(
         self, margin: float | tuple[float, float], *, kind: EquivalenceName = "equivalence", alpha: float = 0.05

@@ -10,7 +10,8 @@ from evalreg.checks import FloatArray, fraction
 from evalreg.covariance.covariance import Covariance
 from evalreg.errors import NotAvailableError, TooFewClustersError
 from evalreg.estimate import Estimate
-from evalreg.inference.wald import JointTest, joint_test
+from evalreg.inference.joint_power import critical_value
+from evalreg.inference.wald import NO_DOF, JointTest, joint_test
 from evalreg.results.fitted_mean import design_info
 
 COLUMNS = ("F", "df_num", "df_denom", "p_value", "critical", "reason")
@@ -37,15 +38,12 @@ def _tested(estimate: Estimate, cov: Covariance, C: FloatArray) -> JointTest:
         return joint_test(estimate, cov, C)
     except TooFewClustersError:
         q, dof = C.shape[0], float(cov.smallest_dof)
-        text = f"{dof:.3g} degrees of freedom cannot test {q} contrasts jointly"
+        text = f"{dof:.3g} {NO_DOF} {q} contrasts jointly"
         return JointTest(float("nan"), q, float("nan"), text)
 
 
 def _row(test: JointTest, alpha: float) -> tuple[float | int | str, ...]:
     """One row: F with its reference, its p-value, and the F from which it is significant."""
     q, dof, F = test.df_num, test.df_denom, test.statistic
-    if np.isinf(dof):
-        p, critical = special.chdtrc(q, F * q), special.chdtri(q, alpha) / q
-    else:
-        p, critical = special.fdtrc(q, dof, F), special.fdtri(q, dof, 1 - alpha)
-    return F, q, dof, float(p), float(critical), test.reason
+    p = special.chdtrc(q, F * q) if np.isinf(dof) else special.fdtrc(q, dof, F)
+    return F, q, dof, float(p), critical_value(q, dof, alpha), test.reason

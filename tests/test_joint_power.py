@@ -1,0 +1,84 @@
+"""What joint tests with few clusters say of themselves."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+import evalreg as er
+from evalreg.errors import FewClustersWarning
+from evalreg.inference.joint_power import critical_value, share_shown
+
+
+def crossed(n_judges: int, seed: int = 1) -> pd.DataFrame:
+    """Scores without any effect, of prompts and judges that each row draws by itself."""
+    rng = np.random.default_rng(seed)
+    n = 600
+    labels = {"judge": rng.integers(0, n_judges, n).astype(str), "prompt": rng.integers(0, 60, n).astype(str)}
+    return pd.DataFrame({**labels, **{name: rng.normal(size=n) for name in ("x", "z", "score")}})
+
+
+@pytest.mark.parametrize(("q", "dof"), [(1, 3.0), (2, 4.0), (3, 1.4), (5, 40.0)])
+def test_the_share_is_that_of_the_noncentral_distributions_of_scipy(q: int, dof: float) -> None:
+    many, few = stats.chi2.isf(0.05, q), stats.f.isf(0.05, q, dof)
+    grid = np.linspace(1, 30, 20_001)
+    noncentrality = grid[np.argmin(np.abs(stats.ncx2.sf(many, q, grid) - 0.8))]
+    assert share_shown(q, dof) == pytest.approx(stats.ncf.sf(few, q, dof, noncentrality), abs=1e-3)
+    assert critical_value(q, dof, 0.05) == pytest.approx(few)
+
+
+@pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
+def test_six_clusters_show_of_simulated_effects_what_the_warning_says() -> None:
+    """Two effects of a size that a known error would show 80% of the time; errors normal by cluster."""
+    rng, G, q, n = np.random.default_rng(5), 6, 2, 400
+    effect = np.sqrt(9.6347 / (q * G))  # noncentrality of chi-squared(2): scipy.stats.ncx2.sf(5.991, 2, 9.6347) = .8
+    assert stats.ncx2.sf(stats.chi2.isf(0.05, q), q, 9.6347) == pytest.approx(0.8, abs=1e-4)
+    log = pd.DataFrame({"g": np.repeat(np.arange(G), q), "kind": np.tile(["a", "b"], G)})
+    rejected = np.zeros(2)
+    for _ in range(n):
+        noise = rng.normal(size=G * q)
+        for i, size in enumerate((0.0, effect)):
+            results = er.fit("score ~ 0 + kind", log.assign(score=noise + size), groups="g")
+            test = results.wald_test(np.eye(q))
+            rejected[i] += test.pvalue < 0.05
+    assert test.df_denom == pytest.approx(G - q)
+    assert f"shows {share_shown(q, G - q):.0%}" in test.note
+    assert abs(rejected[0] - n * 0.05) < 3 * np.sqrt(n * 0.05 * 0.95)
+    share = share_shown(q, G - q)
+    assert abs(rejected[1] - n * share) < 3 * np.sqrt(n * share * (1 - share))
+
+
+def test_the_axis_with_few_clusters_is_named() -> None:
+    log = crossed(4)
+    with pytest.warns(FewClustersWarning, match="4 judge clusters"):
+        results = er.fit("score ~ x + z", log, groups="prompt + judge")
+    with pytest.warns(FewClustersWarning, match="4 judge clusters leave .* to test 2 contrasts jointly") as caught:
+        test = results.wald_test("x = 0, z = 0")
+    assert str(caught[0].message) == test.note
+    assert f"leave {test.df_denom:.3g} degrees of freedom" in test.note
+    assert f"from F = {stats.f.isf(0.05, 2, test.df_denom):.3g}, " in test.note
+    assert "from 3:" in test.note
+    with pytest.warns(FewClustersWarning, match="4 judge clusters leave .* to test one contrast"):
+        results.wald_test("x = 0")
+
+
+@pytest.mark.parametrize("options", [{}, {"cov": "CR1"}, {"groups": None}, {"groups": "prompt"}], ids=str)
+def test_a_test_that_can_tell_says_nothing(options: dict[str, Any]) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        results = er.fit("score ~ x + z", crossed(40), **({"groups": "prompt + judge"} | options))
+        warnings.simplefilter("error")
+        assert results.wald_test("x = 0, z = 0").note == ""
+
+
+@pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
+def test_a_test_without_degrees_of_freedom_names_the_axis() -> None:
+    results = er.fit("score ~ x + z", crossed(2), groups="prompt + judge")
+    test = results.wald_test(np.eye(3))
+    assert np.isnan(test.pvalue)
+    assert test.reason.endswith("degrees of freedom cannot test 3 contrasts jointly (2 judge clusters)")

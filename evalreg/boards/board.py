@@ -66,6 +66,10 @@ class Board(Results):
         of_model = dict(zip(duels.models, each, strict=True))
         return np.array([of_model.get(name, float(self.estimate.n_rows)) for name in names])
 
+    @property
+    def _rows_word(self) -> str:
+        return "comparisons"
+
     def head_to_head(self, alpha: float | None = None) -> pd.DataFrame:
         """How often each model beat each other one, a tie being one half.
 

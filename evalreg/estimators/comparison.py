@@ -8,6 +8,7 @@ from functools import cached_property
 from os import PathLike
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from evalreg.checks import CovName, DofName, RepairName, SscName, listed
@@ -17,8 +18,9 @@ from evalreg.estimate import same_questions
 from evalreg.estimators.pair_tables import Facts, comparison_summary, difference_frame, mcnemar_frame, sign_frame
 from evalreg.hints import with_hints
 from evalreg.inference.equivalence import EquivalenceName
-from evalreg.inference.ranks import PairAdjustName
+from evalreg.inference.ranks import PairAdjustName, unadjusted_text
 from evalreg.inference.simultaneous import Seed
+from evalreg.report.sentences import MarkupName, caption_text, difference_sentences, sample_of
 from evalreg.report.summaries import covariance_text
 from evalreg.report.tables import Printed, Summary
 from evalreg.results.document import checked_levels, results_document, written
@@ -228,6 +230,73 @@ class Comparison(Printed):
         Miller (2024), arXiv:2411.00640, table 5.
         """
         return comparison_summary({"": (self.results, self.facts, self.adjust)}, alpha)
+
+    def sentence(self, name: str | None = None, *, alpha: float = 0.05, markup: MarkupName = "text") -> str:
+        r"""Each difference in words: with its interval, what it rests on, p, and whether it settles who is higher.
+
+        Percentage points where the scores lie in [0, 1]. What is said of "higher" is decided by the p-value shown,
+        which is the adjusted one where `adjust` was given.
+
+        Parameters
+        ----------
+        name : str, optional
+            One of the differences, "new - old"; by default all of them, one a line.
+        alpha : float, optional
+            Level of the interval and of the decision.
+        markup : {"text", "markdown", "latex", "html"}, optional
+            In which of these names and signs are escaped; "text" by default.
+
+        Returns
+        -------
+        str
+            One line for each difference; a last one where the p-values of several are not adjusted.
+
+        Raises
+        ------
+        ArgumentError
+            If there is no such difference, or an option is unknown.
+
+        Examples
+        --------
+        >>> import evalreg as er
+        >>> log = er.datasets.paired(n_passages=30, seed=1)
+        >>> said = er.compare(log, item="question", groups="passage", baseline="old").sentence()
+        >>> print(said.replace("; ", ";\n"))
+        new - old: 12.7 percentage points (95% CI 3.3 to 22.7;
+        150 questions in 30 passage clusters;
+        CR2, t with 29 degrees of freedom;
+        p = 0.0097). new has the higher score (at the 5% level).
+        """
+        results, table = self.results, self.to_frame(alpha)
+        sample = sample_of(results.estimate, results.cov, "questions", table["n"].to_numpy(np.float64))
+        note = unadjusted_text(len(table)) if self.adjust is None else ""
+        return difference_sentences(table, results.estimate, results.cov, sample, note, markup, name)
+
+    def caption(self, *, alpha: float = 0.05, markup: MarkupName = "text") -> str:
+        """What to write below the table of differences: which they are, their intervals, questions and clusters.
+
+        Parameters
+        ----------
+        alpha : float, optional
+            Level of the intervals.
+        markup : {"text", "markdown", "latex", "html"}, optional
+            In which of these names and signs are escaped; "text" by default.
+
+        Returns
+        -------
+        str
+            A few short sentences on one line.
+        """
+        results, joint = self.results, " joint" if self.adjust == "single-step" else ""
+        sample = sample_of(results.estimate, results.cov, "questions", None)
+        what = f"Differences in {results.estimate.about.outcome}, model less baseline,"
+        text = caption_text(results.estimate, results.cov, sample, alpha, what, markup, joint)
+        n, adjust = len(self.facts.index), self.adjust
+        if n == 1:
+            return text
+        return (
+            f"{text} p-values are {'not adjusted' if adjust is None else f'adjusted ({adjust})'} for {n} differences."
+        )
 
     def to_json(self, path: str | PathLike[str] | None = None, *, alpha: float | Sequence[float] = 0.05) -> str:
         """The table of differences, their covariance and the summary, as strict JSON; `read_results` reads it.

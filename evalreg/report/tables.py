@@ -177,7 +177,7 @@ class Grid:
 
     def markdown(self) -> str:
         """A pipe table."""
-        cells = [[_markdown_text(cell) for cell in row] for row in (self.headers, *self.rows)]
+        cells = [[markdown_text(cell) for cell in row] for row in (self.headers, *self.rows)]
         lines = ["| " + " | ".join(row) + " |" for row in cells]
         return "\n".join([lines[0], "|:---|" + "---:|" * (len(self.headers) - 1), *lines[1:]])
 
@@ -236,7 +236,7 @@ class Summary:
         """LaTeX tabulars by statsmodels, with the sentences below them."""
         tables = [grid.latex() for grid in self.grids]
         # A bracket or a star after the end of a line would be an argument of it.
-        texts = [_latex_text(sentence) for sentence in self.sentences]
+        texts = [latex_text(sentence) for sentence in self.sentences]
         notes = "\\\\\n".join("{}" + text if text[:1] in ("[", "*") else text for text in texts)
         return "\n\n".join([*tables, f"{{\\small\n{notes}\n}}"] if notes else tables) + "\n"
 
@@ -263,7 +263,7 @@ class Summary:
 
 def latex_strong(text: str) -> str:
     """Return a line in bold as LaTeX, escaped."""
-    return f"\\noindent\\textbf{{{_latex_text(visible(text))}}}"
+    return f"\\noindent\\textbf{{{latex_text(visible(text))}}}"
 
 
 def html_strong(text: str) -> str:
@@ -294,11 +294,12 @@ def _with_midrule(tabular: str, rule: int) -> str:
     return "\n".join(lines)
 
 
-def _latex_text(text: str) -> str:
+def latex_text(text: str) -> str:
+    """Text in which nothing is a command of LaTeX."""
     return text.translate(_LATEX)
 
 
-def _markdown_text(text: str) -> str:
+def markdown_text(text: str) -> str:
     """A cell as text and not as markup."""
     return _untagged(_MARKS.sub(r"\\\1", text))
 

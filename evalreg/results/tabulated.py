@@ -13,6 +13,7 @@ from evalreg.errors import Note
 from evalreg.estimate import Estimate
 from evalreg.inference.questions import Counted
 from evalreg.inference.simultaneous import Seed
+from evalreg.report.sentences import MarkupName, RestsOn, caption_text, named, result_sentences, sample_of
 from evalreg.report.summaries import coefficient_frame, summarize
 from evalreg.report.tables import Printed, Summary
 from evalreg.results.document import board_document, checked_levels, results_document, written
@@ -56,6 +57,84 @@ class Tabulated(Counted, Printed):
             model its own, of a regression all).
         """
         return coefficient_frame(self.estimate, self.cov, alpha, self._counts)
+
+    @property
+    def _sample(self) -> RestsOn:
+        """What the parameters rest on."""
+        return sample_of(self.estimate, self.cov, self._rows_word, self._counts)
+
+    @property
+    def _rows_word(self) -> str:
+        """What a row is."""
+        return "rows"
+
+    def sentence(self, name: str | None = None, *, alpha: float = 0.05, markup: MarkupName = "text") -> str:
+        r"""The result in words, to be pasted into a text: estimate, interval, what it rests on, how it was made.
+
+        Per cent only where the parameters are means of scores in [0, 1] or win rates. Numbers have two digits of the
+        interval's half-width, and more where rounding would make an end 0 or 100%. Where there is no error bar, or
+        fewer than 10 clusters, the sentence says so.
+
+        Parameters
+        ----------
+        name : str, optional
+            A parameter; by default all of them, one a line, models from the best down.
+        alpha : float, optional
+            Level of the interval.
+        markup : {"text", "markdown", "latex", "html"}, optional
+            In which of these names and signs are escaped; "text" by default.
+
+        Returns
+        -------
+        str
+            One line for each parameter; of ratings a last line that names their scale.
+
+        Raises
+        ------
+        ArgumentError
+            If there is no such parameter, or an option is unknown.
+
+        Examples
+        --------
+        >>> import evalreg as er
+        >>> log = er.datasets.passages(n_passages=40, questions_per_passage=5, seed=3)
+        >>> print(er.mean(log, groups="passage").sentence().replace("; ", ";\n"))
+        Mean of score: 68.5% (95% CI 59.3% to 76.5%;
+        200 rows in 40 passage clusters;
+        CR2, t with 39 degrees of freedom).
+        """
+        return result_sentences(self.estimate, self.cov, self._sample, alpha, name, markup)
+
+    def caption(self, *, alpha: float = 0.05, markup: MarkupName = "text") -> str:
+        r"""What to write below the table: what is estimated, which intervals, how many rows and clusters.
+
+        Parameters
+        ----------
+        alpha : float, optional
+            Level of the intervals.
+        markup : {"text", "markdown", "latex", "html"}, optional
+            In which of these names and signs are escaped; "text" by default.
+
+        Returns
+        -------
+        str
+            A few short sentences on one line.
+
+        Examples
+        --------
+        >>> import evalreg as er
+        >>> log = er.datasets.paired(n_passages=20, seed=1)
+        >>> said = er.mean(log, by="model", item="question", groups="passage").caption()
+        >>> print(said.replace(". ", ".\n"))
+        Mean of score by model with 95% confidence intervals.
+        Standard errors: CR2, clustered by passage (20 clusters); t with 19 degrees of freedom.
+        Intervals are built on the logit scale.
+        200 rows; none left out.
+        """
+        about = self.estimate.about
+        what = f"{about.model} of {about.formula}" if about.formula else named(self.estimate)
+        what += " by model" if about.n_models > 1 else ""
+        return caption_text(self.estimate, self.cov, self._sample, alpha, what, markup)
 
     def to_json(
         self, path: str | PathLike[str] | None = None, *, alpha: float | Sequence[float] = 0.05, seed: Seed = 0

@@ -8,6 +8,7 @@ from evalreg.planning.half_width import precision
 from evalreg.planning.pilot import from_pilot
 from evalreg.planning.power import mde, sample_size
 from evalreg.planning.simulation import power
+from evalreg.planning.two_models import separate
 
 __all__ = [
     "sample_size",
@@ -20,5 +21,6 @@ __all__ = [
     "enough_answers",
     "board",
     "precision",
+    "separate",
     "power",
 ]

@@ -135,7 +135,7 @@ def _row(delta: float, parts: tuple[float, float, float], judges: int, alpha: fl
 
     limit = 2 * parts[1] / judges
     smallest = t_shift(judges - 1, alpha, power) * math.sqrt(limit) if limit > 0 else 0.0
-    prompts = _smallest(enough)
+    prompts = fewest_prompts(enough)
     if prompts is None:
         return {"prompts": None, "ratings": None, "se": math.sqrt(limit), "dof": judges - 1.0, "smallest": smallest}
     variance, dof = difference_variance(parts, prompts, judges, alpha)
@@ -148,7 +148,7 @@ def _row(delta: float, parts: tuple[float, float, float], judges: int, alpha: fl
     }
 
 
-def _smallest(enough: Callable[[int], bool]) -> int | None:
+def fewest_prompts(enough: Callable[[int], bool]) -> int | None:
     """Smallest number of prompts that is enough, or None."""
     high = 2
     while not enough(high):

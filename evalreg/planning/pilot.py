@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import scipy
 
-from evalreg.checks import fraction
+from evalreg.checks import FloatArray, fraction
 from evalreg.covariance.assembly import assemble
 from evalreg.covariance.covariance import Covariance
 from evalreg.covariance.options import CovOptions, resolve_cov
@@ -170,46 +170,63 @@ def from_pilot(
 
 def _plan(pilot: Pilot, delta: float, assurance: float | None, alpha: float, power: float) -> list[float]:
     """One row of the table of plans."""
-    if pilot.few is not None:
-        return _plan_few(pilot, pilot.few, delta, assurance, alpha, power)
-    each, spread = pilot.variance / pilot.size, pilot.variance_dof
-    if assurance is not None:
-        each *= spread / _chi2(1 - assurance, spread)
-
-        # The limit is on the safe side as it is; otherwise the power is averaged over the error of the variance.
-        spread = np.inf
-
-    def enough(units: int) -> bool:
-        return pilot_power(delta / math.sqrt(each / units), pilot.dof_at(units), alpha, spread) >= power - REACHED
-
-    units = fewest(enough, max(2, normal_units(each, delta, alpha, power)))
-    needed = math.ceil(units * pilot.size * (1 - ROUNDING))
-    detected = pilot_shift(pilot.dof, alpha, power, spread) * math.sqrt(each / pilot.n_clusters)
+    needed, units = enough_units(pilot, delta, assurance, alpha, power)
+    few = pilot.few
+    if few is not None:
+        larger = _error(pilot, assurance)[1]
+        variance = float(few.if_true(delta, _deff(few, larger)).variance[0]) * pilot.n
+        eq9 = normal_units(variance / larger, delta, alpha, power)
+        return [variance, eq9, needed, units, pilot.size, detected(pilot, assurance, alpha, power)]
     eq9 = normal_units(pilot.published, delta, alpha, power)
-    return [pilot.variance, eq9, needed, units, pilot.size, detected]
+    return [pilot.variance, eq9, needed, units, pilot.size, detected(pilot, assurance, alpha, power)]
 
 
-def _plan_few(
-    pilot: Pilot, few: Unseen, delta: float, assurance: float | None, alpha: float, power: float
-) -> list[float]:
-    """One row of the table where few questions differ, and the test will allow for those not seen."""
-    spread, larger = pilot.variance_dof, 1.0
-    if assurance is not None:
-        spread, larger = np.inf, spread / _chi2(1 - assurance, spread)
+def enough_units(pilot: Pilot, delta: float, assurance: float | None, alpha: float, power: float) -> tuple[int, int]:
+    """Questions, and clusters of them, at which the power is reached."""
+    larger = _error(pilot, assurance)[1]
+    variance = pilot.variance * larger
+    if pilot.few is not None:
+        variance = float(pilot.few.if_true(delta, _deff(pilot.few, larger)).variance[0]) * pilot.n
+    least = max(2, normal_units(variance / pilot.size, delta, alpha, power))
+    units = fewest(lambda units: power_at(pilot, units, delta, assurance, alpha) >= power - REACHED, least)
+    return math.ceil(units * pilot.size * (1 - ROUNDING)), units
+
+
+def detected(pilot: Pilot, assurance: float | None, alpha: float, power: float) -> float:
+    """The difference that the pilot's own clusters detect."""
+    if pilot.few is not None:
+        return _least_difference(
+            lambda difference: power_at(pilot, pilot.n_clusters, difference, assurance, alpha) >= power
+        )
+    spread, larger = _error(pilot, assurance)
+    each = pilot.variance * larger / pilot.size
+    return pilot_shift(pilot.dof, alpha, power, spread) * math.sqrt(each / pilot.n_clusters)
+
+
+def power_at(pilot: Pilot, units: float, delta: float, assurance: float | None, alpha: float) -> float:
+    """Power of the test on so many clusters, averaged over the error of the pilot's variance, or at its upper limit."""
+    spread, larger = _error(pilot, assurance)
+    if pilot.few is None:
+        each = pilot.variance * larger / pilot.size
+        return pilot_power(delta / math.sqrt(each / units), pilot.dof_at(units), alpha, spread)
+    expected = pilot.few.if_true(delta, _deff(pilot.few, larger)).grown(units / pilot.n_clusters)
+    return _few_power(expected, pilot.dof_at(units), alpha, spread)
+
+
+def _error(pilot: Pilot, assurance: float | None) -> tuple[float, float]:
+    """Degrees of freedom of the variance that is planned with, and what multiplies that of the pilot."""
+    spread = pilot.variance_dof
+    if assurance is None:
+        return spread, 1.0
+    # The limit is on the safe side as it is; otherwise the power is averaged over the error of the variance.
+    return np.inf, spread / _chi2(1 - assurance, spread)
+
+
+def _deff(few: Unseen, larger: float) -> FloatArray:
+    """How many times the variance of independent questions a difference has of which few questions tell."""
     naive = np.maximum(few.square - few.theta**2, 0.0) / np.maximum(few.n - 1, 1)
     seen = few.spread / np.where(naive > 0, naive, 1.0)
-    deff = larger * np.where(naive > 0, np.maximum(seen, 1.0), few.dependence)
-
-    def chance(units: float, difference: float) -> float:
-        expected = few.if_true(difference, deff).grown(units / pilot.n_clusters)
-        return _few_power(expected, pilot.dof_at(units), alpha, spread)
-
-    variance = float(few.if_true(delta, deff).variance[0]) * pilot.n
-    least = max(2, normal_units(variance / pilot.size, delta, alpha, power))
-    units = fewest(lambda units: chance(units, delta) >= power - REACHED, least)
-    detected = _least_difference(lambda difference: chance(pilot.n_clusters, difference) >= power)
-    needed = math.ceil(units * pilot.size * (1 - ROUNDING))
-    return [variance, normal_units(variance / larger, delta, alpha, power), needed, units, pilot.size, detected]
+    return np.asarray(larger * np.where(naive > 0, np.maximum(seen, 1.0), few.dependence))
 
 
 def _few_power(expected: Unseen, dof: float, alpha: float, pilot_dof: float) -> float:
@@ -303,7 +320,7 @@ def pilot_of(results: Any) -> dict[str, Pilot]:
         )
     estimate = results.estimate
     item = estimate.item if estimate.item and set(estimate.item) <= set(estimate.scores.columns) else ()
-    n = _touched(estimate, item) if item else _rows(estimate)
+    n = touched(estimate, item) if item else _rows(estimate)
     plain = assemble(estimate, (item,), resolve_cov(CovOptions(), True, default="CR2")) if item else None
     variance = float(results.cov.naive[0, 0] if plain is None else plain.variance()[0])
     clustered = float(results.bse.iloc[0]) ** 2
@@ -311,7 +328,7 @@ def pilot_of(results: Any) -> dict[str, Pilot]:
         raise ArgumentError("`pilot` must have a standard error above 0; this one says nothing of the variance.")
     rows = {"plain": Pilot(variance * n, variance * n, n - 1.0, n - 1.0, n, n, _few(plain))}
     for axis in results.cov.axes:
-        count, dof = _touched(estimate, axis), float(results.dof.iloc[0])
+        count, dof = touched(estimate, axis), float(results.dof.iloc[0])
         if count < n:
             rows["clustered"] = Pilot(
                 clustered * n, clustered * n, dof, min(dof, count - 1.0), n, count, _few(results.cov)
@@ -337,7 +354,7 @@ def _columns(estimate: Estimate) -> Any:
     return np.asarray(abs(compressed(estimate.bread)).sum(axis=1)).ravel() > 0
 
 
-def _touched(estimate: Estimate, axis: tuple[str, ...]) -> int:
+def touched(estimate: Estimate, axis: tuple[str, ...]) -> int:
     """Clusters with rows that enter an estimate."""
     if estimate.refit is None or estimate.refit.inverse_gram.ndim > 1:
         return estimate.scores.n_clusters(axis)

@@ -246,7 +246,7 @@ def pilot_power(shift: float, dof: float, alpha: float, pilot_dof: float) -> flo
 
 def pilot_errors(pilot_dof: float) -> tuple[FloatArray, FloatArray]:
     """Values of sqrt(chi2/pilot_dof), by which the standard error of a pilot may be off, and weights that sum to 1."""
-    return _chi_nodes(float(pilot_dof), PILOT_NODES)
+    return chi_nodes(float(pilot_dof), PILOT_NODES)
 
 
 def pilot_shift(dof: float, alpha: float, power: float, pilot_dof: float) -> float:
@@ -291,7 +291,7 @@ def t_powers(shifts: FloatArray, dof: float, alpha: float) -> FloatArray:
     critical = float(scipy.special.stdtrit(dof, 1 - alpha / 2))
     # (Z + shift)/S, averaged over S = sqrt(chi2/dof) by Gauss and Legendre in its distribution function, whose ends are
     # drawn out. scipy's noncentral t is NaN for some large shifts, other ones in each release.
-    root, weights = _chi_nodes(float(dof))
+    root, weights = chi_nodes(float(dof))
     far = critical * root
     return np.asarray(
         (scipy.special.ndtr(shifts[:, None] - far) + scipy.special.ndtr(-shifts[:, None] - far)) @ weights
@@ -299,7 +299,7 @@ def t_powers(shifts: FloatArray, dof: float, alpha: float) -> FloatArray:
 
 
 @lru_cache(maxsize=64)
-def _chi_nodes(dof: float, n_nodes: int = NODES) -> tuple[FloatArray, FloatArray]:
+def chi_nodes(dof: float, n_nodes: int = NODES) -> tuple[FloatArray, FloatArray]:
     """Values of sqrt(chi2/dof), and weights that sum to 1."""
     if dof > LARGE:
         return np.ones(1), np.ones(1)

@@ -1,0 +1,292 @@
+"""Prompts and judges until two named models separate: brute force, simulated truth, consistency, bad input."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+import evalreg as er
+from evalreg.errors import ArgumentError, ArgumentTypeError, NotAvailableError
+from evalreg.planning.boards import fewest_prompts
+from evalreg.planning.crossed_power import CrossedDesign, CrossedPilot, crossed_power, expected_terms, split
+
+SIGMAS = 4
+SAME = 1e-10
+# Variance parts of a difference in one combination: prompts, judges, the rest.
+WORLDS = [(0.05, 0.0, 0.1), (0.05, 0.002, 0.1), (0.05, 0.05, 0.1), (0.0, 0.01, 0.1)]
+# So many degrees of freedom in the pilot that its variances are known.
+KNOWN = 1e9
+
+pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
+
+
+def drawn(rng, parts, prompts, judges, n):
+    """Means of simulated grids around 0, and their three CR2 terms, from the scores themselves."""
+    sizes = ((prompts, 1), (1, judges), (prompts, judges))
+    y = sum(rng.normal(0, np.sqrt(part), (n, *size)) for part, size in zip(parts, sizes, strict=True))
+    mean = y.mean(axis=(1, 2))
+    d = y - mean[:, None, None]
+    cells = prompts * judges
+    terms = [
+        (d.mean(axis=2) ** 2).sum(axis=1) / (prompts * (prompts - 1)),
+        (d.mean(axis=1) ** 2).sum(axis=1) / (judges * (judges - 1)),
+        (d**2).sum(axis=(1, 2)) / (cells * (cells - 1)),
+    ]
+    return mean, np.array(terms)
+
+
+def half_width(terms, prompts, judges, alpha):
+    """H of the test, written out."""
+    t = [stats.t.ppf(1 - alpha / 2, n - 1) for n in (prompts, judges, prompts * judges)]
+    p, j, both = (t_**2 * V for t_, V in zip(t, terms, strict=True))
+    return np.sqrt(np.maximum.reduce([p + j - both, p, j]))
+
+
+@pytest.fixture(scope="module")
+def board():
+    log = er.datasets.judge_log(n_models=4, n_prompts=60, n_judges=10, judge_sd=0.4, seed=1)
+    return er.win_rate(log, left="left", right="right", winner="winner", groups="prompt + judge")
+
+
+@pytest.fixture(scope="module")
+def means():
+    log = er.datasets.paired(n_passages=40, difference=0.05, seed=2)
+    return er.mean(log, by="model", item="question", groups="passage")
+
+
+@pytest.mark.parametrize("judges", [3, 10])
+@pytest.mark.parametrize("parts", WORLDS)
+def test_the_power_for_known_parts_is_that_of_simulated_logs(parts, judges):
+    n, prompts, delta = 8000, 30, 0.15
+    mean, terms = drawn(np.random.default_rng(5), parts, prompts, judges, n)
+    found = np.mean(np.abs(mean + delta) > half_width(terms, prompts, judges, 0.05))
+    design = CrossedDesign(prompts, judges, prompts * judges)
+    # A pilot so large that its variances are known, of the same mix of sizes.
+    large = CrossedDesign(KNOWN, KNOWN, KNOWN**2)
+    pilot = CrossedPilot(large, parts, parts, (KNOWN - 1, KNOWN - 1), "max")
+    power = crossed_power(pilot, design, delta, 0.05)
+    assert abs(found - power) < SIGMAS * np.sqrt(power * (1 - power) / n) + 0.004
+
+
+@pytest.mark.parametrize("share", [1.0, 0.5])
+def test_parts_are_found_from_terms_without_bias_on_full_grids_and_at_random(share):
+    parts, prompts, judges, rng = (0.05, 0.02, 0.1), 30, 6, np.random.default_rng(8)
+    seen = []
+    for _ in range(100):
+        y = (
+            rng.normal(0, np.sqrt(parts[0]), (prompts, 1))
+            + rng.normal(0, np.sqrt(parts[1]), (1, judges))
+            + rng.normal(0, np.sqrt(parts[2]), (prompts, judges))
+        )
+        p, j = np.nonzero(rng.permutation(prompts * judges).reshape(prompts, judges) < share * prompts * judges)
+        frame = pd.DataFrame({"prompt": p, "judge": j, "score": y[p, j]})
+        results = er.fit("score ~ 1", frame, groups="prompt + judge")
+        terms = results.cov.widths().terms[:, 0]
+        solved = split(terms, CrossedDesign(len(set(p)), len(set(j)), len(frame)))[1]
+        seen.append(solved)
+    error = np.std(seen, axis=0) / np.sqrt(len(seen))
+    # Clusters of unlike sizes are not quite what their number says.
+    slack = 0.0 if share == 1 else 0.05 * np.array(parts)
+    assert (np.abs(np.mean(seen, axis=0) - parts) < SIGMAS * error + slack).all()
+
+
+def test_the_terms_of_a_grid_are_those_of_an_anova():
+    terms, design = np.array([0.004, 0.003, 0.0011]), CrossedDesign(20, 5, 100)
+    weights = expected_terms(design)
+    np.testing.assert_allclose(weights @ np.array(split(terms, design)[1]), terms, rtol=SAME)
+    # MS_P = J V_P P, MS_J = P V_J J; the rest from the sums of squares: Searle, Casella and McCulloch (1992), ch. 4.
+    ms_p, ms_j = 5 * 20 * terms[0], 20 * 5 * terms[1]
+    ss = terms[2] * 100 * 99
+    ms_r = (ss - 19 * ms_p - 4 * ms_j) / (19 * 4)
+    np.testing.assert_allclose(split(terms, design)[1], [(ms_p - ms_r) / 5, (ms_j - ms_r) / 20, ms_r], rtol=SAME)
+
+
+def test_more_prompts_judges_and_difference_never_have_less_power(board):
+    plan = er.plan.separate(board, "model-01", "model-02", judges=[5, 10, 20], delta=0.2)
+    assert plan.table["smallest"].is_monotonic_decreasing
+    found = [er.plan.separate(board, "model-01", "model-02", judges=[20], delta=d) for d in (0.15, 0.2, 0.3)]
+    assert [p.power_now for p in found] == sorted(p.power_now for p in found)
+    assert [int(p.table["prompts"][0]) for p in found] == sorted(
+        (int(p.table["prompts"][0]) for p in found), reverse=True
+    )
+
+
+def test_the_plan_has_the_power_asked_for_and_one_prompt_less_has_not(board):
+    from evalreg.planning.two_models import _crossed_pilot
+
+    plan = er.plan.separate(board, "model-01", "model-02", judges=[20], delta=0.2)
+    pilot, names = _crossed_pilot(board.contrast("`model-01` - `model-02`"), None)
+    assert names == ("prompt", "judge")
+    assert dict(plan.design) == {"prompt": 60, "judge": 10}
+    prompts = int(plan.table["prompts"][0])
+    powers = [crossed_power(pilot, CrossedDesign(n, 20, 20 * n), 0.2, 0.05) for n in (prompts - 1, prompts)]
+    assert powers[0] < 0.8 <= powers[1] + 1e-9
+    assert crossed_power(pilot, pilot.design, plan.detectable, 0.05) == pytest.approx(0.8, abs=1e-5)
+    assert crossed_power(pilot, pilot.design, 0.2, 0.05) == plan.power_now
+
+
+def test_parts_over_all_pairs_are_the_components_of_the_board(board):
+    """`judges().for_board()` has them from all models by the moments of a random-effects model of single verdicts."""
+    pairs = list(itertools.combinations(board.params.index, 2))
+    parts = [dict(er.plan.separate(board, *pair, judges=[10], delta=0.3).parts) for pair in pairs]
+    found = pd.DataFrame(parts).mean()
+    components = board.judges().for_board()
+    # A difference holds the effects of two models.
+    expected = [2 * components[name] for name in ("model_prompt", "model_judge", "residual")]
+    np.testing.assert_allclose(found, expected, rtol=0.01)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("judges", [3, 5, 10])
+def test_real_power_is_that_asked_for_on_average_over_pilots(judges):
+    parts, prompts, delta, new, n = (0.05, 0.002, 0.1), 60, 0.2, 10, 60
+    _, terms = drawn(np.random.default_rng(judges), parts, prompts, judges, n)
+    design, powers = CrossedDesign(prompts, judges, prompts * judges), []
+    large = CrossedPilot(CrossedDesign(KNOWN, KNOWN, KNOWN**2), parts, parts, (KNOWN - 1, KNOWN - 1), "max")
+    for column in terms.T:
+        kept, solved = split(column, design)
+        pilot = CrossedPilot(design, kept, solved, (prompts - 1.0, judges - 1.0), "max")
+        count = fewest_prompts(lambda c, p=pilot: crossed_power(p, CrossedDesign(c, new, c * new), delta, 0.05) >= 0.8)
+        powers.append(crossed_power(large, CrossedDesign(count, new, count * new), delta, 0.05) if count else np.nan)
+    powers = np.array(powers)
+    assert np.nanmean(powers) > 0.78
+
+
+def test_one_way_plans_are_those_of_the_pilot(means):
+    plan = er.plan.separate(means, "new", "old", delta=0.05)
+    expected = er.plan.from_pilot(means.contrast("new - old"), delta=0.05).loc["clustered"]
+    row = plan.table.iloc[0]
+    assert (row["prompts"], row["ratings"]) == (expected["n_clusters"], expected["n"])
+    assert plan.detectable == pytest.approx(expected["mde"], rel=SAME)
+    assert pd.isna(row["judges"])
+    assert plan.parts is None
+    # The pilot itself, at what it detects, has the power.
+    again = er.plan.separate(means, "new", "old", delta=plan.detectable)
+    assert again.power_now == pytest.approx(0.8, abs=1e-6)
+
+
+def test_a_comparison_plans_as_means_do_and_two_models_by_their_baseline():
+    rng = np.random.default_rng(1)
+    chance = {"A": 0.5, "B": 0.55, "C": 0.6}
+    log = pd.DataFrame(
+        [(q, q // 5, m, float(rng.normal(p))) for q in range(200) for m, p in chance.items()],
+        columns=["item", "passage", "model", "score"],
+    )
+    of_means = er.plan.separate(er.mean(log, by="model", item="item", groups="passage"), "B", "C", delta=0.1)
+    for options in ({}, {"baseline": "A"}, {"baseline": "B"}):
+        plan = er.plan.separate(er.compare(log, groups="passage", **options), "B", "C", delta=0.1)
+        pd.testing.assert_frame_equal(plan.table, of_means.table, rtol=SAME)
+        assert plan.estimate == pytest.approx(of_means.estimate, rel=SAME)
+        assert plan.name == "B - C"
+
+
+def test_assurance_asks_for_more(board, means):
+    for results, names in ((board, ("model-01", "model-02")), (means, ("new", "old"))):
+        judges = {"judges": [20]} if results is board else {}
+        plain, sure = (
+            er.plan.separate(results, *names, delta=0.25, assurance=share, **judges).table["prompts"][0]
+            for share in (None, 0.9)
+        )
+        assert plain < sure
+
+
+def test_the_difference_seen_is_the_default_and_is_said_to_be_uncertain(board):
+    plan = er.plan.separate(board, "model-02", "model-01")
+    assert plan.delta == -plan.estimate
+    assert not plan.assumed
+    assert plan.table["judges"].tolist() == [10, 20, 30]
+    assert "it holds 0" in str(plan.summary())
+    apart = er.plan.separate(board, "model-01", "model-04")
+    assert "may be as small as" in str(apart.summary())
+    given = er.plan.separate(board, "model-01", "model-04", delta=0.2)
+    assert "difference seen" not in str(given.summary())
+
+
+def test_judges_are_named_or_the_axis_with_fewer_clusters(board):
+    other = er.plan.separate(board, "model-01", "model-02", judge="prompt", judges=[60], delta=0.3)
+    assert list(other.design) == ["judge", "prompt"]
+    rng = np.random.default_rng(2)
+    q, t = np.indices((40, 4)).reshape(2, -1)
+    score = rng.normal(size=160) + rng.normal(size=40)[q]
+    frame = pd.DataFrame({"question": q, "template": t, "score": score})
+    single = er.fit("score ~ 1", frame, groups="template + question")
+    assert list(er.plan.separate(single, delta=1.0).design) == ["question", "template"]
+
+
+def test_parts_below_zero_are_floored_with_a_word():
+    # Every judge has the same mean, so that judges vary less than chance.
+    rng = np.random.default_rng(4)
+    y = rng.normal(size=(30, 4)) + rng.normal(size=(30, 1))
+    y -= y.mean(axis=0) - rng.normal(0, 0.01, 4)
+    q, j = np.indices(y.shape).reshape(2, -1)
+    results = er.fit("score ~ 1", pd.DataFrame({"q": q, "judge": j, "score": y.ravel()}), groups="q + judge")
+    plan = er.plan.separate(results, delta=0.8)
+    assert plan.negative == ("judge",)
+    assert plan.parts["judge"] == 0
+    assert plan.parts["prompt"] > 0
+    assert "variance of judge came out below 0" in " ".join(str(plan.summary()).replace("\n    ", " ").split())
+    assert "known from 3 degrees of freedom" in " ".join(str(plan.summary()).split())
+
+
+def test_a_plan_can_be_printed_copied_and_pickled(board):
+    plan = er.plan.separate(board, "model-01", "model-02", judges=[3, 10], delta=0.1)
+    text = str(plan.summary())
+    assert max(map(len, text.splitlines())) <= 80
+    assert "none" in text
+    for text in (plan.to_markdown(), plan.to_latex(), plan.to_html()):
+        assert "outvote" in text
+    for other in (copy.deepcopy(plan), pickle.loads(pickle.dumps(plan))):
+        assert dict(other.parts) == dict(plan.parts)
+        assert str(other.summary()) == str(plan.summary())
+    with pytest.raises(TypeError):
+        plan.parts["judge"] = 1.0
+
+
+@pytest.mark.parametrize(
+    ("names", "options", "error", "said"),
+    [
+        (("model-01",), {}, ArgumentError, "go together"),
+        ((), {}, ArgumentError, "4 parameters"),
+        (("model-01", "nobody"), {}, ArgumentError, "'nobody' is no parameter"),
+        (("model-01", "model-01"), {}, ArgumentError, "both are"),
+        (("model-01", "model-02"), {"judges": [1]}, ArgumentError, "at least 2"),
+        (("model-01", "model-02"), {"judges": []}, ArgumentError, "empty list"),
+        (("model-01", "model-02"), {"judges": "3"}, ArgumentTypeError, "list of whole numbers"),
+        (("model-01", "model-02"), {"judge": "rater"}, ArgumentError, "of the crossed clusterings"),
+        (("model-01", "model-02"), {"delta": -0.1}, ArgumentError, "`delta` must be positive"),
+        (("model-01", "model-02"), {"power": 0.01}, ArgumentError, "`power`"),
+    ],
+)
+def test_what_cannot_be_planned_is_said(board, names, options, error, said):
+    with pytest.raises(error, match=said):
+        er.plan.separate(board, *names, **options)
+
+
+def test_results_without_a_plan_are_refused_with_advice_that_works(board, means):
+    with pytest.raises(ArgumentError, match="needs results whose prompts and judges cross"):
+        er.plan.separate(means, "new", "old", judges=[3])
+    with pytest.raises(ArgumentTypeError, match="got dict"):
+        er.plan.separate({}, "new", "old")
+    for odd in (board.with_cov(cov="CR1"), board.with_cov(repair="none"), board.with_cov(alike="judge")):
+        with pytest.raises(NotAvailableError, match="under the default covariance"):
+            er.plan.separate(odd, "model-01", "model-02")
+        healed = odd.with_cov(groups="prompt + judge", cov=None, dof=None, repair=None, alike=None)
+        plan = er.plan.separate(healed, "model-01", "model-02", judges=[10], delta=0.2)
+        assert plan.power_now == er.plan.separate(board, "model-01", "model-02", judges=[10], delta=0.2).power_now
+
+
+def test_few_differing_questions_crossed_are_refused_and_the_advice_plans():
+    log = er.datasets.paired(n_passages=40, questions_per_passage=3, difference=0.02, seed=3)
+    log["author"] = log["question"].factorize()[0] % 7
+    crossed = er.compare(log, item="question", groups="passage + author")
+    if crossed.results.cov.widths().few is None:
+        pytest.skip("many questions differ")
+    with pytest.raises(NotAvailableError, match="few questions"):
+        er.plan.separate(crossed, "new", "old", delta=0.05)
+    assert er.plan.separate(crossed.with_cov(groups="passage"), "new", "old", delta=0.05).power_now > 0.05

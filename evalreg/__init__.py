@@ -53,6 +53,8 @@ if TYPE_CHECKING:
     from evalreg.resampling.wild_result import WildTest as WildTest
     from evalreg.results.bridge import from_statsmodels as from_statsmodels
     from evalreg.results.from_influence import from_influence as from_influence
+    from evalreg.results.nested import NestedTest as NestedTest
+    from evalreg.results.nested import ftest as ftest
     from evalreg.results.results import Results as Results
     from evalreg.results.results import infer as infer
     from evalreg.results.stored import (
@@ -89,6 +91,7 @@ _HOMES = {
     "FacetComponents": "planning.facet_result",
     "Judging": "boards.judges",
     "Log": "logs.log",
+    "NestedTest": "results.nested",
     "Noise": "planning.noise_result",
     "Posterior": "inference.posterior",
     "Winner": "results.winner",
@@ -114,6 +117,7 @@ _HOMES = {
     "fit": "estimators.regression",
     "from_influence": "results.from_influence",
     "from_statsmodels": "results.bridge",
+    "ftest": "results.nested",
     "infer": "results.results",
     "join_evals": "suites.evals",
     "log_frame": "logs.samples_frame",

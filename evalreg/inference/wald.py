@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy import special
 
 from evalreg.checks import FloatArray
 from evalreg.covariance.covariance import Covariance
@@ -97,6 +98,12 @@ def as_t_results(effect: FloatArray, se: FloatArray, dof: FloatArray, value: Flo
 
     se = np.where(se > 0, se, np.nan)
     return ContrastResults(effect=effect, t=(effect - value) / se, sd=se, df_denom=dof)
+
+
+def joint_test_p(test: JointTest) -> float:
+    """The p-value of a joint test; NaN where there is none."""
+    q, dof, F = test.df_num, test.df_denom, test.statistic
+    return float(special.chdtrc(q, F * q) if np.isinf(dof) else special.fdtrc(q, dof, F))
 
 
 def few_notes(test: JointTest) -> list[Note]:

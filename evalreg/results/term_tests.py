@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-from scipy import special
 
 from evalreg.checks import FloatArray, fraction
 from evalreg.covariance.covariance import Covariance
 from evalreg.errors import NotAvailableError, TooFewClustersError
 from evalreg.estimate import Estimate
 from evalreg.inference.joint_power import critical_value
-from evalreg.inference.wald import NO_DOF, JointTest, joint_test
+from evalreg.inference.wald import NO_DOF, JointTest, joint_test, joint_test_p
 from evalreg.results.fitted_mean import design_info
 
 COLUMNS = ("F", "df_num", "df_denom", "p_value", "critical", "reason")
@@ -45,5 +44,4 @@ def _tested(estimate: Estimate, cov: Covariance, C: FloatArray) -> JointTest:
 def _row(test: JointTest, alpha: float) -> tuple[float | int | str, ...]:
     """One row: F with its reference, its p-value, and the F from which it is significant."""
     q, dof, F = test.df_num, test.df_denom, test.statistic
-    p = special.chdtrc(q, F * q) if np.isinf(dof) else special.fdtrc(q, dof, F)
-    return F, q, dof, float(p), critical_value(q, dof, alpha), test.reason
+    return F, q, dof, joint_test_p(test), critical_value(q, dof, alpha), test.reason

@@ -302,7 +302,8 @@ def win_odds(board: Board) -> Results:
     if np.any(S >= 1):
         raise NotAvailableError("win odds are infinite where a model won every comparison.")
     J = np.diag(1.0 / (1.0 - S) ** 2)
-    return _called("Win odds", board.transform(lambda rates: rates / (1.0 - rates), derivative=J), board)
+    odds = board.transform(lambda rates: rates / (1.0 - rates), derivative=J)
+    return _called("Win odds", odds, board, null=1.0)
 
 
 def net_benefit(board: Board) -> Results:
@@ -318,9 +319,9 @@ def _rates(board: Board) -> Estimate:
     return board.estimate
 
 
-def _called(model: str, moved: Board, board: Board) -> Board:
+def _called(model: str, moved: Board, board: Board, null: float = 0.0) -> Board:
     """A function of each rate under its own name, whose models are those of the board."""
-    about = replace(board.estimate.about, model=model, interval="wald", lines=(), one_board=False)
+    about = replace(board.estimate.about, model=model, interval="wald", lines=(), one_board=False, null=null)
     return replace(moved, estimate=replace(moved.estimate, about=about), notes=())
 
 

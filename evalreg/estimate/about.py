@@ -25,6 +25,7 @@ class About:
     unit: bool = False  # whether the scores lie in [0, 1]
     one_board: bool = False  # whether these are all the models of one leaderboard, whose differences the log is about
     subset: str = ""  # the filter of `subset`, and how many rows it kept of how many
+    null: float = 0.0  # what t and p test each parameter against
     contrast: bool = False  # whether the parameters are contrasts of those that `model` names
 
     def linear(self, C: Matrix) -> About:
@@ -34,14 +35,16 @@ class About:
             others = np.flatnonzero(places >= self.n_models)
             return replace(self, n_models=int(others[0]) if others.size else places.size, one_board=False)
         model = self.model if self.contrast else f"Contrast of {self.model}"
-        return replace(self, model=model, contrast=True, interval="wald", lines=(), n_models=0, one_board=False)
+        return replace(
+            self, model=model, contrast=True, interval="wald", lines=(), n_models=0, one_board=False, null=0.0
+        )
 
     def transform(self, J: FloatArray) -> About:
         """What is said of a function of theta; models stay models where each value is of one parameter, in order."""
         own = J.shape[0] == J.shape[1] and np.count_nonzero(J - np.diag(np.diag(J))) == 0
         n_models = self.n_models if own else 0
         said = replace(self, model=f"Function of {self.model}", contrast=False, lines=(), one_board=False)
-        return replace(said, interval="wald", n_models=n_models)
+        return replace(said, interval="wald", n_models=n_models, null=0.0)
 
     def beside(self, other: About, n_params: tuple[int, int]) -> About:
         """What is said of two estimates side by side."""
@@ -59,6 +62,7 @@ class About:
             n_models=first if alike else 0,
             unit=self.unit and other.unit,
             one_board=False,
+            null=self.null if self.null == other.null else 0.0,
             contrast=self.contrast,
         )
 

@@ -190,7 +190,14 @@ def controlled_win_rate(
         f"Average predictions at zero difference of the two sides in {', '.join(contest.terms)} (log-odds: {each}).",
     )
     about = About(
-        "Controlled win rate", score or winner or "", formula, "logit", lines, len(contest.models), one_board=True
+        "Controlled win rate",
+        score or winner or "",
+        formula,
+        "logit",
+        lines,
+        len(contest.models),
+        one_board=True,
+        null=0.5,
     )
     estimate = replace(solve(contest, fit, pairs), about=about)
     return board_of(estimate, pairs.axes, asked, duels_of(pairs), independence_notes(groups))

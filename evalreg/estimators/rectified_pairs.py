@@ -179,6 +179,7 @@ def rectified_win_rate(
         interval="rectified",
         lines=(*lines, "A comparison is two rows, one for each of its models.", *tuning_lines(tuning, judged.names)),
         n_models=len(judged.names),
+        null=0.5,
     )
     estimate = rectify(judged, parts, tuning.weight, dropped=pairs.dropped, about=about)
     return results_of(estimate, axes, asked, (*tuning.notes, *few, *independence_notes(groups)))

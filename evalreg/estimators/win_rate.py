@@ -278,6 +278,6 @@ def win_rate(
         model, lines = "Win rate, as sampled", ["Opponents weigh as often as they were met; the schedule varies too."]
     all_lines = (*design_lines(pairs), *lines)
     about = About(model, score or winner or "", interval="logit", lines=all_lines, n_models=len(schedule.names))
-    about = replace(about, one_board=by is None or standardise is not None)
+    about = replace(about, one_board=by is None or standardise is not None, null=0.5)
     estimate = solve_as_sampled(pairs, about) if sampled else solve(pairs, schedule, about)
     return board_of(estimate, pairs.axes, asked, duels_of(pairs), independence_notes(groups))

@@ -96,6 +96,30 @@ def _on_scale(estimate: Estimate, cov: Covariance, asked: Contrasts, method: str
     return np.asarray(possible & (cov.variance(C) > 0) & inside)
 
 
+def against_null(estimate: Estimate, cov: Covariance) -> tuple[FloatArray, FloatArray]:
+    """t and p of each parameter against what its kind is tested against: a half for win rates, 1 for odds, else 0.
+
+    A win rate is tested by its interval: p < alpha where `conf_int(alpha)` leaves a half out. NaN without a variance.
+    """
+    null, theta = estimate.about.null, np.array(estimate.params)
+    se = np.sqrt(cov.variance())
+    effect = theta - null
+    t, p = effect / np.where(se > 0, se, np.nan), cov.pvalues(None, effect)
+    scale = estimate.about.interval
+    if null == 0 or scale == "wald" or not estimate.bounded:
+        return t, p
+    inside = (se > 0) & (((theta > 0) & (theta < 1)) | (scale == "rectified"))
+    if scale == "logit":
+        distance = np.where(inside, effect, 0.0)
+        distance[inside] = se[inside] * logit_statistic(theta[inside], se[inside], np.full(inside.sum(), null))
+        p = np.where(inside, cov.pvalues(None, distance), p)
+    else:
+        for i in np.flatnonzero(inside):
+            p[i] = level_reached(estimate, cov, int(i), null, None)
+    level = np.where(inside, np.maximum(p, np.finfo(float).tiny), 0.5)
+    return np.where(inside, np.sign(effect) * cov.critical(alpha=level), t), p
+
+
 def level_reached(estimate: Estimate, cov: Covariance, parameter: int, value: float, method: str | None) -> float:
     """Two-sided p-value of a mean in [0, 1]: the largest level at which its interval holds the value.
 

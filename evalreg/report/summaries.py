@@ -20,6 +20,7 @@ from evalreg.inference.intervals import intervals
 from evalreg.inference.labelled import human_labels
 from evalreg.inference.rectification import rectification_table
 from evalreg.inference.rectified import few_labels
+from evalreg.inference.standards import against_null
 from evalreg.inference.widening import FEW_EFFECTIVE, widening
 from evalreg.report.tables import Grid, Summary, fixed, number, p_value
 from evalreg.scores.unseen import Unseen
@@ -103,14 +104,14 @@ def coefficient_frame(
     """Estimates, standard errors, tests and intervals, one row a parameter; n from `counts`, the rows behind each."""
     interval = intervals(estimate, cov, alpha, None)
     se = np.sqrt(cov.variance())
-    t = estimate.params / np.where(se > 0, se, np.nan)
+    t, p = against_null(estimate, cov)
     columns = {
         "estimate": estimate.params,
         "se": se,
         "naive_se": np.sqrt(np.diag(cov.naive)),
         "t": t,
         "dof": cov.dof(),
-        "p_value": cov.pvalues(None, np.array(estimate.params)),
+        "p_value": p,
         "lower": interval[:, 0],
         "upper": interval[:, 1],
     }
@@ -252,11 +253,16 @@ def _sentences(estimate: Estimate, cov: Covariance, alpha: float, axes: tuple[Ax
             f"ICC = how alike the {what} of one {name} are: 0 is not at all, 1 is the same."
         )
     if estimate.bounded and estimate.about.interval != "wald":
+        null = estimate.about.null
         sentences.append(
-            "Intervals are built on the logit scale; t and p are Wald's, against 0. `t_test` tests another value as "
-            "the interval does."
+            f"Intervals are built on the logit scale; t and p test each against {null:g}, as the interval does."
+            if null
+            else "Intervals are built on the logit scale; t and p are Wald's, against 0. `t_test` tests another value "
+            "as the interval does."
         )
         sentences += _by_labels(estimate, cov) if human_labels(estimate) is not None else _widened(estimate, cov)
+    elif estimate.about.null:
+        sentences.append(f"t and p test each against {estimate.about.null:g}.")
     elif estimate.bounded and estimate.n_params == 1 and cov.variance()[0] > 0:
         low, high = intervals(estimate, cov, alpha, "logit")[0]
         sentences.append(f"Scores lie in [0, 1]: the interval on the logit scale is {low:.4f} to {high:.4f}.")

@@ -23,7 +23,7 @@ from evalreg.inference.equivalence import EquivalenceName, equivalence_table
 from evalreg.inference.intervals import intervals
 from evalreg.inference.ranks import PairAdjustName
 from evalreg.inference.simultaneous import Seed
-from evalreg.inference.standards import t_tests
+from evalreg.inference.standards import against_null, t_tests
 from evalreg.inference.wald import as_contrast_results, few_notes, joint_test
 from evalreg.report.figures import FigureName, plot_results
 from evalreg.report.summaries import covariance_text
@@ -102,14 +102,13 @@ class Results(Algebra, MultipleModels, Resampled, Predicted, Diagnosed, Tabulate
 
     @property
     def tvalues(self) -> pd.Series:
-        """Estimates over standard errors; NaN where the standard error is 0 or NaN."""
-        se = np.sqrt(self.cov.variance())
-        return self._series(self.estimate.params / np.where(se > 0, se, np.nan))
+        """t of the tests of `pvalues`, as a rule the distance over the standard error; NaN where that is 0 or NaN."""
+        return self._series(against_null(self.estimate, self.cov)[0])
 
     @property
     def pvalues(self) -> pd.Series:
-        """Two-sided p-values of the t tests that each parameter is zero."""
-        return self._series(self.cov.pvalues(None, np.array(self.estimate.params)))
+        """Two-sided p-values of each parameter: win rates against a half, odds against 1, everything else against 0."""
+        return self._series(against_null(self.estimate, self.cov)[1])
 
     @property
     def nobs(self) -> int:

@@ -54,7 +54,7 @@ class Tabulated(Counted, Printed):
         -------
         DataFrame
             Columns estimate, se, naive_se, t, dof, p_value, lower, upper and n, the rows behind each estimate (of a
-            model its own, of a regression all).
+            model its own, of a regression all). t and p_value are those of `pvalues`.
         """
         return coefficient_frame(self.estimate, self.cov, alpha, self._counts)
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import io
 import itertools
+import json
 import pickle
 
 import numpy as np
@@ -12,6 +14,7 @@ import pytest
 from scipy import stats
 
 import evalreg as er
+from evalreg.cli import main as cli
 from evalreg.errors import ArgumentError, ArgumentTypeError, NotAvailableError
 from evalreg.planning.boards import fewest_prompts
 from evalreg.planning.crossed_power import CrossedDesign, CrossedPilot, crossed_power, expected_terms, split
@@ -290,3 +293,73 @@ def test_few_differing_questions_crossed_are_refused_and_the_advice_plans():
     with pytest.raises(NotAvailableError, match="few questions"):
         er.plan.separate(crossed, "new", "old", delta=0.05)
     assert er.plan.separate(crossed.with_cov(groups="passage"), "new", "old", delta=0.05).power_now > 0.05
+
+
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory):
+    path = tmp_path_factory.mktemp("separate") / "judged.csv"
+    log = er.datasets.judge_log(n_models=4, n_prompts=60, n_judges=10, judge_sd=0.4, seed=1)
+    log.to_csv(path, index=False)
+    return path
+
+
+@pytest.fixture
+def command(capsys):
+    def run(*arguments):
+        status = cli.main(["plan", "separate", *map(str, arguments)])
+        captured = capsys.readouterr()
+        return status, captured.out, captured.err
+
+    return run
+
+
+OF_BOARD = ("--winner", "winner", "--groups", "prompt + judge", "--models", "model-01,model-02")
+
+
+def test_the_command_gives_the_plan_of_the_library_in_every_format(command, judged, board):
+    plan = er.plan.separate(board, "model-01", "model-02", judges=[10, 20], delta=0.15)
+    asked = (judged, *OF_BOARD, "--judges", "10,20", "--delta", 0.15)
+    status, out, _ = command(*asked, "--format", "csv")
+    assert status == 0
+    found = pd.read_csv(io.StringIO(out)).astype(dict.fromkeys(("judges", "prompts", "ratings"), "Int64"))
+    pd.testing.assert_frame_equal(found, plan.table, rtol=1e-9)
+    document = json.loads(command(*asked, "--format", "json")[1])
+    assert document["kind"] == "plan separate"
+    assert document["plan"]["power_now"] == pytest.approx(plan.power_now, rel=1e-9)
+    assert document["plan"]["parts"] == pytest.approx(dict(plan.parts), rel=1e-9)
+    assert [row["prompts"] for row in document["plan"]["table"]] == [None, plan.table["prompts"][1]]
+    assert document["options"]["models"] == "model-01,model-02"
+    for name, mark in (("text", "Power of such a log: 0.45"), ("md", "| 20"), ("latex", "tabular"), ("html", "<table")):
+        status, out, _ = command(*asked, "--format", name)
+        assert status == 0
+        assert mark in out
+    # Where no number is enough, the cell says so.
+    assert "none" in command(*asked)[1]
+
+
+def test_the_command_plans_from_scores_of_single_models(command, tmp_path):
+    log = er.datasets.paired(n_passages=40, difference=0.05, seed=2)
+    log.to_csv(tmp_path / "scores.csv", index=False)
+    asked = (tmp_path / "scores.csv", "--model", "model", "--item", "question", "--groups", "passage")
+    status, out, _ = command(*asked, "--models", "new,old", "--delta", 0.05, "--format", "json")
+    assert status == 0
+    assert json.loads(out)["plan"]["table"][0]["prompts"] == 252
+    status, _, err = command(*asked, "--models", "new,old", "--winner", "winner")
+    assert status == 3
+    assert "--winner of comparisons" in err
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (("--models", "model-01"), "two names"),
+        (("--judges", "3,x"), "whole numbers separated by commas"),
+        (("--judges", "1"), "at least 2"),
+        (("--models", "model-01,nobody"), "'nobody' is no parameter"),
+        (("--judge-axis", "rater"), "crossed clusterings"),
+    ],
+)
+def test_the_command_says_what_is_wrong(command, judged, more, said):
+    status, out, err = command(judged, *OF_BOARD, *more)
+    assert (status, out) == (3, "")
+    assert said in err

@@ -66,6 +66,19 @@ they are learnt from together; too sure for a model on which they differ more"""
 def add(parser: argparse.ArgumentParser) -> None:
     """Describe the command and add its options."""
     parser.description = "Models compared in pairs: win rates or ratings, and ranks with their error bars."
+    add_pairs(parser)
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the joint intervals (default: 0)")
+    parser.add_argument(
+        "--figure", metavar="FILE", help="draw the board there (.png, .svg, .pdf), with matplotlib of evalreg[plot]"
+    )
+    parser.add_argument(
+        "--best", action="store_true", help="also the first place, corrected for having been chosen for its estimate"
+    )
+    add_shared(parser)
+
+
+def add_pairs(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say what a board is made of."""
     parser.add_argument("--left", default="left", metavar="X", help="the column of one model (default: left)")
     parser.add_argument("--right", default="right", metavar="X", help="the column of the other (default: right)")
     parser.add_argument("--winner", metavar="X", help="the column of the verdicts; this or --score")
@@ -97,34 +110,12 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--scale", default="logit", metavar="NAME", help=f"{listed(SCALES)}, for bradley-terry (default: logit)"
     )
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the joint intervals (default: 0)")
-    parser.add_argument(
-        "--figure", metavar="FILE", help="draw the board there (.png, .svg, .pdf), with matplotlib of evalreg[plot]"
-    )
     parser.add_argument("--alike", metavar="X", help=_ALIKE_HELP)
-    parser.add_argument(
-        "--best", action="store_true", help="also the first place, corrected for having been chosen for its estimate"
-    )
-    add_shared(parser)
 
 
 def run(options: argparse.Namespace) -> Output:
     """What ``evalreg leaderboard`` prints."""
-    check_shared(options)
-    roles = _roles(options)
-    key = [] if options.key is None else split_names(options.key, "--key")
-    factors, plain = formula_names(f"score ~ {options.formula}") if options.formula else (set(), set())
-    text = role_names(options.left, options.right, options.winner, options.by, *key)
-    text |= {*group_names(options.groups), *factors}
-    numbers = {options.score, options.weights, *plain}
-    rows = read_rows(options, text - numbers, numbers)
-    named = ("left", "right", "winner", "score", "labels", "groups", "method", "alike")
-    asked: dict[str, object] = {name: getattr(options, name) for name in named} | {"key": key, **roles}
-    with counting(rows), _as_options():
-        if "model" in rows.roles and "left" not in rows.roles:
-            board = _scored(rows, options, asked)
-        else:
-            board = _compared(rows, options, asked, key, roles)
+    board, rows, asked = board_of(options)
     table = board.leaderboard(options.alpha, options.seed)
     if options.figure is not None:
         _draw(board, options)
@@ -143,6 +134,26 @@ def run(options: argparse.Namespace) -> Output:
         more=more,
         said=winner_sentences(found),
     )
+
+
+def board_of(options: argparse.Namespace) -> tuple[Board | Results, Rows, dict[str, object]]:
+    """The board of the options, the rows that were read, and what was asked."""
+    check_shared(options)
+    roles = _roles(options)
+    key = [] if options.key is None else split_names(options.key, "--key")
+    factors, plain = formula_names(f"score ~ {options.formula}") if options.formula else (set(), set())
+    text = role_names(options.left, options.right, options.winner, options.by, *key)
+    text |= {*group_names(options.groups), *factors}
+    numbers = {options.score, options.weights, *plain}
+    rows = read_rows(options, text - numbers, numbers)
+    named = ("left", "right", "winner", "score", "labels", "groups", "method", "alike")
+    asked: dict[str, object] = {name: getattr(options, name) for name in named} | {"key": key, **roles}
+    with counting(rows), _as_options():
+        if "model" in rows.roles and "left" not in rows.roles:
+            board: Board | Results = _scored(rows, options, asked)
+        else:
+            board = _compared(rows, options, asked, key, roles)
+    return board, rows, asked
 
 
 def _with_winner(table: pd.DataFrame, found: Winner) -> pd.DataFrame:

@@ -30,6 +30,7 @@ COMMANDS = {
     "doctor": "what a log holds, and what may be wrong with it",
     "plan": "from a pilot to a number of questions",
     "plan precision": "rows that the interval of one score needs",
+    "plan separate": "prompts and judges until two named models come apart",
     "demo": "see it at work on simulated data",
 }
 
@@ -66,8 +67,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(arguments: Sequence[str]) -> int:
     """Parse, compute and print; errors become messages and a status."""
-    if list(arguments[:2]) == ["plan", "precision"]:
-        arguments = ["plan precision", *arguments[2:]]
+    if " ".join(arguments[:2]) in ("plan precision", "plan separate"):
+        arguments = [" ".join(arguments[:2]), *arguments[2:]]
     try:
         options = build_parser(arguments).parse_args(arguments)
         with warnings.catch_warnings():

@@ -278,3 +278,23 @@ def test_comparisons_that_changed_in_their_engine_are_refused(comparisons):
         database.execute(change)
         with pytest.raises(er.errors.DataError, match="have changed since the estimate was made"):
             board.with_cov(groups="judge")
+
+
+@pytest.mark.parametrize("engine", ["polars lazy", "duckdb"])
+@pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
+def test_a_score_of_nan_is_missing_although_engines_call_it_larger_than_one(comparisons, engine):
+    frame = comparisons.drop(columns="winner").dropna(subset=["a", "b", "prompt", "weight"])
+    native = pl.from_pandas(frame, nan_to_null=False)
+    assert native["score"].is_nan().sum() > 5
+    _duckdb(frame.head())
+    data = native.lazy() if engine == "polars lazy" else duckdb.connect().from_arrow(native.to_arrow())
+    for board in (er.win_rate, er.bradley_terry):
+        for more in ({}, {"weights": "weight"}):
+            roles = {"left": "a", "right": "b", "score": "score", "groups": "prompt", **more}
+            _assert_same(board(data, **roles), board(frame, **roles))
+    over = native.with_columns(
+        score=pl.when(pl.col("number") == int(frame["number"].iloc[3])).then(2.0).otherwise("score")
+    )
+    data = over.lazy() if engine == "polars lazy" else duckdb.connect().from_arrow(over.to_arrow())
+    with pytest.raises(ScoreRangeError, match=r"does not in 1 row .*to 2\)"):
+        er.win_rate(data, left="a", right="b", score="score")

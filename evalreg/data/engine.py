@@ -13,6 +13,15 @@ from evalreg.data.names import known_column
 from evalreg.errors import NonNumericError
 
 
+def _knows_nan(frame: nw.LazyFrame[Any]) -> bool:
+    """Whether a column may hold NaN: SQLite and its like have none, and no test for it, which Ibis says."""
+    if not frame.implementation.is_ibis():
+        return True
+    from ibis.expr import operations
+
+    return bool(frame.to_native().get_backend().has_operation(operations.IsNan))
+
+
 @dataclass(frozen=True, eq=False)
 class LazyTable:
     """A data frame in an engine (DuckDB, a polars LazyFrame): only sums and labels of cells come out.
@@ -39,10 +48,11 @@ class LazyTable:
         if not names:
             return nw.lit(False)
         schema = self.frame.collect_schema()
+        with_nan = _knows_nan(self.frame)
         masks = []
         for name in names:
             masks.append(nw.col(name).is_null())
-            if schema[name].is_float():
+            if with_nan and schema[name].is_float():
                 masks.append(nw.col(name).is_nan().fill_null(False))
         return nw.any_horizontal(*masks, ignore_nulls=False)
 

@@ -149,7 +149,7 @@ def _counted(
     for number, names in reversed(list(enumerate(asked.values(), 1))):
         reason = nw.when(engine.absent(names)).then(nw.lit(number)).otherwise(reason)
     score = nw.col(roles.score).cast(nw.Float64)
-    other = nw.when((nw.col(roles.score) == 0) | (nw.col(roles.score) == 1)).then(nw.lit(0)).otherwise(nw.lit(1))
+    other = nw.when((score == 0) | (score == 1)).then(nw.lit(0)).otherwise(nw.lit(1))
     marked = engine.frame.select(
         *map(nw.col, roles.by), reason.alias("__reason"), score.alias("__score"), other.alias("__other")
     )

@@ -195,9 +195,10 @@ def _verdicts(
     """Score of the left model of each kind (NaN: none, or a column of scores), and the model that its verdict names."""
     n = kinds.numbers[_N]
     if roles.winner is None:
-        outside = kinds.numbers["__outside"]
+        # To an engine NaN is larger than any number.
+        outside, low, high = (kinds.numbers[name][gone != 1] for name in ("__outside", "__low", "__high"))
         if outside.sum() > 0:
-            low, high = float(np.nanmin(kinds.numbers["__low"])), float(np.nanmax(kinds.numbers["__high"]))
+            low, high = float(np.nanmin(low)), float(np.nanmax(high))
             raise outside_scores(roles, low, high, None, int(outside.sum()))
         return np.full(n.size, np.nan), np.full(n.size, -1, dtype=np.intp)
     of, labels = kinds.keys[roles.winner]

@@ -1,0 +1,289 @@
+"""What every engine is asked, and the answers of pandas to it."""
+
+from __future__ import annotations
+
+import datetime
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import pandas as pd
+
+import evalreg as er
+from evalreg import errors
+from evalreg.data import engine_answers
+
+# An engine sums in another order, in blocks and in parallel.
+SAME = 1e-10
+Make = Callable[[pd.DataFrame], Any]
+WORDS = {"first": "left", "second": "right", "draw": "tie", "error": None}
+
+
+def answers() -> pd.DataFrame:
+    """Three models on 60 questions of 15 unequal passages, two answers each, shuffled, with holes."""
+    rng = np.random.default_rng(8)
+    passage = np.repeat(np.arange(15), rng.integers(1, 9, 15))
+    n = passage.size
+    author = rng.integers(0, 7, n)
+    frames = []
+    for model, skill in (("ada", 0.0), ("bob", 0.4), ("Bob", -0.3)):
+        for attempt in (0, 1):
+            latent = skill + rng.normal(size=15)[passage] + rng.normal(size=n)
+            columns = {
+                "model": model,
+                "question": [f"q{i:03d}" for i in range(n)],
+                "attempt": attempt,
+                "passage": [f"p{i:02d}" for i in passage],
+                "author": [f"a{i}" for i in author],
+                "judge": rng.choice(["x", "y", "z", "w"], n),
+                "subject": np.where(passage % 3 == 0, "law", "math"),
+                "weight": rng.uniform(0.5, 2.0, n),
+                "score": 1 / (1 + np.exp(-latent)),
+                "right": (latent > 0).astype(float),
+            }
+            frames.append(pd.DataFrame(columns))
+    frame = pd.concat(frames).sample(frac=1, random_state=1, ignore_index=True)
+    for column, rows in {"score": [0, 7, 11], "right": [0, 7], "weight": [20, 32]}.items():
+        frame.loc[rows, column] = np.nan
+    for column, rows in {"passage": [7, 20, 21], "judge": [22], "model": [30], "question": [34]}.items():
+        frame[column] = frame[column].astype(object).where(~frame.index.isin(rows), None)
+    return frame
+
+
+def duels() -> pd.DataFrame:
+    """Five models on prompts of unequal size, judged by words that are no sides, with holes."""
+    rng = np.random.default_rng(17)
+    n = 2000
+    names = np.array([f"model-{i}" for i in range(5)])
+    left = rng.integers(0, 5, n)
+    right = (left + rng.integers(1, 5, n)) % 5
+    prompt = np.minimum(rng.geometric(0.04, n), 60)
+    better = rng.normal(size=n) + (right - left) * 0.2 + rng.normal(size=61)[prompt] * (left - right) * 0.2
+    words = np.select([better > 0.3, better < -0.3], ["first", "second"], "draw").astype(object)
+    words[rng.uniform(size=n) < 0.02] = "error"
+    named = np.select([better > 0.3, better < -0.3], [names[left], names[right]], "tie").astype(object)
+    frame = pd.DataFrame(
+        {
+            "a": names[left],
+            "b": names[right],
+            "prompt": [f"prompt {i}" for i in prompt],
+            "judge": rng.choice(["j1", "j2", "j3", "j4", "j5"], n),
+            "language": rng.choice(["de", "en"], n),
+            "number": np.arange(n),
+            "weight": rng.uniform(0.5, 2, n),
+            "winner": words,
+            "named": named,
+            "points": 1 / (1 + np.exp(-better)),
+        }
+    )
+    for name in ("a", "prompt", "judge", "winner"):
+        frame[name] = frame[name].astype(object).where(rng.uniform(size=n) > 0.01, None)
+    frame.loc[rng.uniform(size=n) < 0.01, "points"] = np.nan
+    return frame
+
+
+BOARD = {"left": "a", "right": "b"}
+VERDICT = {**BOARD, "winner": "winner", "labels": WORDS}
+MEANS: dict[str, dict[str, Any]] = {
+    "mean": {},
+    "mean, clustered": {"groups": "passage"},
+    "mean, crossed": {"groups": "passage + judge"},
+    "mean, joint ids": {"groups": "subject:judge", "cov": "CR1"},
+    "mean, by": {"by": "model", "groups": "passage"},
+    "mean, by two columns": {"by": ["model", "subject"], "groups": "passage + judge", "cov": "CR3"},
+    "mean, samples": {"by": "model", "item": "question", "sample": "attempt", "groups": "passage"},
+    "mean, weighted": {"weights": "weight", "groups": "passage", "by": "model"},
+    "mean, weighted, no clusters": {"weights": "weight"},
+    "mean, strata": {"strata": "subject", "groups": "passage"},
+}
+BOARDS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
+    "win rates": (er.win_rate, {**BOARD, "score": "points"}),
+    "win rates, clustered": (er.win_rate, {**VERDICT, "groups": "prompt"}),
+    "win rates, crossed": (er.win_rate, {**VERDICT, "groups": "prompt + judge"}),
+    "win rates, winners by name": (er.win_rate, {**BOARD, "winner": "named", "groups": "prompt"}),
+    "win rates, weighted": (er.win_rate, {**VERDICT, "groups": "prompt", "weights": "weight"}),
+    "win rates, weighted scores": (er.win_rate, {**BOARD, "score": "points", "weights": "weight"}),
+    "win rates, strata": (er.win_rate, {**VERDICT, "groups": "prompt", "by": "language"}),
+    "win rates, key": (er.win_rate, {**VERDICT, "groups": "prompt", "key": "number"}),
+    "ratings, crossed": (er.bradley_terry, {**VERDICT, "groups": "prompt + judge"}),
+    "ratings, Elo": (er.bradley_terry, {**BOARD, "score": "points", "groups": "prompt", "scale": "elo"}),
+}
+COMPARED: dict[str, dict[str, Any]] = {
+    "compare": {"sample": "attempt"},
+    "compare, clustered": {"sample": "attempt", "groups": "passage"},
+    "compare, crossed": {"sample": "attempt", "groups": "passage + author", "score": "right"},
+}
+
+
+def asked() -> dict[str, tuple[str, Callable[[Any], Any]]]:
+    """By name the frame that is asked of, and the call."""
+    found: dict[str, tuple[str, Callable[[Any], Any]]] = {}
+    for name, roles in MEANS.items():
+        found[name] = ("answers", lambda data, roles=roles: er.mean(data, **roles))
+    found["fit"] = ("answers", lambda data: er.fit("score ~ 1", data, groups="passage + judge"))
+    found["with_cov"] = (
+        "answers",
+        lambda data: er.mean(data, by="model", groups="passage").with_cov(groups="subject", cov="CR1"),
+    )
+    for name, (board, roles) in BOARDS.items():
+        found[name] = ("duels", lambda data, board=board, roles=roles: board(data, **roles))
+    for name, roles in COMPARED.items():
+        found[name] = ("answers", lambda data, roles=roles: er.compare(data, item="question", **roles))
+    found["pass_at_k"] = (
+        "answers",
+        lambda data: er.pass_at_k(data, "right", k=1, item="question", sample="attempt", by="model"),
+    )
+    return found
+
+
+def assert_same(found: Any, expected: Any) -> float:
+    """The largest relative difference of two results, which must be below SAME; all they say is alike."""
+    if hasattr(expected, "table"):
+        pd.testing.assert_frame_equal(found.table, expected.table, rtol=SAME, atol=1e-14)
+        assert str(found.summary()) == str(expected.summary())
+        found, expected = found.results, expected.results
+    assert list(found.params.index) == list(expected.params.index)
+    np.testing.assert_allclose(found.params, expected.params, rtol=SAME, atol=1e-12)
+    np.testing.assert_allclose(found.cov_params(), expected.cov_params(), rtol=SAME, atol=1e-14)
+    np.testing.assert_allclose(found.dof, expected.dof, rtol=1e-8)
+    np.testing.assert_allclose(found.conf_int(), expected.conf_int(), rtol=1e-8)
+    assert found.n_clusters == expected.n_clusters
+    assert found.nobs == expected.nobs
+    assert found.dropped.to_dict() == expected.dropped.to_dict()
+    assert expected.dropped.sum() > 0
+    assert str(found.summary()) == str(expected.summary())
+    # A centred rating may be near zero; errors are not.
+    return float(np.max(np.abs(found.bse / expected.bse - 1)))
+
+
+@contextmanager
+def collected() -> Iterator[list[int]]:
+    """Lines of everything that leaves an engine."""
+    lines: list[int] = []
+    plain = nw.LazyFrame.collect
+
+    def counted(self: Any, *args: Any, **kwargs: Any) -> Any:
+        found = plain(self, *args, **kwargs)
+        lines.append(len(found))
+        return found
+
+    nw.LazyFrame.collect = counted  # type: ignore[method-assign]
+    try:
+        yield lines
+    finally:
+        nw.LazyFrame.collect = plain  # type: ignore[method-assign]
+
+
+def check_numbers(make: Make, names: list[str] | None = None) -> None:
+    """Every call gives the numbers of pandas; what leaves the engine is counted, and is told with the time."""
+    frames = {"answers": answers(), "duels": duels()}
+    held = {name: make(frame) for name, frame in frames.items()}
+    failed: list[str] = []
+    for name, (of, call) in asked().items():
+        if names is not None and name not in names:
+            continue
+        start = time.perf_counter()
+        try:
+            with collected() as lines:
+                found = call(held[of])
+                str(found.summary())
+                n_queries = len(lines)
+            worst = assert_same(found, call(frames[of]))
+            assert max(lines) <= 0.95 * len(frames[of]), f"{max(lines)} lines of {len(frames[of])} rows left the engine"
+            told = f"errors differ by {worst:.1e}, {n_queries} queries, at most {max(lines)} lines"
+        except Exception as error:
+            failed.append(name)
+            told = f"FAILED: {type(error).__name__}: {str(error)[:1500]}"
+        print(f"{name:28} {time.perf_counter() - start:6.1f} s  {told}", flush=True)
+    if failed:
+        raise AssertionError(f"not the numbers of pandas: {', '.join(failed)}")
+
+
+LABELS: dict[str, list[Any]] = {
+    "text": ["a:b", "a", "b", "A", "a ", ""],
+    "whole numbers beyond 2^53": [2**53, 2**53 + 1, 2**53 + 2, -(2**53) - 1, -(2**53) - 2, 0],
+    "booleans": [True, False, True, False, True, False],
+    "days": [datetime.date(2024, 1, day) for day in range(1, 7)],
+    "times": [datetime.datetime(2024, 1, 1, 12, 30, 0, micro) for micro in range(1, 7)],
+}
+
+
+def label_frames() -> Iterator[tuple[str, pd.DataFrame, pd.DataFrame]]:
+    """By kind of label a frame of them with some missing, and the same frame with plain codes for labels."""
+    code = np.arange(48) * 5 % 6
+    absent = np.arange(48) % 8 == 3
+    score = np.random.default_rng(4).uniform(size=48) + 0.1 * code
+    for kind, labels in LABELS.items():
+        same = np.array([labels.index(labels[one]) for one in code])
+        column = [None if gone else labels[one] for one, gone in zip(code, absent, strict=True)]
+        shown = [None if gone else f"c{one}" for one, gone in zip(same, absent, strict=True)]
+        frame = pd.DataFrame({"score": score, "label": pd.Series(column, dtype=object)})
+        yield kind, frame, frame.assign(label=pd.Series(shown, dtype=object))
+
+
+def check_labels(make: Make, kinds: list[str] | None = None) -> None:
+    """Ids of every kind tell the same clusters apart."""
+    for kind, frame, plain in label_frames():
+        if kinds is not None and kind not in kinds:
+            continue
+        found, expected = er.mean(make(frame), groups="label"), er.mean(plain, groups="label")
+        np.testing.assert_allclose(found.bse, expected.bse, rtol=SAME, err_msg=kind)
+        assert (found.n_clusters, found.nobs) == (expected.n_clusters, expected.nobs), kind
+        np.testing.assert_allclose(
+            er.mean(make(frame), by="label").params.sort_values(),
+            er.mean(plain, by="label").params.sort_values(),
+            rtol=SAME,
+            err_msg=kind,
+        )
+        print(f"labels of {kind}: {found.n_clusters['label']} clusters", flush=True)
+
+
+def check_scores(make: Make) -> None:
+    """Scores of every kind that counts as a number, and those that are refused."""
+    frame = answers().dropna().reset_index(drop=True)
+    frame["truth"] = frame["right"].astype(bool)
+    frame["whole"] = frame["right"].astype("int32")
+    frame["huge"] = frame["right"].astype("int64") * (2**62) // 2**8
+    data = make(frame)
+    expected = er.mean(frame, "right", by="model", groups="passage")
+    for name in ("truth", "whole"):
+        found = er.mean(data, name, by="model", groups="passage")
+        np.testing.assert_allclose(found.cov_params(), expected.cov_params(), rtol=SAME, atol=1e-16, err_msg=name)
+    huge = er.mean(data, "huge", by="model", groups="passage")
+    np.testing.assert_allclose(huge.bse / (2**62 // 2**8), expected.bse, rtol=SAME)
+    once = frame[frame["attempt"] == 0].reset_index(drop=True)
+    roles = {"item": "question", "groups": "passage"}
+    found, pandas = er.compare(make(once), "truth", **roles), er.compare(once, "right", **roles)
+    np.testing.assert_allclose(found.table["se"], pandas.table["se"], rtol=SAME)
+    bad = once.assign(score=once["score"].where(once.index != 4, np.inf))
+    refused(errors.NonFiniteError, "must be finite", lambda: er.mean(make(bad)))
+    refused(errors.NonFiniteError, "infinities", lambda: er.compare(make(bad), item="question"))
+    refused(errors.NonNumericError, "must hold numbers", lambda: er.mean(data, "passage"))
+    refused(errors.MissingColumnError, 'Did you mean "score"', lambda: er.mean(data, "scor"))
+    refused(errors.DuplicateRowsError, "repeat", lambda: er.mean(data, by="model", item="question"))
+    refused(errors.NotAvailableError, "collect the frame first", lambda: er.fit("score ~ weight", data))
+    refused(errors.NotAvailableError, "collect", lambda: er.quantile(data))
+    lost = duels().assign(winner="nobody")
+    refused(errors.UnknownLabelError, "nobody", lambda: er.win_rate(make(lost), **VERDICT))
+    print("scores of every kind, and refusals", flush=True)
+
+
+def refused(kind: type[Exception], words: str, call: Callable[[], Any]) -> None:
+    """Assert that a call raises an error that says some words."""
+    try:
+        call()
+    except kind as error:
+        assert words in str(error), str(error)
+        return
+    raise AssertionError(f"no {kind.__name__}")
+
+
+def prepare() -> None:
+    """Warnings of few clusters are of no interest here, and of few questions are the first ones looked at by sample."""
+    warnings.simplefilter("ignore", errors.EvalregWarning)
+    warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas", category=FutureWarning)
+    engine_answers.TRIED = 5

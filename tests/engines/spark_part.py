@@ -1,0 +1,77 @@
+"""Spark in local mode, several partitions: the numbers of pandas, and no row on the driver."""
+
+from __future__ import annotations
+
+import sys
+
+import cases
+import numpy as np
+import pandas as pd
+from pyspark.sql import DataFrame, SparkSession, functions, types
+
+import evalreg as er
+
+OPTIONS = {
+    "spark.sql.shuffle.partitions": "4",
+    "spark.sql.ansi.enabled": "true",
+    "spark.ui.enabled": "false",
+    "spark.driver.memory": "512m",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+}
+
+
+def session(builder: SparkSession.Builder, folder: str) -> SparkSession:
+    """A session with strict types whose driver has 512 MB."""
+    for name, value in {**OPTIONS, "spark.sql.warehouse.dir": folder}.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def maker(spark: SparkSession) -> cases.Make:
+    """Frames of Spark in four partitions; floats keep NaN, which Spark does not take for null."""
+
+    def make(frame: pd.DataFrame) -> DataFrame:
+        known = {"f": types.DoubleType(), "i": types.LongType(), "b": types.BooleanType()}
+        fields, columns = [], []
+        for name in frame.columns:
+            column = frame[name]
+            present = [one for one in column if one is not None]
+            kind = known.get(column.dtype.kind) or types._infer_type(present[0])
+            fields.append(types.StructField(name, kind, True))
+            columns.append(column.tolist() if column.dtype.kind in known else list(column))
+        rows = [tuple(None if one is pd.NA else one for one in row) for row in zip(*columns, strict=True)]
+        made = spark.createDataFrame(rows, types.StructType(fields)).repartition(4)
+        if "judge" in frame and "score" in frame:  # Null in some rows and NaN in others.
+            null = functions.isnan("score") & (functions.col("judge") != "x")
+            made = made.withColumn("score", functions.when(~null, functions.col("score")))
+        return made
+
+    return make
+
+
+def check(spark: SparkSession) -> None:
+    """All calls, ids and scores, and decimals."""
+    make = maker(spark)
+    cases.check_numbers(make)
+    cases.check_labels(make)
+    cases.check_scores(make)
+    frame = cases.answers()
+    frame["score"] = frame["score"].round(3)
+    exact = functions.col("score").cast("decimal(10, 3)")
+    data = make(frame).withColumn("exact", functions.when(~functions.isnan("score"), exact))
+    found, expected = er.mean(data, "exact", groups="passage"), er.mean(frame, groups="passage")
+    np.testing.assert_allclose(found.bse, expected.bse, rtol=cases.SAME)
+    print("scores in decimals", flush=True)
+
+
+def main() -> None:
+    cases.prepare()
+    spark = session(SparkSession.builder.master("local[2]").appName("evalreg"), sys.argv[1])
+    assert maker(spark)(cases.answers()).rdd.getNumPartitions() == 4
+    check(spark)
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()

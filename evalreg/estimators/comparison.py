@@ -22,7 +22,7 @@ from evalreg.inference.ranks import PairAdjustName, unadjusted_text
 from evalreg.inference.simultaneous import Seed
 from evalreg.report.sentences import MarkupName, caption_text, difference_sentences, sample_of
 from evalreg.report.summaries import covariance_text
-from evalreg.report.tables import Printed, Summary
+from evalreg.report.tables import Printed, Summary, whole_columns
 from evalreg.results.document import checked_levels, results_document, written
 from evalreg.results.results import KEPT, Results, _Kept
 from evalreg.results.winner import BestName, Winner, WinnerName
@@ -328,4 +328,4 @@ class Comparison(Printed):
 
     def __repr__(self) -> str:
         questions = f"{self.results.nobs} questions, {covariance_text(self.results.cov)}"
-        return f"<Comparison: {self.results.estimate.about.outcome}, {questions}>\n{self._table}"
+        return f"<Comparison: {self.results.estimate.about.outcome}, {questions}>\n{whole_columns(self._table)}"

@@ -8,11 +8,16 @@ import textwrap
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 WIDTH = 80
+# Of more rows than these a representation shows the first and the last.
+MOST_ROWS = 20
 ELLIPSIS = "..."
 # A header longer than this, and than the cells below it, goes over several lines.
 LONGEST_HEAD = 24
@@ -87,6 +92,11 @@ def shorten(name: str, width: int) -> str:
         return name
     left = (width - len(ELLIPSIS) + 1) // 2
     return name[:left] + ELLIPSIS + name[len(name) - (width - len(ELLIPSIS) - left) :]
+
+
+def whole_columns(frame: pd.DataFrame) -> str:
+    """A frame as text with every column and whole names, in blocks of 80 columns; at most the first and last rows."""
+    return visible(frame.to_string(line_width=WIDTH, max_rows=MOST_ROWS), keep="\n")
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ from evalreg.inference.standards import against_null, t_tests
 from evalreg.inference.wald import as_contrast_results, few_notes, joint_test
 from evalreg.report.figures import FigureName, plot_results
 from evalreg.report.summaries import covariance_text
+from evalreg.report.tables import whole_columns
 from evalreg.results.algebra import Algebra, combined
 from evalreg.results.assembled import assembled
 from evalreg.results.diagnosed import Diagnosed
@@ -379,8 +380,8 @@ class Results(Algebra, MultipleModels, Resampled, Predicted, Diagnosed, Tabulate
         )
 
     def __repr__(self) -> str:
-        rows = f"{self.nobs} rows, {covariance_text(self.cov)}"
-        return f"<Results: {self.estimate.about.model} of {self.estimate.about.outcome}, {rows}>\n{self.to_frame()}"
+        rows, table = f"{self.nobs} rows, {covariance_text(self.cov)}", whole_columns(self.to_frame())
+        return f"<Results: {self.estimate.about.model} of {self.estimate.about.outcome}, {rows}>\n{table}"
 
     def __getstate__(self) -> dict[str, Any]:
         estimate = replace(self.estimate, scores=self.estimate.scores.detached(), fitted=None)

@@ -14,7 +14,7 @@ from evalreg.checks import FloatArray, fraction, listed
 from evalreg.errors import ArgumentError, NotAvailableError
 from evalreg.inference.contrasts import parse_contrasts
 from evalreg.report.documents import read_summary
-from evalreg.report.tables import Printed, Summary
+from evalreg.report.tables import Printed, Summary, whole_columns
 from evalreg.results.stored_contrasts import combined_stored, short_summary
 from evalreg.results.stored_tables import STATISTICS, PairTable, read_ends, read_matrix, read_pairs, read_table
 
@@ -320,7 +320,8 @@ class StoredResults(Printed):
 
     def __repr__(self) -> str:
         rows = f"{self.nobs} rows, read back from JSON"
-        return f"<StoredResults: {self.document['model']} of {self.document['score']}, {rows}>\n{self.to_frame()}"
+        table = whole_columns(self.to_frame())
+        return f"<StoredResults: {self.document['model']} of {self.document['score']}, {rows}>\n{table}"
 
     if not TYPE_CHECKING:
 

@@ -108,7 +108,7 @@ def average_predictions(
     fitted: FittedMean, variables: str | Sequence[str] | Mapping[str, Any] | None
 ) -> tuple[FloatArray, FloatArray, tuple[str, ...]]:
     """Average expected scores of groups of rows, at each joint value of `variables`; derivatives and names."""
-    asked = _values_asked(fitted, variables)
+    asked = values_asked(fitted, variables)
     found, names = [], []
     for values in product(*asked.values()):
         found.append(fitted.at(**dict(zip(asked, values, strict=True))))
@@ -119,9 +119,7 @@ def average_predictions(
     return (*_together(found), joint_names(names) if asked or fitted.groups != ((),) else ("average",))
 
 
-def _values_asked(
-    fitted: FittedMean, variables: str | Sequence[str] | Mapping[str, Any] | None
-) -> dict[str, list[Any]]:
+def values_asked(fitted: FittedMean, variables: str | Sequence[str] | Mapping[str, Any] | None) -> dict[str, list[Any]]:
     """Values at which the covariates are put."""
     if variables is None:
         return {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -16,7 +16,11 @@ from evalreg.estimate import Estimate
 from evalreg.results.comparisons import Contrast, average_comparisons, average_predictions, fitted_groups
 from evalreg.results.effects import average_slopes
 from evalreg.results.fitted_mean import design_rows, is_probability, mean_of, model_of
+from evalreg.results.predictions_figure import plot_predictions
 from evalreg.results.term_tests import term_tests
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 # Probabilities this close to 0 or 1 are there.
 ROUNDING = 1e-9
@@ -213,6 +217,45 @@ class Predicted(ABC):
             return found
         about = replace(found.estimate.about, interval="logit")
         return replace(found, estimate=replace(found.estimate, bounded=True, about=about))
+
+    def plot_predictions(
+        self, by: str | list[str] | dict[str, Any], *, alpha: float = 0.05, ax: Axes | None = None
+    ) -> Axes:
+        """A figure of average expected scores along a covariate, by a second one in colour; the `avg_predictions`.
+
+        Needs matplotlib, the extra `evalreg[plot]`.
+
+        Parameters
+        ----------
+        by : str, list of str or dict
+            One covariate of the formula, or two: the first along the axis, the second in colour, with at most six
+            levels. Every row is put at its values, the other covariates as they are. A number along the axis is shown
+            at 25 values between its smallest and its largest; a dict gives the values.
+        alpha : float, optional
+            Level of the intervals, each with its own degrees of freedom.
+        ax : Axes, optional
+            To draw into; by default a new pyplot figure.
+
+        Returns
+        -------
+        Axes
+            Drawn into.
+
+        Raises
+        ------
+        NotAvailableError, MissingColumnError, ArgumentError
+            As in `avg_predictions`; and for more than two covariates, or more than six levels in colour.
+
+        Examples
+        --------
+        >>> import evalreg as er
+        >>> log = er.datasets.passages(n_passages=40, questions_per_passage=5, seed=3)
+        >>> results = er.fit("score ~ n_words + subject", log, groups="passage")
+        >>> ax = results.plot_predictions(["n_words", "subject"])
+        >>> [text.get_text() for text in ax.get_legend().get_texts()]
+        ['history', 'law', 'medicine', 'physics']
+        """
+        return plot_predictions(self, by, alpha, ax)
 
     def wald_test_terms(self, *, alpha: float = 0.05) -> pd.DataFrame:
         """Joint tests of the terms of the formula: whether all coefficients of a factor or an interaction are zero.

@@ -7,6 +7,7 @@ import io
 import itertools
 import json
 import pickle
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -18,6 +19,8 @@ from evalreg.cli import main as cli
 from evalreg.errors import ArgumentError, ArgumentTypeError, NotAvailableError
 from evalreg.planning.boards import fewest_prompts
 from evalreg.planning.crossed_power import CrossedDesign, CrossedPilot, crossed_power, expected_terms, split
+from evalreg.planning.separation import TABLE
+from evalreg.planning.two_models import _crossed_pilot, _row
 
 SIGMAS = 4
 SAME = 1e-10
@@ -121,8 +124,6 @@ def test_more_prompts_judges_and_difference_never_have_less_power(board):
 
 
 def test_the_plan_has_the_power_asked_for_and_one_prompt_less_has_not(board):
-    from evalreg.planning.two_models import _crossed_pilot
-
     plan = er.plan.separate(board, "model-01", "model-02", judges=[20], delta=0.2)
     pilot, names = _crossed_pilot(board.contrast("`model-01` - `model-02`"), None)
     assert names == ("prompt", "judge")
@@ -363,3 +364,26 @@ def test_the_command_says_what_is_wrong(command, judged, more, said):
     status, out, err = command(judged, *OF_BOARD, *more)
     assert (status, out) == (3, "")
     assert said in err
+
+
+def test_a_sparse_log_is_refused_and_the_advice_plans():
+    log = er.datasets.judge_log(n_models=3, n_prompts=40, n_judges=8, seed=1)
+    seen = np.random.default_rng(3).random((40, 8)) < 0.3
+    p, j = (pd.factorize(log[name])[0] for name in ("prompt", "judge"))
+    options = {"left": "left", "right": "right", "winner": "winner"}
+    sparse = er.win_rate(log[seen[p, j]], groups="prompt + judge", **options)
+    with pytest.raises(NotAvailableError, match="fewer than half"):
+        er.plan.separate(sparse, "model-01", "model-02", delta=0.2)
+    assert er.plan.separate(sparse.with_cov(groups="prompt"), "model-01", "model-02", delta=0.2).power_now > 0.05
+
+
+def test_judges_of_very_unlike_sizes_leave_small_plans_without_a_test():
+    large = CrossedDesign(60, 6, 360)
+    pilot = CrossedPilot(large, (0.05, 0.0, 0.1), (0.05, 0.0, 0.1), (59.0, 1.5), "max")
+    # 2 judges of that mix of sizes are worth less than one degree of freedom.
+    assert min(pilot.dofs_at(CrossedDesign(60, 2, 120))) < 0.99
+    asked = SimpleNamespace(delta=0.3, alpha=0.05, power=0.8, assurance=None)
+    row = dict(zip(TABLE, _row(pilot, 2, asked), strict=True))
+    assert row["prompts"] is None
+    assert row["smallest"] == np.inf
+    assert np.isfinite(_row(pilot, 12, asked)[1])

@@ -24,8 +24,10 @@ from evalreg.results.results import Results
 
 # So many prompts that they are no source of error.
 ENDLESS = 1e12
-# A pilot of a smaller share of the combinations of prompts and judges says too little of each source of error.
-LEAST_JUDGES_OF_A_PROMPT = 1.5
+# A pilot with a smaller share of the combinations of prompts and judges says too little of a full grid.
+LEAST_SHARE = 0.5
+# With fewer degrees of freedom there is no test to plan for.
+LEAST_DOF = 0.99
 
 
 def separate(
@@ -78,7 +80,8 @@ def separate(
         If a model is not there, a number is outside its range, or the results are not of one difference.
     NotAvailableError
         If the covariance is one for which no plan is known: three axes, `alike`, a repair other than "max" and
-        "two-term", degrees of freedom not from each term; or hardly any prompt has two judges.
+        "two-term", degrees of freedom not from each term; or the log has fewer than half of the combinations of
+        prompts and judges.
 
     Notes
     -----
@@ -298,14 +301,12 @@ def _crossed_pilot(difference: Results, judge: str | None) -> tuple[CrossedPilot
         )
     both = next(term for term in cov.pieces if len(term.dims) == 2)
     design = CrossedDesign(counts[order[0]], counts[few], touched(difference.estimate, both.by))
-    if (
-        design.cells < LEAST_JUDGES_OF_A_PROMPT * design.prompts
-        or design.cells < LEAST_JUDGES_OF_A_PROMPT * design.judges
-    ):
+    if design.cells < LEAST_SHARE * design.prompts * design.judges:
         raise NotAvailableError(
-            f"the log has {design.cells:.0f} combinations of {design.prompts:.0f} {names[order[0]]} and "
-            f"{design.judges:.0f} {names[few]} clusters, fewer than {LEAST_JUDGES_OF_A_PROMPT:g} for each: it cannot "
-            "tell what prompts add to the variance from what judges add. Let several judges see the same prompts."
+            f"the log has {design.cells:.0f} of the {design.prompts * design.judges:.0f} combinations of "
+            f"{names[order[0]]} and {names[few]}, fewer than half: it says too little of what prompts and judges add. "
+            f"Keep the {names[few]} values that saw most of the {names[order[0]]} values, or pass "
+            f'results.with_cov(groups="{names[order[0]]}"), which holds {names[few]} fixed.'
         )
     by_dims = {term.dims: place for place, term in enumerate(cov.pieces)}
     places = [by_dims[(order[0],)], by_dims[(few,)], by_dims[both.dims]]
@@ -313,6 +314,11 @@ def _crossed_pilot(difference: Results, judge: str | None) -> tuple[CrossedPilot
     if sum(parts) == 0:
         raise ArgumentError("the variance parts of prompts, judges and the rest all came out at 0 or below.")
     dofs = float(widths.dofs[places[0], 0]), float(widths.dofs[places[1], 0])
+    if min(dofs) < LEAST_DOF:
+        raise NotAvailableError(
+            f"clusters of {names[order[int(np.argmin(dofs))]]} differ so much in size that {min(dofs):.2g} degrees of "
+            "freedom are left; a plan needs at least 1. Leave out the smallest ones."
+        )
     return CrossedPilot(design, parts, solved, dofs, cov.options.repair), (names[order[0]], names[few])
 
 
@@ -321,12 +327,15 @@ def _row(pilot: CrossedPilot, judges: int, asked: Separation) -> list[Any]:
 
     def chance(prompts: float) -> float:
         design = CrossedDesign(prompts, judges, prompts * judges)
+        if min(pilot.dofs_at(design)) < LEAST_DOF:
+            return 0.0
         return crossed_power(pilot, design, asked.delta, asked.alpha, asked.assurance)
 
     endless = CrossedDesign(ENDLESS, judges, ENDLESS * judges)
-    smallest = _detected(pilot, endless, asked)
+    enough_dof = min(pilot.dofs_at(endless)) >= LEAST_DOF
+    smallest = _detected(pilot, endless, asked) if enough_dof else math.inf
     prompts = None
-    if chance(ENDLESS) > asked.power:
+    if enough_dof and chance(ENDLESS) > asked.power:
         prompts = fewest_prompts(lambda number: chance(number) >= asked.power - REACHED)
     planned = endless if prompts is None else CrossedDesign(prompts, judges, prompts * judges)
     se, dof = expected_error(pilot, planned, asked.alpha)

@@ -187,3 +187,17 @@ def test_the_caption_of_several_differences_says_whether_they_are_adjusted():
     assert plain.caption().endswith("p-values are not adjusted for 3 differences.")
     assert "joint 95% confidence" in joint.caption()
     assert "adjusted (single-step) for 3" in joint.caption()
+
+
+def test_what_is_no_model_is_called_a_coefficient(passages):
+    log = er.datasets.judge_log(n_models=3, n_prompts=40, seed=2)
+    roles = {"left": "left", "right": "right", "winner": "winner", "groups": "prompt"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        ratings = er.bradley_terry(log, **roles, formula="1")
+        logit = er.fit("score ~ n_words", passages, groups="passage", family="binomial")
+    last = ratings.params.index[-1]
+    assert last not in ("model-01", "model-02", "model-03")
+    assert f"{last}: coefficient " in ratings.sentence()
+    assert "model-01: Bradley-Terry rating " in ratings.sentence()
+    assert "n_words: coefficient " in logit.sentence()

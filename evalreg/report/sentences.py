@@ -124,7 +124,8 @@ def result_sentences(
     unit, how, lines = unit_of(estimate), _how(estimate, cov), []
     details, rough = _details(estimate, cov, sample), _rough(sample, estimate.n_params)
     for i in chosen:
-        lead = f"{estimate.names[i]}: {_lowered(what)} " if several else f"{what}: "
+        own = what if i < about.n_models or not about.n_models else "Coefficient"
+        lead = f"{estimate.names[i]}: {_lowered(own)} " if several else f"{what}: "
         if fixed[i]:
             lines.append(f"{lead}{printed((theta[i],) * 3, unit)[0]}, which the others are relative to.")
             continue
@@ -271,9 +272,11 @@ def named(estimate: Estimate) -> str:
         return f"Contrast of {_lowered(model.removeprefix('Contrast of '))}"
     if any(line.startswith("Ratings in") for line in about.lines):
         return f"{model} rating"
+    if about.formula and not about.n_models:
+        return "Coefficient"
     if estimate.kind in ("board", "likelihood") or not about.outcome:
         return model
-    return "Coefficient" if about.formula else f"{model} of {about.outcome}"
+    return f"{model} of {about.outcome}"
 
 
 def _lowered(text: str) -> str:

@@ -287,11 +287,16 @@ def lazy_cell_sums(
 
     `value` and `weight` are columns, and the joint values of `cell_columns` are the cells; one cell if it is empty.
     """
-    x = nw.col(value).cast(nw.Float64)
-    w = nw.lit(1.0) if weight is None else nw.col(weight).cast(nw.Float64)
-    first = table.group(
+    # Columns are made first: not every engine has products or casts inside a sum.
+    made = [nw.col(value).cast(nw.Float64).alias("__x")]
+    made += [] if weight is None else [nw.col(weight).cast(nw.Float64).alias("__w")]
+    rows = table.frame.select(*cell_columns, *made)
+    x, w = nw.col("__x"), nw.lit(1.0) if weight is None else nw.col("__w")
+    if weight is not None:
+        rows = rows.with_columns((w * x).alias("__wx"))
+    first = LazyTable(rows).group(
         cell_columns,
-        {"n": nw.len(), "t": x.sum() if weight is None else (w * x).sum(), "lo": x.min(), "hi": x.max()}
+        {"n": nw.len(), "t": nw.col("__x" if weight is None else "__wx").sum(), "lo": x.min(), "hi": x.max()}
         | ({} if weight is None else {"w": w.sum()}),
     )
     n, total, low, high = (first[name].to_numpy(dtype=float) for name in ("n", "t", "lo", "hi"))
@@ -303,8 +308,8 @@ def lazy_cell_sums(
     # Squares about a common centre lose no digits where the cells' means are near each other.
     centre = float(total.sum()) / float(weights.sum()) if n.size else 0.0
     e = x - centre
-    squared = (e * e).sum() if weight is None else (w * e * e).sum()
-    second = table.group(cell_columns, {"s": squared})
+    squared = e * e if weight is None else w * e * e
+    second = LazyTable(rows.with_columns(squared.alias("__s"))).group(cell_columns, {"s": nw.col("__s").sum()})
     squares = second["s"].to_numpy(dtype=float) - weights * (total / weights - centre) ** 2
     squares = np.where(low == high, 0.0, np.maximum(squares, 0.0))
     return _keys(first, cell_columns), CellSums(n, weights, total, squares, low, high)

@@ -77,7 +77,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     add_shared(parser)
 
 
-def add_pairs(parser: argparse.ArgumentParser) -> None:
+def add_pairs(parser: argparse._ActionsContainer) -> None:
     """Add the options that say what a board is made of."""
     parser.add_argument("--left", default="left", metavar="X", help="the column of one model (default: left)")
     parser.add_argument("--right", default="right", metavar="X", help="the column of the other (default: right)")
@@ -139,7 +139,7 @@ def run(options: argparse.Namespace) -> Output:
 def board_of(options: argparse.Namespace) -> tuple[Board | Results, Rows, dict[str, object]]:
     """The board of the options, the rows that were read, and what was asked."""
     check_shared(options)
-    roles = _roles(options)
+    roles = checked_roles(options)
     key = [] if options.key is None else split_names(options.key, "--key")
     factors, plain = formula_names(f"score ~ {options.formula}") if options.formula else (set(), set())
     text = role_names(options.left, options.right, options.winner, options.by, *key)
@@ -148,11 +148,11 @@ def board_of(options: argparse.Namespace) -> tuple[Board | Results, Rows, dict[s
     rows = read_rows(options, text - numbers, numbers)
     named = ("left", "right", "winner", "score", "labels", "groups", "method", "alike")
     asked: dict[str, object] = {name: getattr(options, name) for name in named} | {"key": key, **roles}
-    with counting(rows), _as_options():
+    with counting(rows), as_options():
         if "model" in rows.roles and "left" not in rows.roles:
             board: Board | Results = _scored(rows, options, asked)
         else:
-            board = _compared(rows, options, asked, key, roles)
+            board = compared(rows, options, asked, key, roles)
     return board, rows, asked
 
 
@@ -162,7 +162,7 @@ def _with_winner(table: pd.DataFrame, found: Winner) -> pd.DataFrame:
     return table.join(own.rename(columns={"lower": "corrected_lower", "upper": "corrected_upper"}))
 
 
-def _compared(
+def compared(
     rows: Rows, options: argparse.Namespace, asked: dict[str, object], key: list[str], roles: dict[str, Any]
 ) -> Board:
     """The board of models that were compared in pairs; a log says itself what its columns are."""
@@ -193,9 +193,14 @@ _OF_PAIRS = {"winner": None, "labels": None, "key": None, "method": "win-rate", 
 _OF_PAIRS |= {"standardise": None, "formula": None, "alike": None}
 
 
+def of_pairs(options: argparse.Namespace) -> list[str]:
+    """Options that were given and go with comparisons only."""
+    return [f"--{name}" for name, default in _OF_PAIRS.items() if getattr(options, name) != default]
+
+
 def _scored(rows: Rows, options: argparse.Namespace, asked: dict[str, object]) -> Results:
     """The models of a log of scores, by their means."""
-    given = [f"--{name}" for name, default in _OF_PAIRS.items() if getattr(options, name) != default]
+    given = of_pairs(options)
     if given:
         raise ArgumentError(f"{' and '.join(given)} go with comparisons; this log has scores of single models.")
     rows.refuse_averaging()
@@ -216,7 +221,7 @@ def _scored(rows: Rows, options: argparse.Namespace, asked: dict[str, object]) -
     )
 
 
-def _roles(options: argparse.Namespace) -> dict[str, Any]:
+def checked_roles(options: argparse.Namespace) -> dict[str, Any]:
     """Options that one method has and others have not, checked."""
     option("method", options.method, tuple(METHODS))
     own: dict[str, dict[str, Any]] = {
@@ -239,7 +244,7 @@ def _roles(options: argparse.Namespace) -> dict[str, Any]:
 
 
 @contextmanager
-def _as_options() -> Iterator[None]:
+def as_options() -> Iterator[None]:
     """Spell what an error offers for labels as the command line takes it."""
     try:
         yield

@@ -27,6 +27,7 @@ COMMANDS = {
     "compare": "differences between models on the same questions, and gates",
     "noise": "how much of each error bar is answers, how much questions",
     "leaderboard": "ranks of models from a log of comparisons",
+    "report": "one file with answer, tables, figures and methods",
     "doctor": "what a log holds, and what may be wrong with it",
     "plan": "from a pilot to a number of questions",
     "plan precision": "rows that the interval of one score needs",
@@ -47,6 +48,7 @@ Examples, on simulated data:
   evalreg mean logs/passages.csv --by subject --groups passage
   evalreg compare logs/models.csv --item question --groups passage
   evalreg leaderboard logs/judge_log.csv --winner winner --groups prompt
+  evalreg report logs/judge_log.csv --winner winner --groups prompt -o report.html
   evalreg doctor logs/judge_log.csv
   evalreg plan logs/pilot.csv --item question --groups passage --delta 0.05
 """
@@ -71,6 +73,7 @@ def _run(arguments: Sequence[str]) -> int:
         arguments = [" ".join(arguments[:2]), *arguments[2:]]
     try:
         options = build_parser(arguments).parse_args(arguments)
+        options.words = list(arguments)
         with warnings.catch_warnings():
             # The versions of packages are not the reader's concern; what a result rests on is.
             warnings.simplefilter("always")

@@ -45,7 +45,14 @@ fields; backticks go around a column whose name is not one word. Columns read as
 # Options
 
 
-def add_shared(parser: argparse.ArgumentParser, *, weights: bool = True, covariance: bool = True) -> None:
+def add_shared(
+    parser: argparse.ArgumentParser,
+    *,
+    weights: bool = True,
+    covariance: bool = True,
+    formats: Sequence[str] = (),
+    format_help: str = "",
+) -> None:
     """Add the file and the options that every command on a file has; some only where they have a meaning."""
     add_files(parser)
     rows = parser.add_argument_group("rows and columns")
@@ -68,11 +75,11 @@ def add_shared(parser: argparse.ArgumentParser, *, weights: bool = True, covaria
     add_log_options(parser)
     if covariance:
         _add_covariance(parser)
-    add_output(parser)
+    add_output(parser, formats, format_help)
 
 
-def add_output(parser: argparse.ArgumentParser) -> None:
-    """Add the options of what is printed."""
+def add_output(parser: argparse.ArgumentParser, formats: Sequence[str] = (), format_help: str = "") -> None:
+    """Add the options of what is printed; a command with formats of its own names them, and has no default."""
     output = parser.add_argument_group("output")
     output.add_argument(
         "--alpha",
@@ -81,8 +88,11 @@ def add_output(parser: argparse.ArgumentParser) -> None:
         metavar="A",
         help="0.05, the default, gives 95%% intervals; the level of a test that is planned",
     )
-    output.add_argument("--format", choices=list(FORMATS), default="text", help=_FORMAT_HELP)
-    output.add_argument("--spreadsheet", action="store_true", help=_SPREADSHEET_HELP)
+    if formats:
+        output.add_argument("--format", choices=list(formats), help=format_help)
+    else:
+        output.add_argument("--format", choices=list(FORMATS), default="text", help=_FORMAT_HELP)
+        output.add_argument("--spreadsheet", action="store_true", help=_SPREADSHEET_HELP)
     output.add_argument("-o", "--output", metavar="FILE", help="write there, in UTF-8, instead of standard output")
 
 
@@ -199,7 +209,7 @@ def log_notes(rows: Rows, options: argparse.Namespace) -> tuple[str, ...]:
     """What was read of a log and what was left out, that tasks are taken together, that questions are alike."""
     if rows.log is None:
         return ()
-    pooled = [rows.pooled] if rows.pooled and options.command in ("compare", "leaderboard", "plan") else []
+    pooled = [rows.pooled] if rows.pooled and options.command in ("compare", "leaderboard", "plan", "report") else []
     alone = options.groups is None and getattr(options, "strata", None) is None
     return (*log_sentences(rows.log), *pooled, *(rows.overlooked(options.command == "compare") if alone else ()))
 

@@ -84,3 +84,8 @@ def read_summary(document: Mapping[str, Any]) -> Summary:
     grids = tuple(Grid(tuple(grid["headers"]), tuple(tuple(row) for row in grid["rows"])) for grid in document["grids"])
     facts = tuple((str(label), str(value)) for label, value in document["facts"])
     return Summary(str(document["title"]), facts, grids, tuple(map(str, document["sentences"])))
+
+
+def as_compact_json(document: Mapping[str, Any]) -> str:
+    """The same document on one line."""
+    return json.dumps(plain(document), sort_keys=True, allow_nan=False, separators=(",", ":"))

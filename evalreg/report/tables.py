@@ -27,7 +27,7 @@ LEVELS, MOST_DIGITS = (0.05, 0.01, 0.001), 6
 _HIDDEN = re.compile(
     "[\x00-\x1f\x7f-\x9f\u00ad\u061c\u200b\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
 )
-_LATEX = {
+LATEX = {
     **{ord(mark): f"\\{mark}" for mark in "&%$#_{}"},
     **{ord(mark): f"${mark}$" for mark in "<>|"},
     ord("\\"): r"\textbackslash{}",
@@ -126,9 +126,9 @@ class Grid:
 
     def latex(self) -> str:
         """A tabular, by statsmodels; what would be markup is escaped after it, since it escapes but some of that."""
-        places = {mark: 0xE000 + i for i, mark in enumerate(_LATEX)}
+        places = {mark: 0xE000 + i for i, mark in enumerate(LATEX)}
         text: str = self._simple(lambda cell: cell.translate(places)).as_latex_tabular()
-        return _with_midrule(text, self.rule).translate({place: _LATEX[mark] for mark, place in places.items()})
+        return _with_midrule(text, self.rule).translate({place: LATEX[mark] for mark, place in places.items()})
 
     def html(self) -> str:
         """An HTML table, by statsmodels, with names escaped."""
@@ -306,7 +306,7 @@ def _with_midrule(tabular: str, rule: int) -> str:
 
 def latex_text(text: str) -> str:
     """Text in which nothing is a command of LaTeX."""
-    return text.translate(_LATEX)
+    return text.translate(LATEX)
 
 
 def markdown_text(text: str) -> str:

@@ -13,10 +13,12 @@ from evalreg.errors import Note
 from evalreg.estimate import Estimate
 from evalreg.inference.questions import Counted
 from evalreg.inference.simultaneous import Seed
+from evalreg.report.rendering import ReportFormat
 from evalreg.report.sentences import MarkupName, RestsOn, caption_text, named, result_sentences, sample_of
 from evalreg.report.summaries import coefficient_frame, summarize
 from evalreg.report.tables import Printed, Summary
 from evalreg.results.document import board_document, checked_levels, results_document, written
+from evalreg.results.reporting import write_report
 
 
 class Tabulated(Counted, Printed):
@@ -170,3 +172,54 @@ class Tabulated(Counted, Printed):
         """
         levels = checked_levels(alpha)
         return written(results_document(self, levels) | board_document(self, levels[0], seed), path)
+
+    def report(
+        self,
+        path: str | PathLike[str] | None = None,
+        *,
+        format: ReportFormat | None = None,
+        alpha: float = 0.05,
+        seed: int = 0,
+        title: str | None = None,
+    ) -> str:
+        """A report of the results in one file: answer, tables, figures, what was left out, methods, how to redo it.
+
+        HTML needs no network and no scripts, is light or dark as the reader's screen is, and prints. Same results, same
+        bytes. Needs jinja2, the extra `evalreg[report]`; figures need `evalreg[plot]`, and the report says so where
+        they are missing.
+
+        Parameters
+        ----------
+        path : str or path, optional
+            A file to write it to as well.
+        format : {"html", "md", "tex", "json"}, optional
+            By default what the end of `path` says, and "html" without a path. "md" fits a comment on a merge request:
+            at most 65,000 characters, with details that open on demand. "json" is that of `to_json` on one line.
+        alpha : float, optional
+            Level of the intervals; family-wise for joint intervals, ranks and groups.
+        seed : int, optional
+            Of the simulation behind joint intervals, ranks and groups.
+        title : str, optional
+            The headline; what was estimated by default.
+
+        Returns
+        -------
+        str
+            The report.
+
+        Raises
+        ------
+        ArgumentError
+            If an option is unknown, the end of `path` says no format, or the file cannot be written.
+        NotAvailableError
+            If jinja2 is not installed, or so much has to be said that no comment holds it as Markdown.
+
+        Examples
+        --------
+        >>> import evalreg as er
+        >>> log = er.datasets.paired(n_passages=20, seed=1)
+        >>> report = er.mean(log, by="model", item="question").report(format="md", title="New against old")
+        >>> print(report.splitlines()[0])
+        ## New against old
+        """
+        return write_report(self, path, format, alpha, seed, title)

@@ -1,0 +1,188 @@
+"""``evalreg report``: one file that says what a log shows, how sure that is, and how to do it again."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from typing import Any
+
+from evalreg.checks import QUESTIONS, option
+from evalreg.cli.leaderboard import METHODS, add_pairs, as_options, checked_roles, compared, of_pairs
+from evalreg.cli.logs import choices, file_list, log_document
+from evalreg.cli.parsing import Output
+from evalreg.cli.selection import Rows, counting, formula_names, group_names, read_rows, role_names, split_names
+from evalreg.cli.shared import add_shared, check_shared, covariance_options, log_notes
+from evalreg.errors import ArgumentError
+from evalreg.estimators.mean import mean
+from evalreg.report.rendering import REPORT_FORMATS, rendered_page
+from evalreg.report.tables import visible
+from evalreg.results.reporting import format_of, report_page
+from evalreg.results.results import Results
+
+EPILOG = """\
+The file needs no network and no scripts, is light or dark as the screen is, and
+prints. The same log and options give the same bytes.
+
+Examples, on the simulated logs that `evalreg demo --write logs` makes:
+
+  evalreg report logs/models.csv --item question --groups passage \\
+      -o report.html
+  evalreg report logs/judge_log.csv --winner winner --groups prompt \\
+      -o report.html
+  evalreg report logs/judge_log.csv --winner winner --groups prompt \\
+      --format md -o comment.md
+"""
+
+_FORMAT_HELP = """\
+html, one page that opens from disk; md, which fits a comment on a merge request; tex, a document for LaTeX; json, the
+results (default: what the end of --output says, or html)"""
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Describe the command and add its options."""
+    parser.description = (
+        "A report in one file: the answer, tables, figures, what was left out, methods, how to redo it."
+    )
+    parser.add_argument("--title", metavar="TEXT", help="the headline (default: what was estimated)")
+    scores = parser.add_argument_group("scores of single models")
+    scores.add_argument("--model", metavar="X", help="the column of the models (default: model, where there is one)")
+    scores.add_argument("--item", metavar="X", help="the column of the questions; without --groups the clusters")
+    scores.add_argument(
+        "--sample", metavar="X", help="the column of repeated answers, averaged in their question first"
+    )
+    scores.add_argument(
+        "--questions", default="own", metavar="WHICH", help="own (the default), or shared, those that all answered"
+    )
+    add_pairs(parser.add_argument_group("models compared in pairs"))
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the joint intervals (default: 0)")
+    add_shared(parser, formats=REPORT_FORMATS, format_help=_FORMAT_HELP)
+
+
+def run(options: argparse.Namespace) -> Output:
+    """The report as text."""
+    check_shared(options)
+    option("questions", options.questions, QUESTIONS)
+    form = options.format or ("html" if options.output in (None, "-") else format_of(options.output, "--output"))
+    roles, key = checked_roles(options), [] if options.key is None else split_names(options.key, "--key")
+    rows = _read(options, key)
+    pairs = "left" in rows.roles or (rows.log is None and (options.winner is not None or "left" in rows.frame))
+    asked: dict[str, object] = {"groups": options.groups, "key": key}
+    with counting(rows), as_options():
+        if pairs:
+            results: Results = compared(rows, options, asked, key, roles)
+            call = _call_of_pairs(rows, options, asked, roles)
+            ranked = True
+        else:
+            results, arguments = _scored(rows, options)
+            call, ranked = _call("mean", rows, arguments), arguments.get("by") in ("model", options.model)
+    more: dict[str, Any] = {"seed": options.seed}
+    if rows.log is not None:
+        more["log"] = log_document(rows.log, log_notes(rows, options))
+    page = report_page(
+        results,
+        options.alpha,
+        options.seed,
+        title=options.title,
+        ranked=ranked and results.estimate.about.n_models > 1,
+        left_out=_reading(rows, options),
+        command=_command(options.words),
+        code=_code(rows, options, call),
+        more=more,
+    )
+    return Output(rendered_page(page, form))
+
+
+def _read(options: argparse.Namespace, key: list[str]) -> Rows:
+    factors, plain = formula_names(f"score ~ {options.formula}") if options.formula else (set(), set())
+    text = role_names(options.left, options.right, options.winner, options.by, *key)
+    text |= role_names(options.model or "model", options.item, options.sample)
+    text |= {*group_names(options.groups), *factors}
+    score = "score" if options.score is None and options.winner is None else options.score
+    numbers = {score, options.weights, *plain}
+    return read_rows(options, text - numbers, numbers)
+
+
+def _scored(rows: Rows, options: argparse.Namespace) -> tuple[Results, dict[str, Any]]:
+    """Means by model, and what was asked of `mean`."""
+    given = of_pairs(options)
+    if given:
+        raise ArgumentError(f"{' and '.join(given)} go with comparisons; these are scores of single models.")
+    by: Any = options.model
+    if by is None and "model" in rows.frame and (rows.log is None or rows.several("model")):
+        by = "model"
+    if by is None and rows.log is not None:
+        by = [role for role in ("task", "prompt") if rows.several(role)] or None
+    rows.refuse_averaging(*([by] if isinstance(by, str) else by or ()))
+    found: dict[str, Any] = {"score": options.score or "score", "by": by}
+    found |= {"item": options.item or rows.item, "sample": options.sample or rows.sample}
+    found |= {"groups": options.groups, "weights": options.weights, "questions": options.questions}
+    found |= {"missing": options.missing} | covariance_options(options)
+    found.pop("alike", None)
+    if options.alike is not None:
+        raise ArgumentError("--alike goes with comparisons; these are scores of single models.")
+    return mean(rows.frame, **found), found
+
+
+def _reading(rows: Rows, options: argparse.Namespace) -> tuple[str, ...]:
+    """What was read, and what was not used of it."""
+    found = list(log_notes(rows, options))
+    if rows.log is None:
+        found.append(f"{rows.n_read:,} rows were read.")
+    if options.where is not None:
+        found.append(f"The filter kept {len(rows.frame):,} of {rows.n_read:,} rows: {visible(options.where)}")
+    return tuple(found)
+
+
+# How to do it again
+
+
+def _command(words: list[str]) -> str:
+    """The command line, for a shell that understands ``$'...'`` where a word holds what cannot be shown."""
+    return " ".join(["evalreg", *map(_quoted, words)])
+
+
+def _quoted(word: str) -> str:
+    shown = visible(word)
+    if shown == word:
+        return shlex.quote(word)
+    spelled = visible(word.replace("\\", "\\\\").replace("'", "\\'"))
+    return f"$'{spelled}'"
+
+
+def _call_of_pairs(rows: Rows, options: argparse.Namespace, asked: dict[str, object], roles: dict[str, Any]) -> str:
+    names = {name: asked[name] for name in ("winner", "score", "groups")} | {"key": asked["key"] or None}
+    sides = {"left": options.left, "right": options.right} if rows.log is None else {}
+    arguments = sides | names | roles | {"weights": options.weights, "missing": options.missing}
+    if options.labels is not None:
+        arguments["labels"] = options.labels
+    name = METHODS[options.method].__name__
+    return _call(name, rows, arguments | covariance_options(options))
+
+
+_DEFAULTS = {"missing": "drop", "questions": "own", "opponents": "uniform", "ties": "half", "scale": "logit"}
+
+
+def _call(name: str, rows: Rows, arguments: dict[str, Any]) -> str:
+    """A call of an estimator with the arguments that are not their defaults."""
+    given = {key: value for key, value in arguments.items() if value is not None and _DEFAULTS.get(key) != value}
+    score = given.pop("score", None)
+    words = [] if score is None else [f"score={score!r}"]
+    words += [f"{key}={value!r}" for key, value in given.items()]
+    return f"results = er.{name}(rows, {', '.join(words)})"
+
+
+def _code(rows: Rows, options: argparse.Namespace, call: str) -> str:
+    """The same in Python."""
+    files = file_list(options)
+    lines = ["import evalreg as er", ""]
+    if rows.log is not None:
+        made = "".join(f", {name}={value!r}" for name, value in choices(options).items())
+        lines.append(f"rows = er.read_log({files!r}{made}).frame")
+    else:
+        lines.insert(1, "import pandas as pd")
+        lines.append(f"rows = pd.read_csv({files[0]!r})  # or how your table is read")
+    if options.where is not None:
+        lines.append(f"# Keep the rows for which this is true: {' '.join(options.where.split())}")
+    lines.append(call)
+    lines.append(f'results.report("report.html", alpha={options.alpha:g}, seed={options.seed})')
+    return "\n".join(map(visible, lines))

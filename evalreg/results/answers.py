@@ -1,0 +1,109 @@
+"""What results say in two sentences, and their design in plain words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from evalreg.data.clusters import axis_name
+from evalreg.inference.diagnostics import cluster_sizes
+from evalreg.report.pages import named
+from evalreg.report.tables import number
+
+# So many names stand in a sentence; of more, how many there are.
+MOST_NAMED = 5
+
+
+def answer_of(results: Any, board: pd.DataFrame | None, alpha: float) -> tuple[str, str]:
+    """Two sentences: what was found, and how sure it is."""
+    level = f"{100 * (1 - alpha):.4g}%"
+    if board is not None:
+        return _first_place(board, level)
+    ends = results.conf_int(alpha)
+    names, params = list(results.params.index), results.params.to_numpy()
+    about = results.estimate.about
+    first = f"{number(params[0])} ({_interval(ends.iloc[0, 0], ends.iloc[0, 1], level)})"
+    if len(names) == 1:
+        what = f"The {about.model[0].lower()}{about.model[1:]} of {named(about.outcome)}" if not about.formula else ""
+        return f"{what or named(names[0])} is {first}.", _worth(results)
+    shown = f"There are {len(names)} estimates ({about.model} of {named(about.outcome)})"
+    if results.estimate.kind == "mean" and not about.contrast:
+        best = int(np.argmax(np.where(np.isnan(params), -np.inf, params)))
+        top = f"{number(params[best])} ({_interval(ends.iloc[best, 0], ends.iloc[best, 1], level)})"
+        return f"{shown}; the largest is {named(names[best])} with {top}.", _worth(results)
+    away = int(((ends[0] > 0) | (ends[1] < 0)).sum())
+    told = f"{away} of the {len(names)} {level} intervals leave out zero, each judged by itself."
+    return f"{shown}; {named(names[0])} is {first}.", told
+
+
+def _interval(low: float, high: float, level: str) -> str:
+    return "no interval can be computed" if np.isnan(low) else f"{level} interval {number(low)} to {number(high)}"
+
+
+def _first_place(board: pd.DataFrame, level: str) -> tuple[str, str]:
+    """Who is first, and whether the data leave that place to others."""
+    best, second = board.iloc[0], board.iloc[1]
+    ends = _interval(best["lower"], best["upper"], level)
+    tied = bool(best["estimate"] == second["estimate"])
+    start = f"{named(board.index[0])} {'shares the first place' if tied else 'comes first'} of {len(board)} models"
+    next_one = f"{named(board.index[1])} {'has the same' if tied else 'is next with ' + number(second['estimate'])}"
+    found = f"{start} with {number(best['estimate'])} ({ends}); {next_one}."
+    open_to = [name for name in board.index[1:] if board.loc[name, "rank_lower"] == 1]
+    if not open_to:
+        return found, f"It is separated from all others: the data exclude each of them from rank 1 ({level} for all)."
+    names = ", ".join(map(named, open_to)) if len(open_to) <= MOST_NAMED else f"{len(open_to)} of them"
+    one = len(open_to) == 1
+    which = f"The first place is not settled: {names} may be the best as well"
+    return found, f"{which} ({level} for all models at once; {'its' if one else 'their'} set of ranks holds 1)."
+
+
+def _worth(results: Any) -> str:
+    clusters = _clusters(results)
+    rows = f"{results.nobs:,} rows"
+    if not clusters:
+        return f"It rests on {rows} that are treated as independent."
+    worth = results.n_eff().to_numpy(dtype=float)
+    known = worth[np.isfinite(worth)]
+    text = f"This rests on {rows} in {clusters}"
+    return f"{text}, worth about {known[0]:,.0f} independent rows." if known.size == 1 == worth.size else f"{text}."
+
+
+def _clusters(results: Any) -> str:
+    parts = [
+        f"{results.cov.n_clusters[axis_name(axis)]:,} clusters of {named(axis_name(axis))}" for axis in _axes(results)
+    ]
+    return " crossed with ".join(parts)
+
+
+def _axes(results: Any) -> tuple[Any, ...]:
+    return tuple(axis for axis in results.cov.axes if axis_name(axis) in results.cov.n_clusters)
+
+
+def design_sentences(results: Any) -> tuple[str, ...]:
+    """Rows, clusters, and what they do to the error bars."""
+    cov, n = results.cov, results.nobs
+    if not cov.axes:
+        shared = "If some share a question, a passage, a prompt or a judge, the error bars are too short."
+        return (f"{n:,} rows are treated as independent of each other. {shared}",)
+    found = [f"{n:,} rows are in {_clusters(results)}. Rows of one cluster may depend on each other in any way."]
+    for axis in _axes(results):
+        size = cluster_sizes(results.estimate, axis)
+        found.append(
+            f"Of {named(axis_name(axis))}, the largest cluster holds {size.largest_share:.1%} of the rows; the "
+            f"{size.n_clusters:,} differ in size so that they are worth {size.effective_clusters:,.1f} equal ones."
+        )
+    effect = np.sqrt(results.design_effect().to_numpy(dtype=float))
+    effect = effect[np.isfinite(effect)]
+    if effect.size:
+        low, high = f"{effect.min():.2f}", f"{effect.max():.2f}"
+        times = f"{low} times" if low == high else f"{low} to {high} times"
+        found.append(f"The standard errors are {times} those of independent rows.")
+    dof = cov.dof()
+    dof = dof[np.isfinite(dof)]
+    if dof.size:
+        low, high = f"{dof.min():,.1f}", f"{dof.max():,.1f}"
+        spread = low if low == high else f"{low} to {high}"
+        found.append(f"Intervals are those of t with {spread} degrees of freedom; fewer make them longer.")
+    return tuple(found)

@@ -1,0 +1,360 @@
+"""From results to a report: the answer, tables, figures, methods and how to redo it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from evalreg.checks import fraction, option
+from evalreg.errors import ArgumentError, EvalregError, muted
+from evalreg.inference.dependence import standard_error_ratios
+from evalreg.inference.simultaneous import Seed
+from evalreg.report.documents import as_compact_json, records, versions
+from evalreg.report.pages import Figure, Page, named
+from evalreg.report.rendering import REPORT_FORMATS, ReportFormat, rendered_page
+from evalreg.report.tables import Grid, fixed, number, p_value
+from evalreg.report.vector import drawn
+from evalreg.results.answers import answer_of, design_sentences
+from evalreg.results.document import AnyResults, resolved_options, results_document
+from evalreg.results.sources import formulas_of, methods_of, sources_of
+
+# Of so many models all pairs are drawn; and of so many they are listed one below the other.
+MOST_DRAWN, MOST_LISTED = 60, 12
+# Longer sets of letters say no more than that hardly anything is separated.
+MOST_LETTERS = 12
+# Of so many models the document inside a page still holds the differences of all pairs.
+MOST_STORED = 20
+FORMAT_OF = {".html": "html", ".htm": "html", ".md": "md", ".markdown": "md", ".tex": "tex", ".json": "json"}
+
+
+def write_report(
+    results: AnyResults,
+    path: Any,
+    form: ReportFormat | None,
+    alpha: float,
+    seed: Seed,
+    title: str | None,
+) -> str:
+    """The report of `Results.report`."""
+    fraction("alpha", alpha)
+    asked: ReportFormat = "html"
+    if form is not None:
+        asked = option("format", form, REPORT_FORMATS)
+    elif path is not None:
+        asked = format_of(path)
+    if isinstance(seed, np.random.Generator):
+        raise ArgumentError("`seed` of a report must be a number, so that the report can be made again.")
+    page = report_page(results, alpha, seed, title=title)
+    text = rendered_page(page, asked)
+    if path is not None:
+        _write(text, path)
+    return text
+
+
+def format_of(path: Any, argument: str = "path") -> ReportFormat:
+    """The format that the end of a file's name says."""
+    try:
+        end = Path(path).suffix.lower()
+    except TypeError:
+        raise ArgumentError(f"`path` must be a file to write to; got {path!r}.") from None
+    if end not in FORMAT_OF:
+        other = "`--format`" if argument.startswith("-") else "`format`"
+        raise ArgumentError(
+            f'`{argument}` must end in one of {", ".join(FORMAT_OF)}, or {other} must be given; got "{path}".'
+        )
+    found: ReportFormat = option("format", FORMAT_OF[end], REPORT_FORMATS)
+    return found
+
+
+def _write(text: str, path: Any) -> None:
+    try:
+        Path(path).write_text(text, encoding="utf-8", errors="replace", newline="\n")
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ArgumentError(f'`path` must be a file to write to; "{path}" is not: {reason}.') from error
+
+
+def report_page(
+    results: AnyResults,
+    alpha: float,
+    seed: Seed,
+    *,
+    title: str | None = None,
+    ranked: bool = True,
+    left_out: tuple[str, ...] = (),
+    command: str = "",
+    code: str = "",
+    more: dict[str, Any] | None = None,
+) -> Page:
+    """What a report says of results.
+
+    `ranked` is whether several models are a board; `left_out` are sentences on how the log was read; `more` goes into
+    the document.
+    """
+    about, missing = results.estimate.about, []
+    with muted():
+        board = None
+        if ranked and about.n_models > 1:
+            try:
+                board = results.leaderboard(alpha, seed)
+            except EvalregError as error:
+                missing.append(f"There are no ranks and no joint intervals: {error}")
+        summary = results.summary(alpha)
+        figures = [*_figures(results, board, alpha, seed, missing)]
+        document = results_document(results, (alpha,))
+        if board is not None:
+            document |= {"kind": "board", "leaderboard": records(board, "model"), "seed": board.attrs["seed"]}
+        if results.estimate.n_params > MOST_STORED:
+            document["pairs"] = None
+        frame = results.to_frame(alpha)
+    return Page(
+        title=title or _title(results),
+        answer=answer_of(results, board, alpha),
+        scores=_score_grid(board, alpha) if board is not None else _estimate_grid(frame, alpha),
+        scores_note=_score_notes(board, alpha),
+        figures=tuple(figures),
+        missing=tuple(missing),
+        left_out=(*left_out, _dropped(results)),
+        design=design_sentences(results),
+        notes=tuple(summary.sentences),
+        grids=_further_grids(results, board, summary.grids, frame, alpha),
+        methods=methods_of(results, alpha, board is not None),
+        formulas=formulas_of(results, board is not None),
+        sources=sources_of(results, board is not None),
+        options=_options(results, alpha, seed, board is not None),
+        versions=tuple(versions().items()),
+        command=command,
+        code=code or _code(results, alpha, seed),
+        document=as_compact_json({**document, **(more or {})}),
+    )
+
+
+def _title(results: AnyResults) -> str:
+    about = results.estimate.about
+    return f"{about.model} of {named(about.outcome)}"
+
+
+def level_of(alpha: float) -> str:
+    """The level of an interval in percent: 95%."""
+    return f"{100 * (1 - alpha):.4g}%"
+
+
+# Tables
+
+
+def interval_text(low: float, high: float) -> str:
+    """Both ends of an interval, or that there is none."""
+    return "none" if np.isnan(low) or np.isnan(high) else f"{number(low)} to {number(high)}"
+
+
+def _score_grid(board: pd.DataFrame, alpha: float) -> Grid:
+    """Models from the best down."""
+    with_letters = bool(board["letters"].map(len).max() <= MOST_LETTERS)
+    more = (*(("groups",) if with_letters else ()), *(("rows",) if "n" in board else ()))
+    headers = ("model", "rank", "ranks open", "score", f"{level_of(alpha)} interval", f"joint {level_of(alpha)}", *more)
+    rows = []
+    for name, row in board.iterrows():
+        low, high = row["rank_lower"], row["rank_upper"]
+        ends = [interval_text(row[f"{kind}lower"], row[f"{kind}upper"]) for kind in ("", "joint_")]
+        letters = (str(row["letters"]),) if with_letters else ()
+        count = (f"{row['n']:.0f}",) if "n" in board else ()
+        ranks = f"{low}" if low == high else f"{low}-{high}"
+        rows.append((str(name), f"{row['rank']}", ranks, number(row["estimate"]), *ends, *letters, *count))
+    return Grid(headers, tuple(rows))
+
+
+def _score_notes(board: pd.DataFrame | None, alpha: float) -> tuple[str, ...]:
+    if board is None:
+        return (f"Each {level_of(alpha)} interval is one by one, and does not allow for the number of rows.",)
+    level = level_of(alpha)
+    letters = bool(board["letters"].map(len).max() <= MOST_LETTERS)
+    told = (
+        "Models that share a letter under groups are not separated from each other."
+        if letters
+        else "Letters of groups are left out: there would be more than twelve a model, since hardly any are separated."
+    )
+    return (
+        f"The {level} interval is that of one model by itself. Joint intervals hold for all models at once. Ranks open "
+        f"are the ranks that the data do not exclude, {level} for all models at once. {told}",
+    )
+
+
+def _estimate_grid(frame: pd.DataFrame, alpha: float) -> Grid:
+    counted = "n" in frame
+    headers = ("name", "estimate", "standard error", f"{level_of(alpha)} interval", *(("rows",) if counted else ()))
+    rows = [
+        (
+            str(name),
+            number(row["estimate"]),
+            number(row["se"]),
+            interval_text(row["lower"], row["upper"]),
+            *((f"{row['n']:.0f}",) if counted else ()),
+        )
+        for name, row in frame.iterrows()
+    ]
+    return Grid(headers, tuple(rows))
+
+
+def _further_grids(
+    results: AnyResults, board: pd.DataFrame | None, grids: tuple[Grid, ...], frame: pd.DataFrame, alpha: float
+) -> tuple[tuple[str, Grid], ...]:
+    """What the summary has below the estimates, and estimates that are no models."""
+    found = []
+    if board is not None and len(frame) > len(board):
+        others = frame.loc[[name for name in frame.index if name not in set(board.index)]]
+        found.append(("Other estimates", _estimate_grid(others, alpha)))
+    for grid in grids[1:]:
+        if grid.headers[0] == "clusters":
+            spelled = ("clusters", "number", "worth so many equal ones", "largest share", "mean size")
+            found.append(("Clusters", Grid(spelled, grid.rows)))
+        else:
+            found.append(("Standard errors with and without clusters" if "deff" in grid.headers else "Labels", grid))
+    return tuple(found)
+
+
+def _dropped(results: AnyResults) -> str:
+    counts = {str(reason): int(count) for reason, count in results.dropped.items() if count}
+    if not counts:
+        return f"No row was dropped for a missing value; {results.nobs:,} rows are in use."
+    parts = ", ".join(f"{count:,} without {reason}" for reason, count in counts.items())
+    return f"{sum(counts.values()):,} rows were dropped ({parts}); {results.nobs:,} rows are in use."
+
+
+def _options(results: AnyResults, alpha: float, seed: Seed, simulated: bool) -> tuple[tuple[str, str], ...]:
+    found = {name: value for name, value in resolved_options(results.cov).items() if value is not None}
+    found |= {"alpha": f"{alpha:g}"} | ({"seed": str(seed)} if simulated else {})
+    return tuple((name, str(value)) for name, value in found.items())
+
+
+def _code(results: AnyResults, alpha: float, seed: Seed) -> str:
+    """What can be said of the code without the data."""
+    asked = ", ".join(
+        f"{name}={value!r}"
+        for name, value in resolved_options(results.cov).items()
+        if value is not None and name != "groups"
+    )
+    return (
+        "import evalreg as er\n\n"
+        "# results: the object that made this report, with the options that are listed under Methods\n"
+        f"results = results.with_cov({asked})\n"
+        f'results.report("report.html", alpha={alpha:g}, seed={seed!r})'
+    )
+
+
+# Figures
+
+
+@contextmanager
+def _saying(missing: list[str], what: str) -> Iterator[None]:
+    """Say of a figure that cannot be drawn why."""
+    try:
+        yield
+    except EvalregError as error:
+        missing.append(f"There is no figure of {what}: {error}")
+
+
+def _figures(
+    results: AnyResults, board: pd.DataFrame | None, alpha: float, seed: Seed, missing: list[str]
+) -> Iterator[Figure]:
+    can_draw = _can_draw(missing)
+
+    def draw(
+        name: str, title: str, table: Grid | None, told: str, make: Callable[[], Any], themed: bool = True
+    ) -> Figure:
+        svg, note = "", ""
+        if can_draw:
+            with _saying(missing, title[0].lower() + title[1:]):
+                made = drawn(make(), title, name, themed=themed)
+                svg, note = made.svg, made.note
+        return Figure(name, title, svg, note, table, told, themed)
+
+    intervals = draw(
+        "intervals",
+        "Intervals and ranks" if board is not None else "Intervals",
+        None,
+        "",
+        lambda: results.plot(alpha=alpha, seed=seed, ranks=None if board is not None else False),
+    )
+    if intervals.svg:
+        yield intervals
+    if board is not None and len(board) > 2:
+        if len(board) <= MOST_DRAWN:
+            with _saying(missing, "pairs of models"):
+                yield draw(
+                    "pairs",
+                    "Differences of all pairs",
+                    _pair_grid(results, list(board.index), alpha, seed),
+                    "Better model less the other. Intervals and p-values allow for the number of pairs (single-step). "
+                    "The sign of a difference is told where p is below alpha.",
+                    lambda: results.plot("pairs", alpha=alpha, seed=seed),
+                    themed=False,
+                )
+        else:
+            missing.append(
+                f"The differences of all pairs are left out: of {len(board)} models there are "
+                f"{len(board) * (len(board) - 1) // 2:,}, and up to {MOST_DRAWN} models are drawn. "
+                "`results.pairwise()` has them all."
+            )
+    if results.cov.axes:
+        with _saying(missing, "what clustering does to standard errors"):
+            yield draw(
+                "inflation",
+                "What clustering does to standard errors",
+                _inflation_grid(results),
+                "1 is the standard error of independent rows. Each column takes rows to depend within one clustering.",
+                lambda: results.plot("inflation"),
+            )
+
+
+def _can_draw(missing: list[str]) -> bool:
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError:
+        missing.append(
+            'The figures are missing: matplotlib is not installed. Run: pip install "evalreg[plot]". The tables hold '
+            "what they would show."
+        )
+        return False
+    return True
+
+
+def _pair_grid(results: AnyResults, order: list[str], alpha: float, seed: Seed) -> Grid:
+    """Differences of all pairs, better model first: a list, or of many models a square."""
+    table = results.pairwise("single-step", alpha, seed=seed)
+    place = {name: i for i, name in enumerate(order)}
+    rows = []
+    for (left, right), row in table.iterrows():
+        if left not in place or right not in place:
+            continue
+        turned = place[left] > place[right]
+        sign = -1.0 if turned else 1.0
+        pair = (right, left) if turned else (left, right)
+        ends = (-row["upper"], -row["lower"]) if turned else (row["lower"], row["upper"])
+        rows.append((place[pair[0]], place[pair[1]], sign * row["difference"], *ends, row["p_adjusted"]))
+    rows.sort(key=lambda row: row[:2])
+    if len(order) <= MOST_LISTED:
+        headers = ("better", "other", "difference", f"joint {level_of(alpha)}", "p, adjusted")
+        cells = [(order[i], order[j], number(d), interval_text(a, b), p_value(p, alpha)) for i, j, d, a, b, p in rows]
+        return Grid(headers, tuple(cells))
+    square = [["" for _ in order] for _ in order]
+    for i, j, difference, _low, _high, p in rows:
+        mark = "" if np.isnan(p) or p >= alpha else "*"
+        square[i][j] = "none" if np.isnan(p) else f"{fixed(difference, 3)}{mark}"
+    names: tuple[str, ...] = ("row less column; * separated", *(f"{i}. {name}" for i, name in enumerate(order[1:], 2)))
+    return Grid(names, tuple((f"{i}. {name}", *square[i - 1][1:]) for i, name in enumerate(order[:-1], 1)))
+
+
+def _inflation_grid(results: AnyResults) -> Grid:
+    table = standard_error_ratios(results.cov)
+    if results.estimate.about.n_models:
+        table = table.loc[results.params.sort_values(ascending=False, kind="stable").index]
+    rows = tuple(
+        (str(name), *(fixed(value, 2) for value in row))
+        for name, row in zip(table.index, table.to_numpy(), strict=True)
+    )
+    return Grid(("standard error / that of independent rows", *map(str, table.columns)), rows)

@@ -1,0 +1,264 @@
+"""Reports: what they say, in which order, and that nothing in a log can act in them."""
+
+import html
+import html.parser
+import json
+import re
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import evalreg as er
+from evalreg.cli.main import main
+from evalreg.errors import ArgumentError, NotAvailableError
+from evalreg.report.tables import visible
+
+pytest.importorskip("jinja2")
+
+HOSTILE = (
+    "</script><script>alert(1)</script>",
+    '"><img src=x onerror=alert(2)>',
+    "' onmouseover='alert(3)",
+    "</style><style>*{display:none}</style>",
+    "\u202egnp.exe\u2066 a|b | c",
+    "\\input{/etc/passwd}\\write18{id} $x_1^2$ % & # ~ {",
+    "`code` ![x](http://evil.example/x.png) [y](javascript:alert(4)) @everyone #12 <!-- ]]> -->",
+    "{{ 7 * 7 }} {% raw %} (((7*7))) ((* if *))",
+    "nul\x00 bell\x07 esc\x1b[31m\nnext line",
+)
+FORMS = ("html", "md", "tex", "json")
+
+
+def hostile_frame():
+    rng = np.random.default_rng(4)
+    n = len(HOSTILE)
+    return pd.DataFrame(
+        {
+            HOSTILE[4]: np.tile(np.array(HOSTILE, dtype=object), 40),
+            HOSTILE[1]: np.repeat([f"{HOSTILE[i % n]} {i}" for i in range(40)], n),
+            HOSTILE[0]: (rng.random(40 * n) < np.tile(np.linspace(0.2, 0.9, n), 40)).astype(float),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def hostile():
+    return er.mean(hostile_frame(), HOSTILE[0], by=HOSTILE[4], groups=[HOSTILE[1]])
+
+
+@pytest.fixture(scope="module")
+def board():
+    log = er.datasets.judge_log(n_models=4, n_prompts=60, seed=1)
+    return er.win_rate(log, left="left", right="right", winner="winner", groups="prompt")
+
+
+class Reader(html.parser.HTMLParser):
+    """Elements and attributes as a browser's parser meets them, and text by element."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.attributes, self.texts, self.open = [], [], {}, []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += [(tag, name, value or "") for name, value in attrs]
+        self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        self.open = self.open[:-1]
+
+    def handle_data(self, data):
+        self.texts.setdefault(self.open[-1] if self.open else "", []).append(data)
+
+
+def document_of(page):
+    return json.loads(re.search(r'<script type="application/json" id="results">(.*?)</script>', page, re.DOTALL)[1])
+
+
+def test_a_hostile_log_adds_no_element_and_no_attribute_to_the_page(hostile):
+    found = Reader(hostile.report())
+    assert found.tags.count("script") == 2
+    assert found.tags.count("style") == 1
+    assert not {"img", "iframe", "object", "base", "link", "form"} & set(found.tags)
+    assert not [attribute for attribute in found.attributes if attribute[1].startswith("on")]
+    links = {value for _, name, value in found.attributes if name in ("href", "src", "action")}
+    assert all(link.startswith(("#", "data:image/png;base64,")) for link in links)
+    styles = " ".join(value for _, name, value in found.attributes if name == "style")
+    assert "expression" not in styles
+    assert "display" not in styles
+
+
+def test_names_of_a_hostile_log_are_shown_whole_in_table_and_figure(hostile):
+    found = Reader(hostile.report())
+    cells, drawn = "\n".join(found.texts["bdi"]), found.texts["text"]
+    assert all(visible(name) in cells for name in HOSTILE)
+    assert HOSTILE[0] in drawn
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_no_control_character_and_no_mark_of_direction_is_written(hostile, form):
+    assert not re.search(
+        "[\x00-\x09\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]", hostile.report(format=form)
+    )
+
+
+def test_a_hostile_log_in_markdown_is_code_or_escaped(hostile):
+    text = hostile.report(format="md")
+    outside = re.sub(r"(`+)(?!`).*?(?<!`)\1(?!`)", "", text)
+    tags = set(re.findall(r"<[^>]*>", outside))
+    assert tags <= {"<details>", "</details>", "<summary>", "</summary>", "<!-- -->"}
+    assert not re.search(r"(?<!\\)\]\(|@\w|(?<!<!-- -->)//evil", outside)
+    rows = [line for line in text.splitlines() if line.startswith(("| `", "|:"))]
+    width = re.findall(r"(?<!\\)\|", rows[0])
+    scores = text.split("\n\n")[2].splitlines()
+    assert {len(re.findall(r"(?<!\\)\|", line)) for line in scores} == {len(width)}
+    assert len(scores) == 2 + len(HOSTILE)
+
+
+def test_templates_in_names_are_not_run(hostile):
+    for form in ("html", "md", "json"):
+        assert "{{ 7 * 7 }} {% raw %} (((7*7))) ((* if *))" in hostile.report(format=form)
+    assert r"\{\{ 7 {*} 7 \}\}" in hostile.report(format="tex")
+    assert "(((7{*}7)))" in hostile.report(format="tex")
+
+
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not installed")
+@pytest.mark.parametrize("which", ["hostile", "other scripts"])
+def test_latex_compiles_and_reads_no_file(hostile, tmp_path, which):
+    results = hostile
+    if which != "hostile":
+        frame = er.datasets.paired(n_passages=20, seed=1)
+        frame["model"] = frame["model"].map({"new": "模型 نموذج", "old": "модель ü"})
+        results = er.mean(frame, by="model", item="question")
+    (tmp_path / "report.tex").write_text(results.report(format="tex"), encoding="utf-8")
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "-no-shell-escape", "report.tex"]
+    found = subprocess.run(command, cwd=tmp_path, capture_output=True, timeout=120)
+    assert found.returncode == 0, found.stdout[-2000:].decode("latin-1")
+    assert b"passwd" not in (tmp_path / "report.log").read_bytes()
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_same_results_give_the_same_bytes(board, form):
+    assert board.report(format=form) == board.report(format=form)
+
+
+def test_the_document_in_the_page_is_that_of_to_json_and_can_be_read(board):
+    document = document_of(board.report())
+    assert document == json.loads(board.report(format="json"))
+    assert document == json.loads(board.to_json())
+    stored = er.read_results(board.report(format="json"))
+    pd.testing.assert_series_equal(stored.params, board.params)
+
+
+def test_numbers_of_the_page_are_those_of_the_leaderboard(board):
+    table, page = board.leaderboard(), Reader(board.report())
+    cells = page.texts["td"]
+    first = table.iloc[0]
+    assert cells[0] == "1"
+    assert cells[2] == f"{first['estimate']:.4f}"
+    assert cells[3] == f"{first['lower']:.4f} to {first['upper']:.4f}"
+    assert cells[4] == f"{first['joint_lower']:.4f} to {first['joint_upper']:.4f}"
+
+
+def test_sections_stand_in_the_order_of_a_readers_questions(board):
+    page = board.report()
+    order = ["answer", "scores", "figures", "left-out", "design", "methods", "redo", "results"]
+    places = [page.index(f'id="{name}"') for name in order]
+    assert places == sorted(places)
+    assert page.count('role="img"') == 3
+    assert len(re.findall(r"<svg[^>]*><title id=", page)) == 3
+    ids = re.findall(r'\sid="([^"]+)"', page)
+    assert len(ids) == len(set(ids))
+    assert set(re.findall(r'href="#([^"]+)"|url\(#([^)]+)\)', page)) <= {(one, "") for one in ids} | {
+        ("", one) for one in ids
+    }
+
+
+def test_the_answer_says_who_else_may_be_first(board):
+    ranks = board.ranks()
+    open_to = [name for name in ranks.index if ranks.loc[name, "lower"] == 1]
+    answer = board.report(format="md").split("\n\n")[1]
+    assert all(f"`{name}`" in answer for name in open_to)
+    assert ("is not settled" in answer) == (len(open_to) > 1)
+
+
+def test_without_matplotlib_the_tables_say_it_and_what_is_missing(board, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    page = board.report()
+    assert "matplotlib is not installed" in page
+    assert "<svg" not in page
+    assert "Differences of all pairs" in page
+
+
+def test_without_jinja2_the_error_says_what_to_install(board, monkeypatch):
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    with pytest.raises(NotAvailableError, match=r"evalreg\[report\]"):
+        board.report()
+    assert board.report(format="json")
+
+
+def test_one_mean_has_a_report():
+    log = er.datasets.passages(n_passages=30, questions_per_passage=4, seed=3)
+    results = er.mean(log, groups="passage")
+    low, high = results.conf_int().iloc[0]
+    text = results.report(format="md")
+    assert f"{results.params.iloc[0]:.4f} (95% interval {low:.4f} to {high:.4f})" in text
+    assert "120 rows in 30 clusters of `passage`" in text
+
+
+def test_a_path_that_cannot_be_written_or_says_no_format_is_refused(board, tmp_path):
+    with pytest.raises(ArgumentError, match="must be a file to write to"):
+        board.report(tmp_path / "none" / "report.html")
+    with pytest.raises(ArgumentError, match="must end in one of"):
+        board.report(tmp_path / "report.docx")
+
+
+def test_markdown_of_many_models_with_long_names_fits_a_comment():
+    rng = np.random.default_rng(2)
+    names = np.array([("模型" * 40)[:74] + f"-{i:05d}" for i in range(70)], dtype=object)
+    frame = pd.DataFrame({"model": np.tile(names, 30), "item": np.repeat(range(30), 70), "score": rng.random(2100)})
+    results = er.mean(frame, by="model", item="item")
+    text = results.report(format="md")
+    assert len(text) <= 65_000
+    assert "differences of all pairs are left out" in text
+
+
+def test_fifty_models_take_at_most_half_a_megabyte():
+    rng = np.random.default_rng(2)
+    names = np.array([f"organisation/model-number-{i:02d}-instruct" for i in range(50)], dtype=object)
+    truth = np.tile(np.linspace(0.2, 0.9, 50), 200)
+    frame = pd.DataFrame({"model": np.tile(names, 200), "item": np.repeat(range(200), 50)})
+    frame["score"] = (rng.random(10_000) < truth).astype(float)
+    assert len(er.mean(frame, by="model", item="item").report().encode()) <= 500_000
+
+
+def test_the_command_writes_what_its_own_code_gives(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    er.datasets.paired(n_passages=20, seed=1).to_csv("log'\u202e.csv", index=False)
+    words = ["report", "log'\u202e.csv", "--item", "question", "--groups", "passage"]
+    assert main([*words, "-o", "a.html"]) == 0
+    page = (tmp_path / "a.html").read_text(encoding="utf-8")
+    assert "$'log\\'\\u202e.csv' --item question" in html.unescape(page)
+    assert main([*words, "--format", "md", "-o", "a.md"]) == 0
+    code = re.search(r"```python\n(.*?)\n```", (tmp_path / "a.md").read_text(encoding="utf-8"), re.DOTALL)[1]
+    exec(code, {})
+    left, right = document_of(page), document_of((tmp_path / "report.html").read_text(encoding="utf-8"))
+    assert left["parameters"] == right["parameters"]
+    assert left["leaderboard"] == right["leaderboard"]
+
+
+def test_the_command_reports_comparisons(tmp_path, capsys):
+    file = tmp_path / "judged.csv"
+    log = er.datasets.judge_log(n_models=4, n_prompts=40, seed=1)
+    log.to_csv(file, index=False)
+    assert main(["report", str(file), "--winner", "winner", "--groups", "prompt", "--format", "json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    expected = er.win_rate(log, left="left", right="right", winner="winner", groups="prompt").leaderboard()
+    assert [row["model"] for row in document["leaderboard"]] == list(expected.index)
+    assert main(["report", str(file), "--winner", "winner", "-o", str(tmp_path / "x.docx")]) == 3
+    assert "--format" in capsys.readouterr().err

@@ -75,6 +75,8 @@ OF_ROWS: dict[str, CovName] = {
     **dict.fromkeys(("robust", "hetero", "heteroskedastic", "white", "stata", "hc1"), "HC1"),
     **{f"hc{number}": cast(CovName, f"HC{number}") for number in (0, 2, 3)},
 }
+# Covariances with a choice of small-sample factor.
+_WITH_SSC = frozenset({"CR1"})
 _COV_NAMES = ("vcov", "cov_type", "se_type", "vcov_type", "vce", "covariance")
 _CLUSTER_NAMES = tuple(name for name, ours in KEYWORDS.items() if ours == ("groups",))
 _FREQUENCIES = ("freq_weights", "fweights", "frequency_weights")
@@ -121,7 +123,7 @@ def _in_our_words(
             cov, groups = OF_CLUSTERS.get(str(kind).lower()), _labels(clusters, columns)
             if cov is None or groups is None:
                 return None
-            crossed = {"ssc": '"fixest"'} if "+" in groups and cov == "CR1" else {}
+            crossed = {"ssc": '"fixest"'} if "+" in groups and cov in _WITH_SSC else {}
             return {"groups": groups, "cov": f'"{cov}"', **crossed}
         of = OF_CLUSTERS if clustered else {**OF_ROWS, **dict.fromkeys(("cluster", "clustered", "crv1"))}
         cov = of.get(str(value).lower()) if isinstance(value, str) else None

@@ -105,7 +105,7 @@ def test_the_lines_of_its_code_are_no_longer_than_those_of_the_project():
         ("evalreg/checks.py", ["CovName"]),
         ("evalreg/covariance/kinds.py", ["class Kind", "name=", "words=", "power=", "needs_refit", "single="]),
         ("evalreg/covariance/corrections.py", ["cr1_factor", "adjust_cell_totals", "inverse_power_times"]),
-        ("evalreg/report/plots.py", ["__all__", "def _columns", "with canvas(ax, ", "def inflation_axes"]),
+        ("evalreg/report/plots.py", ["__all__", "checked_columns(", "with canvas(ax, ", "def inflation_axes"]),
         ("evalreg/report/figures.py", ["FigureName", "def plot_results"]),
         ("evalreg/logs/table.py", ["def read_table", "def table_and_broken", "_FOREIGN", "LogFormatError"]),
         ("evalreg/logs/tabular.py", ["class TableRequest", "def chosen(columns"]),

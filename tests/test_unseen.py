@@ -493,8 +493,8 @@ def test_engines_follow_the_rule_within_strata_or_say_what_they_lack(engine: str
     if groups is not None:
         with pytest.raises(er.errors.NotAvailableError, match=r'"item".*no source rows'):
             copied.contrast("new - old").conf_int()
-    with pytest.raises(er.errors.EvalregError, match="collect the frame first"):
-        er.compare(lazy, groups=groups, strata="subject")
+    in_memory, in_engine = (er.compare(data, groups=groups, strata="subject").table for data in (frame, lazy))
+    pd.testing.assert_frame_equal(in_engine, in_memory, rtol=1e-9)
 
 
 @pytest.mark.parametrize("icc", [-0.1, 1.5, "high", True])

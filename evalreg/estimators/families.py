@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -55,16 +54,17 @@ def named_family(family: Any) -> FamilyName | Family:
 
 def estimate_of_family(model: Any, formula: str) -> Estimate:
     """The Estimate of a statsmodels GLM with any family and link, fitted until it stands still."""
-    from statsmodels.tools.sm_exceptions import DomainWarning
-
     family = model.family
     _check_range(model)
     try:
-        with warnings.catch_warnings(), np.errstate(all="ignore"):
-            warnings.simplefilter("ignore")
-            warnings.simplefilter("error", DomainWarning)
+        with np.errstate(all="ignore"):
             result = model.fit(tol=STILL, tol_criterion="params", maxiter=200)
-    except (ValueError, FloatingPointError, np.linalg.LinAlgError, DomainWarning) as error:
+    except (
+        ValueError,
+        FloatingPointError,
+        np.linalg.LinAlgError,
+        Warning,
+    ) as error:  # where filters make errors of them
         raise ConvergenceError(f"the fit of {formula!r} with {_words(family)} failed: {error}.") from None
     weight = np.asarray(family.weights(result.fittedvalues), dtype=np.float64)
     inside = weight > SEPARATED * np.max(weight, initial=0.0)

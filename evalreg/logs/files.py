@@ -40,7 +40,12 @@ def find_files(paths: Paths) -> FoundFiles:
     for path in given:
         if not isinstance(path, str | os.PathLike):
             raise ArgumentTypeError(f"`path` must be a path or a list of paths; got {path!r}.")
-    found = list(dict.fromkeys(file for path in given for file in _files(path)))
+    try:
+        found = list(dict.fromkeys(file for path in given for file in _files(path)))
+    except PermissionError as error:
+        raise ArgumentError(
+            f'`path` must be a file or a folder that can be read; "{error.filename}" cannot: {error.strerror}.'
+        ) from error
     links = tuple(file for file in found if file.is_symlink() and not is_handle(file))
     return FoundFiles(tuple(Source(file, read_head(file)) for file in found if file not in set(links)), links)
 

@@ -48,7 +48,7 @@ Examples, on simulated data:
   evalreg mean logs/passages.csv --by subject --groups passage
   evalreg compare logs/models.csv --item question --groups passage
   evalreg leaderboard logs/judge_log.csv --winner winner --groups prompt
-  evalreg report logs/judge_log.csv --winner winner --groups prompt -o report.html
+  evalreg report logs/models.csv --item question -o report.html
   evalreg doctor logs/judge_log.csv
   evalreg plan logs/pilot.csv --item question --groups passage --delta 0.05
 """

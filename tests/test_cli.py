@@ -647,7 +647,7 @@ def examples(text: str) -> list[list[str]]:
     return [shlex.split(line)[1:] for line in joined.splitlines() if line.strip().startswith("evalreg ")]
 
 
-@pytest.mark.parametrize("name", ["", "fit", "mean", "compare", "leaderboard", "plan", "demo"])
+@pytest.mark.parametrize("name", ["", "fit", "mean", "compare", "leaderboard", "plan", "report", "demo"])
 def test_help_fits_the_terminal_and_is_ascii(command, monkeypatch, name):
     monkeypatch.setenv("COLUMNS", str(WIDTH))
     run = command(*name.split(), "--help")

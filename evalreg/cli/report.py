@@ -40,9 +40,7 @@ results (default: what the end of --output says, or html)"""
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Describe the command and add its options."""
-    parser.description = (
-        "A report in one file: the answer, tables, figures, what was left out, methods, how to redo it."
-    )
+    parser.description = "A report in one file: answer, tables, figures, methods, how to redo it."
     parser.add_argument("--title", metavar="TEXT", help="the headline (default: what was estimated)")
     scores = parser.add_argument_group("scores of single models")
     scores.add_argument("--model", metavar="X", help="the column of the models (default: model, where there is one)")

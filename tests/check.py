@@ -48,6 +48,7 @@ FLOOR_COMPANIONS = (
     "duckdb<1.4",
     "matplotlib",
     "zstandard",
+    "jinja2",
 )
 # More threads than cores make small matrix products slower by a factor of ten and more.
 ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")

@@ -28,8 +28,23 @@ ROLES = {"left": "a", "right": "b", "winner": "winner"}
 WORDS = {"first": "left", "second": "right", "draw": "tie", "error": None}
 
 
+CONNECTIONS = []  # older releases close one with its last reference
+
+
+def _connected():
+    CONNECTIONS.append(duckdb.connect())
+    return CONNECTIONS[-1]
+
+
+@pytest.fixture(autouse=True)
+def _closed():
+    yield
+    while CONNECTIONS:
+        CONNECTIONS.pop().close()
+
+
 def _duckdb(frame):
-    relation = duckdb.connect().from_df(frame)
+    relation = _connected().from_df(frame)
     try:
         nw.from_native(relation)
     except ModuleNotFoundError as error:
@@ -287,7 +302,7 @@ def test_a_score_of_nan_is_missing_although_engines_call_it_larger_than_one(comp
     native = pl.from_pandas(frame, nan_to_null=False)
     assert native["score"].is_nan().sum() > 5
     _duckdb(frame.head())
-    data = native.lazy() if engine == "polars lazy" else duckdb.connect().from_arrow(native.to_arrow())
+    data = native.lazy() if engine == "polars lazy" else _connected().from_arrow(native.to_arrow())
     for board in (er.win_rate, er.bradley_terry):
         for more in ({}, {"weights": "weight"}):
             roles = {"left": "a", "right": "b", "score": "score", "groups": "prompt", **more}
@@ -295,6 +310,6 @@ def test_a_score_of_nan_is_missing_although_engines_call_it_larger_than_one(comp
     over = native.with_columns(
         score=pl.when(pl.col("number") == int(frame["number"].iloc[3])).then(2.0).otherwise("score")
     )
-    data = over.lazy() if engine == "polars lazy" else duckdb.connect().from_arrow(over.to_arrow())
+    data = over.lazy() if engine == "polars lazy" else _connected().from_arrow(over.to_arrow())
     with pytest.raises(ScoreRangeError, match=r"does not in 1 row .*to 2\)"):
         er.win_rate(data, left="a", right="b", score="score")

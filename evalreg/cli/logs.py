@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -122,9 +123,11 @@ def _are_tables(files: list[str], made: Mapping[str, Any]) -> bool:
     if len(files) == 1:
         path = Path(files[0])
         # Nothing is read of a pipe, which can be read once only; what is not there is refused by the reader of tables.
-        if files[0] == "-" or (not path.is_file() and not path.is_dir() and path.exists()):
+        # Those of os.path say no of what may not be looked at, which the search for files refuses by name.
+        is_file = os.path.isfile(path)
+        if files[0] == "-" or (not is_file and not os.path.isdir(path) and os.path.exists(path)):
             return True
-        if path.is_file():
+        if is_file:
             return format_of(Source(path, read_head(path))) in (None, *plain)
     elif "-" in files:
         raise ArgumentError('Standard input ("-") is read alone; got other files beside it.')

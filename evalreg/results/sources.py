@@ -13,9 +13,9 @@ _SOURCES = {
     "ratings": "Bradley and Terry (1952), Biometrika 39, 324-345.",
     "sandwich": "Liang and Zeger (1986), Biometrika 73, 13-22.",
     "rows": "White (1980), Econometrica 48, 817-838.",
-    "CR2": "Bell and McCaffrey (2002), Survey Methodology 28, 169-181.",
+    "symmetric": "Bell and McCaffrey (2002), Survey Methodology 28, 169-181.",
     "satterthwaite": "Pustejovsky and Tipton (2018), Journal of Business & Economic Statistics 36, 672-683.",
-    "CR3": "MacKinnon, Nielsen and Webb (2023), Journal of Applied Econometrics 38, 671-694.",
+    "left out": "MacKinnon, Nielsen and Webb (2023), Journal of Applied Econometrics 38, 671-694.",
     "crossed": "Cameron, Gelbach and Miller (2011), Journal of Business & Economic Statistics 29, 238-249.",
     "repair": "MacKinnon, Nielsen and Webb (2024), arXiv:2406.08880.",
     "joint": "Hothorn, Bretz and Westfall (2008), Biometrical Journal 50, 346-363.",
@@ -24,9 +24,8 @@ _SOURCES = {
 }
 
 
-def _family(name: str) -> str:
-    """The correction that a covariance makes, whether its clusters are clusters or rows."""
-    return {"HC0": "CR0", "HC1": "CR1", "HC2": "CR2", "HC3": "CR3", "jackknife": "CR3"}.get(name, name)
+# By p of (I - H)^-p: the formula of an adjustment, and where it comes from.
+_ADJUSTED = {0.5: ("(I - H)^(-1/2)", "symmetric"), 1.0: ("(I - H)^(-1)", "left out")}
 
 
 def methods_of(results: Any, alpha: float, ranked: bool) -> tuple[str, ...]:
@@ -67,16 +66,13 @@ def formulas_of(results: Any, ranked: bool) -> tuple[str, ...]:
     """Formulas in plain text."""
     cov = results.cov
     found = ["estimate - truth = sum over rows of u, each row's influence"]
-    family = _family(cov.options.cov)
     if not cov.axes:
         found.append("V = sum over rows of u u'")
     else:
-        adjusted = {"CR2": "(I - H)^(-1/2) ", "CR3": "(I - H)^(-1) "}.get(family, "")
+        adjusted, _ = _ADJUSTED.get(cov.options.kind.power, ("", ""))
         found.append("V = sum over clusters g of t_g t_g', with t_g the sum of u in g")
         if adjusted:
-            found.append(
-                f"before they are summed, the residuals of g are multiplied by {adjusted.strip()}, H its leverage"
-            )
+            found.append(f"before they are summed, the residuals of g are multiplied by {adjusted}, H its leverage")
     if cov.crossed:
         found.append("V = V_A + V_B - V_(A and B) for two clusterings, and so on for more")
     if results.estimate.bounded and results.estimate.about.interval != "wald":
@@ -91,13 +87,13 @@ def formulas_of(results: Any, ranked: bool) -> tuple[str, ...]:
 def sources_of(results: Any, ranked: bool) -> tuple[str, ...]:
     """Where these come from."""
     about, cov = results.estimate.about, results.cov
-    family, names = _family(cov.options.cov), []
+    names: list[str] = []
     if results.estimate.kind == "mean" or "win rate" in about.model.lower():
         names.append("means")
     if "bradley" in about.model.lower():
         names.append("ratings")
     names.append("sandwich" if cov.axes else "rows")
-    names += [family] if family in _SOURCES else []
+    names += [source for power, (_, source) in _ADJUSTED.items() if power == cov.options.kind.power]
     names += ["satterthwaite"] if cov.options.dof == "satterthwaite" else []
     names += ["crossed", "repair"] if cov.crossed else []
     names += ["joint", "ranks", "letters"] if ranked else []

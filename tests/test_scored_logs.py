@@ -182,26 +182,26 @@ SCORES = [
 
 
 @pytest.fixture
-def test_run(tmp_path):
+def run_of_deepeval(tmp_path):
     return deepeval_run(tmp_path / "test_run_1.json", [case_of_deepeval(i, one) for i, one in enumerate(SCORES)], "m-1")
 
 
-def test_a_metric_of_a_test_run_is_chosen_from_a_list_with_counts(test_run):
+def test_a_metric_of_a_test_run_is_chosen_from_a_list_with_counts(run_of_deepeval):
     with pytest.raises(ArgumentError, match=r"'early' \(4\), 'early.success' \(4\), 'late' \(3\).*'success' \(3\)"):
-        er.read_log(test_run)
-    log = er.read_log(test_run, metric="late")
+        er.read_log(run_of_deepeval)
+    log = er.read_log(run_of_deepeval, metric="late")
     assert (log.format, log.runs[0].model, log.left_out.to_dict()) == ("deepeval", "m-1", {"errored": 1})
     assert log.frame["score"].tolist() == [0.5, 0.9, 0.6]
     assert log.frame["item"].tolist() == ["question 0", "question 1", "question 3"]
-    assert er.read_log(test_run, metric="late.success").frame["score"].tolist() == [1, 1, 1]
-    assert er.read_log(test_run, metric="late", failed="zero").frame["score"].tolist() == [0.5, 0.9, 0, 0.6]
+    assert er.read_log(run_of_deepeval, metric="late.success").frame["score"].tolist() == [1, 1, 1]
+    assert er.read_log(run_of_deepeval, metric="late", failed="zero").frame["score"].tolist() == [0.5, 0.9, 0, 0.6]
 
 
-def test_the_pass_rate_of_deepeval_counts_errors_as_failures(test_run):
-    own = er.read_log(test_run, metric="success").runs[0].details["reported"]["testPassed"] / len(SCORES)
-    kept = er.read_log(test_run, metric="success", failed="keep")
+def test_the_pass_rate_of_deepeval_counts_errors_as_failures(run_of_deepeval):
+    own = er.read_log(run_of_deepeval, metric="success").runs[0].details["reported"]["testPassed"] / len(SCORES)
+    kept = er.read_log(run_of_deepeval, metric="success", failed="keep")
     assert kept.mean().params.iloc[0] == pytest.approx(own)
-    log = er.read_log(test_run, metric="success")
+    log = er.read_log(run_of_deepeval, metric="success")
     assert "Test cases with a metric in error: 1." in log.notes[0]
     assert log.mean().params.iloc[0] == pytest.approx(1 / 3)
 
@@ -248,16 +248,16 @@ def test_conversations_and_the_latest_run_are_read(tmp_path):
     assert er.read_log(path).frame["item"].tolist() == ["s0", "s1"]
 
 
-def test_fields_are_kept_by_name(test_run):
-    log = er.read_log(test_run, metric="early", columns=["metadata.passage", "expectedOutput"])
+def test_fields_are_kept_by_name(run_of_deepeval):
+    log = er.read_log(run_of_deepeval, metric="early", columns=["metadata.passage", "expectedOutput"])
     assert log.frame["expectedOutput"].unique().tolist() == ["yes"]
     assert log.mean(groups="passage").n_clusters == {"passage": 2}
     with pytest.raises(MissingColumnError, match="which no case of the log has"):
-        er.read_log(test_run, metric="early", columns=["none"])
+        er.read_log(run_of_deepeval, metric="early", columns=["none"])
 
 
-def test_commands_read_test_runs(test_run, capsys):
-    assert main(["mean", str(test_run), "--metric", "late"]) == 0
+def test_commands_read_test_runs(run_of_deepeval, capsys):
+    assert main(["mean", str(run_of_deepeval), "--metric", "late"]) == 0
     assert "errored" in capsys.readouterr().out
-    assert main(["mean", str(test_run)]) == 3
+    assert main(["mean", str(run_of_deepeval)]) == 3
     assert "'early.success' (4)" in capsys.readouterr().err

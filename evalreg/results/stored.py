@@ -68,7 +68,7 @@ class StoredResults(Printed):
 
     @property
     def pvalues(self) -> pd.Series:
-        """Two-sided p-values of the tests that each parameter is zero."""
+        """Two-sided p-values, as they were when the results were written."""
         return self._column("p_value")
 
     @property
@@ -272,51 +272,6 @@ class StoredResults(Printed):
         if level != self.alphas[0]:
             raise NotAvailableError(f"the summary is stored at alpha={self.alphas[0]:g}; use `to_frame({level:g})`.")
         return read_summary(self.document["summary"])
-
-    def to_markdown(self, alpha: float | None = None) -> str:
-        """The summary as Markdown.
-
-        Parameters
-        ----------
-        alpha : float, optional
-            As in `summary`.
-
-        Returns
-        -------
-        str
-            Tables and sentences.
-        """
-        return self.summary(alpha).as_markdown()
-
-    def to_latex(self, alpha: float | None = None) -> str:
-        """The summary as LaTeX.
-
-        Parameters
-        ----------
-        alpha : float, optional
-            As in `summary`.
-
-        Returns
-        -------
-        str
-            Tables and sentences.
-        """
-        return self.summary(alpha).as_latex()
-
-    def to_html(self, alpha: float | None = None) -> str:
-        """The summary as HTML.
-
-        Parameters
-        ----------
-        alpha : float, optional
-            As in `summary`.
-
-        Returns
-        -------
-        str
-            Tables and sentences.
-        """
-        return self.summary(alpha).as_html()
 
     def __repr__(self) -> str:
         rows = f"{self.nobs} rows, read back from JSON"

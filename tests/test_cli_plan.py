@@ -173,3 +173,16 @@ def test_a_pilot_without_repeats_is_planned_by_its_total_variance(command, pilot
     for form in ("md", "latex", "html"):
         assert command(path, *CLUSTERED, "--format", form)[0] == 0
     assert command(path, *CLUSTERED, "--k", "4")[0] == 3
+
+
+@pytest.mark.parametrize("answers", [1, 3])
+@pytest.mark.parametrize("name", ["text", "md", "html"])  # tables for LaTeX have no lines above them
+def test_every_plan_says_which_rows_a_filter_kept(command: Command, tmp_path: Path, name: str, answers: int) -> None:
+    log = er.datasets.sampled(n_questions=60, n_samples=answers, n_models=2, seed=2)
+    log.to_csv(tmp_path / "pilot.csv", index=False)
+    first = log["question"].iloc[0]
+    status, out, err = command(
+        *(tmp_path / "pilot.csv", "--item", "question", "--delta", "0.1", "--where", f'question != "{first}"'),
+        *("--format", name),
+    )
+    assert (status, f"({(log['question'] != first).sum()} of {len(log)} rows)" in out) == (0, True), err

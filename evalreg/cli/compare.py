@@ -17,7 +17,7 @@ from evalreg.cli.shared import (
     listed,
     rendered,
     target_options,
-    with_log,
+    with_rows,
 )
 from evalreg.errors import ArgumentError
 from evalreg.estimators.difference import compare
@@ -133,7 +133,7 @@ def run(options: argparse.Namespace) -> Output:
     if decision is not None:
         more["gate"] = decision.as_dict()
     printed = rendered(comparison.results, rows, options, asked, comparison=comparison, more=more)
-    text, markdown = printed.text, with_log(comparison.summary(options.alpha), rows, options).as_markdown()
+    text, markdown = printed.text, with_rows(comparison.summary(options.alpha), rows, options).as_markdown()
     if options.summary is not None:
         _append(options.summary, _markdown(decision, markdown))
     lines = ("" if decision is None else decision.line, plain if options.format == "csv" else "")

@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pandas as pd
 
 from evalreg.checks import fraction
-from evalreg.cli.logs import log_document
 from evalreg.cli.parsing import Output
 from evalreg.cli.selection import Rows, counting, group_names, read_rows, role_names
 from evalreg.cli.shared import (
     add_shared,
     check_rows,
     csv_text,
+    document_text,
+    formats_of,
     log_messages,
-    log_notes,
-    with_log,
+    with_rows,
 )
 from evalreg.errors import ArgumentError
 from evalreg.planning.noise import noise
 from evalreg.planning.noise_result import Noise
-from evalreg.report.documents import SCHEMA_VERSION, as_json, versions
 from evalreg.report.tables import Summary
 
 EPILOG = """\
@@ -113,10 +111,7 @@ def run(options: argparse.Namespace) -> Output:
 
 def _summary(found: Found) -> Summary:
     summary, rows, options = found.noise.summary(), found.rows, found.options
-    if options.where is not None:
-        kept = f"{options.where} ({len(rows.frame)} of {rows.n_read} rows)"
-        summary = replace(summary, facts=(*summary.facts, ("Where", kept)))
-    return with_log(summary, rows, options)
+    return with_rows(summary, rows, options)
 
 
 def _as_csv(found: Found) -> str:
@@ -128,33 +123,18 @@ def _as_json(found: Found) -> str:
     names = (*first, "sample", "score", "text", "where")
     of = found.noise
     categories = {text: category.__name__ for category, text in of.notes}
-    document: dict[str, object] = {
+    own = {
         "benchmark": {name: getattr(of, name) for name in ("detectable", "enough_answers", "smallest_shown")},
         "dropped": {str(reason): int(count) for reason, count in of.results.dropped.items()},
         "models": _records(of.models),
-        "notes": [{"text": text, "warning": categories.get(text)} for text in of.summary().sentences],
-        "options": {name: getattr(found.options, name) for name in names},
         "pairs": _records(of.pairs),
-        "rows_kept": len(found.rows.frame),
-        "rows_read": found.rows.n_read,
-        "schema_version": SCHEMA_VERSION,
-        "seed": None,
-        "versions": versions(),
     }
-    if found.rows.log is not None:
-        document["log"] = log_document(found.rows.log, log_notes(found.rows, found.options))
-    return as_json(document)
+    notes = ((text, categories.get(text)) for text in of.summary().sentences)
+    return document_text(own, notes, names, found.options, found.rows)
 
 
 def _records(frame: pd.DataFrame) -> list[dict[str, object]]:
     return [{str(key): value for key, value in row.items()} for row in frame.reset_index().to_dict("records")]
 
 
-FORMATS: dict[str, Callable[[Found], str]] = {
-    "text": lambda found: _summary(found).as_text(),
-    "json": _as_json,
-    "csv": _as_csv,
-    "md": lambda found: _summary(found).as_markdown(),
-    "latex": lambda found: _summary(found).as_latex(),
-    "html": lambda found: _summary(found).as_html(),
-}
+FORMATS = formats_of(_summary, _as_json, _as_csv)

@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 
 from evalreg.checks import fraction
-from evalreg.cli.logs import log_document
 from evalreg.cli.parsing import Output
 from evalreg.cli.plan_single import SINGLE_FORMATS, SinglePlan
 from evalreg.cli.selection import Rows, counting, group_names, read_rows, role_names, split_names
 from evalreg.cli.shared import (
     add_shared,
     check_rows,
+    csv_text,
+    document_text,
+    formats_of,
     log_messages,
-    log_notes,
-    with_log,
+    with_rows,
 )
 from evalreg.errors import ArgumentError
 from evalreg.estimators.difference import compare
 from evalreg.planning import answers, components, enough_answers, from_pilot
-from evalreg.report.documents import SCHEMA_VERSION, as_json, versions
 from evalreg.report.tables import Grid, Summary, number
 
 EPILOG = """\
@@ -270,8 +270,6 @@ def summarized(plan: Plan) -> Summary:
     ]
     if options.assurance is not None:
         facts.append(("Assurance", f"{options.assurance:g}"))
-    if options.where is not None:
-        facts.append(("Where", f"{options.where} ({len(plan.rows.frame)} of {plan.rows.n_read} rows)"))
     printed = [name for name in found.index if name == "plain" or options.groups is not None]
     variances = ("omega2", "omega2_uncorrected", "sigma2_a", "sigma2_b", "k_a", "k_b")
     first = Grid(
@@ -282,7 +280,7 @@ def summarized(plan: Plan) -> Summary:
         ("answers A, B", "n (eq. 9)", "n", "clusters", "detectable"),
         tuple(_cells(row) for row in plan.table.to_dict("records")),
     )
-    return with_log(Summary("evalreg plan", tuple(facts), (first, second), plan.notes), plan.rows, options)
+    return with_rows(Summary("evalreg plan", tuple(facts), (first, second), plan.notes), plan.rows, options)
 
 
 def _cells(row: dict[Hashable, Any]) -> tuple[str, ...]:
@@ -308,31 +306,15 @@ def _as_json(plan: Plan) -> str:
         "k",
     )
     names = (*asked, "missing", "model", "power", "sample", "score", "text", "uncorrected", "where")
-    document = {
+    own = {
         "components": plan.found.rename_axis("clustering").reset_index().to_dict("records"),
         "dropped": plan.found.attrs["dropped"],
+        "kind": "plan",
         "left_out": plan.found.attrs["left_out"],
         "models": plan.found.attrs["models"],
-        "notes": [{"text": text, "warning": None} for text in plan.notes],
-        "options": {name: getattr(plan.options, name) for name in names},
         "plan": plan.table.to_dict("records"),
-        "rows_kept": len(plan.rows.frame),
-        "rows_read": plan.rows.n_read,
-        "kind": "plan",
-        "schema_version": SCHEMA_VERSION,
-        "seed": None,
-        "versions": versions(),
     }
-    if plan.rows.log is not None:
-        document["log"] = log_document(plan.rows.log, log_notes(plan.rows, plan.options))
-    return as_json(document)
+    return document_text(own, ((text, None) for text in plan.notes), names, plan.options, plan.rows)
 
 
-FORMATS: dict[str, Callable[[Plan], str]] = {
-    "text": lambda plan: summarized(plan).as_text(),
-    "json": _as_json,
-    "csv": lambda plan: str(plan.table.to_csv(index=False, lineterminator="\n")),
-    "md": lambda plan: summarized(plan).as_markdown(),
-    "latex": lambda plan: summarized(plan).as_latex(),
-    "html": lambda plan: summarized(plan).as_html(),
-}
+FORMATS = formats_of(summarized, _as_json, lambda plan: csv_text(plan.table, for_spreadsheet=False))

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import csv
-import io
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
-from evalreg.cli.shared import add_output
+import pandas as pd
+
+from evalreg.cli.shared import add_output, csv_text, document_text, formats_of
 from evalreg.planning.half_width import Precision, precision
-from evalreg.report.documents import SCHEMA_VERSION, as_json, versions
 from evalreg.report.tables import Grid, Summary, number
 
 EPILOG = """\
@@ -93,33 +91,8 @@ def _normal(plan: Precision) -> float:
 
 
 def _as_json(found: PlannedPrecision) -> str:
-    return as_json(
-        {
-            "kind": "plan precision",
-            "notes": [{"text": text, "warning": None} for text in summarized(found).sentences],
-            "options": {name: getattr(found.options, name) for name in ASKED},
-            "plan": asdict(found.plan),
-            "schema_version": SCHEMA_VERSION,
-            "seed": None,
-            "versions": versions(),
-        }
-    )
+    own = {"kind": "plan precision", "plan": asdict(found.plan)}
+    return document_text(own, ((text, None) for text in summarized(found).sentences), ASKED, found.options)
 
 
-def _as_csv(found: PlannedPrecision) -> str:
-    text = io.StringIO()
-    row = asdict(found.plan)
-    writer = csv.DictWriter(text, list(row), lineterminator="\n")
-    writer.writeheader()
-    writer.writerow({name: "" if value is None else value for name, value in row.items()})
-    return text.getvalue()
-
-
-FORMATS: dict[str, Callable[[PlannedPrecision], str]] = {
-    "text": lambda found: summarized(found).as_text(),
-    "json": _as_json,
-    "csv": _as_csv,
-    "md": lambda found: summarized(found).as_markdown(),
-    "latex": lambda found: summarized(found).as_latex(),
-    "html": lambda found: summarized(found).as_html(),
-}
+FORMATS = formats_of(summarized, _as_json, lambda found: csv_text(pd.DataFrame([asdict(found.plan)]), False))

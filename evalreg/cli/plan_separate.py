@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
 from dataclasses import dataclass, fields
 
 from evalreg.cli.leaderboard import add_pairs, board_of
-from evalreg.cli.logs import log_document
 from evalreg.cli.parsing import Output
 from evalreg.cli.selection import Rows, counting, group_names, read_rows, role_names, split_names
-from evalreg.cli.shared import add_shared, check_shared, covariance_options, log_messages, log_notes, with_log
+from evalreg.cli.shared import (
+    add_shared,
+    check_shared,
+    covariance_options,
+    csv_text,
+    document_text,
+    formats_of,
+    log_messages,
+    with_rows,
+)
 from evalreg.errors import ArgumentError
 from evalreg.estimators.mean import mean
 from evalreg.planning.separation import Separation, sentences
 from evalreg.planning.two_models import separate
-from evalreg.report.documents import SCHEMA_VERSION, as_json, versions
 from evalreg.report.tables import Summary
 from evalreg.results.results import Results
 
@@ -118,7 +124,7 @@ def _means(options: argparse.Namespace) -> tuple[Results, Rows]:
 
 
 def _summarized(found: SeparatePlan) -> Summary:
-    return with_log(found.plan.summary(), found.rows, found.options)
+    return with_rows(found.plan.summary(), found.rows, found.options)
 
 
 def _as_json(found: SeparatePlan) -> str:
@@ -129,27 +135,8 @@ def _as_json(found: SeparatePlan) -> str:
         "parts": None if found.plan.parts is None else dict(found.plan.parts),
         "table": table.to_dict("records"),
     }
-    document: dict[str, object] = {
-        "kind": "plan separate",
-        "notes": [{"text": text, "warning": None} for text in sentences(found.plan)],
-        "options": {name: getattr(found.options, name) for name in ASKED},
-        "plan": own,
-        "rows_kept": len(found.rows.frame),
-        "rows_read": found.rows.n_read,
-        "schema_version": SCHEMA_VERSION,
-        "seed": None,
-        "versions": versions(),
-    }
-    if found.rows.log is not None:
-        document["log"] = log_document(found.rows.log, log_notes(found.rows, found.options))
-    return as_json(document)
+    document = {"kind": "plan separate", "plan": own}
+    return document_text(document, ((text, None) for text in sentences(found.plan)), ASKED, found.options, found.rows)
 
 
-FORMATS: dict[str, Callable[[SeparatePlan], str]] = {
-    "text": lambda found: _summarized(found).as_text(),
-    "json": _as_json,
-    "csv": lambda found: str(found.plan.table.to_csv(index=False, lineterminator="\n")),
-    "md": lambda found: _summarized(found).as_markdown(),
-    "latex": lambda found: _summarized(found).as_latex(),
-    "html": lambda found: _summarized(found).as_html(),
-}
+FORMATS = formats_of(_summarized, _as_json, lambda found: csv_text(found.plan.table, for_spreadsheet=False))

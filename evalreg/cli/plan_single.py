@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import pandas as pd
 
-from evalreg.cli.logs import log_document
 from evalreg.cli.selection import Rows
-from evalreg.cli.shared import log_notes, with_log
-from evalreg.report.documents import SCHEMA_VERSION, as_json, versions
+from evalreg.cli.shared import csv_text, document_text, formats_of, with_rows
 from evalreg.report.tables import Grid, Summary, number
 
 
@@ -30,13 +27,10 @@ class SinglePlan:
         """What a careful reader asks."""
         return (
             "The pilot has one answer of each model to each question, which does not tell the noise of answers from "
-            "what "
-            "questions do. The plan is for one answer to each, with the total variance of the differences, which "
-            "holds both; "
-            "two answers or more would tell what more answers are worth.",
+            "what questions do. The plan is for one answer to each, with the total variance of the differences, which "
+            "holds both; two answers or more would tell what more answers are worth.",
             "n (eq. 9) has normal quantiles and takes the pilot's variance as known. n and clusters are for the t "
-            "test, "
-            f"and allow for the error of that variance: {self.promise}. Detectable is what the pilot's own "
+            f"test, and allow for the error of that variance: {self.promise}. Detectable is what the pilot's own "
             "questions would show.",
         )
 
@@ -62,7 +56,7 @@ def _summarized_single(plan: SinglePlan) -> Summary:
         for row in plan.table.to_dict("records")
     )
     grid = Grid(("answers A, B", "total variance", "n (eq. 9)", "n", "clusters", "detectable"), cells)
-    return with_log(Summary("evalreg plan", facts, (grid,), plan.notes), plan.rows, options)
+    return with_rows(Summary("evalreg plan", facts, (grid,), plan.notes), plan.rows, options)
 
 
 def _single_json(plan: SinglePlan) -> str:
@@ -79,29 +73,14 @@ def _single_json(plan: SinglePlan) -> str:
         "model",
         "power",
     )
-    document: dict[str, object] = {
+    own = {
         "components": None,
         "difference": plan.difference,
         "kind": "plan",
-        "notes": [{"text": text, "warning": None} for text in plan.notes],
-        "options": {name: getattr(plan.options, name) for name in (*asked, "score", "text", "where")},
         "plan": plan.table.to_dict("records"),
-        "rows_kept": len(plan.rows.frame),
-        "rows_read": plan.rows.n_read,
-        "schema_version": SCHEMA_VERSION,
-        "seed": None,
-        "versions": versions(),
     }
-    if plan.rows.log is not None:
-        document["log"] = log_document(plan.rows.log, log_notes(plan.rows, plan.options))
-    return as_json(document)
+    notes, names = ((text, None) for text in plan.notes), (*asked, "score", "text", "where")
+    return document_text(own, notes, names, plan.options, plan.rows)
 
 
-SINGLE_FORMATS: dict[str, Callable[[SinglePlan], str]] = {
-    "text": lambda plan: _summarized_single(plan).as_text(),
-    "json": _single_json,
-    "csv": lambda plan: str(plan.table.to_csv(index=False, lineterminator="\n")),
-    "md": lambda plan: _summarized_single(plan).as_markdown(),
-    "latex": lambda plan: _summarized_single(plan).as_latex(),
-    "html": lambda plan: _summarized_single(plan).as_html(),
-}
+SINGLE_FORMATS = formats_of(_summarized_single, _single_json, lambda plan: csv_text(plan.table, for_spreadsheet=False))

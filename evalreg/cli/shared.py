@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import pandas as pd
 from pandas.api.types import is_numeric_dtype
@@ -18,7 +18,7 @@ from evalreg.cli.selection import Outcome, Rows
 from evalreg.covariance.options import check_cov_options
 from evalreg.errors import ArgumentError
 from evalreg.estimators.comparison import Comparison
-from evalreg.report.documents import as_json
+from evalreg.report.documents import SCHEMA_VERSION, as_json, versions
 from evalreg.report.tables import Grid, Summary, spreadsheet
 from evalreg.results.document import results_document
 from evalreg.results.results import Results
@@ -43,6 +43,9 @@ fields; backticks go around a column whose name is not one word. Columns read as
 
 
 # Options
+
+
+T = TypeVar("T")
 
 
 def add_shared(
@@ -214,12 +217,53 @@ def log_notes(rows: Rows, options: argparse.Namespace) -> tuple[str, ...]:
     return (*log_sentences(rows.log), *pooled, *(rows.overlooked(options.command == "compare") if alone else ()))
 
 
-def with_log(summary: Summary, rows: Rows, options: argparse.Namespace) -> Summary:
-    """A summary that says what was read of a log."""
-    return replace(summary, sentences=(*log_notes(rows, options), *summary.sentences))
+def with_rows(summary: Summary, rows: Rows, options: argparse.Namespace) -> Summary:
+    """A summary that says which rows the filter kept, and what was read of a log."""
+    summary = replace(summary, sentences=(*log_notes(rows, options), *summary.sentences))
+    if options.where is None:
+        return summary
+    kept = f"{options.where} ({len(rows.frame)} of {rows.n_read} rows)"
+    return replace(summary, facts=(*summary.facts, ("Where", kept)))
 
 
 # What is printed
+
+
+def formats_of(
+    summary: Callable[[T], Summary], as_json: Callable[[T], str], as_csv: Callable[[T], str]
+) -> dict[str, Callable[[T], str]]:
+    """What a command found, in every format."""
+    return {
+        "text": lambda found: summary(found).as_text(),
+        "json": as_json,
+        "csv": as_csv,
+        "md": lambda found: summary(found).as_markdown(),
+        "latex": lambda found: summary(found).as_latex(),
+        "html": lambda found: summary(found).as_html(),
+    }
+
+
+def document_text(
+    own: Mapping[str, object],
+    notes: Iterable[tuple[str, str | None]],
+    asked: Sequence[str],
+    options: argparse.Namespace,
+    rows: Rows | None = None,
+) -> str:
+    """JSON of what a command found, its notes (text, category), options as asked, and the rows that it read."""
+    document = {
+        **own,
+        "notes": [{"text": text, "warning": category} for text, category in notes],
+        "options": {name: getattr(options, name) for name in asked},
+        "schema_version": SCHEMA_VERSION,
+        "seed": None,
+        "versions": versions(),
+    }
+    if rows is not None:
+        document |= {"rows_kept": len(rows.frame), "rows_read": rows.n_read}
+    if rows is not None and rows.log is not None:
+        document["log"] = log_document(rows.log, log_notes(rows, options))
+    return as_json(document)
 
 
 def _summarized(outcome: Outcome) -> Summary:
@@ -227,11 +271,7 @@ def _summarized(outcome: Outcome) -> Summary:
     summary, rows = outcome.printed.summary(outcome.options.alpha), outcome.rows
     sentences = (*outcome.said, *summary.sentences)
     summary = replace(summary, grids=(*outcome.first, *summary.grids), sentences=sentences)
-    summary = with_log(summary, rows, outcome.options)
-    if outcome.options.where is None:
-        return summary
-    kept = f"{outcome.options.where} ({len(rows.frame)} of {rows.n_read} rows)"
-    return replace(summary, facts=(*summary.facts, ("Where", kept)))
+    return with_rows(summary, rows, outcome.options)
 
 
 def _as_csv(outcome: Outcome) -> str:
@@ -275,11 +315,4 @@ def _resolved(options: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in options.items() if name != "groups"}
 
 
-FORMATS: dict[str, Callable[[Outcome], str]] = {
-    "text": lambda outcome: _summarized(outcome).as_text(),
-    "json": _as_json,
-    "csv": _as_csv,
-    "md": lambda outcome: _summarized(outcome).as_markdown(),
-    "latex": lambda outcome: _summarized(outcome).as_latex(),
-    "html": lambda outcome: _summarized(outcome).as_html(),
-}
+FORMATS = formats_of(_summarized, _as_json, _as_csv)

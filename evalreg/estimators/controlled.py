@@ -24,7 +24,7 @@ from evalreg.estimators.pairs import Pairs, design_lines, duels_of, gather_pairs
 from evalreg.estimators.ratings import Fit, fit_half
 from evalreg.estimators.strength import check_connected, incidence
 from evalreg.numerics.matrices import Matrix, compressed, dense
-from evalreg.scores.mapped import MappedScores
+from evalreg.scores.mapped import Information, MappedScores
 
 
 def solve(contest: Contest, fit: Fit, pairs: Pairs) -> Estimate:
@@ -69,8 +69,8 @@ def _beside(scores: MappedScores, beyond: Matrix, counted: Matrix) -> MappedScor
     design = sparse.hstack([scores.design, sparse.csr_array((scores.design.shape[0], K))]).tocsr()
     offset = sparse.hstack([sparse.csr_array((beyond.shape[0], p)), beyond]).tocsr()
     assert scores.information is not None
-    both = _spread(scores.information, p, p + K) + _diagonal(counted, p)
-    return replace(scores, design=design, offset=offset, information=compressed(both), factor=None)
+    both = _spread(scores.information.flat, p, p + K) + _diagonal(counted, p)
+    return replace(scores, design=design, offset=offset, information=Information(compressed(both)))
 
 
 def _spread(information: Matrix, p: int, size: int) -> Matrix:

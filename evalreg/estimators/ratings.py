@@ -21,7 +21,7 @@ from evalreg.estimators.strength import logistic
 from evalreg.numerics.matrices import Matrix, compressed
 from evalreg.numerics.newton import newton
 from evalreg.scores.cells import CellScores
-from evalreg.scores.mapped import MappedScores, flattened
+from evalreg.scores.mapped import Information, MappedScores, flattened, squared
 from evalreg.scores.stacking import StackedScores
 from evalreg.scores.sums import cell_sums
 
@@ -45,10 +45,8 @@ def fit_half(contest: Contest) -> Fit:
     beta, inverse = newton(logistic(contest.design, contest.weight, contest.mean), contest.design.shape[1])
     p = scipy.special.expit(contest.design @ beta)
     inner = replace(contest.scores, fitted=p)
-    information = flattened(contest.design, p * (1 - p))
     again = Reweighted(Logistic(contest.design), beta, contest.weight, contest.mean - p)
-    factor = sparse.diags_array(np.sqrt(p * (1 - p))).tocsr() @ compressed(contest.design)
-    scores = MappedScores(inner, contest.design, information=information, factor=factor)
+    scores = MappedScores(inner, contest.design, information=squared(contest.design, p * (1 - p)))
     return Fit(beta, inverse, scores, again)
 
 
@@ -90,4 +88,5 @@ def fit_davidson(contest: Contest) -> Fit:
     outcomes = Davidson(design)
     residual = np.concatenate([contest.mean - moments.score, share - moments.tie])
     again = Reweighted(outcomes, beta, np.tile(contest.weight, 2), residual)
-    return Fit(beta, inverse, MappedScores(stacked, outcomes.design, information=compressed(information)), again)
+    scores = MappedScores(stacked, outcomes.design, information=Information(compressed(information)))
+    return Fit(beta, inverse, scores, again)

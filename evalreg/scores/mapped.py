@@ -20,6 +20,16 @@ GRAM_ENTRIES = 1 << 24
 
 
 @dataclass(frozen=True, eq=False)
+class Information:
+    """What a row of unit weight in each cell adds to X'WX; a sum of squares x x' and its x are held together."""
+
+    # Flattened, (n_cells, n_columns ** 2).
+    flat: Matrix
+    # The x, (n_cells, n_columns); None where it has more parts, or is not known.
+    factor: Matrix | None = None
+
+
+@dataclass(frozen=True, eq=False)
 class MappedScores(SharedRows):
     """Scores T = R A + N B of each cluster, R its sums of residuals and N its weights in the cells.
 
@@ -33,12 +43,9 @@ class MappedScores(SharedRows):
     design: Matrix
     # B, (n_cells, n_columns).
     offset: Matrix | None = None
-    # What a row of unit weight in a cell adds to X'WX, flattened, (n_cells, n_columns ** 2); None where that is
-    # diagonal.
-    information: Matrix | None = None
-    # Rows x with xx' that information, (n_cells, n_columns); None where it has more parts, or is not known.
-    factor: Matrix | None = None
-    # The diagonal of it, where that is all there is.
+    # None where it is diagonal.
+    information: Information | None = None
+    # The diagonal of it, (n_cells, n_columns), where that is all there is.
     counted: Matrix | None = None
 
     mapped = True
@@ -69,37 +76,40 @@ class MappedScores(SharedRows):
                 gram = None if self.counted is None else (weight @ self.counted).tocsr()
                 yield Block(totals, gram)
             else:
-                yield from self._grams(totals, weight)
+                yield from self._grams(totals, weight, self.information.flat)
 
-    def _grams(self, totals: Matrix, weight: Matrix) -> Iterator[Block]:
+    def _grams(self, totals: Matrix, weight: Matrix, flat: Matrix) -> Iterator[Block]:
         """Sums of some clusters with their X_g'W X_g, from the weights of their cells."""
         n_columns = self.n_columns
         size = max(GRAM_ENTRIES // n_columns**2, 1)
         for first in range(0, weight.shape[0], size):
             part = slice(first, first + size)
-            gram = dense(weight[part] @ self.information).reshape(-1, n_columns, n_columns)
+            gram = dense(weight[part] @ flat).reshape(-1, n_columns, n_columns)
             yield Block(dense(totals[part]), gram)
 
     def narrow(self, by: Axis) -> Iterator[tuple[NarrowClusters | None, Iterator[Block]]]:
         """Of some clusters at a time, those of fewer cells than columns, if any, and blocks of the others."""
-        if self.factor is None:
+        if self.information is None or self.information.factor is None:
             yield None, self.cells(by)
             return
+        flat, factor = self.information.flat, compressed(self.information.factor)
         size = max(GRAM_ENTRIES // (8 * self.n_columns), 1)
         for block in self.inner.cells(by):
             totals, weight = compressed(self._totals(block)), self._weights(block)
             for first in range(0, weight.shape[0], size):
                 part = slice(first, first + size)
-                yield self._narrow(totals[part], weight[part])
+                yield self._narrow(totals[part], weight[part], flat, factor)
 
-    def _narrow(self, totals: Matrix, weight: Matrix) -> tuple[NarrowClusters | None, Iterator[Block]]:
+    def _narrow(
+        self, totals: Matrix, weight: Matrix, flat: Matrix, factor: Matrix
+    ) -> tuple[NarrowClusters | None, Iterator[Block]]:
         few = np.diff(weight.indptr) < self.n_columns
         if not few.any():
-            return None, self._grams(totals, weight)
+            return None, self._grams(totals, weight, flat)
         own = weight[few]
-        rows = sparse.diags_array(np.sqrt(own.data)).tocsr() @ compressed(self.factor)[own.indices]
+        rows = sparse.diags_array(np.sqrt(own.data)).tocsr() @ factor[own.indices]
         narrow = NarrowClusters(rows, dense(totals[few]), np.arange(own.nnz), own.indptr.astype(np.intp))
-        return narrow, self._grams(totals[~few], weight[~few])
+        return narrow, self._grams(totals[~few], weight[~few], flat)
 
     def _weights(self, block: Block) -> Matrix:
         """Weights of the cells: those of the first value, where rows have several."""
@@ -110,7 +120,8 @@ class MappedScores(SharedRows):
 
     @property
     def _n_cells(self) -> int:
-        for matrix in (self.offset, self.information, self.counted):
+        flat = None if self.information is None else self.information.flat
+        for matrix in (self.offset, flat, self.counted):
             if matrix is not None:
                 return int(matrix.shape[0])
         return int(self.design.shape[0])
@@ -122,11 +133,12 @@ class MappedScores(SharedRows):
     def dominant(self, by: Axis | None, root: FloatArray, above: float) -> Iterator[tuple[FloatArray, None]]:
         """Leverage matrices L_g of the clusters (or rows) whose leverages add up to more than that."""
         assert self.information is not None
-        leverage = np.asarray(self.information @ (root @ root.T).ravel())
+        flat = self.information.flat
+        leverage = np.asarray(flat @ (root @ root.T).ravel())
         weights = [self._heaviest_rows()] if by is None else (self._weights(block) for block in self.inner.cells(by))
         for weight in weights:
             for found in np.flatnonzero(weight @ leverage > above):
-                yield root.T @ dense(weight[[found]] @ self.information).reshape(root.shape) @ root, None
+                yield root.T @ dense(weight[[found]] @ flat).reshape(root.shape) @ root, None
 
     def _heaviest_rows(self) -> Matrix:
         """The largest weight of a row in each cell, as rows of their own; shape (n_cells, n_cells)."""
@@ -158,6 +170,12 @@ class MappedScores(SharedRows):
         if self.offset is not None:
             total += parts[0].weight[:, None] * dense(self.offset @ bread)[parts[0].cell]
         return total
+
+
+def squared(design: FloatArray | Matrix, weight: FloatArray) -> Information:
+    """Information of rows of unit weight, w x x', and its factor."""
+    factor = sparse.diags_array(np.sqrt(weight)).tocsr() @ compressed(design)
+    return Information(flattened(design, weight), factor)
 
 
 def flattened(design: FloatArray | Matrix, weight: FloatArray) -> Matrix:

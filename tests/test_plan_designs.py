@@ -364,7 +364,8 @@ BAD: list[tuple[Callable[..., Any], dict[str, Any], type[EvalregError], str]] = 
     (er.plan.board, {"judges": [2.5]}, ArgumentError, "`judges` must be a whole number"),
     (er.plan.board, {"residual": -0.1}, ArgumentError, "`residual` must not be negative"),
     (er.plan.board, {"model_prompt": 0.0, "residual": 0.0}, ArgumentError, "must not both be 0"),
-    (er.plan.board, {"power": 0.01}, ArgumentError, "above alpha/2"),
+    (er.plan.board, {"power": 0.01}, ArgumentError, "above alpha, "),
+    (er.plan.board, {"power": 0.05}, ArgumentError, "above alpha, "),
 ]
 
 

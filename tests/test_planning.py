@@ -162,7 +162,8 @@ SHARED = [
     ("alpha", "5%", ArgumentTypeError, "`alpha` must be a number between 0 and 1; got '5%'"),
     ("power", 1, ArgumentError, "`power` must lie strictly between 0 and 1; got 1"),
     ("power", 80, ArgumentError, "`power` must lie strictly between 0 and 1; got 80"),
-    ("power", 0.01, ArgumentError, "`power` must be above alpha/2"),
+    ("power", 0.01, ArgumentError, "`power` must be above alpha, "),
+    ("power", 0.05, ArgumentError, "`power` must be above alpha, "),
 ]
 BAD_POWER = [
     *((call, good, *case) for case in SHARED for call, good in ((sample_size, GOOD_N), (mde, GOOD_MDE))),

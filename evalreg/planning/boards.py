@@ -49,7 +49,7 @@ def board(
     alpha : float, optional
         Level of the two-sided test, 0.05 by default; divide it by the number of neighbours for all at once.
     power : float, optional
-        Probability of telling the two apart, 0.8 by default. Above alpha/2.
+        Probability of telling the two apart, 0.8 by default. Above alpha.
 
     Returns
     -------

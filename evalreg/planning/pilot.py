@@ -92,7 +92,7 @@ def from_pilot(
     alpha : float, optional
         Level of the two-sided test, 0.05 by default.
     power : float, optional
-        Probability of detecting the difference, 0.8 by default. Above alpha/2.
+        Probability of detecting the difference, 0.8 by default. Above alpha.
 
     Returns
     -------

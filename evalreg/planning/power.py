@@ -65,7 +65,7 @@ def sample_size(
     alpha : float, optional
         Level of the two-sided test, 0.05 by default.
     power : float, optional
-        Probability of detecting the difference, 0.8 by default; 1 minus the paper's beta. Above alpha/2.
+        Probability of detecting the difference, 0.8 by default; 1 minus the paper's beta. Above alpha.
 
     Returns
     -------
@@ -140,7 +140,7 @@ def mde(
     alpha : float, optional
         Level of the two-sided test, 0.05 by default.
     power : float, optional
-        Probability of detecting the difference, 0.8 by default. Above alpha/2.
+        Probability of detecting the difference, 0.8 by default. Above alpha.
 
     Returns
     -------
@@ -330,9 +330,9 @@ def _reached(power_at: Callable[[float], float], alpha: float, power: float) -> 
 def normal_quantiles(alpha: float, power: float) -> float:
     """Return z_(alpha/2) + z_beta."""
     alpha, power = fraction("alpha", alpha), fraction("power", power)
-    if power <= alpha / 2:
+    if power <= alpha:
         raise ArgumentError(
-            f"`power` must be above alpha/2, which the test reaches on either side without any difference; got "
+            f"`power` must be above alpha, which the two-sided test reaches without any difference; got "
             f"power={power:g} with alpha={alpha:g}. A usual power is 0.8."
         )
     return float(scipy.special.ndtri(power) - scipy.special.ndtri(alpha / 2))

@@ -66,7 +66,7 @@ def separate(
     alpha : float, optional
         Level of the two-sided test, 0.05 by default; divide it by the number of pairs that should come apart at once.
     power : float, optional
-        Probability of telling the two apart, 0.8 by default. Above alpha/2.
+        Probability of telling the two apart, 0.8 by default. Above alpha.
 
     Returns
     -------

@@ -1,17 +1,23 @@
 """How often intervals of the best of several models hold its truth: the figures of "The winner" in the guide.
 
-``python -m benchmarks.winner --logs 2000`` prints a line for each world: coverage and length (over the usual interval),
-and how often the corrected estimate is above the truth. Normal means of clusters, with t in place of the normal.
+python -m benchmarks.winner                        every world, with 2,000 logs of normal and 300 of 0/1 scores
+python -m benchmarks.winner normal --logs 200      means of clusters of normal scores, with t in place of the normal
+python -m benchmarks.winner rates --logs 200       0/1 scores on questions of passages, through `winner()`
+
+A line for each world: coverage, of normal scores also the length over the usual interval, and how often the corrected
+estimate is above the truth.
 """
 
 from __future__ import annotations
 
-import argparse
 import itertools
 
 import numpy as np
+import pandas as pd
 from scipy import stats
 
+import evalreg as er
+from benchmarks.intervals import run
 from evalreg.inference.selection import SHARE, hybrid_level, quantile_unbiased, winning_values
 
 ALPHA = 0.05
@@ -63,16 +69,42 @@ def world(rng: np.random.Generator, G: int, K: int, lead: float, correlation: fl
     return said | {"corrected above": f"{np.mean(middle > truth):.3f}"}
 
 
-def main() -> None:
-    """Print all worlds."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--logs", type=int, default=2000)
-    n_logs = parser.parse_args().logs
+def normal(n_logs: int) -> None:
+    """Winners of means of normal scores: coverage, length over the usual interval, and the corrected estimate."""
     rng = np.random.default_rng(0)
     for G, K, lead, correlation in itertools.product((5, 10, 30, 200), (2, 5, 12), (0.0, 1.0, 3.0), (0.0, 0.7)):
         said = world(rng, G, K, lead, correlation, n_logs)
         print(f"clusters {G}, models {K}, lead {lead:g}, correlation {correlation:g}:", said, flush=True)
 
 
+def rated(rng: np.random.Generator, G: int, K: int, rate: float) -> pd.DataFrame:
+    """Scores of 0 and 1 of K equal models on 8 questions of each of G passages; all take the same questions."""
+    passage = np.repeat(np.arange(G), 8)
+    ease = np.sqrt(0.4) * rng.standard_normal(8 * G) + np.sqrt(0.1) * rng.standard_normal(G)[passage]
+    latent = ease + np.sqrt(0.5) * rng.standard_normal((K, 8 * G))
+    score = latent < stats.norm.ppf(rate)
+    model, question = np.indices(score.shape).reshape(2, -1)
+    columns = {"model": model, "question": question, "passage": passage[question], "score": score.ravel()}
+    return pd.DataFrame(columns)
+
+
+def rates(n_logs: int) -> None:
+    """Winners of 0/1 scores, hybrid where `winner()` gives it and projection elsewhere."""
+    rng = np.random.default_rng(1)
+    for G, K, rate in itertools.product((10, 30), (2, 5, 12), (0.6, 0.9)):
+        rows = []
+        for _ in range(n_logs):
+            found = er.mean(rated(rng, G, K, rate), by="model", item="question", groups="passage").winner()
+            usual = found.single_lower <= rate <= found.single_upper
+            kept = found.lower <= rate <= found.upper
+            rows.append((bool(found.reason), usual, kept, found.corrected > rate))
+        alone, usual, kept, above = np.array(rows).T
+        said = {"usual": usual, "hybrid": kept[~alone], "projection": kept[alone], "corrected above": above[~alone]}
+        shares = {name: f"{np.mean(hits):.3f}" if hits.size else "none" for name, hits in said.items()}
+        print(f"passages {G}, models {K}, rate {rate:g}, hybrid in {np.mean(~alone):.2f}:", shares, flush=True)
+
+
+TABLES = {"normal": (normal, 2000), "rates": (rates, 300)}
+
 if __name__ == "__main__":
-    main()
+    run(TABLES, __doc__)

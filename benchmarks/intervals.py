@@ -1,0 +1,236 @@
+"""How often 95% intervals and tests hold in the worlds that the guide names; no timing.
+
+python -m benchmarks.intervals NAME --logs 500     one of the tables, with fewer logs than it has
+python -m benchmarks.intervals                     all of them, an hour of a processor
+
+rows          HC0 to HC3 of a slope (docs/conventions.md)
+population    a score of a finite benchmark (docs/guide/clusters.md)
+dependence    intraclass correlations (docs/guide/clusters.md)
+absorbed      a model effect within questions (docs/guide/regression.md)
+lots          randomisation tests at 5%: rejections (docs/guide/resampling.md)
+evals         averages over evals, of these tasks and of tasks in general (docs/guide/several_evals.md)
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+import evalreg as er
+from evalreg.inference.random_effects import Averaged, drawn, drawn_alike, weighted
+from evalreg.numerics.anova import ClusterSums, icc_interval
+from evalreg.numerics.student import t_quantile
+
+ROW_COVARIANCES: tuple[Literal["HC0", "HC1", "HC2", "HC3"], ...] = ("HC0", "HC1", "HC2", "HC3")
+
+
+def shown(values: Mapping[str, float] | np.ndarray) -> str:
+    """Shares in one line, by name where they have names."""
+    if isinstance(values, np.ndarray):
+        return ", ".join(f"{value:.3f}" for value in values)
+    return ", ".join(f"{name} {value:.3f}" for name, value in values.items())
+
+
+def holds(results: er.Results, truth: float) -> bool:
+    """Whether the first interval holds the truth."""
+    low, high = results.conf_int().iloc[0]
+    return bool(low <= truth <= high)
+
+
+def rows(n_logs: int) -> None:
+    """A slope on a skewed covariate with which the error grows, through `fit`."""
+    for n in (15, 30, 100):
+        rng = np.random.default_rng(n)
+        hits = []
+        for _ in range(n_logs):
+            x = rng.exponential(size=n)
+            log = pd.DataFrame({"x": x, "score": rng.normal(size=n) * (0.2 + x)})
+            fitted = er.fit("score ~ x", log)
+            found = (fitted.with_cov(cov=name) for name in ROW_COVARIANCES)
+            hits.append([abs(one.tvalues["x"]) <= stats.t.ppf(0.975, n - 2) for one in found])
+        print(f"{n} rows:", shown(dict(zip(ROW_COVARIANCES, np.mean(hits, axis=0), strict=True))), flush=True)
+
+
+def population(n_logs: int) -> None:
+    """Draws from benchmarks of 800 questions on 160 passages, with `target` and without."""
+    rng, G, m = np.random.default_rng(11), 160, 5
+    passage = np.repeat(np.arange(G), m)
+    for share, how in itertools.product((0.5, 0.1), ("passages", "questions", "questions, groups")):
+        hits = []
+        for _ in range(n_logs):
+            ease = np.sqrt(0.4) * rng.normal(size=G)[passage] + np.sqrt(0.6) * rng.normal(size=G * m)
+            score = (ease < 0.6).astype(float)
+            kept, size = np.zeros(G * m, dtype=bool), G * m
+            if how == "passages":
+                kept, size = np.isin(passage, rng.choice(G, int(G * share), replace=False)), {"passage": G}
+            else:
+                kept[rng.choice(G * m, int(G * m * share), replace=False)] = True
+            log = pd.DataFrame({"score": score[kept], "passage": passage[kept]})
+            groups = None if how == "questions" else "passage"
+            whole = er.mean(log, groups=groups, target="the full benchmark", n_population=size)
+            hits.append([holds(one, score.mean()) for one in (whole, er.mean(log, groups=groups))])
+        held = dict(zip(("with", "without"), np.mean(hits, axis=0), strict=True))
+        print(f"{how}, {share:g}:", shown(held), flush=True)
+
+
+def cluster_sums(
+    rng: np.random.Generator, n_logs: int, sizes: np.ndarray, rho: float, scores: float | str
+) -> ClusterSums:
+    """Sums within clusters of many logs, a log a column: normal scores, or 0/1 with beta rates of mean `scores`."""
+    shape, n = (n_logs, sizes.size), np.broadcast_to(sizes, (n_logs, sizes.size)).astype(float)
+    if isinstance(scores, str):
+        each = np.sqrt(1 - rho) * rng.standard_normal((*shape, sizes.max()))
+        each += np.sqrt(rho) * rng.standard_normal(shape)[..., None]
+        each *= np.arange(sizes.max()) < sizes[:, None]
+        total, square = each.sum(axis=2), (each**2).sum(axis=2)
+    else:
+        a = (1 - rho) / rho
+        total = rng.binomial(sizes, rng.beta(scores * a, (1 - scores) * a, shape)).astype(float)
+        square = total.copy()
+    mean = (total.sum(axis=1) / n.sum(axis=1))[:, None]
+    square += n * mean**2 - 2 * mean * total
+    column = np.repeat(np.arange(n_logs), sizes.size)
+    return ClusterSums(column, n_logs, n.ravel(), (total - n * mean).ravel(), square.ravel())
+
+
+def dependence(n_logs: int) -> None:
+    """Intervals of an intraclass correlation, by clusters of 10 rows and of 2 to 40; logs without one apart."""
+    rng = np.random.default_rng(5)
+    for scores, rho in itertools.product(("normal", 0.7, 0.95), (0.02, 0.3, 0.7)):
+        for G in (5, 10, 30, 100):
+            unequal = np.geomspace(2, 40, G).round().astype(int)
+            for name, sizes in (("10 rows", np.full(G, 10)), ("2 to 40", unequal)):
+                found = []
+                while len(found) < n_logs:
+                    low, high = icc_interval(cluster_sums(rng, min(1000, n_logs), sizes, rho, scores), 0.05)
+                    found += [*zip(low, high, strict=True)]
+                low, high = np.array(found).T
+                known = np.isfinite(low)
+                held = np.mean((low <= rho)[known] & (rho <= high)[known])
+                print(f"{scores}, {rho:g}, {G} of {name}:", shown({"held": held, "none": np.mean(~known)}), flush=True)
+
+
+def within_questions(rng: np.random.Generator, G: int, m: int, r: int, unequal: bool) -> pd.DataFrame:
+    """Two models on questions of passages; the effect of the model varies by passage and is 0 in the mean."""
+    question = np.repeat(np.arange(G * m), r)
+    passage, model = question // m, np.tile(np.arange(r) % 2, G * m)
+    slope = 0.5 * rng.normal(size=G)[passage]
+    score = 2 * rng.normal(size=G * m)[question] + slope * model + rng.normal(size=question.size)
+    log = pd.DataFrame({"question": question, "passage": passage, "model": model, "score": score})
+    return log[(passage < 2) | (rng.random(question.size) < 0.35)] if unequal else log
+
+
+def absorbed(n_logs: int) -> None:
+    """The effect of a model with questions absorbed, clustered by passage."""
+    rng = np.random.default_rng(3)
+    for G, m, r, unequal in ((10, 4, 2, False), (10, 4, 4, True), (20, 5, 2, False), (8, 5, 4, True)):
+        hits = []
+        for _ in range(n_logs):
+            fitted = er.fit("score ~ model | question", within_questions(rng, G, m, r, unequal), groups="passage")
+            found = {
+                "CR2": fitted,
+                "CR1": fitted.with_cov(cov="CR1"),
+                "fixest": fitted.with_cov(cov="CR1", ssc="fixest"),
+                "naive": fitted.with_cov(groups=None),
+            }
+            hits.append({name: holds(one, 0.0) for name, one in found.items()})
+        size = "two of them far larger, " if unequal else ""
+        print(f"{G} passages of {m}, {size}{r} rows:", shown(pd.DataFrame(hits).mean().to_dict()), flush=True)
+
+
+def lots(n_logs: int) -> None:
+    """Lognormal clusters assigned by lot; the effect is 0 for every row, or in the mean with scatter times 3."""
+    rng = np.random.default_rng(1)
+    for (G, treated), scatter in itertools.product(((6, 3), (10, 5), (10, 3), (20, 10), (20, 5)), (1.0, 3.0)):
+        rejected = []
+        for seed in range(n_logs):
+            sizes = np.maximum(2, np.exp(rng.normal(2.3, 0.9, G)).round()).astype(int)
+            chosen = np.zeros(G, dtype=bool)
+            chosen[rng.permutation(G)[:treated]] = True
+            cluster = np.repeat(np.arange(G), sizes)
+            each = np.sqrt(0.3) * rng.normal(size=G)[cluster] + np.sqrt(0.7) * rng.normal(size=cluster.size)
+            score = each * np.where(chosen, scatter, 1.0)[cluster]
+            log = pd.DataFrame({"cluster": cluster, "prompt": chosen[cluster].astype(int), "score": score})
+            asked = {"treatment": "prompt", "groups": "cluster", "draws": 999, "seed": seed}
+            found = {name: er.randomisation_test(log, statistic=name, **asked) for name in ("t", "difference")}
+            p = {name: test.p_value for name, test in found.items()}
+            p["CR1"] = 2 * stats.t.sf(abs(found["t"].t), G - 2)
+            rejected.append({name: value <= 0.05 for name, value in p.items()})
+        print(f"{G}, {treated}, scatter {scatter:g}:", shown(pd.DataFrame(rejected).mean().to_dict()), flush=True)
+
+
+def suites(rng: np.random.Generator, k: int, world: str, n_logs: int) -> tuple[np.ndarray, ...]:
+    """Scores, errors and true scores of k tasks, sizes, the mean of all tasks, and true scores of one task more."""
+    n = np.resize([30, 60, 120, 500, 2000], k)[:, None]
+    if world == "skewed":
+        truth, new, mu = rng.beta(9, 1, (k, n_logs)), rng.beta(9, 1, n_logs), 0.9
+    else:
+        tau, mu = {"0.1": 0.1, "0.03": 0.03, "0": 0.0, "0.1, hard tasks larger": 0.1}[world], 0.6
+        truth = np.clip(mu + tau * rng.standard_normal((k, n_logs)), 0.01, 0.99)
+        new = np.clip(mu + tau * rng.standard_normal(n_logs), 0.01, 0.99)
+    if "larger" in world:
+        n = np.clip(200 * np.exp(-8 * (truth - mu)), 20, 3000).astype(int)
+    solved = rng.binomial(np.broadcast_to(n, truth.shape), truth)
+    score, added = solved / n, (solved + 1) / (n + 2)
+    se = np.sqrt(score * (1 - score) / n)
+    few = (solved < 5) | (n - solved < 5)
+    return score, np.where(few, np.maximum(se, np.sqrt(added * (1 - added) / n)), se), truth, n, np.array(mu), new
+
+
+def evals(n_logs: int) -> None:
+    """Averages of tasks of 30 to 2,000 questions."""
+    rng = np.random.default_rng(1)
+    for world, k in itertools.product(("0.1", "0.03", "0", "skewed", "0.1, hard tasks larger"), (2, 5, 10, 30)):
+        score, se, truth, n, mu, new = suites(rng, k, world, n_logs)
+
+        def held(found: Averaged, target: np.ndarray, error: str = "se") -> float:
+            half = t_quantile(0.05, found.dof) * getattr(found, error)
+            return float(np.mean(np.abs(found.estimate - target) <= half))
+
+        alike, precise = drawn_alike(score, se), drawn(score, se)
+        fixed = weighted(score, se, np.broadcast_to(n - 1.0, score.shape), np.full(k, 1 / k))
+        said = {
+            "drawn": held(alike, mu),
+            "new task": held(alike, new, "new_se"),
+            "precision": held(precise, mu),
+            "its new task": held(precise, new, "new_se"),
+            "fixed": held(fixed, truth.mean(axis=0)),
+            "fixed, of all tasks": held(fixed, mu),
+        }
+        print(f"{world}, {k} tasks:", shown(said), flush=True)
+
+
+TABLES: dict[str, tuple[Callable[[int], None], int]] = {
+    "rows": (rows, 20_000),
+    "population": (population, 1000),
+    "dependence": (dependence, 4000),
+    "absorbed": (absorbed, 500),
+    "lots": (lots, 2000),
+    "evals": (evals, 8000),
+}
+
+
+def run(tables: dict[str, tuple[Callable[[int], None], int]], what: str) -> None:
+    """Print the tables asked for."""
+    parser = argparse.ArgumentParser(description=what, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(tables))
+    parser.add_argument("--logs", type=int, help="logs of each world; as many as the guide has by default")
+    options = parser.parse_args()
+    if unknown := set(options.names) - set(tables):
+        parser.error(f"no table of the name {', '.join(sorted(unknown))}; there are {', '.join(tables)}")
+    warnings.simplefilter("ignore")
+    for name in options.names or tables:
+        table, n_logs = tables[name]
+        print(f"\n{name}: {table.__doc__}")
+        table(options.logs or n_logs)
+
+
+if __name__ == "__main__":
+    run(TABLES, __doc__)

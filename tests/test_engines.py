@@ -430,6 +430,21 @@ def test_means_are_named_by_labels_of_any_kind(engine, kind):
     np.testing.assert_allclose(found.params, expected[found.params.index], rtol=SAME)
 
 
+SPANS = [datetime.timedelta(minutes=minutes) for minutes in (1, 2, 3, 90, 1440, 1500)]
+
+
+@pytest.mark.parametrize("labels", [*KINDS.values(), SPANS], ids=[*KINDS, "spans"])
+@pytest.mark.parametrize("engine", ["polars lazy", "duckdb"])
+def test_clusters_within_cells_are_found_by_labels_of_any_kind(engine, labels):
+    columns = {"item": [f"q{i % 11}" for i in range(48)], "score": list(SCORES), "label": [labels[c] for c in CODES]}
+    codes = [labels.index(label) for label in columns["label"]]
+    expected = er.mean(pd.DataFrame(columns | {"label": codes}), by="label", groups="item")
+    # An engine is asked for the cells, and then for the clusters in them.
+    found = er.mean(FRAMES[engine](columns), by="label", groups="item")
+    np.testing.assert_allclose(sorted(found.params), sorted(expected.params), rtol=SAME)
+    np.testing.assert_allclose(sorted(found.bse), sorted(expected.bse), rtol=SAME)
+
+
 def test_large_integers_with_nulls_stay_apart():
     for engine, make in _usable(FRAMES).items():
         if engine in ("pandas", "pandas category"):

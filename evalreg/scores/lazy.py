@@ -8,7 +8,6 @@ from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
-import pandas as pd
 
 from evalreg.checks import FloatArray, IntArray, listed
 from evalreg.data.clusters import Axis
@@ -128,8 +127,7 @@ class LazyScores(Scores):
         labels = [":".join(parts) for parts in found.texts(by, cluster, n_clusters)]
         joint, n_joint = found.joint(self.cell_columns)
         keys = found.texts(self.cell_columns, joint, n_joint)
-        if not set(keys) <= set(self.cell_codes):
-            raise self._changed(f"joint values of {listed(self.cell_columns)} are new")
+        self._refuse_new(keys)
         cell = np.array([self.cell_codes[key] for key in keys], dtype=np.intp)[joint]
         weight = rows if self.weight is None else found.numbers[WEIGHT]
         total = found.numbers[TOTAL]
@@ -151,12 +149,12 @@ class LazyScores(Scores):
         size = np.maximum(np.abs(self.sums.low), np.abs(self.sums.high)) * self.sums.weight
         moved = np.abs(total - self.sums.total) > UNCHANGED * size
         if moved.any() or np.any(count != self.sums.count):
-            raise self._changed(f"its {self.n_rows} rows are now {int(count.sum())}, or their scores differ")
+            raise _changed(f"its {self.n_rows} rows are now {int(count.sum())}, or their scores differ")
 
-    def _changed(self, what: str) -> DataError:
-        return DataError(
-            f"the rows in the engine have changed since the estimate was made: {what}. Make the estimate again."
-        )
+    def _refuse_new(self, keys: Sequence[tuple[str, ...]]) -> None:
+        """Raise if a cell is none of those that the estimate was made of."""
+        if not set(keys) <= set(self.cell_codes):
+            raise _changed(f"joint values of {listed(self.cell_columns)} are new")
 
     def unasked(self, by: Axis) -> LazyScores | None:
         """These scores, until the sums within a clustering are asked for."""
@@ -253,13 +251,15 @@ class LazyScores(Scores):
         assert self.table is not None
         centre = float(self.sums.total.sum() / self.sums.weight.sum())
         w, e = nw.col(self.weight).cast(nw.Float64), nw.col(self.value).cast(nw.Float64) - centre
-        powers = {"a": (w * w * e * e).sum(), "b": (w * w * e).sum(), "c": (w * w).sum()}
-        grouped = self.table.group(self.cell_columns, powers)
-        order = [self.cell_codes[key] for key in _keys(grouped, self.cell_columns)]
+        # Columns are made first: not every engine has products inside a sum.
+        made = {"__a": w * w * e * e, "__b": w * w * e, "__c": w * w}
+        frame = self.table.frame.select(*self.cell_columns, *(one.alias(name) for name, one in made.items()))
+        keys, sums = _by_cell(frame, self.cell_columns, {name: nw.col(name).sum() for name in made})
+        self._refuse_new(keys)
+        order = [self.cell_codes[key] for key in keys]
         shift = self.fitted[order] - centre
         squares = np.zeros(self.n_columns)
-        a, b, c = (grouped[name].to_numpy(dtype=float) for name in "abc")
-        squares[order] = a - 2 * shift * b + shift**2 * c
+        squares[order] = sums["__a"] - 2 * shift * sums["__b"] + shift**2 * sums["__c"]
         return np.maximum(squares, 0.0)
 
     def detached(self) -> LazyScores:
@@ -274,10 +274,22 @@ class LazyScores(Scores):
         )
 
 
-def _keys(frame: pd.DataFrame, columns: Sequence[str]) -> list[tuple[str, ...]]:
-    if not columns:
-        return [()] * len(frame)
-    return list(zip(*(frame[name].astype(str) for name in columns), strict=True))
+def _changed(what: str) -> DataError:
+    return DataError(
+        f"the rows in the engine have changed since the estimate was made: {what}. Make the estimate again."
+    )
+
+
+def _by_cell(
+    frame: nw.LazyFrame[Any], columns: Sequence[str], aggregates: dict[str, nw.Expr]
+) -> tuple[list[tuple[str, ...]], dict[str, FloatArray]]:
+    """Joint values of some columns, sorted as text, and aggregates of each; labels are spelled as in clusterings."""
+    found = grouped(frame, columns, aggregates)
+    joint, n_joint = found.joint(columns)
+    keys = found.texts(columns, joint, n_joint)
+    order = sorted(range(n_joint), key=keys.__getitem__)
+    entry = np.argsort(joint)[order]
+    return [keys[i] for i in order], {name: column[entry] for name, column in found.numbers.items()}
 
 
 def lazy_cell_sums(
@@ -294,22 +306,25 @@ def lazy_cell_sums(
     x, w = nw.col("__x"), nw.lit(1.0) if weight is None else nw.col("__w")
     if weight is not None:
         rows = rows.with_columns((w * x).alias("__wx"))
-    first = LazyTable(rows).group(
+    keys, first = _by_cell(
+        rows,
         cell_columns,
         {"n": nw.len(), "t": nw.col("__x" if weight is None else "__wx").sum(), "lo": x.min(), "hi": x.max()}
         | ({} if weight is None else {"w": w.sum()}),
     )
-    n, total, low, high = (first[name].to_numpy(dtype=float) for name in ("n", "t", "lo", "hi"))
+    n, total, low, high = (first[name] for name in ("n", "t", "lo", "hi"))
     if np.isinf(low).any() or np.isinf(high).any():
         raise NonFiniteError(f"`score` must be finite; column {value!r} holds infinities.", column=value)
-    weights = n if weight is None else first["w"].to_numpy(dtype=float)
+    weights = n if weight is None else first["w"]
     if not np.isfinite(weights).all():
         raise NonFiniteError(f"`weights` must be finite; column {weight!r} holds infinities.", column=weight)
     # Squares about a common centre lose no digits where the cells' means are near each other.
     centre = float(total.sum()) / float(weights.sum()) if n.size else 0.0
     e = x - centre
     squared = e * e if weight is None else w * e * e
-    second = LazyTable(rows.with_columns(squared.alias("__s"))).group(cell_columns, {"s": nw.col("__s").sum()})
-    squares = second["s"].to_numpy(dtype=float) - weights * (total / weights - centre) ** 2
+    again, second = _by_cell(rows.with_columns(squared.alias("__s")), cell_columns, {"s": nw.col("__s").sum()})
+    if again != keys:
+        raise _changed(f"joint values of {listed(cell_columns)} are new or gone")
+    squares = second["s"] - weights * (total / weights - centre) ** 2
     squares = np.where(low == high, 0.0, np.maximum(squares, 0.0))
-    return _keys(first, cell_columns), CellSums(n, weights, total, squares, low, high)
+    return keys, CellSums(n, weights, total, squares, low, high)

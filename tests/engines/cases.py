@@ -221,24 +221,25 @@ def label_frames() -> Iterator[tuple[str, pd.DataFrame, pd.DataFrame]]:
         same = np.array([labels.index(labels[one]) for one in code])
         column = [None if gone else labels[one] for one, gone in zip(code, absent, strict=True)]
         shown = [None if gone else f"c{one}" for one, gone in zip(same, absent, strict=True)]
-        frame = pd.DataFrame({"score": score, "label": pd.Series(column, dtype=object)})
+        item = [f"q{one}" for one in np.arange(48) % 11]
+        frame = pd.DataFrame({"score": score, "item": item, "label": pd.Series(column, dtype=object)})
         yield kind, frame, frame.assign(label=pd.Series(shown, dtype=object))
 
 
 def check_labels(make: Make, kinds: list[str] | None = None) -> None:
-    """Ids of every kind tell the same clusters apart."""
+    """Ids of every kind tell the same clusters and the same cells apart."""
     for kind, frame, plain in label_frames():
         if kinds is not None and kind not in kinds:
             continue
         found, expected = er.mean(make(frame), groups="label"), er.mean(plain, groups="label")
         np.testing.assert_allclose(found.bse, expected.bse, rtol=SAME, err_msg=kind)
         assert (found.n_clusters, found.nobs) == (expected.n_clusters, expected.nobs), kind
-        np.testing.assert_allclose(
-            er.mean(make(frame), by="label").params.sort_values(),
-            er.mean(plain, by="label").params.sort_values(),
-            rtol=SAME,
-            err_msg=kind,
-        )
+        # An engine is asked for the cells, and then for the clusters in them.
+        cells, plainly = (er.mean(one, by="label", groups="item") for one in (make(frame), plain))
+        for of in ("params", "bse"):
+            np.testing.assert_allclose(
+                getattr(cells, of).sort_values(), getattr(plainly, of).sort_values(), rtol=SAME, err_msg=kind
+            )
         print(f"labels of {kind}: {found.n_clusters['label']} clusters", flush=True)
 
 

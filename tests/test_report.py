@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -250,6 +251,82 @@ def test_the_command_writes_what_its_own_code_gives(tmp_path, monkeypatch):
     left, right = document_of(page), document_of((tmp_path / "report.html").read_text(encoding="utf-8"))
     assert left["parameters"] == right["parameters"]
     assert left["leaderboard"] == right["leaderboard"]
+
+
+@pytest.fixture
+def logs(tmp_path, monkeypatch):
+    """A table in one file, in a folder of two and as JSON lines with nested fields, and tables of verdicts."""
+    monkeypatch.chdir(tmp_path)
+    scores = er.datasets.paired(n_passages=20, seed=1)
+    scores["question"] = scores["question"].str.removeprefix("question-")
+    scores.to_csv("scores.csv", index=False)
+    (tmp_path / "parts").mkdir()
+    scores.iloc[:50].to_csv("parts/1.csv", index=False)
+    scores.iloc[50:].to_csv("parts/2.csv", index=False)
+    lines = [
+        {"model": row.model, "id": row.question, "scores": {"acc": row.score}, "doc": {"passage": row.passage}}
+        for row in scores.itertuples()
+    ]
+    (tmp_path / "nested.jsonl").write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    judged = er.datasets.judge_log(n_models=4, n_prompts=40, seed=1)
+    judged["verdict"] = judged["winner"].map({"left": "A", "right": "B", "tie": "C"}).fillna("D")
+    judged.drop(columns="winner").to_csv("judged.csv", index=False)
+    return tmp_path
+
+
+LABELS = "A=left,B=right,C=tie,D="
+VERDICTS = ["judged.csv", "--winner", "verdict", "--labels", LABELS, "--groups", "prompt"]
+VERDICTS += ["--where", 'prompt != "prompt-001"']
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["scores.csv", "--item", "question", "--groups", "passage", "--title", 'It\'s "new"', "--alpha", "0.1234567"],
+        ["parts/1.csv", "parts/2.csv", "--item", "question", "--groups", "passage"],
+        ["parts", "--item", "question", "--where", 'passage != "passage-003" and question != "0001"'],
+        ["nested.jsonl", "--score", "scores.acc", "--item", "id", "--groups", "doc.passage"],
+        ["nested.jsonl", "--score", "scores.acc", "--item", "id", "--where", "scores.acc >= 0"],
+        VERDICTS,
+        [*VERDICTS, "--method", "controlled", "--formula", "1"],
+    ],
+)
+def test_the_code_of_a_report_gives_its_numbers(logs, words):
+    page = redone(words)
+    assert "--title" not in words or f"<title>{words[words.index('--title') + 1]}</title>" in html.unescape(page)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["inspect_ai/2025-05-12T20-28-13-04-00_popularity.json"],
+        ["mt_bench_repro/pairwise_judgments.jsonl", "--where", 'judge != "gpt-4"'],
+        ["arena_hard/bagel-8b-v1.0.jsonl"],
+    ],
+)
+@pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
+def test_the_code_of_a_report_on_a_harness_gives_its_numbers(tmp_path, monkeypatch, shared, words):
+    monkeypatch.chdir(tmp_path)
+    redone([str(shared / "data" / "original" / words[0]), *words[1:]])
+
+
+def redone(words):
+    """The page that the code of a report writes, in the folder at hand; its numbers are those of the report."""
+    assert main(["report", *words, "-o", "a.json"]) == 0
+    assert main(["report", *words, "-o", "a.md"]) == 0
+    exec(re.search(r"```python\n(.*?)\n```", Path("a.md").read_text(encoding="utf-8"), re.DOTALL)[1], {})
+    page = Path("report.html").read_text(encoding="utf-8")
+    ours, theirs = json.loads(Path("a.json").read_text(encoding="utf-8")), document_of(page)
+    for part in ("parameters", "intervals", "leaderboard", "options"):
+        assert ours.get(part) == theirs.get(part), part
+    return page
+
+
+def test_rows_that_a_filter_leaves_out_are_not_said_to_miss_something():
+    log = er.datasets.paired(n_passages=20, seed=1)
+    text = er.mean(log, by="model", item="question", subset='passage != "passage-003"').report(format="md")
+    assert "10 rows were dropped (10 left out by subset)" in text
+    assert "without subset" not in text
 
 
 def test_the_command_reports_comparisons(tmp_path, capsys):

@@ -177,7 +177,7 @@ def compared(
         rows.frame,
         left=options.left,
         right=options.right,
-        labels=None if options.labels is None else _labels(options.labels),
+        labels=None if options.labels is None else meanings(options.labels),
         key=key or None,
         groups=groups,
         weights=options.weights,
@@ -261,7 +261,7 @@ def _quoted(part: str) -> str:
     return '"' + part.replace('"', '""') + '"' if "," in part or '"' in part else part
 
 
-def _labels(text: str) -> dict[str, str | None]:
+def meanings(text: str) -> dict[str, str | None]:
     """Meaning of each verdict, from ``A=left,B=right,error=``."""
     labels: dict[str, str | None] = {}
     for part in split_names(text, "--labels"):

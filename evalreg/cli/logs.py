@@ -139,19 +139,22 @@ def tables(files: list[str], text: list[str], fields: list[str]) -> pd.DataFrame
 
     Columns of other names are left in the files, unless one of those asked for is missing: a message lists all then.
     """
-    one = len(files) == 1 and not Path(files[0]).is_dir() and (files[0] == "-" or Path(files[0]).exists())
-    names = files
-    if not one:
-        found_files = find_files(files)
-        names = [str(source.path) for source in sort_sources(found_files.sources, None)[1]]
-        for note in links_passed_over(found_files.links):
-            warnings.warn(note, EvalregWarning, stacklevel=2)
-    contents = [Content(name) for name in names]
+    contents = [Content(name) for name in table_files(files)]
     asked = [*text, *fields]
     found = [table_and_broken(one, text_columns=text, keep=asked)[0] for one in contents]
     if any(lacks(asked, frame) for frame in found):
         found = [table_and_broken(one, text_columns=text, fields=fields)[0] for one in contents]
     return joined([(one.name, frame) for one, frame in zip(contents, found, strict=True)])
+
+
+def table_files(files: list[str]) -> list[str]:
+    """The files of plain tables that files, folders and patterns stand for."""
+    if len(files) == 1 and not Path(files[0]).is_dir() and (files[0] == "-" or Path(files[0]).exists()):
+        return files
+    found = find_files(files)
+    for note in links_passed_over(found.links):
+        warnings.warn(note, EvalregWarning, stacklevel=3)
+    return [str(source.path) for source in sort_sources(found.sources, None)[1]]
 
 
 def lacks(asked: Iterable[str], frame: pd.DataFrame) -> bool:

@@ -6,14 +6,19 @@ import argparse
 import shlex
 from typing import Any
 
+from pandas.api.types import is_numeric_dtype
+
 from evalreg.checks import QUESTIONS, option
-from evalreg.cli.leaderboard import METHODS, add_pairs, as_options, checked_roles, compared, of_pairs
-from evalreg.cli.logs import choices, file_list, log_document
+from evalreg.cli.leaderboard import METHODS, add_pairs, as_options, checked_roles, compared, meanings, of_pairs
+from evalreg.cli.logs import choices, file_list, log_document, table_files
 from evalreg.cli.parsing import Output
 from evalreg.cli.selection import Rows, counting, formula_names, group_names, read_rows, role_names, split_names
 from evalreg.cli.shared import add_shared, check_shared, covariance_options, log_notes
-from evalreg.errors import ArgumentError
+from evalreg.data.where import parse
+from evalreg.errors import ArgumentError, muted
 from evalreg.estimators.mean import mean
+from evalreg.logs.fields import the_field
+from evalreg.logs.log import Log
 from evalreg.report.rendering import REPORT_FORMATS, rendered_page
 from evalreg.report.tables import visible
 from evalreg.results.reporting import format_of, report_page
@@ -62,17 +67,18 @@ def run(options: argparse.Namespace) -> Output:
     option("questions", options.questions, QUESTIONS)
     form = options.format or ("html" if options.output in (None, "-") else format_of(options.output, "--output"))
     roles, key = checked_roles(options), [] if options.key is None else split_names(options.key, "--key")
-    rows = _read(options, key)
+    text, numbers = _columns(options, key)
+    rows = read_rows(options, text, numbers)
     pairs = "left" in rows.roles or (rows.log is None and (options.winner is not None or "left" in rows.frame))
     asked: dict[str, object] = {"groups": options.groups, "key": key}
     with counting(rows), as_options():
         if pairs:
             results: Results = compared(rows, options, asked, key, roles)
-            call = _call_of_pairs(rows, options, asked, roles)
-            ranked = True
+            arguments = _asked_of_pairs(options, asked, roles)
+            estimator, ranked = METHODS[options.method].__name__, True
         else:
             results, arguments = _scored(rows, options)
-            call, ranked = _call("mean", rows, arguments), arguments.get("by") in ("model", options.model)
+            estimator, ranked = "mean", arguments["by"] in ("model", options.model)
     more: dict[str, Any] = {"seed": options.seed}
     if rows.log is not None:
         more["log"] = log_document(rows.log, log_notes(rows, options))
@@ -84,20 +90,21 @@ def run(options: argparse.Namespace) -> Output:
         ranked=ranked and results.estimate.about.n_models > 1,
         left_out=_reading(rows, options),
         command=_command(options.words),
-        code=_code(rows, options, call),
+        code=_code(rows, options, text, numbers, estimator, arguments),
         more=more,
     )
     return Output(rendered_page(page, form))
 
 
-def _read(options: argparse.Namespace, key: list[str]) -> Rows:
+def _columns(options: argparse.Namespace, key: list[str]) -> tuple[set[Any], set[Any]]:
+    """Names of the columns that are read as text, and of those that are read as they are."""
     factors, plain = formula_names(f"score ~ {options.formula}") if options.formula else (set(), set())
     text = role_names(options.left, options.right, options.winner, options.by, *key)
     text |= role_names(options.model or "model", options.item, options.sample)
     text |= {*group_names(options.groups), *factors}
     score = "score" if options.score is None and options.winner is None else options.score
     numbers = {score, options.weights, *plain}
-    return read_rows(options, text - numbers, numbers)
+    return text - numbers, numbers
 
 
 def _scored(rows: Rows, options: argparse.Namespace) -> tuple[Results, dict[str, Any]]:
@@ -147,40 +154,74 @@ def _quoted(word: str) -> str:
     return f"$'{spelled}'"
 
 
-def _call_of_pairs(rows: Rows, options: argparse.Namespace, asked: dict[str, object], roles: dict[str, Any]) -> str:
-    names = {name: asked[name] for name in ("winner", "score", "groups")} | {"key": asked["key"] or None}
-    sides = {"left": options.left, "right": options.right} if rows.log is None else {}
-    arguments = sides | names | roles | {"weights": options.weights, "missing": options.missing}
-    if options.labels is not None:
-        arguments["labels"] = options.labels
-    name = METHODS[options.method].__name__
-    return _call(name, rows, arguments | covariance_options(options))
+def _asked_of_pairs(options: argparse.Namespace, asked: dict[str, object], roles: dict[str, Any]) -> dict[str, Any]:
+    """What was asked of the estimator of a board."""
+    found: dict[str, Any] = {"left": options.left, "right": options.right}
+    found |= {name: asked[name] for name in ("winner", "score", "groups")} | {"key": asked["key"] or None}
+    found |= roles | {"weights": options.weights, "missing": options.missing}
+    found["labels"] = None if options.labels is None else meanings(options.labels)
+    return found | covariance_options(options)
+
+
+def _code(
+    rows: Rows,
+    options: argparse.Namespace,
+    text: set[Any],
+    numbers: set[Any],
+    estimator: str,
+    arguments: dict[str, Any],
+) -> str:
+    """The same in Python."""
+    text = {*text, *([] if options.text is None else split_names(options.text, "--text"))} - {None}
+    log = rows.log
+    imports, lines = _of_tables(rows, options, text, numbers) if log is None else _of_a_log(log, rows, options, text)
+    if options.where is not None and estimator == "controlled_win_rate":  # which has no `subset`
+        imports.append("from evalreg.data.where import mask, parse")
+        lines.append(f"rows = rows[mask(parse({options.where!r}), rows)]")
+    elif options.where is not None:
+        arguments = arguments | {"subset": options.where}
+    lines.append(_call(estimator, arguments))
+    title = "" if options.title is None else f", title={options.title!r}"
+    lines.append(f'results.report("report.html", alpha={options.alpha!r}, seed={options.seed}{title})')
+    return "\n".join(map(visible, [*imports, "", *lines]))
+
+
+def _of_a_log(log: Log, rows: Rows, options: argparse.Namespace, text: set[str]) -> tuple[list[str], list[str]]:
+    """Imports, and lines that read the log of a harness as the command read it, before its filter."""
+    made = "".join(f", {name}={value!r}" for name, value in choices(options).items())
+    lines = [f"rows = er.read_log({file_list(options)!r}{made}).frame.copy()"]
+    for name in map(str, rows.frame.columns):
+        column = the_field(name, log.frame.columns)
+        if name != column:
+            lines.append(f"rows[{name!r}] = rows[{column!r}]")
+        if name in text and is_numeric_dtype(log.frame[column]):
+            lines.append(f"rows[{name!r}] = rows[{name!r}].map(str, na_action='ignore')")
+    return ["import evalreg as er"], lines
+
+
+def _of_tables(
+    rows: Rows, options: argparse.Namespace, text: set[str], numbers: set[Any]
+) -> tuple[list[str], list[str]]:
+    """Imports, and lines that read plain tables as the command read them, before its filter."""
+    held, conditions = set(rows.frame.columns), () if options.where is None else parse(options.where).columns
+    nested = sorted(name for name in ({*numbers, *conditions} - text) & held if "." in name)
+    asked = f", text_columns={sorted(text & held)!r}" + (f", fields={nested!r}" if nested else "")
+    imports = ["import evalreg as er", "from evalreg.logs.table import read_table"]
+    with muted():  # the command has said already what there is to warn of
+        files = table_files(file_list(options))
+    if len(files) == 1:
+        return imports, [f"rows = read_table({files[0]!r}{asked})"]
+    every = f"rows = pd.concat([read_table(file{asked}) for file in files], ignore_index=True)"
+    return ["import pandas as pd", "", *imports], [f"files = {files!r}", every]
 
 
 _DEFAULTS = {"missing": "drop", "questions": "own", "opponents": "uniform", "ties": "half", "scale": "logit"}
 
 
-def _call(name: str, rows: Rows, arguments: dict[str, Any]) -> str:
+def _call(name: str, arguments: dict[str, Any]) -> str:
     """A call of an estimator with the arguments that are not their defaults."""
     given = {key: value for key, value in arguments.items() if value is not None and _DEFAULTS.get(key) != value}
     score = given.pop("score", None)
     words = [] if score is None else [f"score={score!r}"]
     words += [f"{key}={value!r}" for key, value in given.items()]
     return f"results = er.{name}(rows, {', '.join(words)})"
-
-
-def _code(rows: Rows, options: argparse.Namespace, call: str) -> str:
-    """The same in Python."""
-    files = file_list(options)
-    lines = ["import evalreg as er", ""]
-    if rows.log is not None:
-        made = "".join(f", {name}={value!r}" for name, value in choices(options).items())
-        lines.append(f"rows = er.read_log({files!r}{made}).frame")
-    else:
-        lines.insert(1, "import pandas as pd")
-        lines.append(f"rows = pd.read_csv({files[0]!r})  # or how your table is read")
-    if options.where is not None:
-        lines.append(f"# Keep the rows for which this is true: {' '.join(options.where.split())}")
-    lines.append(call)
-    lines.append(f'results.report("report.html", alpha={options.alpha:g}, seed={options.seed})')
-    return "\n".join(map(visible, lines))

@@ -17,6 +17,7 @@ from evalreg.inference.simultaneous import Seed
 from evalreg.report.documents import as_compact_json, records, versions
 from evalreg.report.pages import Figure, Page, named
 from evalreg.report.rendering import REPORT_FORMATS, ReportFormat, rendered_page
+from evalreg.report.summaries import DROPPED_WORDS
 from evalreg.report.tables import Grid, fixed, number, p_value
 from evalreg.report.vector import drawn
 from evalreg.results.answers import answer_of, design_sentences
@@ -221,7 +222,7 @@ def _dropped(results: AnyResults) -> str:
     counts = {str(reason): int(count) for reason, count in results.dropped.items() if count}
     if not counts:
         return f"No row was dropped for a missing value; {results.nobs:,} rows are in use."
-    parts = ", ".join(f"{count:,} without {reason}" for reason, count in counts.items())
+    parts = ", ".join(f"{count:,} {DROPPED_WORDS.get(reason, f'without {reason}')}" for reason, count in counts.items())
     return f"{sum(counts.values()):,} rows were dropped ({parts}); {results.nobs:,} rows are in use."
 
 

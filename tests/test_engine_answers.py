@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Callable
 
 import narwhals.stable.v2 as nw
@@ -112,6 +113,15 @@ def test_comparisons_are_those_of_pandas(log, engine, roles):
         for one in (found, expected):
             with pytest.raises(MissingLabelsError, match='groups="passage"` must give an id to every row'):
                 one.with_cov(groups="passage")
+
+
+@in_engines
+def test_models_may_be_called_by_days(engine):
+    days = [datetime.date(2024, 1, 1 + i % 3) for i in range(90)]
+    scores = np.random.default_rng(1).normal(size=90)
+    frame = pd.DataFrame({"score": scores, "question": [f"q{i // 3}" for i in range(90)], "model": days})
+    found, expected = (_compared(data, baseline="2024-01-02") for data in (engine(frame), frame))
+    pd.testing.assert_frame_equal(found.table, expected.table, rtol=SAME)
 
 
 @in_engines

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import os
 import subprocess
@@ -253,6 +254,18 @@ def test_labels_that_a_shard_tells_apart_may_differ_by_case(small, tmp_path):
     odd = np.arange(len(both)) // 2 % 2 == 1
     sums = er.merged(_files(tmp_path, [both[odd], both[~odd]]))
     assert er.mean(sums, groups="passage").n_clusters == {"passage": both["passage"].nunique()}
+
+
+def test_a_day_is_one_cluster_whatever_library_summed_its_shards(tmp_path):
+    pl = pytest.importorskip("polars")
+    rng, n = np.random.default_rng(3), 120
+    days = [datetime.date(2024, 1, 1 + i % 12) for i in range(n)]
+    rows = pl.DataFrame({"score": rng.normal(size=n), "question": [f"q{i}" for i in range(n)], "day": days})
+    parts = [rows[:60].to_arrow(), rows[60:]]
+    sums = er.merged(_files(tmp_path, parts, by=None, groups="day"))
+    found, expected = er.mean(sums, groups="day"), er.mean(rows, groups="day")
+    assert found.n_clusters == {"day": 12}
+    np.testing.assert_allclose(found.bse, expected.bse, rtol=SAME)
 
 
 def test_comparisons_need_sums_by_question(small, tmp_path):

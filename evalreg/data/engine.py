@@ -22,6 +22,13 @@ def _knows_nan(frame: nw.LazyFrame[Any]) -> bool:
     return bool(frame.to_native().get_backend().has_operation(operations.IsNan))
 
 
+def as_pandas(frame: nw.LazyFrame[Any]) -> pd.DataFrame:
+    """What a query gives, as pandas; days stay days, which columns of pandas would turn into times at midnight."""
+    found: pd.DataFrame = frame.collect("pandas").to_native()
+    days = [name for name, kind in frame.collect_schema().items() if kind == nw.Date]
+    return found.assign(**{name: found[name].dt.date for name in days if found[name].dtype.kind == "M"})
+
+
 @dataclass(frozen=True, eq=False)
 class LazyTable:
     """A data frame in an engine (DuckDB, a polars LazyFrame): only sums and labels of cells come out.
@@ -75,5 +82,5 @@ class LazyTable:
         """One row for each joint value of some columns, with aggregates, sorted by those columns' text."""
         expressions = [expression.alias(name) for name, expression in aggregates.items()]
         frame = self.frame.group_by(*by).agg(*expressions) if by else self.frame.select(*expressions)
-        native: pd.DataFrame = frame.collect("pandas").to_native()
+        native = as_pandas(frame)
         return native.sort_values(list(by), key=lambda column: column.astype(str)) if by else native

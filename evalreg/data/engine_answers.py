@@ -12,7 +12,7 @@ import pandas as pd
 from evalreg.checks import IntArray, listed
 from evalreg.data.cells import CellRows, read_cells
 from evalreg.data.clusters import as_codes, factorize, joint
-from evalreg.data.engine import LazyTable
+from evalreg.data.engine import LazyTable, as_pandas
 from evalreg.data.filters import refuse_filters
 from evalreg.data.frame import Table
 from evalreg.data.groups import Groups, parse_groups
@@ -68,7 +68,7 @@ class EngineAnswers(Table):
         """A column that was not read, one label a line, by one query."""
         assert self.engine is not None
         grouped = self.engine.frame.group_by(*self.key, name).agg(nw.len().alias(ANSWERS))
-        found: pd.DataFrame = grouped.collect("pandas").to_native()
+        found = as_pandas(grouped)
         key, without = list(self.key), found[name].isna()
         refuse_differing(found[~without], self.key, (name,))
         own = self.to_pandas(self.key, None).reset_index(drop=True)
@@ -201,7 +201,7 @@ def _refuse_many(engine: LazyTable, n_rows: int, asked: dict[str, list[str]], ro
 def _lines(used: LazyTable, roles: Roles, names: tuple[str, ...]) -> pd.DataFrame:
     """Sum and number of the answers of each line, sorted by the engine."""
     score = nw.col(roles.score).cast(nw.Float64).alias(TOTAL)
-    frame = used.frame.select(*{*names, *([roles.sample] if roles.sample is not None else [])}, score)
+    frame = used.frame.select(*dict.fromkeys((*names, *([] if roles.sample is None else [roles.sample]))), score)
     total, count = nw.col(TOTAL).sum(), nw.len()
     if roles.sample is None:
         grouped = frame.group_by(*names).agg(total.alias(TOTAL), count.alias(ANSWERS), count.alias(COPIES))
@@ -210,7 +210,7 @@ def _lines(used: LazyTable, roles: Roles, names: tuple[str, ...]) -> pd.DataFram
         single = frame.group_by(*within).agg(total.alias(TOTAL), count.alias(ANSWERS))
         sums = total.alias(TOTAL), nw.col(ANSWERS).sum().alias(ANSWERS), nw.col(ANSWERS).max().alias(COPIES)
         grouped = single.group_by(*names).agg(*sums)
-    lines: pd.DataFrame = grouped.sort(*names).collect("pandas").to_native().reset_index(drop=True)
+    lines = as_pandas(grouped.sort(*names)).reset_index(drop=True)
     if int(lines[COPIES].max()) > 1:
         _refuse_copies(lines, roles)
     return lines.drop(columns=COPIES)

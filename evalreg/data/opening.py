@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from evalreg.checks import listed
-from evalreg.data.engine import LazyTable
+from evalreg.data.engine import LazyTable, as_pandas
 from evalreg.data.frame import Table
 from evalreg.data.summed import SummedLog
 from evalreg.errors import AlignmentError, ArgumentError, ArgumentTypeError, EmptyDataError, NotAvailableError
@@ -140,4 +140,4 @@ def collected(table: LazyTable, names: Sequence[str], labels: Set[str | None]) -
     columns = [
         nw.col(name).cast(nw.String) if name in labels and schema[name].is_integer() else nw.col(name) for name in known
     ]
-    return Table(table.frame.select(*columns).collect("pandas"))
+    return Table(nw.from_native(as_pandas(table.frame.select(*columns)), eager_only=True))

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from evalreg.checks import IntArray, MissingName, listed
-from evalreg.data.engine import LazyTable
+from evalreg.data.engine import LazyTable, as_pandas
 from evalreg.data.engine_rows import read_in_engine
 from evalreg.data.groups import Groups, parse_groups
 from evalreg.data.rows import Roles
@@ -218,7 +218,7 @@ def _hashes(table: LazyTable, roles: SummedRoles, lines: pd.DataFrame) -> Any:
     """Sum of the hashes of the questions of each line."""
     assert roles.item is not None
     names = list(dict.fromkeys((*roles.labels, roles.item)))
-    items: pd.DataFrame = table.frame.select(*names).collect("pandas").to_native()
+    items = as_pandas(table.frame.select(*names))
     codes, labels = pd.factorize(items[roles.item])
     hashes = pd.util.hash_array(np.array([str(one) for one in labels], dtype=object), categorize=False)[codes]
     number = lines[list(roles.labels)].assign(__line=np.arange(len(lines)))

@@ -206,10 +206,24 @@ def test_without_jinja2_the_error_says_what_to_install(board, monkeypatch):
 def test_one_mean_has_a_report():
     log = er.datasets.passages(n_passages=30, questions_per_passage=4, seed=3)
     results = er.mean(log, groups="passage")
-    low, high = results.conf_int().iloc[0]
     text = results.report(format="md")
-    assert f"{results.params.iloc[0]:.4f} (95% interval {low:.4f} to {high:.4f})" in text
+    value = results.sentence().removeprefix("Mean of score: ").split(";")[0]
+    assert f"The mean of `score` is {value})." in text
     assert "120 rows in 30 clusters of `passage`" in text
+
+
+def test_of_two_models_a_report_says_by_how_much_they_differ():
+    log = er.datasets.paired(n_passages=20, seed=1)
+    text = er.mean(log, by="model", item="question", groups="passage").report(format="md")
+    compared = er.compare(log, item="question", groups="passage").sentence()
+    difference = compared.removeprefix("new - old: ").split(";")[0]
+    assert f"The difference, `new` less `old`, is {difference})." in text
+    judged = er.datasets.judge_log(n_models=2, n_prompts=40, seed=1)
+    board = er.bradley_terry(judged, left="left", right="right", winner="winner", groups="prompt")
+    better, other = board.leaderboard().index
+    said = board.contrast({better: 1, other: -1}).sentence()
+    difference = said.removeprefix(f"{better} - {other}: contrast of Bradley-Terry ").split(";")[0]
+    assert f"The difference, `{better}` less `{other}`, is {difference})." in board.report(format="md")
 
 
 def test_a_path_that_cannot_be_written_or_says_no_format_is_refused(board, tmp_path):

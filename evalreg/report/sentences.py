@@ -129,7 +129,7 @@ def result_sentences(
         if fixed[i]:
             lines.append(f"{lead}{printed((theta[i],) * 3, unit)[0]}, which the others are relative to.")
             continue
-        value = _with_interval(theta[i], ends[i], unit, alpha)
+        value = with_interval(theta[i], ends[i], unit, alpha)
         lines.append(f"{lead}{value}; {details[i]}; {how[i]}).{rough[i]}")
     scale = [line for line in about.lines if line.startswith("Ratings in")]
     return "\n".join(escape(visible(line)) for line in [*lines, *scale])
@@ -155,7 +155,7 @@ def difference_sentences(
         if i not in chosen:
             continue
         ends = np.array([row["lower"], row["upper"]])
-        value = _with_interval(row["difference"], ends, unit, alpha, together=adjusted == "single-step")
+        value = with_interval(row["difference"], ends, unit, alpha, together=adjusted == "single-step")
         p = row["p_value"] if adjusted is None else row["p_adjusted"]
         word = "p" if adjusted is None else f"{adjusted}-adjusted p"
         test = f"; {word} {_p_text(p, alpha)}" if np.isfinite(p) else ""
@@ -178,7 +178,7 @@ def _direction(model: str, baseline: str, outcome: str, difference: float, p: fl
     return f"{model} has the {'higher' if difference > 0 else 'lower'} {outcome} (at the {100 * alpha:g}% level)."
 
 
-def _with_interval(theta: float, ends: FloatArray, unit: Unit, alpha: float, *, together: bool = False) -> str:
+def with_interval(theta: float, ends: FloatArray, unit: Unit, alpha: float, *, together: bool = False) -> str:
     """An estimate with its interval, the bracket still open: 72.4% (95% CI 68.9% to 75.7%."""
     value, low, high = printed((theta, *ends), unit)
     if not np.isfinite(theta) or np.isnan(ends).any():

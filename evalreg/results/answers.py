@@ -10,46 +10,58 @@ import pandas as pd
 from evalreg.data.clusters import axis_name
 from evalreg.inference.diagnostics import cluster_sizes
 from evalreg.report.pages import named
-from evalreg.report.tables import number
+from evalreg.report.sentences import PERCENT, PLAIN, POINTS, printed, unit_of, with_interval
 
 # So many names stand in a sentence; of more, how many there are.
 MOST_NAMED = 5
 
 
-def answer_of(results: Any, board: pd.DataFrame | None, alpha: float) -> tuple[str, str]:
-    """Two sentences: what was found, and how sure it is."""
-    level = f"{100 * (1 - alpha):.4g}%"
+def answer_of(results: Any, board: pd.DataFrame | None, alpha: float) -> tuple[str, ...]:
+    """Two sentences: what was found, and how sure it is; of two models also by how much they differ."""
     if board is not None:
-        return _first_place(board, level)
-    ends = results.conf_int(alpha)
+        first, second = _first_place(results, board, alpha)
+        return (first, _gap(results, board, alpha), second) if len(board) == 2 else (first, second)
+    ends, about = results.conf_int(alpha), results.estimate.about
     names, params = list(results.params.index), results.params.to_numpy()
-    about = results.estimate.about
-    first = f"{number(params[0])} ({_interval(ends.iloc[0, 0], ends.iloc[0, 1], level)})"
+    unit = unit_of(results.estimate)
+    shown = [f"{with_interval(*pair, unit, alpha)})" for pair in zip(params, ends.to_numpy(), strict=True)]
     if len(names) == 1:
         what = f"The {about.model[0].lower()}{about.model[1:]} of {named(about.outcome)}" if not about.formula else ""
-        return f"{what or named(names[0])} is {first}.", _worth(results)
-    shown = f"There are {len(names)} estimates ({about.model} of {named(about.outcome)})"
+        return f"{what or named(names[0])} is {shown[0]}.", _worth(results)
+    several = f"There are {len(names)} estimates ({about.model} of {named(about.outcome)})"
     if results.estimate.kind == "mean" and not about.contrast:
         best = int(np.argmax(np.where(np.isnan(params), -np.inf, params)))
-        top = f"{number(params[best])} ({_interval(ends.iloc[best, 0], ends.iloc[best, 1], level)})"
-        return f"{shown}; the largest is {named(names[best])} with {top}.", _worth(results)
+        return f"{several}; the largest is {named(names[best])} with {shown[best]}.", _worth(results)
     away = int(((ends[0] > 0) | (ends[1] < 0)).sum())
-    told = f"{away} of the {len(names)} {level} intervals leave out zero, each judged by itself."
-    return f"{shown}; {named(names[0])} is {first}.", told
+    told = f"{away} of the {len(names)} {_level(alpha)} intervals leave out zero, each judged by itself."
+    return f"{several}; {named(names[0])} is {shown[0]}.", told
 
 
-def _interval(low: float, high: float, level: str) -> str:
-    return "no interval can be computed" if np.isnan(low) else f"{level} interval {number(low)} to {number(high)}"
+def _level(alpha: float) -> str:
+    return f"{100 * (1 - alpha):.4g}%"
 
 
-def _first_place(board: pd.DataFrame, level: str) -> tuple[str, str]:
+def _gap(results: Any, board: pd.DataFrame, alpha: float) -> str:
+    """By how much two models differ."""
+    names = list(results.estimate.names)
+    contrast = np.zeros((1, len(names)))
+    contrast[0, [names.index(name) for name in board.index]] = 1.0, -1.0
+    found = results.linear(contrast, ["difference"])
+    unit = POINTS if unit_of(results.estimate) is PERCENT else PLAIN
+    value = with_interval(float(found.params.iloc[0]), found.conf_int(alpha).to_numpy()[0], unit, alpha)
+    return f"The difference, {named(board.index[0])} less {named(board.index[1])}, is {value})."
+
+
+def _first_place(results: Any, board: pd.DataFrame, alpha: float) -> tuple[str, str]:
     """Who is first, and whether the data leave that place to others."""
     best, second = board.iloc[0], board.iloc[1]
-    ends = _interval(best["lower"], best["upper"], level)
+    unit, level = unit_of(results.estimate), _level(alpha)
     tied = bool(best["estimate"] == second["estimate"])
     start = f"{named(board.index[0])} {'shares the first place' if tied else 'comes first'} of {len(board)} models"
-    next_one = f"{named(board.index[1])} {'has the same' if tied else 'is next with ' + number(second['estimate'])}"
-    found = f"{start} with {number(best['estimate'])} ({ends}); {next_one}."
+    value = with_interval(best["estimate"], best[["lower", "upper"]].to_numpy(dtype=float), unit, alpha)
+    other = printed((second["estimate"], second["lower"], second["upper"]), unit)[0]
+    next_one = f"{named(board.index[1])} {'has the same' if tied else f'is next with {other}{unit.word}'}"
+    found = f"{start} with {value}); {next_one}."
     open_to = [name for name in board.index[1:] if board.loc[name, "rank_lower"] == 1]
     if not open_to:
         return found, f"It is separated from all others: the data exclude each of them from rank 1 ({level} for all)."

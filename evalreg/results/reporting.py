@@ -113,9 +113,10 @@ def report_page(
         if results.estimate.n_params > MOST_STORED:
             document["pairs"] = None
         frame = results.to_frame(alpha)
+        answer = answer_of(results, board, alpha)
     return Page(
         title=title or _title(results),
-        answer=answer_of(results, board, alpha),
+        answer=answer,
         scores=_score_grid(board, alpha) if board is not None else _estimate_grid(frame, alpha),
         scores_note=_score_notes(board, alpha),
         figures=tuple(figures),

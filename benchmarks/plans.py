@@ -45,11 +45,16 @@ ANSWERED = (
     (200, 4, 1, 1, 10, 0.4),
     (200, 4, 1, 1, 5, 0.4),
     (800, 4, 1, 1, 8, 0.3),
+    (15, 4, 0.3, 2, 1, 0),
+    (30, 4, 0.2, 4, 1, 0),
+    (100, 4, 0.1, 5, 1, 0),
+    (100, 4, 0.2, 3, 10, 0.4),
+    (800, 2, 0.05, 2, 1, 0),
 )
 
 
 def noise(n_logs: int) -> None:
-    """Intervals of the share of noise: logs stand in for models of one table."""
+    """Intervals of the share of noise, among logs that have one: logs stand in for models of one table."""
     rng = np.random.default_rng(5)
     for n, K, a, b, m, rho in ANSWERED:
         rate, passages = rng.beta(a, b, (n_logs, n)), None
@@ -65,8 +70,9 @@ def noise(n_logs: int) -> None:
         truth = own / (own + between * (1 + (m - 1) * rho))
         table = AnswerTable(score, k, k * score * (1 - score))
         low, high = noise_parts(table, np.arange(n_logs), np.full(n_logs, NOBODY), passages).shares(0.05).T
-        held = (low <= truth) & (truth <= high)
-        said = {"truth": truth, "held": held.mean(), "none": np.isnan(low).mean()}
+        known = np.isfinite(low)
+        held = (low <= truth)[known] & (truth <= high)[known]
+        said = {"truth": truth, "held": held.mean(), "none": np.mean(~known)}
         print(f"{n} questions in passages of {m}, {K or '2 to 8'} answers, score {mean:.2f}:", shown(said), flush=True)
 
 

@@ -174,6 +174,33 @@ def test_intervals_of_the_share_hold_the_truth(n, a, b, k):
     assert covered >= stats.binom.ppf(0.001, runs, 0.94)
 
 
+@pytest.mark.parametrize(("n", "a", "b", "k", "least"), [(100, 3.0, 0.2, 5, 0.93), (30, 2.0, 0.3, 5, 0.93)])
+def test_intervals_of_the_share_are_not_too_sure_where_nearly_all_answers_are_right(n, a, b, k, least):
+    rng, runs = np.random.default_rng(10), 2000
+    score = rng.binomial(k, rng.beta(a, b, (runs, n))) / k
+    table = AnswerTable(score, np.full((runs, n), k), k * score * (1 - score))
+    parts = noise_parts(table, np.arange(runs), np.full(runs, NOBODY), None)
+    between = a * b / ((a + b) ** 2 * (a + b + 1))
+    noise = (a / (a + b) * b / (a + b) - between) / k
+    low, high = parts.shares(0.05).T
+    known = np.isfinite(low)
+    covered = int(((low <= noise / (noise + between)) & (noise / (noise + between) <= high))[known].sum())
+    assert known.mean() > 0.8
+    assert covered >= stats.binom.ppf(0.001, int(known.sum()), least)
+
+
+def test_a_share_that_rests_on_seven_questions_has_no_interval_and_eight_have():
+    """Of 15 questions all are answered wrong but for some, whose answers differ."""
+    for n_apart in (1, 7, 8):
+        right = np.where(np.arange(15) < n_apart, 1 + np.arange(15) % 3, 0)
+        counts = pd.DataFrame({"model": "one", "item": np.arange(15), "right": right, "answers": 4})
+        found = er.noise(counts, passes="right", n_samples="answers")
+        row = found.models.iloc[0]
+        assert row["prediction_share"] > 0
+        assert np.isfinite(row[["share_lower", "share_upper", "enough_lower"]].astype(float)).all() == (n_apart == 8)
+        assert ("has no interval" in found.summary().as_text(1000)) == (n_apart < 8)
+
+
 def test_enough_answers_is_that_of_the_plan_and_inverts_the_share():
     log = er.datasets.sampled(n_questions=300, n_samples=4, n_models=2, correlation=0.5, seed=2)
     found = er.noise(log, item="question", sample="sample")

@@ -17,6 +17,8 @@ ENTRIES = 1 << 21
 NOBODY = -1
 # A share of the variance below which more answers buy next to nothing.
 ENOUGH = 0.05
+# With fewer questions (clusters) than this whose mean is not the usual one, the share has no interval.
+FEWEST_APART = 8
 # A whole number that arithmetic puts just above itself is not rounded up to the next.
 ROUNDING = 1e-9
 
@@ -43,7 +45,8 @@ class Parts:
     sigma2: FloatArray  # variance of one answer of each model, averaged over questions and added over the two models
     prediction: FloatArray  # variance of the estimate that is the sampling of answers
     share: FloatArray  # the same over the variance of the estimate
-    share_se: FloatArray
+    share_se: FloatArray  # NaN where too few clusters differ from the usual one
+    share_dof: FloatArray
     n: IntArray  # questions
     n_clusters: IntArray
     n_single: IntArray  # questions with a single answer of the model, or of one of the two
@@ -58,12 +61,12 @@ class Parts:
         return np.asarray(np.divide(self.sigma2, noise, out=np.full(noise.size, np.nan), where=noise > 0))
 
     def shares(self, alpha: float) -> FloatArray:
-        """Intervals of the shares, shape (m, 2), by t with one less than the number of clusters; not cut off.
+        """Intervals of the shares, shape (m, 2), by t with `share_dof` degrees of freedom; not cut off.
 
         They hold both the interval of the share itself and, where it lies between 0 and 1, that of its log odds: either
         alone is too short where few questions carry the noise, or where noise is nearly all.
         """
-        t = t_quantile(alpha, np.maximum(self.n_clusters - 1.0, 1.0))
+        t = t_quantile(alpha, self.share_dof)
         inside = (self.share > 0) & (self.share < 1)
         share = np.where(inside, self.share, 0.5)
         half = np.minimum(t * self.share_se / (share * (1 - share)), 500.0)
@@ -135,6 +138,8 @@ def _parts(
     apart = top - share[:, None] * bottom
     factor = n_clusters / np.maximum(n_clusters - 1, 1)
     share_se = np.sqrt(factor * np.einsum("mg,mg->m", apart, apart)) / below
+    share_se = np.where(_n_unusual(totals, sizes, np.abs(d).max(axis=1, initial=0.0)) < FEWEST_APART, np.nan, share_se)
+    worth = np.minimum(_effective(apart**2), _effective(bottom))
     squares = np.einsum("mg,mg->m", signs, signs)
     z = np.divide(signs.sum(axis=1), np.sqrt(squares), out=np.full(n.size, np.nan), where=squares > 0)
     return (
@@ -142,6 +147,7 @@ def _parts(
         noise.sum(axis=1) / some[:, 0] ** 2,
         share,
         share_se,
+        np.clip(2 * worth - 1, 1.0, np.maximum(n_clusters - 1.0, 1.0)),
         n,
         n_clusters,
         (inside & single).sum(axis=1),
@@ -149,6 +155,21 @@ def _parts(
         (sign < 0).sum(axis=1),
         t_pvalues(z, np.maximum(n_clusters - 1.0, 1.0)),
     )
+
+
+def _n_unusual(totals: FloatArray, sizes: FloatArray, scale: FloatArray) -> IntArray:
+    """How many clusters have another mean than the middle one, which most have where nearly all scores are alike."""
+    means = np.divide(totals, sizes, out=np.full(totals.shape, np.nan), where=sizes > 0)
+    # Columns without any cluster have no middle.
+    means[~np.isfinite(means).any(axis=1)] = 0.0
+    middle = np.nanmedian(means, axis=1, keepdims=True)
+    return np.asarray(np.count_nonzero(np.abs(means - middle) > 1e-9 * scale[:, None], axis=1))
+
+
+def _effective(squares: FloatArray) -> FloatArray:
+    """How many equal clusters would make a sum of squares as these do, shape (m,); 1 where there are none."""
+    below = np.einsum("mg,mg->m", squares, squares)
+    return np.asarray(np.divide(squares.sum(axis=1) ** 2, below, out=np.ones(below.size), where=below > 0))
 
 
 def _sums(values: FloatArray, cluster: Codes | None) -> FloatArray:

@@ -101,7 +101,7 @@ class Noise(Printed):
             - `se_prediction`, `se_data`, `se_total`: standard errors from the sampling of answers, of questions, and of
               both. `se_data` is NaN where the variance left for it, `data_variance`, is 0 or less.
             - `prediction_share`, `share_lower`, `share_upper`: share of the total variance that is answers, as
-              estimated, and its interval.
+              estimated, and its interval; NaN where fewer than 8 questions (clusters) differ from the usual mean.
             - `enough_answers`, `enough_lower`, `enough_upper`: answers to each question, of each model, from which on
               more hardly pay: noise then keeps 5% of the variance. Infinite where the data show no other noise.
             - `sigma2`, `data_variance`: variance of one answer (of a pair: added over both models); variance of the

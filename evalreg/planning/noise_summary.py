@@ -12,6 +12,7 @@ from evalreg.data.clusters import axis_name
 from evalreg.errors import Note
 from evalreg.estimators.comparison import Comparison
 from evalreg.planning.answer_tables import ReadAnswers
+from evalreg.planning.noise_parts import FEWEST_APART
 from evalreg.report.tables import Grid, Summary, fixed, number, p_value
 from evalreg.results.results import Results
 
@@ -171,6 +172,7 @@ def _sentences(found: Summarized, models: pd.DataFrame, pairs: pd.DataFrame, alp
         )
     said += _benchmark(found, pairs)
     said += _single(models) if known else []
+    said += [] if found.read.crossed else _too_few(models, pairs)
     if known and ((models["data_variance"] <= 0).any() or (pairs["data_variance"] <= 0).any()):
         said.append(
             "none seen: the noise of the answers is all the variance that shows. What other questions would change is "
@@ -198,6 +200,20 @@ def _benchmark(found: Summarized, pairs: pd.DataFrame) -> list[str]:
             f"of {len(pairs)} pairs, no promise for others."
         )
     return [text]
+
+
+def _too_few(models: pd.DataFrame, pairs: pd.DataFrame) -> list[str]:
+    """Which shares have no interval, and why."""
+    none = [frame.index[frame["prediction_share"].notna() & frame["share_lower"].isna()] for frame in (models, pairs)]
+    of_pairs = int(pairs["paired"].reindex(none[1]).sum()) if len(pairs) else 0
+    names = listed(map(str, none[0])) if len(none[0]) else ""
+    which = " and of ".join(filter(None, (names, f"{of_pairs} of {len(pairs)} pairs" if of_pairs else "")))
+    if not which:
+        return []
+    return [
+        f"The answers' share of {which} has no interval: fewer than {FEWEST_APART} questions or clusters have another "
+        "mean than the usual one. The share, and enough K, may be far off there."
+    ]
 
 
 def _single(models: pd.DataFrame) -> list[str]:

@@ -6,6 +6,7 @@ python -m benchmarks.plans                     all of them, half an hour
 noise         intervals of the share of noise (docs/guide/noise.md)
 components    intervals of variance components (`evalreg.components`)
 board         errors planned with the components of a board over those that came out (docs/guide/planning.md)
+grids         power of plans of `plan.board` (docs/decisions/planning-quantiles.md)
 crossed       power of plans made from pilots with few judges (docs/guide/planning.md)
 seen          power of plans for the difference that was seen (docs/guide/planning.md)
 """
@@ -160,6 +161,27 @@ def crossed_terms(
     return mean, np.array([*squares, (score**2).sum(axis=(1, 2)) / (P * J) / (P * J - 1)])
 
 
+def tested(rng: np.random.Generator, P: int, J: int, parts: tuple[float, ...], delta: float, n: int) -> float:
+    """How often the default test under prompt + judge finds a difference of `delta` in n logs of a full grid."""
+    mean, V = crossed_terms(rng, P, J, parts, n)
+    t = t_quantile(0.05, np.array([P - 1.0, J - 1.0, P * J - 1.0]))
+    H = np.sqrt(np.max(sums_of(DIMS, "max") @ (t[:, None] ** 2 * V), axis=0))
+    return float(np.mean(np.abs(mean + delta) > H))
+
+
+def grids(n_logs: int) -> None:
+    """Power of the plans of `plan.board` for a difference of .2 where .80 was asked."""
+    rng = np.random.default_rng(2)
+    for model_judge in (0.0005, 0.001, 0.0015):
+        names = ("model_prompt", "model_judge", "residual")
+        parts = (0.05, model_judge, 0.1)
+        table = er.plan.board(delta=0.2, judges=[3, 5, 10], **dict(zip(names, parts, strict=True)))
+        for J, P in table["prompts"].items():
+            # A difference has the components of both models.
+            power = tested(rng, int(P), int(J), tuple(2 * part for part in parts), 0.2, n_logs)
+            print(f"judges' part {model_judge:g}, {J} judges, {P} prompts:", shown({"power": power}), flush=True)
+
+
 def sure(parts: tuple[float, float, float], design: CrossedDesign, delta: float) -> float:
     """Power where the parts are known: of an endless pilot, with the degrees of freedom of the test."""
     endless = CrossedPilot(design, parts, parts, (design.prompts - 1, design.judges - 1), "max")
@@ -185,10 +207,7 @@ def crossed(n_logs: int) -> None:
             print(f"judges' part {judges_part:g}, {J} judges:", shown(said), flush=True)
     for J, judges_part in ((3, 0.01), (5, 0.01), (10, 0.05)):
         parts, design = (0.05, judges_part, 0.1), CrossedDesign(P, J, P * J)
-        mean, V = crossed_terms(rng, P, J, parts, 100 * n_logs)
-        t = t_quantile(0.05, np.array([P - 1.0, J - 1.0, P * J - 1.0]))
-        H = np.sqrt(np.max(sums_of(DIMS, "max") @ (t[:, None] ** 2 * V), axis=0))
-        said = {"simulated": np.mean(np.abs(mean + delta) > H), "computed": sure(parts, design, delta)}
+        said = {"simulated": tested(rng, P, J, parts, delta, 100 * n_logs), "computed": sure(parts, design, delta)}
         print(f"power of {P} prompts, {J} judges, judges' part {judges_part:g}:", shown(said), flush=True)
 
 
@@ -210,6 +229,7 @@ TABLES: dict[str, tuple[Callable[[int], None], int]] = {
     "noise": (noise, 2000),
     "components": (components, 500),
     "board": (board, 120),
+    "grids": (grids, 4000),
     "crossed": (crossed, 80),
     "seen": (seen, 400),
 }

@@ -93,7 +93,7 @@ def separate(
     1/J of the prompts' part and 1/P of the judges', so that V_P - V_PJ would be too small. Parts below 0 are set to 0,
     and a note says so. The test is that of `groups="prompt + judge"`: H^2 is the largest of the one-way t^2 V and of
     their sum less that of the combinations. The power is integrated over V_P and V_J as the test will see them, which
-    is exact for normal scores on a full grid: simulated .466, .806, .816 against .467, .802, .815.
+    is exact for normal scores on a full grid: simulated .404, .815, .646 against .406, .815, .651.
 
     It is then averaged over the error of V_P and V_J in the pilot. Simulated (60 prompts; plans for 10 judges and a
     difference of .2; parts .05, 0 to .02, .1; 80 pilots each), where .80 was asked, the real power was .79 to .88 on
@@ -103,7 +103,7 @@ def separate(
     10.
 
     With the difference seen in the place of a true one, a plan is a guess. One-way with 60 clusters the real power was
-    .54 on average where the true difference was 1 of the pilot's standard errors, .73 at 2, .77 at 3, .82 at 4, where
+    .54 on average where the true difference was 1 of the pilot's standard errors, .71 at 2, .78 at 3, .79 at 4, where
     .80 was asked: differences that come out large by chance make small plans.
 
     References

@@ -1,4 +1,4 @@
-"""Regressions with absorbed factors: evalreg's CR1 and pyfixest's on the same frame, and dummies where they fit.
+"""Regressions with absorbed factors: evalreg's CR1 and pyfixest's on the same frame; dummies of 400 questions.
 
 python benchmarks/absorbed.py
 python benchmarks/absorbed.py --quick
@@ -54,14 +54,21 @@ def compared(log: pd.DataFrame, factors: str, groups: str) -> dict[str, Contende
     return {"pyfixest": Contender(theirs), "evalreg": Contender(ours)}
 
 
-def dummies(log: pd.DataFrame) -> dict[str, Contender]:
-    """CR2 of 400 questions, absorbed and as dummies."""
-    few = log[log.question < 400]
+def dummies(groups: str) -> dict[str, Contender]:
+    """400 questions by ten models, as dummies under CR1 and CR2, and absorbed; with all intervals."""
+    rng = np.random.default_rng(2)
+    log = pd.DataFrame({"question": np.repeat(np.arange(400), 10), "model": np.tile(list("abcdefghij"), 400)})
+    log["subject"], log["judge"] = log.question // 40, rng.integers(0, 10, len(log))
+    log["score"] = rng.normal(size=400)[log.question] + rng.normal(size=len(log))
 
-    def fit(formula: str) -> Contender:
-        return Contender(lambda _: er.fit(formula, few, groups="passage"))
+    def fit(formula: str, cov: str) -> Contender:
+        return Contender(lambda _: er.fit(formula, log, groups=groups, cov=cov).conf_int())
 
-    return {"dummies": fit("score ~ x + z + C(question)"), "absorbed": fit("score ~ x + z | question")}
+    return {
+        "dummies, CR1": fit("score ~ model + C(question)", "CR1"),
+        "dummies, CR2": fit("score ~ model + C(question)", "CR2"),
+        "absorbed, CR2": fit("score ~ model | question", "CR2"),
+    }
 
 
 def main() -> None:
@@ -77,8 +84,9 @@ def main() -> None:
         print(f"{len(log):,} rows, {log.question.nunique():,} questions: | {factors}, groups = {groups}")
         memory = {name: peak_of(one) for name, one in contenders.items()}
         print(table(interleaved(contenders, options.repeat), "pyfixest", memory))
-    print("CR2 with 400 questions")
-    print(table(interleaved(dummies(log), 1), "dummies", {}))
+    for groups in ("question", "subject", "question + judge"):
+        print(f"4,000 rows, 400 questions: groups = {groups}")
+        print(table(interleaved(dummies(groups), options.repeat), "dummies, CR1", {}))
 
 
 if __name__ == "__main__":

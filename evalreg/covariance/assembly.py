@@ -16,7 +16,8 @@ from evalreg.covariance.memory import refuse_covariance
 from evalreg.covariance.notes import term_notes, thin_notes
 from evalreg.covariance.of_population import of_population
 from evalreg.covariance.of_rows import term_of_rows
-from evalreg.covariance.one_way import axis_dof, blind_directions, check_strata, naive_term, one_term
+from evalreg.covariance.one_cluster import blind_directions
+from evalreg.covariance.one_way import axis_dof, check_strata, naive_term, one_term
 from evalreg.covariance.options import ResolvedCov, check_cov_options, resolve_cov
 from evalreg.covariance.terms import Term
 from evalreg.data.clusters import Axis, axis_name

@@ -10,26 +10,23 @@ from scipy import sparse
 from evalreg.checks import BoolArray, FloatArray, SscName, listed
 from evalreg.covariance.cell_dof import cell_leverage
 from evalreg.covariance.corrections import (
-    FULL_LEVERAGE,
     Counts,
     adjust_cell_totals,
     full_leverage_cells,
-    full_leverage_directions,
     inverse_power_times,
-    root_of,
 )
 from evalreg.covariance.dof import FixedDof, Leverage, WelchDof, quadratic
 from evalreg.covariance.groups import union
+from evalreg.covariance.one_cluster import Directions, Remaining, directions_of, remaining
 from evalreg.covariance.options import ResolvedCov
 from evalreg.covariance.row_leverages import NarrowLeverage, RowLeverage, WideLeverage, adjust_narrow
 from evalreg.covariance.spanning import spanning_of
-from evalreg.covariance.terms import CANCELS, NO_VARIANCE, Term
+from evalreg.covariance.terms import NO_VARIANCE, Term
 from evalreg.data.clusters import Axis, axis_name
 from evalreg.errors import NotAvailableError, TooFewClustersError
 from evalreg.estimate import Cells, Estimate, LeaveOut, SingleTotals
 from evalreg.numerics.matrices import Matrix, compressed, dense, scale_columns, square, sum_blocks
 from evalreg.scores.base import Scores
-from evalreg.scores.rows import RowScores
 from evalreg.scores.sums import Block
 
 # Sums that cancel to this fraction of their terms are rounding.
@@ -104,17 +101,18 @@ def one_term(
     """Return the term of the axes `dims`, with its leverages where it is an axis itself."""
     by = union(*(axes[d] for d in dims))
     n_clusters = estimate.scores.n_clusters(by)
+    alone = directions_of(estimate, by) if len(dims) == 1 else None
     if not options.kind.adjusts:
         matrix = _unadjusted(estimate, axes, by, n_clusters, options)
         wants_dof = options.dof == "satterthwaite" and len(dims) == 1
-        leverage = _adjusted(estimate, by, options, keep=True)[1] if wants_dof else None
+        leverage = _adjusted(estimate, by, options, True, alone)[1] if wants_dof else None
         lost = _lost_without_variance(estimate, by, matrix, naive)
     else:
         keep = options.dof == "satterthwaite" and len(dims) == 1
-        matrix, leverage, lost = _adjusted(estimate, by, options, keep)
+        matrix, leverage, lost = _adjusted(estimate, by, options, keep, alone)
         matrix = options.factor(counts_of(estimate, axes, n_clusters, options.ssc)) * matrix
     contrasts = None if leverage is None else estimate.coefficient_map
-    blind = blind_directions(estimate, by) if len(dims) == 1 else None
+    blind = None if alone is None else alone.moves(estimate)
     return Term(by, dims, n_clusters, matrix, leverage, contrasts, lost, blind)
 
 
@@ -124,43 +122,6 @@ def _lost_without_variance(estimate: Estimate, by: Axis, matrix: FloatArray, nai
     if estimate.refit is None or estimate.refit.inverse_gram.ndim == 2 or not none.any():
         return np.zeros(estimate.n_params, dtype=bool)
     return _touches(estimate, _adjust_cells(estimate, by, 1.0, False)[2]) & none
-
-
-def blind_directions(estimate: Estimate, by: Axis | None) -> FloatArray | None:
-    """How the parameters of a regression move along what single clusters alone determine, (n_params, n_directions).
-
-    `by` None takes every row as its own cluster. Zero where a parameter does not move. None if there are no such
-    directions, or leverages are not matrices.
-    """
-    refit, scores = estimate.refit, estimate.scores
-    if refit is None or refit.inverse_gram.ndim == 1:
-        return None
-    root = root_of(refit.inverse_gram)[0]
-    found = _blind_beyond_levels(estimate, by)
-    # A trace is rounded more than once.
-    for leverage, lift in scores.dominant(by, root, 1 - 2 * FULL_LEVERAGE):
-        own = full_leverage_directions(leverage)
-        found.append(own if lift is None else lift @ own)
-    if not any(own.shape[1] for own in found):
-        return None
-    directions = np.concatenate(found, axis=1)
-    reach = dense(estimate.coefficient_map) @ root
-    moved = reach @ directions
-    moved[np.abs(moved) <= CANCELS * np.linalg.norm(reach, axis=1)[:, None]] = 0.0
-    return moved
-
-
-def _blind_beyond_levels(estimate: Estimate, by: Axis | None) -> list[FloatArray]:
-    """What single clusters or rows alone determine once absorbed levels are known, where that is more."""
-    absorbed, scores = estimate.absorbed, estimate.scores
-    if absorbed is None or not isinstance(scores, RowScores):
-        return []
-    if by is None:
-        assert scores.design is not None
-        assert scores.residual is not None
-        return [absorbed.lone_rows(scores.design, scores.residual)]
-    spanning = spanning_of(estimate, by, 1.0) if absorbed.affordable(scores.labels.codes(by)) else None
-    return [] if spanning is None else [spanning.directions]
 
 
 def _unadjusted(
@@ -217,9 +178,7 @@ def axis_dof(estimate: Estimate, axis: Axis) -> float:
 Adjusted: TypeAlias = tuple[FloatArray, Leverage | None, BoolArray]
 
 
-def _adjusted(
-    estimate: Estimate, by: Axis, options: ResolvedCov, keep: bool
-) -> tuple[FloatArray, Leverage | None, BoolArray]:
+def _adjusted(estimate: Estimate, by: Axis, options: ResolvedCov, keep: bool, alone: Directions | None) -> Adjusted:
     """Sum of squares of adjusted totals, with the leverages for dof and the parameters that a cluster determines."""
     refit = estimate.refit
     if refit is None:
@@ -244,7 +203,7 @@ def _adjusted(
     if spanning is not None:
         matrix = square(spanning.totals(estimate.scores), estimate.bread)
         return matrix, spanning if keep else None, np.zeros(estimate.n_params, dtype=bool)
-    matrix, leverage = _adjust_rows(estimate, by, options.kind.power, keep)
+    matrix, leverage = _adjust_rows(remaining(estimate, alone), by, options.kind.power, keep)
     return matrix, leverage, np.zeros(estimate.n_params, dtype=bool)
 
 
@@ -283,20 +242,19 @@ def _adjust_cells(
     return matrix, leverage, lost
 
 
-def _adjust_rows(estimate: Estimate, by: Axis, power: float, keep: bool) -> tuple[FloatArray, Leverage | None]:
-    assert estimate.refit is not None
-    root, inverse_root = root_of(estimate.refit.inverse_gram)
-    matrix, parts = np.zeros((estimate.n_params, estimate.n_params)), list[WideLeverage | NarrowLeverage]()
-    for clusters, blocks in estimate.scores.narrow(by):
+def _adjust_rows(rest: Remaining, by: Axis, power: float, keep: bool) -> tuple[FloatArray, Leverage | None]:
+    n_params = rest.bread.shape[1]
+    matrix, parts = np.zeros((n_params, n_params)), list[WideLeverage | NarrowLeverage]()
+    for clusters, blocks in rest.scores.narrow(by):
         if clusters is not None:
-            adjusted, narrow = adjust_narrow(clusters, root, power, keep)
-            matrix += square(adjusted @ inverse_root, estimate.bread)
+            adjusted, narrow = adjust_narrow(clusters, rest.root, power, keep)
+            matrix += square(adjusted, rest.bread)
             parts += [] if narrow is None else [narrow]
         for block in blocks:
             assert block.gram is not None
-            L = root.T @ block.gram @ root
-            adjusted = inverse_power_times(L, power, (block.totals @ root)[:, :, None])[:, :, 0] @ inverse_root
-            matrix += square(adjusted, estimate.bread)
+            L = rest.root.T @ block.gram @ rest.root
+            adjusted = inverse_power_times(L, power, (block.totals @ rest.root)[:, :, None])[:, :, 0]
+            matrix += square(adjusted, rest.bread)
             if keep:
                 parts.append(WideLeverage(L, power))
-    return matrix, RowLeverage(tuple(parts), root) if keep else None
+    return matrix, RowLeverage(tuple(parts), rest.turn) if keep else None

@@ -29,6 +29,10 @@ Halves: TypeAlias = tuple[FloatArray, FloatArray, FloatArray]
 class LeveragePart(Protocol):
     """Leverages of some of the clusters."""
 
+    @property
+    def n_clusters(self) -> int:
+        """How many."""
+
     def halves(self, turned: FloatArray) -> Iterator[Halves]:
         """What contrasts, as R'C' of shape (k, m), make of some clusters at a time."""
 
@@ -39,6 +43,11 @@ class WideLeverage:
 
     L: FloatArray
     power: float
+
+    @property
+    def n_clusters(self) -> int:
+        """How many."""
+        return int(self.L.shape[0])
 
     def halves(self, turned: FloatArray) -> Iterator[Halves]:
         """(I - L)^-p R'C' and L times it: the products of the two are the D_g, of the second the U_g'U_h."""
@@ -66,6 +75,11 @@ class NarrowLeverage:
     root: FloatArray
     # Rows of some clusters of one size, (n, size), and their (I - Z_gZ_g')^-p, (n, size, size).
     parts: tuple[tuple[IntArray, FloatArray], ...]
+
+    @property
+    def n_clusters(self) -> int:
+        """How many."""
+        return int(self.clusters.totals.shape[0])
 
     def halves(self, turned: FloatArray) -> Iterator[Halves]:
         """Likewise."""
@@ -98,8 +112,8 @@ class RowLeverage:
     ----------
     parts : tuple of LeveragePart
         Leverages of all clusters.
-    root : ndarray, shape (k, k)
-        R, with RR' = M.
+    root : ndarray, shape (n_coefficients, k)
+        R, with RR' = M; without the directions that single clusters alone determine, whose leverage counts nothing.
     """
 
     parts: tuple[LeveragePart, ...]
@@ -111,25 +125,39 @@ class RowLeverage:
 
     def dof(self, contrasts: FloatArray) -> FloatArray:
         """Satterthwaite degrees of freedom, one for each row of `contrasts` (m, k)."""
-        size = min(max(CONTRASTS_PER_BLOCK, PRODUCTS // contrasts.shape[1] ** 2), 4 * CONTRASTS_PER_BLOCK)
+        k = self.root.shape[1]
+        few = self._n_clusters < k
+        fit = PRODUCTS // max(min(self._n_clusters, k) * k, 1)
+        size = max(min(fit, k if few else 4 * CONTRASTS_PER_BLOCK), CONTRASTS_PER_BLOCK)
         parts = range(0, contrasts.shape[0], size)
         return np.concatenate([self._dof(contrasts[first : first + size]) for first in parts])
 
+    @property
+    def _n_clusters(self) -> int:
+        return sum(part.n_clusters for part in self.parts)
+
     def _dof(self, contrasts: FloatArray) -> FloatArray:
         # BM 2002: with P_gh = delta_gh d_g - u_g'u_h, dof = (sum_g P_gg)^2 / sum_gh P_gh^2.
-        m, k = contrasts.shape
-        expected, squares, products = np.zeros(m), np.zeros(m), np.zeros((m, k, k))
+        m, k = contrasts.shape[0], self.root.shape[1]
+        few, held = self._n_clusters < k, list[FloatArray]()
+        expected, squares, products = np.zeros(m), np.zeros(m), np.zeros((m, 0 if few else k, 0 if few else k))
         for left, right, u in self._halves(contrasts):
             d, uu = np.einsum("gnm,gnm->gm", left, right), np.einsum("gkm,gkm->gm", u, u)
             expected += (d - uu).sum(axis=0)
             squares += (d**2 - 2 * d * uu).sum(axis=0)
             by_contrast = np.ascontiguousarray(np.moveaxis(u, 2, 0))
-            products += np.swapaxes(by_contrast, 1, 2) @ by_contrast
+            if few:
+                held.append(by_contrast)
+            else:
+                products += np.swapaxes(by_contrast, 1, 2) @ by_contrast
+        if few:  # UU' has the sum of squares of U'U
+            u = np.concatenate(held, axis=1)
+            products = u @ np.swapaxes(u, 1, 2)
         return ratio(expected**2, squares + np.sum(products**2, axis=(1, 2)))
 
     def hotelling(self, contrasts: FloatArray) -> float:
         """eta of the approximate Hotelling test of `contrasts` (q, k), PT 2018 section 3.2."""
-        q, k = contrasts.shape
+        q, k = contrasts.shape[0], self.root.shape[1]
         expected = np.zeros((q, q))
         for left, right, u in self._halves(contrasts):
             expected += np.einsum("gns,gnt->st", left, right, optimize=True)

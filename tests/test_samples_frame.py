@@ -69,7 +69,7 @@ def test_scores_of_failed_samples_follow_the_rule(samples):
 
 def test_what_a_frame_cannot_tell_is_said(samples):
     notes = er.log_frame(samples).notes
-    assert notes[0].startswith("1 samples without an error have no score of 'letter'; the frame gives no reason.")
+    assert notes[0].startswith("1 sample without an error has no score of 'letter'; the frame gives no reason.")
     assert "never came to" in notes[1]
     told = er.log_frame(samples.assign(score_letter_reason=[None] * 7 + ["grader_failed"])).notes[0]
     assert "Inspect gives a reason for 1 of them: grader_failed (1)" in told
@@ -115,6 +115,13 @@ def test_a_sample_that_occurs_again_is_counted_and_with_another_score_refused(sa
     assert (len(log.frame), log.left_out["duplicate"]) == (5, 3)
     with pytest.raises(LogFormatError, match=r"1 occur again with another one, the first with eval_id 'e1', id 'q0'"):
         er.log_frame(pd.concat([samples, samples.head(1).assign(score_letter="I")]))
+
+
+def test_a_second_model_with_the_same_scores_is_no_repeat_where_the_runs_have_no_ids(samples):
+    one = samples.drop(columns="eval_id").assign(model="a")
+    log = er.log_frame(pd.concat([one, one.assign(model="b")], ignore_index=True))
+    assert log.frame["model"].value_counts().to_dict() == {"a": 5, "b": 5}
+    assert "duplicate" not in log.left_out
 
 
 def test_values_that_are_no_numbers_are_listed(samples):

@@ -14,7 +14,7 @@ from evalreg.errors import ArgumentError, LogFormatError, MissingColumnError
 from evalreg.logs.inspect_values import as_column, as_number, printable, short_fields
 from evalreg.logs.judged import chosen
 from evalreg.logs.log import Log, as_pandas, log_of
-from evalreg.logs.reading import FailedName, Reading, Reason, Run
+from evalreg.logs.reading import FailedName, Reading, Reason, Run, counted
 
 __all__ = ["log_frame"]
 
@@ -129,7 +129,7 @@ def _scorer(rows: pd.DataFrame, asked: str | None) -> str:
 
 def _without_repeats(rows: pd.DataFrame, score: str) -> tuple[pd.DataFrame, int]:
     """The rows without samples that occur again; one that has another score then is an error."""
-    key = [column for column in ("eval_id", "id", "epoch") if column in rows]
+    key = [column for column in ("eval_id", "model", "task_name", "id", "epoch") if column in rows]
     again = rows.duplicated(key)
     other = again & ~rows.duplicated([*key, score])
     if other.any():
@@ -262,9 +262,10 @@ def _notes(rows: pd.DataFrame, name: str, unscored: pd.Series[bool]) -> Iterator
         reasons = [str(one) for one in _cells(rows[unscored], column) if one] if column in rows else []
         said = ", ".join(f"{reason} ({count})" for reason, count in Counter(reasons).most_common(5))
         told = f"Inspect gives a reason for {len(reasons)} of them: {said}" if reasons else "the frame gives no reason"
+        n = int(unscored.sum())
         yield (
-            f"{int(unscored.sum())} samples without an error have no score of {name!r}; {told}. A scorer that gave "
-            "nothing and one that gave NaN look alike in a frame."
+            f"{counted(n, 'sample')} without an error {'has' if n == 1 else 'have'} no score of {name!r}; {told}. A "
+            "scorer that gave nothing and one that gave NaN look alike in a frame."
         )
     if "error" not in rows:
         yield "The frame does not say which samples ended in error; their scores are among the others."

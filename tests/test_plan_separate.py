@@ -7,6 +7,7 @@ import io
 import itertools
 import json
 import pickle
+import warnings
 from types import SimpleNamespace
 
 import numpy as np
@@ -387,3 +388,13 @@ def test_judges_of_very_unlike_sizes_leave_small_plans_without_a_test():
     assert row["prompts"] is None
     assert row["smallest"] == np.inf
     assert np.isfinite(_row(pilot, 12, asked)[1])
+
+
+def test_a_difference_without_variance_divides_by_nothing():
+    # Few questions differ, so that the difference which would be found is sought up to 1, where no variance is left.
+    rows = pd.DataFrame({"item": np.repeat(range(40), 2), "model": ["a", "b"] * 40, "score": 1.0})
+    rows.loc[[1, 3, 5], "score"] = 0.5
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        plan = er.plan.separate(er.mean(rows, by="model", item="item"), "a", "b")
+    assert 0 < plan.detectable < 1

@@ -234,7 +234,9 @@ def _few_power(expected: Unseen, dof: float, alpha: float, pilot_dof: float) -> 
     theta, tested, true = (float(x[0]) for x in (expected.theta, expected.at(0.0), expected.variance))
     critical = float(t_quantile(alpha, np.array([dof]))[0])
     errors, weights = pilot_errors(pilot_dof)
-    return float(weights @ scipy.special.ndtr((theta * errors - critical * math.sqrt(tested)) / math.sqrt(true)))
+    # A difference of 1 has no variance: it is found for sure, or never.
+    sd = math.sqrt(max(true, float(np.finfo(float).tiny)))
+    return float(weights @ scipy.special.ndtr((theta * errors - critical * math.sqrt(tested)) / sd))
 
 
 def _least_difference(enough: Callable[[float], bool]) -> float:

@@ -110,6 +110,21 @@ def test_every_format_has_the_number(form, capsys):
     assert "2241" in capsys.readouterr().out
 
 
-def test_the_command_refuses_what_the_library_refuses(capsys):
-    assert cli.main(["plan", "precision", "--half-width", "0.03"]) == 3
-    assert "needs one of" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("options", "is_wilson"),
+    [
+        ("--rate 0.97", True),
+        ("--rate 0.97 --alpha 0.01", True),
+        ("--rate 0.5 --alpha 0.01", False),
+        ("--rate 0.9 --icc 0.2 --cluster-size 40", False),  # few clusters: it is t that asks for more rows
+    ],
+)
+def test_wilson_is_named_where_the_number_is_his(capsys, options, is_wilson):
+    assert cli.main(["plan", "precision", "--half-width", "0.03", *options.split()]) == 0
+    assert ("Wilson" in capsys.readouterr().out) == is_wilson
+
+
+@pytest.mark.parametrize(("options", "says"), [("", "got neither"), ("--rate 0.7 --variance 0.2", "got both")])
+def test_the_command_says_by_its_own_options_what_it_needs(capsys, options, says):
+    assert cli.main(["plan", "precision", "--half-width", "0.03", *options.split()]) == 3
+    assert f"needs one of --rate (of 0/1 scores) and --variance (of one row); {says}" in capsys.readouterr().err

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import math
 from dataclasses import asdict, dataclass
 
+import numpy as np
 import pandas as pd
 
 from evalreg.cli.shared import add_output, csv_text, document_text, formats_of
+from evalreg.errors import ArgumentError
+from evalreg.numerics.student import t_quantile
 from evalreg.planning.half_width import Precision, precision
 from evalreg.report.tables import Grid, Summary, number
 
@@ -47,6 +51,11 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> str:
     """What ``evalreg plan precision`` prints."""
+    if (options.rate is None) == (options.variance is None):
+        raise ArgumentError(
+            "`evalreg plan precision` needs one of --rate (of 0/1 scores) and --variance (of one row); got "
+            f"{'neither' if options.rate is None else 'both'}. --rate 0.5 is the safe side."
+        )
     found = PlannedPrecision(precision(**{name: getattr(options, name) for name in ASKED}), options)
     return FORMATS[options.format](found)
 
@@ -77,7 +86,7 @@ def summarized(found: PlannedPrecision) -> Summary:
             "Without --cluster-size the number of clusters is not known, and the interval is taken to be normal: with "
             "20 clusters it is 7% wider, with 8 21%."
         )
-    if options.rate is not None and options.rate * (1 - options.rate) * _normal(plan) < 0.98:
+    if options.rate is not None and plan.expected > 1.01 * _half_by_t(plan, options.rate):
         said.append(
             "So near to 0 or 1 an interval is wider than the formula of the normal says: this is the number at which "
             "Wilson's has the half-width."
@@ -85,9 +94,9 @@ def summarized(found: PlannedPrecision) -> Summary:
     return Summary("evalreg plan precision", facts, (grid,), tuple(said))
 
 
-def _normal(plan: Precision) -> float:
-    """What a variance of a row has to be divided by to be, at these rows, that of the half-width by the normal."""
-    return float((1.96 / plan.half_width) ** 2 / plan.effective)
+def _half_by_t(plan: Precision, rate: float) -> float:
+    """The half-width of the planned rows by t, or by the normal; that of Wilson's interval may be larger."""
+    return float(t_quantile(plan.alpha, np.array([plan.dof]))[0]) * math.sqrt(rate * (1 - rate) / plan.effective)
 
 
 def _as_json(found: PlannedPrecision) -> str:

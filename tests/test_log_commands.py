@@ -267,6 +267,90 @@ def test_the_doctor_of_verdicts_names_position_sparsity_and_judges():
     assert "2 judges" in said
 
 
+@pytest.mark.parametrize("opponent", ["aa", "zz"])
+def test_the_doctor_finds_the_one_opponent_wherever_its_name_sorts(opponent):
+    rows = pd.DataFrame([(opponent, f"m{k}", str(prompt)) for k in range(3) for prompt in range(4)])
+    rows = rows.set_axis(["left", "right", "prompt"], axis=1).assign(winner=["left", "right", "tie"] * 4)
+    assert f"Every comparison is with {opponent}" in " ".join(er.Log(rows).doctor().remarks)
+
+
+def test_the_doctor_advises_no_means_of_one_cluster_each(command, tmp_path):
+    rng = np.random.default_rng(1)
+    rows = pd.DataFrame({"item": range(120), "passage": np.repeat(range(12), 10)})
+    hard = rng.normal(size=12)
+    rows["score"] = (hard[rows["passage"]] + rng.normal(size=120) > 0).astype(int)
+    rows.to_csv(tmp_path / "a.csv", index=False)
+    advised = commands_in(command("doctor", tmp_path / "a.csv", "--log-format", "table").out)
+    assert ["--groups" in arguments for arguments in advised] == [True, True, False]
+    means = json.loads(command(*advised[-1], "--format", "json").out)["parameters"]
+    assert len(means) == 12
+    assert all(mean["se"] is not None for mean in means)
+
+
+def test_verdicts_are_no_scores_of_single_models_and_the_message_says_where_they_go(command, tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("left,right,prompt,score,length\na,b,1,0.5,3\na,b,2,1,4\nb,c,1,0,5\nb,c,2,0.3,9\n")
+    made = (path, "--log-format", "table")
+    for asked in (("mean",), ("compare",), ("noise",), ("plan", "--delta", "0.1")):
+        run = command(*asked[:1], *made, *asked[1:])
+        assert run.status == 3
+        assert "See evalreg leaderboard" in run.err
+    assert command("leaderboard", *made).status == 0
+    assert command("mean", *made, "--score", "length", "--by", "left", "--item", "prompt").status == 0
+
+
+@pytest.fixture
+def two_tasks(tmp_path: Path) -> Path:
+    """A table of two models on two tasks whose ids start anew, three answers to each question."""
+    rng = np.random.default_rng(0)
+    rows = pd.DataFrame(
+        [(m, task, i, k) for task in ("law", "math") for i in range(40) for m in "ab" for k in range(3)],
+        columns=["model", "task", "item", "sample"],
+    )
+    hard = rng.normal(0, 2, 80)[rows["item"] + 40 * (rows["task"] == "math")]
+    rows["score"] = (hard + rng.normal(size=len(rows)) + (rows["model"] == "a") > 0).astype(int)
+    rows.to_csv(tmp_path / "tasks.csv", index=False)
+    return tmp_path / "tasks.csv"
+
+
+@pytest.mark.parametrize(
+    "asked", ["compare", "leaderboard", "noise", "plan --delta 0.1 --uncorrected", "plan separate --models a,b"]
+)
+def test_every_command_that_takes_tasks_together_says_so(command, two_tasks, asked):
+    name, _, more = asked.partition(" --")
+    run = command(*name.split(), two_tasks, "--log-format", "table", *(f"--{more}".split() if more else []))
+    assert run.status == 0, run.err
+    assert "Questions of 2 tasks are taken together" in " ".join(run.out.split())
+
+
+def test_a_pilot_of_several_tasks_with_one_answer_each_is_planned_by_task_and_item(command, two_tasks):
+    rows = pd.read_csv(two_tasks).query("sample == 0").drop(columns="sample")
+    rows.to_csv(two_tasks, index=False)
+    asked = ("plan", two_tasks, "--delta", "0.1", "--format", "json")
+    runs = [command(*asked, "--log-format", "table"), command(*asked, "--item", "task:item")]
+    assert [run.status for run in runs] == [0, 0], [run.err for run in runs]
+    expected = er.plan.from_pilot(er.compare(rows, item="task:item"), delta=0.1)
+    assert [json.loads(run.out)["plan"][0]["n"] for run in runs] == [expected["n"].iloc[0]] * 2
+
+
+def test_the_noise_of_one_model_needs_no_column_of_models(command, two_tasks):
+    rows = pd.read_csv(two_tasks).query("model == 'a' and task == 'law'").drop(columns=["model", "task"])
+    rows.to_csv(two_tasks, index=False)
+    run = command("noise", two_tasks, "--log-format", "table", "--format", "json")
+    expected = er.read_log(two_tasks, format="table").noise()
+    assert json.loads(run.out)["models"][0]["se_total"] == pytest.approx(expected.models["se_total"].iloc[0])
+    refused = command("noise", two_tasks, "--sample", "sample")
+    assert refused.status == 3
+    assert "--model none" in refused.err
+    assert command("noise", two_tasks, "--sample", "sample", "--model", "none").status == 0
+
+
+def test_options_that_a_plan_of_two_models_would_pass_over_are_refused(command, two_tasks):
+    asked = ("plan", "separate", two_tasks, "--log-format", "table", "--models", "a,b")
+    assert "--method" in command(*asked, "--model", "model", "--method", "bradley-terry").err
+    assert "go with `--model`" in command(*asked, "--item", "item").err
+
+
 def test_the_doctor_tells_repeats_unequal_questions_and_two_contents():
     rows = er.datasets.paired(n_passages=10, seed=1).rename(columns={"question": "item"})
     rows = rows.assign(**{"doc.hash": rows["item"]})
@@ -284,7 +368,9 @@ def test_a_log_without_scores_or_with_one_row_has_a_doctor_too(command, tmp_path
     (tmp_path / "a.csv").write_text("item,score\n1,1\n")
     assert command("doctor", tmp_path / "a.csv").status == 0
     (tmp_path / "b.csv").write_text("item,points\n1,1\n")
-    assert "roles.toml" in command("doctor", tmp_path / "b.csv").err
+    refused = command("doctor", tmp_path / "b.csv").err
+    assert "roles.toml" in refused
+    assert "On the command line: --roles" in refused
     assert "standard input" in command("doctor", "-").err
 
 

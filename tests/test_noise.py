@@ -394,6 +394,7 @@ def test_every_format_of_the_command_has_the_numbers_of_the_library(command, fil
     status, out, _ = command(*asked, "--format", "json")
     document = json.loads(out)
     assert status == 0
+    assert document["kind"] == "noise"
     assert document["benchmark"]["detectable"] == pytest.approx(found.detectable, rel=1e-9)
     assert [row["se_total"] for row in document["pairs"]] == pytest.approx(found.pairs["se_total"].tolist())
     for table in ("models", "pairs"):

@@ -101,6 +101,7 @@ def run(options: argparse.Namespace) -> Output:
         )
     roles = role_names(options.model, options.item, options.sample, options.strata)
     rows = read_rows(options, {*roles, *group_names(options.groups)} - {options.score}, {options.score})
+    rows.refuse_verdicts(options.score)
     rows.refuse_averaging(options.model)
     item, sample = rows.item or options.item if options.item == "item" else options.item, options.sample or rows.sample
     if gate is not None and options.model in rows.frame:

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from evalreg.checks import option
-from evalreg.errors import ArgumentError, EvalregWarning
+from evalreg.errors import ArgumentError, EvalregWarning, LogFormatError
 from evalreg.logs.content import Content
 from evalreg.logs.fields import the_field
 from evalreg.logs.files import find_files, find_sources, read_head
@@ -168,7 +168,7 @@ def as_options() -> Iterator[None]:
     """Spell what an error advises as the command line takes it."""
     try:
         yield
-    except ArgumentError as error:
+    except (ArgumentError, LogFormatError) as error:
         named = [name for name in _SPELLED if f"{name}=" in str(error) or f"`{name}`" in str(error)]
         if named:
             error.add_note(f"(On the command line: {', '.join(f'--{name}' for name in named)}.)")

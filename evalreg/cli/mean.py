@@ -67,6 +67,7 @@ def run(options: argparse.Namespace) -> Output:
     numbers = {options.score, options.weights}
     rows = read_rows(options, roles - numbers, numbers)
     by = by or [role for role in ("model", "task", "prompt") if rows.several(role)] or None
+    rows.refuse_verdicts(options.score)
     rows.refuse_averaging(*(by or ()))
     item, sample = options.item or rows.item, options.sample or rows.sample
     with counting(rows):

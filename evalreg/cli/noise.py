@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import pandas as pd
@@ -19,7 +21,7 @@ from evalreg.cli.shared import (
     log_messages,
     with_rows,
 )
-from evalreg.errors import ArgumentError
+from evalreg.errors import ArgumentError, MissingColumnError
 from evalreg.planning.noise import noise
 from evalreg.planning.noise_result import Noise
 from evalreg.report.tables import Summary
@@ -89,10 +91,13 @@ def run(options: argparse.Namespace) -> Output:
     # Counts stand in the place of scores.
     numbers = (counts if options.passes is not None else {*counts, options.score}) - {None}
     rows = read_rows(options, roles - numbers, numbers)
+    rows.refuse_verdicts(options.score)
+    if rows.log is not None and model == "model" and model not in rows.frame:
+        model = None
     rows.refuse_averaging(*(() if model is None else (model,)))
     options.item = rows.item or options.item if options.item == "item" else options.item
     options.sample = options.sample or (rows.sample if options.n_samples is None else None)
-    with counting(rows):
+    with counting(rows), _with_one_model(rows, model):
         found = noise(
             rows.frame,
             options.score,
@@ -107,6 +112,17 @@ def run(options: argparse.Namespace) -> Output:
             missing=options.missing,
         )
     return Output(FORMATS[options.format](Found(found, rows, options)), messages=log_messages(rows, options))
+
+
+@contextmanager
+def _with_one_model(rows: Rows, model: str | None) -> Iterator[None]:
+    """Say of a table without models what it needs."""
+    try:
+        yield
+    except MissingColumnError as error:
+        if model is not None and model not in rows.frame:
+            error.add_note("(Where all rows are of one model: --model none.)")
+        raise
 
 
 def _summary(found: Found) -> Summary:
@@ -126,6 +142,7 @@ def _as_json(found: Found) -> str:
     own = {
         "benchmark": {name: getattr(of, name) for name in ("detectable", "enough_answers", "smallest_shown")},
         "dropped": {str(reason): int(count) for reason, count in of.results.dropped.items()},
+        "kind": "noise",
         "models": _records(of.models),
         "pairs": _records(of.pairs),
     }

@@ -22,6 +22,7 @@ from evalreg.cli.shared import (
     log_messages,
     with_rows,
 )
+from evalreg.data.joint_ids import joint_parts
 from evalreg.errors import ArgumentError
 from evalreg.estimators.difference import compare
 from evalreg.planning import answers, components, enough_answers, from_pilot
@@ -106,6 +107,7 @@ def run(options: argparse.Namespace) -> Output:
         raise ArgumentError("`--cost-question` and `--cost-answer` go together; got one of them.")
     roles = role_names(options.model, options.item, options.sample) | group_names(options.groups)
     rows = read_rows(options, roles - {options.score}, {options.score})
+    rows.refuse_verdicts(options.score)
     rows.refuse_averaging(options.model)
     if options.item == "item" and rows.item is not None:
         options.item = rows.item
@@ -130,7 +132,7 @@ def run(options: argparse.Namespace) -> Output:
 
 def _one_answer(frame: pd.DataFrame, options: argparse.Namespace) -> bool:
     """Whether the pilot has one answer of each model to each question, which hides the noise of answers."""
-    names = [options.model, options.item]
+    names = [options.model, *([options.item] if options.item in frame else joint_parts(options.item))]
     return set(names) <= set(frame.columns) and not frame.dropna(subset=names).duplicated(names).any()
 
 

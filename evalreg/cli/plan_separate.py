@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from dataclasses import dataclass, fields
 
-from evalreg.cli.leaderboard import add_pairs, board_of
+from evalreg.cli.leaderboard import add_pairs, board_of, of_pairs
 from evalreg.cli.parsing import Output
 from evalreg.cli.selection import Rows, counting, group_names, read_rows, role_names, split_names
 from evalreg.cli.shared import (
@@ -74,6 +74,8 @@ def run(options: argparse.Namespace) -> Output:
     names = split_names(options.models, "--models")
     if len(names) != 2:
         raise ArgumentError(f'`--models` must be two names separated by a comma; got "{options.models}".')
+    if options.model is None and (options.item is not None or options.sample is not None):
+        raise ArgumentError("`--item` and `--sample` go with `--model`, the column of the models; give it too.")
     judges = None if options.judges is None else _whole(options.judges)
     results, rows = _means(options) if options.model is not None else board_of(options)[:2]
     plan = separate(
@@ -100,7 +102,7 @@ def _whole(text: str) -> list[int]:
 
 def _means(options: argparse.Namespace) -> tuple[Results, Rows]:
     """Means by model of a log of scores."""
-    given = [f"--{name}" for name in ("winner", "labels", "key", "by", "formula", "alike") if getattr(options, name)]
+    given = of_pairs(options)
     if given:
         raise ArgumentError(f"`--model` is of scores of single models, and {' and '.join(given)} of comparisons.")
     check_shared(options)

@@ -69,6 +69,13 @@ class Rows:
             return tuple(text for kind, text in results.notes if kind is IndependenceWarning)
         return ()
 
+    def refuse_verdicts(self, score: str) -> None:
+        """Refuse to take comparisons of two models for the scores of single ones; another column is a choice."""
+        if "left" in self.roles and (score == "score" or score not in self.frame):
+            raise ArgumentError(
+                "The log holds comparisons of two models, and no scores of single ones. See evalreg leaderboard."
+            )
+
     def one_metric(self, *separated: str) -> None:
         """Refuse to average over scores by several metrics of a log."""
         if self.kept is not None:

@@ -212,7 +212,7 @@ def log_notes(rows: Rows, options: argparse.Namespace) -> tuple[str, ...]:
     """What was read of a log and what was left out, that tasks are taken together, that questions are alike."""
     if rows.log is None:
         return ()
-    pooled = [rows.pooled] if rows.pooled and options.command in ("compare", "leaderboard", "plan", "report") else []
+    pooled = [rows.pooled] if rows.pooled and options.command not in ("fit", "mean") else []
     alone = options.groups is None and getattr(options, "strata", None) is None
     return (*log_sentences(rows.log), *pooled, *(rows.overlooked(options.command == "compare") if alone else ()))
 

@@ -272,7 +272,9 @@ def _of_scores(log: AnyLog, clusters: pd.DataFrame) -> Iterator[Question]:
     yield "fit", ["score ~ 1", *([] if own is None else ["--groups", own])], lambda: log.fit("score ~ 1", groups=own)
     if len(clusters):
         part = str(clusters["clusters"].idxmin())
-        yield "mean", ["--by", part, *groups], lambda: log.mean(by=part, groups=by)
+        # A mean of one cluster has no error bar: there questions are the clusters.
+        own, groups = (None, []) if part == (wide[0] if wide else None) else (by, groups)
+        yield "mean", ["--by", part, *groups], lambda: log.mean(by=part, groups=own)
     else:
         yield "mean", ["--format", "json"], log.mean
 

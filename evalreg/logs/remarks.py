@@ -148,11 +148,12 @@ def _sparse(frame: pd.DataFrame) -> Iterator[str]:
     """Pairs of models that never met, or met on one prompt only."""
     first = np.minimum(frame["left"].astype(str), frame["right"].astype(str))
     second = np.maximum(frame["left"].astype(str), frame["right"].astype(str))
-    n_models = len(pd.unique(pd.concat([first, second])))
+    models = pd.unique(pd.concat([first, second]))
+    n_models = len(models)
     possible = n_models * (n_models - 1) // 2
     pairs = frame.assign(first=first, second=second).groupby(["first", "second"])
     prompts = pairs["prompt"].nunique() if "prompt" in frame.columns else pairs.size()
-    star = max((((first == name) | (second == name)).all(), name) for name in pd.unique(first))
+    star = max((((first == name) | (second == name)).all(), name) for name in models)
     if star[0] and n_models > 2:
         yield f"Every comparison is with {star[1]}: other models never met, and share its answers."
     elif len(prompts) < possible:

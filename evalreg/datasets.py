@@ -2,7 +2,7 @@
 
 Every function returns a tidy pandas DataFrame with two attributes: `.attrs["truth"]`, a plain dict of the true values
 of the world that was drawn from, and `.attrs["seed"]`, the seed (None when a Generator was passed). The data are
-simulated: no model, judge or benchmark stands behind them. An estimate can be held against its truth, which no real
+simulated: no real model, judge or benchmark is in them. An estimate can be compared with its truth, which no real
 log allows.
 """
 
@@ -149,8 +149,8 @@ def judge_log(
         (theta_a + u_ap + w_aj) - (theta_b + u_bp + w_bj) + position_effect + noise
 
     exceeds a threshold, prefers the right one if it is below minus the threshold, and calls a tie otherwise. The
-    noise is standard normal and is the unit of every other scale. The answer u_ap is drawn once and stands in all
-    comparisons of model a on prompt p; the taste w_aj of judge j for model a stands in all comparisons of a by j.
+    noise is standard normal and is the unit of every other scale. The answer u_ap is drawn once and is in all
+    comparisons of model a on prompt p; the taste w_aj of judge j for model a is in all comparisons of a by j.
     Rows that share them are dependent, so by default errors that treat rows as independent are about a third of what
     they should be. Sides are random, row by row. Every pair drawn for a prompt is seen by every judge.
 

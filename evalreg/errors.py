@@ -1,7 +1,7 @@
 """Exceptions and warnings.
 
 Every exception is an `EvalregError` and also a `ValueError`, `TypeError` or `KeyError`, so that code
-which knows nothing of evalreg catches it where it would expect to::
+which knows nothing about evalreg catches it where it would expect to::
 
     EvalregError
     |-- ArgumentError (ValueError)          an argument breaks its rule

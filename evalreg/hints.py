@@ -110,7 +110,7 @@ def call_to_write(
         found = asked | found if name in _COV_NAMES else found | asked
     ordered = sorted(found, key=lambda ours: list(known).index(ours))
     call = ", ".join(f"{ours}={found[ours]}" for ours in ordered)
-    return f"{call}, the dots being the values as you gave them" if "=..." in call else call
+    return f"{call}, where the dots are the values as you gave them" if "=..." in call else call
 
 
 def _in_our_words(
@@ -168,7 +168,7 @@ def keyword_hint(
     if name in _FREQUENCIES and "weights" in known:
         return (
             f"{start}; `weights` here are sampling weights, and a row is one observation whatever its weight. Write "
-            f'out each row as often as it occurred: data.loc[data.index.repeat(data["{values.get(name)}"])].'
+            f'out each row as many times as it occurred: data.loc[data.index.repeat(data["{values.get(name)}"])].'
         )
     if name == "family_link" or (name == "link" and "family" in known):
         return f"{start}; the link is part of the family: family=sm.families.Binomial(link=sm.families.links.Probit())."

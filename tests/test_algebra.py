@@ -462,7 +462,7 @@ def test_a_default_that_stacking_changes_is_told_with_what_to_do(wide):
         (stacked, r'side by side \("OLS"\) have no design in common'),
         (stacked.linear([[0, 1, 0, -1]], ["slopes"]), "have no design in common"),
         (_mean_of(wide, "a").stack(stacked), "have no design in common"),
-        (joined, r'independent rows \("Mean"\) stand side by side'),
+        (joined, r'independent rows \("Mean"\) are put side by side'),
     ):
         with pytest.warns(er.errors.CovarianceWarning, match=f"is CR1, and not CR2, since .*{why}.*one by one"):
             results = er.infer(estimate, groups="passage")

@@ -202,7 +202,7 @@ CASES: dict[str, tuple[Any, dict[str, Any], type[EvalregError], list[str]]] = {
         LOG,
         {**VERDICTS, "labels": {"A": "left", "B": "right"}},
         UnknownLabelError,
-        ['`labels` names "A", "B"', "none of which is in column 'winner'", '"left"', "to the letter"],
+        ['`labels` names "A", "B"', "none of which is in column 'winner'", '"left"', "letter by letter"],
     ),
     "labels of a missing verdict": (
         at("winner", TIES, None),

@@ -239,7 +239,7 @@ def test_weights_of_any_size_are_their_ratios(log, scale):
 def test_weights_that_say_nothing_are_refused_with_their_rows(log):
     weights = np.ones(len(log))
     weights[[3, 8]] = 5e-324
-    with pytest.raises(ArgumentError, match="rows 3, 8 are smaller beside the largest"):
+    with pytest.raises(ArgumentError, match="rows 3, 8 are smaller, compared with the largest"):
         er.mean(log, weights=weights)
 
 

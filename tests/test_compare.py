@@ -660,7 +660,7 @@ def test_a_cluster_that_differs_between_the_answers_names_the_rows(rng: np.rando
         ({"paired": "no"}, ArgumentTypeError, "`paired` must be True or False"),
         ({"missing": "ignore"}, ArgumentError, "`missing` must be one of"),
         ({"cov": "HC9"}, ArgumentError, "`cov` must be one of"),
-        ({"cov": "HC1"}, ArgumentError, 'For clusters it is cov="CR1"'),
+        ({"cov": "HC1"}, ArgumentError, 'For clusters use cov="CR1"'),
         ({"groups": "passages"}, MissingColumnError, '"passages"'),
         ({"groups": "one"}, TooFewClustersError, "at least 2"),
     ],
@@ -696,7 +696,7 @@ def test_pairs_that_would_have_one_name_are_refused(rng: np.random.Generator) ->
     names = {"m0": "a", "m1": "b - c", "m2": "a - b", "m3": "c"}
     latent = {"m0": 4.0, "m2": 4.0, "m1": 0.0, "m3": 0.0}
     frame = frame.assign(score=frame["score"] + frame["model"].map(latent), model=frame["model"].map(names))
-    with pytest.raises(DataError, match='"a - b - c" stands for two pairs'):
+    with pytest.raises(DataError, match='"a - b - c" would name two pairs'):
         er.compare(frame)
 
 

@@ -156,7 +156,7 @@ def test_what_is_no_comparison_is_refused_by_name(log):
         results.avg_predictions(variables="words")
     with pytest.raises(MissingColumnError, match=r"has no level 'bobby'.* Did you mean"):
         results.avg_comparisons({"model": ("bobby", "ada")})
-    with pytest.raises(MissingColumnError, match="no covariate of the formula"):
+    with pytest.raises(MissingColumnError, match="not a covariate of the formula"):
         results.avg_comparisons("weight")
     with pytest.raises(DataError, match="do not fit the formula"):
         results.avg_comparisons("words")

@@ -77,7 +77,7 @@ CLUSTERED = {"cov_type": "cluster", "cov_kwds": {"groups": pd.factorize(LOG["pas
 
 def _advice(call):
     """The keywords that a message says to write."""
-    said = re.search(r"write ([^.]*(?:\.\.\.)?[^.]*)", str(_raised(call))).group(1).partition(", the dots")[0]
+    said = re.search(r"write ([^.]*(?:\.\.\.)?[^.]*)", str(_raised(call))).group(1).partition(", where the dots")[0]
     return eval(f"dict({said})")
 
 
@@ -132,7 +132,7 @@ def test_two_clusterings_in_another_package_s_words():
 
 
 def test_labels_without_a_name_stay_as_they_were_given():
-    with pytest.raises(TypeError, match=re.escape('write groups=..., cov="CR1", the dots being the values as you')):
+    with pytest.raises(TypeError, match=re.escape('write groups=..., cov="CR1", where the dots are the values as you')):
         er.fit("score ~ 1", LOG, **CLUSTERED)
 
 

@@ -349,13 +349,13 @@ def test_bands_of_scores_that_hardly_vary_are_as_narrow():
     assert ((bands["upper"] - bands["lower"]) < 6 * bands["se"]).all()
 
 
-def test_the_summary_says_what_is_supposed_of_scores_that_are_no_trials():
+def test_the_summary_says_what_is_assumed_of_scores_that_are_not_trials():
     sentences = er.mean(low_spread()).summary().sentences
     (told,) = (one for one in sentences if "Jeffreys" in one)
-    assert "No row is supposed far beyond those seen" in told
+    assert "No row is assumed far beyond those seen" in told
     assert 'conf_int(method="clopper-pearson") does not' in told
     (counted,) = (one for one in er.mean(FEW, groups="passage").summary().sentences if "Jeffreys" in one)
-    assert "supposed" not in counted
+    assert "assumed" not in counted
 
 
 def test_every_engine_widens_alike():

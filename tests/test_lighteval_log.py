@@ -129,7 +129,7 @@ def test_values_that_are_no_numbers_are_counted_or_refused(tmp_path):
     log = er.read_log(path)
     assert (len(log.frame), log.left_out.to_dict()) == (N - 1, {"unparsed": 1})
     parquet.write_table(table.set_column(at, "metrics", pa.array(["{'f1': [1, 2]}"] * N)), path)
-    with pytest.raises(LogFormatError, match=r"f1 \(12 values\) are no numbers"):
+    with pytest.raises(LogFormatError, match=r"f1 \(12 values\) are not numbers"):
         er.read_log(path)
     code = ["__import__('os').getcwd()"] * N
     parquet.write_table(table.set_column(at, "metrics", pa.array(code)), path)

@@ -196,7 +196,7 @@ def test_a_lone_file_has_an_unknown_model_and_a_made_up_name_is_none(tmp_path):
     next(folder.glob("results*")).unlink()
     log = er.read_log(next(folder.glob("samples*")))
     assert set(log.frame["model"]) == {"unknown"}
-    assert "No results file stands beside" in log.notes[0]
+    assert "There is no results file next to" in log.notes[0]
     folder = write(
         tmp_path / "dummy", {"birds": one()}, config={"model_args": ""}, model_source="dummy", model_name="x"
     )

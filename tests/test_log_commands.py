@@ -207,10 +207,10 @@ def test_labels_and_the_key_of_a_mapping_file_are_used(command, tmp_path):
     [
         ("score = ", "must be a TOML file"),
         ('item = "x"', "names no score and no winner"),
-        ('scores = "x"', '"scores" is no role'),
+        ('scores = "x"', '"scores" is not a role'),
         ("score = 3", "score is 3"),
         ('score = "x"\nkey = "a"', "key is 'a'"),
-        ('score = "x"\n[labels]\nA = 1', "labels is no table of texts"),
+        ('score = "x"\n[labels]\nA = 1', "labels is not a table of texts"),
         ('score = "x"\n[labels]\nA = "left"', "no winner is named"),
     ],
 )

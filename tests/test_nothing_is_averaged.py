@@ -404,7 +404,7 @@ PLANTS: dict[str, dict[str, Refused | Told | Counted]] = {
     "table": {
         "repeats": Refused(lambda f: table(f, rows()), ("sample",)),
         "filters": Refused(
-            lambda f: table(f, rows(filter=["s"] * 4 + ["f"] * 4)), ("'filter' tells them .* no further",)
+            lambda f: table(f, rows(filter=["s"] * 4 + ["f"] * 4)), ("'filter' tells them .* still one",)
         ),
         "metrics": Refused(lambda f: table(f, rows(metric=["m"] * 4 + ["n"] * 4)), (r"\bm\b.*4", r"\bn\b.*4")),
     },

@@ -206,7 +206,7 @@ def test_the_difference_seen_is_the_default_and_is_said_to_be_uncertain(board):
     assert plan.delta == -plan.estimate
     assert not plan.assumed
     assert plan.table["judges"].tolist() == [10, 20, 30]
-    assert "it holds 0" in str(plan.summary())
+    assert "it includes 0" in str(plan.summary())
     apart = er.plan.separate(board, "model-01", "model-04")
     assert "may be as small as" in str(apart.summary())
     given = er.plan.separate(board, "model-01", "model-04", delta=0.2)
@@ -258,7 +258,7 @@ def test_a_plan_can_be_printed_copied_and_pickled(board):
     [
         (("model-01",), {}, ArgumentError, "go together"),
         ((), {}, ArgumentError, "4 parameters"),
-        (("model-01", "nobody"), {}, ArgumentError, "'nobody' is no parameter"),
+        (("model-01", "nobody"), {}, ArgumentError, "'nobody' is not a parameter"),
         (("model-01", "model-01"), {}, ArgumentError, "both are"),
         (("model-01", "model-02"), {"judges": [1]}, ArgumentError, "at least 2"),
         (("model-01", "model-02"), {"judges": []}, ArgumentError, "empty list"),
@@ -357,7 +357,7 @@ def test_the_command_plans_from_scores_of_single_models(command, tmp_path):
         (("--models", "model-01"), "two names"),
         (("--judges", "3,x"), "whole numbers separated by commas"),
         (("--judges", "1"), "at least 2"),
-        (("--models", "model-01,nobody"), "'nobody' is no parameter"),
+        (("--models", "model-01,nobody"), "'nobody' is not a parameter"),
         (("--judge-axis", "rater"), "crossed clusterings"),
     ],
 )

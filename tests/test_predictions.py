@@ -264,7 +264,7 @@ def test_what_cannot_be_predicted_is_refused_with_what_to_do(log):
         results.predict(log[["model"]])
     with pytest.raises(DataError, match="do not fit the formula"):
         results.predict({"words": [1.0], "model": ["eve"]})
-    with pytest.raises(MissingColumnError, match=r'"word", which is no covariate.*"words"'):
+    with pytest.raises(MissingColumnError, match=r'"word", which is not a covariate.*"words"'):
         results.avg_slopes("word")
     with pytest.raises(ArgumentError, match="at least one covariate"):
         results.avg_slopes([])

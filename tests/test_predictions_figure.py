@@ -70,7 +70,7 @@ def test_bands_give_way_to_bars_where_they_could_not_be_told_apart(n: int) -> No
     ("by", "kind", "match"),
     [
         (["n_words", "model"], ArgumentError, "6 groups apart; got 7"),
-        ("word", MissingColumnError, "no covariate"),
+        ("word", MissingColumnError, "not a covariate"),
         (["model", "n_words"], ArgumentError, "at which values of the number"),
         ([], ArgumentError, "got 0"),
         ({"n_words": []}, ArgumentError, "no value"),

@@ -214,7 +214,7 @@ def test_order_sorts_first_and_keeps_the_rows_of_a_cluster_together():
     log = growing().query("model == 'new'").reset_index(drop=True)
     log["done"] = pd.Timestamp("2025-01-01") + pd.to_timedelta(log["passage"].factorize()[0], "h")
     shuffled = log.sample(frac=1, random_state=1)
-    with pytest.raises(DataError, match="must stand together"):
+    with pytest.raises(DataError, match="must come together"):
         er.confidence_sequence(shuffled, groups="passage")
     found = er.confidence_sequence(shuffled, groups="passage", order="done")
     expected = er.confidence_sequence(log, groups="passage")

@@ -266,7 +266,7 @@ def test_an_eval_that_lacks_a_model_is_named_and_the_advice_works(logs: dict[str
 
 def test_the_same_questions_twice_are_refused(logs: dict[str, pd.DataFrame]) -> None:
     one = means(logs["code"])
-    with pytest.raises(ArgumentError, match="one eval stands twice"):
+    with pytest.raises(ArgumentError, match="one eval is there twice"):
         er.join_evals({"code": one, "again": means(logs["code"])}).average()
     rng = np.random.default_rng(1)
     other = logs["code"].assign(score=lambda log: log["score"] + rng.normal(size=len(log)))

@@ -135,9 +135,9 @@ def test_other_covariances_come_from_the_same_sums(log, shards):
     np.testing.assert_allclose(wild.statistic, of_rows.statistic, rtol=1e-8)
     # Clusters stand in another order, so that other signs are drawn.
     assert abs(wild.p_value - of_rows.p_value) < 0.01
-    with pytest.raises(NotAvailableError, match="no rows any more"):
+    with pytest.raises(NotAvailableError, match="no longer has its rows"):
         found.influence()
-    with pytest.raises(NotAvailableError, match="no rows any more"):
+    with pytest.raises(NotAvailableError, match="no longer has its rows"):
         found.with_cov(groups=np.arange(len(log)))
 
 

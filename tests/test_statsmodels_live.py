@@ -275,7 +275,7 @@ def test_with_groups_the_answer_is_the_name_of_what_does_it_for_clusters(log, co
         lambda: er.fit("score ~ words", log, groups="passage").with_cov(cov=cov),
     )
     for call in calls:
-        with pytest.raises(er.errors.ArgumentError, match=f'For clusters it is cov="CR{cov[2]}"'):
+        with pytest.raises(er.errors.ArgumentError, match=f'For clusters use cov="CR{cov[2]}"'):
             call()
 
 

@@ -230,7 +230,7 @@ def test_what_is_no_results_is_refused_with_what_it_is(tmp_path):
     for text in ('{"a": 1}', "[1, 2]", json.dumps(document | {"kind": "doctor"})):
         with pytest.raises(LogFormatError, match="not results that evalreg wrote"):
             er.read_results(text)
-    with pytest.raises(LogFormatError, match="NaN is no JSON number"):
+    with pytest.raises(LogFormatError, match="NaN is not a JSON number"):
         er.read_results(json.dumps(document | {"nobs": math.nan}))
     with pytest.raises(ArgumentError, match="file that can be read"):
         er.read_results(tmp_path / "absent.json")

@@ -491,7 +491,7 @@ def test_engines_follow_the_rule_within_strata_or_say_what_they_lack(engine: str
     assert found.contrast("new - old").pvalues.iloc[0] == pytest.approx(expected.pvalues.iloc[0])
     # The questions are not by passage, and a copy has no rows to look them up in.
     if groups is not None:
-        with pytest.raises(er.errors.NotAvailableError, match=r'"item".*no source rows'):
+        with pytest.raises(er.errors.NotAvailableError, match=r'"item".*no longer has its source rows'):
             copied.contrast("new - old").conf_int()
     in_memory, in_engine = (er.compare(data, groups=groups, strata="subject").table for data in (frame, lazy))
     pd.testing.assert_frame_equal(in_engine, in_memory, rtol=1e-9)

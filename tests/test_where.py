@@ -249,7 +249,7 @@ def test_an_unknown_column_is_an_error_with_the_nearest_name(log):
         ("a == 7B", 5, "Text that begins with a digit goes in quotes"),
         ("2shot == 1", 0, "such a column in backticks"),
         ("a == 1e999", 5, "64-bit float"),
-        ("a == 'x", 5, "Text stands between two straight quotes"),
+        ("a == 'x", 5, "Text goes between two straight quotes"),
         (r'a == "C:\logs"', 5, "a backslash comes before a quote or a backslash"),
         ("a == \N{LEFT DOUBLE QUOTATION MARK}x\N{RIGHT DOUBLE QUOTATION MARK}", 5, "straight quotes"),
         ("`a == 1", 0, "between two backticks"),

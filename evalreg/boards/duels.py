@@ -94,7 +94,7 @@ def duel_dependence(
     refuse_without_clusters(axes)
     if not isinstance(duels.scores, CellScores):
         raise NotAvailableError(
-            "correlations of the comparisons of each pair need rows in memory, and these are in an engine. Collect the "
+            "the correlations within each pair need rows in memory, but these rows are in an engine. Collect the "
             "columns of the sides, verdicts and groups, and make the board of that frame."
         )
     names, scale = np.array(duels.models, dtype=object), duels.count / duels.weight

@@ -74,7 +74,7 @@ def judged_rows(duels: Duels, judge: str, prompt: str) -> JudgedRows:
     if not isinstance(scores, CellScores):
         columns = ", ".join(map(repr, dict.fromkeys((*scores.cell_columns, judge, prompt))))
         raise NotAvailableError(
-            "judges are set against each other on rows in memory, and these are in an engine. Collect the columns "
+            "comparing judges needs rows in memory, but these rows are in an engine. Collect the columns "
             f"{columns} and those of the verdicts and groups, and make the board of that frame."
         )
     labels = scores.labels

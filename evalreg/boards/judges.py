@@ -1,4 +1,4 @@
-"""Judges looked at: how far they agree, what each says of the models, what position and taste do, what varies."""
+"""Judges looked at: how far they agree, what each says about the models, what position and taste do, what varies."""
 
 from __future__ import annotations
 
@@ -267,7 +267,7 @@ def _on_position(found: Judging) -> list[str]:
         "within a judge's pairs"
     )
     stand = int(table["stands"].sum())
-    lines = [f"Position: {text}. {stand} of {found.n_judges - len(without)} stand at {found.alpha:g} (Holm)."]
+    lines = [f"Position: {text}. {stand} of {found.n_judges - len(without)} are significant at {found.alpha:g} (Holm)."]
     if np.isfinite(table["consistent"]).any():
         lines.append("same both ways: the share of (prompt, pair) seen in both orders whose verdict did not turn.")
     if without:
@@ -286,8 +286,8 @@ def _on_effects(found: Judging) -> list[str]:
     if len(table):
         tested = int(table["p_adjusted"].notna().sum())
         lines.append(
-            "judge - mean is what a judge gives a model beyond the mean of the judges, opponent by opponent; "
-            f"{int(table['stands'].sum())} of {tested} tested stand at {found.alpha:g} (Holm over all), marked *."
+            "judge - mean is how much more a judge gives a model than the mean of the judges, opponent by opponent; "
+            f"{int(table['stands'].sum())} of {tested} are significant at {found.alpha:g} (Holm over all), marked *."
         )
     without = found.n_judges - found.boards.index.get_level_values("judge").nunique()
     if without:

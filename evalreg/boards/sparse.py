@@ -1,4 +1,4 @@
-"""What a board says of models that meet under few clusters: its sparsity, and what its ranks rest on."""
+"""What a board says about models that meet under few clusters: its sparsity, and what its ranks rest on."""
 
 from __future__ import annotations
 

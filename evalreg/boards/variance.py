@@ -167,9 +167,8 @@ def board_variances(rows: JudgedRows, table: pd.DataFrame) -> tuple[dict[str, fl
         held = sorted({roles.get(name, "residual") for name in names})
         if len(held) > 1:
             raise NotAvailableError(
-                f"the log cannot tell {' from '.join(names)}, which a plan needs apart. Add comparisons of the same "
-                f"pairs "
-                "by other judges, or on other prompts."
+                f"the log cannot tell {' from '.join(names)}, and a plan needs each by itself. Add comparisons of the "
+                "same pairs by other judges, or on other prompts."
             )
         factor = of_models if any(name.startswith("model ") for name in names) else of_pairs
         found[held[0]] += factor * max(float(added), 0.0)

@@ -1,4 +1,4 @@
-"""The demonstration: two simulated evals, what evalreg says of them, and what is true."""
+"""The demonstration: two simulated evals, what evalreg says about them, and what is true."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _READING = (
 )
 _JUDGING = (
     "2. Judges. {n_judges} judges compare the answers of {n_models} models to {n_prompts} prompts. The score is that "
-    "of {best}: 1 where it wins, 0 where it loses, 0.5 for a tie. An answer stands in many comparisons, and a judge "
+    "of {best}: 1 where it wins, 0 where it loses, 0.5 for a tie. An answer is in many comparisons, and a judge "
     "has a taste, so that rows are dependent along two axes. Another log would bring other prompts and other judges."
 )
 
@@ -195,7 +195,7 @@ def _findings(study: Study, what: str, seed: int, se: float | None = None) -> st
 
 
 def _fitted(study: Study, log: pd.DataFrame) -> tuple[Results, Results]:
-    """The estimate with clustered and with naive errors; what is fragile about it stands in the summary."""
+    """The estimate with clustered and with naive errors; what is fragile about it is in the summary."""
     with muted():
         clustered = fit(study.formula, log, groups=study.groups)
         return clustered, clustered.with_cov(groups=None)

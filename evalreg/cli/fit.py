@@ -25,8 +25,8 @@ Examples, on the simulated logs that `evalreg demo --write logs` makes:
 
 _FORMULA_HELP = """\
 a patsy formula, such as "score ~ 1" for the mean, of columns, numbers, arithmetic, comparisons, patsy's functions and
-numpy's as np.log; nothing else is run. Behind a bar stand factors to absorb, as in "score ~ x | question + judge".
-Columns go by their names, or by Q("a name") where those are no Python names. The column in C(turn) or
+numpy's as np.log; nothing else is run. Factors to absorb go behind a bar, as in "score ~ x | question + judge".
+Columns go by their names, or by Q("a name") where those are not Python names. The column in C(turn) or
 C(turn, Treatment("1")) is read as text; that in C(turn, Treatment(1)) is not"""
 
 

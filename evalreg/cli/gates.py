@@ -54,7 +54,7 @@ class Gate:
 
 @dataclass(frozen=True)
 class Decision:
-    """What the data say of a gate."""
+    """What the data say about a gate."""
 
     gate: Gate  # the claim
     verdict: Verdict  # the last where neither one-sided test rejects
@@ -182,7 +182,7 @@ def check_models(gate: Gate, models: Iterable[object]) -> None:
 
 
 def decide(gate: Gate, comparison: Comparison, alpha: float = 0.05) -> Decision:
-    """What the data say of a gate.
+    """What the data say about a gate.
 
     One-sided tests by the covariance of the comparison; the number of questions is Miller (2024), arXiv:2411.00640, eq.
     9, with t and the standard error as measured.

@@ -72,7 +72,9 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--figure", metavar="FILE", help="draw the board there (.png, .svg, .pdf), with matplotlib of evalreg[plot]"
     )
     parser.add_argument(
-        "--best", action="store_true", help="also the first place, corrected for having been chosen for its estimate"
+        "--best",
+        action="store_true",
+        help="also the estimate of the best model, corrected for the luck of coming first",
     )
     add_shared(parser)
 

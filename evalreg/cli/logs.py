@@ -130,7 +130,7 @@ def _are_tables(files: list[str], made: Mapping[str, Any]) -> bool:
         if is_file:
             return format_of(Source(path, read_head(path))) in (None, *plain)
     elif "-" in files:
-        raise ArgumentError('Standard input ("-") is read alone; got other files beside it.')
+        raise ArgumentError('Standard input ("-") is read alone; got other files too.')
     return sort_sources(find_sources(files), None)[0].NAME in plain
 
 

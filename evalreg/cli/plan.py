@@ -142,9 +142,8 @@ def _of_single(rows: Rows, options: argparse.Namespace, numbers: list[tuple[floa
     if (asked and numbers != [(1.0, 1.0)]) or options.cost_question is not None or options.uncorrected:
         raise ArgumentError(
             "`--k` above 1, `--uncorrected` and costs need a pilot with at least 2 answers of each model to each "
-            "question, "
-            "which tell the noise of answers from the rest; this one has 1. Leave them out to plan for one answer to "
-            "each."
+            "question, to separate the noise of answers from the rest; this one has 1. Leave them out to plan for one "
+            "answer to each."
         )
     with counting(rows):
         difference = compare(

@@ -76,7 +76,7 @@ def summarized(found: PlannedPrecision) -> Summary:
         (("needed", f"{plan.n}", f"{plan.effective:.0f}", clusters, number(plan.expected)),),
     )
     said = [
-        "effective rows: how many independent rows would say as much; rows over the design effect."
+        "effective rows: how many independent rows would say as much (rows divided by the design effect)."
         if plan.deff > 1
         else "Rows are taken to be independent. Where they share passages or repositories, give --deff, or --icc with "
         "--cluster-size."
@@ -84,12 +84,12 @@ def summarized(found: PlannedPrecision) -> Summary:
     if plan.n_clusters is None and plan.deff > 1:
         said.append(
             "Without --cluster-size the number of clusters is not known, and the interval is taken to be normal: with "
-            "20 clusters it is 7% wider, with 8 21%."
+            "20 clusters it is 7% wider, with 8 clusters 21%."
         )
     if options.rate is not None and plan.expected > 1.01 * _half_by_t(plan, options.rate):
         said.append(
-            "So near to 0 or 1 an interval is wider than the formula of the normal says: this is the number at which "
-            "Wilson's has the half-width."
+            "This close to 0 or 1 an interval is wider than the normal formula says. The number is the one at which "
+            "Wilson's interval has this half-width."
         )
     return Summary("evalreg plan precision", facts, (grid,), tuple(said))
 

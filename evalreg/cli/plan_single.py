@@ -26,9 +26,9 @@ class SinglePlan:
     def notes(self) -> tuple[str, ...]:
         """What a careful reader asks."""
         return (
-            "The pilot has one answer of each model to each question, which does not tell the noise of answers from "
-            "what questions do. The plan is for one answer to each, with the total variance of the differences, which "
-            "holds both; two answers or more would tell what more answers are worth.",
+            "The pilot has one answer of each model to each question, so the noise of answers cannot be told from "
+            "that of questions. The plan is for one answer to each, with the total variance of the differences, "
+            "which includes both. Two answers or more would tell what more answers are worth.",
             "n (eq. 9) has normal quantiles and takes the pilot's variance as known. n and clusters are for the t "
             f"test, and allow for the error of that variance: {self.promise}. Detectable is what the pilot's own "
             "questions would show.",

@@ -268,7 +268,7 @@ def with_score(formula: str, column: str) -> str:
 
 
 def split_names(text: str, argument: str) -> list[str]:
-    """Names separated by commas; one that contains a comma stands in double quotes."""
+    """Names separated by commas; one that contains a comma is in double quotes."""
     try:
         names = [name.strip() for name in next(csv.reader([text], skipinitialspace=True, strict=True), [])]
     except csv.Error:

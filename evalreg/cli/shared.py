@@ -118,8 +118,8 @@ def _add_covariance(parser: argparse.ArgumentParser) -> None:
 
 
 POPULATION_HELP = """\
-questions of the benchmark that these were drawn from at random, or its clusters as passage=896 where they were drawn
-whole: the result is then about that benchmark, and not about all questions like these"""
+how many questions the full benchmark has, if these are a random sample of them; passage=896 if whole passages were
+sampled, of 896: the result is then about that benchmark, and not about all questions like these"""
 
 
 def _number_or_name(text: str) -> float | str:

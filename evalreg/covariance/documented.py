@@ -1,4 +1,4 @@
-"""The parameters of a covariance in docstrings: their text stands here once, and functions say where it goes."""
+"""The parameters of a covariance in docstrings: their text is here once, and functions say where it goes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What leverages of cells, summed over clusters, say of contrasts: dof and the approximate Hotelling test."""
+"""What leverages of cells, summed over clusters, say about contrasts: dof and the approximate Hotelling test."""
 
 from __future__ import annotations
 
@@ -198,7 +198,7 @@ def _row_forms(rows: Matrix, matrix: Matrix) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class CellTerms:
-    """What the leverages of each cell say of its own mean."""
+    """What the leverages of each cell say about its own mean."""
 
     # (n_cells,): of the squared totals under the working model; Satterthwaite's degrees of freedom are their ratio
     expected: FloatArray

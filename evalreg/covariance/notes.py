@@ -25,7 +25,7 @@ MOSTLY = 0.6
 
 
 def thin_notes(estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov) -> list[Note]:
-    """What to say of the models of a board that are too thinly covered for its covariance."""
+    """What to say about the models of a board that are too thinly covered for its covariance."""
     notes: list[Note] = []
     finest = max(axes, key=estimate.scores.n_clusters)
     for axis in axes:
@@ -47,7 +47,7 @@ def thin_notes(estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov)
 
 
 def term_notes(cov: Covariance) -> list[Note]:
-    """What to say of parameters that a single cluster determines, and of a repair."""
+    """What to say about parameters that a single cluster determines, and about a repair."""
     notes: list[Note] = []
     notes.extend(_one_cluster_notes(cov))
     thin = cov._in_one_cell(np.eye(len(cov.names)))

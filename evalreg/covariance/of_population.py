@@ -18,7 +18,7 @@ def of_population(cov: Covariance, estimate: Estimate) -> Covariance:
     if cov.crossed:
         raise NotAvailableError(
             'target="the full benchmark" is defined for one clustering; '
-            f"{' + '.join(map(axis_name, cov.axes))} are crossed, and judges or prompts are no part of a benchmark. "
+            f"{' + '.join(map(axis_name, cov.axes))} are crossed, and judges or prompts are not part of a benchmark. "
             "Cluster by what was drawn from it."
         )
     found = [axis_name(axis) for axis in cov.axes]

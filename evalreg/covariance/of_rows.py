@@ -58,7 +58,7 @@ def term_of_rows(estimate: Estimate, options: ResolvedCov, naive: Term) -> Term:
 
 def _refuse_absorbed(estimate: Estimate) -> None:
     if estimate.absorbed is not None:
-        raise NotAvailableError('leverages of the rows are not there any more; use cov "HC0" or "HC1".')
+        raise NotAvailableError('the leverages of the rows are no longer held; use cov "HC0" or "HC1".')
 
 
 def _of_scaled_rows(estimate: Estimate, scale: FloatArray) -> FloatArray:

@@ -120,8 +120,8 @@ def resolve_cov(asked: CovOptions, clustered: bool, default: CovName = "CR2") ->
         )
     if kind.clustered is not None and clustered:
         raise ArgumentError(
-            f'`cov="{cov}"` takes rows to be independent, and here they are in clusters (of `groups`, or answers to '
-            f'the same questions). For clusters it is cov="{kind.clustered}"; for independent rows leave `groups` out.'
+            f'`cov="{cov}"` takes rows to be independent, but here they are in clusters (of `groups`, or answers to '
+            f'the same questions). For clusters use cov="{kind.clustered}"; for independent rows leave `groups` out.'
         )
     dof = asked.dof if asked.dof is not None else kind.dof
     if dof == "satterthwaite" and not kind.takes_satterthwaite:

@@ -1,4 +1,4 @@
-"""What stands behind the bar of a formula, as in "score ~ x | question": the factors to absorb."""
+"""What is behind the bar of a formula, as in "score ~ x | question": the factors to absorb."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def split_bar(formula: str) -> tuple[str, str]:
         return formula, ""
     if len(bars) > 1:
         raise FormulaError(
-            f"`formula` has {len(bars)} bars; one stands before the factors to absorb, as in {_LIKE}. A logical "
-            "or of two comparisons goes into brackets, as in I((a > 1) | (b > 1))."
+            f"`formula` has {len(bars)} bars; write one, before the factors to absorb, as in {_LIKE}. Put a "
+            "logical 'or' in brackets, as in I((a > 1) | (b > 1))."
         )
     before, behind = formula[: bars[0]].strip(), formula[bars[0] + 1 :].strip()
     if not behind:
@@ -50,8 +50,8 @@ def absorbed_factors(behind: str, columns: Sequence[str]) -> tuple[Axis, ...]:
     """Columns of each factor behind the bar."""
     if "(" in behind and behind not in columns and "`" not in behind:
         raise FormulaError(
-            f"`formula` absorbs columns, and every value is a level; got {behind!r}. Write their names alone, as in "
-            f"{_LIKE}. What is computed goes into a column first."
+            f"`formula` absorbs columns, each value a level; got {behind!r}. Write their names alone, as in "
+            f"{_LIKE}. Put computed values into a column first."
         )
     if "[" in behind and behind not in columns and "`" not in behind:
         raise FormulaError(

@@ -35,7 +35,7 @@ class CellRows:
     item : Codes, optional
         Items of the rows before they were averaged.
     lines : tuple of str
-        What to say of them.
+        What to say about them.
     """
 
     keys: list[tuple[str, ...]]
@@ -73,7 +73,7 @@ def read_cells(table: Table, roles: Roles, groups: Groups) -> CellRows:
 
 
 def _shared_questions(rows: ReadRows, roles: Roles) -> tuple[ReadRows, tuple[str, ...]]:
-    """The rows of items that all models have, and what to say of them."""
+    """The rows of items that all models have, and what to say about them."""
     assert roles.item is not None
     models = joint([rows.used[name] for name in roles.by])
     names = tuple(models.label(code) for code in range(models.n_clusters))
@@ -108,7 +108,7 @@ def joint_names(models: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
     alike = [name for name, times in Counter(names).items() if times > 1]
     if alike:
         raise DataError(
-            f"the joint labels of `by` must be distinct as text; {listed(alike)} stands for different values. Rename "
+            f"the joint labels of `by` must be distinct as text; {listed(alike)} would name different values. Rename "
             "labels that contain a colon, or join the columns yourself.",
             count=len(alike),
         )

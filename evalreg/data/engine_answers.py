@@ -78,7 +78,7 @@ class EngineAnswers(Table):
         if changed:
             raise DataError(
                 f"the rows in the engine have changed since the comparison was made: its {len(own)} answers by model "
-                f"and question are now {len(counts)}, or others. Make the comparison again."
+                f"and question are now {len(counts)}, or different ones. Make the comparison again."
             )
         # A line of which some answers have no label has none.
         known = found[~found.set_index(key).index.isin(found[without].set_index(key).index)]

@@ -239,7 +239,7 @@ def _check_weights(kinds: Grouped, used: BoolArray, roles: PairRoles) -> None:
     low, high = float(np.min(kinds.numbers["__light"][used])), float(np.max(kinds.numbers["__heavy"][used]))
     if not low > 0:
         raise ArgumentError(
-            f"`weights` must be positive; the smallest is {low:g}. Check the signs; a row of weight zero is no "
+            f"`weights` must be positive; the smallest is {low:g}. Check the signs; a row of weight zero is not an "
             "observation: leave it out.",
             column=roles.weights,
         )

@@ -51,7 +51,7 @@ class ParsedFormula:
     whole : frozenset of str
         Columns that are factors as they are, bare or first in ``C(...)``, and occur nowhere else.
     absorbed : str
-        What stands behind the bar; the text ends before it.
+        What is behind the bar; the text ends before it.
     """
 
     text: str
@@ -151,7 +151,7 @@ def _syntax_message(formula: str, error: SyntaxError) -> str:
 
 
 def formula_columns(parsed: ParsedFormula, columns: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Columns on each side; a name that is no column is refused, and a column that hides a function."""
+    """Columns on each side; a name that is not a column is refused, and a column that hides a function."""
     for name in (*parsed.outcome_names, *parsed.covariate_names):
         if name not in columns:
             raise no_column(name, columns, "formula", "neither a column nor a function of patsy or numpy (np)")
@@ -239,7 +239,7 @@ def parse_sides(formula: object) -> ParsedFormula:
     parsed = parse_formula(f"score ~ {right}")
     if parsed.absorbed:
         raise FormulaError(
-            f"`formula` of what differs between sides has no factors to absorb; got {formula!r}. Leave out what stands "
+            f"`formula` of what differs between sides cannot absorb factors; got {formula!r}. Leave out what is "
             "behind the bar."
         )
     text = parsed.text.partition("~")[2].strip()

@@ -198,7 +198,7 @@ def _numpy_name(node: ast.Attribute) -> str:
 
 
 def _unknown(node: ast.Call, code: str) -> FormulaError:
-    """What to say of a call of something else, with what may have been meant."""
+    """What to say about a call of something else, with what may have been meant."""
     called = ast.unparse(node.func)
     known = [*sorted(PATSY), *sorted(CONTRASTS), *(f"np.{name}" for name in sorted(NUMPY))]
     hint = nearest(called, known) or nearest(f"np.{called}", known)

@@ -17,7 +17,7 @@ _PIECE = re.compile(r"`([^`]+)`|([^`:]+)")
 
 
 def joint_parts(name: object) -> tuple[str, ...]:
-    """Columns that a joint id names, a and "b:c" of "a:`b:c`"; none where it is no joint id."""
+    """Columns that a joint id names, a and "b:c" of "a:`b:c`"; none where it is not a joint id."""
     if not isinstance(name, str) or not (":" in name or "`" in name):
         return ()
     pieces = list(_PIECE.finditer(name))

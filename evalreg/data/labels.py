@@ -75,8 +75,8 @@ class Labels:
             return self.source.align(name, labels)
         if isinstance(labels, pd.Series):
             raise NotAvailableError(
-                f'`groups` "{name}" is a Series, which is aligned by the index of the data, and this result does not '
-                "hold the data any more (copied or unpickled). Pass an array in the order of the rows in use.",
+                f'`groups` "{name}" is a Series, which is aligned by the index of the data, and this result no '
+                "longer holds the data (copied or unpickled). Pass an array in the order of the rows in use.",
                 column=name,
             )
         if len(labels) != self.n_rows:
@@ -111,7 +111,7 @@ class Labels:
 def no_source(name: str, held: Sequence[str]) -> NotAvailableError:
     """Return the error for a clustering that a result cannot look up any more."""
     return NotAvailableError(
-        f'`groups` names "{name}", which this result does not hold: it has no source rows any more '
+        f'`groups` names "{name}", which this result does not hold: it no longer has its source rows '
         f"(copied or unpickled). Held are {listed(held) or 'none'}; fit again for others.",
         column=name,
     )

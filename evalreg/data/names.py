@@ -35,7 +35,7 @@ def known_columns(names: object, columns: Sequence[str], argument: str) -> tuple
 
 
 def no_column(name: str, columns: Sequence[str], argument: str, what: str = "not a column") -> MissingColumnError:
-    """The error for a name that is no column, with the nearest that are."""
+    """The error for a name that is not a column, with the nearest that are."""
     hint = nearest(name, columns) or f" The columns are {listed(columns)}."
     return MissingColumnError(f'`{argument}` names "{name}", which is {what}.{hint}', column=name)
 

@@ -75,7 +75,7 @@ def _scanned(dataset: Any) -> Any:
     if importlib.util.find_spec("polars") is not None:
         return importlib.import_module("polars").scan_pyarrow_dataset(dataset)
     raise NotAvailableError(
-        "a dataset of pyarrow is read by DuckDB or polars, of which none is installed. Install one, or read the "
+        "a dataset of pyarrow is read by DuckDB or polars, neither of which is installed. Install one, or read the "
         'columns that are needed: data.to_table(columns=["model", "score", ...]).'
     )
 

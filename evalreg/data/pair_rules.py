@@ -68,7 +68,7 @@ def self_comparison(names: set[str], rows: Any, count: int, roles: PairRoles) ->
     where = "" if rows is None else f"; {rows_text(rows, count)} of those in use"
     return SelfComparisonError(
         f"a row must compare two different models; {count} row{'s compare' if count > 1 else ' compares'} a model with "
-        f"itself ({listed(sorted(names))}{where}). Leave such rows out: they say nothing of a difference.",
+        f"itself ({listed(sorted(names))}{where}). Leave such rows out: they say nothing about a difference.",
         column=roles.right,
         rows=rows,
         count=count,

@@ -81,7 +81,7 @@ def without_worst(found: Answered) -> tuple[list[str], int] | None:
 
 
 def shared_rows(models: Codes, names: tuple[str, ...], items: Codes, item: str) -> tuple[BoolArray, str]:
-    """Rows of the questions that all models answered, and what to say of them. Shapes: returns rows (n_rows,)."""
+    """Rows of the questions that all models answered, and what to say about them. Shapes: returns rows (n_rows,)."""
     where = (items.codes, models.codes)
     shape = (items.n_clusters, models.n_clusters)
     indicator = sparse.coo_array((np.ones(items.codes.size), where), shape=shape).tocsr()

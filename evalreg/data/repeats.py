@@ -40,7 +40,7 @@ class Told:
     sample : str or None
         Repeated answers.
     score, weights : str
-        What is no label.
+        What is not a label.
     """
 
     key: tuple[str, ...]
@@ -159,7 +159,7 @@ def _f_ratio(values: FloatArray, group: IntArray, n_between: int, n_error: int) 
 
 
 def refuse_questions(values: FloatArray, by: Codes | None, item: Codes, level: Codes, names: tuple[str, str]) -> None:
-    """Refuse a `sample` whose values hold different questions: their average is no answer to any; see `kind_of`."""
+    """Refuse a `sample` whose values hold different questions: their average is not an answer to any; see `kind_of`."""
     if kind_of(values, by, item, level) != "questions":
         return
     of_item, sample = names
@@ -245,7 +245,7 @@ def _advice(name: str, kind: RepeatKind, nested: bool, told: Told) -> str:
     if name.rpartition(".")[2] in _READINGS:
         each = f', or have an estimate for each, with by="{name}"' if len(told.key) == 1 else ""
         return (
-            f"{name!r} tells them apart: answers that are scored in several ways are no further answers. Keep the "
+            f"{name!r} tells them apart: one answer that is scored in several ways is still one answer. Keep the "
             f"rows of one {name!r}{each}."
         )
     joined = f'item="{_joined(name, told.item)}"'

@@ -77,7 +77,7 @@ def read_sums(path: str | os.PathLike[str]) -> SummedLog:
         raise ArgumentError(f"no file is called {name!r}.") from error
     except (pa.ArrowException, OSError) as error:
         raise LogFormatError(
-            f"{name} cannot be read as Parquet: it was cut off, or is no file of sums ({error}). Copy it again, or "
+            f"{name} cannot be read as Parquet: it was cut off, or is not a file of sums ({error}). Copy it again, or "
             "summarise its log again."
         ) from error
     told = (table.schema.metadata or {}).get(KEY)
@@ -97,8 +97,7 @@ def _checked(lines: pd.DataFrame, told: dict[str, Any], name: str) -> SummedLog:
     lines = lines.astype(dict.fromkeys(roles.labels, object))
     if _digest(lines, (*roles.labels, *SUMS)) != told["content"]:
         raise LogFormatError(
-            f"{name} was changed after it was written: its sums are not those that were hashed. "
-            "Summarise its log again."
+            f"{name} was changed after it was written: its sums no longer match their hash. Summarise its log again."
         )
     return SummedLog(lines, roles, dict(told["kinds"]), dict(told["dropped"]), (name,))
 
@@ -164,7 +163,7 @@ def _refuse_other_cells(parts: list[SummedLog]) -> None:
         if differ:
             raise DataError(
                 f"shards must hold the same models and strata; {listed(differ)} is in only one of {parts[0].shards[0]} "
-                f'and {part.shards[0]}. Where that is as it should be, such as one model a shard, say cells="any".',
+                f'and {part.shards[0]}. If shards are meant to hold different ones, say cells="any".',
                 count=len(differ),
             )
 
@@ -183,7 +182,8 @@ def _refuse_spelling(parts: list[SummedLog]) -> None:
             where = ", ".join(f"{row.label!r} in {parts[row.shard].shards[0]}" for row in some.itertuples())
             raise DataError(
                 f"labels must be spelled alike in all shards; {len(differ)} of column {name!r} differ by case or "
-                f"blanks: {where}. Spell them alike in the log and summarise it again; where they are two, rename one.",
+                f"blanks: {where}. Spell them alike in the log and summarise it again; if they are two different "
+                "labels, rename one.",
                 column=name,
                 count=len(differ),
             )

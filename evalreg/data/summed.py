@@ -102,7 +102,7 @@ class SummedLog:
             If the log was summed without `item`.
         """
         if self.roles.item is None:
-            raise NotAvailableError("the questions are known where the log was summed with `item`.")
+            raise NotAvailableError("the questions are known only if the log was summed with `item`.")
         return self._questions.copy()
 
     def __repr__(self) -> str:
@@ -157,7 +157,7 @@ def summed(table: LazyTable, roles: Roles, groups: Groups) -> SummedLog:
     )
     taken = [name for name in own.labels if name in SUMS]
     if taken:
-        raise ArgumentError(f"labels must not be called as a column of sums is; rename {listed(taken)}.")
+        raise ArgumentError(f"labels must not have the name of a column of sums; rename {listed(taken)}.")
     schema = table.frame.collect_schema()
     kinds = {name: _kind(name, schema[name]) for name in own.labels}
     table, _, dropped = read_in_engine(table, roles, groups)

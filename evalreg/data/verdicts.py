@@ -186,7 +186,7 @@ def _meanings(roles: PairRoles, verdicts: list[Any], models: list[str]) -> dict[
     if absent and len(absent) == sum(value is not None for value in meanings.values()):
         raise UnknownLabelError(
             f"`labels` names {listed(absent)}, none of which is in column {roles.winner!r}, which holds "
-            f"{listed(verdicts)}. Labels are matched to the letter.",
+            f"{listed(verdicts)}. Labels must match exactly, letter by letter.",
             column=roles.winner,
             count=len(absent),
         )
@@ -226,7 +226,7 @@ def unknown_label(
 
 
 def _no_verdict(count: int) -> str:
-    return "is no verdict" if count == 1 else "are no verdicts"
+    return "is not a verdict" if count == 1 else "are not verdicts"
 
 
 def is_stranger(codes: tuple[IntArray, IntArray], winner: IntArray) -> BoolArray:

@@ -26,7 +26,7 @@ def checked_weights(table: Table, weights: Any) -> FloatArray | None:
     wrong = ~(values > 0) & ~np.isnan(values)
     if wrong.any():
         rows, count = row_list(wrong)
-        remedy = "Check the signs" if (values < 0).any() else "A row of weight zero is no observation: leave it out"
+        remedy = "Check the signs" if (values < 0).any() else "A row of weight zero is not an observation: leave it out"
         raise ArgumentError(
             f"`weights` must be positive; {rows_text(rows, count)} {'is' if count == 1 else 'are'} not "
             f"(smallest {np.nanmin(values):g}). {remedy}.",
@@ -51,7 +51,8 @@ def _scaled_weights(values: FloatArray, name: str) -> FloatArray:
         rows, count = row_list(light)
         raise ArgumentError(
             f"`weights` must lie within a factor of {FAR**2:.0e} of each other; {rows_text(rows, count)} "
-            f"{'is' if count == 1 else 'are'} smaller beside the largest. Such a row says nothing: leave it out.",
+            f"{'is' if count == 1 else 'are'} smaller, compared with the largest. Such a row says nothing: leave it "
+            "out.",
             column=name,
             rows=rows,
             count=count,

@@ -65,7 +65,7 @@ _KINDS |= dict.fromkeys(("integer", "floating", "mixed-integer-float", "decimal"
 _REMEDIES = {
     **dict.fromkeys(
         "\"'\N{LEFT DOUBLE QUOTATION MARK}\N{LEFT SINGLE QUOTATION MARK}",
-        "Text stands between two straight quotes; inside it, a backslash comes before a quote or a backslash.",
+        "Text goes between two straight quotes; inside it, a backslash comes before a quote or a backslash.",
     ),
     **dict.fromkeys(
         "0123456789",
@@ -76,7 +76,7 @@ _REMEDIES = {
     "!": "Negation is written `not`.",
     "&": "Write `and`.",
     "|": "Write `or`.",
-    "`": "A column name stands between two backticks.",
+    "`": "A column name goes between two backticks.",
 }
 
 

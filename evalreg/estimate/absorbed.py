@@ -37,7 +37,7 @@ class Absorbed:
     weights : ndarray, shape (n_rows,), optional
         Sampling weights.
     n_covariates : int
-        Coefficients beside the levels.
+        Coefficients besides the levels.
     rank : int
         Levels that count as coefficients: all less those that others determine.
     exact : bool

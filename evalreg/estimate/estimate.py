@@ -28,7 +28,7 @@ EstimateKind: TypeAlias = Literal["mean", "board", "least squares", "likelihood"
 
 
 class Family:
-    """What the estimates of one kind know beside parameters, scores and bread; this one knows nothing more.
+    """What the estimates of one kind know besides parameters, scores and bread; this one knows nothing more.
 
     `own_range` says whether default intervals in [0, 1] need what is held here, and `not_resolved` why the estimate is
     not solved again without a cluster (empty where it can be).
@@ -190,7 +190,7 @@ class Estimate:
     item : tuple of str
         Column of the questions, where it was named: rows that share it are answers to one question. Empty otherwise.
     lost : str
-        Why `refit`, which what it was made from had, is not there any more; empty otherwise.
+        Why `refit`, which what it was made from had, is no longer there; empty otherwise.
     absorbed : Absorbed, optional
         Factors whose levels a regression absorbed: the columns of its scores are orthogonal to their dummies.
     population : Population, optional
@@ -423,7 +423,7 @@ def _lost_beside(first: Estimate, second: Estimate, same_rows: bool) -> str:
         return first.lost or second.lost
     names = listed(list(dict.fromkeys((first.about.model, second.about.model))), joiner=" and ")
     if not same_rows:
-        return f"estimates of independent rows ({names}) stand side by side"
+        return f"estimates of independent rows ({names}) are put side by side"
     for part in (first, second):
         if part.refit is None:
             return f'"{part.about.model}" has no design' if not part.lost else part.lost

@@ -47,7 +47,7 @@ class SingleTotals(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Refit:
-    """What leaving clusters out needs beside the scores' grams."""
+    """What leaving clusters out needs besides the scores' grams."""
 
     # (n_columns,) or (n_columns, n_columns): M = (X'WX)^-1; a vector where it is diagonal (cells)
     inverse_gram: FloatArray

@@ -165,7 +165,7 @@ def _check_left(columns: FloatArray, left: FloatArray, names: list[str], what: s
         raise CollinearityError(
             f"covariates must vary within levels of what is absorbed; {listed(lost)} {'does' if one else 'do'} not "
             f"vary within {what} (what is left is {share:.0e} of {'its' if one else 'their'} spread), so that "
-            f"{'its coefficient is' if one else 'their coefficients are'} not to be told from the levels. Leave "
+            f"{'its coefficient' if one else 'their coefficients'} cannot be told from the levels. Leave "
             f"{'it' if one else 'them'} out, or do not absorb {what}.",
             column=lost[0],
             count=len(lost),

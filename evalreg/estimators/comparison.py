@@ -195,7 +195,7 @@ class Comparison(Printed):
         Returns
         -------
         Winner
-            Of the difference; it is the choice among the models beside the baseline.
+            Of the difference; it is the choice among the models besides the baseline.
 
         Raises
         ------

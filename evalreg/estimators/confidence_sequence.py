@@ -75,9 +75,9 @@ def confidence_sequence(
         Column of scores; for a difference also one of paired differences already formed.
     groups : str, array or Series, optional
         One clustering: a column, several joined as in "language:question", or labels; each row is a cluster by default.
-        The rows of a cluster stand together, and only complete clusters are passed.
+        The rows of a cluster come together, and only complete clusters are passed.
     model : str, optional
-        Column of the models, for a difference; a cluster's rows of both models stand together.
+        Column of the models, for a difference; a cluster's rows of both models come together.
     pair : (first, second), optional
         The two models of `model` whose difference, first minus second, is wanted.
     order : str, optional
@@ -110,7 +110,7 @@ def confidence_sequence(
     TooFewClustersError
         If there are fewer clusters than `start`.
     DataError
-        If the rows of some clusters do not stand together.
+        If the rows of some clusters do not come together.
     ConstantScoreError
         If scores outside [0, 1] are all alike (in their means by cluster) at every look.
     ScoreRangeError
@@ -324,7 +324,7 @@ def _parts(table: Table, model: str | None, pair: Sequence[Any] | None) -> tuple
 
 
 def _ranks(table: Table, order: str, rows: IntArray) -> IntArray:
-    """Places of the rows sorted by a column, rows alike in it as they stand."""
+    """Places of the rows sorted by a column, rows alike in it as they are."""
     known_column(order, table.columns, "order")
     if table.missing(order)[rows].any():
         count = int(np.count_nonzero(table.missing(order)[rows]))
@@ -344,14 +344,14 @@ def _ranks(table: Table, order: str, rows: IntArray) -> IntArray:
 
 
 def _in_order(cluster: Codes, name: str) -> Codes:
-    """Clusters numbered as they come; an error if the rows of one do not stand together."""
+    """Clusters numbered as they come; an error if the rows of one do not come together."""
     codes = cluster.codes
     starts = np.flatnonzero(np.concatenate([[True], codes[1:] != codes[:-1]])) if codes.size else np.arange(0)
     runs = np.bincount(codes[starts], minlength=cluster.n_clusters)
     split = np.flatnonzero(runs > 1)
     if split.size:
         raise DataError(
-            f"the rows of a cluster must stand together, one cluster after another; {split.size} of "
+            f"the rows of a cluster must come together, one cluster after another; {split.size} of "
             f"{cluster.n_clusters} clusters of {name!r} are split ({listed(cluster.label(int(c)) for c in split)}). "
             "Sort by cluster in the order in which clusters were complete, and leave incomplete ones out; or name in "
             "`order` a column that is the same in all rows of a cluster.",

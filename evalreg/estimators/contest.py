@@ -124,7 +124,7 @@ def _fixed_order(contest: Contest) -> CollinearityError:
     others = " + ".join(name for name in contest.terms if name != "position")
     instead = f'Write formula="0 + {others}"' if others else "Leave out `formula`"
     return CollinearityError(
-        'the advantage of a side, "position", cannot be told from the strengths of the models: each stands always on '
+        'the advantage of a side, "position", cannot be told from the strengths of the models: each is always on '
         "the same side, as where all are compared with one baseline. A formula has the position unless it says 0. "
         f"{instead}.",
         column="position",

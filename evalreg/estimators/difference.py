@@ -134,7 +134,7 @@ def compare(
     Returns
     -------
     Comparison
-        `table` is indexed by (model, baseline); without a baseline each pair stands once, the better model first.
+        `table` is indexed by (model, baseline); without a baseline each pair is listed once, the better model first.
         `results` has the differences as `Results`, named "model - baseline".
 
     Raises
@@ -255,5 +255,5 @@ def _paired_line(facts: Facts, left_out: IntArray) -> str:
     which = f"{left_out[0]}" if n.size == 1 else f"up to {np.max(left_out)} ({pair})"
     return (
         f"Paired: each difference is over the {many} questions that both models answered; {which} that only one of "
-        "the two answered say nothing of it and are left out."
+        "the two answered say nothing about it and are left out."
     )

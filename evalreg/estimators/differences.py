@@ -68,7 +68,7 @@ def _names(facts: Facts) -> tuple[str, ...]:
     alike = [name for i, name in enumerate(names) if name in names[:i]] if len(set(names)) < len(names) else []
     if alike:
         raise DataError(
-            f"differences need distinct names; {listed(alike)} stands for two pairs of models. Rename models that have "
+            f"differences need distinct names; {listed(alike)} would name two pairs of models. Rename models that have "
             '" - " in their names.',
             count=len(alike),
         )

@@ -71,8 +71,8 @@ def estimate_of_family(model: Any, formula: str) -> Estimate:
     part = model.exog[inside] / np.max(np.abs(model.exog), axis=0)
     if not np.isfinite(weight).all() or np.linalg.matrix_rank(part) < part.shape[1]:
         raise ConvergenceError(
-            f"the covariates of {formula!r} separate the outcomes perfectly, or predict some without doubt, so that no "
-            f"finite estimate exists with {_words(family)}. Drop the covariate or level that separates them."
+            f"the covariates of {formula!r} separate the outcomes perfectly, or predict some with certainty, so that "
+            f"no finite estimate exists with {_words(family)}. Drop the covariate or level that separates them."
         )
     return from_statsmodels(result)
 

@@ -65,7 +65,7 @@ def davidson(design: Matrix, weight: FloatArray, mean: FloatArray, share: FloatA
 
 
 class Outcomes(Protocol):
-    """What a likelihood says of the cells, at many coefficients at once.
+    """What a likelihood says about the cells, at many coefficients at once.
 
     The values of a row are its score and, where ties are an outcome, whether it is one; the columns of values are the
     cells of the first, then those of the second.

@@ -67,7 +67,7 @@ def rectified_mean(
     dof: DofName | float | None = None,
     repair: RepairName | None = None,
 ) -> Results:
-    """Means of what human labels would say of all rows, from a judge's scores of all and human labels of a few.
+    """Means of what human labels would say about all rows, from a judge's scores of all and human labels of a few.
 
     theta = ybar_L - lambda (fbar_L - fbar_U), with y the human labels, f the judge's scores, L the rows with a human
     label and U those without. The judge may be wrong in any way: its scores only narrow the interval. lambda, between 0
@@ -230,7 +230,7 @@ def check_labelled(judged: LabelledRows, parts: LabelledCells, axes: tuple[Axis,
 
 
 def tuning_lines(tuning: Tuning, names: Sequence[str]) -> tuple[str, ...]:
-    """What a summary says of lambda and of the sample of labelled rows."""
+    """What a summary says about lambda and about the sample of labelled rows."""
     lines = [
         "lambda is the weight of the judge's scores, from 0 (human labels alone) to 1, tuned to the clustering first "
         "asked for and then held fixed. human mean and human SE are from the human labels alone; eff. labels is how "

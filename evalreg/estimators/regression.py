@@ -320,8 +320,8 @@ def _solved_glm(
         solved = None
     if solved is None or _is_separated(solved, family):
         raise ConvergenceError(
-            f"the covariates of {formula!r} separate the outcomes perfectly, or predict some without doubt, so that no "
-            "finite estimate exists. Drop the covariate or level that separates them, or use family='gaussian'."
+            f"the covariates of {formula!r} separate the outcomes perfectly, or predict some with certainty, so that "
+            "no finite estimate exists. Drop the covariate or level that separates them, or use family='gaussian'."
         )
     return solved
 

@@ -143,7 +143,7 @@ def _on(matrix: Matrix, pattern: Matrix) -> FloatArray:
 
 
 def make_schedule(pairs: Pairs, opponents: str | pd.DataFrame, mix: Mix) -> tuple[Schedule, list[str]]:
-    """Weights of the pairs in each win rate, and what to say of them: opponents never met, shares of the strata.
+    """Weights of the pairs in each win rate, and what to say about them: opponents never met, shares of the strata.
 
     `mix` None gives each stratum parameters of its own.
     """
@@ -187,7 +187,7 @@ def _refuse_alike(names: list[str]) -> None:
     alike = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
     if alike:
         raise DataError(
-            f"the joint labels of model and stratum must be distinct as text; {listed(alike)} stands for different "
+            f"the joint labels of model and stratum must be distinct as text; {listed(alike)} would name different "
             "ones. Rename labels that contain a colon.",
             count=len(alike),
         )

@@ -30,8 +30,8 @@ def refuse_beside_sums(sums: SummedLog, score: str, given: dict[str, Any]) -> No
     asked = [name for name, value in given.items() if value is not None]
     if asked:
         raise NotAvailableError(
-            f"{listed(asked)} {'needs' if len(asked) == 1 else 'need'} rows, which a log of sums does not have any "
-            "more: give them to `summarise`, or take the log itself."
+            f"{listed(asked)} {'needs' if len(asked) == 1 else 'need'} rows, which a log of sums no longer "
+            "has: give them to `summarise`, or take the log itself."
         )
 
 

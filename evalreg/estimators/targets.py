@@ -59,11 +59,11 @@ def these_questions(of: Callable[..., Results], item: str, sample: str) -> Resul
         except DataError as error:
             raise NotAvailableError(
                 f'target="{THESE}" needs two answers or more of every model to every question, because the noise of an '
-                f"answer shows only beside another ({error.message}) Leave out such questions for all models."
+                f"answer shows only next to another one ({error.message}) Leave out such questions for all models."
             ) from None
     line = (
         f"Target: these questions. Only the answers ({sample}) vary, independently of each other; the error bar says "
-        f"nothing of other questions. A row is an answer; each {item} counts alike."
+        f"nothing about other questions. A row is an answer; each {item} counts alike."
     )
     about = replace(found.estimate.about, lines=(line,))
     notes = tuple(note for note in found.notes if note[0] is not IndependenceWarning)
@@ -95,20 +95,20 @@ def with_population(
         drawn = float(estimate.n_rows if behind is None else np.min(behind))
     if not _is_count(size) or size <= drawn:
         raise ArgumentError(
-            f"`n_population` must be a whole number above the sample, which has {drawn:.0f} {what}; got {size!r}. Of a "
-            "sample that is all of it the score is known, and has no error bar for questions."
+            f"`n_population` must be a whole number above the sample, which has {drawn:.0f} {what}; got {size!r}. If "
+            "the sample is all of them, the score is known and has no error bar for questions."
         )
     population = Population(float(size), drawn, unit)
     how = "whole clusters drawn" if unit else "questions drawn one by one"
     line = (
         f"Target: the full benchmark of {size} {what}, of which {drawn:.0f} are here ({how} at random). Variances are "
-        f"those of questions like these times {population.factor:.3f}. The answers are taken as they came: what "
-        "sampling them anew would change is not in it."
+        f"those of questions like these times {population.factor:.3f}. The answers are taken as they came: how "
+        "much new answers would change the score is not included."
     )
     if not unit and axes and axis_name(axes[0]) != (item or ""):
         line += (
             " For questions drawn one by one the clusters of the benchmark do not matter, and the interval is longer "
-            "than need be; leave `groups` out."
+            "than necessary; leave `groups` out."
         )
     about = replace(estimate.about, lines=(*estimate.about.lines, line))
     return replace(estimate, about=about, population=population)

@@ -99,7 +99,7 @@ def _with_shares(fixed: Estimate, pairs: Pairs, schedule: Schedule, observed: Ob
 
 @dataclass(frozen=True, eq=False)
 class PairsAlone:
-    """Totals of pairs that rest on one cluster, where further columns stand beside the `n_cells` of the pairs."""
+    """Totals of pairs that rest on one cluster, where further columns come after the `n_cells` of the pairs."""
 
     of_pairs: SingleTotals
     n_cells: int

@@ -92,7 +92,7 @@ def few_tell(estimate: Estimate, cov: Covariance) -> str:
 
 
 def _levels(estimate: Estimate) -> BoolArray:
-    """Means and levels of least squares, which move when all scores do and are no differences; shape (n_params,)."""
+    """Means and levels of least squares, which move when all scores do and are not differences; shape (n_params,)."""
     scores, refit, maps = estimate.scores, estimate.refit, estimate.coefficient_map
     if estimate.kind == "board" or scores.paired or maps is None or refit is None:
         return np.zeros(estimate.n_params, dtype=bool)

@@ -45,7 +45,7 @@ def refuse_without_clusters(axes: tuple[Axis, ...]) -> None:
     """Raise where rows are independent."""
     if not axes:
         raise NotAvailableError(
-            "dependence is that of rows within clusters, and these results have no clusters. Pass "
+            "`dependence` says how alike rows of a cluster are, and these results have no clusters. Pass "
             'groups="column" to the estimate or to `with_cov`.'
         )
 

@@ -178,7 +178,7 @@ def _few_text(name: str, n_clusters: int, estimate: Estimate, cov: Covariance) -
         text = f"{n_clusters} {name} clusters: few to learn a variance from"
     if cov.crossed and n_clusters < FEW_CROSSED:
         return (
-            f'{text}. So few values of "{name}" say little of others; without it in `groups` the result holds them '
+            f'{text}. So few values of "{name}" say little about others; without it in `groups` the result holds them '
             f"fixed and speaks of these {n_clusters} only.{_pairs_text(n_clusters, estimate)}"
             f"{_alike_text(name, estimate, cov)}"
         )

@@ -43,8 +43,8 @@ def little_shown(q: int, dof: float, axis: str) -> str:
     degrees = f"{dof:.3g} degree{'' if f'{dof:.3g}' == '1' else 's'}"
     return (
         f"{axis} leave {degrees} of freedom to test {what}. The test rejects at 5% from F = "
-        f"{critical_value(q, dof, ALPHA):.3g}, where the same error bars from many clusters would reject from "
-        f"{critical_value(q, np.inf, ALPHA):.3g}: effects that they would show {MANY:.0%} of the time it shows "
-        f"{share_shown(q, dof):.0%}. Without a rejection it cannot tell no effect from a large one. "
+        f"{critical_value(q, dof, ALPHA):.3g}; with the same error bars from many clusters it would reject from "
+        f"{critical_value(q, np.inf, ALPHA):.3g}. Effects that it would then find {MANY:.0%} of the time, it now finds "
+        f"{share_shown(q, dof):.0%} of the time. Without a rejection it cannot tell no effect from a large one. "
         f"{'Add' if q == 1 else 'Test fewer contrasts, or add'} clusters."
     )

@@ -66,7 +66,7 @@ def pairwise_table(
 
 
 def unadjusted_text(n_pairs: int) -> str:
-    """What to say of p-values of several pairs that are not adjusted; empty for one."""
+    """What to say about p-values of several pairs that are not adjusted; empty for one."""
     if n_pairs < 2:
         return ""
     return (

@@ -124,7 +124,7 @@ def _type(schema: Any, path: tuple[str, ...]) -> Any:
 
 
 def _is_leaf(pa: Any, schema: Any, path: tuple[str, ...]) -> bool:
-    """Whether a field holds one value, or stands at the top and is no struct."""
+    """Whether a field holds one value, or is at the top and is not a struct."""
     kind = _type(schema, path)
     if len(path) == 1:
         return not pa.types.is_struct(kind)

@@ -72,7 +72,7 @@ def _case(record: Record, base: Record) -> tuple[Record, MetricScores]:
     """What identifies a test case, and the score and success of each metric."""
     metrics = record.get("metricsData") or []
     if not isinstance(metrics, list) or not all(isinstance(one, dict) for one in metrics):
-        raise BadRecordError("has 'metricsData' that are no list of metrics")
+        raise BadRecordError("has 'metricsData' that is not a list of metrics")
     scores: MetricScores = {}
     for name, metric in _apart(metrics):
         failed = bool(metric.get("error"))
@@ -123,4 +123,4 @@ def _notes(found: ScoredCases, choice: Choice) -> Iterator[str]:
         )
     named_files = [run for run in found.runs if not run.details["hyperparameters"] and run.model in run.path]
     if named_files:
-        yield "Models are named by the files where a test run names none (hyperparameters, identifier)."
+        yield "Models are named by the files where a test run does not name them (hyperparameters, identifier)."

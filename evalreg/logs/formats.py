@@ -79,7 +79,7 @@ def _unknown(sources: Sequence[Source]) -> LogFormatError:
         what = f"{where} {'is' if len(sources) == 1 else 'are'} empty"
         return LogFormatError(f"A log holds scores; {what}. Was the run that wrote it cut off, or has it just begun?")
     if any(b"\0" in source.head for source in sources):
-        advice = "There are zero bytes in it: text in UTF-16, or no text. Save text as UTF-8."
+        advice = "It contains zero bytes: it is UTF-16, or not text. Save text as UTF-8."
     else:
         advice = "Read it with pandas and pass the frame to er.Log(frame, score=..., item=...)."
     return LogFormatError(f"A log is one of {listed(READERS)}; none is recognised in {where}. {advice}")

@@ -144,7 +144,7 @@ def _take_record(record: dict[str, Any], gathered: dict[Key, _Values], fields: d
     key = (label(record, "instance_id"), variant_of(record.get("perturbation")), trial)
     stats = needed(record, "stats")
     if not isinstance(stats, list):
-        raise BadRecordError("has 'stats' that are no list")
+        raise BadRecordError("has 'stats' that is not a list")
     values, where = gathered.setdefault(key, {}), fields.setdefault(key, {})
     for stat in stats:
         name = needed(stat, "name")

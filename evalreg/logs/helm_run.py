@@ -90,7 +90,7 @@ def failures(path: Path, notes: list[str]) -> frozenset[Key]:
 
 
 def _mentions_failure(path: Path) -> bool:
-    """Whether a file says of some request that it had no success, looked at block by block."""
+    """Whether a file says about some request that it had no success, looked at block by block."""
     with path.open("rb") as file:
         last = b""
         while block := file.read(_BLOCK):

@@ -106,7 +106,7 @@ def _read_zip(
         raise LogFormatError(f"{path} is a zip file but no log of Inspect: it has no header.json. Leave it out.")
     header = _parsed(_member(archive, path, first), f"{first} of {path}")
     if not isinstance(header, dict):
-        raise LogFormatError(f"{first} of {path} is no JSON object. Copy the log again.")
+        raise LogFormatError(f"{first} of {path} is not a JSON object. Copy the log again.")
     if first != "header.json":
         header = {"status": "started", **header}
     whole = sorted(name for name in names if name.startswith("samples/") and name.endswith(".json"))
@@ -137,7 +137,7 @@ def _summaries(archive: zipfile.ZipFile, path: Path, names: set[str]) -> Iterato
         for name in parts:
             found = _parsed(_member(archive, path, name), f"{name} of {path}")
             if not isinstance(found, list):
-                raise LogFormatError(f"{name} of {path} is no JSON array. Copy the log again.")
+                raise LogFormatError(f"{name} of {path} is not a JSON array. Copy the log again.")
             yield found
             progress.advance(1)
 
@@ -188,7 +188,7 @@ def _parsed(data: bytes, name: str) -> Any:
         raise
     except (ValueError, RecursionError) as error:
         raise LogFormatError(
-            f"{name} is no JSON ({error}); it is damaged, cut off or still being written. Copy the log again."
+            f"{name} is not JSON ({error}); it is damaged, cut off or still being written. Copy the log again."
         ) from error
 
 
@@ -220,7 +220,7 @@ def _zstd_member(archive: zipfile.ZipFile, path: Path, info: zipfile.ZipInfo) ->
         file.seek(info.header_offset)
         local = file.read(30)
         if len(local) < 30 or not local.startswith(b"PK\x03\x04"):
-            raise LogFormatError(f"{info.filename} of {path} does not stand where the log says. Copy the log again.")
+            raise LogFormatError(f"{info.filename} of {path} is not where the log says. Copy the log again.")
         file.seek(int.from_bytes(local[26:28], "little") + int.from_bytes(local[28:30], "little"), 1)
         packed = file.read(info.compress_size)
     try:

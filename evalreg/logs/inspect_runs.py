@@ -80,7 +80,7 @@ def _run(file: InspectFile) -> InspectRun:
     header = file.header
     spec = header.get("eval")
     if not isinstance(spec, dict) or not isinstance(spec.get("model"), str) or not isinstance(spec.get("task"), str):
-        raise LogFormatError(f"{file.path} names no model and task, so it is no log of Inspect. Leave it out.")
+        raise LogFormatError(f"{file.path} names no model and task, so it is not a log of Inspect. Leave it out.")
     results = _dict(header.get("results"))
     logged, planned = len(file.samples), _planned(spec, results)
     completed = results.get("completed_samples")

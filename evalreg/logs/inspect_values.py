@@ -115,7 +115,7 @@ def _asked(sample: dict[str, Any], columns: Sequence[str]) -> Iterable[tuple[str
 
 
 def as_column(cells: list[Any]) -> pd.Series[Any]:
-    """A column of one kind, or of objects as they stand: an id 1 does not turn into 1.0 beside a missing one."""
+    """A column of one kind, or of objects as they are: an id 1 does not turn into 1.0 beside a missing one."""
     kinds = {type(cell) for cell in cells} - {type(None)}
     if kinds == {str}:
         return pd.Series(cells, dtype="str")

@@ -42,7 +42,7 @@ class JsonTable:
     flat : bool
         Whether short fields of nested objects take the place of the objects.
     broken : {"raise", "skip"}
-        What becomes of a line that is no object: an error that gives its number, or left out and counted.
+        What becomes of a line that is not an object: an error that gives its number, or left out and counted.
 
     Attributes
     ----------
@@ -177,7 +177,7 @@ class JsonTable:
             return self._refuse(
                 number,
                 "has half a surrogate pair, such as \\ud83d alone",
-                "Was an answer cut off within a sign? Remove the line, or the half.",
+                "Was an answer cut off within a character? Remove the line, or that half.",
                 above,
             )
         wanted = {part.partition(".")[0] for part in (*self.columns, *self._nested)} | set(self.columns)

@@ -67,7 +67,7 @@ class Details:
 
 
 def footer(path: Path) -> bytes:
-    """The description of a Parquet file's columns, as it stands at its end; empty where there is none."""
+    """The description of a Parquet file's columns, found at its end; empty where there is none."""
     with path.open("rb") as file:
         file.seek(0, 2)
         size = file.tell()
@@ -198,7 +198,7 @@ def _metrics(rows: list[Any], path: Path) -> tuple[dict[str, pd.Series[Any]], Co
         known = ", ".join(f"{name} ({count} values)" for name, count in odd.items() if count)
         raise LogFormatError(
             f"Details must hold a metric with a number for each example; {path} has none"
-            + (f": {known} are no numbers and are for all examples together." if known else "."),
+            + (f": {known} are not numbers, and are for all examples together." if known else "."),
             count=0,
         )
     return {name: pd.Series(values, dtype="float64") for name, values in found.items()}, odd

@@ -129,7 +129,7 @@ def _check_runs(files: list[_File]) -> None:
     for file in files:
         other = seen.setdefault((file.model, file.task), file)
         if other is not file:
-            hint = "" if file.results.path else " Keep the results files beside them, which name the models."
+            hint = "" if file.results.path else " Keep the results files next to them: those name the models."
             raise ArgumentError(
                 f'`path` must name one run of a model on a task; "{file.model}" on "{file.task}" is in {other.path} '
                 f"and in {file.path}. Name the files of one of them.{hint}"
@@ -155,7 +155,8 @@ def _name_notes(files: list[_File]) -> list[str]:
         notes.append(f"Files of lm-evaluation-harness {version} were read as those of {known}, the newest known.")
     if nameless:
         notes.append(
-            f'No results file stands beside {listed(nameless)}, and samples do not name their model: it is "unknown".'
+            f"There is no results file next to {listed(nameless)}, and samples do not name their model: it is "
+            '"unknown".'
         )
     if any(file.results.path and not file.results.named for file in files):
         notes.append(

@@ -1,4 +1,4 @@
-"""The results file of lm-evaluation-harness, which stands beside its samples: the model, versions, groups, figures."""
+"""The results file of lm-evaluation-harness, which is next to its samples: the model, versions, groups, figures."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class ResultsFile:
         return (self.text("model_name") if self.named or not source else source) or source
 
     def prompting(self, task: str) -> tuple[str, ...]:
-        """What shapes the prompts of a task beside its questions."""
+        """What shapes the prompts of a task besides its questions."""
         seed = self.part("config").get("fewshot_seed")
         return (*(self.text(key) for key in _PROMPTING), str(self.part("n-shot").get(task)), str(seed))
 

@@ -167,7 +167,7 @@ def _named(record: Any, name: str) -> Any:
     found = list(_readings(record, name))
     if len(found) > 1:
         ways = " and ".join(" > ".join(keys) for keys, _ in found)
-        raise LogFormatError(f'A name stands for one field; "{name}" may be {ways}. Leave it out of `columns`.')
+        raise LogFormatError(f'A name must mean one field; "{name}" may be {ways}. Leave it out of `columns`.')
     value = found[0][1] if found else None
     if isinstance(value, dict | list):
         raise LogFormatError(

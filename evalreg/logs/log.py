@@ -286,7 +286,7 @@ class Log:
         NotAvailableError
             If the log has no scores.
         ArgumentError
-            If the log has several models or prompts, and they are no facet.
+            If the log has several models or prompts, and they are not a facet.
         """
         self._needs("score", "components")
         named = re.findall(r"[^\s:*+]+", str(facets))
@@ -497,9 +497,9 @@ def read_log(
     metric, filter, scorer : str, optional
         Which one to read, where a log holds several.
     columns : list of str, optional
-        Fields to keep beside the roles, with dots into nested ones ("metadata.subject"); by default the short ones.
+        Fields to keep besides the roles, with dots into nested ones ("metadata.subject"); by default the short ones.
     failed : {"drop", "keep", "zero"}, optional
-        Scores of samples that ended in error: left out (the default), kept as they stand, or zero.
+        Scores of samples that ended in error: left out (the default), kept as they are, or zero.
     broken : {"raise", "skip"}, optional
         Records that cannot be read: an error (the default), or left out and counted.
     roles : path or mapping, optional

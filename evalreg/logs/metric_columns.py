@@ -59,7 +59,7 @@ class MetricColumns:
 
     def notes(self) -> list[str]:
         """What a reader should know."""
-        found = [f"A metric that is NaN is taken to have failed; {self.title} say no more of it."]
+        found = [f"A metric that is NaN is taken to have failed; {self.title} say no more about it."]
         return found + ["Models are named by the files."] * self._named_by_file
 
 

@@ -202,7 +202,7 @@ def _notes(
 ) -> Iterator[str]:
     cut = [str(source.path) for source, log in logs if log.report is None]
     if cut:
-        yield f"{', '.join(cut[:5])}: no final report. The run was cut off or goes on, and samples may be missing."
+        yield f"{', '.join(cut[:5])}: no final report. The run was cut off or still goes on; samples may be missing."
     invalid = sum(sample.invalid for sample in samples)
     if invalid and choice.failed == "drop":
         yield (

@@ -141,7 +141,7 @@ def _take(
 
 
 def _repeats(record: dict[str, Any]) -> Iterator[dict[str, float | None]]:
-    """Scores of each repeat; fields that are no list are of the example as a whole, such as G-Pass@k."""
+    """Scores of each repeat; fields that are not a list are of the example as a whole, such as G-Pass@k."""
     lists = {name: value for name, value in record.items() if isinstance(value, list)}
     most = max(len(value) for value in lists.values())
     common = _scores({name: value for name, value in record.items() if name not in lists})

@@ -204,7 +204,7 @@ def _scores(record: dict[str, Any]) -> dict[str, float | None]:
         raise BadRecordError("has no 'score' and 'success'")
     named = record.get("namedScores") or {}
     if not isinstance(named, dict):
-        raise BadRecordError("has 'namedScores' that are no object")
+        raise BadRecordError("has 'namedScores' that is not an object")
     found = {"score": record["score"], "success": record["success"]}
     found |= {str(name): value for name, value in named.items() if name not in found}
     bad = next((name for name, value in found.items() if value is not None and not _is_number(value)), None)
@@ -286,4 +286,4 @@ def _notes(n_errored: int, n_unscored: int, choice: Choice) -> Iterator[str]:
         yield f'promptfoo\'s own pass rate counts {errors}; failed="zero" does so too.'
     if n_unscored:
         what = counted(n_unscored, "result")
-        yield f"promptfoo's own pass rate takes {what} without an assertion as passed; here that is no score."
+        yield f"promptfoo's own pass rate takes {what} without an assertion as passed; here that is not a score."

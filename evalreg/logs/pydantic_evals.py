@@ -61,7 +61,7 @@ def read(sources: Sequence[Source], choice: Choice) -> Reading:
     if any(scores is None for scores in found.scores) and choice.failed != "zero":
         count = sum(scores is None for scores in found.scores)
         found.notes.append(
-            f"Runs of a case that ended in error: {count}. They are no score, as in the report's own averages; "
+            f"Runs of a case that ended in error: {count}. They are not scores, as in the report's own averages; "
             'failed="zero" counts them as 0.'
         )
     return found.reading(NAME, TITLE)
@@ -92,7 +92,7 @@ def _case(
         labels[name][str(result.get("value"))[:40]] += 1
     failures = record.get("evaluator_failures") or []
     if not isinstance(failures, list):
-        raise BadRecordError("has 'evaluator_failures' that are no list")
+        raise BadRecordError("has 'evaluator_failures' that is not a list")
     failed = {name for one in failures if isinstance(one, dict) for name in texts(_source(one), ["name"])}
     return base | _named(record) | {"_failed": sorted(failed)}, scores
 

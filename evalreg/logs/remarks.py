@@ -124,7 +124,7 @@ def _position(frame: pd.DataFrame, roles: Sequence[str]) -> Iterator[str]:
     text = f"The left side wins {share:.1%} of the comparisons, ties as halves (SE {se:.1%}"
     shown = f"{text}{', by prompts' if 'prompt' in roles else ''})."
     if both == 0:
-        yield "No pair stands both ways round: an advantage of the left side cannot be told from the models' own."
+        yield "No pair was shown in both orders: an advantage of the left side cannot be told from the models' own."
     elif se > 0 and abs(share - 0.5) > TELLING * se:
         yield f"{shown} Position matters: `--method bradley-terry --formula 1` takes it out."
     else:

@@ -48,7 +48,7 @@ def _checked(given: Mapping[Any, Any], name: str) -> TableRoles:
     labels, key = rest.pop("labels", {}), rest.pop("key", [])
     for role, column in rest.items():
         if role not in ROLES:
-            refuse(f'"{role}" is no role.{nearest(str(role), ROLES) or f" Roles are {listed(ROLES)}."}')
+            refuse(f'"{role}" is not a role.{nearest(str(role), ROLES) or f" Roles are {listed(ROLES)}."}')
         if not isinstance(column, str) or not column:
             refuse(f"{role} is {column!r}, not the name of a column.")
     if not {"score", "winner"} & set(rest):
@@ -56,7 +56,7 @@ def _checked(given: Mapping[Any, Any], name: str) -> TableRoles:
     if not isinstance(key, list | tuple) or not all(isinstance(column, str) for column in key):
         refuse(f"key is {key!r}, not a list of names.")
     if not isinstance(labels, Mapping) or not all(isinstance(text, str | None) for text in labels.values()):
-        refuse('labels is no table of texts, such as A = "left".')
+        refuse('labels is not a table of texts, such as A = "left".')
     meanings = {str(verdict): meaning or None for verdict, meaning in labels.items()}
     if meanings and "winner" not in rest:
         refuse("labels say what verdicts mean, and no winner is named.")

@@ -27,7 +27,7 @@ def log_frame(frame: Any, *, scorer: str | None = None, metric: str | None = Non
     """The scores in a frame that `inspect_ai.analysis.samples_df` gives, as a log.
 
     A frame tells less than the log files: every score that is missing is NA there, and samples that a stopped run never
-    came to are no rows. `read_log` on the files tells these apart; the notes of this log say what it cannot tell.
+    came to are not rows. `read_log` on the files tells these apart; the notes of this log say what it cannot tell.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ def log_frame(frame: Any, *, scorer: str | None = None, metric: str | None = Non
     metric : str, optional
         Which entry to read, where a score is a dict of several.
     failed : {"drop", "keep", "zero"}, optional
-        Scores of samples that ended in error: left out (the default), kept as they stand, or zero.
+        Scores of samples that ended in error: left out (the default), kept as they are, or zero.
 
     Returns
     -------
@@ -54,7 +54,7 @@ def log_frame(frame: Any, *, scorer: str | None = None, metric: str | None = Non
     ArgumentError
         If there are several scorers, entries, or runs of one model, and nothing says which is meant.
     LogFormatError
-        If a score is no number, or a sample has two scores.
+        If a score is not a number, or a sample has two scores.
 
     See Also
     --------
@@ -108,7 +108,7 @@ def _needed(rows: pd.DataFrame, failed: str) -> None:
     if "error" not in rows and failed != "keep":
         raise MissingColumnError(
             'A frame of samples says in its column "error" which samples failed; there is none. Ask Inspect for it '
-            '(SampleSummary), or pass failed="keep" to take every score as it stands.',
+            '(SampleSummary), or pass failed="keep" to take every score as it is.',
             column="error",
         )
 

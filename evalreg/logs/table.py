@@ -93,7 +93,7 @@ def table_and_broken(
 
 
 def _check_text(head: bytes, name: str) -> None:
-    """Refuse what is no text in UTF-8 by its beginning."""
+    """Refuse what is not text in UTF-8 by its beginning."""
     for start, what in _FOREIGN.items():
         if head.startswith(start):
             raise LogFormatError(

@@ -76,7 +76,7 @@ def icc_interval(sums: ClusterSums, alpha: float) -> tuple[FloatArray, FloatArra
 
     The wider end, on each side, of two intervals of F = MSB/MSW, taken to rho = (F - 1)/(F + m0 - 1): the one of the F
     distribution, exact for normal scores in clusters of one size (Searle 1971, Linear Models, section 9.8), and that of
-    the jackknife over clusters of log F, which supposes neither (Arvesen and Schmitz 1970, Biometrics 26, 677-686).
+    the jackknife over clusters of log F, which assumes neither (Arvesen and Schmitz 1970, Biometrics 26, 677-686).
     The jackknife's t has 2 (sum d^2)^2 / sum d^4 - 1 degrees of freedom, d being what leaving out a cluster changes, at
     most G - 1: few where few clusters make the variance. There is none where leaving out a cluster leaves no variation
     between clusters or within.

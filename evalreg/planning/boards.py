@@ -45,7 +45,7 @@ def board(
     model_judge : float, optional
         Variance of the interaction of model and judge: that judges have favourites; 0 by default.
     judges : iterable of int, optional
-        Numbers of judges; 1 only where `model_judge` is 0, since one judge says nothing of others.
+        Numbers of judges; 1 only where `model_judge` is 0, since one judge says nothing about others.
     alpha : float, optional
         Level of the two-sided test, 0.05 by default; divide it by the number of neighbours for all at once.
     power : float, optional
@@ -60,7 +60,7 @@ def board(
           difference.
         - `ratings`: prompts times judges, of each model.
         - `se`, `dof`: standard error of the difference at that number, and its degrees of freedom.
-        - `smallest`: the difference that this many judges detect with endlessly many prompts.
+        - `smallest`: the difference that this many judges detect with unlimited prompts.
 
     Raises
     ------
@@ -103,7 +103,7 @@ def board(
         raise ArgumentError("`judges` must name at least one number; got an empty list.")
     if 1 in numbers and parts[1] > 0:
         raise ArgumentError(
-            "`judges` of 1 says nothing of other judges where `model_judge` is above 0. Ask for at least 2, or pass "
+            "`judges` of 1 says nothing about other judges where `model_judge` is above 0. Ask for at least 2, or pass "
             "model_judge=0 to hold the one judge fixed, and speak of it alone."
         )
     t_shift(1e6, alpha, power)

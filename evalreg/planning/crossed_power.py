@@ -32,7 +32,7 @@ class CrossedDesign:
 
 @dataclass(frozen=True)
 class CrossedPilot:
-    """What a pilot on prompts and judges says of a difference."""
+    """What a pilot on prompts and judges says about a difference."""
 
     design: CrossedDesign
     # Variance of the difference in one combination, by prompt, by judge and by what is left: at least 0.

@@ -188,7 +188,7 @@ def _reused(asked: Sequence[Any], codes: dict[str, Codes]) -> list[str]:
             pairs = np.unique(own.codes * np.int64(codes[outer].n_clusters) + codes[outer].codes)
             if pairs.size > own.n_clusters:
                 found.append(
-                    f"Names of {facet.name} occur in several {outer} and are taken as others each time, since "
+                    f"Names of {facet.name} occur in several {outer} and are taken as different ones each time, since "
                     f'"{facet.shown}" is nested. If they are the same, write "{facet.name}{CROSS}{outer}".'
                 )
     return found

@@ -230,16 +230,15 @@ def _sentences(found: FacetComponents) -> list[str]:
     negative = table.index[table["variance"] < 0]
     if len(negative):
         said.append(
-            f"Negative for {listed(map(str, negative))}: the estimate is unbiased, and what it estimates is small "
-            f"against "
-            "its error. It is not cut at 0; the interval says how large the variance may be."
+            f"Negative for {listed(map(str, negative))}: the estimate is unbiased, and the true variance "
+            "is probably small compared with the error of the estimate. It is not cut at 0; the interval says how "
+            "large the variance may be."
         )
     below = table.index[table["upper"] < 0]
     if len(below):
         said.append(
-            f"The whole interval of {listed(map(str, below))} lies below 0, which no variance does: levels are less "
-            f"alike "
-            "than chance allows, as where scores are shares of a fixed total. The model does not fit."
+            f"The whole interval of {listed(map(str, below))} lies below 0, where no variance can be: levels are "
+            "less alike than chance allows, as when scores are shares of a fixed total. The model does not fit."
         )
     few = [str(name) for name in effects.index[(effects["levels"] < FEW_LEVELS)]]
     if few:
@@ -247,7 +246,6 @@ def _sentences(found: FacetComponents) -> list[str]:
             f"Few levels of {listed(few)}: its variance is known up to a factor of several, as the interval shows."
         )
     said.append(
-        "Intervals take the effects to be normal. A facet with a few levels far from the rest varies more than they "
-        "say."
+        "Intervals assume normal effects. A facet with a few levels far from the rest varies more than they say."
     )
     return [*said, *found.remarks]

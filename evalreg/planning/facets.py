@@ -46,7 +46,7 @@ class FacetEffect:
 
 
 def parse_facets(facets: object, columns: Sequence[str]) -> tuple[Facet, ...]:
-    """The facets of a text such as "item x judge:item x template"; those that others are nested in stand first."""
+    """The facets of a text such as "item x judge:item x template"; those that others are nested in are first."""
     if not isinstance(facets, str):
         raise ArgumentTypeError(
             f'`facets` must be a text such as "item x judge"; got {type(facets).__name__}. Columns are joined by " x " '

@@ -111,7 +111,7 @@ def precision(
     -----
     The half-width is t sqrt(deff variance/n), with a variance of rate (1 - rate) for 0/1 scores. Near 0 and 1 intervals
     are wider than that: the number of effective rows is the larger of this formula's and of that at which Wilson's
-    interval has the half-width. A design effect without `cluster_size` says nothing of degrees of freedom, so that the
+    interval has the half-width. A design effect without `cluster_size` says nothing about degrees of freedom, so the
     normal is the reference: with few clusters that promises too much, by 3% at 40 of them, 7% at 20, 21% at 8.
 
     Clusters of a pilot keep their mix of sizes: its degrees of freedom grow with the number of clusters.

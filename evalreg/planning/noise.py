@@ -94,7 +94,7 @@ def noise(
 
     Wang (2025) divides by n where this has n - 1: published standard errors are these times sqrt((n - 1)/n).
 
-    A question with one answer tells nothing of the noise of its answers. Where a model has such questions, the parts
+    A question with one answer tells nothing about the noise of its answers. Where a model has such questions, the parts
     are NaN, and the total stands: it holds both.
 
     The interval of `prediction_share` is by t, from the error of a ratio of sums over clusters, and holds both that of

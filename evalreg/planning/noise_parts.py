@@ -40,7 +40,7 @@ class AnswerTable:
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """What the answers say of each column, a model or a pair of models, shape (m,) each."""
+    """What the answers say about each column, a model or a pair of models, shape (m,) each."""
 
     sigma2: FloatArray  # variance of one answer of each model, averaged over questions and added over the two models
     prediction: FloatArray  # variance of the estimate that is the sampling of answers

@@ -42,7 +42,7 @@ class Noise(Printed):
     comparison : Comparison or None
         Differences of all pairs; None where there is one model.
     of_models, of_pairs : Parts
-        What the answers say of each.
+        What the answers say about each.
     read : ReadAnswers
         The answers.
     alpha, power : float

@@ -162,12 +162,12 @@ def _sentences(found: Summarized, models: pd.DataFrame, pairs: pd.DataFrame, alp
         "answers and questions: the standard error from other answers to the same questions, and from other questions. "
         "Their squares add up to that of the total SE."
         if known
-        else "There is one answer to each question, which does not tell the noise of answers from that of questions. "
-        "The total SE holds both; two answers or more to each question split it."
+        else "There is one answer to each question, so the noise of answers cannot be told from that of questions. "
+        "The total SE includes both. With two answers or more to each question it can be split."
     ]
     if known:
         said.append(
-            f"enough K: answers to each question from which on their noise is 5% of the variance or less. In brackets "
+            f"enough K: with this many answers to each question their noise is 5% of the variance or less. In brackets "
             f"{100 * (1 - alpha):g}% intervals."
         )
     said += _benchmark(found, pairs)
@@ -175,8 +175,8 @@ def _sentences(found: Summarized, models: pd.DataFrame, pairs: pd.DataFrame, alp
     said += [] if found.read.crossed else _too_few(models, pairs)
     if known and ((models["data_variance"] <= 0).any() or (pairs["data_variance"] <= 0).any()):
         said.append(
-            "none seen: the noise of the answers is all the variance that shows. What other questions would change is "
-            "not zero for that; there is too little data to see it."
+            "none seen: the noise of the answers is all the variance that shows. The noise of questions "
+            "need not be zero: there is too little data to see it."
         )
     if found.read.axes and known:
         said.append("Answers to different questions are taken to be independent of each other given the questions.")
@@ -197,7 +197,7 @@ def _benchmark(found: Summarized, pairs: pd.DataFrame) -> list[str]:
     if len(pairs) > 1 and not np.isnan(found.smallest_shown):
         text += (
             f" The smallest difference with p < {found.alpha:g} here is {number(found.smallest_shown)}: the luckiest "
-            f"of {len(pairs)} pairs, no promise for others."
+            f"of {len(pairs)} pairs, not a promise for others."
         )
     return [text]
 
@@ -225,5 +225,5 @@ def _single(models: pd.DataFrame) -> list[str]:
     return [
         f"unknown: {listed(map(str, some.index))} gave a single answer to some questions (to {worst['n_single']:.0f} "
         f"of {worst['n']:.0f} in the case of {name}), which does not tell the "
-        "noise of that answer. The total SE holds. Sample those again; or leave them out, where they are like the rest."
+        "noise of that answer. The total SE is valid. Sample those again, or leave them out if they are like the rest."
     ]

@@ -40,7 +40,7 @@ PLAN = ("variance", "n_eq9", "n", "n_clusters", "cluster_size", "mde")
 
 @dataclass(frozen=True)
 class Pilot:
-    """What a pilot says of the variance of a difference."""
+    """What a pilot says about the variance of a difference."""
 
     variance: float  # variance of the difference times the number of questions, at the numbers of answers planned
     published: float  # the same as eq. 9 takes it, without a factor for the number of clusters
@@ -101,7 +101,7 @@ def from_pilot(
 
         - `variance`: variance of the difference times the number of questions, at the numbers of answers planned.
           Clustered components are multiplied by G/(G - 1), which appendix C leaves out.
-        - `n_eq9`: questions by eq. 9 as it stands: normal quantiles, the variance taken as known, no factor.
+        - `n_eq9`: questions by eq. 9 as printed: normal quantiles, the variance taken as known, no factor.
         - `n`, `n_clusters`: questions, and clusters of the pilot's mix of sizes, by the t test that will be made,
           allowing for the error of the pilot's variance.
         - `cluster_size`: questions of a cluster in the pilot; 1 in the row "plain".
@@ -327,7 +327,7 @@ def pilot_of(results: Any) -> dict[str, Pilot]:
     variance = float(results.cov.naive[0, 0] if plain is None else plain.variance()[0])
     clustered = float(results.bse.iloc[0]) ** 2
     if not (variance > 0 and np.isfinite(clustered) and clustered > 0):
-        raise ArgumentError("`pilot` must have a standard error above 0; this one says nothing of the variance.")
+        raise ArgumentError("`pilot` must have a standard error above 0; this one says nothing about the variance.")
     rows = {"plain": Pilot(variance * n, variance * n, n - 1.0, n - 1.0, n, n, _few(plain))}
     for axis in results.cov.axes:
         count, dof = touched(estimate, axis), float(results.dof.iloc[0])

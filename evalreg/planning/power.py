@@ -61,7 +61,7 @@ def sample_size(
     cluster_size : float, optional
         Mean number of questions of a cluster, at least 1. With it the test is t with as many degrees of freedom as
         there are clusters less one, and n whole clusters; 1 is the t test of independent questions. None, the
-        default, is eq. 9 as it stands, with normal quantiles, wherever n is large enough for these (see Notes).
+        default, is eq. 9 as printed, with normal quantiles, wherever n is large enough for these (see Notes).
     alpha : float, optional
         Level of the two-sided test, 0.05 by default.
     power : float, optional
@@ -135,7 +135,7 @@ def mde(
         Answers to each question, at least 1, the default.
     n_clusters : int, optional
         Clusters that the questions are in, at least 2: the test is t with n_clusters - 1 degrees of freedom. None, the
-        default, is eq. 10 as it stands, with normal quantiles, where n is large enough for these, as in `sample_size`;
+        default, is eq. 10 as printed, with normal quantiles, where n is large enough for these, as in `sample_size`;
         below, t with n - 1.
     alpha : float, optional
         Level of the two-sided test, 0.05 by default.

@@ -25,7 +25,7 @@ class Separation(Printed):
     name : str
         The difference.
     estimate, se, lower, upper, p_value : float
-        What the log says of it: the interval at `alpha`.
+        What the log says about it: the interval at `alpha`.
     delta : float
         True difference that is planned for.
     assumed : bool
@@ -47,8 +47,8 @@ class Separation(Printed):
     table : DataFrame
         Columns `judges` (missing where nothing crosses), `prompts` (clusters of the other axis; missing where no number
         is enough), `ratings` (their combinations; where nothing crosses questions, or rows without `item`), `se` and
-        `dof` (of the difference then; without prompts, of endlessly many), `smallest` (difference that so many judges
-        find with endlessly many prompts).
+        `dof` (of the difference then; with unlimited prompts if `prompts` is missing), `smallest` (the difference that
+        this many judges find with unlimited prompts).
 
     Examples
     --------
@@ -164,7 +164,7 @@ def sentences(plan: Separation) -> tuple[str, ...]:
             f"The plan takes the difference seen, {plan.delta:.3g}, for the true one. Its {level} interval is "
             f"[{number(plan.lower)}, {number(plan.upper)}]: "
             + (
-                "it holds 0, so that it may be that no number is enough. "
+                "it includes 0, so perhaps no number is enough. "
                 if zero
                 else f"the true one may be as small as {number(nearer)}. "
             )
@@ -175,7 +175,7 @@ def sentences(plan: Separation) -> tuple[str, ...]:
         if plan.assurance is None
         else f"{plan.assurance:g} of pilots like this one lead to a power of at least {plan.power:g}"
     )
-    said.append(f"Numbers are of a new log as a whole, with the test of this one; {held}.")
+    said.append(f"Numbers are for a whole new log, tested as this one is; {held}.")
     if plan.parts is not None:
         said += _of_judges(plan)
     said.append("One pair at its own level: divide alpha by the number of pairs that should come apart at once.")
@@ -185,8 +185,8 @@ def sentences(plan: Separation) -> tuple[str, ...]:
 def _of_judges(plan: Separation) -> list[str]:
     (first, prompts), (second, judges) = plan.design.items()
     said = [
-        f"smallest: the difference that so many {second} clusters find with endlessly many {first} clusters. More of "
-        f"the latter cannot outvote them."
+        f"smallest: the difference that this many {second} clusters find with unlimited {first} clusters. More {first} "
+        f"clusters cannot outvote them."
     ]
     names = {"prompt": first, "judge": second, "rest": "the rest"}
     if plan.negative:
@@ -201,7 +201,7 @@ def _of_judges(plan: Separation) -> list[str]:
         )
     if plan.combinations is not None and plan.combinations < prompts * judges:
         said.append(
-            f"The log has {plan.combinations} of {prompts * judges} combinations, taken to be at random. The plan has "
-            "them all."
+            f"The log has {plan.combinations} of {prompts * judges} combinations, assumed to be a random part. The "
+            "plan uses all of them."
         )
     return said

@@ -204,7 +204,7 @@ def _known(asked: tuple[str, str], names: list[str]) -> None:
     absent = [name for name in asked if name not in names]
     if absent:
         raise ArgumentError(
-            f"{absent[0]!r} is no parameter of these results. There are {listed([repr(name) for name in names[:8]])}"
+            f"{absent[0]!r} is not a parameter of these results. There are {listed([repr(name) for name in names[:8]])}"
             f"{' and others' if len(names) > 8 else ''}."
         )
 
@@ -269,7 +269,7 @@ def _numbers(judges: Any) -> list[int]:
     """Numbers of judges, checked."""
     if isinstance(judges, str) or not isinstance(judges, Iterable):
         raise ArgumentTypeError(f"`judges` must be a list of whole numbers; got {judges!r}.")
-    numbers = [checked_count("judges", number, 2, "judges, since one says nothing of others") for number in judges]
+    numbers = [checked_count("judges", number, 2, "judges, since one says nothing about others") for number in judges]
     if not numbers:
         raise ArgumentError("`judges` must name at least one number; got an empty list.")
     return numbers
@@ -296,16 +296,16 @@ def _crossed_pilot(difference: Results, judge: str | None) -> tuple[CrossedPilot
     widths = cov.widths()
     if widths.few is not None:
         raise NotAvailableError(
-            "few questions tell of this difference, and no plan is known for that with crossed clusterings. Pass "
-            f'results.with_cov(groups="{names[1 - few]}"), which holds {names[few]} fixed.'
+            "few questions tell anything about this difference; with crossed clusterings no plan is known for that. "
+            f'Pass results.with_cov(groups="{names[1 - few]}"), which holds {names[few]} fixed.'
         )
     both = next(term for term in cov.pieces if len(term.dims) == 2)
     design = CrossedDesign(counts[order[0]], counts[few], touched(difference.estimate, both.by))
     if design.cells < LEAST_SHARE * design.prompts * design.judges:
         raise NotAvailableError(
             f"the log has {design.cells:.0f} of the {design.prompts * design.judges:.0f} combinations of "
-            f"{names[order[0]]} and {names[few]}, fewer than half: it says too little of what prompts and judges add. "
-            f"Keep the {names[few]} values that saw most of the {names[order[0]]} values, or pass "
+            f"{names[order[0]]} and {names[few]}, fewer than half: it says too little about what prompts and judges "
+            f"add. Keep the {names[few]} values that saw most of the {names[order[0]]} values, or pass "
             f'results.with_cov(groups="{names[order[0]]}"), which holds {names[few]} fixed.'
         )
     by_dims = {term.dims: place for place, term in enumerate(cov.pieces)}

@@ -46,7 +46,7 @@ def plain(value: Any) -> Any:
 
 
 def as_json(document: Mapping[str, Any]) -> str:
-    """Strict JSON in ASCII with sorted keys; lists of numbers stand on one line."""
+    """Strict JSON in ASCII with sorted keys; lists of numbers are on one line."""
     text = json.dumps(plain(document), indent=2, sort_keys=True, allow_nan=False)
     return _INNERMOST.sub(lambda found: f"[{' '.join(found[1].split())}]", text)
 

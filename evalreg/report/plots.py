@@ -68,7 +68,7 @@ def estimates_axes(
     Returns
     -------
     Axes
-        Row i of the table stands at y = i.
+        Row i of the table is at y = i.
 
     Raises
     ------
@@ -294,7 +294,7 @@ def inflation_axes(table: pd.DataFrame, *, note: str = "", ax: Axes | None = Non
     Returns
     -------
     Axes
-        Row i of the table stands at y = i.
+        Row i of the table is at y = i.
 
     Raises
     ------

@@ -125,7 +125,7 @@ def _markdown_of(page: Page, *, full: bool, left: int = 0) -> str:
 
 
 def _as_markdown(text: str) -> str:
-    """A sentence as text: no markup, no link, no message to a person; names stand in code."""
+    """A sentence as text: no markup, no link, no message to a person; names are marked as code."""
     parts = re.split(f"{OPEN}([^{CLOSE}]*){CLOSE}", text)
     return "".join(str(_code(part)) if i % 2 else _plain_markdown(part) for i, part in enumerate(parts))
 

@@ -172,7 +172,7 @@ def _p_text(p: float, alpha: float) -> str:
 def _direction(model: str, baseline: str, outcome: str, difference: float, p: float, alpha: float) -> str:
     """What the test decides, in words that hold for accuracies and for costs."""
     if not np.isfinite(p):
-        return "Nothing can be said of which is higher."
+        return "Nothing can be said about which is higher."
     if p > alpha:
         return f"Which of the two has the higher {outcome} is not settled."
     return f"{model} has the {'higher' if difference > 0 else 'lower'} {outcome} (at the {100 * alpha:g}% level)."
@@ -286,7 +286,7 @@ def _lowered(text: str) -> str:
 
 
 def _order(estimate: Estimate) -> list[int]:
-    """Models from the best down, everything else as it stands."""
+    """Models from the best down, everything else as it is."""
     models = range(estimate.about.n_models)
     best = sorted(models, key=lambda i: (-estimate.params[i], estimate.names[i]))
     return [*best, *range(estimate.about.n_models, estimate.n_params)]
@@ -301,7 +301,7 @@ def _place(names: Sequence[str], name: str) -> int:
 def caption_text(
     estimate: Estimate, cov: Covariance, sample: RestsOn, alpha: float, what: str, markup: MarkupName, joint: str = ""
 ) -> str:
-    """What stands below a table: what is estimated, with which intervals, from how many rows and clusters."""
+    """What is below a table: what is estimated, with which intervals, from how many rows and clusters."""
     level = 100 * (1 - fraction("alpha", alpha))
     escape = _ESCAPES[option("markup", markup, MARKUPS)]
     axes = [f"{axis_name(axis)} ({cov.n_clusters[axis_name(axis)]:,} clusters)" for axis in cov.axes]

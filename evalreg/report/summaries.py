@@ -163,15 +163,15 @@ def summarize(
 
 
 def choice_sentence(estimate: Estimate) -> list[str]:
-    """What to say of the first place of three models or more: one sentence, none for fewer."""
+    """What to say about the first place of three models or more: one sentence, none for fewer."""
     n = estimate.about.n_models
     if n < CHOSEN_FROM:
         return []
-    return [f"Who comes first of {n} was also lucky, and is rated too high on average: `winner()` corrects for it."]
+    return [f"The best of {n} was also lucky, so its estimate is too high on average: `winner()` corrects for it."]
 
 
 def _order(estimate: Estimate) -> list[int]:
-    """Models from the best down, everything else as it stands."""
+    """Models from the best down, everything else as it is."""
     models = range(estimate.about.n_models)
     best = sorted(models, key=lambda i: (-estimate.params[i], estimate.names[i]))
     return [*best, *range(estimate.about.n_models, estimate.n_params)]
@@ -322,7 +322,7 @@ def _by_labels(estimate: Estimate, cov: Covariance) -> list[str]:
 
 
 def _widened(estimate: Estimate, cov: Covariance) -> list[str]:
-    """Which means have wider intervals than the logit's, and what those suppose."""
+    """Which means have wider intervals than the logit's, and what those assume."""
     wider, sentences = widening(estimate, cov), []
     if wider is None:
         return []
@@ -330,8 +330,8 @@ def _widened(estimate: Estimate, cov: Covariance) -> list[str]:
     few = f"fewer than {FEW_EFFECTIVE:.0f} effective successes or failures"
     beyond = (
         f"the scores are so near one end that they add up to fewer than {FEW_EFFECTIVE:.0f} successes or failures, so "
-        "that the interval also holds Jeffreys'. No row is supposed far beyond those seen; "
-        'conf_int(method="clopper-pearson") does not suppose it'
+        "that the interval also holds Jeffreys'. No row is assumed far beyond those seen; "
+        'conf_int(method="clopper-pearson") does not assume it'
     )
     cases = (
         (acts & exact, f"{few}, so that the interval also holds Clopper and Pearson's"),

@@ -48,7 +48,7 @@ def visible(text: str, keep: str = "") -> str:
 
 
 def spreadsheet(text: str) -> str:
-    """Return a text that a spreadsheet program shows and does not compute, by an apostrophe before it if need be."""
+    """Return a text that a spreadsheet program shows and does not compute, by an apostrophe before it if needed."""
     return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r", "\n")) else text
 
 
@@ -136,7 +136,7 @@ class Grid:
         return text
 
     def text(self, width: int) -> str:
-        """Aligned columns; a row name too long for its column stands on lines of its own, whole."""
+        """Aligned columns; a row name too long for its column is on lines of its own, whole."""
         if self.blocks:
             return "\n\n".join(block.text(width) for block in self._in_blocks(width))
         heads = self._heads()

@@ -1,6 +1,6 @@
 """Intervals from bootstrap draws. Quantiles are at (n + 1) p among the draws that have a value, linear between them.
 
-Infinite draws stand at the end of their side; draws without a value (NaN) are left out.
+Infinite draws are at the end of their side; draws without a value (NaN) are left out.
 """
 
 from __future__ import annotations

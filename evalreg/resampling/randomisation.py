@@ -54,7 +54,7 @@ def randomisation_test(
 ) -> RandomisationTest:
     """Test of a treatment that was assigned to whole clusters at random, by the assignments there could have been.
 
-    Prompt variants or judges' instructions that were drawn for each passage, say. It supposes that every assignment
+    Prompt variants or judges' instructions that were drawn for each passage, say. It assumes that every assignment
     that treats as many clusters (in each stratum) was equally likely, and nothing of the scores. The p-value is then
     exact for the null that the treatment moves no row's score, with however few clusters.
 
@@ -213,7 +213,7 @@ def _read(
     if len(axes) > 1:
         raise ArgumentError(
             f"treatment is assigned to one kind of cluster; `groups` crosses {listed(map(axis_name, axes), ' and ')}. "
-            "Name what was assigned; the test supposes nothing of how rows depend."
+            "Name what was assigned; the test assumes nothing about how rows depend."
         )
     return rows, axis_name(axes[0]) if axes else "row"
 
@@ -284,7 +284,7 @@ def _of_clusters(units: Codes, codes: IntArray, column: str, by: str, *, is_stra
 
 
 def _checked(design: Allocation, arms: _Arms, statistic: StatisticName, strata: str | None, by: str) -> list[Note]:
-    """What to say of the design; raises where there is nothing to test."""
+    """What to say about the design; raises where there is nothing to test."""
     counts = {arms.treated: int(design.treated.sum()), arms.reference: int((~design.treated).sum())}
     what = "rows" if by == "row" else f"{by} clusters"
     least = 2 if statistic == "t" else 1
@@ -310,7 +310,7 @@ def _checked(design: Allocation, arms: _Arms, statistic: StatisticName, strata: 
         n = int(np.sum(design.n_rows[one_sided[design.stratum]]))
         text = (
             f"{int(one_sided.sum())} of {one_sided.size} values of {strata} have one label of the treatment only: "
-            f"their {n} rows say nothing of the effect, and are left aside."
+            f"their {n} rows say nothing about the effect, and are not used."
         )
         notes.append((EvalregWarning, text))
     if statistic == "difference" and counts[arms.treated] != counts[arms.reference]:
@@ -330,7 +330,7 @@ def _dropped_notes(rows: ReadRows, arms: _Arms) -> list[Note]:
     if gone:
         each = ", ".join(f"{n} without {'an id' if reason == 'group' else 'a ' + reason}" for reason, n in gone.items())
         text = (
-            f"{sum(gone.values())} rows are left out ({each}). The test supposes that they would be missing under "
+            f"{sum(gone.values())} rows are left out ({each}). The test assumes that they would be missing under "
             "every assignment."
         )
         notes.append((EvalregWarning, text))

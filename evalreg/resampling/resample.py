@@ -132,7 +132,7 @@ def _products(chunks: Iterator[list[FloatArray]], codes: list[IntArray]) -> Iter
 
 
 def _draw_notes(names: tuple[str, ...], draws: FloatArray, asked: Asked, at_infinity: AtInfinity | None) -> list[Note]:
-    """What to say of few draws, of draws without a value, and of infinite ones."""
+    """What to say about few draws, about draws without a value, and about infinite ones."""
     alpha = asked.alpha
     notes: list[Note] = []
     n = draws.shape[0]
@@ -161,7 +161,7 @@ def _draw_notes(names: tuple[str, ...], draws: FloatArray, asked: Asked, at_infi
         low, high = (int(np.count_nonzero(draws[:, worst] == side)) for side in (-np.inf, np.inf))
         text = (
             f"{lost[worst]} of {n} draws of {listed([names[worst]])} are infinite ({low} below, {high} above). They "
-            "stand at the end of their side in its interval; its standard error is infinite."
+            "count as the most extreme draws in its interval; its standard error is infinite."
         )
         notes.append((EvalregWarning, text))
     return notes

@@ -103,8 +103,8 @@ def design_sentences(results: Any) -> tuple[str, ...]:
     for axis in _axes(results):
         size = cluster_sizes(results.estimate, axis)
         found.append(
-            f"Of {named(axis_name(axis))}, the largest cluster holds {size.largest_share:.1%} of the rows; the "
-            f"{size.n_clusters:,} differ in size so that they are worth {size.effective_clusters:,.1f} equal ones."
+            f"The largest {named(axis_name(axis))} cluster holds {size.largest_share:.1%} of the rows. By their sizes "
+            f"the {size.n_clusters:,} clusters are worth {size.effective_clusters:,.1f} equal ones."
         )
     effect = np.sqrt(results.design_effect().to_numpy(dtype=float))
     effect = effect[np.isfinite(effect)]

@@ -94,7 +94,7 @@ class Diagnosed:
         Notes
         -----
         Intervals are the wider ends of that of the F distribution (Searle 1971) and that of the jackknife over clusters
-        of log F (Arvesen and Schmitz 1970), each supposing that clusters along the other axes do not matter. In
+        of log F (Arvesen and Schmitz 1970), each assuming that clusters along the other axes do not matter. In
         simulated logs with 5 to 100 clusters, 95% intervals held the truth at .93 to .99 of the times for normal scores
         and for 0/1 scores around .7. They are too sure where rows seldom fail: with 5% failures and a correlation of .3
         they held it at .83 to .99. Intervals are one by one. The page on clusters has the figures.

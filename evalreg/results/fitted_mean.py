@@ -192,7 +192,7 @@ def asked_covariates(model: Any, frame: pd.DataFrame, variables: str | list[str]
         if name not in known:
             hint = nearest(name, known) or f" They are {listed(known)}."
             raise MissingColumnError(
-                f'`variables` names "{name}", which is no covariate of the formula.{hint}', column=name
+                f'`variables` names "{name}", which is not a covariate of the formula.{hint}', column=name
             )
     if not asked:
         raise ArgumentError(f"`variables` must name at least one covariate: {listed(known)}.")

@@ -1,4 +1,4 @@
-"""What results say of many models at once: all pairs, simultaneous bands, ranks, groups that are not separated."""
+"""What results say about many models at once: all pairs, simultaneous bands, ranks, groups that are not separated."""
 
 from __future__ import annotations
 

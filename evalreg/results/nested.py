@@ -162,7 +162,7 @@ def ftest(full: Results, restricted: Results) -> NestedTest:
     Raises
     ------
     ArgumentTypeError
-        If one of them is no result.
+        If one of them is not a result.
     AlignmentError
         If rows, scores, weights or clusters differ; the message counts them.
     ArgumentError

@@ -272,7 +272,7 @@ class Predicted(ABC):
         DataFrame
             By term: F, df_num, df_denom, p_value, `critical` (the F from which the test rejects: with few clusters so
             large that it rejects next to nothing, and no rejection is then no sign of no effect), and reason, why there
-            is no test.
+            is not a test.
 
         Raises
         ------

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 # Values of a number along the axis.
 N_VALUES = 25
-OVERLAP = "Intervals that overlap are no test of a difference: `avg_comparisons` is. "
+OVERLAP = "Overlapping intervals are not a test of a difference: `avg_comparisons` is. "
 
 
 def plot_predictions(results: Any, by: str | list[str] | dict[str, Any], alpha: float, ax: Axes | None) -> Axes:

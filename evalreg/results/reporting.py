@@ -92,7 +92,7 @@ def report_page(
     code: str = "",
     more: dict[str, Any] | None = None,
 ) -> Page:
-    """What a report says of results.
+    """What a report says about results.
 
     `ranked` is whether several models are a board; `left_out` are sentences on how the log was read; `more` goes into
     the document.
@@ -178,7 +178,7 @@ def _score_notes(board: pd.DataFrame | None, alpha: float) -> tuple[str, ...]:
     told = (
         "Models that share a letter under groups are not separated from each other."
         if letters
-        else "Letters of groups are left out: there would be more than twelve a model, since hardly any are separated."
+        else "Letters of groups are left out: each model would have over twelve, since hardly any are separated."
     )
     return (
         f"The {level} interval is that of one model by itself. Joint intervals hold for all models at once. Ranks open "
@@ -205,14 +205,14 @@ def _estimate_grid(frame: pd.DataFrame, alpha: float) -> Grid:
 def _further_grids(
     results: AnyResults, board: pd.DataFrame | None, grids: tuple[Grid, ...], frame: pd.DataFrame, alpha: float
 ) -> tuple[tuple[str, Grid], ...]:
-    """What the summary has below the estimates, and estimates that are no models."""
+    """What the summary has below the estimates, and estimates that are not models."""
     found = []
     if board is not None and len(frame) > len(board):
         others = frame.loc[[name for name in frame.index if name not in set(board.index)]]
         found.append(("Other estimates", _estimate_grid(others, alpha)))
     for grid in grids[1:]:
         if grid.headers[0] == "clusters":
-            spelled = ("clusters", "number", "worth so many equal ones", "largest share", "mean size")
+            spelled = ("clusters", "number", "worth how many equal ones", "largest share", "mean size")
             found.append(("Clusters", Grid(spelled, grid.rows)))
         else:
             found.append(("Standard errors with and without clusters" if "deff" in grid.headers else "Labels", grid))

@@ -1,4 +1,4 @@
-"""What results say beside their covariance, where clusters are few: bootstraps and posteriors."""
+"""What results say besides their covariance, where clusters are few: bootstraps and posteriors."""
 
 from __future__ import annotations
 

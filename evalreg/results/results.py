@@ -168,9 +168,9 @@ class Results(Algebra, MultipleModels, Resampled, Predicted, Diagnosed, Tabulate
         method : {"wald", "logit", "wilson", "clopper-pearson", "jeffreys"}, optional
             By default "logit" for `mean` of scores in [0, 1] and for win rates, "wald" otherwise; where fewer than five
             successes or failures are effective, the default of a mean also holds "jeffreys" ("clopper-pearson" for
-            independent 0/1 scores). For scores that are not 0 or 1 it supposes that no row is far beyond those seen.
+            independent 0/1 scores). For scores that are not 0 or 1 it assumes that no row is far beyond those seen.
             The last three treat the mean as a proportion of the effective number of rows, at most the rows there are
-            (Korn and Graubard), and do not suppose that.
+            (Korn and Graubard), and do not assume that.
 
         Returns
         -------

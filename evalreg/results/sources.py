@@ -36,7 +36,7 @@ def methods_of(results: Any, alpha: float, ranked: bool) -> tuple[str, ...]:
     formula = f", with the formula {named(about.formula)}" if about.formula else ""
     sentences = [f"The estimates are: {about.model} of {named(about.outcome)}{formula}."]
     if names:
-        twice = "A row counts for each clustering, and what they share is taken off (inclusion-exclusion)."
+        twice = "The variances of the clusterings are added, and what they share is subtracted (inclusion-exclusion)."
         sentences.append(
             f"Standard errors are clustered by {' and '.join(names)} ({options.cov}; factor {options.factor_words})."
         )

@@ -111,7 +111,7 @@ def read_results(path_or_text: str | PathLike[str]) -> StoredResults | StoredCom
         if isinstance(error, LogFormatError):
             raise
         what = f"lacks {error}" if isinstance(error, KeyError) else f"holds something else: {error}"
-        raise LogFormatError(f"{name} is no results of evalreg that can be read back: it {what}.") from None
+        raise LogFormatError(f"{name} does not hold results of evalreg that can be read back: it {what}.") from None
 
 
 def _text_of(given: Any) -> tuple[str, str]:
@@ -128,7 +128,7 @@ def _text_of(given: Any) -> tuple[str, str]:
 
 
 def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON number")
+    raise ValueError(f"{name} is not a JSON number")
 
 
 def _read(document: Any, name: str) -> StoredResults | StoredComparisons:

@@ -29,7 +29,7 @@ TIE = 1e-9
 _WORDS = {
     "hybrid": "is conditional on who came first, within one that holds for all at once (hybrid)",
     "conditional": "is conditional on who came first, and can be very long where others are near",
-    "projection": "is one that holds for all of them at once, whoever comes first (projection)",
+    "projection": "is one that holds for all of them at once, whichever comes first (projection)",
 }
 
 
@@ -50,7 +50,7 @@ class Winner:
     lower, upper : float
         The interval of `method`.
     single_lower, single_upper : float
-        The interval that stands in tables, which does not allow for the choice.
+        The interval shown in tables, which does not allow for the choice.
     method : {"hybrid", "conditional", "projection"}
         How the interval was made.
     alpha : float
@@ -125,7 +125,7 @@ def winner_grid(found: Winner) -> Grid:
 def winner_sentences(found: Winner) -> tuple[str, ...]:
     """What the correction is, and what stood in its way."""
     text = (
-        f"{found.name} came first of {found.n_models}. Luck helps whoever comes first: the estimate as measured is too "
+        f"{found.name} came first of {found.n_models}. Coming first takes luck too: the estimate as measured is too "
         "good on average, and its interval misses too often."
     )
     how = f"The corrected interval {_WORDS[found.method]}."
@@ -255,7 +255,7 @@ def _why_not(estimate: Estimate, cov: Covariance, w: int, names: list[str], movi
         return "clusters are crossed, and a normal given who won has not been shown to hold with few of them"
     if moving:
         others = listed([names[i] for i in moving])
-        return f"{others} came out equal with {names[w]}, and who is first of equals is not decided by the data"
+        return f"{others} came out equal with {names[w]}, and the data do not decide which of them is first"
     wider = widening(estimate, cov) if estimate.bounded and estimate.about.interval == "widened" else None
     if wider is not None and bool(wider.acts[w]):
         return f"{names[w]} has so few successes or failures that its estimate is not near normal"

@@ -136,7 +136,7 @@ class Scores(ABC):
         return True
 
     def in_cells(self) -> tuple[RowsInCells, ...]:
-        """The rows of each value in the cells that are the columns; empty where columns are no cells of rows."""
+        """The rows of each value in the cells that are the columns; empty where columns are not cells of rows."""
         return ()
 
     def squares_in_cells(self, by: Axis) -> Matrix | None:

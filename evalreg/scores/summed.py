@@ -14,7 +14,7 @@ from evalreg.numerics.matrices import Matrix, dense
 from evalreg.scores.base import RowsInCells
 from evalreg.scores.cells import CellScores
 
-GONE = "a log of sums has no rows any more: {what} needs them. Take the log itself."
+GONE = "a log of sums no longer has its rows: {what} needs them. Take the log itself."
 
 
 @dataclass(frozen=True, eq=False)

@@ -100,7 +100,9 @@ def _shared_names(parts: Mapping[str, Results], models: Sequence[str] | None, wh
     for (name, one), (other, two) in combinations(parts.items(), 2):
         same = one.estimate.names == two.estimate.names and one.nobs == two.nobs
         if same and np.array_equal(one.params, two.params) and np.array_equal(one.cov.naive, two.cov.naive):
-            raise ArgumentError(f"{name!r} and {other!r} hold the same numbers: one eval stands twice. Leave out one.")
+            raise ArgumentError(
+                f"{name!r} and {other!r} hold the same numbers: one eval is there twice. Leave out one."
+            )
     every = list(dict.fromkeys(label for part in parts.values() for label in part.estimate.names))
     everywhere = [label for label in every if all(label in part.estimate.names for part in parts.values())]
     if isinstance(models, str):

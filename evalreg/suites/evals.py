@@ -115,7 +115,7 @@ class Evals(Printed):
         Raises
         ------
         ArgumentError
-            If there is one eval, an eval stands twice, an eval lacks a model, or weights do not fit or do not sum to 1.
+            If there is one eval, one is there twice, one lacks a model, or weights do not fit or do not sum to 1.
         NotAvailableError
             If a model has no standard error on some eval.
 

@@ -1,4 +1,4 @@
-"""Several results in one table, as papers print regressions: coefficients, what stands below them, and the facts."""
+"""Several results in one table, as papers print regressions: coefficients, what is below them, and the facts."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class ResultsTable(Printed):
     parts : dict of str to Results, Comparison or StoredResults
         By the header of the column.
     beneath : {"se", "interval"}
-        What stands below each coefficient.
+        What is below each coefficient.
     stars : tuple of float
         Levels of the stars, falling; empty for none.
     keep : tuple of str
@@ -94,7 +94,7 @@ class ResultsTable(Printed):
         return Summary("results side by side", (), (grid,), tuple(self._sentences(alpha, len(found) - len(shown))))
 
     def _lines(self, label: Any, frames: Mapping[str, dict[Any, dict[Any, Any]]]) -> list[tuple[str, ...]]:
-        """A coefficient and what stands below it, in all columns."""
+        """A coefficient and what is below it, in all columns."""
         above, below = [label], [""]
         for name, frame in frames.items():
             if label not in frame:
@@ -124,7 +124,7 @@ class ResultsTable(Printed):
             sentences.append(f"Stars: {', '.join(levels)}, each against 0{self._adjusted()}.")
             bare = [name for name, part in self.parts.items() if _ranked(part)]
             if bare:
-                sentences.append(f"No stars for {listed(bare)}: that a score is not 0 tells nothing.")
+                sentences.append(f"No stars for {listed(bare)}: knowing that a score is not 0 tells nothing.")
         said: dict[str, list[str]] = {}
         for name, part in self.parts.items():
             for text in _notes(part):
@@ -164,7 +164,7 @@ def table(
     names : list of str, optional
         Headers of a list; "(1)", "(2)" and so on by default.
     beneath : {"se", "interval"}, optional
-        What stands below each coefficient: the standard error in parentheses (default), or the interval in brackets.
+        What is below each coefficient: the standard error in parentheses (default), or the interval in brackets.
     stars : bool or list of float, optional
         Whether small p-values are marked; False by default. True is one star below .05, two below .01, three below
         .001; a list gives other levels. Means by model and win rates get none, since their p-values are against 0.

@@ -59,8 +59,8 @@ or "0 + length_difference" (without), or 1 for the side alone; for bradley-terry
 
 
 _ALIKE_HELP = """\
-of two crossed clusterings the one, such as judge, whose few clusters are taken to differ alike over models, so that
-they are learnt from together; too sure for a model on which they differ more"""
+one of two crossed clusterings, such as judge, that has few clusters. They are taken to differ as much on every model,
+so that all models together show how much they differ; too sure for a model on which they differ more"""
 
 
 def add(parser: argparse.ArgumentParser) -> None:

@@ -30,7 +30,7 @@ column; "prompt + judge" crosses two; "language:question" joins two into one id;
 
 _FORMAT_HELP = """\
 "json" is strict JSON with sorted keys: a missing number is null, an infinity is "inf" or "-inf", and an
-option that has no bearing on the result is null; "csv" is the table of the parameters (default: text)"""
+option that does not affect the result is null; "csv" is the table of the parameters (default: text)"""
 
 _SPREADSHEET_HELP = """\
 CSV for a spreadsheet program: text that begins with = + - @ or a tab gets an apostrophe before it, so that a model's
@@ -72,8 +72,8 @@ def add_shared(
     rows.add_argument(
         "--text",
         metavar="A,B",
-        help="further columns to read as text, to the letter, as are factors and the columns of clusters, models, "
-        "questions and strata, but for one that the formula uses as a number",
+        help="further columns to read as text, unchanged. Factors and the columns of clusters, models, questions and "
+        "strata are read so anyway, except one that the formula uses as a number",
     )
     add_log_options(parser)
     if covariance:
@@ -119,7 +119,7 @@ def _add_covariance(parser: argparse.ArgumentParser) -> None:
 
 POPULATION_HELP = """\
 how many questions the full benchmark has, if these are a random sample of them; passage=896 if whole passages were
-sampled, of 896: the result is then about that benchmark, and not about all questions like these"""
+sampled, from 896: the result is then about that benchmark, and not about all questions like these"""
 
 
 def _number_or_name(text: str) -> float | str:

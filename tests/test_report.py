@@ -17,6 +17,7 @@ import evalreg as er
 from evalreg.cli.main import main
 from evalreg.errors import ArgumentError, NotAvailableError
 from evalreg.report.tables import visible
+from evalreg.results.reporting import report_page
 
 pytest.importorskip("jinja2")
 
@@ -210,6 +211,26 @@ def test_one_mean_has_a_report():
     value = results.sentence().removeprefix("Mean of score: ").split(";")[0]
     assert f"The mean of `score` is {value})." in text
     assert "120 rows in 30 clusters of `passage`" in text
+
+
+@pytest.mark.filterwarnings("ignore::evalreg.errors.FewClustersWarning")
+def test_p_values_of_pairs_separate_what_ranks_and_groups_separate():
+    """With few judges ranks step down, and single-step p-values alone would leave open what the ranks do not."""
+    apart = 0
+    for seed in range(4):
+        log = er.datasets.judge_log(n_models=5, n_prompts=40, n_judges=5, seed=seed)
+        board = er.win_rate(log, left="left", right="right", winner="winner", groups="prompt + judge")
+        page = report_page(board, 0.05, 0)
+        (pairs,) = (figure for figure in page.figures if figure.name == "pairs")
+        letters = board.leaderboard()["letters"]
+        single = board.pairwise("single-step")["p_adjusted"]
+        for better, other, _difference, _ends, p in pairs.table.rows:
+            separated = not set(letters[better]) & set(letters[other])
+            assert (float(p.lstrip("<")) <= 0.05) == separated
+            pair = (better, other) if (better, other) in single.index else (other, better)
+            apart += separated and single[pair] > 0.05
+        assert "step by step (Holm)" in pairs.told
+    assert apart > 0
 
 
 def test_of_two_models_a_report_says_by_how_much_they_differ():

@@ -13,6 +13,8 @@ import pandas as pd
 from evalreg.checks import fraction, option
 from evalreg.errors import ArgumentError, EvalregError, muted
 from evalreg.inference.dependence import standard_error_ratios
+from evalreg.inference.make_family import make_family
+from evalreg.inference.ranks import PairAdjustName
 from evalreg.inference.simultaneous import Seed
 from evalreg.report.documents import as_compact_json, records, versions
 from evalreg.report.pages import Figure, Page, named
@@ -172,7 +174,9 @@ def _score_grid(board: pd.DataFrame, alpha: float) -> Grid:
 
 def _score_notes(board: pd.DataFrame | None, alpha: float) -> tuple[str, ...]:
     if board is None:
-        return (f"Each {level_of(alpha)} interval is one by one, and does not allow for the number of rows.",)
+        return (
+            f"Each {level_of(alpha)} interval is that of one estimate by itself; it does not allow for their number.",
+        )
     level = level_of(alpha)
     letters = bool(board["letters"].map(len).max() <= MOST_LETTERS)
     told = (
@@ -291,9 +295,9 @@ def _figures(
                     "pairs",
                     "Differences of all pairs",
                     _pair_grid(results, list(board.index), alpha, seed),
-                    "Better model less the other. Intervals and p-values allow for the number of pairs (single-step). "
-                    "The sign of a difference is told where p is below alpha.",
-                    lambda: results.plot("pairs", alpha=alpha, seed=seed),
+                    "Better model less the other. Intervals and p-values allow for the number of pairs. The sign of a "
+                    "difference is told where p is below alpha." + (_STEPWISE if _p_adjust(results) == "holm" else ""),
+                    lambda: results.plot("pairs", alpha=alpha, seed=seed, adjust=_p_adjust(results)),
                     themed=False,
                 )
         else:
@@ -325,9 +329,23 @@ def _can_draw(missing: list[str]) -> bool:
     return True
 
 
+# What is said of p-values where there are few clusters.
+_STEPWISE = (
+    " With clusters as few as here, p-values go step by step (Holm), as ranks and groups do. So they can separate a "
+    "pair whose joint interval still holds zero."
+)
+
+
+def _p_adjust(results: AnyResults) -> PairAdjustName:
+    """The adjustment of p-values of pairs that decides what ranks and groups decide."""
+    params, cov = results._family
+    return "holm" if make_family(params, cov, "pairs", np.inf).few else "single-step"
+
+
 def _pair_grid(results: AnyResults, order: list[str], alpha: float, seed: Seed) -> Grid:
     """Differences of all pairs, better model first: a list, or of many models a square."""
     table = results.pairwise("single-step", alpha, seed=seed)
+    table["p_adjusted"] = results.pairwise(_p_adjust(results), alpha, seed=seed)["p_adjusted"]
     place = {name: i for i, name in enumerate(order)}
     rows = []
     for (left, right), row in table.iterrows():

@@ -55,8 +55,9 @@ def methods_of(results: Any, alpha: float, ranked: bool) -> tuple[str, ...]:
         return (" ".join(sentences),)
     together = (
         f"Joint intervals, sets of ranks and groups hold at {level} for all models at once. Joint intervals and the "
-        "p-values of pairs use the distribution of the largest of all statistics under their estimated covariance. A "
-        "rank is open to a model unless it is separated from too many others. A higher score is taken to be better. "
+        "p-values of pairs use the distribution of the largest of all statistics under their estimated covariance. "
+        "With few clusters, p-values of pairs, ranks and groups go on from there step by step (Holm). A rank is open "
+        "to a model unless it is separated from too many others. A higher score is taken to be better. "
         "The first of several models was also lucky, and is rated too high on average."
     )
     return (" ".join(sentences), together)

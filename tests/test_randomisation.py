@@ -239,3 +239,19 @@ def test_arms_without_any_scatter_have_a_p_value_and_no_interval():
     assert found.p_value == 2 / 252
     assert np.isnan(found.t)
     assert np.isnan(found.interval).all()
+
+
+@pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
+def test_draws_of_a_generator_are_not_told_by_a_seed_of_none():
+    log = er.datasets.passages(n_passages=40, seed=2)
+    log["prompt"] = log["passage"].factorize()[0] % 2 == 0
+    fitted = er.fit("score ~ 1", log, groups="passage")
+    for call in (
+        lambda seed: fitted.wild_test("Intercept = 0.5", draws=99, seed=seed),
+        lambda seed: fitted.bootstrap(draws=199, seed=seed),
+        lambda seed: er.randomisation_test(log, treatment="prompt", groups="passage", draws=199, seed=seed),
+    ):
+        assert "seed 7" in str(call(7).summary())
+        drawn = str(call(np.random.default_rng(7)).summary())
+        assert "from a Generator" in drawn
+        assert "seed" not in drawn

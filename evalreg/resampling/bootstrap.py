@@ -15,7 +15,7 @@ from evalreg.errors import (
     Note,
 )
 from evalreg.report.tables import Grid, Summary, number
-from evalreg.resampling.draws import BootWeightsName
+from evalreg.resampling.draws import BootWeightsName, seed_text
 from evalreg.resampling.intervals import (
     basic_interval,
     bca_interval,
@@ -160,7 +160,7 @@ def summarize_bootstrap(boot: Bootstrap) -> Summary:
     """The summary of a bootstrap."""
     clusters = ", ".join(f"{n} by {name}" for name, n in boot.n_clusters.items()) or "each row"
     facts = (
-        ("Draws", f"{boot.draws.shape[0]} ({boot.weights}, seed {boot.seed})"),
+        ("Draws", f"{boot.draws.shape[0]} ({boot.weights}, {seed_text(boot.seed)})"),
         ("Clusters", clusters),
         ("Interval", f"{1 - boot.alpha:.4g} {boot.kind}"),
     )

@@ -36,6 +36,11 @@ SILENT_SECONDS = 2.0
 Result = TypeVar("Result")
 
 
+def seed_text(seed: int | None) -> str:
+    """The seed of some draws in words; None where a Generator was given, whose state is not known."""
+    return "from a Generator" if seed is None else f"seed {seed}"
+
+
 def whole_number(name: str, value: object) -> int:
     """A number of draws or workers, at least 1."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from evalreg.errors import Note
 from evalreg.report.tables import Summary, fixed, number, p_value
 from evalreg.resampling.assignments import StatisticName
+from evalreg.resampling.draws import seed_text
 
 
 @dataclass(frozen=True)
@@ -116,7 +117,7 @@ def summarize_randomisation(test: RandomisationTest) -> Summary:
         how = f"all {test.n_assignments:,}, each once"
     else:
         there = f"{test.n_assignments:,}" if test.n_assignments < 10**12 else "more than 10^12"
-        how = f"{test.draws:,} drawn of {there}" + ("" if test.seed is None else f", seed {test.seed}")
+        how = f"{test.draws:,} drawn of {there}, {seed_text(test.seed)}"
     low, high = (number(end) for end in test.interval)
     facts = [
         ("Effect", test.name),

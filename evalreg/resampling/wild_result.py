@@ -8,7 +8,7 @@ from evalreg.errors import (
     Note,
 )
 from evalreg.report.tables import Summary, fixed, number, p_value
-from evalreg.resampling.draws import WildWeightsName
+from evalreg.resampling.draws import WildWeightsName, seed_text
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class WildTest:
 
 def summarize_test(test: WildTest) -> Summary:
     """The facts of a test."""
-    how = "all vectors, each once" if test.enumerated else f"drawn, seed {test.seed}"
+    how = "all vectors, each once" if test.enumerated else f"drawn, {seed_text(test.seed)}"
     facts = [("Null", test.null), ("Weights", f"{test.weights}, by {test.by} ({test.n_clusters} clusters)")]
     facts.append(("Draws", f"{test.draws} ({how})"))
     facts.append(("Residuals", "under the null" if test.impose_null else "of the fit"))

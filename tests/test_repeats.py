@@ -146,6 +146,14 @@ def test_copies_are_called_copies(rng):
         er.mean(pd.concat([log, log[:3]]), item="q")
 
 
+def test_rows_with_other_scores_are_not_called_copies(rng):
+    log = pd.DataFrame({"q": np.arange(20), "score": rng.random(20), "note": "same"})
+    again = log[:3].assign(score=[*log["score"][:1], 2.0, 3.0])
+    with pytest.raises(DuplicateRowsError, match="2 of them have another score than the first") as caught:
+        er.mean(pd.concat([log, again]), item="q")
+    assert "copies" not in str(caught.value)
+
+
 def test_where_the_scores_cannot_tell_both_readings_are_offered(rng):
     log = pd.DataFrame({"q": [1, 2] * 2, "part": ["a", "a", "b", "b"], "score": rng.random(4)})
     with pytest.raises(DuplicateRowsError) as caught:

@@ -218,10 +218,14 @@ def _remedy(key: Codes, values: FloatArray, used: dict[str, Codes], told: Told, 
             return _advice_of_two(first, second, kinds[0], told)
     if told.sample is not None:
         return "Remove the copies, or give each answer its own sample id."
-    return (
-        "No other column tells them apart, so that they look like copies: remove them. Answers that were given anew "
-        "need a column that numbers them, named in `sample`."
-    )
+    anew = "Answers that were given anew need a column that numbers them, named in `sample`."
+    other = int((values != values[key.first][key.codes]).sum())
+    if other:
+        return (
+            f"No other column tells them apart, and {other} of them {'has' if other == 1 else 'have'} another score "
+            f"than the first: find out which one holds before you remove the rest. {anew}"
+        )
+    return f"No other column tells them apart, so that they look like copies: remove them. {anew}"
 
 
 def _label_columns(told: Told, source: UsedRows, n_rows: int) -> Iterator[tuple[str, Codes]]:

@@ -5,6 +5,8 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from engines import cases
+from engines.cases import SAME, WORDS
 
 import evalreg as er
 from evalreg.data import engine_groups, opening
@@ -22,10 +24,7 @@ from evalreg.scores import lazy
 
 duckdb = pytest.importorskip("duckdb")
 
-# An engine sums in another order, in blocks and in parallel.
-SAME = 1e-10
 ROLES = {"left": "a", "right": "b", "winner": "winner"}
-WORDS = {"first": "left", "second": "right", "draw": "tie", "error": None}
 
 
 CONNECTIONS = []  # older releases close one with its last reference
@@ -58,34 +57,7 @@ ENGINES = pytest.mark.parametrize("engine", LAZY)
 
 @pytest.fixture(scope="module")
 def comparisons():
-    """Seven models on prompts of unequal size, judged by words that are no sides, with holes in every column."""
-    rng = np.random.default_rng(17)
-    n = 4000
-    names = np.array([f"model-{i}" for i in range(7)])
-    left = rng.integers(0, 7, n)
-    right = (left + rng.integers(1, 7, n)) % 7
-    prompt = np.minimum(rng.geometric(0.02, n), 150)
-    better = rng.normal(size=n) + (right - left) * 0.2 + rng.normal(size=151)[prompt] * (left - right) * 0.2
-    words = np.select([better > 0.3, better < -0.3], ["first", "second"], "draw").astype(object)
-    words[rng.uniform(size=n) < 0.02] = "error"
-    frame = pd.DataFrame(
-        {
-            "a": names[left],
-            "b": names[right],
-            "prompt": [f"prompt {i}" for i in prompt],
-            "judge": rng.choice(["j1", "j2", "j3", "j4", "j5"], n),
-            "language": rng.choice(["de", "en"], n),
-            "number": np.arange(n),
-            "weight": rng.uniform(0.5, 2, n),
-            "winner": words,
-            "score": 1 / (1 + np.exp(-better)),
-        }
-    )
-    for name in ("a", "b", "prompt", "judge", "winner"):
-        frame[name] = frame[name].astype(object).where(rng.uniform(size=n) > 0.01, None)
-    for name in ("score", "weight"):
-        frame.loc[rng.uniform(size=n) < 0.01, name] = np.nan
-    return frame
+    return cases.duels(n_models=7, n_prompts=150, n=4000).drop(columns="named").rename(columns={"points": "score"})
 
 
 @pytest.fixture
@@ -103,39 +75,7 @@ def collected(monkeypatch):
     return sizes
 
 
-def _assert_same(found, expected):
-    assert list(found.params.index) == list(expected.params.index)
-    np.testing.assert_allclose(found.params, expected.params, rtol=SAME, atol=1e-12)
-    np.testing.assert_allclose(found.cov_params(), expected.cov_params(), rtol=SAME, atol=1e-14)
-    np.testing.assert_allclose(found.dof, expected.dof, rtol=1e-8)
-    np.testing.assert_allclose(found.conf_int(), expected.conf_int(), rtol=1e-8)
-    assert found.n_clusters == expected.n_clusters
-    assert found.nobs == expected.nobs
-    assert found.dropped.to_dict() == expected.dropped.to_dict()
-
-
-BOARDS = {
-    "plain": (er.win_rate, {}),
-    "by prompt": (er.win_rate, {"groups": "prompt"}),
-    "crossed": (er.win_rate, {"groups": "prompt + judge"}),
-    "CR1": (er.win_rate, {"groups": "prompt + judge", "cov": "CR1"}),
-    "CR3": (er.win_rate, {"groups": "prompt", "cov": "CR3"}),
-    "joint": (er.win_rate, {"groups": "language:prompt + judge"}),
-    "weighted": (er.win_rate, {"groups": "prompt", "weights": "weight"}),
-    "weighted, no clusters": (er.win_rate, {"weights": "weight"}),
-    "as sampled": (er.win_rate, {"groups": "prompt", "opponents": "as_sampled"}),
-    "as sampled, weighted, no clusters": (er.win_rate, {"opponents": "as_sampled", "weights": "weight"}),
-    "strata": (er.win_rate, {"groups": "prompt", "by": "language"}),
-    "observed strata": (er.win_rate, {"groups": "prompt", "by": "language", "standardise": "observed"}),
-    "key": (er.win_rate, {"groups": "prompt", "key": "number"}),
-    "ratings": (er.bradley_terry, {"groups": "prompt + judge"}),
-    "ratings, no clusters": (er.bradley_terry, {}),
-    "ratings, weighted": (er.bradley_terry, {"weights": "weight"}),
-    "ratings, jackknife": (er.bradley_terry, {"groups": "prompt", "cov": "jackknife", "scale": "elo"}),
-}
-
-
-@pytest.mark.parametrize("case", BOARDS.values(), ids=BOARDS.keys())
+@pytest.mark.parametrize("case", cases.BOARDS.values(), ids=cases.BOARDS.keys())
 @pytest.mark.parametrize("verdict", ["score", "winner"])
 @ENGINES
 @pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
@@ -144,7 +84,7 @@ def test_boards_are_those_of_pandas_and_no_row_leaves(comparisons, collected, en
     roles = {"left": "a", "right": "b", verdict: verdict} | ({"labels": WORDS} if verdict == "winner" else {})
     found = board(LAZY[engine](comparisons), **roles, **options)
     expected = board(comparisons, **roles, **options)
-    _assert_same(found, expected)
+    cases.assert_numbers(found, expected)
     pd.testing.assert_frame_equal(
         found.head_to_head(alpha=0.1)
         if "weights" not in options or "groups" in options
@@ -166,7 +106,7 @@ def test_other_errors_are_asked_for_later(comparisons, engine):
         er.win_rate(data, left="a", right="b", score="score", groups="prompt")
         for data in (LAZY[engine](comparisons.dropna()), comparisons.dropna())
     )
-    _assert_same(found.with_cov(groups="judge", cov="CR1"), expected.with_cov(groups="judge", cov="CR1"))
+    cases.assert_numbers(found.with_cov(groups="judge", cov="CR1"), expected.with_cov(groups="judge", cov="CR1"))
     pd.testing.assert_frame_equal(found.pairwise(), expected.pairwise(), rtol=1e-8)
     pd.testing.assert_frame_equal(found.ranks(), expected.ranks())
     pd.testing.assert_frame_equal(found.cycles(), expected.cycles())
@@ -187,7 +127,7 @@ def test_blocks_of_whole_clusters_give_the_same(comparisons, monkeypatch, engine
             asked = found.estimate.scores._queries[(groups.split()[0],)]
             assert len(asked.ranges) > 2
             assert (asked.held is None) is (held == 600)
-            _assert_same(found, other)
+            cases.assert_numbers(found, other)
             pd.testing.assert_frame_equal(found.head_to_head(0.05), other.head_to_head(0.05), rtol=1e-8)
 
 
@@ -306,7 +246,7 @@ def test_a_score_of_nan_is_missing_although_engines_call_it_larger_than_one(comp
     for board in (er.win_rate, er.bradley_terry):
         for more in ({}, {"weights": "weight"}):
             roles = {"left": "a", "right": "b", "score": "score", "groups": "prompt", **more}
-            _assert_same(board(data, **roles), board(frame, **roles))
+            cases.assert_numbers(board(data, **roles), board(frame, **roles))
     over = native.with_columns(
         score=pl.when(pl.col("number") == int(frame["number"].iloc[3])).then(2.0).otherwise("score")
     )

@@ -227,7 +227,7 @@ def seen(n_logs: int) -> None:
 
 TABLES: dict[str, tuple[Callable[[int], None], int]] = {
     "noise": (noise, 2000),
-    "components": (components, 500),
+    "components": (components, 200),
     "board": (board, 120),
     "grids": (grids, 4000),
     "crossed": (crossed, 80),

@@ -160,6 +160,8 @@ def test_ties_are_told_and_give_a_projection(rng):
     band = results.simultaneous().loc[found.name]
     assert (found.lower, found.upper) == (band["lower"], band["upper"])
     assert "came out equal" in str(found.summary())
+    assert "unknown" in str(found.summary())
+    assert "nan" not in str(found.summary())
     with pytest.raises(NotAvailableError, match='method="projection"'):
         results.winner(method="hybrid")
 

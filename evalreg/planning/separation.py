@@ -138,7 +138,7 @@ def _summary(plan: Separation) -> Summary:
         facts.append(("Assurance", f"{plan.assurance:g}"))
     rows = tuple(_cells(row) for row in plan.table.to_dict("records"))
     if plan.parts is None:
-        grid = Grid(("", axes[0], "questions", "SE then", "dof"), tuple(("needed", *row[1:5]) for row in rows))
+        grid = Grid(("", axes[0], "questions or rows", "SE then", "dof"), tuple(("needed", *row[1:5]) for row in rows))
         grids: tuple[Grid, ...] = (grid,)
     else:
         grid = Grid((axes[1], axes[0], "combinations", "SE then", "dof", "smallest"), rows)

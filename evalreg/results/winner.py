@@ -118,7 +118,8 @@ def winner_grid(found: Winner) -> Grid:
     """The winner as measured, and corrected."""
     ends = (f"[{found.alpha / 2:.3g}", f"{1 - found.alpha / 2:.3g}]")
     plain = (number(found.estimate), number(found.single_lower), number(found.single_upper))
-    fixed = (number(found.corrected), number(found.lower), number(found.upper))
+    known = "unknown" if np.isnan(found.corrected) else number(found.corrected)
+    fixed = (known, number(found.lower), number(found.upper))
     return Grid(("winner", "estimate", *ends), (("as measured", *plain), ("corrected for the choice", *fixed)))
 
 

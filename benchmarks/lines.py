@@ -47,7 +47,7 @@ def write(path: Path, n_rows: int) -> None:
 
 
 def write_short(path: Path, n_rows: int) -> None:
-    """A table in JSON lines, some 180 bytes a line."""
+    """A table in JSON lines, some 160 bytes a line."""
     with path.open("w", encoding="utf-8") as file:
         for i in range(n_rows):
             line = {

@@ -126,7 +126,10 @@ def test_negative_estimates_stay_and_are_told():
     found = er.components(frame.rename(columns={"judge": "model"}), facets="item x model")
     assert found.table.loc["item", "variance"] < 0
     assert np.isnan(found.table.loc["item", "sd"])
-    assert 'Negative for "item"' in " ".join(str(found).split())
+    text = found.summary().as_text(1000)
+    assert found.table.loc["item", "upper"] < 0 < found.table.loc["model", "upper"]
+    assert 'The whole interval of "item" lies below 0' in text
+    assert 'Negative for "model":' in text
     other = pd.DataFrame({"model": [1, 1, 2, 2] * 3, "item": [1, 2] * 6, "judge": np.repeat([1, 2, 3], 4)})
     # Without an effect of the three together, what two of them do is below what the rest leads to expect.
     other["score"] = np.where((other["model"] + other["item"] + other["judge"]) % 2, 1.0, 0.0)

@@ -227,7 +227,7 @@ def _sentences(found: FacetComponents) -> list[str]:
             "the error of single scores: the last row is both. Repeated scores would tell."
         )
     effects = table.iloc[:-1]
-    negative = table.index[table["variance"] < 0]
+    negative = table.index[(table["variance"] < 0) & (table["upper"] >= 0)]
     if len(negative):
         said.append(
             f"Negative for {listed(map(str, negative))}: the estimate is unbiased, and the true variance "

@@ -42,10 +42,10 @@ if TYPE_CHECKING:
     from evalreg.logs.log import Log as Log
     from evalreg.logs.log import read_log as read_log
     from evalreg.logs.samples_frame import log_frame as log_frame
+    from evalreg.noise.noise import noise as noise
+    from evalreg.noise.result import Noise as Noise
     from evalreg.planning.facet_components import components as components
     from evalreg.planning.facet_result import FacetComponents as FacetComponents
-    from evalreg.planning.noise import noise as noise
-    from evalreg.planning.noise_result import Noise as Noise
     from evalreg.resampling.bootstrap import Bootstrap as Bootstrap
     from evalreg.resampling.randomisation import randomisation_test as randomisation_test
     from evalreg.resampling.randomisation_result import RandomisationTest as RandomisationTest
@@ -92,7 +92,7 @@ _HOMES = {
     "Judging": "boards.judges",
     "Log": "logs.log",
     "NestedTest": "results.nested",
-    "Noise": "planning.noise_result",
+    "Noise": "noise.result",
     "Posterior": "inference.posterior",
     "Winner": "results.winner",
     "RandomisationTest": "resampling.randomisation_result",
@@ -123,7 +123,7 @@ _HOMES = {
     "log_frame": "logs.samples_frame",
     "mean": "estimators.mean",
     "merged": "estimators.shards",
-    "noise": "planning.noise",
+    "noise": "noise.noise",
     "pass_at_k": "estimators.pass_at_k",
     "plan": "planning",
     "plots": "plots",

@@ -25,7 +25,7 @@ from evalreg.errors import (
     NotAvailableError,
     ScoreRangeError,
 )
-from evalreg.planning.noise_parts import NOBODY, AnswerTable, noise_parts
+from evalreg.noise.parts import NOBODY, AnswerTable, noise_parts
 
 mpl.use("Agg")
 TIGHT = 1e-12  # sums in another order

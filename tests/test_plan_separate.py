@@ -398,3 +398,22 @@ def test_a_difference_without_variance_divides_by_nothing():
         warnings.simplefilter("error", RuntimeWarning)
         plan = er.plan.separate(er.mean(rows, by="model", item="item"), "a", "b")
     assert 0 < plan.detectable < 1
+
+
+def test_results_and_comparisons_plan_as_the_function_does(board):
+    asked = {"judges": [5, 10], "delta": 0.2, "power": 0.9, "assurance": 0.8, "judge": "judge", "alpha": 0.01}
+    by_hand = er.plan.separate(board, "model-01", "model-02", **asked)
+    found = board.plan(separate=("model-01", "model-02"), **asked)
+    pd.testing.assert_frame_equal(found.table, by_hand.table)
+    assert str(found.summary()) == str(by_hand.summary())
+    log = er.datasets.paired(n_passages=40, difference=0.05, seed=2)
+    comparison = er.compare(log, item="question", groups="passage")
+    both = comparison.plan(separate=("new", "old"), delta=0.05), comparison.results.plan(delta=0.05)
+    means = er.mean(log, by="model", item="question", groups="passage")
+    for plan in both:
+        assert plan.power_now == means.plan(separate=("new", "old"), delta=0.05).power_now
+    for wrong in ("AB", ("new",), ("new", "old", "third")):
+        with pytest.raises(ArgumentTypeError, match='separate=\\("A", "B"\\)'):
+            means.plan(separate=wrong)
+    with pytest.raises(ArgumentError, match=r'separate=\("A", "B"\)'):
+        means.plan()

@@ -22,8 +22,8 @@ from evalreg.cli.shared import (
     with_rows,
 )
 from evalreg.errors import ArgumentError, MissingColumnError
-from evalreg.planning.noise import noise
-from evalreg.planning.noise_result import Noise
+from evalreg.noise.noise import noise
+from evalreg.noise.result import Noise
 from evalreg.report.tables import Summary
 
 EPILOG = """\

@@ -24,6 +24,7 @@ from evalreg.report.sentences import MarkupName, caption_text, difference_senten
 from evalreg.report.summaries import covariance_text
 from evalreg.report.tables import Printed, Summary, whole_columns
 from evalreg.results.document import checked_levels, results_document, written
+from evalreg.results.planned import Planned
 from evalreg.results.results import KEPT, Results, _Kept
 from evalreg.results.winner import BestName, Winner, WinnerName
 from evalreg.scores.paired import checked_icc
@@ -31,7 +32,7 @@ from evalreg.scores.paired_differences import paired_differences
 
 
 @dataclass(frozen=True, eq=False)
-class Comparison(Printed):
+class Comparison(Planned, Printed):
     """Differences between models on the same questions; made by `compare`, immutable.
 
     Parameters

@@ -29,10 +29,10 @@ from evalreg.logs.formats import sort_sources
 from evalreg.logs.overlooked import candidates, overlooked
 from evalreg.logs.reading import JUDGED, REASONS, SCORED, BrokenName, Choice, FailedName, Reading, Run, Source, counted
 from evalreg.logs.roles import as_roles, with_roles
+from evalreg.noise.noise import noise
+from evalreg.noise.result import Noise
 from evalreg.planning.facet_components import components
 from evalreg.planning.facet_result import FacetComponents
-from evalreg.planning.noise import noise
-from evalreg.planning.noise_result import Noise
 from evalreg.results.results import Results
 
 __all__ = ["Log", "read_log"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, TypeGuard
 
 import numpy as np
 import pandas as pd
@@ -32,8 +32,48 @@ from evalreg.planning.power import (
     pilot_shift,
     unit_variance,
 )
-from evalreg.results.results import Results
 from evalreg.scores.unseen import STEPS, Unseen
+
+
+class Estimated(Protocol):
+    """What a plan asks of results."""
+
+    @property
+    def estimate(self) -> Estimate:
+        """Parameters and scores."""
+
+    @property
+    def cov(self) -> Covariance:
+        """Their covariance."""
+
+    @property
+    def params(self) -> pd.Series:
+        """Estimates."""
+
+    @property
+    def bse(self) -> pd.Series:
+        """Standard errors."""
+
+    @property
+    def dof(self) -> pd.Series:
+        """Degrees of freedom."""
+
+    @property
+    def pvalues(self) -> pd.Series:
+        """Two-sided p-values."""
+
+    def conf_int(self, alpha: float = 0.05) -> pd.DataFrame:
+        """Intervals, one by one."""
+
+    def linear(self, matrix: Any, names: list[str]) -> Estimated:
+        """Combinations of the parameters."""
+
+
+def is_estimated(results: Any) -> TypeGuard[Estimated]:
+    """Whether these are results with their estimate and covariance, as those that are read from a file are not."""
+    held = getattr(results, "__dict__", {})
+    return isinstance(held.get("estimate"), Estimate) and isinstance(held.get("cov"), Covariance)
+
 
 PLAN = ("variance", "n_eq9", "n", "n_clusters", "cluster_size", "mde")
 
@@ -304,7 +344,7 @@ def _with_factor(
 def pilot_of(results: Any) -> dict[str, Pilot]:
     """What the results of a difference say, with independent questions and in their clusters."""
     results = getattr(results, "results", results)
-    if not isinstance(results, Results):
+    if not is_estimated(results):
         raise ArgumentTypeError(
             "`pilot` must be the table that `er.plan.components` gives, or results of one difference; got "
             f"{type(results).__name__}."

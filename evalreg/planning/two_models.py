@@ -14,13 +14,11 @@ import scipy
 from evalreg.checks import fraction, listed
 from evalreg.data.clusters import axis_name
 from evalreg.errors import ArgumentError, ArgumentTypeError, NotAvailableError
-from evalreg.estimators.comparison import Comparison
 from evalreg.planning.boards import fewest_prompts
 from evalreg.planning.crossed_power import CrossedDesign, CrossedPilot, crossed_power, expected_error, split
-from evalreg.planning.pilot import Pilot, detected, enough_units, pilot_of, power_at, touched
+from evalreg.planning.pilot import Estimated, Pilot, detected, enough_units, is_estimated, pilot_of, power_at, touched
 from evalreg.planning.power import REACHED, checked_count, checked_delta, normal_quantiles
 from evalreg.planning.separation import TABLE, Separation
-from evalreg.results.results import Results
 
 # So many prompts that they are no source of error.
 ENDLESS = 1e12
@@ -171,13 +169,14 @@ def separate(
     return _one_way(found, difference)
 
 
-def _difference(results: Any, left: str | None, right: str | None) -> Results:
+def _difference(results: Any, left: str | None, right: str | None) -> Estimated:
     """The results of the one difference that is planned for."""
     if (left is None) != (right is None):
         raise ArgumentError("`left` and `right` go together, the names of two models; got one of them.")
-    pairs = list(results.facts.index) if isinstance(results, Comparison) else None
+    facts = getattr(results, "__dict__", {}).get("facts")  # of a comparison
+    pairs = None if facts is None else list(facts.index)
     results = getattr(results, "results", results)
-    if not isinstance(results, Results):
+    if not is_estimated(results):
         raise ArgumentTypeError(
             f"`results` must be a leaderboard, means by model, a comparison or one difference; got "
             f"{type(results).__name__}."
@@ -185,7 +184,8 @@ def _difference(results: Any, left: str | None, right: str | None) -> Results:
     if left is None or right is None:
         if len(results.params) != 1:
             raise ArgumentError(
-                f"`left` and `right` are needed, since the results hold {len(results.params)} parameters: "
+                "two models are needed, as `left` and `right`, or in `results.plan` as "
+                f'separate=("A", "B"), since the results hold {len(results.params)} parameters: '
                 f"{listed(list(map(str, results.estimate.names))[:6])}{', ...' if len(results.params) > 6 else ''}."
             )
         return results
@@ -223,7 +223,7 @@ def _of_pairs(pairs: list[tuple[str, str]], left: str, right: str) -> Any:
     return row
 
 
-def _one_way(found: Separation, difference: Results) -> Separation:
+def _one_way(found: Separation, difference: Estimated) -> Separation:
     """Prompts alone, as `from_pilot` plans them."""
     rows = pilot_of(difference)
     kind = "clustered" if "clustered" in rows else "plain"
@@ -245,7 +245,7 @@ def _typed(table: pd.DataFrame) -> pd.DataFrame:
     return table.astype({"judges": "Int64", "prompts": "Int64", "ratings": "Int64"})
 
 
-def _crossed(found: Separation, difference: Results, judges: Iterable[int] | None, judge: str | None) -> Separation:
+def _crossed(found: Separation, difference: Estimated, judges: Iterable[int] | None, judge: str | None) -> Separation:
     """Prompts for several numbers of judges."""
     pilot, names = _crossed_pilot(difference, judge)
     own = pilot.design
@@ -275,7 +275,7 @@ def _numbers(judges: Any) -> list[int]:
     return numbers
 
 
-def _crossed_pilot(difference: Results, judge: str | None) -> tuple[CrossedPilot, tuple[str, str]]:
+def _crossed_pilot(difference: Estimated, judge: str | None) -> tuple[CrossedPilot, tuple[str, str]]:
     """Variance parts of a difference, prompts first; and the names of the two axes."""
     cov = difference.cov
     names = [axis_name(axis) for axis in cov.axes]

@@ -33,6 +33,7 @@ from evalreg.results.assembled import assembled
 from evalreg.results.diagnosed import Diagnosed
 from evalreg.results.fitted_mean import design_rows
 from evalreg.results.multiple_models import MultipleModels
+from evalreg.results.planned import Planned
 from evalreg.results.predictions import Predicted
 from evalreg.results.resampled import Resampled
 from evalreg.results.statsmodels_results import to_statsmodels, with_own_dof
@@ -53,7 +54,7 @@ KEPT = _Kept.KEPT
 
 
 @dataclass(frozen=True, eq=False)
-class Results(Algebra, MultipleModels, Resampled, Predicted, Diagnosed, Tabulated):
+class Results(Algebra, MultipleModels, Planned, Resampled, Predicted, Diagnosed, Tabulated):
     """Estimates with standard errors, tests and intervals, under statsmodels' names; immutable.
 
     Made by `fit`, `mean` and `infer`.

@@ -19,7 +19,7 @@ from evalreg.data.opening import open_frame
 from evalreg.data.repeats import Told, one_row_an_item
 from evalreg.data.rows import read_rows
 from evalreg.errors import ArgumentError, ScoreRangeError
-from evalreg.planning.noise_parts import AnswerTable
+from evalreg.noise.parts import AnswerTable
 
 # A share of passes is whole passes over answers up to this, as shares that were written with all their digits are.
 WHOLE = 1e-6

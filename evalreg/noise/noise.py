@@ -13,9 +13,9 @@ from evalreg.estimators.comparison import Comparison
 from evalreg.estimators.difference import compare
 from evalreg.estimators.mean import mean
 from evalreg.estimators.subsets import chooses_rows
-from evalreg.planning.answer_tables import Columns, ReadAnswers, read_answers
-from evalreg.planning.noise_parts import NOBODY, Parts, noise_parts
-from evalreg.planning.noise_result import Noise
+from evalreg.noise.answer_tables import Columns, ReadAnswers, read_answers
+from evalreg.noise.parts import NOBODY, Parts, noise_parts
+from evalreg.noise.result import Noise
 from evalreg.planning.power import normal_quantiles
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from evalreg.checks import FloatArray
-from evalreg.planning.noise_parts import Parts
+from evalreg.noise.parts import Parts
 from evalreg.planning.power import t_shift
 
 OF_PAIRS = ("z", "p_value", "wins", "losses", "sign_p_value", "detectable", "paired")

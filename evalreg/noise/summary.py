@@ -11,8 +11,8 @@ from evalreg.checks import listed
 from evalreg.data.clusters import axis_name
 from evalreg.errors import Note
 from evalreg.estimators.comparison import Comparison
-from evalreg.planning.answer_tables import ReadAnswers
-from evalreg.planning.noise_parts import FEWEST_APART
+from evalreg.noise.answer_tables import ReadAnswers
+from evalreg.noise.parts import FEWEST_APART
 from evalreg.report.tables import Grid, Summary, fixed, number, p_value
 from evalreg.results.results import Results
 

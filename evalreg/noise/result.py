@@ -12,10 +12,10 @@ import pandas as pd
 from evalreg.checks import FloatArray, fraction, option
 from evalreg.errors import NotAvailableError, Note
 from evalreg.estimators.comparison import Comparison
-from evalreg.planning.answer_tables import ReadAnswers
-from evalreg.planning.noise_frames import OF_PAIRS, middle, noise_columns, shifts
-from evalreg.planning.noise_parts import Parts, sign_pvalues
-from evalreg.planning.noise_summary import noise_summary
+from evalreg.noise.answer_tables import ReadAnswers
+from evalreg.noise.frames import OF_PAIRS, middle, noise_columns, shifts
+from evalreg.noise.parts import Parts, sign_pvalues
+from evalreg.noise.summary import noise_summary
 from evalreg.planning.power import t_powers, t_shift
 from evalreg.report.plots import curve_axes
 from evalreg.report.scatter import differences_axes, errors_axes

@@ -38,7 +38,7 @@ def _log(levels, rows):
 @pytest.mark.parametrize("term", ["cat", "C(cat)", "C(code)", "cat * C(g)"])
 def test_factors_of_very_many_levels_are_counted_first(small, term):
     log = _log(3000, 6000)
-    with pytest.raises(TooLargeError, match=r"for 6,000 rows in 1,500 clusters takes about [\d,]+ GiB") as caught:
+    with pytest.raises(TooLargeError, match=r"for 6,000 rows in 1,500 clusters takes about [\d,.]+ GiB") as caught:
         er.fit(f"score ~ {term}", log, groups="g")
     assert "0.5 are free" in str(caught.value)
     # A number is one column, however many values it has.
@@ -117,3 +117,23 @@ def test_the_peak_is_no_larger_than_what_is_counted(by):
     )
     done = subprocess.run([sys.executable, "-c", code, str(by)], capture_output=True, text=True, check=True)
     assert float(done.stdout) < COVARIANCES * 8 * by**2 + 40e6
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the peak of a process is read as Linux counts it")
+@pytest.mark.parametrize("size", [20, 160])
+def test_a_regression_takes_no_more_than_is_counted(size):
+    k, n = 160, 3200  # clusters of fewer rows than columns, and of as many
+    code = (
+        "import resource, sys, warnings\nimport numpy as np, pandas as pd, evalreg as er\n"
+        "warnings.simplefilter('ignore')\n"
+        "def peak(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024\n"
+        "def made(k, n, size):\n"
+        "    log = pd.DataFrame({'score': np.random.default_rng(0).normal(size=n), 'g': np.arange(n) // size})\n"
+        "    log['m'] = np.random.default_rng(1).permutation(np.arange(n) % k)\n"
+        "    results = er.fit('score ~ C(m)', log, groups='g')\n"
+        "    return results.bse, results.dof, results.diagnostics()\n"
+        "made(8, 80, 10); before = peak(); made(*map(int, sys.argv[1:])); print(peak() - before)"
+    )
+    arguments = [sys.executable, "-c", code, str(k), str(n), str(size)]
+    done = subprocess.run(arguments, capture_output=True, text=True, check=True)
+    assert float(done.stdout) < 8 * k * n * (memory.DESIGNS + memory.GRAMS) + 40e6

@@ -93,8 +93,55 @@ def test_a_sum_of_scores_needs_no_squares_of_the_design(monkeypatch):
     expected = er.fit("score ~ m + z", log, groups="g", cov="CR1", dof="min").bse
     monkeypatch.setattr(rows, "cluster_grams", lambda *_: pytest.fail("formed for all clusters"))
     monkeypatch.setattr(memory, "GIB", 1.0)
-    monkeypatch.setattr(memory, "available", lambda: 3.0 * 8 * 30 * expected.size**2)  # of six that these would take
+    k = expected.size
+    monkeypatch.setattr(memory, "available", lambda: 3.0 * 8 * min(30 * k, len(log)) * k)  # of six that these take
     again = er.fit("score ~ m + z", log, groups="g", cov="CR1", dof="min").bse
     pd.testing.assert_series_equal(again, expected)
     with pytest.raises(TooLargeError, match="coefficients in 30 clusters"):
         er.fit("score ~ m + z", log, groups="g", cov="CR2")
+
+
+def test_effects_of_every_question_need_a_matrix_of_few_of_them(monkeypatch):
+    log = _questions(1000)
+    # Free is a thirtieth of what a matrix of coefficients for each of the 1,000 questions would take.
+    monkeypatch.setattr(memory, "available", lambda: 6 * 8 * 1000 * 1009**2 / 30)
+    results = er.fit("score ~ model + C(q)", log, groups="q", cov="CR1")
+    absorbed = er.fit("score ~ model | q", log, groups="q", cov="CR1", ssc="G")
+    factor = np.sqrt((len(log) - 1) / (len(log) - 1009))  # (n - 1)/(n - k), which "G" leaves out
+    np.testing.assert_allclose(results.bse[1:10], factor * absorbed.bse, rtol=1e-10)
+
+
+@pytest.mark.parametrize("n_models", [4, 10])
+def test_the_question_that_moves_a_regression_most_is_the_one_of_solving_again(n_models, monkeypatch):
+    log = _questions(40, n_models)
+    results = er.fit("score ~ model + C(q)", log, groups="q")
+    monkeypatch.setattr(rows, "cluster_grams", _of_few_columns)
+    (row,) = results.diagnostics().to_dict("records")
+    # Without its question, the effects of models are those of numpy's least squares on the other rows.
+    moved = {}
+    for q in log["q"].unique():
+        kept = log[log["q"] != q]
+        dummies = [pd.get_dummies(kept[name], drop_first=True, dtype=float) for name in ("model", "q")]
+        X = np.column_stack([np.ones(len(kept)), *dummies])
+        moved[q] = np.linalg.lstsq(X, kept["score"], rcond=None)[0][1:n_models]
+    names = [f"model[T.m{i}]" for i in range(1, n_models)]
+    size = {q: np.max(np.abs(b - results.params[names]) / results.bse[names]) for q, b in moved.items()}
+    most = max(size, key=size.get)
+    assert row["most_influential"] == str(most)
+    np.testing.assert_allclose([row["params_without"][name] for name in names], moved[most], rtol=1e-10)
+    X = np.column_stack([np.ones(len(log)), *(pd.get_dummies(log[name], drop_first=True) for name in ("model", "q"))])
+    Q = np.linalg.qr(X.astype(float))[0]
+    largest = np.bincount(log["q"], np.sum(Q**2, axis=1)).max()
+    np.testing.assert_allclose(row["max_leverage"], largest, rtol=1e-12)
+
+
+def _questions(n, n_models=10):
+    rng = np.random.default_rng(5)
+    log = pd.DataFrame({"q": np.repeat(np.arange(n), n_models), "model": np.tile(np.arange(n_models), n)})
+    log["model"] = np.char.add("m", log["model"].to_numpy().astype(str)).astype(object)
+    return log.assign(score=rng.normal(size=len(log)) + rng.normal(size=n)[log["q"]])
+
+
+def _of_few_columns(design, codes):
+    assert design.shape[1] < 20
+    return np.stack([design[codes.codes == g].T @ design[codes.codes == g] for g in range(codes.n_clusters)])

@@ -25,10 +25,10 @@ def refuse_covariance(estimate: Estimate, axes: tuple[Axis, ...], options: Resol
     scores = estimate.scores
     refuse_parameters(estimate.n_params)
     adjusted = options.kind.adjusts or options.dof == "satterthwaite"
-    if scores.gram_entries and axes and adjusted:
+    if axes and adjusted:
         n_clusters = max(scores.n_clusters(axis) for axis in axes)
         refuse_larger(
-            GRAMS * 8.0 * n_clusters * scores.gram_entries,
+            GRAMS * 8.0 * max(scores.gram_entries(axis) for axis in axes),
             f"the covariance of {scores.n_columns:,} coefficients in {n_clusters:,} clusters",
             "Leave out or merge levels of the factors of the formula, or cluster by something coarser.",
         )

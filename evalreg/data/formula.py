@@ -223,7 +223,9 @@ def _refuse_columns(
 ) -> None:
     what = f"{parsed.text!r} has {about}{k:,} columns, which for {len(frame):,} rows"
     in_clusters = f" in {n_clusters:,} clusters" if n_clusters else ""
-    refuse_larger(8.0 * k * (DESIGNS * len(frame) + GRAMS * n_clusters * k), what + in_clusters, remedy)
+    # Only clusters of k rows or more need a matrix of k by k, and at most n / k have so many.
+    grams = GRAMS * min(n_clusters * k, len(frame))
+    refuse_larger(8.0 * k * (DESIGNS * len(frame) + grams), what + in_clusters, remedy)
 
 
 def parse_sides(formula: object) -> ParsedFormula:

@@ -10,6 +10,8 @@ from scipy import sparse
 from evalreg.checks import FloatArray
 from evalreg.covariance.corrections import adjust_cell_totals, inverse_power_times, root_of
 from evalreg.covariance.covariance import Covariance
+from evalreg.covariance.one_cluster import directions_of, remaining
+from evalreg.covariance.row_leverages import adjust_narrow
 from evalreg.covariance.spanning import affordable, spanning_of
 from evalreg.covariance.sparsity import FEW_CLUSTERS, LARGEST_SHARE
 from evalreg.data.clusters import Axis
@@ -103,29 +105,46 @@ def cluster_influence(estimate: Estimate, axis: Axis, bse: FloatArray) -> Cluste
 
 def _leave_out(estimate: Estimate, axis: Axis) -> tuple[list[FloatArray], float]:
     """theta_(g) - theta of the clusters of each block, and the largest leverage."""
-    refit = estimate.refit
+    refit, scores = estimate.refit, estimate.scores
     assert refit is not None
-    inverse, changes, leverage = refit.inverse_gram, [], 0.0
+    again = refit.leave_out
+    solved = None if again is None else [solved_again(again, b, refit.contrasts) for b in scores.sums_in_cells(axis)]
+    if refit.inverse_gram.ndim == 2:
+        root = root_of(refit.inverse_gram)[0]
+        leverage = scores.leverage_sums(axis, root)
+        assert leverage is not None
+        return solved or [_one_step(estimate, axis)], float(leverage.max())
+    changes, largest = list[FloatArray](), 0.0
+    for block in scores.cells(axis):
+        share = (compressed(block.gram) @ sparse.diags_array(refit.inverse_gram)).tocsr()
+        changes.append(-dense(adjust_cell_totals(block.totals, share, 1.0) @ estimate.bread))
+        largest = max(largest, float(share.data.max()))
+    return solved or changes, largest
+
+
+def _one_step(estimate: Estimate, axis: Axis) -> FloatArray:
+    """theta_(g) - theta of a regression by its leverages; what a cluster alone determines stays (n_clusters, n_params).
+
+    Matrices of columns by columns only of clusters of that many rows, as for the covariance.
+    """
     spanning = spanning_of(estimate, axis, 1.0)
     if spanning is not None:
-        totals = spanning.totals(estimate.scores)
-        own = max(float(np.trace(dense(b.gram), axis1=1, axis2=2).max()) for b in estimate.scores.cells(axis))
-        return [-dense(totals @ estimate.bread)], own
-    for block in estimate.scores.cells(axis):
-        if inverse.ndim == 1:
-            share = (compressed(block.gram) @ sparse.diags_array(inverse)).tocsr()
-            adjusted, largest = adjust_cell_totals(block.totals, share, 1.0), float(share.data.max())
-        else:
+        return -dense(spanning.totals(estimate.scores) @ estimate.bread)
+    rest = remaining(estimate, directions_of(estimate, axis))
+    change = np.empty((estimate.scores.n_clusters(axis), estimate.n_params))
+    others, wide = np.ones(len(change), dtype=bool), list[FloatArray]()
+    for clusters, blocks in rest.scores.narrow(axis):
+        if clusters is not None:
+            others[clusters.which] = False
+            change[clusters.which] = adjust_narrow(clusters, rest.root, 1.0, keep=False)[0] @ rest.bread
+        for block in blocks:
             assert block.gram is not None
-            root, inverse_root = root_of(inverse)
-            L = root.T @ block.gram @ root
-            adjusted = inverse_power_times(L, 1.0, (block.totals @ root)[:, :, None])[:, :, 0] @ inverse_root
-            largest = float(np.trace(L, axis1=1, axis2=2).max())
-        changes.append(-dense(adjusted @ estimate.bread))
-        leverage = max(leverage, largest)
-    if refit.leave_out is not None:
-        changes = [solved_again(refit.leave_out, b, refit.contrasts) for b in estimate.scores.sums_in_cells(axis)]
-    return changes, leverage
+            L = rest.root.T @ block.gram @ rest.root
+            adjusted = inverse_power_times(L, 1.0, (block.totals @ rest.root)[:, :, None])[:, :, 0]
+            wide.append(dense(adjusted @ rest.bread))
+    if wide:
+        change[others] = np.concatenate(wide)
+    return -change
 
 
 def solved_again(leave_out: LeaveOut, block: Block, contrasts: Matrix | None) -> FloatArray:

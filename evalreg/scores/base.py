@@ -201,6 +201,10 @@ class Scores(ABC):
         """Sums of squares of the influence of rows if its parts did not cancel; None where a row has one part."""
         return None
 
+    def leverage_sums(self, by: Axis, root: FloatArray) -> FloatArray | None:
+        """Trace of R'X_g'W X_g R, the leverages of the rows of each cluster, (n_clusters,); None without a design."""
+        return None
+
     def dominant(
         self, by: Axis | None, root: FloatArray, above: float
     ) -> Iterator[tuple[FloatArray, FloatArray | None]]:
@@ -211,9 +215,8 @@ class Scores(ABC):
         """Of some clusters at a time, those of fewer rows than columns, if any, and blocks of the others."""
         yield None, self.cells(by)
 
-    @property
-    def gram_entries(self) -> int:
-        """Entries of X_g'W X_g that are held for each cluster; 0 where they are sparse or made in blocks."""
+    def gram_entries(self, by: Axis) -> int:
+        """Entries of X_g'W X_g that may be held of all clusters together; 0 where they are sparse or made in blocks."""
         return 0
 
 

@@ -93,22 +93,24 @@ class MappedScores(SharedRows):
             yield None, self.cells(by)
             return
         flat, factor = self.information.flat, compressed(self.information.factor)
-        size = max(GRAM_ENTRIES // (8 * self.n_columns), 1)
+        size, before = max(GRAM_ENTRIES // (8 * self.n_columns), 1), 0
         for block in self.inner.cells(by):
             totals, weight = compressed(self._totals(block)), self._weights(block)
             for first in range(0, weight.shape[0], size):
                 part = slice(first, first + size)
-                yield self._narrow(totals[part], weight[part], flat, factor)
+                yield self._narrow(before + first, totals[part], weight[part], flat, factor)
+            before += weight.shape[0]
 
     def _narrow(
-        self, totals: Matrix, weight: Matrix, flat: Matrix, factor: Matrix
+        self, before: int, totals: Matrix, weight: Matrix, flat: Matrix, factor: Matrix
     ) -> tuple[NarrowClusters | None, Iterator[Block]]:
         few = np.diff(weight.indptr) < self.n_columns
         if not few.any():
             return None, self._grams(totals, weight, flat)
         own = weight[few]
         rows = sparse.diags_array(np.sqrt(own.data)).tocsr() @ factor[own.indices]
-        narrow = NarrowClusters(rows, dense(totals[few]), np.arange(own.nnz), own.indptr.astype(np.intp))
+        which = before + np.flatnonzero(few)
+        narrow = NarrowClusters(rows, dense(totals[few]), np.arange(own.nnz), own.indptr.astype(np.intp), which)
         return narrow, self._grams(totals[~few], weight[~few], flat)
 
     def _weights(self, block: Block) -> Matrix:
@@ -129,6 +131,13 @@ class MappedScores(SharedRows):
     def _totals(self, block: Block) -> Matrix:
         totals = compressed(block.totals) @ self.design
         return totals if self.offset is None else totals + self._weights(block) @ self.offset
+
+    def leverage_sums(self, by: Axis, root: FloatArray) -> FloatArray | None:
+        """Sum of the leverages of the rows of each cluster, shape (n_clusters,); None without a design."""
+        if self.information is None:
+            return None
+        leverage = np.asarray(self.information.flat @ (root @ root.T).ravel())
+        return np.concatenate([np.asarray(self._weights(block) @ leverage) for block in self.inner.cells(by)])
 
     def dominant(self, by: Axis | None, root: FloatArray, above: float) -> Iterator[tuple[FloatArray, None]]:
         """Leverage matrices L_g of the clusters (or rows) whose leverages add up to more than that."""

@@ -66,7 +66,8 @@ class RowScores(LabelledScores):
         code = np.repeat(np.arange(edges.size - 1), np.diff(edges))
         columns = np.ascontiguousarray(self.values[own].T)
         totals = np.column_stack([np.bincount(code, column, edges.size - 1) for column in columns])
-        yield NarrowClusters(self.design, totals.astype(np.float64, copy=False), own, edges), self._wide(codes, ~few)
+        totals = totals.astype(np.float64, copy=False)
+        yield NarrowClusters(self.design, totals, own, edges, np.flatnonzero(few)), self._wide(codes, ~few)
 
     def _wide(self, codes: Codes, wide: BoolArray) -> Iterator[Block]:
         """Blocks of some of the clusters."""
@@ -92,12 +93,7 @@ class RowScores(LabelledScores):
         taken. The leverages of all clusters add up to k, so that at most k / above are found.
         """
         assert self.design is not None
-        design = self.design
-        leverage = np.empty(self.n_rows)
-        step = max(ENTRIES_PER_BLOCK // root.shape[0], 1)
-        for first in range(0, self.n_rows, step):
-            turned = design[first : first + step] @ root
-            leverage[first : first + step] = np.square(turned, out=turned).sum(axis=1)
+        design, leverage = self.design, self._leverages(root)
         if by is None:
             groups: Iterable[FloatArray] = (design[[row]] @ root for row in np.flatnonzero(leverage > above))
         else:
@@ -107,6 +103,22 @@ class RowScores(LabelledScores):
             groups = (design[order[starts[g] : starts[g + 1]]] @ root for g in found)
         for rows in groups:
             yield (rows @ rows.T, rows.T) if rows.shape[0] < rows.shape[1] else (rows.T @ rows, None)
+
+    def leverage_sums(self, by: Axis, root: FloatArray) -> FloatArray | None:
+        """Sum of the leverages of the rows of each cluster, shape (n_clusters,); None without a design."""
+        if self.design is None:
+            return None
+        return np.bincount(self.labels.codes(by).codes, self._leverages(root)).astype(np.float64, copy=False)
+
+    def _leverages(self, root: FloatArray) -> FloatArray:
+        """Of each row, |x'R|^2, shape (n_rows,)."""
+        assert self.design is not None
+        leverage = np.empty(self.n_rows)
+        step = max(ENTRIES_PER_BLOCK // root.shape[0], 1)
+        for first in range(0, self.n_rows, step):
+            turned = self.design[first : first + step] @ root
+            leverage[first : first + step] = np.square(turned, out=turned).sum(axis=1)
+        return leverage
 
     def meat(self, by: Axis | None, bread: Matrix) -> FloatArray:
         """Sum over clusters of (B' T_g)(B' T_g)', the sums and squares by statsmodels."""
@@ -143,10 +155,9 @@ class RowScores(LabelledScores):
         root = np.ones(self.n_rows) if self.weights is None else np.sqrt(self.weights)
         return np.asarray(self.design.T @ root)
 
-    @property
-    def gram_entries(self) -> int:
-        """Entries of X_g'W X_g."""
-        return self.n_columns**2
+    def gram_entries(self, by: Axis) -> int:
+        """Entries of X_g'W X_g of the clusters that have as many rows as columns or more; at most n / k have."""
+        return 0 if self.design is None else min(self.n_clusters(by) * self.n_columns, self.n_rows) * self.n_columns
 
 
 def _rows_of(codes: Codes, kept: BoolArray) -> tuple[IntArray, IntArray]:

@@ -43,12 +43,15 @@ class NarrowClusters:
         Rows of these clusters, cluster by cluster.
     starts : ndarray of int, shape (n_clusters + 1,)
         Where each begins in `order`.
+    which : ndarray of int, shape (n_clusters,)
+        Their places among all clusters.
     """
 
     design: Matrix
     totals: FloatArray
     order: IntArray
     starts: IntArray
+    which: IntArray
 
     def alike(self, entries: int) -> Iterator[tuple[IntArray, IntArray]]:
         """Some clusters of one size and their rows, shape (n, size), with at most so many entries of the design."""

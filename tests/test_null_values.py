@@ -68,3 +68,53 @@ def test_differences_of_win_rates_are_tested_against_0(board):
 def test_t_test_with_a_half_says_the_same(board):
     test = board.t_test("model-02 = 0.5")
     assert math.isclose(float(test.pvalue), board.pvalues["model-02"], rel_tol=ROOT)
+
+
+def _grid(results):
+    """Headers of the first table of a summary."""
+    return results.summary().grids[0].headers
+
+
+def test_summaries_of_scores_on_one_side_of_0_have_no_test_against_0():
+    log = er.datasets.paired(n_passages=20, seed=1)
+    log["cost"], log["logprob"], log["gain"] = 5 + log["score"], log["score"] - 3, log["score"] - 0.5
+    log["words"] = np.arange(len(log)) % 7 + 1.0
+    for score, tested in {"score": False, "cost": False, "logprob": False, "gain": True}.items():
+        means = er.mean(log, score, by="model", item="question")
+        assert ("P>|t|" in _grid(means)) is tested, score
+        assert ("P>|t|" in _grid(er.fit(f"{score} ~ 1", log, groups="question"))) is tested, score
+        assert ("P>|t|" in _grid(er.quantile(log.assign(x=log[score] + log["words"]), "x", groups="passage"))) is (
+            score in ("logprob",)
+        ), score
+        # What is tested stays so, and what is read in Python has its columns.
+        assert "P>|t|" in _grid(means.contrast("new - old"))
+        assert {"t", "p_value"} <= set(means.to_frame())
+        assert means.pvalues.notna().all()
+        assert "P>|t|" in _grid(er.fit(f"{score} ~ model", log, groups="question"))
+    assert "P>|t|" not in _grid(er.ratio(log, "score", "words", groups="passage"))
+    assert "P>|t|" in _grid(er.ratio(log, "gain", "words", groups="passage"))
+    # Kappa has a null: agreement by chance.
+    log["guess"] = np.roll(log["score"], 1)
+    assert "P>|t|" in _grid(er.classification(log, truth="score", predicted="guess", metric="kappa", groups="passage"))
+    assert "P>|t|" not in _grid(er.classification(log, truth="score", predicted="guess", positive=1, groups="passage"))
+
+
+def test_what_is_made_of_means_is_tested_unless_it_is_a_mean_still():
+    means = er.mean(er.datasets.paired(n_passages=20, seed=1), by="model", item="question")
+    assert "P>|t|" not in _grid(means.contrast({"old": 1}))
+    slopes = np.diag(1 / (means.params * (1 - means.params)))
+    moved = means.estimate.transform(lambda p: np.log(p / (1 - p)), slopes, ["new", "old"])
+    log_odds = er.infer(moved, groups="question")
+    assert "P>|t|" in _grid(log_odds)
+    stored = er.read_results(means.to_json())
+    assert stored.document["tested_against"] is None
+    assert "P>|t|" not in _grid(stored)
+    assert "P>|t|" not in _grid(stored.contrast({"old": 1}))
+    assert "P>|t|" in _grid(stored.contrast("new - old"))
+    np.testing.assert_allclose(stored.pvalues, means.pvalues)
+
+
+def test_win_rates_are_stored_with_the_half_that_they_are_tested_against(board):
+    stored = er.read_results(board.to_json())
+    assert stored.document["tested_against"] == 0.5
+    assert "P>|t|" in _grid(stored)

@@ -18,6 +18,7 @@ from evalreg.cli.selection import Outcome, Rows
 from evalreg.covariance.options import check_cov_options
 from evalreg.errors import ArgumentError
 from evalreg.estimators.comparison import Comparison
+from evalreg.inference.standards import tested_against
 from evalreg.report.documents import SCHEMA_VERSION, as_json, versions
 from evalreg.report.tables import Grid, Summary, spreadsheet
 from evalreg.results.document import results_document
@@ -280,6 +281,8 @@ def _as_csv(outcome: Outcome) -> str:
         frame = outcome.frame.rename_axis("model")
     elif outcome.comparison is None:
         frame = outcome.printed.to_frame(outcome.options.alpha).rename_axis("parameter")
+        if tested_against(outcome.results.estimate) is None:
+            frame = frame.drop(columns=["t", "p_value"])
     else:
         frame = outcome.printed.to_frame(outcome.options.alpha)
     return csv_text(frame.reset_index(), outcome.options.spreadsheet)

@@ -26,6 +26,8 @@ class About:
     one_board: bool = False  # whether these are all the models of one leaderboard, whose differences the log is about
     subset: str = ""  # the filter of `subset`, and how many rows it kept of how many
     null: float = 0.0  # what t and p test each parameter against
+    # whether these are levels of scores that all lie on one side of 0, of which a test against 0 tells nothing
+    levels: bool = False
     contrast: bool = False  # whether the parameters are contrasts of those that `model` names
 
     def linear(self, C: Matrix) -> About:
@@ -36,7 +38,15 @@ class About:
             return replace(self, n_models=int(others[0]) if others.size else places.size, one_board=False)
         model = self.model if self.contrast else f"Contrast of {self.model}"
         return replace(
-            self, model=model, contrast=True, interval="wald", lines=(), n_models=0, one_board=False, null=0.0
+            self,
+            model=model,
+            contrast=True,
+            interval="wald",
+            lines=(),
+            n_models=0,
+            one_board=False,
+            null=0.0,
+            levels=False,
         )
 
     def transform(self, J: FloatArray) -> About:
@@ -44,7 +54,7 @@ class About:
         own = J.shape[0] == J.shape[1] and np.count_nonzero(J - np.diag(np.diag(J))) == 0
         n_models = self.n_models if own else 0
         said = replace(self, model=f"Function of {self.model}", contrast=False, lines=(), one_board=False)
-        return replace(said, interval="wald", n_models=n_models, null=0.0)
+        return replace(said, interval="wald", n_models=n_models, null=0.0, levels=False)
 
     def beside(self, other: About, n_params: tuple[int, int]) -> About:
         """What is said of two estimates side by side."""
@@ -63,8 +73,14 @@ class About:
             unit=self.unit and other.unit,
             one_board=False,
             null=self.null if self.null == other.null else 0.0,
+            levels=self.levels and other.levels,
             contrast=self.contrast,
         )
+
+
+def one_sided(low: FloatArray, high: FloatArray) -> bool:
+    """Whether no value is below 0, or none above."""
+    return bool(np.min(low) >= 0 or np.max(high) <= 0)
 
 
 def selects(C: Matrix) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -146,7 +146,7 @@ def linearized_estimate(split: Split, found: Linearized, about: About, column: s
         cells=Cells(count, weight, found.params, squares, low, high, spread=spread),
         bounded=found.bounded,
         dropped=rows.dropped,
-        about=about,
+        about=replace(about, levels=about.levels or found.bounded),
     )
 
 

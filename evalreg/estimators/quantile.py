@@ -18,6 +18,7 @@ from evalreg.covariance.options import check_cov_options
 from evalreg.data.groups import Groups
 from evalreg.errors import ConstantScoreError
 from evalreg.estimate import About, Inverted
+from evalreg.estimate.about import one_sided
 from evalreg.estimators.linearized import Linearized, Split, independence_note, linearized_estimate, split_rows
 from evalreg.estimators.mover import MoverFloor, mover_floor
 from evalreg.results.results import Results, results_of
@@ -229,13 +230,15 @@ def quantile(
     option("missing", missing, MISSING)
     q = fraction("q", q)
     split = split_rows(data, {"score": score}, by, groups, weights, missing, "quantile")
-    found, woodruff = solve(split, split.rows.values["score"], q)
+    values = split.rows.values["score"]
+    found, woodruff = solve(split, values, q)
     tied = [name for name, density in zip(split.names, woodruff.density, strict=True) if not np.isfinite(density)]
     _refuse_tied(tied, found, split.names, score, q)
     about = About(
         model=f"Quantile {q:g}" if by is None else f"Quantile {q:g} by {by if isinstance(by, str) else ', '.join(by)}",
         outcome=score,
         lines=("Intervals are Woodruff's: those of the share of values below, read off the sample.",),
+        levels=one_sided(values, values),
     )
     estimate = linearized_estimate(split, found, about, score)
     estimate = replace(estimate, family=woodruff)

@@ -27,6 +27,7 @@ from evalreg.data.clusters import joint, pair_codes
 from evalreg.data.groups import Groups
 from evalreg.errors import ArgumentError, DataError, DenominatorWarning, Note, ScoreRangeError
 from evalreg.estimate import About
+from evalreg.estimate.about import one_sided
 from evalreg.estimators.linearized import Linearized, Split, independence_note, linearized_estimate, split_rows
 from evalreg.results.results import Results, results_of
 
@@ -148,6 +149,7 @@ def ratio(
         outcome=f"{numerator} / {denominator}",
         interval="widened",
         lines=_lines((top == 0) & (bottom == 0)),
+        levels=one_sided(top, top),
     )
     estimate = linearized_estimate(split, solve(split, top, bottom), about, numerator)
     notes = (*independence_note(by, groups), *_denominator_notes(split, bottom, denominator))

@@ -42,6 +42,7 @@ from evalreg.errors import (
     TooFewClustersError,
 )
 from evalreg.estimate import About
+from evalreg.estimate.about import one_sided
 from evalreg.inference.rectification import (
     LabelledCells,
     LabelledRows,
@@ -142,11 +143,13 @@ def rectified_mean(
     parts = labelled_cells(judged)
     few = check_labelled(judged, parts, axes or ())
     tuning = tune(judged, parts, axes or (), options)
+    marks_in_use = judged.human[judged.labelled]
     about = About(
         model="Rectified mean" if not by_columns else f"Rectified mean by {', '.join(by_columns)}",
         outcome=f"{human}, by judge {judge}",
         interval="rectified",
         lines=tuning_lines(tuning, judged.names),
+        levels=one_sided(marks_in_use, marks_in_use),
     )
     estimate = rectify(judged, parts, tuning.weight, dropped=dropped, about=about)
     return results_of(estimate, axes, asked, (*tuning.notes, *few, *_independence(by_columns, groups)))

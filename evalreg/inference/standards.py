@@ -96,6 +96,15 @@ def _on_scale(estimate: Estimate, cov: Covariance, asked: Contrasts, method: str
     return np.asarray(possible & (cov.variance(C) > 0) & inside)
 
 
+def tested_against(estimate: Estimate) -> float | None:
+    """What t and p of each parameter are against, to be shown; None where they tell nothing.
+
+    Scores that are all at least 0 have a mean above 0 as soon as one of them is, so that nobody asks whether it is 0.
+    Differences, contrasts, coefficients, and means of scores on both sides of 0 have a null.
+    """
+    return None if estimate.about.levels and estimate.about.null == 0 else estimate.about.null
+
+
 def against_null(estimate: Estimate, cov: Covariance) -> tuple[FloatArray, FloatArray]:
     """t and p of each parameter against what its kind is tested against: a half for win rates, 1 for odds, else 0.
 

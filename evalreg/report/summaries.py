@@ -20,7 +20,7 @@ from evalreg.inference.intervals import intervals
 from evalreg.inference.labelled import human_labels
 from evalreg.inference.rectification import rectification_table
 from evalreg.inference.rectified import few_labels
-from evalreg.inference.standards import against_null
+from evalreg.inference.standards import against_null, tested_against
 from evalreg.inference.widening import FEW_EFFECTIVE, widening
 from evalreg.report.tables import Grid, Summary, fixed, number, p_value
 from evalreg.scores.unseen import Unseen
@@ -151,7 +151,8 @@ def summarize(
     order = _order(estimate)
     # The rows of each model stand in the second table where there is one: the first is full.
     first = frame.drop(columns="n", errors="ignore") if clusterings else frame
-    grids, icc = [_coefficient_grid(first, order, alpha)], np.full(estimate.n_params, np.nan)
+    tests = tested_against(estimate) is not None
+    grids, icc = [coefficient_grid(first, order, alpha, tests)], np.full(estimate.n_params, np.nan)
     if human_labels(estimate) is not None:
         grids.append(_human_grid(rectification_table(estimate, cov), order))
     if clusterings:
@@ -177,18 +178,19 @@ def _order(estimate: Estimate) -> list[int]:
     return [*best, *range(estimate.about.n_models, estimate.n_params)]
 
 
-def _coefficient_grid(frame: pd.DataFrame, order: list[int], alpha: float) -> Grid:
+def coefficient_grid(frame: pd.DataFrame, order: Sequence[int], alpha: float, tests: bool) -> Grid:
+    """Estimates and intervals of the rows in `order`; t and p where `tests` says that they tell something."""
     low, high = f"[{alpha / 2:.3g}", f"{1 - alpha / 2:.3g}]"
-    headers = ("", "coef", "std err", "t", "P>|t|", low, high, "dof", *(("n",) if "n" in frame else ()))
+    tested, counted = (("t", "P>|t|") if tests else ()), (("n",) if "n" in frame else ())
     rows = []
     for i in order:
         row = frame.iloc[i]
         numbers = [number(row[name]) for name in ("estimate", "se")]
         ends = [number(row[name]) for name in ("lower", "upper")]
-        tests = (fixed(row["t"], 2), p_value(row["p_value"], alpha))
-        count = (f"{row['n']:.0f}",) if "n" in frame else ()
-        rows.append((frame.index[i], *numbers, *tests, *ends, fixed(row["dof"], 1), *count))
-    return Grid(headers, tuple(rows))
+        t_and_p = (fixed(row["t"], 2), p_value(row["p_value"], alpha)) if tests else ()
+        count = (f"{row['n']:.0f}",) if counted else ()
+        rows.append((str(frame.index[i]), *numbers, *t_and_p, *ends, fixed(row["dof"], 1), *count))
+    return Grid(("", "coef", "std err", *tested, low, high, "dof", *counted), tuple(rows))
 
 
 def _dependence_grid(
@@ -253,13 +255,14 @@ def _sentences(estimate: Estimate, cov: Covariance, alpha: float, axes: tuple[Ax
             f"ICC = how alike the {what} of one {name} are: 0 is not at all, 1 is the same."
         )
     if estimate.bounded and estimate.about.interval != "wald":
-        null = estimate.about.null
-        sentences.append(
-            f"Intervals are built on the logit scale; t and p test each against {null:g}, as the interval does."
-            if null
-            else "Intervals are built on the logit scale; t and p are Wald's, against 0. `t_test` tests another value "
-            "as the interval does."
-        )
+        null = tested_against(estimate)
+        if null is None:
+            said = ". `t_test` tests a value, as the interval does."
+        elif null:
+            said = f"; t and p test each against {null:g}, as the interval does."
+        else:
+            said = "; t and p are Wald's, against 0. `t_test` tests another value as the interval does."
+        sentences.append(f"Intervals are built on the logit scale{said}")
         sentences += _by_labels(estimate, cov) if human_labels(estimate) is not None else _widened(estimate, cov)
     elif estimate.about.null:
         sentences.append(f"t and p test each against {estimate.about.null:g}.")

@@ -17,6 +17,7 @@ from evalreg.errors import ArgumentError, EvalregError, muted
 from evalreg.estimate import Estimate
 from evalreg.estimate.estimate import PLAIN
 from evalreg.inference.simultaneous import Seed
+from evalreg.inference.standards import tested_against
 from evalreg.report.documents import SCHEMA_VERSION, as_json, records, summary_document, versions
 from evalreg.report.tables import Printed
 
@@ -57,6 +58,7 @@ def results_document(
         "score": results.estimate.about.outcome,
         "seed": None,
         "summary": summary_document(summary),
+        "tested_against": tested_against(results.estimate),
         "versions": versions(),
     }
 

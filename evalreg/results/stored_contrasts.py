@@ -11,10 +11,12 @@ import pandas as pd
 from evalreg.checks import FloatArray
 from evalreg.covariance.terms import NO_VARIANCE
 from evalreg.errors import NotAvailableError
+from evalreg.estimate.about import selects
 from evalreg.inference.contrasts import Contrasts
 from evalreg.numerics.student import t_pvalues, t_quantile
 from evalreg.report.documents import numbers
-from evalreg.report.tables import Grid, Summary, fixed, number, p_value
+from evalreg.report.summaries import coefficient_grid
+from evalreg.report.tables import Summary
 from evalreg.results.stored_tables import STATISTICS, PairTable, read_matrix
 
 # `StoredResults`, whose module imports this one.
@@ -46,6 +48,7 @@ def combined_stored(results: AnyStored, asked: Contrasts) -> AnyStored:
         "pairs": None,
         "parameters": frame.to_dict("records"),
         "summary": None,
+        "tested_against": results.document.get("tested_against", 0) if selects(C) else 0,
     }
     return replace(results, document={**results.document, **more})
 
@@ -95,17 +98,8 @@ def _by_matrix(results: AnyStored, c: FloatArray, dof: float) -> tuple[list[floa
 def short_summary(results: AnyStored, alpha: float) -> Summary:
     """A table of estimates, for combinations that were made after reading."""
     table = results.to_frame(alpha)
-    headers = ("", "coef", "std err", "t", "P>|t|", f"[{alpha / 2:.3g}", f"{1 - alpha / 2:.3g}]", "dof")
-    rows = [
-        (
-            str(name),
-            *(number(row[one]) for one in ("estimate", "se")),
-            *(fixed(row["t"], 2), p_value(row["p_value"], alpha)),
-            *(number(row[one]) for one in ("lower", "upper")),
-            fixed(row["dof"], 1),
-        )
-        for name, row in table.iterrows()
-    ]
+    tests = results.document.get("tested_against", 0) is not None
+    grid = coefficient_grid(table.drop(columns="n", errors="ignore"), range(len(table)), alpha, tests)
     facts = (
         ("Score", str(results.document["score"])),
         ("Rows", str(results.nobs)),
@@ -113,4 +107,4 @@ def short_summary(results: AnyStored, alpha: float) -> Summary:
         ("Covariance", str(results.options["cov"])),
     )
     sentence = "Made from results that were read back from JSON, which hold the error bars but not the rows."
-    return Summary("evalreg results", facts, (Grid(headers, tuple(rows)),), (sentence,))
+    return Summary("evalreg results", facts, (grid,), (sentence,))

@@ -685,7 +685,8 @@ def test_fixed_weights_that_are_too_thin_are_named(cov: str) -> None:
     _, texts = warned(thin_log(), SparseBoardWarning, cov=cov)
     (text,) = [text for text in texts if "far too small" in text]
     assert re.search(
-        rf'"ada", "bob", "eve": up to 100% of the weight .* single prompt, and H is up to 1\.00 .*{cov}', text
+        rf'"ada", "bob", "eve": up to 100% of the weight .* single prompt .* share their prompt in up to 100% .*{cov}',
+        text,
     )
     assert '"jackknife"' in text
     assert '"cyd"' not in text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import shlex
 
 import numpy as np
@@ -182,3 +183,47 @@ def test_a_real_log_end_to_end(shared, capsys):
     rate = both.groupby(["model", "other"])["score"].mean().groupby("model").mean()
     found = {row["parameter"]: row["estimate"] for row in document["parameters"]}
     assert found == pytest.approx(rate.to_dict(), rel=1e-12)
+
+
+def words(text):
+    return " ".join(re.sub(r"\[\d+\]", "", text).split())
+
+
+def test_beside_the_corrected_winner_nobody_is_sent_to_python_for_it(file, capsys):
+    asked = (file, "--winner", "winner", "--groups", "prompt")
+    without, best = (words(run(capsys, *asked, *more)[1]) for more in ((), ("--best",)))
+    assert "The best of 4 was also lucky, so its estimate is too high on average: --best corrects for it." in without
+    assert "came first of 4" in best
+    assert "was also lucky" not in best
+    assert "winner()" not in without + best
+
+
+def thin(n_prompts=12):
+    """Two judges on few prompts, of which one likes the left side: hardly a limit on any strength."""
+    rng = np.random.default_rng(5)
+    rows = [
+        {"left": left, "right": right, "prompt": f"p{prompt}", "judge": judge, "winner": side}
+        for prompt in range(n_prompts)
+        for left, right in [("ann", "bob"), ("bob", "cyd"), ("ann", "cyd")]
+        for judge, lean in (("first", 0.9), ("second", 0.3))
+        for side in [rng.choice(["left", "right"], p=[lean, 1 - lean])]
+    ]
+    return pd.DataFrame(rows)
+
+
+def test_limits_of_strengths_that_are_far_out_are_no_limits(tmp_path, capsys):
+    path = tmp_path / "thin.csv"
+    thin().to_csv(path, index=False)
+    asked = (path, "--winner", "winner", "--groups", "prompt + judge", "--method", "bradley-terry")
+    for scale, unit in (("logit", 1.0), ("elo", 400 / np.log(10))):
+        _, out, _ = run(capsys, *asked, "--scale", scale)
+        _, table, _ = run(capsys, *asked, "--scale", scale, "--format", "csv")
+        board = pd.read_csv(io.StringIO(table), index_col="model")
+        far = (board["joint_upper"] - board["estimate"]) > np.log(1e6) * unit
+        assert far.any()
+        first = [line for line in out.splitlines() if line[:3] in board.index][: len(board)]
+        for line in first:
+            assert ("no limit" in line) == far[line[:3]], line
+        assert "odds of a million to one" in words(out)
+    _, out, _ = run(capsys, *asked[:-2])
+    assert "e-1" not in out.split("clusters ")[0]

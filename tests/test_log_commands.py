@@ -451,3 +451,44 @@ def test_a_log_of_which_everything_was_left_out_says_why(tmp_path, command):
     found = command("mean", str(path))
     assert found.status == 3
     assert "3 unscored" in found.err
+
+
+def verdicts(n=12):
+    log = er.datasets.judge_log(n_models=3, n_prompts=n, n_judges=1, seed=1)
+    swapped = log.assign(left=log["right"], right=log["left"], winner=log["winner"].map(SWAPPED))
+    return pd.concat([log.assign(order="AB"), swapped.assign(order="BA")], ignore_index=True)
+
+
+SWAPPED = {"left": "right", "right": "left", "tie": "tie"}
+
+
+def test_a_table_of_verdicts_is_sent_to_the_leaderboard(command, tmp_path):
+    path = tmp_path / "verdicts.csv"
+    verdicts().to_csv(path, index=False)
+    for asked in (("fit", "score ~ 1"), ("mean",), ("compare",)):
+        refused = command(*asked, path)
+        assert refused.status == 3
+        assert "evalreg leaderboard --left X --right Y --winner winner" in refused.err
+        assert "Did you mean" not in refused.err
+    verdicts().assign(win=lambda rows: (rows["winner"] == "left") * 1.0).to_csv(path, index=False)
+    assert command("mean", path, "--score", "win").status == 0
+
+
+def test_the_doctor_asks_for_the_two_models_of_a_table_of_verdicts(command, tmp_path):
+    path = tmp_path / "verdicts.csv"
+    verdicts().rename(columns={"left": "model_a", "right": "model_b"}).to_csv(path, index=False)
+    refused = command("doctor", path)
+    assert refused.status == 3
+    assert "has no 'left' and no 'right'" in refused.err
+    assert "--roles" in refused.err
+    (tmp_path / "roles.toml").write_text('left = "model_a"\nright = "model_b"\nwinner = "winner"\n')
+    assert command("doctor", path, "--roles", tmp_path / "roles.toml").status == 0
+
+
+def test_the_doctor_says_when_swapped_orders_cancel_and_counts_one_row_as_one():
+    rows = verdicts()
+    said = " ".join(er.Log(rows).doctor().remarks)
+    assert "wins 50.0% of the comparisons, ties as halves: the two orders cancel exactly." in said
+    assert "SE" not in said
+    said = " ".join(er.Log(pd.concat([rows, rows[:1]], ignore_index=True)).doctor().remarks)
+    assert "1 row repeats" in said

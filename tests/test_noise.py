@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import itertools
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -420,3 +421,18 @@ def test_the_command_takes_counts_one_model_and_refuses_a_table_that_it_does_not
     status, _, err = command(file, "--sample", "sample", "--table", "pairs")
     assert status == 3
     assert "--format csv" in err
+
+
+def test_of_many_pairs_only_words_of_the_table_are_explained_and_no_share_is_above_all():
+    rng = np.random.default_rng(0)
+    score = (rng.random((9, 40, 3)) < rng.uniform(0.1, 0.9, (1, 40, 1))).astype(float)  # models are all alike
+    m, q, k = np.indices(score.shape)
+    log = pd.DataFrame({"model": m.ravel(), "item": q.ravel(), "sample": k.ravel(), "score": score.ravel()})
+    found = er.noise(log, sample="sample")
+    assert found.pairs["prediction_share"].max() > 1
+    assert (found.pairs["data_variance"] <= 0).any()
+    assert (found.models["data_variance"] > 0).all()
+    text = " ".join(str(found.summary()).split())
+    assert "over 100%: the noise of the answers is estimated by itself" in text
+    assert "none seen" not in text
+    assert all(int(share) <= 100 for share in re.findall(r"(\d+)%", text))

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import evalreg as er
-from evalreg.report.tables import Grid, fixed, number, p_value
+from evalreg.report.tables import NO_LIMIT, Grid, fixed, limits, number, p_value
 
 LEVELS = ("0.05", "0.01", "0.001")
 
@@ -83,3 +83,11 @@ def test_a_correlation_of_nothing_has_no_sign():
     assert -0.005 < np.corrcoef(a, b[::-1])[0, 1] < 0
     assert " 0.00 " in text
     assert "-0.00 " not in text
+
+
+def test_ends_of_intervals_that_are_next_to_nothing_or_far_out_are_said_by_one_rule():
+    assert limits(7.61e-192, 1.0, 0.77) == ("0.0000", "1.0000")
+    assert limits(1e-7, 5e-7, 3e-7) == ("1.00e-07", "5.00e-07")  # costs of a token: as far as the estimate
+    assert limits(-964.9, 968.5, 1.8, reach=13.8) == (NO_LIMIT, NO_LIMIT)
+    assert limits(-9.6, 13.2, 1.8, reach=13.8) == ("-9.6000", "13.2000")
+    assert limits(-np.inf, np.nan, 1.8, reach=13.8) == ("-inf", "nan")

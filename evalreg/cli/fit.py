@@ -58,6 +58,8 @@ def run(options: argparse.Namespace) -> Output:
     factors, plain = formula_names(formula)
     numbers = {*plain, options.weights}
     rows = read_rows(options, {*factors, *group_names(options.groups)} - numbers, numbers)
+    if "score" in factors | plain:
+        rows.refuse_verdicts("score")
     rows.one_metric(formula)
     with counting(rows):
         results = fit(

@@ -23,7 +23,8 @@ from evalreg.estimators.controlled import controlled_win_rate
 from evalreg.estimators.mean import mean
 from evalreg.estimators.win_rate import win_rate
 from evalreg.report.documents import records
-from evalreg.report.tables import Grid, number
+from evalreg.report.summaries import rating_reach
+from evalreg.report.tables import Grid, limits, number
 from evalreg.results.results import Results
 from evalreg.results.winner import Winner, winner_grid, winner_sentences
 
@@ -124,14 +125,14 @@ def run(options: argparse.Namespace) -> Output:
     more: dict[str, object] = {"kind": "board", "leaderboard": records(table, "model"), "seed": options.seed}
     found = board.winner(options.alpha, seed=options.seed) if options.best else None
     if found is None:
-        return rendered(board, rows, options, asked, first=(_grid(table),), frame=table, more=more)
+        return rendered(board, rows, options, asked, first=(_grid(board, table),), frame=table, more=more)
     more["winner"] = {**asdict(found), "tied": list(found.tied)}
     return rendered(
         board,
         rows,
         options,
         asked,
-        first=(_grid(table), winner_grid(found)),
+        first=(_grid(board, table), winner_grid(found, rating_reach(board.estimate))),
         frame=_with_winner(table, found),
         more=more,
         said=winner_sentences(found),
@@ -294,16 +295,16 @@ def _shares(text: str) -> dict[str, float]:
     return shares
 
 
-def _grid(table: pd.DataFrame) -> Grid:
+def _grid(board: Results, table: pd.DataFrame) -> Grid:
     """The board: ranks that are not excluded, joint intervals, and letters where they are few."""
     alpha = table.attrs["alpha"]
     with_letters = bool(table["letters"].map(len).max() <= MOST_LETTERS)
     headers = ("", "rank", "ranks open", "estimate", f"joint [{alpha / 2:.3g}", f"{1 - alpha / 2:.3g}]")
-    rows = []
+    rows, reach = [], rating_reach(board.estimate)
     for name, row in table.iterrows():
         low, high = str(row["rank_lower"]), str(row["rank_upper"])
         sets = low if low == high else f"{low}-{high}"
-        ends = (number(row["joint_lower"]), number(row["joint_upper"]))
+        ends = limits(row["joint_lower"], row["joint_upper"], row["estimate"], reach)
         letters = (row["letters"],) if with_letters else ()
         count = (str(row["n"]),) if "n" in table else ()
         rows.append((str(name), str(row["rank"]), sets, number(row["estimate"]), *ends, *letters, *count))

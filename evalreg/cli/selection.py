@@ -9,6 +9,7 @@ import io
 import json
 import keyword
 import re
+import shlex
 import tokenize
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -29,6 +30,9 @@ from evalreg.logs.fields import the_field
 from evalreg.logs.log import Log, kept_rows, refuse_empty
 from evalreg.report.tables import Grid
 from evalreg.results.results import Results
+
+# What a column of verdicts is called; where there are no scores, the table is one of comparisons.
+VERDICTS = ("winner", "verdict", "preference")
 
 
 @dataclass(frozen=True)
@@ -74,6 +78,13 @@ class Rows:
         if "left" in self.roles and (score == "score" or score not in self.frame):
             raise ArgumentError(
                 "The log holds comparisons of two models, and no scores of single ones. See evalreg leaderboard."
+            )
+        verdicts = next((str(name) for name in self.frame.columns if str(name).lower() in VERDICTS), None)
+        if self.log is None and score == "score" and verdicts is not None and score not in self.frame:
+            raise ArgumentError(
+                f'the table has no column "score"; its column "{verdicts}" holds verdicts on two models, it seems. '
+                f"Ranks from verdicts: evalreg leaderboard --left X --right Y --winner {shlex.quote(verdicts)}. Scores "
+                "of another name: --score NAME."
             )
 
     def one_metric(self, *separated: str) -> None:

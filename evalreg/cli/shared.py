@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -20,7 +20,8 @@ from evalreg.errors import ArgumentError
 from evalreg.estimators.comparison import Comparison
 from evalreg.inference.standards import tested_against
 from evalreg.report.documents import SCHEMA_VERSION, as_json, versions
-from evalreg.report.tables import Grid, Summary, spreadsheet
+from evalreg.report.summaries import CORRECTED_BY, choice_sentence, limit_sentence
+from evalreg.report.tables import NO_LIMIT, Grid, Summary, spreadsheet
 from evalreg.results.document import results_document
 from evalreg.results.results import Results
 
@@ -270,9 +271,20 @@ def document_text(
 def _summarized(outcome: Outcome) -> Summary:
     """The summary of the results, with what the filter kept."""
     summary, rows = outcome.printed.summary(outcome.options.alpha), outcome.rows
-    sentences = (*outcome.said, *summary.sentences)
-    summary = replace(summary, grids=(*outcome.first, *summary.grids), sentences=sentences)
+    sentences = (*outcome.said, *_of_commands(summary.sentences, outcome))
+    said = () if NO_LIMIT in " ".join(sentences) else limit_sentence(outcome.first)
+    summary = replace(summary, grids=(*outcome.first, *summary.grids), sentences=(*said, *sentences))
     return with_rows(summary, rows, outcome.options)
+
+
+def _of_commands(sentences: Iterable[str], outcome: Outcome) -> Iterator[str]:
+    """The sentences of a summary; that on the first place names the option --best, or has been said with it."""
+    choice, has_option = choice_sentence(outcome.results.estimate), hasattr(outcome.options, "best")
+    for text in sentences:
+        if text not in choice or not has_option:
+            yield text
+        elif not outcome.options.best:
+            yield text.replace(CORRECTED_BY, "--best")
 
 
 def _as_csv(outcome: Outcome) -> str:

@@ -68,8 +68,9 @@ def sparse_text(found: Sparsity, names: tuple[str, ...], where: BoolArray) -> st
     some = [name for name, is_meant in zip(names, where, strict=True) if is_meant]
     return (
         f"{listed(some)}: up to {np.max(found.single[where]):.0%} of the weight lies on pairs that met under a single "
-        f"{axis_name(found.axis)}, and H is up to {np.max(found.concentration[where]):.2f} (safe are "
-        f"{LARGEST_SINGLE:.0%} and {LARGEST_CONCENTRATION})"
+        f"{axis_name(found.axis)} ({LARGEST_SINGLE:.0%} is safe), and two comparisons of a pair share their "
+        f"{axis_name(found.axis)} in up to {np.max(found.concentration[where]):.0%} of cases (H; "
+        f"{LARGEST_CONCENTRATION:.0%} is safe)"
     )
 
 

@@ -12,6 +12,8 @@ from evalreg.checks import listed
 
 # An advantage of the left side that is as many standard errors away from none is named.
 TELLING = 3.0
+# A smaller standard error would be printed as 0.
+ROUNDED, EXACT = 5e-4, 1e-9
 FEW_MODELS_SHOWN = 5
 
 
@@ -42,7 +44,8 @@ def _outcome(frame: pd.DataFrame) -> Iterator[str]:
     score = frame["score"]
     missing = int(score.isna().sum())
     if missing:
-        yield f"{missing} of {len(frame)} rows have no score; estimates leave them out and count them."
+        have = "has" if missing == 1 else "have"
+        yield f"{missing} of {len(frame)} rows {have} no score; estimates leave them out and count them."
     if not is_numeric_dtype(score):
         yield f"Scores are text, such as {listed(score.dropna().unique()[:3].tolist())}: they need numbers."
     elif score.nunique() == 1:
@@ -54,7 +57,8 @@ def _twice(frame: pd.DataFrame, ids: list[str]) -> Iterator[str]:
     if again.any():
         first = " ".join(map(str, frame[ids][again].iloc[0]))
         more = "" if "sample" in ids or "left" in ids else " If they are repeats, a column `sample` should say so."
-        yield f"{int(again.sum())} rows repeat {listed(ids, joiner=' and ')} of a row above, first {first}.{more}"
+        count = "1 row repeats" if again.sum() == 1 else f"{int(again.sum())} rows repeat"
+        yield f"{count} {listed(ids, joiner=' and ')} of a row above, first {first}.{more}"
 
 
 def _unequal(frame: pd.DataFrame, ids: list[str]) -> Iterator[str]:
@@ -103,7 +107,8 @@ def _contents(frame: pd.DataFrame, ids: list[str]) -> Iterator[str]:
 def _itself(frame: pd.DataFrame) -> Iterator[str]:
     count = int((frame["left"] == frame["right"]).sum())
     if count:
-        yield f"{count} rows compare a model with itself; a board refuses them."
+        rows = "1 row compares" if count == 1 else f"{count} rows compare"
+        yield f"{rows} a model with itself; a board refuses {'it' if count == 1 else 'them'}."
 
 
 def _position(frame: pd.DataFrame, roles: Sequence[str]) -> Iterator[str]:
@@ -121,11 +126,15 @@ def _position(frame: pd.DataFrame, roles: Sequence[str]) -> Iterator[str]:
     share, pairs = float(won.mean()), frame[["left", "right"]].drop_duplicates()
     swapped = pairs.merge(pairs, left_on=["left", "right"], right_on=["right", "left"])
     both = len(swapped) / max(len(pairs), 1)
-    text = f"The left side wins {share:.1%} of the comparisons, ties as halves (SE {se:.1%}"
-    shown = f"{text}{', by prompts' if 'prompt' in roles else ''})."
+    text = f"The left side wins {share:.1%} of the comparisons, ties as halves"
+    by = ", by prompts" if "prompt" in roles else ""
+    shown = f"{text} (SE {'under 0.1%' if se < ROUNDED else f'{se:.1%}'}{by})."
+    if se <= EXACT:
+        cancel = both > 0 and abs(share - 0.5) <= EXACT
+        shown = f"{text}: the two orders cancel exactly." if cancel else f"{text}, the same share everywhere: no SE."
     if both == 0:
         yield "No pair was shown in both orders: an advantage of the left side cannot be told from the models' own."
-    elif se > 0 and abs(share - 0.5) > TELLING * se:
+    elif se > EXACT and abs(share - 0.5) > TELLING * se:
         yield f"{shown} Position matters: `--method bradley-terry --formula 1` takes it out."
     else:
         yield shown

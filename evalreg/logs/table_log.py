@@ -43,6 +43,13 @@ def read(sources: Sequence[Source], choice: Choice) -> Reading:
             f"A table read as a log has a column 'score' or 'winner'; {sources[0].path} has {listed(frame.columns)}. "
             'Name columns in `roles`: a mapping, or a file such as roles.toml with lines like score = "correct".'
         )
+    missing = [side for side in ("left", "right") if side not in frame.columns]
+    if missing and "score" not in frame.columns:
+        raise LogFormatError(
+            f"A table of verdicts (column 'winner') has the two models in columns 'left' and 'right'; "
+            f"{sources[0].path} has no {' and no '.join(map(repr, missing))}, but {listed(frame.columns)}. "
+            'Name them in `roles`: a mapping, or a file such as roles.toml with lines like left = "model_a".'
+        )
     for column in (*roles.key, *(choice.columns or ())):
         known_column(column, [str(name) for name in frame.columns], "key" if column in roles.key else "columns")
     if choice.columns is not None:

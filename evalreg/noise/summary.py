@@ -58,6 +58,7 @@ class Summarized(Protocol):
 
 # More pairs than this are told by their median and range.
 MOST_PAIRS = 15
+NONE_SEEN, ABOVE_ALL = "none seen", "over 100%"
 HEADERS = ("answers", "questions", "total SE", "answers' share", "enough K")
 
 
@@ -70,7 +71,9 @@ def noise_summary(found: Summarized, alpha: float) -> Summary:
         grids += [Grid(("model - baseline", "difference", *HEADERS), rows), _tests(pairs, alpha)]
     elif len(pairs):
         grids.append(_typical(pairs))
-    return Summary("evalreg noise", tuple(_facts(found)), tuple(grids), tuple(_sentences(found, models, pairs, alpha)))
+    cells = {cell for grid in grids for row in grid.rows for cell in row}
+    said = _sentences(found, models, pairs, alpha, cells)
+    return Summary("evalreg noise", tuple(_facts(found)), tuple(grids), tuple(said))
 
 
 def _rows(frame: pd.DataFrame) -> list[tuple[Any, dict[Any, Any]]]:
@@ -80,7 +83,7 @@ def _rows(frame: pd.DataFrame) -> list[tuple[Any, dict[Any, Any]]]:
 def _cells(row: dict[Any, Any]) -> tuple[str, ...]:
     """One row of the tables of parts: estimate, standard errors, share with its interval, answers that are enough."""
     estimate = row["score"] if "score" in row else row["difference"]
-    data = "none seen" if row["data_variance"] <= 0 else _known(row["se_data"])
+    data = NONE_SEEN if row["data_variance"] <= 0 else _known(row["se_data"])
     parts = (_known(row["se_prediction"]), data, _known(row["se_total"]))
     # Of pairs there is no room for the interval of K on 80 columns; `to_frame` has it.
     enough = _enough(row) if "score" in row else _whole(row["enough_answers"])
@@ -94,9 +97,14 @@ def _known(value: float) -> str:
 def _share(row: dict[Any, Any]) -> str:
     if np.isnan(row["prediction_share"]):
         return "unknown"
-    share = f"{row['prediction_share']:.0%}"
+    share = _percent(row["prediction_share"])
     ends = row["share_lower"], row["share_upper"]
     return share if np.isnan(ends).any() else f"{share} [{ends[0]:.0%}, {ends[1]:.0%}]"
+
+
+def _percent(share: float) -> str:
+    """A share, which as an estimate without bias can come out above the whole."""
+    return ABOVE_ALL if share > 1 else f"{share:.0%}"
 
 
 def _enough(row: dict[Any, Any]) -> str:
@@ -129,7 +137,7 @@ def _typical(pairs: pd.DataFrame) -> Grid:
             known = pairs[column].dropna().to_numpy(dtype=float)
             value = float(np.quantile(known, q, method="higher")) if known.size else float("nan")
             share, whole = column == "prediction_share", column == "enough_answers"
-            text = f"{value:.0%}" if share else _whole(value) if whole else number(value)
+            text = _percent(value) if share else _whole(value) if whole else number(value)
             cells.append("unknown" if np.isnan(value) else text)
         rows.append((name, *cells))
     return Grid((f"over {len(pairs)} pairs", *HEADERS, "detectable"), tuple(rows))
@@ -155,8 +163,10 @@ def _facts(found: Summarized) -> list[tuple[str, str]]:
     return facts
 
 
-def _sentences(found: Summarized, models: pd.DataFrame, pairs: pd.DataFrame, alpha: float) -> list[str]:
-    """What a careful reader asks."""
+def _sentences(
+    found: Summarized, models: pd.DataFrame, pairs: pd.DataFrame, alpha: float, cells: set[str]
+) -> list[str]:
+    """What a careful reader asks; `cells` are those of the tables, whose words are explained."""
     known = bool(models["prediction_share"].notna().any())
     said = [
         "answers and questions: the standard error from other answers to the same questions, and from other questions. "
@@ -173,10 +183,15 @@ def _sentences(found: Summarized, models: pd.DataFrame, pairs: pd.DataFrame, alp
     said += _benchmark(found, pairs)
     said += _single(models) if known else []
     said += [] if found.read.crossed else _too_few(models, pairs)
-    if known and ((models["data_variance"] <= 0).any() or (pairs["data_variance"] <= 0).any()):
+    if NONE_SEEN in cells:
         said.append(
-            "none seen: the noise of the answers is all the variance that shows. The noise of questions "
+            f"{NONE_SEEN}: the noise of the answers is all the variance that shows. The noise of questions "
             "need not be zero: there is too little data to see it."
+        )
+    if any(cell.startswith(ABOVE_ALL) for cell in cells):
+        said.append(
+            f"{ABOVE_ALL}: the noise of the answers is estimated by itself, and came out larger than all the variance "
+            "that shows. Take it as nearly all; no number of answers is known to be enough (inf)."
         )
     if found.read.axes and known:
         said.append("Answers to different questions are taken to be independent of each other given the questions.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -22,8 +22,13 @@ from evalreg.inference.rectification import rectification_table
 from evalreg.inference.rectified import few_labels
 from evalreg.inference.standards import against_null, tested_against
 from evalreg.inference.widening import FEW_EFFECTIVE, widening
-from evalreg.report.tables import Grid, Summary, fixed, number, p_value
+from evalreg.report.tables import NO_LIMIT, Grid, Summary, fixed, limits, number, p_value
 from evalreg.scores.unseen import Unseen
+
+# What `bradley_terry` calls its model.
+RATINGS = "Bradley-Terry"
+# What corrects the estimate of the first place, in Python; commands have an option in its place.
+CORRECTED_BY = "`winner()`"
 
 
 def covariance_text(cov: Covariance) -> str:
@@ -151,14 +156,16 @@ def summarize(
     order = _order(estimate)
     # The rows of each model stand in the second table where there is one: the first is full.
     first = frame.drop(columns="n", errors="ignore") if clusterings else frame
-    tests = tested_against(estimate) is not None
-    grids, icc = [coefficient_grid(first, order, alpha, tests)], np.full(estimate.n_params, np.nan)
+    tests, rated = tested_against(estimate) is not None, range(estimate.about.n_models)
+    reach = [rating_reach(estimate) if i in rated else np.inf for i in range(estimate.n_params)]
+    grids, icc = [coefficient_grid(first, order, alpha, tests, reach)], np.full(estimate.n_params, np.nan)
     if human_labels(estimate) is not None:
         grids.append(_human_grid(rectification_table(estimate, cov), order))
     if clusterings:
         icc = intraclass_correlation(estimate, clusterings[0])
         grids += [_dependence_grid(frame, order, estimate, cov, icc), _cluster_grid(estimate, clusterings)]
-    sentences = [*_sentences(estimate, cov, alpha, clusterings, icc), *choice_sentence(estimate)]
+    sentences = [*limit_sentence(grids), *_sentences(estimate, cov, alpha, clusterings, icc)]
+    sentences += choice_sentence(estimate)
     sentences += [text for _, text in notes]
     return Summary("evalreg results", tuple(facts), tuple(grids), tuple(sentences))
 
@@ -168,7 +175,7 @@ def choice_sentence(estimate: Estimate) -> list[str]:
     n = estimate.about.n_models
     if n < CHOSEN_FROM:
         return []
-    return [f"The best of {n} was also lucky, so its estimate is too high on average: `winner()` corrects for it."]
+    return [f"The best of {n} was also lucky, so its estimate is too high on average: {CORRECTED_BY} corrects for it."]
 
 
 def _order(estimate: Estimate) -> list[int]:
@@ -178,15 +185,35 @@ def _order(estimate: Estimate) -> list[int]:
     return [*best, *range(estimate.about.n_models, estimate.n_params)]
 
 
-def coefficient_grid(frame: pd.DataFrame, order: Sequence[int], alpha: float, tests: bool) -> Grid:
-    """Estimates and intervals of the rows in `order`; t and p where `tests` says that they tell something."""
+def rating_reach(estimate: Estimate) -> float:
+    """How far from a rating a limit is still one: there the odds are a million to one. Infinite but for ratings."""
+    if estimate.about.model != RATINGS:
+        return np.inf
+    elo = any("Elo points" in line for line in estimate.about.lines)
+    return float(np.log(1e6) * (400 / np.log(10) if elo else 1.0))
+
+
+def limit_sentence(grids: Iterable[Grid]) -> list[str]:
+    """What "no limit" means, where a table says so."""
+    if not any(cell == NO_LIMIT for grid in grids for row in grid.rows for cell in row):
+        return []
+    return [f"{NO_LIMIT}: the interval reaches beyond odds of a million to one, where a limit tells nothing more."]
+
+
+def coefficient_grid(
+    frame: pd.DataFrame, order: Sequence[int], alpha: float, tests: bool, reach: Sequence[float] | None = None
+) -> Grid:
+    """Estimates and intervals of the rows in `order`; t and p where `tests` says that they tell something.
+
+    `reach` is how far from each row's estimate a limit is one.
+    """
     low, high = f"[{alpha / 2:.3g}", f"{1 - alpha / 2:.3g}]"
     tested, counted = (("t", "P>|t|") if tests else ()), (("n",) if "n" in frame else ())
     rows = []
     for i in order:
         row = frame.iloc[i]
         numbers = [number(row[name]) for name in ("estimate", "se")]
-        ends = [number(row[name]) for name in ("lower", "upper")]
+        ends = limits(row["lower"], row["upper"], row["estimate"], np.inf if reach is None else reach[i])
         t_and_p = (fixed(row["t"], 2), p_value(row["p_value"], alpha)) if tests else ()
         count = (f"{row['n']:.0f}",) if counted else ()
         rows.append((str(frame.index[i]), *numbers, *t_and_p, *ends, fixed(row["dof"], 1), *count))

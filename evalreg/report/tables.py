@@ -23,6 +23,9 @@ ELLIPSIS = "..."
 LONGEST_HEAD = 24
 # What a p-value is read against, and how many decimals show on which side it lies.
 LEVELS, MOST_DIGITS = (0.05, 0.01, 0.001), 6
+# An end of an interval that is smaller than this part of the estimate is printed as 0.
+NEGLIGIBLE = 1e-6
+NO_LIMIT = "no limit"
 # What a terminal obeys instead of showing it, what changes the direction of writing, and what has no width.
 _HIDDEN = re.compile(
     "[\x00-\x1f\x7f-\x9f\u00ad\u061c\u200b\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
@@ -60,6 +63,20 @@ def number(value: float, digits: int = 4) -> str:
     if value != 0 and abs(value) < 10.0 ** (1 - digits):
         return f"{value:.2e}"
     return f"{value:.{digits}f}" if abs(value) < 1000 else f"{value:.0f}" if abs(value) < 1e7 else f"{value:.3e}"
+
+
+def limits(low: float, high: float, estimate: float, reach: float = np.inf) -> tuple[str, str]:
+    """Both ends of an interval as they are printed.
+
+    An end that is nearer to 0 than a millionth of the estimate is 0.0000, and one further from the estimate than
+    `reach` is no limit: no log is long enough to tell it from one twice as far.
+    """
+    shown = []
+    for end in (low, high):
+        far = np.isfinite(end) and abs(end - estimate) > reach
+        near = abs(end) < NEGLIGIBLE * abs(estimate)
+        shown.append(NO_LIMIT if far else number(0.0 if near else end))
+    return shown[0], shown[1]
 
 
 def fixed(value: float, digits: int) -> str:

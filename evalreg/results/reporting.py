@@ -19,8 +19,8 @@ from evalreg.inference.simultaneous import Seed
 from evalreg.report.documents import as_compact_json, records, versions
 from evalreg.report.pages import Figure, Page, named
 from evalreg.report.rendering import REPORT_FORMATS, ReportFormat, rendered_page
-from evalreg.report.summaries import DROPPED_WORDS
-from evalreg.report.tables import Grid, fixed, number, p_value
+from evalreg.report.summaries import DROPPED_WORDS, limit_sentence, rating_reach
+from evalreg.report.tables import Grid, fixed, limits, number, p_value
 from evalreg.report.vector import drawn
 from evalreg.results.answers import answer_of, design_sentences
 from evalreg.results.document import AnyResults, resolved_options, results_document
@@ -116,11 +116,12 @@ def report_page(
             document["pairs"] = None
         frame = results.to_frame(alpha)
         answer = answer_of(results, board, alpha)
+    scores = _score_grid(results, board, alpha) if board is not None else _estimate_grid(frame, alpha)
     return Page(
         title=title or _title(results),
         answer=answer,
-        scores=_score_grid(board, alpha) if board is not None else _estimate_grid(frame, alpha),
-        scores_note=_score_notes(board, alpha),
+        scores=scores,
+        scores_note=(*_score_notes(board, alpha), *limit_sentence([scores])),
         figures=tuple(figures),
         missing=tuple(missing),
         left_out=(*left_out, _dropped(results)),
@@ -151,23 +152,24 @@ def level_of(alpha: float) -> str:
 # Tables
 
 
-def interval_text(low: float, high: float) -> str:
+def interval_text(low: float, high: float, estimate: float, reach: float = np.inf) -> str:
     """Both ends of an interval, or that there is none."""
-    return "none" if np.isnan(low) or np.isnan(high) else f"{number(low)} to {number(high)}"
+    return "none" if np.isnan(low) or np.isnan(high) else " to ".join(limits(low, high, estimate, reach))
 
 
-def _score_grid(board: pd.DataFrame, alpha: float) -> Grid:
+def _score_grid(results: AnyResults, board: pd.DataFrame, alpha: float) -> Grid:
     """Models from the best down."""
     with_letters = bool(board["letters"].map(len).max() <= MOST_LETTERS)
     more = (*(("groups",) if with_letters else ()), *(("rows",) if "n" in board else ()))
     headers = ("model", "rank", "ranks open", "score", f"{level_of(alpha)} interval", f"joint {level_of(alpha)}", *more)
-    rows = []
+    rows, reach = [], rating_reach(results.estimate)
     for name, row in board.iterrows():
-        low, high = row["rank_lower"], row["rank_upper"]
-        ends = [interval_text(row[f"{kind}lower"], row[f"{kind}upper"]) for kind in ("", "joint_")]
+        first, last = row["rank_lower"], row["rank_upper"]
+        both = [(row[f"{kind}lower"], row[f"{kind}upper"]) for kind in ("", "joint_")]
+        ends = [interval_text(low, high, row["estimate"], reach) for low, high in both]
         letters = (str(row["letters"]),) if with_letters else ()
         count = (f"{row['n']:.0f}",) if "n" in board else ()
-        ranks = f"{low}" if low == high else f"{low}-{high}"
+        ranks = f"{first}" if first == last else f"{first}-{last}"
         rows.append((str(name), f"{row['rank']}", ranks, number(row["estimate"]), *ends, *letters, *count))
     return Grid(headers, tuple(rows))
 
@@ -198,7 +200,7 @@ def _estimate_grid(frame: pd.DataFrame, alpha: float) -> Grid:
             str(name),
             number(row["estimate"]),
             number(row["se"]),
-            interval_text(row["lower"], row["upper"]),
+            interval_text(row["lower"], row["upper"], row["estimate"]),
             *((f"{row['n']:.0f}",) if counted else ()),
         )
         for name, row in frame.iterrows()
@@ -359,7 +361,9 @@ def _pair_grid(results: AnyResults, order: list[str], alpha: float, seed: Seed) 
     rows.sort(key=lambda row: row[:2])
     if len(order) <= MOST_LISTED:
         headers = ("better", "other", "difference", f"joint {level_of(alpha)}", "p, adjusted")
-        cells = [(order[i], order[j], number(d), interval_text(a, b), p_value(p, alpha)) for i, j, d, a, b, p in rows]
+        cells = [
+            (order[i], order[j], number(d), interval_text(a, b, d), p_value(p, alpha)) for i, j, d, a, b, p in rows
+        ]
         return Grid(headers, tuple(cells))
     square = [["" for _ in order] for _ in order]
     for i, j, difference, _low, _high, p in rows:

@@ -17,7 +17,7 @@ from evalreg.estimate import Estimate
 from evalreg.inference.rectified import few_labels
 from evalreg.inference.selection import SHARE, Corrected, corrected, hybrid_level, winning_values
 from evalreg.inference.widening import widening
-from evalreg.report.tables import Grid, Summary, number
+from evalreg.report.tables import Grid, Summary, limits, number
 
 WinnerName: TypeAlias = Literal["hybrid", "conditional", "projection"]
 BestName: TypeAlias = Literal["largest", "smallest"]
@@ -114,12 +114,12 @@ class Winner:
         return self.summary().as_html()
 
 
-def winner_grid(found: Winner) -> Grid:
-    """The winner as measured, and corrected."""
+def winner_grid(found: Winner, reach: float = np.inf) -> Grid:
+    """The winner as measured, and corrected; limits further away than `reach` are none."""
     ends = (f"[{found.alpha / 2:.3g}", f"{1 - found.alpha / 2:.3g}]")
-    plain = (number(found.estimate), number(found.single_lower), number(found.single_upper))
+    plain = (number(found.estimate), *limits(found.single_lower, found.single_upper, found.estimate, reach))
     known = "unknown" if np.isnan(found.corrected) else number(found.corrected)
-    fixed = (known, number(found.lower), number(found.upper))
+    fixed = (known, *limits(found.lower, found.upper, found.estimate, reach))
     return Grid(("winner", "estimate", *ends), (("as measured", *plain), ("corrected for the choice", *fixed)))
 
 

@@ -5,6 +5,7 @@ python -m benchmarks.intervals                     all of them, an hour of a pro
 
 rows          HC0 to HC3 of a slope (docs/conventions.md)
 population    a score of a finite benchmark (docs/guide/clusters.md)
+answers       the same with answers that are drawn, and with strata (docs/guide/clusters.md)
 dependence    intraclass correlations (docs/guide/clusters.md)
 absorbed      a model effect within questions (docs/guide/regression.md)
 lots          randomisation tests at 5%: rejections (docs/guide/resampling.md)
@@ -78,6 +79,45 @@ def population(n_logs: int) -> None:
             hits.append([holds(one, score.mean()) for one in (whole, er.mean(log, groups=groups))])
         held = dict(zip(("with", "without"), np.mean(hits, axis=0), strict=True))
         print(f"{how}, {share:g}:", shown(held), flush=True)
+
+
+def answers(n_logs: int) -> None:
+    """The same benchmarks with sampled answers, and with subjects of which unlike shares are drawn."""
+    rng, G, m = np.random.default_rng(12), 160, 5
+    passage = np.repeat(np.arange(G), m)
+    subject = np.array(["algebra", "law", "history", "physics"])[np.searchsorted([20, 60, 100], passage, side="right")]
+    drawn_of = {"algebra": 90, "law": 60, "history": 30, "physics": 240}
+    worlds = [(share, how, k) for share in (0.9, 0.5, 0.1) for how in ("questions", "passages") for k in (2, 10)]
+    for share, how, k in [*worlds, (0.5, "subjects", 1), (0.5, "subjects", 5)]:
+        hits = []
+        for _ in range(n_logs):
+            ease = np.sqrt(0.4) * rng.normal(size=G)[passage] + np.sqrt(0.6) * rng.normal(size=G * m)
+            rate = stats.norm.cdf(1.2 * ease + 0.6 * (subject == "law") - 0.6 * (subject == "physics") + 0.4)
+            size: int | dict[str, int] = G * m
+            if how == "passages":
+                kept, size = np.isin(passage, rng.choice(G, int(G * share), replace=False)), {"passage": G}
+            elif how == "questions":
+                kept = np.isin(np.arange(G * m), rng.choice(G * m, int(G * m * share), replace=False))
+            else:
+                some = [rng.choice(np.flatnonzero(subject == name), n, replace=False) for name, n in drawn_of.items()]
+                kept = np.isin(np.arange(G * m), np.concatenate(some))
+                size = {name: int(np.sum(subject == name)) for name in drawn_of}
+            question = np.repeat(np.flatnonzero(kept), k)
+            score = (rng.random(question.size) < rate[question]).astype(float) if k > 1 else rate[question]
+            log = pd.DataFrame({"score": score, "question": question, "answer": np.arange(question.size) % k})
+            log = log.assign(passage=passage[question], subject=subject[question])
+            asked = {"item": "question", **({"sample": "answer"} if k > 1 else {})}
+            asked |= {"groups": "passage"} if how == "passages" else {}
+            asked |= {"strata": "subject"} if how == "subjects" else {}
+            found = [er.mean(log, **asked, target="the full benchmark", n_population=size)]
+            if k > 1:
+                means = log.groupby("question", as_index=False)[["score", "passage", "subject"]].agg("first")
+                means["score"] = log.groupby("question")["score"].mean().to_numpy()
+                asked.pop("sample")
+                found.append(er.mean(means, **asked, target="the full benchmark", n_population=size))
+            hits.append([holds(one, rate.mean()) for one in found])
+        held = dict(zip(("with", "answers as they came"), np.mean(hits, axis=0), strict=False))
+        print(f"{how}, {share:g}, {k} answers:", shown(held), flush=True)
 
 
 def cluster_sums(
@@ -210,6 +250,7 @@ def evals(n_logs: int) -> None:
 TABLES: dict[str, tuple[Callable[[int], None], int]] = {
     "rows": (rows, 20_000),
     "population": (population, 1000),
+    "answers": (answers, 1000),
     "dependence": (dependence, 4000),
     "absorbed": (absorbed, 500),
     "lots": (lots, 2000),

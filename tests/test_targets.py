@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -104,11 +107,15 @@ def test_what_does_not_go_together_is_refused(log):
         er.mean(log, groups="passage", target=FULL)
     with pytest.raises(ArgumentError, match="go together"):
         er.mean(log, groups="passage", n_population=400)
-    with pytest.raises(NotAvailableError, match="`strata`"):
-        er.mean(log, strata="subject", target=FULL, n_population=400)
+    with pytest.raises(NotAvailableError, match=r"unlike chances.*name these in `strata`"):
+        er.mean(log, weights="n_words", target=FULL, n_population=400)
     answers = er.datasets.sampled(n_models=2, seed=3)
-    with pytest.raises(NotAvailableError, match="average them first"):
-        er.mean(answers, by="model", item="question", sample="sample", target=FULL, n_population=400)
+    asked = {"by": "model", "item": "question", "sample": "sample", "target": FULL, "n_population": 400}
+    with pytest.raises(NotAvailableError, match=r"two answers or more.*of 1 of 199 there is one"):
+        er.mean(answers.drop(answers.index[answers["question"] == answers["question"].iloc[0]][1:10]), **asked)
+    pl = pytest.importorskip("polars")
+    with pytest.raises(NotAvailableError, match="rows in memory: collect"):
+        er.mean(pl.from_pandas(answers).lazy(), **asked)
     found = er.mean(log, groups="passage", target=FULL, n_population={"passage": 80})
     with pytest.raises(NotAvailableError, match="groups='passage'"):
         found.with_cov(groups=None)
@@ -129,5 +136,157 @@ def test_the_commands_take_the_size_of_the_benchmark(log, tmp_path, capsys):
     printed = capsys.readouterr().out
     assert f"{found.bse['mean']:.4f}" in printed
     assert FULL in printed
-    assert main([*asked, "many"]) == 3
-    assert "passage=896" in capsys.readouterr().err
+    for wrong in ("many", "=80", "passage=80,90", "passage=80,passage=90"):
+        assert main([*asked, wrong]) == 3
+        assert "passage=896" in capsys.readouterr().err
+    sizes = {"history": 100, "physics": 150, "law": 120, "biology": 130}
+    sizes = {name: sizes.get(name, 140) for name in sorted(log["subject"].unique())}
+    given = ",".join(f"{name}={size}" for name, size in sizes.items())
+    assert main(["mean", str(tmp_path / "log.csv"), "--strata", "subject", "--population", given]) == 0
+    found = er.mean(log, strata="subject", target=FULL, n_population=sizes)
+    printed = capsys.readouterr().out
+    assert f"{found.params['mean']:.4f}" in printed
+    assert f"{found.bse['mean']:.4f}" in printed
+
+
+def answered(drawn, right, k, passage=None):
+    """Rows of questions with k answers each, of which so many are right."""
+    question = np.repeat(drawn, k)
+    score = np.concatenate([np.arange(k) < r for r in right]).astype(float)
+    frame = pd.DataFrame({"question": question, "score": score, "answer": np.tile(np.arange(k), len(drawn))})
+    return frame if passage is None else frame.assign(passage=passage[question])
+
+
+@pytest.mark.parametrize("whole", [False, True], ids=["questions", "passages"])
+def test_the_variance_with_answers_is_that_of_all_draws_of_questions_and_answers(whole):
+    # Brute force: all draws of the first stage times all numbers of right answers with their binomial chances.
+    from itertools import combinations, product
+
+    from scipy.stats import binom
+
+    p = np.array([0.9, 0.8, 0.35, 0.2, 0.6, 0.5])[: 6 if whole else 5]
+    passage = np.arange(p.size) // 2
+    units, n = (3, 2) if whole else (5, 3)
+    chances, means, variances = [], [], []
+    for some in combinations(range(units), n):
+        drawn = np.flatnonzero(np.isin(passage, some)) if whole else np.array(some)
+        for right in product(range(3), repeat=drawn.size):
+            size = {"n_population": {"passage": units}, "groups": "passage"} if whole else {"n_population": units}
+            log = answered(drawn, right, 2, passage)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", er.errors.EvalregWarning)
+                found = er.mean(log, item="question", sample="answer", target=FULL, **size)
+            chances.append(np.prod(binom.pmf(right, 2, p[drawn])))
+            means.append(found.params["mean"])
+            variances.append(found.cov_params().iloc[0, 0])
+    chance = np.array(chances) / np.sum(chances)
+    truth = chance @ (np.array(means) - chance @ means) ** 2
+    assert chance @ means == pytest.approx(p.mean(), rel=1e-12)
+    assert chance @ variances == pytest.approx(truth, rel=1e-10)
+
+
+def test_the_variance_of_strata_is_that_of_all_draws_within_them():
+    from itertools import combinations
+
+    rng = np.random.default_rng(4)
+    subject = np.repeat(["law", "algebra"], [5, 4])
+    score = rng.normal(size=9) + 2.0 * (subject == "law")
+    means, variances = [], []
+    for law in combinations(range(5), 3):
+        for algebra in combinations(range(5, 9), 2):
+            kept = [*law, *algebra]
+            log = pd.DataFrame({"score": score[kept], "subject": subject[kept]})
+            found = er.mean(log, strata="subject", target=FULL, n_population={"law": 5, "algebra": 4})
+            means.append(found.params["mean"])
+            variances.append(found.bse["mean"] ** 2)
+    assert np.mean(means) == pytest.approx(score.mean(), rel=1e-12)
+    assert np.mean(variances) == pytest.approx(np.var(means), rel=1e-10)
+
+
+def test_strata_have_the_factor_of_their_sizes():
+    # By hand: sum of W^2 (1 - n/N) s^2/n; Cochran (1977), eq. 5.6.
+    log = er.datasets.paired(n_passages=40, questions_per_passage=5, seed=1)
+    log["subject"] = np.where(log["passage"].str[-1].isin(list("012")), "law", "algebra")
+    sizes = {"law": 100, "algebra": 420}
+    asked = {"by": "model", "item": "question", "strata": "subject", "target": FULL}
+    found = er.mean(log, **asked, n_population=sizes)
+    each = log.pivot(index=["subject", "question"], columns="model", values="score").groupby("subject")
+    n, share = each.size(), pd.Series(sizes) / 520
+    factor = share**2 * (1 - n / pd.Series(sizes)) / n
+    np.testing.assert_allclose(found.params, each.mean().mul(share, axis=0).sum(), rtol=1e-12)
+    for one, other in [("new", "new"), ("new", "old")]:
+        s = each.apply(lambda part, one=one, other=other: np.cov(part[one], part[other])[0, 1])
+        assert found.cov_params().loc[one, other] == pytest.approx((factor * s).sum(), rel=1e-12)
+    assert "0.400 to 0.667, by stratum" in found.summary().sentences[1]
+    stated = er.mean(log, **asked, n_population=520, strata_weights={"law": 10, "algebra": 42})
+    np.testing.assert_allclose(stated.cov_params(), found.cov_params(), rtol=1e-12)
+    alike = er.mean(log, **asked, n_population=400)
+    plain = er.mean(log, by="model", item="question", strata="subject")
+    np.testing.assert_allclose(alike.cov_params(), 0.5 * plain.cov_params(), rtol=1e-12)
+    # A subject that is here as a whole adds nothing.
+    wholly = er.mean(log, **asked, n_population={"law": 60, "algebra": 420})
+    by_hand = (420 / 480) ** 2 * (1 - 140 / 420) * each["new"].var()["algebra"] / 140
+    assert wholly.bse["new"] ** 2 == pytest.approx(by_hand, rel=1e-12)
+
+
+def test_strata_of_a_benchmark_are_checked(log):
+    asked = {"strata": "subject", "target": FULL}
+    n = log["subject"].value_counts().to_dict()
+    for wrong in (n | {"history": 1}, n):
+        with pytest.raises(ArgumentError, match="must not be below the sample in any stratum"):
+            er.mean(log, **asked, n_population=wrong)
+    with pytest.raises(ArgumentError, match=r"`n_population` must name each stratum once.*has no size"):
+        er.mean(log, **asked, n_population={"history": 400})
+    with pytest.raises(ArgumentError, match="`n_population` must name each stratum once"):
+        er.mean(log, **asked, strata_weights="macro", n_population={"history": 400})
+    with pytest.raises(ArgumentError, match="does not say how large each stratum is"):
+        er.mean(log, **asked, strata_weights="macro", n_population=4000)
+    with pytest.raises(NotAvailableError, match="sizes of a finite benchmark are known"):
+        er.mean(log, **asked, strata_weights="as_sampled", n_population=4000)
+    with pytest.raises(NotAvailableError, match="Leave `groups` out"):
+        er.mean(log, **asked, groups="passage", n_population=4000)
+    with pytest.raises(NotAvailableError, match=r"use `mean` with `by`, `item` and `strata`"):
+        er.compare(log.assign(model="a"), item="question", **asked, n_population=4000)
+
+
+def test_differences_keep_the_noise_of_both_models_whole():
+    # By hand: (1 - f) s^2/n of the differences of question means, and f times the mean noise of the two models.
+    log = er.datasets.sampled(n_models=2, n_questions=60, n_samples=4, seed=3)
+    third = er.datasets.sampled(n_models=2, n_questions=60, n_samples=4, seed=4)
+    log = pd.concat([log, third[third["model"] == third["model"].iloc[0]].assign(model="third")])
+    asked = {"item": "question", "sample": "sample", "target": FULL, "n_population": 100}
+    found, means = er.compare(log, **asked), er.mean(log, by="model", **asked)
+    each = log.groupby(["model", "question"])["score"].agg(["mean", "var"]).unstack("model")
+    for left, right in found.table.index:
+        d = each["mean", left] - each["mean", right]
+        noise = (each["var", left] + each["var", right]).sum() / 4 / 60**2
+        by_hand = 0.4 * d.var() / 60 + 0.6 * noise
+        assert found.table.loc[(left, right), "se"] ** 2 == pytest.approx(by_hand, rel=1e-12)
+        assert means.contrast({left: 1, right: -1}).bse.iloc[0] ** 2 == pytest.approx(by_hand, rel=1e-12)
+    # Differences share the answers of a model.
+    first, second = found.results.estimate.names[:2]
+    both = found.results.contrast({first: 1, second: -1}).cov_params().iloc[0, 0]
+    (a, b), (c, e) = found.table.index[:2]
+    weights = {name: float((name == a) - (name == b) - (name == c) + (name == e)) for name in means.params.index}
+    assert both == pytest.approx(means.contrast(weights).cov_params().iloc[0, 0], rel=1e-12)
+    # Questions that only one of the two answered are in no difference.
+    some = log[~((log["model"] == log["model"].iloc[0]) & log["question"].isin(log["question"].unique()[:7]))]
+    part = er.compare(some, **asked).table
+    d = each["mean"].iloc[7:]
+    for left, right in part.index[[log["model"].iloc[0] in pair for pair in part.index]]:
+        noise = each["var"].iloc[7:][[left, right]].to_numpy().sum() / 4 / 53**2
+        n = 53
+        by_hand = (1 - n / 100) * (d[left] - d[right]).var() / n + n / 100 * noise
+        assert part.loc[(left, right), "se"] ** 2 == pytest.approx(by_hand, rel=1e-12)
+
+
+def test_results_put_together_keep_their_populations():
+    log = er.datasets.sampled(n_models=2, n_questions=60, n_samples=4, seed=3)
+    asked = {"item": "question", "sample": "sample"}
+    parts = [log[log["model"] == name] for name in log["model"].unique()]
+    one = er.mean(parts[0], **asked, target=FULL, n_population=100).estimate
+    other = er.mean(parts[1], **asked).estimate
+    beside = er.infer(replace(one, names=("one",)).concat(replace(other, names=("other",))), cov="naive")
+    alone = [er.infer(estimate, cov="naive").bse.iloc[0] for estimate in (one, other)]
+    np.testing.assert_allclose(beside.bse, alone, rtol=1e-12)
+    assert alone[0] < er.mean(parts[0], **asked, cov="naive").bse.iloc[0]

@@ -14,7 +14,7 @@ from pandas.api.types import is_numeric_dtype
 from evalreg.checks import COVS, DOFS, MISSING, REPAIRS, SSCS, fraction, option
 from evalreg.cli.logs import add_files, add_log_options, file_list, log_document, log_sentences
 from evalreg.cli.parsing import Output
-from evalreg.cli.selection import Outcome, Rows
+from evalreg.cli.selection import Outcome, Rows, split_names
 from evalreg.covariance.options import check_cov_options
 from evalreg.errors import ArgumentError
 from evalreg.estimators.comparison import Comparison
@@ -121,7 +121,8 @@ def _add_covariance(parser: argparse.ArgumentParser) -> None:
 
 POPULATION_HELP = """\
 how many questions the full benchmark has, if these are a random sample of them; passage=896 if whole passages were
-sampled, from 896: the result is then about that benchmark, and not about all questions like these"""
+sampled, from 896; algebra=400,law=250 with --strata, if questions of each were sampled: the result is then about that
+benchmark, and not about all questions like these"""
 
 
 def _number_or_name(text: str) -> float | str:
@@ -163,16 +164,20 @@ def _is_one_file(first: str, second: str) -> bool:
 
 
 def target_options(options: argparse.Namespace) -> dict[str, Any]:
-    """The keywords of a benchmark that questions were drawn from: ``--population 2241`` or ``passage=896``."""
-    if options.population is None:
+    """The keywords of a benchmark: ``--population 2241``, ``passage=896``, or of strata ``algebra=400,law=250``."""
+    text = options.population
+    if text is None:
         return {}
-    name, sign, size = options.population.rpartition("=")
-    if not size.isdecimal() or bool(sign) != bool(name):
-        raise ArgumentError(
-            f'`--population` must be the number of questions of the benchmark, or of whole clusters as "passage=896"; '
-            f'got "{options.population}".'
-        )
-    return {"target": "the full benchmark", "n_population": {name: int(size)} if name else int(size)}
+    sizes: dict[str, int] = {}
+    for part in [text] if text.isdecimal() else split_names(text, "--population"):
+        name, _, size = part.rpartition("=")
+        if not size.isdecimal() or not (name or text.isdecimal()) or name in sizes:
+            raise ArgumentError(
+                "`--population` must be the number of questions of the benchmark, of whole clusters as "
+                f'"passage=896", or with `--strata` of each, as "algebra=400,law=250"; got "{text}".'
+            )
+        sizes[name] = int(size)
+    return {"target": "the full benchmark", "n_population": sizes.get("", sizes)}
 
 
 def covariance_options(options: argparse.Namespace) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from evalreg.errors import ArgumentError, MissingColumnError
 from evalreg.estimate.about import About, selects
 from evalreg.estimate.absorbed import Absorbed
 from evalreg.estimate.cells import Cells
-from evalreg.estimate.population import Population
+from evalreg.estimate.population import Population, beside
 from evalreg.estimate.refit import Refit
 from evalreg.numerics.matrices import Matrix, compressed
 from evalreg.scores.base import Scores
@@ -414,6 +414,7 @@ class Estimate:
             lost="" if refit else _lost_beside(self, other, same_rows),
             item=self.item if same_rows and self.item == other.item else (),
             family=family,
+            population=beside(self.population, self.bread.shape[0], other.population, other.bread.shape[0]),
         )
 
 

@@ -41,13 +41,14 @@ from evalreg.errors import (
     Note,
 )
 from evalreg.estimate import About
+from evalreg.estimators.answer_noise import noise_of_differences
 from evalreg.estimators.asked_pairs import asked_pairs, facts_of, oriented
 from evalreg.estimators.comparison import Comparison
 from evalreg.estimators.differences import paired_estimate, unpaired_estimate
 from evalreg.estimators.pair_tables import Facts
 from evalreg.estimators.subsets import chooses_rows
 from evalreg.estimators.summed import lines_as_rows, refuse_beside_sums
-from evalreg.estimators.targets import PopulationSize, check_target, with_population
+from evalreg.estimators.targets import PopulationSize, SampleFacts, check_target, with_population
 from evalreg.inference.ranks import PAIR_ADJUSTMENTS, PairAdjustName
 from evalreg.results.results import results_of
 from evalreg.scores.paired import checked_icc
@@ -117,7 +118,8 @@ def compare(
     target : {"questions like these", "the full benchmark"}, optional
         Which questions the differences are about, as in `mean` (which has contrasts for "these questions").
     n_population : int or dict, optional
-        For "the full benchmark": how many questions it has, or clusters as {"passage": 896}, as in `mean`. What is
+        For "the full benchmark": how many questions it has, or clusters as {"passage": 896}, as in `mean`; the noise of
+        answers (`sample`) stays whole. What is
         allowed for differences that were not seen is not made smaller by it.
     subset : str, optional
         Which rows to use, in the language of ``--where``: ``'language == "en" and tokens < 100'``. The summary and
@@ -175,7 +177,8 @@ def compare(
             'target="these questions" leaves nothing to pair, since only the answers vary: use '
             '`mean(..., by="model", sample=..., target="these questions")` and `contrast`.'
         )
-    check_target(target, n_population, {"sample": sample is not None, "strata": strata is not None})
+    by_stratum = {"strata": "`strata` in `compare`: use `mean` with `by`, `item` and `strata`, and `pairwise()`."}
+    check_target(target, n_population, {} if strata is None else by_stratum)
     dropped = data.dropped if isinstance(data, SummedLog) else None
     if isinstance(data, SummedLog):
         refuse_beside_sums(data, score, {"sample": sample})
@@ -191,6 +194,9 @@ def compare(
     answers = answers_of(read, roles)
     left, right = asked_pairs(answers, model, baseline)
     pairs = oriented(answers, left, right, swap=paired and baseline is None)
+    noise = None
+    if n_population is not None and sample is not None:
+        noise = noise_of_differences(table, roles, groups, pairs)
     answers, facts = facts_of(answers, pairs, paired)
     lines, notes = _lines_and_notes(answers, facts, named, paired)
     unit = bool(np.min(answers.values) >= 0 and np.max(answers.values) <= 1)
@@ -207,7 +213,8 @@ def compare(
                 f'target="{target}" is defined for models that answered the same questions; '
                 f"{int(np.sum(~facts.paired))} of {len(facts.paired)} differences are not paired. Leave them out."
             )
-        estimate = with_population(estimate, axes, n_population, item, float(np.min(facts.n)))
+        drawn = SampleFacts(item, sample, n_questions=float(np.min(facts.n)), noise=noise)
+        estimate = with_population(estimate, axes, n_population, drawn)
     with clustered_by_items(estimate, items):
         return Comparison(results_of(estimate, axes, asked, notes), facts, adjust)
 

@@ -39,15 +39,18 @@ from evalreg.data.rows import Roles
 from evalreg.data.summed import SummedLog
 from evalreg.errors import ArgumentError, DataError, IndependenceWarning, Note
 from evalreg.estimate import About, Estimate
+from evalreg.estimators.answer_noise import noise_of_means
 from evalreg.estimators.cells import Solved, estimate_cells
 from evalreg.estimators.subsets import chooses_rows
 from evalreg.estimators.summed import refuse_beside_sums, summed_estimate, unequal_questions
 from evalreg.estimators.targets import (
     PopulationSize,
+    SampleFacts,
     check_target,
     refuse_beside_answers,
     these_questions,
     with_population,
+    with_strata,
 )
 from evalreg.inference.questions import unequal_notes
 from evalreg.numerics.matrices import dense
@@ -63,11 +66,12 @@ def solve(
     n_by: int,
     strata_weights: StrataWeightsName | Mapping[str, float] | None,
     name: str = "mean",
+    argument: str = "strata_weights",
 ) -> Solved:
     """Means by model as a linear function of the means of the cells.
 
-    `keys` holds the labels of each cell: those of `by`, then the stratum. `strata_weights` is None without strata;
-    `name` is that of the parameter without `by`.
+    `keys` holds the labels of each cell: those of `by`, then the stratum. `strata_weights` is None without strata, and
+    was given as `argument`; `name` is that of the parameter without `by`.
     """
     models = list(dict.fromkeys(key[:n_by] for key in keys))
     names = joint_names(models) if n_by else (name,)
@@ -80,13 +84,17 @@ def solve(
     if strata_weights in ("micro", "as_sampled"):
         weight = sums.weight
     else:
-        weight = _given_weights(list(names), row, [key[-1] for key in keys], strata_weights)
+        weight = _given_weights(list(names), row, [key[-1] for key in keys], strata_weights, argument)
     member = member * weight
     return Solved(names, member / member.sum(axis=1, keepdims=True))
 
 
 def _given_weights(
-    names: list[str], row: npt.NDArray[np.intp], stratum: list[str], given: str | Mapping[str, float]
+    names: list[str],
+    row: npt.NDArray[np.intp],
+    stratum: list[str],
+    given: str | Mapping[str, float],
+    argument: str,
 ) -> FloatArray:
     """Weight of each cell's stratum; every model needs every stratum."""
     strata = sorted(set(stratum))
@@ -97,13 +105,11 @@ def _given_weights(
         problem = (
             f"{listed(unknown)} is not among them.{nearest(unknown[0], strata)}"
             if unknown
-            else f"{listed(without)} has no weight."
+            else f"{listed(without)} has no {'weight' if argument == 'strata_weights' else 'size'}."
         )
-        raise ArgumentError(
-            f"`strata_weights` must name each stratum once; the strata are {listed(strata)}, and {problem}"
-        )
+        raise ArgumentError(f"`{argument}` must name each stratum once; the strata are {listed(strata)}, and {problem}")
     if not all(_is_positive(value) for value in weights.values()):
-        raise ArgumentError(f"`strata_weights` must be positive numbers; got {dict(list(weights.items())[:5])}.")
+        raise ArgumentError(f"`{argument}` must be positive numbers; got {dict(list(weights.items())[:5])}.")
     for i, name in enumerate(names):
         absent = set(strata) - {stratum[k] for k in np.flatnonzero(row == i)}
         if absent:
@@ -178,10 +184,12 @@ def mean(
         Which questions the means are about: "questions like these", the default, of which there is no end; "these
         questions" alone, where only the answers vary (`sample`, two or more to each question, drawn independently of
         each other); or "the full benchmark" that these were drawn from at random without replacement, whose size is
-        `n_population`, with its answers as they came.
+        `n_population`. Its answers are taken as they came; with `sample` they are drawn (two or more to each question).
     n_population : int or dict, optional
         For "the full benchmark": how many questions it has, where they were drawn one by one; or {"passage": 896}, how
-        many clusters, where they were drawn whole. Variances are multiplied by 1 - n/N.
+        many clusters, where they were drawn whole. Variances are multiplied by 1 - n/N, with `sample` without the part
+        that the answers make. With `strata` the questions of each, {"algebra": 400, "law": 250}, which are then its
+        weights, or one number beside `strata_weights`; not with clusters of questions.
     subset : str, optional
         Which rows to use, in the language of ``--where``: ``'language == "en" and tokens < 100'``. The summary and
         `dropped` count the others. Arrays of groups and weights are those of all rows. Frames in memory only.
@@ -210,7 +218,7 @@ def mean(
     References
     ----------
     Miller (2024), arXiv:2411.00640, eq. 1 and 4; Bell and McCaffrey (2002), Survey Methodology 28; for a finite
-    benchmark Cochran (1977), Sampling Techniques, eq. 2.8 and 9.10.
+    benchmark Cochran (1977), Sampling Techniques, eq. 2.8, 5.6 (strata), 9.10 (clusters) and 10.15 (answers).
 
     Examples
     --------
@@ -230,8 +238,7 @@ def mean(
         refuse_beside_answers(item, sample, **beside, questions=shared)
         some: dict[str, Any] = {"by": by, "missing": missing, "cov": cov, "ssc": ssc, "dof": dof, "repair": repair}
         return these_questions(lambda **named: mean(data, score, **some, **named), str(item), str(sample))
-    refused = {"sample": sample is not None, "strata": strata is not None, "weights": weights is not None}
-    check_target(target, n_population, refused)
+    check_target(target, n_population, _refused(weights, strata, strata_weights))
     if isinstance(data, SummedLog):
         shared = questions if questions == "shared" else None
         refuse_beside_sums(data, score, {"sample": sample, "weights": weights, "questions": shared})
@@ -256,25 +263,35 @@ def mean(
     items = item if groups is None else None
     groups = items if groups is None else groups
     roles = Roles(score, by_columns, item, sample, strata, weights, missing, questions=questions)
-    given = strata_weights if strata is not None else None
+    # Of a benchmark whose strata have known sizes the score is over all its questions.
+    sized = n_population if strata is not None and strata_weights == "micro" else None
+    given = (sized if isinstance(sized, Mapping) else strata_weights) if strata is not None else None
     about = About(
         model="Mean" if not by_columns else f"Mean by {', '.join(by_columns)}",
         outcome=score,
         interval="widened",
-        lines=_lines(strata, strata_weights, sample, item),
+        lines=_lines(strata, "benchmark" if isinstance(sized, Mapping) else strata_weights, sample, item),
     )
 
     def solved(keys: list[tuple[str, ...]], sums: CellSums) -> Solved:
-        return solve(keys, sums, n_by=len(by_columns), strata_weights=given)
+        named = "n_population" if isinstance(sized, Mapping) else "strata_weights"
+        return solve(keys, sums, n_by=len(by_columns), strata_weights=given, argument=named)
 
+    noise = None
     if isinstance(table, SummedLog):
         estimate, axes = summed_estimate(table, roles, groups, solved, about)
     else:
+        if n_population is not None and sample is not None:
+            noise = noise_of_means(table, roles, groups)
         estimate, axes = estimate_cells(table, roles, groups, solved, about)
     if given == "as_sampled":
         estimate = _as_sampled(estimate)
     if n_population is not None:
-        estimate = with_population(estimate, axes, n_population, item)
+        drawn = SampleFacts(item, sample, strata, noise=noise)
+        if strata is None:
+            estimate = with_population(estimate, axes, n_population, drawn)
+        else:
+            estimate = with_strata(estimate, axes, n_population, strata_weights, drawn)
     if by_columns:
         estimate = replace(estimate, about=replace(estimate.about, n_models=estimate.n_params))
     notes = (*_notes(by_columns, groups), *(unequal_notes(estimate, item, axes) if by_columns else ()))
@@ -282,6 +299,23 @@ def mean(
         notes = (*notes, *unequal_questions(table, by_columns))
     with clustered_by_items(estimate, items):
         return results_of(estimate, axes, asked, notes)
+
+
+def _refused(weights: object, strata: str | None, shares: StrataWeightsName | Mapping[str, float]) -> dict[str, str]:
+    """What has no place beside a finite benchmark, and why."""
+    refused = {}
+    if weights is not None:
+        refused["weights"] = (
+            "`weights`: they say that questions were drawn with unlike chances, and then 1 - n/N is not the share by "
+            "which variances fall. If the chances differ between subjects, name these in `strata` and give the sizes "
+            'as n_population={"algebra": 400, "law": 250}.'
+        )
+    if strata is not None and shares == "as_sampled":
+        refused["strata_weights"] = (
+            'strata_weights="as_sampled": the sizes of a finite benchmark are known. Give them as '
+            'n_population={"algebra": 400, "law": 250} and leave `strata_weights` out.'
+        )
+    return refused
 
 
 def _as_sampled(estimate: Estimate) -> Estimate:
@@ -303,6 +337,7 @@ def _lines(
             "micro": 'their shares of the rows are taken as known (strata_weights="as_sampled" estimates them)',
             "macro": "they count alike",
             "as_sampled": "their shares are estimated from the clusters drawn",
+            "benchmark": "each counts by its questions in the benchmark",
         }
         how = shares[strata_weights] if isinstance(strata_weights, str) else "their shares are given"
         lines.append(

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
+from scipy import sparse
 
-from evalreg.checks import TargetName
+from evalreg.checks import FloatArray, StrataWeightsName, TargetName, listed
 from evalreg.data.clusters import Axis, axis_name, find_axis
 from evalreg.errors import ArgumentError, DataError, IndependenceWarning, NotAvailableError, issue, muted
 from evalreg.estimate import Estimate, Population
 from evalreg.inference.questions import rows_behind
+from evalreg.numerics.matrices import Matrix, compressed
 from evalreg.results.results import Results
 
 PopulationSize: TypeAlias = int | Mapping[str, int]
@@ -20,20 +22,15 @@ FULL: TargetName = "the full benchmark"
 THESE: TargetName = "these questions"
 
 
-def check_target(target: TargetName, n_population: PopulationSize | None, refused: Mapping[str, bool]) -> None:
-    """Refuse what does not go together; `refused` says which other arguments are given."""
+def check_target(target: TargetName, n_population: PopulationSize | None, refused: Mapping[str, str]) -> None:
+    """Refuse what does not go together; `refused` has the other arguments that are given, and why they do not fit."""
     if (target == FULL) != (n_population is not None):
         raise ArgumentError(
             f'target="{FULL}" and `n_population` go together: the number of its questions, or of whole clusters as '
             f'{{"passage": 896}}; got target="{target}" and n_population={n_population!r}.'
         )
-    given = [name for name, is_given in refused.items() if is_given]
-    if target == FULL and given:
-        raise NotAvailableError(
-            f'target="{FULL}" is not defined with {" and ".join(f"`{name}`" for name in given)}. Shares of strata and '
-            "weights need the size of each; answers that were sampled leave noise however many questions there are: "
-            "average them first, and the result speaks of the answers as they came."
-        )
+    if target == FULL and refused:
+        raise NotAvailableError(f'target="{FULL}" is not defined with {" ".join(refused.values())}')
 
 
 def refuse_beside_answers(item: str | None, sample: str | None, **others: object) -> None:
@@ -71,47 +68,145 @@ def these_questions(of: Callable[..., Results], item: str, sample: str) -> Resul
     return replace(found, estimate=replace(found.estimate, about=about), notes=notes)
 
 
+@dataclass(frozen=True)
+class SampleFacts:
+    """What is said of a sample from a benchmark: its columns, and its questions where not the fewest of a parameter."""
+
+    item: str | None
+    sample: str | None = None
+    strata: str | None = None
+    n_questions: float | None = None
+    # Covariance of the totals of the columns that the answers alone make, (n_columns, n_columns).
+    noise: Matrix | None = None
+
+
 def with_population(
+    estimate: Estimate, axes: tuple[Axis, ...] | None, n_population: PopulationSize, drawn: SampleFacts
+) -> Estimate:
+    """The estimate of a sample from so many questions, or from so many clusters that were drawn whole."""
+    if isinstance(n_population, Mapping):
+        if len(n_population) != 1:
+            raise ArgumentError(
+                f"`n_population` names one clustering, or with `strata` each of them; got {dict(n_population)!r}."
+            )
+        (name, size), *_ = n_population.items()
+        axis = find_axis(name, axes or ())
+        n, what, unit = float(estimate.scores.n_clusters(axis)), f"{name} clusters", axis_name(axis)
+    else:
+        size, unit, what = n_population, "", "questions"
+        behind = rows_behind(estimate) if drawn.n_questions is None else np.array([drawn.n_questions])
+        n = float(estimate.n_rows if behind is None else np.min(behind))
+    if not _is_count(size) or size <= n:
+        raise ArgumentError(
+            f"`n_population` must be a whole number above the sample, which has {n:.0f} {what}; got {size!r}. Of a "
+            "sample that is all of it the score is known, and has no error bar for questions."
+        )
+    factor = 1.0 - n / float(size)
+    how = "whole clusters drawn" if unit else "questions drawn one by one"
+    line = (
+        f"Target: the full benchmark of {size} {what}, of which {n:.0f} are here ({how} at random). "
+        f"{_factor_words(drawn)} times {factor:.3f}. {_answer_words(drawn)}"
+    )
+    if not unit and axes and axis_name(axes[0]) != (drawn.item or ""):
+        line += (
+            " For questions drawn one by one the clusters of the benchmark do not matter, and the interval is longer "
+            "than need be; leave `groups` out."
+        )
+    scale = np.full(estimate.scores.n_columns, np.sqrt(factor))
+    return _populated(estimate, scale, drawn.noise, (unit,) if unit else (), line)
+
+
+def with_strata(
     estimate: Estimate,
     axes: tuple[Axis, ...] | None,
     n_population: PopulationSize,
-    item: str | None,
-    n_questions: float | None = None,
+    shares: StrataWeightsName | Mapping[str, float],
+    drawn: SampleFacts,
 ) -> Estimate:
-    """The estimate of a sample from so many questions, or from so many clusters that were drawn whole.
-
-    `n_questions`: those in the sample, by default the fewest rows of a parameter.
-    """
-    if isinstance(n_population, Mapping):
-        if len(n_population) != 1:
-            raise ArgumentError(f"`n_population` names one clustering; got {dict(n_population)!r}.")
-        (name, size), *_ = n_population.items()
-        axis = find_axis(name, axes or ())
-        drawn, what = float(estimate.scores.n_clusters(axis)), f"{name} clusters"
-        unit = axis_name(axis)
-    else:
-        size, unit, what = n_population, "", "questions"
-        behind = rows_behind(estimate) if n_questions is None else np.array([n_questions])
-        drawn = float(estimate.n_rows if behind is None else np.min(behind))
-    if not _is_count(size) or size <= drawn:
+    """The estimate of questions that were drawn one by one within strata of known sizes; Cochran (1977), eq. 5.6."""
+    if axes is not None and [axis_name(axis) for axis in axes] != [drawn.item]:
+        raise NotAvailableError(
+            f'target="{FULL}" with `strata` is defined for questions that were drawn one by one within them, where '
+            "clusters of questions do not matter. Leave `groups` out; clusters drawn whole within strata have no "
+            "correction here."
+        )
+    cells = estimate.cells
+    assert cells is not None
+    assert cells.stratum is not None
+    n = np.full(len(cells.strata), np.inf)
+    np.minimum.at(n, cells.stratum, cells.count.astype(float))
+    sizes, total = _sizes(cells.strata, n, n_population, shares)
+    short = [
+        f"{name} ({has:.0f} of {size:g})" for name, has, size in zip(cells.strata, n, sizes, strict=True) if size < has
+    ]
+    if short or (np.all(sizes == n) and drawn.noise is None):
         raise ArgumentError(
-            f"`n_population` must be a whole number above the sample, which has {drawn:.0f} {what}; got {size!r}. If "
-            "the sample is all of them, the score is known and has no error bar for questions."
+            "`n_population` must not be below the sample in any stratum, and above it in one; "
+            f"{listed(short) if short else 'this sample is all of it'}. Of a sample that is all of it the score is "
+            "known, and has no error bar for questions."
         )
-    population = Population(float(size), drawn, unit)
-    how = "whole clusters drawn" if unit else "questions drawn one by one"
+    factor = 1.0 - n / sizes
     line = (
-        f"Target: the full benchmark of {size} {what}, of which {drawn:.0f} are here ({how} at random). Variances are "
-        f"those of questions like these times {population.factor:.3f}. The answers are taken as they came: how "
-        "much new answers would change the score is not included."
+        f"Target: the full benchmark of {total:g} questions in {n.size} strata, of which {n.sum():.0f} are here "
+        f"(questions drawn one by one at random within strata). {_factor_words(drawn)} times "
+        f"{factor.min():.3f} to {factor.max():.3f}, by stratum. {_answer_words(drawn)}"
     )
-    if not unit and axes and axis_name(axes[0]) != (item or ""):
-        line += (
-            " For questions drawn one by one the clusters of the benchmark do not matter, and the interval is longer "
-            "than necessary; leave `groups` out."
+    return _populated(estimate, np.sqrt(factor)[cells.stratum], drawn.noise, (), line)
+
+
+def _sizes(
+    strata: tuple[str, ...],
+    n: FloatArray,
+    n_population: PopulationSize,
+    shares: StrataWeightsName | Mapping[str, float],
+) -> tuple[FloatArray, float]:
+    """Questions of each stratum of the benchmark, and of all."""
+    if isinstance(n_population, Mapping):
+        named = {str(name): size for name, size in n_population.items()}
+        if set(named) != set(strata) or not all(map(_is_count, named.values())):
+            raise ArgumentError(
+                f"`n_population` must name each stratum once, with the number of its questions; the strata are "
+                f"{listed(strata)}; got {dict(n_population)!r}."
+            )
+        sizes = np.array([float(named[name]) for name in strata])
+        return sizes, float(sizes.sum())
+    if not _is_count(n_population):
+        raise ArgumentError(f"`n_population` must be a whole number or a size for each stratum; got {n_population!r}.")
+    if isinstance(shares, Mapping):
+        weight = np.array([float({str(k): v for k, v in shares.items()}[name]) for name in strata])
+    elif shares == "micro":
+        weight = n
+    else:
+        raise ArgumentError(
+            f'one `n_population` does not say how large each stratum is, which strata_weights="{shares}" does not '
+            f'either; give their sizes, as n_population={{"{strata[0]}": 400, ...}}.'
         )
+    return n_population * weight / weight.sum(), float(n_population)
+
+
+def _factor_words(drawn: SampleFacts) -> str:
+    return (
+        "Variances are those of questions like these"
+        if drawn.sample is None
+        else "The variance between questions counts"
+    )
+
+
+def _answer_words(drawn: SampleFacts) -> str:
+    if drawn.sample is None:
+        return "The answers are taken as they came: what sampling them anew would change is not in it."
+    return f"The noise of the answers ({drawn.sample}) is in it whole, as new answers to every question would have it."
+
+
+def _populated(
+    estimate: Estimate, scale: FloatArray, noise: Matrix | None, axes: tuple[str, ...], line: str
+) -> Estimate:
+    """The estimate with its population, the answers' part being n/N of their noise."""
+    if noise is not None:
+        rest = sparse.diags_array(np.sqrt(1.0 - scale**2))
+        noise = compressed(rest @ compressed(noise) @ rest)
     about = replace(estimate.about, lines=(*estimate.about.lines, line))
-    return replace(estimate, about=about, population=population)
+    return replace(estimate, about=about, population=Population(scale, noise, axes))
 
 
 def _is_count(value: object) -> bool:

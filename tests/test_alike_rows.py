@@ -101,7 +101,8 @@ def test_of_a_model_they_are_those_of_its_own_comparisons():
     log = judged()
     found = board_of(log).dependence()
     np.testing.assert_allclose(found.loc["prompt", "icc"], board_of(log).icc(), rtol=SAME)
-    for name, own in oriented(log).groupby("model"):
+    assert set(log["left"]) | set(log["right"]) <= set(found.loc["prompt"].index)
+    for name, own in list(oriented(log).groupby("model"))[::3]:
         np.testing.assert_allclose(
             found.loc[("prompt", name), ["icc", "lower", "upper"]], slow_interval(own), rtol=SAME
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import importlib
 import importlib.util
 import json
@@ -59,10 +60,16 @@ def written_modules() -> dict[str, str]:
     return {module_name(path): path.read_text(encoding="utf-8") for path in sorted(PACKAGE.rglob("*.py"))}
 
 
+@functools.cache
+def nodes_of(source: str) -> tuple[ast.AST, ...]:
+    """All nodes of a module, parsed once for all tests of its text."""
+    return tuple(ast.walk(ast.parse(source)))
+
+
 def imported_modules(name: str, source: str, known: set[str]) -> Iterator[tuple[int, str]]:
     """Line and dotted name of every module of the package that a module imports, wherever the statement stands."""
     inside = ["evalreg", *name.split(".")[:-1]]
-    for node in ast.walk(ast.parse(source)):
+    for node in nodes_of(source):
         if isinstance(node, ast.Import):
             targets = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):

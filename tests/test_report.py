@@ -1,5 +1,6 @@
 """Reports: what they say, in which order, and that nothing in a log can act in them."""
 
+import functools
 import html
 import html.parser
 import json
@@ -58,6 +59,12 @@ def board():
     return er.win_rate(log, left="left", right="right", winner="winner", groups="prompt")
 
 
+@functools.cache
+def written(results, form="html"):
+    """A report, drawn once for all tests that read it: results do not change."""
+    return results.report(format=form)
+
+
 class Reader(html.parser.HTMLParser):
     """Elements and attributes as a browser's parser meets them, and text by element."""
 
@@ -83,7 +90,7 @@ def document_of(page):
 
 
 def test_a_hostile_log_adds_no_element_and_no_attribute_to_the_page(hostile):
-    found = Reader(hostile.report())
+    found = Reader(written(hostile))
     assert found.tags.count("script") == 2
     assert found.tags.count("style") == 1
     assert not {"img", "iframe", "object", "base", "link", "form"} & set(found.tags)
@@ -96,7 +103,7 @@ def test_a_hostile_log_adds_no_element_and_no_attribute_to_the_page(hostile):
 
 
 def test_names_of_a_hostile_log_are_shown_whole_in_table_and_figure(hostile):
-    found = Reader(hostile.report())
+    found = Reader(written(hostile))
     cells, drawn = "\n".join(found.texts["bdi"]), found.texts["text"]
     assert all(visible(name) in cells for name in HOSTILE)
     assert HOSTILE[0] in drawn
@@ -104,13 +111,11 @@ def test_names_of_a_hostile_log_are_shown_whole_in_table_and_figure(hostile):
 
 @pytest.mark.parametrize("form", FORMS)
 def test_no_control_character_and_no_mark_of_direction_is_written(hostile, form):
-    assert not re.search(
-        "[\x00-\x09\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]", hostile.report(format=form)
-    )
+    assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]", written(hostile, form))
 
 
 def test_a_hostile_log_in_markdown_is_code_or_escaped(hostile):
-    text = hostile.report(format="md")
+    text = written(hostile, "md")
     outside = re.sub(r"(`+)(?!`).*?(?<!`)\1(?!`)", "", text)
     tags = set(re.findall(r"<[^>]*>", outside))
     assert tags <= {"<details>", "</details>", "<summary>", "</summary>", "<!-- -->"}
@@ -124,20 +129,21 @@ def test_a_hostile_log_in_markdown_is_code_or_escaped(hostile):
 
 def test_templates_in_names_are_not_run(hostile):
     for form in ("html", "md", "json"):
-        assert "{{ 7 * 7 }} {% raw %} (((7*7))) ((* if *))" in hostile.report(format=form)
-    assert r"\{\{ 7 {*} 7 \}\}" in hostile.report(format="tex")
-    assert "(((7{*}7)))" in hostile.report(format="tex")
+        assert "{{ 7 * 7 }} {% raw %} (((7*7))) ((* if *))" in written(hostile, form)
+    assert r"\{\{ 7 {*} 7 \}\}" in written(hostile, "tex")
+    assert "(((7{*}7)))" in written(hostile, "tex")
 
 
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not installed")
 @pytest.mark.parametrize("which", ["hostile", "other scripts"])
 def test_latex_compiles_and_reads_no_file(hostile, tmp_path, which):
-    results = hostile
-    if which != "hostile":
+    if which == "hostile":
+        report = written(hostile, "tex")
+    else:
         frame = er.datasets.paired(n_passages=20, seed=1)
         frame["model"] = frame["model"].map({"new": "模型 نموذج", "old": "модель ü"})
-        results = er.mean(frame, by="model", item="question")
-    (tmp_path / "report.tex").write_text(results.report(format="tex"), encoding="utf-8")
+        report = er.mean(frame, by="model", item="question").report(format="tex")
+    (tmp_path / "report.tex").write_text(report, encoding="utf-8")
     command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "-no-shell-escape", "report.tex"]
     found = subprocess.run(command, cwd=tmp_path, capture_output=True, timeout=120)
     assert found.returncode == 0, found.stdout[-2000:].decode("latin-1")
@@ -146,19 +152,19 @@ def test_latex_compiles_and_reads_no_file(hostile, tmp_path, which):
 
 @pytest.mark.parametrize("form", FORMS)
 def test_the_same_results_give_the_same_bytes(board, form):
-    assert board.report(format=form) == board.report(format=form)
+    assert board.report(format=form) == written(board, form)
 
 
 def test_the_document_in_the_page_is_that_of_to_json_and_can_be_read(board):
-    document = document_of(board.report())
-    assert document == json.loads(board.report(format="json"))
+    document = document_of(written(board))
+    assert document == json.loads(written(board, "json"))
     assert document == json.loads(board.to_json())
-    stored = er.read_results(board.report(format="json"))
+    stored = er.read_results(written(board, "json"))
     pd.testing.assert_series_equal(stored.params, board.params)
 
 
 def test_numbers_of_the_page_are_those_of_the_leaderboard(board):
-    table, page = board.leaderboard(), Reader(board.report())
+    table, page = board.leaderboard(), Reader(written(board))
     cells = page.texts["td"]
     first = table.iloc[0]
     assert cells[0] == "1"
@@ -168,7 +174,7 @@ def test_numbers_of_the_page_are_those_of_the_leaderboard(board):
 
 
 def test_sections_stand_in_the_order_of_a_readers_questions(board):
-    page = board.report()
+    page = written(board)
     order = ["answer", "scores", "figures", "left-out", "design", "methods", "redo", "results"]
     places = [page.index(f'id="{name}"') for name in order]
     assert places == sorted(places)
@@ -184,7 +190,7 @@ def test_sections_stand_in_the_order_of_a_readers_questions(board):
 def test_the_answer_says_who_else_may_be_first(board):
     ranks = board.ranks()
     open_to = [name for name in ranks.index if ranks.loc[name, "lower"] == 1]
-    answer = board.report(format="md").split("\n\n")[1]
+    answer = written(board, "md").split("\n\n")[1]
     assert all(f"`{name}`" in answer for name in open_to)
     assert ("is not settled" in answer) == (len(open_to) > 1)
 

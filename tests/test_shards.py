@@ -33,14 +33,23 @@ N_SHARDS = 8
 # Bytes of data that a process which summarises may hold.
 LIMIT = 512 * 2**20
 
+# Each shard in a process of its own, which has what was imported before it began.
 SUMMARISE = """
-import resource, sys
-limit = int(sys.argv[1])
-resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+import os, resource, sys
 import pandas as pd
 import evalreg as er
-log = pd.read_parquet(sys.argv[2])
-er.summarise(log, by="model", item="question", strata="subject", groups="passage + author", path=sys.argv[3])
+limit = int(sys.argv[1])
+children = []
+for source, target in zip(sys.argv[2::2], sys.argv[3::2]):
+    child = os.fork()
+    if child == 0:
+        resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+        log = pd.read_parquet(source)
+        er.summarise(log, by="model", item="question", strata="subject", groups="passage + author", path=target)
+        os._exit(0)
+    children.append(child)
+failed = [child for child in children if os.waitpid(child, 0)[1]]
+sys.exit(f"{len(failed)} processes failed" if failed else 0)
 """
 
 
@@ -77,17 +86,16 @@ def shards(log, tmp_path_factory):
     """Eight processes, each with its memory held, summarise an eighth of the questions; clusters are split."""
     pytest.importorskip("resource")
     folder, part = tmp_path_factory.mktemp("shards"), pd.factorize(log["question"])[0] % N_SHARDS
-    running, files = [], []
+    files, named = [], []
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     for i in range(N_SHARDS):
         source, target = folder / f"rows{i}.parquet", folder / f"shard{i}.parquet"
         log[part == i].to_parquet(source, index=False)
-        command = [sys.executable, "-c", SUMMARISE, str(LIMIT), str(source), str(target)]
-        running.append(subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True))
         files.append(target)
-    for process in running:
-        _, error = process.communicate(timeout=120)
-        assert process.returncode == 0, error
+        named += [str(source), str(target)]
+    command = [sys.executable, "-c", SUMMARISE, str(LIMIT), *named]
+    run = subprocess.run(command, env=environment, stderr=subprocess.PIPE, text=True, timeout=120)
+    assert run.returncode == 0, run.stderr
     return files
 
 

@@ -211,8 +211,8 @@ def test_damaged_files_and_newer_ones_are_refused(shards, tmp_path):
     _changed(shards[0], tmp_path / "less.parquet", lambda table, told: table.slice(1))
     with pytest.raises(LogFormatError, match="was changed after it was written"):
         er.merged([tmp_path / "less.parquet"])
-    _changed(shards[0], tmp_path / "new.parquet", lambda table, told: (told.update(schema=2), table)[1])
-    with pytest.raises(LogFormatError, match=r"schema 2, .* reads schema 1. Upgrade evalreg"):
+    _changed(shards[0], tmp_path / "new.parquet", lambda table, told: (told.update(schema=3), table)[1])
+    with pytest.raises(LogFormatError, match=r"schema 3, .* reads schema 2 and older. Upgrade evalreg"):
         er.merged([tmp_path / "new.parquet"])
     with pytest.raises(ArgumentError, match="no file is called"):
         er.merged([tmp_path / "none.parquet"])
@@ -239,7 +239,7 @@ def test_shards_of_other_roles_models_and_labels_are_refused(small, tmp_path):
         er.merged(files)
     halves = [small[small["model"] == name] for name in ("new", "old")]
     files = _files(tmp_path, halves)
-    with pytest.raises(DataError, match=r'"new", "old" is in only one of .* say cells="any"'):
+    with pytest.raises(DataError, match=r'"new", "old" are in only one of .* say cells="any"'):
         er.merged(files)
     found, expected = (er.mean(data, by="model", groups="passage") for data in (er.merged(files, cells="any"), small))
     np.testing.assert_allclose(found.cov_params(), expected.cov_params(), rtol=SAME)

@@ -23,6 +23,7 @@ from evalreg.inference.multiplicity import adjust_pvalues
 from evalreg.inference.wald import t_pvalues
 from evalreg.numerics.matrices import Matrix, scale_columns
 from evalreg.scores.cells import CellScores
+from evalreg.scores.summed import GONE, SummedPairScores
 from evalreg.scores.sums import CellSums, cell_sums
 
 PROMPT: Axis = ("prompt",)
@@ -77,6 +78,8 @@ def judged_rows(duels: Duels, judge: str, prompt: str) -> JudgedRows:
             "comparing judges needs rows in memory, but these rows are in an engine. Collect the columns "
             f"{columns} and those of the verdicts and groups, and make the board of that frame."
         )
+    if isinstance(scores, SummedPairScores):
+        raise NotAvailableError(GONE.format(what="comparing judges"))
     labels = scores.labels
     judges, prompts = (
         labels.codes(_axis(name, argument, labels)) for name, argument in ((judge, "judge"), (prompt, "prompt"))

@@ -20,6 +20,7 @@ from evalreg.errors import NotAvailableError
 from evalreg.numerics.matrices import compressed, scale_columns
 from evalreg.scores.cells import CellScores
 from evalreg.scores.lazy import LazyScores
+from evalreg.scores.summed import SummedPairScores
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,12 +92,12 @@ def _errors_of_rows(
 ) -> CellErrors:
     """Of independent rows: CR0 to CR3 with every row its own cluster, without a factor for HC0, HC2 and HC3."""
     factor = n_rows / max(n_rows - 1, 1) if options.kind.row_factor else 1.0
-    if not isinstance(scores, CellScores):
+    if isinstance(scores, LazyScores | SummedPairScores):
         squares = scores.row_moments()[0]
-        if options.kind.power and scores.weight is not None:
+        if options.kind.power and scores.weighted:
             raise NotAvailableError(
-                f'`cov="{options.cov}"` of independent rows of unequal weight needs them in memory. Collect the frame '
-                'first, or use cov="naive".'
+                f'`cov="{options.cov}"` of independent rows of unequal weight needs them in memory. Take a frame of '
+                'them, or use cov="naive".'
             )
         if options.kind.power:
             squares = squares * power_scale(1.0 / weight, options.kind.power) ** 2

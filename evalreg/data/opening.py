@@ -88,8 +88,8 @@ def open_frame(data: Any) -> Table | LazyTable:
         data = _from_dict(data)
     if isinstance(data, SummedLog):
         raise NotAvailableError(
-            "`data` must be rows here: a log of sums is taken by `mean`, and by `compare` where it was "
-            "summed by question."
+            "`data` must be rows here: a log of sums is taken by `mean`, by `compare` where it was summed by question, "
+            "and by `win_rate` and `bradley_terry` where it was summed of comparisons."
         )
     if _is_arrow_dataset(data):
         data = _scanned(data)

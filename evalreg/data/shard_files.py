@@ -14,7 +14,16 @@ import numpy as np
 import pandas as pd
 
 from evalreg.checks import listed
-from evalreg.data.summed import HIGH, LOW, QUESTIONS, ROWS, SQUARES, SUMS, TOTAL, SummedLog, SummedRoles, added
+from evalreg.data.summed import SummedLog, added
+from evalreg.data.summed_roles import (
+    HEAVIEST,
+    HIGH,
+    LOW,
+    QUESTIONS,
+    ROWS,
+    SummedPairRoles,
+    SummedRoles,
+)
 from evalreg.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -24,7 +33,8 @@ from evalreg.errors import (
     NotAvailableError,
 )
 
-SCHEMA = 1
+# The newest that is read; sums of scores are still written as the first, which older releases read.
+SCHEMA = 2
 KEY = b"evalreg.sums"
 # Sums of the same rows in another order agree to this fraction.
 UNCHANGED = 1e-9
@@ -45,11 +55,11 @@ def write_sums(sums: SummedLog, path: str | os.PathLike[str], versions: dict[str
     """A file of the sums, whole or not at all."""
     pa = _pyarrow()
     told = {
-        "schema": SCHEMA,
+        "schema": 1 if isinstance(sums.roles, SummedRoles) else SCHEMA,
         "roles": asdict(sums.roles),
         "kinds": sums.kinds,
         "dropped": sums.dropped,
-        "content": _digest(sums.lines, (*sums.roles.labels, *SUMS)),
+        "content": _digest(sums.lines, (*sums.roles.labels, *sums.roles.sums)),
         "versions": versions,
     }
     table = pa.Table.from_pandas(sums.lines, preserve_index=False)
@@ -90,16 +100,22 @@ def _checked(lines: pd.DataFrame, told: dict[str, Any], name: str) -> SummedLog:
     if told["schema"] > SCHEMA:
         raise LogFormatError(
             f"{name} has sums of schema {told['schema']}, written by evalreg {told['versions'].get('evalreg', '?')}; "
-            f"this evalreg reads schema {SCHEMA}. Upgrade evalreg here, or summarise the log again with this one."
+            f"this evalreg reads schema {SCHEMA} and older. Upgrade evalreg here, or summarise the log again with "
+            "this one."
         )
-    given = told["roles"]
-    roles = SummedRoles(given["score"], tuple(given["by"]), given["item"], given["strata"], tuple(given["groups"]))
+    roles = _roles_of(told["roles"])
     lines = lines.astype(dict.fromkeys(roles.labels, object))
-    if _digest(lines, (*roles.labels, *SUMS)) != told["content"]:
+    if _digest(lines, (*roles.labels, *roles.sums)) != told["content"]:
         raise LogFormatError(
             f"{name} was changed after it was written: its sums no longer match their hash. Summarise its log again."
         )
     return SummedLog(lines, roles, dict(told["kinds"]), dict(told["dropped"]), (name,))
+
+
+def _roles_of(given: dict[str, Any]) -> SummedRoles | SummedPairRoles:
+    """Roles as they were written, lists of names as tuples."""
+    held: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
+    return SummedPairRoles(**held) if "left" in held else SummedRoles(**held)
 
 
 @dataclass(frozen=True)
@@ -129,8 +145,7 @@ def merge(paths: Any, expected: Expected) -> SummedLog:
         _refuse_other_cells(parts)
     _refuse_spelling(parts)
     _refuse_twice(parts)
-    labels = parts[0].roles.labels
-    lines = added(pd.concat([part.lines for part in parts], ignore_index=True), labels)
+    lines = added(pd.concat([part.lines for part in parts], ignore_index=True), parts[0].roles)
     dropped = {reason: sum(part.dropped.get(reason, 0) for part in parts) for reason in parts[0].dropped}
     whole = SummedLog(lines, parts[0].roles, parts[0].kinds, dropped, tuple(part.shards[0] for part in parts))
     if expected.questions is not None:
@@ -141,6 +156,12 @@ def merge(paths: Any, expected: Expected) -> SummedLog:
 def _refuse_other_roles(parts: list[SummedLog]) -> None:
     first = parts[0]
     for part in parts[1:]:
+        if type(part.roles) is not type(first.roles):
+            board, scores = (part, first) if isinstance(part.roles, SummedPairRoles) else (first, part)
+            raise ArgumentError(
+                f"shards must have the same roles; {board.shards[0]} holds sums of comparisons and "
+                f"{scores.shards[0]} those of single scores. Merge each with its own kind."
+            )
         for what, one, other in (
             *((name, value, getattr(part.roles, name)) for name, value in asdict(first.roles).items()),
             *((f"labels in {name!r}", kind, part.kinds.get(name)) for name, kind in first.kinds.items()),
@@ -153,16 +174,22 @@ def _refuse_other_roles(parts: list[SummedLog]) -> None:
 
 
 def _cells(part: SummedLog) -> set[tuple[str, ...]]:
-    return set(part.lines[list(part.roles.cell_columns)].itertuples(index=False, name=None))
+    """Models and strata, or pairs of models, either way round, and strata."""
+    found = set(part.lines[list(part.roles.cell_columns)].drop_duplicates().itertuples(index=False, name=None))
+    if isinstance(part.roles, SummedRoles):
+        return found
+    return {(*sorted(cell[:2]), *cell[2:]) for cell in found}
 
 
 def _refuse_other_cells(parts: list[SummedLog]) -> None:
     first = _cells(parts[0])
+    what = "models" if isinstance(parts[0].roles, SummedRoles) else "pairs of models"
     for part in parts[1:]:
         differ = sorted(":".join(one) for one in first ^ _cells(part))
         if differ:
             raise DataError(
-                f"shards must hold the same models and strata; {listed(differ)} is in only one of {parts[0].shards[0]} "
+                f"shards must hold the same {what} and strata; {listed(differ)} "
+                f"{'is' if len(differ) == 1 else 'are'} in only one of {parts[0].shards[0]} "
                 f'and {part.shards[0]}. If shards are meant to hold different ones, say cells="any".',
                 count=len(differ),
             )
@@ -170,8 +197,12 @@ def _refuse_other_cells(parts: list[SummedLog]) -> None:
 
 def _refuse_spelling(parts: list[SummedLog]) -> None:
     """Raise where labels of different shards are alike but for case and blanks, and no shard tells them apart."""
-    for name in parts[0].roles.labels:
-        frames = [pd.DataFrame({"label": part.lines[name].unique(), "shard": i}) for i, part in enumerate(parts)]
+    for names in _columns_of_names(parts[0].roles):
+        name = names[0]
+        frames = [
+            pd.DataFrame({"label": pd.unique(part.lines[list(names)].to_numpy().ravel()), "shard": i})
+            for i, part in enumerate(parts)
+        ]
         labels = pd.concat(frames)
         labels["folded"] = labels["label"].str.strip().str.casefold()
         spelled = labels.groupby("folded")["label"].nunique()
@@ -181,31 +212,39 @@ def _refuse_spelling(parts: list[SummedLog]) -> None:
             some = labels[labels["folded"] == differ[0]].drop_duplicates("label")
             where = ", ".join(f"{row.label!r} in {parts[row.shard].shards[0]}" for row in some.itertuples())
             raise DataError(
-                f"labels must be spelled alike in all shards; {len(differ)} of column {name!r} differ by case or "
-                f"blanks: {where}. Spell them alike in the log and summarise it again; if they are two different "
-                "labels, rename one.",
+                f"labels must be spelled alike in all shards; {len(differ)} of column "
+                f"{' and '.join(map(repr, names))} differ by case or blanks: {where}. Spell them alike in the log and "
+                "summarise it again; if they are two different labels, rename one.",
                 column=name,
                 count=len(differ),
             )
+
+
+def _columns_of_names(roles: SummedRoles | SummedPairRoles) -> list[tuple[str, ...]]:
+    """Columns of labels; both sides of a comparison hold the names of one set of models."""
+    if isinstance(roles, SummedRoles):
+        return [(name,) for name in roles.labels]
+    sides = (roles.left, roles.right)
+    return [sides, *((name,) for name in roles.labels if name not in sides)]
 
 
 def _refuse_twice(parts: list[SummedLog]) -> None:
     """Raise if a shard, or a line with the same questions, is there twice."""
     labels = list(parts[0].roles.labels)
     exact = [_digest(part.lines, (*labels, ROWS, LOW, HIGH, QUESTIONS)) for part in parts]
+    rest = [name for name in parts[0].roles.sums if name not in (ROWS, LOW, HIGH, QUESTIONS, HEAVIEST)]
     for i, j in combinations(range(len(parts)), 2):
         if exact[i] != exact[j]:
             continue
-        one, two = (
-            part.lines.sort_values(labels)[[TOTAL, SQUARES]].to_numpy(dtype=float) for part in (parts[i], parts[j])
-        )
-        if np.allclose(one, two, rtol=UNCHANGED, atol=0):
+        one, two = (part.lines.sort_values(labels)[rest].to_numpy(dtype=float) for part in (parts[i], parts[j]))
+        if np.allclose(one, two, rtol=UNCHANGED, atol=UNCHANGED * np.abs(two).max(initial=0.0)):
             raise DuplicateRowsError(
                 f"a shard counts once; {parts[i].shards[0]} and {parts[j].shards[0]} hold the same sums. "
                 "Leave one out.",
                 count=len(one),
             )
-    if parts[0].roles.item is None:
+    hashed = parts[0].roles.hashed
+    if not hashed:
         return
     lines = pd.concat([part.lines[[*labels, QUESTIONS]].assign(shard=i) for i, part in enumerate(parts)])
     again = lines.duplicated([*labels, QUESTIONS], keep=False)
@@ -213,28 +252,36 @@ def _refuse_twice(parts: list[SummedLog]) -> None:
         pair = lines[again].sort_values(labels).iloc[:2]
         shown = ":".join(pair[labels].iloc[0])
         first, second = (parts[i].shards[0] for i in pair["shard"])
+        what = "question" if isinstance(parts[0].roles, SummedRoles) else "comparison"
         raise DuplicateRowsError(
-            f"a question counts once for each model; {int(lines[again].duplicated([*labels, QUESTIONS]).sum())} lines "
-            f"have the questions of a line of another shard, such as {shown!r} in {first} and {second}. Leave one run "
-            "out; to use both, average them in one log first.",
-            column=parts[0].roles.item,
+            f"a {what} counts once{' for each model' if what == 'question' else ''}; "
+            f"{int(lines[again].duplicated([*labels, QUESTIONS]).sum())} lines have the {what}s of a line of another "
+            f"shard, such as {shown!r} in {first} and {second}. Leave one run out; to use both, average them in one "
+            "log first.",
+            column=hashed[-1],
         )
 
 
 def _refuse_lost(whole: SummedLog, expected: int | str) -> None:
     """Raise unless every model has so many questions, or those of a hash."""
     found = whole.questions
+    what = "questions" if isinstance(whole.roles, SummedRoles) else "comparisons"
     if isinstance(expected, str):
         wrong = found[found["hash"] != expected]
-        said = f"the questions of hash {expected}"
+        said = f"the {what} of hash {expected}"
     else:
         wrong = found[found["n"] != expected]
-        said = f"{expected} questions"
-    if len(wrong):
+        said = f"{expected} {what}"
+    if not len(wrong):
+        return
+    if isinstance(whole.roles, SummedPairRoles):
+        say = f"there are {said}; {listed(wrong['n'])} are"
+    else:
         names = [":".join(one) if isinstance(one, tuple) else str(one) for one in wrong.index]
-        raise DataError(
-            f"`questions` says that each model has {said}; {listed(names)} {'has' if len(names) == 1 else 'have'} "
-            f"{listed(wrong['n'].unique())}, in {len(whole.shards)} shards. A shard may be lost, or was summed "
-            "of other questions.",
-            count=len(wrong),
-        )
+        say = f"each model has {said}; {listed(names)} {'has' if len(names) == 1 else 'have'} "
+        say += f"{listed(wrong['n'].unique())},"
+    raise DataError(
+        f"`questions` says that {say} in {len(whole.shards)} shards. A shard may be lost, or was summed "
+        f"of other {what}.",
+        count=len(wrong),
+    )

@@ -11,51 +11,45 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import IntArray, MissingName, listed
+from evalreg.checks import FloatArray, IntArray, MissingName, listed
+from evalreg.data.clusters import Codes, factorize, joint
 from evalreg.data.engine import LazyTable, as_pandas
 from evalreg.data.engine_rows import read_in_engine
+from evalreg.data.frame import Table
 from evalreg.data.groups import Groups, parse_groups
 from evalreg.data.rows import Roles
+from evalreg.data.summed_roles import (
+    HEAVIEST,
+    HIGH,
+    LOSSES,
+    LOW,
+    QUESTIONS,
+    ROWS,
+    SQUARES,
+    TIES,
+    TOTAL,
+    WINS,
+    SummedPairRoles,
+    SummedRoles,
+)
 from evalreg.errors import ArgumentError, NonFiniteError, NotAvailableError
-
-# Columns of sums; labels stand before them. `squares` is about the mean of the line.
-ROWS, TOTAL, SQUARES, LOW, HIGH, QUESTIONS = "n_rows", "total", "squares", "low", "high", "questions_hash"
-SUMS = (ROWS, TOTAL, SQUARES, LOW, HIGH, QUESTIONS)
-
-
-@dataclass(frozen=True)
-class SummedRoles:
-    """Which columns a log was summed by."""
-
-    score: str
-    by: tuple[str, ...]
-    item: str | None
-    strata: str | None
-    groups: tuple[str, ...]
-
-    @property
-    def cell_columns(self) -> tuple[str, ...]:
-        """Columns of the cells: models, and strata where there are some."""
-        return self.by if self.strata is None else (*self.by, self.strata)
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """Columns that tell lines apart."""
-        return tuple(dict.fromkeys((*self.cell_columns, *self.groups)))
 
 
 @dataclass(frozen=True, eq=False)
 class SummedLog:
     """Sums of a log by cluster and model; made by `summarise` and `merged`, immutable.
 
-    `mean` takes it like a data frame, and `compare` does where the questions are among the groups.
+    `mean` takes it like a data frame, `compare` does where the questions are among the groups, and `win_rate` and
+    `bradley_terry` take sums of comparisons.
 
     Parameters
     ----------
     lines : DataFrame
         One line for each joint value of the groups and `by`: labels as text, n_rows, total, squares (about the mean
-        of the line), low, high, and questions_hash (the sum of hashes of its questions).
-    roles : SummedRoles
+        of the line), low, high, and questions_hash (the sum of hashes of its questions). Of comparisons a line for each
+        joint value of both sides, strata and groups; total and squares are of the left score less one half, and wins,
+        ties and losses count the scores 1, 1/2 and 0; with weights also weight, weight2, total2, squares2 and heaviest.
+    roles : SummedRoles or SummedPairRoles
         Which columns it was summed by.
     kinds : dict of str to str
         What the labels of each column were: "text", "whole numbers", ...
@@ -74,7 +68,7 @@ class SummedLog:
     """
 
     lines: pd.DataFrame
-    roles: SummedRoles
+    roles: SummedRoles | SummedPairRoles
     kinds: dict[str, str]
     dropped: dict[str, int]
     shards: tuple[str, ...] = ()
@@ -96,18 +90,21 @@ class SummedLog:
     def questions(self) -> pd.DataFrame:
         """Questions of each model: `n`, and `hash`, the same for the same set of questions in any shards.
 
+        Of comparisons one line, "all".
+
         Raises
         ------
         NotAvailableError
-            If the log was summed without `item`.
+            If the log was summed without `item`, or comparisons without `key`.
         """
-        if self.roles.item is None:
-            raise NotAvailableError("the questions are known only if the log was summed with `item`.")
+        if not self.roles.hashed:
+            named = "item" if isinstance(self.roles, SummedRoles) else "key"
+            raise NotAvailableError(f"the questions are known only if the log was summed with `{named}`.")
         return self._questions.copy()
 
     def __repr__(self) -> str:
         return (
-            f"<SummedLog: {self.n_rows} rows of {self.roles.score} in {len(self.lines)} lines, by "
+            f"<SummedLog: {self.n_rows} rows of {self.roles.outcome} in {len(self.lines)} lines, by "
             f"{', '.join(self.roles.labels)}>"
         )
 
@@ -121,6 +118,10 @@ def _joint_codes(lines: pd.DataFrame, columns: Sequence[str]) -> tuple[IntArray,
     return codes, pd.Index(labels)
 
 
+# Of Fowler, Noll and Vo's hash of 64 bits.
+_PRIME = np.uint64(1099511628211)
+
+
 def hash_sums(code: IntArray, n: int, hashes: Any) -> Any:
     """Sums of hashes within groups, modulo 2**64, which adds up over shards in any order; shape (n,)."""
     result = np.zeros(n, dtype=np.uint64)
@@ -128,25 +129,33 @@ def hash_sums(code: IntArray, n: int, hashes: Any) -> Any:
     return result
 
 
-def added(lines: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
+def added(lines: pd.DataFrame, roles: SummedRoles | SummedPairRoles) -> pd.DataFrame:
     """Lines of the same labels added up: what a GROUP BY of any engine does."""
-    code, _ = pd.factorize(pd.MultiIndex.from_frame(lines[list(columns)]) if len(columns) > 1 else lines[columns[0]])
-    n = int(code.max()) + 1
-    first = np.zeros(n, dtype=np.intp)
-    first[code[::-1]] = np.arange(len(lines) - 1, -1, -1)
-    rows, total, squares = (lines[name].to_numpy(dtype=float) for name in (ROWS, TOTAL, SQUARES))
-    result = lines.iloc[first][list(columns)].reset_index(drop=True)
-    count, sums = np.bincount(code, rows, n), np.bincount(code, total, n)
-    mean = sums / count
-    between = np.bincount(code, rows * (total / rows - mean[code]) ** 2, n)
-    low, high = np.full(n, np.inf), np.full(n, -np.inf)
-    np.minimum.at(low, code, lines[LOW].to_numpy(dtype=float))
-    np.maximum.at(high, code, lines[HIGH].to_numpy(dtype=float))
-    result[ROWS], result[TOTAL] = count.astype(np.int64), sums
-    result[SQUARES] = np.where(low == high, 0.0, np.bincount(code, squares, n) + between)
-    result[LOW], result[HIGH] = low, high
-    result[QUESTIONS] = hash_sums(code, n, lines[QUESTIONS].to_numpy())
-    return result.sort_values(list(columns), ignore_index=True)
+    columns = list(roles.labels)
+    both = joint([Codes(codes, len(names)) for codes, names in (factorize(lines[name]) for name in columns)])
+    code, n = both.codes, both.n_clusters
+    result = lines.iloc[both.first][columns].reset_index(drop=True)
+
+    def total(name: str) -> FloatArray:
+        return np.asarray(np.bincount(code, lines[name].to_numpy(dtype=float), n), dtype=np.float64)
+
+    for name in roles.sums:
+        values = lines[name]
+        if name == QUESTIONS:
+            result[name] = hash_sums(code, n, values.to_numpy())
+        elif name in (LOW, HIGH, HEAVIEST):
+            better, ends = (np.minimum, np.full(n, np.inf)) if name == LOW else (np.maximum, np.full(n, -np.inf))
+            better.at(ends, code, values.to_numpy(dtype=float))
+            result[name] = ends
+        else:
+            counts = name in (ROWS, WINS, TIES, LOSSES)
+            result[name] = total(name).astype(np.int64) if counts else total(name)
+    if isinstance(roles, SummedRoles):
+        rows, mean = lines[ROWS].to_numpy(dtype=float), (result[TOTAL] / result[ROWS]).to_numpy()
+        away = (lines[TOTAL].to_numpy() / rows - mean[code]) ** 2
+        between = np.bincount(code, rows * away, n)
+        result[SQUARES] = np.where(result[LOW] == result[HIGH], 0.0, result[SQUARES] + between)
+    return result.sort_values(columns, ignore_index=True)
 
 
 def summed(table: LazyTable, roles: Roles, groups: Groups) -> SummedLog:
@@ -155,17 +164,28 @@ def summed(table: LazyTable, roles: Roles, groups: Groups) -> SummedLog:
     own = SummedRoles(
         roles.score, roles.by, roles.item, roles.strata, tuple(sorted({name for axis in axes for name in axis}))
     )
-    taken = [name for name in own.labels if name in SUMS]
+    kinds = kinds_of(table, own)
+    table, _, dropped = read_in_engine(table, roles, groups)
+    lines = _summed_lines(table, own)
+    return SummedLog(in_order(lines, own), own, kinds, dropped)
+
+
+def kinds_of(table: LazyTable, own: SummedRoles | SummedPairRoles) -> dict[str, str]:
+    """What the labels of each column are; refused where they have the name of a sum, or no text of their own."""
+    taken = [name for name in own.labels if name in own.sums]
     if taken:
         raise ArgumentError(f"labels must not have the name of a column of sums; rename {listed(taken)}.")
     schema = table.frame.collect_schema()
-    kinds = {name: _kind(name, schema[name]) for name in own.labels}
-    table, _, dropped = read_in_engine(table, roles, groups)
-    lines = _summed_lines(table, own)
+    return {name: _kind(name, schema[name]) for name in own.labels}
+
+
+def in_order(lines: pd.DataFrame, own: SummedRoles | SummedPairRoles) -> pd.DataFrame:
+    """Lines with labels as text, sorted by them."""
     for name in own.labels:
-        lines[name] = lines[name].map(str).astype(object)
-    lines = lines.astype({ROWS: np.int64}).sort_values(list(own.labels), ignore_index=True)
-    return SummedLog(lines, own, kinds, dropped)
+        codes, names = factorize(lines[name])
+        lines[name] = np.array([str(one) for one in names], dtype=object)[codes]
+    counts = {name: np.int64 for name in (ROWS, WINS, TIES, LOSSES) if name in own.sums}
+    return lines.astype(counts).sort_values(list(own.labels), ignore_index=True)[[*own.labels, *own.sums]]
 
 
 def _kind(name: str, dtype: Any) -> str:
@@ -208,25 +228,40 @@ def _summed_lines(table: LazyTable, roles: SummedRoles) -> pd.DataFrame:
     rows, total, square = (lines[name].to_numpy(dtype=float) for name in (ROWS, TOTAL, "__s"))
     within = np.maximum(square - rows * (total / rows - centre) ** 2, 0.0)
     lines[SQUARES] = np.where(lines[LOW] == lines[HIGH], 0.0, within)
-    lines[QUESTIONS] = np.zeros(len(lines), dtype=np.uint64)
-    if roles.item is not None:
-        lines[QUESTIONS] = _hashes(table, roles, lines)
-    return lines[[*names, *SUMS]].reset_index(drop=True)
+    lines[QUESTIONS] = hashes_of(table, roles, lines)
+    return lines.reset_index(drop=True)
 
 
-def _hashes(table: LazyTable, roles: SummedRoles, lines: pd.DataFrame) -> Any:
-    """Sum of the hashes of the questions of each line."""
-    assert roles.item is not None
-    names = list(dict.fromkeys((*roles.labels, roles.item)))
-    items = as_pandas(table.frame.select(*names))
-    codes, labels = pd.factorize(items[roles.item])
-    hashes = pd.util.hash_array(np.array([str(one) for one in labels], dtype=object), categorize=False)[codes]
+def hashes_of(table: LazyTable, roles: SummedRoles | SummedPairRoles, lines: pd.DataFrame) -> Any:
+    """Sum of the hashes of the questions of each line; zeros where none are named."""
+    if not roles.hashed:
+        return np.zeros(len(lines), dtype=np.uint64)
+    items = as_pandas(table.frame.select(*dict.fromkeys((*roles.labels, *roles.hashed))))
+    hashes = np.zeros(len(items), dtype=np.uint64)
+    for place, name in enumerate(roles.hashed):
+        codes, labels = pd.factorize(items[name])
+        own = pd.util.hash_array(np.array([str(one) for one in labels], dtype=object), categorize=False)[codes]
+        # A hash of several columns depends on which of them holds what: FNV's prime between one and the next.
+        hashes = own if place == 0 else (hashes * _PRIME) ^ own
     number = lines[list(roles.labels)].assign(__line=np.arange(len(lines)))
-    line = items.merge(number, on=list(roles.labels), how="left")["__line"].to_numpy(dtype=np.intp)
+    line = items[list(roles.labels)].merge(number, on=list(roles.labels), how="left")["__line"].to_numpy(dtype=np.intp)
     return hash_sums(line, len(lines), hashes)
 
 
-def summarised(data: Any, missing: MissingName, roles: Roles, groups: Groups) -> SummedLog:
+def summarised(data: Table | LazyTable, missing: MissingName, roles: Roles, groups: Groups) -> SummedLog:
     """The same of any data frame, in memory or in an engine."""
-    frame = data.frame if isinstance(data, LazyTable) else data.frame.lazy()
-    return summed(LazyTable(frame), roles, groups)
+    return summed(as_lazy(data), roles, groups)
+
+
+def as_lazy(table: Table | LazyTable) -> LazyTable:
+    """Rows in memory as those of an engine; joint ids that were made are columns."""
+    if isinstance(table, LazyTable):
+        return table
+    frame = table.frame
+    for name in table.made:
+        codes, labels = table.labels(name, "item")
+        # One entry more, which the code -1 of a missing id finds.
+        texts = [*labels, None]
+        values = [texts[code] for code in codes]
+        frame = frame.with_columns(nw.new_series(name, values, nw.String, backend=frame.implementation))
+    return LazyTable(frame.lazy())

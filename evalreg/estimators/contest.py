@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -60,18 +60,18 @@ def contest_of(pairs: Pairs) -> Contest:
     rows, cell, where = pairs.rows, *_patterns(pairs.rows, pairs.left_second, pairs.sides)
     swapped, of = pairs.left_second[where], rows.cell
     assert of is not None
-    values = np.where(pairs.left_second, 1.0 - rows.values, rows.values)
     first, second = pairs.first[of[where]], pairs.second[of[where]]
     left, right = np.where(swapped, second, first), np.where(swapped, first, second)
-    sums = cell_sums(values, cell, where.size, rows.weights)
+    turned = rows.turned(pairs.left_second, cell, np.zeros(where.size))
+    sums = cell_sums(turned.values, cell, where.size, turned.weights)
     X = incidence(left, right, len(pairs.models))[:, 1:]
     sides, mean = pairs.sides[where], sums.total / sums.weight
     basis = basis_of(sides, pairs.side_names, sums.weight)
     # Of size 1 on average, so that coefficients are log-odds whatever the units.
     size = np.sqrt(sums.weight.sum())
-    turned = basis.rows * (size / np.sqrt(sums.weight))[:, None]
-    design = sparse.hstack([X, compressed(turned)]).tocsr()
-    scores = CellScores(values, mean, rows.labels, cell, rows.weights)
+    scaled = basis.rows * (size / np.sqrt(sums.weight))[:, None]
+    design = sparse.hstack([X, compressed(scaled)]).tocsr()
+    scores = replace(turned, fitted=mean)
     units = basis.map * size
     return Contest(pairs.models, pairs.side_names, design, scores, sums.weight, mean, left, right, sides, units)
 

@@ -14,11 +14,15 @@ from evalreg.data.clusters import Axis
 from evalreg.data.engine import LazyTable
 from evalreg.data.engine_pairs import SCORE, PairsInEngine, raw_columns, read_pairs_in_engine
 from evalreg.data.groups import Groups
+from evalreg.data.labels import Labels
 from evalreg.data.pairs import PairCells, open_pairs, read_pairs
+from evalreg.data.summed import SummedLog
+from evalreg.data.summed_pairs import SummedPairCells, read_summed_pairs
 from evalreg.data.verdicts import PairRoles
 from evalreg.errors import IndependenceWarning, Note
 from evalreg.scores.cells import CellScores
 from evalreg.scores.lazy import LazyScores
+from evalreg.scores.summed import SummedPairScores
 from evalreg.scores.sums import CellSums, cell_sums
 
 
@@ -79,6 +83,8 @@ def gather_pairs(data: Any, roles: PairRoles, groups: Groups, needs_rows: str | 
 
     Rows in an engine stay there, unless `needs_rows` says what needs them.
     """
+    if isinstance(data, SummedLog):
+        return _of_sums(read_summed_pairs(data, roles, groups, needs_rows), data)
     table, roles = open_pairs(data, roles, groups, needs_rows)
     if isinstance(table, LazyTable):
         return _of_engine(read_pairs_in_engine(table, roles, groups), roles)
@@ -108,12 +114,7 @@ def _of_engine(read: PairsInEngine, roles: PairRoles) -> Pairs:
     def total(values: FloatArray) -> FloatArray:
         return np.asarray(np.bincount(read.cell, values, n_cells), dtype=np.float64)
 
-    w, wv, wvv = total(kinds["w"]), total(sign * kinds["wv"]), total(kinds["wvv"])
-    low, high = np.full(n_cells, np.inf), np.full(n_cells, -np.inf)
-    np.minimum.at(low, read.cell, np.where(read.swapped, 1 - kinds["high"], kinds["low"]))
-    np.maximum.at(high, read.cell, np.where(read.swapped, 1 - kinds["low"], kinds["high"]))
-    squares = np.where(low == high, 0.0, np.maximum(wvv - wv**2 / w, 0.0))
-    sums = CellSums(total(kinds["n"]), w, wv + w / 2, squares, low, high)
+    sums = _added(read, n_cells)
     heaviest = np.zeros(n_cells)
     np.maximum.at(heaviest, read.cell, kinds["heaviest"])
     scores = LazyScores(
@@ -145,6 +146,57 @@ def _of_engine(read: PairsInEngine, roles: PairRoles) -> Pairs:
         turned=float(kinds["n"][read.swapped].sum() / n_rows),
         axes=read.axes,
         dropped=read.dropped,
+    )
+
+
+def _added(read: PairsInEngine | SummedPairCells, n_cells: int) -> CellSums:
+    """Sums of cells, as scores of their first models, from those of kinds or lines."""
+    kinds, swapped = read.sums, np.asarray(read.swapped)
+
+    def total(values: FloatArray) -> FloatArray:
+        return np.asarray(np.bincount(read.cell, values, n_cells), dtype=np.float64)
+
+    w, wv, wvv = total(kinds["w"]), total(np.where(swapped, -1.0, 1.0) * kinds["wv"]), total(kinds["wvv"])
+    low, high = np.full(n_cells, np.inf), np.full(n_cells, -np.inf)
+    np.minimum.at(low, read.cell, np.where(swapped, 1 - kinds["high"], kinds["low"]))
+    np.maximum.at(high, read.cell, np.where(swapped, 1 - kinds["low"], kinds["high"]))
+    squares = np.where(low == high, 0.0, np.maximum(wvv - wv**2 / w, 0.0))
+    return CellSums(total(kinds["n"]), w, wv + w / 2, squares, low, high)
+
+
+def _of_sums(read: SummedPairCells, log: SummedLog) -> Pairs:
+    """The same of lines that were summed of comparisons."""
+    lines, swapped = read.sums, np.asarray(read.swapped)
+    sums = _added(read, read.first.size)
+    constant = lines["low"] == lines["high"]
+    means, within = [], []
+    for w, wv, wvv in (("w", "wv", "wvv"), ("ww", "wwv", "wwvv")):
+        mean = np.where(constant, lines["low"], lines[wv] / lines[w] + 0.5)
+        means.append(np.where(swapped, 1.0 - mean, mean))
+        within.append(np.where(constant, 0.0, np.maximum(lines[wvv] - lines[wv] ** 2 / lines[w], 0.0)))
+    scores = SummedPairScores(
+        values=means[0],
+        fitted=_fitted(sums),
+        labels=Labels(read.cell.size, read.labels),
+        cell=read.cell,
+        weights=lines["w"],
+        within=within[0],
+        count=lines["n"],
+        weight2=lines["ww"],
+        mean2=means[1],
+        within2=within[1],
+        heaviest=lines["heaviest"],
+        weighted=read.weighted,
+    )
+    n_rows = sums.count.sum()
+    return Pairs(
+        **{part.name: getattr(read, part.name) for part in fields(PairCells)},
+        sums=sums,
+        scores=scores,
+        tied=float(lines["tied"].sum() / n_rows),
+        turned=float(lines["n"][swapped].sum() / n_rows),
+        axes=read.axes,
+        dropped=log.dropped,
     )
 
 

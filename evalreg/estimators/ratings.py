@@ -22,7 +22,7 @@ from evalreg.numerics.matrices import Matrix, compressed
 from evalreg.numerics.newton import newton
 from evalreg.scores.cells import CellScores
 from evalreg.scores.mapped import Information, MappedScores, flattened, squared
-from evalreg.scores.stacking import StackedScores
+from evalreg.scores.summed import beside_ties
 from evalreg.scores.sums import cell_sums
 
 # Name of Davidson's parameter, log nu: 0 where equals tie as often as either wins.
@@ -66,9 +66,9 @@ def fit_davidson(contest: Contest) -> Fit:
     tie = (rows.values == 0.5).astype(float)
     if tie.all():
         raise ArgumentError(
-            f'`ties="davidson"` needs wins to learn of; all {tie.size} verdicts are ties, so that no finite "{TIE}" is '
-            'the best. Check how verdicts were read, or use ties="half".',
-            count=tie.size,
+            f'`ties="davidson"` needs wins to learn of; all {rows.n_rows} verdicts are ties, so that no finite "{TIE}" '
+            'is the best. Check how verdicts were read, or use ties="half".',
+            count=rows.n_rows,
         )
     if not tie.any():
         raise ArgumentError('`ties="davidson"` needs ties to learn of; there is none. Use ties="half".')
@@ -82,9 +82,7 @@ def fit_davidson(contest: Contest) -> Fit:
     beside = sparse.hstack([design, sparse.diags_array(both / of_score) @ last]).tocsr()
     alone = sparse.hstack([sparse.csr_array(design.shape), last]).tocsr()
     information = flattened(beside, of_score) + flattened(alone, of_tie - both**2 / of_score)
-    stacked = StackedScores(
-        replace(rows, fitted=moments.score), CellScores(tie, moments.tie, rows.labels, rows.cell, rows.weights)
-    )
+    stacked = beside_ties(replace(rows, fitted=moments.score), tie, moments.tie)
     outcomes = Davidson(design)
     residual = np.concatenate([contest.mean - moments.score, share - moments.tie])
     again = Reweighted(outcomes, beta, np.tile(contest.weight, 2), residual)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from os import PathLike
 from typing import Any, Literal
 
@@ -12,37 +13,58 @@ from evalreg.data.opening import open_frame
 from evalreg.data.rows import Roles
 from evalreg.data.shard_files import Expected, merge, write_sums
 from evalreg.data.summed import SummedLog, summarised
+from evalreg.data.summed_pairs import summarised_pairs
+from evalreg.data.verdicts import PairRoles, as_names
 from evalreg.errors import ArgumentError
 from evalreg.report.documents import versions
 
 
 def summarise(
     data: Any,
-    score: str = "score",
+    score: str | None = None,
     *,
     by: str | list[str] | None = None,
     item: str | None = None,
     strata: str | None = None,
+    left: str | None = None,
+    right: str | None = None,
+    winner: str | None = None,
+    labels: Mapping[Any, str | None] | None = None,
+    key: str | list[str] | None = None,
+    weights: str | None = None,
     groups: str | list[str],
     missing: MissingName = "drop",
     path: str | PathLike[str] | None = None,
 ) -> SummedLog:
-    """Sums of a log by cluster and model, which add up over shards and hold no row.
+    """Sums of a log by cluster and model, or pair of models, which add up over shards and hold no row.
 
     Parameters
     ----------
     data : data frame
-        pandas, polars, pyarrow, a polars LazyFrame or a DuckDB relation; or a dict of arrays. One row for each answer.
-    score : str
-        Column of scores; booleans count as 0 and 1.
+        pandas, polars, pyarrow, a polars LazyFrame or a DuckDB relation; or a dict of arrays. One row for each answer,
+        or with `left` and `right` one for each comparison.
+    score : str, optional
+        Column of scores, "score" by default; booleans count as 0 and 1. Of comparisons the left model's score, in
+        [0, 1]: this or `winner`.
     by : str or list of str, optional
-        Columns of the models.
+        Columns of the models. Of comparisons one column, of strata.
     item : str, optional
         Column of the questions. Each (by, item) may have one row then, and the sums hold a hash of the questions, which
         tells later whether models have the same ones, and whether some were lost or counted twice. The ids themselves
         are read, and stay out of the sums unless `groups` names them.
     strata : str, optional
         Column of a fixed list of subjects.
+    left, right : str, optional
+        Columns of the two models of a comparison.
+    winner : str, optional
+        Column of verdicts: "left", "right", "tie" or a model's name.
+    labels : mapping, optional
+        What other verdicts mean, as in `win_rate`.
+    key : str or list of str, optional
+        Columns that, with the two models, identify a comparison, which may then not be repeated. The sums hold a hash
+        of the comparisons then, as of questions with `item`.
+    weights : str, optional
+        Column of sampling weights of comparisons.
     groups : str or list of str
         Clusters, as in `mean`; several may be crossed later, all that are named here.
     missing : {"drop", "raise"}, optional
@@ -53,14 +75,17 @@ def summarise(
     Returns
     -------
     SummedLog
-        A line for each joint value of the groups and `by`.
+        A line for each joint value of the groups and `by`; of comparisons of the groups, both models and `by`.
 
     Raises
     ------
     ArgumentError
-        If labels are neither text, whole numbers, Booleans nor dates, or the file cannot be written.
+        If labels are neither text, whole numbers, Booleans nor dates, the file cannot be written, or a role of
+        comparisons stands beside one of scores.
     MissingColumnError, NonNumericError, NonFiniteError, DuplicateRowsError, EmptyDataError
         If the data break another rule.
+    UnknownLabelError, SelfComparisonError, ScoreRangeError
+        If comparisons break a rule of `win_rate`.
     NotAvailableError
         If a file is asked for and pyarrow is not installed.
 
@@ -71,13 +96,55 @@ def summarise(
     >>> sums = er.summarise(log, by="model", item="question", groups="passage")
     >>> er.mean(sums, by="model", groups="passage").n_clusters
     {'passage': 40}
+    >>> duels = er.datasets.judge_log(n_models=4, n_prompts=60, seed=1)
+    >>> sums = er.summarise(duels, left="left", right="right", winner="winner", groups="prompt + judge")
+    >>> board = er.win_rate(sums, left="left", right="right", winner="winner", groups="prompt")
+    >>> board.ranks()["rank"].to_dict()
+    {'model-01': 1, 'model-02': 2, 'model-03': 3, 'model-04': 4}
     """
     option("missing", missing, MISSING)
-    table, by_columns = with_roles(open_frame(data), {"score": score}, by=by, item=item, strata=strata)
-    sums = summarised(table, missing, Roles(score, by_columns, item, None, strata, None, missing), groups)
+    if left is not None or right is not None:
+        sides = _sides(left, right, {"item": item, "strata": strata}, by)
+        outcome = None if score is None and winner is not None else score or "score"
+        roles = PairRoles(*sides, outcome, winner, labels, as_names(key), None, weights, missing)
+        sums = summarised_pairs(data, replace(roles, strata=(as_names(by) or (None,))[0]), groups)
+    else:
+        refused = {"winner": winner, "labels": labels, "key": key, "weights": weights}
+        _refuse(refused, "goes with comparisons: name their two models in `left` and `right`")
+        sums = _of_scores(data, score or "score", by, item, strata, groups, missing)
     if path is not None:
         write_sums(sums, path, versions())
     return sums
+
+
+def _sides(left: str | None, right: str | None, of_scores: dict[str, Any], by: Any) -> tuple[str, str]:
+    """The columns of the two models; raises where roles are missing, or are those of scores."""
+    if left is None or right is None:
+        raise ArgumentError(f"comparisons need both `left` and `right`; got left={left!r} and right={right!r}.")
+    _refuse(of_scores, "goes with scores of single models: leave out `left` and `right`, or it")
+    if len(as_names(by)) > 1:
+        raise ArgumentError(f"`by` of comparisons is one column of strata; got {by!r}. Join them in one column first.")
+    return left, right
+
+
+def _refuse(given: dict[str, Any], why: str) -> None:
+    for name, value in given.items():
+        if value is not None:
+            raise ArgumentError(f"`{name}` {why}.")
+
+
+def _of_scores(
+    data: Any,
+    score: str,
+    by: str | list[str] | None,
+    item: str | None,
+    strata: str | None,
+    groups: str | list[str],
+    missing: MissingName,
+) -> SummedLog:
+    """Sums of scores of single models."""
+    table, by_columns = with_roles(open_frame(data), {"score": score}, by=by, item=item, strata=strata)
+    return summarised(table, missing, Roles(score, by_columns, item, None, strata, None, missing), groups)
 
 
 def merged(
@@ -94,16 +161,17 @@ def merged(
     paths : list of str or path
         Files that `summarise` wrote.
     cells : {"same", "any"}, optional
-        Whether every shard must have the same models and strata.
+        Whether every shard must have the same models and strata; of comparisons the same pairs of models.
     n_shards : int, optional
         How many shards there are: a missing one is refused.
     questions : int or str, optional
         How many questions each model has in all, or their hash (`questions` of a `SummedLog`): a lost shard is refused.
+        Of comparisons how many there are in all, or their hash.
 
     Returns
     -------
     SummedLog
-        The sums of all rows; `mean` and `compare` take it like a data frame.
+        The sums of all rows; `mean` and `compare` take it like a data frame, or `win_rate` and `bradley_terry`.
 
     Raises
     ------

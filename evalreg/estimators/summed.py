@@ -15,7 +15,8 @@ from evalreg.data.groups import Groups, parse_groups
 from evalreg.data.labels import Labels
 from evalreg.data.names import known_columns
 from evalreg.data.rows import Roles
-from evalreg.data.summed import HIGH, LOW, ROWS, SQUARES, TOTAL, SummedLog
+from evalreg.data.summed import SummedLog
+from evalreg.data.summed_roles import HIGH, LOW, ROWS, SQUARES, TOTAL, SummedPairRoles, SummedRoles
 from evalreg.errors import ArgumentError, DuplicateRowsError, NotAvailableError, Note, UnequalQuestionsWarning
 from evalreg.estimate import About, Estimate
 from evalreg.estimators.cells import Solve, estimate_sums
@@ -24,15 +25,26 @@ from evalreg.scores.sums import CellSums
 
 
 def refuse_beside_sums(sums: SummedLog, score: str, given: dict[str, Any]) -> None:
-    """Raise where an argument needs rows, or names another score."""
-    if score != sums.roles.score:
-        raise ArgumentError(f'`score` must be the score that was summed, "{sums.roles.score}"; got "{score}".')
+    """Raise where an argument needs rows, or names another score, or the sums are of comparisons."""
+    scores_of(sums)
+    if score != sums.roles.outcome:
+        raise ArgumentError(f'`score` must be the score that was summed, "{sums.roles.outcome}"; got "{score}".')
     asked = [name for name, value in given.items() if value is not None]
     if asked:
         raise NotAvailableError(
             f"{listed(asked)} {'needs' if len(asked) == 1 else 'need'} rows, which a log of sums no longer "
             "has: give them to `summarise`, or take the log itself."
         )
+
+
+def scores_of(sums: SummedLog) -> SummedRoles:
+    """The roles of sums of scores; raises where they are of comparisons."""
+    if isinstance(sums.roles, SummedPairRoles):
+        raise NotAvailableError(
+            "this log holds sums of comparisons of two models, and no scores of single ones: `win_rate` and "
+            "`bradley_terry` take it."
+        )
+    return sums.roles
 
 
 def summed_estimate(
@@ -60,7 +72,10 @@ def summed_estimate(
     np.maximum.at(high, code, lines[HIGH].to_numpy(dtype=float))
     away = np.bincount(code, squares + rows * (means - fitted[code]) ** 2, n)
     spread = np.asarray(np.where(low == high, 0.0, away), dtype=np.float64)
-    scores = SummedScores(means, fitted, Labels(len(lines), used), cell, rows, squares=spread)
+    # Where all scores of a cell are alike, its mean is exactly these.
+    fitted = np.where(low == high, low, fitted)
+    means = np.where(lines[LOW] == lines[HIGH], lines[LOW], means)
+    scores = SummedScores(means, fitted, Labels(len(lines), used), cell, rows, within=squares)
     estimate = estimate_sums(keys, CellSums(count, count, whole, spread, low, high), scores, roles, solve, about, axes)
     return replace(estimate, dropped=sums.dropped), axes
 
@@ -74,15 +89,15 @@ def lines_as_rows(sums: SummedLog, model: str, item: str) -> pd.DataFrame:
             f'`er.mean(sums, by="{model}", groups=...)`, whose `pairwise()` needs the sums of clusters alone.'
         )
     known_columns([model], sums.roles.labels, "model")
-    _refuse_repeats(sums.lines, Roles(sums.roles.score, (model,), item))
+    _refuse_repeats(sums.lines, Roles(sums.roles.outcome, (model,), item))
     rows = sums.lines[list(sums.roles.labels)].copy()
-    rows[sums.roles.score] = sums.lines[TOTAL] / sums.lines[ROWS]
+    rows[sums.roles.outcome] = sums.lines[TOTAL] / sums.lines[ROWS]
     return rows
 
 
 def unequal_questions(sums: SummedLog, by: tuple[str, ...]) -> list[Note]:
     """A warning where models answered different questions, as the hashes of these tell."""
-    if sums.roles.item is None or by != sums.roles.by or sums.questions["hash"].nunique() == 1:
+    if not sums.roles.hashed or by != sums.roles.by or sums.questions["hash"].nunique() == 1:
         return []
     n = sums.questions["n"]
     text = (

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from evalreg.checks import FloatArray, IntArray
+from evalreg.checks import BoolArray, FloatArray, IntArray
 from evalreg.data.clusters import TABLE_PER_ROW, Axis, Codes
 from evalreg.data.labels import Labels
 from evalreg.numerics.matrices import Matrix, dense, single_column, square, sum_blocks
@@ -98,6 +98,10 @@ class CellScores(LabelledScores):
         squares = self.row_scores**2 / weights
         cell = np.zeros(squares.size, dtype=np.intp) if self.cell is None else self.cell
         return sparse.coo_array((squares, (codes.codes, cell)), (codes.n_clusters, self.n_columns)).tocsr()
+
+    def turned(self, which: BoolArray, cell: IntArray, fitted: FloatArray) -> CellScores:
+        """The same rows in other cells, some as scores of the other of two sides."""
+        return replace(self, values=np.where(which, 1.0 - self.values, self.values), cell=cell, fitted=fitted)
 
     def row_influence(self, bread: Matrix) -> FloatArray:
         """Influence of each row, B's_r, shape (n_rows, n_params)."""

@@ -61,6 +61,11 @@ class LazyScores(Scores):
         return int(self.sums.count.sum())
 
     @property
+    def weighted(self) -> bool:
+        """Whether rows have weights other than one."""
+        return self.weight is not None
+
+    @property
     def n_columns(self) -> int:
         """Number of cells."""
         return self.fitted.size

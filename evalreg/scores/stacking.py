@@ -47,7 +47,7 @@ class StackedScores(SharedRows):
     def meat(self, by: Axis | None, bread: Matrix) -> FloatArray:
         """Sum over clusters of (B' T_g)(B' T_g)', shape (n_params, n_params)."""
         parts = self.in_cells()
-        return _meat_of_cell_rows(parts, bread) if by is None and len(parts) == 2 else super().meat(by, bread)
+        return meat_of_cell_rows(parts, bread) if by is None and len(parts) == 2 else super().meat(by, bread)
 
     def in_cells(self) -> tuple[RowsInCells, ...]:
         """The rows of each value in their cells."""
@@ -72,7 +72,7 @@ class StackedScores(SharedRows):
         return first, second
 
 
-def _meat_of_cell_rows(parts: tuple[RowsInCells, ...], bread: Matrix) -> FloatArray:
+def meat_of_cell_rows(parts: tuple[RowsInCells, ...], bread: Matrix) -> FloatArray:
     """Sum over rows of (B' s)(B' s)', each row having one score in either part: products summed by pairs of cells."""
     own = [np.bincount(part.cell, part.scores**2, part.n_cells) for part in parts]
     shape, cells = (parts[0].n_cells, parts[1].n_cells), (parts[0].cell, parts[1].cell)

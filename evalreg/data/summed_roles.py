@@ -1,0 +1,95 @@
+"""Which columns a log was summed by, and the columns of its sums."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+# Columns of sums; labels stand before them. `squares` of scores is about the mean of the line.
+ROWS, TOTAL, SQUARES, LOW, HIGH, QUESTIONS = "n_rows", "total", "squares", "low", "high", "questions_hash"
+SUMS = (ROWS, TOTAL, SQUARES, LOW, HIGH, QUESTIONS)
+# Of comparisons `total` and `squares` are of w v and w v^2, v being the left score less one half and w the weight;
+# those of weighted ones also of w^2, w^2 v and w^2 v^2.
+WINS, TIES, LOSSES = "wins", "ties", "losses"
+WEIGHT, WEIGHT2, TOTAL2, SQUARES2, HEAVIEST = "weight", "weight2", "total2", "squares2", "heaviest"
+PAIR_SUMS = (ROWS, TOTAL, SQUARES, LOW, HIGH, WINS, TIES, LOSSES, QUESTIONS)
+WEIGHTED_SUMS = (*PAIR_SUMS[:-1], WEIGHT, WEIGHT2, TOTAL2, SQUARES2, HEAVIEST, QUESTIONS)
+
+
+@dataclass(frozen=True)
+class SummedRoles:
+    """Which columns a log of scores was summed by."""
+
+    score: str
+    by: tuple[str, ...]
+    item: str | None
+    strata: str | None
+    groups: tuple[str, ...]
+
+    @property
+    def cell_columns(self) -> tuple[str, ...]:
+        """Columns of the cells: models, and strata where there are some."""
+        return self.by if self.strata is None else (*self.by, self.strata)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Columns that tell lines apart."""
+        return tuple(dict.fromkeys((*self.cell_columns, *self.groups)))
+
+    @property
+    def sums(self) -> tuple[str, ...]:
+        """Columns of numbers."""
+        return SUMS
+
+    @property
+    def outcome(self) -> str:
+        """The column that was summed."""
+        return self.score
+
+    @property
+    def hashed(self) -> tuple[str, ...]:
+        """Columns whose joint values are hashed, the questions; none without them."""
+        return () if self.item is None else (self.item,)
+
+
+@dataclass(frozen=True)
+class SummedPairRoles:
+    """Which columns a log of comparisons was summed by."""
+
+    left: str
+    right: str
+    score: str | None
+    winner: str | None
+    key: tuple[str, ...]
+    strata: str | None
+    weights: str | None
+    groups: tuple[str, ...]
+
+    @property
+    def by(self) -> tuple[str, ...]:
+        """Columns of single models: none."""
+        return ()
+
+    @property
+    def cell_columns(self) -> tuple[str, ...]:
+        """Columns of the cells: both sides, and strata where there are some."""
+        return (self.left, self.right) if self.strata is None else (self.left, self.right, self.strata)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Columns that tell lines apart."""
+        return tuple(dict.fromkeys((*self.cell_columns, *self.groups)))
+
+    @property
+    def sums(self) -> tuple[str, ...]:
+        """Columns of numbers."""
+        return PAIR_SUMS if self.weights is None else WEIGHTED_SUMS
+
+    @property
+    def outcome(self) -> str:
+        """The column that was summed."""
+        return str(self.score or self.winner)
+
+    @property
+    def hashed(self) -> tuple[str, ...]:
+        """Columns whose joint values are hashed, what identifies a comparison; none without a key."""
+        return (self.left, self.right, *self.key) if self.key else ()

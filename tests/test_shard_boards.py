@@ -1,0 +1,377 @@
+"""Boards from sums of comparisons: the numbers of the rows, whatever the shards, and what is refused."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import evalreg as er
+from evalreg.errors import (
+    ArgumentError,
+    DataError,
+    DuplicateRowsError,
+    LogFormatError,
+    NotAvailableError,
+    ScoreRangeError,
+)
+
+pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
+
+pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
+
+# Sums of shards are added in another order.
+SAME = 1e-10
+N_SHARDS = 8
+# Bytes of data that a process which summarises may hold.
+LIMIT = 512 * 2**20
+SIDES = {"left": "left", "right": "right", "winner": "winner"}
+
+SUMMARISE = """
+import resource, sys
+limit = int(sys.argv[1])
+resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+import pandas as pd
+import evalreg as er
+log = pd.read_parquet(sys.argv[2])
+er.summarise(log, left="left", right="right", winner="winner", key="run", groups="prompt + judge", path=sys.argv[3])
+"""
+
+
+def comparisons(n_rows: int, n_prompts: int, n_models: int = 8, n_judges: int = 6, seed: int = 5) -> pd.DataFrame:
+    """Models drawn at random, whose answers are better or worse for all judges; some verdicts are missing."""
+    rng = np.random.default_rng(seed)
+    left = rng.integers(0, n_models, n_rows)
+    right = (left + rng.integers(1, n_models, n_rows)) % n_models
+    prompt, judge = rng.integers(0, n_prompts, n_rows), rng.integers(0, n_judges, n_rows)
+    answer, taste = rng.normal(size=(n_models, n_prompts)), 0.3 * rng.normal(size=(n_models, n_judges))
+    better = 0.15 * (right - left) + answer[left, prompt] - answer[right, prompt] + taste[left, judge]
+    better += -taste[right, judge] + 0.2 + rng.logistic(size=n_rows)
+    winner = np.select([better > 0.3, better < -0.3], ["left", "right"], "tie")
+    return pd.DataFrame(
+        {
+            "left": np.char.add("m", left.astype(str)),
+            "right": np.char.add("m", right.astype(str)),
+            "prompt": np.char.add("p", prompt.astype(str)),
+            "judge": judge,
+            "run": np.arange(n_rows),
+            "language": np.where(prompt % 3 == 0, "de", "en"),
+            "weight": rng.choice([0.5, 1.0, 3.0], n_rows),
+            "points": np.round(1 / (1 + np.exp(-better)), 2),
+            "winner": np.where(rng.uniform(size=n_rows) < 0.01, None, winner),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def log():
+    return comparisons(5000, 60)
+
+
+def files_of(log: pd.DataFrame, folder, n: int = 3, **roles) -> list:
+    """Files of sums of parts of a log, clusters split over them."""
+    paths = [folder / f"{i}.parquet" for i in range(n)]
+    for i, path in enumerate(paths):
+        er.summarise(log[np.arange(len(log)) % n == i], **{**SIDES, "groups": "prompt + judge", **roles}, path=path)
+    return paths
+
+
+def agree(found, expected):
+    """Estimates, covariances, intervals, ranks, pairs and dependence are those of the rows."""
+    for name in ("params", "bse", "dof", "pvalues"):
+        np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=SAME, err_msg=name)
+    np.testing.assert_allclose(found.cov_params(), expected.cov_params(), rtol=SAME, atol=1e-16)
+    np.testing.assert_allclose(found.conf_int(), expected.conf_int(), rtol=SAME, atol=1e-14)
+    pd.testing.assert_frame_equal(found.head_to_head(0.05), expected.head_to_head(0.05), rtol=1e-9)
+    assert (found.nobs, found.n_clusters) == (expected.nobs, expected.n_clusters)
+    assert found.dropped.to_dict() == expected.dropped.to_dict()
+    assert found.summary().sentences[:2] == expected.summary().sentences[:2]
+    if found.cov.axes:
+        for of in ("models", "pairs"):
+            pd.testing.assert_frame_equal(found.dependence(of=of), expected.dependence(of=of), rtol=1e-7)
+
+
+WIN_RATES = {
+    "crossed": {"groups": "prompt + judge"},
+    "one way": {"groups": "prompt"},
+    "joint": {"groups": "judge:prompt", "cov": "CR3"},
+    "CR1": {"groups": "prompt", "cov": "CR1"},
+    "jackknife": {"groups": "judge", "cov": "jackknife"},
+    "independent": {},
+    "HC1": {"cov": "HC1"},
+    "as sampled": {"groups": "prompt", "opponents": "as_sampled"},
+    "as sampled, independent": {"opponents": "as_sampled"},
+    "strata": {"groups": "prompt", "by": "language"},
+    "mixed strata": {"groups": "prompt", "by": "language", "standardise": "observed"},
+}
+RATINGS = {
+    "crossed": {"groups": "prompt + judge"},
+    "CR1, Elo": {"groups": "prompt", "cov": "CR1", "scale": "elo", "reference": "m0"},
+    "CR3": {"groups": "judge", "cov": "CR3"},
+    "jackknife": {"groups": "judge", "cov": "jackknife"},
+    "independent": {},
+    "position": {"groups": "prompt", "formula": "1"},
+    "Davidson": {"groups": "prompt + judge", "ties": "davidson"},
+    "Davidson, independent": {"ties": "davidson"},
+    "Davidson, position": {"groups": "prompt", "ties": "davidson", "formula": "1", "cov": "CR1"},
+}
+
+
+@pytest.fixture(scope="module")
+def whole(log, tmp_path_factory):
+    return er.merged(files_of(log, tmp_path_factory.mktemp("board"), by="language", key="run"))
+
+
+@pytest.fixture(scope="module")
+def few(log):
+    """Sums by prompt alone: of many comparisons to a line."""
+    return er.summarise(log, **SIDES, groups="prompt")
+
+
+@pytest.mark.parametrize("roles", WIN_RATES.values(), ids=WIN_RATES.keys())
+def test_win_rates_of_shards_are_those_of_the_rows(log, whole, roles):
+    agree(er.win_rate(whole, **SIDES, **roles), er.win_rate(log, **SIDES, key="run", **roles))
+
+
+@pytest.mark.parametrize("roles", RATINGS.values(), ids=RATINGS.keys())
+def test_ratings_of_shards_are_those_of_the_rows(log, whole, roles):
+    agree(er.bradley_terry(whole, **SIDES, **roles), er.bradley_terry(log, **SIDES, key="run", **roles))
+
+
+@pytest.mark.parametrize("ties", ["half", "davidson"])
+def test_lines_of_many_comparisons_hold_what_boards_need(log, few, ties):
+    assert len(few.lines) < few.n_rows / 1.3
+    for groups in ("prompt", None):
+        given, needed = (er.bradley_terry(data, **SIDES, groups=groups, ties=ties) for data in (few, log))
+        agree(given, needed)
+        agree(er.win_rate(few, **SIDES, groups=groups), er.win_rate(log, **SIDES, groups=groups))
+    board, of_rows = (er.win_rate(data, **SIDES, groups="prompt") for data in (few, log))
+    pd.testing.assert_frame_equal(board.ranks(), of_rows.ranks())
+    pd.testing.assert_frame_equal(board.leaderboard(), of_rows.leaderboard(), rtol=1e-9)
+    pd.testing.assert_frame_equal(board.sparsity(), of_rows.sparsity(), rtol=1e-9)
+    pd.testing.assert_frame_equal(board.cycles(), of_rows.cycles(), rtol=1e-9)
+    pd.testing.assert_frame_equal(board.pairwise(), of_rows.pairwise(), rtol=1e-9)
+    np.testing.assert_allclose(board.odds().bse, of_rows.odds().bse, rtol=SAME)
+    np.testing.assert_allclose(board.with_cov(groups=None).bse, of_rows.with_cov(groups=None).bse, rtol=SAME)
+    assert str(board.summary()) == str(of_rows.summary())
+
+
+@pytest.mark.parametrize("weights", [None, "weight"])
+@pytest.mark.parametrize("outcome", ["points", "winner"])
+def test_scores_and_weights_are_summed_with_their_squares(log, tmp_path, outcome, weights):
+    sides = {"left": "left", "right": "right", "score" if outcome == "points" else "winner": outcome}
+    sides["weights"] = weights
+    paths = files_of(log, tmp_path, **{"winner": None, "groups": "prompt", **sides})
+    sums = er.merged(paths)
+    for roles in ({"groups": "prompt"}, {}, {"opponents": "as_sampled"}, {"groups": "prompt", "cov": "CR1"}):
+        agree(er.win_rate(sums, **sides, **roles), er.win_rate(log, **sides, **roles))
+    more = [{"ties": "davidson"}, {"ties": "davidson", "groups": "prompt"}] if outcome == "winner" else []
+    for roles in ({"groups": "prompt"}, {}, {"formula": "1", "groups": "prompt"}, *more):
+        agree(er.bradley_terry(sums, **sides, **roles), er.bradley_terry(log, **sides, **roles))
+    if outcome == "points":
+        with pytest.raises(ScoreRangeError, match=r"needs verdicts: scores of 0, 1/2 and 1; [0-9]+ lie between"):
+            er.bradley_terry(sums, **sides, ties="davidson")
+
+
+def test_models_named_by_numbers_and_by_verdicts(log, tmp_path):
+    numbers = log.dropna().assign(left=log["left"].str[1:].astype(int), right=log["right"].str[1:].astype(int))
+    named = np.select([numbers["winner"] == "left", numbers["winner"] == "right"], [numbers["left"], numbers["right"]])
+    numbers["winner"] = np.where(numbers["winner"] == "tie", "tie", named.astype(str))
+    sums = er.merged(files_of(numbers, tmp_path))
+    agree(er.win_rate(sums, **SIDES, groups="prompt"), er.win_rate(numbers, **SIDES, groups="prompt"))
+
+
+def test_any_library_writes_the_same_sums(log, tmp_path):
+    pl, duckdb = pytest.importorskip("polars"), pytest.importorskip("duckdb")
+    relation = duckdb.from_df(log.astype({"winner": "object"}))
+    alone = er.summarise(log, **SIDES, key="run", groups="prompt")
+    for other in (pl.from_pandas(log), pl.from_pandas(log).lazy(), pa.Table.from_pandas(log), relation):
+        sums = er.summarise(other, **SIDES, key="run", groups="prompt")
+        pd.testing.assert_frame_equal(sums.lines, alone.lines, check_dtype=False)
+        assert sums.kinds == alone.kinds
+
+
+@pytest.mark.parametrize("engine", ["duckdb", "polars"])
+def test_any_engine_merges_by_a_group_by(log, tmp_path, engine):
+    """Sums of comparisons are plain sums: win rates and their CR0 errors by a GROUP BY and a formula."""
+    library = pytest.importorskip(engine)
+    paths = files_of(log, tmp_path, groups="prompt")
+    if engine == "duckdb":
+        query = (
+            "SELECT {0}, right AS r, prompt, sum(n_rows) AS n, sum(total) AS t FROM read_parquet('{1}') GROUP BY ALL"
+        )
+        lines = library.sql(query.format('"left"', f"{tmp_path}/*.parquet").replace("right AS", '"right" AS')).df()
+    else:
+        sums = library.scan_parquet(paths).group_by("left", "right", "prompt")
+        found = sums.agg(library.col("n_rows").sum().alias("n"), library.col("total").sum().alias("t"))
+        lines = found.rename({"right": "r"}).collect().to_pandas()
+    one = lines[(lines["left"] == "m0") | (lines["r"] == "m0")]
+    other, sign = np.where(one["left"] == "m0", one["r"], one["left"]), np.where(one["left"] == "m0", 1, -1)
+    one = pd.DataFrame({"of": other, "prompt": one["prompt"], "n": one["n"], "s": one["n"] / 2 + sign * one["t"]})
+    n, s = one.groupby("of")["n"].transform("sum"), one.groupby("of")["s"].transform("sum")
+    K = one["of"].nunique()
+    rate = one.groupby("of")[["n", "s"]].sum().pipe(lambda sums: (sums["s"] / sums["n"]).mean())
+    influence = ((one["s"] - one["n"] * s / n) / n / K).groupby(one["prompt"]).sum()
+    board = er.win_rate(er.merged(paths), **SIDES, groups="prompt", cov="CR0")
+    by_hand = [rate, np.sqrt((influence**2).sum())]
+    np.testing.assert_allclose([board.params["m0"], board.bse["m0"]], by_hand, rtol=1e-8)
+
+
+def eight_processes(log: pd.DataFrame, folder) -> list:
+    """Files of eight processes, each with its memory held, that summarise an eighth of the comparisons each."""
+    pytest.importorskip("resource")
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    running, files = [], []
+    for i in range(N_SHARDS):
+        source, target = folder / f"rows{i}.parquet", folder / f"shard{i}.parquet"
+        log[log["run"] % N_SHARDS == i].to_parquet(source, index=False)
+        command = [sys.executable, "-c", SUMMARISE, str(LIMIT), str(source), str(target)]
+        running.append(subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True))
+        files.append(target)
+    for process in running:
+        _, error = process.communicate(timeout=600)
+        assert process.returncode == 0, error
+    return files
+
+
+@pytest.mark.slow
+def test_eight_processes_make_the_board_of_half_a_million_comparisons(tmp_path):
+    log = comparisons(500_000, 20_000, n_models=20)
+    files = eight_processes(log, tmp_path)
+    n = int(log["winner"].notna().sum())
+    sums = er.merged(files, n_shards=N_SHARDS, questions=n)
+    for groups in ("prompt + judge", "prompt"):
+        agree(er.win_rate(sums, **SIDES, groups=groups), er.win_rate(log, **SIDES, key="run", groups=groups))
+    for options in ({}, {"ties": "davidson", "cov": "CR1"}):
+        given, needed = (er.bradley_terry(data, **SIDES, groups="prompt", **options) for data in (sums, log))
+        np.testing.assert_allclose(given.params, needed.params, rtol=SAME)
+        np.testing.assert_allclose(given.cov_params(), needed.cov_params(), rtol=SAME, atol=1e-16)
+    with pytest.raises(DataError, match=rf"`questions` says that there are {n} comparisons; [0-9]+ are in 7 shards"):
+        er.merged(files[1:], questions=n)
+    with pytest.raises(DuplicateRowsError, match="hold the same sums"):
+        er.merged([*files, files[3]])
+
+
+def test_lost_doubled_and_damaged_shards_are_refused(log, tmp_path):
+    files = files_of(log, tmp_path, key="run", groups="prompt")
+    whole = er.merged(files)
+    n = int(log["winner"].notna().sum())
+    assert whole.questions["n"].tolist() == [n]
+    alone = er.summarise(log.sample(frac=1, random_state=1), **SIDES, key="run", groups="judge")
+    assert alone.questions["hash"].tolist() == whole.questions["hash"].tolist()
+    er.merged(files, questions=whole.questions["hash"].iloc[0], n_shards=3)
+    for asked in ({"questions": n}, {"questions": whole.questions["hash"].iloc[0]}, {"n_shards": 3}):
+        with pytest.raises(DataError, match=r"A shard may be lost|`n_shards` says 3 shards; `paths` names 2"):
+            er.merged(files[:2], **asked)
+    with pytest.raises(DuplicateRowsError, match=r"hold the same sums. Leave one out"):
+        er.merged([*files, files[1]])
+    part = log[np.arange(len(log)) % 3 == 1]
+    roles = {**SIDES, "key": "run", "groups": "prompt"}
+    er.summarise(part.sample(frac=1, random_state=2), **roles, path=tmp_path / "anew.parquet")
+    with pytest.raises(DuplicateRowsError, match=r"1.parquet and .*anew.parquet hold the same sums"):
+        er.merged([*files, tmp_path / "anew.parquet"])
+    again = part.assign(winner=part["winner"].map({"left": "right", "right": "left", "tie": "tie"}))
+    er.summarise(again, **roles, path=tmp_path / "again.parquet")
+    with pytest.raises(DuplicateRowsError, match=r"a comparison counts once; [0-9]+ lines have the comparisons"):
+        er.merged([*files, tmp_path / "again.parquet"])
+    (tmp_path / "cut.parquet").write_bytes(files[0].read_bytes()[:-9])
+    with pytest.raises(LogFormatError, match="it was cut off"):
+        er.merged([tmp_path / "cut.parquet", *files[1:]])
+    table = pq.read_table(files[0])
+    pq.write_table(table.slice(1), tmp_path / "less.parquet")
+    with pytest.raises(LogFormatError, match="was changed after it was written"):
+        er.merged([tmp_path / "less.parquet", *files[1:]])
+
+
+def test_shards_of_other_roles_pairs_and_spellings_are_refused(log, tmp_path):
+    first, second = log[:2500], log[2500:]
+    paths = [tmp_path / "a.parquet", tmp_path / "b.parquet"]
+
+    def two(one, other, **roles):
+        er.summarise(one, **SIDES, groups="prompt", path=paths[0])
+        er.summarise(other, **{**SIDES, "groups": "prompt", **roles}, path=paths[1])
+        return er.merged(paths)
+
+    for roles, what in (
+        ({"weights": "weight"}, "weights: None in .*a.parquet, 'weight'"),
+        ({"winner": None, "score": "points"}, "score: None in .*, 'points'"),
+        ({"groups": "judge"}, "groups:"),
+        ({"key": "run"}, "key:"),
+    ):
+        with pytest.raises(ArgumentError, match=rf"must have the same roles and kinds of labels; {what}"):
+            two(first, second, **roles)
+    fewer = second[(second["left"] != "m1") & (second["right"] != "m1")]
+    with pytest.raises(DataError, match=r"same pairs of models and strata; .*are in only one of .* say cells=\"any\""):
+        two(first, fewer)
+    rest = pd.concat([first, fewer])
+    agree(
+        er.win_rate(er.merged(paths, cells="any"), **SIDES, groups="prompt"),
+        er.win_rate(rest, **SIDES, groups="prompt"),
+    )
+    # A model that one shard has on the left and the other on the right, in capitals.
+    capital = second.assign(right=second["right"].str.upper())
+    only_right = first[first["left"] < first["right"]]
+    er.summarise(only_right, **SIDES, groups="prompt", path=paths[0])
+    er.summarise(capital[capital["right"] < capital["left"].str.upper()], **SIDES, groups="prompt", path=paths[1])
+    with pytest.raises(DataError, match=r"'left' and 'right' differ by case or blanks: 'm[0-9]' in"):
+        er.merged(paths, cells="any")
+    with pytest.raises(ArgumentError, match=r"labels in 'prompt': 'text' in .*, 'whole numbers' in"):
+        two(first, second.assign(prompt=second["prompt"].str[1:].astype(int)))
+    er.summarise(first.assign(score=1.0), groups="prompt", path=paths[1])
+    with pytest.raises(ArgumentError, match=r"b.parquet|a.parquet holds sums of comparisons and .* single scores"):
+        er.merged(paths)
+
+
+def test_what_needs_rows_or_other_roles_is_refused_by_name(log, whole, few):
+    for call, asked, what in (
+        (er.win_rate, {"winner": "verdict"}, r"`winner` must be as the log was summed, 'winner'; got 'verdict'"),
+        (er.win_rate, {"left": "right", "right": "left"}, "`left` must be as the log was summed"),
+        (er.win_rate, {"weights": "weight"}, "`weights` must be as .* To take these sums, leave `weights` out"),
+        (er.win_rate, {"weights": np.ones(3)}, r"`weights` must be as .*an array \(ndarray\)"),
+        (er.win_rate, {"labels": {"a": "left"}}, "`labels` said what verdicts mean when"),
+        (er.win_rate, {"key": "turn"}, r"`key` must be that of the sums, \('run',\)"),
+    ):
+        with pytest.raises(ArgumentError, match=what):
+            call(whole, **{**SIDES, **asked})
+    board = er.win_rate(few, **SIDES, groups="prompt")
+    for call, what in (
+        (lambda: er.win_rate(few, **SIDES, subset='winner == "left"'), "must be rows here"),
+        (lambda: er.bradley_terry(few, **SIDES, formula="0 + tokens"), r'`formula` with "tokens" needs rows'),
+        (lambda: er.mean(few, "winner"), "no scores of single ones: `win_rate` and `bradley_terry` take it"),
+        (lambda: er.compare(few, "winner", model="left", item="prompt"), "no scores of single ones"),
+        (lambda: er.win_rate(er.summarise(log, "points", groups="prompt"), **SIDES), "sums of single scores"),
+        (lambda: board.judges(), "no longer has its rows: comparing judges"),
+        (lambda: board.influence(), "no longer has its rows"),
+        (lambda: board.with_cov(groups=np.arange(len(log))), "no longer has its rows"),
+        (lambda: er.win_rate(few, **SIDES, cov="HC3"), "no longer has its rows: the leverage of single rows"),
+        (lambda: few.questions, "known only if the log was summed with `item`, or `key`|with `key`"),
+    ):
+        with pytest.raises(NotAvailableError, match=what):
+            call()
+    with pytest.raises(ArgumentError, match="`weights` goes with comparisons: name their two models"):
+        er.summarise(log, "points", groups="prompt", weights="weight")
+    with pytest.raises(ArgumentError, match="`item` goes with scores of single models"):
+        er.summarise(log, **SIDES, item="run", groups="prompt")
+    with pytest.raises(ArgumentError, match="need both `left` and `right`"):
+        er.summarise(log, left="left", winner="winner", groups="prompt")
+
+
+def test_items_joined_of_two_columns_are_hashed_and_summed():
+    scores = er.datasets.paired(n_passages=20, questions_per_passage=3, seed=4)
+    scores["number"] = scores.groupby(["model", "passage"]).cumcount()
+    sums = er.summarise(scores, by="model", item="passage:number", groups="passage")
+    assert sums.questions["n"].tolist() == [60, 60]
+    found, expected = (er.mean(data, by="model", groups="passage") for data in (sums, scores))
+    np.testing.assert_allclose(found.cov_params(), expected.cov_params(), rtol=SAME)
+
+
+def test_dependence_of_means_has_the_intervals_of_the_rows():
+    scores = er.datasets.paired(n_passages=30, questions_per_passage=5, seed=4)
+    sums = er.summarise(scores, by="model", groups="passage")
+    found, expected = (er.mean(data, by="model", groups="passage").dependence() for data in (sums, scores))
+    pd.testing.assert_frame_equal(found, expected, rtol=1e-7)

@@ -1,6 +1,7 @@
-"""Time and memory of boards whose comparisons stay in DuckDB, beside the engine's own grouped queries on the same file.
+"""Time and memory of estimates whose rows stay in DuckDB, beside the engine's own grouped queries on the same file.
 
     python benchmarks/engines.py                     4e6 comparisons, clustered by prompt, and by prompt and judge
+    python benchmarks/engines.py --regressions       4e6 answers, regressed on factors and numbers with CR2 errors
     python benchmarks/engines.py --rows 10000000     more of them
     python benchmarks/engines.py --memory 2GB        the limit of DuckDB
 
@@ -8,6 +9,10 @@ A random schedule of 20 models, 5 judges and 100 comparisons a prompt, with text
 writes: its GROUP BY by prompt, judge and pair leaves nearly as many groups as there are rows. Each contender runs in a
 process of its own; memory is the kernel's peak of that process less what it held before. The floor is the query of the
 pairs and one for each clustering and intersection, each fetched as Arrow; its memory is that of DuckDB alone.
+
+Answers are of 3 models in clusters of 100 by text ids, with three numbers each; the floor of a regression is the one
+query of what its covariance is made of, sums of squares and products of its columns by cluster, or counts and sums by
+cluster and factor where there are no numbers.
 """
 
 from __future__ import annotations
@@ -36,6 +41,55 @@ COPY (
 ) TO '{path}' (FORMAT parquet)
 """
 SCORE = "sum(CASE winner WHEN 'left' THEN 1.0::double WHEN 'right' THEN 0.0::double ELSE 0.5::double END)"
+
+
+ANSWERS = """
+COPY (
+  SELECT 'item-' || lpad((hash(i) % {prompts})::varchar, 7, '0') AS item,
+         'model-' || (hash(i * 3 + 1) % 3)::varchar AS model,
+         (hash(i * 7 + 5) % 1000) / 100.0 AS tokens,
+         (hash(i * 11 + 3) % 500) / 50.0 AS words,
+         (hash(i * 13 + 9) % 1000) / 1000.0 AS temperature,
+         (hash(i * 17 + 2) % 1000) / 1000.0 + (hash(i) % {prompts}) % 10 / 10.0 AS score
+  FROM range({rows}) t(i)
+) TO '{path}' (FORMAT parquet)
+"""
+_FACTOR = ["(model = 'model-1')::double", "(model = 'model-2')::double"]
+_NUMBERS = ["tokens", "words", "temperature"]
+# Each regression has its columns beside the constant as the engine would make them.
+REGRESSIONS = {
+    "score ~ model + tokens + words + temperature": [*_FACTOR, *_NUMBERS],
+    "score ~ tokens + words + temperature + I(tokens ** 2) + I(words ** 2)": [
+        *_NUMBERS,
+        "tokens * tokens",
+        "words * words",
+    ],
+    "score ~ model": [],
+}
+
+
+def regress(what: str, formula: str, path: str, memory: str) -> dict[str, float]:
+    """Seconds and MiB of one contender, in this process."""
+    import duckdb
+
+    import evalreg as er
+
+    database = duckdb.connect()
+    database.execute(f"SET threads = 1; SET memory_limit = '{memory}'")
+    log = database.read_parquet(path)
+    er.fit(formula, log.limit(20000), groups="item")  # imports
+    columns = ["1.0::double", *REGRESSIONS[formula]]
+    pairs = [f"sum(({a}) * ({b}))" for i, a in enumerate(columns) for b in columns[i:]]
+    sums = (
+        ", ".join([*pairs, *(f"sum(({a}) * score)" for a in columns)]) if len(columns) > 1 else "count(*), sum(score)"
+    )
+    keys = "item" if len(columns) > 1 else "item, model"
+    before, start = peak(), time.perf_counter()
+    if what == "floor":
+        database.sql(f"SELECT {keys}, {sums} FROM '{path}' GROUP BY ALL").to_arrow_table()
+    else:
+        er.fit(formula, log.df() if what == "in memory" else log, groups="item")
+    return {"seconds": time.perf_counter() - start, "memory": peak() - before}
 
 
 def peak() -> int:
@@ -70,29 +124,33 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--rows", type=int, default=4_000_000)
     parser.add_argument("--memory", default="4GB")
+    parser.add_argument("--regressions", action="store_true")
     parser.add_argument("--contender", nargs=3)
     asked = parser.parse_args()
     warnings.simplefilter("ignore")
     if asked.contender:
-        print(json.dumps(contend(*asked.contender, asked.memory)))
+        measure = regress if asked.regressions else contend
+        print(json.dumps(measure(*asked.contender, asked.memory)))
         return
     import duckdb
 
+    made, cases = (ANSWERS, list(REGRESSIONS)) if asked.regressions else (MADE, list(CLUSTERINGS))
+    contenders = ("fit",) if asked.regressions else ("win_rate", "bradley_terry")
+    kind = ["--regressions"] if asked.regressions else []
     with tempfile.TemporaryDirectory() as folder:
         path = str(Path(folder) / "log.parquet")
-        duckdb.sql(MADE.format(rows=asked.rows, prompts=asked.rows // 100, path=path))
-        print("| clusters | contender | s | over the floor | extra MiB |\n|---|---|---:|---:|---:|")
-        for groups in CLUSTERINGS:
+        duckdb.sql(made.format(rows=asked.rows, prompts=asked.rows // 100, path=path))
+        case = "formula" if asked.regressions else "clusters"
+        print(f"| {case} | contender | s | over the floor | extra MiB |\n|---|---|---:|---:|---:|")
+        for one in cases:
             floor = 0.0
-            for what in ("floor", "win_rate", "bradley_terry", "in memory"):
-                command = [sys.executable, __file__, "--memory", asked.memory, "--contender", what, groups, path]
+            for what in ("floor", *contenders, "in memory"):
+                command = [sys.executable, __file__, *kind, "--memory", asked.memory, "--contender", what, one, path]
                 run = subprocess.run(command, capture_output=True, text=True, check=True)
                 found = json.loads(run.stdout.splitlines()[-1])
                 floor = floor or found["seconds"]
                 over = found["seconds"] / floor
-                print(
-                    f"| {groups} | {what} | {found['seconds']:.1f} | {over:.1f} | {found['memory']:.0f} |", flush=True
-                )
+                print(f"| {one} | {what} | {found['seconds']:.1f} | {over:.1f} | {found['memory']:.0f} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -910,7 +910,13 @@ for _value in (5, None, ["score ~ 1"]):
         type(_value).__name__,
     )
 refuse("formula and data swapped", lambda d: er.fit(d, "score ~ 1"), ArgumentTypeError, "`formula`", "DataFrame")
-refuse("covariates in an engine", lambda d: er.fit("score ~ x", d), NotAvailableError, "collect", engines=("lazy",))
+refuse(
+    "a spline in an engine",
+    lambda d: er.fit("score ~ bs(x, df=4)", d),
+    NotAvailableError,
+    "Collect the columns",
+    engines=("lazy",),
+)
 
 # --- items, samples, strata -------------------------------------------------------------------------------------------
 

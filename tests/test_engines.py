@@ -225,23 +225,26 @@ def test_the_regression_on_a_constant_is_that_of_pandas(log, of_pandas, engine):
         _assert_same(er.fit("score ~ 1", ENGINES[engine](log), **options), of_pandas(er.fit, "score ~ 1", **options))
 
 
-@pytest.mark.parametrize("formula", ["score ~ words", "score ~ words + C(model)", "score ~ model * words + subject"])
-@pytest.mark.parametrize("engine", EAGER)
+FORMULAS = [
+    "score ~ words",
+    "score ~ C(right) * model",
+    "score ~ words + C(model)",
+    "score ~ model * words + subject",
+    "np.log(score) ~ 0 + C(model, Sum) + np.exp(words) + I(words ** 2 / 4)",
+]
+
+
+@pytest.mark.parametrize("formula", FORMULAS)
+@pytest.mark.parametrize("engine", ENGINES)
 def test_regressions_are_those_of_pandas(log, of_pandas, engine, formula):
-    for options in ({"groups": "passage"}, {"groups": "passage + judge", "weights": "weight"}):
-        _assert_same(er.fit(formula, EAGER[engine](log), **options), of_pandas(er.fit, formula, **options))
+    for options in ({"groups": "passage"}, {"groups": "passage + judge", "weights": "weight"}, {"cov": "HC0"}):
+        _assert_same(er.fit(formula, ENGINES[engine](log), **options), of_pandas(er.fit, formula, **options))
 
 
 @pytest.mark.parametrize("engine", EAGER)
 def test_generalised_regressions_are_those_of_pandas(log, of_pandas, engine):
     formula, options = "right ~ words + C(model)", {"groups": "passage", "family": "binomial"}
     _assert_same(er.fit(formula, EAGER[engine](log), **options), of_pandas(er.fit, formula, **options))
-
-
-@pytest.mark.parametrize("engine", LAZY)
-def test_regressions_on_covariates_of_engines_are_refused(log, engine):
-    with pytest.raises(NotAvailableError, match="collect the frame first"):
-        er.fit("score ~ words", LAZY[engine](log))
 
 
 # Missing values

@@ -74,11 +74,13 @@ def backend() -> Literal["pyarrow", "pandas"]:
     return "pyarrow" if importlib.util.find_spec("pyarrow") else "pandas"
 
 
-def grouped(frame: nw.LazyFrame[Any], keys: Sequence[str], aggregates: dict[str, nw.Expr]) -> Grouped:
-    """Ask an engine for aggregates by the joint values of some columns."""
+def grouped(
+    frame: nw.LazyFrame[Any], keys: Sequence[str], aggregates: dict[str, nw.Expr], most: int | None = None
+) -> Grouped:
+    """Ask an engine for aggregates by the joint values of some columns, of which no more than so many are fetched."""
     expressions = [expression.alias(name) for name, expression in aggregates.items()]
     asked = frame.group_by(*keys).agg(*expressions) if keys else frame.select(*expressions)
-    held = asked.collect(backend()).to_native()
+    held = (asked if most is None else asked.head(most)).collect(backend()).to_native()
     coded = {name: _encoded(held[name]) for name in keys}
     return Grouped(coded, {name: _numbers(held[name]) for name in aggregates})
 

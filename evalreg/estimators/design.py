@@ -122,14 +122,14 @@ def _of_columns(parsed: ParsedFormula, data: pd.DataFrame) -> Design | None:
     # In the order of memory that a frame has: products of other orders are rounded otherwise.
     design = np.empty((len(data), len(right.column_names)), order="F")
     subterms = (subterm for codings in right.term_codings.values() for subterm in codings)
-    made = (column for subterm in subterms for column in _columns_of(subterm, values))
+    made = (column for subterm in subterms for column in columns_of(subterm, values))
     for place, column in enumerate(made):
         design[:, place] = column
     outcome = np.ascontiguousarray(columns[parsed.outcome_names[0]], dtype=np.float64)
     return Design(outcome, design, left.column_names[0], tuple(right.column_names))
 
 
-def _columns_of(subterm: Any, values: dict[Any, Any]) -> Iterator[FloatArray | float]:
+def columns_of(subterm: Any, values: dict[Any, Any]) -> Iterator[FloatArray | float]:
     """Products of the columns of the factors of a term, of the first factor fastest."""
     coded = subterm.contrast_matrices
     widths = [coded[factor].matrix.shape[1] if factor in coded else 1 for factor in subterm.factors]

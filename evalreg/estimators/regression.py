@@ -41,6 +41,7 @@ from evalreg.estimate import About, Estimate
 from evalreg.estimators.absorbed import read_absorbed, solve_absorbed
 from evalreg.estimators.cells import Solved, estimate_cells
 from evalreg.estimators.design import Design, ShownFit, evaluated, statsmodels_model
+from evalreg.estimators.engine_fit import fit_in_engine
 from evalreg.estimators.families import Family, estimate_of_family, named_family
 from evalreg.estimators.subsets import chooses_rows
 from evalreg.numerics.basis import basis_of
@@ -85,7 +86,9 @@ def fit(
         bar, as in ``"score ~ x | question + judge"``, stand factors whose levels are absorbed (``language:question``
         for joint levels): rows are compared within levels, and those alone in a level are dropped and counted.
     data : data frame
-        pandas, polars, pyarrow; or a dict of arrays. Lazy frames and DuckDB relations for ``"score ~ 1"``.
+        pandas, polars, pyarrow; or a dict of arrays. By least squares also polars LazyFrames, DuckDB relations and
+        frames of Spark or Ibis, whose rows stay where they are: up to 100,000 joint values of factors; numbers,
+        arithmetic, logarithms, roots and exponentials of any number of values.
     groups : str, list of str, array, Series or dict, optional
         Clusters: a column; ``"prompt + judge"`` crosses two; ``"language:question"`` joins two into one id; backticks
         quote; a list names columns. An array is taken by its length, a Series by its index. None is independent rows.
@@ -117,8 +120,8 @@ def fit(
     FormulaError, MissingColumnError, NonNumericError, NonFiniteError, CollinearityError, ConstantScoreError
         If the formula or the data break a rule; the message says which rows.
     NotAvailableError
-        If rows in an engine are to be regressed on covariates, or more absorbed levels span clusters than CR2 can
-        adjust for.
+        If rows in an engine are to be fitted by another family, with absorbed factors or on what learns from all
+        rows, or more absorbed levels span clusters than CR2 can adjust for.
     TooFewClustersError
         If a dimension has one cluster.
     ConvergenceError
@@ -153,10 +156,7 @@ def fit(
     if parsed.intercept_only and own == "gaussian" and parsed.outcome in left:
         return _fit_mean(parsed, table, groups, weights, missing, asked)
     if isinstance(table, LazyTable):
-        raise NotAvailableError(
-            f"rows in an engine can be averaged ('{parsed.outcome} ~ 1') but not regressed on covariates; collect the "
-            "frame first."
-        )
+        return fit_in_engine(parsed, table, (left, right), groups, weights, own, missing, asked)
     return _fit_rows(parsed, table, (left, right), groups, weights, own, missing, asked)
 
 

@@ -12,7 +12,7 @@ from evalreg.data.clusters import Axis
 from evalreg.estimate import Cells, Estimate
 from evalreg.numerics.anova import anova_icc
 from evalreg.numerics.matrices import Matrix, compressed, dense, scale_columns
-from evalreg.scores.base import Scores
+from evalreg.scores.base import ResidualSums, Scores
 
 
 def design_effect(cov: Covariance) -> FloatArray:
@@ -72,8 +72,9 @@ def intraclass_correlation(estimate: Estimate, axis: Axis) -> FloatArray:
     labels = None if estimate.absorbed is None else estimate.scores.row_labels()
     if estimate.absorbed is not None and labels is not None and estimate.absorbed.nested(labels.codes(axis)).any():
         return np.full(estimate.n_params, np.nan)
-    if estimate.scores.residual is not None:
-        return _residual_icc(estimate.scores, estimate.scores.residual, axis, estimate.n_params)
+    residuals = estimate.scores.residual_sums(axis)
+    if residuals is not None:
+        return _residual_icc(residuals, estimate.n_params)
     if estimate.kind == "board" and estimate.cells is not None:
         return _board_icc(estimate, estimate.cells, axis)
     if row_variance(estimate) is None or estimate.cells is None or estimate.coefficient_map is None:
@@ -124,18 +125,14 @@ def _sums_icc(
     return anova_icc(between, squares, count, n_clusters, sum_squares)
 
 
-def _residual_icc(scores: Scores, residual: FloatArray, axis: Axis, n_params: int) -> FloatArray:
-    labels = scores.row_labels()
-    assert labels is not None
-    codes = labels.codes(axis)
-    residual = residual - residual.mean()
-    sums = np.bincount(codes.codes, residual)
-    between = np.array([np.sum(sums**2 / codes.counts)])
-    sizes = codes.counts.astype(float)
+def _residual_icc(found: ResidualSums, n_params: int) -> FloatArray:
+    n, sizes = float(found.counts.sum()), found.counts
+    mean = float(found.sums.sum()) / n
+    sums = found.sums - sizes * mean
     icc = anova_icc(
-        between,
-        np.array([residual @ residual]),
-        np.array([float(residual.size)]),
+        np.array([np.sum(sums**2 / sizes)]),
+        np.array([found.squares - n * mean**2]),
+        np.array([n]),
         np.array([float(sizes.size)]),
         np.array([sizes @ sizes]),
     )

@@ -56,7 +56,7 @@ def model_of(estimate: Estimate) -> Any:
     if estimate.fitted is None:
         raise NotAvailableError(
             "predictions and slopes need a regression that still holds its fit: results of `fit` or of "
-            "`from_statsmodels` (contrasts, means, copies and unpickled results do not)."
+            "`from_statsmodels` (contrasts, means, copies, unpickled results and fits of rows in an engine do not)."
         )
     model = estimate.fitted().model
     mean_of(model)

@@ -43,6 +43,15 @@ class RowsInCells:
         return np.ones(self.values.size) if self.weights is None else self.weights
 
 
+@dataclass(frozen=True, eq=False)
+class ResidualSums:
+    """Residuals on the scale of least squares: rows and sums of each cluster, shape (n_clusters,), and all squares."""
+
+    counts: FloatArray
+    sums: FloatArray
+    squares: float
+
+
 class ItemCounts(Protocol):
     """What is known of items that stay in an engine."""
 
@@ -122,6 +131,15 @@ class Scores(ABC):
     def relabelled(self, change: Callable[[Labels], Labels]) -> Scores:
         """The same scores with the labels of their rows changed."""
         raise NotAvailableError("labels of rows can be changed only where the rows are in memory.")
+
+    def residual_sums(self, by: Axis) -> ResidualSums | None:
+        """Sums of residuals within clusters; None where there are no residuals."""
+        labels = self.row_labels()
+        if self.residual is None or labels is None:
+            return None
+        codes = labels.codes(by)
+        sums = np.bincount(codes.codes, self.residual).astype(float, copy=False)
+        return ResidualSums(codes.counts.astype(float), sums, float(self.residual @ self.residual))
 
     def row_labels(self) -> Labels | None:
         """Labels of the rows; None where they are not in memory, or not of one table."""
@@ -335,6 +353,10 @@ class SharedRows(Scores):
     def homes(self, item: Axis, by: Axis) -> IntArray | None:
         """Cluster of each question, in the order of the clusters of `item`."""
         return self.whose.homes(item, by)
+
+    def residual_sums(self, by: Axis) -> ResidualSums | None:
+        """Sums of residuals within clusters; None where there are no residuals."""
+        return self.whose.residual_sums(by)
 
     def row_labels(self) -> Labels | None:
         """Labels of the rows; None where they are not in memory."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,26 +13,33 @@ from evalreg.checks import FloatArray, IntArray, listed
 from evalreg.data.clusters import Axis
 from evalreg.data.engine import LazyTable
 from evalreg.data.engine_groups import grouped, ranges_of
-from evalreg.data.labels import no_source
+from evalreg.data.labels import Labels, no_source
 from evalreg.data.names import known_column
 from evalreg.errors import DataError, MissingLabelsError, NonFiniteError, NotAvailableError
 from evalreg.numerics.matrices import Matrix, dense
-from evalreg.scores.base import Scores, meat_of_sums
+from evalreg.scores.base import ResidualSums, Scores, meat_of_sums
 from evalreg.scores.lazy_sums import Clustering, Entries, Held
 from evalreg.scores.sums import Block, CellSums
 
 # Sums of the same rows in another order agree to this fraction of their terms.
 UNCHANGED = 1e-9
-
+# Cells whose rows are looked through in one query.
+CELLS_AT_ONCE = 50
 
 # Entries of one clustering that are held, 24 bytes each; more are asked of the engine again whenever they are needed.
 MOST_HELD = 1 << 25
 ROWS, TOTAL, WEIGHT = "__rows", "__total", "__weight"
+# Values times parts, products of parts, and what is multiplied by the root of the weight.
+BY, OF, ROOT = "__by", "__of", "__root"
 
 
 @dataclass(frozen=True, eq=False)
 class LazyScores(Scores):
-    """Scores of rows in cells that live in an engine; each clustering is one grouped query."""
+    """Scores of rows in cells that live in an engine; each clustering is one grouped query.
+
+    Where rows have numbers u beside their cell, a score is w (value - fitted'u) u, in the columns of its cell: one for
+    1, the first of u, and one for each part.
+    """
 
     table: LazyTable | None
     # Column of the values.
@@ -41,7 +48,7 @@ class LazyScores(Scores):
     cell_columns: tuple[str, ...]
     # Cell of each joint value.
     cell_codes: dict[tuple[str, ...], int]
-    # Fitted value of each cell.
+    # Fitted value of each cell; with parts the coefficients of 1 and of these, shape (n_cells, n_parts + 1).
     fitted: FloatArray
     sums: CellSums
     # Column of sampling weights.
@@ -52,6 +59,17 @@ class LazyScores(Scores):
     powers: FloatArray | None = None
     # The largest weight of a row in each cell.
     heaviest: FloatArray | None = None
+    # Columns of numbers that rows have beside their cell, and bounds of the size of these times the root of the weight,
+    # 1 among them, shape (n_cells, n_parts + 1).
+    parts: tuple[str, ...] = ()
+    reach: FloatArray | None = None
+    # Sums of w^2 e^2 u_i u_j of each cell, i <= j, where they are known, shape (n_cells, n_products).
+    squared: FloatArray | None = None
+    # Sum of w e^2 of all rows, where it is known; whether sums of e times the root of w can be asked for.
+    left: float | None = None
+    rooted: bool = False
+    # Values of the cell columns, by cell.
+    cell_labels: dict[str, list[Any]] = field(default_factory=dict)
     _queries: dict[Axis, Clustering] = field(default_factory=dict)
     _homes: dict[tuple[Axis, Axis], IntArray] = field(default_factory=dict)
 
@@ -67,8 +85,13 @@ class LazyScores(Scores):
 
     @property
     def n_columns(self) -> int:
-        """Number of cells."""
+        """Number of cells, times one more than the parts."""
         return self.fitted.size
+
+    @property
+    def n_cells(self) -> int:
+        """Number of cells."""
+        return int(self.sums.count.size)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -99,15 +122,15 @@ class LazyScores(Scores):
         labels: list[str] = []
         sizes, n_entries = [], 0
         held: list[Held] = []
-        kept, seen = True, np.zeros((2, self.n_columns))
+        kept, seen = True, np.zeros((2, self.n_cells))
         for one in ranges:
             part = self._grouped(by, one)
             labels += part.labels
             sizes.append(np.bincount(part.cluster, part.weight, len(part.labels)))
             n_entries += part.cluster.size
-            seen += part.by_cell(self.n_columns)
-            kept = kept and n_entries <= MOST_HELD
-            held = [*held, part.block(self.n_columns)] if kept else []
+            seen += part.by_cell(self.n_cells)
+            kept = kept and n_entries * self._numbers_held <= MOST_HELD
+            held = [*held, part.block(self.n_cells)] if kept else []
         self._refuse_changed(*seen)
         return Clustering(labels, np.concatenate(sizes), n_entries, ranges, tuple(held) if kept else None)
 
@@ -116,10 +139,7 @@ class LazyScores(Scores):
         assert self.table is not None
         columns = tuple(dict.fromkeys((*by, *self.cell_columns)))
         frame = self.table.frame if within is None else self.table.frame.filter(within)
-        value = nw.col(self.value).cast(nw.Float64)
-        made = {TOTAL: value} if self.weight is None else {WEIGHT: nw.col(self.weight).cast(nw.Float64)}
-        if self.weight is not None:
-            made[TOTAL] = value * nw.col(self.weight)
+        made = self._made()
         # Engines differ in what may stand inside a sum: columns are made first.
         chosen = frame.select(*columns, *(one.alias(name) for name, one in made.items()))
         sums = {ROWS: nw.len()} | {name: nw.col(name).sum() for name in made}
@@ -139,7 +159,52 @@ class LazyScores(Scores):
         if self.turned:
             turned = np.array([key in self.turned for key in keys])[joint]
             total = np.where(turned, weight - total, total)
-        return Entries(labels, cluster, cell, rows, weight, total)
+        totals, weights = ([found.numbers[name] for name in made if name.startswith(kind)] for kind in (BY, OF))
+        rooted = [found.numbers[name] for name in made if name.startswith(ROOT)]
+        return Entries(
+            labels,
+            cluster,
+            cell,
+            rows,
+            np.column_stack([weight, *weights]),
+            np.column_stack([total, *totals]),
+            np.column_stack([rows, *rooted]) if rooted else None,
+        )
+
+    def _made(self) -> dict[str, nw.Expr]:
+        """Columns whose sums are asked for beside the number of rows."""
+        value = nw.col(self.value).cast(nw.Float64)
+        made = {TOTAL: value} if self.weight is None else {WEIGHT: nw.col(self.weight).cast(nw.Float64)}
+        if self.weight is not None:
+            made[TOTAL] = value * nw.col(self.weight)
+        u = [nw.col(name) for name in self.parts]
+        if self.rooted and self.weight is not None:
+            root = made[WEIGHT].sqrt()
+            made |= {f"{ROOT}{i}": root if one is None else root * one for i, one in enumerate([value, None, *u])}
+        if not self.parts:
+            return made
+        w = [one if self.weight is None else made[WEIGHT] * one for one in u]
+        made |= {f"{BY}{i}": made[TOTAL] * one for i, one in enumerate(u)}
+        products = [(None, j) for j in range(len(u))] + [(i, j) for i in range(len(u)) for j in range(i, len(u))]
+        return made | {f"{OF}{i}_{j}": w[j] if i is None else w[i] * u[j] for i, j in products}
+
+    @property
+    def _numbers_held(self) -> int:
+        """Numbers of an entry, in pairs."""
+        K = len(self.parts) + 1
+        return (K + K * (K + 1) // 2 + (K + 2) * (self.rooted and self.weight is not None) + 1) // 2
+
+    def totals_by_cell(self, axes: tuple[Axis, ...]) -> tuple[FloatArray, FloatArray]:
+        """Totals and weights of the cells as `Held` has them: from clusters that are asked for anyway, or by a query.
+
+        None is needed where a row has nothing but its cell.
+        """
+        if not self.parts:
+            return self.sums.total[:, None], self.sums.weight[:, None]
+        held = self._query(axes[0]).held if axes else None
+        parts = held or (self._grouped((), None).block(self.n_cells),)
+        found = [part.by_cell() for part in parts]
+        return sum(one for one, _ in found), sum(two for _, two in found)  # type: ignore[return-value]
 
     def _without_ids(self, by: Axis, count: int) -> MissingLabelsError:
         return MissingLabelsError(
@@ -214,7 +279,7 @@ class LazyScores(Scores):
         if self.table is None:
             raise no_source(":".join(by), [":".join(one) for one, found in self._queries.items() if found.held])
         for one in asked.ranges:
-            yield self._grouped(by, one).block(self.n_columns).about(self.fitted)
+            yield self._grouped(by, one).block(self.n_cells).about(self.fitted)
 
     def n_entries(self, by: Axis) -> int:
         """Joint values of the clusters' columns and those of the cells."""
@@ -224,9 +289,75 @@ class LazyScores(Scores):
         """Sum over clusters of (B' T_g)(B' T_g)', shape (n_params, n_params)."""
         if by is not None:
             return meat_of_sums(self, by, bread)
+        if self.squared is not None:
+            return self._meat_of_rows(dense(bread))
         squares = self._squared_scores()
         scaled = np.sqrt(squares)[:, None] * dense(bread)
         return np.asarray(scaled.T @ scaled)
+
+    def _meat_of_rows(self, bread: FloatArray) -> FloatArray:
+        """The same of rows, from their squares."""
+        assert self.squared is not None
+        K = len(self.parts) + 1
+        of = bread.reshape(self.n_cells, K, -1)
+        pairs = zip(*np.triu_indices(K), self.squared.T, strict=True)
+        meat = np.zeros((bread.shape[1], bread.shape[1]))
+        for i, j, squares in pairs:
+            half = of[:, i].T @ (squares[:, None] * of[:, j])
+            meat += half if i == j else half + half.T
+        return meat
+
+    def residual_sums(self, by: Axis) -> ResidualSums | None:
+        """Sums of residuals of a regression within clusters; None of other estimates."""
+        if self.left is None:
+            return None
+        asked = self._query(by)
+        parts = asked.held or (self._grouped(by, one).block(self.n_cells) for one in asked.ranges)
+        counts, sums = np.concatenate([part.residuals(self.fitted) for part in parts], axis=1)
+        return ResidualSums(counts, sums, self.left)
+
+    def heavy_rows(self, forms: FloatArray, above: float) -> Iterator[tuple[int, FloatArray]]:
+        """Rows with w u'Fu above that, F (n_cells, K, K) being that of their cell: the cell and u times root w."""
+        assert self.reach is not None
+        bound = np.einsum("ci,cij,cj->c", self.reach, np.abs(forms), self.reach)
+        cells = np.flatnonzero(bound > above)
+        if self.table is None and cells.size:
+            raise NotAvailableError(
+                "whether single rows determine a coefficient needs the rows, which this result does not hold any more "
+                "(copied or unpickled). Fit again, or name clusters in `groups`."
+            )
+        for first in range(0, cells.size, CELLS_AT_ONCE):
+            yield from self._heavy_in(cells[first : first + CELLS_AT_ONCE], forms, above)
+
+    def _heavy_in(self, cells: IntArray, forms: FloatArray, above: float) -> Iterator[tuple[int, FloatArray]]:
+        """The same of some cells, one query."""
+        assert self.table is not None
+        w = nw.lit(1.0) if self.weight is None else nw.col(self.weight).cast(nw.Float64)
+        u = [nw.lit(1.0), *(nw.col(name) for name in self.parts)]
+        conditions = []
+        for cell in cells:
+            F = forms[cell]
+            form: Any = sum(u[i] * u[j] * float(F[i, j]) for i in range(len(u)) for j in range(len(u)))
+            conditions.append((w * form > above) & self.inside(int(cell)))
+        kept = self.table.frame.filter(nw.any_horizontal(*conditions, ignore_nulls=False))
+        chosen = kept.select(*self.cell_columns, *self.parts, w.alias(WEIGHT))
+        found = grouped(chosen, (*self.cell_columns, *self.parts, WEIGHT), {ROWS: nw.len()})
+        joint, n_joint = found.joint(self.cell_columns)
+        keys = found.texts(self.cell_columns, joint, n_joint)
+        numbers = [np.asarray(found.keys[name][1], dtype=float)[found.keys[name][0]] for name in (*self.parts, WEIGHT)]
+        for place, times in enumerate(found.numbers[ROWS].astype(int)):
+            row = np.array([1.0, *(column[place] for column in numbers[:-1])]) * np.sqrt(numbers[-1][place])
+            for _ in range(times):
+                yield self.cell_codes[keys[joint[place]]], row
+
+    def inside(self, cell: int) -> nw.Expr:
+        """Whether a row is in a cell."""
+        labels = self.cell_labels
+        if not self.cell_columns:
+            return nw.lit(True)
+        return nw.all_horizontal(
+            *(nw.col(name) == labels[name][cell] for name in self.cell_columns), ignore_nulls=False
+        )
 
     def _squared_scores(self) -> FloatArray:
         """Sum of (w (value - fitted))^2 of each cell."""
@@ -266,6 +397,13 @@ class LazyScores(Scores):
         squares = np.zeros(self.n_columns)
         squares[order] = sums["__a"] - 2 * shift * sums["__b"] + shift**2 * sums["__c"]
         return np.maximum(squares, 0.0)
+
+    def relabelled(self, change: Callable[[Labels], Labels]) -> Scores:
+        """Refused: it is asked for where every row counts."""
+        raise NotAvailableError(
+            "leverages and labels of single rows need the rows in memory, and these stay in an engine. Collect the "
+            'columns first; clusters, and cov "HC0" and "HC1", need no rows.'
+        )
 
     def detached(self) -> LazyScores:
         """The same scores without their table: only clusterings already asked for are known."""

@@ -13,6 +13,7 @@ from evalreg.checks import FloatArray
 from evalreg.data.clusters import Axis
 from evalreg.numerics.matrices import Matrix, compressed, dense, square, sum_blocks
 from evalreg.scores.base import Scores, SharedRows
+from evalreg.scores.lazy import LazyScores
 from evalreg.scores.sums import Block, NarrowClusters
 
 # Clusters whose (columns, columns) grams are held at a time.
@@ -63,6 +64,11 @@ class MappedScores(SharedRows):
     def n_columns(self) -> int:
         """Columns of the scores."""
         return int(self.design.shape[1])
+
+    def gram_entries(self, by: Axis) -> int:
+        """Entries of X_g'W X_g of all clusters of a regression, which are held."""
+        regression = isinstance(self.inner, LazyScores) and self.inner.left is not None
+        return self.n_clusters(by) * self.n_columns**2 if regression else 0
 
     def sums_in_cells(self, by: Axis) -> Iterator[Block]:
         """Sums within clusters in the cells themselves, before they are mapped."""
@@ -142,12 +148,22 @@ class MappedScores(SharedRows):
     def dominant(self, by: Axis | None, root: FloatArray, above: float) -> Iterator[tuple[FloatArray, None]]:
         """Leverage matrices L_g of the clusters (or rows) whose leverages add up to more than that."""
         assert self.information is not None
+        if by is None and isinstance(self.inner, LazyScores) and self.inner.parts:
+            yield from self._dominant_rows(self.inner, root, above)
+            return
         flat = self.information.flat
         leverage = np.asarray(flat @ (root @ root.T).ravel())
         weights = [self._heaviest_rows()] if by is None else (self._weights(block) for block in self.inner.cells(by))
         for weight in weights:
             for found in np.flatnonzero(weight @ leverage > above):
                 yield root.T @ dense(weight[[found]] @ flat).reshape(root.shape) @ root, None
+
+    def _dominant_rows(self, inner: LazyScores, root: FloatArray, above: float) -> Iterator[tuple[FloatArray, None]]:
+        """The same of rows in an engine that have numbers of their own."""
+        mapped = (dense(self.design) @ root).reshape(inner.n_cells, len(inner.parts) + 1, -1)
+        for cell, row in inner.heavy_rows(mapped @ mapped.transpose(0, 2, 1), above):
+            own = row @ mapped[cell]
+            yield np.outer(own, own), None
 
     def _heaviest_rows(self) -> Matrix:
         """The largest weight of a row in each cell, as rows of their own; shape (n_cells, n_cells)."""

@@ -65,8 +65,9 @@ class RowScores(LabelledScores):
         own, edges = _rows_of(codes, few)
         code = np.repeat(np.arange(edges.size - 1), np.diff(edges))
         columns = np.ascontiguousarray(self.values[own].T)
-        totals = np.column_stack([np.bincount(code, column, edges.size - 1) for column in columns])
-        totals = totals.astype(np.float64, copy=False)
+        totals: FloatArray = np.column_stack(
+            [np.bincount(code, column, edges.size - 1).astype(float) for column in columns]
+        )
         yield NarrowClusters(self.design, totals, own, edges, np.flatnonzero(few)), self._wide(codes, ~few)
 
     def _wide(self, codes: Codes, wide: BoolArray) -> Iterator[Block]:

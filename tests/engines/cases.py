@@ -127,6 +127,21 @@ VERDICTS: dict[str, dict[str, Any]] = {
 }
 # Boards that are asked for again with points, and with winners by name.
 OTHER_VERDICTS = ("win rates, clustered", "win rates, weighted", "ratings")
+FITS: dict[str, tuple[str, dict[str, Any]]] = {
+    "regression on a factor": ("score ~ model", {"groups": "passage"}),
+    "regression on crossed factors": ("score ~ model * C(attempt) + subject", {"groups": "passage + judge"}),
+    "regression on a number": ("score ~ weight", {"groups": "passage"}),
+    "regression, no clusters": ("score ~ model + weight", {}),
+    "regression, weighted": ("score ~ model + C(attempt)", {"groups": "passage", "weights": "weight"}),
+    "regression on factors and numbers": (
+        "score ~ model * weight + np.log(weight) + I(weight ** 2)",
+        {"groups": "passage + judge", "cov": "CR1"},
+    ),
+    "regression, weighted, on numbers": (
+        "right ~ subject + np.sqrt(weight)",
+        {"groups": "passage", "weights": "weight", "cov": "CR3"},
+    ),
+}
 COMPARED: dict[str, dict[str, Any]] = {
     "compare": {"sample": "attempt"},
     "compare, clustered": {"sample": "attempt", "groups": "passage"},
@@ -140,6 +155,8 @@ def asked() -> dict[str, tuple[str, Callable[[Any], Any]]]:
     for name, roles in MEANS.items():
         found[name] = ("answers", lambda data, roles=roles: er.mean(data, **roles))
     found["fit"] = ("answers", lambda data: er.fit("score ~ 1", data, groups="passage + judge"))
+    for name, (formula, roles) in FITS.items():
+        found[name] = ("answers", lambda data, formula=formula, roles=roles: er.fit(formula, data, **roles))
     found["with_cov"] = (
         "answers",
         lambda data: er.mean(data, by="model", groups="passage").with_cov(groups="subject", cov="CR1"),
@@ -291,7 +308,7 @@ def check_scores(make: Make) -> None:
     refused(errors.NonNumericError, "must hold numbers", lambda: er.mean(data, "passage"))
     refused(errors.MissingColumnError, 'Did you mean "score"', lambda: er.mean(data, "scor"))
     refused(errors.DuplicateRowsError, "repeat", lambda: er.mean(data, by="model", item="question"))
-    refused(errors.NotAvailableError, "collect the frame first", lambda: er.fit("score ~ weight", data))
+    refused(errors.NotAvailableError, "Collect the columns", lambda: er.fit("score ~ center(weight)", data))
     refused(errors.NotAvailableError, "collect", lambda: er.quantile(data))
     lost = duels().assign(winner="nobody")
     refused(errors.UnknownLabelError, "nobody", lambda: er.win_rate(make(lost), **VERDICTS["words"]))

@@ -1,0 +1,291 @@
+"""The reader of a regression whose rows stay in an engine: what is missing, its cells, and columns of numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import pandas as pd
+
+from evalreg.checks import FloatArray, MissingName, listed
+from evalreg.data.clusters import Axis
+from evalreg.data.engine import LazyTable
+from evalreg.data.engine_groups import Grouped, as_text, grouped
+from evalreg.data.filters import refuse_filters
+from evalreg.data.frame import refuse_extreme
+from evalreg.data.groups import Groups, parse_groups
+from evalreg.data.weights import FAR
+from evalreg.errors import ArgumentError, EmptyDataError, NonFiniteError, NotAvailableError
+
+VALUE = "__value"
+REASONS = ("", "score", "covariate", "group")
+# Joint values of the columns that are factors, at most; more of them are rows rather than cells.
+MOST_CELLS = 100_000
+_GONE, _N, _BAD, _WHICH, _UNSOUND = "__gone", "__n", "__bad", "__which", "__unsound"
+_W, _LIGHT, _HEAVY = "__w", "__light", "__heavy"
+
+
+@dataclass(frozen=True)
+class DesignRoles:
+    """What a regression asks of the rows of an engine.
+
+    Parameters
+    ----------
+    outcome : str
+        What the score is called.
+    score : narwhals.Expr
+        The score as a number.
+    score_columns, covariates : tuple of str
+        Columns whose missing values drop a row, for want of a score or of a covariate.
+    keys : tuple of str
+        Columns whose joint values are the cells.
+    numbers : dict of str to narwhals.Expr
+        Numbers of rows by what they are called in the formula; products of several count as one.
+    weights : str, optional
+        Column of sampling weights.
+    missing : {"drop", "raise"}
+        What to do about missing values.
+    """
+
+    outcome: str
+    score: nw.Expr
+    score_columns: tuple[str, ...]
+    covariates: tuple[str, ...]
+    keys: tuple[str, ...]
+    numbers: Mapping[str, nw.Expr]
+    weights: str | None
+    missing: MissingName
+
+
+@dataclass(frozen=True, eq=False)
+class DesignRows:
+    """The rows in use, which stay where they are, and what one query told of them.
+
+    Parameters
+    ----------
+    table : LazyTable
+        With the score less `centre` as `VALUE` and with `parts` as columns.
+    labels : DataFrame
+        The columns of the keys, one line for each cell.
+    codes : dict of tuple of str to int
+        Cell of each joint value of the keys.
+    count, weight, total : ndarray, shape (n_cells,)
+        Rows, sums of weights, and weighted sums of scores less `centre`.
+    low, high : ndarray, shape (n_cells,)
+        Smallest and largest score less `centre`.
+    heaviest : ndarray, shape (n_cells, n_parts + 1)
+        The largest size of 1 and of each part, times the square root of the largest weight.
+    centre : float
+        Mean of the scores.
+    parts : tuple of str
+        Columns of the numbers less their `centres`, over their `spreads`.
+    centres, spreads : ndarray, shape (n_parts,)
+        See `parts`.
+    axes : tuple of Axis or None
+        The clusterings asked for.
+    dropped : dict of str to int
+        Rows dropped by reason.
+    """
+
+    table: LazyTable
+    labels: pd.DataFrame
+    codes: dict[tuple[str, ...], int]
+    count: FloatArray
+    weight: FloatArray
+    total: FloatArray
+    low: FloatArray
+    high: FloatArray
+    heaviest: FloatArray
+    centre: float
+    parts: tuple[str, ...]
+    centres: FloatArray
+    spreads: FloatArray
+    axes: tuple[Axis, ...] | None
+    dropped: dict[str, int]
+
+
+def read_design_in_engine(table: LazyTable, roles: DesignRoles, groups: Groups) -> DesignRows:
+    """One query by cell and by what is missing: levels, means and ranges of all that a regression uses."""
+    axes = None if groups is None else parse_groups(groups, table.columns)
+    if roles.weights is not None:
+        table.check_numeric(roles.weights, "weights")
+    gone = _reason(table, roles, axes)
+    found = _kinds(table, roles, gone)
+    codes, reasons = found.keys[_GONE]
+    why = np.asarray(reasons, dtype=np.intp)[codes]
+    dropped = _dropped(why, found.numbers[_N], roles)
+    kept = LazyTable(table.frame.filter(gone == 0)) if sum(dropped.values()) else table
+    refuse_filters(kept, None, roles.covariates)
+    used = why == 0
+    numbers = {name: column[used] for name, column in found.numbers.items()}
+    _refuse_nonfinite(numbers, roles)
+    count = numbers[_N]
+    centres, spreads = _scales(numbers, count, tuple(roles.numbers))
+    centre = float(numbers["__y"].sum() / count.sum())
+    keys = {name: (found.keys[name][0][used], found.keys[name][1]) for name in roles.keys}
+    order = np.lexsort([column for column, _ in reversed(keys.values())]) if keys else np.zeros(1, dtype=np.intp)
+    parts = tuple(f"__part{v}" for v in range(len(roles.numbers)))
+    scaled = zip(parts, roles.numbers.values(), centres, spreads, strict=True)
+    made = [((number - float(c)) / float(s)).alias(part) for part, number, c, s in scaled]
+    shown = [as_text(of)[column[order]] for column, of in keys.values()]
+    weighted = numbers["__wy"] if roles.weights is not None else numbers["__y"]
+    weight = numbers[_W] if roles.weights is not None else count
+    return DesignRows(
+        table=LazyTable(kept.frame.with_columns((roles.score - centre).alias(VALUE), *made)),
+        labels=pd.DataFrame({name: _line(of, column[order]) for name, (column, of) in keys.items()}),
+        codes={key: code for code, key in enumerate(zip(*shown, strict=True))} if shown else {(): 0},
+        count=count[order],
+        weight=weight[order],
+        total=(weighted - centre * weight)[order],
+        low=numbers["__low"][order] - centre,
+        high=numbers["__high"][order] - centre,
+        heaviest=_heaviest(numbers, roles, centres, spreads)[order],
+        centre=centre,
+        parts=parts,
+        centres=centres,
+        spreads=spreads,
+        axes=axes,
+        dropped=dropped,
+    )
+
+
+def _line(labels: Any, codes: Any) -> pd.Series:
+    """Labels of the cells; text stays objects."""
+    column = pd.Series(np.asarray(labels)[codes])
+    return column.astype(object) if not pd.api.types.is_numeric_dtype(column.dtype) else column
+
+
+def _reason(table: LazyTable, roles: DesignRoles, axes: tuple[Axis, ...] | None) -> nw.Expr:
+    """Why a row is not in use: the first reason in the order score, covariate, group."""
+    weights = () if roles.weights is None else (roles.weights,)
+    asked = (roles.score_columns, (*roles.covariates, *weights), tuple(name for axis in axes or () for name in axis))
+    found = nw.lit(0)
+    for reason in (3, 2, 1):
+        if names := list(dict.fromkeys(asked[reason - 1])):
+            found = nw.when(table.absent(names)).then(nw.lit(reason)).otherwise(found)
+    return found
+
+
+def _kinds(table: LazyTable, roles: DesignRoles, gone: nw.Expr) -> Grouped:
+    """Rows, sums and ranges by the keys and by why rows are not in use."""
+    made = {_GONE: gone, "__y": roles.score}
+    numbers = {f"__z{v}": number for v, number in enumerate(roles.numbers.values())}
+    bad = nw.lit(0)
+    for v, name in enumerate(numbers, 1):
+        # Nothing but a finite number times zero is zero.
+        bad = nw.when(nw.col(name) * 0.0 == 0.0).then(bad).otherwise(nw.lit(v))
+    made |= numbers
+    if roles.weights is not None:
+        w = nw.col(roles.weights).cast(nw.Float64)
+        made |= {_W: w, "__wy": w * roles.score}
+    frame = table.frame.select(*roles.keys, *(one.alias(name) for name, one in made.items()))
+    # What is not defined is null, which sums would pass over.
+    unsound = nw.when(nw.col("__y") * 0.0 == 0.0).then(nw.lit(0)).otherwise(nw.lit(1))
+    frame = frame.with_columns(unsound.alias(_UNSOUND))
+    aggregates = {_N: nw.len(), "__y": nw.col("__y").sum(), _UNSOUND: nw.col(_UNSOUND).sum()}
+    aggregates |= {"__low": nw.col("__y").min(), "__high": nw.col("__y").max()}
+    if numbers:
+        frame = frame.with_columns(bad.alias(_WHICH))
+        frame = frame.with_columns(nw.when(nw.col(_WHICH) > 0).then(nw.lit(1)).otherwise(nw.lit(0)).alias(_BAD))
+        aggregates |= {_WHICH: nw.col(_WHICH).max(), _BAD: nw.col(_BAD).sum()}
+    for name in numbers:
+        column = nw.col(name)
+        aggregates |= {name: column.sum(), f"{name}low": column.min(), f"{name}high": column.max()}
+    if roles.weights is not None:
+        aggregates |= {_W: nw.col(_W).sum(), _LIGHT: nw.col(_W).min(), _HEAVY: nw.col(_W).max()}
+        aggregates |= {"__wy": nw.col("__wy").sum()}
+    found = grouped(frame, (*roles.keys, _GONE), aggregates, most=MOST_CELLS)
+    if not found.n_entries:
+        raise EmptyDataError("`data` has no rows.")
+    if found.n_entries >= MOST_CELLS:
+        raise NotAvailableError(
+            f"a regression of rows in an engine takes factors of at most {MOST_CELLS:,} joint values; those of "
+            f"{listed(roles.keys)} have more. Numbers in columns, arithmetic, np.log, np.exp and np.sqrt stay numbers "
+            "there; of anything else make a column in the engine first, or collect the columns "
+            f"{listed([*roles.score_columns, *roles.covariates])}."
+        )
+    return found
+
+
+def _dropped(why: Any, rows: FloatArray, roles: DesignRoles) -> dict[str, int]:
+    """Rows that are not in use, by reason."""
+    dropped = {reason: int(rows[why == code].sum()) for code, reason in enumerate(REASONS) if reason}
+    missing = {reason: count for reason, count in dropped.items() if count}
+    if missing and roles.missing == "raise":
+        reason, count = next(iter(missing.items()))
+        raise NonFiniteError(
+            f'nothing may be missing under `missing="raise"`; {count} of {int(rows.sum())} rows have no {reason}. Fill '
+            'the values in, or pass missing="drop" to leave the rows out, counted.',
+            count=count,
+        )
+    if not (why == 0).any():
+        counts = ", ".join(f"{count} without a {reason}" for reason, count in missing.items())
+        raise EmptyDataError(
+            f"no row is left: all {int(rows.sum())} have something missing ({counts}).", count=int(rows.sum())
+        )
+    return dropped
+
+
+def _refuse_nonfinite(numbers: Mapping[str, FloatArray], roles: DesignRoles) -> None:
+    low, high = float(numbers["__low"].min()), float(numbers["__high"].max())
+    if unsound := int(numbers[_UNSOUND].sum()):
+        raise NonFiniteError(
+            f"`score` must be finite; {roles.outcome!r} is infinite or not defined in {unsound} of "
+            f"{int(numbers[_N].sum())} rows in use. Set such values to missing, or leave the rows out.",
+            column=roles.outcome,
+            count=unsound,
+        )
+    refuse_extreme(np.array([low, high]), roles.outcome, "`score`")
+    names = tuple(roles.numbers)
+    if names and (bad := int(numbers[_BAD].sum())):
+        name = names[int(numbers[_WHICH].max()) - 1]
+        raise NonFiniteError(
+            f"terms of the formula must be finite; {name!r} is missing or infinite in {bad} of "
+            f"{int(numbers[_N].sum())} rows in use. Leave such rows out, or change the transformation.",
+            column=name,
+            count=bad,
+        )
+    for v, name in enumerate(names):
+        ends = [float(numbers[f"__z{v}low"].min()), float(numbers[f"__z{v}high"].max())]
+        refuse_extreme(np.array(ends), name, "terms of the formula")
+    if roles.weights is None:
+        return
+    light, heavy = float(numbers[_LIGHT].min()), float(numbers[_HEAVY].max())
+    if not light > 0:
+        raise ArgumentError(
+            f"`weights` must be positive; the smallest is {light:g}. Check the signs; a row of weight zero is no "
+            "observation: leave it out.",
+            column=roles.weights,
+        )
+    if not (heavy < FAR and light > 1 / FAR):
+        raise NonFiniteError(
+            f"`weights` of rows in an engine must lie between {1 / FAR:.0e} and {FAR:.0e}, so that their squares are "
+            f"floats; they are from {light:g} to {heavy:g}. Only their ratios matter: rescale them.",
+            column=roles.weights,
+        )
+
+
+def _scales(
+    numbers: Mapping[str, FloatArray], count: FloatArray, names: Sequence[str]
+) -> tuple[FloatArray, FloatArray]:
+    """Means of the numbers, and powers of two near half their ranges: sums about zero keep their digits."""
+    found = [(numbers[f"__z{v}"], numbers[f"__z{v}low"], numbers[f"__z{v}high"]) for v in range(len(names))]
+    centres = np.array([np.clip(total.sum() / count.sum(), low.min(), high.max()) for total, low, high in found])
+    half = np.array([(high.max() - low.min()) / 2 for _, low, high in found])
+    spreads = np.exp2(np.frexp(np.where(half > 0, half, 1.0))[1].astype(float))
+    return centres, spreads
+
+
+def _heaviest(
+    numbers: Mapping[str, FloatArray], roles: DesignRoles, centres: FloatArray, spreads: FloatArray
+) -> FloatArray:
+    """Bounds of the size of 1 and of each part, times the square root of the largest weight, in each cell."""
+    root = np.sqrt(numbers[_HEAVY]) if roles.weights is not None else np.ones(numbers[_N].size)
+    columns = [root]
+    for v in range(len(centres)):
+        ends = np.abs([numbers[f"__z{v}low"] - centres[v], numbers[f"__z{v}high"] - centres[v]]) / spreads[v]
+        columns.append(root * ends.max(axis=0))
+    return np.column_stack(columns)

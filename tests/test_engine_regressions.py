@@ -1,0 +1,350 @@
+"""Regressions of rows that stay in an engine: against statsmodels and the formulas written out, and what is refused."""
+
+from __future__ import annotations
+
+import datetime
+import pickle
+from collections.abc import Callable
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import pandas as pd
+import pytest
+import statsmodels.formula.api as smf
+
+import evalreg as er
+from evalreg.data import engine_design, engine_groups
+from evalreg.errors import (
+    ArgumentError,
+    CollinearityError,
+    ConstantScoreError,
+    DataError,
+    EmptyDataError,
+    MissingColumnError,
+    MissingLabelsError,
+    NonFiniteError,
+    NonNumericError,
+    NotAvailableError,
+    ScoreRangeError,
+)
+from evalreg.estimators import engine_squares
+from evalreg.scores import lazy
+
+pl = pytest.importorskip("polars")
+duckdb = pytest.importorskip("duckdb")
+
+pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
+
+# An engine sums in another order; the promise of the design.
+SAME = 1e-10
+
+
+def _relation(frame):
+    relation = duckdb.from_df(frame)
+    try:
+        nw.from_native(relation)
+    except ModuleNotFoundError as error:
+        pytest.skip(f"narwhals cannot read DuckDB here: {error}")
+    return relation
+
+
+LAZY: dict[str, Callable] = {"polars lazy": lambda frame: pl.from_pandas(frame).lazy(), "duckdb": _relation}
+in_engines = pytest.mark.parametrize("engine", LAZY.values(), ids=LAZY.keys())
+
+
+@pytest.fixture(scope="module")
+def log():
+    """Three models on 600 answers in 25 unequal passages, with numbers and labels of several kinds and holes."""
+    rng = np.random.default_rng(4)
+    n = 600
+    passage = np.minimum(rng.geometric(0.07, n), 25)
+    tokens = rng.integers(20, 400, n)
+    frame = pd.DataFrame(
+        {
+            "passage": [f"p{i}" for i in passage],
+            "judge": rng.choice(["x", "y", "z"], n),
+            "model": rng.choice(["ada", "bob", "Bob"], n),
+            "level": rng.integers(1, 5, n),
+            "day": pd.to_datetime(datetime.date(2024, 1, 1)) + pd.to_timedelta(rng.integers(0, 3, n), unit="D"),
+            "long": tokens > 200,
+            "tokens": tokens,
+            "time": 1000 + rng.normal(size=n) * 100,
+            "weight": rng.uniform(0.5, 2, n),
+        }
+    )
+    noise = rng.normal(size=n) + rng.normal(size=26)[passage]
+    frame["score"] = 0.002 * tokens + 0.3 * (frame["model"] == "bob") + noise
+    for column, rows in {"score": [3], "time": [4, 5], "weight": [6]}.items():
+        frame.loc[rows, column] = np.nan
+    frame["model"] = frame["model"].where(frame.index != 8, None)
+    frame["passage"] = frame["passage"].where(frame.index != 9, None)
+    return frame
+
+
+@pytest.fixture
+def collected(monkeypatch):
+    """Lines of everything that left an engine."""
+    lines, collect = [], nw.LazyFrame.collect
+
+    def counted(self, *args, **kwargs):
+        result = collect(self, *args, **kwargs)
+        lines.append(len(result))
+        return result
+
+    monkeypatch.setattr(nw.LazyFrame, "collect", counted)
+    return lines
+
+
+FORMULAS = [
+    "score ~ model",
+    "score ~ C(level, Treatment(3)) * model + long",
+    "score ~ tokens + time",
+    "score ~ model * np.log(tokens) + C(level) + C(day)",
+    "score ~ 0 + model:tokens + long",
+    "score ~ np.where(level > 2, level, 0) + (level > 1) + I((time - 1000) / 100)",
+]
+
+
+@pytest.mark.parametrize("formula", FORMULAS)
+@in_engines
+def test_cr1_is_that_of_statsmodels(log, engine, formula):
+    used = log.dropna(subset=["score", "time", "model", "passage"]).reset_index(drop=True)
+    used["passage_code"] = pd.factorize(used["passage"])[0]
+    plain = smf.ols(formula, used).fit()
+    expected = plain.get_robustcov_results("cluster", groups=used["passage_code"], use_t=True)
+    found = er.fit(formula, engine(used), groups="passage", cov="CR1")
+    assert list(found.params.index) == list(plain.params.index)
+    np.testing.assert_allclose(found.params, expected.params, rtol=1e-8)
+    np.testing.assert_allclose(found.bse, expected.bse, rtol=1e-8)
+    robust = er.fit(formula, engine(used), cov="HC0")
+    np.testing.assert_allclose(robust.bse, plain.get_robustcov_results("HC0").bse, rtol=1e-8)
+
+
+@pytest.mark.parametrize("weights", [None, "weight"])
+@pytest.mark.parametrize("formula", FORMULAS)
+@in_engines
+def test_cr2_and_satterthwaite_are_the_formulas_written_out(log, engine, formula, weights):
+    """Bell and McCaffrey (2002) with a working model of independent rows, as matrices of all rows."""
+    import patsy
+
+    used = log.dropna().reset_index(drop=True)
+    y, X = (np.asarray(one, dtype=float) for one in patsy.dmatrices(formula, used))
+    root = np.ones(len(y)) if weights is None else np.sqrt(used[weights].to_numpy())
+    X, y = X * root[:, None], y[:, 0] * root
+    unit = np.linalg.norm(X, axis=0)
+    Q, R = np.linalg.qr(X / unit)
+    residual = y - Q @ (Q.T @ y)
+    H, codes = Q @ Q.T, pd.factorize(used["passage"])[0]
+    bread = np.linalg.inv(R) / unit[:, None]
+    pieces, spread = [], []
+    for g in range(codes.max() + 1):
+        rows = codes == g
+        values, axes = np.linalg.eigh(np.eye(rows.sum()) - H[np.ix_(rows, rows)])
+        adjusted = (axes / np.sqrt(values)) @ axes.T
+        pieces.append(bread @ Q[rows].T @ adjusted @ residual[rows])
+        spread.append((bread @ Q[rows].T @ adjusted) @ (np.eye(len(y)) - H)[rows])
+    found = er.fit(formula, engine(used), groups="passage", weights=weights)
+    np.testing.assert_allclose(found.cov_params(), sum(np.outer(one, one) for one in pieces), rtol=1e-7, atol=1e-13)
+    for j in range(X.shape[1]):
+        products = np.array([one[j] for one in spread]) @ np.array([one[j] for one in spread]).T
+        dof = np.trace(products) ** 2 / np.sum(products**2)
+        if weights is None:
+            np.testing.assert_allclose(found.dof.iloc[j], dof, rtol=1e-6)
+
+
+FUNCTIONS = ["log", "log2", "log10", "log1p", "sqrt", "exp", "square", "abs", "absolute"]
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+@in_engines
+def test_functions_of_numbers_are_those_of_numpy(log, engine, function):
+    used = log.dropna()
+    formula = f"score ~ np.{function}(weight) + I(-level * 2 + 1 / tokens) + I((weight - 1) ** 3)"
+    found, expected = (er.fit(formula, data, groups="passage") for data in (engine(used), used))
+    np.testing.assert_allclose(found.params, expected.params, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(found.bse, expected.bse, rtol=1e-9)
+
+
+@in_engines
+def test_what_is_missing_is_dropped_and_counted_by_reason(log, engine):
+    found = er.fit("score ~ model + time", engine(log), groups="passage", weights="weight")
+    expected = er.fit("score ~ model + time", log, groups="passage", weights="weight")
+    assert found.dropped.to_dict() == {"score": 1, "covariate": 4, "group": 1} == expected.dropped.to_dict()
+    assert str(found.summary()) == str(expected.summary())
+    with pytest.raises(NonFiniteError, match="1 of 600 rows have no score"):
+        er.fit("score ~ model", engine(log), missing="raise")
+    with pytest.raises(EmptyDataError, match="no row is left"):
+        er.fit("score ~ model", engine(log.assign(score=np.nan)))
+
+
+@in_engines
+def test_a_clustering_is_a_query_and_rows_stay_in_the_engine(log, engine, collected):
+    data = engine(log)
+    for formula, groups, n_queries in (
+        ("score ~ model + C(level)", None, 2),
+        ("score ~ model + C(level)", "passage", 3),
+        ("score ~ model + C(level)", "passage + judge", 5),
+        ("score ~ model + time + tokens", None, 3),
+        ("score ~ model + time + tokens", "passage", 3),
+        ("score ~ model + time + tokens", "passage + judge", 5),
+    ):
+        collected.clear()
+        results = er.fit(formula, data, groups=groups)
+        str(results.summary())
+        results.with_cov(cov="HC1" if groups is None else "CR1").diagnostics()
+        assert len(collected) == n_queries, formula
+        # At most the observed (cluster, judge, cell).
+        assert max(collected) <= 25 * 3 * (12 if "level" in formula else 3)
+    results.with_cov(groups="judge")
+    assert len(collected) == 5
+    results.with_cov(groups="level")
+    assert len(collected) == 6
+
+
+@in_engines
+def test_sums_that_are_not_held_or_come_in_parts_give_the_same_numbers(log, engine, monkeypatch):
+    data, formulas = engine(log), ("score ~ model * tokens", "score ~ model + C(level)")
+    whole = [er.fit(formula, data, groups="passage + judge", weights="weight") for formula in formulas]
+    monkeypatch.setattr(engine_groups, "AT_ONCE", 30)
+    monkeypatch.setattr(lazy, "MOST_HELD", 10)
+    monkeypatch.setattr(engine_squares, "LEVELS_OF_A_CASE", 1)
+    for formula, expected in zip(formulas, whole, strict=True):
+        found = er.fit(formula, data, groups="passage + judge", weights="weight")
+        assert not any(asked.held for asked in found.estimate.scores.inner._queries.values())
+        np.testing.assert_allclose(found.cov_params(), expected.cov_params(), rtol=SAME, atol=1e-16)
+        np.testing.assert_allclose(found.icc(), expected.icc(), rtol=1e-8)
+
+
+@in_engines
+def test_wild_tests_and_influence_of_clusters_need_no_rows(log, engine):
+    found, expected = (er.fit("score ~ model + tokens", data, groups="passage") for data in (engine(log), log))
+    drawn, same = (one.wild_test("tokens", draws=499) for one in (found, expected))
+    np.testing.assert_allclose(drawn.statistic, same.statistic, rtol=1e-8)
+    # Clusters come in another order, so that the same signs fall on others.
+    assert abs(drawn.p_value - same.p_value) < 0.03
+    moved, known = (one.influence("passage").sort_index() for one in (found, expected))
+    pd.testing.assert_frame_equal(moved, known, rtol=1e-8, atol=1e-14)
+    np.testing.assert_allclose(found.wald_test("tokens = 0").pvalue, expected.wald_test("tokens = 0").pvalue, rtol=1e-8)
+    copied = pickle.loads(pickle.dumps(found))
+    np.testing.assert_allclose(copied.with_cov(cov="CR3").bse, expected.with_cov(cov="CR3").bse, rtol=SAME)
+
+
+@in_engines
+def test_a_coefficient_that_one_row_determines_has_no_error_bar(engine):
+    rng = np.random.default_rng(3)
+    frame = pd.DataFrame({"score": rng.uniform(size=50), "z": rng.normal(size=50), "group": np.arange(50) // 4})
+    frame["far"] = np.where(np.arange(50) == 7, 1.5, 0.0)
+    frame["label"] = np.where(np.arange(50) == 9, "only", "rest")
+    for formula, name in (("score ~ far + z", "far"), ("score ~ label + z", "label[T.rest]"), ("score ~ label", None)):
+        for options in ({}, {"groups": "group"}):
+            found, expected = (er.fit(formula, data, **options) for data in (engine(frame), frame))
+            assert np.isnan(found.bse[name or "label[T.rest]"])
+            np.testing.assert_allclose(found.bse, expected.bse, rtol=1e-8)
+            assert found.cov.reasons() == expected.cov.reasons()
+    detached = pickle.loads(pickle.dumps(er.fit("score ~ far + z", engine(frame), groups="group")))
+    with pytest.raises(NotAvailableError, match="whether single rows determine a coefficient"):
+        detached.with_cov(groups=None)
+
+
+@in_engines
+def test_numbers_far_from_zero_and_of_any_size_keep_their_digits(engine):
+    rng = np.random.default_rng(6)
+    x, group = rng.normal(size=400), np.arange(400) // 10
+    score = 0.3 * x + rng.normal(size=400)
+    near = er.fit("score ~ x", pd.DataFrame({"score": score, "x": x, "group": group}), groups="group")
+    frame = pd.DataFrame({"score": 1e7 + score, "x": 1e9 + 100 * x, "group": group})
+    far = er.fit("score ~ x", engine(frame), groups="group")
+    # Rounding of the numbers themselves: 1e9 + 100 x has 9 digits behind the first of x.
+    np.testing.assert_allclose(far.params["x"] * 100, near.params["x"], rtol=1e-8)
+    np.testing.assert_allclose(far.bse["x"] * 100, near.bse["x"], rtol=1e-8)
+    tiny = pd.DataFrame({"score": 1e-8 * score, "x": 1e-12 * x, "group": group})
+    small = er.fit("score ~ x", engine(tiny), groups="group", weights=None)
+    np.testing.assert_allclose(small.bse["x"] * 1e-4, near.bse["x"], rtol=1e-8)
+    curved = pd.DataFrame({"score": score, "x": 100000 + x, "group": group})
+    with pytest.raises(CollinearityError, match=r"I\(x \*\* 2\).*subtract a typical value"):
+        er.fit("score ~ x + I(x ** 2)", engine(curved), groups="group")
+    advised, known = (
+        er.fit("score ~ x + I((x - 100000) ** 2)", data, groups="group") for data in (engine(curved), curved)
+    )
+    np.testing.assert_allclose(advised.bse, known.bse, rtol=1e-8)
+
+
+REFUSED = [
+    (
+        "score ~ bs(tokens, df=4)",
+        {},
+        NotAvailableError,
+        r'"bs" of a formula learns.*Collect the columns "score", "tokens"',
+    ),
+    ("score ~ I(tokens - np.mean(tokens))", {}, NotAvailableError, "np.mean"),
+    ("score ~ tokens | passage", {}, NotAvailableError, "in an engine"),
+    ("score ~ tokens", {"family": "poisson"}, NotAvailableError, "least squares; got family='poisson'"),
+    ("score ~ tokens", {"weights": np.ones(600)}, ArgumentError, "must name a column"),
+    (
+        "score ~ tokens",
+        {"cov": "HC2"},
+        NotAvailableError,
+        "leverages and labels of single rows need the rows in memory",
+    ),
+    ("score ~ model", {"cov": "HC3"}, NotAvailableError, 'cov "HC0" and "HC1", need no rows'),
+    ("score ~ token", {}, MissingColumnError, 'Did you mean "tokens"'),
+    ("model ~ tokens", {}, NonNumericError, "must hold numbers"),
+    ("np.where(score > 0, 1, 0) ~ tokens", {}, NotAvailableError, "Make a column of it in the engine first"),
+    ("score ~ tokens + I(2 * tokens)", {}, CollinearityError, r'"I\(2 \* tokens\)" can be computed'),
+    ("score ~ C(level) + level", {}, CollinearityError, '"level" can be computed'),
+    ("score ~ model + C(model, Sum)", {}, CollinearityError, "have rank 3"),
+    ("score ~ I(0 * tokens)", {}, CollinearityError, "determine each other"),
+    ("score ~ I(1 / (level - 1))", {}, NonFiniteError, r"missing or infinite in \d+ of \d+ rows in use"),
+    ("score ~ np.log(level - 1)", {}, NonFiniteError, "Leave such rows out"),
+    ("np.log(score) ~ level", {}, NonFiniteError, "infinite or not defined in"),
+    ("I(score * 0) ~ level", {}, ConstantScoreError, "is 0 in every row"),
+    ("I(tokens * 2 + 1) ~ tokens", {}, ConstantScoreError, "determined by the covariates"),
+    ("I(level * 2) ~ C(level)", {}, ConstantScoreError, "determined by the covariates"),
+    ("score ~ I(tokens * 1e80)", {}, ScoreRangeError, "squares that fit into a float"),
+    ("score ~ tokens", {"weights": "time"}, None, ""),
+    ("score ~ tokens", {"weights": "negative"}, ArgumentError, "must be positive; the smallest is -1"),
+]
+
+
+@pytest.mark.parametrize(("formula", "options", "kind", "words"), REFUSED, ids=[f"{i}" for i in range(len(REFUSED))])
+@in_engines
+def test_what_cannot_be_done_says_why(log, engine, formula, options, kind, words):
+    data = engine(log.assign(negative=-1.0))
+    if kind is None:
+        er.fit(formula, data, **options)
+        return
+    with pytest.raises(kind, match=words):
+        er.fit(formula, data, **options)
+
+
+@in_engines
+def test_few_rows_many_levels_and_changed_rows_are_refused(log, engine, monkeypatch):
+    with pytest.raises(DataError, match="more rows than coefficients; got 4 rows"):
+        er.fit("score ~ C(tokens)", engine(log.dropna().head(4)))
+    results = er.fit("score ~ tokens", engine(log), groups="passage")
+    with pytest.raises(NotAvailableError, match="influence of rows needs them in memory"):
+        results.influence()
+    with pytest.raises(NotAvailableError, match="fits of rows in an engine"):
+        results.predict(log)
+    with pytest.raises(NotAvailableError, match="labels must be columns"):
+        results.with_cov(groups=np.arange(600))
+    with pytest.raises(MissingLabelsError, match="must give an id to every row"):
+        er.fit("score ~ tokens", engine(log)).with_cov(groups="passage")
+    monkeypatch.setattr(engine_squares, "MOST_LEVELS", 5)
+    with pytest.raises(NotAvailableError, match="at most 5 levels"):
+        er.fit("score ~ C(level) + model + tokens", engine(log))
+    monkeypatch.setattr(engine_design, "MOST_CELLS", 50)
+    with pytest.raises(NotAvailableError, match="factors of at most 50 joint values"):
+        er.fit("score ~ C(tokens)", engine(log))
+
+
+def test_rows_that_change_between_queries_are_told():
+    database = duckdb.connect()
+    database.execute("CREATE TABLE log AS SELECT range % 7 AS g, range % 3 AS x, random() AS score FROM range(200)")
+    try:
+        results = er.fit("score ~ C(x)", database.table("log"), groups="g")
+    except ModuleNotFoundError as error:
+        pytest.skip(f"narwhals cannot read DuckDB here: {error}")
+    database.execute("UPDATE log SET score = score + 1 WHERE g = 2")
+    with pytest.raises(DataError, match="have changed since the estimate was made"):
+        results.with_cov(groups="x")

@@ -290,3 +290,13 @@ def test_results_put_together_keep_their_populations():
     alone = [er.infer(estimate, cov="naive").bse.iloc[0] for estimate in (one, other)]
     np.testing.assert_allclose(beside.bse, alone, rtol=1e-12)
     assert alone[0] < er.mean(parts[0], **asked, cov="naive").bse.iloc[0]
+
+
+@pytest.mark.parametrize(
+    ("method", "given"), [("wild_test", {"null": "mean = 0.5", "draws": 99}), ("bootstrap", {}), ("posterior", {})]
+)
+def test_what_knows_no_finite_benchmark_is_refused(log, method, given):
+    found = er.mean(log, groups="passage", target=FULL, n_population={"passage": 80})
+    with pytest.raises(NotAvailableError, match=rf"`{method}` takes clusters from a population without end"):
+        getattr(found, method)(**given)
+    getattr(er.mean(log, groups="passage"), method)(**given)

@@ -6,6 +6,7 @@ from typing import Any
 
 from evalreg.covariance.covariance import Covariance
 from evalreg.data.clusters import Axis
+from evalreg.errors import NotAvailableError
 from evalreg.estimate import Estimate
 from evalreg.inference.posterior import Posterior, posterior_of
 from evalreg.inference.simultaneous import Seed
@@ -49,7 +50,8 @@ class Resampled:
         ScoreRangeError
             If scores are not all 0 or 1.
         NotAvailableError
-            If clusterings are crossed, rows are weighted, or the parameters are not plain means of rows.
+            If clusterings are crossed, rows are weighted, the parameters are not plain means of rows, or they are of a
+            finite benchmark.
         ArgumentError
             If a prior is not two numbers of at least 0.5.
 
@@ -58,6 +60,7 @@ class Resampled:
         Bowyer, Aitchison and Ivanova (2025), arXiv:2503.01747, whose model of clustered evals this is, with another
         prior; Skellam (1948), JRSS B 10(2), 257-261.
         """
+        _refuse_population(self.estimate, "`posterior`")
         return posterior_of(self.estimate, self.cov.axes, prior, icc_prior)
 
     def wild_test(
@@ -94,7 +97,7 @@ class Resampled:
         Raises
         ------
         NotAvailableError
-            If the estimate is not of means or least squares.
+            If the estimate is not of means or least squares, or of a finite benchmark.
         ArgumentError
             If rows are taken as independent, or an option is unknown.
 
@@ -103,6 +106,7 @@ class Resampled:
         Cameron, Gelbach and Miller (2008), REStat 90(3); MacKinnon, Nielsen and Webb (2023), J. Applied Econometrics
         38.
         """
+        _refuse_population(self.estimate, "`wild_test`")
         return wild_test(
             self.estimate,
             self.axes,
@@ -146,7 +150,8 @@ class Resampled:
         Raises
         ------
         NotAvailableError
-            If the estimate is not of means, ratings or least squares; `evalreg.bootstrap` takes any function.
+            If the estimate is not of means, ratings or least squares (`evalreg.bootstrap` takes any function), or of a
+            finite benchmark.
         ArgumentError
             If rows are taken as independent, or an option is unknown.
 
@@ -154,6 +159,16 @@ class Resampled:
         ----------
         Cameron, Gelbach and Miller (2008), REStat 90(3); Owen (2007), Annals of Applied Statistics 1(2).
         """
+        _refuse_population(self.estimate, "`bootstrap`")
         return bootstrap_results(
             self.estimate, self.axes, draws=draws, kind=kind, weights=weights, alpha=alpha, seed=seed
+        )
+
+
+def _refuse_population(estimate: Estimate, method: str) -> None:
+    """What knows nothing of a finite population would contradict the error bar that does."""
+    if estimate.population is not None:
+        raise NotAvailableError(
+            f'{method} takes clusters from a population without end, and these results are about "the full benchmark". '
+            "Take results without `target` for it."
         )

@@ -202,7 +202,11 @@ class EvalAverage(Printed):
                 f"The {len(self.evals)} evals are taken as a random sample of tasks, and the averages are about all "
                 "such tasks. tau is the spread of true values over tasks, new task the interval for one more."
             )
-        sentences = [text, "The evals are taken to share no questions. Standard errors in parentheses."]
+        sentences = [
+            text,
+            "The evals are taken to share no questions. Standard errors in parentheses; that of an eval is no less "
+            "than its 95% interval says.",
+        ]
         if self.pairs is not None and len(self.names) > 1:
             sentences.append("ranks: those that no difference between two models excludes, all at once (Holm).")
         elif self.pairs is None and len(self.names) > 1:

@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from evalreg.results.stored_files import (
         read_results as read_results,
     )
+    from evalreg.results.tiers import Tiers as Tiers
     from evalreg.results.winner import Winner as Winner
     from evalreg.suites.averages import EvalAverage as EvalAverage
     from evalreg.suites.comparisons import Comparisons as Comparisons
@@ -94,6 +95,7 @@ _HOMES = {
     "NestedTest": "results.nested",
     "Noise": "noise.result",
     "Posterior": "inference.posterior",
+    "Tiers": "results.tiers",
     "Winner": "results.winner",
     "RandomisationTest": "resampling.randomisation_result",
     "Results": "results.results",

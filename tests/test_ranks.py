@@ -13,8 +13,9 @@ from scipy import special, stats
 
 import evalreg as er
 from evalreg.errors import ArgumentError, ArgumentTypeError
-from evalreg.inference.ranks import groups_of_unseparated, letters, pairwise_table, rank_sets, tau_best
+from evalreg.inference.ranks import pairwise_table, rank_sets, tau_best
 from evalreg.inference.simultaneous import simultaneous
+from evalreg.inference.tiers import groups_of_unseparated, letters
 
 NAMES = list("abcdefgh")
 

@@ -26,6 +26,7 @@ from evalreg.report.documents import records
 from evalreg.report.summaries import rating_reach
 from evalreg.report.tables import Grid, limits, number
 from evalreg.results.results import Results
+from evalreg.results.tiers import Tiers, first_sentence, group_column, ranks_text, tier_grid
 from evalreg.results.winner import Winner, winner_grid, winner_sentences
 
 METHODS: dict[str, Callable[..., Board]] = {
@@ -33,8 +34,6 @@ METHODS: dict[str, Callable[..., Board]] = {
     "bradley-terry": bradley_terry,
     "controlled": controlled_win_rate,
 }
-# Longer sets of letters say no more than that hardly anything is separated.
-MOST_LETTERS = 12
 
 EPILOG = """\
 Examples, on the simulated logs that `evalreg demo --write logs` makes:
@@ -44,6 +43,7 @@ Examples, on the simulated logs that `evalreg demo --write logs` makes:
   evalreg leaderboard logs/judge_log.csv --left left --right right \\
       --winner winner --groups prompt --method bradley-terry --formula 1 \\
       --scale elo
+  evalreg leaderboard logs/judge_log.csv --winner winner --groups prompt --tiers
   evalreg leaderboard logs/judge_log.csv --winner winner --groups prompt \\
       --opponents as_sampled --cov jackknife --format md
   evalreg leaderboard logs/judge_log.csv --left left --right right \\
@@ -71,6 +71,11 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the joint intervals (default: 0)")
     parser.add_argument(
         "--figure", metavar="FILE", help="draw the board there (.png, .svg, .pdf), with matplotlib of evalreg[plot]"
+    )
+    parser.add_argument(
+        "--tiers",
+        action="store_true",
+        help="the tiers: models that are separated from all below, and whether the first is separated from the second",
     )
     parser.add_argument(
         "--best",
@@ -123,20 +128,31 @@ def run(options: argparse.Namespace) -> Output:
     if options.figure is not None:
         _draw(board, options)
     more: dict[str, object] = {"kind": "board", "leaderboard": records(table, "model"), "seed": options.seed}
-    found = board.winner(options.alpha, seed=options.seed) if options.best else None
-    if found is None:
-        return rendered(board, rows, options, asked, first=(_grid(board, table),), frame=table, more=more)
-    more["winner"] = {**asdict(found), "tied": list(found.tied)}
-    return rendered(
-        board,
-        rows,
-        options,
-        asked,
-        first=(_grid(board, table), winner_grid(found, rating_reach(board.estimate))),
-        frame=_with_winner(table, found),
-        more=more,
-        said=winner_sentences(found),
-    )
+    said: tuple[str, ...] = ()
+    first, frame = _grid(board, table), table
+    if options.tiers:
+        tiers = board.tiers(options.alpha, seed=options.seed)
+        first, said, more["tiers"] = (
+            tier_grid(table, tiers.reach),
+            (first_sentence(tiers), *tiers.sentences),
+            _tiers_document(tiers),
+        )
+    grids: tuple[Grid, ...] = (first,)
+    if options.best:
+        found = board.winner(options.alpha, seed=options.seed)
+        more["winner"] = {**asdict(found), "tied": list(found.tied)}
+        grids, frame, said = (
+            (first, winner_grid(found, rating_reach(board.estimate))),
+            _with_winner(table, found),
+            (*said, *winner_sentences(found)),
+        )
+    return rendered(board, rows, options, asked, first=grids, frame=frame, more=more, said=said)
+
+
+def _tiers_document(found: Tiers) -> dict[str, object]:
+    """What JSON says of tiers beside the column of the leaderboard."""
+    names = ("first", "second", "separated", "difference", "p_adjusted", "n_tiers", "n_pairs", "alpha")
+    return {**{name: getattr(found, name) for name in names}, "undecided": [list(pair) for pair in found.undecided]}
 
 
 def board_of(options: argparse.Namespace) -> tuple[Board | Results, Rows, dict[str, object]]:
@@ -298,17 +314,15 @@ def _shares(text: str) -> dict[str, float]:
 def _grid(board: Results, table: pd.DataFrame) -> Grid:
     """The board: ranks that are not excluded, joint intervals, and letters where they are few."""
     alpha = table.attrs["alpha"]
-    with_letters = bool(table["letters"].map(len).max() <= MOST_LETTERS)
+    header, groups = group_column(table)
     headers = ("", "rank", "ranks open", "estimate", f"joint [{alpha / 2:.3g}", f"{1 - alpha / 2:.3g}]")
     rows, reach = [], rating_reach(board.estimate)
-    for name, row in table.iterrows():
-        low, high = str(row["rank_lower"]), str(row["rank_upper"])
-        sets = low if low == high else f"{low}-{high}"
+    for i, (name, row) in enumerate(table.iterrows()):
         ends = limits(row["joint_lower"], row["joint_upper"], row["estimate"], reach)
-        letters = (row["letters"],) if with_letters else ()
+        group = groups[i : i + 1]
         count = (str(row["n"]),) if "n" in table else ()
-        rows.append((str(name), str(row["rank"]), sets, number(row["estimate"]), *ends, *letters, *count))
-    more = (*(("groups",) if with_letters else ()), *(("n",) if "n" in table else ()))
+        rows.append((str(name), str(row["rank"]), ranks_text(row), number(row["estimate"]), *ends, *group, *count))
+    more = (*([header] if header else []), *(("n",) if "n" in table else ()))
     return Grid((*headers, *more), tuple(rows))
 
 

@@ -1,4 +1,4 @@
-"""Rank sets, the best models, and groups of models that are not separated."""
+"""Differences of all pairs, rank sets and the best models."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def rank_sets(
     base, printed = base_seed(seed)
     family = make_family(params, cov, "pairs", dof)
     theta = family.params.to_numpy(np.float64)
-    better, critical, error = _surely_better(family, alpha, base, joint=joint, stepdown=stepdown)
+    better, critical, error = surely_better(family, alpha, base, joint=joint, stepdown=stepdown)
     table = pd.DataFrame(
         {
             "rank": 1 + np.count_nonzero(theta > theta[:, None], axis=1),
@@ -180,55 +180,7 @@ def _check_tau(tau: object) -> int:
     return int(tau)
 
 
-def letters(params: Any, cov: Any, *, alpha: float = 0.05, dof: Any = np.inf, seed: Seed = 0) -> pd.Series[str]:
-    """Letters by model: two models share one exactly if they are not separated.
-
-    Separated is by the single-step comparison of all pairs. A pair without a positive variance is not.
-
-    Indexed by model; "a" holds the largest estimate. With more than 26 groups names go on with "aa", and a space stands
-    between those of one model. Piepho (2004), Journal of Computational and Graphical Statistics 13(2), 456-466. Shapes:
-    params (n_models,), cov (n_models, n_models).
-    """
-    alpha = fraction("alpha", alpha)
-    base, _ = base_seed(seed)
-    family = make_family(params, cov, "pairs", dof)
-    better, _, _ = _surely_better(family, alpha, base, joint=True, stepdown=False)
-    names = family.params.index
-    theta = family.params.to_numpy(np.float64)
-    order = sorted(range(theta.size), key=lambda i: (-theta[i], str(names[i])))
-    apart = np.logical_or(better[0], better[0].T)[np.ix_(order, order)]
-    held = groups_of_unseparated(apart)
-    labels = [_letter(i) for i in range(len(held))]
-    between = " " if len(held) > 26 else ""
-    own = [between.join(labels[i] for i, group in enumerate(held) if place in group) for place in range(theta.size)]
-    return pd.Series(dict(zip(order, own, strict=True)), name="letters").sort_index().set_axis(names)
-
-
-def groups_of_unseparated(apart: BoolArray) -> list[tuple[int, ...]]:
-    """The largest sets of models of which no two are separated.
-
-    In lexicographic order. Every two models that are not separated share a set; no separated two do. Shapes: apart
-    (n_models, n_models).
-    """
-    sets: list[frozenset[int]] = []
-    for model in range(apart.shape[0]):
-        near = frozenset(np.flatnonzero(~apart[model, :model]).tolist())
-        # Insert the model where it fits; a set that holds a separated model keeps its own, and gives a smaller one.
-        whole = [group | {model} for group in sets if group <= near]
-        parts = {(group & near) | {model} for group in sets if not group <= near} or {frozenset({model})}
-        sets = [group for group in sets if not group <= near] + whole
-        # Absorb: what lies inside another set goes.
-        for part in sorted(parts - set(whole), key=lambda group: (-len(group), sorted(group))):
-            if not any(part <= group for group in sets if model in group):
-                sets.append(part)
-    return sorted(tuple(sorted(group)) for group in sets)
-
-
-def _letter(i: int) -> str:
-    return _letter(i // 26 - 1) + chr(97 + i % 26) if i >= 26 else chr(97 + i)
-
-
-def _surely_better(
+def surely_better(
     family: ContrastFamily, alpha: float, base: int, *, joint: bool, stepdown: bool
 ) -> tuple[Sequence[BoolArray], FloatArray, float]:
     """Whether row is surely better than column, judged for the row and for the column; critical values; their error."""

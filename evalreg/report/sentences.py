@@ -158,13 +158,19 @@ def difference_sentences(
         value = with_interval(row["difference"], ends, unit, alpha, together=adjusted == "single-step")
         p = row["p_value"] if adjusted is None else row["p_adjusted"]
         word = "p" if adjusted is None else f"{adjusted}-adjusted p"
-        test = f"; {word} {_p_text(p, alpha)}" if np.isfinite(p) else ""
+        test = f"; {word} {p_text(p, alpha)}" if np.isfinite(p) else ""
         said = _direction(model, baseline, outcome, row["difference"], p, alpha)
         lines.append(f"{model} - {baseline}: {value}; {details[i]}; {how[i]}{test}). {said}{rough[i]}")
     return "\n".join(escape(visible(line)) for line in [*lines, *([note] if note else [])])
 
 
-def _p_text(p: float, alpha: float) -> str:
+def escaped(text: str, markup: MarkupName) -> str:
+    """A sentence with names and signs escaped for a markup."""
+    return _ESCAPES[option("markup", markup, MARKUPS)](visible(text))
+
+
+def p_text(p: float, alpha: float) -> str:
+    """A p-value behind its letter: "= 0.012" or "< .001"."""
     text = p_value(p, alpha)
     return f"< {text[1:]}" if text.startswith("<") else f"= {text}"
 

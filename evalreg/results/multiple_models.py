@@ -12,9 +12,11 @@ from evalreg.covariance.covariance import Covariance
 from evalreg.estimate import Estimate
 from evalreg.inference.intervals import on_logit_scale
 from evalreg.inference.questions import Counted
-from evalreg.inference.ranks import PairAdjustName, letters, pairwise_table, rank_sets, tau_best
+from evalreg.inference.ranks import PairAdjustName, pairwise_table, rank_sets, tau_best
 from evalreg.inference.simultaneous import Seed, simultaneous
+from evalreg.inference.tiers import letters, tiers
 from evalreg.report.summaries import choice_sentence
+from evalreg.results.tiers import Tiers, find_tiers
 from evalreg.results.winner import BestName, Winner, WinnerName, find_winner
 
 Together: TypeAlias = "tuple[pd.Series[float], Covariance]"
@@ -155,6 +157,37 @@ class MultipleModels(Counted, ABC):
         """
         return letters(*self._ranked, alpha=alpha, seed=seed)
 
+    def tiers(self, alpha: float = 0.05, seed: Seed = 0) -> Tiers:
+        """Tiers of models, with ranks, groups and whether the first is separated from the second.
+
+        A new tier begins where every model above is separated from every model below, all pairs judged at once. So the
+        order of two models of different tiers is settled, and that of two models of one tier may be or not. There may
+        be one tier only: then ranks and letters say what little is settled.
+
+        Parameters
+        ----------
+        alpha : float, optional
+            Family-wise level of the comparisons of all pairs: the chance that a tier holds a model that belongs above
+            one of a higher tier is at most this.
+        seed : int or Generator, optional
+            Of the simulation.
+
+        Returns
+        -------
+        Tiers
+            Prints as a table with sentences; `to_frame()` has a row a model, `separated` is True or False.
+
+        Raises
+        ------
+        ArgumentError
+            If there are fewer than two models.
+
+        Notes
+        -----
+        The decisions are those of `ranks`, `letters` and the adjusted p-values of pairs.
+        """
+        return find_tiers(self, alpha, seed)
+
     def winner(
         self,
         alpha: float = 0.05,
@@ -231,7 +264,8 @@ class MultipleModels(Counted, ABC):
         -------
         DataFrame
             Indexed by model, best first; columns rank, rank_lower, rank_upper (the ranks not excluded, for all models
-            at once), estimate, se, lower, upper, joint_lower, joint_upper, letters and n, the rows of each model.
+            at once), estimate, se, lower, upper, joint_lower, joint_upper, letters, tier (see `tiers`) and n, the rows
+            of each model.
             `attrs["note"]` says that the first of three or more is rated too high on average.
         """
         return leaderboard_table(self, alpha, seed)
@@ -296,6 +330,7 @@ def leaderboard_table(models: MultipleModels, alpha: float, seed: Seed) -> pd.Da
             "joint_lower": joint["lower"],
             "joint_upper": joint["upper"],
             "letters": models.letters(alpha, seed=seed),
+            "tier": tiers(*models._ranked, alpha=alpha, seed=seed),
         },
         index=names,
     )

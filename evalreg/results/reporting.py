@@ -13,9 +13,9 @@ import pandas as pd
 from evalreg.checks import fraction, option
 from evalreg.errors import ArgumentError, EvalregError, muted
 from evalreg.inference.dependence import standard_error_ratios
-from evalreg.inference.make_family import make_family
 from evalreg.inference.ranks import PairAdjustName
 from evalreg.inference.simultaneous import Seed
+from evalreg.inference.tiers import deciding_adjustment
 from evalreg.report.documents import as_compact_json, records, versions
 from evalreg.report.pages import Figure, Page, named
 from evalreg.report.rendering import REPORT_FORMATS, ReportFormat, rendered_page
@@ -25,11 +25,10 @@ from evalreg.report.vector import drawn
 from evalreg.results.answers import answer_of, design_sentences
 from evalreg.results.document import AnyResults, resolved_options, results_document
 from evalreg.results.sources import formulas_of, methods_of, sources_of
+from evalreg.results.tiers import group_column, groups_told, ranks_text
 
 # Of so many models all pairs are drawn; and of so many they are listed one below the other.
 MOST_DRAWN, MOST_LISTED = 60, 12
-# Longer sets of letters say no more than that hardly anything is separated.
-MOST_LETTERS = 12
 # Of so many models the document inside a page still holds the differences of all pairs.
 MOST_STORED = 20
 FORMAT_OF = {".html": "html", ".htm": "html", ".md": "md", ".markdown": "md", ".tex": "tex", ".json": "json"}
@@ -159,18 +158,16 @@ def interval_text(low: float, high: float, estimate: float, reach: float = np.in
 
 def _score_grid(results: AnyResults, board: pd.DataFrame, alpha: float) -> Grid:
     """Models from the best down."""
-    with_letters = bool(board["letters"].map(len).max() <= MOST_LETTERS)
-    more = (*(("groups",) if with_letters else ()), *(("rows",) if "n" in board else ()))
+    header, groups = group_column(board)
+    more = (*([header] if header else []), *(("rows",) if "n" in board else ()))
     headers = ("model", "rank", "ranks open", "score", f"{level_of(alpha)} interval", f"joint {level_of(alpha)}", *more)
     rows, reach = [], rating_reach(results.estimate)
-    for name, row in board.iterrows():
-        first, last = row["rank_lower"], row["rank_upper"]
+    for i, (name, row) in enumerate(board.iterrows()):
         both = [(row[f"{kind}lower"], row[f"{kind}upper"]) for kind in ("", "joint_")]
         ends = [interval_text(low, high, row["estimate"], reach) for low, high in both]
-        letters = (str(row["letters"]),) if with_letters else ()
         count = (f"{row['n']:.0f}",) if "n" in board else ()
-        ranks = f"{first}" if first == last else f"{first}-{last}"
-        rows.append((str(name), f"{row['rank']}", ranks, number(row["estimate"]), *ends, *letters, *count))
+        ranks, score = (f"{row['rank']}", ranks_text(row)), number(row["estimate"])
+        rows.append((str(name), *ranks, score, *ends, *groups[i : i + 1], *count))
     return Grid(headers, tuple(rows))
 
 
@@ -180,15 +177,9 @@ def _score_notes(board: pd.DataFrame | None, alpha: float) -> tuple[str, ...]:
             f"Each {level_of(alpha)} interval is that of one estimate by itself; it does not allow for their number.",
         )
     level = level_of(alpha)
-    letters = bool(board["letters"].map(len).max() <= MOST_LETTERS)
-    told = (
-        "Models that share a letter under groups are not separated from each other."
-        if letters
-        else "Letters of groups are left out: each model would have over twelve, since hardly any are separated."
-    )
     return (
         f"The {level} interval is that of one model by itself. Joint intervals hold for all models at once. Ranks open "
-        f"are the ranks that the data do not exclude, {level} for all models at once. {told}",
+        f"are the ranks that the data do not exclude, {level} for all models at once. {groups_told(board)}",
     )
 
 
@@ -340,8 +331,7 @@ _STEPWISE = (
 
 def _p_adjust(results: AnyResults) -> PairAdjustName:
     """The adjustment of p-values of pairs that decides what ranks and groups decide."""
-    params, cov = results._family
-    return "holm" if make_family(params, cov, "pairs", np.inf).few else "single-step"
+    return deciding_adjustment(*results._family)
 
 
 def _pair_grid(results: AnyResults, order: list[str], alpha: float, seed: Seed) -> Grid:

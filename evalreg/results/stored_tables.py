@@ -15,11 +15,11 @@ from evalreg.report.documents import numbers
 
 # Columns of tables that are no numbers, and those that are whole ones.
 TEXT = ("parameter", "model", "baseline", "letters")
-WHOLE = ("n", "n_clusters", "n_unpaired", "rank", "rank_lower", "rank_upper")
+WHOLE = ("n", "n_clusters", "n_unpaired", "rank", "rank_lower", "rank_upper", "tier")
 # The order of columns, which JSON with sorted keys does not keep.
 ORDER = (
     *("parameter", "model", "baseline", "rank", "rank_lower", "rank_upper", "estimate", "difference", "se"),
-    *("lower", "upper", "joint_lower", "joint_upper", "letters", "p_value", "p_adjusted", "correlation", "n"),
+    *("lower", "upper", "joint_lower", "joint_upper", "letters", "tier", "p_value", "p_adjusted", "correlation", "n"),
     *("n_clusters", "dof", "variance_saved", "n_unpaired", "paired"),
 )
 STATISTICS = ("estimate", "se", "naive_se", "t", "dof", "p_value")

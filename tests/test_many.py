@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import tracemalloc
 import warnings
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.stats
 
 import evalreg as er
 from benchmarks.coverage import boards
+from evalreg.inference import make_family
 
 
 @pytest.fixture(scope="module")
@@ -98,3 +101,77 @@ def test_pairs_bands_ranks_and_letters_of_sparse_boards_decide_alike(judges: int
             assert apart == sure.tolist()
         decided += int(sure.sum())
     assert decided > 0
+
+
+def _many(n_models: int, n_questions: int) -> pd.DataFrame:
+    rng = np.random.default_rng(2)
+    names = np.array([f"model {i:03d}" for i in range(n_models)])
+    log = pd.DataFrame({"model": np.repeat(names, n_questions), "item": np.tile(np.arange(n_questions), n_models)})
+    easy = rng.normal(size=n_questions)
+    return log.assign(score=easy[log["item"]] + rng.normal(size=len(log)), judge=rng.integers(0, 8, len(log)))
+
+
+def test_each_pair_of_many_models_is_the_paired_t_test_of_scipy() -> None:
+    # So many pairs that the contrasts are held by their entries.
+    n_models, n_questions = 130, 40
+    log = _many(n_models, n_questions)
+    results = er.mean(log, by="model", item="item")
+    assert n_models**2 * (n_models - 1) / 2 > make_family.DENSE_ENTRIES
+    table = results.pairwise()
+    scores = log["score"].to_numpy().reshape(n_models, n_questions)
+    left, right = np.triu_indices(n_models, 1)
+    told = scipy.stats.ttest_rel(scores[left], scores[right], axis=1)
+    np.testing.assert_allclose(table["p_value"], told.pvalue, rtol=1e-8)
+    np.testing.assert_allclose(table["difference"] / table["se"], told.statistic, rtol=1e-9)
+    ends = told.confidence_interval(0.95)
+    np.testing.assert_allclose(table[["lower", "upper"]], np.column_stack([ends.low, ends.high]), rtol=1e-8, atol=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
+@pytest.mark.parametrize("kind", ["scores", "right or wrong", "some missing", "crossed", "CR1", "ratings", "win rates"])
+def test_contrasts_held_by_their_entries_give_the_same_numbers(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def made() -> list[pd.DataFrame]:
+        results = _board_of(kind)
+        return [
+            results.pairwise("holm"),
+            results.simultaneous(contrasts="pairs"),
+            results.ranks(),
+            results.ranks(joint=False),
+        ]
+
+    expected = made()
+    monkeypatch.setattr(make_family, "DENSE_ENTRIES", 0)
+    monkeypatch.setattr(make_family, "CHUNK_ENTRIES", 0)
+    for own, other in zip(made(), expected, strict=True):
+        pd.testing.assert_frame_equal(own, other, rtol=1e-12, atol=1e-14)
+        assert own.attrs.keys() == other.attrs.keys()
+
+
+def _board_of(kind: str) -> er.Results:
+    log = _many(12, 50)
+    if kind in ("ratings", "win rates"):
+        n = np.random.default_rng(3).integers(0, 12, (2, 800))
+        pairs = pd.DataFrame({"left": n[0], "right": np.where(n[0] == n[1], (n[1] + 1) % 12, n[1])}).astype(str)
+        pairs["score"], pairs["item"] = np.random.default_rng(4).integers(0, 2, 800), np.arange(800) // 10
+        board = er.bradley_terry if kind == "ratings" else er.win_rate
+        return board(pairs, left="left", right="right", score="score", groups="item")
+    if kind == "scores":
+        return er.mean(log, by="model", item="item")
+    if kind == "CR1":
+        return er.mean(log, by="model", item="item", cov="CR1")
+    if kind == "crossed":
+        return er.mean(log, by="model", groups="item + judge")
+    log["score"] = (log["score"] > 1).astype(float)
+    return er.mean(log.sample(frac=0.9, random_state=1) if kind == "some missing" else log, by="model", item="item")
+
+
+def test_pairs_of_many_models_take_no_matrix_of_pairs_by_models() -> None:
+    n = 500
+    results = er.mean(_many(n, 10), by="model", item="item")
+    tracemalloc.start()
+    try:
+        results.pairwise()
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 0.6 * 8 * n * n * (n - 1) / 2

@@ -13,7 +13,7 @@ from evalreg.covariance.terms import Term
 from evalreg.data.clusters import Axis, axis_name
 from evalreg.errors import AlikeWarning, ArgumentError, NotAvailableError, Note
 from evalreg.estimate import Estimate
-from evalreg.numerics.matrices import dense
+from evalreg.numerics.matrices import Matrix, dense
 
 # Of a contrast that is not a difference of models, what is left of their common part is rounding below this.
 ROUNDING = 1e-10
@@ -31,18 +31,18 @@ class AlikeTerm(Term):
     of_models: BoolArray
     n_models: int
 
-    def _applies(self, C: FloatArray) -> BoolArray:
+    def _applies(self, C: Matrix) -> BoolArray:
         """Contrasts that are differences of models, shape (m,)."""
         of_others = np.asarray((C != 0) @ ~self.of_models, dtype=bool)
         own = quadratic(C, self.pooled)
-        return ~of_others & (own > 0) & ((C @ self.common) ** 2 <= ROUNDING * own)
+        return np.asarray(~of_others & (own > 0) & ((C @ self.common) ** 2 <= ROUNDING * own))
 
-    def variance(self, C: FloatArray) -> FloatArray:
+    def variance(self, C: Matrix) -> FloatArray:
         """The larger of the contrast's own variance and the pooled one."""
         own = super().variance(C)
         return np.where(self._applies(C), np.maximum(own, quadratic(C, self.pooled)), own)
 
-    def dof(self, C: FloatArray) -> FloatArray:
+    def dof(self, C: Matrix) -> FloatArray:
         """(J - 1)(K - 1): the contrast's own degrees of freedom times the differences of models that tell."""
         own = super().dof(C)
         return np.where(self._applies(C), own * (self.n_models - 1), own)

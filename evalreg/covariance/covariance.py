@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
+from scipy import sparse
 
 from evalreg.checks import BoolArray, FloatArray, frozen
 from evalreg.covariance.crossed import crossed_variance
@@ -19,7 +20,7 @@ from evalreg.covariance.terms import NO_VARIANCE, Term
 from evalreg.covariance.widths import Few, Widths, crossed_widths, one_t
 from evalreg.data.clusters import Axis
 from evalreg.errors import Note
-from evalreg.numerics.matrices import sum_blocks
+from evalreg.numerics.matrices import Matrix, compressed, squared_entries, sum_blocks
 from evalreg.scores.paired import Paired
 from evalreg.scores.unseen import unseen
 
@@ -188,9 +189,9 @@ class Covariance:
         """Variances of the parameters themselves, which nearly every statement asks for."""
         return self._variance(np.eye(len(self.names)))
 
-    def _variance(self, C: FloatArray) -> FloatArray:
+    def _variance(self, C: Matrix) -> FloatArray:
         value = self._unsettled(C)
-        scale = C**2 @ np.diag(self.naive)
+        scale = squared_entries(C) @ np.diag(self.naive)
         none = ~(value > NO_VARIANCE * scale) | (scale == 0)
         # Zero is a variance only where the bounds of the scores give an interval in its place.
         flat = (scale == 0) | ((value >= 0) & (not self.crossed))
@@ -203,29 +204,29 @@ class Covariance:
         settled = (constant & ~self._withheld(C)) | self._fixed(C)
         return np.where(settled, 0.0, np.where(unknown, np.nan, value))
 
-    def _unsettled(self, C: FloatArray) -> FloatArray:
+    def _unsettled(self, C: Matrix) -> FloatArray:
         if self.repaired is not None:
             return quadratic(C, self.repaired)
         # MNW 2024: from the stored terms, never from a repaired matrix; no set of fewer axes gives more.
         each = np.array([term.variance(C) for term in self.pieces])
         return crossed_variance(each, [term.dims for term in self.pieces], "max")
 
-    def _lost(self, C: FloatArray) -> BoolArray:
+    def _lost(self, C: Matrix) -> BoolArray:
         return self._in_one_cell(C) | self._undetermined(C)
 
-    def _in_one_cell(self, C: FloatArray) -> BoolArray:
+    def _in_one_cell(self, C: Matrix) -> BoolArray:
         lost = np.any([term.lost for term in self.one_way], axis=0)
         return np.asarray((C != 0) @ lost, dtype=bool)
 
-    def _undetermined(self, C: FloatArray) -> BoolArray:
+    def _undetermined(self, C: Matrix) -> BoolArray:
         return np.asarray(np.any([term.undetermined(C) for term in self.one_way], axis=0))
 
-    def _fixed(self, C: FloatArray) -> BoolArray:
+    def _fixed(self, C: Matrix) -> BoolArray:
         if self.fixed is None:
             return np.zeros(C.shape[0], dtype=bool)
         return ~np.asarray((C != 0) @ ~self.fixed, dtype=bool)
 
-    def _withheld(self, C: FloatArray) -> BoolArray:
+    def _withheld(self, C: Matrix) -> BoolArray:
         if self.withheld is None:
             return np.zeros(C.shape[0], dtype=bool)
         return np.asarray((C != 0) @ self.withheld, dtype=bool)
@@ -247,7 +248,7 @@ class Covariance:
         variance = self.variance(contrasts)
         if np.all(variance > 0):
             return [""] * variance.size
-        lost, scale = self._lost(C), C**2 @ np.diag(self.naive)
+        lost, scale = self._lost(C), squared_entries(C) @ np.diag(self.naive)
         totals_vary = np.max([term.variance(C) for term in self.one_way], axis=0) > NO_VARIANCE * scale
         texts = []
         for value, is_lost, size, vary, thin in zip(variance, lost, scale, totals_vary, self._withheld(C), strict=True):
@@ -365,13 +366,13 @@ class Covariance:
         C = self._contrasts(contrasts)
         return self._widths(C).dof(alpha) if self.summed else self._one_dof(C)
 
-    def widths(self, contrasts: FloatArray | None = None) -> Widths:
+    def widths(self, contrasts: Matrix | None = None) -> Widths:
         """Variances and degrees of freedom of contrasts, from which every interval and p-value comes.
 
         Parameters
         ----------
-        contrasts : ndarray, shape (n_contrasts, n_params), optional
-            The parameters themselves by default.
+        contrasts : ndarray or sparse array, shape (n_contrasts, n_params), optional
+            The parameters themselves by default. Of differences of many models a sparse array is far smaller.
 
         Returns
         -------
@@ -381,7 +382,7 @@ class Covariance:
         plain = self._widths(self._contrasts(contrasts))
         return plain if self.paired is None else replace(plain, few=self._few(contrasts, plain.variance))
 
-    def _few(self, contrasts: FloatArray | None, variance: FloatArray) -> Few | None:
+    def _few(self, contrasts: Matrix | None, variance: FloatArray) -> Few | None:
         """Differences of two models of which few questions tell."""
         assert self.paired is not None
         C = None if contrasts is None else self._contrasts(contrasts)
@@ -405,7 +406,7 @@ class Covariance:
         held = np.flatnonzero(of.active & ((V > 0) | ~alone))
         return Few(rows[held], found.scale[held], of.chosen(held)) if held.size else None
 
-    def _widths(self, C: FloatArray) -> Widths:
+    def _widths(self, C: Matrix) -> Widths:
         if not self.summed:
             return one_t(self.variance(C), self._one_dof(C))
         dofs = np.array([term.dof(C) for term in self.pieces])
@@ -414,7 +415,7 @@ class Covariance:
             self.variance(C), variances, dofs, [term.dims for term in self.pieces], self.options.repair
         )
 
-    def _one_dof(self, C: FloatArray) -> FloatArray:
+    def _one_dof(self, C: Matrix) -> FloatArray:
         """Degrees of freedom where one t serves all levels."""
         rule = self.options.dof
         if rule == "satterthwaite" or (rule == "min" and not self.axes):
@@ -461,5 +462,7 @@ class Covariance:
         """
         return pd.DataFrame(self.matrix, index=list(self.names), columns=list(self.names))
 
-    def _contrasts(self, contrasts: FloatArray | None) -> FloatArray:
+    def _contrasts(self, contrasts: Matrix | None) -> Matrix:
+        if sparse.issparse(contrasts):
+            return compressed(contrasts)
         return np.eye(len(self.names)) if contrasts is None else np.atleast_2d(np.asarray(contrasts, dtype=float))

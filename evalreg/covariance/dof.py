@@ -6,20 +6,31 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
+from scipy import sparse
 
 from evalreg.checks import DofName, FloatArray
-from evalreg.numerics.matrices import DENSE_SHARE, compressed, dense
+from evalreg.numerics.matrices import DENSE_SHARE, Matrix, compressed, dense
 
 # Below so many entries, contrasts are multiplied as they are.
 SMALL = 1 << 14
 
 
-def quadratic(contrasts: FloatArray, matrix: FloatArray) -> FloatArray:
-    """Diagonal of C V C', the variance of each contrast, shape (m,); C has the shape (m, k)."""
+def quadratic(contrasts: Matrix, matrix: FloatArray) -> FloatArray:
+    """Diagonal of C V C', the variance of each contrast, shape (m,); C has the shape (m, k), dense or sparse."""
+    if sparse.issparse(contrasts):
+        return _of_entries(compressed(contrasts), matrix)
     if contrasts.size > SMALL and np.count_nonzero(contrasts) < DENSE_SHARE * contrasts.size:
-        few = compressed(contrasts)  # of each row's many parameters a contrast has a few
-        return np.asarray(few.multiply(few @ matrix).sum(axis=1), dtype=np.float64).ravel()
+        return _of_entries(compressed(contrasts), matrix)  # of each row's many parameters a contrast has a few
     return np.asarray(np.sum((contrasts @ matrix) * contrasts, axis=1))
+
+
+def _of_entries(rows: Matrix, matrix: Matrix) -> FloatArray:
+    """The same of contrasts in compressed sparse rows; from four entries of V where each has two, as differences do."""
+    if sparse.issparse(matrix) or not np.all(np.diff(rows.indptr) == 2):
+        return np.asarray(rows.multiply(rows @ matrix).sum(axis=1), dtype=np.float64).ravel()
+    (i, j), (c, d) = rows.indices.reshape(-1, 2).T, rows.data.reshape(-1, 2).T
+    first, second = c * matrix[i, i] + d * matrix[j, i], c * matrix[i, j] + d * matrix[j, j]
+    return np.asarray(c * first + d * second)
 
 
 class Leverage(Protocol):

@@ -34,6 +34,11 @@ class CellLeverage:
 
     def dof(self, contrasts: Matrix) -> FloatArray:
         """Satterthwaite degrees of freedom, one for each row of `contrasts` (m, n_cells)."""
+        if sparse.issparse(contrasts) and not sparse.issparse(self.spread):
+            few = compressed(contrasts)
+            if np.all(np.diff(few.indptr) == 2):
+                squares = few.multiply(few).tocsr()
+                return ratio(np.asarray(squares @ self.trace) ** 2, quadratic(squares, self.spread))
         if sparse.issparse(contrasts) or sparse.issparse(self.spread):
             rows = compressed(contrasts)
             squares = rows.multiply(rows).tocsr()
@@ -134,16 +139,16 @@ class Projected:
     cell_trace: FloatArray
     cell_spread: FloatArray
 
-    def dof(self, combinations: FloatArray) -> FloatArray | None:
+    def dof(self, combinations: Matrix) -> FloatArray | None:
         """Satterthwaite degrees of freedom of combinations of two contrasts each, such as all differences of a board.
 
         The squares of c A_a + d A_b are c^2 A_a^2 + d^2 A_b^2 and a product where both have an entry: the pair of the
         two models. None where some two contrasts share several cells.
         """
-        entered = combinations != 0
-        row, i = np.arange(entered.shape[0]), np.argmax(entered, axis=1)
-        j = entered.shape[1] - 1 - np.argmax(entered[:, ::-1], axis=1)
-        c, d = combinations[row, i], np.where(j > i, combinations[row, j], 0.0)
+        rows = compressed(combinations)
+        first, last = rows.indptr[:-1], rows.indptr[1:] - 1
+        i, j = rows.indices[first], rows.indices[last]
+        c, d = rows.data[first], np.where(j > i, rows.data[last], 0.0)
         both = compressed(self.contrasts[i].multiply(self.contrasts[j]).tocsr() * (2 * c * d)[:, None])
         both.eliminate_zeros()
         if np.max(np.diff(both.indptr), initial=0) > 1:

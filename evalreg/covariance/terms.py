@@ -13,7 +13,7 @@ from evalreg.covariance.crossed import sign
 from evalreg.covariance.dof import FixedDof, Leverage, WelchDof, quadratic
 from evalreg.covariance.leverages import CellLeverage, FactoredLeverage, Projected, project
 from evalreg.data.clusters import Axis, axis_name
-from evalreg.numerics.matrices import Matrix, compressed, dense
+from evalreg.numerics.matrices import DENSE_SHARE, Matrix, compressed, dense
 
 # A variance below this fraction of the naive one is rounding, not a variance.
 NO_VARIANCE = 1e-14
@@ -77,16 +77,16 @@ class Term:
             return "n - 1" if single else "Welch-Satterthwaite"
         return "n - k" if isinstance(self.leverage, FixedDof) else "G - 1"
 
-    def variance(self, C: FloatArray) -> FloatArray:
+    def variance(self, C: Matrix) -> FloatArray:
         """Diagonal of C V_A C'."""
         return quadratic(C, self.matrix)
 
-    def dof(self, C: FloatArray) -> FloatArray:
+    def dof(self, C: Matrix) -> FloatArray:
         """Degrees of freedom of each contrast of the parameters."""
         if self.leverage is None:
             return np.full(C.shape[0], float(self.n_clusters - 1))
         if self.contrasts is None:
-            return self.leverage.dof(C)
+            return self.leverage.dof(dense(C))
         of_cells = isinstance(self.leverage, CellLeverage | FactoredLeverage)
         found = self._projected.dof(C) if of_cells and _many_pairs(C, self.contrasts) else None
         return self.leverage.dof(_product(C, self.contrasts)) if found is None else found
@@ -109,29 +109,33 @@ class Term:
         blind = None if self.blind is None else _moved(C, self.blind)
         return replace(self, matrix=C @ self.matrix @ C.T, contrasts=contrasts, lost=(C != 0) @ self.lost, blind=blind)
 
-    def undetermined(self, C: FloatArray) -> BoolArray:
+    def undetermined(self, C: Matrix) -> BoolArray:
         """Contrasts of a regression that some cluster alone determines, wholly or in part, shape (m,)."""
         if self.blind is None:
             return np.zeros(C.shape[0], dtype=bool)
         return np.asarray(np.any(_moved(C, self.blind) != 0, axis=1))
 
 
-def _many_pairs(C: FloatArray, contrasts: Matrix) -> bool:
+def _many_pairs(C: Matrix, contrasts: Matrix) -> bool:
     """Whether there are more combinations than contrasts, of two of them each."""
     return (
         sparse.issparse(contrasts)
         and C.shape[0] > C.shape[1]
-        and bool(np.all(np.isin(np.count_nonzero(C, axis=1), (1, 2))))
+        and bool(np.all(np.isin(np.diff(compressed(C).indptr), (1, 2))))
     )
 
 
-def _product(C: FloatArray, contrasts: Matrix) -> Matrix:
-    """C times the contrasts; sparse where they are, as differences of many models touch few of the cells."""
-    return compressed(C) @ contrasts if sparse.issparse(contrasts) else np.asarray(C @ contrasts)
+def _product(C: Matrix, contrasts: Matrix) -> Matrix:
+    """C times the contrasts; sparse where both may be, as differences of many models touch few of the cells."""
+    if sparse.issparse(contrasts):
+        return compressed(C) @ contrasts
+    if sparse.issparse(C) and np.count_nonzero(contrasts) < DENSE_SHARE * contrasts.size:
+        return compressed(C @ compressed(contrasts))
+    return np.asarray(C @ contrasts)
 
 
-def _moved(C: FloatArray, directions: FloatArray) -> FloatArray:
+def _moved(C: Matrix, directions: FloatArray) -> FloatArray:
     """C D, zero where it cancels."""
     moved = C @ directions
-    moved[np.abs(moved) <= CANCELS * (np.abs(C) @ np.abs(directions))] = 0.0
+    moved[np.abs(moved) <= CANCELS * (abs(C) @ np.abs(directions))] = 0.0
     return np.asarray(moved)

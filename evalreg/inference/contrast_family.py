@@ -20,6 +20,7 @@ from evalreg.inference.multiplicity import (
     simulate_largest,
     stepdown_pvalues,
 )
+from evalreg.numerics.matrices import Matrix
 from evalreg.numerics.student import t_quantile
 
 T = TypeVar("T")
@@ -31,7 +32,7 @@ class ContrastFamily:
 
     params: pd.Series[float]  # the parameters, by name
     names: pd.Index[Any]  # of the contrasts; (left, right) for pairs
-    matrix: FloatArray  # (m, n_params): C
+    matrix: Matrix  # (m, n_params): C, sparse for the pairs of many parameters
     effect: FloatArray  # (m,): contrasts less their values under the null, and standard errors (NaN outside the family)
     se: FloatArray
     shared_dof: float  # of the multivariate t; NaN where each contrast has its own and is mapped to the normal
@@ -80,12 +81,16 @@ class ContrastFamily:
     def largest(self, normals: FloatArray) -> FloatArray:
         """Largest absolute statistic in each draw, shape (n_draws, 1)."""
         if self.pairs:
-            return largest_of_pairs(self.factor @ normals.T, square_of_pairs(self.weight, self.params.size))[:, None]
+            return largest_of_pairs(self.factor @ normals.T, self._weight_of_pairs)[:, None]
         result = np.zeros(normals.shape[0])
         for rows in np.array_split(np.arange(self.effect.size), self.effect.size // CHUNK + 1):
             part = np.abs(self.factor[rows] @ normals.T) * self.weight[rows, None]
             np.maximum(result, part.max(axis=0, initial=0.0), out=result)
         return result[:, None]
+
+    @cached_property
+    def _weight_of_pairs(self) -> FloatArray:
+        return square_of_pairs(self.weight, self.params.size)
 
     def joint(self, alpha: float, base: int) -> Level:
         """The level of each contrast at which all hold together, and the p-values that go with it."""

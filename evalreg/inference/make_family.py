@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,15 +11,20 @@ import pandas as pd
 
 from evalreg.checks import BoolArray, FloatArray, listed
 from evalreg.covariance.covariance import Covariance
+from evalreg.covariance.dof import quadratic
 from evalreg.covariance.widths import Widths, joined, one_t
 from evalreg.errors import AlignmentError, ArgumentError, ArgumentTypeError, NonFiniteError
 from evalreg.inference.contrast_family import ContrastFamily, pair_codes
 from evalreg.inference.contrasts import parse_contrasts
 from evalreg.inference.levels import LIKE_NORMAL
+from evalreg.numerics.matrices import Matrix, dense, difference_rows, squared_entries
 
 # A variance below this fraction of its terms is rounding.
 ROUNDING = 1e-12
 
+
+# Contrasts of up to so many entries are held with their zeros, and so many are looked at together.
+DENSE_ENTRIES, CHUNK_ENTRIES = 1 << 20, 1 << 23
 
 # With fewer clusters on the finest axis, for each parameter, its correlations are too uncertain to draw from.
 CLUSTERS_PER_PARAM = 2
@@ -43,41 +49,45 @@ def make_family(params: Any, cov: Any, contrasts: Any = None, dof: Any = np.inf)
 
 def _made(theta: pd.Series[float], cov: Any, contrasts: Any, dof: Any) -> ContrastFamily:
     names, C, null = _check_contrasts(contrasts, theta.index)
+    effect = C @ theta.to_numpy() - null
     found = _moments(_check_cov(cov, theta.index), C, dof)
     variance, root, together = found.widths.variance, found.root, found.together
     known = np.isfinite(np.diag(together))
     safe = np.where(np.outer(known, known), root, 0.0)
     pairs = isinstance(contrasts, str) and contrasts == "pairs"
     values = np.asarray(theta, dtype=np.float64)
-    factor = _factor(safe, values, known, centred=bool(np.all(np.abs(C.sum(axis=1)) < 1e-12)))
-    standard = C @ factor
-    spread, scale = np.sum(standard**2, axis=1), C**2 @ np.diag(np.where(np.outer(known, known), together, 0.0))
+    factor = _factor(safe, values, known, centred=pairs or bool(np.all(np.abs(C.sum(axis=1)) < 1e-12)))
+    spread = _by_rows(C, lambda part: np.sum((part @ factor) ** 2, axis=1))
+    scale = squared_entries(C) @ np.diag(np.where(np.outer(known, known), together, 0.0))
     flat = ~(spread > ROUNDING * scale)
     out = ~(variance > 0) | ((C != 0) @ ~known) | ~(scale > 0) | ~(found.dof > 0)
     # A contrast that varies on no axis but a smaller one cannot be drawn, so that contrasts are counted.
     undrawn = bool(np.any(flat & ~out)) and isinstance(cov, Covariance) and cov.crossed
     out |= flat & (not undrawn)
     weight = np.where(out | flat, 0.0, 1 / np.sqrt(np.where(out | flat, 1.0, spread)))
-    if not pairs and C.shape[0] < factor.shape[1]:  # fewer contrasts than dimensions
-        standard = np.transpose(np.linalg.qr(standard.T, mode="r"))
+    drawn_from = factor
+    if not pairs:
+        drawn_from = C @ factor
+        if C.shape[0] < factor.shape[1]:  # fewer contrasts than dimensions
+            drawn_from = np.transpose(np.linalg.qr(drawn_from.T, mode="r"))
     plain = np.where(np.isnan(variance), "its variance is not known", "its variance is not positive")
     texts = [text or str(other) for text, other in zip(found.texts, plain, strict=True)]
     widths = replace(found.widths, variance=np.where(out, np.nan, variance))
-    few, drawn = _few(cov, widths, int(np.any(C != 0, axis=0).sum()))
+    few, drawn = _few(cov, widths, np.unique(C.nonzero()[1]).size)
     if undrawn and np.isnan(few):
         few = float(LIKE_NORMAL)
     return ContrastFamily(
         params=theta,
         names=names,
         matrix=C,
-        effect=C @ theta.to_numpy() - null,
+        effect=effect,
         se=np.sqrt(widths.variance),
         shared_dof=found.shared,
         few_dof=few,
         drawn=drawn and not undrawn,
         reasons={names[int(i)]: texts[i] for i in np.flatnonzero(out)},
         widths=widths,
-        factor=factor if pairs else standard,
+        factor=drawn_from,
         weight=weight,
         pairs=pairs,
     )
@@ -144,15 +154,15 @@ def _check_cov(cov: Any, names: pd.Index[Any]) -> Covariance | FloatArray:
     return V
 
 
-def _check_contrasts(contrasts: Any, params: pd.Index[Any]) -> tuple[pd.Index[Any], FloatArray, FloatArray]:
-    """Names, C, and the values under the null."""
+def _check_contrasts(contrasts: Any, params: pd.Index[Any]) -> tuple[pd.Index[Any], Matrix, FloatArray]:
+    """Names, C, and the values under the null; C is sparse for the pairs of many parameters."""
     K = len(params)
     if contrasts is None:
         return params, np.eye(K), np.zeros(K)
     if isinstance(contrasts, str) and contrasts == "pairs":
         left, right = pair_codes(K)
-        C = np.zeros((left.size, K))
-        C[np.arange(left.size), left], C[np.arange(left.size), right] = 1.0, -1.0
+        C = difference_rows(left, right, K)
+        C = dense(C) if C.shape[0] * K <= DENSE_ENTRIES else C
         arrays = [params[left], params[right]]
         return pd.MultiIndex.from_arrays(arrays, names=["left", "right"]), C, np.zeros(left.size)
     if isinstance(contrasts, pd.DataFrame) and list(contrasts.columns) != list(params):
@@ -174,14 +184,14 @@ class _Moments:
     texts: list[str]
 
 
-def _moments(cov: Covariance | FloatArray, C: FloatArray, dof: Any) -> _Moments:
+def _moments(cov: Covariance | FloatArray, C: Matrix, dof: Any) -> _Moments:
     """Of the contrasts; `root` is the positive semi-definite matrix whose correlation is drawn from."""
     if not isinstance(cov, Covariance):
         own = np.asarray(dof, dtype=np.float64)
         if own.ndim > 1 or own.size not in (1, C.shape[0]) or not np.all(own > 0):
             raise ArgumentError(f"`dof` must be a positive number, or one for each of {C.shape[0]} contrasts.")
-        variance = np.sum((C @ np.where(np.isfinite(cov), cov, 0.0)) * C, axis=1)
-        variance[variance <= ROUNDING * (C**2 @ np.nan_to_num(np.diag(cov)))] = 0.0
+        variance = quadratic(C, np.where(np.isfinite(cov), cov, 0.0))
+        variance[variance <= ROUNDING * (squared_entries(C) @ np.nan_to_num(np.diag(cov)))] = 0.0
         variance[(C != 0) @ ~np.isfinite(np.diag(cov))] = np.nan
         shared = float(own) if own.ndim == 0 else float("nan")
         own = np.broadcast_to(own, C.shape[:1])
@@ -189,7 +199,7 @@ def _moments(cov: Covariance | FloatArray, C: FloatArray, dof: Any) -> _Moments:
     widths = _by_chunks(cov, C)
     none = np.flatnonzero(~(widths.variance > 0))
     texts = [""] * C.shape[0]
-    for i, text in zip(none, cov.reasons(C[none]) if none.size else [], strict=True):
+    for i, text in zip(none, cov.reasons(dense(C[none])) if none.size else [], strict=True):
         texts[i] = text
     own = np.min(widths.dofs, axis=0)
     used = own[widths.variance > 0]
@@ -200,10 +210,20 @@ def _moments(cov: Covariance | FloatArray, C: FloatArray, dof: Any) -> _Moments:
     return _Moments(widths, own, shared, finest.matrix, cov.sum_one_way, texts)
 
 
-def _by_chunks(cov: Covariance, C: FloatArray) -> Widths:
+def _by_chunks(cov: Covariance, C: Matrix) -> Widths:
     """Widths of many contrasts, some at a time, which bounds the memory."""
-    parts = [part for part in np.array_split(C, C.shape[0] // 2000 + 1) if part.shape[0]]
-    return joined([cov.widths(part) for part in parts or [C]])
+    return joined([cov.widths(part) for part in _chunks(C)])
+
+
+def _by_rows(C: Matrix, make: Callable[[Matrix], FloatArray]) -> FloatArray:
+    """One number of each contrast, of some at a time."""
+    return np.concatenate([make(part) for part in _chunks(C)])
+
+
+def _chunks(C: Matrix) -> list[Matrix]:
+    """Some contrasts at a time, of so many entries as if all were there."""
+    step = max(CHUNK_ENTRIES // C.shape[1], 2000)
+    return [C[first : first + step] for first in range(0, C.shape[0], step)] or [C]
 
 
 def _factor(matrix: FloatArray, values: FloatArray, known: BoolArray, *, centred: bool) -> FloatArray:

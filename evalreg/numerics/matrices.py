@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from scipy import sparse
 
-from evalreg.checks import FloatArray
+from evalreg.checks import FloatArray, IntArray
 
 Matrix: TypeAlias = Any
 """A dense array or a scipy sparse array."""
@@ -30,6 +30,21 @@ def mostly_there(matrix: Matrix) -> bool:
 def compressed(matrix: Matrix) -> Matrix:
     """Return an array in compressed sparse rows; what already is one as it is."""
     return matrix if isinstance(matrix, sparse.csr_array) else sparse.csr_array(matrix)
+
+
+def squared_entries(matrix: Matrix) -> Matrix:
+    """Return the square of each entry."""
+    if not sparse.issparse(matrix):
+        return matrix**2
+    rows = compressed(matrix)
+    return sparse.csr_array((rows.data**2, rows.indices, rows.indptr), rows.shape)
+
+
+def difference_rows(left: IntArray, right: IntArray, n: int) -> Matrix:
+    """Return rows of n columns with 1 at `left` and -1 at `right`, left < right, in compressed sparse rows."""
+    m = left.size
+    columns, signs = np.column_stack([left, right]).ravel(), np.tile([1.0, -1.0], m)
+    return sparse.csr_array((signs, columns, 2 * np.arange(m + 1)), (m, n))
 
 
 def single_column(values: FloatArray) -> Matrix:

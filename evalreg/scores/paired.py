@@ -14,7 +14,7 @@ from evalreg.checks import BoolArray, FloatArray, IntArray
 from evalreg.data.clusters import Axis
 from evalreg.errors import ArgumentError, ArgumentTypeError
 from evalreg.numerics.anova import anova_icc
-from evalreg.numerics.matrices import Matrix, compressed
+from evalreg.numerics.matrices import Matrix, compressed, dense
 from evalreg.scores.base import Scores
 from evalreg.scores.differences import ENTRIES
 from evalreg.scores.unseen import dependence_granted, enough_at_most
@@ -71,12 +71,12 @@ class Paired(ABC):
     def __getstate__(self) -> dict[str, Any]:
         return {one.name: getattr(self, one.name) for one in fields(self)} | {"scores": self.scores.detached()}
 
-    def differing(self, contrasts: FloatArray | None, variance: FloatArray, axes: tuple[Axis, ...]) -> Differing:
+    def differing(self, contrasts: Matrix | None, variance: FloatArray, axes: tuple[Axis, ...]) -> Differing:
         """Differences of two models on the same questions among contrasts, of which few questions may tell.
 
         Parameters
         ----------
-        contrasts : ndarray, shape (m, n_params), or None
+        contrasts : ndarray or sparse array, shape (m, n_params), or None
             C; None is the parameters themselves.
         variance : ndarray, shape (m,)
             In use; NaN or 0 where there is none.
@@ -121,7 +121,7 @@ class Paired(ABC):
         """Which parameters are differences of two models on the same questions."""
         return self._sides(None)[0]
 
-    def _held(self, contrasts: FloatArray | None, n_columns: int) -> tuple[Matrix, IntArray, IntArray]:
+    def _held(self, contrasts: Matrix | None, n_columns: int) -> tuple[Matrix, IntArray, IntArray]:
         """Contrasts of the columns, which of them hold so many, and where the entries of these start."""
         A = compressed(self.contrasts if contrasts is None else compressed(contrasts) @ compressed(self.contrasts))
         A = A.copy()
@@ -131,7 +131,7 @@ class Paired(ABC):
         return A, rows, A.indptr[rows]
 
     @abstractmethod
-    def _sides(self, contrasts: FloatArray | None) -> Sides:
+    def _sides(self, contrasts: Matrix | None) -> Sides:
         """Contrasts that are multiples of a difference of two models on the same questions."""
 
     @abstractmethod
@@ -187,13 +187,18 @@ class Paired(ABC):
         between, counts = np.zeros((len(axes), m)), np.zeros((len(axes), m))
         for k, axis in enumerate(axes):
             for block in self.scores.cells(axis) if m else ():
-                totals, gram = compressed(block.totals).tocsc(), compressed(block.gram).tocsc()
+                totals, gram = pickable(block.totals), pickable(block.gram)
                 step = max(ENTRIES // max(totals.shape[0], 1), 1)
                 for at in np.array_split(np.arange(m), m // step + 1):
                     T, N = self._within(totals, gram, first[at], second[at])
                     between[k, at] += np.sum(T**2 / np.where(N > 0, N, 1.0), axis=0)
                     counts[k, at] += np.count_nonzero(N, axis=0)
         return between, counts
+
+
+def pickable(matrix: Matrix) -> Matrix:
+    """Return an array whose columns are quickly picked: dense where there is room, else in compressed columns."""
+    return compressed(matrix).tocsc() if matrix.shape[0] * matrix.shape[1] > ENTRIES else dense(matrix)
 
 
 def _silent(differ: BoolArray, whole: BoolArray, present: FloatArray | None, homes: list[IntArray]) -> FloatArray:

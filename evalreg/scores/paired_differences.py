@@ -22,7 +22,7 @@ class PairedDifferences(Paired):
 
     scores: PairScores
 
-    def _sides(self, contrasts: FloatArray | None) -> Sides:
+    def _sides(self, contrasts: Matrix | None) -> Sides:
         """Contrasts that are multiples of one column, but of means of a model alone."""
         A, rows, start = self._held(contrasts, 1)
         column, scale = A.indices[start].astype(np.intp), A.data[start]

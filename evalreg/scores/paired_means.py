@@ -15,7 +15,7 @@ from evalreg.data.clusters import Axis
 from evalreg.numerics.matrices import Matrix, compressed, dense
 from evalreg.scores.differences import ENTRIES
 from evalreg.scores.mapped import MappedScores
-from evalreg.scores.paired import ALIKE, Paired, Sides
+from evalreg.scores.paired import ALIKE, Paired, Sides, pickable
 from evalreg.scores.unseen import ICC
 
 
@@ -25,7 +25,7 @@ class PairedMeans(Paired):
 
     item: Axis
 
-    def _sides(self, contrasts: FloatArray | None) -> Sides:
+    def _sides(self, contrasts: Matrix | None) -> Sides:
         """Contrasts that are multiples of the difference of two columns."""
         A, rows, start = self._held(contrasts, 2)
         at = start[:, None] + np.arange(2)
@@ -113,9 +113,7 @@ class PairedMeans(Paired):
         """Differences of a few contrasts at a time, by question; 0 where a question is of neither model."""
         if not first.size:
             return
-        values = self._values
-        # Columns are picked far more quickly from an array, where there is room for one.
-        values = values if values.shape[0] * values.shape[1] > ENTRIES else dense(values)
+        values = pickable(self._values)
         step = max(ENTRIES // max(values.shape[0], 1), 1)
         for at in np.array_split(np.arange(first.size), first.size // step + 1):
             if at.size:

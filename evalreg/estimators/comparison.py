@@ -26,6 +26,7 @@ from evalreg.report.tables import Printed, Summary, whole_columns
 from evalreg.results.document import checked_levels, results_document, written
 from evalreg.results.planned import Planned
 from evalreg.results.results import KEPT, Results, _Kept
+from evalreg.results.sources import methods_text
 from evalreg.results.winner import BestName, Winner, WinnerName
 from evalreg.scores.paired import checked_icc
 from evalreg.scores.paired_differences import paired_differences
@@ -298,6 +299,26 @@ class Comparison(Planned, Printed):
         return (
             f"{text} p-values are {'not adjusted' if adjust is None else f'adjusted ({adjust})'} for {n} differences."
         )
+
+    def methods(self, *, alpha: float = 0.05, markup: MarkupName = "text") -> str:
+        """How the differences were made, as a paragraph for a paper; see `Results.methods`.
+
+        Parameters
+        ----------
+        alpha : float, optional
+            Level of the intervals.
+        markup : {"text", "markdown", "latex", "html"}, optional
+            "latex" cites by key, whose entries `results.bibliography()` has; the others end in a list of sources.
+
+        Returns
+        -------
+        str
+            A paragraph that also says how p-values allow for the number of pairs.
+        """
+        n = len(self.facts.index)
+        how = f"adjusted ({self.adjust})" if self.adjust else "not adjusted"
+        more = (f"The p-values are {how} for the number of differences ({n}).",) if n > 1 else ()
+        return methods_text(self.results, alpha, markup, more)
 
     def to_json(self, path: str | PathLike[str] | None = None, *, alpha: float | Sequence[float] = 0.05) -> str:
         """The table of differences, their covariance and the summary, as strict JSON; `read_results` reads it.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import html
 import re
 from dataclasses import replace
 from importlib.resources import files
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from evalreg.errors import NotAvailableError
 from evalreg.report.pages import CLOSE, OPEN, Page
-from evalreg.report.tables import LATEX, Grid, markdown_text, visible
+from evalreg.report.tables import LATEX, Grid, latex_text, markdown_text, visible
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -154,6 +155,16 @@ def _fenced(text: str, language: str) -> Raw:
     longest = max((len(run) for run in re.findall("`+", shown)), default=0)
     fence = "`" * max(3, longest + 1)
     return Raw(f"{fence}{language}\n{shown}\n{fence}")
+
+
+def marked_up(text: str, markup: str) -> str:
+    """A sentence with names marked by `named`, in the markup "text", "markdown", "latex" or "html"."""
+    if markup == "markdown":
+        return _as_markdown(text)
+    plain = visible(text, keep=OPEN + CLOSE).translate(_MARKS)
+    if markup == "latex":
+        return latex_text(plain)
+    return html.escape(plain) if markup == "html" else plain
 
 
 def _latex(page: Page) -> str:

@@ -2,65 +2,91 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
+from evalreg.checks import fraction, option
 from evalreg.data.clusters import axis_name
+from evalreg.report.bibliography import SOURCES
+from evalreg.report.documents import versions
 from evalreg.report.pages import named
+from evalreg.report.rendering import marked_up
+from evalreg.report.sentences import MARKUPS, MarkupName
 
 _BOUNDED = "Intervals are built on the logit scale, so that they stay between 0 and 1"
-_SOURCES = {
-    "means": "Miller (2024), Adding Error Bars to Evals, arXiv:2411.00640.",
-    "ratings": "Bradley and Terry (1952), Biometrika 39, 324-345.",
-    "sandwich": "Liang and Zeger (1986), Biometrika 73, 13-22.",
-    "rows": "White (1980), Econometrica 48, 817-838.",
-    "symmetric": "Bell and McCaffrey (2002), Survey Methodology 28, 169-181.",
-    "satterthwaite": "Pustejovsky and Tipton (2018), Journal of Business & Economic Statistics 36, 672-683.",
-    "left out": "MacKinnon, Nielsen and Webb (2023), Journal of Applied Econometrics 38, 671-694.",
-    "crossed": "Cameron, Gelbach and Miller (2011), Journal of Business & Economic Statistics 29, 238-249.",
-    "repair": "MacKinnon, Nielsen and Webb (2024), arXiv:2406.08880.",
-    "joint": "Hothorn, Bretz and Westfall (2008), Biometrical Journal 50, 346-363.",
-    "ranks": "Mogstad, Romano, Shaikh and Wilhelm (2024), Review of Economic Studies 91, 476-518.",
-    "letters": "Piepho (2004), Journal of Computational and Graphical Statistics 13, 456-466.",
-}
 
 
 # By p of (I - H)^-p: the formula of an adjustment, and where it comes from.
 _ADJUSTED = {0.5: ("(I - H)^(-1/2)", "symmetric"), 1.0: ("(I - H)^(-1)", "left out")}
 
 
+# A sentence, and the names of its sources.
+Cited: TypeAlias = tuple[str, tuple[str, ...]]
+
+
 def methods_of(results: Any, alpha: float, ranked: bool) -> tuple[str, ...]:
     """A paragraph on what was estimated, and one on how sure it is."""
+    return tuple(" ".join(text for text, _ in part) for part in cited_methods(results, alpha, ranked))
+
+
+def cited_methods(results: Any, alpha: float, ranked: bool) -> list[list[Cited]]:
+    """The sentences of both paragraphs with their sources."""
+    found = [_estimated(results)]
+    return [*found, _together(f"{100 * (1 - alpha):.4g}%")] if ranked else found
+
+
+def _estimated(results: Any) -> list[Cited]:
+    """What was estimated, and its standard errors."""
     about, cov = results.estimate.about, results.cov
     options, names = cov.options, [named(axis_name(axis)) for axis in cov.axes]
-    level = f"{100 * (1 - alpha):.4g}%"
     formula = f", with the formula {named(about.formula)}" if about.formula else ""
-    sentences = [f"The estimates are: {about.model} of {named(about.outcome)}{formula}."]
+    sentences: list[Cited] = [
+        (f"The estimates are: {about.model} of {named(about.outcome)}{formula}.", _of_estimates(results))
+    ]
+    adjusted = tuple(source for power, (_, source) in _ADJUSTED.items() if power == options.kind.power)
     if names:
+        by = f"Standard errors are clustered by {' and '.join(names)} ({options.cov}; factor {options.factor_words})."
+        sentences.append((by, ("sandwich", *adjusted)))
         twice = "The variances of the clusterings are added, and what they share is subtracted (inclusion-exclusion)."
-        sentences.append(
-            f"Standard errors are clustered by {' and '.join(names)} ({options.cov}; factor {options.factor_words})."
-        )
-        sentences += [twice] if cov.crossed else []
+        sentences += [(twice, ("crossed", "repair"))] if cov.crossed else []
     else:
-        sentences.append(f"Standard errors take rows to be independent ({options.cov}; factor {options.factor_words}).")
+        alone = f"Standard errors take rows to be independent ({options.cov}; factor {options.factor_words})."
+        sentences.append((alone, ("rows", *adjusted)))
     if options.dof == "satterthwaite":
-        sentences.append("Tests and intervals use t with Satterthwaite degrees of freedom.")
+        sentences.append(("Tests and intervals use t with Satterthwaite degrees of freedom.", ("satterthwaite",)))
     elif options.dof == "normal":
-        sentences.append("Tests and intervals use the normal distribution.")
+        sentences.append(("Tests and intervals use the normal distribution.", ()))
     elif names:
-        sentences.append("Tests and intervals use t with the number of clusters less one as degrees of freedom.")
+        clusters = "Tests and intervals use t with the number of clusters less one as degrees of freedom."
+        sentences.append((clusters, ()))
     if results.estimate.bounded and about.interval != "wald":
-        sentences.append(f"{_BOUNDED}.")
-    if not ranked:
-        return (" ".join(sentences),)
-    together = (
-        f"Joint intervals, sets of ranks and groups hold at {level} for all models at once. Joint intervals and the "
-        "p-values of pairs use the distribution of the largest of all statistics under their estimated covariance. "
-        "With few clusters, p-values of pairs, ranks and groups go on from there step by step (Holm). A rank is open "
-        "to a model unless it is separated from too many others. A higher score is taken to be better. "
-        "The first of several models was also lucky, and is rated too high on average."
-    )
-    return (" ".join(sentences), together)
+        sentences.append((f"{_BOUNDED}.", ()))
+    return sentences
+
+
+def _of_estimates(results: Any) -> tuple[str, ...]:
+    """Where the estimates come from."""
+    model, names = results.estimate.about.model.lower(), []
+    if results.estimate.kind == "mean" or "win rate" in model:
+        names.append("means")
+    if "bradley" in model:
+        names.append("ratings")
+    return tuple(names)
+
+
+def _together(level: str) -> list[Cited]:
+    """How sure statements about all models are."""
+    return [
+        (f"Joint intervals, sets of ranks and groups hold at {level} for all models at once.", ()),
+        (
+            "Joint intervals and the p-values of pairs use the distribution of the largest of all statistics under "
+            "their estimated covariance.",
+            ("joint",),
+        ),
+        ("With few clusters, p-values of pairs, ranks and groups go on from there step by step (Holm).", ()),
+        ("A rank is open to a model unless it is separated from too many others.", ("ranks", "letters")),
+        ("A higher score is taken to be better.", ()),
+        ("The first of several models was also lucky, and is rated too high on average.", ()),
+    ]
 
 
 def formulas_of(results: Any, ranked: bool) -> tuple[str, ...]:
@@ -87,15 +113,44 @@ def formulas_of(results: Any, ranked: bool) -> tuple[str, ...]:
 
 def sources_of(results: Any, ranked: bool) -> tuple[str, ...]:
     """Where these come from."""
-    about, cov = results.estimate.about, results.cov
-    names: list[str] = []
-    if results.estimate.kind == "mean" or "win rate" in about.model.lower():
-        names.append("means")
-    if "bradley" in about.model.lower():
-        names.append("ratings")
-    names.append("sandwich" if cov.axes else "rows")
-    names += [source for power, (_, source) in _ADJUSTED.items() if power == cov.options.kind.power]
-    names += ["satterthwaite"] if cov.options.dof == "satterthwaite" else []
-    names += ["crossed", "repair"] if cov.crossed else []
-    names += ["joint", "ranks", "letters"] if ranked else []
-    return tuple(_SOURCES[name] for name in names)
+    return tuple(SOURCES[name].text for name in source_names(results, ranked))
+
+
+def source_names(results: Any, ranked: bool) -> tuple[str, ...]:
+    """The sources of all sentences, in their order."""
+    parts = cited_methods(results, 0.05, ranked)
+    return tuple(dict.fromkeys(name for part in parts for _, names in part for name in names))
+
+
+def methods_text(results: Any, alpha: float, markup: MarkupName, more: tuple[str, ...] = ()) -> str:
+    """The methods in a markup with what they cite: a list of sources below, or keys of BibTeX in LaTeX."""
+    ranked, level = results.estimate.about.n_models > 1, fraction("alpha", alpha)
+    option("markup", markup, MARKUPS)
+    parts = cited_methods(results, level, ranked)
+    parts[0] += [(text, ()) for text in (*more, _made_with())]
+    paragraphs = [" ".join(_with_sources(sentence, names, markup) for sentence, names in part) for part in parts]
+    if markup == "latex":
+        return "\n\n".join(paragraphs)
+    mark = "" if markup == "text" else "- "
+    listed = [mark + marked_up(SOURCES[name].text, markup) for name in source_names(results, ranked)]
+    if markup == "html":
+        items = "".join(f"<li>{line.removeprefix(mark)}</li>" for line in listed)
+        return "".join(f"<p>{text}</p>\n" for text in paragraphs) + f"<ul>{items}</ul>"
+    return "\n\n".join([*paragraphs, "\n".join(listed)])
+
+
+def _with_sources(sentence: str, names: tuple[str, ...], markup: MarkupName) -> str:
+    """A sentence with its sources before the point."""
+    if not names:
+        return marked_up(sentence, markup)
+    body, point = marked_up(sentence.removesuffix("."), markup), "." if sentence.endswith(".") else ""
+    if markup == "latex":
+        return f"{body}~\\cite{{{','.join(SOURCES[name].key for name in names)}}}{point}"
+    brackets = "; ".join(SOURCES[name].in_brackets for name in names)
+    return f"{body} ({marked_up(brackets, markup)}){point}"
+
+
+def _made_with() -> str:
+    """The versions that matter to a reader."""
+    found = versions()
+    return f"Computed with evalreg {found['evalreg']} and statsmodels {found['statsmodels']}."

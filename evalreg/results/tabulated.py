@@ -13,12 +13,14 @@ from evalreg.errors import Note
 from evalreg.estimate import Estimate
 from evalreg.inference.questions import Counted
 from evalreg.inference.simultaneous import Seed
+from evalreg.report.bibliography import bibliography_of
 from evalreg.report.rendering import ReportFormat
 from evalreg.report.sentences import MarkupName, RestsOn, caption_text, named, result_sentences, sample_of
 from evalreg.report.summaries import coefficient_frame, summarize
 from evalreg.report.tables import Printed, Summary
 from evalreg.results.document import board_document, checked_levels, results_document, written
 from evalreg.results.reporting import write_report
+from evalreg.results.sources import methods_text, source_names
 
 
 class Tabulated(Counted, Printed):
@@ -137,6 +139,53 @@ class Tabulated(Counted, Printed):
         what = f"{about.model} of {about.formula}" if about.formula else named(self.estimate)
         what += " by model" if about.n_models > 1 else ""
         return caption_text(self.estimate, self.cov, self._sample, alpha, what, markup)
+
+    def methods(self, *, alpha: float = 0.05, markup: MarkupName = "text") -> str:
+        r"""How the results were made, as a paragraph for a paper: estimates, clusters, degrees of freedom, sources.
+
+        Parameters
+        ----------
+        alpha : float, optional
+            Level of what is said of several models at once.
+        markup : {"text", "markdown", "latex", "html"}, optional
+            "latex" cites by key with ``\cite``, whose entries `bibliography` has; the others end in a list of sources.
+
+        Returns
+        -------
+        str
+            A paragraph, of several models two.
+
+        Raises
+        ------
+        ArgumentError
+            If an option is unknown.
+
+        Examples
+        --------
+        >>> import evalreg as er
+        >>> log = er.datasets.passages(n_passages=40, questions_per_passage=5, seed=3)
+        >>> print(er.mean(log, groups="passage").methods(markup="latex").split(". ")[0])
+        The estimates are: Mean of score~\cite{miller2024}
+        """
+        return methods_text(self, alpha, markup)
+
+    def bibliography(self) -> str:
+        """The sources that `methods` cites, as BibTeX.
+
+        Returns
+        -------
+        str
+            What a ``.bib`` file holds.
+
+        Examples
+        --------
+        >>> import evalreg as er
+        >>> log = er.datasets.passages(n_passages=40, questions_per_passage=5, seed=3)
+        >>> found = er.mean(log, groups="passage").bibliography()
+        >>> [line for line in found.splitlines() if line.startswith("@")]
+        ['@misc{miller2024,', '@article{liang1986,', '@article{bell2002,', '@article{pustejovsky2018,']
+        """
+        return bibliography_of(source_names(self, self.estimate.about.n_models > 1))
 
     def to_json(
         self, path: str | PathLike[str] | None = None, *, alpha: float | Sequence[float] = 0.05, seed: Seed = 0

@@ -1,0 +1,88 @@
+"""The paragraph on methods and its sources, in every markup."""
+
+from __future__ import annotations
+
+import re
+
+import pandas as pd
+import pytest
+
+import evalreg as er
+from evalreg.report.bibliography import SOURCES
+from evalreg.report.sentences import MARKUPS
+
+pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
+
+
+def _of(name):
+    log = er.datasets.paired(n_passages=20, seed=1)
+    if name == "mean":
+        return er.mean(log, by="model", item="question", groups="passage")
+    if name == "rows":
+        return er.fit("score ~ model", log)
+    if name == "CR3":
+        return er.fit("score ~ model", log, groups="passage", cov="CR3")
+    board = er.datasets.judge_log(n_models=4, n_prompts=40, seed=3)
+    told = {"left": "left", "right": "right", "winner": "winner", "groups": "prompt + judge"}
+    return (er.win_rate if name == "win rate" else er.bradley_terry)(board, **told)
+
+
+@pytest.mark.parametrize("name", ["mean", "rows", "CR3", "win rate", "ratings"])
+def test_all_that_is_cited_is_in_the_bibliography_and_nothing_else(name):
+    results = _of(name)
+    cited = [
+        key for keys in re.findall(r"\\cite\{([^}]*)\}", results.methods(markup="latex")) for key in keys.split(",")
+    ]
+    entries = re.findall(r"^@\w+\{(\w+),$", results.bibliography(), re.MULTILINE)
+    assert sorted(set(cited)) == sorted(entries)
+    assert results.bibliography().count("{") == results.bibliography().count("}")
+    text = results.methods()
+    for source in SOURCES.values():
+        assert (source.text in text) == (source.key in entries)
+        assert (f"{source.in_brackets}" in text) == (source.key in entries)
+
+
+@pytest.mark.parametrize("name", ["mean", "CR3", "win rate"])
+def test_the_report_says_the_same_methods(name):
+    results = _of(name)
+    report = results.report(format="md")
+    paragraphs = re.sub(r" \([A-Z][^()]* \d{4}[^()]*\)(?=\.)", "", results.methods(markup="markdown")).split("\n\n")
+    for paragraph in paragraphs[:-1]:
+        assert paragraph.partition(" Computed with evalreg")[0] in report
+    for source in paragraphs[-1].splitlines():
+        assert source in report
+
+
+def test_sources_of_crossed_clusters_ratings_and_three_covariances_are_named():
+    assert {"miller2024", "liang1986", "bell2002"} <= set(re.findall(r"\w+\d{4}", _of("mean").bibliography()))
+    assert "white1980" in _of("rows").bibliography()
+    assert "mackinnon2023" in _of("CR3").bibliography()
+    assert "cameron2011" in _of("win rate").bibliography()
+    assert "bradley1952" in _of("ratings").bibliography()
+
+
+def test_a_comparison_says_how_many_p_values_and_whether_they_are_adjusted():
+    log = er.datasets.paired(n_passages=20, seed=1)
+    third = log[log["model"] == "new"].assign(model="third").eval("score = 1 - score")
+    log = pd.concat([log, third])
+    asked = {"item": "question", "groups": "passage"}
+    assert "adjusted (holm) for the number of differences (3)." in er.compare(log, **asked, adjust="holm").methods()
+    assert "not adjusted for the number of differences (3)." in er.compare(log, **asked).methods()
+    one = er.compare(log[log["model"] != "third"], **asked)
+    assert "number of differences" not in one.methods()
+
+
+def test_names_of_columns_are_inert_in_every_markup():
+    name = "sc_ore <script>x</script> $a | \\b"
+    log = er.datasets.passages(n_passages=20, seed=1).rename(columns={"score": name, "passage": "p<b>&_"})
+    results = er.mean(log, name, groups="p<b>&_")
+    assert "<script>" not in results.methods(markup="html")
+    assert "&lt;b&gt;" in results.methods(markup="html")
+    latex = results.methods(markup="latex")
+    assert r"sc\_ore $<$script$>$" in latex
+    assert "\\textbackslash{}b" in latex
+    assert "`p<b>&_`" in results.methods(markup="markdown")
+    for markup in MARKUPS:
+        assert results.methods(markup=markup)
+    with pytest.raises(er.errors.ArgumentError, match="`markup`"):
+        results.methods(markup="rst")

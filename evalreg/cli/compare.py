@@ -19,6 +19,8 @@ from evalreg.cli.shared import (
     target_options,
     with_rows,
 )
+from evalreg.cli.sums import add_sums
+from evalreg.data.summed import SummedLog
 from evalreg.errors import ArgumentError
 from evalreg.estimators.difference import compare
 from evalreg.inference.ranks import PAIR_ADJUSTMENTS, unadjusted_text
@@ -80,6 +82,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--icc", type=_number_or_none, default=ICC, metavar="R", help=_ICC_HELP)
     parser.add_argument("--gate", metavar="CLAIM", help=_GATE_HELP)
     parser.add_argument("--summary", metavar="FILE", help="append the result to this file too, as Markdown")
+    add_sums(parser)
     add_shared(parser, weights=False)
 
 
@@ -104,12 +107,13 @@ def run(options: argparse.Namespace) -> Output:
     rows.refuse_verdicts(options.score)
     rows.refuse_averaging(options.model)
     item, sample = rows.item or options.item if options.item == "item" else options.item, options.sample or rows.sample
-    if gate is not None and options.model in rows.frame:
-        check_models(gate, rows.frame[options.model].dropna().unique())
+    models = rows.data.lines if isinstance(rows.data, SummedLog) else rows.frame
+    if gate is not None and options.model in models:
+        check_models(gate, models[options.model].dropna().unique())
     baseline = options.baseline if gate is None else gate.baseline
     with counting(rows):
         comparison = compare(
-            rows.frame,
+            rows.data,
             options.score,
             model=options.model,
             item=item,

@@ -17,6 +17,7 @@ from evalreg.checks import OPPONENTS, SCALES, TIES, option
 from evalreg.cli.parsing import Output
 from evalreg.cli.selection import Rows, counting, formula_names, group_names, read_rows, role_names, split_names
 from evalreg.cli.shared import add_shared, check_shared, covariance_options, listed, rendered
+from evalreg.cli.sums import add_sums
 from evalreg.errors import ArgumentError, NotAvailableError, UnknownLabelError
 from evalreg.estimators.bradley_terry import bradley_terry
 from evalreg.estimators.controlled import controlled_win_rate
@@ -50,7 +51,7 @@ Examples, on the simulated logs that `evalreg demo --write logs` makes:
       --winner winner --key prompt,judge --groups "prompt + judge" --format json
 """
 
-_LABELS_HELP = """\
+LABELS_HELP = """\
 what verdicts mean, such as "A=left,B=right,C=tie,error=": left, right, tie, the name of a model, or nothing for no
 verdict"""
 
@@ -82,6 +83,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="also the estimate of the best model, corrected for the luck of coming first",
     )
+    add_sums(parser)
     add_shared(parser)
 
 
@@ -91,7 +93,7 @@ def add_pairs(parser: argparse._ActionsContainer) -> None:
     parser.add_argument("--right", default="right", metavar="X", help="the column of the other (default: right)")
     parser.add_argument("--winner", metavar="X", help="the column of the verdicts; this or --score")
     parser.add_argument("--score", metavar="X", help="the column of the left model's score, in [0, 1]")
-    parser.add_argument("--labels", metavar="A=B,..", help=_LABELS_HELP)
+    parser.add_argument("--labels", metavar="A=B,..", help=LABELS_HELP)
     parser.add_argument(
         "--key", metavar="A,B", help="columns that, with the two models, identify a comparison; repeats are refused"
     )
@@ -168,7 +170,7 @@ def board_of(options: argparse.Namespace) -> tuple[Board | Results, Rows, dict[s
     named = ("left", "right", "winner", "score", "labels", "groups", "method", "alike")
     asked: dict[str, object] = {name: getattr(options, name) for name in named} | {"key": key, **roles}
     with counting(rows), as_options():
-        if "model" in rows.roles and "left" not in rows.roles:
+        if ("model" in rows.roles and "left" not in rows.roles) or rows.holds_scores:
             board: Board | Results = _scored(rows, options, asked)
         else:
             board = compared(rows, options, asked, key, roles)
@@ -193,7 +195,7 @@ def compared(
     groups = options.groups or " + ".join(role for role in ("prompt", "judge") if rows.several(role)) or None
     asked |= {"groups": groups, "key": key, **outcome}
     return METHODS[options.method](
-        rows.frame,
+        rows.data,
         left=options.left,
         right=options.right,
         labels=None if options.labels is None else meanings(options.labels),
@@ -222,15 +224,17 @@ def _scored(rows: Rows, options: argparse.Namespace, asked: dict[str, object]) -
     given = of_pairs(options)
     if given:
         raise ArgumentError(f"{' and '.join(given)} go with comparisons; this log has scores of single models.")
+    if rows.sums is not None and not rows.summed_by:
+        raise ArgumentError("A leaderboard needs models; the sums are of one. See evalreg mean.")
     rows.refuse_averaging()
     score = "score" if options.score is None else options.score
     asked |= {"groups": options.groups or rows.item, "method": "mean", "score": score, "left": None, "right": None}
     asked["opponents"] = None
     cov = {name: value for name, value in covariance_options(options).items() if name != "alike"}
     return mean(
-        rows.frame,
+        rows.data,
         score,
-        by="model",
+        by=rows.summed_by or "model",
         item=rows.item,
         sample=rows.sample,
         groups=options.groups,

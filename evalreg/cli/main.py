@@ -27,6 +27,7 @@ COMMANDS = {
     "compare": "differences between models on the same questions, and gates",
     "noise": "how much of each error bar is answers, how much questions",
     "leaderboard": "ranks of models from a log of comparisons",
+    "summarise": "sums of a log, which add up over nights and machines",
     "report": "one file with answer, tables, figures and methods",
     "doctor": "what a log holds, and what may be wrong with it",
     "plan": "from a pilot to a number of questions",

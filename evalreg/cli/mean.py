@@ -10,6 +10,7 @@ from evalreg.checks import QUESTIONS, STRATA_WEIGHTS, option
 from evalreg.cli.parsing import Output
 from evalreg.cli.selection import counting, group_names, read_rows, role_names, split_names
 from evalreg.cli.shared import POPULATION_HELP, add_shared, check_shared, covariance_options, rendered, target_options
+from evalreg.cli.sums import add_sums
 from evalreg.errors import ArgumentError
 from evalreg.estimators.mean import mean
 
@@ -52,6 +53,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         help='weights of the strata: "micro", by their rows, shares known (the default); "as_sampled", by their rows, '
         'shares estimated; "macro", equal; or "law=1,math=2"',
     )
+    add_sums(parser)
     add_shared(parser)
 
 
@@ -66,13 +68,13 @@ def run(options: argparse.Namespace) -> Output:
     roles = role_names(*(by or ()), options.item, options.sample, options.strata) | group_names(options.groups)
     numbers = {options.score, options.weights}
     rows = read_rows(options, roles - numbers, numbers)
-    by = by or [role for role in ("model", "task", "prompt") if rows.several(role)] or None
+    by = by or rows.summed_by or [role for role in ("model", "task", "prompt") if rows.several(role)] or None
     rows.refuse_verdicts(options.score)
     rows.refuse_averaging(*(by or ()))
     item, sample = options.item or rows.item, options.sample or rows.sample
     with counting(rows):
         results = mean(
-            rows.frame,
+            rows.data,
             options.score,
             by=by,
             item=item,

@@ -19,11 +19,14 @@ from typing import Any
 import pandas as pd
 
 from evalreg.cli.logs import check_choices, file_list, lacks, named_columns, open_log, tables
+from evalreg.cli.sums import open_sums
 from evalreg.data import where
 from evalreg.data.bar import split_bar
 from evalreg.data.grammar import without_backticks
 from evalreg.data.joint_ids import joint_parts
 from evalreg.data.names import known_column
+from evalreg.data.summed import SummedLog
+from evalreg.data.summed_roles import SummedRoles
 from evalreg.errors import ArgumentError, EmptyDataError, EvalregError, IndependenceWarning, muted
 from evalreg.estimators.comparison import Comparison
 from evalreg.logs.fields import the_field
@@ -42,6 +45,27 @@ class Rows:
     frame: pd.DataFrame
     n_read: int
     log: Log | None = None  # what was read, where that is not a plain table
+    sums: SummedLog | None = None  # what was read instead of rows
+
+    @property
+    def data(self) -> pd.DataFrame | SummedLog:
+        """What an estimator takes: the rows, or their sums."""
+        return self.frame if self.sums is None else self.sums
+
+    @property
+    def n_kept(self) -> int:
+        """Rows that are kept, or were summed."""
+        return len(self.frame) if self.sums is None else self.sums.n_rows
+
+    @property
+    def summed_by(self) -> list[str] | None:
+        """Columns of the models of sums; None of rows, and where there is one model."""
+        return None if self.sums is None else list(self.sums.roles.by) or None
+
+    @property
+    def holds_scores(self) -> bool:
+        """Whether what was read are sums of scores of single models."""
+        return self.sums is not None and isinstance(self.sums.roles, SummedRoles)
 
     @property
     def roles(self) -> tuple[str, ...]:
@@ -149,6 +173,9 @@ def read_rows(options: argparse.Namespace, text_columns: set[Any], numbers: set[
     text = [*named, *sorted(text_columns - {None})]
     fields = [*conditions, *sorted((numbers or set()) - {None})]
     check_choices(options)
+    sums = open_sums(options)
+    if sums is not None:
+        return Rows(pd.DataFrame(), sums.n_rows, sums=sums)
     log = open_log(options)
     frame = tables(file_list(options), text, fields) if log is None else _of_log(log, text, fields)
     for name in named:

@@ -15,6 +15,7 @@ from evalreg.checks import COVS, DOFS, MISSING, REPAIRS, SSCS, fraction, option
 from evalreg.cli.logs import add_files, add_log_options, file_list, log_document, log_sentences
 from evalreg.cli.parsing import Output
 from evalreg.cli.selection import Outcome, Rows, split_names
+from evalreg.cli.sums import sums_document, sums_sentences
 from evalreg.covariance.options import check_cov_options
 from evalreg.errors import ArgumentError
 from evalreg.estimators.comparison import Comparison
@@ -60,6 +61,15 @@ def add_shared(
 ) -> None:
     """Add the file and the options that every command on a file has; some only where they have a meaning."""
     add_files(parser)
+    add_rows(parser, weights=weights)
+    add_log_options(parser)
+    if covariance:
+        _add_covariance(parser)
+    add_output(parser, formats, format_help)
+
+
+def add_rows(parser: argparse.ArgumentParser, *, weights: bool = True) -> None:
+    """Add the options that say which rows and columns of a file are read."""
     rows = parser.add_argument_group("rows and columns")
     rows.add_argument("--groups", metavar="GROUPS", help=_GROUPS_HELP)
     if weights:
@@ -77,10 +87,6 @@ def add_shared(
         help="further columns to read as text, unchanged. Factors and the columns of clusters, models, questions and "
         "strata are read so anyway, except one that the formula uses as a number",
     )
-    add_log_options(parser)
-    if covariance:
-        _add_covariance(parser)
-    add_output(parser, formats, format_help)
 
 
 def add_output(parser: argparse.ArgumentParser, formats: Sequence[str] = (), format_help: str = "") -> None:
@@ -152,8 +158,13 @@ def check_rows(options: argparse.Namespace) -> None:
 
 def check_output(options: argparse.Namespace) -> None:
     """Refuse to write over what is read."""
-    if options.output not in (None, "-") and any(_is_one_file(options.output, file) for file in file_list(options)):
-        raise ArgumentError(f'`--output` must not be the file that is read; got "{options.output}" for both.')
+    check_files(options, options.output)
+
+
+def check_files(options: argparse.Namespace, output: str | None) -> None:
+    """Refuse to write a file over one that is read."""
+    if output not in (None, "-") and any(_is_one_file(str(output), file) for file in file_list(options)):
+        raise ArgumentError(f'`--output` must not be the file that is read; got "{output}" for both.')
 
 
 def _is_one_file(first: str, second: str) -> bool:
@@ -206,6 +217,8 @@ def rendered(
     asked |= {name: getattr(options, name, None) for name in names}
     if rows.log is not None:
         more = {**(more or {}), "log": log_document(rows.log, log_notes(rows, options))}
+    if rows.sums is not None:
+        more = {**(more or {}), "sums": sums_document(rows.sums)}
     text = FORMATS[options.format](Outcome(results, rows, options, asked, comparison, more or {}, first, frame, said))
     return Output(text, messages=log_messages(rows, options))
 
@@ -217,6 +230,8 @@ def log_messages(rows: Rows, options: argparse.Namespace) -> tuple[str, ...]:
 
 def log_notes(rows: Rows, options: argparse.Namespace) -> tuple[str, ...]:
     """What was read of a log and what was left out, that tasks are taken together, that questions are alike."""
+    if rows.sums is not None:
+        return sums_sentences(rows.sums)
     if rows.log is None:
         return ()
     pooled = [rows.pooled] if rows.pooled and options.command not in ("fit", "mean") else []
@@ -323,7 +338,7 @@ def _as_json(outcome: Outcome) -> str:
     kind = {} if comparison is None else {"kind": "comparison", "adjust": comparison.adjust}
     own = {
         "options": {**document["options"], **outcome.asked, **_resolved(document["options"])},
-        "rows_kept": len(outcome.rows.frame),
+        "rows_kept": outcome.rows.n_kept,
         "rows_read": outcome.rows.n_read,
         "seed": 0 if outcome.asked.get("adjust") == "single-step" else None,
     }

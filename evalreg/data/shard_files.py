@@ -78,6 +78,20 @@ def _digest(lines: pd.DataFrame, columns: Sequence[str]) -> str:
     return hashlib.sha256(hashes.tobytes()).hexdigest()
 
 
+def holds_sums(path: str | os.PathLike[str]) -> bool:
+    """Whether a file is one of sums, and whole enough to say so."""
+    try:
+        with open(path, "rb") as stream:
+            if stream.read(4) != b"PAR1":
+                return False
+        pa = _pyarrow()
+        return KEY in (pa.parquet.read_schema(path).metadata or {})
+    except (OSError, NotAvailableError):
+        return False
+    except pa.ArrowException:
+        return False
+
+
 def read_sums(path: str | os.PathLike[str]) -> SummedLog:
     """A file of sums, found whole."""
     pa, name = _pyarrow(), os.fspath(path)
@@ -280,8 +294,9 @@ def _refuse_lost(whole: SummedLog, expected: int | str) -> None:
         names = [":".join(one) if isinstance(one, tuple) else str(one) for one in wrong.index]
         say = f"each model has {said}; {listed(names)} {'has' if len(names) == 1 else 'have'} "
         say += f"{listed(wrong['n'].unique())},"
+    n = len(whole.shards)
     raise DataError(
-        f"`questions` says that {say} in {len(whole.shards)} shards. A shard may be lost, or was summed "
-        f"of other {what}.",
+        f"`questions` says that {say} in {n} shard{'s' if n > 1 else ''}. A shard may be lost, or was summed of other "
+        f"{what}.",
         count=len(wrong),
     )

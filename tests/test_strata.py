@@ -148,3 +148,12 @@ def test_estimated_shares_cover_the_mean_of_the_population_and_known_ones_do_not
             hits[how] += low <= 0.55 <= high
     assert hits["as_sampled"] > 180
     assert hits["micro"] < 175
+
+
+def test_effective_rows_of_a_model_are_out_of_its_own():
+    log = er.datasets.paired(n_passages=40, questions_per_passage=5, seed=1)
+    log["subject"] = np.where(log["passage"] < "passage-015", "law", "algebra")
+    both = er.mean(log, by="model", item="question", strata="subject", groups="passage")
+    for model, rows in log.groupby("model"):
+        alone = er.mean(rows, item="question", strata="subject", groups="passage")
+        np.testing.assert_allclose(both.n_eff()[model], alone.n_eff().iloc[0], rtol=1e-10)

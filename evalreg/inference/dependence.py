@@ -10,6 +10,7 @@ from evalreg.checks import FloatArray
 from evalreg.covariance.covariance import Covariance
 from evalreg.data.clusters import Axis
 from evalreg.estimate import Cells, Estimate
+from evalreg.inference.questions import rows_behind
 from evalreg.numerics.anova import anova_icc
 from evalreg.numerics.matrices import Matrix, compressed, dense, scale_columns
 from evalreg.scores.base import ResidualSums, Scores
@@ -56,9 +57,16 @@ def effective_rows(estimate: Estimate, cov: Covariance) -> FloatArray:
     For a mean [sum w e^2/sum w * n/(n-1)]/V, which counts unequal weights too; otherwise n over the design effect.
     """
     variance, own = cov.variance(), row_variance(estimate)
-    n = _own_rows(estimate) if estimate.kind == "board" else estimate.n_rows
+    n = _own_rows(estimate) if estimate.kind == "board" else _stratified_rows(estimate)
     top = n * np.diag(cov.naive) if own is None else own
     return np.asarray(np.divide(top, variance, out=np.full(variance.size, np.nan), where=variance > 0))
+
+
+def _stratified_rows(estimate: Estimate) -> FloatArray | int:
+    """Rows behind each mean over strata; all rows of anything else."""
+    cells = estimate.cells
+    behind = None if cells is None or cells.stratum is None else rows_behind(estimate)
+    return estimate.n_rows if behind is None else behind
 
 
 def intraclass_correlation(estimate: Estimate, axis: Axis) -> FloatArray:

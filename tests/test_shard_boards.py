@@ -13,6 +13,7 @@ import pytest
 import evalreg as er
 from evalreg.errors import (
     ArgumentError,
+    ArgumentTypeError,
     DataError,
     DuplicateRowsError,
     LogFormatError,
@@ -357,6 +358,9 @@ def test_what_needs_rows_or_other_roles_is_refused_by_name(log, whole, few):
         er.summarise(log, "points", groups="prompt", weights="weight")
     with pytest.raises(ArgumentError, match="`item` goes with scores of single models"):
         er.summarise(log, **SIDES, item="run", groups="prompt")
+    for groups, got in ((None, "None"), ([], r"\[\]"), (log["prompt"], "Series")):
+        with pytest.raises(ArgumentTypeError, match=rf"`groups` must name the columns .*; got {got}"):
+            er.summarise(log, **SIDES, groups=groups)
     with pytest.raises(ArgumentError, match="need both `left` and `right`"):
         er.summarise(log, left="left", winner="winner", groups="prompt")
 

@@ -68,12 +68,16 @@ def test_means_and_comparisons_of_files_are_those_of_the_rows(capsys):
     found = run(capsys, "mean", *files, "--groups", "passage", "--format", "csv", "--n-questions", "160")
     expected = run(capsys, "mean", "log.csv", "--by", "model", "--groups", "passage", "--format", "csv")
     pd.testing.assert_frame_equal(numbers(found), numbers(expected), rtol=1e-10)
+    again = found
     found = run(capsys, "compare", *files, "--groups", "passage", "--format", "csv")
     expected = run(capsys, "compare", "log.csv", "--item", "question", "--groups", "passage", "--format", "csv")
     pd.testing.assert_frame_equal(numbers(found), numbers(expected), rtol=1e-10)
     board = numbers(run(capsys, "leaderboard", *files, "--groups", "passage", "--format", "csv"))
     expected = er.mean(pd.read_csv("log.csv"), by="model", groups="passage").leaderboard()
     np.testing.assert_allclose(board.set_index("model")["estimate"], expected["estimate"], rtol=1e-10)
+    # A pattern and a folder stand for their files.
+    for name in ("night*.parquet", "."):
+        assert run(capsys, "mean", name, "--groups", "passage", "--format", "csv") == again
     assert main(["compare", *files, "--groups", "passage", "--gate", "new - old > -0.5"]) == 0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import glob
 from dataclasses import asdict
 from pathlib import Path
 
@@ -69,9 +70,10 @@ def open_sums(options: argparse.Namespace) -> SummedLog | None:
 
 
 def _files(name: str) -> list[str]:
-    """A file, or the files of Parquet in a folder."""
-    path = Path(name)
-    return sorted(map(str, path.glob("*.parquet"))) if path.is_dir() else [name]
+    """A file, the files of a pattern, or those of Parquet in a folder."""
+    if Path(name).is_dir():
+        return sorted(map(str, Path(name).glob("*.parquet")))
+    return [name] if Path(name).exists() else sorted(glob.glob(name)) or [name]
 
 
 def _fill(options: argparse.Namespace, sums: SummedLog) -> None:

@@ -15,7 +15,7 @@ from evalreg.data.shard_files import Expected, merge, write_sums
 from evalreg.data.summed import SummedLog, summarised
 from evalreg.data.summed_pairs import summarised_pairs
 from evalreg.data.verdicts import PairRoles, as_names
-from evalreg.errors import ArgumentError
+from evalreg.errors import ArgumentError, ArgumentTypeError
 from evalreg.report.documents import versions
 
 
@@ -82,6 +82,8 @@ def summarise(
     ArgumentError
         If labels are neither text, whole numbers, Booleans nor dates, the file cannot be written, or a role of
         comparisons stands beside one of scores.
+    ArgumentTypeError
+        If `groups` does not name columns.
     MissingColumnError, NonNumericError, NonFiniteError, DuplicateRowsError, EmptyDataError
         If the data break another rule.
     UnknownLabelError, SelfComparisonError, ScoreRangeError
@@ -103,6 +105,7 @@ def summarise(
     {'model-01': 1, 'model-02': 2, 'model-03': 3, 'model-04': 4}
     """
     option("missing", missing, MISSING)
+    _check_groups(groups)
     if left is not None or right is not None:
         sides = _sides(left, right, {"item": item, "strata": strata}, by)
         outcome = None if score is None and winner is not None else score or "score"
@@ -115,6 +118,18 @@ def summarise(
     if path is not None:
         write_sums(sums, path, versions())
     return sums
+
+
+def _check_groups(groups: object) -> None:
+    """Raise unless columns are named."""
+    names = [groups] if isinstance(groups, str) else groups
+    if isinstance(names, list | tuple) and names and all(isinstance(name, str) for name in names):
+        return
+    got = repr(groups) if groups is None or (isinstance(groups, list) and not groups) else type(groups).__name__
+    raise ArgumentTypeError(
+        '`groups` must name the columns of the clusters, such as "prompt + judge", all that may be crossed later, so '
+        f"that the sums say what they are by; got {got}."
+    )
 
 
 def _sides(left: str | None, right: str | None, of_scores: dict[str, Any], by: Any) -> tuple[str, str]:

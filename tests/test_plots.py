@@ -538,3 +538,25 @@ def test_tables_that_cannot_be_drawn_raise_and_leave_no_figure():
     with pytest.raises(MissingColumnError, match="'b' is missing"):
         pairs_axes(pd.DataFrame({"difference": [0.1], "p_adjusted": [0.5]}, index=index), order=["a"])
     assert plt.get_fignums() == []
+
+
+@pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
+def test_differences_of_a_comparison_stand_beside_a_line_at_zero():
+    log = er.datasets.paired(n_passages=20, seed=1)
+    third = log[log["model"] == "new"].assign(model="third").eval("score = 1 - score")
+    compared = er.compare(pd.concat([log, third]), item="question", groups="passage", baseline="old")
+    ax = compared.plot(alpha=0.1)
+    table = compared.to_frame(0.1)
+    assert [label.get_text() for label in ax.get_yticklabels()] == list(table.index.get_level_values(0))
+    assert ax.get_xlabel() == "difference in score from old"
+    bars = [line[:, 0] for lines in ax.collections for line in lines.get_segments()]
+    for ends in table[["lower", "upper"]].to_numpy():
+        assert any(np.allclose(bar, ends) for bar in bars)
+    assert any(np.allclose(line.get_xdata(), 0) for line in ax.lines)
+    assert "90% interval of each difference by itself" in " ".join(text.get_text() for text in ax.figure.texts)
+    pairs = er.compare(pd.concat([log, third]), item="question", groups="passage", adjust="single-step")
+    ax = pairs.plot()
+    names = [f"{model} - {baseline}" for model, baseline in pairs.table.index]
+    assert [label.get_text() for label in ax.get_yticklabels()] == names
+    assert "hold for all differences at once" in " ".join(text.get_text() for text in ax.figure.texts)
+    plt.close("all")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from os import PathLike
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -20,6 +20,7 @@ from evalreg.hints import with_hints
 from evalreg.inference.equivalence import EquivalenceName
 from evalreg.inference.ranks import PairAdjustName, unadjusted_text
 from evalreg.inference.simultaneous import Seed
+from evalreg.report.plots import estimates_axes
 from evalreg.report.sentences import MarkupName, caption_text, difference_sentences, sample_of
 from evalreg.report.summaries import covariance_text
 from evalreg.report.tables import Printed, Summary, whole_columns
@@ -30,6 +31,9 @@ from evalreg.results.sources import methods_text
 from evalreg.results.winner import BestName, Winner, WinnerName
 from evalreg.scores.paired import checked_icc
 from evalreg.scores.paired_differences import paired_differences
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 @dataclass(frozen=True, eq=False)
@@ -299,6 +303,39 @@ class Comparison(Planned, Printed):
         return (
             f"{text} p-values are {'not adjusted' if adjust is None else f'adjusted ({adjust})'} for {n} differences."
         )
+
+    def plot(self, *, alpha: float = 0.05, ax: Axes | None = None) -> Axes:
+        """The differences with their intervals and a line at zero.
+
+        Needs matplotlib, the extra `evalreg[plot]`.
+
+        Parameters
+        ----------
+        alpha : float, optional
+            Level of the intervals, which are those of `to_frame`.
+        ax : Axes, optional
+            To draw into; a new figure of fitting size by default.
+
+        Returns
+        -------
+        Axes
+            One row a pair; where there is one baseline, a row a model.
+        """
+        table, adjusted = self.to_frame(alpha), self.adjust
+        level = f"{100 * (1 - alpha):.4g}%"
+        how = f"{level} interval of each difference by itself"
+        if adjusted == "single-step":
+            how = f"{level} intervals that hold for all differences at once"
+        note = f"Bars: {how}. Standard errors: {covariance_text(self.results.cov)}."
+        if bool(table["lower"].isna().any()):
+            note += " Hollow: no standard error can be computed."
+        baselines, outcome = set(table.index.get_level_values(1)), self.results.estimate.about.outcome
+        names, xlabel = [f"{model} - {baseline}" for model, baseline in table.index], f"difference in {outcome}"
+        if len(baselines) == 1:
+            # Names of differences would be cut where the models' own are not.
+            names, xlabel = list(map(str, table.index.get_level_values(0))), f"{xlabel} from {baselines.pop()}"
+        drawn = table.rename(columns={"difference": "estimate"})[["estimate", "lower", "upper"]].set_axis(names)
+        return estimates_axes(drawn, zero=True, xlabel=xlabel, note=note, ax=ax)
 
     def methods(self, *, alpha: float = 0.05, markup: MarkupName = "text") -> str:
         """How the differences were made, as a paragraph for a paper; see `Results.methods`.

@@ -545,7 +545,6 @@ def test_output_to_a_place_that_is_not_there_is_an_error(command, logs, tmp_path
 @pytest.mark.parametrize(
     "arguments",
     [
-        [],
         ["fits"],
         ["--vers"],
         ["fit"],
@@ -652,7 +651,9 @@ def examples(text: str) -> list[list[str]]:
     return [shlex.split(line)[1:] for line in joined.splitlines() if line.strip().startswith("evalreg ")]
 
 
-@pytest.mark.parametrize("name", ["", "fit", "mean", "compare", "leaderboard", "plan", "report", "demo"])
+@pytest.mark.parametrize(
+    "name", ["", "fit", "mean", "compare", "leaderboard", "plan", "report", "demo", "table", "components", "randomise"]
+)
 def test_help_fits_the_terminal_and_is_ascii(command, monkeypatch, name):
     monkeypatch.setenv("COLUMNS", str(WIDTH))
     run = command(*name.split(), "--help")
@@ -661,13 +662,15 @@ def test_help_fits_the_terminal_and_is_ascii(command, monkeypatch, name):
     assert max(map(len, run.out.splitlines())) <= WIDTH
 
 
-@pytest.mark.parametrize("name", ["", "fit", "mean", "compare", "leaderboard", "plan"])
+@pytest.mark.parametrize(
+    "name", ["", "fit", "mean", "compare", "leaderboard", "plan", "table", "components", "randomise"]
+)
 @pytest.mark.usefixtures("few_trials")
 def test_the_examples_of_the_help_run(command, tmp_path, monkeypatch, name):
     monkeypatch.chdir(tmp_path)
     assert command("demo", "--write", "logs").status == 0
     found = examples(command(*name.split(), "--help").out)
-    assert len(found) >= 4
+    assert len(found) >= 2
     for arguments in found:
         assert command(*arguments).status == 0, arguments
 
@@ -805,3 +808,59 @@ def test_mt_bench_crossed_is_inclusion_and_exclusion_over_the_sets_of_clustering
             assert run.json["n_clusters"][":".join(chosen)] == len(totals)
     assert run.only["estimate"] == pytest.approx(frame["score"].mean(), rel=ROUNDING)
     assert run.only["se"] == pytest.approx(np.sqrt(variance), rel=ROUNDING)
+
+
+def test_what_a_formula_leaves_out_is_tested_beside_statsmodels_own_test(tmp_path, capsys):
+    log = er.datasets.passages(n_passages=40, questions_per_passage=5, seed=3)
+    log.to_csv(tmp_path / "log.csv", index=False)
+    asked = ["fit", "score ~ n_words + C(subject)", str(tmp_path / "log.csv"), "--groups", "passage"]
+    small = ["--against", "score ~ n_words"]
+    assert cli.main([*asked, *small, "--format", "csv"]) == 0
+    found = pd.read_csv(io.StringIO(capsys.readouterr().out), index_col="test")
+    full, restricted = (smf.ols(formula, log).fit() for formula in (asked[1], small[1]))
+    F, p, _ = full.compare_f_test(restricted)
+    assert found.loc["independent rows", ["F", "p_value"]].tolist() == pytest.approx([F, p])
+    own = er.ftest(*(er.fit(formula, log, groups="passage") for formula in (asked[1], small[1])))
+    assert found.loc["as reported", ["F", "p_value"]].tolist() == pytest.approx([own.statistic, own.pvalue])
+    for name in ("text", "md", "latex", "html", "json"):
+        assert cli.main([*asked, *small, "--format", name]) == 0
+        assert "as reported" in (out := capsys.readouterr().out) or json.loads(out)["against"]["df_num"] == 3
+    assert cli.main([*asked, "--against", "score ~ C(passage)"]) == 3
+    assert "must be nested" in capsys.readouterr().err
+
+
+def test_means_have_ranks_and_the_corrected_best_where_they_are_asked_for(tmp_path, capsys):
+    log = er.datasets.passages(n_passages=40, questions_per_passage=5, seed=3)
+    log.to_csv(tmp_path / "log.csv", index=False)
+    asked = ["mean", str(tmp_path / "log.csv"), "--by", "subject", "--groups", "passage"]
+    board = er.mean(log, by="subject", groups="passage")
+    assert cli.main([*asked, "--ranks", "--format", "csv"]) == 0
+    found = pd.read_csv(io.StringIO(capsys.readouterr().out), index_col="model")
+    pd.testing.assert_frame_equal(found, board.leaderboard(), check_names=False, check_dtype=False)
+    assert cli.main([*asked, "--best", "--format", "json"]) == 0
+    winner = board.winner()
+    assert json.loads(capsys.readouterr().out)["winner"]["corrected"] == pytest.approx(winner.corrected)
+    assert cli.main([*asked, "--ranks", "--best"]) == 0
+    text = capsys.readouterr().out
+    assert "ranks open" in text
+    assert "corrected for the choice" in text
+    assert cli.main(["mean", str(tmp_path / "log.csv"), "--groups", "passage", "--ranks"]) == 3
+    assert "two or more models" in capsys.readouterr().err
+
+
+def test_means_and_differences_are_drawn(tmp_path, capsys):
+    er.datasets.paired(n_passages=10, seed=1).to_csv(tmp_path / "log.csv", index=False)
+    for asked in (["mean", "--by", "model"], ["compare", "--item", "question"]):
+        picture = tmp_path / f"{asked[0]}.svg"
+        assert cli.main([*asked, str(tmp_path / "log.csv"), "--figure", str(picture)]) == 0
+        assert "<svg" in picture.read_text(encoding="utf-8")
+        assert cli.main([*asked, str(tmp_path / "log.csv"), "--figure", str(tmp_path / "no" / "way.svg")]) == 3
+        assert "must be a file to draw to" in capsys.readouterr().err
+
+
+def test_without_a_command_the_help_is_printed(capsys):
+    assert cli.main([]) == 3  # so that a script whose words got lost does not pass
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert "usage: evalreg" in output.err
+    assert all(name in output.err for name in cli.COMMANDS)

@@ -8,6 +8,7 @@ from pathlib import Path
 from evalreg.checks import option
 from evalreg.cli.gates import EXAMPLE, Decision, check_models, decide, parse_gate
 from evalreg.cli.parsing import Output
+from evalreg.cli.ranked import add_figure, draw
 from evalreg.cli.selection import counting, group_names, read_rows, role_names
 from evalreg.cli.shared import (
     POPULATION_HELP,
@@ -36,6 +37,7 @@ Examples, on the simulated logs that `evalreg demo --write logs` makes:
 
   evalreg compare logs/models.csv --item question --groups passage
   evalreg compare logs/models.csv --item question --baseline old --format md
+  evalreg compare logs/models.csv --item question --figure differences.png
   evalreg compare logs/models.csv --item question --groups passage \\
       --gate "new - old > -0.05"
   evalreg compare logs/models.csv --item question --groups passage \\
@@ -80,6 +82,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--adjust", metavar="NAME", help=f"{listed(PAIR_ADJUSTMENTS)}: how p-values allow for the number of pairs"
     )
     parser.add_argument("--icc", type=_number_or_none, default=ICC, metavar="R", help=_ICC_HELP)
+    add_figure(parser, "the differences")
     parser.add_argument("--gate", metavar="CLAIM", help=_GATE_HELP)
     parser.add_argument("--summary", metavar="FILE", help="append the result to this file too, as Markdown")
     add_sums(parser)
@@ -129,6 +132,8 @@ def run(options: argparse.Namespace) -> Output:
             **covariance_options(options),
         )
     decision = None if gate is None else decide(gate, comparison, options.alpha)
+    if options.figure is not None:
+        draw(comparison.results, options)
     asked: dict[str, object] = {name: getattr(options, name) for name in ("adjust", "icc", "model", "score")}
     asked |= {"item": item, "sample": sample}
     asked |= {"strata": options.strata, "baseline": baseline, "paired": not options.unpaired}

@@ -6,29 +6,21 @@ import argparse
 import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
-from pathlib import Path
 from typing import Any
-
-import pandas as pd
 
 from evalreg.boards.board import Board
 from evalreg.checks import OPPONENTS, SCALES, TIES, option
 from evalreg.cli.parsing import Output
+from evalreg.cli.ranked import add_figure, add_ranked, ranked
 from evalreg.cli.selection import Rows, counting, formula_names, group_names, read_rows, role_names, split_names
-from evalreg.cli.shared import add_shared, check_shared, covariance_options, listed, rendered
+from evalreg.cli.shared import add_shared, check_shared, covariance_options, listed
 from evalreg.cli.sums import add_sums
-from evalreg.errors import ArgumentError, NotAvailableError, UnknownLabelError
+from evalreg.errors import ArgumentError, UnknownLabelError
 from evalreg.estimators.bradley_terry import bradley_terry
 from evalreg.estimators.controlled import controlled_win_rate
 from evalreg.estimators.mean import mean
 from evalreg.estimators.win_rate import win_rate
-from evalreg.report.documents import records
-from evalreg.report.summaries import rating_reach
-from evalreg.report.tables import Grid, limits, number
 from evalreg.results.results import Results
-from evalreg.results.tiers import Tiers, first_sentence, group_column, ranks_text, tier_grid
-from evalreg.results.winner import Winner, winner_grid, winner_sentences
 
 METHODS: dict[str, Callable[..., Board]] = {
     "win-rate": win_rate,
@@ -69,20 +61,8 @@ def add(parser: argparse.ArgumentParser) -> None:
     """Describe the command and add its options."""
     parser.description = "Models compared in pairs: win rates or ratings, and ranks with their error bars."
     add_pairs(parser)
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the joint intervals (default: 0)")
-    parser.add_argument(
-        "--figure", metavar="FILE", help="draw the board there (.png, .svg, .pdf), with matplotlib of evalreg[plot]"
-    )
-    parser.add_argument(
-        "--tiers",
-        action="store_true",
-        help="the tiers: models that are separated from all below, and whether the first is separated from the second",
-    )
-    parser.add_argument(
-        "--best",
-        action="store_true",
-        help="also the estimate of the best model, corrected for the luck of coming first",
-    )
+    add_ranked(parser)
+    add_figure(parser, "the board")
     add_sums(parser)
     add_shared(parser)
 
@@ -126,35 +106,7 @@ def add_pairs(parser: argparse._ActionsContainer) -> None:
 def run(options: argparse.Namespace) -> Output:
     """What ``evalreg leaderboard`` prints."""
     board, rows, asked = board_of(options)
-    table = board.leaderboard(options.alpha, options.seed)
-    if options.figure is not None:
-        _draw(board, options)
-    more: dict[str, object] = {"kind": "board", "leaderboard": records(table, "model"), "seed": options.seed}
-    said: tuple[str, ...] = ()
-    first, frame = _grid(board, table), table
-    if options.tiers:
-        tiers = board.tiers(options.alpha, seed=options.seed)
-        first, said, more["tiers"] = (
-            tier_grid(table, tiers.reach),
-            (first_sentence(tiers), *tiers.sentences),
-            _tiers_document(tiers),
-        )
-    grids: tuple[Grid, ...] = (first,)
-    if options.best:
-        found = board.winner(options.alpha, seed=options.seed)
-        more["winner"] = {**asdict(found), "tied": list(found.tied)}
-        grids, frame, said = (
-            (first, winner_grid(found, rating_reach(board.estimate))),
-            _with_winner(table, found),
-            (*said, *winner_sentences(found)),
-        )
-    return rendered(board, rows, options, asked, first=grids, frame=frame, more=more, said=said)
-
-
-def _tiers_document(found: Tiers) -> dict[str, object]:
-    """What JSON says of tiers beside the column of the leaderboard."""
-    names = ("first", "second", "separated", "difference", "p_adjusted", "n_tiers", "n_pairs", "alpha")
-    return {**{name: getattr(found, name) for name in names}, "undecided": [list(pair) for pair in found.undecided]}
+    return ranked(board, rows, options, asked, with_ranks=True)
 
 
 def board_of(options: argparse.Namespace) -> tuple[Board | Results, Rows, dict[str, object]]:
@@ -175,12 +127,6 @@ def board_of(options: argparse.Namespace) -> tuple[Board | Results, Rows, dict[s
         else:
             board = compared(rows, options, asked, key, roles)
     return board, rows, asked
-
-
-def _with_winner(table: pd.DataFrame, found: Winner) -> pd.DataFrame:
-    """The board with the corrected estimate and interval of the first place; empty for the others."""
-    own = found.to_frame()[["corrected", "lower", "upper"]]
-    return table.join(own.rename(columns={"lower": "corrected_lower", "upper": "corrected_upper"}))
 
 
 def compared(
@@ -313,35 +259,3 @@ def _shares(text: str) -> dict[str, float]:
                 f'got "{part}" in "{text}".'
             )
     return shares
-
-
-def _grid(board: Results, table: pd.DataFrame) -> Grid:
-    """The board: ranks that are not excluded, joint intervals, and letters where they are few."""
-    alpha = table.attrs["alpha"]
-    header, groups = group_column(table)
-    headers = ("", "rank", "ranks open", "estimate", f"joint [{alpha / 2:.3g}", f"{1 - alpha / 2:.3g}]")
-    rows, reach = [], rating_reach(board.estimate)
-    for i, (name, row) in enumerate(table.iterrows()):
-        ends = limits(row["joint_lower"], row["joint_upper"], row["estimate"], reach)
-        group = groups[i : i + 1]
-        count = (str(row["n"]),) if "n" in table else ()
-        rows.append((str(name), str(row["rank"]), ranks_text(row), number(row["estimate"]), *ends, *group, *count))
-    more = (*([header] if header else []), *(("n",) if "n" in table else ()))
-    return Grid((*headers, *more), tuple(rows))
-
-
-def _draw(board: Results, options: argparse.Namespace) -> None:
-    """The figure of the board, in a file."""
-    try:
-        from matplotlib.figure import Figure
-    except ModuleNotFoundError:
-        raise NotAvailableError(
-            '`--figure` needs matplotlib, which is not installed: pip install "evalreg[plot]".'
-        ) from None
-    axes = board.plot(alpha=options.alpha, seed=options.seed)
-    figure = axes.figure
-    assert isinstance(figure, Figure)
-    try:
-        figure.savefig(Path(options.figure), bbox_inches="tight", dpi=150)
-    except (OSError, ValueError) as error:
-        raise ArgumentError(f'`--figure` must be a file to draw to; "{options.figure}" is not: {error}.') from error

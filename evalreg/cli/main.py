@@ -25,6 +25,9 @@ COMMANDS = {
     "fit": "regress scores by a formula",
     "mean": "means of scores, by model",
     "compare": "differences between models on the same questions, and gates",
+    "table": "several results side by side",
+    "components": "how much questions, judges and templates vary",
+    "randomise": "the exact test of a treatment assigned at random",
     "noise": "how much of each error bar is answers, how much questions",
     "leaderboard": "ranks of models from a log of comparisons",
     "summarise": "sums of a log, which add up over nights and machines",
@@ -46,10 +49,13 @@ Examples, on simulated data:
   evalreg demo
   evalreg demo --write logs
   evalreg fit "score ~ 1" logs/passages.csv --groups passage
-  evalreg mean logs/passages.csv --by subject --groups passage
+  evalreg mean logs/passages.csv --by subject --groups passage --ranks
   evalreg compare logs/models.csv --item question --groups passage
   evalreg leaderboard logs/judge_log.csv --winner winner --groups prompt
   evalreg report logs/models.csv --item question -o report.html
+  evalreg table logs/passages.csv --formula "score ~ 1" \\
+      --formula "score ~ subject"
+  evalreg components logs/pilot.csv --facets "model x question"
   evalreg doctor logs/judge_log.csv
   evalreg plan logs/pilot.csv --item question --groups passage --delta 0.05
 """
@@ -72,6 +78,9 @@ def _run(arguments: Sequence[str]) -> int:
     """Parse, compute and print; errors become messages and a status."""
     if " ".join(arguments[:2]) in ("plan precision", "plan separate"):
         arguments = [" ".join(arguments[:2]), *arguments[2:]]
+    if not arguments:  # a person reads what there is; a script whose words got lost must not pass for a gate that held
+        _complain(build_parser(()).format_help())
+        return BAD_INPUT
     try:
         options = build_parser(arguments).parse_args(arguments)
         options.words = list(arguments)

@@ -8,17 +8,21 @@ from typing import Any
 
 from evalreg.checks import QUESTIONS, STRATA_WEIGHTS, option
 from evalreg.cli.parsing import Output
-from evalreg.cli.selection import counting, group_names, read_rows, role_names, split_names
-from evalreg.cli.shared import POPULATION_HELP, add_shared, check_shared, covariance_options, rendered, target_options
+from evalreg.cli.ranked import add_figure, add_ranked, ranked
+from evalreg.cli.selection import Rows, counting, group_names, read_rows, role_names, split_names
+from evalreg.cli.shared import POPULATION_HELP, add_shared, check_shared, covariance_options, target_options
 from evalreg.cli.sums import add_sums
 from evalreg.errors import ArgumentError
 from evalreg.estimators.mean import mean
+from evalreg.results.results import Results
 
 EPILOG = """\
 Examples, on the simulated logs that `evalreg demo --write logs` makes:
 
   evalreg mean logs/passages.csv --groups passage
   evalreg mean logs/passages.csv --by subject --groups passage
+  evalreg mean logs/passages.csv --by subject --groups passage --ranks \\
+      --figure subjects.png
   evalreg mean logs/passages.csv --strata subject --strata-weights macro \\
       --groups passage
   evalreg mean logs/judge_log.csv --score best_score --groups "prompt + judge" \\
@@ -53,6 +57,11 @@ def add(parser: argparse.ArgumentParser) -> None:
         help='weights of the strata: "micro", by their rows, shares known (the default); "as_sampled", by their rows, '
         'shares estimated; "macro", equal; or "law=1,math=2"',
     )
+    parser.add_argument(
+        "--ranks", action="store_true", help="with --by: also the ranks that are open, joint intervals and groups"
+    )
+    add_ranked(parser)
+    add_figure(parser, "the means")
     add_sums(parser)
     add_shared(parser)
 
@@ -60,6 +69,12 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> Output:
     """What ``evalreg mean`` prints."""
     check_shared(options)
+    results, rows, asked = averaged(options)
+    return ranked(results, rows, options, asked, with_ranks=options.ranks)
+
+
+def averaged(options: argparse.Namespace) -> tuple[Results, Rows, dict[str, object]]:
+    """The means of the options, the rows that were read, and what was asked."""
     by = split_names(options.by, "--by") if options.by is not None else None
     option("questions", options.questions, QUESTIONS)
     strata_weights = _weights_by_name(options.strata_weights)
@@ -88,10 +103,10 @@ def run(options: argparse.Namespace) -> Output:
             missing=options.missing,
             **covariance_options(options),
         )
-    asked = {name: getattr(options, name) for name in ("questions", "score", "strata")}
+    asked: dict[str, object] = {name: getattr(options, name) for name in ("questions", "score", "strata")}
     asked |= {"by": by, "item": item, "sample": sample, "groups": item if options.groups is None else options.groups}
     asked["strata_weights"] = strata_weights if options.strata is not None else None
-    return rendered(results, rows, options, asked)
+    return results, rows, asked
 
 
 def _weights_by_name(text: str) -> Any:

@@ -35,6 +35,9 @@ _FORMAT_HELP = """\
 "json" is strict JSON with sorted keys: a missing number is null, an infinity is "inf" or "-inf", and an
 option that does not affect the result is null; "csv" is the table of the parameters (default: text)"""
 
+# Commands that keep tasks apart, or whose options say how they are taken together.
+SEPARATED = ("fit", "mean", "table", "components", "randomise")
+
 _SPREADSHEET_HELP = """\
 CSV for a spreadsheet program: text that begins with = + - @ or a tab gets an apostrophe before it, so that a model's
 name is not computed as a formula; numbers stay numbers. Without it, names are written as they are"""
@@ -54,6 +57,7 @@ T = TypeVar("T")
 def add_shared(
     parser: argparse.ArgumentParser,
     *,
+    groups: bool = True,
     weights: bool = True,
     covariance: bool = True,
     formats: Sequence[str] = (),
@@ -61,17 +65,18 @@ def add_shared(
 ) -> None:
     """Add the file and the options that every command on a file has; some only where they have a meaning."""
     add_files(parser)
-    add_rows(parser, weights=weights)
+    add_rows(parser, groups=groups, weights=weights)
     add_log_options(parser)
     if covariance:
         _add_covariance(parser)
     add_output(parser, formats, format_help)
 
 
-def add_rows(parser: argparse.ArgumentParser, *, weights: bool = True) -> None:
+def add_rows(parser: argparse.ArgumentParser, *, groups: bool = True, weights: bool = True) -> None:
     """Add the options that say which rows and columns of a file are read."""
     rows = parser.add_argument_group("rows and columns")
-    rows.add_argument("--groups", metavar="GROUPS", help=_GROUPS_HELP)
+    if groups:
+        rows.add_argument("--groups", metavar="GROUPS", help=_GROUPS_HELP)
     if weights:
         rows.add_argument("--weights", metavar="X", help="the column of sampling weights")
     rows.add_argument("--where", metavar="FILTER", help=_WHERE_HELP)
@@ -234,8 +239,8 @@ def log_notes(rows: Rows, options: argparse.Namespace) -> tuple[str, ...]:
         return sums_sentences(rows.sums)
     if rows.log is None:
         return ()
-    pooled = [rows.pooled] if rows.pooled and options.command not in ("fit", "mean") else []
-    alone = options.groups is None and getattr(options, "strata", None) is None
+    pooled = [rows.pooled] if rows.pooled and options.command not in SEPARATED else []
+    alone = getattr(options, "groups", "") is None and getattr(options, "strata", None) is None
     return (*log_sentences(rows.log), *pooled, *(rows.overlooked(options.command == "compare") if alone else ()))
 
 
@@ -278,7 +283,7 @@ def document_text(
         "notes": [{"text": text, "warning": category} for text, category in notes],
         "options": {name: getattr(options, name) for name in asked},
         "schema_version": SCHEMA_VERSION,
-        "seed": None,
+        "seed": getattr(options, "seed", None),
         "versions": versions(),
     }
     if rows is not None:
@@ -310,7 +315,7 @@ def _of_commands(sentences: Iterable[str], outcome: Outcome) -> Iterator[str]:
 def _as_csv(outcome: Outcome) -> str:
     """The table of the parameters; a missing number is an empty field."""
     if outcome.frame is not None:
-        frame = outcome.frame.rename_axis("model")
+        frame = outcome.frame
     elif outcome.comparison is None:
         frame = outcome.printed.to_frame(outcome.options.alpha).rename_axis("parameter")
         if tested_against(outcome.results.estimate) is None:

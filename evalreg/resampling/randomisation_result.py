@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from evalreg.errors import Note
-from evalreg.report.tables import Summary, fixed, number, p_value
+from evalreg.report.tables import Grid, Summary, fixed, number, p_value
 from evalreg.resampling.assignments import StatisticName
 from evalreg.resampling.draws import seed_text
 
@@ -118,19 +118,16 @@ def summarize_randomisation(test: RandomisationTest) -> Summary:
     else:
         there = f"{test.n_assignments:,}" if test.n_assignments < 10**12 else "more than 10^12"
         how = f"{test.draws:,} drawn of {there}, {seed_text(test.seed)}"
-    low, high = (number(end) for end in test.interval)
+    ends = tuple(number(end) for end in test.interval)
     facts = [
-        ("Effect", test.name),
         ("Null", "no effect on any row"),
         ("Assigned", what + within),
         (f"{what[:1].upper()}{what[1:]}", each),
         ("Assignments", how),
         ("Statistic", "difference over its clustered error" if test.statistic == "t" else "difference"),
-        ("Estimate", number(test.estimate)),
-        ("Clustered error", number(test.se)),
-        ("t", fixed(test.t, 3)),
-        ("p", p_value(test.p_value)),
-        (f"{1 - test.alpha:.4g} interval", f"{low} to {high}"),
         ("Smallest possible p", p_value(test.smallest_p)),
     ]
-    return Summary("Randomisation test", tuple(facts), (), tuple(text for _, text in test.notes))
+    headers = ("effect", "estimate", "clustered SE", "t", "p", f"[{test.alpha / 2:.3g}", f"{1 - test.alpha / 2:.3g}]")
+    numbers = (number(test.estimate), number(test.se), fixed(test.t, 3), p_value(test.p_value), *ends)
+    grid = Grid(headers, ((test.name, *numbers),))
+    return Summary("Randomisation test", tuple(facts), (grid,), tuple(text for _, text in test.notes))

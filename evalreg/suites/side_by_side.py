@@ -90,7 +90,7 @@ class ResultsTable(Printed):
         found = list(dict.fromkeys(label for frame in frames.values() for label in frame))
         shown = [label for label in found if not self.keep or label in self.keep]
         rows = [line for label in shown for line in self._lines(label, frames)]
-        grid = Grid(("", *self.parts), (*rows, *_fact_rows(self.parts)), blocks=True, rule=len(rows))
+        grid = Grid(("", *self.parts), (*rows, *fact_rows(self.parts)), blocks=True, rule=len(rows))
         return Summary("results side by side", (), (grid,), tuple(self._sentences(alpha, len(found) - len(shown))))
 
     def _lines(self, label: Any, frames: Mapping[str, dict[Any, dict[Any, Any]]]) -> list[tuple[str, ...]]:
@@ -316,7 +316,7 @@ def _notes(part: Tabled) -> list[str]:
     )
 
 
-def _fact_rows(parts: Mapping[str, Tabled]) -> list[tuple[str, ...]]:
+def fact_rows(parts: Mapping[str, Tabled]) -> list[tuple[str, ...]]:
     """Rows, clusters by axis, covariance, degrees of freedom and R-squared of each."""
     axes = list(dict.fromkeys(axis for part in parts.values() for axis in _clusters(part)))
     rows: list[tuple[str, ...]] = [

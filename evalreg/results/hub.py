@@ -20,8 +20,8 @@ def hub_text(
     results: Any,
     name: str | None,
     form: HubFormName,
-    required: dict[str, str | None],
-    more: dict[str, str | None],
+    required: dict[str, Any],
+    more: dict[str, Any],
     alpha: float,
 ) -> str:
     """The YAML of `Results.hub_metadata`."""

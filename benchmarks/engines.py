@@ -1,14 +1,17 @@
 """Time and memory of estimates whose rows stay in DuckDB, beside the engine's own grouped queries on the same file.
 
     python benchmarks/engines.py                     4e6 comparisons, clustered by prompt, and by prompt and judge
+    python benchmarks/engines.py --means             4e6 comparisons, the score of each model on the left by prompt
     python benchmarks/engines.py --regressions       4e6 answers, regressed on factors and numbers with CR2 errors
-    python benchmarks/engines.py --rows 10000000     more of them
+    python benchmarks/engines.py --rows 100000000 --clusters 100000
+                                                     more of them, in so many clusters; above 2e7 none is held in memory
     python benchmarks/engines.py --memory 2GB        the limit of DuckDB
 
 A random schedule of 20 models, 5 judges and 100 comparisons a prompt, with text ids, in a Parquet file that DuckDB
 writes: its GROUP BY by prompt, judge and pair leaves nearly as many groups as there are rows. Each contender runs in a
 process of its own; memory is the kernel's peak of that process less what it held before. The floor is the query of the
-pairs and one for each clustering and intersection, each fetched as Arrow; its memory is that of DuckDB alone.
+pairs and one for each clustering and intersection, each fetched as batches of Arrow; its memory is that of DuckDB
+alone. The floor of means is the one query by prompt and model.
 
 Answers are of 3 models in clusters of 100 by text ids, with three numbers each; the floor of a regression is the one
 query of what its covariance is made of, sums of squares and products of its columns by cluster, or counts and sums by
@@ -26,8 +29,11 @@ import tempfile
 import time
 import warnings
 from pathlib import Path
+from typing import Any
 
 CLUSTERINGS = {"prompt": ["prompt"], "prompt + judge": ["prompt", "judge", "prompt, judge"]}
+# Above, a log of text ids is not read into memory.
+MOST_IN_MEMORY = 20_000_000
 
 MADE = """
 COPY (
@@ -86,9 +92,34 @@ def regress(what: str, formula: str, path: str, memory: str) -> dict[str, float]
     keys = "item" if len(columns) > 1 else "item, model"
     before, start = peak(), time.perf_counter()
     if what == "floor":
-        database.sql(f"SELECT {keys}, {sums} FROM '{path}' GROUP BY ALL").to_arrow_table()
+        drain(database.sql(f"SELECT {keys}, {sums} FROM '{path}' GROUP BY ALL"))
     else:
         er.fit(formula, log.df() if what == "in memory" else log, groups="item")
+    return {"seconds": time.perf_counter() - start, "memory": peak() - before}
+
+
+def drain(query: Any) -> None:
+    """Fetch what a query gives, batch by batch, and keep none of it."""
+    for _ in query.to_arrow_reader():
+        pass
+
+
+def average(what: str, groups: str, path: str, memory: str) -> dict[str, float]:
+    """Seconds and MiB of one contender of means, in this process."""
+    import duckdb
+
+    import evalreg as er
+
+    database = duckdb.connect()
+    database.execute(f"SET threads = 1; SET memory_limit = '{memory}'")
+    columns = f'prompt, "left" AS model, {SCORE.removeprefix("sum(").removesuffix(")")} AS score'
+    log = database.sql(f"SELECT {columns} FROM '{path}'")
+    er.mean(log.limit(20000), by="model", groups=groups)  # imports
+    before, start = peak(), time.perf_counter()
+    if what == "floor":
+        drain(database.sql(f"SELECT {groups}, \"left\", count(*), {SCORE} FROM '{path}' GROUP BY ALL"))
+    else:
+        er.mean(log.df() if what == "in memory" else log, by="model", groups=groups)
     return {"seconds": time.perf_counter() - start, "memory": peak() - before}
 
 
@@ -110,7 +141,7 @@ def contend(what: str, groups: str, path: str, memory: str) -> dict[str, float]:
     before, start = peak(), time.perf_counter()
     if what == "floor":
         for keys in ['"left", "right", winner', *(f'{by}, "left", "right"' for by in CLUSTERINGS[groups])]:
-            database.sql(f"SELECT {keys}, count(*), {SCORE} FROM '{path}' GROUP BY ALL").to_arrow_table()
+            drain(database.sql(f"SELECT {keys}, count(*), {SCORE} FROM '{path}' GROUP BY ALL"))
     elif what == "in memory":
         er.win_rate(log.df(), left="left", right="right", winner="winner", groups=groups)
     else:
@@ -119,34 +150,49 @@ def contend(what: str, groups: str, path: str, memory: str) -> dict[str, float]:
     return {"seconds": time.perf_counter() - start, "memory": peak() - before}
 
 
+KINDS = {
+    "boards": (MADE, list(CLUSTERINGS), ("win_rate", "bradley_terry"), contend),
+    "means": (MADE, ["prompt"], ("mean",), average),
+    "regressions": (ANSWERS, list(REGRESSIONS), ("fit",), regress),
+}
+
+
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--rows", type=int, default=4_000_000)
+    parser.add_argument("--clusters", type=int, help="by default one for every 100 rows")
     parser.add_argument("--memory", default="4GB")
-    parser.add_argument("--regressions", action="store_true")
+    for kind in ("means", "regressions"):
+        parser.add_argument(f"--{kind}", dest="kind", action="store_const", const=kind, default="boards")
     parser.add_argument("--contender", nargs=3)
     asked = parser.parse_args()
     warnings.simplefilter("ignore")
+    made, cases, contenders, measure = KINDS[asked.kind]
     if asked.contender:
-        measure = regress if asked.regressions else contend
         print(json.dumps(measure(*asked.contender, asked.memory)))
         return
     import duckdb
 
-    made, cases = (ANSWERS, list(REGRESSIONS)) if asked.regressions else (MADE, list(CLUSTERINGS))
-    contenders = ("fit",) if asked.regressions else ("win_rate", "bradley_terry")
-    kind = ["--regressions"] if asked.regressions else []
+    option = [] if asked.kind == "boards" else [f"--{asked.kind}"]
+    held = ("in memory",) if asked.rows <= MOST_IN_MEMORY else ()
     with tempfile.TemporaryDirectory() as folder:
         path = str(Path(folder) / "log.parquet")
-        duckdb.sql(made.format(rows=asked.rows, prompts=asked.rows // 100, path=path))
-        case = "formula" if asked.regressions else "clusters"
-        print(f"| {case} | contender | s | over the floor | extra MiB |\n|---|---|---:|---:|---:|")
+        database = duckdb.connect()
+        database.execute(f"SET threads = 1; SET memory_limit = '{asked.memory}'")
+        database.execute(made.format(rows=asked.rows, prompts=asked.clusters or asked.rows // 100, path=path))
+        database.close()
+        case = "formula" if asked.kind == "regressions" else "clusters"
+        print(f"| {case} | contender | s | over the floor | extra MiB |\n|---|---|---:|---:|---:|", flush=True)
         for one in cases:
             floor = 0.0
-            for what in ("floor", *contenders, "in memory"):
-                command = [sys.executable, __file__, *kind, "--memory", asked.memory, "--contender", what, one, path]
-                run = subprocess.run(command, capture_output=True, text=True, check=True)
+            for what in ("floor", *contenders, *held):
+                command = [sys.executable, __file__, *option, "--memory", asked.memory, "--contender", what, one, path]
+                run = subprocess.run(command, capture_output=True, text=True, check=False)
+                if run.returncode:
+                    said = (run.stderr.strip().splitlines() or [f"ended by signal {-run.returncode}"])[-1]
+                    print(f"| {one} | {what} | {said} |", flush=True)
+                    continue
                 found = json.loads(run.stdout.splitlines()[-1])
                 floor = floor or found["seconds"]
                 over = found["seconds"] / floor

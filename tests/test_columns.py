@@ -287,3 +287,18 @@ def test_contrasts_without_an_end_or_a_size_are_refused(log, text):
     for call in (results.contrast, results.t_test, results.wald_test):
         with pytest.raises(ArgumentError):
             call(text)
+
+
+@pytest.mark.parametrize("make", [pl.Series, pa.array, lambda values: pa.chunked_array([values[:30], values[30:]])])
+def test_columns_of_polars_and_pyarrow_are_labels(make):
+    rng = np.random.default_rng(2)
+    labels = [f"p{i // 6}" for i in range(60)]
+    frame = pd.DataFrame({"score": rng.normal(size=60), "passage": labels})
+    expected = er.mean(frame, groups="passage")
+    for data in (frame, pl.from_pandas(frame)):
+        found = er.mean(data, groups=make(labels))
+        assert found.n_clusters == {"groups": 10}
+        np.testing.assert_allclose(found.bse, expected.bse, rtol=1e-12)
+    assert er.mean(frame, groups=pl.Series("passage", labels)).n_clusters == {"passage": 10}
+    with pytest.raises(er.errors.AlignmentError):
+        er.mean(frame, groups=make(labels[:59]))

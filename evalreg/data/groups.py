@@ -102,4 +102,11 @@ def _named(name: str, labels: Any) -> dict[str, Any]:
             f"`groups` must be one-dimensional; got {dimensions} dimensions. Pass a dict of one array each."
         )
     own = getattr(labels, "name", None)
-    return {str(own) if name == "groups" and own is not None else name: labels}
+    return {str(own) if name == "groups" and own not in (None, "") else name: _in_python(labels)}
+
+
+def _in_python(labels: Any) -> Any:
+    """Labels that pandas takes: a column of pyarrow or polars as a list, everything else as it is."""
+    if hasattr(labels, "to_pylist"):
+        return labels.to_pylist()
+    return labels.to_list() if type(labels).__module__.partition(".")[0] == "polars" else labels

@@ -1,6 +1,6 @@
 """Exceptions and warnings.
 
-Every exception is an `EvalregError` and also a `ValueError`, `TypeError` or `KeyError`, so that code
+Every exception is an `EvalregError` and also a `ValueError`, `TypeError`, `KeyError` or `RuntimeError`, so that code
 which knows nothing about evalreg catches it where it would expect to::
 
     EvalregError
@@ -9,6 +9,7 @@ which knows nothing about evalreg catches it where it would expect to::
     |   `-- NotAvailableError               asked of an estimate that cannot give it
     |-- ArgumentTypeError (TypeError)       an argument of the wrong type
     |-- MissingColumnError (KeyError)       a column, parameter or label that is not there
+    |-- EngineError (RuntimeError)          a query that an engine did not finish
     `-- DataError (ValueError)              the data break a rule
         |-- EmptyDataError                  no rows, or none left
         |-- NonNumericError                 text where numbers are needed
@@ -109,6 +110,10 @@ class ArgumentTypeError(EvalregError, TypeError):
 
 class MissingColumnError(EvalregError, KeyError):
     """A column, parameter or label that is not there."""
+
+
+class EngineError(EvalregError, RuntimeError):
+    """A query that an engine did not finish: its own error is the cause, `__cause__`."""
 
 
 class DataError(EvalregError, ValueError):

@@ -16,6 +16,7 @@ import evalreg as er
 from evalreg.errors import (
     DuplicateRowsError,
     EmptyDataError,
+    EngineError,
     NonFiniteError,
     NonNumericError,
     NotAvailableError,
@@ -670,3 +671,50 @@ def test_a_table_that_changed_in_its_engine_is_refused(log, change):
         results.with_cov(groups="passage")
     # What was asked of the engine before is held.
     assert results.with_cov(cov="CR1").nobs == len(log)
+
+
+def test_an_engine_that_fails_in_the_middle_is_told_with_its_own_error() -> None:
+    def broken(frame: pl.DataFrame) -> pl.DataFrame:
+        raise ConnectionError("worker 3 was lost\nat node 7")
+
+    rows = pl.DataFrame({"score": [0.0, 1.0, 1.0], "passage": ["a", "b", "b"]})
+    lost = rows.lazy().map_batches(broken, schema=rows.schema)
+    with pytest.raises(EngineError, match="polars did not finish a query.*worker 3 was lost") as caught:
+        er.mean(lost, groups="passage")
+    assert isinstance(caught.value, RuntimeError)
+    assert "worker 3 was lost" in str(caught.value.__cause__)
+
+
+def test_a_query_that_fails_after_the_estimate_leaves_the_estimate_as_it_was() -> None:
+    calls = []
+
+    def breaks_later(frame: pl.DataFrame) -> pl.DataFrame:
+        calls.append(1)
+        if broken:
+            raise ConnectionError("gone")
+        return frame
+
+    rows = pl.DataFrame({"score": [0.0, 1.0, 1.0, 0.0], "passage": ["a", "b", "b", "c"], "author": ["x", "y", "z", "z"]})
+    broken = False
+    results = er.mean(rows.lazy().map_batches(breaks_later, schema=rows.schema), groups="passage")
+    before, broken = results.bse["mean"], True
+    with pytest.raises(EngineError, match="gone"):
+        results.with_cov(groups="author")
+    assert results.bse["mean"] == before
+    broken = False
+    expected = er.mean(rows, groups="author").bse["mean"]
+    assert results.with_cov(groups="author").bse["mean"] == pytest.approx(expected, rel=SAME)
+
+
+def test_columns_that_an_engine_looks_up_late_fail_as_queries_do(tmp_path) -> None:
+    with pytest.raises(EngineError, match="did not tell the columns.*FileNotFoundError"):
+        er.mean(pl.scan_parquet(tmp_path / "lost.parquet"), groups="passage")
+
+
+def test_a_value_that_the_engine_cannot_cast_is_its_error_and_ours() -> None:
+    if NO_DUCKDB:
+        pytest.skip(NO_DUCKDB)
+    relation = duckdb.sql("SELECT CAST(one AS DOUBLE) AS score FROM (VALUES ('1'), ('two')) AS given(one)")
+    with pytest.raises(EngineError, match="duckdb did not finish a query: ConversionException.*two") as caught:
+        er.mean(relation)
+    assert isinstance(caught.value.__cause__, duckdb.ConversionException)

@@ -1,16 +1,20 @@
-"""Rows that stay in an engine (DuckDB, a polars LazyFrame): only sums and labels of cells come out."""
+"""Rows that stay in an engine (DuckDB, Spark, a polars LazyFrame): only sums and labels of cells come out."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import narwhals.stable.v2 as nw
 import pandas as pd
 
 from evalreg.data.names import known_column
-from evalreg.errors import NonNumericError
+from evalreg.errors import EngineError, EvalregError, NonNumericError
+
+# Characters that are shown of what an engine says.
+MOST_SAID = 300
 
 
 def _knows_nan(frame: nw.LazyFrame[Any]) -> bool:
@@ -22,10 +26,40 @@ def _knows_nan(frame: nw.LazyFrame[Any]) -> bool:
     return bool(frame.to_native().get_backend().has_operation(operations.IsNan))
 
 
+@contextmanager
+def _engine_answers(frame: nw.LazyFrame[Any], what: str) -> Iterator[None]:
+    """Put an error of ours around what an engine raises, which stays its cause."""
+    try:
+        yield
+    except (EvalregError, ImportError, MemoryError):  # An engine that is not installed, or too old, says so itself.
+        raise
+    except Exception as error:
+        said = " ".join(str(error).split())
+        told = said if len(said) <= MOST_SAID else said[:MOST_SAID] + " ..."
+        raise EngineError(
+            f"the engine must answer every query; {frame.implementation.value} did not {what}: "
+            f"{type(error).__name__}: {told.rstrip('.') or 'no message'}. The whole error is in `__cause__` of this one: a "
+            "worker or a file may be lost, memory may have run out, or a value has the wrong type. Then make the call "
+            "again."
+        ) from error
+
+
+def fetched(frame: nw.LazyFrame[Any], backend: Literal["pandas", "pyarrow", "polars"]) -> Any:
+    """What a query gives, as a frame of that library."""
+    with _engine_answers(frame, "finish a query"):
+        return frame.collect(backend).to_native()
+
+
+def schema_of(frame: nw.LazyFrame[Any]) -> nw.Schema:
+    """Names and types of the columns, which some engines look up only now."""
+    with _engine_answers(frame, "tell the columns of the frame"):
+        return frame.collect_schema()
+
+
 def as_pandas(frame: nw.LazyFrame[Any]) -> pd.DataFrame:
     """What a query gives, as pandas; days stay days, which columns of pandas would turn into times at midnight."""
-    found: pd.DataFrame = frame.collect("pandas").to_native()
-    days = [name for name, kind in frame.collect_schema().items() if kind == nw.Date]
+    found: pd.DataFrame = fetched(frame, "pandas")
+    days = [name for name, kind in schema_of(frame).items() if kind == nw.Date]
     return found.assign(**{name: found[name].dt.date for name in days if found[name].dtype.kind == "M"})
 
 
@@ -44,7 +78,7 @@ class LazyTable:
     @property
     def columns(self) -> tuple[str, ...]:
         """Names of the columns."""
-        return tuple(str(name) for name in self.frame.collect_schema().names())
+        return tuple(str(name) for name in schema_of(self.frame).names())
 
     def present(self, names: Sequence[str]) -> LazyTable:
         """Rows in which none of some columns is null or NaN."""
@@ -54,7 +88,7 @@ class LazyTable:
         """Whether one of some columns is null or NaN; never, where there are none."""
         if not names:
             return nw.lit(False)
-        schema = self.frame.collect_schema()
+        schema = schema_of(self.frame)
         with_nan = _knows_nan(self.frame)
         masks = []
         for name in names:
@@ -67,14 +101,14 @@ class LazyTable:
         """All rows, and rows in which one of some columns is missing."""
         flag = nw.when(self.absent(names)).then(nw.lit(1)).otherwise(nw.lit(0)) if names else nw.lit(0)
         marked = self.frame.select(flag.alias("__absent")) if names else self.frame.select(nw.col(self.columns[0]))
-        sums = marked.select(nw.len().alias("n"), *([nw.col("__absent").sum()] if names else [])).collect("pandas")
-        native = sums.to_native()
+        sums = marked.select(nw.len().alias("n"), *([nw.col("__absent").sum()] if names else []))
+        native = fetched(sums, "pandas")
         absent = native["__absent"].iloc[0] if names else 0
         return int(native["n"].iloc[0]), 0 if pd.isna(absent) else int(absent)
 
     def check_numeric(self, name: str, argument: str) -> None:
         """Raise unless a column is numeric or boolean."""
-        dtype = self.frame.collect_schema()[known_column(name, self.columns, argument)]
+        dtype = schema_of(self.frame)[known_column(name, self.columns, argument)]
         if not (dtype.is_numeric() or dtype == nw.Boolean):
             raise NonNumericError(f"`{argument}` must hold numbers; column {name!r} is {dtype}.", column=name)
 

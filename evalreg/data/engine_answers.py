@@ -12,7 +12,7 @@ import pandas as pd
 from evalreg.checks import IntArray, listed
 from evalreg.data.cells import CellRows, read_cells
 from evalreg.data.clusters import as_codes, factorize, joint
-from evalreg.data.engine import LazyTable, as_pandas
+from evalreg.data.engine import LazyTable, as_pandas, fetched
 from evalreg.data.filters import refuse_filters
 from evalreg.data.frame import Table
 from evalreg.data.groups import Groups, parse_groups
@@ -241,7 +241,7 @@ def _refuse_questions(used: LazyTable, roles: Roles) -> None:
     assert roles.item is not None
     assert roles.sample is not None
     first = used.frame.select(roles.item).unique().sort(roles.item).head(TRIED)
-    some: pd.DataFrame = used.frame.join(first, on=roles.item).collect("pandas").to_native()
+    some: pd.DataFrame = fetched(used.frame.join(first, on=roles.item), "pandas")
     codes = {name: as_codes(*factorize(some[name])) for name in (*roles.by, roles.item, roles.sample)}
     values = some[roles.score].to_numpy(dtype=float)
     names = roles.item, roles.sample

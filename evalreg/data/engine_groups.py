@@ -14,6 +14,7 @@ import pandas as pd
 
 from evalreg.checks import FloatArray, IntArray
 from evalreg.data.clusters import TABLE_PER_ROW, factorize
+from evalreg.data.engine import fetched, schema_of
 
 # Entries that a range of clusters is to have: one query each. Measured on DuckDB: the process grows by 110 bytes an
 # entry while one is read.
@@ -80,7 +81,7 @@ def grouped(
     """Ask an engine for aggregates by the joint values of some columns, of which no more than so many are fetched."""
     expressions = [expression.alias(name) for name, expression in aggregates.items()]
     asked = frame.group_by(*keys).agg(*expressions) if keys else frame.select(*expressions)
-    held = (asked if most is None else asked.head(most)).collect(backend()).to_native()
+    held = fetched(asked if most is None else asked.head(most), backend())
     coded = {name: _encoded(held[name]) for name in keys}
     return Grouped(coded, {name: _numbers(held[name]) for name in aggregates})
 
@@ -140,7 +141,7 @@ def ranges_of(frame: nw.LazyFrame[Any], column: str, n_rows: int, n_cells: int) 
 
     Only columns of text or whole numbers are divided, in their order; others, and what is small, stay in one part.
     """
-    kind = frame.collect_schema()[column]
+    kind = schema_of(frame)[column]
     if n_rows <= AT_ONCE or not (kind == nw.String or kind.is_integer()):
         return (None,)
     found = grouped(frame.select(column), (column,), {"__n": nw.len()})

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from evalreg.checks import listed
-from evalreg.data.engine import LazyTable, as_pandas
+from evalreg.data.engine import LazyTable, as_pandas, fetched, schema_of
 from evalreg.data.frame import Table
 from evalreg.data.summed import SummedLog
 from evalreg.errors import AlignmentError, ArgumentError, ArgumentTypeError, EmptyDataError, NotAvailableError
@@ -135,8 +135,8 @@ def collected(table: LazyTable, names: Sequence[str], labels: Set[str | None]) -
     """
     known = [name for name in names if name in table.columns]
     if table.frame.implementation.is_polars():
-        return Table(table.frame.select(known).collect())
-    schema = table.frame.collect_schema()
+        return Table(nw.from_native(fetched(table.frame.select(known), "polars"), eager_only=True))
+    schema = schema_of(table.frame)
     columns = [
         nw.col(name).cast(nw.String) if name in labels and schema[name].is_integer() else nw.col(name) for name in known
     ]

@@ -13,7 +13,7 @@ import pandas as pd
 
 from evalreg.checks import FloatArray, IntArray, MissingName, listed
 from evalreg.data.clusters import Codes, factorize, joint
-from evalreg.data.engine import LazyTable, as_pandas
+from evalreg.data.engine import LazyTable, as_pandas, schema_of
 from evalreg.data.engine_rows import read_in_engine
 from evalreg.data.frame import Table
 from evalreg.data.groups import Groups, parse_groups
@@ -175,7 +175,7 @@ def kinds_of(table: LazyTable, own: SummedRoles | SummedPairRoles) -> dict[str, 
     taken = [name for name in own.labels if name in own.sums]
     if taken:
         raise ArgumentError(f"labels must not have the name of a column of sums; rename {listed(taken)}.")
-    schema = table.frame.collect_schema()
+    schema = schema_of(table.frame)
     return {name: _kind(name, schema[name]) for name in own.labels}
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from evalreg.checks import FloatArray, IntArray, listed
 from evalreg.data.clusters import Axis
-from evalreg.data.engine import LazyTable
+from evalreg.data.engine import LazyTable, fetched
 from evalreg.data.engine_groups import grouped, ranges_of
 from evalreg.data.labels import Labels, no_source
 from evalreg.data.names import known_column
@@ -242,7 +242,7 @@ class LazyScores(Scores):
         pairs = self.table.frame.select(item, *cells).unique()
         of_item = pairs.group_by(item).agg(nw.len().alias("__cells"))
         found = pairs.join(of_item, on=item).group_by(*cells, "__cells").agg(nw.len().alias("__items"))
-        return bool(len(found.collect("pandas")) > self.n_columns)
+        return bool(len(fetched(found, "pandas")) > self.n_columns)
 
     def n_clusters(self, by: Axis) -> int:
         """Observed joint values of some columns."""

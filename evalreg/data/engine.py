@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -27,7 +27,7 @@ def _knows_nan(frame: nw.LazyFrame[Any]) -> bool:
 
 
 @contextmanager
-def _engine_answers(frame: nw.LazyFrame[Any], what: str) -> Iterator[None]:
+def engine_answers(frame: nw.LazyFrame[Any], what: str) -> Iterator[None]:
     """Put an error of ours around what an engine raises, which stays its cause."""
     try:
         yield
@@ -38,21 +38,21 @@ def _engine_answers(frame: nw.LazyFrame[Any], what: str) -> Iterator[None]:
         told = said if len(said) <= MOST_SAID else said[:MOST_SAID] + " ..."
         raise EngineError(
             f"the engine must answer every query; {frame.implementation.value} did not {what}: "
-            f"{type(error).__name__}: {told.rstrip('.') or 'no message'}. The whole error is in `__cause__` of this one: a "
-            "worker or a file may be lost, memory may have run out, or a value has the wrong type. Then make the call "
-            "again."
+            f"{type(error).__name__}: {told.rstrip('.') or 'no message'}. The whole error is in `__cause__` of this "
+            "one: a worker or a file may be lost, memory may have run out, or a value has the wrong type. Mend that, "
+            "and make the call again."
         ) from error
 
 
 def fetched(frame: nw.LazyFrame[Any], backend: Literal["pandas", "pyarrow", "polars"]) -> Any:
     """What a query gives, as a frame of that library."""
-    with _engine_answers(frame, "finish a query"):
+    with engine_answers(frame, "finish a query"):
         return frame.collect(backend).to_native()
 
 
-def schema_of(frame: nw.LazyFrame[Any]) -> nw.Schema:
+def schema_of(frame: nw.LazyFrame[Any]) -> Mapping[str, Any]:
     """Names and types of the columns, which some engines look up only now."""
-    with _engine_answers(frame, "tell the columns of the frame"):
+    with engine_answers(frame, "tell the columns of the frame"):
         return frame.collect_schema()
 
 
@@ -71,24 +71,37 @@ class LazyTable:
     ----------
     frame : narwhals.LazyFrame
         A reference; queries run when sums are asked for.
+    whole : narwhals.LazyFrame, optional
+        The same rows with every column, where `frame` has only those that the engine keeps for an estimate.
     """
 
     frame: nw.LazyFrame[Any]
+    whole: nw.LazyFrame[Any] | None = None
 
     @property
     def columns(self) -> tuple[str, ...]:
         """Names of the columns."""
-        return tuple(str(name) for name in schema_of(self.frame).names())
+        return tuple(str(name) for name in schema_of(self.frame if self.whole is None else self.whole))
+
+    def holding(self, names: Sequence[str]) -> nw.LazyFrame[Any]:
+        """The frame that has some columns: all of them, where one of these is not kept."""
+        if self.whole is None or set(names) <= set(schema_of(self.frame)):
+            return self.frame
+        return self.whole
+
+    def each(self, change: Callable[[nw.LazyFrame[Any]], nw.LazyFrame[Any]]) -> LazyTable:
+        """The same change made to the frame and to the one with every column."""
+        return LazyTable(change(self.frame), None if self.whole is None else change(self.whole))
 
     def present(self, names: Sequence[str]) -> LazyTable:
         """Rows in which none of some columns is null or NaN."""
-        return LazyTable(self.frame.filter(~self.absent(names)))
+        return self.each(lambda frame: frame.filter(~self.absent(names)))
 
     def absent(self, names: Sequence[str]) -> nw.Expr:
         """Whether one of some columns is null or NaN; never, where there are none."""
         if not names:
             return nw.lit(False)
-        schema = schema_of(self.frame)
+        schema = schema_of(self.holding(names))
         with_nan = _knows_nan(self.frame)
         masks = []
         for name in names:
@@ -100,7 +113,8 @@ class LazyTable:
     def count_absent(self, names: Sequence[str]) -> tuple[int, int]:
         """All rows, and rows in which one of some columns is missing."""
         flag = nw.when(self.absent(names)).then(nw.lit(1)).otherwise(nw.lit(0)) if names else nw.lit(0)
-        marked = self.frame.select(flag.alias("__absent")) if names else self.frame.select(nw.col(self.columns[0]))
+        frame = self.holding(names)
+        marked = frame.select(flag.alias("__absent") if names else nw.col(next(iter(schema_of(frame)))))
         sums = marked.select(nw.len().alias("n"), *([nw.col("__absent").sum()] if names else []))
         native = fetched(sums, "pandas")
         absent = native["__absent"].iloc[0] if names else 0
@@ -108,13 +122,14 @@ class LazyTable:
 
     def check_numeric(self, name: str, argument: str) -> None:
         """Raise unless a column is numeric or boolean."""
-        dtype = schema_of(self.frame)[known_column(name, self.columns, argument)]
+        dtype = schema_of(self.holding((name,)))[known_column(name, self.columns, argument)]
         if not (dtype.is_numeric() or dtype == nw.Boolean):
             raise NonNumericError(f"`{argument}` must hold numbers; column {name!r} is {dtype}.", column=name)
 
     def group(self, by: Sequence[str], aggregates: dict[str, nw.Expr]) -> pd.DataFrame:
         """One row for each joint value of some columns, with aggregates, sorted by those columns' text."""
         expressions = [expression.alias(name) for name, expression in aggregates.items()]
-        frame = self.frame.group_by(*by).agg(*expressions) if by else self.frame.select(*expressions)
+        held = self.holding(by)
+        frame = held.group_by(*by).agg(*expressions) if by else held.select(*expressions)
         native = as_pandas(frame)
         return native.sort_values(list(by), key=lambda column: column.astype(str)) if by else native

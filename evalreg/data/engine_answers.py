@@ -13,6 +13,7 @@ from evalreg.checks import IntArray, listed
 from evalreg.data.cells import CellRows, read_cells
 from evalreg.data.clusters import as_codes, factorize, joint
 from evalreg.data.engine import LazyTable, as_pandas, fetched
+from evalreg.data.engine_spark import keep
 from evalreg.data.filters import refuse_filters
 from evalreg.data.frame import Table
 from evalreg.data.groups import Groups, parse_groups
@@ -67,7 +68,7 @@ class EngineAnswers(Table):
     def _asked(self, name: str) -> pd.Series:
         """A column that was not read, one label a line, by one query."""
         assert self.engine is not None
-        grouped = self.engine.frame.group_by(*self.key, name).agg(nw.len().alias(ANSWERS))
+        grouped = self.engine.holding((*self.key, name)).group_by(*self.key, name).agg(nw.len().alias(ANSWERS))
         found = as_pandas(grouped)
         key, without = list(self.key), found[name].isna()
         refuse_differing(found[~without], self.key, (name,))
@@ -123,6 +124,7 @@ def read_answers(engine: LazyTable, roles: Roles, groups: Groups) -> CellRows:
         "covariate": [name for name in (*roles.cell_columns, roles.item, roles.sample) if name is not None],
         "group": list(of_groups),
     }
+    engine = keep(engine, [*roles.by, *(name for some in asked.values() for name in some)])
     dropped, absent, n_other = _counted(engine, asked, roles)
     names = [name for some in asked.values() for name in some]
     used = engine.present(names) if any(dropped.values()) else engine

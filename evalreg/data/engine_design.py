@@ -14,6 +14,7 @@ from evalreg.checks import FloatArray, MissingName, listed
 from evalreg.data.clusters import Axis
 from evalreg.data.engine import LazyTable
 from evalreg.data.engine_groups import Grouped, as_text, grouped
+from evalreg.data.engine_spark import keep
 from evalreg.data.filters import refuse_filters
 from evalreg.data.frame import refuse_extreme
 from evalreg.data.groups import Groups, parse_groups
@@ -112,12 +113,14 @@ def read_design_in_engine(table: LazyTable, roles: DesignRoles, groups: Groups) 
     axes = None if groups is None else parse_groups(groups, table.columns)
     if roles.weights is not None:
         table.check_numeric(roles.weights, "weights")
+    in_use = (*roles.score_columns, *roles.covariates, *roles.keys, roles.weights)
+    table = keep(table, (*in_use, *(name for axis in axes or () for name in axis)))
     gone = _reason(table, roles, axes)
     found = _kinds(table, roles, gone)
     codes, reasons = found.keys[_GONE]
     why = np.asarray(reasons, dtype=np.intp)[codes]
     dropped = _dropped(why, found.numbers[_N], roles)
-    kept = LazyTable(table.frame.filter(gone == 0)) if sum(dropped.values()) else table
+    kept = table.each(lambda frame: frame.filter(gone == 0)) if sum(dropped.values()) else table
     refuse_filters(kept, None, roles.covariates)
     used = why == 0
     numbers = {name: column[used] for name, column in found.numbers.items()}
@@ -134,7 +137,7 @@ def read_design_in_engine(table: LazyTable, roles: DesignRoles, groups: Groups) 
     weighted = numbers["__wy"] if roles.weights is not None else numbers["__y"]
     weight = numbers[_W] if roles.weights is not None else count
     return DesignRows(
-        table=LazyTable(kept.frame.with_columns((roles.score - centre).alias(VALUE), *made)),
+        table=kept.each(lambda frame: frame.with_columns((roles.score - centre).alias(VALUE), *made)),
         labels=pd.DataFrame({name: _line(of, column[order]) for name, (column, of) in keys.items()}),
         codes={key: code for code, key in enumerate(zip(*shown, strict=True))} if shown else {(): 0},
         count=count[order],

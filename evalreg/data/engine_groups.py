@@ -15,6 +15,7 @@ import pandas as pd
 from evalreg.checks import FloatArray, IntArray
 from evalreg.data.clusters import TABLE_PER_ROW, factorize
 from evalreg.data.engine import fetched, schema_of
+from evalreg.data.engine_spark import LINES_AT_ONCE, is_spark
 
 # Entries that a range of clusters is to have: one query each. Measured on DuckDB: the process grows by 110 bytes an
 # entry while one is read.
@@ -142,7 +143,8 @@ def ranges_of(frame: nw.LazyFrame[Any], column: str, n_rows: int, n_cells: int) 
     Only columns of text or whole numbers are divided, in their order; others, and what is small, stay in one part.
     """
     kind = schema_of(frame)[column]
-    if n_rows <= AT_ONCE or not (kind == nw.String or kind.is_integer()):
+    most = LINES_AT_ONCE if is_spark(frame) else AT_ONCE
+    if n_rows <= most or not (kind == nw.String or kind.is_integer()):
         return (None,)
     found = grouped(frame.select(column), (column,), {"__n": nw.len()})
     codes, labels = found.keys[column]
@@ -152,7 +154,7 @@ def ranges_of(frame: nw.LazyFrame[Any], column: str, n_rows: int, n_cells: int) 
     entries = np.empty(len(labels))
     entries[codes] = np.minimum(found.numbers["__n"], n_cells)
     # A part ends before the cluster that would be too many for it.
-    part = (np.cumsum(entries[order]) // AT_ONCE).astype(np.intp)
+    part = (np.cumsum(entries[order]) // most).astype(np.intp)
     starts = [_plain(labels[order[i]]) for i in np.flatnonzero(np.diff(part)) + 1]
     if not starts:
         return (None,)

@@ -13,6 +13,7 @@ from evalreg.checks import BoolArray, FloatArray, IntArray
 from evalreg.data.clusters import Axis
 from evalreg.data.engine import LazyTable
 from evalreg.data.engine_groups import Grouped, as_text, grouped
+from evalreg.data.engine_spark import keep
 from evalreg.data.frame import Table
 from evalreg.data.groups import Groups, parse_groups
 from evalreg.data.pair_rules import cells_of, present_models, repeated_key, self_comparison, sides_of, strata_of
@@ -85,6 +86,7 @@ def read_pairs_in_engine(table: LazyTable, roles: PairRoles, groups: Groups) -> 
     for argument, name in {"score": roles.score, "weights": roles.weights}.items():
         if name is not None:
             table.check_numeric(name, argument)
+    table = keep(table, _columns_in_use(roles, axes))
     kinds = _kinds(table, roles, axes)
     # The rules of rows in memory, on the labels of the kinds.
     labels = Table(nw.from_native(pd.DataFrame(kinds.numbers)), dict(kinds.keys))
@@ -135,6 +137,11 @@ def raw_columns(roles: PairRoles) -> tuple[str, ...]:
 
 def _checked_axes(table: LazyTable, groups: Groups) -> tuple[Axis, ...] | None:
     return None if groups is None else parse_groups(groups, table.columns)
+
+
+def _columns_in_use(roles: PairRoles, axes: tuple[Axis, ...] | None) -> list[str | None]:
+    sides = [*raw_columns(roles), roles.score, roles.winner, roles.weights, *roles.key]
+    return [*sides, *(name for axis in axes or () for name in axis)]
 
 
 def _reasons(table: LazyTable, roles: PairRoles, axes: tuple[Axis, ...] | None) -> nw.Expr:
@@ -260,21 +267,22 @@ def _in_use(
     value: FloatArray,
 ) -> LazyTable:
     """The comparisons in use with the score of the left model, made by conditions on the verdict."""
-    frame = table.frame.filter(_reasons(table, roles, axes) == 0)
+    used = table.each(lambda frame: frame.filter(_reasons(table, roles, axes) == 0))
     if roles.winner is None:
         assert roles.score is not None
-        return LazyTable(frame.with_columns(nw.col(roles.score).cast(nw.Float64).alias(SCORE)))
+        points_of = nw.col(roles.score).cast(nw.Float64).alias(SCORE)
+        return used.each(lambda frame: frame.with_columns(points_of))
     of, labels = kinds.keys[roles.winner]
     winner = nw.col(roles.winner)
     none = [_plain(labels[code]) for code in np.unique(of[np.isnan(value) & (of >= 0)])]
     if none:
-        frame = frame.filter(~winner.is_in(none))
+        used = used.each(lambda frame: frame.filter(~winner.is_in(none)))
     score = _by_name(kinds, roles, named, value)
     for points in (0.0, 0.5, 1.0):
         says = [_plain(labels[code]) for code in np.unique(of[(value == points) & (named < 0)])]
         if says:
             score = nw.when(winner.is_in(says)).then(nw.lit(points)).otherwise(score)
-    return LazyTable(frame.with_columns(score.alias(SCORE)))
+    return used.each(lambda frame: frame.with_columns(score.alias(SCORE)))
 
 
 def _by_name(kinds: Grouped, roles: PairRoles, named: IntArray, value: FloatArray) -> nw.Expr:

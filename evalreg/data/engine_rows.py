@@ -7,6 +7,7 @@ import narwhals.stable.v2 as nw
 from evalreg.checks import listed
 from evalreg.data.clusters import Axis
 from evalreg.data.engine import LazyTable
+from evalreg.data.engine_spark import keep
 from evalreg.data.filters import refuse_filters
 from evalreg.data.groups import Groups, parse_groups
 from evalreg.data.rows import Roles
@@ -20,6 +21,7 @@ def read_in_engine(
     _refuse_in_memory_only(roles)
     table.check_numeric(roles.score, "score")
     axes = None if groups is None else parse_groups(groups, table.columns)
+    table = keep(table, [name for names in _asked(roles, axes).values() for name in names])
     table, dropped = _without_missing(table, roles, axes)
     if roles.weights is not None:
         _check_weights(table, roles.weights)
@@ -34,13 +36,19 @@ def _refuse_in_memory_only(roles: Roles) -> None:
         raise ArgumentError("`weights` of rows in an engine must name a column.")
 
 
-def _without_missing(table: LazyTable, roles: Roles, axes: tuple[Axis, ...] | None) -> tuple[LazyTable, dict[str, int]]:
-    """Rows in which nothing is missing that plays a role, and how many were dropped for which reason."""
-    asked = {
+def _asked(roles: Roles, axes: tuple[Axis, ...] | None) -> dict[str, list[str]]:
+    """The columns of the roles, by the reason for which a row without one is dropped."""
+    labels = (*roles.cell_columns, roles.item, roles.weights)
+    return {
         "score": [roles.score],
-        "covariate": [name for name in (*roles.cell_columns, roles.item, roles.weights) if name is not None],
+        "covariate": [str(name) for name in labels if name is not None],
         "group": list(dict.fromkeys(name for axis in axes or () for name in axis)),
     }
+
+
+def _without_missing(table: LazyTable, roles: Roles, axes: tuple[Axis, ...] | None) -> tuple[LazyTable, dict[str, int]]:
+    """Rows in which nothing is missing that plays a role, and how many were dropped for which reason."""
+    asked = _asked(roles, axes)
     # One query: a row belongs to the first reason, from 1 on; 0 is in use.
     reason = nw.lit(0)
     for number, names in reversed(list(enumerate(asked.values(), 1))):

@@ -28,6 +28,7 @@ from evalreg.checks import (
 )
 from evalreg.covariance.documented import documented
 from evalreg.covariance.options import check_cov_options
+from evalreg.data.engine_spark import one_scan
 from evalreg.data.formula import parse_sides
 from evalreg.data.groups import Groups
 from evalreg.data.verdicts import PairRoles, as_names
@@ -90,6 +91,7 @@ def estimate_of(
 
 
 @chooses_rows()
+@one_scan
 @documented
 def bradley_terry(
     data: Any,

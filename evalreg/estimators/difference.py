@@ -28,6 +28,7 @@ from evalreg.data.cells import read_cells
 from evalreg.data.clusters import Axis
 from evalreg.data.engine import LazyTable
 from evalreg.data.engine_answers import read_answers
+from evalreg.data.engine_spark import one_scan
 from evalreg.data.groups import Groups
 from evalreg.data.joint_ids import with_roles
 from evalreg.data.names import refuse_same
@@ -58,6 +59,7 @@ Notes: TypeAlias = tuple[Note, ...]
 
 
 @chooses_rows()
+@one_scan
 @documented
 def compare(
     data: Any,

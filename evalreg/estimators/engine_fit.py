@@ -13,7 +13,7 @@ import numpy as np
 
 from evalreg.checks import FloatArray, MissingName, listed
 from evalreg.covariance.options import CovOptions
-from evalreg.data.engine import LazyTable
+from evalreg.data.engine import LazyTable, schema_of
 from evalreg.data.engine_design import VALUE, DesignRoles, DesignRows, read_design_in_engine
 from evalreg.data.formula import ParsedFormula
 from evalreg.data.groups import Groups
@@ -78,7 +78,7 @@ def fit_in_engine(
 ) -> Results:
     """The regression on covariates of rows that stay in an engine."""
     refuse_in_memory_only(parsed, columns, weights, family)
-    schema = table.frame.collect_schema()
+    schema = schema_of(table.frame)
     numbers, products = numbers_of(parsed, schema)
     score = score_of(parsed, table, columns[0], schema)
     # A column may stand on both sides.

@@ -31,6 +31,7 @@ from evalreg.covariance.documented import documented
 from evalreg.covariance.groups import clustered_by_items
 from evalreg.covariance.options import check_cov_options
 from evalreg.data.cells import joint_names
+from evalreg.data.engine_spark import one_scan
 from evalreg.data.groups import Groups
 from evalreg.data.joint_ids import with_roles
 from evalreg.data.names import known_columns
@@ -126,6 +127,7 @@ def _is_positive(value: object) -> bool:
 
 
 @chooses_rows()
+@one_scan
 @documented
 def mean(
     data: Any,

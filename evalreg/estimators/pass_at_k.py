@@ -30,6 +30,7 @@ from evalreg.data.cells import CellRows, read_cells
 from evalreg.data.clusters import Codes
 from evalreg.data.engine import LazyTable
 from evalreg.data.engine_answers import EngineAnswers, read_answers
+from evalreg.data.engine_spark import one_scan
 from evalreg.data.groups import Groups
 from evalreg.data.joint_ids import names_of, with_roles
 from evalreg.data.names import known_column
@@ -57,6 +58,7 @@ def all_of_k(right: FloatArray, answers: FloatArray, k: int) -> FloatArray:
     return share
 
 
+@one_scan
 @documented
 def pass_at_k(
     data: Any,

@@ -25,6 +25,7 @@ from evalreg.checks import (
 from evalreg.covariance.documented import documented
 from evalreg.covariance.options import CovOptions, check_cov_options
 from evalreg.data.engine import LazyTable
+from evalreg.data.engine_spark import one_scan
 from evalreg.data.formula import ParsedFormula, design_frame, formula_columns, parse_formula, refuse_large_design
 from evalreg.data.frame import Table, refuse_extreme
 from evalreg.data.groups import Groups
@@ -58,6 +59,7 @@ Solution: TypeAlias = tuple[Design, Fitted]
 
 
 @chooses_rows(1)
+@one_scan
 @documented
 def fit(
     formula: str,

@@ -15,6 +15,7 @@ from evalreg.boards.board import Board, board_of
 from evalreg.checks import MISSING, OPPONENTS, CovName, DofName, MissingName, OpponentsName, RepairName, SscName, option
 from evalreg.covariance.documented import documented
 from evalreg.covariance.options import check_cov_options
+from evalreg.data.engine_spark import one_scan
 from evalreg.data.groups import Groups
 from evalreg.data.verdicts import PairRoles, as_names
 from evalreg.errors import ArgumentError
@@ -164,6 +165,7 @@ def _extremes(pairs: Pairs, n_models: int) -> tuple[Any, Any]:
 
 
 @chooses_rows()
+@one_scan
 @documented
 def win_rate(
     data: Any,

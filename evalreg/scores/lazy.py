@@ -118,7 +118,7 @@ class LazyScores(Scores):
     def _ask(self, by: Axis) -> Clustering:
         """Sums of all clusters, held where they are not too many."""
         assert self.table is not None
-        ranges = ranges_of(self.table.frame, by[0], self.n_rows, len(self.cell_codes))
+        ranges = ranges_of(self.table.holding(by), by[0], self.n_rows, len(self.cell_codes))
         labels: list[str] = []
         sizes, n_entries = [], 0
         held: list[Held] = []
@@ -138,7 +138,8 @@ class LazyScores(Scores):
         """Sums by (cluster, cell) of the clusters within a range."""
         assert self.table is not None
         columns = tuple(dict.fromkeys((*by, *self.cell_columns)))
-        frame = self.table.frame if within is None else self.table.frame.filter(within)
+        frame = self.table.holding(by)
+        frame = frame if within is None else frame.filter(within)
         made = self._made()
         # Engines differ in what may stand inside a sum: columns are made first.
         chosen = frame.select(*columns, *(one.alias(name) for name, one in made.items()))
@@ -233,13 +234,13 @@ class LazyScores(Scores):
     def n_distinct(self, column: str) -> int:
         """Distinct values of a column, counted in the engine."""
         assert self.table is not None
-        return int(self.table.group((), {"n": nw.col(column).n_unique()})["n"].iloc[0])
+        return int(grouped(self.table.holding((column,)), (), {"n": nw.col(column).n_unique()}).numbers["n"][0])
 
     def shares_unequally(self, item: str) -> bool:
         """Whether some cell has items that different numbers of cells have, counted in the engine."""
         assert self.table is not None
         cells = [name for name in self.cell_columns if name != item]
-        pairs = self.table.frame.select(item, *cells).unique()
+        pairs = self.table.holding((item,)).select(item, *cells).unique()
         of_item = pairs.group_by(item).agg(nw.len().alias("__cells"))
         found = pairs.join(of_item, on=item).group_by(*cells, "__cells").agg(nw.len().alias("__items"))
         return bool(len(fetched(found, "pandas")) > self.n_columns)
@@ -262,7 +263,7 @@ class LazyScores(Scores):
             if self.table is None:
                 return None
             number = {label: code for code, label in enumerate(self._query(item).labels)}
-            found = grouped(self.table.frame, tuple(dict.fromkeys((*item, *by))), {ROWS: nw.len()})
+            found = grouped(self.table.holding((*item, *by)), tuple(dict.fromkeys((*item, *by))), {ROWS: nw.len()})
             home = np.zeros(len(number), dtype=np.intp)
             codes, n_codes = found.joint(item)
             place = np.array([number[":".join(key)] for key in found.texts(item, codes, n_codes)], dtype=np.intp)

@@ -220,14 +220,16 @@ def collected() -> Iterator[list[int]]:
         nw.LazyFrame.collect = plain  # type: ignore[method-assign]
 
 
-def check_numbers(make: Make, names: list[str] | None = None) -> None:
-    """Every call gives the numbers of pandas; what leaves the engine is counted, and is told with the time."""
+def check_numbers(make: Make, engine: str) -> None:
+    """Every call gives the numbers of pandas; what leaves the engine is counted, and is told with the time.
+
+    The last line is that of the engine in the table of engines, which `.ci/engines` prints.
+    """
     frames = {"answers": answers(), "duels": duels()}
     held = {name: make(frame) for name, frame in frames.items()}
     failed: list[str] = []
+    differences, counts, began = list[float](), list[int](), time.perf_counter()
     for name, (of, call) in asked().items():
-        if names is not None and name not in names:
-            continue
         start = time.perf_counter()
         try:
             with collected() as lines:
@@ -236,6 +238,8 @@ def check_numbers(make: Make, names: list[str] | None = None) -> None:
                 n_queries = len(lines)
             worst = assert_same(found, call(frames[of]))
             assert max(lines) <= 0.95 * len(frames[of]), f"{max(lines)} lines of {len(frames[of])} rows left the engine"
+            differences.append(worst)
+            counts.append(n_queries)
             told = f"errors differ by {worst:.1e}, {n_queries} queries, at most {max(lines)} lines"
         except Exception as error:
             failed.append(name)
@@ -243,6 +247,8 @@ def check_numbers(make: Make, names: list[str] | None = None) -> None:
         print(f"{name:44} {time.perf_counter() - start:6.1f} s  {told}", flush=True)
     if failed:
         raise AssertionError(f"not the numbers of pandas: {', '.join(failed)}")
+    seconds = time.perf_counter() - began
+    print(f"| {engine} | {len(counts)} | {max(differences):.0e} | {sum(counts)} | {seconds:.0f} |", flush=True)
 
 
 LABELS: dict[str, list[Any]] = {

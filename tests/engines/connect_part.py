@@ -13,7 +13,7 @@ def main() -> None:
     cases.prepare()
     spark = spark_part.session(SparkSession.builder.remote("local[2]"), sys.argv[1])
     assert type(spark).__module__.startswith("pyspark.sql.connect"), type(spark).__module__
-    spark_part.check(spark)
+    spark_part.check(spark, sys.argv[1], "Spark Connect")
     spark.stop()
 
 

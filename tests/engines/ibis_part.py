@@ -49,16 +49,34 @@ def over_sqlite(folder: Path) -> cases.Make:
     return make
 
 
+def under_collation(folder: Path) -> cases.Make:
+    """Tables of SQLite to which "a" and "A" are one."""
+    path = folder / "collated.sqlite"
+    names = iter(range(10**6))
+
+    def make(frame: pd.DataFrame) -> Any:
+        name = f"log{next(names)}"
+        kinds = {one: "TEXT COLLATE NOCASE" if frame[one].dtype.kind == "O" else "REAL" for one in frame.columns}
+        with sqlite3.connect(path) as connection:
+            frame.to_sql(name, connection, index=False, dtype=kinds)
+            assert connection.execute(f"SELECT count(DISTINCT label) FROM {name}").fetchone()[0] < 6
+        connection.close()
+        return ibis.sqlite.connect(path).table(name)
+
+    return make
+
+
 def main() -> None:
     cases.prepare()
     folder = Path(sys.argv[1])
     print("SQLite")
     make = over_sqlite(folder)
-    cases.check_numbers(make)
+    cases.check_numbers(make, "Ibis over SQLite")
     cases.check_labels(make, ["text", "whole numbers beyond 2^53"])
+    cases.check_labels(under_collation(folder), ["text"])
     print("DuckDB")
     make = over_duckdb(folder)
-    cases.check_numbers(make)
+    cases.check_numbers(make, "Ibis over DuckDB")
     cases.check_labels(make)
     cases.check_scores(make)
     frame = cases.answers()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 
 import cases
@@ -10,6 +11,7 @@ import pandas as pd
 from pyspark.sql import DataFrame, SparkSession, functions, types
 
 import evalreg as er
+from evalreg import errors
 
 OPTIONS = {
     "spark.sql.shuffle.partitions": "4",
@@ -50,12 +52,25 @@ def maker(spark: SparkSession) -> cases.Make:
     return make
 
 
-def check(spark: SparkSession) -> None:
+def check(spark: SparkSession, folder: str, engine: str) -> None:
     """All calls, ids and scores, and decimals."""
     make = maker(spark)
-    cases.check_numbers(make)
+    cases.check_numbers(make, engine)
     cases.check_labels(make)
     cases.check_scores(make)
+
+    def collated(frame: pd.DataFrame) -> DataFrame:
+        return make(frame).withColumn("label", functions.collate("label", "UTF8_LCASE_RTRIM"))
+
+    assert collated(pd.DataFrame({"label": ["a", "A "]})).distinct().count() == 1
+    cases.check_labels(collated, ["text"])
+    broken = make(cases.answers()).withColumn("score", functions.col("model").cast("double"))
+    cases.refused(errors.EngineError, "did not finish a query", lambda: er.mean(broken))
+    make(cases.answers()).write.parquet(f"{folder}/lost")
+    lost = spark.read.parquet(f"{folder}/lost")
+    shutil.rmtree(f"{folder}/lost")
+    cases.refused(errors.EngineError, "did not", lambda: er.mean(lost))
+    print("text under a collation, values that cannot be cast, files that are gone", flush=True)
     frame = cases.answers()
     frame["score"] = frame["score"].round(3)
     exact = functions.col("score").cast("decimal(10, 3)")
@@ -69,7 +84,7 @@ def main() -> None:
     cases.prepare()
     spark = session(SparkSession.builder.master("local[2]").appName("evalreg"), sys.argv[1])
     assert maker(spark)(cases.answers()).rdd.getNumPartitions() == 4
-    check(spark)
+    check(spark, sys.argv[1], "Spark, local mode")
     spark.stop()
 
 

@@ -673,13 +673,30 @@ def test_a_table_that_changed_in_its_engine_is_refused(log, change):
     assert results.with_cov(cov="CR1").nobs == len(log)
 
 
+@pytest.mark.parametrize("collation", ["NOCASE", "NOACCENT", "NOCASE.NOACCENT"])
+def test_ids_that_a_collation_calls_equal_stay_apart(collation: str) -> None:
+    if NO_DUCKDB:
+        pytest.skip(NO_DUCKDB)
+    names = ["a", "A", "\u00e4", "b", "b ", 'say "b"']
+    log = pd.DataFrame({"who is it": names * 3, "score": np.random.default_rng(1).uniform(size=18)})
+    database = duckdb.connect()
+    database.execute(f'CREATE TABLE log ("who is it" VARCHAR COLLATE {collation}, score DOUBLE)')
+    database.append("log", log)
+    table = database.table("log")
+    assert database.sql('SELECT count(*) FROM (SELECT 1 FROM log GROUP BY "who is it")').fetchall()[0][0] < 6
+    for roles in ({"groups": "who is it"}, {"by": "who is it"}):
+        found, expected = er.mean(table, **roles), er.mean(log, **roles)
+        pd.testing.assert_series_equal(found.params, expected.params, rtol=SAME)
+        pd.testing.assert_series_equal(found.bse, expected.bse, rtol=SAME)
+
+
 def test_an_engine_that_fails_in_the_middle_is_told_with_its_own_error() -> None:
     def broken(frame: pl.DataFrame) -> pl.DataFrame:
         raise ConnectionError("worker 3 was lost\nat node 7")
 
     rows = pl.DataFrame({"score": [0.0, 1.0, 1.0], "passage": ["a", "b", "b"]})
     lost = rows.lazy().map_batches(broken, schema=rows.schema)
-    with pytest.raises(EngineError, match="polars did not finish a query.*worker 3 was lost") as caught:
+    with pytest.raises(EngineError, match=r"polars did not finish a query.*worker 3 was lost") as caught:
         er.mean(lost, groups="passage")
     assert isinstance(caught.value, RuntimeError)
     assert "worker 3 was lost" in str(caught.value.__cause__)
@@ -694,7 +711,8 @@ def test_a_query_that_fails_after_the_estimate_leaves_the_estimate_as_it_was() -
             raise ConnectionError("gone")
         return frame
 
-    rows = pl.DataFrame({"score": [0.0, 1.0, 1.0, 0.0], "passage": ["a", "b", "b", "c"], "author": ["x", "y", "z", "z"]})
+    labels = {"passage": ["a", "b", "b", "c"], "author": ["x", "y", "z", "z"]}
+    rows = pl.DataFrame({"score": [0.0, 1.0, 1.0, 0.0], **labels})
     broken = False
     results = er.mean(rows.lazy().map_batches(breaks_later, schema=rows.schema), groups="passage")
     before, broken = results.bse["mean"], True
@@ -707,7 +725,7 @@ def test_a_query_that_fails_after_the_estimate_leaves_the_estimate_as_it_was() -
 
 
 def test_columns_that_an_engine_looks_up_late_fail_as_queries_do(tmp_path) -> None:
-    with pytest.raises(EngineError, match="did not tell the columns.*FileNotFoundError"):
+    with pytest.raises(EngineError, match=r"did not tell the columns.*FileNotFoundError"):
         er.mean(pl.scan_parquet(tmp_path / "lost.parquet"), groups="passage")
 
 
@@ -715,6 +733,6 @@ def test_a_value_that_the_engine_cannot_cast_is_its_error_and_ours() -> None:
     if NO_DUCKDB:
         pytest.skip(NO_DUCKDB)
     relation = duckdb.sql("SELECT CAST(one AS DOUBLE) AS score FROM (VALUES ('1'), ('two')) AS given(one)")
-    with pytest.raises(EngineError, match="duckdb did not finish a query: ConversionException.*two") as caught:
+    with pytest.raises(EngineError, match=r"duckdb did not finish a query: ConversionException.*two") as caught:
         er.mean(relation)
     assert isinstance(caught.value.__cause__, duckdb.ConversionException)

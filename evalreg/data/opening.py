@@ -12,7 +12,8 @@ import numpy as np
 import pandas as pd
 
 from evalreg.checks import listed
-from evalreg.data.engine import LazyTable, as_pandas, fetched, schema_of
+from evalreg.data.engine import LazyTable, as_pandas, engine_answers, fetched, schema_of
+from evalreg.data.engine_text import bytewise
 from evalreg.data.frame import Table
 from evalreg.data.summed import SummedLog
 from evalreg.errors import AlignmentError, ArgumentError, ArgumentTypeError, EmptyDataError, NotAvailableError
@@ -106,7 +107,8 @@ def open_frame(data: Any) -> Table | LazyTable:
             f"arrays; got {type(data).__name__}."
         ) from None
     if isinstance(frame, nw.LazyFrame):
-        return LazyTable(frame)
+        with engine_answers(frame, "tell the columns of the frame"):
+            return LazyTable(bytewise(frame))
     if len(frame) == 0:
         raise EmptyDataError("`data` has no rows.")
     return Table(held_frame(frame))

@@ -118,3 +118,15 @@ def test_win_rates_are_stored_with_the_half_that_they_are_tested_against(board):
     stored = er.read_results(board.to_json())
     assert stored.document["tested_against"] == 0.5
     assert "P>|t|" in _grid(stored)
+
+
+def test_a_table_of_results_has_no_stars_where_no_value_is_tested():
+    log = er.datasets.passages(n_passages=30, questions_per_passage=5, seed=3)
+    mean, slope = er.fit("score ~ 1", log, groups="passage"), er.fit("score ~ n_words", log, groups="passage")
+    for first in (mean, er.read_results(mean.to_json())):
+        shown = er.table({"mean": first, "slope": slope}, stars=True)
+        assert 'No stars for "mean"' in str(shown)
+        grid = shown.summary().grids[0]
+        column = dict(zip(grid.headers, zip(*grid.rows, strict=True), strict=True))
+        assert not any("*" in cell for cell in column["mean"])
+        assert any("*" in cell for cell in column["slope"])

@@ -301,10 +301,12 @@ def _adjusted_frame(part: Comparison | StoredResults, alpha: float) -> pd.DataFr
 def _ranked(part: Tabled) -> bool:
     """Whether the parameters are scores or win rates of models, whose tests against 0 say nothing."""
     if isinstance(part, StoredResults):
+        if part.document.get("tested_against", 0) is None:
+            return True
         model, formula = str(part.document["model"]), part.document["formula"]
         return part.kind != "comparison" and not formula and not model.startswith(("Contrast", "OLS", "WLS", "GLM"))
     about = _own(part).estimate.about  # type: ignore[union-attr]
-    return about.n_models > 0 or (about.interval != "wald" and not about.contrast)
+    return about.levels or about.n_models > 0 or (about.interval != "wald" and not about.contrast)
 
 
 def _notes(part: Tabled) -> list[str]:

@@ -2,6 +2,7 @@
 
 import contextlib
 import doctest
+import importlib.util
 import io
 import re
 from importlib.metadata import version as installed_version
@@ -67,6 +68,17 @@ def draw_figures(app):
     matplotlib.pyplot.close("all")
 
 
+def show_commands(app, docname, source):
+    """The options of the commands, where the page of the command line asks for them."""
+    if docname == "command_line":
+        path = Path(app.srcdir) / "commands.py"
+        spec = importlib.util.spec_from_file_location("commands", path)
+        commands = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(commands)
+        source[0] = commands.page(source[0])
+
+
 def setup(app):
     # Before pages are read, so that the pictures are there when a page asks for them.
     app.connect("builder-inited", draw_figures)
+    app.connect("source-read", show_commands)

@@ -10,7 +10,6 @@ from evalreg.checks import FloatArray
 from evalreg.covariance.covariance import Covariance
 from evalreg.data.clusters import Axis
 from evalreg.estimate import Cells, Estimate
-from evalreg.inference.questions import rows_behind
 from evalreg.numerics.anova import anova_icc
 from evalreg.numerics.matrices import Matrix, compressed, dense, scale_columns
 from evalreg.scores.base import ResidualSums, Scores
@@ -51,22 +50,16 @@ def row_variance(estimate: Estimate) -> FloatArray | None:
     return np.asarray(own * cells.squares[cell] / cells.weight[cell] * n / np.maximum(n - 1, 1))
 
 
-def effective_rows(estimate: Estimate, cov: Covariance) -> FloatArray:
+def effective_rows(estimate: Estimate, cov: Covariance, behind: FloatArray | None) -> FloatArray:
     """Number of independent rows with the same variance V.
 
-    For a mean [sum w e^2/sum w * n/(n-1)]/V, which counts unequal weights too; otherwise n over the design effect.
+    For a mean [sum w e^2/sum w * n/(n-1)]/V, which counts unequal weights too; otherwise n over the design effect, n
+    being the rows behind the parameter (None: all rows).
     """
     variance, own = cov.variance(), row_variance(estimate)
-    n = _own_rows(estimate) if estimate.kind == "board" else _stratified_rows(estimate)
+    n = estimate.n_rows if behind is None else behind
     top = n * np.diag(cov.naive) if own is None else own
     return np.asarray(np.divide(top, variance, out=np.full(variance.size, np.nan), where=variance > 0))
-
-
-def _stratified_rows(estimate: Estimate) -> FloatArray | int:
-    """Rows behind each mean over strata; all rows of anything else."""
-    cells = estimate.cells
-    behind = None if cells is None or cells.stratum is None else rows_behind(estimate)
-    return estimate.n_rows if behind is None else behind
 
 
 def intraclass_correlation(estimate: Estimate, axis: Axis) -> FloatArray:

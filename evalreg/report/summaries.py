@@ -163,7 +163,7 @@ def summarize(
         grids.append(_human_grid(rectification_table(estimate, cov), order))
     if clusterings:
         icc = intraclass_correlation(estimate, clusterings[0])
-        grids += [_dependence_grid(frame, order, estimate, cov, icc), _cluster_grid(estimate, clusterings)]
+        grids += [_dependence_grid(frame, order, estimate, cov, icc, counts), _cluster_grid(estimate, clusterings)]
     sentences = [*limit_sentence(grids), *_sentences(estimate, cov, alpha, clusterings, icc)]
     sentences += choice_sentence(estimate)
     sentences += [text for _, text in notes]
@@ -221,9 +221,14 @@ def coefficient_grid(
 
 
 def _dependence_grid(
-    frame: pd.DataFrame, order: list[int], estimate: Estimate, cov: Covariance, icc: FloatArray
+    frame: pd.DataFrame,
+    order: list[int],
+    estimate: Estimate,
+    cov: Covariance,
+    icc: FloatArray,
+    counts: FloatArray | None,
 ) -> Grid:
-    effect, n_eff = design_effect(cov), effective_rows(estimate, cov)
+    effect, n_eff = design_effect(cov), effective_rows(estimate, cov, counts)
     known = bool(np.any(np.isfinite(icc)))
     counted = "n" in frame
     some = (*(("n",) if counted else ()), "naive SE", "clustered", "deff", "eff. n", *(("ICC",) if known else ()))

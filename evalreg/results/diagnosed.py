@@ -14,10 +14,11 @@ from evalreg.estimate import Estimate
 from evalreg.inference.dependence import design_effect, effective_rows, intraclass_correlation
 from evalreg.inference.dependence_table import dependence_table
 from evalreg.inference.diagnostics import cluster_influence, cluster_sizes, row_influence
+from evalreg.inference.questions import Counted
 from evalreg.inference.rectification import rectification_table
 
 
-class Diagnosed:
+class Diagnosed(Counted):
     """Methods that say how much the clusters of an estimate matter."""
 
     estimate: Estimate
@@ -37,12 +38,15 @@ class Diagnosed:
     def n_eff(self) -> pd.Series:
         """Number of independent rows with the same variance, by parameter.
 
+        Of a mean, by the variance of one of its rows. Of anything else (a contrast, a mean over strata, a board) the
+        rows behind it, those of both models for a difference of two, over its design effect.
+
         Returns
         -------
         Series
             Indexed by parameter.
         """
-        return self._series(effective_rows(self.estimate, self.cov))
+        return self._series(effective_rows(self.estimate, self.cov, self._counts))
 
     def icc(self, dimension: str | None = None) -> pd.Series:
         """One-way ANOVA intraclass correlation, not truncated; of the residuals for regressions.

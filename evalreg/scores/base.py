@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from evalreg.checks import FloatArray, IntArray
+from evalreg.checks import BoolArray, FloatArray, IntArray
 from evalreg.data.clusters import Axis, Codes
 from evalreg.data.labels import Labels
 from evalreg.errors import NotAvailableError
@@ -36,6 +36,11 @@ class RowsInCells:
     # None when all are one.
     weights: FloatArray | None
     n_cells: int
+
+    @property
+    def in_use(self) -> BoolArray:
+        """Rows with a part in their statistic, which those of a ratio may lack, shape (n_rows,)."""
+        return np.asarray((self.weight != 0) | (self.scores != 0))
 
     @property
     def weight(self) -> FloatArray:
@@ -156,6 +161,10 @@ class Scores(ABC):
     def in_cells(self) -> tuple[RowsInCells, ...]:
         """The rows of each value in the cells that are the columns; empty where columns are not cells of rows."""
         return ()
+
+    def rows_in(self, columns: Matrix) -> FloatArray | None:
+        """Rows in use in any column of each line of 0 and 1; None where one column's rows are no other's."""
+        return None
 
     def squares_in_cells(self, by: Axis) -> Matrix | None:
         """Sums of w e^2 within (cluster, column), where a score is w e; None where rows are not held so."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from evalreg.checks import FloatArray
+from evalreg.checks import FloatArray, IntArray
 from evalreg.data.clusters import Axis
 from evalreg.data.labels import Labels
 from evalreg.errors import NotAvailableError
@@ -54,6 +54,19 @@ class StackedScores(SharedRows):
         first, second = self.first.in_cells(), self.second.in_cells()
         return (*first, *second) if first and second else ()
 
+    def rows_in(self, columns: Matrix) -> FloatArray | None:
+        """Rows in use in any column of each line: a row that both estimates use is one row."""
+        parts, touched, first = self.in_cells(), compressed(columns), 0
+        if not parts:
+            return None
+        kinds = np.column_stack([np.where(part.in_use, part.cell, -1) for part in parts])
+        distinct, count = np.unique(kinds, axis=0, return_counts=True)
+        used: Matrix = sparse.csr_array((touched.shape[0], count.size))
+        for part, cell in zip(parts, distinct.T, strict=True):
+            own = touched[:, first : first + part.n_cells] @ _indicator(cell, part.n_cells)
+            used, first = used + own, first + part.n_cells
+        return np.asarray(compressed(used).sign() @ count, dtype=np.float64)
+
     def same_rows(self) -> bool:
         """Whether both use the same rows of their data."""
         first, second = self._both_labels
@@ -70,6 +83,12 @@ class StackedScores(SharedRows):
         assert first is not None
         assert second is not None
         return first, second
+
+
+def _indicator(cell: IntArray, n_cells: int) -> Matrix:
+    """One at (cell, place) of each place whose cell is not -1, shape (n_cells, n_places)."""
+    place = np.flatnonzero(cell >= 0)
+    return sparse.csr_array((np.ones(place.size), (cell[place], place)), (n_cells, cell.size))
 
 
 def meat_of_cell_rows(parts: tuple[RowsInCells, ...], bread: Matrix) -> FloatArray:
@@ -126,6 +145,12 @@ class ConcatScores(Scores):
         """Whether further columns can be looked up."""
         return self.first.has_source and self.second.has_source
 
+    def rows_in(self, columns: Matrix) -> FloatArray:
+        """Rows in use in any column of each line: no row is of both estimates."""
+        touched, split = compressed(columns), self.first.n_columns
+        halves = ((self.first, touched[:, :split]), (self.second, touched[:, split:]))
+        return np.asarray(sum(_rows_of(scores, own) for scores, own in halves))
+
     def n_clusters(self, by: Axis) -> int:
         """Clusters of both."""
         return self.first.n_clusters(by) + self.second.n_clusters(by)
@@ -160,6 +185,17 @@ class ConcatScores(Scores):
     def detached(self) -> ConcatScores:
         """The same scores without the sources of further labels."""
         return ConcatScores(self.first.detached(), self.second.detached())
+
+
+def _rows_of(scores: Scores, columns: Matrix) -> FloatArray:
+    """Rows of a part that are in any column of each line; all of them where it does not tell."""
+    found, parts = scores.rows_in(columns), scores.in_cells()
+    if found is None and len(parts) == 1:
+        own = parts[0]
+        found = columns @ np.bincount(own.cell[own.in_use], minlength=own.n_cells)
+    if found is None:
+        found = scores.n_rows * np.asarray(abs(columns).sum(axis=1) > 0)
+    return np.asarray(found, dtype=np.float64)
 
 
 def _padded(matrix: Matrix, before: int, after: int) -> Matrix:

@@ -1,6 +1,6 @@
 """What is particular to Spark: the columns that it keeps while an estimate is made, and how much it hands over at once.
 
-Every query of Spark reads its source again. Measured on 300,000 comparisons in Parquet on two workers
+Every query of Spark reads its source again. Measured on 1,000,000 comparisons in Parquet on two workers
 (`tests/engines/cluster_part.py`): a board by prompt and judge reads the source once where the columns of its roles are
 kept, and four times, once a query, where they are not.
 """

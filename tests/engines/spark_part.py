@@ -70,6 +70,10 @@ def check(spark: SparkSession, folder: str, engine: str) -> None:
     lost = spark.read.parquet(f"{folder}/lost")
     shutil.rmtree(f"{folder}/lost")
     cases.refused(errors.EngineError, "did not", lambda: er.mean(lost))
+    cached = make(cases.answers()).persist()
+    er.mean(cached, groups="passage")
+    assert cached.storageLevel.useMemory, "a frame of the caller is no longer cached"
+    cached.unpersist()
     print("text under a collation, values that cannot be cast, files that are gone", flush=True)
     frame = cases.answers()
     frame["score"] = frame["score"].round(3)

@@ -95,6 +95,15 @@ def option(name: str, value: object, options: Sequence[Any], hint: str = "") -> 
     raise ArgumentError(f"`{name}` must be one of {known}; got {value!r}.{hint or nearest(value, options)}")
 
 
+def adjustment(name: str, value: object, options: Sequence[Any]) -> Any:
+    """Return how p-values are adjusted by its name of statsmodels; "bh" is "fdr_bh", and None stays None."""
+    if value is None:
+        return None
+    meant = isinstance(value, str) and value.lower() in ("fdr", "bh", "fdr_bh")
+    hint = ' For the false discovery rate write "fdr_bh", or "bh" for short.' if meant else ""
+    return option(name, "fdr_bh" if value == "bh" else value, options, hint)
+
+
 def fraction(name: str, value: object) -> float:
     """Return `value` as a float strictly between 0 and 1."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.floating):

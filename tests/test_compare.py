@@ -523,6 +523,35 @@ def test_adjusted_p_values_are_those_of_statsmodels(rng: np.random.Generator, ad
     np.testing.assert_allclose(table["p_adjusted"], multipletests(table["p_value"], method=adjust)[1])
 
 
+def test_the_short_name_of_the_false_discovery_rate_is_taken_wherever_it_is_adjusted(rng: np.random.Generator) -> None:
+    frame = board(rng, n_models=4)
+    by_name = {name: er.compare(frame, groups="passage", adjust=name) for name in ("bh", "fdr_bh")}  # type: ignore[arg-type]
+    assert by_name["bh"].adjust == "fdr_bh"
+    assert str(by_name["bh"].summary()) == str(by_name["fdr_bh"].summary())
+    pd.testing.assert_frame_equal(by_name["bh"].table, by_name["fdr_bh"].table)
+    means = er.mean(frame, by="model", item="item", groups="passage")
+    pd.testing.assert_frame_equal(means.pairwise("bh"), means.pairwise("fdr_bh"))
+    assert means.pairwise("bh").attrs["adjust"] == "fdr_bh"
+    plain = er.compare(frame, groups="passage")
+    joined = er.join_evals({"a": plain, "b": plain}, adjust="bh")
+    assert joined.adjust == "fdr_bh"
+    pd.testing.assert_frame_equal(joined.table, er.join_evals({"a": plain, "b": plain}, adjust="fdr_bh").table)
+    other = er.mean(board(rng, n_models=4), by="model", item="item", groups="passage")
+    average = er.join_evals({"a": means, "b": other}).average()
+    pd.testing.assert_frame_equal(average.pairwise("bh"), average.pairwise("fdr_bh"))
+    asked: tuple[Any, ...] = (
+        lambda name: er.compare(frame, groups="passage", adjust=name),
+        means.pairwise,
+        lambda name: means.plot("pairs", adjust=name),
+        average.pairwise,
+        lambda name: er.join_evals({"a": plain, "b": plain}, adjust=name),
+    )
+    for call in asked:
+        for name in ("fdr", "BH"):
+            with pytest.raises(ArgumentError, match='For the false discovery rate write "fdr_bh", or "bh" for short'):
+                call(name)
+
+
 @pytest.mark.parametrize("answered", [1.0, 0.8])
 def test_single_step_adjustment_is_that_of_all_pairs_of_means(rng: np.random.Generator, answered: float) -> None:
     frame = board(rng, n_models=4, answered=answered)

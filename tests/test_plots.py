@@ -336,6 +336,9 @@ def test_pairs_follow_adjustment_and_level(boards):
         found, ax = n_dots(adjust=adjust, alpha=0.01)
         assert found == 2 * (results.pairwise(adjust)["p_adjusted" if adjust else "p_value"] < 0.01).sum()
         assert (adjust or "not adjusted") in ax.figure.texts[0].get_text().replace("\n", " ")
+    short, ax = n_dots(adjust="bh", alpha=0.01)
+    assert short == n_dots(adjust="fdr_bh", alpha=0.01)[0]
+    assert "(fdr_bh)" in ax.figure.texts[0].get_text().replace("\n", " ")
     assert not [text for text in ax.texts if text.get_text()]  # too many for values
 
 

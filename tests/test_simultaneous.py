@@ -336,7 +336,7 @@ def test_missing_p_values_are_not_in_the_family(method):
 
 def test_an_unknown_adjustment_is_refused():
     with pytest.raises(ArgumentError, match="fdr_bh"):
-        adjust_pvalues(np.array([0.1]), "bh")
+        adjust_pvalues(np.array([0.1]), "fdr")
     with pytest.raises(ArgumentError, match="single-step"):
         pairwise_table([0.0, 1.0], np.eye(2), "tukey")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from evalreg.checks import option
+from evalreg.checks import adjustment
 from evalreg.cli.gates import EXAMPLE, Decision, check_models, decide, parse_gate
 from evalreg.cli.parsing import Output
 from evalreg.cli.ranked import add_figure, draw
@@ -96,8 +96,7 @@ def _number_or_none(text: str) -> float | None:
 def run(options: argparse.Namespace) -> Output:
     """What ``evalreg compare`` prints, and the status of its gate."""
     check_shared(options)
-    if options.adjust is not None:
-        option("adjust", options.adjust, PAIR_ADJUSTMENTS)
+    options.adjust = adjustment("adjust", options.adjust, PAIR_ADJUSTMENTS)
     checked_icc(options.icc)
     gate = None if options.gate is None else parse_gate(options.gate)
     if gate is not None and options.baseline not in (None, gate.baseline):

@@ -17,6 +17,7 @@ from evalreg.checks import (
     RepairName,
     SscName,
     TargetName,
+    adjustment,
     listed,
     option,
 )
@@ -111,8 +112,8 @@ def compare(
     paired : bool, optional
         False ignores that the questions are the same, as for models that saw different samples of questions.
     adjust : {"holm", "fdr_bh", "bonferroni", "single-step"}, optional
-        How p-values allow for the number of pairs; not at all by default. "single-step" (Hothorn, Bretz and Westfall
-        2008) also makes the intervals hold together.
+        How p-values allow for the number of pairs; not at all by default. "bh" is "fdr_bh". "single-step" (Hothorn,
+        Bretz and Westfall 2008) also makes the intervals hold together.
     icc : float, optional
         Correlation, within a cluster, of differences that were not seen, from 0 to 1. It matters where scores lie in
         [0, 1] and few questions differ; 0.5 by default, which is careful: of subjects about 0.02 is usual, of passages
@@ -168,8 +169,7 @@ def compare(
     """
     asked = check_cov_options(cov, ssc, dof, repair)
     option("missing", missing, MISSING)
-    if adjust is not None:
-        option("adjust", adjust, PAIR_ADJUSTMENTS)
+    adjust = adjustment("adjust", adjust, PAIR_ADJUSTMENTS)
     icc = checked_icc(icc)
     if not isinstance(paired, bool | np.bool_):
         raise ArgumentTypeError(f"`paired` must be True or False; got {paired!r}.")

@@ -5,16 +5,16 @@ from __future__ import annotations
 import numbers
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias
 
 import numpy as np
 import scipy
 
-from evalreg.checks import FloatArray, IntArray, frozen, option
+from evalreg.checks import FloatArray, IntArray, adjustment, frozen
 from evalreg.errors import ArgumentError, ArgumentTypeError
 
-AdjustName: TypeAlias = Literal["holm", "fdr_bh", "bonferroni"]
-ADJUSTMENTS: tuple[AdjustName, ...] = get_args(AdjustName)
+AdjustName: TypeAlias = Literal["holm", "fdr_bh", "bh", "bonferroni"]
+ADJUSTMENTS: tuple[AdjustName, ...] = ("holm", "fdr_bh", "bonferroni")
 
 # Draws come in blocks of this many, each with a stream of its own.
 BLOCK = 1024
@@ -40,12 +40,12 @@ def adjust_pvalues(p: FloatArray, method: AdjustName) -> FloatArray:
     """P-values adjusted for their number.
 
     NaN where `p` is. `method`: the names of statsmodels. Holm and Bonferroni bound the chance of any false rejection
-    under any dependence; "fdr_bh" bounds the expected share of false ones, for independent or positively dependent
-    statistics. Holm (1979), Scandinavian Journal of Statistics 6, 65-70; Benjamini and Hochberg (1995), JRSS B 57,
-    289-300. The same numbers as statsmodels' `multipletests`, which clears the memory of Python at every call. Shapes:
-    p (m,); returns (m,).
+    under any dependence; "fdr_bh" ("bh") bounds the expected share of false ones, for independent or positively
+    dependent statistics. Holm (1979), Scandinavian Journal of Statistics 6, 65-70; Benjamini and Hochberg (1995), JRSS
+    B 57, 289-300. The same numbers as statsmodels' `multipletests`, which clears the memory of Python at every call.
+    Shapes: p (m,); returns (m,).
     """
-    option("method", method, ADJUSTMENTS)
+    method = adjustment("method", method, ADJUSTMENTS)
     adjusted = np.array(p, dtype=np.float64)
     known = np.flatnonzero(~np.isnan(adjusted))
     rising = known[np.argsort(adjusted[known], kind="stable")]

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import BoolArray, FloatArray, fraction, option
+from evalreg.checks import BoolArray, FloatArray, adjustment, fraction
 from evalreg.errors import ArgumentError
 from evalreg.inference.contrast_family import ContrastFamily, square_of_pairs
 from evalreg.inference.levels import CountedLevel, LargestLevel, Level, critical
@@ -17,7 +17,7 @@ from evalreg.inference.multiplicity import ADJUSTMENTS, adjust_pvalues, base_see
 from evalreg.inference.simultaneous import Seed
 from evalreg.numerics.student import t_quantile
 
-PairAdjustName: TypeAlias = Literal["holm", "fdr_bh", "bonferroni", "single-step"]
+PairAdjustName: TypeAlias = Literal["holm", "fdr_bh", "bh", "bonferroni", "single-step"]
 PAIR_ADJUSTMENTS: tuple[PairAdjustName, ...] = (*ADJUSTMENTS, "single-step")
 
 
@@ -41,8 +41,7 @@ def pairwise_table(
     50(3), for "single-step". Shapes: params (n_models,), cov (n_models, n_models).
     """
     alpha = fraction("alpha", alpha)
-    if adjust is not None:
-        adjust = option("adjust", adjust, PAIR_ADJUSTMENTS)
+    adjust = adjustment("adjust", adjust, PAIR_ADJUSTMENTS)
     base, printed = base_seed(seed)
     family = make_family(params, cov, "pairs", dof)
     p_value, at, p_adjusted = family.p_value, alpha, np.full(family.se.size, np.nan)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, get_args
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import FloatArray, fraction, option
+from evalreg.checks import FloatArray, adjustment, fraction, option
 from evalreg.covariance.covariance import Covariance
 from evalreg.errors import ArgumentError, NotAvailableError
 from evalreg.estimate import Estimate
@@ -76,8 +76,7 @@ def plot_results(
 ) -> Axes:
     """The figure of `Results.plot`."""
     kind, alpha = option("kind", kind, KINDS), fraction("alpha", alpha)
-    if adjust is not None:
-        option("adjust", adjust, PAIR_ADJUSTMENTS)
+    adjust = adjustment("adjust", adjust, PAIR_ADJUSTMENTS)
     if kind != "pairs" and adjust != "single-step":
         raise ArgumentError(f'`adjust` goes with kind="pairs"; got adjust={adjust!r} with kind="{kind}". Leave it out.')
     if kind != "estimates" and ranks is not None:

@@ -59,8 +59,9 @@ class MultipleModels(Counted, ABC):
         Parameters
         ----------
         adjust : {"holm", "fdr_bh", "bonferroni", "single-step"}, optional
-            How `p_adjusted` allows for the number of pairs; not at all by default, and the column is left out. On
-            sparse boards "holm" and "single-step" take the standard errors of bands and ranks, which have a floor.
+            How `p_adjusted` allows for the number of pairs ("bh" is "fdr_bh"); not at all by default, and the column is
+            left out. On sparse boards "holm" and "single-step" take the standard errors of bands and ranks, which have
+            a floor.
         alpha : float, optional
             Level of the intervals.
         seed : int or Generator, optional

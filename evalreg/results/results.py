@@ -355,7 +355,7 @@ class Results(Algebra, MultipleModels, Planned, Resampled, Predicted, Diagnosed,
         alpha : float, optional
             Level of intervals, ranks and marks.
         adjust : {"single-step", "holm", "fdr_bh", "bonferroni"} or None, optional
-            How "pairs" allows for the number of pairs.
+            How "pairs" allows for the number of pairs; "bh" is "fdr_bh".
         ranks : bool, optional
             Whether "estimates" is sorted from the best down with ranks beside it; by default it is for means by model,
             while coefficients and contrasts stay in their order with a line at zero.

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias
 
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import FloatArray, fraction, option
+from evalreg.checks import FloatArray, adjustment, fraction
 from evalreg.errors import NotAvailableError, Note
 from evalreg.inference.multiplicity import adjust_pvalues
 from evalreg.inference.random_effects import Averaged
 from evalreg.numerics.student import t_pvalues, t_quantile
 from evalreg.report.tables import Grid, Printed, Summary, number, p_value
 
-SuiteAdjustName: TypeAlias = Literal["fdr_bh", "fdr_by", "holm", "bonferroni"]
-SUITE_ADJUSTMENTS: tuple[SuiteAdjustName, ...] = get_args(SuiteAdjustName)
+SuiteAdjustName: TypeAlias = Literal["fdr_bh", "bh", "fdr_by", "holm", "bonferroni"]
+SUITE_ADJUSTMENTS: tuple[SuiteAdjustName, ...] = ("fdr_bh", "fdr_by", "holm", "bonferroni")
 
 
 def adjusted_over(p: FloatArray, method: SuiteAdjustName) -> FloatArray:
@@ -108,7 +108,8 @@ class EvalAverage(Printed):
         Parameters
         ----------
         adjust : {"holm", "fdr_bh", "fdr_by", "bonferroni"}, optional
-            How `p_adjusted` allows for the number of pairs, "holm" by default; None leaves the column out.
+            How `p_adjusted` allows for the number of pairs, "holm" by default, "bh" is "fdr_bh"; None leaves the
+            column out.
         alpha : float, optional
             Level of the intervals, each by itself.
 
@@ -133,8 +134,8 @@ class EvalAverage(Printed):
         index = pd.MultiIndex.from_arrays([names[left], names[right]], names=["left", "right"])
         table = pd.DataFrame(columns, index=index).rename(columns={"estimate": "difference"})
         table.insert(5, "p_value", _p(self.pairs))
+        adjust = adjustment("adjust", adjust, SUITE_ADJUSTMENTS)
         if adjust is not None:
-            option("adjust", adjust, SUITE_ADJUSTMENTS)
             table.insert(6, "p_adjusted", adjusted_over(table["p_value"].to_numpy(), adjust))
         return table if self.tasks == "drawn" else table.drop(columns=["tau", "new_lower", "new_upper"])
 

@@ -10,7 +10,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import fraction, listed, option
+from evalreg.checks import adjustment, fraction, listed, option
 from evalreg.data.clusters import axis_name
 from evalreg.errors import (
     ArgumentError,
@@ -244,8 +244,8 @@ def join_evals(evals: Mapping[str, Any], *, form: FormName | None = None, adjust
         these out; "clustered" puts clustered beside naive standard errors, with their ratio.
     adjust : {"fdr_bh", "fdr_by", "holm", "bonferroni"}, optional
         Of differences: how `p_adjusted` allows for all differences on all evals. By default each comparison keeps its
-        own. "fdr_bh" and "fdr_by" bound the expected share of false discoveries, "fdr_by" under any dependence; the
-        others bound the chance of a single one.
+        own. "fdr_bh" (or "bh") and "fdr_by" bound the expected share of false discoveries, "fdr_by" under any
+        dependence; the others bound the chance of a single one.
 
     Returns
     -------
@@ -318,7 +318,7 @@ def _suite_adjust(parts: Mapping[str, Comparison], adjust: Any) -> Any:
     own = [name for name, part in parts.items() if part.adjust]
     if own:
         raise ArgumentError(f"`adjust` is over all evals; {listed(own)} is already adjusted. Compare without `adjust`.")
-    return option("adjust", adjust, SUITE_ADJUSTMENTS)
+    return adjustment("adjust", adjust, SUITE_ADJUSTMENTS)
 
 
 def _scale_notes(parts: Mapping[str, Results]) -> list[Note]:

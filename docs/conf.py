@@ -2,11 +2,17 @@
 
 import contextlib
 import doctest
-import importlib.util
 import io
 import re
+import sys
 from importlib.metadata import version as installed_version
+from importlib.util import find_spec
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import commands
+import llms
 
 project = "evalreg"
 author = "The evalreg developers"
@@ -20,6 +26,12 @@ extensions = [
     "numpydoc",
     "myst_parser",
 ]
+# A button that copies code without its prompts and without what it prints. Pages are the same without it.
+if find_spec("sphinx_copybutton"):
+    extensions.append("sphinx_copybutton")
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+copybutton_selector = "div.highlight-python pre, div.highlight-sh pre, div.highlight-toml pre"
 # No intersphinx: the build must work without a network.
 exclude_patterns = ["_build"]
 templates_path = ["_templates"]
@@ -44,7 +56,21 @@ nitpick_ignore_regex = [(r"py:.*", r"(?!evalreg\b).*")]
 html_theme = "pydata_sphinx_theme"
 html_title = "evalreg"
 html_theme_options = {"show_prev_next": False, "secondary_sidebar_items": ["page-toc"]}
-html_sidebars = {"index": [], "installation": [], "changelog": [], "contributing": []}
+# Pages that stand alone have nothing to list beside them.
+ALONE = (
+    "index",
+    "installation",
+    "command_line",
+    "faq",
+    "glossary",
+    "alternatives",
+    "conventions",
+    "coverage",
+    "contributing",
+)
+html_sidebars = {name: [] for name in (*ALONE, "changelog")}
+html_static_path = ["_static"]
+html_css_files = ["pages.css"]
 html_copy_source = False
 html_show_sourcelink = False
 
@@ -68,17 +94,28 @@ def draw_figures(app):
     matplotlib.pyplot.close("all")
 
 
+def with_commands(name, text):
+    """A page with the options of the commands where it asks for them."""
+    return commands.page(text) if name == "command_line" else text
+
+
 def show_commands(app, docname, source):
-    """The options of the commands, where the page of the command line asks for them."""
-    if docname == "command_line":
-        path = Path(app.srcdir) / "commands.py"
-        spec = importlib.util.spec_from_file_location("commands", path)
-        commands = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(commands)
-        source[0] = commands.page(source[0])
+    source[0] = with_commands(docname, source[0])
+
+
+def write_index(app, exception):
+    """llms.txt and the pages as Markdown, for programs that read."""
+    if exception is None and app.builder.format == "html":
+        top = app.env.toctree_includes["index"]
+        titles = {name: title.astext() for name, title in app.env.titles.items()}
+        below = {name: app.env.toctree_includes.get(name, []) for name in top}
+        chapters = {"Pages": [name for name in top if not below[name] and name != "reference"]}
+        chapters |= {titles[name]: [name, *names] for name, names in below.items() if names and name != "reference"}
+        llms.write(Path(app.srcdir), Path(app.outdir), chapters, titles, with_commands)
 
 
 def setup(app):
     # Before pages are read, so that the pictures are there when a page asks for them.
     app.connect("builder-inited", draw_figures)
     app.connect("source-read", show_commands)
+    app.connect("build-finished", write_index)

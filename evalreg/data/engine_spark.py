@@ -2,7 +2,8 @@
 
 Every query of Spark reads its source again. Measured on 1,000,000 comparisons in Parquet on two workers
 (`tests/engines/cluster_part.py`): a board by prompt and judge reads the source once where the columns of its roles are
-kept, and four times, once a query, where they are not.
+kept, and four times, once a query, where they are not. Of a small local file that is no gain in time: 9.2 seconds of
+processor against 6.0. Where reading costs, it is.
 """
 
 from __future__ import annotations

@@ -147,6 +147,8 @@ class Cost:
     shuffled: int = 0
     shuffled_rows: int = 0
     failed: int = 0
+    # Seconds of processor that the workers took.
+    seconds: float = 0.0
     plans: list[str] = field(default_factory=list)
 
 
@@ -175,7 +177,9 @@ def costs(log: Path) -> tuple[dict[str, Cost], int]:
         elif kind == "SparkListenerTaskEnd":
             cost = found.setdefault(group_of[event["Stage ID"]], Cost())
             cost.failed += event["Task End Reason"]["Reason"] != "Success"
-            written = event.get("Task Metrics", {}).get("Shuffle Write Metrics", {})
+            metrics = event.get("Task Metrics") or {}
+            cost.seconds += metrics.get("Executor CPU Time", 0) / 1e9
+            written = metrics.get("Shuffle Write Metrics", {})
             cost.shuffled += written.get("Shuffle Bytes Written", 0)
             cost.shuffled_rows += written.get("Shuffle Records Written", 0)
             for one in event["Task Info"]["Accumulables"]:
@@ -298,7 +302,8 @@ def main() -> None:
             continue
         print(
             f"{name:12} {cost.queries} queries, source read {cost.scanned / n_rows:.2f} times, shuffled "
-            f"{cost.shuffled_rows:,} rows in {cost.shuffled / 2**20:.1f} MB, {cost.failed} tasks failed"
+            f"{cost.shuffled_rows:,} rows in {cost.shuffled / 2**20:.1f} MB, {cost.failed} tasks failed, "
+            f"{cost.seconds:.1f} s of processor"
         )
     print(found["kept"].plans[-1].partition("\n\n")[0])
     assert lost >= 1, "no worker was lost"

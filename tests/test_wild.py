@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 import statsmodels.api as sm
 from golden import Golden
+from statsmodels.stats.multitest import multipletests
 
 import evalreg as er
 from evalreg.errors import (
@@ -286,6 +287,74 @@ def test_means_of_models_are_a_regression_on_dummies(rng):
     assert one.interval == pytest.approx(other.interval, rel=1e-9)
     contrast = wide.contrast("new - old").wild_test([[1.0]], weights="rademacher")
     assert (contrast.p_value, contrast.statistic) == pytest.approx((shifted.p_value, shifted.statistic))
+
+
+def slow_p_of_differences(d, passage, null):
+    """Every vector of signs for the mean of the differences, with residuals under the null and the CR1 t."""
+    codes, n = np.unique(passage, return_inverse=True)[1], len(d)
+    G = codes.max() + 1
+    sizes = np.bincount(codes)
+
+    def t(values):
+        sums = np.bincount(codes, values - values.mean())
+        return (values.mean() - null) / np.sqrt(G / (G - 1) * np.sum(sums**2) / n**2)
+
+    at = abs(t(d))
+    drawn = [abs(t(null + np.array(v)[codes] * (d - null))) for v in itertools.product((-1.0, 1.0), repeat=G)]
+    assert sizes.min() > 0
+    return at, np.mean(np.array(drawn) >= at * (1 - 1e-9))
+
+
+@pytest.mark.parametrize("null", [0.0, 0.05])
+def test_a_comparison_tests_each_difference_by_all_vectors(rng, null):
+    frame = models_on_questions(rng)
+    comparison = er.compare(frame, "score", item="item", groups="passage", adjust="holm", baseline="m0")
+    table = comparison.wild_test(null, weights="rademacher")
+    assert table.index.equals(comparison.table.index)
+    assert table["enumerated"].all()
+    assert set(table["draws"]) == {2**8}
+    assert set(table["by"]) == {"passage"}
+    wide = frame.pivot(index=["item", "passage"], columns="model", values="score").reset_index("passage")
+    for model, baseline in table.index:
+        d = (wide[model] - wide[baseline]).to_numpy()
+        at, p = slow_p_of_differences(d, wide["passage"].to_numpy(), null)
+        row = table.loc[(model, baseline)]
+        assert abs(row["statistic"]) == pytest.approx(at)
+        assert row["p_value"] == pytest.approx(p, abs=1e-12)
+        assert row["difference"] == pytest.approx(d.mean())
+        assert slow_p_of_differences(d, wide["passage"].to_numpy(), row["lower"] - 1e-6)[1] <= 0.05
+        assert slow_p_of_differences(d, wide["passage"].to_numpy(), row["lower"] + 1e-6)[1] > 0.05
+    np.testing.assert_allclose(table["p_adjusted"], multipletests(table["p_value"], method="holm")[1])
+    assert "p_adjusted" not in er.compare(frame, item="item", groups="passage").wild_test(draws=99)
+
+
+def models_on_questions(rng):
+    """Three models on questions in eight passages; names that a formula could not hold."""
+    passage = np.sort(np.r_[np.arange(8), rng.integers(0, 8, 32)])
+    shift = rng.normal(0, 0.2, 8)
+    parts = [
+        pd.DataFrame(
+            {
+                "model": name,
+                "item": np.arange(40),
+                "passage": passage,
+                "score": rng.normal(0.1 * i, 1, 40) + i * shift[passage],
+            }
+        )
+        for i, name in enumerate(("m0", "a`b - c", "1,2 = 3"))
+    ]
+    return pd.concat(parts, ignore_index=True)
+
+
+def test_a_comparison_refuses_what_the_wild_test_cannot_say(rng):
+    frame = models_on_questions(rng)
+    with pytest.raises(NotAvailableError, match='no "single-step" adjustment'):
+        er.compare(frame, item="item", groups="passage", adjust="single-step").wild_test()
+    for null in (True, "0", None):
+        with pytest.raises(ArgumentTypeError, match="`null` must be a number"):
+            er.compare(frame, item="item", groups="passage").wild_test(null)
+    with pytest.raises(ArgumentError, match="finite"):
+        er.compare(frame, item="item", groups="passage").wild_test(float("nan"))
 
 
 def test_drawn_p_values_are_those_of_all_vectors_up_to_chance(rng):

@@ -13,9 +13,16 @@ import pandas as pd
 
 from evalreg.checks import CovName, DofName, RepairName, SscName, listed
 from evalreg.data.groups import Groups
-from evalreg.errors import ArgumentError
+from evalreg.errors import ArgumentError, ArgumentTypeError
 from evalreg.estimate import same_questions
-from evalreg.estimators.pair_tables import Facts, comparison_summary, difference_frame, mcnemar_frame, sign_frame
+from evalreg.estimators.pair_tables import (
+    Facts,
+    comparison_summary,
+    difference_frame,
+    mcnemar_frame,
+    sign_frame,
+    wild_frame,
+)
 from evalreg.hints import with_hints
 from evalreg.inference.equivalence import EquivalenceName
 from evalreg.inference.ranks import PairAdjustName, unadjusted_text
@@ -24,6 +31,7 @@ from evalreg.report.plots import estimates_axes
 from evalreg.report.sentences import MarkupName, caption_text, difference_sentences, sample_of
 from evalreg.report.summaries import covariance_text
 from evalreg.report.tables import Printed, Summary, whole_columns
+from evalreg.resampling.draws import WildWeightsName
 from evalreg.results.document import checked_levels, results_document, written
 from evalreg.results.planned import Planned
 from evalreg.results.results import KEPT, Results, _Kept
@@ -152,6 +160,62 @@ class Comparison(Planned, Printed):
             If a score is neither 0 nor 1; `sign_test` takes any.
         """
         return mcnemar_frame(self.results, self.facts)
+
+    def wild_test(
+        self,
+        null: float = 0.0,
+        draws: int = 9999,
+        weights: WildWeightsName = "auto",
+        impose_null: bool = True,
+        alpha: float = 0.05,
+        seed: Seed = 0,
+    ) -> pd.DataFrame:
+        """Wild cluster bootstrap tests of the differences, for few clusters or unequal ones, with their intervals.
+
+        Each difference is tested by itself, as `results.wild_test("`new - old` = 0")` does; that also tests several
+        at once.
+
+        Parameters
+        ----------
+        null : float, optional
+            The difference that each is tested against, in units of the score.
+        draws, weights, impose_null, alpha, seed
+            As in `Results.wild_test`. A `seed` as a number is that of every pair.
+
+        Returns
+        -------
+        DataFrame
+            Indexed as `table`. Columns difference, statistic (the CR1 t), p_value, p_adjusted (where `adjust` is given:
+            by Holm, Bonferroni or Benjamini and Hochberg over these p-values), p_equal_tailed, lower, upper (the values
+            that are not rejected, each difference by itself), draws, enumerated (whether these are all there are), by
+            (the clusters that carry the weights) and n_clusters. A pair that cannot be tested is NaN, with a warning.
+
+        Raises
+        ------
+        NotAvailableError
+            If `adjust` is "single-step", or the differences are of a finite benchmark.
+        ArgumentError
+            If an option is unknown or out of its range.
+
+        References
+        ----------
+        Cameron, Gelbach and Miller (2008), REStat 90(3); MacKinnon, Nielsen and Webb (2023), J. Applied Econometrics
+        38.
+
+        Examples
+        --------
+        >>> import evalreg as er
+        >>> log = er.datasets.paired(n_passages=10, seed=1)
+        >>> comparison = er.compare(log, item="question", groups="passage", baseline="old")
+        >>> comparison.wild_test(weights="rademacher")[["difference", "p_value", "draws"]].round(3).to_dict("records")
+        [{'difference': 0.06, 'p_value': 0.5, 'draws': 1024}]
+        """
+        if isinstance(null, bool) or not isinstance(null, int | float | np.integer | np.floating):
+            raise ArgumentTypeError(f"`null` must be a number, the difference under the null; got {null!r}.")
+        asked = {"draws": draws, "weights": weights, "impose_null": impose_null, "alpha": alpha, "seed": seed}
+        if not np.isfinite(null):
+            raise ArgumentError(f"`null` must be a finite number; got {null!r}.")
+        return wild_frame(self.results, self.facts, self.adjust, float(null), **asked)
 
     def equivalence(
         self, margin: float | tuple[float, float], *, kind: EquivalenceName = "equivalence", alpha: float = 0.05

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -13,6 +13,7 @@ from evalreg.checks import BoolArray, FloatArray, IntArray, fraction
 from evalreg.data.clusters import Codes, as_codes, axis_name
 from evalreg.errors import NotAvailableError, ScoreRangeError
 from evalreg.inference.carriers import few_tell
+from evalreg.inference.contrasts import Contrasts
 from evalreg.inference.discordance import clustered_sign_test
 from evalreg.inference.make_family import make_family
 from evalreg.inference.multiplicity import adjust_pvalues, base_seed
@@ -177,6 +178,42 @@ def mcnemar_frame(results: Results, facts: Facts) -> pd.DataFrame:
         rows[i] = (*square[0], *square[1], *tests, exact, clustered.statistic, clustered.p_value)
     table = pd.DataFrame(rows, index=facts.index, columns=list(columns))
     return table.astype(dict.fromkeys(counts, "int64")) if facts.paired.all() else table
+
+
+def wild_frame(
+    results: Results, facts: Facts, adjust: PairAdjustName | None, null: float, **asked: Any
+) -> pd.DataFrame:
+    """The table of `Comparison.wild_test`; `asked` is of `Results.wild_test`."""
+    if adjust == "single-step":
+        raise NotAvailableError(
+            'the wild test has no "single-step" adjustment. Compare again with adjust="holm", or without `adjust`.'
+        )
+    names, each = results.estimate.names, np.eye(len(results.estimate.names))
+    tests = [
+        results.wild_test(Contrasts(row[None], np.array([null]), (name,)), **asked)
+        for row, name in zip(each, names, strict=True)
+    ]
+    found = [
+        {
+            "difference": test.estimate,
+            "statistic": test.statistic,
+            "p_value": test.p_value,
+            "p_equal_tailed": test.p_equal_tailed,
+            "lower": test.interval[0] if test.interval else np.nan,
+            "upper": test.interval[1] if test.interval else np.nan,
+            "draws": test.draws,
+            "enumerated": test.enumerated,
+            "by": test.by,
+            "n_clusters": test.n_clusters,
+        }
+        for test in tests
+    ]
+    table = pd.DataFrame(found, index=facts.index)
+    if adjust is not None:
+        table.insert(3, "p_adjusted", adjust_pvalues(table["p_value"].to_numpy(), adjust))
+    first = tests[0]
+    table.attrs = {"adjust": adjust, "alpha": first.alpha, "null": null, "seed": first.seed, "weights": first.weights}
+    return table
 
 
 def _mcnemar_of(square: list[list[int]], *, exact: bool, correction: bool = False) -> tuple[float, float]:

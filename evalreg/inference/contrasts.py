@@ -29,6 +29,8 @@ def parse_contrasts(contrasts: Any, names: tuple[str, ...]) -> Contrasts:
     `contrasts`: "A - B", "A = B, C = 0", {"A": 1, "B": -1} or coefficients. Backticks may quote a name: "`A (high)` =
     0.5".
     """
+    if isinstance(contrasts, Contrasts):
+        return contrasts
     if isinstance(contrasts, str):
         parsed = _parse_text(contrasts, names)
     elif isinstance(contrasts, dict):

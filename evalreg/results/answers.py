@@ -64,7 +64,8 @@ def _first_place(results: Any, board: pd.DataFrame, alpha: float) -> tuple[str, 
     found = f"{start} with {value}); {next_one}."
     open_to = [name for name in board.index[1:] if board.loc[name, "rank_lower"] == 1]
     if not open_to:
-        return found, f"It is separated from all others: the data exclude each of them from rank 1 ({level} for all)."
+        apart = f"{named(board.index[0])} is separated from all others"
+        return found, f"{apart}: the data exclude each of them from rank 1 ({level} for all)."
     names = ", ".join(map(named, open_to)) if len(open_to) <= MOST_NAMED else f"{len(open_to)} of them"
     one = len(open_to) == 1
     which = f"The first place is not settled: {names} may be the best as well"

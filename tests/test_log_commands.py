@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import shlex
@@ -321,6 +322,59 @@ def test_every_command_that_takes_tasks_together_says_so(command, two_tasks, ask
     run = command(*name.split(), two_tasks, "--log-format", "table", *(f"--{more}".split() if more else []))
     assert run.status == 0, run.err
     assert "Questions of 2 tasks are taken together" in " ".join(run.out.split())
+
+
+@pytest.mark.parametrize(
+    ("asked", "advice", "apart"),
+    [
+        ("mean --by model", "write --by model,task", "mean --by model,task"),
+        ("mean --by model", "write --by model,task", "mean"),
+        ("mean --by model", "write --by model,task", "mean --by model --strata task"),
+        ("table --by model", "write --by model,task", "table"),
+        ("fit score~C(model)", "put C(task) into the formula", "fit score~C(task)"),
+        ("table --formula score~1", "put C(task) into the formula", "table --formula score~C(task)"),
+        ("components", 'write --facets "task x model x item:task"', ""),
+        ("randomise --treatment half", "write --strata task", "randomise --treatment half --strata task"),
+    ],
+)
+def test_commands_that_can_keep_tasks_apart_say_where_they_do_not(command, two_tasks, asked, advice, apart):
+    frame = pd.read_csv(two_tasks).assign(half=lambda f: f["item"] % 2)
+    frame.to_csv(two_tasks, index=False)
+
+    def said(line: str) -> str:
+        name, *more = line.split()
+        if name == "components":
+            more = ["--facets", "model x item"]
+        run = command(name, *more[: name == "fit"], two_tasks, "--log-format", "table", *more[name == "fit" :])
+        assert run.status == 0, run.err
+        return " ".join(run.out.split())
+
+    assert "2 tasks are taken together" in said(asked)
+    assert advice in said(asked)
+    if apart:
+        assert "taken together" not in said(apart)
+
+
+def test_questions_of_one_name_in_two_tasks_are_counted_where_a_command_merges_them(command, two_tasks):
+    frame = pd.read_csv(two_tasks).assign(half=lambda f: f["item"] % 2)
+    frame.to_csv(two_tasks, index=False)
+    said = "40 names of questions occur in several tasks and count as one question each"
+    for asked in (["components", "--facets", "model x item"], ["randomise", "--treatment", "half", "--groups", "item"]):
+        run = command(asked[0], two_tasks, "--log-format", "table", *asked[1:])
+        assert said in " ".join(run.out.split()), run.err
+        as_csv = command(asked[0], two_tasks, "--log-format", "table", *asked[1:], "--format", "csv")
+        assert said in " ".join(as_csv.err.split())
+        document = json.loads(command(asked[0], two_tasks, "--log-format", "table", *asked[1:], "--format", "json").out)
+        assert said in " ".join(document["log"]["notes"])
+    # What the message advises counts 80 questions.
+    facets = ("--facets", "task x model x item:task")
+    advised = command("components", two_tasks, "--log-format", "table", *facets, "--format", "csv")
+    assert "taken together" not in advised.err
+    table = pd.read_csv(io.StringIO(advised.out)).set_index("component")
+    assert table.loc["item:task", "levels"] == 80
+    apart = command("randomise", two_tasks, "--log-format", "table", "--treatment", "half", "--groups", "task:item")
+    assert "names of questions" not in apart.out
+    assert "y: 40" in apart.out or "40 (240 rows)" in apart.out
 
 
 def test_a_pilot_of_several_tasks_with_one_answer_each_is_planned_by_task_and_item(command, two_tasks):

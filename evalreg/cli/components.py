@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import re
 from dataclasses import dataclass, replace
 from typing import get_args
 
@@ -11,6 +10,7 @@ import pandas as pd
 
 from evalreg.checks import fraction, option
 from evalreg.cli.parsing import Output
+from evalreg.cli.pooled import facet_names
 from evalreg.cli.selection import Rows, counting, read_rows, split_names
 from evalreg.cli.shared import (
     add_shared,
@@ -80,7 +80,7 @@ def run(options: argparse.Namespace) -> Output:
     fraction("alpha", options.alpha)
     option("method", options.method, METHODS)
     asked = [_design(text) for text in options.design]
-    facets = [name for name in re.split(r"\s+x\s+|[\s:*+]+", options.facets) if name]
+    facets = facet_names(options.facets)
     rows = read_rows(options, set(facets) - {options.score}, {options.score})
     rows.refuse_verdicts(options.score)
     rows.refuse_averaging(*facets)

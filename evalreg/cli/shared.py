@@ -14,6 +14,7 @@ from pandas.api.types import is_numeric_dtype
 from evalreg.checks import COVS, DOFS, MISSING, REPAIRS, SSCS, fraction, option
 from evalreg.cli.logs import add_files, add_log_options, file_list, log_document, log_sentences
 from evalreg.cli.parsing import Output
+from evalreg.cli.pooled import pooled_sentence
 from evalreg.cli.selection import Outcome, Rows, split_names
 from evalreg.cli.sums import sums_document, sums_sentences
 from evalreg.covariance.options import check_cov_options
@@ -34,9 +35,6 @@ column; "prompt + judge" crosses two; "language:question" joins two into one id;
 _FORMAT_HELP = """\
 "json" is strict JSON with sorted keys: a missing number is null, an infinity is "inf" or "-inf", and an
 option that does not affect the result is null; "csv" is the table of the parameters (default: text)"""
-
-# Commands that keep tasks apart, or whose options say how they are taken together.
-SEPARATED = ("fit", "mean", "table", "components", "randomise")
 
 _SPREADSHEET_HELP = """\
 CSV for a spreadsheet program: text that begins with = + - @ or a tab gets an apostrophe before it, so that a model's
@@ -239,7 +237,7 @@ def log_notes(rows: Rows, options: argparse.Namespace) -> tuple[str, ...]:
         return sums_sentences(rows.sums)
     if rows.log is None:
         return ()
-    pooled = [rows.pooled] if rows.pooled and options.command not in SEPARATED else []
+    pooled = [text for text in [pooled_sentence(rows, options)] if text]
     alone = getattr(options, "groups", "") is None and getattr(options, "strata", None) is None
     return (*log_sentences(rows.log), *pooled, *(rows.overlooked(options.command == "compare") if alone else ()))
 

@@ -42,6 +42,7 @@ class ColumnsFound:
 
     table: ResultsTable
     rows: dict[str, Rows]  # by the header of the column
+    asked: dict[str, argparse.Namespace]  # the options of each column
     options: argparse.Namespace
 
 
@@ -89,7 +90,12 @@ def run(options: argparse.Namespace) -> Output:
         stars=options.stars,
         keep=None if options.keep is None else split_names(options.keep, "--keep"),
     )
-    asked = ColumnsFound(made, {name: rows for name, (_, rows) in zip(names, found, strict=True)}, options)
+    asked = ColumnsFound(
+        made,
+        {name: rows for name, (_, rows) in zip(names, found, strict=True)},
+        {name: _of_column(options, *column) for name, column in zip(names, columns, strict=True)},
+        options,
+    )
     messages = _log_sentences(asked) if options.format == "csv" else ()
     return Output(FORMATS[options.format](asked), messages=messages)
 
@@ -127,18 +133,22 @@ def _column(options: argparse.Namespace, file: str, formula: str | None, name: s
 
 
 def _estimated(options: argparse.Namespace, file: str, formula: str | None) -> tuple[Results, Rows]:
-    own = argparse.Namespace(**{**vars(options), "file": file, "formula": formula})
+    own = _of_column(options, file, formula)
     if formula is not None:
         return fitted(own)[:2]
     vars(own).update(_OF_MEANS, score="score" if options.score is None else options.score)
     return averaged(own)[:2]
 
 
+def _of_column(options: argparse.Namespace, file: str, formula: str | None) -> argparse.Namespace:
+    return argparse.Namespace(**{**vars(options), "file": file, "formula": formula, "strata": None})
+
+
 def _log_sentences(found: ColumnsFound) -> tuple[str, ...]:
     """What was read of each log; what all columns share once."""
     said: dict[str, list[str]] = {}
     for name, rows in found.rows.items():
-        for text in log_notes(rows, found.options):
+        for text in log_notes(rows, found.asked[name]):
             said.setdefault(text, []).append(name)
     every = len(found.rows)
     return tuple(text if len(names) == every else f"{', '.join(names)}: {text}" for text, names in said.items())
@@ -166,7 +176,7 @@ def _as_json(found: ColumnsFound) -> str:
         "facts": facts,
         "kind": "table",
         "logs": {
-            name: log_document(rows.log, log_notes(rows, found.options))
+            name: log_document(rows.log, log_notes(rows, found.asked[name]))
             for name, rows in found.rows.items()
             if rows.log is not None
         },

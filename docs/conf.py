@@ -5,6 +5,7 @@ import doctest
 import io
 import re
 import sys
+import warnings
 from importlib.metadata import version as installed_version
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,6 +14,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import commands
 import llms
+import notebooks
 
 project = "evalreg"
 author = "The evalreg developers"
@@ -40,7 +42,7 @@ templates_path = ["_templates"]
 default_role = "code"
 smartquotes = False
 
-myst_enable_extensions = ["deflist", "dollarmath"]
+myst_enable_extensions = ["attrs_inline", "deflist", "dollarmath"]
 myst_heading_anchors = 3
 
 # Types stand in the docstrings, where they can be said in words.
@@ -76,22 +78,27 @@ html_show_sourcelink = False
 
 
 def draw_figures(app):
-    """The pictures of the page of figures, each by the examples above it: the last `ax` at that place."""
+    """The pictures of the pages of figures, each by the examples above it: the last `ax` at that place."""
     import matplotlib
 
     matplotlib.use("Agg")
-    page = Path(app.srcdir) / "guide" / "figures.md"
+    for name in ("figures", "gallery"):
+        draw_page(Path(app.srcdir) / "guide" / f"{name}.md")
+    matplotlib.pyplot.close("all")
+
+
+def draw_page(page):
+    """The pictures of one page; those inside a table are of the same files."""
     # Prose, path, prose, path, ...
-    parts = re.split(r"!\[[^]]*\]\((figures/\w+\.png)\)", page.read_text(encoding="utf-8"))
+    parts = re.split(r"^!\[[^]]*\]\((figures/\w+\.png)\)", page.read_text(encoding="utf-8"), flags=re.M)
     names = {}
-    for text, path in zip(parts[::2], parts[1::2], strict=False):
-        with contextlib.redirect_stdout(io.StringIO()):
+    with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
+        for text, path in zip(parts[::2], parts[1::2], strict=False):
             for example in doctest.DocTestParser().get_examples(text):
                 exec(compile(example.source, str(page), "exec"), names)
-        target = page.parent / path
-        target.parent.mkdir(exist_ok=True)
-        names["ax"].figure.savefig(target, dpi=110)
-    matplotlib.pyplot.close("all")
+            target = page.parent / path
+            target.parent.mkdir(exist_ok=True)
+            names["ax"].figure.savefig(target, dpi=110)
 
 
 def with_commands(name, text):
@@ -104,7 +111,7 @@ def show_commands(app, docname, source):
 
 
 def write_index(app, exception):
-    """llms.txt and the pages as Markdown, for programs that read."""
+    """llms.txt and the pages as Markdown, for programs that read; some pages as notebooks."""
     if exception is None and app.builder.format == "html":
         top = app.env.toctree_includes["index"]
         titles = {name: title.astext() for name, title in app.env.titles.items()}
@@ -112,6 +119,7 @@ def write_index(app, exception):
         chapters = {"Pages": [name for name in top if not below[name] and name != "reference"]}
         chapters |= {titles[name]: [name, *names] for name, names in below.items() if names and name != "reference"}
         llms.write(Path(app.srcdir), Path(app.outdir), chapters, titles, with_commands)
+        notebooks.write(Path(app.srcdir), Path(app.outdir))
 
 
 def setup(app):

@@ -13,6 +13,7 @@ from evalreg.checks import IntArray, listed
 from evalreg.data.cells import CellRows, read_cells
 from evalreg.data.clusters import as_codes, factorize, joint
 from evalreg.data.engine import LazyTable, as_pandas, fetched
+from evalreg.data.engine_missing import REASONS, reason_number, refuse_missing
 from evalreg.data.engine_spark import keep
 from evalreg.data.filters import refuse_filters
 from evalreg.data.frame import Table
@@ -36,7 +37,6 @@ LINE = 700
 TRIED = 1000
 # Names of what is counted and summed; no label is called so.
 ANSWERS, TOTAL, COPIES = "__answers", "__total", "__copies"
-REASONS = ("score", "covariate", "group")
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,10 +146,7 @@ def _counted(
     engine: LazyTable, asked: dict[str, list[str]], roles: Roles
 ) -> tuple[dict[str, int], tuple[str, ...], int]:
     """Rows dropped by reason, each once with its first; models of which every row was dropped; n_other."""
-    # A row belongs to the first reason: 1, 2, 3; 0 is in use.
-    reason = nw.lit(0)
-    for number, names in reversed(list(enumerate(asked.values(), 1))):
-        reason = nw.when(engine.absent(names)).then(nw.lit(number)).otherwise(reason)
+    reason = reason_number(engine, asked.values())
     score = nw.col(roles.score).cast(nw.Float64)
     other = nw.when((score == 0) | (score == 1)).then(nw.lit(0)).otherwise(nw.lit(1))
     marked = engine.frame.select(
@@ -162,13 +159,7 @@ def _counted(
     why = counts["__reason"].to_numpy(dtype=np.intp)
     dropped = {name: int(rows[why == number].sum()) for number, name in enumerate(REASONS, 1)}
     n_all = int(rows.sum())
-    first = next((name for name in REASONS if dropped[name]), None)
-    if first is not None and roles.missing == "raise":
-        raise NonFiniteError(
-            f'nothing may be missing under `missing="raise"`; {dropped[first]} of {n_all} rows have no {first} '
-            f"({listed(asked[first])}).",
-            count=dropped[first],
-        )
+    refuse_missing(dropped, asked, n_all, roles.missing)
     in_use = counts[why == 0]
     if in_use.empty:
         raise EmptyDataError("`data` has no rows, or none is left without missing values.")

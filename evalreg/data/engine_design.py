@@ -14,15 +14,14 @@ from evalreg.checks import FloatArray, MissingName, listed
 from evalreg.data.clusters import Axis
 from evalreg.data.engine import LazyTable
 from evalreg.data.engine_groups import Grouped, as_text, grouped
+from evalreg.data.engine_missing import dropped_rows, reason_number, refuse_far_weights
 from evalreg.data.engine_spark import keep
 from evalreg.data.filters import refuse_filters
 from evalreg.data.frame import refuse_extreme
 from evalreg.data.groups import Groups, parse_groups
-from evalreg.data.weights import FAR
 from evalreg.errors import ArgumentError, EmptyDataError, NonFiniteError, NotAvailableError
 
 VALUE = "__value"
-REASONS = ("", "score", "covariate", "group")
 # Joint values of the columns that are factors, at most; more of them are rows rather than cells.
 MOST_CELLS = 100_000
 _GONE, _N, _BAD, _WHICH, _UNSOUND = "__gone", "__n", "__bad", "__which", "__unsound"
@@ -119,7 +118,7 @@ def read_design_in_engine(table: LazyTable, roles: DesignRoles, groups: Groups) 
     found = _kinds(table, roles, gone)
     codes, reasons = found.keys[_GONE]
     why = np.asarray(reasons, dtype=np.intp)[codes]
-    dropped = _dropped(why, found.numbers[_N], roles)
+    dropped = dropped_rows(why, found.numbers[_N], roles.missing)
     kept = table.each(lambda frame: frame.filter(gone == 0)) if sum(dropped.values()) else table
     refuse_filters(kept, None, roles.covariates)
     used = why == 0
@@ -165,11 +164,7 @@ def _reason(table: LazyTable, roles: DesignRoles, axes: tuple[Axis, ...] | None)
     """Why a row is not in use: the first reason in the order score, covariate, group."""
     weights = () if roles.weights is None else (roles.weights,)
     asked = (roles.score_columns, (*roles.covariates, *weights), tuple(name for axis in axes or () for name in axis))
-    found = nw.lit(0)
-    for reason in (3, 2, 1):
-        if names := list(dict.fromkeys(asked[reason - 1])):
-            found = nw.when(table.absent(names)).then(nw.lit(reason)).otherwise(found)
-    return found
+    return reason_number(table, [list(dict.fromkeys(names)) for names in asked])
 
 
 def _kinds(table: LazyTable, roles: DesignRoles, gone: nw.Expr) -> Grouped:
@@ -213,25 +208,6 @@ def _kinds(table: LazyTable, roles: DesignRoles, gone: nw.Expr) -> Grouped:
     return found
 
 
-def _dropped(why: Any, rows: FloatArray, roles: DesignRoles) -> dict[str, int]:
-    """Rows that are not in use, by reason."""
-    dropped = {reason: int(rows[why == code].sum()) for code, reason in enumerate(REASONS) if reason}
-    missing = {reason: count for reason, count in dropped.items() if count}
-    if missing and roles.missing == "raise":
-        reason, count = next(iter(missing.items()))
-        raise NonFiniteError(
-            f'nothing may be missing under `missing="raise"`; {count} of {int(rows.sum())} rows have no {reason}. Fill '
-            'the values in, or pass missing="drop" to leave the rows out, counted.',
-            count=count,
-        )
-    if not (why == 0).any():
-        counts = ", ".join(f"{count} without a {reason}" for reason, count in missing.items())
-        raise EmptyDataError(
-            f"no row is left: all {int(rows.sum())} have something missing ({counts}).", count=int(rows.sum())
-        )
-    return dropped
-
-
 def _refuse_nonfinite(numbers: Mapping[str, FloatArray], roles: DesignRoles) -> None:
     low, high = float(numbers["__low"].min()), float(numbers["__high"].max())
     if unsound := int(numbers[_UNSOUND].sum()):
@@ -263,12 +239,7 @@ def _refuse_nonfinite(numbers: Mapping[str, FloatArray], roles: DesignRoles) -> 
             "observation: leave it out.",
             column=roles.weights,
         )
-    if not (heavy < FAR and light > 1 / FAR):
-        raise NonFiniteError(
-            f"`weights` of rows in an engine must lie between {1 / FAR:.0e} and {FAR:.0e}, so that their squares are "
-            f"floats; they are from {light:g} to {heavy:g}. Only their ratios matter: rescale them.",
-            column=roles.weights,
-        )
+    refuse_far_weights(light, heavy, roles.weights)
 
 
 def _scales(

@@ -13,6 +13,7 @@ from evalreg.checks import BoolArray, FloatArray, IntArray
 from evalreg.data.clusters import Axis
 from evalreg.data.engine import LazyTable
 from evalreg.data.engine_groups import Grouped, as_text, grouped
+from evalreg.data.engine_missing import dropped_rows, reason_number, refuse_far_weights
 from evalreg.data.engine_spark import keep
 from evalreg.data.frame import Table
 from evalreg.data.groups import Groups, parse_groups
@@ -25,12 +26,9 @@ from evalreg.data.verdicts import (
     strange_winner,
     unknown_label,
 )
-from evalreg.data.weights import FAR
-from evalreg.errors import ArgumentError, EmptyDataError, NonFiniteError
+from evalreg.errors import ArgumentError, EmptyDataError
 
 SCORE = "__score"
-# Why a row is not in use; 0 is in use.
-REASONS = ("", "score", "covariate", "group")
 _GONE, _N = "__gone", "__n"
 # Sums over rows of w, w^2 and their products with v and v^2, v being the score less one half.
 _W, _WW, _V, _VV, _WV, _WVV, _WWV, _WWVV = "__w", "__ww", "__v", "__vv", "__wv", "__wvv", "__wwv", "__wwvv"
@@ -94,7 +92,7 @@ def read_pairs_in_engine(table: LazyTable, roles: PairRoles, groups: Groups) -> 
     gone = kinds.numbers[_GONE].astype(np.intp)
     value, named = _verdicts(kinds, roles, left, right, names, gone)
     gone = np.where(np.isnan(value) if roles.winner is not None else gone == 1, 1, gone)
-    dropped = _dropped(gone, kinds.numbers[_N], roles)
+    dropped = dropped_rows(gone, kinds.numbers[_N], roles.missing)
     used = gone == 0
     _check_weights(kinds, used, roles)
     left, right = left[used], right[used]
@@ -152,11 +150,7 @@ def _reasons(table: LazyTable, roles: PairRoles, axes: tuple[Axis, ...] | None) 
         [name for name in dict.fromkeys(labels) if name is not None],
         list(dict.fromkeys(name for axis in axes or () for name in axis)),
     )
-    found = nw.lit(0)
-    for reason in (3, 2, 1):
-        if names := asked[reason - 1]:
-            found = nw.when(table.absent(names)).then(nw.lit(reason)).otherwise(found)
-    return found
+    return reason_number(table, asked)
 
 
 def _kinds(table: LazyTable, roles: PairRoles, axes: tuple[Axis, ...] | None) -> Grouped:
@@ -221,25 +215,6 @@ def _verdicts(
     return np.where(named >= 0, (named == left).astype(float), found.score[of]), named
 
 
-def _dropped(gone: IntArray, n: FloatArray, roles: PairRoles) -> dict[str, int]:
-    """Rows that are not in use, by reason."""
-    dropped = {reason: int(n[gone == code].sum()) for code, reason in enumerate(REASONS) if reason}
-    missing = {reason: count for reason, count in dropped.items() if count}
-    if missing and roles.missing == "raise":
-        reason, count = next(iter(missing.items()))
-        raise NonFiniteError(
-            f'nothing may be missing under `missing="raise"`; {count} of {int(n.sum())} rows have no {reason}. Fill '
-            'the values in, or pass missing="drop" to leave the rows out, counted.',
-            count=count,
-        )
-    if not (gone == 0).any():
-        counts = ", ".join(f"{count} without a {reason}" for reason, count in missing.items())
-        raise EmptyDataError(
-            f"no row is left: all {int(n.sum())} have something missing ({counts}).", count=int(n.sum())
-        )
-    return dropped
-
-
 def _check_weights(kinds: Grouped, used: BoolArray, roles: PairRoles) -> None:
     if roles.weights is None:
         return
@@ -250,12 +225,7 @@ def _check_weights(kinds: Grouped, used: BoolArray, roles: PairRoles) -> None:
             "observation: leave it out.",
             column=roles.weights,
         )
-    if not (high < FAR and low > 1 / FAR):
-        raise NonFiniteError(
-            f"`weights` of rows in an engine must lie between {1 / FAR:.0e} and {FAR:.0e}, so that their squares are "
-            f"floats; they are from {low:g} to {high:g}. Only their ratios matter: rescale them.",
-            column=roles.weights,
-        )
+    refuse_far_weights(low, high, roles.weights)
 
 
 def _in_use(

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import narwhals.stable.v2 as nw
 
-from evalreg.checks import listed
 from evalreg.data.clusters import Axis
 from evalreg.data.engine import LazyTable
+from evalreg.data.engine_missing import reason_number, refuse_missing
 from evalreg.data.engine_spark import keep
 from evalreg.data.filters import refuse_filters
 from evalreg.data.groups import Groups, parse_groups
 from evalreg.data.rows import Roles
-from evalreg.errors import ArgumentError, DuplicateRowsError, EmptyDataError, NonFiniteError
+from evalreg.errors import ArgumentError, DuplicateRowsError, EmptyDataError
 
 
 def read_in_engine(
@@ -49,22 +49,13 @@ def _asked(roles: Roles, axes: tuple[Axis, ...] | None) -> dict[str, list[str]]:
 def _without_missing(table: LazyTable, roles: Roles, axes: tuple[Axis, ...] | None) -> tuple[LazyTable, dict[str, int]]:
     """Rows in which nothing is missing that plays a role, and how many were dropped for which reason."""
     asked = _asked(roles, axes)
-    # One query: a row belongs to the first reason, from 1 on; 0 is in use.
-    reason = nw.lit(0)
-    for number, names in reversed(list(enumerate(asked.values(), 1))):
-        reason = nw.when(table.absent(names)).then(nw.lit(number)).otherwise(reason) if names else reason
+    reason = reason_number(table, asked.values())
     counts = LazyTable(table.frame.select(reason.alias("__reason"))).group(("__reason",), {"n": nw.len()})
     found = {int(number): int(n) for number, n in zip(counts["__reason"], counts["n"], strict=True)}
     dropped = {name: found.get(number, 0) for number, name in enumerate(asked, 1)}
     n_all, n_left = sum(found.values()), found.get(0, 0)
-    first = next((name for name in asked if dropped[name]), None)
-    if first is not None and roles.missing == "raise":
-        raise NonFiniteError(
-            f'nothing may be missing under `missing="raise"`; {dropped[first]} of {n_all} rows have no {first} '
-            f"({listed(asked[first])}).",
-            count=dropped[first],
-        )
-    if first is not None:
+    refuse_missing(dropped, asked, n_all, roles.missing)
+    if any(dropped.values()):
         table = table.present([name for names in asked.values() for name in names])
     if n_left == 0:
         raise EmptyDataError("`data` has no rows, or none is left without missing values.")

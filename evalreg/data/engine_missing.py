@@ -1,0 +1,67 @@
+"""Rows of an engine that are not in use: why, how many for each reason, and weights that sums there cannot take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import narwhals.stable.v2 as nw
+
+from evalreg.checks import FloatArray, MissingName, listed
+from evalreg.data.engine import LazyTable
+from evalreg.data.weights import FAR
+from evalreg.errors import EmptyDataError, NonFiniteError
+
+# In the order in which they count; of a row that lacks several, the first.
+REASONS = ("score", "covariate", "group")
+
+
+def reason_number(table: LazyTable, asked: Iterable[Sequence[str]]) -> nw.Expr:
+    """Why a row is not in use: 1 if one of the first columns is missing, else 2 if one of the next is; 0: in use."""
+    found = nw.lit(0)
+    for number, names in reversed(list(enumerate(asked, 1))):
+        if names:
+            found = nw.when(table.absent(names)).then(nw.lit(number)).otherwise(found)
+    return found
+
+
+def refuse_missing(
+    dropped: Mapping[str, int], asked: Mapping[str, Sequence[str]], n_rows: int, missing: MissingName
+) -> None:
+    """Raise under `missing="raise"` if rows are dropped; the first reason is told with its columns."""
+    first = next((reason for reason in asked if dropped[reason]), None)
+    if first is not None and missing == "raise":
+        raise NonFiniteError(
+            f'nothing may be missing under `missing="raise"`; {dropped[first]} of {n_rows} rows have no {first} '
+            f"({listed(asked[first])}).",
+            count=dropped[first],
+        )
+
+
+def dropped_rows(why: Any, rows: FloatArray, missing: MissingName) -> dict[str, int]:
+    """Rows not in use by reason, from the number of the reason of each entry and its rows; some must be in use."""
+    dropped = {reason: int(rows[why == number].sum()) for number, reason in enumerate(REASONS, 1)}
+    lost = {reason: count for reason, count in dropped.items() if count}
+    if lost and missing == "raise":
+        reason, count = next(iter(lost.items()))
+        raise NonFiniteError(
+            f'nothing may be missing under `missing="raise"`; {count} of {int(rows.sum())} rows have no {reason}. Fill '
+            'the values in, or pass missing="drop" to leave the rows out, counted.',
+            count=count,
+        )
+    if not (why == 0).any():
+        counts = ", ".join(f"{count} without a {reason}" for reason, count in lost.items())
+        raise EmptyDataError(
+            f"no row is left: all {int(rows.sum())} have something missing ({counts}).", count=int(rows.sum())
+        )
+    return dropped
+
+
+def refuse_far_weights(light: float, heavy: float, column: str) -> None:
+    """Raise if the squares of the smallest or the largest weight might be no floats."""
+    if not (heavy < FAR and light > 1 / FAR):
+        raise NonFiniteError(
+            f"`weights` of rows in an engine must lie between {1 / FAR:.0e} and {FAR:.0e}, so that their squares are "
+            f"floats; they are from {light:g} to {heavy:g}. Only their ratios matter: rescale them.",
+            column=column,
+        )

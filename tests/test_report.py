@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.stats
 
 import evalreg as er
 from evalreg.cli.main import main
@@ -380,3 +381,86 @@ def test_the_command_reports_comparisons(tmp_path, capsys):
     assert [row["model"] for row in document["leaderboard"]] == list(expected.index)
     assert main(["report", str(file), "--winner", "winner", "-o", str(tmp_path / "x.docx")]) == 3
     assert "--format" in capsys.readouterr().err
+
+
+@pytest.fixture(scope="module")
+def ladder():
+    """Five models of rising scores on questions in passages."""
+    rng = np.random.default_rng(1)
+    item, model = np.repeat(np.arange(160), 5), np.tile(np.arange(5), 160)
+    chance = 1 / (1 + np.exp(-(rng.normal(size=160)[item] + 0.3 * model)))
+    score = (rng.random(800) < chance).astype(float)
+    return pd.DataFrame({"model": [f"m{k}" for k in model], "item": item, "passage": item // 4, "score": score})
+
+
+@pytest.mark.parametrize("adjust", [None, "holm", "single-step"])
+def test_a_report_of_differences_shows_the_intervals_that_were_asked_for(ladder, adjust):
+    comparison = er.compare(ladder, groups="passage", baseline="m0", adjust=adjust)
+    text, table = comparison.report(format="md"), comparison.to_frame()
+    plain = er.compare(ladder, groups="passage", baseline="m0").to_frame()
+    rows = [re.split(r" \| ", line.strip("| ")) for line in text.split("\n\n")[2].splitlines()]
+    interval = rows[0].index("joint 95% interval" if adjust == "single-step" else "95% interval")
+    for row, (low, high) in zip(rows[2:], table[["lower", "upper"]].to_numpy(), strict=True):
+        assert np.allclose([float(end) for end in row[interval].split(" to ")], [low, high], atol=6e-5)
+    assert (table["upper"] - table["lower"] > plain["upper"] - plain["lower"] + 1e-9).all() == (adjust == "single-step")
+    assert ("hold for all 4 differences at once" in text) == (adjust == "single-step")
+    p = table["p_value" if adjust is None else "p_adjusted"]
+    assert f"{(p <= 0.05).sum()} of 4 differences" in text
+    document = json.loads(comparison.report(format="json"))
+    assert [row["upper"] for row in document["parameters"]] == pytest.approx(list(table["upper"]))
+
+
+def test_a_report_of_one_difference_says_it_with_its_interval_and_what_could_be_found(ladder):
+    two = ladder[ladder["model"].isin(["m0", "m1"])]
+    comparison = er.compare(two, groups="passage", baseline="m0", adjust="single-step")
+    text, said = comparison.report(format="md"), comparison.sentence()
+    number = said.removeprefix("m1 - m0: ").replace(" joint", "").split(";")[0]
+    assert f"`m1` less `m0` is {number})." in text
+    # Of a difference as large as is said here, 80% of estimates are further from zero than t allows for.
+    t = comparison.table["difference"].iloc[0] / comparison.results.tvalues.iloc[0]
+    found = float(re.search(r"shows a true difference of ([\d.]+) with a probability of 80%", text)[1])
+    dof = comparison.table["dof"].iloc[0]
+    critical = scipy.stats.t.isf(0.025, dof)
+    power = scipy.stats.nct.sf(critical, dof, found / t) + scipy.stats.nct.cdf(-critical, dof, found / t)
+    assert power == pytest.approx(0.8, abs=2e-3)
+
+
+def test_the_figure_of_a_report_of_differences_has_a_line_at_zero(ladder):
+    page = er.compare(ladder, groups="passage", baseline="m0").report()
+    figure = page[page.index("<figure") : page.index("</figure>")]
+    assert "stroke-dasharray: 3.2,2.4" in figure
+    assert all(f">m{k}<" in figure for k in range(1, 5))
+
+
+@pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
+def test_a_difference_without_an_error_bar_has_a_report():
+    frame = pd.DataFrame({"model": ["a", "b"] * 3, "item": [1, 1, 2, 2, 3, 3]})
+    frame["score"] = [0.5, 0.25, 0.75, 0.5, 1.0, 0.75]
+    comparison = er.compare(frame, baseline="b", icc=None)
+    assert np.isnan(comparison.table["lower"].iloc[0])
+    for form in FORMS:
+        assert comparison.report(format=form)
+    assert "`a` less `b` is 25.00 percentage points (no error bar)." in comparison.report(format="md")
+
+
+def test_a_hostile_log_adds_no_element_to_a_report_of_differences():
+    frame = hostile_frame().rename(columns={HOSTILE[4]: "model"})
+    comparison = er.compare(frame, HOSTILE[0], item=HOSTILE[1], baseline=HOSTILE[0], adjust="holm")
+    found = Reader(comparison.report())
+    assert (found.tags.count("script"), found.tags.count("style")) == (2, 1)
+    assert not {"img", "iframe", "object", "base", "link", "form"} & set(found.tags)
+    assert not [attribute for attribute in found.attributes if attribute[1].startswith("on")]
+    text = re.sub(r"(`+)(?!`).*?(?<!`)\1(?!`)", "", comparison.report(format="md"))
+    assert set(re.findall(r"<[^>]*>", text)) <= {"<details>", "</details>", "<summary>", "</summary>", "<!-- -->"}
+
+
+def test_the_code_of_a_report_of_differences_gives_its_numbers(logs):
+    words = ["scores.csv", "--item", "question", "--groups", "passage", "--baseline", "old", "--adjust", "single-step"]
+    redone([*words, "--title", "Old and new"])
+
+
+def test_a_report_of_differences_refuses_what_it_would_not_use(logs, capsys):
+    words = ["report", "scores.csv", "--item", "question"]
+    for more in (["--adjust", "holm"], ["--baseline", "old", "--questions", "shared"], ["--baseline", "none"]):
+        assert main([*words, *more]) == 3
+        assert more[0] in capsys.readouterr().err or more[-1] == "none"

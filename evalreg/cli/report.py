@@ -13,12 +13,16 @@ from evalreg.cli.leaderboard import METHODS, add_pairs, as_options, checked_role
 from evalreg.cli.logs import choices, file_list, log_document, table_files
 from evalreg.cli.parsing import Output
 from evalreg.cli.selection import Rows, counting, formula_names, group_names, read_rows, role_names, split_names
-from evalreg.cli.shared import add_shared, check_shared, covariance_options, log_notes
+from evalreg.cli.shared import add_shared, check_shared, covariance_options, listed, log_notes
 from evalreg.data.where import parse
 from evalreg.errors import ArgumentError, muted
+from evalreg.estimators.difference import compare
+from evalreg.estimators.difference_report import difference_page
 from evalreg.estimators.mean import mean
+from evalreg.inference.ranks import PAIR_ADJUSTMENTS
 from evalreg.logs.fields import the_field
 from evalreg.logs.log import Log
+from evalreg.report.pages import Page
 from evalreg.report.rendering import REPORT_FORMATS, rendered_page
 from evalreg.report.tables import visible
 from evalreg.results.reporting import format_of, report_page
@@ -32,6 +36,8 @@ Examples, on the simulated logs that `evalreg demo --write logs` makes:
 
   evalreg report logs/models.csv --item question --groups passage \\
       -o report.html
+  evalreg report logs/models.csv --item question --groups passage \\
+      --baseline old -o differences.html
   evalreg report logs/judge_log.csv --winner winner --groups prompt \\
       -o report.html
   evalreg report logs/judge_log.csv --winner winner --groups prompt \\
@@ -56,6 +62,15 @@ def add(parser: argparse.ArgumentParser) -> None:
     scores.add_argument(
         "--questions", default="own", metavar="WHICH", help="own (the default), or shared, those that all answered"
     )
+    differences = parser.add_argument_group("differences from a baseline, over shared questions")
+    differences.add_argument(
+        "--baseline", metavar="NAME", help="report how the others differ from this model, as `evalreg compare` does"
+    )
+    differences.add_argument(
+        "--adjust",
+        metavar="NAME",
+        help=f"{listed(PAIR_ADJUSTMENTS)}: how p-values, and with single-step intervals, allow for their number",
+    )
     add_pairs(parser.add_argument_group("models compared in pairs"))
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the joint intervals (default: 0)")
     add_shared(parser, formats=REPORT_FORMATS, format_help=_FORMAT_HELP)
@@ -67,9 +82,15 @@ def run(options: argparse.Namespace) -> Output:
     option("questions", options.questions, QUESTIONS)
     form = options.format or ("html" if options.output in (None, "-") else format_of(options.output, "--output"))
     roles, key = checked_roles(options), [] if options.key is None else split_names(options.key, "--key")
+    if options.adjust is not None:
+        option("adjust", options.adjust, PAIR_ADJUSTMENTS)
+        if options.baseline is None:
+            raise ArgumentError("--adjust goes with --baseline. Without it scores are reported, with joint intervals.")
     text, numbers = _columns(options, key)
     rows = read_rows(options, text, numbers)
     pairs = "left" in rows.roles or (rows.log is None and (options.winner is not None or "left" in rows.frame))
+    if options.baseline is not None:
+        return Output(rendered_page(_compared(rows, options, text, numbers, pairs), form))
     asked: dict[str, object] = {"groups": options.groups, "key": key}
     with counting(rows), as_options():
         if pairs:
@@ -79,9 +100,7 @@ def run(options: argparse.Namespace) -> Output:
         else:
             results, arguments = _scored(rows, options)
             estimator, ranked = "mean", arguments["by"] in ("model", options.model)
-    more: dict[str, Any] = {"seed": options.seed}
-    if rows.log is not None:
-        more["log"] = log_document(rows.log, log_notes(rows, options))
+    more: dict[str, Any] = {"seed": options.seed} | _log(rows, options)
     page = report_page(
         results,
         options.alpha,
@@ -94,6 +113,40 @@ def run(options: argparse.Namespace) -> Output:
         more=more,
     )
     return Output(rendered_page(page, form))
+
+
+def _log(rows: Rows, options: argparse.Namespace) -> dict[str, Any]:
+    """What the document says of the log of a harness."""
+    return {} if rows.log is None else {"log": log_document(rows.log, log_notes(rows, options))}
+
+
+def _compared(rows: Rows, options: argparse.Namespace, text: set[Any], numbers: set[Any], pairs: bool) -> Page:
+    """The page of differences from a baseline."""
+    if pairs:
+        raise ArgumentError("--baseline goes with scores of single models; these rows compare two models each.")
+    given = [*of_pairs(options), *(["--weights"] if options.weights is not None else [])]
+    given += ["--questions"] if options.questions != "own" else []
+    given += ["--alike"] if options.alike is not None and "--alike" not in given else []
+    if given:
+        raise ArgumentError(f"{' and '.join(given)} do not go with --baseline. Leave them out.")
+    model = options.model or "model"
+    rows.refuse_averaging(model)
+    asked: dict[str, Any] = {"score": options.score or "score", "model": model}
+    asked |= {"item": options.item or rows.item or "item", "sample": options.sample or rows.sample}
+    asked |= {"groups": options.groups, "baseline": options.baseline, "adjust": options.adjust}
+    asked |= {"missing": options.missing} | covariance_options(options)
+    asked = {name: value for name, value in asked.items() if value is not None}
+    with counting(rows), as_options():
+        comparison = compare(rows.frame, **asked)
+    return difference_page(
+        comparison,
+        options.alpha,
+        title=options.title,
+        left_out=_reading(rows, options),
+        command=_command(options.words),
+        code=_code(rows, options, text, numbers, "compare", asked),
+        more=_log(rows, options),
+    )
 
 
 def _columns(options: argparse.Namespace, key: list[str]) -> tuple[set[Any], set[Any]]:
@@ -182,7 +235,8 @@ def _code(
         arguments = arguments | {"subset": options.where}
     lines.append(_call(estimator, arguments))
     title = "" if options.title is None else f", title={options.title!r}"
-    lines.append(f'results.report("report.html", alpha={options.alpha!r}, seed={options.seed}{title})')
+    seed = "" if options.baseline is not None else f", seed={options.seed}"
+    lines.append(f'results.report("report.html", alpha={options.alpha!r}{seed}{title})')
     return "\n".join(map(visible, [*imports, "", *lines]))
 
 

@@ -15,6 +15,7 @@ from evalreg.checks import CovName, DofName, RepairName, SscName, listed
 from evalreg.data.groups import Groups
 from evalreg.errors import ArgumentError, ArgumentTypeError
 from evalreg.estimate import same_questions
+from evalreg.estimators.difference_report import Reported
 from evalreg.estimators.pair_tables import (
     Facts,
     comparison_summary,
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class Comparison(Planned, Printed):
+class Comparison(Planned, Reported, Printed):
     """Differences between models on the same questions; made by `compare`, immutable.
 
     Parameters

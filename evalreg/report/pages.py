@@ -50,3 +50,4 @@ class Page:
     command: str  # on one line; empty where the report was not made by one
     code: str
     document: str  # the results as JSON
+    heading: str = "Scores"  # above the table

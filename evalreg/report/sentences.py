@@ -159,7 +159,7 @@ def difference_sentences(
         p = row["p_value"] if adjusted is None else row["p_adjusted"]
         word = "p" if adjusted is None else f"{adjusted}-adjusted p"
         test = f"; {word} {p_text(p, alpha)}" if np.isfinite(p) else ""
-        said = _direction(model, baseline, outcome, row["difference"], p, alpha)
+        said = direction(model, baseline, outcome, row["difference"], p, alpha)
         lines.append(f"{model} - {baseline}: {value}; {details[i]}; {how[i]}{test}). {said}{rough[i]}")
     return "\n".join(escape(visible(line)) for line in [*lines, *([note] if note else [])])
 
@@ -175,7 +175,7 @@ def p_text(p: float, alpha: float) -> str:
     return f"< {text[1:]}" if text.startswith("<") else f"= {text}"
 
 
-def _direction(model: str, baseline: str, outcome: str, difference: float, p: float, alpha: float) -> str:
+def direction(model: str, baseline: str, outcome: str, difference: float, p: float, alpha: float) -> str:
     """What the test decides, in words that hold for accuracies and for costs."""
     if not np.isfinite(p):
         return "Nothing can be said about which is higher."
@@ -196,7 +196,7 @@ def with_interval(theta: float, ends: FloatArray, unit: Unit, alpha: float, *, t
 def _how(estimate: Estimate, cov: Covariance) -> list[str]:
     """How each interval was made: "CR2, t with 59 degrees of freedom"; where there is none, why."""
     variance, dof, reasons = cov.variance(), cov.dof(), cov.reasons()
-    few = _few_rows(cov)
+    few = few_rows(cov)
     boundary = cov.bounded & (variance == 0)
     texts = []
     for i, (v, d, reason) in enumerate(zip(variance, dof, reasons, strict=True)):
@@ -213,7 +213,7 @@ def _how(estimate: Estimate, cov: Covariance) -> list[str]:
     return texts
 
 
-def _few_rows(cov: Covariance) -> BoolArray:
+def few_rows(cov: Covariance) -> BoolArray:
     """Differences whose interval allows for some that were not seen."""
     few, chosen = cov.widths().few, np.zeros(len(cov.names), dtype=bool)
     if few is not None:

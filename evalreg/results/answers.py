@@ -94,25 +94,27 @@ def _axes(results: Any) -> tuple[Any, ...]:
     return tuple(axis for axis in results.cov.axes if axis_name(axis) in results.cov.n_clusters)
 
 
-def design_sentences(results: Any) -> tuple[str, ...]:
+def design_sentences(results: Any, rows: str = "rows") -> tuple[str, ...]:
     """Rows, clusters, and what they do to the error bars."""
     cov, n = results.cov, results.nobs
     if not cov.axes:
-        shared = "If some share a question, a passage, a prompt or a judge, the error bars are too short."
-        return (f"{n:,} rows are treated as independent of each other. {shared}",)
-    found = [f"{n:,} rows are in {_clusters(results)}. Rows of one cluster may depend on each other in any way."]
+        what = "a passage, a prompt or a judge" if rows == "questions" else "a question, a passage, a prompt or a judge"
+        shared = f"If some share {what}, the error bars are too short."
+        return (f"{n:,} {rows} are treated as independent of each other. {shared}",)
+    depend = f"{rows.capitalize()} of one cluster may depend on each other in any way."
+    found = [f"{n:,} {rows} are in {_clusters(results)}. {depend}"]
     for axis in _axes(results):
         size = cluster_sizes(results.estimate, axis)
         found.append(
-            f"The largest {named(axis_name(axis))} cluster holds {size.largest_share:.1%} of the rows. By their sizes "
-            f"the {size.n_clusters:,} clusters are worth {size.effective_clusters:,.1f} equal ones."
+            f"The largest {named(axis_name(axis))} cluster holds {size.largest_share:.1%} of the {rows}. By their "
+            f"sizes the {size.n_clusters:,} clusters are worth {size.effective_clusters:,.1f} equal ones."
         )
     effect = np.sqrt(results.design_effect().to_numpy(dtype=float))
     effect = effect[np.isfinite(effect)]
     if effect.size:
         low, high = f"{effect.min():.2f}", f"{effect.max():.2f}"
         times = f"{low} times" if low == high else f"{low} to {high} times"
-        found.append(f"The standard errors are {times} those of independent rows.")
+        found.append(f"The standard errors are {times} those of independent {rows}.")
     dof = cov.dof()
     dof = dof[np.isfinite(dof)]
     if dof.size:

@@ -44,18 +44,26 @@ def write_report(
 ) -> str:
     """The report of `Results.report`."""
     fraction("alpha", alpha)
-    asked: ReportFormat = "html"
-    if form is not None:
-        asked = option("format", form, REPORT_FORMATS)
-    elif path is not None:
-        asked = format_of(path)
+    asked = asked_format(form, path)
     if isinstance(seed, np.random.Generator):
         raise ArgumentError("`seed` of a report must be a number, so that the report can be made again.")
-    page = report_page(results, alpha, seed, title=title)
-    text = rendered_page(page, asked)
+    return write_page(report_page(results, alpha, seed, title=title), path, asked)
+
+
+def write_page(page: Page, path: Any, form: ReportFormat) -> str:
+    """A page as text in a format, in a file too where one is named."""
+    text = rendered_page(page, form)
     if path is not None:
         _write(text, path)
     return text
+
+
+def asked_format(form: ReportFormat | None, path: Any) -> ReportFormat:
+    """The format asked for, by its name or by the end of a file's name; HTML without either."""
+    if form is not None:
+        found: ReportFormat = option("format", form, REPORT_FORMATS)
+        return found
+    return "html" if path is None else format_of(path)
 
 
 def format_of(path: Any, argument: str = "path") -> ReportFormat:
@@ -123,14 +131,14 @@ def report_page(
         scores_note=(*_score_notes(board, alpha), *limit_sentence([scores])),
         figures=tuple(figures),
         missing=tuple(missing),
-        left_out=(*left_out, _dropped(results)),
+        left_out=(*left_out, dropped_told(results)),
         design=design_sentences(results),
         notes=tuple(summary.sentences),
-        grids=_further_grids(results, board, summary.grids, frame, alpha),
+        grids=further_grids(results, board, summary.grids, frame, alpha),
         methods=methods_of(results, alpha, board is not None),
         formulas=formulas_of(results, board is not None),
         sources=sources_of(results, board is not None),
-        options=_options(results, alpha, seed, board is not None),
+        options=options_told(results, alpha, seed, board is not None),
         versions=tuple(versions().items()),
         command=command,
         code=code or _code(results, alpha, seed),
@@ -199,7 +207,7 @@ def _estimate_grid(frame: pd.DataFrame, alpha: float) -> Grid:
     return Grid(headers, tuple(rows))
 
 
-def _further_grids(
+def further_grids(
     results: AnyResults, board: pd.DataFrame | None, grids: tuple[Grid, ...], frame: pd.DataFrame, alpha: float
 ) -> tuple[tuple[str, Grid], ...]:
     """What the summary has below the estimates, and estimates that are not models."""
@@ -216,15 +224,17 @@ def _further_grids(
     return tuple(found)
 
 
-def _dropped(results: AnyResults) -> str:
+def dropped_told(results: AnyResults, rows: str = "rows") -> str:
+    """Rows that were dropped, and why; `rows` is what one of those in use is."""
     counts = {str(reason): int(count) for reason, count in results.dropped.items() if count}
     if not counts:
-        return f"No row was dropped for a missing value; {results.nobs:,} rows are in use."
+        return f"No row was dropped for a missing value; {results.nobs:,} {rows} are in use."
     parts = ", ".join(f"{count:,} {DROPPED_WORDS.get(reason, f'without {reason}')}" for reason, count in counts.items())
-    return f"{sum(counts.values()):,} rows were dropped ({parts}); {results.nobs:,} rows are in use."
+    return f"{sum(counts.values()):,} rows were dropped ({parts}); {results.nobs:,} {rows} are in use."
 
 
-def _options(results: AnyResults, alpha: float, seed: Seed, simulated: bool) -> tuple[tuple[str, str], ...]:
+def options_told(results: AnyResults, alpha: float, seed: Seed, simulated: bool) -> tuple[tuple[str, str], ...]:
+    """The options of a covariance as resolved, and those of the report."""
     found = {name: value for name, value in resolved_options(results.cov).items() if value is not None}
     found |= {"alpha": f"{alpha:g}"} | ({"seed": str(seed)} if simulated else {})
     return tuple((name, str(value)) for name, value in found.items())
@@ -260,18 +270,7 @@ def _saying(missing: list[str], what: str) -> Iterator[None]:
 def _figures(
     results: AnyResults, board: pd.DataFrame | None, alpha: float, seed: Seed, missing: list[str]
 ) -> Iterator[Figure]:
-    can_draw = _can_draw(missing)
-
-    def draw(
-        name: str, title: str, table: Grid | None, told: str, make: Callable[[], Any], themed: bool = True
-    ) -> Figure:
-        svg, note = "", ""
-        if can_draw:
-            with _saying(missing, title[0].lower() + title[1:]):
-                made = drawn(make(), title, name, themed=themed)
-                svg, note = made.svg, made.note
-        return Figure(name, title, svg, note, table, told, themed)
-
+    draw = drawing(missing)
     intervals = draw(
         "intervals",
         "Intervals and ranks" if board is not None else "Intervals",
@@ -299,6 +298,28 @@ def _figures(
                 f"{len(board) * (len(board) - 1) // 2:,}, and up to {MOST_DRAWN} models are drawn. "
                 "`results.pairwise()` has them all."
             )
+    yield from inflation_figures(results, draw, missing)
+
+
+def drawing(missing: list[str]) -> Callable[..., Figure]:
+    """What makes a figure of a page out of the axes that a function draws; says why where one cannot be drawn."""
+    can_draw = _can_draw(missing)
+
+    def draw(
+        name: str, title: str, table: Grid | None, told: str, make: Callable[[], Any], themed: bool = True
+    ) -> Figure:
+        svg, note = "", ""
+        if can_draw:
+            with _saying(missing, title[0].lower() + title[1:]):
+                made = drawn(make(), title, name, themed=themed)
+                svg, note = made.svg, made.note
+        return Figure(name, title, svg, note, table, told, themed)
+
+    return draw
+
+
+def inflation_figures(results: AnyResults, draw: Callable[..., Figure], missing: list[str]) -> Iterator[Figure]:
+    """What clustering does to standard errors, where there are clusters."""
     if results.cov.axes:
         with _saying(missing, "what clustering does to standard errors"):
             yield draw(

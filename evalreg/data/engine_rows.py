@@ -15,14 +15,20 @@ from evalreg.errors import ArgumentError, DuplicateRowsError, EmptyDataError
 
 
 def read_in_engine(
-    table: LazyTable, roles: Roles, groups: Groups
+    table: LazyTable, roles: Roles, groups: Groups, values: dict[str, str] | None = None
 ) -> tuple[LazyTable, tuple[Axis, ...] | None, dict[str, int]]:
-    """The rows in use, one an item, which stay where they are; axes of the groups; rows dropped by reason."""
+    """The rows in use, one an item, which stay where they are; axes of the groups; rows dropped by reason.
+
+    `values` are columns of numbers by argument, by default the score.
+    """
     _refuse_in_memory_only(roles)
-    table.check_numeric(roles.score, "score")
+    values = {"score": roles.score} if values is None else values
+    for argument, name in values.items():
+        table.check_numeric(name, argument)
     axes = None if groups is None else parse_groups(groups, table.columns)
-    table = keep(table, [name for names in _asked(roles, axes).values() for name in names])
-    table, dropped = _without_missing(table, roles, axes)
+    asked = _asked(roles, axes, list(values.values()))
+    table = keep(table, [name for names in asked.values() for name in names])
+    table, dropped = _without_missing(table, roles, asked)
     if roles.weights is not None:
         _check_weights(table, roles.weights)
     refuse_filters(table, None, roles.cell_columns)
@@ -36,19 +42,18 @@ def _refuse_in_memory_only(roles: Roles) -> None:
         raise ArgumentError("`weights` of rows in an engine must name a column.")
 
 
-def _asked(roles: Roles, axes: tuple[Axis, ...] | None) -> dict[str, list[str]]:
+def _asked(roles: Roles, axes: tuple[Axis, ...] | None, values: list[str]) -> dict[str, list[str]]:
     """The columns of the roles, by the reason for which a row without one is dropped."""
     labels = (*roles.cell_columns, roles.item, roles.weights)
     return {
-        "score": [roles.score],
+        "score": values,
         "covariate": [str(name) for name in labels if name is not None],
         "group": list(dict.fromkeys(name for axis in axes or () for name in axis)),
     }
 
 
-def _without_missing(table: LazyTable, roles: Roles, axes: tuple[Axis, ...] | None) -> tuple[LazyTable, dict[str, int]]:
+def _without_missing(table: LazyTable, roles: Roles, asked: dict[str, list[str]]) -> tuple[LazyTable, dict[str, int]]:
     """Rows in which nothing is missing that plays a role, and how many were dropped for which reason."""
-    asked = _asked(roles, axes)
     reason = reason_number(table, asked.values())
     counts = LazyTable(table.frame.select(reason.alias("__reason"))).group(("__reason",), {"n": nw.len()})
     found = {int(number): int(n) for number, n in zip(counts["__reason"], counts["n"], strict=True)}

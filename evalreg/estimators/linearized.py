@@ -122,7 +122,7 @@ def linearized_estimate(split: Split, found: Linearized, about: About, column: s
     count = np.bincount(codes, (found.share != 0) | (found.influence != 0), n_cells).astype(float)
     if not found.bounded:
         low, high = _extremes(found.influence, codes, n_cells)
-        _refuse_constant([name for name, flat in zip(split.names, low == high, strict=True) if flat], column)
+        refuse_constant([name for name, flat in zip(split.names, low == high, strict=True) if flat], column)
         low, high, spread = found.params + low, found.params + high, None
     else:
         low, high, spread = _values(split, found)
@@ -168,7 +168,8 @@ def _values(split: Split, found: Linearized) -> tuple[FloatArray, FloatArray, Fl
     return low, high, split.total(found.share * deviation**2) / split.total(found.share)
 
 
-def _refuse_constant(alike: list[str], column: str) -> None:
+def refuse_constant(alike: list[str], column: str) -> None:
+    """Raise for cells without variation."""
     if alike:
         raise ConstantScoreError(
             f"the values must vary; column {column!r} leaves no variation in {listed(alike)}, so that there is nothing "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,14 +10,12 @@ import numpy.typing as npt
 
 from evalreg.checks import (
     MISSING,
-    BoolArray,
     CovName,
     DofName,
     FloatArray,
     MissingName,
     RepairName,
     SscName,
-    listed,
     option,
     row_list,
     rows_text,
@@ -24,10 +23,15 @@ from evalreg.checks import (
 from evalreg.covariance.documented import documented
 from evalreg.covariance.options import check_cov_options
 from evalreg.data.clusters import joint, pair_codes
+from evalreg.data.engine import LazyTable
 from evalreg.data.groups import Groups
-from evalreg.errors import ArgumentError, DataError, DenominatorWarning, Note, ScoreRangeError
-from evalreg.estimate import About
+from evalreg.data.joint_ids import with_roles
+from evalreg.data.opening import open_frame
+from evalreg.data.rows import Roles
+from evalreg.errors import ArgumentError, DenominatorWarning, Note, ScoreRangeError
+from evalreg.estimate import About, Estimate
 from evalreg.estimate.about import one_sided
+from evalreg.estimators.engine_ratio import idle_lines, ratio_in_engine, refuse_empty
 from evalreg.estimators.linearized import Linearized, Split, independence_note, linearized_estimate, split_rows
 from evalreg.results.results import Results, results_of
 
@@ -78,7 +82,7 @@ def ratio(
     Parameters
     ----------
     data : data frame
-        In memory: pandas, polars, pyarrow; or a dict of arrays.
+        pandas, polars, pyarrow, a polars LazyFrame or a DuckDB relation; or a dict of arrays.
     numerator, denominator : str
         Columns of numbers; booleans count as 0 and 1. The denominator is nowhere negative; a row may have a
         denominator of 0, and then still counts by its numerator.
@@ -113,8 +117,6 @@ def ratio(
         If the denominators of a model sum to zero.
     MissingColumnError, NonNumericError, NonFiniteError, TooFewClustersError, ConstantScoreError, EmptyDataError
         If the data break another rule; the message says which rows.
-    NotAvailableError
-        If the rows live in an engine.
     ArgumentError
         If an option is unknown.
 
@@ -140,20 +142,35 @@ def ratio(
     option("missing", missing, MISSING)
     if numerator == denominator:
         raise ArgumentError(f'`numerator` and `denominator` must be different columns; both name "{numerator}".')
-    columns = {"numerator": numerator, "denominator": denominator}
-    split = split_rows(data, columns, by, groups, weights, missing, "ratio")
-    top, bottom = split.rows.values["numerator"], split.rows.values["denominator"]
-    _check_denominator(split, bottom, denominator)
     about = About(
         model="Ratio" if by is None else f"Ratio by {by if isinstance(by, str) else ', '.join(by)}",
         outcome=f"{numerator} / {denominator}",
         interval="widened",
-        lines=_lines((top == 0) & (bottom == 0)),
-        levels=one_sided(top, top),
     )
-    estimate = linearized_estimate(split, solve(split, top, bottom), about, numerator)
-    notes = (*independence_note(by, groups), *_denominator_notes(split, bottom, denominator))
-    return results_of(estimate, split.rows.axes, asked, notes)
+    columns = {"numerator": numerator, "denominator": denominator}
+    table = open_frame(data)
+    if isinstance(table, LazyTable):
+        lazy, by_columns = with_roles(table, columns, by=by)
+        roles = Roles(numerator, by_columns, weights=weights, missing=missing)
+        found = ratio_in_engine(lazy, (numerator, denominator), roles, groups, about)
+        estimate, axes, names, relative = found.estimate, found.axes, found.estimate.names, found.relative
+    else:
+        split = split_rows(
+            table, {"numerator": numerator, "denominator": denominator}, by, groups, weights, missing, "ratio"
+        )
+        estimate, relative = _in_memory(split, (numerator, denominator), about)
+        axes, names = split.rows.axes, split.names
+    notes = (*independence_note(by, groups), *_denominator_notes(names, relative, denominator))
+    return results_of(estimate, axes, asked, notes)
+
+
+def _in_memory(split: Split, columns: tuple[str, str], about: About) -> tuple[Estimate, FloatArray]:
+    """The estimate from rows in memory, and the relative error of each denominator."""
+    top, bottom = split.rows.values["numerator"], split.rows.values["denominator"]
+    _check_denominator(split, bottom, columns[1])
+    idle = int(np.count_nonzero((top == 0) & (bottom == 0)))
+    about = replace(about, lines=idle_lines(idle), levels=one_sided(top, top))
+    return linearized_estimate(split, solve(split, top, bottom), about, columns[0]), relative_error(split, bottom)
 
 
 def relative_error(split: Split, denominator: FloatArray) -> FloatArray:
@@ -173,12 +190,11 @@ def relative_error(split: Split, denominator: FloatArray) -> FloatArray:
     return np.asarray(np.sqrt(squares) / total)
 
 
-def _denominator_notes(split: Split, bottom: FloatArray, column: str) -> list[Note]:
-    relative = relative_error(split, bottom)
+def _denominator_notes(names: tuple[str, ...], relative: FloatArray, column: str) -> list[Note]:
     worst = int(np.argmax(relative))
     if relative[worst] <= HARDLY_KNOWN:
         return []
-    where = "" if len(split.names) == 1 else f" of {split.names[worst]}"
+    where = "" if len(names) == 1 else f" of {names[worst]}"
     text = (
         f"the denominator {column!r}{where} is known to within {relative[worst]:.0%} only (its relative standard "
         "error): the ratio is skewed and its interval may be too short."
@@ -198,20 +214,4 @@ def _check_denominator(split: Split, bottom: FloatArray, column: str) -> None:
             rows=rows,
             count=count,
         )
-    empty = [name for name, total in zip(split.names, split.total(bottom), strict=True) if total == 0]
-    if empty:
-        raise DataError(
-            f"the denominators must not all be zero; column {column!r} is 0 in every row of {listed(empty)}. Leave "
-            "those rows out.",
-            column=column,
-            count=len(empty),
-        )
-
-
-def _lines(idle: BoolArray) -> tuple[str, ...]:
-    share = "Leverages and sizes of clusters are shares of the denominator."
-    n_idle = int(np.count_nonzero(idle))
-    if not n_idle:
-        return (share,)
-    rows = f"{n_idle} row{'s have' if n_idle > 1 else ' has'}"
-    return (share, f"{rows} a numerator and a denominator of 0 and no part in the ratio.")
+    refuse_empty([name for name, total in zip(split.names, split.total(bottom), strict=True) if total == 0], column)

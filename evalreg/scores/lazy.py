@@ -391,7 +391,7 @@ class LazyScores(Scores):
         # Columns are made first: not every engine has products inside a sum.
         made = {"__a": w * w * e * e, "__b": w * w * e, "__c": w * w}
         frame = self.table.frame.select(*self.cell_columns, *(one.alias(name) for name, one in made.items()))
-        keys, sums = _by_cell(frame, self.cell_columns, {name: nw.col(name).sum() for name in made})
+        keys, sums = by_cell(frame, self.cell_columns, {name: nw.col(name).sum() for name in made})
         self._refuse_new(keys)
         order = [self.cell_codes[key] for key in keys]
         shift = self.fitted[order] - centre
@@ -424,7 +424,7 @@ def _changed(what: str) -> DataError:
     )
 
 
-def _by_cell(
+def by_cell(
     frame: nw.LazyFrame[Any], columns: Sequence[str], aggregates: dict[str, nw.Expr]
 ) -> tuple[list[tuple[str, ...]], dict[str, FloatArray]]:
     """Joint values of some columns, sorted as text, and aggregates of each; labels are spelled as in clusterings."""
@@ -450,7 +450,7 @@ def lazy_cell_sums(
     x, w = nw.col("__x"), nw.lit(1.0) if weight is None else nw.col("__w")
     if weight is not None:
         rows = rows.with_columns((w * x).alias("__wx"))
-    keys, first = _by_cell(
+    keys, first = by_cell(
         rows,
         cell_columns,
         {"n": nw.len(), "t": nw.col("__x" if weight is None else "__wx").sum(), "lo": x.min(), "hi": x.max()}
@@ -466,7 +466,7 @@ def lazy_cell_sums(
     centre = float(total.sum()) / float(weights.sum()) if n.size else 0.0
     e = x - centre
     squared = e * e if weight is None else w * e * e
-    again, second = _by_cell(rows.with_columns(squared.alias("__s")), cell_columns, {"s": nw.col("__s").sum()})
+    again, second = by_cell(rows.with_columns(squared.alias("__s")), cell_columns, {"s": nw.col("__s").sum()})
     if again != keys:
         raise _changed(f"joint values of {listed(cell_columns)} are new or gone")
     squares = second["s"] - weights * (total / weights - centre) ** 2

@@ -142,6 +142,11 @@ FITS: dict[str, tuple[str, dict[str, Any]]] = {
         {"groups": "passage", "weights": "weight", "cov": "CR3"},
     ),
 }
+RATIOS: dict[str, dict[str, Any]] = {
+    "ratio": {"groups": "passage"},
+    "ratio, crossed, by": {"by": "model", "groups": "passage + judge", "cov": "CR1"},
+    "ratio, weighted": {"by": "subject", "groups": "passage", "weights": "weight"},
+}
 COMPARED: dict[str, dict[str, Any]] = {
     "compare": {"sample": "attempt"},
     "compare, clustered": {"sample": "attempt", "groups": "passage"},
@@ -166,6 +171,8 @@ def asked() -> dict[str, tuple[str, Callable[[Any], Any]]]:
             if verdict == "words" or name in OTHER_VERDICTS:
                 roles = sides | options
                 found[f"{name}, {verdict}"] = ("duels", lambda data, board=board, roles=roles: board(data, **roles))
+    for name, roles in RATIOS.items():
+        found[name] = ("answers", lambda data, roles=roles: er.ratio(data, "right", "score", **roles))
     for name, roles in COMPARED.items():
         found[name] = ("answers", lambda data, roles=roles: er.compare(data, item="question", **roles))
     found["pass_at_k"] = (

@@ -1,0 +1,213 @@
+"""Ratios of rows that stay in an engine: sums of numerators and denominators within cluster and cell.
+
+With R0 the ratio of all rows, e = n - R0 d and R = R0 + r, a row's residual n - R d is e - r d: its squares follow from
+sums of e^2, e d and d^2, which lose no digits where the cells' ratios are near each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import narwhals.stable.v2 as nw
+import numpy as np
+
+from evalreg.checks import FloatArray, listed
+from evalreg.data.cells import joint_names
+from evalreg.data.clusters import Axis
+from evalreg.data.engine import LazyTable
+from evalreg.data.engine_rows import read_in_engine
+from evalreg.data.groups import Groups
+from evalreg.data.rows import Roles
+from evalreg.errors import DataError, NonFiniteError, ScoreRangeError
+from evalreg.estimate import About, Cells, Estimate, Refit
+from evalreg.estimate.about import one_sided
+from evalreg.estimators.linearized import refuse_constant
+from evalreg.scores.lazy import by_cell
+from evalreg.scores.lazy_ratio import BOTTOM, PLAIN, TOP, LazyRatios
+from evalreg.scores.sums import CellSums
+
+# Ratios of rows that differ by less, as a share of them, are alike.
+ALIKE = 2e-13
+N, D = "__n", "__d"
+
+
+@dataclass(frozen=True, eq=False)
+class EngineRatio:
+    """The estimate, its clusterings, and the relative error of each denominator."""
+
+    estimate: Estimate
+    axes: tuple[Axis, ...] | None
+    relative: FloatArray
+
+
+def ratio_in_engine(
+    table: LazyTable, columns: tuple[str, str], roles: Roles, groups: Groups, about: About
+) -> EngineRatio:
+    """Two queries for the cells, and one for each clustering."""
+    values = dict(zip(("numerator", "denominator"), columns, strict=True))
+    table, axes, dropped = read_in_engine(table, roles, groups, values)
+    n, d = (nw.col(name).cast(nw.Float64) for name in columns)
+    w = nw.lit(1.0) if roles.weights is None else nw.col(roles.weights).cast(nw.Float64)
+    frame = table.frame.with_columns(n.alias(N), d.alias(D), w.alias(PLAIN))
+    frame = frame.with_columns((nw.col(N) * nw.col(PLAIN)).alias(TOP), (nw.col(D) * nw.col(PLAIN)).alias(BOTTOM))
+    keys, sums = _first(LazyTable(frame), roles.by)
+    names = joint_names(keys) if roles.by else ("ratio",)
+    _check(sums, names, columns, roles)
+    ratio, mean = sums["top"] / sums["bottom"], sums["bottom"] / sums["weight"]
+    flat = (sums["high"] - sums["low"] <= ALIKE * np.fmax(abs(sums["low"]), abs(sums["high"]))) & (sums["stray"] == 0)
+    bounded = bool(sums["outside"].sum() == 0)
+    refuse_constant([name for name, one in zip(names, flat, strict=True) if one and not bounded], columns[0])
+    more = _second(LazyTable(frame), roles.by, keys, sums, ratio, mean)
+    squares, row_squares, spread = (np.where(flat, 0.0, more[name]) for name in ("squares", "row_squares", "spread"))
+    own = CellSums(
+        sums["rows"],
+        sums["weight"],
+        sums["top"] / mean,
+        squares,
+        sums["least"] / mean,
+        sums["most"] / mean,
+    )
+    codes = {key: code for code, key in enumerate(keys)}
+    scores = LazyRatios(
+        LazyTable(frame),
+        N,
+        roles.by,
+        codes,
+        ratio,
+        own,
+        BOTTOM,
+        mean=mean,
+        row_squares=row_squares,
+        flat=flat,
+    )
+    ends = (sums["low"], sums["high"]) if bounded else (np.full(ratio.size, -np.inf), np.full(ratio.size, np.inf))
+    count, n_idle = sums["rows"] - sums["idle"], int(sums["idle"].sum())
+    estimate = Estimate(
+        names=names,
+        params=ratio,
+        scores=scores,
+        bread=np.diag(1.0 / sums["weight"]),
+        kind="mean",
+        coefficient_map=np.eye(ratio.size),
+        refit=Refit(1.0 / sums["weight"]),
+        cells=Cells(count, sums["weight"], ratio, squares, ends[0], ends[1], spread=spread if bounded else None),
+        bounded=bounded,
+        dropped=dropped,
+        about=replace(about, lines=idle_lines(n_idle), levels=bounded or one_sided(sums["least"], sums["most"])),
+    )
+    return EngineRatio(estimate, axes, _relative_error(scores, axes, more["apart"]))
+
+
+def _first(table: LazyTable, by: Sequence[str]) -> tuple[list[tuple[str, ...]], dict[str, FloatArray]]:
+    """Labels of the cells, and sums and ranges of both columns."""
+    n, d, one, no = nw.col(N), nw.col(D), nw.lit(1), nw.lit(0)
+    made = {
+        # Nothing but a finite number times zero is zero.
+        "unsound": nw.when((n * 0.0 == 0.0) & (d * 0.0 == 0.0)).then(no).otherwise(one),
+        "negative": nw.when(d < 0).then(one).otherwise(no),
+        "outside": nw.when((n >= 0) & (n <= d)).then(no).otherwise(one),
+        "stray": nw.when((d == 0) & (n != 0)).then(one).otherwise(no),
+        "idle": nw.when((d == 0) & (n == 0)).then(one).otherwise(no),
+        "own": nw.when(d > 0).then(n / _positive()),
+    }
+    names = {"__unsound", "__negative", "__outside", "__stray", "__idle"}
+    frame = table.frame.with_columns(*(expression.alias(f"__{name}") for name, expression in made.items()))
+    frame = frame.select(*by, N, D, PLAIN, TOP, BOTTOM, *sorted(names), "__own")
+    sums = {"rows": nw.len(), "weight": nw.col(PLAIN).sum(), "top": nw.col(TOP).sum(), "bottom": nw.col(BOTTOM).sum()}
+    sums |= {"low": nw.col("__own").min(), "high": nw.col("__own").max(), "least": n.min(), "most": n.max()}
+    return by_cell(frame, by, sums | {name[2:]: nw.col(name).sum() for name in sorted(names)})
+
+
+def _positive() -> nw.Expr:
+    """The denominator, 1 where it is not positive: engines differ in what dividing by zero is."""
+    d = nw.col(D)
+    return nw.when(d > 0).then(d).otherwise(nw.lit(1.0))
+
+
+def _second(
+    table: LazyTable,
+    by: Sequence[str],
+    keys: list[tuple[str, ...]],
+    sums: dict[str, FloatArray],
+    ratio: FloatArray,
+    mean: FloatArray,
+) -> dict[str, FloatArray]:
+    """Squares of residuals and of denominators of each cell.
+
+    Sums of w z^2 and w^2 z^2, z being residuals over the mean denominator; the mean of (n/d - R)^2 by denominators; and
+    sums of w^2 (d/mean - 1)^2.
+    """
+    centre = float(sums["top"].sum() / sums["bottom"].sum())
+    middle = float(sums["bottom"].sum() / sums["weight"].sum())
+    e, d, w, u = nw.col("__e"), nw.col(D), nw.col(PLAIN), nw.col("__u")
+    made = {"ee": w * e * e, "ed": w * e * d, "dd": w * d * d, "uu": w * w * u * u, "u": w * w * u, "ww": w * w}
+    made |= {f"w{name}": w * made[name] for name in ("ee", "ed", "dd")}
+    some = nw.when(d > 0)
+    made["each"] = some.then(w * e * e / _positive()).otherwise(nw.lit(0.0))
+    made["e"] = some.then(w * e).otherwise(nw.lit(0.0))
+    frame = table.frame.with_columns((nw.col(N) - centre * d).alias("__e"), (d - middle).alias("__u"))
+    frame = frame.select(*by, *(expression.alias(f"__s{name}") for name, expression in made.items()))
+    again, found = by_cell(frame, by, {name: nw.col(f"__s{name}").sum() for name in made})
+    if again != keys:
+        raise DataError("the rows in the engine have changed while the ratio was made. Make the estimate again.")
+    r, away = ratio - centre, mean - middle
+    about = {
+        "squares": (found["ee"] - 2 * r * found["ed"] + r**2 * found["dd"]) / mean**2,
+        "row_squares": (found["wee"] - 2 * r * found["wed"] + r**2 * found["wdd"]) / mean**2,
+        "spread": (found["each"] - 2 * r * found["e"] + r**2 * sums["bottom"]) / sums["bottom"],
+        "apart": (found["uu"] - 2 * away * found["u"] + away**2 * found["ww"]) / mean**2,
+    }
+    return {name: np.maximum(one, 0.0) for name, one in about.items()}
+
+
+def _relative_error(scores: LazyRatios, axes: tuple[Axis, ...] | None, apart: FloatArray) -> FloatArray:
+    """Standard error of each cell's mean denominator over that mean, the largest over the clusterings."""
+    squares = apart
+    for axis in axes or ():
+        own = np.zeros(squares.size)
+        for share, count in zip(scores.cells(axis), scores.as_means.cells(axis), strict=True):
+            assert share.gram is not None
+            own += np.asarray((share.gram - count.gram).power(2).sum(axis=0)).ravel()
+        squares = np.maximum(squares, own)
+    return np.asarray(np.sqrt(squares) / scores.sums.weight)
+
+
+def _check(sums: dict[str, FloatArray], names: Sequence[str], columns: tuple[str, str], roles: Roles) -> None:
+    if unsound := int(sums["unsound"].sum()):
+        raise NonFiniteError(
+            f"`numerator` and `denominator` must be finite; columns {listed(columns)} hold infinities in {unsound} of "
+            f"{int(sums['rows'].sum())} rows in use. Set them to missing, or leave the rows out.",
+            count=unsound,
+        )
+    if not np.isfinite(sums["weight"]).all():
+        raise NonFiniteError(f"`weights` must be finite; column {roles.weights!r} holds infinities.")
+    if negative := int(sums["negative"].sum()):
+        raise ScoreRangeError(
+            f"`denominator` must not be negative; column {columns[1]!r} is in {negative} of "
+            f"{int(sums['rows'].sum())} rows in use. A sum of both signs can come near zero, where a ratio has no "
+            "error bar.",
+            column=columns[1],
+            count=negative,
+        )
+    refuse_empty([name for name, total in zip(names, sums["bottom"], strict=True) if total == 0], columns[1])
+
+
+def refuse_empty(empty: Sequence[str], column: str) -> None:
+    """Raise where all denominators of a model are zero."""
+    if empty:
+        raise DataError(
+            f"the denominators must not all be zero; column {column!r} is 0 in every row of {listed(empty)}. Leave "
+            "those rows out.",
+            column=column,
+            count=len(empty),
+        )
+
+
+def idle_lines(n_idle: int) -> tuple[str, ...]:
+    """What a summary says of leverages, and of rows without any part in the ratio."""
+    share = "Leverages and sizes of clusters are shares of the denominator."
+    if not n_idle:
+        return (share,)
+    rows = f"{n_idle} row{'s have' if n_idle > 1 else ' has'}"
+    return (share, f"{rows} a numerator and a denominator of 0 and no part in the ratio.")

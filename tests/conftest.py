@@ -6,7 +6,7 @@ import atexit
 import gc
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,15 @@ def _release_duckdb() -> None:
 
 # Registered before DuckDB is imported, so that it runs after what DuckDB itself does at the end.
 atexit.register(_release_duckdb)
+
+
+@pytest.fixture
+def collected() -> Iterator[list[int]]:
+    """Lines of everything that leaves an engine."""
+    from engines import cases
+
+    with cases.collected() as lines:
+        yield lines
 
 
 @pytest.fixture

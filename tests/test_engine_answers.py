@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable
 
-import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 import pytest
+from engines.cases import SAME
+from engines.lazy import in_duckdb, in_engines
 
 import evalreg as er
 from evalreg.errors import (
@@ -28,22 +28,6 @@ pl = pytest.importorskip("polars")
 duckdb = pytest.importorskip("duckdb")
 
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
-
-# An engine sums in another order; the promise of the design.
-SAME = 1e-10
-
-
-def _relation(frame):
-    relation = duckdb.from_df(frame)
-    try:
-        nw.from_native(relation)
-    except ModuleNotFoundError as error:
-        pytest.skip(f"narwhals cannot read DuckDB here: {error}")
-    return relation
-
-
-LAZY: dict[str, Callable] = {"polars lazy": lambda frame: pl.from_pandas(frame).lazy(), "duckdb": _relation}
-in_engines = pytest.mark.parametrize("engine", LAZY.values(), ids=LAZY.keys())
 
 
 @pytest.fixture(scope="module")
@@ -138,20 +122,6 @@ def test_a_difference_is_the_paired_t_test_of_scipy(engine):
     np.testing.assert_allclose([row["lower"], row["upper"]], [interval.low, interval.high], rtol=SAME)
 
 
-@pytest.fixture
-def collected(monkeypatch):
-    """Lines of everything that left an engine."""
-    lines, collect = [], nw.LazyFrame.collect
-
-    def counted(self, *args, **kwargs):
-        result = collect(self, *args, **kwargs)
-        lines.append(len(result))
-        return result
-
-    monkeypatch.setattr(nw.LazyFrame, "collect", counted)
-    return lines
-
-
 @in_engines
 def test_a_comparison_is_two_queries_whatever_the_clusters(log, engine, collected):
     frame = log[log["attempt"] == 0].dropna().reset_index(drop=True)
@@ -239,7 +209,7 @@ def test_what_does_not_fit_into_memory_is_refused(log, engine, monkeypatch):
 
 
 def test_a_table_that_changed_in_its_engine_is_refused(log):
-    _relation(log)
+    in_duckdb(log)
     database = duckdb.connect()
     database.register("frame", log[log["attempt"] == 0].dropna())
     database.execute("CREATE TABLE log AS SELECT * FROM frame")
@@ -254,7 +224,7 @@ def test_datasets_of_pyarrow_are_read_by_an_engine(log, tmp_path, monkeypatch, a
     import importlib.util
 
     dataset = pytest.importorskip("pyarrow.dataset")
-    _relation(log)
+    in_duckdb(log)
     for i, part in enumerate(np.array_split(np.arange(len(log)), 3)):
         log.iloc[part].to_parquet(tmp_path / f"{i}.parquet", index=False)
     files, find = dataset.dataset(tmp_path), importlib.util.find_spec

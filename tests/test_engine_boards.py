@@ -1,12 +1,12 @@
 """Comparisons that stay in an engine: the numbers of pandas, what is refused, and that no row leaves."""
 
-import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
 from engines import cases
 from engines.cases import SAME, WORDS
+from engines.lazy import in_polars, readable
 
 import evalreg as er
 from evalreg.data import engine_groups, opening
@@ -43,36 +43,16 @@ def _closed():
 
 
 def _duckdb(frame):
-    relation = _connected().from_df(frame)
-    try:
-        nw.from_native(relation)
-    except ModuleNotFoundError as error:
-        pytest.skip(f"narwhals cannot read DuckDB here: {error}")
-    return relation
+    return readable(_connected().from_df(frame))
 
 
-LAZY = {"polars lazy": lambda frame: pl.from_pandas(frame).lazy(), "duckdb": _duckdb}
+LAZY = {"polars lazy": in_polars, "duckdb": _duckdb}
 ENGINES = pytest.mark.parametrize("engine", LAZY)
 
 
 @pytest.fixture(scope="module")
 def comparisons():
     return cases.duels(n_models=7, n_prompts=150, n=4000).drop(columns="named").rename(columns={"points": "score"})
-
-
-@pytest.fixture
-def collected(monkeypatch):
-    """Sizes of what left the engines."""
-    sizes = []
-    plain = nw.LazyFrame.collect
-
-    def collect(self, *args, **options):
-        found = plain(self, *args, **options)
-        sizes.append(len(found))
-        return found
-
-    monkeypatch.setattr(nw.LazyFrame, "collect", collect)
-    return sizes
 
 
 @pytest.mark.parametrize("case", cases.BOARDS.values(), ids=cases.BOARDS.keys())

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import datetime
 import pickle
-from collections.abc import Callable
 
-import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 import pytest
 import statsmodels.formula.api as smf
+from engines.cases import SAME
+from engines.lazy import in_engines
 
 import evalreg as er
 from evalreg.data import engine_design, engine_groups
@@ -34,22 +34,6 @@ pl = pytest.importorskip("polars")
 duckdb = pytest.importorskip("duckdb")
 
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
-
-# An engine sums in another order; the promise of the design.
-SAME = 1e-10
-
-
-def _relation(frame):
-    relation = duckdb.from_df(frame)
-    try:
-        nw.from_native(relation)
-    except ModuleNotFoundError as error:
-        pytest.skip(f"narwhals cannot read DuckDB here: {error}")
-    return relation
-
-
-LAZY: dict[str, Callable] = {"polars lazy": lambda frame: pl.from_pandas(frame).lazy(), "duckdb": _relation}
-in_engines = pytest.mark.parametrize("engine", LAZY.values(), ids=LAZY.keys())
 
 
 @pytest.fixture(scope="module")
@@ -79,20 +63,6 @@ def log():
     frame["model"] = frame["model"].where(frame.index != 8, None)
     frame["passage"] = frame["passage"].where(frame.index != 9, None)
     return frame
-
-
-@pytest.fixture
-def collected(monkeypatch):
-    """Lines of everything that left an engine."""
-    lines, collect = [], nw.LazyFrame.collect
-
-    def counted(self, *args, **kwargs):
-        result = collect(self, *args, **kwargs)
-        lines.append(len(result))
-        return result
-
-    monkeypatch.setattr(nw.LazyFrame, "collect", counted)
-    return lines
 
 
 FORMULAS = [

@@ -12,10 +12,10 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 import pytest
+from engines.lazy import LAZY
 
 import evalreg as er
 from evalreg.errors import NestedClustersWarning
@@ -503,15 +503,9 @@ def _engine(name, frame):
     """The frame in another library or engine."""
     if name == "pyarrow":
         return pytest.importorskip("pyarrow").Table.from_pandas(frame, preserve_index=False)
-    table = pytest.importorskip("polars").from_pandas(frame)
-    if name != "duckdb":
-        return table.lazy() if name == "polars lazy" else table
-    relation = pytest.importorskip("duckdb").from_df(frame)
-    try:
-        nw.from_native(relation)
-    except ModuleNotFoundError as error:
-        pytest.skip(f"narwhals cannot read DuckDB here: {error}")
-    return relation
+    if name in LAZY:
+        return LAZY[name](frame)
+    return pytest.importorskip("polars").from_pandas(frame)
 
 
 @of_cases(lambda case: not case.pandas_only)

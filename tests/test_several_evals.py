@@ -318,3 +318,35 @@ def test_averages_of_differences_have_no_pairs(logs: dict[str, pd.DataFrame]) ->
     parts = {name: er.compare(log, item="item", baseline="a") for name, log in logs.items()}
     with pytest.raises(NotAvailableError, match="are differences"):
         er.join_evals(parts).average().pairwise()
+
+
+@pytest.mark.parametrize("kind", ["differences", "scores"])
+def test_a_forest_plot_has_a_row_for_each_eval_and_the_average_at_the_foot(kind):
+    plt = pytest.importorskip("matplotlib.pyplot")
+    long = "A benchmark with a name of rather more than sixty letters, held out, 2026"
+    logs = {name: er.datasets.paired(n_passages=20, seed=i) for i, name in enumerate(["reading", long])}
+    if kind == "differences":
+        name = "new - old"
+        suite = er.join_evals({key: er.compare(log, item="question", baseline="old") for key, log in logs.items()})
+    else:
+        name = "new"
+        suite = er.join_evals({key: er.mean(log, by="model", item="question") for key, log in logs.items()})
+    ax = suite.plot(name)
+    labels = [label.get_text().replace("\n", " ") for label in ax.get_yticklabels()]
+    assert labels == ["reading", long, "Average"]
+    average = suite.average(models=[name]).table.loc[name]
+    (mark,) = (line for line in ax.get_lines() if line.get_gid() == "average")
+    assert mark.get_xydata().ravel().tolist() == pytest.approx([average["estimate"], 2])
+    bars = np.vstack([segment for found in ax.collections for segment in found.get_segments()])
+    foot = bars[bars[:, 1] == 2]
+    assert {average["lower"], average["upper"]} <= set(foot[:, 0])
+    zero = [line for line in ax.get_lines() if np.allclose(line.get_xdata(), 0) and line.get_gid() is None]
+    assert len(zero) == (kind == "differences")
+    plt.close("all")
+    with pytest.raises(er.errors.ArgumentError, match="`name` must be"):
+        suite.plot("nobody")
+    other = er.join_evals({"reading": suite.parts["reading"], "other": suite.parts[long]}).average()
+    with pytest.raises(er.errors.ArgumentError, match="`average` must be"):
+        suite.plot(name, average=other)
+    assert len(suite.plot(name, average=False).get_yticks()) == 2
+    plt.close("all")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from os import PathLike
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import pandas as pd
@@ -16,6 +17,10 @@ from evalreg.report.tables import Printed, Summary
 from evalreg.results.document import checked_levels, written
 from evalreg.suites.average import TasksName, Weights, WeightsName, average_differences
 from evalreg.suites.averages import EvalAverage, SuiteAdjustName, adjusted_over
+from evalreg.suites.forest import forest_axes
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,6 +110,41 @@ class Comparisons(Printed):
             If there are fewer than five drawn tasks.
         """
         return average_differences({name: part.results for name, part in self.parts.items()}, weights, tasks, models)
+
+    def plot(
+        self,
+        name: str | None = None,
+        *,
+        average: EvalAverage | Literal[False] | None = None,
+        alpha: float = 0.05,
+        ax: Axes | None = None,
+    ) -> Axes:
+        """A forest plot: a row for each eval, and their average at the foot, with a line at zero.
+
+        Needs matplotlib, the extra `evalreg[plot]`.
+
+        Parameters
+        ----------
+        name : str, optional
+            The difference, such as "new - old"; may be left out where there is one.
+        average : EvalAverage or False, optional
+            What `average()` returned; by default that of equal weights and fixed tasks. False leaves it out.
+        alpha : float, optional
+            Level of the intervals, which are those of `to_frame` and of the average.
+        ax : Axes, optional
+            To draw into; a new figure of fitting size by default.
+
+        Returns
+        -------
+        Axes
+            Row i is eval i, in the order given; names are whole.
+
+        Raises
+        ------
+        ArgumentError
+            If there is no such name, several and none was given, or the average is not of these evals.
+        """
+        return forest_axes(self, name, average, alpha, ax)
 
     def summary(self, alpha: float = 0.05) -> Summary:
         """One table for all evals.

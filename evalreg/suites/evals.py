@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -29,6 +29,10 @@ from evalreg.results.results import Results
 from evalreg.suites.average import TasksName, Weights, WeightsName, average_means
 from evalreg.suites.averages import SUITE_ADJUSTMENTS, EvalAverage
 from evalreg.suites.comparisons import Comparisons
+from evalreg.suites.forest import forest_axes
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 FormName: TypeAlias = Literal["scores", "counts", "clustered"]
 FORMS: tuple[FormName, ...] = ("scores", "counts", "clustered")
@@ -135,6 +139,41 @@ class Evals(Printed):
         how often the intervals hold the truth.
         """
         return average_means(self.parts, weights, tasks, models, self.notes)
+
+    def plot(
+        self,
+        name: str | None = None,
+        *,
+        average: EvalAverage | Literal[False] | None = None,
+        alpha: float = 0.05,
+        ax: Axes | None = None,
+    ) -> Axes:
+        """A forest plot: a row for each eval, and their average at the foot.
+
+        Needs matplotlib, the extra `evalreg[plot]`.
+
+        Parameters
+        ----------
+        name : str, optional
+            The model; may be left out where there is one.
+        average : EvalAverage or False, optional
+            What `average()` returned; by default that of equal weights and fixed tasks. False leaves it out.
+        alpha : float, optional
+            Level of the intervals, which are those of `to_frame` and of the average.
+        ax : Axes, optional
+            To draw into; a new figure of fitting size by default.
+
+        Returns
+        -------
+        Axes
+            Row i is eval i, in the order given; names are whole.
+
+        Raises
+        ------
+        ArgumentError
+            If there is no such name, several and none was given, or the average is not of these evals.
+        """
+        return forest_axes(self, name, average, alpha, ax)
 
     def summary(self, alpha: float = 0.05) -> Summary:
         """The table in the form that was asked for.

@@ -1,8 +1,11 @@
 """Error bars for eval scores, differences between models and leaderboards whose rows are not independent."""
 
 import sys
+from functools import wraps
 from importlib import import_module
+from os import PathLike
 from types import FunctionType, ModuleType
+from typing import cast
 
 TYPE_CHECKING = False  # type checkers take it for true; `as` tells them that a name is handed on
 if TYPE_CHECKING:
@@ -42,6 +45,7 @@ if TYPE_CHECKING:
     from evalreg.logs.log import Log as Log
     from evalreg.logs.log import read_log as read_log
     from evalreg.logs.samples_frame import log_frame as log_frame
+    from evalreg.logs.table import read_table as read_table
     from evalreg.noise.noise import noise as noise
     from evalreg.noise.result import Noise as Noise
     from evalreg.planning.facet_components import components as components
@@ -135,6 +139,7 @@ _HOMES = {
     "ratio": "estimators.ratio",
     "read_log": "logs.log",
     "read_results": "results.stored_files",
+    "read_table": "logs.table",
     "rectified_mean": "estimators.rectified",
     "rectified_win_rate": "estimators.rectified_pairs",
     "sign_test": "estimators.sign",
@@ -145,6 +150,8 @@ _HOMES = {
 }
 # Names that are a module, and not something in it.
 _MODULES = {"datasets", "errors", "plan", "plots"}
+# Functions whose `data` is no table of rows by name.
+_OF_NO_FILE = {"bootstrap", "by_eval", "from_influence"}
 _hinted: dict[str, object] = {}
 
 
@@ -174,7 +181,28 @@ def _found(name: str, module: ModuleType) -> object:
 def _with_hints(name: str, function: FunctionType) -> object:
     """The function with hints, made once; types and examples stay those of its module."""
     hints = import_module(f"{__name__}.hints")
-    return _hinted.get(name) or _hinted.setdefault(name, hints.with_hints(function))
+    return _hinted.get(name) or _hinted.setdefault(name, hints.with_hints(_with_files(function)))
+
+
+def _with_files(function: FunctionType) -> FunctionType:
+    """The function, whose `data` may be the path of a table."""
+    known = list(import_module("inspect").signature(function).parameters)
+    if "data" not in known or function.__name__ in _OF_NO_FILE:
+        return function
+    place = known.index("data")
+
+    @wraps(function)
+    def reading(*args: object, **kwargs: object) -> object:
+        data = kwargs["data"] if "data" in kwargs else args[place] if len(args) > place else None
+        # A formula in the place of the data is refused as one.
+        if not isinstance(data, str | PathLike) or "~" in str(data):
+            return function(*args, **kwargs)
+        rows = import_module(f"{__name__}.logs.by_path").rows_for(function, data, *args, **kwargs)
+        if "data" in kwargs:
+            return function(*args, **kwargs | {"data": rows})
+        return function(*args[:place], rows, *args[place + 1 :], **kwargs)
+
+    return cast(FunctionType, reading)
 
 
 if not TYPE_CHECKING:  # or any name would pass the type checker, which takes the imports above for what is promised

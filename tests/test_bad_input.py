@@ -1116,7 +1116,7 @@ for _name, _call in (("mean", lambda d: er.mean(d)), ("fit", lambda d: er.fit("s
         frame=TWICE,
         engines=PANDAS,
     )
-for _value in ([1, 0], None, np.ones((3, 2)), "log.csv", LOG["score"]):
+for _value in ([1, 0], None, np.ones((3, 2)), b"log.csv", LOG["score"]):
     for _name, _call in (("mean", er.mean), ("fit", lambda d: er.fit("score ~ 1", d))):
         refuse(
             f"not a data frame, {type(_value).__name__}, {_name}",
@@ -1126,6 +1126,16 @@ for _value in ([1, 0], None, np.ones((3, 2)), "log.csv", LOG["score"]):
             f"got {type(_value).__name__}",
             engines=PANDAS,
         )
+for _name, _call in (("mean", er.mean), ("fit", lambda d: er.fit("score ~ 1", d))):
+    refuse(
+        f"a path of no file, {_name}",
+        lambda d, call=_call: call("log.csv"),
+        ANY_ERROR,
+        "there is no",
+        "log.csv",
+        "working directory",
+        engines=PANDAS,
+    )
 refuse(
     "a dict of unequal columns",
     lambda d: er.mean({"score": [1, 0], "x": [1]}),

@@ -260,12 +260,12 @@ def _of_tables(
     held, conditions = set(rows.frame.columns), () if options.where is None else parse(options.where).columns
     nested = sorted(name for name in ({*numbers, *conditions} - text) & held if "." in name)
     asked = f", text_columns={sorted(text & held)!r}" + (f", fields={nested!r}" if nested else "")
-    imports = ["import evalreg as er", "from evalreg.logs.table import read_table"]
+    imports = ["import evalreg as er"]
     with muted():  # the command has said already what there is to warn of
         files = table_files(file_list(options))
     if len(files) == 1:
-        return imports, [f"rows = read_table({files[0]!r}{asked})"]
-    every = f"rows = pd.concat([read_table(file{asked}) for file in files], ignore_index=True)"
+        return imports, [f"rows = er.read_table({files[0]!r}{asked})"]
+    every = f"rows = pd.concat([er.read_table(file{asked}) for file in files], ignore_index=True)"
     return ["import pandas as pd", "", *imports], [f"files = {files!r}", every]
 
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import ast
 import csv
 import io
 import json
 import keyword
-import re
 import shlex
 import tokenize
 from collections.abc import Iterator, Mapping
@@ -21,9 +19,8 @@ import pandas as pd
 from evalreg.cli.logs import check_choices, file_list, lacks, named_columns, open_log, tables
 from evalreg.cli.sums import open_sums
 from evalreg.data import where
-from evalreg.data.bar import split_bar
+from evalreg.data.asked_names import formula_names, group_names, role_names
 from evalreg.data.grammar import without_backticks
-from evalreg.data.joint_ids import joint_parts
 from evalreg.data.names import known_column
 from evalreg.data.summed import SummedLog
 from evalreg.data.summed_roles import SummedRoles
@@ -33,6 +30,8 @@ from evalreg.logs.fields import the_field
 from evalreg.logs.log import Log, kept_rows, refuse_empty
 from evalreg.report.tables import Grid
 from evalreg.results.results import Results
+
+__all__ = ["Outcome", "Rows", "counting", "formula_names", "group_names", "read_rows", "role_names", "split_names"]
 
 # What a column of verdicts is called; where there are no scores, the table is one of comparisons.
 VERDICTS = ("winner", "verdict", "preference")
@@ -215,72 +214,6 @@ def counting(rows: Rows) -> Iterator[None]:
             among = "of those that --where keeps" if len(rows.frame) < rows.n_read else among
             error.add_note(f"(Row 0 is the first {among}.)")
         raise
-
-
-def group_names(groups: str | None) -> set[str]:
-    """Names in a text for ``--groups``, before it is known which columns there are."""
-    if groups is None:
-        return set()
-    axes = [piece.strip() for piece in re.findall(r"(?:`[^`]*`|[^`+])+", groups)]
-    parts = [piece.strip() for piece in re.findall(r"(?:`[^`]*`|[^`+:])+", groups)]
-    return {groups, *axes, *parts, *(part[1:-1] for part in parts if part.startswith("`") and part.endswith("`"))}
-
-
-def role_names(*names: str | None) -> set[str]:
-    """Names of roles, and of the columns that joint ids among them join."""
-    return {part for name in names if name is not None for part in (name, *joint_parts(name))}
-
-
-def formula_names(formula: str) -> tuple[set[str], set[str]]:
-    """Names that a formula uses as factors, directly inside C(...), and in any other way."""
-    import patsy
-
-    before, absorbed = split_bar(formula)
-    description = patsy.ModelDesc.from_formula(without_backticks(before))
-    terms = (*description.lhs_termlist, *description.rhs_termlist)
-    factors: set[str] = set(group_names(absorbed or None))
-    plain: set[str] = set()
-    for code in {factor.code for term in terms for factor in term.factors}:
-        _sort_names(ast.parse(code, mode="eval").body, factors, plain)
-    return factors, plain
-
-
-def _sort_names(node: ast.AST, factors: set[str], plain: set[str]) -> None:
-    """Add the names below a node of a formula's code to the factors or to the others."""
-    name = _column_of(node)
-    if name is not None:
-        plain.add(name)
-        return
-    inner = list(ast.iter_child_nodes(node))
-    factor = _factor_of(node)
-    if factor is not None:
-        factors.add(factor)
-        inner = inner[2:]  # after C itself and the column
-    for child in inner:
-        _sort_names(child, factors, plain)
-
-
-def _factor_of(node: ast.AST) -> str | None:
-    """The column of C(column), or of C(column, ...) where what follows speaks of text.
-
-    Treatment(1) means the level 1 where levels are numbers, and the second level where they are text; Poly takes the
-    levels in their order. Such a column keeps its numbers.
-    """
-    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "C" and node.args):
-        return None
-    rest = [*node.args[1:], *node.keywords]
-    constants = [leaf.value for part in rest for leaf in ast.walk(part) if isinstance(leaf, ast.Constant)]
-    return None if rest and not any(isinstance(value, str) for value in constants) else _column_of(node.args[0])
-
-
-def _column_of(node: ast.AST) -> str | None:
-    """The name that a node is, bare or as Q("name")."""
-    if isinstance(node, ast.Name):
-        return node.id
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Q" and len(node.args) == 1:
-        argument = node.args[0]
-        return str(argument.value) if isinstance(argument, ast.Constant) else None
-    return None
 
 
 def with_score(formula: str, column: str) -> str:

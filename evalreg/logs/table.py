@@ -39,7 +39,7 @@ def read_table(
     fields: Sequence[str] | None = (),
     keep: Sequence[str] | None = None,
 ) -> pd.DataFrame:
-    """The rows of a file as a data frame, in the order of the file; "-" is standard input.
+    r"""The rows of a plain table as a data frame, in the order of the file.
 
     The format is recognised by content: Parquet, Arrow files (Feather), JSON lines (one object per line), otherwise
     CSV, whose delimiter is the comma or tab of its header; each may be compressed by gzip. Text is UTF-8. In CSV only
@@ -48,14 +48,49 @@ def read_table(
     JSON lines, Parquet and Arrow have types of their own; there, null and NaN are missing, and JSON values of several
     kinds become text.
 
-    `text_columns` are read as text, to the letter, whatever they hold; names that the file does not have are passed
-    over. `columns` are those to read, in the order wanted. `keep` are those to read where the file has them; the others
-    are left in the file and take no memory. `fields` are names of which those with dots may stand for fields of nested
-    objects ("doc.passage"; structs in Parquet), which become columns of that name; so may names of the other lists.
-    Other names are passed over. None takes all short fields in place of the objects.
+    Estimators take a path in the place of `data` and read it so, with the columns of labels (models, questions,
+    clusters and the like) as text. `read_log` reads the logs of harnesses.
 
-    A LogFormatError gives lines of the file, counted from 1; its attribute `rows` gives positions below the header,
-    from 0.
+    Parameters
+    ----------
+    path : str or path
+        The file; "-" is standard input.
+    text_columns : list of str, optional
+        Read as text, to the letter, whatever they hold; names that the file does not have are passed over.
+    columns : list of str, optional
+        Those to read, in the order wanted; all by default.
+    fields : list of str or None, optional
+        Names of which those with dots may stand for fields of nested objects ("doc.passage"; structs in Parquet), which
+        become columns of that name; so may names of the other lists. Other names are passed over. None takes all short
+        fields in place of the objects.
+    keep : list of str, optional
+        Those to read where the file has them; the others are left in the file and take no memory.
+
+    Returns
+    -------
+    DataFrame
+        One row a line or object.
+
+    Raises
+    ------
+    LogFormatError
+        If the file is no table. The message gives lines of the file, counted from 1; the attribute `rows` gives
+        positions below the header, from 0.
+    MissingColumnError
+        If one of `columns` is not there.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> import evalreg as er
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "log.csv")
+    >>> _ = path.write_text("model,item,score\n007,1,1\n007,2,0\nNA,1,1\nNA,2,1\n")
+    >>> er.read_table(path, text_columns=["model"])["model"].tolist()
+    ['007', '007', 'NA', 'NA']
+    >>> log = er.datasets.passages(seed=1)
+    >>> log.to_csv(path, index=False)
+    >>> bool(er.fit("score ~ 1", path, groups="passage").bse.equals(er.fit("score ~ 1", log, groups="passage").bse))
+    True
     """
     frame, _ = table_and_broken(path, text_columns=text_columns, columns=columns, fields=fields, keep=keep)
     return frame

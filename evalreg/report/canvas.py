@@ -17,6 +17,7 @@ from evalreg.report.tables import shorten
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.legend import Legend
 
 INK, GRID, MUTED, BLUE = "#1a1a1a", "#e4e4e4", "#767676", "#1f5a99"
 # Okabe and Ito's colours, told apart by the colour-blind; each line has a shape or dash of its own besides.
@@ -141,6 +142,25 @@ def name_rows(ax: Axes, names: Sequence[str], size: float, *, lines: bool = True
         ax.hlines(np.arange(n), 0, 1, transform=ax.get_yaxis_transform(), color=GRID, lw=0.7, zorder=0)
     ax.spines[["left", "right"]].set_visible(False)
     ax.spines["top"].set_visible(n > 40)
+
+
+def open_axes(ax: Axes, xlabel: str, ylabel: str) -> None:
+    """Axes without a frame above and at the right, with faint lines across and both labels."""
+    ax.grid(axis="y", color=GRID, lw=0.7)
+    ax.set_axisbelow(True)
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.tick_params(labelsize=8, which="both", colors=INK)
+    ax.set_xlabel(xlabel, parse_math=False)
+    ax.set_ylabel(ylabel, parse_math=False)
+
+
+def legend_above(ax: Axes, **options: Any) -> Legend:
+    """A legend above the axes, from their left end."""
+    style: dict[str, Any] = {"frameon": False, "fontsize": 8, "labelcolor": INK}
+    legend = ax.legend(loc="lower left", bbox_to_anchor=(0, 1.0), **style, **options)
+    for text in (*legend.get_texts(), legend.get_title()):
+        text.set_parse_math(False)
+    return legend
 
 
 def limits(values: FloatArray) -> tuple[float, float]:

@@ -13,15 +13,16 @@ from evalreg.errors import AlignmentError, MissingColumnError
 from evalreg.report.canvas import (
     BLUE,
     COLOURS,
-    GRID,
     INK,
     MUTED,
     canvas,
     checked_columns,
     display_names,
     inches,
+    legend_above,
     limits,
     name_rows,
+    open_axes,
     row_height,
     spread,
     width_of,
@@ -327,11 +328,8 @@ def inflation_axes(table: pd.DataFrame, *, note: str = "", ax: Axes | None = Non
             bar: dict[str, Any] = {"marker": "|", "color": INK, "ms": 72 * height * 0.75, "mew": 2.0, "zorder": 3}
             ax.plot(table["together"], rows, ls="", label="together", **bar)
         ax.set_xlabel("standard error / standard error of independent rows", parse_math=False)
-        style: dict[str, Any] = {"frameon": False, "fontsize": 8, "handletextpad": 0.3, "labelcolor": INK}
-        style |= {"loc": "lower left", "bbox_to_anchor": (0, 1.0), "borderaxespad": 1.6 if n > 40 else 0.2}
-        legend = ax.legend(ncols=min(values.shape[1], 5), **style)
-        for text in legend.get_texts():
-            text.set_parse_math(False)
+        columns, room = min(values.shape[1], 5), 1.6 if n > 40 else 0.2
+        legend = legend_above(ax, ncols=columns, handletextpad=0.3, borderaxespad=room)
         for entry in legend.get_lines():
             entry.set_markersize(min(entry.get_markersize(), 9))  # the bar of a row is taller than a line of text
     return ax
@@ -392,12 +390,7 @@ def curve_axes(
         for k, line in enumerate(values.T):
             ax.plot(x, line, color=COLOURS[k % 6], ls=DASHES[k % 6], lw=1.8)
         ax.margins(x=0.02)
-        ax.grid(axis="y", color=GRID, lw=0.7)
-        ax.set_axisbelow(True)
-        ax.spines[["top", "right"]].set_visible(False)
-        ax.tick_params(labelsize=8, which="both", colors=INK)
-        ax.set_xlabel(xlabel, parse_math=False)
-        ax.set_ylabel(ylabel, parse_math=False)
+        open_axes(ax, xlabel, ylabel)
         _end_labels(ax, x, values, display_names(table.columns, 30))
     return ax
 

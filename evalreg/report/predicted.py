@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from evalreg.errors import ArgumentError
-from evalreg.report.canvas import COLOURS, GRID, INK, canvas, checked_columns, display_names
+from evalreg.report.canvas import COLOURS, canvas, checked_columns, display_names, legend_above, open_axes
 from evalreg.report.plots import DASHES, MARKERS
 
 if TYPE_CHECKING:
@@ -87,16 +87,12 @@ def predictions_axes(
                 np.arange(len(levels)), names, rotation=30 if turned else 0, ha="right" if turned else "center"
             )
             ax.set_xlim(-0.5, len(levels) - 0.5)
-        ax.grid(axis="y", color=GRID, lw=0.7)
-        ax.set_axisbelow(True)
-        ax.spines[["top", "right"]].set_visible(False)
-        ax.tick_params(labelsize=8, which="both", colors=INK)
+        open_axes(ax, xlabel, ylabel)
         for text in ax.get_xticklabels():
             text.set_parse_math(False)
-        ax.set_xlabel(xlabel, parse_math=False)
-        ax.set_ylabel(ylabel, parse_math=False)
         if several:
-            _legend(ax, legend, len(parts))
+            style = {"title_fontsize": 8, "alignment": "left"}
+            legend_above(ax, title=legend or None, ncols=min(len(parts), 3), **style)
     return ax
 
 
@@ -116,12 +112,3 @@ def _line(ax: Axes, part: pd.DataFrame, k: int, label: str, bands: bool) -> None
 def _bars(ax: Axes, part: pd.DataFrame, x: Any, k: int, label: str) -> None:
     ax.vlines(x, part["lower"], part["upper"], color=COLOURS[k], lw=2.0)
     ax.plot(x, part["estimate"], MARKERS[k], color=COLOURS[k], mec="white", mew=0.6, ms=6, label=label)
-
-
-def _legend(ax: Axes, title: str, n: int) -> None:
-    style: dict[str, Any] = {"frameon": False, "fontsize": 8, "title_fontsize": 8, "labelcolor": INK}
-    made = ax.legend(
-        title=title or None, loc="lower left", bbox_to_anchor=(0, 1.0), ncols=min(n, 3), alignment="left", **style
-    )
-    for text in (*made.get_texts(), made.get_title()):
-        text.set_parse_math(False)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from evalreg.checks import FloatArray
 from evalreg.errors import EmptyDataError
-from evalreg.report.canvas import COLOURS, GRID, INK, MUTED, canvas, checked_columns
+from evalreg.report.canvas import COLOURS, INK, MUTED, canvas, checked_columns, legend_above, open_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,6 +21,7 @@ PARTS = (
     ("se_data", "s", COLOURS[1], "from questions"),
     ("se_prediction", "^", COLOURS[2], "from answers"),
 )
+LEGEND = {"ncols": 4, "handletextpad": 0.4, "columnspacing": 1.2, "borderaxespad": 0.2}
 
 
 def errors_axes(models: pd.DataFrame, *, xlabel: str, n: int | None, ax: Axes | None = None) -> Axes:
@@ -43,8 +44,8 @@ def errors_axes(models: pd.DataFrame, *, xlabel: str, n: int | None, ax: Axes | 
             ax.plot(p, np.sqrt(p * (1 - p) / n), color=MUTED, lw=1.0, ls=(0, (4, 3)), label="one 0/1 answer each")
         ax.set_xlim(low, high)
         ax.set_ylim(bottom=0)
-        _look(ax, xlabel, "standard error")
-        _legend(ax)
+        open_axes(ax, xlabel, "standard error")
+        legend_above(ax, **LEGEND)
     return ax
 
 
@@ -77,8 +78,8 @@ def differences_axes(pairs: pd.DataFrame, *, alpha: float, detectable: float, ax
         ax.axhline(alpha, color=INK, lw=0.8, ls=(0, (4, 3)), zorder=1, label=f"p = {alpha:g}")
         if np.isfinite(detectable):
             ax.axvline(detectable, color=MUTED, lw=0.8, ls=(0, (1.5, 1.5)), zorder=1, label="detectable")
-        _look(ax, "difference of two models", "p-value")
-        _legend(ax)
+        open_axes(ax, "difference of two models", "p-value")
+        legend_above(ax, **LEGEND)
     return ax
 
 
@@ -134,8 +135,8 @@ def dependence_axes(table: pd.DataFrame, *, note: str = "", ax: Axes | None = No
         ax.axhline(1, color=INK, lw=0.8, zorder=1)
         ax.set_xlim(low, high)
         ax.set_ylim(0, 1.15 * max(float(known["se_ratio"].max()), 1.0))
-        _look(ax, "intraclass correlation, with its interval", "standard error over that of independent rows")
-        _legend(ax)
+        open_axes(ax, "intraclass correlation, with its interval", "standard error over that of independent rows")
+        legend_above(ax, **LEGEND)
     return ax
 
 
@@ -143,25 +144,3 @@ def _widened(x: FloatArray) -> tuple[float, float]:
     low, high = float(np.nanmin(x)), float(np.nanmax(x))
     room = max(0.08 * (high - low), 0.02 * max(abs(low), abs(high), 1e-6))
     return low - room, high + room
-
-
-def _look(ax: Axes, xlabel: str, ylabel: str) -> None:
-    ax.grid(axis="y", color=GRID, lw=0.7)
-    ax.set_axisbelow(True)
-    ax.spines[["top", "right"]].set_visible(False)
-    ax.tick_params(labelsize=8, which="both", colors=INK)
-    ax.set_xlabel(xlabel, parse_math=False)
-    ax.set_ylabel(ylabel, parse_math=False)
-
-
-def _legend(ax: Axes) -> None:
-    style: dict[str, Any] = {
-        "frameon": False,
-        "fontsize": 8,
-        "labelcolor": INK,
-        "loc": "lower left",
-        "bbox_to_anchor": (0, 1.0),
-    }
-    legend = ax.legend(ncols=4, handletextpad=0.4, columnspacing=1.2, borderaxespad=0.2, **style)
-    for text in legend.get_texts():
-        text.set_parse_math(False)

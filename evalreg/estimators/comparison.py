@@ -180,8 +180,16 @@ class Comparison(Planned, Reported, Printed):
         ----------
         null : float, optional
             The difference that each is tested against, in units of the score.
-        draws, weights, impose_null, alpha, seed
-            As in `Results.wild_test`. A `seed` as a number is that of every pair.
+        draws : int, optional
+            Weight vectors for each pair; all are taken, once each, where there are no more.
+        weights : {"auto", "rademacher", "webb", "mammen"}, optional
+            As in `Results.wild_test`.
+        impose_null : bool, optional
+            Whether residuals satisfy the null.
+        alpha : float, optional
+            One minus the level of the intervals.
+        seed : int or Generator, optional
+            Of the draws; a number is that of every pair.
 
         Returns
         -------

@@ -194,8 +194,8 @@ def _with_files(function: FunctionType) -> FunctionType:
     @wraps(function)
     def reading(*args: object, **kwargs: object) -> object:
         data = kwargs["data"] if "data" in kwargs else args[place] if len(args) > place else None
-        # A formula in the place of the data is refused as one.
-        if not isinstance(data, str | PathLike) or "~" in str(data):
+        # A formula in the place of the data is refused as one; ~/log.csv is a path.
+        if not isinstance(data, str | PathLike) or (isinstance(data, str) and "~" in data and "." not in data):
             return function(*args, **kwargs)
         rows = import_module(f"{__name__}.logs.by_path").rows_for(function, data, *args, **kwargs)
         if "data" in kwargs:

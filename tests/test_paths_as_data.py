@@ -109,3 +109,12 @@ def test_logs_of_harnesses_folders_and_sums_are_sent_to_their_readers(frame, tmp
         er.fit("score ~ 1", sums)
     with pytest.raises(ArgumentTypeError, match="`data` must be a data frame"):
         er.mean("score ~ 1")
+
+
+def test_paths_with_a_tilde_are_paths(frame, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    frame.to_csv(tmp_path / "log.csv", index=False)
+    frame.to_csv(tmp_path / "log~1.csv", index=False)
+    expected = er.mean(frame, by="model", item="question").params
+    for path in ("~/log.csv", str(tmp_path / "log~1.csv"), tmp_path / "log~1.csv"):
+        pd.testing.assert_series_equal(er.mean(path, by="model", item="question").params, expected)

@@ -26,6 +26,7 @@ _VALUES = ("score", "weights", "judge", "human", "numerator", "denominator", "tr
 
 def rows_for(function: Callable[..., Any], path: str | os.PathLike[str], *args: Any, **kwargs: Any) -> pd.DataFrame:
     """The rows of the file that a call names, with the columns of its labels as text."""
+    path = os.path.expanduser(path)
     _refuse_logs(path)
     bound = inspect.signature(function).bind_partial(*args, **kwargs)
     bound.apply_defaults()

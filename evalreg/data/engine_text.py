@@ -6,6 +6,7 @@ without a word. Types do not show a collation, Spark's apart.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -16,6 +17,7 @@ from evalreg.data.engine_spark import is_spark
 def bytewise(frame: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
     """The same frame with columns of text that are compared byte by byte: DuckDB, Spark, Ibis over DuckDB or SQLite."""
     kind = frame.implementation
+    change: Callable[[Any], Any]
     if kind.is_duckdb():
         change = _of_duckdb
     elif is_spark(frame):

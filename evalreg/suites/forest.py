@@ -71,7 +71,7 @@ def _averaged(suite: Any, name: str) -> EvalAverage:
     return found
 
 
-def _foot(average: EvalAverage, name: str, table: pd.DataFrame, alpha: float) -> pd.DataFrame:
+def _foot(average: Any, name: str, table: pd.DataFrame, alpha: float) -> pd.DataFrame:
     """The row of the average, which must be of this name over the evals that are drawn."""
     if not isinstance(average, EvalAverage) or name not in average.names or set(average.evals) != set(table.index):
         raise ArgumentError(

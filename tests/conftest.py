@@ -47,6 +47,19 @@ def collected() -> Iterator[list[int]]:
 
 
 @pytest.fixture
+def call(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    """Runs the command line in this process: its status, what it prints, and what it says on standard error."""
+    from evalreg.cli.main import main
+
+    def run(*words: object) -> tuple[int, str, str]:
+        status = main([str(word) for word in words])
+        captured = capsys.readouterr()
+        return status, captured.out, captured.err
+
+    return run
+
+
+@pytest.fixture
 def rng() -> np.random.Generator:
     """A generator that starts from the same seed in every test."""
     return np.random.default_rng(20240607)

@@ -68,15 +68,9 @@ Command = Callable[..., Run]
 
 
 @pytest.fixture
-def command(capsys: pytest.CaptureFixture[str]) -> Command:
+def command(call: Callable[..., tuple[int, str, str]]) -> Command:
     """Runs a command in this process."""
-
-    def run(*arguments: object) -> Run:
-        status = cli.main([str(argument) for argument in arguments])
-        captured = capsys.readouterr()
-        return Run(status, captured.out, captured.err)
-
-    return run
+    return lambda *arguments: Run(*call(*arguments))
 
 
 def process(*arguments: object, **environment: str) -> subprocess.CompletedProcess[bytes]:

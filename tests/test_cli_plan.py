@@ -7,13 +7,13 @@ import json
 import math
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
 import evalreg as er
-from evalreg.cli import main as cli
 
 Command = Callable[..., tuple[int, str, str]]
 
@@ -27,13 +27,8 @@ def pilot(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def command(capsys: pytest.CaptureFixture[str]) -> Command:
-    def run(*arguments: object) -> tuple[int, str, str]:
-        status = cli.main(["plan", *map(str, arguments)])
-        captured = capsys.readouterr()
-        return status, captured.out, captured.err
-
-    return run
+def command(call: Command) -> Command:
+    return partial(call, "plan")
 
 
 CLUSTERED = ("--item", "question", "--groups", "passage", "--delta", 0.05)

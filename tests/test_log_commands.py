@@ -19,7 +19,6 @@ from test_lm_eval_log import one, two_filters, write
 from test_promptfoo_log import document, results
 
 import evalreg as er
-from evalreg.cli import main as cli
 from evalreg.errors import ArgumentError, LogFormatError, TooFewClustersError
 
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
@@ -36,15 +35,9 @@ class Run:
 
 
 @pytest.fixture
-def command(capsys: pytest.CaptureFixture[str]) -> Callable[..., Run]:
+def command(call: Callable[..., tuple[int, str, str]]) -> Callable[..., Run]:
     """Runs a command in this process."""
-
-    def run(*arguments: object) -> Run:
-        status = cli.main([str(argument) for argument in arguments])
-        captured = capsys.readouterr()
-        return Run(status, captured.out, captured.err)
-
-    return run
+    return lambda *arguments: Run(*call(*arguments))
 
 
 def samples(seed: int, share: float) -> list[dict[str, Any]]:

@@ -7,6 +7,7 @@ import itertools
 import json
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import matplotlib as mpl
@@ -18,7 +19,6 @@ import statsmodels.stats.contingency_tables as tables
 from scipy import stats
 
 import evalreg as er
-from evalreg.cli import main as cli
 from evalreg.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -373,13 +373,8 @@ def _power_at_one() -> float:
 
 
 @pytest.fixture
-def command(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
-    def run(*arguments: object) -> tuple[int, str, str]:
-        status = cli.main(["noise", *map(str, arguments)])
-        captured = capsys.readouterr()
-        return status, captured.out, captured.err
-
-    return run
+def command(call: Callable[..., tuple[int, str, str]]) -> Callable[..., tuple[int, str, str]]:
+    return partial(call, "noise")
 
 
 @pytest.fixture

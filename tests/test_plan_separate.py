@@ -8,6 +8,7 @@ import itertools
 import json
 import pickle
 import warnings
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -16,7 +17,6 @@ import pytest
 from scipy import stats
 
 import evalreg as er
-from evalreg.cli import main as cli
 from evalreg.errors import ArgumentError, ArgumentTypeError, NotAvailableError
 from evalreg.planning.boards import fewest_prompts
 from evalreg.planning.crossed_power import CrossedDesign, CrossedPilot, crossed_power, expected_terms, split
@@ -306,13 +306,8 @@ def judged(tmp_path_factory):
 
 
 @pytest.fixture
-def command(capsys):
-    def run(*arguments):
-        status = cli.main(["plan", "separate", *map(str, arguments)])
-        captured = capsys.readouterr()
-        return status, captured.out, captured.err
-
-    return run
+def command(call):
+    return partial(call, "plan", "separate")
 
 
 OF_BOARD = ("--winner", "winner", "--groups", "prompt + judge", "--models", "model-01,model-02")

@@ -5,26 +5,20 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pytest
 
 import evalreg as er
-from evalreg.cli.main import main
 
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
 
 
 @pytest.fixture
-def command(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
-    def run(*arguments: Any) -> tuple[int, str, str]:
-        status = main([NAME, *map(str, arguments)])
-        output = capsys.readouterr()
-        return status, output.out, output.err
-
-    return run
+def command(call: Callable[..., tuple[int, str, str]]) -> Callable[..., tuple[int, str, str]]:
+    return partial(call, NAME)
 
 
 NAME = "table"

@@ -563,3 +563,33 @@ def test_differences_of_a_comparison_stand_beside_a_line_at_zero():
     assert [label.get_text() for label in ax.get_yticklabels()] == names
     assert "hold for all differences at once" in " ".join(text.get_text() for text in ax.figure.texts)
     plt.close("all")
+
+
+def test_names_stand_above_their_rows_where_axes_leave_no_room_for_them():
+    import matplotlib.pyplot as plt
+
+    names = [f"organisation/model-{i}-70b-instruct" for i in range(4)]
+    table = pd.DataFrame({"estimate": 0.5, "lower": 0.4, "upper": 0.6}, index=names)
+    figure, ax = plt.subplots(figsize=(3.3, 2.4))
+    er.plots.estimates_axes(table, ax=ax)
+    figure.canvas.draw()
+    drawn = [text for text in ax.texts if text.get_gid() == "name"]
+    assert [text.get_text() for text in drawn] == names
+    inside = [text.get_window_extent() for text in drawn]
+    assert min(box.x0 for box in inside) >= 0
+    assert max(box.x1 for box in inside) <= figure.bbox.width
+    plt.close("all")
+    for how in ({"layout": "constrained"}, {}):
+        figure, ax = plt.subplots(figsize=(3.3, 2.4), **how)
+        short = table if how else table.set_axis(list("abcd"))
+        er.plots.estimates_axes(short, ax=ax)
+        assert [label.get_text() for label in ax.get_yticklabels()] == list(short.index)
+    plt.close("all")
+
+
+def test_win_rates_have_a_line_at_a_half_and_ratings_none():
+    log = er.datasets.judge_log(n_models=3, n_prompts=40, seed=1)
+    for estimator, n in ((er.win_rate, 1), (er.bradley_terry, 0)):
+        ax = estimator(log, left="left", right="right", winner="winner", groups="prompt").plot()
+        half = [line for line in ax.get_lines() if line.get_gid() == "half"]
+        assert [line.get_xdata()[0] for line in half] == [0.5] * n

@@ -134,7 +134,15 @@ def row_height(n: int) -> tuple[float, float]:
 def name_rows(ax: Axes, names: Sequence[str], size: float, *, lines: bool = True) -> None:
     """Names at the left, the first at the top, with a faint line for each row."""
     n = len(names)
-    ax.set_yticks(np.arange(n), names, size=size, color=INK, parse_math=False, usetex=False)
+    if _names_fit(ax, names, size):
+        ax.set_yticks(np.arange(n), names, size=size, color=INK, parse_math=False, usetex=False)
+    else:
+        ax.set_yticks(np.arange(n), [""] * n)
+        place: dict[str, Any] = {"xycoords": ax.get_yaxis_transform(), "textcoords": "offset points"}
+        look: dict[str, Any] = {"size": min(size, 8.0), "va": "bottom", "color": INK, "parse_math": False}
+        look["bbox"] = {"fc": "white", "ec": "none", "pad": 0.5}
+        for row, name in enumerate(names):
+            ax.annotate(name, (0, row), xytext=(0, 2.5), gid="name", annotation_clip=False, **place, **look)
     ax.set_ylim(n - 0.4, -0.6)
     ax.tick_params(axis="y", length=0)
     ax.tick_params(axis="x", labelsize=8, top=n > 40, labeltop=n > 40)
@@ -161,6 +169,15 @@ def legend_above(ax: Axes, **options: Any) -> Legend:
     for text in (*legend.get_texts(), legend.get_title()):
         text.set_parse_math(False)
     return legend
+
+
+def _names_fit(ax: Axes, names: Sequence[str], size: float) -> bool:
+    """Whether names fit left of axes; yes where the figure makes room, and where rows are too low for a line above."""
+    figure: Any = ax.figure
+    if getattr(figure, "get_layout_engine", lambda: True)() is not None:
+        return True
+    left = ax.get_window_extent().x0 / figure.dpi
+    return width_of(names, size) + 0.1 <= left or inches(ax)[1] / len(names) < 0.26
 
 
 def limits(values: FloatArray) -> tuple[float, float]:

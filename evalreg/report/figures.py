@@ -14,6 +14,8 @@ from evalreg.estimate import Estimate
 from evalreg.inference.dependence import standard_error_ratios
 from evalreg.inference.ranks import PAIR_ADJUSTMENTS, PairAdjustName
 from evalreg.inference.simultaneous import Seed
+from evalreg.inference.standards import tested_against
+from evalreg.report.canvas import INK
 from evalreg.report.plots import estimates_axes, inflation_axes, pairs_axes
 from evalreg.report.scatter import dependence_axes
 
@@ -119,7 +121,7 @@ def _plot_estimates(
         note += " Hollow: no standard error can be computed."
     table, sentence = _with_counts(table.iloc[order], results)
     note += sentence
-    return estimates_axes(
+    ax = estimates_axes(
         table,
         ranks=None if sets is None else sets.loc[[estimate.names[i] for i in order]],
         zero=not _are_models(estimate),
@@ -127,6 +129,11 @@ def _plot_estimates(
         note=f"{note} Standard errors: {errors}.",
         ax=ax,
     )
+    if tested_against(estimate) == 0.5:
+        low, high = ax.get_xlim()
+        ax.set_xlim(min(low, 0.49), max(high, 0.51))
+        ax.axvline(0.5, color=INK, lw=0.8, ls=(0, (4, 3)), zorder=1, gid="half")
+    return ax
 
 
 def _with_counts(table: pd.DataFrame, results: Drawable) -> tuple[pd.DataFrame, str]:

@@ -33,7 +33,7 @@ def forest_axes(
     table = rows[["estimate", "lower", "upper"]].set_axis(rows.index.get_level_values(0))
     if average is None and len(table) > 1:
         average = _averaged(suite, name)
-    foot = average or None
+    foot = None if average is False else average
     level = f"{100 * (1 - alpha):.4g}%"
     joint = differences and any(suite.parts[part].adjust == "single-step" for part in table.index)
     together = " that hold for all differences of an eval at once (single-step)" if joint else " of each eval by itself"
@@ -78,7 +78,8 @@ def _foot(average: Any, name: str, table: pd.DataFrame, alpha: float) -> pd.Data
             f"`average` must be what `average()` returned, of {name!r} over these {len(table)} evals; False leaves it "
             "out."
         )
-    return average.to_frame(alpha).loc[[name], ["estimate", "lower", "upper"]].set_axis(["Average"])
+    found: pd.DataFrame = average.to_frame(alpha).loc[[name], ["estimate", "lower", "upper"]].set_axis(["Average"])
+    return found
 
 
 def _told(average: EvalAverage) -> str:

@@ -8,6 +8,7 @@ import statsmodels.formula.api as smf
 from statsmodels.stats.anova import anova_lm
 
 import evalreg as er
+from benchmarks.intervals import cluster_sums
 from evalreg.errors import (
     ArgumentError,
     FewClustersWarning,
@@ -15,7 +16,7 @@ from evalreg.errors import (
     NotAvailableError,
     ZeroVarianceWarning,
 )
-from evalreg.numerics.anova import ClusterSums, icc_interval
+from evalreg.numerics.anova import icc_interval
 
 # The same sums of squares in another order.
 SAME = 1e-9
@@ -176,31 +177,13 @@ def test_without_clusters_there_is_nothing_to_say():
         board_of(log).dependence(of="answers")
 
 
-def simulated(rng, n_logs, sizes, rho, scores):
-    """Sums within clusters of many logs, a log a column: normal scores, or 0/1 scores with beta rates."""
-    shape, n = (n_logs, sizes.size), np.broadcast_to(sizes, (n_logs, sizes.size)).astype(float)
-    if scores == "normal":
-        rows = np.sqrt(1 - rho) * rng.standard_normal((*shape, sizes.max()))
-        rows += np.sqrt(rho) * rng.standard_normal(shape)[..., None]
-        rows *= np.arange(sizes.max()) < sizes[:, None]
-        total, square = rows.sum(axis=2), (rows**2).sum(axis=2)
-    else:
-        a = (1 - rho) / rho
-        total = rng.binomial(sizes, rng.beta(scores * a, (1 - scores) * a, shape)).astype(float)
-        square = total.copy()
-    mean = (total.sum(axis=1) / n.sum(axis=1))[:, None]
-    square += n * mean**2 - 2 * mean * total
-    column = np.repeat(np.arange(n_logs), sizes.size)
-    return ClusterSums(column, n_logs, n.ravel(), (total - n * mean).ravel(), square.ravel())
-
-
 @pytest.mark.parametrize("n_clusters", [5, 10, 30, 100])
 @pytest.mark.parametrize("scores", ["normal", 0.7])
 @pytest.mark.parametrize("unequal", [False, True])
 def test_intervals_hold_the_correlation_at_least_as_often_as_they_say(n_clusters, scores, unequal):
     rng, n_logs, rho = np.random.default_rng([n_clusters, unequal]), 1000, 0.2
     sizes = np.geomspace(2, 40, n_clusters).round().astype(int) if unequal else np.full(n_clusters, 10)
-    lower, upper = icc_interval(simulated(rng, n_logs, sizes, rho, scores), 0.05)
+    lower, upper = icc_interval(cluster_sums(rng, n_logs, sizes, rho, scores), 0.05)
     known = np.isfinite(lower)
     held = ((lower <= rho) & (rho <= upper))[known]
     assert known.mean() > 0.95

@@ -1,11 +1,8 @@
 """Error bars for eval scores, differences between models and leaderboards whose rows are not independent."""
 
 import sys
-from functools import wraps
 from importlib import import_module
-from os import PathLike
 from types import FunctionType, ModuleType
-from typing import cast
 
 TYPE_CHECKING = False  # type checkers take it for true; `as` tells them that a name is handed on
 if TYPE_CHECKING:
@@ -179,30 +176,10 @@ def _found(name: str, module: ModuleType) -> object:
 
 
 def _with_hints(name: str, function: FunctionType) -> object:
-    """The function with hints, made once; types and examples stay those of its module."""
-    hints = import_module(f"{__name__}.hints")
-    return _hinted.get(name) or _hinted.setdefault(name, hints.with_hints(_with_files(function)))
-
-
-def _with_files(function: FunctionType) -> FunctionType:
-    """The function, whose `data` may be the path of a table."""
-    known = list(import_module("inspect").signature(function).parameters)
-    if "data" not in known or function.__name__ in _OF_NO_FILE:
-        return function
-    place = known.index("data")
-
-    @wraps(function)
-    def reading(*args: object, **kwargs: object) -> object:
-        data = kwargs["data"] if "data" in kwargs else args[place] if len(args) > place else None
-        # A formula in the place of the data is refused as one; ~/log.csv is a path.
-        if not isinstance(data, str | PathLike) or (isinstance(data, str) and "~" in data and "." not in data):
-            return function(*args, **kwargs)
-        rows = import_module(f"{__name__}.logs.by_path").rows_for(function, data, *args, **kwargs)
-        if "data" in kwargs:
-            return function(*args, **kwargs | {"data": rows})
-        return function(*args[:place], rows, *args[place + 1 :], **kwargs)
-
-    return cast(FunctionType, reading)
+    """The function with hints, and with paths for rows, made once; types and examples stay those of its module."""
+    hints, paths = import_module(f"{__name__}.hints"), import_module(f"{__name__}.paths")
+    rows = function if name in _OF_NO_FILE else paths.with_files(function)
+    return _hinted.get(name) or _hinted.setdefault(name, hints.with_hints(rows))
 
 
 if not TYPE_CHECKING:  # or any name would pass the type checker, which takes the imports above for what is promised

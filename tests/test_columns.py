@@ -302,3 +302,20 @@ def test_columns_of_polars_and_pyarrow_are_labels(make):
     assert er.mean(frame, groups=pl.Series("passage", labels)).n_clusters == {"passage": 10}
     with pytest.raises(er.errors.AlignmentError):
         er.mean(frame, groups=make(labels[:59]))
+
+
+def test_text_that_differs_after_a_zero_byte_stays_apart(log):
+    """Old releases of pandas compare text up to its first zero byte only."""
+    passages, questions = log["passage"].to_numpy(), np.arange(len(log)) // 2
+    model = np.where(np.arange(len(log)) % 2, "new", "old")
+    plain = pd.DataFrame({"score": log["score"], "passage": passages, "question": questions, "model": model})
+    marked = plain.assign(
+        **{name: [f"a\0{label}" for label in plain[name]] for name in ("passage", "question", "model")}
+    )
+    for call in (
+        lambda frame: er.mean(frame, groups="passage"),
+        lambda frame: er.mean(frame, by="model", groups="passage"),
+        lambda frame: er.compare(frame, item="question").results,
+        lambda frame: er.fit("score ~ C(model)", frame, groups="passage"),
+    ):
+        np.testing.assert_allclose(call(marked).bse, call(plain).bse, rtol=1e-12)

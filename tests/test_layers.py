@@ -39,6 +39,7 @@ ROOMS = [
     "noise",
     "datasets",
     "logs",
+    "paths",
     "cli",
     "plots",
     "inspect",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import tomllib
 from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_loader
@@ -22,6 +23,16 @@ def release():
     module = module_from_spec(spec_from_loader("release", loader))
     loader.exec_module(module)
     return module
+
+
+def test_the_top_level_holds_what_a_reader_expects_there() -> None:
+    """A file that an example or a test has left behind must not travel with the project."""
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False)
+    # A source distribution has no git, and PKG-INFO.
+    names = listed.stdout.splitlines() or [path.name for path in ROOT.iterdir()]
+    tops = {name.partition("/")[0] for name in names}
+    files = {"CITATION.cff", "LICENSE", "PKG-INFO", "README.md", "SECURITY.md", "pyproject.toml"}
+    assert {name for name in tops if not name.startswith(".")} <= files | {"benchmarks", "docs", "evalreg", "tests"}
 
 
 def test_the_version_is_the_same_everywhere(release) -> None:

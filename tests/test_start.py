@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import importlib
+import inspect
 import json
 import os
 import signal
@@ -67,7 +68,7 @@ def test_each_name_is_what_its_module_has_under_that_name(name):
         assert found is module
     else:
         original = getattr(module, name)
-        assert found is original or found.__wrapped__ is original
+        assert inspect.unwrap(found) is inspect.unwrap(original)
         assert (found.__module__, found.__name__) == (module.__name__, name)
 
 

@@ -76,6 +76,10 @@ class Codes:
         return str(code if self.labels is None else self.labels[code])
 
 
+# Before 3.0 pandas compares text up to its first zero byte, so that two labels would be one.
+CUTS_AT_NUL = len(pd.factorize(np.array(["a\0b", "a\0c"], dtype=object))[1]) < 2
+
+
 def factorize(values: Any) -> tuple[IntArray, Any]:
     """Codes of labels of any kind in order of appearance, -1 where missing, and the label of each code."""
     if isinstance(values, range):
@@ -86,11 +90,23 @@ def factorize(values: Any) -> tuple[IntArray, Any]:
         values = array
     try:
         codes, labels = pd.factorize(values)
+        if CUTS_AT_NUL and any(isinstance(label, str) and "\0" in label for label in labels):
+            codes, labels = _factorize_one_by_one(np.asarray(values, dtype=object))
     except TypeError:
         raise ArgumentTypeError(
             "labels must be one-dimensional, one hashable value a row (text, numbers, tuples); got lists or the like."
         ) from None
     return codes.astype(np.intp, copy=False), labels
+
+
+def _factorize_one_by_one(values: Any) -> tuple[IntArray, Any]:
+    """The same, label by label."""
+    code: dict[Any, int] = {}
+    missing = pd.isna(values)
+    codes = [-1 if gone else code.setdefault(value, len(code)) for value, gone in zip(values, missing, strict=True)]
+    labels = np.empty(len(code), dtype=object)
+    labels[:] = list(code)
+    return np.asarray(codes, dtype=np.intp), labels
 
 
 def as_codes(codes: IntArray, labels: Any = None) -> Codes:

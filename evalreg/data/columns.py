@@ -13,6 +13,7 @@ import pandas as pd
 from pandas.api.types import infer_dtype
 
 from evalreg.checks import BoolArray, FloatArray, listed, row_list, rows_text
+from evalreg.data.clusters import factorize
 from evalreg.errors import NonNumericError
 
 NUMERIC_OBJECTS = ("integer", "floating", "mixed-integer-float", "boolean", "decimal", "empty")
@@ -159,7 +160,7 @@ def as_labels(values: Any, whole: bool) -> Any:
     """Text as categories in patsy's order, so that patsy walks over no rows; where a formula takes it `whole`."""
     if not (whole and isinstance(values, pd.Series) and values.dtype == object):
         return values
-    codes, levels = pd.factorize(values.to_numpy())
+    codes, levels = factorize(values.to_numpy())
     if not all(type(level) is str for level in levels):
         return values
     order = sorted(range(len(levels)), key=levels.__getitem__)

@@ -1,5 +1,7 @@
 """`subset`: the numbers of the frame filtered beforehand, and counts of what was kept."""
 
+import inspect
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -186,3 +188,62 @@ def test_results_keep_the_count_through_pickle_and_contrasts(scored):
     assert pickle.loads(pickle.dumps(found)).dropped["subset"] == found.dropped["subset"]
     assert "Subset: " in str(found.with_cov(cov="CR1").summary())
     assert "Subset: " in str(found.contrast("new - old").summary())
+
+
+@pytest.fixture(scope="module")
+def marked(scored):
+    """With everything that other scores need, made before rows are chosen."""
+    position = np.arange(len(scored))
+    return scored.assign(
+        truth=1.0,
+        judge=0.5 * scored["score"],
+        human=np.where(position % 3 == 0, np.nan, scored["score"]),
+    )
+
+
+SCORES = {
+    "ratio": lambda frame, **more: er.ratio(frame, "score", "tokens", by="model", groups="passage", **more),
+    "quantile": lambda frame, **more: er.quantile(frame, "tokens", 0.25, groups="passage", **more),
+    "accuracy": lambda frame, **more: er.classification(
+        frame, truth="truth", predicted="score", metric="accuracy", groups="passage", **more
+    ),
+    "pass@2": lambda frame, **more: er.pass_at_k(frame, item="question", sample="model", k=2, groups="passage", **more),
+    "rectified": lambda frame, **more: er.rectified_mean(frame, judge="judge", human="human", groups="passage", **more),
+}
+
+
+@pytest.mark.parametrize("name", SCORES)
+@pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
+def test_other_scores_are_those_of_the_filtered_frame(marked, name):
+    found = SCORES[name](marked, subset=RULE)
+    kept = marked[(marked["language"] == "en") & (marked["tokens"] < 90)]
+    same(found, SCORES[name](kept))
+    assert found.dropped["subset"] == len(marked) - len(kept)
+    assert f"Subset: {RULE}" in str(found.summary())
+
+
+def test_controlled_win_rates_are_those_of_the_filtered_log(judged):
+    log = judged.assign(longer=np.random.default_rng(2).normal(size=len(judged)))
+    asked = {"left": "left", "right": "right", "winner": "winner", "formula": "longer", "groups": "prompt"}
+    found = er.controlled_win_rate(log, **asked, subset='language == "en"')
+    same(found, er.controlled_win_rate(log[log["language"] == "en"], **asked))
+    assert 'Subset: language == "en"' in str(found.summary())
+
+
+TAKE_SUBSETS = [
+    name
+    for name in er.__all__
+    if inspect.isfunction(getattr(er, name)) and "subset" in inspect.signature(getattr(er, name)).parameters
+]
+
+
+@pytest.mark.parametrize("name", TAKE_SUBSETS)
+def test_whoever_names_subset_in_its_signature_reads_it(name):
+    call = getattr(er, name)
+    before = ["score ~ 1"] if next(iter(inspect.signature(call).parameters)) == "formula" else []
+    with pytest.raises(ArgumentTypeError, match="`subset` must be text"):
+        call(*before, pd.DataFrame({"score": [0.0, 1.0]}), subset=3)
+
+
+def test_estimators_take_subsets():
+    assert {"mean", "fit", "compare", "win_rate", "ratio", "quantile", "pass_at_k"} <= set(TAKE_SUBSETS)

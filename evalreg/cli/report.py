@@ -228,10 +228,7 @@ def _code(
     text = {*text, *([] if options.text is None else split_names(options.text, "--text"))} - {None}
     log = rows.log
     imports, lines = _of_tables(rows, options, text, numbers) if log is None else _of_a_log(log, rows, options, text)
-    if options.where is not None and estimator == "controlled_win_rate":  # which has no `subset`
-        imports.append("from evalreg.data.where import mask, parse")
-        lines.append(f"rows = rows[mask(parse({options.where!r}), rows)]")
-    elif options.where is not None:
+    if options.where is not None:
         arguments = arguments | {"subset": options.where}
     lines.append(_call(estimator, arguments))
     title = "" if options.title is None else f", title={options.title!r}"

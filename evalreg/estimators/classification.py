@@ -30,6 +30,7 @@ from evalreg.estimate import About, Estimate
 from evalreg.estimators.class_metrics import class_part, kappa, macro, weighted_average
 from evalreg.estimators.linearized import Linearized, Split, independence_note, linearized_estimate, split_rows
 from evalreg.estimators.ratio import solve
+from evalreg.estimators.subsets import chooses_rows
 from evalreg.results.results import Results, results_of
 
 MetricName: TypeAlias = Literal["accuracy", "precision", "recall", "f1", "kappa"]
@@ -38,6 +39,7 @@ METRICS: tuple[MetricName, ...] = get_args(MetricName)
 AVERAGES: tuple[AverageName, ...] = get_args(AverageName)
 
 
+@chooses_rows()
 @documented
 def classification(
     data: Any,
@@ -51,6 +53,7 @@ def classification(
     by: str | list[str] | None = None,
     groups: Groups = None,
     weights: str | npt.ArrayLike | None = None,
+    subset: str | None = None,
     missing: MissingName = "drop",
     cov: CovName | None = None,
     ssc: SscName | None = None,
@@ -83,6 +86,9 @@ def classification(
         Clusters, as in `fit`; independent rows by default.
     weights : str or array_like, shape (n_rows,), optional
         Sampling weights.
+    subset : str, optional
+        Which rows to use, in the language of ``--where``: ``'language == "en" and tokens < 100'``. The summary and
+        `dropped` count the others. Arrays of groups and weights are those of all rows. Frames in memory only.
     missing : {"drop", "raise"}, optional
         What to do with rows where something is missing; dropped rows are counted.
     <cov>

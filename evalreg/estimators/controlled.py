@@ -23,6 +23,7 @@ from evalreg.estimators.contest import Contest, check_design, contest_of
 from evalreg.estimators.pairs import Pairs, design_lines, duels_of, gather_pairs, independence_notes
 from evalreg.estimators.ratings import Fit, fit_half
 from evalreg.estimators.strength import check_connected, incidence
+from evalreg.estimators.subsets import chooses_rows
 from evalreg.numerics.matrices import Matrix, compressed, dense
 from evalreg.scores.mapped import Information, MappedScores
 
@@ -88,6 +89,7 @@ def _diagonal(counted: Matrix, p: int) -> Matrix:
     return sparse.csr_array((rows.data, place, rows.indptr), (rows.shape[0], size**2))
 
 
+@chooses_rows()
 @documented
 def controlled_win_rate(
     data: Any,
@@ -101,6 +103,7 @@ def controlled_win_rate(
     formula: str,
     groups: Groups = None,
     weights: str | npt.ArrayLike | None = None,
+    subset: str | None = None,
     missing: MissingName = "drop",
     cov: CovName | None = None,
     ssc: SscName | None = None,
@@ -135,6 +138,9 @@ def controlled_win_rate(
         Clusters, as in `fit`.
     weights : str or array_like, shape (n_rows,), optional
         Sampling weights.
+    subset : str, optional
+        Which rows to use, in the language of ``--where``: ``'language == "en" and tokens < 100'``. The summary and
+        `dropped` count the others. Arrays of groups and weights are those of all rows. Frames in memory only.
     missing : {"drop", "raise"}, optional
         What to do with rows where something is missing; dropped rows are counted.
     <cov in one step>

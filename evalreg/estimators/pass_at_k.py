@@ -40,6 +40,7 @@ from evalreg.errors import ArgumentError, ArgumentTypeError, DataError, ScoreRan
 from evalreg.estimate import About
 from evalreg.estimators.cells import estimate_read
 from evalreg.estimators.mean import solve
+from evalreg.estimators.subsets import chooses_rows
 from evalreg.inference.questions import unequal_notes
 from evalreg.results.results import Results, results_of
 
@@ -58,6 +59,7 @@ def all_of_k(right: FloatArray, answers: FloatArray, k: int) -> FloatArray:
     return share
 
 
+@chooses_rows()
 @one_scan
 @documented
 def pass_at_k(
@@ -71,6 +73,7 @@ def pass_at_k(
     by: str | list[str] | None = None,
     groups: Groups = None,
     weights: str | npt.ArrayLike | None = None,
+    subset: str | None = None,
     missing: MissingName = "drop",
     cov: CovName | None = None,
     ssc: SscName | None = None,
@@ -100,6 +103,9 @@ def pass_at_k(
         Clusters, as in `fit`; the questions by default.
     weights : str or array_like, shape (n_rows,), optional
         Sampling weights, the same in all answers to a question.
+    subset : str, optional
+        Which rows to use, in the language of ``--where``: ``'language == "en" and tokens < 100'``. The summary and
+        `dropped` count the others. Arrays of groups and weights are those of all rows. Frames in memory only.
     missing : {"drop", "raise"}, optional
         What to do with rows where something is missing; dropped rows are counted.
     <cov>

@@ -21,6 +21,7 @@ from evalreg.estimate import About, Inverted
 from evalreg.estimate.about import one_sided
 from evalreg.estimators.linearized import Linearized, Split, independence_note, linearized_estimate, split_rows
 from evalreg.estimators.mover import MoverFloor, mover_floor
+from evalreg.estimators.subsets import chooses_rows
 from evalreg.results.results import Results, results_of
 
 # Level of the interval that the bandwidth of Hall and Sheather is best for.
@@ -144,6 +145,7 @@ def _shares_of_rows(split: Split, values: FloatArray, theta: FloatArray, q: floa
     return np.asarray(below + tied * np.clip(part, 0.0, 1.0)[split.codes])
 
 
+@chooses_rows()
 @documented
 def quantile(
     data: Any,
@@ -153,6 +155,7 @@ def quantile(
     by: str | list[str] | None = None,
     groups: Groups = None,
     weights: str | npt.ArrayLike | None = None,
+    subset: str | None = None,
     missing: MissingName = "drop",
     cov: CovName | None = None,
     ssc: SscName | None = None,
@@ -177,6 +180,9 @@ def quantile(
         Clusters, as in `fit`; independent rows by default.
     weights : str or array_like, shape (n_rows,), optional
         Sampling weights.
+    subset : str, optional
+        Which rows to use, in the language of ``--where``: ``'language == "en" and tokens < 100'``. The summary and
+        `dropped` count the others. Arrays of groups and weights are those of all rows. Frames in memory only.
     missing : {"drop", "raise"}, optional
         What to do with rows where something is missing; dropped rows are counted.
     <cov in one step>

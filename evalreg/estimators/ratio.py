@@ -33,6 +33,7 @@ from evalreg.estimate import About, Estimate
 from evalreg.estimate.about import one_sided
 from evalreg.estimators.engine_ratio import idle_lines, ratio_in_engine, refuse_empty
 from evalreg.estimators.linearized import Linearized, Split, independence_note, linearized_estimate, split_rows
+from evalreg.estimators.subsets import chooses_rows
 from evalreg.results.results import Results, results_of
 
 # A residual below this fraction of its two terms is rounding.
@@ -59,6 +60,7 @@ def solve(split: Split, numerator: FloatArray, denominator: FloatArray) -> Linea
     return Linearized(ratio, residual / scale, denominator / scale, exact=True, bounded=bounded, value=value)
 
 
+@chooses_rows()
 @documented
 def ratio(
     data: Any,
@@ -68,6 +70,7 @@ def ratio(
     by: str | list[str] | None = None,
     groups: Groups = None,
     weights: str | npt.ArrayLike | None = None,
+    subset: str | None = None,
     missing: MissingName = "drop",
     cov: CovName | None = None,
     ssc: SscName | None = None,
@@ -92,6 +95,9 @@ def ratio(
         Clusters, as in `fit`; independent rows by default.
     weights : str or array_like, shape (n_rows,), optional
         Sampling weights.
+    subset : str, optional
+        Which rows to use, in the language of ``--where``: ``'language == "en" and tokens < 100'``. The summary and
+        `dropped` count the others. Arrays of groups and weights are those of all rows. Frames in memory only.
     missing : {"drop", "raise"}, optional
         What to do with rows where something is missing; dropped rows are counted.
     <cov>

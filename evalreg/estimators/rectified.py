@@ -43,6 +43,7 @@ from evalreg.errors import (
 )
 from evalreg.estimate import About
 from evalreg.estimate.about import one_sided
+from evalreg.estimators.subsets import chooses_rows
 from evalreg.inference.rectification import (
     LabelledCells,
     LabelledRows,
@@ -55,6 +56,7 @@ from evalreg.inference.rectification import (
 from evalreg.results.results import Results, results_of
 
 
+@chooses_rows()
 def rectified_mean(
     data: Any,
     *,
@@ -62,6 +64,7 @@ def rectified_mean(
     human: str,
     by: str | list[str] | None = None,
     groups: Groups = None,
+    subset: str | None = None,
     missing: MissingName = "drop",
     cov: CovName | None = None,
     ssc: SscName | None = None,
@@ -88,6 +91,9 @@ def rectified_mean(
         Columns (the model) whose joint values have a mean and a lambda each.
     groups : str, list of str, array, Series, dict or None
         Clusters, as in `mean`. A cluster may hold labelled and unlabelled rows.
+    subset : str, optional
+        Which rows to use, in the language of ``--where``: ``'language == "en" and tokens < 100'``. The summary and
+        `dropped` count the others. Arrays of groups are those of all rows. Frames in memory only.
     missing : {"drop", "raise"}, optional
         Rows without a judge's score (that have no human label either), `by` or cluster id: dropped and counted, the
         default, or an error.

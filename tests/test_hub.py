@@ -73,26 +73,3 @@ def test_what_is_missing_or_has_no_place_is_refused():
     ):
         with pytest.raises(ArgumentError, match=said):
             _results().hub_metadata(**asked)
-
-
-def test_the_hub_reads_both_forms_and_hostile_names_stay_text():
-    """Round trip through the hub's own package, where it is installed."""
-    hub = pytest.importorskip("huggingface_hub")
-    yaml = pytest.importorskip("yaml")
-    from huggingface_hub.repocard_data import eval_results_to_model_index, model_index_to_eval_results
-
-    hostile = 'a: "b"\n- c # \\ \x07 \u202e {d} ± 😀'
-    results = _results()
-    (entry,) = hub.parse_eval_result_entries(
-        yaml.safe_load(results.hub_metadata(dataset=hostile, task="t", source_url="https://a.org", source_name=hostile))
-    )
-    assert entry.value == results.params.iloc[0]
-    assert entry.notes == results.sentence()
-    assert entry.dataset_id == entry.source_name
-    assert entry.dataset_id.startswith('a: "b"\\n- c # \\ \\x07')
-    assert entry.dataset_id.endswith("😀")
-    index = yaml.safe_load(results.hub_metadata(**{**CARD, "model": hostile}))["model-index"]
-    model, found = model_index_to_eval_results(index)
-    assert model.endswith("😀")
-    assert found[0].metric_value.partition(" ± ")[1]
-    assert eval_results_to_model_index(model, found) == index

@@ -334,7 +334,7 @@ VERDICTS += ["--where", 'prompt != "prompt-001"']
     ],
 )
 def test_the_code_of_a_report_gives_its_numbers(logs, words):
-    page = redone(words)
+    page = assert_redone(words)
     assert "--title" not in words or f"<title>{words[words.index('--title') + 1]}</title>" in html.unescape(page)
 
 
@@ -349,11 +349,11 @@ def test_the_code_of_a_report_gives_its_numbers(logs, words):
 @pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
 def test_the_code_of_a_report_on_a_harness_gives_its_numbers(tmp_path, monkeypatch, shared, words):
     monkeypatch.chdir(tmp_path)
-    redone([str(shared / "data" / "original" / words[0]), *words[1:]])
+    assert_redone([str(shared / "data" / "original" / words[0]), *words[1:]])
 
 
-def redone(words):
-    """The page that the code of a report writes, in the folder at hand; its numbers are those of the report."""
+def assert_redone(words):
+    """Run the code of a report in the folder at hand: its numbers are those of the report. The page that it writes."""
     assert main(["report", *words, "-o", "a.json"]) == 0
     assert main(["report", *words, "-o", "a.md"]) == 0
     exec(re.search(r"```python\n(.*?)\n```", Path("a.md").read_text(encoding="utf-8"), re.DOTALL)[1], {})
@@ -456,7 +456,7 @@ def test_a_hostile_log_adds_no_element_to_a_report_of_differences():
 
 def test_the_code_of_a_report_of_differences_gives_its_numbers(logs):
     words = ["scores.csv", "--item", "question", "--groups", "passage", "--baseline", "old", "--adjust", "single-step"]
-    redone([*words, "--title", "Old and new"])
+    assert_redone([*words, "--title", "Old and new"])
 
 
 def test_a_report_of_differences_refuses_what_it_would_not_use(logs, capsys):

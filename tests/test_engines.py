@@ -14,6 +14,7 @@ from narwhals import __version__ as nw_version
 
 import evalreg as er
 from evalreg.errors import (
+    ArgumentError,
     DuplicateRowsError,
     EmptyDataError,
     EngineError,
@@ -340,6 +341,20 @@ def test_bad_scores_are_refused_alike(log, engine):
     twice = pd.concat([log, log.iloc[:3]], ignore_index=True)
     with pytest.raises(DuplicateRowsError, match="3 rows repeat"):
         er.mean(make(twice), by="model", item="question")
+
+
+@pytest.mark.parametrize("engine", LAZY)
+@pytest.mark.parametrize(("least", "remedy"), [(-1.0, "Check the signs"), (0.0, "leave it out")])
+def test_every_reader_of_an_engine_refuses_a_weight_that_is_not_positive(engine, least, remedy):
+    frame = pd.DataFrame({"a": ["x", "x", "y"] * 4, "b": ["y", "z", "z"] * 4, "score": [0.0, 1.0, 1.0] * 4})
+    data = LAZY[engine](frame.assign(length=np.arange(12.0), weight=np.where(np.arange(12) == 5, least, 1.0)))
+    message = rf"must be positive; the smallest is {least:g}\. .*{remedy}"
+    with pytest.raises(ArgumentError, match=message):
+        er.mean(data, weights="weight")
+    with pytest.raises(ArgumentError, match=message):
+        er.fit("score ~ length", data, weights="weight")
+    with pytest.raises(ArgumentError, match=message):
+        er.win_rate(data, left="a", right="b", score="score", weights="weight")
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -14,12 +14,12 @@ from evalreg.checks import FloatArray, MissingName, listed
 from evalreg.data.clusters import Axis
 from evalreg.data.engine import LazyTable
 from evalreg.data.engine_groups import Grouped, as_text, grouped
-from evalreg.data.engine_missing import dropped_rows, reason_number, refuse_far_weights
+from evalreg.data.engine_missing import dropped_rows, reason_number, refuse_far_weights, refuse_light_weights
 from evalreg.data.engine_spark import keep
 from evalreg.data.filters import refuse_filters
 from evalreg.data.frame import refuse_extreme
 from evalreg.data.groups import Groups, parse_groups
-from evalreg.errors import ArgumentError, EmptyDataError, NonFiniteError, NotAvailableError
+from evalreg.errors import EmptyDataError, NonFiniteError, NotAvailableError
 
 VALUE = "__value"
 # Joint values of the columns that are factors, at most; more of them are rows rather than cells.
@@ -233,12 +233,7 @@ def _refuse_nonfinite(numbers: Mapping[str, FloatArray], roles: DesignRoles) -> 
     if roles.weights is None:
         return
     light, heavy = float(numbers[_LIGHT].min()), float(numbers[_HEAVY].max())
-    if not light > 0:
-        raise ArgumentError(
-            f"`weights` must be positive; the smallest is {light:g}. Check the signs; a row of weight zero is no "
-            "observation: leave it out.",
-            column=roles.weights,
-        )
+    refuse_light_weights(light, roles.weights)
     refuse_far_weights(light, heavy, roles.weights)
 
 

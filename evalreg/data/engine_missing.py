@@ -10,7 +10,7 @@ import narwhals.stable.v2 as nw
 from evalreg.checks import FloatArray, MissingName, listed
 from evalreg.data.engine import LazyTable
 from evalreg.data.weights import FAR
-from evalreg.errors import EmptyDataError, NonFiniteError
+from evalreg.errors import ArgumentError, EmptyDataError, NonFiniteError
 
 # In the order in which they count; of a row that lacks several, the first.
 REASONS = ("score", "covariate", "group")
@@ -55,6 +55,13 @@ def dropped_rows(why: Any, rows: FloatArray, missing: MissingName) -> dict[str, 
             f"no row is left: all {int(rows.sum())} have something missing ({counts}).", count=int(rows.sum())
         )
     return dropped
+
+
+def refuse_light_weights(light: float, column: str) -> None:
+    """Raise unless the smallest weight is positive."""
+    if not light > 0:
+        remedy = "Check the signs" if light < 0 else "A row of weight zero is not an observation: leave it out"
+        raise ArgumentError(f"`weights` must be positive; the smallest is {light:g}. {remedy}.", column=column)
 
 
 def refuse_far_weights(light: float, heavy: float, column: str) -> None:

@@ -13,7 +13,7 @@ from evalreg.checks import BoolArray, FloatArray, IntArray
 from evalreg.data.clusters import Axis
 from evalreg.data.engine import LazyTable
 from evalreg.data.engine_groups import Grouped, as_text, grouped
-from evalreg.data.engine_missing import dropped_rows, reason_number, refuse_far_weights
+from evalreg.data.engine_missing import dropped_rows, reason_number, refuse_far_weights, refuse_light_weights
 from evalreg.data.engine_spark import keep
 from evalreg.data.frame import Table
 from evalreg.data.groups import Groups, parse_groups
@@ -26,7 +26,7 @@ from evalreg.data.verdicts import (
     strange_winner,
     unknown_label,
 )
-from evalreg.errors import ArgumentError, EmptyDataError
+from evalreg.errors import EmptyDataError
 
 SCORE = "__score"
 _GONE, _N = "__gone", "__n"
@@ -219,12 +219,7 @@ def _check_weights(kinds: Grouped, used: BoolArray, roles: PairRoles) -> None:
     if roles.weights is None:
         return
     low, high = float(np.min(kinds.numbers["__light"][used])), float(np.max(kinds.numbers["__heavy"][used]))
-    if not low > 0:
-        raise ArgumentError(
-            f"`weights` must be positive; the smallest is {low:g}. Check the signs; a row of weight zero is not an "
-            "observation: leave it out.",
-            column=roles.weights,
-        )
+    refuse_light_weights(low, roles.weights)
     refuse_far_weights(low, high, roles.weights)
 
 

@@ -6,7 +6,7 @@ import narwhals.stable.v2 as nw
 
 from evalreg.data.clusters import Axis
 from evalreg.data.engine import LazyTable
-from evalreg.data.engine_missing import reason_number, refuse_missing
+from evalreg.data.engine_missing import reason_number, refuse_light_weights, refuse_missing
 from evalreg.data.engine_spark import keep
 from evalreg.data.filters import refuse_filters
 from evalreg.data.groups import Groups, parse_groups
@@ -70,8 +70,7 @@ def _without_missing(table: LazyTable, roles: Roles, asked: dict[str, list[str]]
 def _check_weights(table: LazyTable, weight: str) -> None:
     table.check_numeric(weight, "weights")
     smallest = float(table.group((), {"low": nw.col(weight).min()})["low"].iloc[0])
-    if not smallest > 0:
-        raise ArgumentError(f"`weights` must be positive; the smallest is {smallest:g}.", column=weight)
+    refuse_light_weights(smallest, weight)
 
 
 def _refuse_repeats(table: LazyTable, roles: Roles) -> None:

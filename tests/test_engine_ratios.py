@@ -174,3 +174,34 @@ def test_rows_that_changed_in_their_engine_are_refused():
     connection.execute("UPDATE held SET errors = errors + 1")
     with pytest.raises(errors.DataError, match="have changed"):
         results.with_cov(groups="judge")
+
+
+@quiet
+@pytest.mark.parametrize(
+    "roles", [{}, {"groups": "passage"}, {"weights": "weight"}], ids=["rows", "clusters", "weighted"]
+)
+@pytest.mark.parametrize("which", ["numerators", "denominators"])
+@engines
+def test_models_whose_ratios_differ_by_orders_of_magnitude_lose_no_digits(engine, which, roles):
+    rng, parts = np.random.default_rng(2), []
+    for name, scale in (("ada", 1.0), ("bob", 1e4), ("cyd", 1e8), ("dan", 1.5e8), ("eve", 1e12)):
+        words = rng.integers(1, 20, 200).astype(float)
+        errors = 0.5 * words * (1 + rng.normal(0, 0.01, 200))
+        own = (errors * scale, words) if which == "numerators" else (errors, words * scale)
+        columns = {"model": name, "passage": np.arange(200) // 5, "weight": rng.uniform(0.5, 2, 200)}
+        parts.append(pd.DataFrame({**columns, "errors": own[0], "words": own[1]}))
+    frame = pd.concat(parts, ignore_index=True)
+    found, expected = (er.ratio(one, "errors", "words", by="model", **roles) for one in (engine(frame), frame))
+    np.testing.assert_allclose(found.bse, expected.bse, rtol=1e-8)
+    np.testing.assert_allclose(found.conf_int(), expected.conf_int(), rtol=1e-8)
+    assert found.notes == expected.notes
+
+
+@quiet
+def test_ratios_too_far_apart_for_their_digits_are_refused(monkeypatch):
+    monkeypatch.setattr("evalreg.estimators.engine_ratio.MOST_CENTRES", 1)
+    rng = np.random.default_rng(2)
+    frame = pd.DataFrame({"model": np.arange(300) % 3, "words": rng.integers(1, 20, 300).astype(float)})
+    frame["errors"] = frame["words"] * 1e7 ** frame["model"] * (1 + rng.normal(0, 1e-4, 300))
+    with pytest.raises(errors.DataError, match=r'lose digits; more than 1 are, such as "1"'):
+        er.ratio(pl.from_pandas(frame).lazy(), "errors", "words", by="model")

@@ -1,7 +1,8 @@
 """Ratios of rows that stay in an engine: sums of numerators and denominators within cluster and cell.
 
 With R0 the ratio of all rows, e = n - R0 d and R = R0 + r, a row's residual n - R d is e - r d: its squares follow from
-sums of e^2, e d and d^2, which lose no digits where the cells' ratios are near each other.
+sums of e^2, e d and d^2, which lose no digits where the cells' ratios are near each other. Cells whose ratio is too far
+from R0 are asked for again, about a ratio of one of them.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass, replace
 import narwhals.stable.v2 as nw
 import numpy as np
 
-from evalreg.checks import FloatArray, listed
+from evalreg.checks import BoolArray, FloatArray, listed
 from evalreg.data.cells import joint_names
 from evalreg.data.clusters import Axis
 from evalreg.data.engine import LazyTable
@@ -29,6 +30,12 @@ from evalreg.scores.sums import CellSums
 
 # Ratios of rows that differ by less, as a share of them, are alike.
 ALIKE = 2e-13
+# Squares that are a smaller share of the terms they are a difference of have lost digits.
+LOST = 1e-6
+# By so much may the squared relative error of a denominator be wrong.
+NEGLIGIBLE = 1e-8
+# Queries for cells that are far from each other.
+MOST_CENTRES = 100
 N, D = "__n", "__d"
 
 
@@ -58,7 +65,7 @@ def ratio_in_engine(
     flat = (sums["high"] - sums["low"] <= ALIKE * np.fmax(abs(sums["low"]), abs(sums["high"]))) & (sums["stray"] == 0)
     bounded = bool(sums["outside"].sum() == 0)
     refuse_constant([name for name, one in zip(names, flat, strict=True) if one and not bounded], columns[0])
-    more = _second(LazyTable(frame), roles.by, keys, sums, ratio, mean)
+    more = _second(LazyTable(frame), roles.by, keys, sums, flat)
     squares, row_squares, spread = (np.where(flat, 0.0, more[name]) for name in ("squares", "row_squares", "spread"))
     own = CellSums(
         sums["rows"],
@@ -126,20 +133,48 @@ def _positive() -> nw.Expr:
 
 
 def _second(
-    table: LazyTable,
-    by: Sequence[str],
-    keys: list[tuple[str, ...]],
-    sums: dict[str, FloatArray],
-    ratio: FloatArray,
-    mean: FloatArray,
+    table: LazyTable, by: Sequence[str], keys: list[tuple[str, ...]], sums: dict[str, FloatArray], flat: BoolArray
 ) -> dict[str, FloatArray]:
-    """Squares of residuals and of denominators of each cell.
+    """Squares of residuals and of denominators of each cell, by one query where cells are near each other.
 
     Sums of w z^2 and w^2 z^2, z being residuals over the mean denominator; the mean of (n/d - R)^2 by denominators; and
     sums of w^2 (d/mean - 1)^2.
     """
-    centre = float(sums["top"].sum() / sums["bottom"].sum())
-    middle = float(sums["bottom"].sum() / sums["weight"].sum())
+    names = [", ".join(key) or "ratio" for key in keys]
+    ratio, mean = sums["top"] / sums["bottom"], sums["bottom"] / sums["weight"]
+    centre, middle = sums["top"].sum() / sums["bottom"].sum(), sums["bottom"].sum() / sums["weight"].sum()
+    made, lost = _about(table, by, keys, sums, float(centre), float(middle))
+    # Where all ratios are alike the squares are zero, and none of their digits matter.
+    far = lost["ratio"] & ~flat | lost["mean"]
+    for _ in range(MOST_CENTRES):
+        if not far.any():
+            return made
+        # The smallest: a larger one loses fewer digits about it than it about a larger one.
+        own = int(np.argmin(np.where(far, np.abs(ratio), np.inf)))
+        again, lost = _about(table, by, keys, sums, float(ratio[own]), float(mean[own]))
+        # About itself a cell loses nothing.
+        kept = far & ~(lost["ratio"] & ~flat | lost["mean"]) | (np.arange(far.size) == own)
+        made = {name: np.where(kept, again[name], made[name]) for name in made}
+        far &= ~kept
+    if not far.any():
+        return made
+    raise DataError(
+        f"ratios of rows in an engine must not be so far from each other that their squares lose digits; more than "
+        f"{MOST_CENTRES} are, such as {listed([name for name, one in zip(names, far, strict=True) if one][:3])}. Give "
+        "them to `ratio` in parts, or collect the rows first.",
+        count=int(far.sum()),
+    )
+
+
+def _about(
+    table: LazyTable,
+    by: Sequence[str],
+    keys: list[tuple[str, ...]],
+    sums: dict[str, FloatArray],
+    centre: float,
+    middle: float,
+) -> tuple[dict[str, FloatArray], dict[str, BoolArray]]:
+    """The same from sums about one ratio and one mean denominator, and which cells are too far from these."""
     e, d, w, u = nw.col("__e"), nw.col(D), nw.col(PLAIN), nw.col("__u")
     made = {"ee": w * e * e, "ed": w * e * d, "dd": w * d * d, "uu": w * w * u * u, "u": w * w * u, "ww": w * w}
     made |= {f"w{name}": w * made[name] for name in ("ee", "ed", "dd")}
@@ -151,14 +186,20 @@ def _second(
     again, found = by_cell(frame, by, {name: nw.col(f"__s{name}").sum() for name in made})
     if again != keys:
         raise DataError("the rows in the engine have changed while the ratio was made. Make the estimate again.")
-    r, away = ratio - centre, mean - middle
-    about = {
-        "squares": (found["ee"] - 2 * r * found["ed"] + r**2 * found["dd"]) / mean**2,
-        "row_squares": (found["wee"] - 2 * r * found["wed"] + r**2 * found["wdd"]) / mean**2,
-        "spread": (found["each"] - 2 * r * found["e"] + r**2 * sums["bottom"]) / sums["bottom"],
-        "apart": (found["uu"] - 2 * away * found["u"] + away**2 * found["ww"]) / mean**2,
+    mean = sums["bottom"] / sums["weight"]
+    r, away = sums["top"] / sums["bottom"] - centre, mean - middle
+    parts = {
+        "squares": (found["ee"], -2 * r * found["ed"], r**2 * found["dd"]),
+        "row_squares": (found["wee"], -2 * r * found["wed"], r**2 * found["wdd"]),
+        "spread": (found["each"], -2 * r * found["e"], r**2 * sums["bottom"]),
+        "apart": (found["uu"], -2 * away * found["u"], away**2 * found["ww"]),
     }
-    return {name: np.maximum(one, 0.0) for name, one in about.items()}
+    over = {"squares": mean**2, "row_squares": mean**2, "spread": sums["bottom"], "apart": mean**2}
+    size = {name: one[0] + np.abs(one[1]) + one[2] for name, one in parts.items()}
+    total = {name: np.maximum(sum(one), 0.0) for name, one in parts.items()}
+    lost = np.any([total[name] < LOST * size[name] for name in ("squares", "row_squares", "spread")], axis=0)
+    rounded = np.finfo(float).eps * size["apart"] > NEGLIGIBLE * (mean * sums["weight"]) ** 2
+    return {name: total[name] / over[name] for name in total}, {"ratio": lost, "mean": rounded}
 
 
 def _relative_error(scores: LazyRatios, axes: tuple[Axis, ...] | None, apart: FloatArray) -> FloatArray:

@@ -23,13 +23,13 @@ from evalreg.errors import (
     MissingColumnError,
     NotAvailableError,
 )
-from evalreg.report.canvas import NAME_WIDTH, display_names, spread
+from evalreg.report.canvas import NAME_WIDTH, ROW_NAME_WIDTH, display_names, spread
 from evalreg.report.plots import curve_axes, estimates_axes, inflation_axes, pairs_axes
 
 mpl.use("Agg")
 
 
-AWKWARD = ["$\\alpha_1", "a_b^c $5 {x}", "Übung-Модель-ελ", "long/" + "x" * 90, "100% \\frac{1}", "a  b\nc"]
+AWKWARD = ["$\\alpha_1", "a_b^c $5 {x}", "Übung-Модель-ελ", "long/" + "x" * 190, "100% \\frac{1}", "a  b\nc"]
 
 
 @pytest.fixture(autouse=True)
@@ -172,8 +172,22 @@ def test_names_are_shown_as_they_are_written(boards):
             assert {"$\\alpha_1", "a_b^c $5 {x}", "Übung-Модель-ελ", "100% \\frac{1}", "a b c"} < set(shown)
             long = next(name for name in shown if name.startswith("long/x"))
             assert "x..." in long
-            assert len(long) <= NAME_WIDTH
+            assert len(long) <= (NAME_WIDTH if kind == "pairs" else ROW_NAME_WIDTH)
             assert not any(label.get_parse_math() for label in getattr(ax, f"get_{axis}ticklabels")())
+
+
+def test_both_names_of_a_difference_are_whole_in_a_figure_that_is_as_wide_as_they_need():
+    name = "GPT-5 mini (2025-08-07) (medium reasoning) - GPT-5 nano (2025-08-07) (medium reasoning)"
+    table = pd.DataFrame({"estimate": [0.1], "lower": [0.0], "upper": [0.2]}, index=[name])
+    ratios = pd.DataFrame({"prompt": [1.8]}, index=[name])
+    short = estimates_axes(table.set_axis(["new - old"])).figure.get_figwidth()
+    for ax in (estimates_axes(table), inflation_axes(ratios)):
+        ax.figure.canvas.draw()
+        assert labels(ax) == [name]
+        assert ax.figure.get_figwidth() > short == 7.0
+        assert ax.get_position().width * ax.figure.get_figwidth() > 2.5
+    _, given = plt.subplots(figsize=(5, 3), layout="constrained")
+    assert len(labels(estimates_axes(table, ax=given))[0]) == NAME_WIDTH
 
 
 @given(st.lists(st.text("ab", min_size=0, max_size=60), unique=True, min_size=1, max_size=8))
@@ -246,7 +260,7 @@ def test_ranks_can_be_asked_for_and_left_out(boards, crossed):
     assert len(ranks_of(crossed.plot(ranks=True))) == 3
     ax = boards[6].plot(ranks=False)
     assert ranks_of(ax) == []
-    assert labels(ax) == display_names(boards[6].params.index)
+    assert labels(ax) == display_names(boards[6].params.index, ROW_NAME_WIDTH)
 
 
 def test_a_contrast_is_no_board():

@@ -23,6 +23,8 @@ INK, GRID, MUTED, BLUE = "#1a1a1a", "#e4e4e4", "#767676", "#1f5a99"
 # Okabe and Ito's colours, told apart by the colour-blind; each line has a shape or dash of its own besides.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#8a6d00", "#56b4e9")
 NAME_WIDTH = 40
+# A difference has the names of two models in it, and a new figure is made wide enough for them.
+ROW_NAME_WIDTH = 100
 NOTE_SIZE = 7.0
 # Width of an average character, in units of the font's size.
 CHARACTER = 0.56
@@ -115,6 +117,12 @@ def display_names(names: Iterable[object], width: int = NAME_WIDTH) -> list[str]
     short = [shorten(text, width) for text in texts]
     alike = {text: [i for i, other in enumerate(short) if other == text] for text in set(short)}
     return [text if len(alike[text]) == 1 else f"{text} ({alike[text].index(i) + 1})" for i, text in enumerate(short)]
+
+
+def row_names(index: Iterable[object], size: float, ax: Axes | None) -> tuple[list[str], float]:
+    """Names of rows, and the inches that a new figure is wide: more where names are long, as of differences of two."""
+    names = display_names(index, NAME_WIDTH if ax is not None else ROW_NAME_WIDTH)
+    return names, 7.0 + max(width_of(names, size) - width_of(["x" * NAME_WIDTH], size), 0.0)
 
 
 def _joined(name: object) -> str:

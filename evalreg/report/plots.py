@@ -24,6 +24,7 @@ from evalreg.report.canvas import (
     name_rows,
     open_axes,
     row_height,
+    row_names,
     spread,
     width_of,
 )
@@ -88,12 +89,13 @@ def estimates_axes(
     """
     values = checked_columns(table, ("estimate", "lower", "upper"))
     joint = checked_columns(table, ("joint_lower", "joint_upper")) if "joint_lower" in table else values[:, :0]
-    n, names = len(table), display_names(table.index)
+    n = len(table)
     if ranks is not None and len(ranks) != n:
         raise AlignmentError(f"`ranks` must have a row for each of the {n} rows of the table; got {len(ranks)}.")
     height, size = row_height(n)
+    names, width = row_names(table.index, size, ax)
     drawn = [values, joint, np.zeros((n, int(zero)))]
-    with canvas(ax, 7.0, n * height + (0.95 if n > 40 else 0.75), note) as ax:
+    with canvas(ax, width, n * height + (0.95 if n > 40 else 0.75), note) as ax:
         name_rows(ax, names, size)
         low, high = limits(np.hstack(drawn))
         ax.set_xlim(low, high)
@@ -314,9 +316,10 @@ def inflation_axes(table: pd.DataFrame, *, note: str = "", ax: Axes | None = Non
     values = checked_columns(table, tuple(table.columns))
     n, axes = len(table), [name for name in table.columns if name != "together"]
     height, size = row_height(n)
+    names, width = row_names(table.index, size, ax)
     steps = (np.arange(len(axes)) - (len(axes) - 1) / 2) * min(0.25, 0.7 / max(len(axes), 1))
-    with canvas(ax, 7.0, n * height + (1.2 if n > 40 else 1.0), note) as ax:
-        name_rows(ax, display_names(table.index), size)
+    with canvas(ax, width, n * height + (1.2 if n > 40 else 1.0), note) as ax:
+        name_rows(ax, names, size)
         ax.set_xlim(limits(np.append(values, 1.0)))
         ax.axvline(1, color=INK, lw=0.8, ls=(0, (4, 3)), zorder=1)
         rows, mark = np.arange(n), 5.0 if n <= 40 else 3.6

@@ -193,6 +193,10 @@ def test_beside_the_corrected_winner_nobody_is_sent_to_python_for_it(file, capsy
     asked = (file, "--winner", "winner", "--groups", "prompt")
     without, best = (words(run(capsys, *asked, *more)[1]) for more in ((), ("--best",)))
     assert "The best of 4 was also lucky, so its estimate is too high on average: --best corrects for it." in without
+    tiers, both = (words(run(capsys, *asked, "--tiers", *more)[1]) for more in ((), ("--best",)))
+    assert tiers.count("was also lucky") == 1
+    assert "was also lucky" not in both
+    assert "winner()" not in tiers + both
     assert "came first of 4" in best
     assert "was also lucky" not in best
     assert "winner()" not in without + best

@@ -91,3 +91,11 @@ def test_ends_of_intervals_that_are_next_to_nothing_or_far_out_are_said_by_one_r
     assert limits(-964.9, 968.5, 1.8, reach=13.8) == (NO_LIMIT, NO_LIMIT)
     assert limits(-9.6, 13.2, 1.8, reach=13.8) == ("-9.6000", "13.2000")
     assert limits(-np.inf, np.nan, 1.8, reach=13.8) == ("-inf", "nan")
+
+
+def test_no_line_is_over_the_width_where_the_columns_leave_few_characters_to_the_names():
+    headers = ("", "tier", "rank", "ranks open", "estimate", "joint [0.025", "0.975]", "groups", "n")
+    cells = ("1", "1", "1", "0.8017", "0.6817", "0.8842", "a", "9579")
+    text = Grid(headers, (("EXAONE-3.5-7.8B-Instruct", *cells), ("o3", *cells))).text(80)
+    assert max(map(len, text.splitlines())) == 80
+    assert "EXAONE-3.5-7.8B-Instruct\n" in text

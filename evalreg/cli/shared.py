@@ -294,7 +294,8 @@ def document_text(
 def _summarized(outcome: Outcome) -> Summary:
     """The summary of the results, with what the filter kept."""
     summary, rows = outcome.printed.summary(outcome.options.alpha), outcome.rows
-    sentences = (*outcome.said, *_of_commands(summary.sentences, outcome))
+    # Tiers and the summary both speak of the first place.
+    sentences = tuple(dict.fromkeys(_of_commands((*outcome.said, *summary.sentences), outcome)))
     said = () if NO_LIMIT in " ".join(sentences) else limit_sentence(outcome.first)
     summary = replace(summary, grids=(*outcome.first, *summary.grids), sentences=(*said, *sentences))
     return with_rows(summary, rows, outcome.options)

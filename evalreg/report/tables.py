@@ -160,7 +160,7 @@ class Grid:
         columns = list(zip(*(*heads, *self.rows), strict=True))
         widths = [max(map(len, column)) for column in columns]
         room = width - sum(w + 2 for w in widths[1:])
-        first = min(widths[0], max(room, 12))
+        first = min(widths[0], max(room, 6))
         # The numbers' columns share what room is left, so that tables of one summary end at one margin.
         spare = max(width - first - sum(w + 2 for w in widths[1:]), 0) // max(len(widths) - 1, 1)
         lines = [self._line(head[0].ljust(first), head[1:], widths[1:], spare) for head in heads]

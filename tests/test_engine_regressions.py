@@ -136,6 +136,13 @@ def test_functions_of_numbers_are_those_of_numpy(log, engine, function):
 
 
 @in_engines
+def test_a_column_to_the_power_of_a_column_is_made_by_cell(log, engine):
+    found, expected = (er.fit("score ~ I(level ** (level / 2))", data) for data in (engine(log), log))
+    np.testing.assert_allclose(found.params, expected.params, rtol=1e-9)
+    np.testing.assert_allclose(found.bse, expected.bse, rtol=1e-9)
+
+
+@in_engines
 def test_what_is_missing_is_dropped_and_counted_by_reason(log, engine):
     found = er.fit("score ~ model + time", engine(log), groups="passage", weights="weight")
     expected = er.fit("score ~ model + time", log, groups="passage", weights="weight")

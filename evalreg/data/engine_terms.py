@@ -40,8 +40,8 @@ def number_of(code: str, schema: Mapping[str, Any]) -> nw.Expr | None:
 def _made(node: ast.expr, schema: Mapping[str, Any]) -> Number:
     if isinstance(node, ast.Name):
         return _column(node.id, schema)
-    if isinstance(node, ast.Constant) and type(node.value) in (int, float):
-        return float(node.value)  # type: ignore[arg-type]
+    if isinstance(node, ast.Constant) and isinstance(node.value, int | float) and not isinstance(node.value, bool):
+        return float(node.value)
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
         inside = _made(node.operand, schema)
         return inside * -1.0 if isinstance(node.op, ast.USub) else inside
@@ -71,9 +71,11 @@ def _arithmetic(node: ast.BinOp, schema: Mapping[str, Any]) -> Number:
             # Engines differ in what a division by zero is.
             return nw.when(right != 0).then(left / right)
         return left * 1.0 / right if right else _refused()
-    if isinstance(node.op, ast.Pow) and isinstance(left, nw.Expr) and right in range(1, LARGEST_POWER + 1):
+    if isinstance(node.op, ast.Pow) and isinstance(left, nw.Expr) and not isinstance(right, nw.Expr):
+        if right not in range(1, LARGEST_POWER + 1):
+            raise _NotHereError
         product = left
-        for _ in range(1, int(right)):  # type: ignore[arg-type]
+        for _ in range(1, int(right)):
             product = product * left
         return product
     raise _NotHereError

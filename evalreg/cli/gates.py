@@ -187,7 +187,7 @@ def decide(gate: Gate, comparison: Comparison, alpha: float = 0.05) -> Decision:
     One-sided tests by the covariance of the comparison; the number of questions is Miller (2024), arXiv:2411.00640, eq.
     9, with t and the standard error as measured.
     """
-    row: dict[str, Any] = comparison.table.loc[[(gate.model, gate.baseline)]].to_dict("records")[0]  # type: ignore[assignment]
+    row: dict[Any, Any] = comparison.table.loc[[(gate.model, gate.baseline)]].to_dict("records")[0]
     here = [pair == (gate.model, gate.baseline) for pair in comparison.facts.index]
     C, names = np.array([here], dtype=np.float64), (f"{gate.model} - {gate.baseline}",)
     cov, own = comparison.results.cov.linear(C, names), comparison.results.estimate.linear(C, names)

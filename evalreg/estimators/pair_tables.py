@@ -120,7 +120,9 @@ def fewest_clusters(results: Results, facts: Facts) -> IntArray:
 
 def _codes_in_use(results: Results, member: BoolArray | None) -> list[Codes]:
     """Clusters of the questions of a set, by axis."""
-    codes = [results.estimate.scores.labels.codes(axis) for axis in results.cov.axes]  # type: ignore[attr-defined]
+    labels = results.estimate.scores.row_labels()
+    assert labels is not None
+    codes = [labels.codes(axis) for axis in results.cov.axes]
     return codes if member is None else [as_codes(one.codes[member]) for one in codes]
 
 

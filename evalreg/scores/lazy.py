@@ -205,7 +205,8 @@ class LazyScores(Scores):
         held = self._query(axes[0]).held if axes else None
         parts = held or (self._grouped((), None).block(self.n_cells),)
         found = [part.by_cell() for part in parts]
-        return sum(one for one, _ in found), sum(two for _, two in found)  # type: ignore[return-value]
+        none = np.zeros(())
+        return sum((one for one, _ in found), none), sum((two for _, two in found), none)
 
     def _without_ids(self, by: Axis, count: int) -> MissingLabelsError:
         return MissingLabelsError(

@@ -63,10 +63,11 @@ class Held:
     def by_cell(self) -> tuple[FloatArray, FloatArray]:
         """Totals and weights of each cell."""
         cell, n_cells = self.where.indices, self.where.shape[1]
-        return tuple(  # type: ignore[return-value]
-            np.column_stack([np.bincount(cell, column, n_cells) for column in numbers.T])
-            for numbers in (self.totals, self.weights)
-        )
+
+        def summed(numbers: FloatArray) -> FloatArray:
+            return np.column_stack([np.bincount(cell, column, n_cells) for column in numbers.T])
+
+        return summed(self.totals), summed(self.weights)
 
 
 def product_places(n: int) -> IntArray:

@@ -6,7 +6,7 @@ import narwhals.stable.v2 as nw
 
 from evalreg.data.clusters import Axis
 from evalreg.data.engine import LazyTable
-from evalreg.data.engine_missing import reason_number, refuse_light_weights, refuse_missing
+from evalreg.data.engine_missing import reason_number, refuse_far_weights, refuse_light_weights, refuse_missing
 from evalreg.data.engine_spark import keep
 from evalreg.data.filters import refuse_filters
 from evalreg.data.groups import Groups, parse_groups
@@ -69,8 +69,10 @@ def _without_missing(table: LazyTable, roles: Roles, asked: dict[str, list[str]]
 
 def _check_weights(table: LazyTable, weight: str) -> None:
     table.check_numeric(weight, "weights")
-    smallest = float(table.group((), {"low": nw.col(weight).min()})["low"].iloc[0])
-    refuse_light_weights(smallest, weight)
+    found = table.group((), {"low": nw.col(weight).min(), "high": nw.col(weight).max()})
+    low, high = float(found["low"].iloc[0]), float(found["high"].iloc[0])
+    refuse_light_weights(low, weight)
+    refuse_far_weights(low, high, weight)
 
 
 def _refuse_repeats(table: LazyTable, roles: Roles) -> None:

@@ -148,6 +148,7 @@ def test_comparisons_come_back(adjust):
     stored = er.read_results(comparison.to_json())
     pd.testing.assert_frame_equal(stored.table, comparison.table, check_exact=True)
     assert str(stored.summary()) == str(comparison.summary())
+    assert repr(stored).split("\n")[1:] == repr(comparison).split("\n")[1:]
     same(stored.conf_int(), comparison.results.conf_int())
     same(stored.cov_params(), comparison.results.cov_params())
     same(stored.to_frame(), comparison.results.to_frame())

@@ -162,7 +162,9 @@ class StoredResults(Printed):
         return pd.DataFrame(self._ends[self._level(alpha)].copy(), index=self._statistics.index, columns=[0, 1])
 
     def to_frame(self, alpha: float | None = None) -> pd.DataFrame:
-        """Estimates, standard errors, tests and intervals, one row a parameter.
+        """Estimates, standard errors, tests and intervals, one row a parameter, each by itself.
+
+        The intervals and p-values of a comparison that allow for the number of pairs are in `table`.
 
         Parameters
         ----------
@@ -275,7 +277,7 @@ class StoredResults(Printed):
 
     def __repr__(self) -> str:
         rows = f"{self.nobs} rows, read back from JSON"
-        table = whole_columns(self.to_frame())
+        table = whole_columns(self.table if self.kind == "comparison" else self.to_frame())
         return f"<StoredResults: {self.document['model']} of {self.document['score']}, {rows}>\n{table}"
 
     if not TYPE_CHECKING:

@@ -46,7 +46,8 @@ class Winner:
     estimate, se : float
         As measured, and its standard error.
     corrected : float
-        As often above the truth as below it; NaN where nothing but a projection is known.
+        About as often above the truth as below it, roughly so with few clusters; NaN where nothing but a projection is
+        known.
     lower, upper : float
         The interval of `method`.
     single_lower, single_upper : float
@@ -131,7 +132,10 @@ def winner_sentences(found: Winner) -> tuple[str, ...]:
     )
     how = f"The corrected interval {_WORDS[found.method]}."
     if not found.reason:
-        how = f"The corrected estimate is as often too high as too low. {how}"
+        how = (
+            "The corrected estimate is about as often too high as too low; with few clusters one of the two may come "
+            f"nearly twice as often as the other. {how}"
+        )
     ties = f"{listed(list(found.tied))} came out equal with {found.name}." if found.tied else ""
     reason = f"No other interval is known here, and no corrected estimate: {found.reason}." if found.reason else ""
     return tuple(filter(None, (text, how, ties, reason)))

@@ -82,7 +82,7 @@ def files_of(log: pd.DataFrame, folder, n: int = 3, **roles) -> list:
     return paths
 
 
-def agree(found, expected):
+def assert_agree(found, expected):
     """Estimates, covariances, intervals, ranks, pairs and dependence are those of the rows."""
     for name in ("params", "bse", "dof", "pvalues"):
         np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=SAME, err_msg=name)
@@ -136,12 +136,12 @@ def few(log):
 
 @pytest.mark.parametrize("roles", WIN_RATES.values(), ids=WIN_RATES.keys())
 def test_win_rates_of_shards_are_those_of_the_rows(log, whole, roles):
-    agree(er.win_rate(whole, **SIDES, **roles), er.win_rate(log, **SIDES, key="run", **roles))
+    assert_agree(er.win_rate(whole, **SIDES, **roles), er.win_rate(log, **SIDES, key="run", **roles))
 
 
 @pytest.mark.parametrize("roles", RATINGS.values(), ids=RATINGS.keys())
 def test_ratings_of_shards_are_those_of_the_rows(log, whole, roles):
-    agree(er.bradley_terry(whole, **SIDES, **roles), er.bradley_terry(log, **SIDES, key="run", **roles))
+    assert_agree(er.bradley_terry(whole, **SIDES, **roles), er.bradley_terry(log, **SIDES, key="run", **roles))
 
 
 @pytest.mark.parametrize("ties", ["half", "davidson"])
@@ -149,8 +149,8 @@ def test_lines_of_many_comparisons_hold_what_boards_need(log, few, ties):
     assert len(few.lines) < few.n_rows / 1.3
     for groups in ("prompt", None):
         given, needed = (er.bradley_terry(data, **SIDES, groups=groups, ties=ties) for data in (few, log))
-        agree(given, needed)
-        agree(er.win_rate(few, **SIDES, groups=groups), er.win_rate(log, **SIDES, groups=groups))
+        assert_agree(given, needed)
+        assert_agree(er.win_rate(few, **SIDES, groups=groups), er.win_rate(log, **SIDES, groups=groups))
     board, of_rows = (er.win_rate(data, **SIDES, groups="prompt") for data in (few, log))
     pd.testing.assert_frame_equal(board.ranks(), of_rows.ranks())
     pd.testing.assert_frame_equal(board.leaderboard(), of_rows.leaderboard(), rtol=1e-9)
@@ -170,10 +170,10 @@ def test_scores_and_weights_are_summed_with_their_squares(log, tmp_path, outcome
     paths = files_of(log, tmp_path, **{"winner": None, "groups": "prompt", **sides})
     sums = er.merged(paths)
     for roles in ({"groups": "prompt"}, {}, {"opponents": "as_sampled"}, {"groups": "prompt", "cov": "CR1"}):
-        agree(er.win_rate(sums, **sides, **roles), er.win_rate(log, **sides, **roles))
+        assert_agree(er.win_rate(sums, **sides, **roles), er.win_rate(log, **sides, **roles))
     more = [{"ties": "davidson"}, {"ties": "davidson", "groups": "prompt"}] if outcome == "winner" else []
     for roles in ({"groups": "prompt"}, {}, {"formula": "1", "groups": "prompt"}, *more):
-        agree(er.bradley_terry(sums, **sides, **roles), er.bradley_terry(log, **sides, **roles))
+        assert_agree(er.bradley_terry(sums, **sides, **roles), er.bradley_terry(log, **sides, **roles))
     if outcome == "points":
         with pytest.raises(ScoreRangeError, match=r"needs verdicts: scores of 0, 1/2 and 1; [0-9]+ lie between"):
             er.bradley_terry(sums, **sides, ties="davidson")
@@ -184,7 +184,7 @@ def test_models_named_by_numbers_and_by_verdicts(log, tmp_path):
     named = np.select([numbers["winner"] == "left", numbers["winner"] == "right"], [numbers["left"], numbers["right"]])
     numbers["winner"] = np.where(numbers["winner"] == "tie", "tie", named.astype(str))
     sums = er.merged(files_of(numbers, tmp_path))
-    agree(er.win_rate(sums, **SIDES, groups="prompt"), er.win_rate(numbers, **SIDES, groups="prompt"))
+    assert_agree(er.win_rate(sums, **SIDES, groups="prompt"), er.win_rate(numbers, **SIDES, groups="prompt"))
 
 
 def test_any_library_writes_the_same_sums(log, tmp_path):
@@ -247,7 +247,7 @@ def test_eight_processes_make_the_board_of_half_a_million_comparisons(tmp_path):
     n = int(log["winner"].notna().sum())
     sums = er.merged(files, n_shards=N_SHARDS, questions=n)
     for groups in ("prompt + judge", "prompt"):
-        agree(er.win_rate(sums, **SIDES, groups=groups), er.win_rate(log, **SIDES, key="run", groups=groups))
+        assert_agree(er.win_rate(sums, **SIDES, groups=groups), er.win_rate(log, **SIDES, key="run", groups=groups))
     for options in ({}, {"ties": "davidson", "cov": "CR1"}):
         given, needed = (er.bradley_terry(data, **SIDES, groups="prompt", **options) for data in (sums, log))
         np.testing.assert_allclose(given.params, needed.params, rtol=SAME)
@@ -310,7 +310,7 @@ def test_shards_of_other_roles_pairs_and_spellings_are_refused(log, tmp_path):
     with pytest.raises(DataError, match=r"same pairs of models and strata; .*are in only one of .* say cells=\"any\""):
         two(first, fewer)
     rest = pd.concat([first, fewer])
-    agree(
+    assert_agree(
         er.win_rate(er.merged(paths, cells="any"), **SIDES, groups="prompt"),
         er.win_rate(rest, **SIDES, groups="prompt"),
     )

@@ -41,7 +41,7 @@ def judged():
     return log.assign(language=np.where(pd.factorize(log["prompt"])[0] % 3 == 0, "de", "en"))
 
 
-def same(found, expected):
+def assert_same(found, expected):
     np.testing.assert_array_equal(found.params, expected.params)
     np.testing.assert_array_equal(found.cov_params(), expected.cov_params())
     assert found.nobs == expected.nobs
@@ -49,7 +49,7 @@ def same(found, expected):
 
 def test_means_are_those_of_the_filtered_frame_and_what_was_left_out_is_counted(scored, kept):
     found = er.mean(scored, by="model", item="question", groups="passage", subset=RULE)
-    same(found, er.mean(kept, by="model", item="question", groups="passage"))
+    assert_same(found, er.mean(kept, by="model", item="question", groups="passage"))
     assert found.dropped["subset"] == len(scored) - len(kept)
     text = str(found.summary())
     assert f"Subset: {RULE} ({len(kept)} of {len(scored)} rows)" in text
@@ -58,8 +58,8 @@ def test_means_are_those_of_the_filtered_frame_and_what_was_left_out_is_counted(
 
 @pytest.mark.parametrize("formula", ["score ~ 1", "score ~ model + tokens", "score ~ model | question"])
 def test_regressions_are_those_of_the_filtered_frame(scored, kept, formula):
-    same(er.fit(formula, scored, groups="passage", subset=RULE), er.fit(formula, kept, groups="passage"))
-    same(er.fit(formula, data=scored, groups="passage", subset=RULE), er.fit(formula, kept, groups="passage"))
+    assert_same(er.fit(formula, scored, groups="passage", subset=RULE), er.fit(formula, kept, groups="passage"))
+    assert_same(er.fit(formula, data=scored, groups="passage", subset=RULE), er.fit(formula, kept, groups="passage"))
 
 
 def test_comparisons_are_those_of_the_filtered_frame(scored, kept):
@@ -72,7 +72,7 @@ def test_comparisons_are_those_of_the_filtered_frame(scored, kept):
 def test_boards_are_those_of_the_filtered_frame(judged, estimator):
     roles = {"left": "left", "right": "right", "winner": "winner", "groups": "prompt"}
     found = estimator(judged, subset='language != "de"', **roles)
-    same(found, estimator(judged[judged["language"] != "de"], **roles))
+    assert_same(found, estimator(judged[judged["language"] != "de"], **roles))
     own = judged[judged["language"] != "de"]
     pd.testing.assert_frame_equal(found.head_to_head(), estimator(own, **roles).head_to_head())
 
@@ -89,9 +89,9 @@ def test_labels_and_weights_that_are_no_column_are_those_of_all_rows(scored, kep
     weighted = kept.assign(w=weight[kept.index])
     expected = er.mean(weighted, by="model", groups="passage", weights="w")
     found = er.mean(scored, by="model", groups=make(passage), weights=make(weight), subset=RULE)
-    same(found, expected)
+    assert_same(found, expected)
     other = er.mean(weighted, by="model", groups="question", weights="w")
-    same(found.with_cov(groups=make(scored["question"])), other)
+    assert_same(found.with_cov(groups=make(scored["question"])), other)
 
 
 def test_an_array_of_the_kept_rows_is_refused(scored, kept):
@@ -111,7 +111,7 @@ def test_what_is_left_out_may_be_anything(scored):
     with pytest.raises(NonNumericError):
         er.mean(broken, groups="passage")
     own = scored[scored["language"] == "en"]
-    same(er.mean(broken, groups="passage", subset='language == "en"'), er.mean(own, groups="passage"))
+    assert_same(er.mean(broken, groups="passage", subset='language == "en"'), er.mean(own, groups="passage"))
 
 
 @pytest.mark.parametrize("library", ["polars", "pyarrow", "dict"])
@@ -123,7 +123,7 @@ def test_frames_of_other_libraries_give_the_same(scored, kept, library):
     else:
         data = pytest.importorskip("pyarrow").Table.from_pandas(scored)
     found = er.fit("score ~ model + tokens", data, groups="passage", subset=RULE)
-    same(found, er.fit("score ~ model + tokens", kept, groups="passage"))
+    assert_same(found, er.fit("score ~ model + tokens", kept, groups="passage"))
 
 
 def test_in_an_engine_the_rows_are_to_be_filtered_there(scored):
@@ -157,8 +157,8 @@ def test_errors_that_name_rows_say_how_they_are_counted(scored, kept):
 
 def test_logs_take_it_in_every_verb(scored, kept, judged):
     log, own = er.Log(scored, item="question"), er.Log(kept, item="question")
-    same(log.mean(groups="passage", subset=RULE), own.mean(groups="passage"))
-    same(log.fit("score ~ tokens", groups="passage", subset=RULE), own.fit("score ~ tokens", groups="passage"))
+    assert_same(log.mean(groups="passage", subset=RULE), own.mean(groups="passage"))
+    assert_same(log.fit("score ~ tokens", groups="passage", subset=RULE), own.fit("score ~ tokens", groups="passage"))
     pairs = log.compare(groups="passage", subset=RULE)
     pd.testing.assert_frame_equal(pairs.table, own.compare(groups="passage").table)
     noise = log.noise(groups="passage", subset=RULE)
@@ -166,8 +166,8 @@ def test_logs_take_it_in_every_verb(scored, kept, judged):
     assert f"{len(kept)} of {len(scored)}" in str(noise.summary())
     board = er.Log(judged)
     english = er.Log(judged[judged["language"] == "en"])
-    same(board.win_rate(groups="prompt", subset='language == "en"'), english.win_rate(groups="prompt"))
-    same(board.bradley_terry(groups="prompt", subset='language == "en"'), english.bradley_terry(groups="prompt"))
+    assert_same(board.win_rate(groups="prompt", subset='language == "en"'), english.win_rate(groups="prompt"))
+    assert_same(board.bradley_terry(groups="prompt", subset='language == "en"'), english.bradley_terry(groups="prompt"))
 
 
 def test_a_log_of_several_prompts_is_compared_on_one():
@@ -217,7 +217,7 @@ SCORES = {
 def test_other_scores_are_those_of_the_filtered_frame(marked, name):
     found = SCORES[name](marked, subset=RULE)
     kept = marked[(marked["language"] == "en") & (marked["tokens"] < 90)]
-    same(found, SCORES[name](kept))
+    assert_same(found, SCORES[name](kept))
     assert found.dropped["subset"] == len(marked) - len(kept)
     assert f"Subset: {RULE}" in str(found.summary())
 
@@ -226,7 +226,7 @@ def test_controlled_win_rates_are_those_of_the_filtered_log(judged):
     log = judged.assign(longer=np.random.default_rng(2).normal(size=len(judged)))
     asked = {"left": "left", "right": "right", "winner": "winner", "formula": "longer", "groups": "prompt"}
     found = er.controlled_win_rate(log, **asked, subset='language == "en"')
-    same(found, er.controlled_win_rate(log[log["language"] == "en"], **asked))
+    assert_same(found, er.controlled_win_rate(log[log["language"] == "en"], **asked))
     assert 'Subset: language == "en"' in str(found.summary())
 
 

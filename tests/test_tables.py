@@ -99,3 +99,13 @@ def test_no_line_is_over_the_width_where_the_columns_leave_few_characters_to_the
     text = Grid(headers, (("EXAONE-3.5-7.8B-Instruct", *cells), ("o3", *cells))).text(80)
     assert max(map(len, text.splitlines())) == 80
     assert "EXAONE-3.5-7.8B-Instruct\n" in text
+
+
+def test_a_block_of_columns_leaves_out_the_rows_that_are_empty_in_it():
+    rows = (("mean", "0.1", "0.2"), ("", "(0.3)", "(0.4)"), ("slope", "", "0.5"), ("", "", "(0.6)"), ("Rows", "7", "8"))
+    first, second = Grid(("", "first", "second"), rows, blocks=True, rule=4).text(16).split("\n\n")
+    lines = first.splitlines()
+    assert "slope" not in first
+    assert set(lines[lines.index(next(line for line in lines if line.startswith("Rows"))) - 1]) == {"-"}
+    assert "slope" in second
+    assert "(0.6)" in second

@@ -195,8 +195,15 @@ class Grid:
                 left = room
             chosen[-1].append(i)
             left -= needed + 2
-        parts = [[(row[0], *(row[i] for i in some)) for row in (self.headers, *self.rows)] for some in chosen]
-        return [Grid(part[0], tuple(part[1:]), rule=self.rule) for part in parts]
+        return [self._block(some) for some in chosen]
+
+    def _block(self, chosen: list[int]) -> Grid:
+        """Some columns, without the rows that have nothing in them."""
+        kept = [(i, [row[k] for k in chosen]) for i, row in enumerate(self.rows)]
+        kept = [(i, cells) for i, cells in kept if any(map(str.strip, cells))]
+        rows = tuple((self.rows[i][0], *cells) for i, cells in kept)
+        rule = sum(i < self.rule for i, _ in kept)
+        return Grid((self.headers[0], *(self.headers[k] for k in chosen)), rows, rule=rule)
 
     @staticmethod
     def _line(stub: str, cells: tuple[str, ...], widths: list[int], spare: int) -> str:

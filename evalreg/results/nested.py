@@ -119,7 +119,7 @@ class NestedTest(Printed):
             ("Covariance", self.covariance),
         )
         rows = tuple(
-            (name, number(F), f"{q}", f"{dof:.4g}", p_value(p, alpha), number(critical))
+            (name, number(F), f"{q}", f"{dof:.1f}", p_value(p, alpha), number(critical))
             for name, F, q, dof, p, critical in self.to_frame(alpha).itertuples()
         )
         headers = ("test", "F", "df_num", "df_denom", "p", f"rejects from ({100 * alpha:.4g}%)")

@@ -1,4 +1,4 @@
-"""The path of a table in the place of the rows that a public function takes."""
+"""What lets public functions take the path of a table where they take rows; `logs.by_path` reads it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A plain table named by its path where a function takes rows: read as the command line reads it."""
+"""Reads the table whose path a public function was given in place of rows, as the command line reads it."""
 
 from __future__ import annotations
 

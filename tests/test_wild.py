@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import pickle
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -20,6 +21,7 @@ from evalreg.errors import (
     ArgumentTypeError,
     EvalregError,
     EvalregWarning,
+    FewCarriersWarning,
     FewClustersWarning,
     FormulaError,
     LeverageWarning,
@@ -573,3 +575,21 @@ def test_the_search_for_an_end_gives_up_at_infinity():
     assert find_end(lambda gap: 0.5, 1.0, 0.05) == np.inf
     # A step function that dips below the level, and rises again.
     assert find_end(lambda gap: float(gap < 1 or 2 < gap < 3), 1.0, 0.05) == pytest.approx(3)
+
+
+@pytest.mark.parametrize(("n_differing", "warned"), [(3, True), (150, False)])
+def test_a_comparison_warns_that_the_wild_test_leaves_out_what_was_not_seen(rng, n_differing, warned):
+    old = (rng.random(300) < 0.5) * 1.0
+    turned = rng.permutation(300) < n_differing
+    new = np.where(turned, 1 - old, old)
+    parts = [pd.DataFrame({"model": m, "item": range(300), "score": x}) for m, x in (("old", old), ("new", new))]
+    comparison = er.compare(pd.concat(parts), item="item", baseline="old")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        table = comparison.wild_test(draws=199)
+    said = [str(one.message) for one in caught if one.category is FewCarriersWarning]
+    assert len(said) == warned
+    if warned:
+        assert said[0].startswith("new - old: 3 of 300 questions differ. The wild test does not allow")
+        wide, short = (one["upper"].iloc[0] - one["lower"].iloc[0] for one in (comparison.to_frame(), table))
+        assert short < wide

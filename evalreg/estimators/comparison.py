@@ -174,7 +174,8 @@ class Comparison(Planned, Reported, Printed):
         """Wild cluster bootstrap tests of the differences, for few clusters or unequal ones, with their intervals.
 
         Each difference is tested by itself, as `results.wild_test("`new - old` = 0")` does; that also tests several
-        at once.
+        at once. Where few questions differ it warns: it does not allow for differences that were not seen, which
+        `to_frame` does.
 
         Parameters
         ----------
@@ -214,10 +215,10 @@ class Comparison(Planned, Reported, Printed):
         Examples
         --------
         >>> import evalreg as er
-        >>> log = er.datasets.paired(n_passages=10, seed=1)
+        >>> log = er.datasets.paired(n_passages=10, questions_per_passage=15, seed=1)
         >>> comparison = er.compare(log, item="question", groups="passage", baseline="old")
         >>> comparison.wild_test(weights="rademacher")[["difference", "p_value", "draws"]].round(3).to_dict("records")
-        [{'difference': 0.06, 'p_value': 0.5, 'draws': 1024}]
+        [{'difference': 0.067, 'p_value': 0.25, 'draws': 1024}]
         """
         if isinstance(null, bool) or not isinstance(null, int | float | np.integer | np.floating):
             raise ArgumentTypeError(f"`null` must be a number, the difference under the null; got {null!r}.")

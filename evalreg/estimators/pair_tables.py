@@ -11,7 +11,7 @@ import pandas as pd
 
 from evalreg.checks import BoolArray, FloatArray, IntArray, fraction
 from evalreg.data.clusters import Codes, as_codes, axis_name
-from evalreg.errors import NotAvailableError, ScoreRangeError
+from evalreg.errors import FewCarriersWarning, NotAvailableError, ScoreRangeError, issue
 from evalreg.inference.carriers import few_tell
 from evalreg.inference.contrasts import Contrasts
 from evalreg.inference.discordance import clustered_sign_test
@@ -19,7 +19,7 @@ from evalreg.inference.make_family import make_family
 from evalreg.inference.multiplicity import adjust_pvalues, base_seed
 from evalreg.inference.ranks import PairAdjustName, unadjusted_text
 from evalreg.numerics.matrices import dense
-from evalreg.report.summaries import covariance_text, few_text, rather_few
+from evalreg.report.summaries import covariance_text, few_text, not_allowed_for, rather_few
 from evalreg.report.tables import Grid, Summary, fixed, number, p_value
 from evalreg.results.results import Results
 from evalreg.scores.differences import NOBODY, ModelPairs, differences
@@ -190,6 +190,8 @@ def wild_frame(
         raise NotAvailableError(
             'the wild test has no "single-step" adjustment. Compare again with adjust="holm", or without `adjust`.'
         )
+    if text := not_allowed_for(results.cov):
+        issue([(FewCarriersWarning, text)])
     names, each = results.estimate.names, np.eye(len(results.estimate.names))
     tests = [
         results.wild_test(Contrasts(row[None], np.array([null]), (name,)), **asked)

@@ -63,6 +63,20 @@ def few_text(cov: Covariance) -> str:
     )
 
 
+def not_allowed_for(cov: Covariance) -> str:
+    """What is said of a test that leaves out the allowance of `few_text`; empty where there is none."""
+    few = cov.widths().few
+    matters = None if few is None else np.flatnonzero(few.unseen.matters)
+    if few is None or matters is None or not matters.size:
+        return ""
+    found = few.unseen.chosen(matters)
+    each = [f"{cov.names[row]}: {_questions_that_differ(found, i)}" for i, row in enumerate(few.rows[matters])]
+    return (
+        f"{'; '.join(each[:MOST_SHOWN])}{'; and others' if len(each) > MOST_SHOWN else ''}. The wild test does not "
+        "allow for differences that were not seen, and its interval may be too short; `to_frame` has those that do."
+    )
+
+
 def _questions_that_differ(found: Unseen, at: int) -> str:
     """How many questions tell of a difference: "3 of 300 questions differ"."""
     n, mirrored = found.n[at], found.share[at] == 0
@@ -89,6 +103,8 @@ def _reference_text(cov: Covariance) -> str:
 
 # A design effect below this is not worth a sentence.
 LITTLE_DEPENDENCE = 1.1
+# Differences that are named one by one.
+MOST_SHOWN = 3
 # A count of questions this near to none, as a share of them, is none but for rounding.
 ROUNDING = 1e-9
 # Of two models the better one's interval is hardly too sure: .942 to .959 of 95% in simulated logs.

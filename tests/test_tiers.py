@@ -55,7 +55,7 @@ def test_tiers_letters_ranks_and_p_values_say_one_thing(seed, options):
     first, second = table.iloc[0], table.iloc[1]
     assert found.separated == (not set(first["letters"]) & set(second["letters"])) == (found.p_adjusted <= 0.05)
     assert found.difference == pytest.approx(first["estimate"] - second["estimate"])
-    assert f" {'yes' if found.separated else 'no'}. " in found.sentence()
+    assert f", {'is' if found.separated else 'is not'} separated from the second, " in found.sentence()
     assert found.n_tiers == table["tier"].max()
 
 
@@ -75,11 +75,11 @@ def test_pairs_without_an_error_bar_are_not_separated():
     assert found.undecided == (("more", "new"),)
     assert not found.separated
     assert np.isnan(found.p_adjusted)
-    assert "no. Their difference has no error bar." in found.sentence()
+    assert "Their difference has no error bar." in found.sentence()
     assert "1 pair has no error bar" in " ".join(str(found).split())
     twin = pd.concat([log, log[log["model"] == "new"].assign(model="twin")])
     found = er.mean(twin, by="model", item="question", groups="passage").tiers()
-    assert "no. They have the same estimate." in found.sentence()
+    assert "They have the same estimate." in found.sentence()
     assert found.to_frame()["tier"].loc[["new", "twin"]].tolist() == [1, 1]
 
 

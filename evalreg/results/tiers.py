@@ -104,7 +104,7 @@ class Tiers(Printed):
         Returns
         -------
         str
-            Ends in "yes" or "no", with the reason.
+            Two sentences: whether it is, and the reason.
         """
         return escaped(first_sentence(self), markup)
 
@@ -172,16 +172,16 @@ def find_tiers(models: AnyModels, alpha: float, seed: Seed) -> Tiers:
 
 
 def first_sentence(found: Tiers) -> str:
-    """Whether the first is separated from the second: yes or no, and by what."""
-    asked = f"The first, {found.first}, is separated from the second, {found.second}:"
+    """Whether the first is separated from the second, and by what."""
+    answer = "is" if found.separated else "is not"
+    said = f"The first, {found.first}, {answer} separated from the second, {found.second}."
     if found.difference == 0:
-        return f"{asked} no. They have the same estimate."
+        return f"{said} They have the same estimate."
     if np.isnan(found.p_adjusted):
-        return f"{asked} no. Their difference has no error bar."
+        return f"{said} Their difference has no error bar."
     test = f"p {p_text(found.p_adjusted, found.alpha)}"
     test += f", adjusted for all {found.n_pairs} pairs" if found.n_pairs > 1 else ""
-    answer = "yes" if found.separated else "no"
-    return f"{asked} {answer}. The difference is {number(found.difference)} ({test})."
+    return f"{said} The difference is {number(found.difference)} ({test})."
 
 
 def _meaning(table: pd.DataFrame, alpha: float, undecided: tuple[tuple[str, str], ...]) -> list[str]:

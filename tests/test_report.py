@@ -468,3 +468,18 @@ def test_a_report_of_differences_refuses_what_it_would_not_use(logs, capsys):
     ):
         assert main([*words, *more]) == 3
         assert said in capsys.readouterr().err
+
+
+@pytest.mark.filterwarnings("ignore::evalreg.errors.FewClustersWarning")
+@pytest.mark.parametrize("n_passages", [8, 200])
+def test_a_detectable_difference_from_few_clusters_is_called_rough(n_passages):
+    log = er.datasets.paired(n_passages=n_passages, questions_per_passage=20, seed=1)
+    comparison = er.compare(log, item="question", groups="passage", baseline="old")
+    said = re.search(
+        r"this is rough: the true standard error may be ([\d.]+) to ([\d.]+) times", comparison.report(format="md")
+    )
+    assert (said is not None) == (n_passages == 8)
+    if said is not None:
+        dof = comparison.table["dof"].iloc[0]
+        seen = np.sqrt(np.random.default_rng(0).chisquare(dof, 200_000) / dof)
+        assert [float(one) for one in said.groups()] == pytest.approx(np.quantile(1 / seen, [0.05, 0.95]), abs=0.03)

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
+from scipy.stats import chi2
 
 from evalreg.checks import fraction
 from evalreg.errors import muted
@@ -36,6 +37,8 @@ AnyComparison: TypeAlias = Any
 
 # The power of which the smallest difference that is found is told.
 POWER = 0.8
+# With fewer degrees of freedom a standard error is said to be rough.
+ROUGH = 30
 
 
 class Reported:
@@ -277,7 +280,19 @@ def _detectable(comparison: AnyComparison, table: pd.DataFrame) -> tuple[str, ..
     by_itself = "" if len(table) == 1 else ", each tested by itself"
     return (
         f"A log like this one shows a true difference of {size} with a probability of {POWER:.0%}, if its standard "
-        f"errors are right ({100 * alpha:g}% level{by_itself}); it is likely to miss a smaller one.",
+        f"errors are right ({100 * alpha:g}% level{by_itself}); it is likely to miss a smaller one."
+        f"{_how_rough(float(dof[known].min()))}",
+    )
+
+
+def _how_rough(dof: float) -> str:
+    """By how much a standard error from few degrees of freedom may be wrong, nine times in ten; empty for many."""
+    if dof >= ROUGH:
+        return ""
+    low, high = (float(np.sqrt(dof / chi2.ppf(share, dof))) for share in (0.95, 0.05))
+    return (
+        f" With {dof:.3g} degrees of freedom this is rough: the true standard error may be {low:.2f} to {high:.2f} "
+        "times the one seen, and this difference with it."
     )
 
 

@@ -767,3 +767,37 @@ def test_weights_of_any_size_give_the_number_of_pandas_or_are_refused(make, grou
         return
     found, expected = (make(data, "score", weights="w", groups=groups) for data in (lazy, frame))
     np.testing.assert_allclose(found.bse, expected.bse, rtol=1e-9)
+
+
+def _far_apart():
+    rng = np.random.default_rng(2)
+    places = {"ada": 0.0, "bob": 1e4, "cyd": 1e7, "dan": 1.5e7, "eve": 1e9}
+    parts = [
+        pd.DataFrame(
+            {
+                "model": name,
+                "passage": np.arange(200) // 5,
+                "weight": rng.uniform(0.5, 2, 200),
+                "score": place + rng.normal(size=200),
+            }
+        )
+        for name, place in places.items()
+    ]
+    return pd.concat(parts, ignore_index=True)
+
+
+@pytest.mark.parametrize("roles", [{}, {"groups": "passage"}, {"weights": "weight"}, {"cov": "HC1"}], ids=str)
+@pytest.mark.parametrize("engine", LAZY)
+def test_models_whose_means_are_far_apart_lose_no_digits(engine, roles):
+    frame = _far_apart()
+    found, expected = (er.mean(one, by="model", **roles) for one in (LAZY[engine](frame), frame))
+    # Of a score of 1e9 a spread of 1 has nine digits less.
+    np.testing.assert_allclose(found.bse, expected.bse, rtol=1e-7)
+    np.testing.assert_allclose(found.to_frame()["naive_se"], expected.to_frame()["naive_se"], rtol=1e-8)
+
+
+@pytest.mark.parametrize("engine", LAZY)
+def test_means_too_far_apart_for_their_digits_are_refused(engine, monkeypatch):
+    monkeypatch.setattr("evalreg.scores.centres.MOST_CENTRES", 1)
+    with pytest.raises(er.errors.DataError, match=r"means of rows in an engine must not be so far .* such as"):
+        er.mean(LAZY[engine](_far_apart()), by="model")

@@ -24,18 +24,15 @@ from evalreg.errors import DataError, NonFiniteError, ScoreRangeError
 from evalreg.estimate import About, Cells, Estimate, Refit
 from evalreg.estimate.about import one_sided
 from evalreg.estimators.linearized import refuse_constant
+from evalreg.scores.centres import LOST, about_near_centres
 from evalreg.scores.lazy import by_cell
 from evalreg.scores.lazy_ratio import BOTTOM, PLAIN, TOP, LazyRatios
 from evalreg.scores.sums import CellSums
 
 # Ratios of rows that differ by less, as a share of them, are alike.
 ALIKE = 2e-13
-# Squares that are a smaller share of the terms they are a difference of have lost digits.
-LOST = 1e-6
 # By so much may the squared relative error of a denominator be wrong.
 NEGLIGIBLE = 1e-8
-# Queries for cells that are far from each other.
-MOST_CENTRES = 100
 N, D = "__n", "__d"
 
 
@@ -143,27 +140,14 @@ def _second(
     names = [", ".join(key) or "ratio" for key in keys]
     ratio, mean = sums["top"] / sums["bottom"], sums["bottom"] / sums["weight"]
     centre, middle = sums["top"].sum() / sums["bottom"].sum(), sums["bottom"].sum() / sums["weight"].sum()
-    made, lost = _about(table, by, keys, sums, float(centre), float(middle))
-    # Where all ratios are alike the squares are zero, and none of their digits matter.
-    far = lost["ratio"] & ~flat | lost["mean"]
-    for _ in range(MOST_CENTRES):
-        if not far.any():
-            return made
-        # The smallest: a larger one loses fewer digits about it than it about a larger one.
-        own = int(np.argmin(np.where(far, np.abs(ratio), np.inf)))
-        again, lost = _about(table, by, keys, sums, float(ratio[own]), float(mean[own]))
-        # About itself a cell loses nothing.
-        kept = far & ~(lost["ratio"] & ~flat | lost["mean"]) | (np.arange(far.size) == own)
-        made = {name: np.where(kept, again[name], made[name]) for name in made}
-        far &= ~kept
-    if not far.any():
-        return made
-    raise DataError(
-        f"ratios of rows in an engine must not be so far from each other that their squares lose digits; more than "
-        f"{MOST_CENTRES} are, such as {listed([name for name, one in zip(names, far, strict=True) if one][:3])}. Give "
-        "them to `ratio` in parts, or collect the rows first.",
-        count=int(far.sum()),
-    )
+
+    def ask(own: int | None) -> tuple[dict[str, FloatArray], BoolArray]:
+        near = (centre, middle) if own is None else (ratio[own], mean[own])
+        made, lost = _about(table, by, keys, sums, *map(float, near))
+        # Where all ratios are alike the squares are zero, and none of their digits matter.
+        return made, lost["ratio"] & ~flat | lost["mean"]
+
+    return about_near_centres(ask, ratio, names, "ratios")
 
 
 def _about(

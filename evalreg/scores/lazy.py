@@ -9,7 +9,7 @@ from typing import Any
 import narwhals.stable.v2 as nw
 import numpy as np
 
-from evalreg.checks import FloatArray, IntArray, listed
+from evalreg.checks import BoolArray, FloatArray, IntArray, listed
 from evalreg.data.clusters import Axis
 from evalreg.data.engine import LazyTable, fetched
 from evalreg.data.engine_groups import grouped, ranges_of
@@ -18,6 +18,7 @@ from evalreg.data.names import known_column
 from evalreg.errors import DataError, MissingLabelsError, NonFiniteError, NotAvailableError
 from evalreg.numerics.matrices import Matrix, dense
 from evalreg.scores.base import ResidualSums, Scores, meat_of_sums
+from evalreg.scores.centres import LOST, about_near_centres
 from evalreg.scores.lazy_sums import Clustering, Entries, Held
 from evalreg.scores.sums import Block, CellSums
 
@@ -387,18 +388,26 @@ class LazyScores(Scores):
         """Sum of (w (value - fitted))^2 of each cell, from powers about a common centre."""
         assert self.weight is not None
         assert self.table is not None
-        centre = float(self.sums.total.sum() / self.sums.weight.sum())
-        w, e = nw.col(self.weight).cast(nw.Float64), nw.col(self.value).cast(nw.Float64) - centre
-        # Columns are made first: not every engine has products inside a sum.
-        made = {"__a": w * w * e * e, "__b": w * w * e, "__c": w * w}
-        frame = self.table.frame.select(*self.cell_columns, *(one.alias(name) for name, one in made.items()))
-        keys, sums = by_cell(frame, self.cell_columns, {name: nw.col(name).sum() for name in made})
-        self._refuse_new(keys)
-        order = [self.cell_codes[key] for key in keys]
-        shift = self.fitted[order] - centre
-        squares = np.zeros(self.n_columns)
-        squares[order] = sums["__a"] - 2 * shift * sums["__b"] + shift**2 * sums["__c"]
-        return np.maximum(squares, 0.0)
+        w, x = nw.col(self.weight).cast(nw.Float64), nw.col(self.value).cast(nw.Float64)
+        table, alike = self.table, self.sums.low == self.sums.high
+
+        def ask(own: int | None) -> tuple[dict[str, FloatArray], BoolArray]:
+            centre = float(self.sums.total.sum() / self.sums.weight.sum() if own is None else self.fitted[own])
+            e = x - centre
+            # Columns are made first: not every engine has products inside a sum.
+            made = {"__a": w * w * e * e, "__b": w * w * e, "__c": w * w}
+            frame = table.frame.select(*self.cell_columns, *(one.alias(name) for name, one in made.items()))
+            keys, sums = by_cell(frame, self.cell_columns, {name: nw.col(name).sum() for name in made})
+            self._refuse_new(keys)
+            order = [self.cell_codes[key] for key in keys]
+            a, b, c = (np.zeros(self.n_columns) for _ in made)
+            a[order], b[order], c[order] = (sums[name] for name in made)
+            shift = self.fitted - centre
+            squares = np.maximum(a - 2 * shift * b + shift**2 * c, 0.0)
+            return {"s": squares}, ~alike & (squares < LOST * (a + 2 * np.abs(shift * b) + shift**2 * c))
+
+        names = [", ".join(key) for key in self.cell_codes]
+        return about_near_centres(ask, self.fitted, names, "means")["s"]
 
     def relabelled(self, change: Callable[[Labels], Labels]) -> Scores:
         """Refused: it is asked for where every row counts."""
@@ -463,13 +472,19 @@ def lazy_cell_sums(
     weights = n if weight is None else first["w"]
     if not np.isfinite(weights).all():
         raise NonFiniteError(f"`weights` must be finite; column {weight!r} holds infinities.", column=weight)
-    # Squares about a common centre lose no digits where the cells' means are near each other.
-    centre = float(total.sum()) / float(weights.sum()) if n.size else 0.0
-    e = x - centre
-    squared = e * e if weight is None else w * e * e
-    again, second = by_cell(rows.with_columns(squared.alias("__s")), cell_columns, {"s": nw.col("__s").sum()})
-    if again != keys:
-        raise _changed(f"joint values of {listed(cell_columns)} are new or gone")
-    squares = second["s"] - weights * (total / weights - centre) ** 2
-    squares = np.where(low == high, 0.0, np.maximum(squares, 0.0))
+    mean = total / weights
+
+    def ask(own: int | None) -> tuple[dict[str, FloatArray], BoolArray]:
+        centre = 0.0 if not n.size else float(total.sum() / weights.sum() if own is None else mean[own])
+        e = x - centre
+        squared = e * e if weight is None else w * e * e
+        again, found = by_cell(rows.with_columns(squared.alias("__s")), cell_columns, {"s": nw.col("__s").sum()})
+        if again != keys:
+            raise _changed(f"joint values of {listed(cell_columns)} are new or gone")
+        beyond = weights * (mean - centre) ** 2
+        squares = np.maximum(found["s"] - beyond, 0.0)
+        return {"s": squares}, (low < high) & (squares < LOST * (found["s"] + beyond))
+
+    squares = about_near_centres(ask, mean, [", ".join(key) for key in keys], "means")["s"]
+    squares = np.where(low == high, 0.0, squares)
     return keys, CellSums(n, weights, total, squares, low, high)

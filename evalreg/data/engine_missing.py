@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import narwhals.stable.v2 as nw
+import numpy as np
 
 from evalreg.checks import FloatArray, MissingName, listed
 from evalreg.data.engine import LazyTable
@@ -65,7 +66,9 @@ def refuse_light_weights(light: float, column: str) -> None:
 
 
 def refuse_far_weights(light: float, heavy: float, column: str) -> None:
-    """Raise if the squares of the smallest or the largest weight might be no floats."""
+    """Raise if a weight is infinite, or if the squares of the smallest or the largest might be no floats."""
+    if np.isinf(heavy):
+        raise NonFiniteError(f"`weights` must be finite; column {column!r} holds infinities.", column=column)
     if not (heavy < FAR and light > 1 / FAR):
         raise NonFiniteError(
             f"`weights` of rows in an engine must lie between {1 / FAR:.0e} and {FAR:.0e}, so that their squares are "

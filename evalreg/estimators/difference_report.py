@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
-from scipy.stats import chi2
+from scipy import special
 
 from evalreg.checks import fraction
 from evalreg.errors import muted
@@ -289,7 +289,7 @@ def _how_rough(dof: float) -> str:
     """By how much a standard error from few degrees of freedom may be wrong, nine times in ten; empty for many."""
     if dof >= ROUGH:
         return ""
-    low, high = (float(np.sqrt(dof / chi2.ppf(share, dof))) for share in (0.95, 0.05))
+    low, high = (float(np.sqrt(dof / special.chdtri(dof, above))) for above in (0.05, 0.95))
     return (
         f" With {dof:.3g} degrees of freedom this is rough: the true standard error may be {low:.2f} to {high:.2f} "
         "times the one seen, and this difference with it."

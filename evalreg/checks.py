@@ -66,19 +66,6 @@ def listed(values: Iterable[object], joiner: str = ", ") -> str:
     return joiner.join(shown) + (f" and {more} more" if more else "")
 
 
-def row_list(where: npt.ArrayLike) -> tuple[list[int], int]:
-    """Return the positions (at most five) and the number of the rows where a mask is true."""
-    rows = np.flatnonzero(np.asarray(where))
-    return [int(row) for row in rows[:MOST_LISTED]], int(rows.size)
-
-
-def rows_text(rows: Sequence[int], count: int) -> str:
-    """Return ``'row 3'`` or ``'rows 3, 7, 9 and 12 more'`` for a message."""
-    text = ", ".join(str(row) for row in rows)
-    more = count - len(rows)
-    return f"row{'s' if count > 1 else ''} {text}" + (f" and {more} more" if more else "")
-
-
 def pointed(text: str, place: int) -> str:
     """Return the line of a text with a caret under a place, both indented."""
     start = text.rfind("\n", 0, place) + 1

@@ -6,7 +6,8 @@ from typing import Any
 
 import pandas as pd
 
-from evalreg.checks import listed, row_list, rows_text
+from evalreg.checks import listed
+from evalreg.data.row_numbers import row_list, rows_text
 from evalreg.errors import AlignmentError
 
 

@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import BoolArray, FloatArray, listed, row_list, rows_text
+from evalreg.checks import BoolArray, FloatArray, listed
 from evalreg.data.cells import CellRows
 from evalreg.data.clusters import Axis, Codes, as_codes
 from evalreg.data.engine_answers import EngineAnswers
 from evalreg.data.frame import UsedRows
 from evalreg.data.labels import Labels
+from evalreg.data.row_numbers import row_list, rows_text
 from evalreg.data.rows import Roles
 from evalreg.errors import AlignmentError, DataError
 

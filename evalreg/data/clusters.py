@@ -11,7 +11,8 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from evalreg.checks import BoolArray, IntArray, listed, nearest, row_list, rows_text
+from evalreg.checks import BoolArray, IntArray, listed, nearest
+from evalreg.data.row_numbers import row_list, rows_text
 from evalreg.errors import (
     ArgumentTypeError,
     MissingColumnError,

@@ -12,8 +12,9 @@ import numpy.typing as npt
 import pandas as pd
 from pandas.api.types import infer_dtype
 
-from evalreg.checks import BoolArray, FloatArray, listed, row_list, rows_text
+from evalreg.checks import BoolArray, FloatArray, listed
 from evalreg.data.clusters import factorize
+from evalreg.data.row_numbers import row_list, rows_text
 from evalreg.errors import NonNumericError
 
 NUMERIC_OBJECTS = ("integer", "floating", "mixed-integer-float", "boolean", "decimal", "empty")

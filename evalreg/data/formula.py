@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import FloatArray, row_list, rows_text
+from evalreg.checks import FloatArray
 from evalreg.data.bar import split_bar
 from evalreg.data.columns import as_labels, for_formula
 from evalreg.data.grammar import names_in, without_backticks
 from evalreg.data.names import no_column
+from evalreg.data.row_numbers import row_list, rows_text
 from evalreg.data.rows import ReadRows
 from evalreg.errors import ArgumentTypeError, FormulaError, NonFiniteError
 from evalreg.numerics.memory import DESIGNS, GRAMS, refuse_larger

@@ -10,11 +10,12 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import BoolArray, FloatArray, IntArray, row_list, rows_text
+from evalreg.checks import BoolArray, FloatArray, IntArray
 from evalreg.data.alignment import align_labels
 from evalreg.data.clusters import Codes, factorize, joint, used_codes
 from evalreg.data.columns import as_floats, outside_pandas
 from evalreg.data.names import known_column
+from evalreg.data.row_numbers import row_list, rows_text
 from evalreg.errors import (
     AlignmentError,
     NonFiniteError,

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import IntArray, listed, rows_text
+from evalreg.checks import IntArray, listed
 from evalreg.data.frame import Table
+from evalreg.data.row_numbers import rows_text
 from evalreg.data.verdicts import PairRoles, as_name
 from evalreg.errors import DataError, DuplicateRowsError, SelfComparisonError
 

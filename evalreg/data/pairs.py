@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import BoolArray, FloatArray, IntArray, row_list
+from evalreg.checks import BoolArray, FloatArray, IntArray
 from evalreg.data.clusters import Codes, joint
 from evalreg.data.engine import LazyTable
 from evalreg.data.formula import design_frame, formula_columns, sides_design
@@ -18,6 +18,7 @@ from evalreg.data.joint_ids import names_of, with_joint_ids
 from evalreg.data.names import known_column, known_columns
 from evalreg.data.opening import collected_at_most, open_frame
 from evalreg.data.pair_rules import cells_of, present_models, repeated_key, self_comparison, sides_of, strata_of
+from evalreg.data.row_numbers import row_list
 from evalreg.data.rows import ReadRows, read_rows
 from evalreg.data.verdicts import PairRoles, left_scores
 from evalreg.errors import ArgumentError, NotAvailableError

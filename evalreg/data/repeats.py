@@ -10,9 +10,10 @@ from typing import Literal, TypeAlias
 import numpy as np
 from scipy.special import fdtrc, fdtri
 
-from evalreg.checks import FloatArray, IntArray, row_list, rows_text
+from evalreg.checks import FloatArray, IntArray
 from evalreg.data.clusters import Codes, as_codes, factorize, joint
 from evalreg.data.frame import Table, UsedRows, codes_of_items, restrict
+from evalreg.data.row_numbers import row_list, rows_text
 from evalreg.data.rows import ReadRows
 from evalreg.errors import ArgumentError, DuplicateRowsError
 

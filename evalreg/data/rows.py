@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from evalreg.checks import BoolArray, FloatArray, IntArray, MissingName, QuestionsName, row_list, rows_text
+from evalreg.checks import BoolArray, FloatArray, IntArray, MissingName, QuestionsName
 from evalreg.data.clusters import Axis, Codes, restricted, used_codes
 from evalreg.data.filters import refuse_filters
 from evalreg.data.frame import Table, UsedRows, restrict
 from evalreg.data.groups import Groups, group_labels
 from evalreg.data.labels import Labels
+from evalreg.data.row_numbers import row_list, rows_text
 from evalreg.data.weights import checked_weights, weights_name
 from evalreg.errors import EmptyDataError, NonFiniteError
 

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import BoolArray, FloatArray, IntArray, MissingName, listed, nearest, row_list, rows_text
+from evalreg.checks import BoolArray, FloatArray, IntArray, MissingName, listed, nearest
 from evalreg.data.formula import ParsedFormula
 from evalreg.data.frame import Table
+from evalreg.data.row_numbers import row_list, rows_text
 from evalreg.errors import ArgumentError, ArgumentTypeError, DataError, ScoreRangeError, UnknownLabelError
 
 SIDES = {"left": 1.0, "right": 0.0, "tie": 0.5}

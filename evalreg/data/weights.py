@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from evalreg.checks import FloatArray, row_list, rows_text
+from evalreg.checks import FloatArray
 from evalreg.data.columns import array_floats
 from evalreg.data.frame import Table
+from evalreg.data.row_numbers import row_list, rows_text
 from evalreg.errors import ArgumentError, ArgumentTypeError, NonFiniteError, NonNumericError
 
 # Squares of weights between this and its inverse, summed over many rows, are still floats.

@@ -9,7 +9,8 @@ import numpy.typing as npt
 import pandas as pd
 from scipy import special
 
-from evalreg.checks import BoolArray, FloatArray, IntArray, row_list, rows_text
+from evalreg.checks import BoolArray, FloatArray, IntArray
+from evalreg.data.row_numbers import row_list, rows_text
 from evalreg.errors import AlignmentError, ArgumentError, NonFiniteError, NonNumericError, ScoreRangeError
 
 

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import FamilyName, FloatArray, row_list, rows_text
+from evalreg.checks import FamilyName, FloatArray
 from evalreg.data.formula import ParsedFormula, whole_column
+from evalreg.data.row_numbers import row_list, rows_text
 from evalreg.errors import FormulaError, NonFiniteError
 from evalreg.estimators.families import Family
 from evalreg.numerics.fitting import Fitted

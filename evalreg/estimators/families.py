@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from evalreg.checks import FAMILIES, FamilyName, option, row_list, rows_text
+from evalreg.checks import FAMILIES, FamilyName, option
+from evalreg.data.row_numbers import row_list, rows_text
 from evalreg.errors import ArgumentTypeError, ConstantScoreError, ConvergenceError, NotAvailableError, ScoreRangeError
 from evalreg.estimate import Estimate
 from evalreg.results.bridge import from_statsmodels

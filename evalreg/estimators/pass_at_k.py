@@ -10,19 +10,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 import numpy.typing as npt
 
-from evalreg.checks import (
-    MISSING,
-    CovName,
-    DofName,
-    FloatArray,
-    MissingName,
-    RepairName,
-    SscName,
-    listed,
-    option,
-    row_list,
-    rows_text,
-)
+from evalreg.checks import MISSING, CovName, DofName, FloatArray, MissingName, RepairName, SscName, listed, option
 from evalreg.covariance.documented import documented
 from evalreg.covariance.groups import clustered_by_items
 from evalreg.covariance.options import check_cov_options
@@ -35,6 +23,7 @@ from evalreg.data.groups import Groups
 from evalreg.data.joint_ids import names_of, with_roles
 from evalreg.data.names import known_column
 from evalreg.data.opening import open_frame
+from evalreg.data.row_numbers import row_list, rows_text
 from evalreg.data.rows import Roles
 from evalreg.errors import ArgumentError, ArgumentTypeError, DataError, ScoreRangeError
 from evalreg.estimate import About

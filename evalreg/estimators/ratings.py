@@ -8,11 +8,8 @@ import numpy as np
 import scipy
 from scipy import sparse
 
-from evalreg.checks import (
-    FloatArray,
-    row_list,
-    rows_text,
-)
+from evalreg.checks import FloatArray
+from evalreg.data.row_numbers import row_list, rows_text
 from evalreg.errors import ArgumentError, ScoreRangeError
 from evalreg.estimators.contest import Contest
 from evalreg.estimators.outcomes import Davidson, Logistic, davidson, tied_moments

@@ -8,18 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from evalreg.checks import (
-    MISSING,
-    CovName,
-    DofName,
-    FloatArray,
-    MissingName,
-    RepairName,
-    SscName,
-    option,
-    row_list,
-    rows_text,
-)
+from evalreg.checks import MISSING, CovName, DofName, FloatArray, MissingName, RepairName, SscName, option
 from evalreg.covariance.documented import documented
 from evalreg.covariance.options import check_cov_options
 from evalreg.data.clusters import joint, pair_codes
@@ -27,6 +16,7 @@ from evalreg.data.engine import LazyTable
 from evalreg.data.groups import Groups
 from evalreg.data.joint_ids import with_roles
 from evalreg.data.opening import open_frame
+from evalreg.data.row_numbers import row_list, rows_text
 from evalreg.data.rows import Roles
 from evalreg.errors import ArgumentError, DenominatorWarning, Note, ScoreRangeError
 from evalreg.estimate import About, Estimate

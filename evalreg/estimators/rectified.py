@@ -18,8 +18,6 @@ from evalreg.checks import (
     SscName,
     listed,
     option,
-    row_list,
-    rows_text,
 )
 from evalreg.covariance.options import check_cov_options, resolve_cov
 from evalreg.covariance.sparsity import FEW_CLUSTERS
@@ -31,6 +29,7 @@ from evalreg.data.groups import Groups
 from evalreg.data.joint_ids import with_roles
 from evalreg.data.names import refuse_same
 from evalreg.data.opening import open_frame
+from evalreg.data.row_numbers import row_list, rows_text
 from evalreg.data.rows import read_rows
 from evalreg.errors import (
     DataError,

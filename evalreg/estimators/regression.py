@@ -9,19 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from evalreg.checks import (
-    MISSING,
-    CovName,
-    DofName,
-    FamilyName,
-    FloatArray,
-    MissingName,
-    RepairName,
-    SscName,
-    option,
-    row_list,
-    rows_text,
-)
+from evalreg.checks import MISSING, CovName, DofName, FamilyName, FloatArray, MissingName, RepairName, SscName, option
 from evalreg.covariance.documented import documented
 from evalreg.covariance.options import CovOptions, check_cov_options
 from evalreg.data.engine import LazyTable
@@ -30,6 +18,7 @@ from evalreg.data.formula import ParsedFormula, design_frame, formula_columns, p
 from evalreg.data.frame import Table, refuse_extreme
 from evalreg.data.groups import Groups
 from evalreg.data.opening import open_frame
+from evalreg.data.row_numbers import row_list, rows_text
 from evalreg.data.rows import Roles, read_rows
 from evalreg.errors import (
     ConstantScoreError,

@@ -9,8 +9,9 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import FloatArray, IntArray, fraction, listed, option, row_list, rows_text
+from evalreg.checks import FloatArray, IntArray, fraction, listed, option
 from evalreg.data.clusters import Axis, axis_name
+from evalreg.data.row_numbers import row_list, rows_text
 from evalreg.errors import ArgumentError, NotAvailableError, ScoreRangeError
 from evalreg.estimate import Cells, Estimate
 from evalreg.inference.beta_binomial import Marginal, beta_binomial

@@ -8,7 +8,7 @@ from typing import Any
 import narwhals.stable.v2 as nw
 import numpy as np
 
-from evalreg.checks import BoolArray, FloatArray, MissingName, row_list, rows_text
+from evalreg.checks import BoolArray, FloatArray, MissingName
 from evalreg.data.cells import cells_of
 from evalreg.data.clusters import Axis, Codes, axis_name, joint
 from evalreg.data.engine import LazyTable
@@ -17,6 +17,7 @@ from evalreg.data.groups import Groups
 from evalreg.data.joint_ids import with_roles
 from evalreg.data.opening import open_frame
 from evalreg.data.repeats import Told, one_row_an_item
+from evalreg.data.row_numbers import row_list, rows_text
 from evalreg.data.rows import read_rows
 from evalreg.errors import ArgumentError, ScoreRangeError
 from evalreg.noise.parts import AnswerTable

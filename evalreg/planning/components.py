@@ -8,13 +8,14 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import MISSING, BoolArray, FloatArray, IntArray, MissingName, listed, option, row_list, rows_text
+from evalreg.checks import MISSING, BoolArray, FloatArray, IntArray, MissingName, listed, option
 from evalreg.data.clusters import Axis, Codes, axis_name, joint, pair_codes
 from evalreg.data.frame import Table
 from evalreg.data.groups import parse_groups
 from evalreg.data.joint_ids import with_joint_ids
 from evalreg.data.opening import open_frame
 from evalreg.data.repeats import refuse_questions
+from evalreg.data.row_numbers import row_list, rows_text
 from evalreg.data.rows import ReadRows, read_rows
 from evalreg.errors import (
     AlignmentError,

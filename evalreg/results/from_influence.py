@@ -10,8 +10,9 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from evalreg.checks import FloatArray, listed, row_list, rows_text
+from evalreg.checks import FloatArray, listed
 from evalreg.data.labels import Labels
+from evalreg.data.row_numbers import row_list, rows_text
 from evalreg.errors import (
     AlignmentError,
     ArgumentError,

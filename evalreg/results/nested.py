@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import FloatArray, fraction, listed, row_list, rows_text
+from evalreg.checks import FloatArray, fraction, listed
 from evalreg.data.clusters import axis_name
+from evalreg.data.row_numbers import row_list, rows_text
 from evalreg.errors import AlignmentError, ArgumentError, ArgumentTypeError, NotAvailableError, issue
 from evalreg.estimate import Estimate
 from evalreg.inference.joint_power import critical_value

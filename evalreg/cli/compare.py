@@ -7,7 +7,7 @@ from pathlib import Path
 
 from evalreg.checks import adjustment
 from evalreg.cli.gates import EXAMPLE, Decision, check_models, decide, parse_gate
-from evalreg.cli.parsing import Output
+from evalreg.cli.parsing import Output, offering
 from evalreg.cli.ranked import add_figure, draw
 from evalreg.cli.selection import counting, group_names, read_rows, role_names
 from evalreg.cli.shared import (
@@ -78,8 +78,11 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--strata", metavar="X", help="the column of subjects that are a fixed list, not a sample")
     parser.add_argument("--baseline", metavar="NAME", help="compare all others with this model (default: all pairs)")
     parser.add_argument("--unpaired", action="store_true", help="ignore that the questions are the same")
-    parser.add_argument(
-        "--adjust", metavar="NAME", help=f"{listed(PAIR_ADJUSTMENTS)}: how p-values allow for the number of pairs"
+    offering(
+        parser.add_argument(
+            "--adjust", metavar="NAME", help=f"{listed(PAIR_ADJUSTMENTS)}: how p-values allow for the number of pairs"
+        ),
+        PAIR_ADJUSTMENTS,
     )
     parser.add_argument("--icc", type=_number_or_none, default=ICC, metavar="R", help=_ICC_HELP)
     add_figure(parser, "the differences")

@@ -9,7 +9,7 @@ from typing import get_args
 import pandas as pd
 
 from evalreg.checks import fraction, option
-from evalreg.cli.parsing import Output
+from evalreg.cli.parsing import Output, offering
 from evalreg.cli.pooled import facet_names
 from evalreg.cli.selection import Rows, counting, read_rows, split_names
 from evalreg.cli.shared import (
@@ -63,11 +63,14 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.description = "Variance components of a log by its facets: how much each of them moves a score."
     parser.add_argument("--facets", required=True, metavar="FACETS", help=_FACETS_HELP)
     parser.add_argument("--score", default="score", metavar="X", help="the column of the scores (default: score)")
-    parser.add_argument(
-        "--method",
-        default="anova",
-        metavar="NAME",
-        help=f"{listed(METHODS)}: Henderson's method 1 (the default) or MINQUE(0); the same on balanced logs",
+    offering(
+        parser.add_argument(
+            "--method",
+            default="anova",
+            metavar="NAME",
+            help=f"{listed(METHODS)}: Henderson's method 1 (the default) or MINQUE(0); the same on balanced logs",
+        ),
+        METHODS,
     )
     parser.add_argument("--design", action="append", default=[], metavar="DESIGN", help=_DESIGN_HELP)
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the intervals (default: 0)")

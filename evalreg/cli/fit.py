@@ -6,7 +6,7 @@ import argparse
 from dataclasses import asdict
 
 from evalreg.checks import FAMILIES, option
-from evalreg.cli.parsing import Output
+from evalreg.cli.parsing import Output, offering
 from evalreg.cli.selection import Rows, counting, formula_names, group_names, read_rows, with_score
 from evalreg.cli.shared import add_shared, check_shared, covariance_options, listed, rendered
 from evalreg.data.formula import parse_formula
@@ -51,11 +51,14 @@ def add(parser: argparse.ArgumentParser) -> None:
         help='the column that "score" means in the formula, also where the file has a column of that name '
         '(which is then Q("score"))',
     )
-    parser.add_argument(
-        "--family",
-        default="gaussian",
-        metavar="NAME",
-        help=f"{listed(FAMILIES)}: least squares (the default), or a GLM with its canonical link",
+    offering(
+        parser.add_argument(
+            "--family",
+            default="gaussian",
+            metavar="NAME",
+            help=f"{listed(FAMILIES)}: least squares (the default), or a GLM with its canonical link",
+        ),
+        FAMILIES,
     )
     parser.add_argument("--against", metavar="FORMULA", help=_AGAINST_HELP)
     add_shared(parser)

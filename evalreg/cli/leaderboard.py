@@ -10,7 +10,7 @@ from typing import Any
 
 from evalreg.boards.board import Board
 from evalreg.checks import OPPONENTS, SCALES, TIES, option
-from evalreg.cli.parsing import Output
+from evalreg.cli.parsing import Output, offering
 from evalreg.cli.ranked import add_figure, add_ranked, ranked
 from evalreg.cli.selection import Rows, counting, formula_names, group_names, read_rows, role_names, split_names
 from evalreg.cli.shared import add_shared, check_shared, covariance_options, listed
@@ -77,28 +77,43 @@ def add_pairs(parser: argparse._ActionsContainer) -> None:
     parser.add_argument(
         "--key", metavar="A,B", help="columns that, with the two models, identify a comparison; repeats are refused"
     )
-    parser.add_argument(
-        "--method", default="win-rate", metavar="NAME", help=f"{listed(tuple(METHODS))} (default: win-rate)"
+    offering(
+        parser.add_argument(
+            "--method", default="win-rate", metavar="NAME", help=f"{listed(tuple(METHODS))} (default: win-rate)"
+        ),
+        METHODS,
     )
-    parser.add_argument(
-        "--opponents",
-        default="uniform",
-        metavar="NAME",
-        help=f"{listed(OPPONENTS)}: how a win rate weighs opponents (default: uniform)",
+    offering(
+        parser.add_argument(
+            "--opponents",
+            default="uniform",
+            metavar="NAME",
+            help=f"{listed(OPPONENTS)}: how a win rate weighs opponents (default: uniform)",
+        ),
+        OPPONENTS,
     )
     parser.add_argument("--by", metavar="X", help="a column of strata, each with win rates of its own")
-    parser.add_argument(
-        "--standardise",
-        metavar="W",
-        help='with --by: one win rate a model over the strata, in "uniform" or "observed" shares, or "en=1,ko=2"',
+    offering(
+        parser.add_argument(
+            "--standardise",
+            metavar="W",
+            help='with --by: one win rate a model over the strata, in "uniform" or "observed" shares, or "en=1,ko=2"',
+        ),
+        ("uniform", "observed"),
     )
     parser.add_argument("--formula", metavar="FORMULA", help=_FORMULA_HELP)
-    parser.add_argument(
-        "--ties", default="half", metavar="NAME", help=f"{listed(TIES)}, for bradley-terry (default: half)"
+    offering(
+        parser.add_argument(
+            "--ties", default="half", metavar="NAME", help=f"{listed(TIES)}, for bradley-terry (default: half)"
+        ),
+        TIES,
     )
     parser.add_argument("--reference", metavar="NAME", help="the model whose rating is 0 (default: they sum to zero)")
-    parser.add_argument(
-        "--scale", default="logit", metavar="NAME", help=f"{listed(SCALES)}, for bradley-terry (default: logit)"
+    offering(
+        parser.add_argument(
+            "--scale", default="logit", metavar="NAME", help=f"{listed(SCALES)}, for bradley-terry (default: logit)"
+        ),
+        SCALES,
     )
     parser.add_argument("--alike", metavar="X", help=_ALIKE_HELP)
 
@@ -206,6 +221,9 @@ def checked_roles(options: argparse.Namespace) -> dict[str, Any]:
             raise ArgumentError(f"`--{name}` goes with --method {takers}; got --method {options.method}.")
     if options.method == "controlled" and options.formula is None:
         raise ArgumentError("`--method controlled` needs `--formula`, what is held equal between the two sides.")
+    for name, known in (("opponents", OPPONENTS), ("ties", TIES), ("scale", SCALES)):
+        if name in mine:
+            option(name, getattr(options, name), known)
     roles = {name: getattr(options, name) for name in mine}
     if options.standardise is not None and "=" in options.standardise and "standardise" in roles:
         roles["standardise"] = _shares(options.standardise)

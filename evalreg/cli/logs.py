@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from evalreg.checks import option
+from evalreg.cli.parsing import offering
 from evalreg.errors import ArgumentError, EvalregWarning, LogFormatError
 from evalreg.logs.content import Content
 from evalreg.logs.fields import the_field
@@ -58,18 +59,29 @@ def add_log_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("logs of a harness")
     for name, text in _CHOICES.items():
         group.add_argument(f"--{name}", metavar="NAME", help=text)
-    group.add_argument(
-        "--failed",
-        metavar="RULE",
-        help=f"{_or(get_args(FailedName))}: scores of samples that ended in error (default: drop)",
+    offering(
+        group.add_argument(
+            "--failed",
+            metavar="RULE",
+            help=f"{_or(get_args(FailedName))}: scores of samples that ended in error (default: drop)",
+        ),
+        get_args(FailedName),
     )
-    group.add_argument(
-        "--broken", metavar="RULE", help=f"{_or(get_args(BrokenName))}: records that cannot be read (default: raise)"
+    offering(
+        group.add_argument(
+            "--broken",
+            metavar="RULE",
+            help=f"{_or(get_args(BrokenName))}: records that cannot be read (default: raise)",
+        ),
+        get_args(BrokenName),
     )
-    group.add_argument(
-        "--log-format",
-        metavar="NAME",
-        help=f'{_or(READERS)}, where content does not tell; "table" is one whose columns have the names of roles',
+    offering(
+        group.add_argument(
+            "--log-format",
+            metavar="NAME",
+            help=f'{_or(READERS)}, where content does not tell; "table" is one whose columns have the names of roles',
+        ),
+        READERS,
     )
     group.add_argument(
         "--roles", metavar="FILE", help="a TOML file with the columns of a table that have roles, such as roles.toml"

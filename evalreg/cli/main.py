@@ -37,6 +37,7 @@ COMMANDS = {
     "plan precision": "rows that the interval of one score needs",
     "plan separate": "prompts and judges until two named models come apart",
     "demo": "see it at work on simulated data",
+    "completion": "a script by which your shell completes commands",
 }
 
 _EPILOG = """\

@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 from evalreg.checks import QUESTIONS, STRATA_WEIGHTS, option
-from evalreg.cli.parsing import Output
+from evalreg.cli.parsing import Output, offering
 from evalreg.cli.ranked import add_figure, add_ranked, ranked
 from evalreg.cli.selection import Rows, counting, group_names, read_rows, role_names, split_names
 from evalreg.cli.shared import POPULATION_HELP, add_shared, check_shared, covariance_options, target_options
@@ -41,21 +41,27 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--sample", metavar="X", help="the column of repeated answers, which are averaged within their question first"
     )
-    parser.add_argument(
-        "--questions",
-        default="own",
-        metavar="WHICH",
-        help="with --by and --item: own, each model's mean over the questions that it answered (the default), or "
-        "shared, those that all models answered",
+    offering(
+        parser.add_argument(
+            "--questions",
+            default="own",
+            metavar="WHICH",
+            help="with --by and --item: own, each model's mean over the questions that it answered (the default), or "
+            "shared, those that all models answered",
+        ),
+        QUESTIONS,
     )
     parser.add_argument("--population", metavar="N", help=POPULATION_HELP)
     parser.add_argument("--strata", metavar="X", help="the column of subjects that are a fixed list, not a sample")
-    parser.add_argument(
-        "--strata-weights",
-        default="micro",
-        metavar="W",
-        help='weights of the strata: "micro", by their rows, shares known (the default); "as_sampled", by their rows, '
-        'shares estimated; "macro", equal; or "law=1,math=2"',
+    offering(
+        parser.add_argument(
+            "--strata-weights",
+            default="micro",
+            metavar="W",
+            help='weights of the strata: "micro", by their rows, shares known (the default); "as_sampled", by their '
+            'rows, shares estimated; "macro", equal; or "law=1,math=2"',
+        ),
+        STRATA_WEIGHTS,
     )
     parser.add_argument(
         "--ranks", action="store_true", help="with --by: also the ranks that are open, joint intervals and groups"

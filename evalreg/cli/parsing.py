@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NoReturn, Protocol
 
@@ -29,6 +30,11 @@ class Command(Protocol):
 
     def run(self, options: argparse.Namespace) -> str | Output:
         """What the command prints, with a status where that is not 0."""
+
+
+def offering(action: argparse.Action, values: Iterable[str]) -> None:
+    """Say which values a shell may offer for an option that takes others too, or checks them where it uses them."""
+    vars(action)["offered"] = tuple(values)
 
 
 class Parser(argparse.ArgumentParser):

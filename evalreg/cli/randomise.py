@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 import pandas as pd
 
 from evalreg.checks import option
-from evalreg.cli.parsing import Output
+from evalreg.cli.parsing import Output, offering
 from evalreg.cli.selection import Rows, counting, group_names, read_rows, role_names, split_names
 from evalreg.cli.shared import (
     add_shared,
@@ -65,11 +65,15 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="the treated label and the one it is compared with; needed if more than two",
     )
     parser.add_argument("--strata", metavar="X", help="the column of strata within which treatment was assigned")
-    parser.add_argument(
-        "--statistic",
-        default="t",
-        metavar="NAME",
-        help=f"{listed(STATISTICS)}: the difference over its error by clusters (the default), or the difference alone",
+    offering(
+        parser.add_argument(
+            "--statistic",
+            default="t",
+            metavar="NAME",
+            help=f"{listed(STATISTICS)}: the difference over its error by clusters (the default), or the difference "
+            "alone",
+        ),
+        STATISTICS,
     )
     parser.add_argument(
         "--draws",

@@ -11,7 +11,7 @@ from pandas.api.types import is_numeric_dtype
 from evalreg.checks import QUESTIONS, option
 from evalreg.cli.leaderboard import METHODS, add_pairs, as_options, checked_roles, compared, meanings, of_pairs
 from evalreg.cli.logs import choices, file_list, log_document, table_files
-from evalreg.cli.parsing import Output
+from evalreg.cli.parsing import Output, offering
 from evalreg.cli.selection import Rows, counting, formula_names, group_names, read_rows, role_names, split_names
 from evalreg.cli.shared import add_shared, check_shared, covariance_options, listed, log_notes
 from evalreg.data.where import parse
@@ -59,17 +59,23 @@ def add(parser: argparse.ArgumentParser) -> None:
     scores.add_argument(
         "--sample", metavar="X", help="the column of repeated answers, averaged in their question first"
     )
-    scores.add_argument(
-        "--questions", default="own", metavar="WHICH", help="own (the default), or shared, those that all answered"
+    offering(
+        scores.add_argument(
+            "--questions", default="own", metavar="WHICH", help="own (the default), or shared, those that all answered"
+        ),
+        QUESTIONS,
     )
     differences = parser.add_argument_group("differences from a baseline, over shared questions")
     differences.add_argument(
         "--baseline", metavar="NAME", help="report how the others differ from this model, as `evalreg compare` does"
     )
-    differences.add_argument(
-        "--adjust",
-        metavar="NAME",
-        help=f"{listed(PAIR_ADJUSTMENTS)}: how p-values, and with single-step intervals, allow for their number",
+    offering(
+        differences.add_argument(
+            "--adjust",
+            metavar="NAME",
+            help=f"{listed(PAIR_ADJUSTMENTS)}: how p-values, and with single-step intervals, allow for their number",
+        ),
+        PAIR_ADJUSTMENTS,
     )
     add_pairs(parser.add_argument_group("models compared in pairs"))
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the joint intervals (default: 0)")

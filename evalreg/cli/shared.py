@@ -13,7 +13,7 @@ from pandas.api.types import is_numeric_dtype
 
 from evalreg.checks import COVS, DOFS, MISSING, REPAIRS, SSCS, fraction, option
 from evalreg.cli.logs import add_files, add_log_options, file_list, log_document, log_sentences
-from evalreg.cli.parsing import Output
+from evalreg.cli.parsing import Output, offering
 from evalreg.cli.pooled import pooled_sentence
 from evalreg.cli.selection import Outcome, Rows, split_names
 from evalreg.cli.sums import sums_document, sums_sentences
@@ -33,8 +33,8 @@ column; "prompt + judge" crosses two; "language:question" joins two into one id;
 : in its name"""
 
 _FORMAT_HELP = """\
-"json" is strict JSON with sorted keys: a missing number is null, an infinity is "inf" or "-inf", and an
-option that does not affect the result is null; "csv" is the table of the parameters (default: text)"""
+what is printed: "json" is strict JSON with sorted keys: a missing number is null, an infinity is "inf" or "-inf", and
+an option that does not affect the result is null; "csv" is the table of the parameters (default: text)"""
 
 _SPREADSHEET_HELP = """\
 CSV for a spreadsheet program: text that begins with = + - @ or a tab gets an apostrophe before it, so that a model's
@@ -78,11 +78,15 @@ def add_rows(parser: argparse.ArgumentParser, *, groups: bool = True, weights: b
     if weights:
         rows.add_argument("--weights", metavar="X", help="the column of sampling weights")
     rows.add_argument("--where", metavar="FILTER", help=_WHERE_HELP)
-    rows.add_argument(
-        "--missing",
-        default="drop",
-        metavar="RULE",
-        help=f"{listed(MISSING)}: rows where something is missing are dropped and counted (the default), or an error",
+    offering(
+        rows.add_argument(
+            "--missing",
+            default="drop",
+            metavar="RULE",
+            help=f"{listed(MISSING)}: rows where something is missing are dropped and counted (the default), or an "
+            "error",
+        ),
+        MISSING,
     )
     rows.add_argument(
         "--text",
@@ -112,19 +116,28 @@ def add_output(parser: argparse.ArgumentParser, formats: Sequence[str] = (), for
 
 def _add_covariance(parser: argparse.ArgumentParser) -> None:
     cov = parser.add_argument_group("covariance")
-    cov.add_argument("--cov", metavar="NAME", help=f"{listed(COVS)} (default: CR2 with --groups, naive without)")
-    cov.add_argument("--ssc", metavar="NAME", help=f"factor of CR1: {listed(SSCS)}")
-    cov.add_argument(
-        "--dof",
-        type=_number_or_name,
-        metavar="DOF",
-        help=f"{listed(DOFS)} or a number (default: satterthwaite under CR2, min otherwise)",
+    offering(
+        cov.add_argument("--cov", metavar="NAME", help=f"{listed(COVS)} (default: CR2 with --groups, naive without)"),
+        COVS,
     )
-    cov.add_argument(
-        "--repair",
-        metavar="NAME",
-        help=f"{listed(REPAIRS)}: what is done to a crossed covariance that is not positive semi-definite "
-        "(default: max; eigen where --cov is given)",
+    offering(cov.add_argument("--ssc", metavar="NAME", help=f"factor of CR1: {listed(SSCS)}"), SSCS)
+    offering(
+        cov.add_argument(
+            "--dof",
+            type=_number_or_name,
+            metavar="DOF",
+            help=f"{listed(DOFS)} or a number (default: satterthwaite under CR2, min otherwise)",
+        ),
+        DOFS,
+    )
+    offering(
+        cov.add_argument(
+            "--repair",
+            metavar="NAME",
+            help=f"{listed(REPAIRS)}: what is done to a crossed covariance that is not positive semi-definite "
+            "(default: max; eigen where --cov is given)",
+        ),
+        REPAIRS,
     )
 
 

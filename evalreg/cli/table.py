@@ -10,7 +10,7 @@ from evalreg.checks import FAMILIES
 from evalreg.cli.fit import fitted
 from evalreg.cli.logs import file_list, log_document
 from evalreg.cli.mean import averaged
-from evalreg.cli.parsing import Output
+from evalreg.cli.parsing import Output, offering
 from evalreg.cli.selection import Rows, split_names
 from evalreg.cli.shared import add_shared, check_shared, csv_text, document_text, formats_of, listed, log_notes
 from evalreg.errors import ArgumentError, EvalregError
@@ -56,7 +56,10 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--score", metavar="X", help='the column of the scores, which "score" means in a formula (default: score)'
     )
-    parser.add_argument("--family", default="gaussian", metavar="NAME", help=f"{listed(FAMILIES)}, with --formula")
+    offering(
+        parser.add_argument("--family", default="gaussian", metavar="NAME", help=f"{listed(FAMILIES)}, with --formula"),
+        FAMILIES,
+    )
     parser.add_argument("--by", metavar="A,B", help="means: the columns of the models")
     parser.add_argument("--item", metavar="X", help="means: the column of the questions")
     parser.add_argument("--sample", metavar="X", help="means: the column of repeated answers")

@@ -12,10 +12,9 @@ from evalreg.covariance.cell_dof import cell_terms
 from evalreg.covariance.corrections import Counts, adjust_cell_totals, power_scale
 from evalreg.covariance.crossed import Dims, crossed_variance, subsets
 from evalreg.covariance.dof import fixed_dof
-from evalreg.covariance.groups import union
 from evalreg.covariance.options import ResolvedCov
 from evalreg.covariance.widths import Widths, crossed_widths, one_t
-from evalreg.data.clusters import Axis
+from evalreg.data.clusters import Axis, union
 from evalreg.errors import NotAvailableError
 from evalreg.numerics.matrices import compressed, scale_columns
 from evalreg.scores.cells import CellScores

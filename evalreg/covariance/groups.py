@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from evalreg.data.clusters import Axis, axis_name
+from evalreg.data.clusters import Axis, axis_name, union
 from evalreg.data.groups import Groups as Groups
 from evalreg.data.groups import as_label_dict, parse_groups
 from evalreg.data.labels import no_source
@@ -68,11 +68,6 @@ def drop_nested(scores: Scores, axes: tuple[Axis, ...]) -> tuple[tuple[Axis, ...
                 notes.append((NestedClustersWarning, text))
                 break
     return tuple(kept), notes
-
-
-def union(*axes: Axis) -> Axis:
-    """Return the columns of several axes, each once."""
-    return tuple(dict.fromkeys(name for axis in axes for name in axis))
 
 
 def check_two_clusters(estimate: Estimate, axis: Axis, axes: tuple[Axis, ...]) -> None:

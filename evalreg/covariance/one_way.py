@@ -16,13 +16,12 @@ from evalreg.covariance.corrections import (
     inverse_power_times,
 )
 from evalreg.covariance.dof import FixedDof, Leverage, WelchDof, quadratic
-from evalreg.covariance.groups import union
 from evalreg.covariance.one_cluster import Directions, Remaining, directions_of, remaining
 from evalreg.covariance.options import ResolvedCov
 from evalreg.covariance.row_leverages import NarrowLeverage, RowLeverage, WideLeverage, adjust_narrow
 from evalreg.covariance.spanning import spanning_of
 from evalreg.covariance.terms import NO_VARIANCE, Term
-from evalreg.data.clusters import Axis, axis_name
+from evalreg.data.clusters import Axis, axis_name, union
 from evalreg.errors import NotAvailableError, TooFewClustersError
 from evalreg.estimate import Cells, Estimate, LeaveOut, SingleTotals
 from evalreg.numerics.matrices import Matrix, compressed, dense, scale_columns, square, sum_blocks

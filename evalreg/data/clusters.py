@@ -169,6 +169,11 @@ def used_codes(name: str, codes: IntArray, labels: Any, every_row: bool = False)
     return Codes(codes, len(labels), labels) if every_row else as_codes(codes, labels)
 
 
+def union(*axes: Axis) -> Axis:
+    """Return the columns of several axes, each once."""
+    return tuple(dict.fromkeys(name for axis in axes for name in axis))
+
+
 def axis_name(axis: Axis) -> str:
     """Return the columns of an axis joined by a colon, as in ``n_clusters``."""
     return ":".join(axis)

@@ -104,6 +104,11 @@ def refuse_differing(lines: pd.DataFrame, key: tuple[str, ...], names: tuple[str
     )
 
 
+def rows_in_cells(table: Table | LazyTable, roles: Roles, groups: Groups) -> CellRows:
+    """Rows in cells; those of an engine put together by question there."""
+    return read_answers(table, roles, groups) if isinstance(table, LazyTable) else read_cells(table, roles, groups)
+
+
 def read_answers(engine: LazyTable, roles: Roles, groups: Groups) -> CellRows:
     """Answers by model and question, averaged over samples: one query counts what is missing, one makes the lines.
 

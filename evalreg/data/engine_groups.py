@@ -87,6 +87,18 @@ def grouped(
     return Grouped(coded, {name: _numbers(held[name]) for name in aggregates})
 
 
+def grouped_sorted(
+    frame: nw.LazyFrame[Any], columns: Sequence[str], aggregates: dict[str, nw.Expr]
+) -> tuple[list[tuple[str, ...]], dict[str, FloatArray]]:
+    """Joint values of some columns, sorted as text, and aggregates of each; labels are spelled as in clusterings."""
+    found = grouped(frame, columns, aggregates)
+    joint, n_joint = found.joint(columns)
+    keys = found.texts(columns, joint, n_joint)
+    order = sorted(range(n_joint), key=keys.__getitem__)
+    entry = np.argsort(joint)[order]
+    return [keys[i] for i in order], {name: column[entry] for name, column in found.numbers.items()}
+
+
 def _numbers(column: Any) -> FloatArray:
     native = column if isinstance(column, pd.Series) else column.to_pandas()
     return np.asarray(native.to_numpy(dtype=float, na_value=np.nan))

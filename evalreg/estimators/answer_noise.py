@@ -32,7 +32,8 @@ def _cell(read: CellRows) -> IntArray:
 
 def noise_of_differences(table: Table | LazyTable, roles: Roles, groups: Groups, pairs: ModelPairs) -> Matrix:
     """Covariance of the totals of differences that the answers alone make; each model has answers of its own."""
-    noise = answers_of(_noise_read(table, roles, groups), roles).values
+    read = _noise_read(table, roles, groups)
+    noise = answers_of(read, roles).values
     every = np.ones(noise.shape[1], dtype=bool)
     members = np.array([every if member is None else member for member in pairs.sets], dtype=float)
     found = np.zeros((pairs.n_columns, pairs.n_columns))

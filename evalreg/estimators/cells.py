@@ -10,10 +10,10 @@ from scipy import sparse
 
 from evalreg.checks import FloatArray, listed
 from evalreg.covariance.memory import refuse_parameters
-from evalreg.data.cells import CellRows, read_cells
+from evalreg.data.cells import CellRows
 from evalreg.data.clusters import Axis
 from evalreg.data.engine import LazyTable
-from evalreg.data.engine_answers import read_answers
+from evalreg.data.engine_answers import rows_in_cells
 from evalreg.data.engine_rows import read_in_engine
 from evalreg.data.frame import Table
 from evalreg.data.groups import Groups
@@ -47,10 +47,8 @@ def estimate_cells(
 
     With the estimate come the clusterings asked for. Missing ids of `groups` count among the missing values.
     """
-    if not isinstance(table, LazyTable):
-        return estimate_read(read_cells(table, roles, groups), roles, solve, about)
-    if roles.sample is not None or roles.questions == "shared":
-        return estimate_read(read_answers(table, roles, groups), roles, solve, about)
+    if not isinstance(table, LazyTable) or roles.sample is not None or roles.questions == "shared":
+        return estimate_read(rows_in_cells(table, roles, groups), roles, solve, about)
     table, axes, dropped = read_in_engine(table, roles, groups)
     keys, sums = lazy_cell_sums(table, roles.score, roles.cell_columns, roles.weights)
     codes = {key: code for code, key in enumerate(keys)}

@@ -25,10 +25,8 @@ from evalreg.covariance.documented import documented
 from evalreg.covariance.groups import clustered_by_items
 from evalreg.covariance.options import check_cov_options
 from evalreg.data.answers import Answers, answers_of
-from evalreg.data.cells import read_cells
 from evalreg.data.clusters import Axis
-from evalreg.data.engine import LazyTable
-from evalreg.data.engine_answers import read_answers
+from evalreg.data.engine_answers import rows_in_cells
 from evalreg.data.engine_spark import one_scan
 from evalreg.data.groups import Groups
 from evalreg.data.joint_ids import with_roles
@@ -192,13 +190,10 @@ def compare(
     items = item if groups is None else None
     groups = item if groups is None else groups
     roles = Roles(score, (model,), item, sample, strata, None, missing)
-    read = read_answers(table, roles, groups) if isinstance(table, LazyTable) else read_cells(table, roles, groups)
+    read = rows_in_cells(table, roles, groups)
     answers = answers_of(read, roles)
     left, right = asked_pairs(answers, model, baseline)
     pairs = oriented(answers, left, right, swap=paired and baseline is None)
-    noise = None
-    if n_population is not None and sample is not None:
-        noise = noise_of_differences(table, roles, groups, pairs)
     answers, facts = facts_of(answers, pairs, paired)
     lines, notes = _lines_and_notes(answers, facts, named, paired)
     unit = bool(np.min(answers.values) >= 0 and np.max(answers.values) <= 1)
@@ -215,6 +210,7 @@ def compare(
                 f'target="{target}" is defined for models that answered the same questions; '
                 f"{int(np.sum(~facts.paired))} of {len(facts.paired)} differences are not paired. Leave them out."
             )
+        noise = None if sample is None else noise_of_differences(table, roles, groups, pairs)
         drawn = SampleFacts(item, sample, n_questions=float(np.min(facts.n)), noise=noise)
         estimate = with_population(estimate, axes, n_population, drawn)
     with clustered_by_items(estimate, items):

@@ -17,6 +17,7 @@ from evalreg.checks import BoolArray, FloatArray, listed
 from evalreg.data.cells import joint_names
 from evalreg.data.clusters import Axis
 from evalreg.data.engine import LazyTable
+from evalreg.data.engine_groups import grouped_sorted
 from evalreg.data.engine_rows import read_in_engine
 from evalreg.data.groups import Groups
 from evalreg.data.rows import Roles
@@ -25,7 +26,6 @@ from evalreg.estimate import About, Cells, Estimate, Refit
 from evalreg.estimate.about import one_sided
 from evalreg.estimators.linearized import refuse_constant
 from evalreg.scores.centres import LOST, about_near_centres
-from evalreg.scores.lazy import by_cell
 from evalreg.scores.lazy_ratio import BOTTOM, PLAIN, TOP, LazyRatios
 from evalreg.scores.sums import CellSums
 
@@ -120,7 +120,7 @@ def _first(table: LazyTable, by: Sequence[str]) -> tuple[list[tuple[str, ...]], 
     frame = frame.select(*by, N, D, PLAIN, TOP, BOTTOM, *sorted(names), "__own")
     sums = {"rows": nw.len(), "weight": nw.col(PLAIN).sum(), "top": nw.col(TOP).sum(), "bottom": nw.col(BOTTOM).sum()}
     sums |= {"low": nw.col("__own").min(), "high": nw.col("__own").max(), "least": n.min(), "most": n.max()}
-    return by_cell(frame, by, sums | {name[2:]: nw.col(name).sum() for name in sorted(names)})
+    return grouped_sorted(frame, by, sums | {name[2:]: nw.col(name).sum() for name in sorted(names)})
 
 
 def _positive() -> nw.Expr:
@@ -167,7 +167,7 @@ def _about(
     made["e"] = some.then(w * e).otherwise(nw.lit(0.0))
     frame = table.frame.with_columns((nw.col(N) - centre * d).alias("__e"), (d - middle).alias("__u"))
     frame = frame.select(*by, *(expression.alias(f"__s{name}") for name, expression in made.items()))
-    again, found = by_cell(frame, by, {name: nw.col(f"__s{name}").sum() for name in made})
+    again, found = grouped_sorted(frame, by, {name: nw.col(f"__s{name}").sum() for name in made})
     if again != keys:
         raise DataError("the rows in the engine have changed while the ratio was made. Make the estimate again.")
     mean = sums["bottom"] / sums["weight"]

@@ -9,8 +9,7 @@ import numpy as np
 
 from evalreg.boards.duels import Duels
 from evalreg.checks import BoolArray, FloatArray
-from evalreg.covariance.groups import union
-from evalreg.data.clusters import Axis
+from evalreg.data.clusters import Axis, union
 from evalreg.data.engine import LazyTable
 from evalreg.data.engine_pairs import SCORE, PairsInEngine, raw_columns, read_pairs_in_engine
 from evalreg.data.groups import Groups

@@ -8,9 +8,8 @@ from typing import Protocol
 import numpy as np
 
 from evalreg.checks import BoolArray, FloatArray, IntArray
-from evalreg.covariance.groups import union
 from evalreg.covariance.spanning import refuse_spanning
-from evalreg.data.clusters import Axis
+from evalreg.data.clusters import Axis, union
 from evalreg.errors import NotAvailableError
 from evalreg.estimate import Estimate, Refit
 from evalreg.numerics.matrices import Matrix, compressed, dense

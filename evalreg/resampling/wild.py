@@ -13,11 +13,10 @@ from evalreg.covariance.assembly import assemble
 from evalreg.covariance.corrections import cr1_factor
 from evalreg.covariance.covariance import Covariance
 from evalreg.covariance.crossed import subset_signs
-from evalreg.covariance.groups import union
 from evalreg.covariance.one_way import counts_of
 from evalreg.covariance.options import ResolvedCov
 from evalreg.covariance.spanning import refuse_spanning
-from evalreg.data.clusters import Axis, axis_name
+from evalreg.data.clusters import Axis, axis_name, union
 from evalreg.errors import (
     ArgumentError,
     ArgumentTypeError,

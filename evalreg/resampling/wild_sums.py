@@ -20,8 +20,7 @@ import numpy as np
 from scipy import sparse
 
 from evalreg.checks import FloatArray, IntArray
-from evalreg.covariance.groups import union
-from evalreg.data.clusters import Axis
+from evalreg.data.clusters import Axis, union
 from evalreg.errors import NotAvailableError
 from evalreg.estimate import Estimate
 from evalreg.numerics.matrices import Matrix, compressed, dense

@@ -12,7 +12,7 @@ import numpy as np
 from evalreg.checks import BoolArray, FloatArray, IntArray, listed
 from evalreg.data.clusters import Axis
 from evalreg.data.engine import LazyTable, fetched
-from evalreg.data.engine_groups import grouped, ranges_of
+from evalreg.data.engine_groups import grouped, grouped_sorted, ranges_of
 from evalreg.data.labels import Labels, no_source
 from evalreg.data.names import known_column
 from evalreg.errors import DataError, MissingLabelsError, NonFiniteError, NotAvailableError
@@ -397,7 +397,7 @@ class LazyScores(Scores):
             # Columns are made first: not every engine has products inside a sum.
             made = {"__a": w * w * e * e, "__b": w * w * e, "__c": w * w}
             frame = table.frame.select(*self.cell_columns, *(one.alias(name) for name, one in made.items()))
-            keys, sums = by_cell(frame, self.cell_columns, {name: nw.col(name).sum() for name in made})
+            keys, sums = grouped_sorted(frame, self.cell_columns, {name: nw.col(name).sum() for name in made})
             self._refuse_new(keys)
             order = [self.cell_codes[key] for key in keys]
             a, b, c = (np.zeros(self.n_columns) for _ in made)
@@ -434,18 +434,6 @@ def _changed(what: str) -> DataError:
     )
 
 
-def by_cell(
-    frame: nw.LazyFrame[Any], columns: Sequence[str], aggregates: dict[str, nw.Expr]
-) -> tuple[list[tuple[str, ...]], dict[str, FloatArray]]:
-    """Joint values of some columns, sorted as text, and aggregates of each; labels are spelled as in clusterings."""
-    found = grouped(frame, columns, aggregates)
-    joint, n_joint = found.joint(columns)
-    keys = found.texts(columns, joint, n_joint)
-    order = sorted(range(n_joint), key=keys.__getitem__)
-    entry = np.argsort(joint)[order]
-    return [keys[i] for i in order], {name: column[entry] for name, column in found.numbers.items()}
-
-
 def lazy_cell_sums(
     table: LazyTable, value: str, cell_columns: Sequence[str], weight: str | None
 ) -> tuple[list[tuple[str, ...]], CellSums]:
@@ -460,7 +448,7 @@ def lazy_cell_sums(
     x, w = nw.col("__x"), nw.lit(1.0) if weight is None else nw.col("__w")
     if weight is not None:
         rows = rows.with_columns((w * x).alias("__wx"))
-    keys, first = by_cell(
+    keys, first = grouped_sorted(
         rows,
         cell_columns,
         {"n": nw.len(), "t": nw.col("__x" if weight is None else "__wx").sum(), "lo": x.min(), "hi": x.max()}
@@ -478,7 +466,7 @@ def lazy_cell_sums(
         centre = 0.0 if not n.size else float(total.sum() / weights.sum() if own is None else mean[own])
         e = x - centre
         squared = e * e if weight is None else w * e * e
-        again, found = by_cell(rows.with_columns(squared.alias("__s")), cell_columns, {"s": nw.col("__s").sum()})
+        again, found = grouped_sorted(rows.with_columns(squared.alias("__s")), cell_columns, {"s": nw.col("__s").sum()})
         if again != keys:
             raise _changed(f"joint values of {listed(cell_columns)} are new or gone")
         beyond = weights * (mean - centre) ** 2

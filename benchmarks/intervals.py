@@ -120,6 +120,45 @@ def answers(n_logs: int) -> None:
         print(f"{how}, {share:g}, {k} answers:", shown(held), flush=True)
 
 
+def passages(n_logs: int) -> None:
+    """Benchmarks of three subjects, of which so many passages of 1 to 20 questions are drawn whole."""
+    rng, target = np.random.default_rng(13), "the full benchmark"
+    subjects, means = np.array(["history", "law", "physics"]), np.array([0.9, 0.6, 0.3])
+    worlds = {
+        "3, 4 and 5 of 6, 20 and 50": ([3, 4, 5], [6, 20, 50]),
+        "5 of 10 each": ([5, 5, 5], [10, 10, 10]),
+        "10 of 12, 100 and 20": ([10, 10, 10], [12, 100, 20]),
+        "30, 20 and 10 of 40 each": ([30, 20, 10], [40, 40, 40]),
+        "all 8, 12 of 24, 20 of 200": ([8, 12, 20], [8, 24, 200]),
+    }
+    for (name, (drawn_of, sizes)), k in itertools.product(worlds.items(), (1, 3)):
+        hits = []
+        for _ in range(n_logs):
+            of_passage = np.repeat(np.arange(3), sizes)
+            many = np.minimum(rng.geometric(0.2, of_passage.size), 20)
+            p = rng.beta(4 * means[of_passage], 4 * (1 - means[of_passage])).repeat(many)
+            rate = p if k > 1 else (rng.random(p.size) < p).astype(float)
+            passage = np.arange(of_passage.size).repeat(many)
+            some = [rng.choice(np.flatnonzero(of_passage == s), n, replace=False) for s, n in enumerate(drawn_of)]
+            question = np.flatnonzero(np.isin(passage, np.concatenate(some))).repeat(k)
+            log = pd.DataFrame({"question": question, "answer": np.arange(question.size) % k})
+            log = log.assign(passage=passage[question], subject=subjects[of_passage[passage[question]]])
+            log["score"] = (rng.random(question.size) < rate[question]).astype(float)
+            asked = {
+                "strata": "subject",
+                "groups": "passage",
+                **({"item": "question", "sample": "answer"} if k > 1 else {}),
+            }
+            in_each = dict(zip(subjects.tolist(), sizes, strict=True))
+            known = {s: int(many[of_passage == i].sum()) for i, s in enumerate(subjects)}
+            with_size = {"target": target, "n_population": {"passage": in_each}}
+            found = [er.mean(log, **asked, **with_size), er.mean(log, **asked, **with_size, strata_weights=known)]
+            found.append(er.mean(log, **asked, strata_weights=known))
+            hits.append([holds(one, rate.mean()) for one in found])
+        held = dict(zip(("with", "and questions known", "without"), np.mean(hits, axis=0), strict=True))
+        print(f"{name}, {k} answers:", shown(held), flush=True)
+
+
 def cluster_sums(
     rng: np.random.Generator, n_logs: int, sizes: np.ndarray, rho: float, scores: float | str
 ) -> ClusterSums:
@@ -251,6 +290,7 @@ TABLES: dict[str, tuple[Callable[[int], None], int]] = {
     "rows": (rows, 20_000),
     "population": (population, 1000),
     "answers": (answers, 1000),
+    "passages": (passages, 1000),
     "dependence": (dependence, 4000),
     "absorbed": (absorbed, 500),
     "lots": (lots, 2000),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import pickle
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,8 @@ import pandas as pd
 import pytest
 
 import evalreg as er
-from evalreg.errors import ArgumentError, NotAvailableError, TooFewClustersError
+from evalreg.cli.main import main
+from evalreg.errors import AlignmentError, ArgumentError, MissingColumnError, NotAvailableError, TooFewClustersError
 
 REFERENCE = Path(__file__).parent / "reference"
 # R prints 17 digits.
@@ -157,3 +159,140 @@ def test_effective_rows_of_a_model_are_out_of_its_own():
     for model, rows in log.groupby("model"):
         alone = er.mean(rows, item="question", strata="subject", groups="passage")
         np.testing.assert_allclose(both.n_eff()[model], alone.n_eff().iloc[0], rtol=1e-10)
+
+
+SIZES = {
+    "drawn": {"history": 15, "law": 40, "physics": 22},
+    "all_of_one": {"history": 12, "law": 40, "physics": 22},
+}
+FULL = {"strata": "subject", "groups": "passage", "target": "the full benchmark"}
+
+
+@pytest.mark.parametrize("which", list(SIZES))
+@pytest.mark.parametrize("cov", [{"cov": "CR1", "ssc": "G"}, {"cov": "CR2"}])
+def test_passages_drawn_whole_within_subjects_are_surveys(log, survey, which, cov):
+    # svydesign(ids = ~passage, strata = ~subject, fpc = ~N), svymean and svycontrast; see reference/strata.R.
+    expected, asked = survey[which], FULL | {"n_population": {"passage": SIZES[which]}} | cov
+    alone = er.mean(log, **asked)
+    assert alone.params["mean"] == pytest.approx(expected["mean"], rel=SAME)
+    assert alone.bse["mean"] == pytest.approx(expected["se"], rel=SAME)
+    if cov["cov"] == "CR1":
+        assert alone.dof["mean"] == expected["dof"]
+        np.testing.assert_allclose(
+            alone.conf_int(method="wald").loc["mean"], [expected["lower"], expected["upper"]], rtol=SAME
+        )
+    other = log.assign(model="other", score=1 - log["score"] * log["weight"] / 2)
+    both = er.mean(pd.concat([log.assign(model="score"), other]), by="model", **asked)
+    np.testing.assert_allclose(both.params, [expected["other"], expected["mean"]], rtol=SAME)
+    np.testing.assert_allclose(both.bse, [expected["other_se"], expected["se"]], rtol=SAME)
+    assert both.contrast("score - other").bse.iloc[0] == pytest.approx(expected["difference_se"], rel=SAME)
+
+
+@pytest.mark.parametrize("which", list(SIZES))
+def test_stated_shares_of_subjects_are_surveys_post_stratification(log, survey, which):
+    asked = FULL | {"n_population": {"passage": SIZES[which]}, "cov": "CR1", "ssc": "G"}
+    found = er.mean(log, **asked, strata_weights={"history": 300, "law": 500, "physics": 200})
+    assert found.params["mean"] == pytest.approx(survey[which]["stated"], rel=SAME)
+    assert found.bse["mean"] == pytest.approx(survey[which]["stated_se"], rel=SAME)
+
+
+def test_one_number_of_passages_means_the_proportions_that_were_drawn(log):
+    in_each = log.groupby("subject")["passage"].nunique()
+    asked = FULL | {"cov": "CR1"}
+    whole = er.mean(log, **asked, n_population={"passage": int(3 * in_each.sum())})
+    each = er.mean(log, **asked, n_population={"passage": (3 * in_each).to_dict()})
+    plain = er.mean(log, strata="subject", groups="passage", strata_weights="as_sampled", cov="CR1")
+    np.testing.assert_allclose(whole.cov_params(), each.cov_params(), rtol=SAME)
+    np.testing.assert_allclose(whole.cov_params(), plain.cov_params() * 2 / 3, rtol=SAME)
+    named = er.mean(log, **asked, strata_weights="as_sampled", n_population={"passage": (3 * in_each).to_dict()})
+    np.testing.assert_allclose(named.cov_params(), each.cov_params(), rtol=SAME)
+
+
+@pytest.mark.parametrize("answers", [False, True])
+def test_the_variance_of_passages_within_subjects_is_that_of_all_draws(answers):
+    # Brute force: passages of two questions, 2 of 3 of law, 2 of 4 of algebra and the one of art; or passages of one
+    # question, all of algebra, and of two answers to each question all numbers of right ones.
+    from itertools import combinations, product
+
+    from scipy.stats import binom
+
+    rng, m = np.random.default_rng(5), 1 if answers else 2
+    sizes = {"law": 3, "algebra": 1 if answers else 4, "art": 1}
+    subject = np.repeat(list(sizes), list(sizes.values()))
+    p = rng.uniform(0.2, 0.9, (subject.size, m))
+    chances, means, variances = [], [], []
+    for law, algebra in product(combinations(range(3), 2), combinations(range(3, p.shape[0] - 1), 1 if answers else 2)):
+        some = np.array([*law, *algebra, p.shape[0] - 1])
+        for right in product(range(3), repeat=some.size * m) if answers else [None]:
+            question = np.repeat(np.arange(some.size * m), 2 if answers else 1)
+            score = p[some].ravel() if right is None else np.array([(0, 0), (1, 0), (1, 1)])[list(right)].ravel()
+            frame = pd.DataFrame({"score": score * 1.0, "question": question, "passage": some.repeat(m)[question]})
+            frame = frame.assign(subject=subject[frame["passage"]], answer=frame.groupby("question").cumcount())
+            named = {"item": "question", "sample": "answer"} if answers else {}
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", er.errors.EvalregWarning)
+                found = er.mean(frame, **FULL, **named, n_population={"passage": sizes}, cov="CR2")
+            chances.append(1.0 if right is None else np.prod(binom.pmf(right, 2, p[some].ravel())))
+            means.append(found.params["mean"])
+            variances.append(found.cov_params().iloc[0, 0])
+    chance = np.array(chances) / np.sum(chances)
+    assert chance @ means == pytest.approx(p.mean(), rel=1e-10)
+    assert chance @ variances == pytest.approx(chance @ (np.array(means) - chance @ means) ** 2, rel=1e-10)
+
+
+def test_passages_of_a_benchmark_within_subjects_are_checked(log):
+    n = log.groupby("subject")["passage"].nunique().to_dict()
+    for wrong in ({"history": 40}, n | {"law": 400.5}, n | {"art": 9}):
+        with pytest.raises(ArgumentError, match="with the number of its passage clusters"):
+            er.mean(log, **FULL, n_population={"passage": wrong})
+    for wrong in (n, n | {"law": 3}):
+        with pytest.raises(ArgumentError, match="must not be below the sample in any stratum"):
+            er.mean(log, **FULL, n_population={"passage": wrong})
+    with pytest.raises(ArgumentError, match="one whole number is enough where they were drawn in the proportions"):
+        er.mean(log, **FULL, n_population={"passage": 400}, strata_weights="macro")
+    with pytest.raises(ArgumentError, match="names one clustering"):
+        er.mean(log, **FULL, n_population={"passage": n, "subject": n})
+    with pytest.raises(MissingColumnError, match='"repo" is not among the clusterings "passage"'):
+        er.mean(log, **FULL, n_population={"repo": n})
+    with pytest.raises(ArgumentError, match="name the column in `strata`"):
+        er.mean(log, groups="passage", target="the full benchmark", n_population={"passage": n})
+    across = log.assign(passage=log["passage"].str[-3:])
+    more = {name: size + 9 for name, size in n.items()}
+    with pytest.raises(AlignmentError, match=r"16 of 20 passage clusters \('001'\).*subject:passage"):
+        er.mean(across, **FULL, n_population={"passage": more})
+    joint = er.mean(across, **(FULL | {"groups": "subject:passage"}), n_population={"subject:passage": more})
+    found = er.mean(log, **FULL, n_population={"passage": more})
+    np.testing.assert_allclose(joint.conf_int(), found.conf_int(), rtol=SAME)
+    # What the refusal of a flat mapping says to write is what works.
+    with pytest.raises(NotAvailableError, match=r'n_population=\{"passage": \{"history": 40, \.\.\.\}\}'):
+        er.mean(log, **FULL, n_population=more)
+    with pytest.raises(NotAvailableError, match="groups='passage'"):
+        found.with_cov(groups=None)
+    with pytest.raises(NotAvailableError, match="one clustering"):
+        er.mean(
+            log.assign(judge=np.arange(len(log)) % 7),
+            **(FULL | {"groups": "passage + judge"}),
+            n_population={"passage": more},
+        )
+    text = " ".join(found.summary().sentences)
+    assert "each counts by its clusters in the benchmark" in text
+    assert "75 passage clusters in 3 strata, of which 48 are here" in text
+
+
+@pytest.mark.parametrize("library", ["polars", "lazy"])
+def test_passages_within_subjects_are_the_same_in_other_engines(log, library):
+    pl = pytest.importorskip("polars")
+    data = pl.from_pandas(log) if library == "polars" else pl.from_pandas(log).lazy()
+    asked = FULL | {"n_population": {"passage": SIZES["drawn"]}}
+    np.testing.assert_allclose(er.mean(data, **asked).conf_int(), er.mean(log, **asked).conf_int(), rtol=1e-10)
+
+
+def test_the_command_takes_the_passages_of_each_subject(log, tmp_path, capsys):
+    log.to_csv(tmp_path / "log.csv", index=False)
+    asked = ["mean", str(tmp_path / "log.csv"), "--strata", "subject", "--groups", "passage", "--format", "json"]
+    assert main([*asked, "--population", "passage:history=15,law=40,physics=22"]) == 0
+    found = er.mean(log, **FULL, n_population={"passage": SIZES["drawn"]})
+    ends = json.loads(capsys.readouterr().out)["intervals"][0]
+    np.testing.assert_allclose([*ends["lower"], *ends["upper"]], found.conf_int().loc["mean"], rtol=1e-9)
+    assert main([*asked, "--population", "passage:history=15,law="]) == 3
+    assert "passage:algebra=90,law=40" in capsys.readouterr().err

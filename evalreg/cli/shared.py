@@ -143,8 +143,8 @@ def _add_covariance(parser: argparse.ArgumentParser) -> None:
 
 POPULATION_HELP = """\
 how many questions the full benchmark has, if these are a random sample of them; passage=896 if whole passages were
-sampled, from 896; algebra=400,law=250 with --strata, if questions of each were sampled: the result is then about that
-benchmark, and not about all questions like these"""
+sampled, from 896; algebra=400,law=250 with --strata, if questions of each were sampled, and passage:algebra=90,law=40
+if whole passages of each were: the result is then about that benchmark, and not about all questions like these"""
 
 
 def _number_or_name(text: str) -> float | str:
@@ -191,20 +191,29 @@ def _is_one_file(first: str, second: str) -> bool:
 
 
 def target_options(options: argparse.Namespace) -> dict[str, Any]:
-    """The keywords of a benchmark: ``--population 2241``, ``passage=896``, or of strata ``algebra=400,law=250``."""
+    """The keywords of a benchmark.
+
+    From ``--population 2241`` or ``passage=896``, of strata ``algebra=400,law=250`` or, of their clusters,
+    ``passage:algebra=90,law=40``.
+    """
     text = options.population
     if text is None:
         return {}
+    unit, given = "", text
+    if getattr(options, "strata", None) is not None and text.startswith(f"{options.groups}:"):
+        unit, given = options.groups, text.removeprefix(f"{options.groups}:")
     sizes: dict[str, int] = {}
-    for part in [text] if text.isdecimal() else split_names(text, "--population"):
+    for part in [given] if given.isdecimal() else split_names(given, "--population"):
         name, _, size = part.rpartition("=")
-        if not size.isdecimal() or not (name or text.isdecimal()) or name in sizes:
+        if not size.isdecimal() or not (name or given.isdecimal()) or name in sizes:
             raise ArgumentError(
                 "`--population` must be the number of questions of the benchmark, of whole clusters as "
-                f'"passage=896", or with `--strata` of each, as "algebra=400,law=250"; got "{text}".'
+                '"passage=896", or with `--strata` of each, as "algebra=400,law=250" (of its whole clusters, '
+                f'"passage:algebra=90,law=40"); got "{text}".'
             )
         sizes[name] = int(size)
-    return {"target": "the full benchmark", "n_population": sizes.get("", sizes)}
+    size_of_all = sizes.get("", sizes)
+    return {"target": "the full benchmark", "n_population": {unit: size_of_all} if unit else size_of_all}
 
 
 def covariance_options(options: argparse.Namespace) -> dict[str, Any]:

@@ -25,7 +25,6 @@ from evalreg.data.clusters import Axis, axis_name, union
 from evalreg.errors import NotAvailableError, TooFewClustersError
 from evalreg.estimate import Cells, Estimate, LeaveOut, SingleTotals
 from evalreg.numerics.matrices import Matrix, compressed, dense, scale_columns, square, sum_blocks
-from evalreg.scores.base import Scores
 from evalreg.scores.sums import Block
 
 # Sums that cancel to this fraction of their terms are rounding.
@@ -60,13 +59,18 @@ def check_strata(estimate: Estimate) -> None:
     cells = estimate.cells
     if cells is None or cells.stratum is None:
         return
-    single = sorted({cells.strata[stratum] for stratum in cells.stratum[cells.count < 2]})
+    single = sorted({cells.strata[stratum] for stratum in cells.stratum[(cells.count < 2) & _entering(estimate)]})
     if single:
         raise TooFewClustersError(
             f"`strata` needs at least 2 rows in every stratum (of each model); {listed(single)} "
             f"{'has' if len(single) == 1 else 'have'} one. Merge strata, or leave them out.",
             count=len(single),
         )
+
+
+def _entering(estimate: Estimate) -> BoolArray:
+    """Cells that some parameter varies with, shape (n_cells,); a stratum that is here as a whole has none."""
+    return np.asarray(abs(compressed(estimate.coefficient_map)).sum(axis=0)).ravel() > 0
 
 
 def _touches(estimate: Estimate, columns: BoolArray) -> BoolArray:
@@ -129,8 +133,8 @@ def _unadjusted(
     """CR0, or CR1 with its factor; with strata each stratum has the factor of its own clusters."""
     cells = estimate.cells
     if cells is not None and cells.stratum is not None and options.kind.takes_ssc and options.ssc != "none":
-        per_stratum = _clusters_per_stratum(estimate.scores, cells, by)
-        scale = np.sqrt(per_stratum / (per_stratum - 1))[cells.stratum]
+        per_stratum = _clusters_per_stratum(estimate, cells, by)
+        scale = np.sqrt(per_stratum / np.maximum(per_stratum - 1, 1))[cells.stratum]
         return estimate.scores.meat(by, scale_rows(estimate.bread, scale))
     factor = options.factor(counts_of(estimate, axes, n_clusters, options.ssc))
     return factor * estimate.scores.meat(by, estimate.bread)
@@ -144,8 +148,8 @@ def counts_of(estimate: Estimate, axes: tuple[Axis, ...], n_clusters: int, ssc: 
     return Counts(n_clusters, smallest, estimate.n_rows, K, estimate.kind != "likelihood")
 
 
-def _clusters_per_stratum(scores: Scores, cells: Cells, by: Axis) -> FloatArray:
-    """Clusters of each stratum; one with a single cluster has no variance."""
+def _clusters_per_stratum(estimate: Estimate, cells: Cells, by: Axis) -> FloatArray:
+    """Clusters of each stratum; one with a single cluster has no variance, and needs none where it is no sample."""
     assert cells.stratum is not None
     n_strata = len(cells.strata)
     member: Matrix = sparse.csr_array(
@@ -153,10 +157,13 @@ def _clusters_per_stratum(scores: Scores, cells: Cells, by: Axis) -> FloatArray:
         shape=(cells.stratum.size, n_strata),
     )
     counts = np.zeros(n_strata)
-    for block in scores.cells(by):
+    for block in estimate.scores.cells(by):
         present = compressed(block.gram) @ member
         counts += np.bincount(present.indices[present.data > 0], minlength=n_strata)
-    single = [name for name, count in zip(cells.strata, counts, strict=True) if count < 2]
+    varies = set(cells.stratum[_entering(estimate)].tolist())
+    single = [
+        name for i, (name, count) in enumerate(zip(cells.strata, counts, strict=True)) if count < 2 and i in varies
+    ]
     if single:
         raise TooFewClustersError(
             f"`strata` needs at least 2 clusters of {axis_name(by)!r} in every stratum; {listed(single)} "
@@ -170,7 +177,7 @@ def _clusters_per_stratum(scores: Scores, cells: Cells, by: Axis) -> FloatArray:
 def axis_dof(estimate: Estimate, axis: Axis) -> float:
     """G - 1; G - S with strata."""
     if estimate.cells is not None and estimate.cells.stratum is not None:
-        return float(np.sum(_clusters_per_stratum(estimate.scores, estimate.cells, axis) - 1))
+        return float(np.sum(_clusters_per_stratum(estimate, estimate.cells, axis) - 1))
     return float(estimate.scores.n_clusters(axis) - 1)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -39,9 +39,10 @@ from evalreg.data.opening import open_frame
 from evalreg.data.rows import Roles
 from evalreg.data.summed import SummedLog
 from evalreg.errors import ArgumentError, DataError, IndependenceWarning, Note
-from evalreg.estimate import About, Estimate
+from evalreg.estimate import About
 from evalreg.estimators.answer_noise import noise_of_means
 from evalreg.estimators.cells import Solved, estimate_cells
+from evalreg.estimators.drawn_clusters import counts_clusters, estimated_shares, with_clusters_in_strata
 from evalreg.estimators.subsets import chooses_rows
 from evalreg.estimators.summed import refuse_beside_sums, summed_estimate, unequal_questions
 from evalreg.estimators.targets import (
@@ -54,9 +55,7 @@ from evalreg.estimators.targets import (
     with_strata,
 )
 from evalreg.inference.questions import unequal_notes
-from evalreg.numerics.matrices import dense
 from evalreg.results.results import Results, results_of
-from evalreg.scores.strata import SampledShares
 from evalreg.scores.sums import CellSums
 
 
@@ -191,7 +190,9 @@ def mean(
         For "the full benchmark": how many questions it has, where they were drawn one by one; or {"passage": 896}, how
         many clusters, where they were drawn whole. Variances are multiplied by 1 - n/N, with `sample` without the part
         that the answers make. With `strata` the questions of each, {"algebra": 400, "law": 250}, which are then its
-        weights, or one number beside `strata_weights`; not with clusters of questions.
+        weights, or one number beside `strata_weights`; or the clusters of each, {"passage": {"algebra": 90, "law":
+        40}}, one drawn cluster standing for 90/G or 40/G (survey's `svymean` with `fpc`), unless `strata_weights` are
+        the questions of each.
     subset : str, optional
         Which rows to use, in the language of ``--where``: ``'language == "en" and tokens < 100'``. The summary and
         `dropped` count the others. Arrays of groups and weights are those of all rows. Frames in memory only.
@@ -220,7 +221,8 @@ def mean(
     References
     ----------
     Miller (2024), arXiv:2411.00640, eq. 1 and 4; Bell and McCaffrey (2002), Survey Methodology 28; for a finite
-    benchmark Cochran (1977), Sampling Techniques, eq. 2.8, 5.6 (strata), 9.10 (clusters) and 10.15 (answers).
+    benchmark Cochran (1977), Sampling Techniques, eq. 2.8, 5.6 (strata), 9.10 (clusters), 10.15 (answers) and section
+    6.12 (clusters within strata).
 
     Examples
     --------
@@ -240,7 +242,7 @@ def mean(
         refuse_beside_answers(item, sample, **beside, questions=shared)
         some: dict[str, Any] = {"by": by, "missing": missing, "cov": cov, "ssc": ssc, "dof": dof, "repair": repair}
         return these_questions(lambda **named: mean(data, score, **some, **named), str(item), str(sample))
-    check_target(target, n_population, _refused(weights, strata, strata_weights))
+    check_target(target, n_population, _refused(weights))
     if isinstance(data, SummedLog):
         shared = questions if questions == "shared" else None
         refuse_beside_sums(data, score, {"sample": sample, "weights": weights, "questions": shared})
@@ -265,14 +267,16 @@ def mean(
     items = item if groups is None else None
     groups = items if groups is None else groups
     roles = Roles(score, by_columns, item, sample, strata, weights, missing, questions=questions)
+    whole = strata is not None and counts_clusters(n_population, groups)
     # Of a benchmark whose strata have known sizes the score is over all its questions.
-    sized = n_population if strata is not None and strata_weights == "micro" else None
-    given = (sized if isinstance(sized, Mapping) else strata_weights) if strata is not None else None
+    sized = n_population if strata is not None and strata_weights == "micro" and not whole else None
+    shares = cast(Mapping[str, float], sized) if isinstance(sized, Mapping) else strata_weights
+    given = None if strata is None else shares
     about = About(
         model="Mean" if not by_columns else f"Mean by {', '.join(by_columns)}",
         outcome=score,
         interval="widened",
-        lines=_lines(strata, "benchmark" if isinstance(sized, Mapping) else strata_weights, sample, item),
+        lines=_lines(strata, _reading(strata_weights, sized, whole), whole, sample, item),
     )
 
     def solved(keys: list[tuple[str, ...]], sums: CellSums) -> Solved:
@@ -286,12 +290,14 @@ def mean(
         if n_population is not None and sample is not None:
             noise = noise_of_means(table, roles, groups)
         estimate, axes = estimate_cells(table, roles, groups, solved, about)
-    if given == "as_sampled":
-        estimate = _as_sampled(estimate)
+    if given == "as_sampled" and not whole:
+        estimate = estimated_shares(estimate)
     if n_population is not None:
         drawn = SampleFacts(item, sample, strata, noise=noise)
         if strata is None:
             estimate = with_population(estimate, axes, n_population, drawn)
+        elif whole:
+            estimate = with_clusters_in_strata(estimate, axes, n_population, strata_weights, drawn)
         else:
             estimate = with_strata(estimate, axes, n_population, strata_weights, drawn)
     if by_columns:
@@ -303,35 +309,28 @@ def mean(
         return results_of(estimate, axes, asked, notes)
 
 
-def _refused(weights: object, strata: str | None, shares: StrataWeightsName | Mapping[str, float]) -> dict[str, str]:
+def _refused(weights: object) -> dict[str, str]:
     """What has no place beside a finite benchmark, and why."""
-    refused = {}
-    if weights is not None:
-        refused["weights"] = (
-            "`weights`: they say that questions were drawn with unlike chances, and then 1 - n/N is not the share by "
-            "which variances fall. If the chances differ between subjects, name these in `strata` and give the sizes "
-            'as n_population={"algebra": 400, "law": 250}.'
-        )
-    if strata is not None and shares == "as_sampled":
-        refused["strata_weights"] = (
-            'strata_weights="as_sampled": the sizes of a finite benchmark are known. Give them as '
-            'n_population={"algebra": 400, "law": 250} and leave `strata_weights` out.'
-        )
-    return refused
+    if weights is None:
+        return {}
+    return {
+        "weights": "`weights`: they say that questions were drawn with unlike chances, and then 1 - n/N is not the "
+        "share by which variances fall. If the chances differ between subjects, name these in `strata` and give the "
+        'sizes as n_population={"algebra": 400, "law": 250}.'
+    }
 
 
-def _as_sampled(estimate: Estimate) -> Estimate:
-    """The same means, the shares of the strata being estimated by the clusters drawn from each."""
-    cells, A = estimate.cells, dense(estimate.coefficient_map)
-    assert cells is not None
-    away = cells.mean - estimate.params[np.argmax(A != 0, axis=0)]
-    # Without a cluster the shares would be others, which no leverage tells.
-    refit = estimate.refit and replace(estimate.refit, linear=False)
-    return replace(estimate, scores=SampledShares(estimate.scores, away, cells.weight), refit=refit)
+def _reading(
+    strata_weights: StrataWeightsName | Mapping[str, float], sized: PopulationSize | None, whole: bool
+) -> str | Mapping[str, float]:
+    """What the strata count by, as `_lines` says it."""
+    if whole and strata_weights in ("micro", "as_sampled"):
+        return "clusters"
+    return "benchmark" if isinstance(sized, Mapping) else strata_weights
 
 
 def _lines(
-    strata: str | None, strata_weights: str | Mapping[str, float], sample: str | None, item: str | None
+    strata: str | None, strata_weights: str | Mapping[str, float], whole: bool, sample: str | None, item: str | None
 ) -> tuple[str, ...]:
     lines = []
     if strata is not None:
@@ -340,11 +339,12 @@ def _lines(
             "macro": "they count alike",
             "as_sampled": "their shares are estimated from the clusters drawn",
             "benchmark": "each counts by its questions in the benchmark",
+            "clusters": "each counts by its clusters in the benchmark, with the questions that those drawn have",
         }
         how = shares[strata_weights] if isinstance(strata_weights, str) else "their shares are given"
         lines.append(
-            f"Strata: the values of {strata!r} are a fixed list, and {how}; only rows within them are sampled. Read as "
-            f"a draw of {strata}, cluster by it instead."
+            f"Strata: the values of {strata!r} are a fixed list, and {how}; only {'clusters' if whole else 'rows'} "
+            f"within them are sampled. Read as a draw of {strata}, cluster by it instead."
         )
     if sample is not None:
         lines.append(f"Answers ({sample}) were averaged within each {item} first; a row is one {item}.")

@@ -17,7 +17,7 @@ from evalreg.inference.questions import rows_behind
 from evalreg.numerics.matrices import Matrix, compressed
 from evalreg.results.results import Results
 
-PopulationSize: TypeAlias = int | Mapping[str, int]
+PopulationSize: TypeAlias = int | Mapping[str, int] | Mapping[str, Mapping[str, int]]
 FULL: TargetName = "the full benchmark"
 THESE: TargetName = "these questions"
 
@@ -90,13 +90,17 @@ def with_population(
                 f"`n_population` names one clustering, or with `strata` each of them; got {dict(n_population)!r}."
             )
         (name, size), *_ = n_population.items()
+        if isinstance(size, Mapping):
+            raise ArgumentError(
+                f"`n_population` has sizes by stratum ({listed(list(map(str, size)))}); name the column in `strata`."
+            )
         axis = find_axis(name, axes or ())
         n, what, unit = float(estimate.scores.n_clusters(axis)), f"{name} clusters", axis_name(axis)
     else:
         size, unit, what = n_population, "", "questions"
         behind = rows_behind(estimate) if drawn.n_questions is None else np.array([drawn.n_questions])
         n = float(estimate.n_rows if behind is None else np.min(behind))
-    if not _is_count(size) or size <= n:
+    if not is_count(size) or size <= n:
         raise ArgumentError(
             f"`n_population` must be a whole number above the sample, which has {n:.0f} {what}; got {size!r}. Of a "
             "sample that is all of it the score is known, and has no error bar for questions."
@@ -105,7 +109,7 @@ def with_population(
     how = "whole clusters drawn" if unit else "questions drawn one by one"
     line = (
         f"Target: the full benchmark of {size} {what}, of which {n:.0f} are here ({how} at random). "
-        f"{_factor_words(drawn)} times {factor:.3f}. {_answer_words(drawn)}"
+        f"{factor_words(drawn)} times {factor:.3f}. {answer_words(drawn)}"
     )
     if not unit and axes and axis_name(axes[0]) != (drawn.item or ""):
         line += (
@@ -113,7 +117,7 @@ def with_population(
             "than need be; leave `groups` out."
         )
     scale = np.full(estimate.scores.n_columns, np.sqrt(factor))
-    return _populated(estimate, scale, drawn.noise, (unit,) if unit else (), line)
+    return populated(estimate, scale, drawn.noise, (unit,) if unit else (), line)
 
 
 def with_strata(
@@ -124,11 +128,18 @@ def with_strata(
     drawn: SampleFacts,
 ) -> Estimate:
     """The estimate of questions that were drawn one by one within strata of known sizes; Cochran (1977), eq. 5.6."""
+    if shares == "as_sampled":
+        raise NotAvailableError(
+            f'target="{FULL}" is not defined with strata_weights="as_sampled": the sizes of a finite benchmark are '
+            'known. Give them as n_population={"algebra": 400, "law": 250} and leave `strata_weights` out.'
+        )
+    strata = () if estimate.cells is None else estimate.cells.strata
     if axes is not None and [axis_name(axis) for axis in axes] != [drawn.item]:
         raise NotAvailableError(
             f'target="{FULL}" with `strata` is defined for questions that were drawn one by one within them, where '
-            "clusters of questions do not matter. Leave `groups` out; clusters drawn whole within strata have no "
-            "correction here."
+            f"clusters of questions do not matter. Leave `groups` out; or, of {axis_name(axes[0])} clusters drawn "
+            f'whole, say how many each stratum has: n_population={{"{axis_name(axes[0])}": {{{listed(strata[:1])}: '
+            "40, ...}}."
         )
     cells = estimate.cells
     assert cells is not None
@@ -148,10 +159,10 @@ def with_strata(
     factor = 1.0 - n / sizes
     line = (
         f"Target: the full benchmark of {total:g} questions in {n.size} strata, of which {n.sum():.0f} are here "
-        f"(questions drawn one by one at random within strata). {_factor_words(drawn)} times "
-        f"{factor.min():.3f} to {factor.max():.3f}, by stratum. {_answer_words(drawn)}"
+        f"(questions drawn one by one at random within strata). {factor_words(drawn)} times "
+        f"{factor.min():.3f} to {factor.max():.3f}, by stratum. {answer_words(drawn)}"
     )
-    return _populated(estimate, np.sqrt(factor)[cells.stratum], drawn.noise, (), line)
+    return populated(estimate, np.sqrt(factor)[cells.stratum], drawn.noise, (), line)
 
 
 def _sizes(
@@ -163,14 +174,14 @@ def _sizes(
     """Questions of each stratum of the benchmark, and of all."""
     if isinstance(n_population, Mapping):
         named = {str(name): size for name, size in n_population.items()}
-        if set(named) != set(strata) or not all(map(_is_count, named.values())):
+        if set(named) != set(strata) or not all(map(is_count, named.values())):
             raise ArgumentError(
                 f"`n_population` must name each stratum once, with the number of its questions; the strata are "
                 f"{listed(strata)}; got {dict(n_population)!r}."
             )
-        sizes = np.array([float(named[name]) for name in strata])
+        sizes = np.array([named[name] for name in strata], dtype=np.float64)
         return sizes, float(sizes.sum())
-    if not _is_count(n_population):
+    if not is_count(n_population):
         raise ArgumentError(f"`n_population` must be a whole number or a size for each stratum; got {n_population!r}.")
     if isinstance(shares, Mapping):
         weight = np.array([float({str(k): v for k, v in shares.items()}[name]) for name in strata])
@@ -184,7 +195,8 @@ def _sizes(
     return n_population * weight / weight.sum(), float(n_population)
 
 
-def _factor_words(drawn: SampleFacts) -> str:
+def factor_words(drawn: SampleFacts) -> str:
+    """Of what the variances are multiplied."""
     return (
         "Variances are those of questions like these"
         if drawn.sample is None
@@ -192,13 +204,14 @@ def _factor_words(drawn: SampleFacts) -> str:
     )
 
 
-def _answer_words(drawn: SampleFacts) -> str:
+def answer_words(drawn: SampleFacts) -> str:
+    """Whether the answers are a draw as well."""
     if drawn.sample is None:
         return "The answers are taken as they came: what sampling them anew would change is not in it."
     return f"The noise of the answers ({drawn.sample}) is in it whole, as new answers to every question would have it."
 
 
-def _populated(
+def populated(
     estimate: Estimate, scale: FloatArray, noise: Matrix | None, axes: tuple[str, ...], line: str
 ) -> Estimate:
     """The estimate with its population, the answers' part being n/N of their noise."""
@@ -209,6 +222,6 @@ def _populated(
     return replace(estimate, about=about, population=Population(scale, noise, axes))
 
 
-def _is_count(value: object) -> bool:
+def is_count(value: object) -> bool:
     """Whether it is a whole number."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool)

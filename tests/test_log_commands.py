@@ -103,7 +103,7 @@ def test_a_choice_that_a_log_asks_for_is_made_by_an_option(command, tmp_path):
     refused = command("mean", path)
     assert refused.status == 3
     assert "(On the command line: --scorer" in refused.err
-    assert command("mean", path, "--scorer", "match").status == 0
+    assert command("mean", path, *advised(refused.err, "--scorer")).status == 0
     assert "`failed` must be" in command("mean", path, "--failed", "no").err
     assert "`log_format` must be" in command("mean", path, "--log-format", "no").err
 
@@ -176,6 +176,76 @@ def test_a_mapping_file_gives_the_columns_their_roles(command, tmp_path):
     assert json.loads(run.out)["parameters"][0]["se"] == pytest.approx(expected, rel=ROUNDING)
     same = er.read_log(path, roles={"model": "model", "item": "id", "score": "m.acc"})
     pd.testing.assert_frame_equal(same.frame, log.frame)
+
+
+def plain(tmp_path: Path) -> tuple[Path, pd.DataFrame]:
+    """Scores of two models under names that are no roles, and the same under those of roles."""
+    frame = er.datasets.paired(n_passages=12, seed=1)
+    path = tmp_path / "plain.csv"
+    frame.rename(columns={"model": "system", "question": "question_id", "score": "correct"}).to_csv(path, index=False)
+    return path, frame
+
+
+def advised(said: str, option: str) -> list[str]:
+    """An option and its value, as a message spells them for a shell."""
+    words = shlex.split(said[said.index(option) :].splitlines()[0].replace(".)", " "))
+    return [words[0], words[1].rstrip(".")]
+
+
+@pytest.mark.parametrize("verb", ["doctor", "leaderboard"])
+def test_the_roles_that_a_message_proposes_give_the_numbers(command, tmp_path, verb):
+    path, frame = plain(tmp_path)
+    roles = advised(command(verb, path).err, "--roles")
+    assert roles == ["--roles", "model=system,item=question_id,score=correct"]
+    assert command("doctor", path, *roles).out.count("--roles model=system") > 0
+    run = command("compare", path, *roles, "--groups", "passage", "--format", "json")
+    expected = er.compare(frame, item="question", groups="passage").table["se"].iloc[0]
+    assert json.loads(run.out)["parameters"][0]["se"] == pytest.approx(expected, rel=ROUNDING)
+
+
+@pytest.mark.parametrize("verb", ["mean", "report", "noise"])
+def test_the_column_of_scores_that_a_message_proposes_is_one(command, tmp_path, verb):
+    path, frame = plain(tmp_path)
+    refused = command(verb, path)
+    assert refused.status == 3
+    assert advised(refused.err, "--score")[1].rstrip(",") == "correct"
+    run = command("mean", path, "--score", "correct", "--format", "json")
+    assert json.loads(run.out)["parameters"][0]["estimate"] == pytest.approx(frame["score"].mean(), rel=ROUNDING)
+
+
+def test_a_column_of_text_is_not_proposed_for_scores(command, tmp_path):
+    (tmp_path / "a.csv").write_text("id,correct\n1,yes\n2,no\n")
+    assert "--score NAME" in command("mean", tmp_path / "a.csv").err
+
+
+@pytest.mark.parametrize("text", ["item=", "=a,score=b", "item=a,item=b,score=c", "score"])
+def test_roles_that_are_neither_pairs_nor_a_file_are_refused(command, tmp_path, text):
+    refused = command("doctor", plain(tmp_path)[0], "--roles", text)
+    assert refused.status == 3
+    assert "roles`" in refused.err
+
+
+@pytest.mark.parametrize("verb", ["doctor", "mean", "leaderboard"])
+def test_battles_are_told_by_their_verdicts_and_read_as_such(command, tmp_path, verb):
+    frame = er.datasets.judge_log(n_prompts=20, n_judges=3, seed=2)
+    sides = {"left": "model_a", "right": "model_b"}
+    path = tmp_path / "battles.csv"
+    frame.assign(winner=frame["winner"].replace(sides)).rename(columns={**sides, "prompt": "question_id"}).to_csv(path)
+    assert advised(command(verb, path).err, "--log-format") == ["--log-format", "chatbot_arena"]
+    board = json.loads(command("leaderboard", path, "--log-format", "chatbot_arena", "--format", "json").out)
+    expected = er.win_rate(frame, left="left", right="right", winner="winner", groups="prompt + judge")
+    found = {row["parameter"]: row["estimate"] for row in board["parameters"]}
+    assert found == pytest.approx(expected.params.to_dict(), rel=ROUNDING)
+
+
+def test_verdicts_on_sides_by_other_names_are_answered_with_the_columns(command, tmp_path):
+    frame = er.datasets.judge_log(n_prompts=20, n_judges=3, seed=2)
+    path = tmp_path / "verdicts.csv"
+    frame.rename(columns={"left": "model_1", "right": "model_2"}).to_csv(path, index=False)
+    said = command("leaderboard", path).err
+    options = shlex.split(said.split("FILE")[1].splitlines()[0].rstrip("."))
+    assert options == ["--left", "model_1", "--right", "model_2", "--winner", "winner"]
+    assert command("leaderboard", path, *options).status == 0
 
 
 def test_labels_and_the_key_of_a_mapping_file_are_used(command, tmp_path):
@@ -515,7 +585,7 @@ def test_a_table_of_verdicts_is_sent_to_the_leaderboard(command, tmp_path):
     for asked in (("fit", "score ~ 1"), ("mean",), ("compare",)):
         refused = command(*asked, path)
         assert refused.status == 3
-        assert "evalreg leaderboard --left X --right Y --winner winner" in refused.err
+        assert "evalreg leaderboard FILE --winner winner." in refused.err
         assert "Did you mean" not in refused.err
     verdicts().assign(win=lambda rows: (rows["winner"] == "left") * 1.0).to_csv(path, index=False)
     assert command("mean", path, "--score", "win").status == 0

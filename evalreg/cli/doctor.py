@@ -57,6 +57,7 @@ def _command(verb: str, more: list[str], options: argparse.Namespace, log: Log) 
     formula, rest = (more[:1], more[1:]) if verb == "fit" else ([], more)
     made = []
     for name, value in choices(options).items():
+        value = options.roles if name == "roles" else value
         made += [f"--{'log-format' if name == 'format' else name}", str(value)]
     if log.format == "table" and options.roles is None and options.log_format is None:
         made += ["--log-format", "table"]

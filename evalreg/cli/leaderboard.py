@@ -140,6 +140,7 @@ def board_of(options: argparse.Namespace) -> tuple[Board | Results, Rows, dict[s
         if ("model" in rows.roles and "left" not in rows.roles) or rows.holds_scores:
             board: Board | Results = _scored(rows, options, asked)
         else:
+            rows.refuse_unnamed_pairs(options.left, options.winner, options.score)
             board = compared(rows, options, asked, key, roles)
     return board, rows, asked
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import ast
 import json
 import os
+import re
+import shlex
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, get_args
 
@@ -38,7 +41,7 @@ _CHOICES = {
 # Names that formulas use and that are no columns, unless there is one.
 _FUNCTIONS = {"np", "Q", "C", "I", "center", "scale", "standardize", "bs", "cr", "cc", "te", "Poly", "Sum", "Treatment"}
 # What a reader says to Python's users, and what the same is called here.
-_SPELLED = ("metric", "filter", "scorer", "failed", "broken", "roles")
+_SPELLED = ("metric", "filter", "scorer", "failed", "broken", "roles", "format")
 
 
 class FilesAction(argparse.Action):
@@ -84,7 +87,9 @@ def add_log_options(parser: argparse.ArgumentParser) -> None:
         READERS,
     )
     group.add_argument(
-        "--roles", metavar="FILE", help="a TOML file with the columns of a table that have roles, such as roles.toml"
+        "--roles",
+        metavar="ROLES",
+        help="columns of a table that have roles: item=question_id,score=correct, or a TOML file such as roles.toml",
     )
 
 
@@ -110,8 +115,22 @@ def file_list(options: argparse.Namespace) -> list[str]:
 def choices(options: argparse.Namespace) -> dict[str, Any]:
     """The choices that were made, as arguments of `read_log`."""
     found = {name: getattr(options, name) for name in (*_CHOICES, "failed", "broken", "roles")}
-    found["format"] = options.log_format
+    found["format"], found["roles"] = options.log_format, _roles(options.roles)
     return {name: value for name, value in found.items() if value is not None}
+
+
+def _roles(text: str | None) -> Any:
+    """Roles as `read_log` takes them: a mapping of ``item=question_id,score=correct``, or a file."""
+    if text is None or "=" not in text or os.path.exists(text):
+        return text
+    pairs = [part.partition("=") for part in text.split(",")]
+    if not all(role.strip() and column.strip() for role, _, column in pairs):
+        raise ArgumentError(
+            f'`--roles` must be a file or pairs such as "item=question_id,score=correct"; got "{text}".'
+        )
+    if len({role.strip() for role, _, _ in pairs}) < len(pairs):
+        raise ArgumentError(f'`--roles` must name each role once; got "{text}".')
+    return {role.strip(): column.strip() for role, _, column in pairs}
 
 
 def open_log(options: argparse.Namespace, columns: list[str] | None = None) -> Log | None:
@@ -183,8 +202,19 @@ def as_options() -> Iterator[None]:
     except (ArgumentError, LogFormatError) as error:
         named = [name for name in _SPELLED if f"{name}=" in str(error) or f"`{name}`" in str(error)]
         if named:
-            error.add_note(f"(On the command line: {', '.join(f'--{name}' for name in named)}.)")
+            error.add_note(f"(On the command line: {', '.join(_spelled(name, str(error)) for name in named)}.)")
         raise
+
+
+def _spelled(name: str, advice: str) -> str:
+    """An option with the value that the advice gives it, where it gives one only."""
+    values = set()
+    for literal in re.findall(rf"\b{name}=(\{{.+?\}}|\"[^\"]*\"|'[^']*')", advice):
+        with suppress(ValueError, SyntaxError):
+            value = ast.literal_eval(literal)
+            values.add(",".join(map("=".join, value.items())) if isinstance(value, dict) else value)
+    option = "log-format" if name == "format" else name
+    return f"--{option} {shlex.quote(*values)}" if len(values) == 1 else f"--{option}"
 
 
 def named_columns(frame: pd.DataFrame, wanted: Iterable[str], text: Iterable[str]) -> pd.DataFrame:

@@ -23,7 +23,7 @@ from evalreg.inference.ranks import PAIR_ADJUSTMENTS
 from evalreg.logs.fields import the_field
 from evalreg.logs.log import Log
 from evalreg.report.pages import Page
-from evalreg.report.rendering import REPORT_FORMATS, rendered_page
+from evalreg.report.rendering import REPORT_FORMATS, ReportFormat, rendered_page, words_of
 from evalreg.report.tables import visible
 from evalreg.results.reporting import format_of, report_page
 from evalreg.results.results import Results
@@ -96,7 +96,7 @@ def run(options: argparse.Namespace) -> Output:
     rows = read_rows(options, text, numbers)
     pairs = "left" in rows.roles or (rows.log is None and (options.winner is not None or "left" in rows.frame))
     if options.baseline is not None:
-        return Output(rendered_page(_compared(rows, options, text, numbers, pairs), form))
+        return _written(_compared(rows, options, text, numbers, pairs), form, options.output)
     asked: dict[str, object] = {"groups": options.groups, "key": key}
     with counting(rows), as_options():
         if pairs:
@@ -118,7 +118,17 @@ def run(options: argparse.Namespace) -> Output:
         code=_code(rows, options, text, numbers, estimator, arguments),
         more=more,
     )
-    return Output(rendered_page(page, form))
+    return _written(page, form, options.output)
+
+
+def _written(page: Page, form: ReportFormat, output: str | None) -> Output:
+    """The report, and for a person at a terminal what it lacks and where it is."""
+    text = rendered_page(page, form)
+    if output in (None, "-"):
+        return Output(text)
+    size = max(1, round(len(text.encode("utf-8", "replace")) / 1000))
+    said = f"Wrote {output} ({size:,} kB){'; a browser opens it from disk' if form == 'html' else ''}."
+    return Output(text, messages=(*(words_of(line) for line in page.missing if form != "json"), said))
 
 
 def _log(rows: Rows, options: argparse.Namespace) -> dict[str, Any]:
@@ -136,6 +146,7 @@ def _compared(rows: Rows, options: argparse.Namespace, text: set[Any], numbers: 
     if given:
         raise ArgumentError(f"{' and '.join(given)} do not go with --baseline. Leave them out.")
     model = options.model or "model"
+    rows.refuse_verdicts(options.score or "score")
     rows.refuse_averaging(model)
     asked: dict[str, Any] = {"score": options.score or "score", "model": model}
     asked |= {"item": options.item or rows.item or "item", "sample": options.sample or rows.sample}
@@ -170,7 +181,10 @@ def _scored(rows: Rows, options: argparse.Namespace) -> tuple[Results, dict[str,
     """Means by model, and what was asked of `mean`."""
     given = of_pairs(options)
     if given:
-        raise ArgumentError(f"{' and '.join(given)} go with comparisons; these are scores of single models.")
+        verb = "go" if len(given) > 1 else "goes"
+        model = f" Name the column of the models by --model {shlex.quote(options.by)}." if given == ["--by"] else ""
+        raise ArgumentError(f"{' and '.join(given)} {verb} with comparisons; these are scores of single models.{model}")
+    rows.refuse_verdicts(options.score or "score")
     by: Any = options.model
     if by is None and "model" in rows.frame and (rows.log is None or rows.several("model")):
         by = "model"

@@ -16,6 +16,7 @@ from typing import Any
 
 import pandas as pd
 
+from evalreg.checks import listed
 from evalreg.cli.logs import check_choices, file_list, lacks, named_columns, open_log, tables
 from evalreg.cli.sums import open_sums
 from evalreg.data import where
@@ -24,10 +25,11 @@ from evalreg.data.grammar import without_backticks
 from evalreg.data.names import known_column
 from evalreg.data.summed import SummedLog
 from evalreg.data.summed_roles import SummedRoles
-from evalreg.errors import ArgumentError, EmptyDataError, EvalregError, IndependenceWarning, muted
+from evalreg.errors import ArgumentError, EmptyDataError, EvalregError, IndependenceWarning, MissingColumnError, muted
 from evalreg.estimators.comparison import Comparison
 from evalreg.logs.fields import the_field
 from evalreg.logs.log import Log, kept_rows, refuse_empty
+from evalreg.logs.roles import are_battles, likely_roles
 from evalreg.report.tables import Grid
 from evalreg.results.results import Results
 
@@ -102,13 +104,40 @@ class Rows:
             raise ArgumentError(
                 "The log holds comparisons of two models, and no scores of single ones. See evalreg leaderboard."
             )
+        if self.log is not None or self.sums is not None or score != "score" or score in self.frame:
+            return
         verdicts = next((str(name) for name in self.frame.columns if str(name).lower() in VERDICTS), None)
-        if self.log is None and score == "score" and verdicts is not None and score not in self.frame:
+        if verdicts is not None:
             raise ArgumentError(
                 f'the table has no column "score"; its column "{verdicts}" holds verdicts on two models, it seems. '
-                f"Ranks from verdicts: evalreg leaderboard --left X --right Y --winner {shlex.quote(verdicts)}. Scores "
+                f"Ranks from verdicts: evalreg leaderboard {_of_verdicts(self.frame, verdicts)}. Scores "
                 "of another name: --score NAME."
             )
+        columns = [str(name) for name in self.frame.columns]
+        likely = likely_roles(self.frame, ("score",)).get("score")
+        say = "--score NAME" if likely is None else f"--score {shlex.quote(likely)}, say"
+        raise MissingColumnError(
+            f'the table has no column "score"; its columns are {listed(columns)}. Name that of the scores: {say}. '
+            "`evalreg doctor FILE` says what a table holds.",
+            column="score",
+        )
+
+    def refuse_unnamed_pairs(self, left: str, winner: str | None, score: str | None) -> None:
+        """Refuse a table whose two models, verdicts or scores nothing names, and say what seems to be there."""
+        if self.log is not None or self.sums is not None or left in self.frame or (winner, score) != (None, None):
+            return
+        columns = f"its columns are {listed(map(str, self.frame.columns))}"
+        verdicts = next((str(name) for name in self.frame.columns if str(name).lower() in VERDICTS), None)
+        if verdicts is not None:
+            advice = f"Say which are which: evalreg leaderboard {_of_verdicts(self.frame, verdicts)}."
+        else:
+            likely = likely_roles(self.frame)
+            named = [f"{role}={name}" for role, name in likely.items()]
+            roles = (
+                "--roles item=NAME,score=NAME" if "score" not in likely else f"--roles {shlex.quote(','.join(named))}"
+            )
+            advice = f"Of scores of single models name the columns by roles, such as {roles}."
+        raise MissingColumnError(f'the table has no column "{left}"; {columns}. {advice}', column=left)
 
     def one_metric(self, *separated: str) -> None:
         """Refuse to average over scores by several metrics of a log."""
@@ -139,6 +168,15 @@ class Rows:
     def several(self, role: str) -> bool:
         """Whether the log has a role, of which the rows have several values."""
         return role in self.roles and bool(self.frame[role].nunique() > 1)
+
+
+def _of_verdicts(frame: pd.DataFrame, verdicts: str) -> str:
+    """The options by which a leaderboard reads a table of verdicts."""
+    if are_battles(frame):
+        return "FILE --log-format chatbot_arena"
+    sides = {"left": "X", "right": "Y"} | likely_roles(frame, ("left", "right"))
+    named = [f"--{side} {shlex.quote(name)}" for side, name in sides.items() if side not in frame]
+    return " ".join(["FILE", *named, f"--winner {shlex.quote(verdicts)}"])
 
 
 @dataclass(frozen=True)

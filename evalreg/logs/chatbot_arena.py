@@ -12,10 +12,10 @@ from evalreg.errors import ArgumentError
 from evalreg.logs.judged import Row, Unknown, VerdictRows, file_runs, reading, refuse_choices, verdict
 from evalreg.logs.reading import Choice, Reading, Reason, Source
 from evalreg.logs.records import cell, extra_columns, field, label
+from evalreg.logs.roles import BATTLES
 from evalreg.logs.table import read_table
 
 NAME, TITLE = "chatbot_arena", "Chatbot Arena battles"
-_VERDICTS = {"model_a": "left", "model_b": "right", "tie": "tie", "tie (bothbad)": "tie"}
 _USUAL = ("language", "turn", "anony")
 # One of these tells battles from any table that happens to name its columns so.
 _MARKS = (b"tstamp", b"anony", b"conversation_a", b"conversation_id")
@@ -45,7 +45,7 @@ def read(sources: Sequence[Source], choice: Choice) -> Reading:
         for number, record in enumerate(read_table(source.path, text_columns=_IDS).to_dict("records"), start=1):
             whole = {str(name): None if pd.isna(value) else value for name, value in record.items()}
             gathered.take(source, f"row {number}", whole, parse)
-    frame = gathered.frame(listed(_VERDICTS))
+    frame = gathered.frame(listed(BATTLES))
     shown = frame.pop("_shown")
     counts = {name: int((shown == name).sum()) for name in ("anonymous", "named")}
     if choice.filter is None and min(counts.values()):
@@ -70,7 +70,7 @@ def _parse(
     if raw is None:
         yield "unparsed"
         return
-    found = verdict(raw, _VERDICTS)
+    found = verdict(raw, BATTLES)
     if isinstance(found, Unknown):
         yield found
         return

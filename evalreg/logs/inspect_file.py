@@ -212,7 +212,7 @@ def _zstd_member(archive: zipfile.ZipFile, path: Path, info: zipfile.ZipInfo) ->
         import zstandard
     except ImportError as error:
         raise ArgumentError(
-            f'{path} is compressed with zstd, which needs the extra "inspect". Run: pip install "evalreg[inspect]"'
+            f"{path} is compressed with zstd, as newer versions of Inspect do it. Run: pip install zstandard"
         ) from error
     if info.flag_bits & 1:
         raise LogFormatError(f"{path} is encrypted. Save it without a password.")

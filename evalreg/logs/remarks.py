@@ -49,7 +49,8 @@ def _outcome(frame: pd.DataFrame) -> Iterator[str]:
     if not is_numeric_dtype(score):
         yield f"Scores are text, such as {listed(score.dropna().unique()[:3].tolist())}: they need numbers."
     elif score.nunique() == 1:
-        yield f"All scores are {score.dropna().iloc[0]:g}: nothing can be said of how sure they are."
+        same = score.dropna().iloc[0]
+        yield f"All scores are {same:g}. They do not vary, so an interval rests on their number alone."
 
 
 def _twice(frame: pd.DataFrame, ids: list[str]) -> Iterator[str]:

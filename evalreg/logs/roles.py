@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -18,6 +18,18 @@ from evalreg.logs.reading import JUDGED, SCORED, TableRoles
 ROLES = (*SCORED, *JUDGED)
 _EXAMPLE = 'model = "system", score = "correct"'
 _LARGEST = 1_000_000
+# How tables often call what has a role here; a message proposes them, and nothing else reads them.
+_USUAL = {
+    "model": ("model_name", "model_id", "system", "llm"),
+    "item": ("item_id", "question_id", "question", "task_id", "instance_id", "example_id", "doc_id", "prompt_id", "id"),
+    "sample": ("epoch", "trial", "attempt", "repeat"),
+    "score": (
+        *("accuracy", "acc", "correct", "is_correct", "passed", "pass", "success", "resolved", "reward", "rating"),
+        *("exact_match", "points", "grade", "value"),
+    ),
+    "left": ("model_a", "model_1", "model_left"),
+    "right": ("model_b", "model_2", "model_right"),
+}
 
 
 def as_roles(given: Any) -> TableRoles:
@@ -61,6 +73,27 @@ def _checked(given: Mapping[Any, Any], name: str) -> TableRoles:
     if meanings and "winner" not in rest:
         refuse("labels say what verdicts mean, and no winner is named.")
     return TableRoles(rest, meanings, tuple(key))
+
+
+def likely_roles(frame: pd.DataFrame, roles: Sequence[str] = ("model", "item", "sample", "score")) -> dict[str, str]:
+    """Columns that may have these roles by their names, of roles that no column is called; scores are numbers."""
+    found: dict[str, str] = {}
+    by_name = {str(column).lower(): str(column) for column in frame.columns}
+    for role in roles:
+        names = [by_name[name] for name in _USUAL[role] if name in by_name and role not in frame.columns]
+        if role == "score":
+            names = [name for name in names if pd.api.types.is_numeric_dtype(frame[name])]
+        if names:
+            found[role] = names[0]
+    return found
+
+
+BATTLES = {"model_a": "left", "model_b": "right", "tie": "tie", "tie (bothbad)": "tie"}
+
+
+def are_battles(frame: pd.DataFrame) -> bool:
+    """Whether the verdicts name the sides as Chatbot Arena does."""
+    return {"model_a", "model_b", "winner"} <= set(frame.columns) and set(frame["winner"].dropna()) <= set(BATTLES)
 
 
 def with_roles(frame: pd.DataFrame, named: Mapping[str, str]) -> pd.DataFrame:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
@@ -10,7 +11,7 @@ from evalreg.checks import listed
 from evalreg.data.names import known_column
 from evalreg.errors import LogFormatError
 from evalreg.logs.reading import JUDGED, SCORED, BrokenName, Choice, Reading, Reason, Source, TableRoles
-from evalreg.logs.roles import with_meanings, with_roles
+from evalreg.logs.roles import are_battles, likely_roles, with_meanings, with_roles
 from evalreg.logs.table import table_and_broken
 
 NAME, TITLE = "table", "a table (CSV, TSV, JSON lines, Parquet, Arrow)"
@@ -39,16 +40,18 @@ def read(sources: Sequence[Source], choice: Choice) -> Reading:
     frame, n_broken = _rows(sources, text, named, choice.broken)
     frame = with_roles(frame, roles.columns)
     if not {"score", "winner"} & set(frame.columns):
+        likely = likely_roles(frame)
         raise LogFormatError(
             f"A table read as a log has a column 'score' or 'winner'; {sources[0].path} has {listed(frame.columns)}. "
-            'Name columns in `roles`: a mapping, or a file such as roles.toml with lines like score = "correct".'
+            f"Name the columns that have roles: {_as_python(likely if 'score' in likely else {'score': 'correct'})}, "
+            "say, or a file such as roles.toml with such lines."
         )
     missing = [side for side in ("left", "right") if side not in frame.columns]
     if missing and "score" not in frame.columns:
         raise LogFormatError(
             f"A table of verdicts (column 'winner') has the two models in columns 'left' and 'right'; "
             f"{sources[0].path} has no {' and no '.join(map(repr, missing))}, but {listed(frame.columns)}. "
-            'Name them in `roles`: a mapping, or a file such as roles.toml with lines like left = "model_a".'
+            f"{_advice_on_verdicts(frame)}"
         )
     for column in (*roles.key, *(choice.columns or ())):
         known_column(column, [str(name) for name in frame.columns], "key" if column in roles.key else "columns")
@@ -59,6 +62,18 @@ def read(sources: Sequence[Source], choice: Choice) -> Reading:
     counts: dict[Reason, int] = {"unparsed": silent, "broken": n_broken}
     left_out = {reason: count for reason, count in counts.items() if count}
     return Reading(NAME, frame, left_out=left_out, key=roles.key)
+
+
+def _as_python(roles: Mapping[str, str]) -> str:
+    return f"roles={{{', '.join(f'{json.dumps(role)}: {json.dumps(name)}' for role, name in roles.items())}}}"
+
+
+def _advice_on_verdicts(frame: pd.DataFrame) -> str:
+    """How a table of verdicts may be read whose columns of models have other names."""
+    if are_battles(frame):
+        return 'Its verdicts are those of battles as Chatbot Arena writes them: pass format="chatbot_arena".'
+    likely = {"left": "model_a", "right": "model_b"} | likely_roles(frame, ("left", "right")) | {"winner": "winner"}
+    return f"Name them: {_as_python(likely)}, say, or a file such as roles.toml with such lines."
 
 
 def _rows(

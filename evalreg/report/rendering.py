@@ -68,7 +68,7 @@ def _html(page: Page) -> str:
     script_json = {ord(mark): f"\\u{ord(mark):04x}" for mark in "<>&\u2028\u2029"}
     environment.filters |= {
         "prose": prose,
-        "words": _words,
+        "words": words_of,
         "script_json": lambda text: Markup(text.translate(script_json)),
     }
     script = _template("report.js").strip()
@@ -84,7 +84,7 @@ def _shown(value: object) -> object:
     return visible(value, keep="\n") if type(value) is str else value
 
 
-def _words(text: str) -> str:
+def words_of(text: str) -> str:
     """A sentence without the marks of names."""
     return text.translate(_MARKS)
 

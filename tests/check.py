@@ -6,7 +6,7 @@ need, and runs them there side by side, the tests on every core. It goes on afte
 exit status is 1 when a check failed.
 
     python tests/check.py                        everything but long simulations, on the newest releases
-    python tests/check.py --quick                lint, types and a core of the tests, in well under a minute
+    python tests/check.py --quick                lint, types and a core of the tests, in `.venv-quick`, under a minute
     python tests/check.py --floors               tests and examples on the lowest supported releases, no simulations
     python tests/check.py --only ruff,mypy       some of the checks
     python tests/check.py --only simulations     coverage and levels in simulated logs, as `.ci/simulations` runs them
@@ -50,6 +50,8 @@ FLOOR_COMPANIONS = (
     "zstandard",
     "jinja2",
 )
+# What `--quick` runs, and what it runs on: a third of the whole environment.
+QUICK_COMPANIONS = ("pytest>=8", "hypothesis", "ruff", "mypy", "pandas-stubs", "scipy-stubs", "jinja2", "orjson")
 # More threads than cores make small matrix products slower by a factor of ten and more.
 ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 
@@ -105,10 +107,18 @@ def make_environment(environment: Path, base: str) -> list[str]:
     return [python, "-m", "pip"] if own_pip else [base, "-m", "pip", "--python", python]
 
 
-def prepared(environment: Path, *, floors: bool) -> Path:
+def wanted_by(kind: str) -> list[str]:
+    """What pip installs into an environment: the newest of all, the lowest supported, or what `--quick` needs."""
+    if kind == "floors":
+        return ["-e", str(ROOT), *floor_pins(), *FLOOR_COMPANIONS]
+    return ["-e", str(ROOT), *QUICK_COMPANIONS] if kind == "quick" else ["-e", f"{ROOT}[test,docs]"]
+
+
+def prepared(environment: Path, kind: str) -> Path:
     """The Python of an environment that holds this checkout and what the checks need."""
-    base = floor_interpreter() if floors else sys.executable
-    text = "\n".join([str(ROOT), "floors" if floors else "newest", (ROOT / "pyproject.toml").read_text("utf-8")])
+    base = floor_interpreter() if kind == "floors" else sys.executable
+    wanted = wanted_by(kind)
+    text = "\n".join([kind, *wanted, (ROOT / "pyproject.toml").read_text("utf-8")])
     state = hashlib.sha256(text.encode()).hexdigest()
     stamp = environment / STAMP
     python = interpreter_of(environment)
@@ -117,9 +127,9 @@ def prepared(environment: Path, *, floors: bool) -> Path:
     start = time.perf_counter()
     print(f"preparing {environment}", flush=True)
     pip = make_environment(environment, base)
-    wanted = ["-e", str(ROOT), *floor_pins(), *FLOOR_COMPANIONS] if floors else ["-e", f"{ROOT}[test,docs]"]
     newest = ["--upgrade", "--upgrade-strategy", "eager"]
-    install = [*pip, "install", "--quiet", "--disable-pip-version-check", *newest, *wanted]
+    # Python compiles the modules that are imported, on their first import: a small part of all that are installed.
+    install = [*pip, "install", "--quiet", "--no-compile", "--disable-pip-version-check", *newest, *wanted]
     if subprocess.run(install, stdin=subprocess.DEVNULL, check=False).returncode:
         raise SystemExit(f"pip could not install what the checks need into {environment}")
     stamp.write_text(state, encoding="utf-8")
@@ -474,11 +484,9 @@ def main(arguments: Sequence[str]) -> int:
         os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
         print(versions(), flush=True)
         return run(options.names, Options(options.stop, arguments[cut + 1 :], options.quick))
-    if options.env:
-        environment = options.env.resolve() / ("floors" if options.floors else "newest")
-    else:
-        environment = ROOT / (".venv-floors" if options.floors else ".venv")
-    python = prepared(environment, floors=options.floors)
+    kind = "floors" if options.floors else "quick" if options.quick else "newest"
+    own = ROOT / (".venv" if kind == "newest" else f".venv-{kind}")
+    python = prepared(options.env.resolve() / kind if options.env else own, kind)
     environ = os.environ | dict.fromkeys(ONE_THREAD, "1") | {"MPLBACKEND": "Agg"}
     command = [str(python), str(Path(__file__).resolve()), "--here", *arguments]
     return subprocess.run(command, env=environ, stdin=subprocess.DEVNULL, check=False).returncode

@@ -24,6 +24,7 @@ FINE, BAD_INPUT, INTERNAL_ERROR, INTERRUPTED = 0, 3, 4, 130
 COMMANDS = {
     "fit": "regress scores by a formula",
     "mean": "means of scores, by model",
+    "ratio": "ratios of two sums, such as errors per word, by model",
     "compare": "differences between models on the same questions, and gates",
     "table": "several results side by side",
     "components": "how much questions, judges and templates vary",

@@ -10,17 +10,17 @@ from evalreg.cli.logs import add_files, add_log_options
 from evalreg.cli.parsing import Output
 from evalreg.cli.selection import Rows, counting, group_names, read_rows, role_names, split_names
 from evalreg.cli.shared import add_rows, check_files, csv_text, document_text, formats_of, log_notes
-from evalreg.cli.sums import sums_document
+from evalreg.cli.sums import counted, sums_document
 from evalreg.data.summed import SummedLog
-from evalreg.data.summed_roles import SummedPairRoles
+from evalreg.data.summed_roles import SummedPairRoles, SummedRatioRoles, SummedRoles
 from evalreg.errors import ArgumentError
 from evalreg.estimators.shards import summarise
 from evalreg.report.tables import Grid, Summary
 
 EPILOG = """\
 The file holds no row: a line for each cluster and model, or pair of models.
-`evalreg mean`, `evalreg compare` and `evalreg leaderboard` take such files, one
-or many, and add them up. They are Parquet, which needs evalreg[parquet].
+`evalreg mean`, `compare`, `ratio` and `leaderboard` take such files, one or
+many, and add them up. They are Parquet, which needs evalreg[parquet].
 
 Examples, on the simulated logs that `evalreg demo --write logs` makes:
 
@@ -30,8 +30,17 @@ Examples, on the simulated logs that `evalreg demo --write logs` makes:
   evalreg summarise logs/judge_log.csv --winner winner \\
       --groups "prompt + judge" -o duels.parquet
   evalreg leaderboard duels.parquet --groups prompt
+  evalreg summarise logs/passages.csv --numerator score --denominator n_words \\
+      --groups passage -o words.parquet
+  evalreg ratio words.parquet
 """
 _OF_PAIRS = ("left", "right", "winner", "labels", "key")
+_OF_RATIOS = ("numerator", "denominator")
+_TAKEN: dict[type, str] = {
+    SummedRoles: "mean, or to evalreg compare where the questions are among the groups.",
+    SummedPairRoles: "leaderboard.",
+    SummedRatioRoles: "ratio.",
+}
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -48,6 +57,8 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--key", metavar="A,B", help="of comparisons: columns that, with the two models, identify one; a hash is kept"
     )
+    parser.add_argument("--numerator", metavar="X", help="of a ratio: the column of the numerators; see evalreg ratio")
+    parser.add_argument("--denominator", metavar="X", help="of a ratio: the column of the denominators")
     add_files(parser)
     add_rows(parser)
     add_log_options(parser)
@@ -64,20 +75,24 @@ def run(options: argparse.Namespace) -> Output:
     by = None if options.by is None else split_names(options.by, "--by")
     key = None if options.key is None else split_names(options.key, "--key")
     names = role_names(*(by or ()), options.item, options.strata, options.left, options.right, options.winner)
-    numbers = {options.score or (None if options.winner else "score"), options.weights}
+    of_ratio = [name for name in _OF_RATIOS if getattr(options, name) is not None]
+    score = options.score or (None if options.winner or of_ratio else "score")
+    numbers = {score, options.weights, options.numerator, options.denominator}
     given = [name for name in _OF_PAIRS if getattr(options, name) is not None]
     sides = {"left", "right"} if given else set()
     text = {*names, *sides, *role_names(*(key or ())), *group_names(options.groups)}
     rows = read_rows(options, text - numbers, numbers)
-    if rows.log is not None and "left" in rows.roles:
+    if of_ratio:
+        roles = _of_ratio(rows, options, by)
+    elif rows.log is not None and "left" in rows.roles:
         roles = _of_log_pairs(rows, options, key)
     elif given:
         roles = _of_pairs(options, key)
     else:
         roles = _of_scores(rows, options, by)
-    if given and "left" not in roles:
+    if given and "left" not in roles and not of_ratio:
         raise ArgumentError(f"`--{given[0]}` goes with comparisons; this log has scores of single models.")
-    if "left" in roles:
+    if "left" in roles and not of_ratio:
         roles["by"] = by
     with counting(rows), as_options():
         sums = summarise(rows.frame, **roles, missing=options.missing, path=options.sums)
@@ -124,6 +139,14 @@ def _of_scores(rows: Rows, options: argparse.Namespace, by: list[str] | None) ->
     return roles | {"groups": _named(options.groups or rows.item)}
 
 
+def _of_ratio(rows: Rows, options: argparse.Namespace, by: list[str] | None) -> dict[str, Any]:
+    """Roles of numerators and denominators; those of comparisons are refused by name."""
+    by = by or [role for role in ("model", "task", "prompt") if rows.several(role)] or None
+    names = ("numerator", "denominator", "score", "strata", "weights", *_OF_PAIRS)
+    roles = {name: getattr(options, name) for name in names}
+    return roles | {"by": by, "item": options.item, "groups": _named(options.groups or rows.item)}
+
+
 def _named(groups: str | None) -> str:
     if groups is None:
         raise ArgumentError("`--groups` must name the clusters that the sums are by, all that may be crossed later.")
@@ -132,10 +155,9 @@ def _named(groups: str | None) -> str:
 
 def _summary(found: tuple[SummedLog, Rows, argparse.Namespace]) -> Summary:
     sums, rows, options = found
-    board = isinstance(sums.roles, SummedPairRoles)
     dropped = ", ".join(f"{count} without {reason}" for reason, count in sums.dropped.items() if count)
     facts = [
-        ("Comparisons" if board else "Scores", str(sums.n_rows)),
+        (counted(sums).capitalize(), str(sums.n_rows)),
         ("Of", sums.roles.outcome),
         ("Lines", str(len(sums.lines))),
         ("Rows dropped", dropped or "none"),
@@ -149,9 +171,9 @@ def _summary(found: tuple[SummedLog, Rows, argparse.Namespace]) -> Summary:
         table = sums.questions
         names = [":".join(map(str, one)) if isinstance(one, tuple) else str(one) for one in table.index]
         shown = zip(names, table["n"].astype(str), table["hash"], strict=True)
-        grids = (Grid(("", "comparisons" if board else "questions", "hash"), tuple(shown)),)
+        grids = (Grid(("", f"{sums.roles.unit}s", "hash"), tuple(shown)),)
     said = "The file adds up with others: name them together to evalreg "
-    said += "leaderboard." if board else "mean, or to evalreg compare where the questions are among the groups."
+    said += _TAKEN[type(sums.roles)]
     return Summary("evalreg sums", tuple(facts), grids, (*log_notes(rows, options), said))
 
 

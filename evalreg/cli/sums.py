@@ -10,13 +10,13 @@ from pathlib import Path
 from evalreg.cli.logs import file_list
 from evalreg.data.shard_files import holds_sums
 from evalreg.data.summed import SummedLog
-from evalreg.data.summed_roles import SummedPairRoles, SummedRoles
+from evalreg.data.summed_roles import SummedPairRoles, SummedRatioRoles
 from evalreg.errors import ArgumentError
 from evalreg.estimators.shards import merged
 from evalreg.report.documents import records
 
 # Commands that take sums.
-TAKERS = ("mean", "compare", "leaderboard")
+TAKERS = ("mean", "compare", "leaderboard", "ratio")
 # Options that choose rows or columns, which sums no longer have.
 _OF_ROWS = ("where", "text", "metric", "filter", "scorer", "failed", "broken", "log_format", "roles")
 
@@ -90,6 +90,16 @@ def _fill(options: argparse.Namespace, sums: SummedLog) -> None:
         options.left = own.left if options.left == "left" else options.left
         options.right = own.right if options.right == "right" else options.right
         return
+    if isinstance(own, SummedRatioRoles):
+        if options.command == "ratio":
+            options.weights = options.weights or own.weights
+            options.numerator, options.denominator = (
+                options.numerator or own.numerator,
+                options.denominator or own.denominator,
+            )
+        return
+    if options.command == "ratio":
+        return
     options.score = own.score if options.score in (None, "score") else options.score
     if options.command == "compare":
         options.item = own.item if options.item == "item" and own.item is not None else options.item
@@ -98,20 +108,26 @@ def _fill(options: argparse.Namespace, sums: SummedLog) -> None:
 
 def sums_sentences(sums: SummedLog) -> tuple[str, ...]:
     """What was added up, in words."""
-    n, what = len(sums.shards), "comparisons" if isinstance(sums.roles, SummedPairRoles) else "scores"
+    n, what = len(sums.shards), counted(sums)
     hashed = ""
     if sums.roles.hashed:
         hashes = sums.questions["hash"].unique()
-        some = "comparisons" if isinstance(sums.roles, SummedPairRoles) else "questions"
-        hashed = f" The {some} have the hash {hashes[0]}." if len(hashes) == 1 else ""
+        hashed = f" The {sums.roles.unit}s have the hash {hashes[0]}." if len(hashes) == 1 else ""
     files = f"{n} file{'s' if n > 1 else ''} of sums"
     return (f"{sums.n_rows} {what} of {sums.roles.outcome} were read from {files}, {len(sums.lines)} lines.{hashed}",)
+
+
+def counted(sums: SummedLog) -> str:
+    """What the rows that were summed are called."""
+    if isinstance(sums.roles, SummedPairRoles):
+        return "comparisons"
+    return "rows" if isinstance(sums.roles, SummedRatioRoles) else "scores"
 
 
 def sums_document(sums: SummedLog) -> dict[str, object]:
     """The same for JSON."""
     questions = sums.questions if sums.roles.hashed else None
-    by = list(sums.roles.by) if isinstance(sums.roles, SummedRoles) and sums.roles.by else ["all"]
+    by = list(sums.roles.by) or ["all"]
     return {
         "lines": len(sums.lines),
         "questions": None if questions is None else records(questions, *by),

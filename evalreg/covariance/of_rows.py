@@ -17,7 +17,7 @@ from evalreg.estimate import Estimate
 from evalreg.numerics.matrices import compressed, scale_columns, square, sum_blocks
 from evalreg.scores.base import EVERY_ROW, with_every_row
 from evalreg.scores.lazy import LazyScores
-from evalreg.scores.summed import SummedScores
+from evalreg.scores.summed import SummedRatios, SummedScores
 
 
 def term_of_rows(estimate: Estimate, options: ResolvedCov, naive: Term) -> Term:
@@ -35,6 +35,11 @@ def term_of_rows(estimate: Estimate, options: ResolvedCov, naive: Term) -> Term:
             'estimate does not have. Available are cov "HC0" and "HC1".'
         )
     of_cells = not power or (estimate.refit is not None and estimate.refit.inverse_gram.ndim == 1)
+    if power and not estimate.scores.of_means and isinstance(estimate.scores, LazyScores | SummedRatios):
+        raise NotAvailableError(
+            "the leverage of a row in a ratio is its share of the denominators, which needs the rows in memory: take "
+            'the log itself, or use cov "HC0" or "HC1".'
+        )
     if estimate.kind == "mean" and estimate.cells is not None and of_cells:
         return _of_means(estimate, power, naive)
     if not power:

@@ -90,7 +90,7 @@ def open_frame(data: Any) -> Table | LazyTable:
     if isinstance(data, SummedLog):
         raise NotAvailableError(
             "`data` must be rows here: a log of sums is taken by `mean`, by `compare` where it was summed by question, "
-            "and by `win_rate` and `bradley_terry` where it was summed of comparisons."
+            "by `win_rate` and `bradley_terry` where it was summed of comparisons, and by `ratio` where of ratios."
         )
     if _is_arrow_dataset(data):
         data = _scanned(data)

@@ -21,7 +21,9 @@ from evalreg.data.summed_roles import (
     LOW,
     QUESTIONS,
     ROWS,
+    AnyRoles,
     SummedPairRoles,
+    SummedRatioRoles,
     SummedRoles,
 )
 from evalreg.errors import (
@@ -33,8 +35,9 @@ from evalreg.errors import (
     NotAvailableError,
 )
 
-# The newest that is read; sums of scores are still written as the first, which older releases read.
-SCHEMA = 2
+# The newest that is read; each kind of sums is written as the first that had it, which older releases read.
+SCHEMA = 3
+SCHEMAS: dict[type, int] = {SummedRoles: 1, SummedPairRoles: 2, SummedRatioRoles: 3}
 KEY = b"evalreg.sums"
 # Sums of the same rows in another order agree to this fraction.
 UNCHANGED = 1e-9
@@ -55,7 +58,7 @@ def write_sums(sums: SummedLog, path: str | os.PathLike[str], versions: dict[str
     """A file of the sums, whole or not at all."""
     pa = _pyarrow()
     told = {
-        "schema": 1 if isinstance(sums.roles, SummedRoles) else SCHEMA,
+        "schema": SCHEMAS[type(sums.roles)],
         "roles": asdict(sums.roles),
         "kinds": sums.kinds,
         "dropped": sums.dropped,
@@ -126,10 +129,12 @@ def _checked(lines: pd.DataFrame, told: dict[str, Any], name: str) -> SummedLog:
     return SummedLog(lines, roles, dict(told["kinds"]), dict(told["dropped"]), (name,))
 
 
-def _roles_of(given: dict[str, Any]) -> SummedRoles | SummedPairRoles:
+def _roles_of(given: dict[str, Any]) -> AnyRoles:
     """Roles as they were written, lists of names as tuples."""
     held: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
-    return SummedPairRoles(**held) if "left" in held else SummedRoles(**held)
+    if "left" in held:
+        return SummedPairRoles(**held)
+    return SummedRatioRoles(**held) if "numerator" in held else SummedRoles(**held)
 
 
 @dataclass(frozen=True)
@@ -171,10 +176,9 @@ def _refuse_other_roles(parts: list[SummedLog]) -> None:
     first = parts[0]
     for part in parts[1:]:
         if type(part.roles) is not type(first.roles):
-            board, scores = (part, first) if isinstance(part.roles, SummedPairRoles) else (first, part)
             raise ArgumentError(
-                f"shards must have the same roles; {board.shards[0]} holds sums of comparisons and "
-                f"{scores.shards[0]} those of single scores. Merge each with its own kind."
+                f"shards must have the same roles; {first.shards[0]} holds sums of {first.roles.what} and "
+                f"{part.shards[0]} those of {part.roles.what}. Merge each with its own kind."
             )
         for what, one, other in (
             *((name, value, getattr(part.roles, name)) for name, value in asdict(first.roles).items()),
@@ -190,14 +194,14 @@ def _refuse_other_roles(parts: list[SummedLog]) -> None:
 def _cells(part: SummedLog) -> set[tuple[str, ...]]:
     """Models and strata, or pairs of models, either way round, and strata."""
     found = set(part.lines[list(part.roles.cell_columns)].drop_duplicates().itertuples(index=False, name=None))
-    if isinstance(part.roles, SummedRoles):
+    if not isinstance(part.roles, SummedPairRoles):
         return found
     return {(*sorted(cell[:2]), *cell[2:]) for cell in found}
 
 
 def _refuse_other_cells(parts: list[SummedLog]) -> None:
     first = _cells(parts[0])
-    what = "models" if isinstance(parts[0].roles, SummedRoles) else "pairs of models"
+    what = "pairs of models" if isinstance(parts[0].roles, SummedPairRoles) else "models"
     for part in parts[1:]:
         differ = sorted(":".join(one) for one in first ^ _cells(part))
         if differ:
@@ -234,9 +238,9 @@ def _refuse_spelling(parts: list[SummedLog]) -> None:
             )
 
 
-def _columns_of_names(roles: SummedRoles | SummedPairRoles) -> list[tuple[str, ...]]:
+def _columns_of_names(roles: AnyRoles) -> list[tuple[str, ...]]:
     """Columns of labels; both sides of a comparison hold the names of one set of models."""
-    if isinstance(roles, SummedRoles):
+    if not isinstance(roles, SummedPairRoles):
         return [(name,) for name in roles.labels]
     sides = (roles.left, roles.right)
     return [sides, *((name,) for name in roles.labels if name not in sides)]
@@ -266,7 +270,7 @@ def _refuse_twice(parts: list[SummedLog]) -> None:
         pair = lines[again].sort_values(labels).iloc[:2]
         shown = ":".join(pair[labels].iloc[0])
         first, second = (parts[i].shards[0] for i in pair["shard"])
-        what = "question" if isinstance(parts[0].roles, SummedRoles) else "comparison"
+        what = parts[0].roles.unit
         raise DuplicateRowsError(
             f"a {what} counts once{' for each model' if what == 'question' else ''}; "
             f"{int(lines[again].duplicated([*labels, QUESTIONS]).sum())} lines have the {what}s of a line of another "
@@ -279,7 +283,7 @@ def _refuse_twice(parts: list[SummedLog]) -> None:
 def _refuse_lost(whole: SummedLog, expected: int | str) -> None:
     """Raise unless every model has so many questions, or those of a hash."""
     found = whole.questions
-    what = "questions" if isinstance(whole.roles, SummedRoles) else "comparisons"
+    what = whole.roles.unit + "s"
     if isinstance(expected, str):
         wrong = found[found["hash"] != expected]
         said = f"the {what} of hash {expected}"

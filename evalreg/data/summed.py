@@ -18,18 +18,19 @@ from evalreg.data.engine_rows import read_in_engine
 from evalreg.data.frame import Table
 from evalreg.data.groups import Groups, parse_groups
 from evalreg.data.rows import Roles
+from evalreg.data.summed_ratios import about_own
 from evalreg.data.summed_roles import (
-    HEAVIEST,
+    COUNTS,
     HIGH,
-    LOSSES,
+    LARGEST,
     LOW,
     QUESTIONS,
     ROWS,
+    SMALLEST,
     SQUARES,
-    TIES,
     TOTAL,
-    WINS,
-    SummedPairRoles,
+    AnyRoles,
+    SummedRatioRoles,
     SummedRoles,
 )
 from evalreg.errors import ArgumentError, NonFiniteError, NotAvailableError
@@ -39,8 +40,8 @@ from evalreg.errors import ArgumentError, NonFiniteError, NotAvailableError
 class SummedLog:
     """Sums of a log by cluster and model; made by `summarise` and `merged`, immutable.
 
-    `mean` takes it like a data frame, `compare` does where the questions are among the groups, and `win_rate` and
-    `bradley_terry` take sums of comparisons.
+    `mean` takes it like a data frame, `compare` does where the questions are among the groups, `win_rate` and
+    `bradley_terry` take sums of comparisons, and `ratio` those of numerators and denominators.
 
     Parameters
     ----------
@@ -49,7 +50,9 @@ class SummedLog:
         of the line), low, high, and questions_hash (the sum of hashes of its questions). Of comparisons a line for each
         joint value of both sides, strata and groups; total and squares are of the left score less one half, and wins,
         ties and losses count the scores 1, 1/2 and 0; with weights also weight, weight2, total2, squares2 and heaviest.
-    roles : SummedRoles or SummedPairRoles
+        Of ratios sums of the numerators n and denominators d; squares, cross and denominator2 of e^2, e d and d^2, with
+        e = n - R d about the ratio R of the line.
+    roles : SummedRoles, SummedPairRoles or SummedRatioRoles
         Which columns it was summed by.
     kinds : dict of str to str
         What the labels of each column were: "text", "whole numbers", ...
@@ -68,7 +71,7 @@ class SummedLog:
     """
 
     lines: pd.DataFrame
-    roles: SummedRoles | SummedPairRoles
+    roles: AnyRoles
     kinds: dict[str, str]
     dropped: dict[str, int]
     shards: tuple[str, ...] = ()
@@ -98,7 +101,7 @@ class SummedLog:
             If the log was summed without `item`, or comparisons without `key`.
         """
         if not self.roles.hashed:
-            named = "item" if isinstance(self.roles, SummedRoles) else "key"
+            named = "item" if self.roles.unit == "question" else "key"
             raise NotAvailableError(f"the questions are known only if the log was summed with `{named}`.")
         return self._questions.copy()
 
@@ -129,7 +132,7 @@ def hash_sums(code: IntArray, n: int, hashes: Any) -> Any:
     return result
 
 
-def added(lines: pd.DataFrame, roles: SummedRoles | SummedPairRoles) -> pd.DataFrame:
+def added(lines: pd.DataFrame, roles: AnyRoles) -> pd.DataFrame:
     """Lines of the same labels added up: what a GROUP BY of any engine does."""
     columns = list(roles.labels)
     both = joint([Codes(codes, len(names)) for codes, names in (factorize(lines[name]) for name in columns)])
@@ -139,17 +142,18 @@ def added(lines: pd.DataFrame, roles: SummedRoles | SummedPairRoles) -> pd.DataF
     def total(name: str) -> FloatArray:
         return np.asarray(np.bincount(code, lines[name].to_numpy(dtype=float), n), dtype=np.float64)
 
+    if isinstance(roles, SummedRatioRoles):
+        lines = about_own(lines, code, n)
     for name in roles.sums:
         values = lines[name]
         if name == QUESTIONS:
             result[name] = hash_sums(code, n, values.to_numpy())
-        elif name in (LOW, HIGH, HEAVIEST):
-            better, ends = (np.minimum, np.full(n, np.inf)) if name == LOW else (np.maximum, np.full(n, -np.inf))
+        elif name in (*SMALLEST, *LARGEST):
+            better, ends = (np.minimum, np.full(n, np.inf)) if name in SMALLEST else (np.maximum, np.full(n, -np.inf))
             better.at(ends, code, values.to_numpy(dtype=float))
             result[name] = ends
         else:
-            counts = name in (ROWS, WINS, TIES, LOSSES)
-            result[name] = total(name).astype(np.int64) if counts else total(name)
+            result[name] = total(name).astype(np.int64) if name in COUNTS else total(name)
     if isinstance(roles, SummedRoles):
         rows, mean = lines[ROWS].to_numpy(dtype=float), (result[TOTAL] / result[ROWS]).to_numpy()
         away = (lines[TOTAL].to_numpy() / rows - mean[code]) ** 2
@@ -170,7 +174,7 @@ def summed(table: LazyTable, roles: Roles, groups: Groups) -> SummedLog:
     return SummedLog(in_order(lines, own), own, kinds, dropped)
 
 
-def kinds_of(table: LazyTable, own: SummedRoles | SummedPairRoles) -> dict[str, str]:
+def kinds_of(table: LazyTable, own: AnyRoles) -> dict[str, str]:
     """What the labels of each column are; refused where they have the name of a sum, or no text of their own."""
     taken = [name for name in own.labels if name in own.sums]
     if taken:
@@ -179,12 +183,12 @@ def kinds_of(table: LazyTable, own: SummedRoles | SummedPairRoles) -> dict[str, 
     return {name: _kind(name, schema[name]) for name in own.labels}
 
 
-def in_order(lines: pd.DataFrame, own: SummedRoles | SummedPairRoles) -> pd.DataFrame:
+def in_order(lines: pd.DataFrame, own: AnyRoles) -> pd.DataFrame:
     """Lines with labels as text, sorted by them."""
     for name in own.labels:
         codes, names = factorize(lines[name])
         lines[name] = np.array([str(one) for one in names], dtype=object)[codes]
-    counts = {name: np.int64 for name in (ROWS, WINS, TIES, LOSSES) if name in own.sums}
+    counts = {name: np.int64 for name in COUNTS if name in own.sums}
     return lines.astype(counts).sort_values(list(own.labels), ignore_index=True)[[*own.labels, *own.sums]]
 
 
@@ -232,7 +236,7 @@ def _summed_lines(table: LazyTable, roles: SummedRoles) -> pd.DataFrame:
     return lines.reset_index(drop=True)
 
 
-def hashes_of(table: LazyTable, roles: SummedRoles | SummedPairRoles, lines: pd.DataFrame) -> Any:
+def hashes_of(table: LazyTable, roles: AnyRoles, lines: pd.DataFrame) -> Any:
     """Sum of the hashes of the questions of each line; zeros where none are named."""
     if not roles.hashed:
         return np.zeros(len(lines), dtype=np.uint64)

@@ -150,7 +150,7 @@ def _checked(log: SummedLog, roles: PairRoles, needs_rows: str | None) -> Summed
     own = log.roles
     if not isinstance(own, SummedPairRoles):
         raise NotAvailableError(
-            "a board needs comparisons, and this log holds sums of single scores: `mean` and `compare` take it. "
+            f"a board needs comparisons, and this log holds sums of {own.what}: {own.takers}. "
             "Summarise comparisons with `left` and `right`."
         )
     names = ("left", "right", "score", "winner", "weights")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -25,6 +26,7 @@ from evalreg.errors import DataError, NonFiniteError, ScoreRangeError
 from evalreg.estimate import About, Cells, Estimate, Refit
 from evalreg.estimate.about import one_sided
 from evalreg.estimators.linearized import refuse_constant
+from evalreg.scores.base import Scores
 from evalreg.scores.centres import LOST, about_near_centres
 from evalreg.scores.lazy_ratio import BOTTOM, PLAIN, TOP, LazyRatios
 from evalreg.scores.sums import CellSums
@@ -51,60 +53,106 @@ def ratio_in_engine(
     """Two queries for the cells, and one for each clustering."""
     values = dict(zip(("numerator", "denominator"), columns, strict=True))
     table, axes, dropped = read_in_engine(table, roles, groups, values)
-    n, d = (nw.col(name).cast(nw.Float64) for name in columns)
-    w = nw.lit(1.0) if roles.weights is None else nw.col(roles.weights).cast(nw.Float64)
-    frame = table.frame.with_columns(n.alias(N), d.alias(D), w.alias(PLAIN))
-    frame = frame.with_columns((nw.col(N) * nw.col(PLAIN)).alias(TOP), (nw.col(D) * nw.col(PLAIN)).alias(BOTTOM))
-    keys, sums = _first(LazyTable(frame), roles.by)
+    frame = weighted_columns(table.frame, columns, roles.weights)
+    keys, sums = grouped_sorted(*ranged(frame, roles.by))
     names = joint_names(keys) if roles.by else ("ratio",)
-    _check(sums, names, columns, roles)
-    ratio, mean = sums["top"] / sums["bottom"], sums["bottom"] / sums["weight"]
-    flat = (sums["high"] - sums["low"] <= ALIKE * np.fmax(abs(sums["low"]), abs(sums["high"]))) & (sums["stray"] == 0)
-    bounded = bool(sums["outside"].sum() == 0)
-    refuse_constant([name for name, one in zip(names, flat, strict=True) if one and not bounded], columns[0])
-    more = _second(LazyTable(frame), roles.by, keys, sums, flat)
-    squares, row_squares, spread = (np.where(flat, 0.0, more[name]) for name in ("squares", "row_squares", "spread"))
+    check_numbers(sums, columns, roles.weights)
+    refuse_empty([name for name, total in zip(names, sums["bottom"], strict=True) if total == 0], columns[1])
+    cells = CellRatios(names, sums, columns[0])
+    more = _second(LazyTable(frame), roles.by, keys, sums, cells.flat)
+    squares, row_squares = (np.where(cells.flat, 0.0, more[name]) for name in ("squares", "row_squares"))
     own = CellSums(
         sums["rows"],
         sums["weight"],
-        sums["top"] / mean,
+        sums["top"] / cells.mean,
         squares,
-        sums["least"] / mean,
-        sums["most"] / mean,
+        sums["least"] / cells.mean,
+        sums["most"] / cells.mean,
     )
-    codes = {key: code for code, key in enumerate(keys)}
     scores = LazyRatios(
         LazyTable(frame),
         N,
         roles.by,
-        codes,
-        ratio,
+        {key: code for code, key in enumerate(keys)},
+        cells.ratio,
         own,
         BOTTOM,
-        mean=mean,
+        mean=cells.mean,
         row_squares=row_squares,
-        flat=flat,
+        flat=cells.flat,
     )
-    ends = (sums["low"], sums["high"]) if bounded else (np.full(ratio.size, -np.inf), np.full(ratio.size, np.inf))
-    count, n_idle = sums["rows"] - sums["idle"], int(sums["idle"].sum())
-    estimate = Estimate(
-        names=names,
-        params=ratio,
-        scores=scores,
-        bread=np.diag(1.0 / sums["weight"]),
-        kind="mean",
-        coefficient_map=np.eye(ratio.size),
-        refit=Refit(1.0 / sums["weight"]),
-        cells=Cells(count, sums["weight"], ratio, squares, ends[0], ends[1], spread=spread if bounded else None),
-        bounded=bounded,
-        dropped=dropped,
-        about=replace(about, lines=idle_lines(n_idle), levels=bounded or one_sided(sums["least"], sums["most"])),
-    )
-    return EngineRatio(estimate, axes, _relative_error(scores, axes, more["apart"]))
+    estimate = cells.estimate(scores, squares, more["spread"], dropped, about)
+    return EngineRatio(estimate, axes, relative_errors(scores, axes, more["apart"], sums["weight"]))
 
 
-def _first(table: LazyTable, by: Sequence[str]) -> tuple[list[tuple[str, ...]], dict[str, FloatArray]]:
-    """Labels of the cells, and sums and ranges of both columns."""
+@dataclass(frozen=True, eq=False)
+class CellRatios:
+    """Sums of both columns in each cell, and the ratios that these make; raises where a ratio does not vary."""
+
+    names: tuple[str, ...]
+    sums: dict[str, FloatArray]
+    column: str
+
+    def __post_init__(self) -> None:
+        if not self.bounded:
+            refuse_constant([name for name, one in zip(self.names, self.flat, strict=True) if one], self.column)
+
+    @property
+    def ratio(self) -> FloatArray:
+        """Sums of numerators over those of denominators."""
+        return self.sums["top"] / self.sums["bottom"]
+
+    @property
+    def mean(self) -> FloatArray:
+        """Mean denominators."""
+        return self.sums["bottom"] / self.sums["weight"]
+
+    @property
+    def flat(self) -> BoolArray:
+        """Whether the rows of a cell all have the same ratio."""
+        low, high = self.sums["low"], self.sums["high"]
+        near = high - low <= ALIKE * np.fmax(np.abs(low), np.abs(high))
+        return np.asarray(near & (self.sums["stray"] == 0))
+
+    @property
+    def bounded(self) -> bool:
+        """Whether every numerator lies between 0 and its denominator."""
+        return bool(self.sums["outside"].sum() == 0)
+
+    def estimate(
+        self, scores: Scores, squares: FloatArray, spread: FloatArray, dropped: dict[str, int], about: About
+    ) -> Estimate:
+        """The ratios with their scores; of cells that are flat no score is other than zero."""
+        sums, ratio, bounded = self.sums, self.ratio, self.bounded
+        low = sums["low"] if bounded else np.full(ratio.size, -np.inf)
+        high = sums["high"] if bounded else np.full(ratio.size, np.inf)
+        own = np.where(self.flat, 0.0, spread) if bounded else None
+        levels = bounded or one_sided(sums["least"], sums["most"])
+        return Estimate(
+            names=self.names,
+            params=ratio,
+            scores=scores,
+            bread=np.diag(1.0 / sums["weight"]),
+            kind="mean",
+            coefficient_map=np.eye(ratio.size),
+            refit=Refit(1.0 / sums["weight"]),
+            cells=Cells(sums["rows"] - sums["idle"], sums["weight"], ratio, squares, low, high, spread=own),
+            bounded=bounded,
+            dropped=dropped,
+            about=replace(about, lines=idle_lines(int(sums["idle"].sum())), levels=levels),
+        )
+
+
+def weighted_columns(frame: nw.LazyFrame[Any], columns: tuple[str, str], weights: str | None) -> nw.LazyFrame[Any]:
+    """The frame with both columns as numbers, sampling weights, and both columns times these."""
+    n, d = (nw.col(name).cast(nw.Float64) for name in columns)
+    w = nw.lit(1.0) if weights is None else nw.col(weights).cast(nw.Float64)
+    frame = frame.with_columns(n.alias(N), d.alias(D), w.alias(PLAIN))
+    return frame.with_columns((nw.col(N) * nw.col(PLAIN)).alias(TOP), (nw.col(D) * nw.col(PLAIN)).alias(BOTTOM))
+
+
+def ranged(frame: nw.LazyFrame[Any], by: Sequence[str]) -> tuple[nw.LazyFrame[Any], Sequence[str], dict[str, nw.Expr]]:
+    """A grouped query for sums and ranges of both columns: frame, keys and aggregates."""
     n, d, one, no = nw.col(N), nw.col(D), nw.lit(1), nw.lit(0)
     made = {
         # Nothing but a finite number times zero is zero.
@@ -116,11 +164,11 @@ def _first(table: LazyTable, by: Sequence[str]) -> tuple[list[tuple[str, ...]], 
         "own": nw.when(d > 0).then(n / _positive()),
     }
     names = {"__unsound", "__negative", "__outside", "__stray", "__idle"}
-    frame = table.frame.with_columns(*(expression.alias(f"__{name}") for name, expression in made.items()))
+    frame = frame.with_columns(*(expression.alias(f"__{name}") for name, expression in made.items()))
     frame = frame.select(*by, N, D, PLAIN, TOP, BOTTOM, *sorted(names), "__own")
     sums = {"rows": nw.len(), "weight": nw.col(PLAIN).sum(), "top": nw.col(TOP).sum(), "bottom": nw.col(BOTTOM).sum()}
     sums |= {"low": nw.col("__own").min(), "high": nw.col("__own").max(), "least": n.min(), "most": n.max()}
-    return grouped_sorted(frame, by, sums | {name[2:]: nw.col(name).sum() for name in sorted(names)})
+    return frame, by, sums | {name[2:]: nw.col(name).sum() for name in sorted(names)}
 
 
 def _positive() -> nw.Expr:
@@ -159,15 +207,7 @@ def _about(
     middle: float,
 ) -> tuple[dict[str, FloatArray], dict[str, BoolArray]]:
     """The same from sums about one ratio and one mean denominator, and which cells are too far from these."""
-    e, d, w, u = nw.col("__e"), nw.col(D), nw.col(PLAIN), nw.col("__u")
-    made = {"ee": w * e * e, "ed": w * e * d, "dd": w * d * d, "uu": w * w * u * u, "u": w * w * u, "ww": w * w}
-    made |= {f"w{name}": w * made[name] for name in ("ee", "ed", "dd")}
-    some = nw.when(d > 0)
-    made["each"] = some.then(w * e * e / _positive()).otherwise(nw.lit(0.0))
-    made["e"] = some.then(w * e).otherwise(nw.lit(0.0))
-    frame = table.frame.with_columns((nw.col(N) - centre * d).alias("__e"), (d - middle).alias("__u"))
-    frame = frame.select(*by, *(expression.alias(f"__s{name}") for name, expression in made.items()))
-    again, found = grouped_sorted(frame, by, {name: nw.col(f"__s{name}").sum() for name in made})
+    again, found = grouped_sorted(*squared(table.frame, by, centre, middle))
     if again != keys:
         raise DataError("the rows in the engine have changed while the ratio was made. Make the estimate again.")
     mean = sums["bottom"] / sums["weight"]
@@ -186,7 +226,22 @@ def _about(
     return {name: total[name] / over[name] for name in total}, {"ratio": lost, "mean": rounded}
 
 
-def _relative_error(scores: LazyRatios, axes: tuple[Axis, ...] | None, apart: FloatArray) -> FloatArray:
+def squared(
+    frame: nw.LazyFrame[Any], by: Sequence[str], centre: float, middle: float
+) -> tuple[nw.LazyFrame[Any], Sequence[str], dict[str, nw.Expr]]:
+    """A grouped query for squares about one ratio and one mean denominator: frame, keys and aggregates."""
+    e, d, w, u = nw.col("__e"), nw.col(D), nw.col(PLAIN), nw.col("__u")
+    made = {"ee": w * e * e, "ed": w * e * d, "dd": w * d * d, "uu": w * w * u * u, "u": w * w * u, "ww": w * w}
+    made |= {f"w{name}": w * made[name] for name in ("ee", "ed", "dd")}
+    some = nw.when(d > 0)
+    made["each"] = some.then(w * e * e / _positive()).otherwise(nw.lit(0.0))
+    made["e"] = some.then(w * e).otherwise(nw.lit(0.0))
+    frame = frame.with_columns((nw.col(N) - centre * d).alias("__e"), (d - middle).alias("__u"))
+    frame = frame.select(*by, *(expression.alias(f"__s{name}") for name, expression in made.items()))
+    return frame, by, {name: nw.col(f"__s{name}").sum() for name in made}
+
+
+def relative_errors(scores: Scores, axes: tuple[Axis, ...] | None, apart: FloatArray, weight: FloatArray) -> FloatArray:
     """Standard error of each cell's mean denominator over that mean, the largest over the clusterings."""
     squares = apart
     for axis in axes or ():
@@ -195,10 +250,11 @@ def _relative_error(scores: LazyRatios, axes: tuple[Axis, ...] | None, apart: Fl
             assert share.gram is not None
             own += np.asarray((share.gram - count.gram).power(2).sum(axis=0)).ravel()
         squares = np.maximum(squares, own)
-    return np.asarray(np.sqrt(squares) / scores.sums.weight)
+    return np.asarray(np.sqrt(squares) / weight)
 
 
-def _check(sums: dict[str, FloatArray], names: Sequence[str], columns: tuple[str, str], roles: Roles) -> None:
+def check_numbers(sums: dict[str, FloatArray], columns: tuple[str, str], weights: str | None) -> None:
+    """Raise where numbers are not finite or denominators negative."""
     if unsound := int(sums["unsound"].sum()):
         raise NonFiniteError(
             f"`numerator` and `denominator` must be finite; columns {listed(columns)} hold infinities in {unsound} of "
@@ -206,7 +262,7 @@ def _check(sums: dict[str, FloatArray], names: Sequence[str], columns: tuple[str
             count=unsound,
         )
     if not np.isfinite(sums["weight"]).all():
-        raise NonFiniteError(f"`weights` must be finite; column {roles.weights!r} holds infinities.")
+        raise NonFiniteError(f"`weights` must be finite; column {weights!r} holds infinities.")
     if negative := int(sums["negative"].sum()):
         raise ScoreRangeError(
             f"`denominator` must not be negative; column {columns[1]!r} is in {negative} of "
@@ -215,7 +271,6 @@ def _check(sums: dict[str, FloatArray], names: Sequence[str], columns: tuple[str
             column=columns[1],
             count=negative,
         )
-    refuse_empty([name for name, total in zip(names, sums["bottom"], strict=True) if total == 0], columns[1])
 
 
 def refuse_empty(empty: Sequence[str], column: str) -> None:

@@ -15,15 +15,19 @@ from evalreg.data.clusters import joint, pair_codes
 from evalreg.data.engine import LazyTable
 from evalreg.data.groups import Groups
 from evalreg.data.joint_ids import with_roles
+from evalreg.data.names import known_columns
 from evalreg.data.opening import open_frame
 from evalreg.data.row_numbers import row_list, rows_text
 from evalreg.data.rows import Roles
+from evalreg.data.summed import SummedLog
 from evalreg.errors import ArgumentError, DenominatorWarning, Note, ScoreRangeError
 from evalreg.estimate import About, Estimate
 from evalreg.estimate.about import one_sided
 from evalreg.estimators.engine_ratio import idle_lines, ratio_in_engine, refuse_empty
 from evalreg.estimators.linearized import Linearized, Split, independence_note, linearized_estimate, split_rows
 from evalreg.estimators.subsets import chooses_rows
+from evalreg.estimators.summed import unequal_questions
+from evalreg.estimators.summed_ratio import ratio_of_sums
 from evalreg.results.results import Results, results_of
 
 # A residual below this fraction of its two terms is rounding.
@@ -75,7 +79,8 @@ def ratio(
     Parameters
     ----------
     data : data frame
-        pandas, polars, pyarrow, a polars LazyFrame or a DuckDB relation; or a dict of arrays.
+        pandas, polars, pyarrow, a polars LazyFrame or a DuckDB relation; a dict of arrays; or sums of a log
+        (`summarise` with `numerator` and `denominator`, `merged`).
     numerator, denominator : str
         Columns of numbers; booleans count as 0 and 1. The denominator is nowhere negative; a row may have a
         denominator of 0, and then still counts by its numerator.
@@ -144,8 +149,16 @@ def ratio(
         interval="widened",
     )
     columns = {"numerator": numerator, "denominator": denominator}
-    table = open_frame(data)
-    if isinstance(table, LazyTable):
+    more: list[Note] = []
+    table = data if isinstance(data, SummedLog) else open_frame(data)
+    if isinstance(table, SummedLog):
+        by_columns = known_columns(by, table.roles.labels, "by")
+        roles = Roles(numerator, by_columns, weights=weights, missing=missing)
+        found = ratio_of_sums(table, (numerator, denominator), roles, groups, about)
+        estimate, axes, names, relative = found.estimate, found.axes, found.estimate.names, found.relative
+        if by_columns:
+            more = unequal_questions(table, by_columns)
+    elif isinstance(table, LazyTable):
         lazy, by_columns = with_roles(table, columns, by=by)
         roles = Roles(numerator, by_columns, weights=weights, missing=missing)
         found = ratio_in_engine(lazy, (numerator, denominator), roles, groups, about)
@@ -156,7 +169,7 @@ def ratio(
         )
         estimate, relative = _in_memory(split, (numerator, denominator), about)
         axes, names = split.rows.axes, split.names
-    notes = (*independence_note(by, groups), *_denominator_notes(names, relative, denominator))
+    notes = (*independence_note(by, groups), *_denominator_notes(names, relative, denominator), *more)
     return results_of(estimate, axes, asked, notes)
 
 

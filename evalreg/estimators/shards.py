@@ -16,6 +16,7 @@ from evalreg.data.summed import SummedLog, summarised
 from evalreg.data.summed_pairs import summarised_pairs
 from evalreg.data.verdicts import PairRoles, as_names
 from evalreg.errors import ArgumentError, ArgumentTypeError
+from evalreg.estimators.summed_ratio import summarised_ratio
 from evalreg.report.documents import versions
 
 
@@ -31,6 +32,8 @@ def summarise(
     winner: str | None = None,
     labels: Mapping[Any, str | None] | None = None,
     key: str | list[str] | None = None,
+    numerator: str | None = None,
+    denominator: str | None = None,
     weights: str | None = None,
     groups: str | list[str],
     missing: MissingName = "drop",
@@ -63,8 +66,10 @@ def summarise(
     key : str or list of str, optional
         Columns that, with the two models, identify a comparison, which may then not be repeated. The sums hold a hash
         of the comparisons then, as of questions with `item`.
+    numerator, denominator : str, optional
+        Of a ratio (`ratio`): columns of numbers, in the place of `score`.
     weights : str, optional
-        Column of sampling weights of comparisons.
+        Column of sampling weights, of comparisons and of ratios.
     groups : str or list of str
         Clusters, as in `mean`; several may be crossed later, all that are named here.
     missing : {"drop", "raise"}, optional
@@ -81,13 +86,13 @@ def summarise(
     ------
     ArgumentError
         If labels are neither text, whole numbers, Booleans nor dates, the file cannot be written, or a role of
-        comparisons stands beside one of scores.
+        comparisons or of ratios stands beside one of scores.
     ArgumentTypeError
         If `groups` does not name columns.
     MissingColumnError, NonNumericError, NonFiniteError, DuplicateRowsError, EmptyDataError
         If the data break another rule.
     UnknownLabelError, SelfComparisonError, ScoreRangeError
-        If comparisons break a rule of `win_rate`.
+        If comparisons break a rule of `win_rate`, or a denominator is negative.
     NotAvailableError
         If a file is asked for and pyarrow is not installed.
 
@@ -103,21 +108,36 @@ def summarise(
     >>> board = er.win_rate(sums, left="left", right="right", winner="winner", groups="prompt")
     >>> board.ranks()["rank"].to_dict()
     {'model-01': 1, 'model-02': 2, 'model-03': 3, 'model-04': 4}
+    >>> log["words"] = range(1, len(log) + 1)
+    >>> sums = er.summarise(log, numerator="score", denominator="words", by="model", groups="passage")
+    >>> er.ratio(sums, "score", "words", by="model", groups="passage").n_clusters
+    {'passage': 40}
     """
     option("missing", missing, MISSING)
     _check_groups(groups)
-    if left is not None or right is not None:
+    pairs = {"left": left, "right": right, "winner": winner, "labels": labels, "key": key}
+    if numerator is not None or denominator is not None:
+        columns = _of_ratio(numerator, denominator, {"score": score, "strata": strata, **pairs})
+        own = Roles(columns[0], as_names(by), item, None, None, weights, missing)
+        sums = summarised_ratio(data, columns, own, groups)
+    elif left is not None or right is not None:
         sides = _sides(left, right, {"item": item, "strata": strata}, by)
         outcome = None if score is None and winner is not None else score or "score"
         roles = PairRoles(*sides, outcome, winner, labels, as_names(key), None, weights, missing)
         sums = summarised_pairs(data, replace(roles, strata=(as_names(by) or (None,))[0]), groups)
     else:
-        refused = {"winner": winner, "labels": labels, "key": key, "weights": weights}
-        _refuse(refused, "goes with comparisons: name their two models in `left` and `right`")
+        _refuse(pairs, "goes with comparisons: name their two models in `left` and `right`")
+        _refuse({"weights": weights}, _WEIGHED)
         sums = _of_scores(data, score or "score", by, item, strata, groups, missing)
     if path is not None:
         write_sums(sums, path, versions())
     return sums
+
+
+_WEIGHED = (
+    "goes with comparisons: name their two models in `left` and `right`; or with ratios: name `numerator` and "
+    "`denominator`"
+)
 
 
 def _check_groups(groups: object) -> None:
@@ -140,6 +160,19 @@ def _sides(left: str | None, right: str | None, of_scores: dict[str, Any], by: A
     if len(as_names(by)) > 1:
         raise ArgumentError(f"`by` of comparisons is one column of strata; got {by!r}. Join them in one column first.")
     return left, right
+
+
+def _of_ratio(numerator: str | None, denominator: str | None, others: dict[str, Any]) -> tuple[str, str]:
+    """The two columns of a ratio; raises where one is missing, they are one, or roles are those of something else."""
+    if numerator is None or denominator is None:
+        raise ArgumentError(
+            f"a ratio needs both `numerator` and `denominator`; got numerator={numerator!r} and "
+            f"denominator={denominator!r}."
+        )
+    if numerator == denominator:
+        raise ArgumentError(f'`numerator` and `denominator` must be different columns; both name "{numerator}".')
+    _refuse(others, "does not go with `numerator` and `denominator`: leave these out, or it")
+    return numerator, denominator
 
 
 def _refuse(given: dict[str, Any], why: str) -> None:
@@ -186,7 +219,8 @@ def merged(
     Returns
     -------
     SummedLog
-        The sums of all rows; `mean` and `compare` take it like a data frame, or `win_rate` and `bradley_terry`.
+        The sums of all rows; `mean` and `compare` take it like a data frame, or `win_rate` and `bradley_terry`, or
+        `ratio`.
 
     Raises
     ------

@@ -16,7 +16,7 @@ from evalreg.data.labels import Labels
 from evalreg.data.names import known_columns
 from evalreg.data.rows import Roles
 from evalreg.data.summed import SummedLog
-from evalreg.data.summed_roles import HIGH, LOW, ROWS, SQUARES, TOTAL, SummedPairRoles, SummedRoles
+from evalreg.data.summed_roles import HIGH, LOW, ROWS, SQUARES, TOTAL, SummedRoles
 from evalreg.errors import ArgumentError, DuplicateRowsError, NotAvailableError, Note, UnequalQuestionsWarning
 from evalreg.estimate import About, Estimate
 from evalreg.estimators.cells import Solve, estimate_sums
@@ -25,7 +25,7 @@ from evalreg.scores.sums import CellSums
 
 
 def refuse_beside_sums(sums: SummedLog, score: str, given: dict[str, Any]) -> None:
-    """Raise where an argument needs rows, or names another score, or the sums are of comparisons."""
+    """Raise where an argument needs rows, or names another score, or the sums are of something else."""
     scores_of(sums)
     if score != sums.roles.outcome:
         raise ArgumentError(f'`score` must be the score that was summed, "{sums.roles.outcome}"; got "{score}".')
@@ -38,11 +38,10 @@ def refuse_beside_sums(sums: SummedLog, score: str, given: dict[str, Any]) -> No
 
 
 def scores_of(sums: SummedLog) -> SummedRoles:
-    """The roles of sums of scores; raises where they are of comparisons."""
-    if isinstance(sums.roles, SummedPairRoles):
+    """The roles of sums of scores; raises where they are of something else."""
+    if not isinstance(sums.roles, SummedRoles):
         raise NotAvailableError(
-            "this log holds sums of comparisons of two models, and no scores of single ones: `win_rate` and "
-            "`bradley_terry` take it."
+            f"this log holds sums of {sums.roles.what}, and no scores of single ones: {sums.roles.takers}."
         )
     return sums.roles
 
@@ -102,7 +101,7 @@ def unequal_questions(sums: SummedLog, by: tuple[str, ...]) -> list[Note]:
     n = sums.questions["n"]
     text = (
         f"models answered different questions ({n.min()} to {n.max()} of them; their hashes differ), so that "
-        "differences between means are partly differences between questions. Summarise the questions that all answered."
+        "differences between them are partly differences between questions. Summarise the questions that all answered."
     )
     return [(UnequalQuestionsWarning, text)]
 

@@ -15,7 +15,7 @@ from evalreg.data.labels import Labels
 from evalreg.errors import NotAvailableError
 from evalreg.numerics.matrices import Matrix, dense
 from evalreg.scores.base import EVERY_ROW, RowsInCells
-from evalreg.scores.cells import CellScores
+from evalreg.scores.cells import CellScores, LinearizedScores
 from evalreg.scores.stacking import StackedScores, meat_of_cell_rows
 
 Moments: TypeAlias = tuple[FloatArray, FloatArray, FloatArray]
@@ -24,13 +24,37 @@ Moments: TypeAlias = tuple[FloatArray, FloatArray, FloatArray]
 GONE = "a log of sums no longer has its rows: {what} needs them. Take the log itself."
 
 
+class WithoutRows(CellScores):
+    """Scores of lines that rows were summed to: what needs single rows is refused."""
+
+    stackable: ClassVar[bool] = False
+
+    def in_cells(self) -> tuple[RowsInCells, ...]:
+        """No rows are known."""
+        return ()
+
+    def row_influence(self, bread: Matrix) -> FloatArray:
+        """Refused: there are no rows."""
+        raise NotAvailableError(GONE.format(what="influence of single rows") + " Or name a clustering in `by`.")
+
+    def with_labels(self, more: dict[str, Any]) -> CellScores:
+        """Refused: labels given as arrays follow rows."""
+        raise NotAvailableError(GONE.format(what="labels given as arrays"))
+
+    def relabelled(self, change: Callable[[Labels], Labels]) -> CellScores:
+        """The same scores with the labels of their lines changed; rows cannot be told apart."""
+        labels = change(self.labels)
+        if EVERY_ROW[0] in labels.held:
+            raise NotAvailableError(GONE.format(what="the leverage of single rows"))
+        return replace(self, labels=labels)
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
-class SummedScores(CellScores):
+class SummedScores(WithoutRows):
     """Sums of rows by line: `values` are means of lines, `weights` theirs; what clusters need is exact."""
 
     # Sum over the rows of each line of w (value - mean of the line)^2, shape (n_lines,).
     within: FloatArray
-    stackable: ClassVar[bool] = False
 
     @property
     def n_rows(self) -> int:
@@ -67,25 +91,6 @@ class SummedScores(CellScores):
         within = sparse.coo_array((self.within, where), (codes.n_clusters, self.n_columns)).tocsr()
         return super().squares_in_cells(by) + within
 
-    def in_cells(self) -> tuple[RowsInCells, ...]:
-        """No rows are known."""
-        return ()
-
-    def row_influence(self, bread: Matrix) -> FloatArray:
-        """Refused: there are no rows."""
-        raise NotAvailableError(GONE.format(what="influence of single rows") + " Or name a clustering in `by`.")
-
-    def with_labels(self, more: dict[str, Any]) -> CellScores:
-        """Refused: labels given as arrays follow rows."""
-        raise NotAvailableError(GONE.format(what="labels given as arrays"))
-
-    def relabelled(self, change: Callable[[Labels], Labels]) -> SummedScores:
-        """The same scores with the labels of their lines changed; rows cannot be told apart."""
-        labels = change(self.labels)
-        if EVERY_ROW[0] in labels.held:
-            raise NotAvailableError(GONE.format(what="the leverage of single rows"))
-        return replace(self, labels=labels)
-
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SummedPairScores(SummedScores):
@@ -121,6 +126,42 @@ class SummedPairScores(SummedScores):
         """The same lines in other cells, some as scores of the other side."""
         values, mean2 = (np.where(which, 1.0 - one, one) for one in (self.values, self.mean2))
         return replace(self, values=values, mean2=mean2, cell=cell, fitted=fitted)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SummedRatios(WithoutRows, LinearizedScores):
+    """Sums of ratios by line: `values`, `weights` and `row_weights` are sums over its rows."""
+
+    # Rows of each line, and sums over them of w z^2, z being the influence of a row times the weight of its cell.
+    count: FloatArray
+    squares: FloatArray
+    # Sum over the rows of each cell of (w z)^2.
+    row_squares: FloatArray
+
+    @property
+    def n_rows(self) -> int:
+        """Rows that were summed."""
+        return int(self.count.sum())
+
+    @property
+    def as_means(self) -> SummedScores:
+        """The same scores as those of means of the linearized values, a row counting with its sampling weight."""
+        assert self.row_weights is not None
+        away = self.values / self.row_weights
+        fitted = self.fitted[0] if self.cell is None else self.fitted[self.cell]
+        within = np.maximum(self.squares - self.row_weights * away**2, 0.0)
+        return SummedScores(away + fitted, self.fitted, self.labels, self.cell, self.row_weights, within=within)
+
+    def meat(self, by: Axis | None, bread: Matrix) -> FloatArray:
+        """Sum over clusters of (B' T_g)(B' T_g)'; of independent rows by the squares of cells."""
+        if by is not None:
+            return super().meat(by, bread)
+        scaled = np.sqrt(self.row_squares)[:, None] * dense(bread)
+        return np.asarray(scaled.T @ scaled)
+
+    def squares_in_cells(self, by: Axis) -> Matrix:
+        """Sums of w z^2 within (cluster, cell)."""
+        return self.as_means.squares_in_cells(by)
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 from evalreg.checks import adjustment
+from evalreg.cli.difference_tests import add_tests, check_tests, tested
 from evalreg.cli.gates import EXAMPLE, Decision, check_models, decide, parse_gate
 from evalreg.cli.parsing import Output, offering
 from evalreg.cli.ranked import add_figure, draw
@@ -18,7 +20,6 @@ from evalreg.cli.shared import (
     listed,
     rendered,
     target_options,
-    with_rows,
 )
 from evalreg.cli.sums import add_sums
 from evalreg.data.summed import SummedLog
@@ -38,6 +39,7 @@ Examples, on the simulated logs that `evalreg demo --write logs` makes:
   evalreg compare logs/models.csv --item question --groups passage
   evalreg compare logs/models.csv --item question --baseline old --format md
   evalreg compare logs/models.csv --item question --figure differences.png
+  evalreg compare logs/models.csv --item question --groups passage --wild
   evalreg compare logs/models.csv --item question --groups passage \\
       --gate "new - old > -0.05"
   evalreg compare logs/models.csv --item question --groups passage \\
@@ -85,6 +87,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         PAIR_ADJUSTMENTS,
     )
     parser.add_argument("--icc", type=_number_or_none, default=ICC, metavar="R", help=_ICC_HELP)
+    add_tests(parser)
     add_figure(parser, "the differences")
     parser.add_argument("--gate", metavar="CLAIM", help=_GATE_HELP)
     parser.add_argument("--summary", metavar="FILE", help="append the result to this file too, as Markdown")
@@ -101,6 +104,7 @@ def run(options: argparse.Namespace) -> Output:
     check_shared(options)
     options.adjust = adjustment("adjust", options.adjust, PAIR_ADJUSTMENTS)
     checked_icc(options.icc)
+    check_tests(options)
     gate = None if options.gate is None else parse_gate(options.gate)
     if gate is not None and options.baseline not in (None, gate.baseline):
         raise ArgumentError(
@@ -144,16 +148,23 @@ def run(options: argparse.Namespace) -> Output:
     more: dict[str, object] = {"unadjusted": plain or None}
     if decision is not None:
         more["gate"] = decision.as_dict()
-    printed = rendered(comparison.results, rows, options, asked, comparison=comparison, more=more)
-    text, markdown = printed.text, with_rows(comparison.summary(options.alpha), rows, options).as_markdown()
+    tests = tested(comparison, options)
+    frame = None if tests.columns is None else comparison.to_frame(options.alpha).join(tests.columns)
+    own: dict[str, Any] = {"comparison": comparison, "more": more | tests.document, "frame": frame}
+    own |= {"said": tests.sentences, "last": tests.grids}
+    printed = rendered(comparison.results, rows, options, asked, **own)
+    text = printed.text
     if options.summary is not None:
+        as_markdown = argparse.Namespace(**{**vars(options), "format": "md"})
+        markdown = rendered(comparison.results, rows, as_markdown, asked, **own).text
         _append(options.summary, _markdown(decision, markdown))
-    lines = ("" if decision is None else decision.line, plain if options.format == "csv" else "")
+    csv = options.format == "csv"
+    lines = ("" if decision is None else decision.line, plain if csv else "", *(tests.messages if csv else ()))
     messages = tuple(filter(None, lines)) if options.format in WITHOUT_SENTENCES else ()
     messages += printed.messages
     if decision is None:
         return Output(text, messages=messages)
-    above = {"text": decision.line, "md": _markdown(decision, markdown)}
+    above = {"text": decision.line, "md": _markdown(decision, text)}
     above |= {name: f"{mark(decision.line)}\n\n{text}" for name, mark in STRONG.items()}
     return Output(above.get(options.format, text), decision.status, messages)
 

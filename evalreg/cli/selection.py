@@ -192,6 +192,7 @@ class Outcome:
     first: tuple[Grid, ...] = ()  # tables before those of the summary
     frame: pd.DataFrame | None = None  # what CSV holds, where that is not the table of the parameters
     said: tuple[str, ...] = ()  # sentences before those of the summary
+    last: tuple[Grid, ...] = ()  # tables after those of the summary
 
     @property
     def printed(self) -> Results | Comparison:

@@ -233,6 +233,7 @@ def rendered(
     first: tuple[Grid, ...] = (),
     frame: pd.DataFrame | None = None,
     said: tuple[str, ...] = (),
+    last: tuple[Grid, ...] = (),
 ) -> Output:
     """Results (or the comparison that they are of) in the format asked for; JSON with what else there is to say.
 
@@ -244,7 +245,8 @@ def rendered(
         more = {**(more or {}), "log": log_document(rows.log, log_notes(rows, options))}
     if rows.sums is not None:
         more = {**(more or {}), "sums": sums_document(rows.sums)}
-    text = FORMATS[options.format](Outcome(results, rows, options, asked, comparison, more or {}, first, frame, said))
+    outcome = Outcome(results, rows, options, asked, comparison, more or {}, first, frame, said, last)
+    text = FORMATS[options.format](outcome)
     return Output(text, messages=log_messages(rows, options))
 
 
@@ -319,7 +321,7 @@ def _summarized(outcome: Outcome) -> Summary:
     # Tiers and the summary both speak of the first place.
     sentences = tuple(dict.fromkeys(_of_commands((*outcome.said, *summary.sentences), outcome)))
     said = () if NO_LIMIT in " ".join(sentences) else limit_sentence(outcome.first)
-    summary = replace(summary, grids=(*outcome.first, *summary.grids), sentences=(*said, *sentences))
+    summary = replace(summary, grids=(*outcome.first, *summary.grids, *outcome.last), sentences=(*said, *sentences))
     return with_rows(summary, rows, outcome.options)
 
 

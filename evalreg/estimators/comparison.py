@@ -13,13 +13,15 @@ import pandas as pd
 
 from evalreg.checks import CovName, DofName, RepairName, SscName, listed
 from evalreg.data.groups import Groups
-from evalreg.errors import ArgumentError, ArgumentTypeError
+from evalreg.errors import ArgumentError, ArgumentTypeError, FewCarriersWarning, issue
 from evalreg.estimate import same_questions
 from evalreg.estimators.difference_report import Reported
 from evalreg.estimators.pair_tables import (
     Facts,
     comparison_summary,
     difference_frame,
+    joint_contrasts,
+    joint_note,
     mcnemar_frame,
     sign_frame,
     wild_frame,
@@ -43,6 +45,7 @@ from evalreg.scores.paired_differences import paired_differences
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from statsmodels.stats.contrast import ContrastResults
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,6 +229,46 @@ class Comparison(Planned, Reported, Printed):
         if not np.isfinite(null):
             raise ArgumentError(f"`null` must be a finite number; got {null!r}.")
         return wild_frame(self.results, self.facts, self.adjust, float(null), **asked)
+
+    def joint_test(self) -> ContrastResults:
+        """Test that no model differs: all score alike, or with a baseline all as it does.
+
+        One test of all differences at once, which needs no adjustment. It does not say which models differ; the
+        adjusted p-values of the table do. Where few questions differ it warns: it does not allow for differences that
+        were not seen, as the table does.
+
+        Returns
+        -------
+        ContrastResults
+            As of `Results.wald_test`: under CR2 the approximate Hotelling test HTZ (Pustejovsky and Tipton 2018), F
+            with its degrees of freedom. Without a baseline it has one degree of freedom less than there are models.
+
+        Raises
+        ------
+        ArgumentError
+            If there is one difference only.
+        NotAvailableError
+            If pairs without a baseline are about unlike questions, as some models did not answer all.
+
+        References
+        ----------
+        Pustejovsky and Tipton (2018), Journal of Business and Economic Statistics 36(4), 672-683.
+
+        Examples
+        --------
+        >>> import evalreg as er
+        >>> import pandas as pd
+        >>> log = er.datasets.paired(n_passages=30, seed=1)
+        >>> other = er.datasets.paired(n_passages=30, seed=2).query("model == 'new'").assign(model="other")
+        >>> comparison = er.compare(pd.concat([log, other]), item="question", groups="passage")
+        >>> test = comparison.joint_test()
+        >>> int(test.df_num), round(float(test.pvalue), 4)
+        (2, 0.008)
+        """
+        C = joint_contrasts(self.results, self.facts)
+        if text := joint_note(self.results):
+            issue([(FewCarriersWarning, text)])
+        return self.results.wald_test(C)
 
     def equivalence(
         self, margin: float | tuple[float, float], *, kind: EquivalenceName = "equivalence", alpha: float = 0.05

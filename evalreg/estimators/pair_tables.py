@@ -11,7 +11,7 @@ import pandas as pd
 
 from evalreg.checks import BoolArray, FloatArray, IntArray, fraction
 from evalreg.data.clusters import Codes, as_codes, axis_name
-from evalreg.errors import FewCarriersWarning, NotAvailableError, ScoreRangeError, issue
+from evalreg.errors import ArgumentError, FewCarriersWarning, NotAvailableError, ScoreRangeError, issue
 from evalreg.inference.carriers import few_tell
 from evalreg.inference.contrasts import Contrasts
 from evalreg.inference.discordance import clustered_sign_test
@@ -218,6 +218,29 @@ def wild_frame(
     first = tests[0]
     table.attrs = {"adjust": adjust, "alpha": first.alpha, "null": null, "seed": first.seed, "weights": first.weights}
     return table
+
+
+def joint_contrasts(results: Results, facts: Facts) -> FloatArray:
+    """Differences that are all 0 only where every difference is: all of one baseline, or those of one model."""
+    n, left, right = len(facts.index), facts.pairs.left, facts.pairs.right
+    if n < 2:
+        raise ArgumentError("a joint test is of two or more differences; here is one, which the table tests by itself.")
+    if len(set(right)) == 1:
+        return np.eye(n)
+    if facts.paired.any() and (facts.n_unpaired.any() or not facts.paired.all()):
+        raise NotAvailableError(
+            "a joint test of all pairs needs models that answered the same questions: here "
+            f"{np.count_nonzero(facts.n_unpaired)} of {n} pairs leave some out, so that each pair is about questions "
+            "of its own. Name a `baseline`, from which the others differ, or keep the questions that all answered."
+        )
+    # Those from one model fix all others: A - C is (A - B) - (C - B).
+    chosen = np.flatnonzero((left == left[0]) | (right == left[0]))
+    return np.eye(n)[chosen]
+
+
+def joint_note(results: Results) -> str:
+    """What is said of a joint test where few questions differ; empty where enough do."""
+    return not_allowed_for(results.cov, "The joint test", "its p-value may be too small; the table allows for them")
 
 
 def _mcnemar_of(square: list[list[int]], *, exact: bool, correction: bool = False) -> tuple[float, float]:

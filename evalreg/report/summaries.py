@@ -63,7 +63,7 @@ def few_text(cov: Covariance) -> str:
     )
 
 
-def not_allowed_for(cov: Covariance) -> str:
+def not_allowed_for(cov: Covariance, what: str = "The wild test", consequence: str | None = None) -> str:
     """What is said of a test that leaves out the allowance of `few_text`; empty where there is none."""
     few = cov.widths().few
     matters = None if few is None else np.flatnonzero(few.unseen.matters)
@@ -71,9 +71,11 @@ def not_allowed_for(cov: Covariance) -> str:
         return ""
     found = few.unseen.chosen(matters)
     each = [f"{cov.names[row]}: {_questions_that_differ(found, i)}" for i, row in enumerate(few.rows[matters])]
+    if consequence is None:
+        consequence = "its interval may be too short; `to_frame` has those that do"
     return (
-        f"{'; '.join(each[:MOST_SHOWN])}{'; and others' if len(each) > MOST_SHOWN else ''}. The wild test does not "
-        "allow for differences that were not seen, and its interval may be too short; `to_frame` has those that do."
+        f"{'; '.join(each[:MOST_SHOWN])}{'; and others' if len(each) > MOST_SHOWN else ''}. {what} does not allow for "
+        f"differences that were not seen, and {consequence}."
     )
 
 

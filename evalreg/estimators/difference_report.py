@@ -11,7 +11,7 @@ from scipy import special
 
 from evalreg.checks import fraction
 from evalreg.errors import muted
-from evalreg.planning.power import t_shift
+from evalreg.planning.t_power import t_shift
 from evalreg.report.bibliography import SOURCES
 from evalreg.report.documents import as_compact_json, versions
 from evalreg.report.pages import Figure, Page, named

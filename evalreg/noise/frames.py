@@ -7,7 +7,7 @@ import pandas as pd
 
 from evalreg.checks import FloatArray
 from evalreg.noise.parts import Parts
-from evalreg.planning.power import t_shift
+from evalreg.planning.t_power import t_shift
 
 OF_PAIRS = ("z", "p_value", "wins", "losses", "sign_p_value", "detectable", "paired")
 

@@ -16,7 +16,7 @@ from evalreg.estimators.subsets import chooses_rows
 from evalreg.noise.answer_tables import Columns, ReadAnswers, read_answers
 from evalreg.noise.parts import NOBODY, Parts, noise_parts
 from evalreg.noise.result import Noise
-from evalreg.planning.power import normal_quantiles
+from evalreg.planning.t_power import normal_quantiles
 
 
 @chooses_rows()

@@ -11,7 +11,8 @@ import pandas as pd
 from evalreg.checks import FloatArray, fraction
 from evalreg.covariance.widths import crossed_widths
 from evalreg.errors import ArgumentError
-from evalreg.planning.power import checked_count, checked_delta, checked_variance, t_power, t_shift
+from evalreg.planning.checked_numbers import checked_count, checked_delta, checked_variance
+from evalreg.planning.t_power import t_power, t_shift
 
 # No benchmark has more prompts.
 MOST_PROMPTS = 1_000_000

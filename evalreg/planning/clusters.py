@@ -8,15 +8,9 @@ from typing import Any
 import pandas as pd
 
 from evalreg.errors import ArgumentError, ArgumentTypeError
-from evalreg.planning.power import (
-    checked_at_least,
-    checked_count,
-    checked_delta,
-    checked_number,
-    mde,
-    t_units,
-    unit_variance,
-)
+from evalreg.planning.checked_numbers import checked_at_least, checked_count, checked_delta, checked_number
+from evalreg.planning.power import mde, unit_variance
+from evalreg.planning.t_power import t_units
 
 
 def clusters(

@@ -11,16 +11,9 @@ import numpy as np
 
 from evalreg.checks import FloatArray, fraction
 from evalreg.errors import ArgumentError
-from evalreg.planning.power import (
-    checked_at_least,
-    checked_delta,
-    checked_number,
-    checked_variance,
-    fewest_questions,
-    normal_quantiles,
-    questions_needed,
-    unit_variance,
-)
+from evalreg.planning.checked_numbers import checked_at_least, checked_delta, checked_number, checked_variance
+from evalreg.planning.power import fewest_questions, questions_needed, unit_variance
+from evalreg.planning.t_power import normal_quantiles
 
 # A whole number that arithmetic puts just above itself is not rounded up to the next.
 ROUNDING = 1e-12

@@ -14,7 +14,7 @@ from evalreg.checks import FloatArray
 from evalreg.covariance.crossed import sums_of
 from evalreg.covariance.widths import crossed_widths
 from evalreg.numerics.student import t_quantile
-from evalreg.planning.power import REACHED, chi_nodes
+from evalreg.planning.t_power import REACHED, chi_nodes
 
 DIMS: list[tuple[int, ...]] = [(0,), (1,), (0, 1)]
 # Of an integral over the variance of one axis that the test will see, and over its error in the pilot.

@@ -10,7 +10,7 @@ import pandas as pd
 
 from evalreg.checks import listed
 from evalreg.errors import ArgumentError, EvalregWarning
-from evalreg.planning.power import checked_count
+from evalreg.planning.checked_numbers import checked_count
 from evalreg.report.tables import Grid, Summary, number
 
 ERROR = "error"

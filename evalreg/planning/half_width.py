@@ -12,8 +12,9 @@ import scipy
 from evalreg.checks import fraction
 from evalreg.errors import ArgumentError
 from evalreg.numerics.student import t_quantile
-from evalreg.planning.pilot import Pilot, pilot_of
-from evalreg.planning.power import REACHED, ROUNDING, checked_at_least, checked_number, fewest
+from evalreg.planning.checked_numbers import checked_at_least, checked_number
+from evalreg.planning.pilot_facts import Pilot, pilot_of
+from evalreg.planning.t_power import REACHED, ROUNDING, fewest
 
 MOST_ROWS = 10**12
 

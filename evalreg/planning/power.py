@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 import math
-import numbers
-from collections.abc import Callable
-from functools import lru_cache
 
 import numpy as np
-import scipy
 
-from evalreg.checks import FloatArray, fraction
-from evalreg.errors import ArgumentError, ArgumentTypeError
-
-# A whole number of questions that arithmetic puts just above itself is not rounded up to the next.
-ROUNDING = 1e-12
-# Above this many independent units t is normal, and one unit more or less is nothing.
-LARGE = 100_000
-# Nodes of an integral over a chi distribution; exact to some 1e-10.
-NODES = 400
-# Of the integral over the error of a pilot, whose integrand is smooth; exact to some 1e-7.
-PILOT_NODES = 60
-# Normal quantiles stand in for t where that costs at most this share of the chance to miss (or, below 1/2, to find).
-NEAR = 0.025
-# A power this near to the one asked for is it.
-REACHED = 1e-9
+from evalreg.checks import FloatArray
+from evalreg.errors import ArgumentError
+from evalreg.planning.checked_numbers import (
+    checked_at_least,
+    checked_count,
+    checked_delta,
+    checked_number,
+    checked_variance,
+)
+from evalreg.planning.t_power import (
+    LARGE,
+    REACHED,
+    ROUNDING,
+    nearly_normal,
+    normal_quantiles,
+    normal_units,
+    t_power,
+    t_shift,
+    t_units,
+)
 
 
 def sample_size(
@@ -184,21 +185,6 @@ def mde(
     return t_shift(clusters - 1, alpha, power) * math.sqrt(variance / questions)
 
 
-def normal_units(variance: float, delta: float, alpha: float, power: float) -> int:
-    """Number of independent units by eq. 9, with normal quantiles."""
-    scale = normal_quantiles(alpha, power) * math.sqrt(variance) / delta
-    units = scale * scale
-    if not math.isfinite(units):
-        raise ArgumentError(f"`delta` must leave n within the range of numbers; got {delta:g}. Pass a larger one.")
-    return max(1, math.ceil(units * (1 - ROUNDING)))
-
-
-def nearly_normal(units: int, alpha: float, power: float) -> bool:
-    """Whether a t test on so many units has nearly the power that normal quantiles promise."""
-    promised = t_power(normal_quantiles(alpha, power), units - 1, alpha)
-    return promised >= power - NEAR * min(power, 1 - power)
-
-
 def questions_needed(variance: float, delta: float, cluster_size: float | None, alpha: float, power: float) -> int:
     """Number of questions, in whole clusters where their size is given; otherwise as `mde` turned around."""
     if cluster_size is not None:
@@ -235,109 +221,6 @@ def fewest_questions(
     return np.asarray(np.ceil(found * size * (1 - ROUNDING)))
 
 
-def pilot_power(shift: float, dof: float, alpha: float, pilot_dof: float) -> float:
-    """Power of a t test, averaged over the error of the pilot's variance in whose standard errors `shift` is.
-
-    The true shift is `shift` times the root of chi2/pilot_dof (Julious and Owen 2006).
-    """
-    errors, weights = pilot_errors(pilot_dof)
-    return float(weights @ t_powers(shift * errors, dof, alpha))
-
-
-def pilot_errors(pilot_dof: float) -> tuple[FloatArray, FloatArray]:
-    """Values of sqrt(chi2/pilot_dof), by which the standard error of a pilot may be off, and weights that sum to 1."""
-    return chi_nodes(float(pilot_dof), PILOT_NODES)
-
-
-def pilot_shift(dof: float, alpha: float, power: float, pilot_dof: float) -> float:
-    """The shift at which `pilot_power` is the power asked for."""
-    return _reached(lambda shift: pilot_power(shift, dof, alpha, pilot_dof), alpha, power)
-
-
-def t_units(variance: float, delta: float, alpha: float, power: float) -> int:
-    """Number of independent units at which a t test on them has the power asked for.
-
-    The power is that of the noncentral t distribution, exact for normal units of equal variance.
-    """
-
-    def enough(units: int) -> bool:
-        return t_power(delta / math.sqrt(variance / units), units - 1, alpha) >= power - REACHED
-
-    low = max(2, normal_units(variance, delta, alpha, power))
-    return low if low > LARGE else fewest(enough, low)
-
-
-def fewest(enough: Callable[[int], bool], low: int) -> int:
-    """Smallest whole number, from `low` up, that is enough; the larger of two is enough where the smaller is."""
-    if enough(low):
-        return low
-    step = 1
-    while not enough(low + step):
-        step *= 2
-    high, low = low + step, low + step // 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return high
-
-
-def t_power(shift: float, dof: float, alpha: float) -> float:
-    """Power of a two-sided t test."""
-    return float(t_powers(np.array([shift]), dof, alpha)[0])
-
-
-def t_powers(shifts: FloatArray, dof: float, alpha: float) -> FloatArray:
-    """Power at each of several shifts."""
-    critical = float(scipy.special.stdtrit(dof, 1 - alpha / 2))
-    # (Z + shift)/S, averaged over S = sqrt(chi2/dof) by Gauss and Legendre in its distribution function, whose ends are
-    # drawn out. scipy's noncentral t is NaN for some large shifts, other ones in each release.
-    root, weights = chi_nodes(float(dof))
-    far = critical * root
-    return np.asarray(
-        (scipy.special.ndtr(shifts[:, None] - far) + scipy.special.ndtr(-shifts[:, None] - far)) @ weights
-    )
-
-
-@lru_cache(maxsize=64)
-def chi_nodes(dof: float, n_nodes: int = NODES) -> tuple[FloatArray, FloatArray]:
-    """Values of sqrt(chi2/dof), and weights that sum to 1."""
-    if dof > LARGE:
-        return np.ones(1), np.ones(1)
-    nodes, weights = _legendre(n_nodes)
-    u = (nodes + 1) / 2
-    root = np.sqrt(2 * np.asarray(scipy.special.gammaincinv(dof / 2, u * u * (3 - 2 * u))) / dof)
-    return root, weights * 3 * u * (1 - u)
-
-
-@lru_cache(maxsize=2)
-def _legendre(n_nodes: int) -> tuple[FloatArray, FloatArray]:
-    return np.polynomial.legendre.leggauss(n_nodes)
-
-
-def t_shift(dof: float, alpha: float, power: float) -> float:
-    """True difference, in standard errors, at which a two-sided t test has the power asked for."""
-    return _reached(lambda shift: t_power(shift, dof, alpha), alpha, power)
-
-
-def _reached(power_at: Callable[[float], float], alpha: float, power: float) -> float:
-    """The shift at which a power is reached."""
-    high = 2 * normal_quantiles(alpha, power) + 1
-    while power_at(high) < power:
-        high *= 2
-    return float(scipy.optimize.brentq(lambda shift: power_at(shift) - power, 0.0, high, xtol=1e-10))
-
-
-def normal_quantiles(alpha: float, power: float) -> float:
-    """Return z_(alpha/2) + z_beta."""
-    alpha, power = fraction("alpha", alpha), fraction("power", power)
-    if power <= alpha:
-        raise ArgumentError(
-            f"`power` must be above alpha, which the two-sided test reaches without any difference; got "
-            f"power={power:g} with alpha={alpha:g}. A usual power is 0.8."
-        )
-    return float(scipy.special.ndtri(power) - scipy.special.ndtri(alpha / 2))
-
-
 def unit_variance(omega2: float, sigma2_a: float, sigma2_b: float, k_a: float, k_b: float) -> float:
     """Variance of the mean difference times the number of questions."""
     omega2 = checked_number("omega2", omega2)
@@ -352,51 +235,3 @@ def unit_variance(omega2: float, sigma2_a: float, sigma2_b: float, k_a: float, k
         k = checked_at_least(f"k_{side}", k, 1, "the answers to each question")
         noise += checked_variance(f"sigma2_{side}", sigma2) / k
     return float(omega2 + noise)
-
-
-def checked_delta(delta: object) -> float:
-    """Return `delta` if it is a positive number."""
-    value = checked_number("delta", delta)
-    if value <= 0:
-        raise ArgumentError(
-            f"`delta` must be positive, the size of the difference to be detected; got {value:g}. The test is "
-            "two-sided: pass the absolute value."
-        )
-    return value
-
-
-def checked_variance(name: str, value: object) -> float:
-    """Return `value` if it is a number of at least 0."""
-    number = checked_number(name, value)
-    if number < 0:
-        raise ArgumentError(f"`{name}` must not be negative: it is a variance; got {number:g}.")
-    return number
-
-
-def checked_at_least(name: str, value: object, least: float, what: str) -> float:
-    """Return `value` if it is a number of at least `least`."""
-    number = checked_number(name, value)
-    if number < least:
-        raise ArgumentError(f"`{name}` must be at least {least:g}, {what}; got {number:g}.")
-    return number
-
-
-def checked_count(name: str, value: object, least: int, what: str) -> int:
-    """Return `value` if it is a whole number of at least `least`."""
-    number = checked_number(name, value)
-    if number < least or number != int(number):
-        raise ArgumentError(f"`{name}` must be a whole number of {what}, at least {least}; got {value!r}.")
-    return int(number)
-
-
-def checked_number(name: str, value: object) -> float:
-    """Return `value` as a finite float."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise ArgumentTypeError(f"`{name}` must be a number; got {type(value).__name__} {value!r}.")
-    try:
-        number = float(value)
-    except OverflowError:  # a whole number of more than 308 digits
-        number = math.inf
-    if not math.isfinite(number):
-        raise ArgumentError(f"`{name}` must be finite; got {number:g}.")
-    return number

@@ -14,7 +14,8 @@ from scipy import sparse
 from evalreg.checks import FloatArray, fraction
 from evalreg.covariance.cell_dof import cell_leverage
 from evalreg.errors import ArgumentError, ArgumentTypeError
-from evalreg.planning.power import checked_count, checked_number, unit_variance
+from evalreg.planning.checked_numbers import checked_count, checked_number
+from evalreg.planning.power import unit_variance
 
 # Experiments of one block, each block with a generator of its own.
 BLOCK = 1024

@@ -15,10 +15,12 @@ from evalreg.checks import fraction, listed
 from evalreg.data.clusters import axis_name
 from evalreg.errors import ArgumentError, ArgumentTypeError, NotAvailableError
 from evalreg.planning.boards import fewest_prompts
+from evalreg.planning.checked_numbers import checked_count, checked_delta
 from evalreg.planning.crossed_power import CrossedDesign, CrossedPilot, crossed_power, expected_error, split
-from evalreg.planning.pilot import Estimated, Pilot, detected, enough_units, is_estimated, pilot_of, power_at, touched
-from evalreg.planning.power import REACHED, checked_count, checked_delta, normal_quantiles
+from evalreg.planning.pilot import detected, enough_units, power_at
+from evalreg.planning.pilot_facts import Estimated, Pilot, is_estimated, pilot_of, touched
 from evalreg.planning.separation import TABLE, Separation
+from evalreg.planning.t_power import REACHED, normal_quantiles
 
 # So many prompts that they are no source of error.
 ENDLESS = 1e12

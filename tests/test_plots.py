@@ -24,7 +24,9 @@ from evalreg.errors import (
     NotAvailableError,
 )
 from evalreg.report.canvas import NAME_WIDTH, ROW_NAME_WIDTH, display_names, spread
-from evalreg.report.plots import curve_axes, estimates_axes, inflation_axes, pairs_axes
+from evalreg.report.curves import curve_axes
+from evalreg.report.heat_map import pairs_axes
+from evalreg.report.plots import estimates_axes, inflation_axes
 
 mpl.use("Agg")
 

@@ -17,7 +17,7 @@ from evalreg.noise.frames import OF_PAIRS, middle, noise_columns, shifts
 from evalreg.noise.parts import Parts, sign_pvalues
 from evalreg.noise.summary import noise_summary
 from evalreg.planning.t_power import t_powers, t_shift
-from evalreg.report.plots import curve_axes
+from evalreg.report.curves import curve_axes
 from evalreg.report.scatter import differences_axes, errors_axes
 from evalreg.report.tables import Printed, Summary
 from evalreg.results.results import Results

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 INK, GRID, MUTED, BLUE = "#1a1a1a", "#e4e4e4", "#767676", "#1f5a99"
 # Okabe and Ito's colours, told apart by the colour-blind; each line has a shape or dash of its own besides.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#8a6d00", "#56b4e9")
+MARKERS = ("o", "s", "^", "D", "v", "P")
+DASHES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1.5, 2)), (0, (3, 1, 1, 1, 1, 1)), (0, (8, 3)))
 NAME_WIDTH = 40
 # A difference has the names of two models in it, and a new figure is made wide enough for them.
 ROW_NAME_WIDTH = 100

@@ -16,7 +16,8 @@ from evalreg.inference.ranks import PAIR_ADJUSTMENTS, PairAdjustName
 from evalreg.inference.simultaneous import Seed
 from evalreg.inference.standards import tested_against
 from evalreg.report.canvas import INK
-from evalreg.report.plots import estimates_axes, inflation_axes, pairs_axes
+from evalreg.report.heat_map import pairs_axes
+from evalreg.report.plots import estimates_axes, inflation_axes
 from evalreg.report.scatter import dependence_axes
 
 if TYPE_CHECKING:

@@ -8,8 +8,16 @@ import numpy as np
 import pandas as pd
 
 from evalreg.errors import ArgumentError
-from evalreg.report.canvas import COLOURS, canvas, checked_columns, display_names, legend_above, open_axes
-from evalreg.report.plots import DASHES, MARKERS
+from evalreg.report.canvas import (
+    COLOURS,
+    DASHES,
+    MARKERS,
+    canvas,
+    checked_columns,
+    display_names,
+    legend_above,
+    open_axes,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -1,0 +1,164 @@
+"""Differences of all pairs in a square, coloured by sign and size."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from evalreg.checks import FloatArray
+from evalreg.errors import MissingColumnError
+from evalreg.report.canvas import (
+    INK,
+    MUTED,
+    canvas,
+    checked_columns,
+    display_names,
+    inches,
+    width_of,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# Light enough at both ends for dark text. A grey copy shows the size; the sign is in the order of the models.
+DIVERGING = ("#d9822b", "#f3cfa6", "#ffffff", "#bcdcf2", "#6fb1e0")
+
+
+def pairs_axes(
+    table: pd.DataFrame,
+    *,
+    order: Sequence[Any] | None = None,
+    alpha: float = 0.05,
+    note: str = "",
+    ax: Axes | None = None,
+) -> Axes:
+    """Differences of all pairs as a matrix, row minus column, with a dot where one differs from zero.
+
+    Parameters
+    ----------
+    table : DataFrame
+        From `Results.pairwise`: indexed by (left, right), columns difference and p_adjusted, or p_value without.
+    order : sequence, optional
+        Names from the top down; in order of appearance by default.
+    alpha : float, optional
+        Level of those p-values below which a cell is marked, 0.05 by default.
+    note : str, optional
+        Sentences below the figure.
+    ax : Axes, optional
+        To draw into; a new figure of fitting size by default.
+
+    Returns
+    -------
+    Axes
+        Row i is the i-th name, and so is column i.
+
+    Raises
+    ------
+    EmptyDataError, MissingColumnError
+        If the table has no rows, or lacks a column or a name.
+    NotAvailableError
+        If matplotlib is not installed.
+
+    Examples
+    --------
+    >>> from evalreg.plots import pairs_axes
+    >>> pairs = pd.MultiIndex.from_tuples([("a", "b"), ("a", "c"), ("b", "c")])
+    >>> ax = pairs_axes(pd.DataFrame({"difference": [0.1, 0.3, 0.2], "p_adjusted": [0.6, 0.001, 0.02]}, index=pairs))
+    >>> [label.get_text() for label in ax.get_xticklabels()]
+    ['a', 'b', 'c']
+    """
+    adjusted = "p_adjusted" in table.columns or "p_value" not in table.columns
+    values = checked_columns(table, ("difference", "p_adjusted" if adjusted else "p_value"))
+    names, difference, p = _square(table.index, values, order)
+    n, labelled = len(names), display_names(names, 38 if len(names) <= 12 else 30)
+    size, (wide, high) = (8.0 if n <= 40 else 7.0), _cell(n)
+    labels, given = width_of(labelled, size) + 0.15, ax is not None
+    with canvas(ax, n * wide + labels + 1.1, n * high + labels * (1 + (n > 40)) + 0.1, note) as ax:
+        image = _heat(ax, difference)
+        ax.set_xticks(np.arange(n), labelled, size=size, rotation=90, parse_math=False, usetex=False)
+        ax.set_yticks(np.arange(n), labelled, size=size, parse_math=False, usetex=False)
+        ax.tick_params(length=0, labeltop=True, labelbottom=n > 40, colors=INK)
+        ax.spines[:].set_visible(False)
+        # The size of new axes is known before they are laid out, that of others only from themselves.
+        room = inches(ax) if given else (n * wide, n * high)
+        _colour_bar(ax, image, room)
+        texts = _cell_texts(difference)
+        fits = room[0] / n > width_of([text for line in texts for text in line], 7.5) and room[1] / n > 0.28
+        if fits:
+            for i, line in enumerate(texts):
+                for j, text in enumerate(line):
+                    ax.text(j, i - 0.12, text, size=7.5, ha="center", va="center", color=INK)
+        rows, columns = np.nonzero(p < alpha)
+        side = 72 * min(room) / n
+        ax.scatter(columns, rows + 0.3 * fits, s=min(0.3 * side, 4.0) ** 2, color=INK, lw=0, gid="marked")
+    return ax
+
+
+def _cell(n: int) -> tuple[float, float]:
+    """Width and height of a cell in inches."""
+    return (0.9, 0.5) if n <= 4 else (0.56, 0.4) if n <= 12 else (0.2, 0.2) if n <= 40 else (0.145, 0.145)
+
+
+def _square(
+    index: pd.Index[Any], values: FloatArray, order: Sequence[Any] | None
+) -> tuple[list[Any], FloatArray, FloatArray]:
+    """Names, differences (row minus column) and p-values of all pairs, NaN where there is none."""
+    left, right = index.get_level_values(0), index.get_level_values(1)
+    names = list(dict.fromkeys([*left, *right])) if order is None else list(order)
+    places = pd.Index(names)
+    i, j = places.get_indexer(left), places.get_indexer(right)
+    if (i < 0).any() or (j < 0).any():
+        missing = left[i < 0].append(right[j < 0])[0]
+        raise MissingColumnError(f"`order` must hold every name of the table; {missing!r} is missing.")
+    difference, p = np.full((2, len(names), len(names)), np.nan)
+    difference[i, j], difference[j, i] = values[:, 0], -values[:, 0]
+    p[i, j] = p[j, i] = values[:, 1]
+    # A difference that cannot be judged is not coloured as if it could.
+    difference[np.isnan(p)] = np.nan
+    np.fill_diagonal(difference, 0.0)
+    return names, difference, p
+
+
+def _heat(ax: Axes, difference: FloatArray) -> Any:
+    from matplotlib.colors import LinearSegmentedColormap
+    from matplotlib.patches import Rectangle
+
+    most = float(np.nanmax(np.abs(difference))) or 1.0
+    colours = LinearSegmentedColormap.from_list("evalreg", DIVERGING)
+    image = ax.imshow(difference, cmap=colours, vmin=-most, vmax=most, aspect="auto", interpolation="nearest")
+    for i, j in np.argwhere(np.isnan(difference)):
+        ax.add_patch(Rectangle((j - 0.5, i - 0.5), 1, 1, fill=False, hatch="//////", lw=0, ec=MUTED))
+    edges = np.arange(len(difference) + 1) - 0.5
+    line = 0.8 if len(difference) <= 12 else 0.4
+    ax.hlines(edges, edges[0], edges[-1], color="white", lw=line)
+    ax.vlines(edges, edges[0], edges[-1], color="white", lw=line)
+    return image
+
+
+def _colour_bar(ax: Axes, image: Any, room: tuple[float, float]) -> None:
+    height = min(1.0, 3.0 / room[1])
+    inset = ax.inset_axes((1 + 0.12 / room[0], 1 - height, 0.14 / room[0], height))
+    bar = ax.figure.colorbar(image, cax=inset)
+    bar.outline.set_visible(False)
+    inset.tick_params(labelsize=7.5, colors=INK)
+    if height * room[1] > 1.3:
+        inset.set_ylabel("row minus column", size=8, color=INK)
+
+
+def _cell_texts(difference: FloatArray) -> list[list[str]]:
+    """Differences with sign and two significant digits of the largest; nothing on the diagonal."""
+    most = float(np.nanmax(np.abs(difference)))
+    digits = max(1 - int(np.floor(np.log10(most))), 0) if most > 0 else 2
+    texts = [["" if np.isnan(value) else _signed(value, digits) for value in line] for line in difference]
+    for i, line in enumerate(texts):
+        line[i] = ""
+    return texts
+
+
+def _signed(value: float, digits: int) -> str:
+    """A number with its sign, none on a zero."""
+    text = f"{value:+.{digits}f}".replace("-", "−")
+    return text if float(text[1:]) else text[1:]

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from evalreg.inference.ranks import rank_sets as rank_sets
     from evalreg.inference.simultaneous import simultaneous as simultaneous
     from evalreg.logs.log import Log as Log
-    from evalreg.logs.log import read_log as read_log
+    from evalreg.logs.read import read_log as read_log
     from evalreg.logs.samples_frame import log_frame as log_frame
     from evalreg.logs.table import read_table as read_table
     from evalreg.noise.noise import noise as noise
@@ -134,7 +134,7 @@ _HOMES = {
     "randomisation_test": "resampling.randomisation",
     "rank_sets": "inference.ranks",
     "ratio": "estimators.ratio",
-    "read_log": "logs.log",
+    "read_log": "logs.read",
     "read_results": "results.stored_files",
     "read_table": "logs.table",
     "rectified_mean": "estimators.rectified",

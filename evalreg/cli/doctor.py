@@ -18,7 +18,8 @@ from evalreg.cli.logs import (
 from evalreg.cli.shared import check_output
 from evalreg.errors import ArgumentError
 from evalreg.logs.doctor import Diagnosis, diagnose
-from evalreg.logs.log import Log, read_log
+from evalreg.logs.log import Log
+from evalreg.logs.read import read_log
 from evalreg.report.documents import SCHEMA_VERSION, as_json, versions
 
 EPILOG = """\

@@ -24,7 +24,8 @@ from evalreg.logs.content import Content
 from evalreg.logs.fields import the_field
 from evalreg.logs.files import find_files, find_sources, read_head
 from evalreg.logs.formats import READERS, format_of, sort_sources
-from evalreg.logs.log import Log, links_passed_over, read_log
+from evalreg.logs.log import Log
+from evalreg.logs.read import links_passed_over, read_log
 from evalreg.logs.reading import BrokenName, FailedName, Source, counted
 from evalreg.logs.table import table_and_broken
 from evalreg.logs.table_log import joined

@@ -28,7 +28,8 @@ from evalreg.data.summed_roles import SummedRoles
 from evalreg.errors import ArgumentError, EmptyDataError, EvalregError, IndependenceWarning, MissingColumnError, muted
 from evalreg.estimators.comparison import Comparison
 from evalreg.logs.fields import the_field
-from evalreg.logs.log import Log, kept_rows, refuse_empty
+from evalreg.logs.log import Log, kept_rows
+from evalreg.logs.log_rows import refuse_empty
 from evalreg.logs.roles import are_battles, likely_roles
 from evalreg.report.tables import Grid
 from evalreg.results.results import Results

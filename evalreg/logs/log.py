@@ -1,20 +1,17 @@
-"""A log: tidy rows with their roles, where they came from, what was left out, and the questions one asks of it."""
+"""A log: tidy rows with their roles, and the questions that one asks of them."""
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
-import narwhals.stable.v2 as nw
 import pandas as pd
 
-from evalreg.checks import listed, option
+from evalreg.checks import listed
 from evalreg.data.subsets import open_subset
-from evalreg.errors import ArgumentError, DataError, EmptyDataError, NotAvailableError, issue
+from evalreg.errors import ArgumentError, NotAvailableError, issue
 from evalreg.estimators.bradley_terry import bradley_terry
 from evalreg.estimators.comparison import Comparison
 from evalreg.estimators.difference import compare
@@ -24,25 +21,22 @@ from evalreg.estimators.win_rate import win_rate
 from evalreg.hints import with_hints
 from evalreg.logs.doctor import Diagnosis, diagnose, question
 from evalreg.logs.fields import naming, with_short_names
-from evalreg.logs.files import Paths, file_list, find_files
-from evalreg.logs.formats import sort_sources
+from evalreg.logs.log_rows import LogRows, as_pandas, refuse_empty
 from evalreg.logs.overlooked import candidates, overlooked
-from evalreg.logs.reading import JUDGED, REASONS, SCORED, BrokenName, Choice, FailedName, Reading, Run, Source, counted
-from evalreg.logs.roles import as_roles, with_roles
+from evalreg.logs.reading import Reading, counted
+from evalreg.logs.roles import with_roles
 from evalreg.noise.noise import noise
 from evalreg.noise.result import Noise
 from evalreg.planning.facet_components import components
 from evalreg.planning.facet_result import FacetComponents
 from evalreg.results.results import Results
 
-__all__ = ["Log", "read_log"]
-
 # What is wrong with a keyword is said of the function that it was for.
 _mean, _compare, _fit = with_hints(mean), with_hints(compare), with_hints(fit)
 _win_rate, _bradley_terry = with_hints(win_rate), with_hints(bradley_terry)
 
 
-class Log:
+class Log(LogRows):
     """Scores or verdicts with their roles, so that no question asked of them needs the names of columns.
 
     Parameters
@@ -88,8 +82,6 @@ class Log:
     0.7875
     """
 
-    _reading: Reading
-
     def __init__(
         self,
         frame: Any,
@@ -110,57 +102,6 @@ class Log:
         asked = {"model": model, "task": task, "item": item, "sample": sample, "score": score, "left": left}
         asked |= {"right": right, "winner": winner, "prompt": prompt, "judge": judge, "order": order}
         self._take(Reading("frame", with_roles(rows, {role: name for role, name in asked.items() if name is not None})))
-
-    def _take(self, reading: Reading) -> None:
-        if not {"score", "winner"} & set(reading.frame.columns):
-            raise DataError("a log needs scores or verdicts: name their column in `score` or in `winner`.")
-        object.__setattr__(self, "_reading", reading)
-
-    def __setattr__(self, name: str, value: object) -> None:
-        """Refuse: a log is not changed in place."""
-        raise AttributeError(f"a Log cannot be changed; make another one instead of setting {name!r}")
-
-    def __repr__(self) -> str:
-        """One line: how many rows of what, and the roles."""
-        what = "score" if "score" in self.roles else "verdict"
-        return f"Log of {counted(len(self._reading.frame), what)}: {', '.join(self.roles)}"
-
-    @property
-    def frame(self) -> pd.DataFrame:
-        """The rows, as a copy."""
-        return self._reading.frame.copy()
-
-    @property
-    def roles(self) -> tuple[str, ...]:
-        """Roles that the log has, which are columns of these names."""
-        return tuple(role for role in (*SCORED, *JUDGED) if role in self._reading.frame.columns)
-
-    @property
-    def format(self) -> str:
-        """The format that was read; "frame" where the log was made from one."""
-        return self._reading.format
-
-    @property
-    def runs(self) -> tuple[Run, ...]:
-        """The runs that the rows came from."""
-        return self._reading.runs
-
-    @property
-    def left_out(self) -> pd.Series[int]:
-        """Records that are not a score, counted by reason; reasons that did not occur are not listed."""
-        counts = {reason: self._reading.left_out.get(reason, 0) for reason in REASONS}
-        found = {reason: count for reason, count in counts.items() if count}
-        return pd.Series(found, dtype="int64", name="left_out")
-
-    @property
-    def key(self) -> list[str]:
-        """Columns that, with the two models, identify a comparison; none where the log names none."""
-        return list(self._reading.key)
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """Sentences on what a reader should know."""
-        return self._reading.notes
 
     def mean(self, *, by: str | list[str] | None = None, groups: Any = None, **options: Any) -> Results:
         """Mean scores: of each model where there are several, of each task and of each prompt.
@@ -403,11 +344,6 @@ class Log:
             one = "read one of them (filter=... of er.read_log)" if role == "prompt" else "keep the rows of one"
             raise ArgumentError(f"The log has {len(counts)} {role}s: {several}. Pass {advice}, or {one}.")
 
-    def _is_role(self, name: str, role: str) -> bool:
-        """Whether a name is that of the role, or of the column that has it."""
-        rows = self._reading.frame
-        return name == role or (name in rows and rows[name].equals(rows[role]))
-
     def _with_overlooked(self, results: Results) -> Results:
         """The results with a warning of questions that are alike and were taken to be independent."""
         notes = overlooked(results, candidates(self._reading.frame, question(self))) if "item" in self.roles else ()
@@ -438,9 +374,6 @@ class Log:
             advice = 'Read the files of one, or use by="task".' if tasks else 'Keep one, or use by="metric".'
             raise NotAvailableError(f"scores by several metrics are not averaged: {listing}. {advice}", column="metric")
 
-    def _several(self, role: str) -> bool:
-        return role in self.roles and self._reading.frame[role].nunique() > 1
-
     def _questions(self) -> dict[str, Any]:
         """Item and sample: questions of several tasks are told apart, and repeats are named where there are some."""
         item = "task:item" if self._several("task") else "item"
@@ -469,110 +402,3 @@ def log_of(reading: Reading) -> Log:
 def kept_rows(log: Log, frame: pd.DataFrame) -> Log:
     """A log with other rows of the same columns, or with more columns."""
     return log_of(replace(log._reading, frame=frame))
-
-
-def read_log(
-    path: Paths,
-    *,
-    format: str | None = None,
-    metric: str | None = None,
-    filter: str | None = None,
-    scorer: str | None = None,
-    columns: list[str] | None = None,
-    failed: FailedName = "drop",
-    broken: BrokenName = "raise",
-    roles: str | os.PathLike[str] | Mapping[str, Any] | None = None,
-) -> Log:
-    r"""The scores or verdicts in the files of an eval harness, with the roles of their columns.
-
-    Nothing is chosen unasked: where a log holds several metrics, filters or scorers and declares none as its own, the
-    error lists them. What is not a score (a sample in error, say) is left out and counted by reason.
-
-    Parameters
-    ----------
-    path : str, path-like or list of these
-        Files, patterns with `*`, or folders; all of one format. Links are not followed.
-    format : str, optional
-        Name of the format; by default it is recognised by content.
-    metric, filter, scorer : str, optional
-        Which one to read, where a log holds several.
-    columns : list of str, optional
-        Fields to keep besides the roles, with dots into nested ones ("metadata.subject"); by default the short ones.
-    failed : {"drop", "keep", "zero"}, optional
-        Scores of samples that ended in error: left out (the default), kept as they are, or zero.
-    broken : {"raise", "skip"}, optional
-        Records that cannot be read: an error (the default), or left out and counted.
-    roles : path or mapping, optional
-        For tables, the column of each role (`score = "correct"`), with `labels` for what verdicts mean and `key` for
-        what identifies a comparison: a TOML file, or a mapping of the same entries.
-
-    Returns
-    -------
-    Log
-        With `frame`, `roles`, `runs`, `left_out` and `notes`.
-
-    Raises
-    ------
-    ArgumentError
-        If there is no such file, or several things to choose from and none is chosen.
-    LogFormatError
-        If the files are of several formats or of none that is known, or a record cannot be read.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> import evalreg as er
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     file = Path(folder) / "scores.csv"
-    ...     _ = file.write_text("model,item,score\nA,1,1\nA,2,0\nB,1,1\nB,2,1\n")
-    ...     log = er.read_log(file)
-    >>> log
-    Log of 4 scores: model, item, score
-    """
-    option("failed", failed, get_args(FailedName))
-    option("broken", broken, get_args(BrokenName))
-    mapping = None if roles is None else as_roles(roles)
-    if mapping is not None and format not in (None, "table"):
-        raise ArgumentError(f'`roles` names columns of tables; a log of format "{format}" names its own. Leave it out.')
-    found = find_files(path)
-    chosen, own, others = sort_sources(found.sources, "table" if mapping is not None else format)
-    wanted = None if columns is None else tuple(columns)
-    reading = chosen.read(own, Choice(metric, filter, scorer, wanted, failed, broken, mapping))
-    return log_of(replace(reading, notes=(*reading.notes, *_unread(others), *links_passed_over(found.links))))
-
-
-def _unread(others: Sequence[Source]) -> Iterator[str]:
-    """Files of no known format among the others."""
-    if others:
-        count = f"{len(others)} file{'s' if len(others) > 1 else ''}"
-        yield f"{count} of no known format {'were' if len(others) > 1 else 'was'} not read: {file_list(others)}."
-
-
-def links_passed_over(links: Sequence[Path]) -> Iterator[str]:
-    """Links among the files, which are not followed."""
-    if links:
-        count = f"{len(links)} link{'s were' if len(links) > 1 else ' was'}"
-        yield f'{count} not followed, such as "{links[0]}". Name the files that they lead to, if they are wanted.'
-
-
-def as_pandas(frame: Any) -> pd.DataFrame:
-    """Any data frame as pandas, the caller's own left as it is."""
-    if isinstance(frame, pd.DataFrame):
-        return frame.copy(deep=False)
-    native = nw.from_native(frame)
-    found: pd.DataFrame = (native.collect() if isinstance(native, nw.LazyFrame) else native).to_pandas()
-    return found
-
-
-def refuse_empty(log: Log) -> None:
-    """Refuse a log of which every record was left out, with the reasons."""
-    if len(log._reading.frame):
-        return
-    what = "score" if "score" in log.roles else "verdict"
-    reasons = [f"{count} {reason}" for reason, count in log.left_out.items()]
-    found = f"all {log.left_out.sum()} records were left out ({', '.join(reasons)})" if reasons else "it has no records"
-    raise EmptyDataError(
-        f"a log needs at least one {what}; {found}. `evalreg doctor` tells more; read a log that was scored.",
-        count=int(log.left_out.sum()),
-    )

@@ -13,7 +13,8 @@ from evalreg.checks import listed, option
 from evalreg.errors import ArgumentError, LogFormatError, MissingColumnError
 from evalreg.logs.inspect_values import as_column, as_number, printable, short_fields
 from evalreg.logs.judged import chosen
-from evalreg.logs.log import Log, as_pandas, log_of
+from evalreg.logs.log import Log, log_of
+from evalreg.logs.log_rows import as_pandas
 from evalreg.logs.reading import FailedName, Reading, Reason, Run, counted
 
 __all__ = ["log_frame"]

@@ -1,0 +1,102 @@
+"""From the files of a harness to a log."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, get_args
+
+from evalreg.checks import option
+from evalreg.errors import ArgumentError
+from evalreg.logs.files import Paths, file_list, find_files
+from evalreg.logs.formats import sort_sources
+from evalreg.logs.log import Log, log_of
+from evalreg.logs.reading import BrokenName, Choice, FailedName, Source
+from evalreg.logs.roles import as_roles
+
+
+def read_log(
+    path: Paths,
+    *,
+    format: str | None = None,
+    metric: str | None = None,
+    filter: str | None = None,
+    scorer: str | None = None,
+    columns: list[str] | None = None,
+    failed: FailedName = "drop",
+    broken: BrokenName = "raise",
+    roles: str | os.PathLike[str] | Mapping[str, Any] | None = None,
+) -> Log:
+    r"""The scores or verdicts in the files of an eval harness, with the roles of their columns.
+
+    Nothing is chosen unasked: where a log holds several metrics, filters or scorers and declares none as its own, the
+    error lists them. What is not a score (a sample in error, say) is left out and counted by reason.
+
+    Parameters
+    ----------
+    path : str, path-like or list of these
+        Files, patterns with `*`, or folders; all of one format. Links are not followed.
+    format : str, optional
+        Name of the format; by default it is recognised by content.
+    metric, filter, scorer : str, optional
+        Which one to read, where a log holds several.
+    columns : list of str, optional
+        Fields to keep besides the roles, with dots into nested ones ("metadata.subject"); by default the short ones.
+    failed : {"drop", "keep", "zero"}, optional
+        Scores of samples that ended in error: left out (the default), kept as they are, or zero.
+    broken : {"raise", "skip"}, optional
+        Records that cannot be read: an error (the default), or left out and counted.
+    roles : path or mapping, optional
+        For tables, the column of each role (`score = "correct"`), with `labels` for what verdicts mean and `key` for
+        what identifies a comparison: a TOML file, or a mapping of the same entries.
+
+    Returns
+    -------
+    Log
+        With `frame`, `roles`, `runs`, `left_out` and `notes`.
+
+    Raises
+    ------
+    ArgumentError
+        If there is no such file, or several things to choose from and none is chosen.
+    LogFormatError
+        If the files are of several formats or of none that is known, or a record cannot be read.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import evalreg as er
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder) / "scores.csv"
+    ...     _ = file.write_text("model,item,score\nA,1,1\nA,2,0\nB,1,1\nB,2,1\n")
+    ...     log = er.read_log(file)
+    >>> log
+    Log of 4 scores: model, item, score
+    """
+    option("failed", failed, get_args(FailedName))
+    option("broken", broken, get_args(BrokenName))
+    mapping = None if roles is None else as_roles(roles)
+    if mapping is not None and format not in (None, "table"):
+        raise ArgumentError(f'`roles` names columns of tables; a log of format "{format}" names its own. Leave it out.')
+    found = find_files(path)
+    chosen, own, others = sort_sources(found.sources, "table" if mapping is not None else format)
+    wanted = None if columns is None else tuple(columns)
+    reading = chosen.read(own, Choice(metric, filter, scorer, wanted, failed, broken, mapping))
+    return log_of(replace(reading, notes=(*reading.notes, *_unread(others), *links_passed_over(found.links))))
+
+
+def _unread(others: Sequence[Source]) -> Iterator[str]:
+    """Files of no known format among the others."""
+    if others:
+        count = f"{len(others)} file{'s' if len(others) > 1 else ''}"
+        yield f"{count} of no known format {'were' if len(others) > 1 else 'was'} not read: {file_list(others)}."
+
+
+def links_passed_over(links: Sequence[Path]) -> Iterator[str]:
+    """Links among the files, which are not followed."""
+    if links:
+        count = f"{len(links)} link{'s were' if len(links) > 1 else ' was'}"
+        yield f'{count} not followed, such as "{links[0]}". Name the files that they lead to, if they are wanted.'

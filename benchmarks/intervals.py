@@ -159,6 +159,27 @@ def passages(n_logs: int) -> None:
         print(f"{name}, {k} answers:", shown(held), flush=True)
 
 
+def joint(n_logs: int) -> None:
+    """Four models that are equally good on passages that differ, each in its own way for each model."""
+    hypotheses = np.hstack([np.eye(3), -np.ones((3, 1))])
+    for G, sizes, scores in itertools.product((6, 12, 30), ("8 rows", "1 to 40"), ("normal", "0/1")):
+        rng = np.random.default_rng(G)
+        many = np.full(G, 8) if sizes == "8 rows" else np.geomspace(1, 40, G).round().astype(int)
+        passage = np.arange(G).repeat(many)
+        log = pd.DataFrame({"question": np.tile(np.arange(passage.size), 4), "passage": np.tile(passage, 4)})
+        log["model"] = np.repeat(list("abcd"), passage.size)
+        found = []
+        for _ in range(n_logs):
+            ease = rng.normal(size=G)[passage] + 0.6 * rng.normal(size=(4, G))[:, passage]
+            score = ease + rng.normal(size=ease.shape)
+            log["score"] = (score if scores == "normal" else (score < 0.7).astype(float)).ravel()
+            means = er.mean(log, by="model", item="question", groups="passage")
+            some = (means.wald_test(hypotheses), means.with_cov(cov="CR1").wald_test(hypotheses))
+            found.append([float(test.pvalue) < 0.05 for test in some])
+        held = dict(zip(("CR2, HTZ", "CR1, F(3, G - 1)"), np.mean(found, axis=0), strict=True))
+        print(f"{G} passages, {sizes}, {scores}:", shown(held), flush=True)
+
+
 def cluster_sums(
     rng: np.random.Generator, n_logs: int, sizes: np.ndarray, rho: float, scores: float | str
 ) -> ClusterSums:
@@ -291,6 +312,7 @@ TABLES: dict[str, tuple[Callable[[int], None], int]] = {
     "population": (population, 1000),
     "answers": (answers, 1000),
     "passages": (passages, 1000),
+    "joint": (joint, 1000),
     "dependence": (dependence, 4000),
     "absorbed": (absorbed, 500),
     "lots": (lots, 2000),

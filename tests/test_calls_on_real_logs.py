@@ -18,6 +18,7 @@ import statsmodels.formula.api as smf
 from scipy import optimize, special, stats
 
 import evalreg as er
+from evalreg.cli.main import main
 from evalreg.errors import ArgumentTypeError, DataError
 
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
@@ -264,6 +265,81 @@ def test_comparisons_of_several_evals_are_paired(issues):
         assert line["difference"] == pytest.approx((wide[left] - wide[right]).mean(), abs=1e-12)
         assert line["se"] == pytest.approx((wide[left] - wide[right]).sem(), rel=SAME)
         assert line["correlation"] == pytest.approx(wide.corr().iloc[0, 1], rel=SAME)
+
+
+@pytest.fixture(scope="module")
+def exams(shared):
+    """Three models on three subjects, whose questions share passages."""
+    columns = ["question_id", "category", "passage", "model", "correct"]
+    log = pd.read_csv(shared / "data" / "mmlu_pro_scores.csv.gz", usecols=columns)
+    models = ["Llama-2-13b-hf", "Llama-2-70b-hf", "Llama-2-7b-hf"]
+    return log[log["model"].isin(models) & log["category"].isin(["history", "law", "physics"])]
+
+
+def printed(kind, line):
+    """Cells of a line in some format."""
+    for mark in ("<td>", "<th>", "</td>", "</th>", "</tr>", "<tr>", "\\textbf{", "}", "\\\\", "&"):
+        line = line.replace(mark, "|")
+    cells = line.split("|") if kind != "text" else line.replace(" (", "_(").split()
+    return [cell.strip().replace("_(", " (").strip() for cell in cells if cell.strip()]
+
+
+@pytest.mark.parametrize("kind", ["text", "md", "latex", "html"])
+def test_the_published_tables_of_several_evals_hold_numbers_of_pandas_and_statsmodels(exams, kind, tmp_path, capsys):
+    # Miller's tables 2 to 4: models by evals with errors, also with questions and clusters, and beside naive errors.
+    subjects = list(exams["category"].unique())
+    for subject in subjects:
+        exams[exams["category"] == subject].to_csv(tmp_path / subject, index=False)
+    texts = {}
+    files = [str(tmp_path / subject) for subject in subjects]
+    asked = ["table", *files, "--score", "correct", "--by", "model", "--item", "question_id"]
+    for form in ("scores", "counts", "clustered", "columns"):
+        more = ["--groups", "passage", "--cov", "CR1", "--form", form, "--format", kind]
+        assert main([*asked, *more]) == 0
+        lines = [printed(kind, line) for line in capsys.readouterr().out.splitlines()]
+        texts[form] = [line for line in lines if line]
+    for model in exams["model"].unique():
+        rows = [exams[(exams["model"] == model) & (exams["category"] == subject)] for subject in subjects]
+        fits = [smf.ols("correct ~ 1", part) for part in rows]
+        naive = [part["correct"].std() / np.sqrt(len(part)) for part in rows]
+        errors = []
+        for fit, part in zip(fits, rows, strict=True):
+            codes = {"groups": part["passage"].factorize()[0], "df_correction": True}
+            # statsmodels multiplies by G/(G - 1) and, for the regression, by (n - 1)/(n - 1).
+            errors.append(float(fit.fit(cov_type="cluster", cov_kwds=codes).bse.iloc[0]))
+        means = [part["correct"].mean() for part in rows]
+        line = [f"{mean:.4f} ({se:.4f})" for mean, se in zip(means, errors, strict=True)]
+        for form in ("scores", "counts"):
+            assert [model, *line] in texts[form]
+        for i, subject in enumerate(subjects):
+            n, G = str(len(rows[i])), str(rows[i]["passage"].nunique())
+            own = [f"{value:.4f}" for value in (means[i], errors[i], naive[i])]
+            cells = [*own, f"{errors[i] / naive[i]:.2f}", n, G]
+            assert any(found[-6:] == cells and model in " ".join(found) for found in texts["clustered"]), subject
+        shown = texts["columns"].index([model, *(f"{mean:.4f}" for mean in means)])
+        assert texts["columns"][shown + 1] == [f"({se:.4f})" for se in errors]
+    n = [str(len(part)) for part in rows]
+    assert any(found[-3:] == n for found in texts["counts"])
+
+
+def test_the_published_table_of_differences_holds_numbers_of_pandas_and_scipy(exams):
+    # Differences from a baseline with paired errors, intervals and correlations by eval (Miller's table 5).
+    baseline = "Llama-2-7b-hf"
+    asked = {"score": "correct", "item": "question_id", "groups": "passage", "baseline": baseline, "cov": "CR1"}
+    found = er.by_eval(er.compare, exams, asked, column="category")
+    for (subject, model, _), line in found.table.iterrows():
+        part = exams[exams["category"] == subject]
+        wide = part.pivot(index="question_id", columns="model", values="correct")
+        passage = part.drop_duplicates("question_id").set_index("question_id")["passage"]
+        d = wide[model] - wide[baseline]
+        u = ((d - d.mean()) / len(d)).to_frame("u").assign(passage=passage)
+        se, G = np.sqrt(clustered(u, "passage")), passage.nunique()
+        reach = stats.t.ppf(0.975, G - 1) * se
+        by_hand = [d.mean(), se, d.mean() - reach, d.mean() + reach, wide[model].corr(wide[baseline]), len(d), G]
+        shown = line[["difference", "se", "lower", "upper", "correlation", "n", "n_clusters"]].astype(float)
+        np.testing.assert_allclose(shown, by_hand, rtol=1e-8)
+        assert f"{se:.4f}" in str(found.summary())
+    assert set(found.table.index.get_level_values("eval")) == {"history", "law", "physics"}
 
 
 def test_an_average_over_evals_adds_their_variances(hard):

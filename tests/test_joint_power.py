@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,30 @@ from scipy import stats
 import evalreg as er
 from evalreg.errors import FewClustersWarning
 from evalreg.inference.joint_power import critical_value, share_shown
+
+REFERENCE = Path(__file__).parent / "reference"
+
+
+@pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
+@pytest.mark.parametrize("n_passages", [6, 12, 30])
+def test_means_differences_and_regressions_have_clubsandwichs_joint_test(n_passages: int) -> None:
+    """Wald_test(test = "HTZ") of four models over few unequal passages; see reference/joint.R."""
+    expected = json.loads((REFERENCE / "joint.json").read_text())
+    log = pd.read_csv(REFERENCE / "joint.csv").query(f"n_passages == {n_passages}")
+    asked: dict[str, Any] = {"item": "question", "groups": "passage"}
+    means = er.mean(log, by="model", **asked)
+    differences = er.compare(log, baseline="d", **asked).results
+    tests = {
+        "means": (means.wald_test("a = d, b = d, c = d"), differences.wald_test(np.eye(3))),
+        "regression": (er.fit("score ~ model + x", log, groups="passage").wald_test(np.eye(5)[1:4]),),
+    }
+    for name, ours in tests.items():
+        theirs = expected[f"{name} {n_passages}"]
+        for test in ours:
+            assert test.df_num == theirs["df_num"]
+            assert test.df_denom == pytest.approx(theirs["df_denom"], rel=1e-9)
+            assert test.fvalue == pytest.approx(theirs["F"], rel=1e-9)
+            assert float(test.pvalue) == pytest.approx(theirs["p"], rel=1e-9)
 
 
 def crossed(n_judges: int, seed: int = 1) -> pd.DataFrame:

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from golden import Golden, load
 from hypothesis import settings
+from pairwise import mark_the_rest
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -87,8 +88,11 @@ def pytest_report_header() -> list[str]:
     return [f"real logs: none at {_real_logs()}; what reads them is left out (EVALREG_SHARED names their folder)"]
 
 
+# Before pytest itself leaves out by marks.
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what reads real logs where there are none."""
+    """Mark what is beyond a covering set of its product; leave out what reads real logs where there are none."""
+    mark_the_rest(items)
     if not _without_real_logs():
         return
     reads = [item for item in items if "shared" in getattr(item, "fixturenames", ())]

@@ -216,6 +216,7 @@ class Lie:
         check(Case(self.check, run, log, **{"cells": ("model",), "weighted": run, **self.facts}), **arguments)
 
 
+NAIVE = {"groups": None, "cov": "naive"}
 LIES = [
     Lie("test_influence_is_the_derivative_with_respect_to_row_weight", rebuilt(bread=lambda e: 2 * e.bread)),
     Lie(
@@ -235,7 +236,7 @@ LIES = [
     Lie(
         "test_row_order_changes_nothing",
         on(lambda frame: frame.iloc[:40]),
-        arguments={"groups": "passage", "cov": "CR1"},
+        arguments={"groups": "passage", "cov": "CR1", "numbered_anew": False},
     ),
     Lie("test_relabelling_clusters_changes_nothing", on(lambda frame: frame[frame["passage"] != "p0"])),
     Lie(
@@ -246,12 +247,12 @@ LIES = [
         "test_each_row_its_own_cluster_is_the_naive_covariance",
         forged(cov_params=returning(lambda V: V * (1.01 if V.size else 1))),
     ),
-    Lie("test_a_nested_clustering_changes_nothing_and_warns", _coarsest, arguments={"cov": "CR1"}),
+    Lie("test_a_nested_clustering_changes_nothing_and_warns", _coarsest, arguments={"nesting": "question + passage", "cov": "CR1"}),
     Lie("test_arguments_stay_as_they_are", _in_place),
     Lie(
         "test_summaries_come_in_every_format_and_fit_the_terminal",
         forged(summary=returning(lambda text: "x" * 81)),
-        arguments={"groups": None},
+        arguments={"groups": None, "form": "text"},
     ),
     Lie("test_long_names_are_cut_to_fit_the_terminal", forged(summary=returning(lambda text: "x" * 81))),
     Lie(
@@ -268,7 +269,7 @@ LIES = [
         "test_units_of_covariates_change_nothing",
         _cut_covariate,
         facts={"covariate": "words", "cells": ()},
-        arguments={"groups": None, "unit": 1e8},
+        arguments={"groups": None, "cov": "naive", "unit": 1e8},
         truth=_whole_covariate,
     ),
     Lie(
@@ -277,19 +278,19 @@ LIES = [
         facts={"outcome": ("score",)},
         arguments={"unit": 1e6},
     ),
-    Lie("test_the_sum_of_weights_changes_nothing", _sum_of_weights, arguments={"unit": 1e12}),
+    Lie("test_the_sum_of_weights_changes_nothing", _sum_of_weights, arguments={"groups": "passage", "unit": 1e12}),
     Lie(
         "test_every_engine_gives_the_numbers_of_pandas_or_is_refused",
         _by_engine,
         facts={"lazy": True},
-        arguments={"engine": "polars lazy"},
+        arguments={"engine": "polars lazy", **NAIVE},
     ),
-    Lie("test_every_engine_gives_the_numbers_of_pandas_or_is_refused", _by_engine, arguments={"engine": "pyarrow"}),
+    Lie("test_every_engine_gives_the_numbers_of_pandas_or_is_refused", _by_engine, arguments={"engine": "pyarrow", **NAIVE}),
     # What says that it takes rows in memory only, and does not refuse the others.
     Lie(
         "test_every_engine_gives_the_numbers_of_pandas_or_is_refused",
         honest,
-        arguments={"engine": "polars lazy"},
+        arguments={"engine": "polars lazy", **NAIVE},
         truth=None,
     ),
     Lie("test_one_cluster_is_refused", _one_cluster_is_none),

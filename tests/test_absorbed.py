@@ -74,6 +74,7 @@ def test_cr0_cr2_and_satterthwaite_are_clubsandwichs_of_the_dummies(log, case):
     np.testing.assert_allclose(found.dof[NAMES], DUMMIES[case]["dof"], rtol=OURS)
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("cov", ["CR0", "CR1", "CR2", "CR3", "jackknife"])
 @pytest.mark.parametrize("groups", ["question", "passage", "judge", "model", "question + judge"])
 @pytest.mark.parametrize("weights", [None, "w"])
@@ -88,6 +89,7 @@ def test_every_covariance_is_that_of_the_regression_on_dummies(crossed, formula,
     np.testing.assert_allclose(fast.conf_int(), slow.conf_int().loc[names], rtol=SAME, atol=1e-12)
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("cov", ["naive", "HC0", "HC2", "HC3"])
 @pytest.mark.parametrize("weights", [None, "w"])
 @pytest.mark.parametrize("formula", ["score ~ x + model | question", "score ~ x + model | question + judge"])

@@ -225,6 +225,7 @@ def test_passages_are_of_one_size_unless_unequal():
     assert sizes.min() == 1
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("unequal", [False, True])
 @pytest.mark.parametrize("binary", [True, False])
 @pytest.mark.parametrize(("mean", "icc"), [(0.7, 0.2), (0.4, 0.6)])

@@ -55,6 +55,7 @@ def comparisons():
     return cases.duels(n_models=7, n_prompts=150, n=4000).drop(columns="named").rename(columns={"points": "score"})
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("case", cases.BOARDS.values(), ids=cases.BOARDS.keys())
 @pytest.mark.parametrize("verdict", ["score", "winner"])
 @ENGINES

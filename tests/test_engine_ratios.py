@@ -61,6 +61,7 @@ ROLES = {
 }
 
 
+@pytest.mark.pairwise
 @quiet
 @pytest.mark.parametrize("top", ["errors", "right"])
 @pytest.mark.parametrize("roles", ROLES.values(), ids=ROLES.keys())
@@ -176,6 +177,7 @@ def test_rows_that_changed_in_their_engine_are_refused():
         results.with_cov(groups="judge")
 
 
+@pytest.mark.pairwise
 @quiet
 @pytest.mark.parametrize(
     "roles", [{}, {"groups": "passage"}, {"weights": "weight"}], ids=["rows", "clusters", "weighted"]

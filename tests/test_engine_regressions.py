@@ -90,6 +90,7 @@ def test_cr1_is_that_of_statsmodels(log, engine, formula):
     np.testing.assert_allclose(robust.bse, plain.get_robustcov_results("HC0").bse, rtol=1e-8)
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("weights", [None, "weight"])
 @pytest.mark.parametrize("formula", FORMULAS)
 @in_engines

@@ -152,6 +152,7 @@ def read_back(text, name):
     return text
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("name", FORMATS)
 @pytest.mark.parametrize("kind", NAMES)
 @pytest.mark.parametrize("command", COMMANDS)

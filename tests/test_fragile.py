@@ -181,6 +181,7 @@ def test_equal_clusters_of_bounded_scores_give_an_interval_and_no_p_value(cov: A
     check_no_silent_precision(results)
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("cov", [None, *COVS])
 @pytest.mark.parametrize("values", [(1.0, 10.0), (0.1, 0.7, 0.3, -0.2), (1 / 3, -1 / 7, 1e6 / 9)])
 @pytest.mark.parametrize("formula", [None, "score ~ 1", "score ~ z"])

@@ -66,6 +66,7 @@ DESIGNS = {
 }
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("share", [1.0, 0.6])
 @pytest.mark.parametrize("cov", ["CR1", "CR2", "CR3"])
 @pytest.mark.parametrize("name", DESIGNS)

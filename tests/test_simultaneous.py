@@ -29,6 +29,7 @@ def correlated(rng, n):
 # Reference values
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize(
     ("estimate", "reference"), [("uniform", "z"), ("uniform", "t"), ("count", "z"), ("count", "t"), ("bt", "z")]
 )

@@ -156,6 +156,7 @@ def test_the_naive_covariance_is_hc1(log, kind):
 ROWS = ["HC0", "HC1", "HC2", "HC3"]
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("cov", ROWS)
 @pytest.mark.parametrize("right", ["1", "words + C(model)"])
 @pytest.mark.parametrize("kind", ["OLS", "WLS"])

@@ -106,6 +106,7 @@ def test_random_schedules_agree_with_r(golden: Callable[[str], Golden], name: st
     g.check("count.cov_prompt_random_counts", sampled.cov_params().to_numpy())
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("reference", ["z", "t"])
 @pytest.mark.parametrize("weights", ["uniform", "count"])
 @pytest.mark.parametrize("name", JUDGED)
@@ -217,6 +218,7 @@ def weights_of_pairs(frame: pd.DataFrame) -> pd.DataFrame:
 WAYS: list[Any] = ["prompt", "judge", ["prompt", "judge"], ["prompt", "judge", "rater"]]
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("groups", WAYS, ids=str)
 @pytest.mark.parametrize("cov", ["CR0", "CR1", "CR2", "CR3"])

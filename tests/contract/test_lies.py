@@ -247,7 +247,11 @@ LIES = [
         "test_each_row_its_own_cluster_is_the_naive_covariance",
         forged(cov_params=returning(lambda V: V * (1.01 if V.size else 1))),
     ),
-    Lie("test_a_nested_clustering_changes_nothing_and_warns", _coarsest, arguments={"nesting": "question + passage", "cov": "CR1"}),
+    Lie(
+        "test_a_nested_clustering_changes_nothing_and_warns",
+        _coarsest,
+        arguments={"nesting": "question + passage", "cov": "CR1"},
+    ),
     Lie("test_arguments_stay_as_they_are", _in_place),
     Lie(
         "test_summaries_come_in_every_format_and_fit_the_terminal",
@@ -285,7 +289,11 @@ LIES = [
         facts={"lazy": True},
         arguments={"engine": "polars lazy", **NAIVE},
     ),
-    Lie("test_every_engine_gives_the_numbers_of_pandas_or_is_refused", _by_engine, arguments={"engine": "pyarrow", **NAIVE}),
+    Lie(
+        "test_every_engine_gives_the_numbers_of_pandas_or_is_refused",
+        _by_engine,
+        arguments={"engine": "pyarrow", **NAIVE},
+    ),
     # What says that it takes rows in memory only, and does not refuse the others.
     Lie(
         "test_every_engine_gives_the_numbers_of_pandas_or_is_refused",

@@ -1,9 +1,9 @@
 """Of a product of parameters, a small set in which every pair of values occurs; the rest of the product is `slow`.
 
-A test of several parameters (estimator x engine x clustering x covariance x format) grows as their product. Faults that
-need three values at once are rare; one that two bring about is met wherever the two occur together. A test with the mark
-`pairwise` therefore runs, by default, on a set that holds every pair of values of any two of its parameters that its
-product holds. The rest of its product gets the mark `slow`: nothing is dropped, and `.ci/simulations` runs it.
+A test of several parameters (estimator x engine x clustering x covariance x format) grows as their product. Faults
+that need three values at once are rare; one that two bring about is met wherever the two occur together. A test with
+the mark `pairwise` therefore runs, by default, on a set that holds every pair of values of any two of its parameters
+that its product holds. The rest of its product gets the mark `slow`: nothing is dropped, and `.ci/simulations` runs it.
 
 The set is chosen by a greedy rule without chance, so that every run and every worker chooses alike.
 """

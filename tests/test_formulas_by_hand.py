@@ -22,6 +22,7 @@ from evalreg.covariance.corrections import (
 from evalreg.covariance.crossed import subset_signs
 from evalreg.covariance.widths import Widths
 from evalreg.data.labels import Labels
+from evalreg.estimate.behind import rows_behind
 from evalreg.estimators.mean import solve as solve_mean
 from evalreg.estimators.outcomes import tied_moments
 from evalreg.estimators.pair_tables import correlations
@@ -37,7 +38,6 @@ from evalreg.inference.proportions import (
     logit_statistic,
     proportion_interval,
 )
-from evalreg.inference.questions import rows_behind
 from evalreg.inference.sequential import roughness
 from evalreg.inference.wald import f_test, hotelling_test, wald_quadratic
 from evalreg.report.tables import shorten

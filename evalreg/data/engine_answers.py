@@ -11,7 +11,7 @@ import pandas as pd
 
 from evalreg.checks import IntArray, listed
 from evalreg.data.cells import CellRows, read_cells
-from evalreg.data.clusters import as_codes, factorize, joint
+from evalreg.data.clusters import as_codes, factorize, joint, union
 from evalreg.data.engine import LazyTable, as_pandas, fetched
 from evalreg.data.engine_missing import REASONS, reason_number, refuse_missing
 from evalreg.data.engine_spark import keep
@@ -123,7 +123,7 @@ def read_answers(engine: LazyTable, roles: Roles, groups: Groups) -> CellRows:
         )
     engine.check_numeric(roles.score, "score")
     axes = parse_groups(groups, engine.columns)
-    of_groups = tuple(dict.fromkeys(name for axis in axes for name in axis))
+    of_groups = union(*axes)
     asked = {
         "score": [roles.score],
         "covariate": [name for name in (*roles.cell_columns, roles.item, roles.sample) if name is not None],

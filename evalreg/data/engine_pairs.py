@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from evalreg.checks import BoolArray, FloatArray, IntArray
-from evalreg.data.clusters import Axis
+from evalreg.data.clusters import Axis, union
 from evalreg.data.engine import LazyTable
 from evalreg.data.engine_groups import Grouped, as_text, grouped
 from evalreg.data.engine_missing import dropped_rows, reason_number, refuse_far_weights, refuse_light_weights
@@ -148,7 +148,7 @@ def _reasons(table: LazyTable, roles: PairRoles, axes: tuple[Axis, ...] | None) 
     asked = (
         [str(roles.score or roles.winner)],
         [name for name in dict.fromkeys(labels) if name is not None],
-        list(dict.fromkeys(name for axis in axes or () for name in axis)),
+        list(union(*(axes or ()))),
     )
     return reason_number(table, asked)
 

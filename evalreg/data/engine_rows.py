@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import narwhals.stable.v2 as nw
 
-from evalreg.data.clusters import Axis
+from evalreg.data.clusters import Axis, union
 from evalreg.data.engine import LazyTable
 from evalreg.data.engine_missing import reason_number, refuse_far_weights, refuse_light_weights, refuse_missing
 from evalreg.data.engine_spark import keep
@@ -48,7 +48,7 @@ def _asked(roles: Roles, axes: tuple[Axis, ...] | None, values: list[str]) -> di
     return {
         "score": values,
         "covariate": [str(name) for name in labels if name is not None],
-        "group": list(dict.fromkeys(name for axis in axes or () for name in axis)),
+        "group": list(union(*(axes or ()))),
     }
 
 

@@ -13,7 +13,7 @@ from evalreg.checks import FloatArray, StrataWeightsName, TargetName, listed
 from evalreg.data.clusters import Axis, axis_name, find_axis
 from evalreg.errors import ArgumentError, DataError, IndependenceWarning, NotAvailableError, issue, muted
 from evalreg.estimate import Estimate, Population
-from evalreg.inference.questions import rows_behind
+from evalreg.estimate.behind import rows_behind
 from evalreg.numerics.matrices import Matrix, compressed
 from evalreg.results.results import Results
 

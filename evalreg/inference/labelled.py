@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from evalreg.checks import BoolArray, FloatArray, IntArray
-from evalreg.data.clusters import Axis, as_codes
+from evalreg.data.clusters import Axis, as_codes, union
 from evalreg.data.labels import Labels
 from evalreg.estimate import Cells, Estimate, Family, Refit
 from evalreg.numerics.matrices import dense
@@ -80,7 +80,7 @@ def labelled_means(estimate: Estimate, axes: tuple[Axis, ...]) -> Estimate:
     assert labels is not None
     rows = human.labelled[in_cells.cell]
     number = np.cumsum(human.labelled) - 1
-    columns = dict.fromkeys(name for axis in axes for name in axis)
+    columns = union(*axes)
     held = {name: as_codes(labels.codes((name,)).codes[rows]) for name in columns}
     return means_of_cells(
         human.values[rows],

@@ -10,37 +10,9 @@ from evalreg.data.clusters import Axis
 from evalreg.data.questions import Answered, answered, quoted, without_worst
 from evalreg.errors import Note, UnequalQuestionsWarning
 from evalreg.estimate import Estimate
+from evalreg.estimate.behind import rows_behind, touches
 from evalreg.numerics.matrices import Matrix, compressed
 from evalreg.scores.base import ItemCounts
-
-# A coefficient below this share of the largest one is a zero that was not computed exactly.
-ROUNDING = 1e-12
-
-
-def rows_behind(estimate: Estimate) -> FloatArray | None:
-    """Rows that each estimate is made of, (n_params,): those of its cells, or all rows of a regression.
-
-    None where the parameters are not a map of the cells (ratings).
-    """
-    cells, A = estimate.cells, estimate.coefficient_map
-    if A is not None and A.shape[1] == estimate.scores.n_columns:
-        together = estimate.scores.rows_in(_touches(A))
-        if together is not None:
-            return together
-    if cells is None:
-        return None if estimate.kind == "board" else np.full(estimate.n_params, float(estimate.n_rows))
-    if A is None or A.shape[1] != cells.count.size:
-        return None
-    return np.asarray(_touches(A) @ cells.count, dtype=np.float64)
-
-
-def _touches(A: Matrix) -> Matrix:
-    """One where a parameter is made of a cell, shape (n_params, n_cells); what rounding left of a zero is none."""
-    rows = compressed(A)
-    size = abs(rows)
-    largest = size.max(axis=1).toarray().ravel() if rows.nnz else np.zeros(rows.shape[0])
-    some = size.data > ROUNDING * np.repeat(largest, np.diff(rows.indptr))
-    return sparse.csr_array((some.astype(np.float64), rows.indices, rows.indptr), rows.shape)
 
 
 class Counted:
@@ -69,7 +41,7 @@ def unequal_notes(estimate: Estimate, item: str | None, axes: tuple[Axis, ...] |
     weight = sparse.vstack([compressed(block.gram) for block in blocks]).tocsr()
     if item is None and weight.nnz and weight.data.max() > 1:
         return ()
-    member = compressed(_touches(estimate.coefficient_map).T)
+    member = compressed(touches(estimate.coefficient_map).T)
     found = answered(weight @ member, estimate.names)
     if not found.lacking.any():
         return ()

@@ -1,0 +1,39 @@
+"""How many rows are behind each parameter of an estimate."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import sparse
+
+from evalreg.checks import FloatArray
+from evalreg.estimate.estimate import Estimate
+from evalreg.numerics.matrices import Matrix, compressed
+
+# A coefficient below this share of the largest one is a zero that was not computed exactly.
+ROUNDING = 1e-12
+
+
+def rows_behind(estimate: Estimate) -> FloatArray | None:
+    """Rows that each estimate is made of, (n_params,): those of its cells, or all rows of a regression.
+
+    None where the parameters are not a map of the cells (ratings).
+    """
+    cells, A = estimate.cells, estimate.coefficient_map
+    if A is not None and A.shape[1] == estimate.scores.n_columns:
+        together = estimate.scores.rows_in(touches(A))
+        if together is not None:
+            return together
+    if cells is None:
+        return None if estimate.kind == "board" else np.full(estimate.n_params, float(estimate.n_rows))
+    if A is None or A.shape[1] != cells.count.size:
+        return None
+    return np.asarray(touches(A) @ cells.count, dtype=np.float64)
+
+
+def touches(A: Matrix) -> Matrix:
+    """One where a parameter is made of a cell, shape (n_params, n_cells); what rounding left of a zero is none."""
+    rows = compressed(A)
+    size = abs(rows)
+    largest = size.max(axis=1).toarray().ravel() if rows.nnz else np.zeros(rows.shape[0])
+    some = size.data > ROUNDING * np.repeat(largest, np.diff(rows.indptr))
+    return sparse.csr_array((some.astype(np.float64), rows.indices, rows.indptr), rows.shape)

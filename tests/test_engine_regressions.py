@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import statsmodels.formula.api as smf
-from engines.cases import SAME
+from engines.cases import SAME, collected
 from engines.lazy import in_engines
 
 import evalreg as er
@@ -28,7 +28,7 @@ from evalreg.errors import (
     ScoreRangeError,
 )
 from evalreg.estimators import engine_squares
-from evalreg.scores import lazy
+from evalreg.scores import lazy, lazy_leverages
 
 pl = pytest.importorskip("polars")
 duckdb = pytest.importorskip("duckdb")
@@ -88,6 +88,77 @@ def test_cr1_is_that_of_statsmodels(log, engine, formula):
     np.testing.assert_allclose(found.bse, expected.bse, rtol=1e-8)
     robust = er.fit(formula, engine(used), cov="HC0")
     np.testing.assert_allclose(robust.bse, plain.get_robustcov_results("HC0").bse, rtol=1e-8)
+
+
+@pytest.mark.pairwise
+@pytest.mark.parametrize("cov", ["HC2", "HC3"])
+@pytest.mark.parametrize("weights", [None, "weight"])
+@pytest.mark.parametrize("formula", FORMULAS)
+@in_engines
+def test_hc2_and_hc3_are_those_of_statsmodels(log, engine, formula, weights, cov):
+    used = log.dropna().reset_index(drop=True)
+    model = smf.ols(formula, used) if weights is None else smf.wls(formula, used, weights=used[weights])
+    with collected() as lines:
+        found = er.fit(formula, engine(used), weights=weights, cov=cov)
+    np.testing.assert_allclose(found.bse, model.fit().get_robustcov_results(cov).bse, rtol=1e-9)
+    expected = er.fit(formula, used, weights=weights, cov=cov)
+    scale = np.sqrt(np.outer(*[np.diag(expected.cov_params())] * 2))
+    np.testing.assert_allclose(found.cov_params() / scale, expected.cov_params() / scale, rtol=1e-10, atol=1e-10)
+    np.testing.assert_allclose(found.dof, expected.dof)
+    # Sums of cells leave the engine, and neither rows nor leverages.
+    assert max(lines) <= 36
+
+
+@in_engines
+def test_other_covariances_give_leverages_of_single_rows_too(log, engine):
+    clustered, of_rows = (er.fit("score ~ model + tokens", data, groups="passage") for data in (engine(log), log))
+    for cov in ("HC3", "HC2"):
+        found, expected = (one.with_cov(groups=None, cov=cov) for one in (clustered, of_rows))
+        np.testing.assert_allclose(found.bse, expected.bse, rtol=1e-10)
+    with pytest.raises(NotAvailableError, match="copied or unpickled"):
+        pickle.loads(pickle.dumps(clustered)).with_cov(groups=None, cov="HC3")
+
+
+@in_engines
+def test_a_row_of_leverage_1_is_as_in_memory_or_refused(log, engine):
+    alone = log.dropna().reset_index(drop=True)
+    alone.loc[5, "model"] = "zed"
+    for weights in (None, "weight"):
+        found, expected = (er.fit("score ~ model", data, weights=weights, cov="HC3") for data in (engine(alone), alone))
+        np.testing.assert_allclose(found.bse, expected.bse, rtol=1e-10)
+        assert np.isnan(found.bse).any()
+    with pytest.raises(NotAvailableError, match=r"1 row has a leverage of 1 or so near it.*one row alone"):
+        er.fit("score ~ model + tokens", engine(alone), cov="HC3")
+
+
+@in_engines
+def test_one_row_far_out_has_its_leverage(engine):
+    """A number far from all others: leverage .998, by numpy's own QR."""
+    rng = np.random.default_rng(3)
+    x = np.append(rng.normal(size=300), 400.0)
+    frame = pd.DataFrame({"score": 0.2 * x + rng.normal(size=301), "x": x})
+    Q, R = np.linalg.qr(np.column_stack([np.ones(301), x]))
+    h = (Q**2).sum(axis=1)
+    assert 0.998 < h.max() < 0.9999
+    residual = frame["score"].to_numpy() - Q @ (Q.T @ frame["score"].to_numpy())
+    scores = (Q * (residual / (1 - h))[:, None]) @ np.linalg.inv(R).T
+    found = er.fit("score ~ x", engine(frame), cov="HC3")
+    np.testing.assert_allclose(found.bse, np.sqrt((scores**2).sum(axis=0)), rtol=1e-9)
+
+
+@in_engines
+def test_leverages_beside_many_levels_take_more_queries_or_are_refused(log, engine, monkeypatch):
+    used = log.dropna()
+    expected = er.fit("score ~ C(level) * model + tokens", used, cov="HC3")
+    monkeypatch.setattr(lazy_leverages, "CELLS_AT_ONCE", 5)
+    found = er.fit("score ~ C(level) * model + tokens", engine(used), cov="HC3")
+    np.testing.assert_allclose(found.bse, expected.bse, rtol=1e-10)
+    monkeypatch.setattr(lazy_leverages, "MOST_CELLS", 5)
+    with pytest.raises(NotAvailableError, match=r'at most 5 joint values of factors; "level", "model" have 12. Merge'):
+        er.fit("score ~ C(level) * model + tokens", engine(used), cov="HC3")
+    # Without numbers and weights each cell has one leverage, and is asked for nothing.
+    plain = er.fit("score ~ C(level) * model", engine(used), cov="HC3")
+    np.testing.assert_allclose(plain.bse, er.fit("score ~ C(level) * model", used, cov="HC3").bse, rtol=1e-10)
 
 
 @pytest.mark.pairwise
@@ -258,13 +329,6 @@ REFUSED = [
     ("score ~ tokens | passage", {}, NotAvailableError, "in an engine"),
     ("score ~ tokens", {"family": "poisson"}, NotAvailableError, "least squares; got family='poisson'"),
     ("score ~ tokens", {"weights": np.ones(600)}, ArgumentError, "must name a column"),
-    (
-        "score ~ tokens",
-        {"cov": "HC2"},
-        NotAvailableError,
-        "leverages and labels of single rows need the rows in memory",
-    ),
-    ("score ~ model", {"cov": "HC3"}, NotAvailableError, 'cov "HC0" and "HC1", need no rows'),
     ("score ~ token", {}, MissingColumnError, 'Did you mean "tokens"'),
     ("model ~ tokens", {}, NonNumericError, "must hold numbers"),
     ("np.where(score > 0, 1, 0) ~ tokens", {}, NotAvailableError, "Make a column of it in the engine first"),
@@ -326,3 +390,7 @@ def test_rows_that_change_between_queries_are_told():
     database.execute("UPDATE log SET score = score + 1 WHERE g = 2")
     with pytest.raises(DataError, match="have changed since the estimate was made"):
         results.with_cov(groups="x")
+    numbers = er.fit("score ~ x", database.table("log"))
+    database.execute("DELETE FROM log WHERE g = 3")
+    with pytest.raises(DataError, match="have changed since the estimate was made"):
+        numbers.with_cov(cov="HC3")

@@ -85,6 +85,7 @@ def wholes(tmp_path_factory):
 
 
 @quiet
+@pytest.mark.pairwise
 @pytest.mark.parametrize("weights", [None, "weight"])
 @pytest.mark.parametrize("top", ["errors", "right"])
 @pytest.mark.parametrize("roles", ROLES.values(), ids=ROLES.keys())

@@ -222,12 +222,12 @@ class LazyScores(Scores):
         size = np.maximum(np.abs(self.sums.low), np.abs(self.sums.high)) * self.sums.weight
         moved = np.abs(total - self.sums.total) > UNCHANGED * size
         if moved.any() or np.any(count != self.sums.count):
-            raise _changed(f"its {self.n_rows} rows are now {int(count.sum())}, or their scores differ")
+            raise changed_rows(f"its {self.n_rows} rows are now {int(count.sum())}, or their scores differ")
 
     def _refuse_new(self, keys: Sequence[tuple[str, ...]]) -> None:
         """Raise if a cell is none of those that the estimate was made of."""
         if not set(keys) <= set(self.cell_codes):
-            raise _changed(f"joint values of {listed(self.cell_columns)} are new")
+            raise changed_rows(f"joint values of {listed(self.cell_columns)} are new")
 
     def unasked(self, by: Axis) -> LazyScores | None:
         """These scores, until the sums within a clustering are asked for."""
@@ -428,7 +428,8 @@ class LazyScores(Scores):
         )
 
 
-def _changed(what: str) -> DataError:
+def changed_rows(what: str) -> DataError:
+    """The error for rows that are others than an estimate was made of."""
     return DataError(
         f"the rows in the engine have changed since the estimate was made: {what}. Make the estimate again."
     )
@@ -468,7 +469,7 @@ def lazy_cell_sums(
         squared = e * e if weight is None else w * e * e
         again, found = grouped_sorted(rows.with_columns(squared.alias("__s")), cell_columns, {"s": nw.col("__s").sum()})
         if again != keys:
-            raise _changed(f"joint values of {listed(cell_columns)} are new or gone")
+            raise changed_rows(f"joint values of {listed(cell_columns)} are new or gone")
         beyond = weights * (mean - centre) ** 2
         squares = np.maximum(found["s"] - beyond, 0.0)
         return {"s": squares}, (low < high) & (squares < LOST * (found["s"] + beyond))

@@ -142,6 +142,11 @@ FITS: dict[str, tuple[str, dict[str, Any]]] = {
         {"groups": "passage", "weights": "weight", "cov": "CR3"},
     ),
 }
+FITS |= {
+    "regression on a factor, HC3": ("score ~ model", {"cov": "HC3"}),
+    "regression on factors and numbers, HC2": ("score ~ model * weight", {"cov": "HC2"}),
+    "regression, weighted, HC3": ("score ~ model + C(attempt)", {"weights": "weight", "cov": "HC3"}),
+}
 RATIOS: dict[str, dict[str, Any]] = {
     "ratio": {"groups": "passage"},
     "ratio, crossed, by": {"by": "model", "groups": "passage + judge", "cov": "CR1"},

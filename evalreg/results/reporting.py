@@ -168,14 +168,15 @@ def _score_grid(results: AnyResults, board: pd.DataFrame, alpha: float) -> Grid:
     """Models from the best down."""
     header, groups = group_column(board)
     more = (*([header] if header else []), *(("rows",) if "n" in board else ()))
-    headers = ("model", "rank", "ranks open", "score", f"{level_of(alpha)} interval", f"joint {level_of(alpha)}", *more)
+    # A phone shows the first three columns without a move.
+    headers = ("model", "score", f"{level_of(alpha)} interval", f"joint {level_of(alpha)}", "rank", "ranks open", *more)
     rows, reach = [], rating_reach(results.estimate)
     for i, (name, row) in enumerate(board.iterrows()):
         both = [(row[f"{kind}lower"], row[f"{kind}upper"]) for kind in ("", "joint_")]
         ends = [interval_text(low, high, row["estimate"], reach) for low, high in both]
         count = (f"{row['n']:.0f}",) if "n" in board else ()
         ranks, score = (f"{row['rank']}", ranks_text(row)), number(row["estimate"])
-        rows.append((str(name), *ranks, score, *ends, *groups[i : i + 1], *count))
+        rows.append((str(name), score, *ends, *ranks, *groups[i : i + 1], *count))
     return Grid(headers, tuple(rows))
 
 

@@ -88,7 +88,7 @@ def arguments_of(parser: argparse.ArgumentParser) -> list[Argument]:
 def _argument(action: argparse.Action) -> Argument:
     words = tuple(str(word) for word in action.choices or vars(action).get("offered", ()))
     value = "" if action.nargs == 0 else str(action.metavar or action.dest)
-    kinds: dict[str, Kind] = {"FILE": "file", "DIR": "folder"}
+    kinds: dict[str, Kind] = {"FILE": "file", "ROLES": "file", "DIR": "folder"}  # roles may be pairs too
     meaning = " ".join(((action.help or "") % {**vars(action), "prog": "evalreg"}).split())
     # The values are shown beside their description, which lists them too.
     meaning = meaning.removeprefix(listed(words)).lstrip(":, ") if len(words) > 1 else meaning

@@ -26,6 +26,7 @@ COMMANDS = {
     "mean": "means of scores, by model",
     "ratio": "ratios of two sums, such as errors per word, by model",
     "compare": "differences between models on the same questions, and gates",
+    "evals": "several evals side by side, and their average",
     "table": "several results side by side",
     "components": "how much questions, judges and templates vary",
     "randomise": "the exact test of a treatment assigned at random",

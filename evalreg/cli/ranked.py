@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
@@ -18,6 +20,9 @@ from evalreg.report.tables import Grid, limits, number
 from evalreg.results.results import Results
 from evalreg.results.tiers import Tiers, first_sentence, group_column, ranks_text, tier_grid
 from evalreg.results.winner import Winner, winner_grid, winner_sentences
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 def add_ranked(parser: argparse.ArgumentParser) -> None:
@@ -105,16 +110,20 @@ def _tiers_document(found: Tiers) -> dict[str, object]:
 
 def draw(results: Results, options: argparse.Namespace) -> None:
     """The figure of models with their ranks, or of differences, in a file."""
+    save_figure(lambda: results.plot(alpha=options.alpha, seed=getattr(options, "seed", 0)), options.figure)
+
+
+def save_figure(plotted: Callable[[], Axes], path: str) -> None:
+    """A figure in the file that `--figure` names."""
     try:
         from matplotlib.figure import Figure
     except ModuleNotFoundError:
         raise NotAvailableError(
             '`--figure` needs matplotlib, which is not installed: pip install "evalreg[plot]".'
         ) from None
-    axes = results.plot(alpha=options.alpha, seed=getattr(options, "seed", 0))
-    figure = axes.figure
+    figure = plotted().figure
     assert isinstance(figure, Figure)
     try:
-        figure.savefig(Path(options.figure), bbox_inches="tight", dpi=150)
+        figure.savefig(Path(path), bbox_inches="tight", dpi=150)
     except (OSError, ValueError) as error:
-        raise ArgumentError(f'`--figure` must be a file to draw to; "{options.figure}" is not: {error}.') from error
+        raise ArgumentError(f'`--figure` must be a file to draw to; "{path}" is not: {error}.') from error

@@ -230,6 +230,9 @@ class Comparison(Planned, Reported, ComparisonText):
         adjusted p-values of the table do. Where few questions differ it warns: it does not allow for differences that
         were not seen, as the table does.
 
+        Of models that are alike it rejected at 5% in .038 to .050 of 600 simulated logs each: 4 or 8 models, 12 or 30
+        clusters, alike or very unequal in size.
+
         Returns
         -------
         ContrastResults

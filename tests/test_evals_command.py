@@ -1,0 +1,165 @@
+"""Several evals on the command line: the numbers of `join_evals`, in every format, and the forest plot."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+
+import pandas as pd
+import pytest
+
+import evalreg as er
+
+pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.FewClustersWarning")
+
+NAMES = ("reading", "maths", "code")
+
+
+@pytest.fixture(scope="module")
+def logs() -> dict[str, pd.DataFrame]:
+    return {name: er.datasets.paired(n_passages=20 + 10 * i, seed=i) for i, name in enumerate(NAMES)}
+
+
+@pytest.fixture(scope="module")
+def files(logs, tmp_path_factory) -> list[str]:
+    folder = tmp_path_factory.mktemp("evals")
+    for name, log in logs.items():
+        log.to_csv(folder / f"{name}.csv", index=False)
+    return [str(folder / f"{name}.csv") for name in NAMES]
+
+
+@pytest.fixture(scope="module")
+def long(logs, tmp_path_factory) -> str:
+    path = tmp_path_factory.mktemp("long") / "long.csv"
+    pd.concat([log.assign(benchmark=name) for name, log in logs.items()]).to_csv(path, index=False)
+    return str(path)
+
+
+ASKED = ("--item", "question", "--groups", "passage")
+
+
+def table(out: str) -> pd.DataFrame:
+    return pd.read_csv(io.StringIO(out))
+
+
+@pytest.mark.parametrize("column", [True, False])
+def test_scores_are_those_of_join_evals_from_a_column_and_from_files(column, logs, files, long, call):
+    source = [long, "--eval", "benchmark"] if column else [*files, "--names", ",".join(NAMES)]
+    status, out, _ = call("evals", *source, *ASKED, "--format", "csv")
+    wanted = er.join_evals(
+        {name: er.mean(log, by="model", item="question", groups="passage") for name, log in logs.items()}
+    ).table
+    assert status == 0
+    pd.testing.assert_frame_equal(table(out).set_index(["eval", "model"]), wanted, check_dtype=False, rtol=1e-12)
+
+
+def test_differences_and_their_adjustment_are_those_of_join_evals(logs, files, call):
+    asked = ("--names", ",".join(NAMES), "--baseline", "old", "--adjust", "bh", "--format", "csv")
+    found = table(call("evals", *files, *ASKED, *asked)[1])
+    parts = {name: er.compare(log, item="question", groups="passage", baseline="old") for name, log in logs.items()}
+    wanted = er.join_evals(parts, adjust="fdr_bh").table.reset_index()
+    for column in ("difference", "lower", "upper", "p_adjusted"):
+        assert list(found[column]) == pytest.approx(list(wanted[column]), rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("asked", "options"),
+    [
+        ((), {}),
+        (("--tasks", "drawn"), {"tasks": "drawn"}),
+        (("--tasks", "drawn", "--eval-weights", "precision"), {"tasks": "drawn", "weights": "precision"}),
+        (
+            ("--eval-weights", "reading=0.5,maths=0.25,code=0.25"),
+            {"weights": {"reading": 0.5, "maths": 0.25, "code": 0.25}},
+        ),
+    ],
+)
+def test_averages_are_those_of_average(asked, options, logs, files, call):
+    source = (*files, "--names", ",".join(NAMES), *ASKED, "--average")
+    evals = er.join_evals(
+        {name: er.mean(log, by="model", item="question", groups="passage") for name, log in logs.items()}
+    )
+    wanted = evals.average(**options)
+    document = json.loads(call("evals", *source, *asked, "--format", "json")[1])
+    assert [row["estimate"] for row in document["average"]["table"]] == list(wanted.table["estimate"])
+    assert [row["upper"] for row in document["average"]["table"]] == list(wanted.table["upper"])
+    assert document["average"]["tasks"] == wanted.tasks
+    assert document["average"]["pairwise"][0]["difference"] == wanted.pairwise()["difference"].iloc[0]
+    rows = list(csv.DictReader(io.StringIO(call("evals", *source, *asked, "--format", "csv")[1])))
+    assert [row["name"] for row in rows] == list(wanted.table.index)
+
+
+@pytest.mark.parametrize("form", ["text", "md", "latex", "html"])
+def test_every_format_has_scores_and_averages_and_names_options_as_they_are_typed(form, files, call):
+    out = call("evals", *files, *ASKED, "--average", "--format", form)[1]
+    assert "0.8533" in out
+    assert "0.7994" in out
+    assert "average()" not in out
+    assert "tasks=" not in out
+    if form == "text":
+        assert max(map(len, out.splitlines())) <= 80
+    plain = call("evals", *files, *ASKED, "--format", form)[1]
+    assert "average does that" in " ".join(plain.split())
+
+
+def test_a_table_without_models_is_one_model(call, tmp_path):
+    log = er.datasets.passages(n_passages=30, seed=1)
+    log.to_csv(tmp_path / "log.csv", index=False)
+    _, out, _ = call("evals", tmp_path / "log.csv", "--eval", "subject", "--groups", "passage", "--format", "csv")
+    wanted = er.mean(log, by="subject", groups="passage")
+    assert list(table(out).set_index("eval")["estimate"].sort_index()) == pytest.approx(
+        list(wanted.params.sort_index())
+    )
+
+
+def test_the_forest_plot_has_a_row_for_each_eval(files, tmp_path, call):
+    pytest.importorskip("matplotlib")
+    path = tmp_path / "forest.svg"
+    asked = (*files, "--names", "Reading & sense,maths,code", *ASKED, "--baseline", "old", "--figure", path)
+    status, _, _ = call("evals", *asked)
+    assert (status, path.exists()) == (0, True)
+    before = path.read_text(encoding="utf-8")
+    call("evals", *asked, "--average")
+    assert len(path.read_text(encoding="utf-8")) > len(before)
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        (("--adjust", "holm"), "name a --baseline"),
+        (("--baseline", "old", "--form", "scores"), "Leave out one of --form and --baseline"),
+        (("--tasks", "drawn"), "add --average"),
+        (("--eval-weights", "a=1"), "add --average"),
+        (("--average", "--eval-weights", "a=x"), 'got "a=x"'),
+        (("--show", "new"), "add --figure"),
+        (("--names", "a"), "must be 3 names"),
+        (("--names", "a,a,b"), "that differ"),
+        (("--figure", "x.png"), '--show "new"'),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(asked, said, files, call):
+    status, out, err = call("evals", *files, *ASKED, *asked)
+    assert (status, out) == (3, "")
+    assert said in err
+
+
+def test_one_file_without_a_column_of_evals_says_what_to_name(files, long, call):
+    assert "`--eval` must name the column" in call("evals", files[0])[2]
+    assert "have its values" in call("evals", long, "--eval", "benchmark", "--names", "a,b,c")[2]
+
+
+def test_an_error_says_in_which_eval_it_is(files, tmp_path, call):
+    bad = tmp_path / "bad.csv"
+    bad.write_text("model,question,score\nold,1,x\nnew,1,1\n", encoding="utf-8")
+    status, _, err = call("evals", files[0], bad, "--item", "question")
+    assert status == 3
+    assert "In the eval" in err
+    assert "bad.csv" in err
+
+
+def test_a_filter_keeps_rows_of_each_eval(long, logs, call):
+    out = call("evals", long, "--eval", "benchmark", *ASKED, "--where", 'model == "new"', "--format", "json")[1]
+    assert {row["model"] for row in json.loads(out)["table"]} == {"new"}
+    text = call("evals", long, "--eval", "benchmark", *ASKED, "--where", 'model == "new"')[1]
+    assert f"({sum(len(log) for log in logs.values()) // 2} rows kept)" in text

@@ -105,7 +105,7 @@ def test_blocks_of_whole_clusters_give_the_same(comparisons, monkeypatch, engine
         monkeypatch.setattr(lazy, "MOST_HELD", held)
         for groups, other in zip(("prompt + judge", "row"), expected, strict=True):
             found = er.win_rate(LAZY[engine](whole), **ROLES, labels=WORDS, groups=groups)
-            asked = found.estimate.scores._queries[(groups.split()[0],)]
+            asked = found.estimate.scores._queries[tuple(groups.split(" + "))]
             assert len(asked.ranges) > 2
             assert (asked.held is None) is (held == 600)
             cases.assert_numbers(found, other)
@@ -194,13 +194,41 @@ def test_what_needs_rows_says_which_columns_to_collect(comparisons, monkeypatch,
 
 
 @pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
-def test_an_engine_is_asked_once_for_the_pairs_and_once_for_each_clustering(comparisons, collected):
+def test_an_engine_is_asked_once_for_the_pairs_and_once_for_all_clusterings(comparisons, collected):
     board = er.win_rate(_duckdb(comparisons), left="a", right="b", score="score", groups="prompt + judge")
-    assert len(collected) == 4  # the pairs, prompts, judges, and both
+    assert len(collected) == 2  # the pairs, and (prompt, judge)
+    # A pair of models is one line, whichever stood on the left.
+    used = comparisons.dropna(subset=["a", "b", "score", "prompt", "judge"])
+    pair = used[["a", "b"]].min(axis=1) + "|" + used[["a", "b"]].max(axis=1)
+    assert collected[1] == used.assign(pair=pair).groupby(["prompt", "judge", "pair"]).ngroups
     board.summary()
     board.head_to_head(0.05)
     board.with_cov(cov="CR1")
-    assert len(collected) == 4
+    board.with_cov(groups="judge")
+    assert len(collected) == 2
+
+
+@ENGINES
+@pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
+def test_three_crossed_axes_are_made_of_one_query(comparisons, collected, engine, monkeypatch):
+    frame = comparisons.dropna().reset_index(drop=True)
+    roles = {"left": "a", "right": "b", "score": "score", "groups": "prompt + judge + language"}
+    expected = er.win_rate(frame, **roles)
+    for at_once in (1 << 23, 300):
+        monkeypatch.setattr(engine_groups, "AT_ONCE", at_once)
+        collected.clear()
+        found = er.win_rate(LAZY[engine](frame), **roles)
+        cases.assert_numbers(found, expected)
+        asked = found.estimate.scores._queries[("prompt", "judge", "language")]
+        assert len(collected) == 1 + len(asked.ranges) + (at_once == 300)
+        for one in expected.cov.axes:
+            labels = [expected.estimate.scores.label(one, code) for code in range(found.n_clusters[one[0]])]
+            sizes = dict(zip(labels, expected.estimate.scores.sizes(one), strict=True))
+            own = {
+                found.estimate.scores.label(one, code): size
+                for code, size in enumerate(found.estimate.scores.sizes(one))
+            }
+            assert own == sizes
 
 
 @pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")

@@ -20,7 +20,7 @@ from evalreg.covariance.one_cluster import blind_directions
 from evalreg.covariance.one_way import axis_dof, check_strata, naive_term, one_term
 from evalreg.covariance.options import ResolvedCov, check_cov_options, resolve_cov
 from evalreg.covariance.terms import Term
-from evalreg.data.clusters import Axis, axis_name
+from evalreg.data.clusters import Axis, axis_name, union
 from evalreg.errors import issue
 from evalreg.estimate import Estimate
 from evalreg.numerics.matrices import compressed, dense
@@ -101,6 +101,8 @@ def assemble(estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov) -
 def _assembled(estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov) -> Covariance:
     """The same for a population without end."""
     if options.kind.needs_clusters:
+        if len(axes) > 1:
+            estimate.scores.ask_jointly(union(*axes))
         for axis in axes:
             check_two_clusters(estimate, axis, axes)
     refuse_covariance(estimate, axes, options)

@@ -13,6 +13,8 @@ from evalreg.covariance.leverages import CellLeverage, CellTerms, FactoredLevera
 from evalreg.numerics.matrices import Matrix, dense, mostly_there
 
 BLOCK_ENTRIES = 1 << 20
+# Lines that mostly tell unequal columns apart.
+FEW_LINES = 8
 # With more cells than this, an ordinary (n_cells, n_cells) array would be the largest thing in memory by far.
 MOST_CELLS = 3000
 
@@ -34,6 +36,31 @@ def _per_cell(cell: IntArray, values: FloatArray, n_cells: int) -> FloatArray:
     return np.asarray(np.bincount(cell, values, n_cells), dtype=np.float64)
 
 
+class LeverageSums:
+    """What `cell_leverage` gives, from one block of clusters after the other."""
+
+    def __init__(self, weight: FloatArray, power: float, single_totals: bool = False) -> None:
+        self._of = (weight, power, single_totals)
+        self._sums: Sums | None = None
+        self._many: list[Matrix] = []
+
+    def add(self, leverage: Matrix) -> None:
+        """Add a block of clusters, h (n_clusters, n_cells); of very many cells it is held."""
+        if leverage.shape[1] > MOST_CELLS:
+            self._many.append(leverage)
+            return
+        more = _leverage_sums(leverage, *self._of)
+        before = self._sums
+        self._sums = more if before is None else (before[0] + more[0], before[1] + more[1], before[2] + more[2])
+
+    def sums(self) -> CellLeverage | FactoredLeverage:
+        """What there is to know of all blocks."""
+        if self._sums is None:
+            return _many_cells(sparse.vstack(self._many).tocsr(), *self._of)
+        trace, squares, products = self._sums
+        return CellLeverage(trace=trace, spread=squares + products**2)
+
+
 def cell_leverage(
     leverage: Matrix | list[Matrix], weight: FloatArray, power: float, single_totals: bool = False
 ) -> CellLeverage | FactoredLeverage:
@@ -45,13 +72,10 @@ def cell_leverage(
     `single_totals`, totals of cells of leverage 1 were centred by something that does not come from their own rows:
     they count as unadjusted and uncentred instead of not at all.
     """
-    blocks = leverage if isinstance(leverage, list) else [leverage]
-    if weight.size > MOST_CELLS:
-        return _many_cells(sparse.vstack(blocks).tocsr(), weight, power, single_totals)
-    trace, squares, products = (
-        sum(part) for part in zip(*(_leverage_sums(b, weight, power, single_totals) for b in blocks), strict=True)
-    )
-    return CellLeverage(trace=trace, spread=squares + products**2)
+    sums = LeverageSums(weight, power, single_totals)
+    for block in leverage if isinstance(leverage, list) else [leverage]:
+        sums.add(block)
+    return sums.sums()
 
 
 def _many_cells(
@@ -80,11 +104,11 @@ def _entries(leverage: Matrix, weight: FloatArray, power: float, single_totals: 
     return b, like(scale * leverage.data / np.sqrt(weight[leverage.indices]))
 
 
-LeverageSums: TypeAlias = tuple[FloatArray, FloatArray, FloatArray]
+Sums: TypeAlias = tuple[FloatArray, FloatArray, FloatArray]
 """Sums over some clusters: b - v^2, the squares bb' - b(v^2)' - (v^2)b', and the products vv'."""
 
 
-def _leverage_sums(leverage: Matrix, weight: FloatArray, power: float, single_totals: bool) -> LeverageSums:
+def _leverage_sums(leverage: Matrix, weight: FloatArray, power: float, single_totals: bool) -> Sums:
     if mostly_there(leverage):
         return _dense_leverage_sums(leverage, weight, power, single_totals)
     b, v = _entries(leverage, weight, power, single_totals)
@@ -94,7 +118,7 @@ def _leverage_sums(leverage: Matrix, weight: FloatArray, power: float, single_to
     return trace, (b.T @ b).toarray() - cross - cross.T, (v.T @ v).toarray()
 
 
-def _dense_leverage_sums(leverage: Matrix, weight: FloatArray, power: float, single_totals: bool) -> LeverageSums:
+def _dense_leverage_sums(leverage: Matrix, weight: FloatArray, power: float, single_totals: bool) -> Sums:
     # Many cells share their leverages: those of all pairs of models that answered the same questions, say.
     first, cell = distinct_columns(np.vstack([dense(leverage), weight]))
     trace, squares, products = np.zeros(first.size), np.zeros((first.size,) * 2), np.zeros((first.size,) * 2)
@@ -122,6 +146,8 @@ def distinct_columns(matrix: FloatArray) -> tuple[IntArray, IntArray]:
     if every.size == 1:
         return every, every
     bits = np.ascontiguousarray(matrix).view(np.uint64)
+    if np.unique(bits[:FEW_LINES], axis=1).shape[1] == every.size:
+        return every, every
     # Any odd multipliers do: whole-number sums are the same for equal columns in whatever order they are formed.
     odd = np.arange(bits.shape[0], dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15) | np.uint64(1)
     _, first, place = np.unique(odd @ bits, return_index=True, return_inverse=True)

@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from evalreg.checks import BoolArray, FloatArray, SscName, listed
-from evalreg.covariance.cell_dof import cell_leverage
+from evalreg.covariance.cell_dof import LeverageSums
 from evalreg.covariance.corrections import (
     Counts,
     adjust_cell_totals,
@@ -24,8 +24,7 @@ from evalreg.covariance.terms import NO_VARIANCE, Term
 from evalreg.data.clusters import Axis, axis_name, union
 from evalreg.errors import NotAvailableError, TooFewClustersError
 from evalreg.estimate import Cells, Estimate, LeaveOut, SingleTotals
-from evalreg.numerics.matrices import Matrix, compressed, dense, scale_columns, square, sum_blocks
-from evalreg.scores.sums import Block
+from evalreg.numerics.matrices import Matrix, compressed, dense, scale_columns, square
 
 # Sums that cancel to this fraction of their terms are rounding.
 ROUNDING = 1e-12
@@ -233,19 +232,20 @@ def _adjust_cells(
     estimate: Estimate, by: Axis, power: float, keep: bool, single_totals: SingleTotals | None = None
 ) -> Adjusted:
     assert estimate.refit is not None
-    inverse = estimate.refit.inverse_gram
-    blocks: list[Block] = list(estimate.scores.cells(by))
-    shares = [scale_columns(block.gram, inverse) for block in blocks]
-
-    def adjusted(block: Block, share: Matrix) -> Matrix:
+    inverse, n_params = estimate.refit.inverse_gram, estimate.bread.shape[1]
+    matrix, lost = np.zeros((n_params, n_params)), np.zeros(inverse.size, dtype=bool)
+    leverages = LeverageSums(1.0 / inverse, power, single_totals is not None)
+    for block in estimate.scores.cells(by):
+        share = scale_columns(block.gram, inverse)
         totals = adjust_cell_totals(block.totals, share, power)
-        return totals if single_totals is None else totals + single_totals(block, share)
-
-    parts = (square(adjusted(block, share), estimate.bread) for block, share in zip(blocks, shares, strict=True))
-    matrix = sum_blocks(parts)
-    lost = np.any([full_leverage_cells(share) for share in shares], axis=0) & bool(power and single_totals is None)
-    leverage = cell_leverage(shares, 1.0 / inverse, power, single_totals is not None) if keep else None
-    return matrix, leverage, lost
+        if single_totals is not None:
+            totals = totals + single_totals(block, share)
+        matrix += square(totals, estimate.bread)
+        lost |= full_leverage_cells(share)
+        if keep:
+            leverages.add(share)
+    lost &= bool(power and single_totals is None)
+    return matrix, leverages.sums() if keep else None, lost
 
 
 def _adjust_rows(rest: Remaining, by: Axis, power: float, keep: bool) -> tuple[FloatArray, Leverage | None]:

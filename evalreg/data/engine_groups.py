@@ -44,26 +44,37 @@ class Grouped:
 
     def joint(self, columns: Sequence[str]) -> tuple[IntArray, int]:
         """Codes of the joint values of some keys, none of which may be missing, in their order, and how many."""
-        codes, n_codes = np.zeros(self.n_entries, dtype=np.intp), 1
-        for name in columns:
-            own, labels = self.keys[name]
-            if n_codes == 1:
-                codes, n_codes = own, len(labels)
-                continue
-            codes, n_codes = _ordered(codes * len(labels) + own, n_codes * len(labels))
-        return codes, n_codes
+        own = [(codes, len(labels)) for codes, labels in (self.keys[name] for name in columns)]
+        return joint_codes(own, self.n_entries)
 
     def texts(self, columns: Sequence[str], codes: IntArray, n_codes: int) -> list[tuple[str, ...]]:
         """The labels of joint values, as text."""
         if not columns:
             return [()] * n_codes
+        of, labels = self.parts(columns, codes, n_codes)
+        return list(zip(*(labels[name][of[name]] for name in columns), strict=True))
+
+    def parts(
+        self, columns: Sequence[str], codes: IntArray, n_codes: int
+    ) -> tuple[dict[str, IntArray], dict[str, Any]]:
+        """By column, the code of each joint value, and the labels of codes as text."""
         entry = np.empty(n_codes, dtype=np.intp)
-        entry[codes[::-1]] = np.arange(codes.size - 1, -1, -1)
-        parts = []
-        for name in columns:
-            own, labels = self.keys[name]
-            parts.append(as_text(labels)[own[entry]])
-        return list(zip(*parts, strict=True))
+        entry[codes] = np.arange(codes.size)
+        return {name: self.keys[name][0][entry] for name in columns}, {
+            name: as_text(self.keys[name][1]) for name in columns
+        }
+
+
+def joint_codes(columns: Sequence[tuple[IntArray, int]], n: int) -> tuple[IntArray, int]:
+    """Codes of the joint values of `n` entries, from the codes of each column and how many it has, in their order."""
+    codes: IntArray = np.zeros(n, dtype=np.int32)
+    n_codes = 1
+    for own, n_own in columns:
+        if n_codes == 1:
+            codes, n_codes = own, n_own
+            continue
+        codes, n_codes = ordered(codes.astype(np.int64) * n_own + own, n_codes * n_own)
+    return codes, n_codes
 
 
 def as_text(labels: Any) -> Any:
@@ -121,7 +132,7 @@ def _encoded(column: Any) -> tuple[IntArray, Any]:
     # One chunk after the other, so that their dictionaries are one.
     held = column.dictionary_encode().combine_chunks()
     held = held.chunk(0) if isinstance(held, pa.ChunkedArray) else held
-    codes = held.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.intp)
+    codes = (held.indices.fill_null(-1) if held.null_count else held.indices).to_numpy(zero_copy_only=False)
     order = compute.sort_indices(held.dictionary)
     return _numbered(codes, order.to_numpy()), held.dictionary.take(order).to_pandas().to_numpy()
 
@@ -134,17 +145,23 @@ def _sorted(codes: IntArray, labels: Any) -> tuple[IntArray, Any]:
 
 def _numbered(codes: IntArray, order: IntArray) -> IntArray:
     """Codes by the places of labels in an order; an engine returns groups in none."""
-    place = np.empty(order.size + 1, dtype=np.intp)
+    place: IntArray = np.empty(order.size + 1, dtype=_width(order.size))
     place[order] = np.arange(order.size)
     place[-1] = -1
     return place[codes]
 
 
-def _ordered(key: IntArray, size: int) -> tuple[IntArray, int]:
+def _width(n: int) -> Any:
+    """Type of whole numbers up to n."""
+    return np.int32 if n < 2**31 else np.int64
+
+
+def ordered(key: IntArray, size: int) -> tuple[IntArray, int]:
     """Codes of keys below `size` in their order, and how many there are."""
     if size <= TABLE_PER_ROW * key.size + 1024:
         present = np.bincount(key, minlength=size) > 0
-        return (np.cumsum(present) - 1)[key], int(np.count_nonzero(present))
+        place: IntArray = np.cumsum(present, dtype=_width(key.size)) - 1
+        return place[key], int(np.count_nonzero(present))
     values, codes = np.unique(key, return_inverse=True)
     return codes, values.size
 

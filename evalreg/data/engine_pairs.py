@@ -11,7 +11,7 @@ import pandas as pd
 
 from evalreg.checks import BoolArray, FloatArray, IntArray
 from evalreg.data.clusters import Axis, union
-from evalreg.data.engine import LazyTable
+from evalreg.data.engine import LazyTable, schema_of
 from evalreg.data.engine_groups import Grouped, as_text, grouped
 from evalreg.data.engine_missing import dropped_rows, reason_number, refuse_far_weights, refuse_light_weights
 from evalreg.data.engine_spark import keep
@@ -29,6 +29,8 @@ from evalreg.data.verdicts import (
 from evalreg.errors import EmptyDataError
 
 SCORE = "__score"
+# The two sides, the smaller name first in the engine's order, and whether that exchanged them.
+FIRST, SECOND, EXCHANGED = "__first", "__second", "__exchanged"
 _GONE, _N = "__gone", "__n"
 # Sums over rows of w, w^2 and their products with v and v^2, v being the score less one half.
 _W, _WW, _V, _VV, _WV, _WVV, _WWV, _WWVV = "__w", "__ww", "__v", "__vv", "__wv", "__wvv", "__wwv", "__wwvv"
@@ -50,10 +52,14 @@ class PairsInEngine:
         Cell of each kind.
     swapped : ndarray of bool, shape (n_kinds,)
         Whether the left model of a kind is the cell's second.
+    cell_columns : tuple of str
+        Columns whose joint values are the cells, either way round.
     codes : dict of tuple of str to int
-        Cell of each (left, right[, stratum]) as the engine has them, and below those whose left is the second.
+        Cell of each joint value of these, and below those whose first column is the cell's second model.
     turned : frozenset of tuple of str
         See `codes`.
+    n_kinds : int
+        (left, right[, stratum]) that occur.
     sums : dict of str to ndarray, shape (n_kinds,)
         Rows "n"; sums of w "w", of w^2 "ww", of w v "wv" and so on, v being the left score less one half; the
         smallest and largest score "low" and "high", the largest weight "heaviest", and ties, "tied".
@@ -71,8 +77,10 @@ class PairsInEngine:
     stratum: IntArray
     cell: IntArray
     swapped: BoolArray
+    cell_columns: tuple[str, ...]
     codes: dict[tuple[str, ...], int]
     turned: frozenset[tuple[str, ...]]
+    n_kinds: int
     sums: dict[str, FloatArray]
     axes: tuple[Axis, ...] | None
     dropped: dict[str, int] = field(default_factory=dict)
@@ -111,6 +119,12 @@ def read_pairs_in_engine(table: LazyTable, roles: PairRoles, groups: Groups) -> 
     if roles.key:
         _refuse_repeats(found, roles)
     codes, turned = _raw_cells(kinds, used, roles, cell, left > right)
+    n_kinds, columns = len(codes), raw_columns(roles)
+    if _exchangeable(found, roles):
+        found, columns = found.each(lambda frame: _in_one_order(frame, roles)), (FIRST, SECOND, *columns[2:])
+        other = {(key[1], key[0], *key[2:]): one for key, one in codes.items()}
+        turned = turned | {(key[1], key[0], *key[2:]) for key in codes if key not in turned}
+        codes = other | codes
     return PairsInEngine(
         table=found,
         models=tuple(models),
@@ -120,8 +134,10 @@ def read_pairs_in_engine(table: LazyTable, roles: PairRoles, groups: Groups) -> 
         stratum=keys[0],
         cell=cell,
         swapped=left > right,
+        cell_columns=columns,
         codes=codes,
         turned=turned,
+        n_kinds=n_kinds,
         sums=_sums(kinds, used, value, roles),
         axes=axes,
         dropped=dropped,
@@ -131,6 +147,26 @@ def read_pairs_in_engine(table: LazyTable, roles: PairRoles, groups: Groups) -> 
 def raw_columns(roles: PairRoles) -> tuple[str, ...]:
     """Columns whose joint values are cells, either way round."""
     return (roles.left, roles.right) if roles.strata is None else (roles.left, roles.right, roles.strata)
+
+
+def _exchangeable(table: LazyTable, roles: PairRoles) -> bool:
+    """Whether an engine can tell which of two sides comes first: both are text, or both whole numbers of one type."""
+    schema = schema_of(table.holding((roles.left, roles.right)))
+    kinds = [schema[name] for name in (roles.left, roles.right)]
+    return bool(kinds[0] == kinds[1] and (kinds[0] == nw.String or kinds[0].is_integer()))
+
+
+def _in_one_order(frame: nw.LazyFrame[Any], roles: PairRoles) -> nw.LazyFrame[Any]:
+    """Pairs of models in one order each, with the scores of their first."""
+    left, right = nw.col(roles.left), nw.col(roles.right)
+    other = left > right
+    return frame.with_columns(
+        nw.when(other).then(right).otherwise(left).alias(FIRST),
+        nw.when(other).then(left).otherwise(right).alias(SECOND),
+        nw.when(other).then(1.0 - nw.col(SCORE)).otherwise(nw.col(SCORE)).alias(SCORE),
+        # Floats: DuckDB sums whole numbers to what Arrow has as decimals.
+        nw.when(other).then(nw.lit(1.0)).otherwise(nw.lit(0.0)).alias(EXCHANGED),
+    )
 
 
 def _checked_axes(table: LazyTable, groups: Groups) -> tuple[Axis, ...] | None:

@@ -125,7 +125,7 @@ def bradley_terry(
     ----------
     data : data frame
         One row a comparison. In memory; or in an engine (a polars LazyFrame, a DuckDB relation), which then makes the
-        sums: one query for the pairs of models, one for each clustering and intersection, and no row comes out.
+        sums: one query for the pairs of models, one for all clusterings together, and no row comes out.
         Or sums of comparisons, of `summarise` and `merged`.
         `formula` and `ties="davidson"` need rows: the columns named are collected, up to a million rows.
     left, right : str

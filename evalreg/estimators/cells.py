@@ -11,7 +11,7 @@ from scipy import sparse
 from evalreg.checks import FloatArray, listed
 from evalreg.covariance.memory import refuse_parameters
 from evalreg.data.cells import CellRows
-from evalreg.data.clusters import Axis
+from evalreg.data.clusters import Axis, union
 from evalreg.data.engine import LazyTable
 from evalreg.data.engine_answers import rows_in_cells
 from evalreg.data.engine_rows import read_in_engine
@@ -52,7 +52,8 @@ def estimate_cells(
     table, axes, dropped = read_in_engine(table, roles, groups)
     keys, sums = lazy_cell_sums(table, roles.score, roles.cell_columns, roles.weights)
     codes = {key: code for code, key in enumerate(keys)}
-    scores = LazyScores(table, roles.score, roles.cell_columns, codes, sums.total / sums.weight, sums, roles.weights)
+    mean, jointly = sums.total / sums.weight, union(*(axes or ()))
+    scores = LazyScores(table, roles.score, roles.cell_columns, codes, mean, sums, roles.weights, jointly=jointly)
     estimate = _estimate(keys, sums, scores, roles, solve, about)
     return _paired(replace(estimate, dropped=dropped), roles, axes), axes
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from evalreg.checks import BoolArray, FloatArray, listed
 from evalreg.data.cells import joint_names
-from evalreg.data.clusters import Axis
+from evalreg.data.clusters import Axis, union
 from evalreg.data.engine import LazyTable
 from evalreg.data.engine_groups import grouped_sorted
 from evalreg.data.engine_rows import read_in_engine
@@ -50,7 +50,7 @@ class EngineRatio:
 def ratio_in_engine(
     table: LazyTable, columns: tuple[str, str], roles: Roles, groups: Groups, about: About
 ) -> EngineRatio:
-    """Two queries for the cells, and one for each clustering."""
+    """Two queries for the cells, and one for all clusterings."""
     values = dict(zip(("numerator", "denominator"), columns, strict=True))
     table, axes, dropped = read_in_engine(table, roles, groups, values)
     frame = weighted_columns(table.frame, columns, roles.weights)
@@ -80,6 +80,7 @@ def ratio_in_engine(
         mean=cells.mean,
         row_squares=row_squares,
         flat=cells.flat,
+        jointly=union(*(axes or ())),
     )
     estimate = cells.estimate(scores, squares, more["spread"], dropped, about)
     return EngineRatio(estimate, axes, relative_errors(scores, axes, more["apart"], sums["weight"]))

@@ -11,7 +11,7 @@ from evalreg.boards.duels import Duels
 from evalreg.checks import BoolArray, FloatArray
 from evalreg.data.clusters import Axis, union
 from evalreg.data.engine import LazyTable
-from evalreg.data.engine_pairs import SCORE, PairsInEngine, raw_columns, read_pairs_in_engine
+from evalreg.data.engine_pairs import EXCHANGED, FIRST, SCORE, PairsInEngine, raw_columns, read_pairs_in_engine
 from evalreg.data.groups import Groups
 from evalreg.data.labels import Labels
 from evalreg.data.pairs import PairCells, open_pairs, read_pairs
@@ -119,7 +119,7 @@ def _of_engine(read: PairsInEngine, roles: PairRoles) -> Pairs:
     scores = LazyScores(
         read.table,
         SCORE,
-        raw_columns(roles),
+        read.cell_columns,
         read.codes,
         _fitted(sums),
         sums,
@@ -127,6 +127,9 @@ def _of_engine(read: PairsInEngine, roles: PairRoles) -> Pairs:
         turned=read.turned,
         powers=np.array([total(kinds["ww"]), total(sign * kinds["wwv"]), total(kinds["wwvv"])]),
         heaviest=heaviest,
+        exchanged=EXCHANGED if FIRST in read.cell_columns else None,
+        made_of=raw_columns(roles),
+        jointly=union(*(read.axes or ())),
     )
     n_rows = sums.count.sum()
     return Pairs(
@@ -204,7 +207,7 @@ def _alike(read: PairsInEngine, scores: LazyScores, roles: PairRoles) -> int:
     if roles.key or (read.axes is None and roles.strata is None):
         return 0
     if read.axes is None:
-        return scores.n_rows - len(read.codes)
+        return scores.n_rows - read.n_kinds
     return scores.n_rows - scores.n_entries(union(*read.axes))
 
 

@@ -199,7 +199,7 @@ def win_rate(
     ----------
     data : data frame
         One row a comparison. In memory; or in an engine (a polars LazyFrame, a DuckDB relation), which then makes the
-        sums: one query for the pairs of models, one for each clustering and intersection, and no row comes out.
+        sums: one query for the pairs of models, one for all clusterings together, and no row comes out.
         Or sums of comparisons, of `summarise` and `merged`.
     left, right : str
         Columns of the two models.

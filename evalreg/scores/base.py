@@ -187,6 +187,10 @@ class Scores(ABC):
         np.maximum.at(weight, rows.cell, rows.weight)
         return weight
 
+    def ask_jointly(self, by: Axis) -> None:
+        """Ask an engine for the sums of a joint clustering, of which those of its columns are made."""
+        return
+
     def unasked(self, by: Axis) -> ItemCounts | None:
         """What counts the clusters in an engine, as long as their sums have not been asked for; None in memory."""
         return None
@@ -362,6 +366,10 @@ class SharedRows(Scores):
     def homes(self, item: Axis, by: Axis) -> IntArray | None:
         """Cluster of each question, in the order of the clusters of `item`."""
         return self.whose.homes(item, by)
+
+    def ask_jointly(self, by: Axis) -> None:
+        """Ask an engine for the sums of a joint clustering, of which those of its columns are made."""
+        self.whose.ask_jointly(by)
 
     def residual_sums(self, by: Axis) -> ResidualSums | None:
         """Sums of residuals within clusters; None where there are no residuals."""

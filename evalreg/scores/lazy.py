@@ -19,7 +19,7 @@ from evalreg.errors import DataError, MissingLabelsError, NonFiniteError, NotAva
 from evalreg.numerics.matrices import Matrix, dense
 from evalreg.scores.base import ResidualSums, Scores, meat_of_sums
 from evalreg.scores.centres import LOST, about_near_centres
-from evalreg.scores.lazy_sums import Clustering, Entries, Held
+from evalreg.scores.lazy_sums import Clustering, Clusters, Entries, Held, joined
 from evalreg.scores.sums import Block, CellSums
 
 # Sums of the same rows in another order agree to this fraction of their terms.
@@ -27,9 +27,9 @@ UNCHANGED = 1e-9
 # Cells whose rows are looked through in one query.
 CELLS_AT_ONCE = 50
 
-# Entries of one clustering that are held, 24 bytes each; more are asked of the engine again whenever they are needed.
-MOST_HELD = 1 << 25
-ROWS, TOTAL, WEIGHT = "__rows", "__total", "__weight"
+# Bytes of the sums of one clustering that are held; more are asked of the engine again whenever they are needed.
+MOST_HELD = 800 << 20
+ROWS, TOTAL, WEIGHT, EXCHANGED = "__rows", "__total", "__weight", "__exchanged"
 # Values times parts, products of parts, and what is multiplied by the root of the weight.
 BY, OF, ROOT = "__by", "__of", "__root"
 
@@ -69,6 +69,12 @@ class LazyScores(Scores):
     # Sum of w e^2 of all rows, where it is known; whether sums of e times the root of w can be asked for.
     left: float | None = None
     rooted: bool = False
+    # Column that is 1 where the engine has exchanged the two sides of a row, so that a pair has one order.
+    exchanged: str | None = None
+    # The caller's columns that the cell columns were made of, where they are others.
+    made_of: tuple[str, ...] = ()
+    # The columns of all clusterings that the caller named, which are asked for at once.
+    jointly: Axis = ()
     # Values of the cell columns, by cell.
     cell_labels: dict[str, list[Any]] = field(default_factory=dict)
     _queries: dict[Axis, Clustering] = field(default_factory=dict)
@@ -107,33 +113,47 @@ class LazyScores(Scores):
         return self.table is not None
 
     def _query(self, by: Axis) -> Clustering:
-        """Clusters and their sums, asked of the engine once for each clustering."""
+        """Clusters and their sums, asked of the engine once for each clustering, or made of sums that are held."""
         if by not in self._queries:
-            if self.table is None:
+            if set(by) < set(self.jointly):
+                self.ask_jointly(self.jointly)
+            finer = (one for own, one in self._queries.items() if set(by) < set(own) and by)
+            made = next((coarse for one in finer if (coarse := one.coarser(by)) is not None), None)
+            if made is None and self.table is None:
                 raise no_source(":".join(by), [":".join(held) for held in self._queries])
-            for name in by:
-                known_column(name, self.table.columns, "groups")
-            self._queries[by] = self._ask(by)
+            self._queries[by] = self._ask(by) if made is None else made
         return self._queries[by]
+
+    def ask_jointly(self, by: Axis) -> None:
+        """Ask for the sums of a joint clustering, of which those of its columns are made."""
+        if self.table is not None:
+            self._query(by)
 
     def _ask(self, by: Axis) -> Clustering:
         """Sums of all clusters, held where they are not too many."""
         assert self.table is not None
-        ranges = ranges_of(self.table.holding(by), by[0], self.n_rows, len(self.cell_codes))
-        labels: list[str] = []
-        sizes, n_entries = [], 0
+        for name in by:
+            known_column(name, self.table.columns, "groups")
+        # Beyond the first column, nothing says how many cells of a cluster of it there are but its rows.
+        n_cells = self.n_cells if len(by) < 2 else self.n_rows
+        ranges = ranges_of(self.table.holding(by), by[0], self.n_rows, n_cells)
+        clusters: list[Clusters] = []
+        sizes, n_entries, n_bytes = [], 0, 0
         held: list[Held] = []
         kept, seen = True, np.zeros((2, self.n_cells))
         for one in ranges:
             part = self._grouped(by, one)
-            labels += part.labels
-            sizes.append(np.bincount(part.cluster, part.weight, len(part.labels)))
-            n_entries += part.cluster.size
+            clusters.append(part.clusters)
+            sizes.append(np.bincount(part.cluster, part.weight, len(part.clusters)))
+            n_entries += part.n_entries
             seen += part.by_cell(self.n_cells)
-            kept = kept and n_entries * self._numbers_held <= MOST_HELD
-            held = [*held, part.block(self.n_cells)] if kept else []
+            if kept:
+                held.append(part.block(self.n_cells))
+                n_bytes += held[-1].nbytes
+                kept = n_bytes <= MOST_HELD
+            held = held if kept else []
         self._refuse_changed(*seen)
-        return Clustering(labels, np.concatenate(sizes), n_entries, ranges, tuple(held) if kept else None)
+        return Clustering(joined(clusters), np.concatenate(sizes), n_entries, ranges, tuple(held) if kept else None)
 
     def _grouped(self, by: Axis, within: nw.Expr | None) -> Entries:
         """Sums by (cluster, cell) of the clusters within a range."""
@@ -143,6 +163,8 @@ class LazyScores(Scores):
         frame = frame if within is None else frame.filter(within)
         made = self._made()
         # Engines differ in what may stand inside a sum: columns are made first.
+        if self.exchanged is not None:
+            made[EXCHANGED] = nw.col(self.exchanged)
         chosen = frame.select(*columns, *(one.alias(name) for name, one in made.items()))
         sums = {ROWS: nw.len()} | {name: nw.col(name).sum() for name in made}
         found = grouped(chosen, columns, sums)
@@ -151,7 +173,7 @@ class LazyScores(Scores):
         if missing.any():
             raise self._without_ids(by, int(rows[missing].sum()))
         cluster, n_clusters = found.joint(by)
-        labels = [":".join(parts) for parts in found.texts(by, cluster, n_clusters)]
+        clusters = Clusters(*found.parts(by, cluster, n_clusters), n_clusters)
         joint, n_joint = found.joint(self.cell_columns)
         keys = found.texts(self.cell_columns, joint, n_joint)
         self._refuse_new(keys)
@@ -164,13 +186,14 @@ class LazyScores(Scores):
         totals, weights = ([found.numbers[name] for name in made if name.startswith(kind)] for kind in (BY, OF))
         rooted = [found.numbers[name] for name in made if name.startswith(ROOT)]
         return Entries(
-            labels,
+            clusters,
             cluster,
             cell,
             rows,
             np.column_stack([weight, *weights]),
             np.column_stack([total, *totals]),
             np.column_stack([rows, *rooted]) if rooted else None,
+            found.numbers.get(EXCHANGED),
         )
 
     def _made(self) -> dict[str, nw.Expr]:
@@ -190,12 +213,6 @@ class LazyScores(Scores):
         products = [(None, j) for j in range(len(u))] + [(i, j) for i in range(len(u)) for j in range(i, len(u))]
         return made | {f"{OF}{i}_{j}": w[j] if i is None else w[i] * u[j] for i, j in products}
 
-    @property
-    def _numbers_held(self) -> int:
-        """Numbers of an entry, in pairs."""
-        K = len(self.parts) + 1
-        return (K + K * (K + 1) // 2 + (K + 2) * (self.rooted and self.weight is not None) + 1) // 2
-
     def totals_by_cell(self, axes: tuple[Axis, ...]) -> tuple[FloatArray, FloatArray]:
         """Totals and weights of the cells as `Held` has them: from clusters that are asked for anyway, or by a query.
 
@@ -203,7 +220,7 @@ class LazyScores(Scores):
         """
         if not self.parts:
             return self.sums.total[:, None], self.sums.weight[:, None]
-        held = self._query(axes[0]).held if axes else None
+        held = self._query(tuple(dict.fromkeys(name for axis in axes for name in axis))).held if axes else None
         parts = held or (self._grouped((), None).block(self.n_cells),)
         found = [part.by_cell() for part in parts]
         none = np.zeros(())
@@ -249,7 +266,7 @@ class LazyScores(Scores):
 
     def n_clusters(self, by: Axis) -> int:
         """Observed joint values of some columns."""
-        return len(self._query(by).labels)
+        return len(self._query(by).clusters)
 
     def sizes(self, by: Axis) -> FloatArray:
         """Weight of each cluster, shape (n_clusters,)."""
@@ -257,14 +274,15 @@ class LazyScores(Scores):
 
     def label(self, by: Axis, code: int) -> str:
         """Label of one cluster."""
-        return self._query(by).labels[code]
+        return self._query(by).clusters.label(code)
 
     def homes(self, item: Axis, by: Axis) -> IntArray | None:
         """Cluster of each question, in the order of the clusters of `item`; None where the table is gone unasked."""
         if (item, by) not in self._homes:
             if self.table is None:
                 return None
-            number = {label: code for code, label in enumerate(self._query(item).labels)}
+            known = self._query(item).clusters
+            number = {known.label(code): code for code in range(len(known))}
             found = grouped(self.table.holding((*item, *by)), tuple(dict.fromkeys((*item, *by))), {ROWS: nw.len()})
             home = np.zeros(len(number), dtype=np.intp)
             codes, n_codes = found.joint(item)

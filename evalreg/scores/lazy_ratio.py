@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 
 import narwhals.stable.v2 as nw
 import numpy as np
-from scipy import sparse
 
 from evalreg.checks import BoolArray, FloatArray
 from evalreg.data.clusters import Axis
@@ -57,10 +56,10 @@ class LazyRatios(LazyScores):
         parts = asked.held or (self._grouped(by, one).block(self.n_cells) for one in asked.ranges)
         for part in parts:
             assert part.rooted is not None
-            cell, shape = part.where.indices, part.where.shape
+            cell = part.cell
             residual = np.where(self.flat[cell], 0.0, part.totals[:, 0] - part.weights[:, 0] * self.fitted[cell])
             weight = part.rooted[:, 1] if self.by_rows else part.weights[:, 0]
-            yield Block(*(sparse.csr_array((one, cell, part.where.indptr), shape) for one in (residual, weight)))
+            yield Block(part.like(residual), part.like(weight.astype(float)))
 
     def _squared_scores(self) -> FloatArray:
         return self.row_squares

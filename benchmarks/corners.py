@@ -24,6 +24,7 @@ from benchmarks._measure import Contender, fresh_process, interleaved, peak_of, 
 
 COVARIATES = "score ~ x0 + x1 + x2 + x3 + x4"
 Calls = dict[str, Callable[[], Any]]
+Contenders = dict[str, Contender]
 
 
 def regression_log(n_rows: int) -> pd.DataFrame:
@@ -91,16 +92,82 @@ def ratings(divisor: int) -> Calls:
     return {"CR1": lambda: fitted("CR1").bse, "CR2": lambda: fitted().bse, "CR2 and dof": lambda: fitted().dof}
 
 
-CASES: dict[str, tuple[Callable[[int], Calls], str]] = {
+def answers(n_models: int, n_questions: int) -> pd.DataFrame:
+    """Scores of 0 and 1 of models on the same questions."""
+    rng = np.random.default_rng(3)
+    strength, difficulty = np.linspace(1.5, -1.5, n_models), rng.standard_normal(n_questions)
+    right = rng.logistic(size=(n_questions, n_models)) < strength - difficulty[:, None]
+    log = pd.DataFrame({"score": right.ravel().astype(float)})
+    log["model"] = np.tile(np.array([f"vendor/model-{m:04d}-instruct" for m in range(n_models)]), n_questions)
+    log["item"] = np.repeat(np.arange(n_questions), n_models)
+    return log
+
+
+def plain_figure(matrix: Any) -> None:
+    """Means of columns, 131,072 draws of the largest deviation, and a bare figure with 250 names, in numpy."""
+    import matplotlib.pyplot as plt
+
+    rng, (n, K) = np.random.default_rng(0), matrix.shape
+    values, vectors = np.linalg.eigh(np.cov(matrix.T) / n)
+    kept = values > 1e-12 * values[-1]
+    factor = vectors[:, kept] * np.sqrt(values[kept])
+    factor /= np.sqrt((factor**2).sum(axis=1))[:, None]
+    largest = [np.abs(rng.standard_normal((1024, kept.sum())) @ factor.T).max(axis=1) for _ in range(128)]
+    figure, ax = plt.subplots(figsize=(7, min(0.16 * K, 40)))
+    half = np.quantile(np.concatenate(largest), 0.95) * matrix.std(axis=0) / np.sqrt(n)
+    ax.errorbar(matrix.mean(axis=0), np.arange(K), xerr=half, fmt="o")
+    named = np.arange(0, K, -(-K // 250))
+    ax.set_yticks(named, [f"vendor/model-{m:04d}-instruct" for m in named])
+    plt.close(figure)
+
+
+def figures(divisor: int) -> Contenders:
+    """Bands, ranks and figures of means of 1,000, 200, 29 and 2 models on 200 questions; results are new each time."""
+    import io
+
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
+
+    def draw(results: er.Results, save: bool = False) -> None:
+        figure: Any = results.plot().figure
+        if save:
+            figure.savefig(io.BytesIO())
+        plt.close(figure)
+
+    # What results have learnt of their pairs is kept with them, so that they are made anew before each call.
+    logs = {n: answers(max(n // divisor, 2), 200) for n in (1000, 200, 29, 2)}
+
+    def each(n: int, run: Callable[[er.Results], Any]) -> Contender:
+        return Contender(run, lambda: er.mean(logs[n], by="model", item="item"))
+
+    wide = logs[1000]["score"].to_numpy().reshape(200, -1)
+    return {
+        "plain, 1000": Contender(lambda _: plain_figure(wide)),
+        "plot, 1000": each(1000, draw),
+        "simultaneous, 1000": each(1000, lambda results: results.simultaneous()),
+        "ranks, 1000": each(1000, lambda results: results.ranks()),
+        "plot and save, 1000": each(1000, lambda results: draw(results, save=True)),
+        "ranks, 200": each(200, lambda results: results.ranks()),
+        "plot, 200": each(200, draw),
+        "plot and save, 200": each(200, lambda results: draw(results, save=True)),
+        "plot, 29": each(29, draw),
+        "plot, 2": each(2, draw),
+    }
+
+
+CASES: dict[str, tuple[Callable[[int], Calls | Contenders], str]] = {
     "covariates": (covariates, "CR1"),
     "levels": (levels, "CR1"),
     "ratings": (ratings, "CR1"),
+    "figures": (figures, "plain, 1000"),
 }
 
 
-def contender(call: Callable[[], Any]) -> Contender:
-    """One call, which makes its data beforehand."""
-    return Contender(lambda _=None: call())
+def contender(call: Contender | Callable[[], Any]) -> Contender:
+    """One call, whose data are there beforehand."""
+    return call if isinstance(call, Contender) else Contender(lambda _=None: call())
 
 
 def main() -> None:

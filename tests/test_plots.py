@@ -166,6 +166,30 @@ def test_the_height_grows_with_the_number_of_models(boards):
         assert all(low < high for low, high in pairwise(heights))
 
 
+@pytest.mark.parametrize(("n", "step"), [(250, 1), (400, 2), (1000, 4)])
+def test_a_great_many_rows_have_one_name_in_so_many_and_say_so(n, step):
+    names, value = [f"model {i}" for i in range(n)], np.linspace(0.9, 0.1, n)
+    table = pd.DataFrame({"estimate": value, "lower": value - 0.1, "upper": value + 0.1}, index=names)
+    ranks = pd.DataFrame({"lower": np.arange(n), "upper": np.arange(n)})
+    ax = estimates_axes(table, ranks=ranks, note="Bars.")
+    assert [label.get_text() for label in ax.get_yticklabels()] == names[::step]
+    assert list(ax.get_yticks()) == list(range(0, n, step))
+    assert [text.get_text() for text in ax.texts if text.get_gid() == "rank"] == [str(i) for i in range(0, n, step)]
+    said = f"{n:,} rows, of which one in {step} is named."
+    assert (said in ax.figure.texts[0].get_text()) == (step > 1)
+    assert ax.figure.get_size_inches()[1] < 42
+    # All points are there, whether they are named or not.
+    assert len(ax.get_lines()[-1].get_xdata()) == n
+
+
+def test_axes_that_are_high_enough_name_every_row():
+    value = np.linspace(0.9, 0.1, 300)
+    table = pd.DataFrame({"estimate": value, "lower": value, "upper": value}, index=[f"m{i}" for i in range(300)])
+    for height, named in ((60, 300), (6, 30)):
+        figure = plt.figure(figsize=(7, height))
+        assert len(estimates_axes(table, ax=figure.add_subplot()).get_yticklabels()) == pytest.approx(named, abs=2)
+
+
 def test_names_are_shown_as_they_are_written(boards):
     for kind, axes in (("estimates", "y"), ("pairs", "xy"), ("inflation", "y")):
         ax = boards[6].plot(kind)

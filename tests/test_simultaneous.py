@@ -10,8 +10,9 @@ from statsmodels.stats.multitest import multipletests
 
 import evalreg as er
 from evalreg.errors import AlignmentError, ArgumentError, ArgumentTypeError, NonFiniteError
-from evalreg.inference.make_family import make_family
-from evalreg.inference.multiplicity import BLOCK, FEW_MODELS, adjust_pvalues, largest_of_pairs
+from evalreg.inference import multiplicity
+from evalreg.inference.make_family import _eigen, make_family
+from evalreg.inference.multiplicity import BLOCK, FEW_MODELS, adjust_pvalues, furthest, largest_of_pairs
 from evalreg.inference.ranks import pairwise_table
 from evalreg.inference.simultaneous import simultaneous
 
@@ -449,7 +450,34 @@ def test_the_largest_of_pairs_is_the_slow_obvious_one(rng, n_models, spread):
     W = np.triu(np.exp(spread * rng.standard_normal((n_models, n_models))), 1)
     W *= rng.random(W.shape) < 0.8  # the others are not in the family
     slow = np.max([np.abs(z[a] - z[b]) * W[a, b] for a, b in pairs], axis=0)
-    np.testing.assert_array_equal(largest_of_pairs(z, W + W.T), slow)
+    np.testing.assert_array_equal(largest_of_pairs(z.T, W + W.T), slow)
+
+
+def test_the_largest_of_pairs_of_very_unequal_weights_is_the_slow_obvious_one(rng, monkeypatch):
+    z, W = rng.standard_normal((60, 50)), np.triu(np.exp(3 * rng.standard_normal((60, 60))), 1)
+    slow = np.max([np.abs(z[a] - z[b]) * W[a, b] for a in range(60) for b in range(a + 1, 60)], axis=0)
+    for most in (0.0, 1.0):  # never and always from those that could exceed what is held
+        monkeypatch.setattr(multiplicity, "MOST_LEFT", most)
+        monkeypatch.setattr(multiplicity, "MOST_PAIRS", 500)
+        np.testing.assert_array_equal(largest_of_pairs(z.T, W + W.T), slow)
+
+
+def test_the_largest_of_many_statistics_is_the_slow_obvious_one(rng):
+    F = rng.standard_normal((700, 120))
+    assert F.size > multiplicity.MANY_STATISTICS
+    z = rng.standard_normal((300, 120))
+    np.testing.assert_allclose(furthest(z, F, F.astype(np.float32)), np.abs(z @ F.T).max(axis=1), rtol=1e-6)
+
+
+def test_many_parameters_of_few_clusters_have_the_eigenvectors_of_the_whole_matrix(rng):
+    T = rng.standard_normal((20, 150)) * np.linspace(1, 3, 20)[:, None]
+    S = T.T @ T
+    values, axes = _eigen(S, 20)
+    assert len(values) < 150
+    np.testing.assert_allclose((axes * values) @ axes.T, S, rtol=0, atol=1e-11 * np.abs(S).max())
+    np.testing.assert_allclose(values[-20:], np.linalg.eigvalsh(S)[-20:], rtol=1e-11)
+    # A rank that was guessed too low is not believed.
+    assert len(_eigen(S, 5)[0]) == 150
 
 
 def test_pairs_by_name_are_the_same_pairs_as_a_matrix(rng):

@@ -13,7 +13,8 @@ from scipy import optimize, special, stats
 
 import evalreg as er
 from evalreg.cli.gates import decide, parse_gate
-from evalreg.scores.paired import in_differing_clusters
+from evalreg.errors import UnequalQuestionsWarning
+from evalreg.scores.paired import Paired, in_differing_clusters
 from evalreg.scores.unseen import Unseen, unseen
 
 Array = npt.NDArray[np.float64]
@@ -215,6 +216,25 @@ def test_questions_of_told_clusters_are_counted_slowly(rng: np.random.Generator)
 
 
 # The same through every door
+
+
+def test_scores_of_0_and_1_are_compared_without_a_look_at_the_questions(rng: np.random.Generator) -> None:
+    right = rng.random((50, 6)) < 0.7
+    right[:, 5] = right[:, 4]
+    frame = pd.DataFrame({"score": right.ravel().astype(float)})
+    frame["item"], frame["model"] = np.repeat(np.arange(50), 6), np.tile(list("abcdef"), 50)
+    frame = frame[(frame["item"] > 3) | ~frame["model"].isin(["c", "d"])]  # both lack the same questions
+    with pytest.warns(UnequalQuestionsWarning, match="different questions"):
+        results = er.mean(frame, by="model", item="item")
+    paired, axes = results.cov.paired, results.cov.axes
+    assert paired is not None
+    rows, first, second, _ = paired._sides(np.eye(6)[np.triu_indices(6, 1)[0]] - np.eye(6)[np.triu_indices(6, 1)[1]])
+    assert rows.size == 7  # a, b, e, f with each other, and c with d
+    quick, slow = paired._passed(first, second, axes), Paired._passed(paired, first, second, axes)
+    np.testing.assert_allclose(quick, slow, rtol=1e-13, atol=1e-15)
+    wide = frame.pivot(index="item", columns="model", values="score")
+    shares = [(wide.iloc[:, a] - wide.iloc[:, b]).dropna().ne(0).mean() for a, b in zip(first, second, strict=True)]
+    np.testing.assert_allclose(quick[2], shares, rtol=1e-13)
 
 
 def few_differ(n: int = 240, passages: int = 80, seed: int = 3) -> pd.DataFrame:

@@ -13,7 +13,7 @@ from evalreg.covariance.crossed import sign
 from evalreg.covariance.dof import FixedDof, Leverage, WelchDof, quadratic
 from evalreg.covariance.leverages import CellLeverage, FactoredLeverage, Projected, project
 from evalreg.data.clusters import Axis, axis_name
-from evalreg.numerics.matrices import DENSE_SHARE, Matrix, compressed, dense
+from evalreg.numerics.matrices import DENSE_SHARE, Matrix, compressed, dense, of_columns
 
 # A variance below this fraction of the naive one is rounding, not a variance.
 NO_VARIANCE = 1e-14
@@ -89,7 +89,20 @@ class Term:
             return self.leverage.dof(dense(C))
         of_cells = isinstance(self.leverage, CellLeverage | FactoredLeverage)
         found = self._projected.dof(C) if of_cells and _many_pairs(C, self.contrasts) else None
-        return self.leverage.dof(_product(C, self.contrasts)) if found is None else found
+        return self.leverage.dof(self._product(C)) if found is None else found
+
+    def _product(self, C: Matrix) -> Matrix:
+        """C times the contrasts; sparse where both may be, as differences of many models touch few of the cells."""
+        thin = sparse.issparse(self.contrasts) or (sparse.issparse(C) and self._thin is not None)
+        return of_columns(compressed(C), self._thin) if thin else np.asarray(C @ self.contrasts)
+
+    @cached_property
+    def _thin(self) -> Matrix | None:
+        """The contrasts in compressed sparse rows; None where they are dense."""
+        own: Matrix = self.contrasts
+        if not sparse.issparse(own) and np.count_nonzero(own) >= DENSE_SHARE * own.size:
+            return None
+        return compressed(own)
 
     @cached_property
     def _projected(self) -> Projected:
@@ -123,15 +136,6 @@ def _many_pairs(C: Matrix, contrasts: Matrix) -> bool:
         and C.shape[0] > C.shape[1]
         and bool(np.all(np.isin(np.diff(compressed(C).indptr), (1, 2))))
     )
-
-
-def _product(C: Matrix, contrasts: Matrix) -> Matrix:
-    """C times the contrasts; sparse where both may be, as differences of many models touch few of the cells."""
-    if sparse.issparse(contrasts):
-        return compressed(C) @ contrasts
-    if sparse.issparse(C) and np.count_nonzero(contrasts) < DENSE_SHARE * contrasts.size:
-        return compressed(C @ compressed(contrasts))
-    return np.asarray(C @ contrasts)
 
 
 def _moved(C: Matrix, directions: FloatArray) -> FloatArray:

@@ -8,14 +8,15 @@ from functools import cached_property
 from typing import Any, TypeVar, cast
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from evalreg.checks import BoolArray, FloatArray, IntArray
 from evalreg.covariance.widths import Widths
 from evalreg.inference.levels import CountedLevel, LargestLevel, Level, studentized_draws
 from evalreg.inference.multiplicity import (
-    CHUNK,
     adjust_pvalues,
+    furthest,
     largest_of_pairs,
     simulate_largest,
     stepdown_pvalues,
@@ -24,6 +25,9 @@ from evalreg.numerics.matrices import Matrix
 from evalreg.numerics.student import t_quantile
 
 T = TypeVar("T")
+
+# Statistics that are drawn at a time.
+AT_ONCE = 1 << 17
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,13 +84,22 @@ class ContrastFamily:
 
     def largest(self, normals: FloatArray) -> FloatArray:
         """Largest absolute statistic in each draw, shape (n_draws, 1)."""
+        # So many draws at a time as stay in a cache of the processor.
+        n_parts = normals.shape[0] * len(self.factor) // AT_ONCE + 1
         if self.pairs:
-            return largest_of_pairs(self.factor @ normals.T, self._weight_of_pairs)[:, None]
-        result = np.zeros(normals.shape[0])
-        for rows in np.array_split(np.arange(self.effect.size), self.effect.size // CHUNK + 1):
-            part = np.abs(self.factor[rows] @ normals.T) * self.weight[rows, None]
-            np.maximum(result, part.max(axis=0, initial=0.0), out=result)
-        return result[:, None]
+            each = [
+                largest_of_pairs(part @ self.factor.T, self._weight_of_pairs)
+                for part in np.array_split(normals, n_parts)
+            ]
+        else:
+            each = [furthest(part, *self._weighted) for part in np.array_split(normals, n_parts)]
+        return np.concatenate(each)[:, None]
+
+    @cached_property
+    def _weighted(self) -> tuple[FloatArray, npt.NDArray[np.float32]]:
+        """Maps independent normals to the statistics; the same with half the digits."""
+        whole = self.factor * self.weight[:, None]
+        return whole, whole.astype(np.float32)
 
     @cached_property
     def _weight_of_pairs(self) -> FloatArray:

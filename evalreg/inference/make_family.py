@@ -26,6 +26,10 @@ ROUNDING = 1e-12
 # Contrasts of up to so many entries are held with their zeros, and so many are looked at together.
 DENSE_ENTRIES, CHUNK_ENTRIES = 1 << 20, 1 << 23
 
+# A matrix of so many parameters and far fewer clusters is looked at in the directions that it has, which must leave no
+# more than this of it.
+MANY_PARAMS, SPANNED = 100, 1e-13
+
 # With fewer clusters on the finest axis, for each parameter, its correlations are too uncertain to draw from.
 CLUSTERS_PER_PARAM = 2
 
@@ -56,8 +60,9 @@ def _made(theta: pd.Series[float], cov: Any, contrasts: Any, dof: Any) -> Contra
     safe = np.where(np.outer(known, known), root, 0.0)
     pairs = isinstance(contrasts, str) and contrasts == "pairs"
     values = np.asarray(theta, dtype=np.float64)
-    factor = _factor(safe, values, known, centred=pairs or bool(np.all(np.abs(C.sum(axis=1)) < 1e-12)))
-    spread = _by_rows(C, lambda part: np.sum((part @ factor) ** 2, axis=1))
+    centred = pairs or bool(np.all(np.abs(C.sum(axis=1)) < 1e-12))
+    factor = _factor(safe, values, known, found.rank, centred=centred)
+    spread = _spread_of_pairs(factor) if pairs else _by_rows(C, lambda part: np.sum((part @ factor) ** 2, axis=1))
     scale = squared_entries(C) @ np.diag(np.where(np.outer(known, known), together, 0.0))
     flat = ~(spread > ROUNDING * scale)
     out = ~(variance > 0) | ((C != 0) @ ~known) | ~(scale > 0) | ~(found.dof > 0)
@@ -70,8 +75,7 @@ def _made(theta: pd.Series[float], cov: Any, contrasts: Any, dof: Any) -> Contra
         drawn_from = C @ factor
         if C.shape[0] < factor.shape[1]:  # fewer contrasts than dimensions
             drawn_from = np.transpose(np.linalg.qr(drawn_from.T, mode="r"))
-    plain = np.where(np.isnan(variance), "its variance is not known", "its variance is not positive")
-    texts = [text or str(other) for text, other in zip(found.texts, plain, strict=True)]
+    plain = {True: "its variance is not known", False: "its variance is not positive"}
     widths = replace(found.widths, variance=np.where(out, np.nan, variance))
     few, drawn = _few(cov, widths, np.unique(C.nonzero()[1]).size)
     if undrawn and np.isnan(few):
@@ -85,12 +89,21 @@ def _made(theta: pd.Series[float], cov: Any, contrasts: Any, dof: Any) -> Contra
         shared_dof=found.shared,
         few_dof=few,
         drawn=drawn and not undrawn,
-        reasons={names[int(i)]: texts[i] for i in np.flatnonzero(out)},
+        reasons={
+            names[int(i)]: found.texts.get(int(i)) or plain[bool(np.isnan(variance[i]))] for i in np.flatnonzero(out)
+        },
         widths=widths,
         factor=drawn_from,
         weight=weight,
         pairs=pairs,
     )
+
+
+def _spread_of_pairs(factor: FloatArray) -> FloatArray:
+    """Variance of what is drawn of each pair, from the products of two models."""
+    products = factor @ factor.T
+    own, (left, right) = np.diag(products), pair_codes(len(factor))
+    return np.asarray(np.maximum(own[left] + own[right] - 2 * products[left, right], 0.0))
 
 
 def _few(cov: Any, widths: Widths, n_params: int) -> tuple[float, bool]:
@@ -180,8 +193,9 @@ class _Moments:
     dof: FloatArray
     shared: float
     root: FloatArray
+    rank: int  # that `root` can have
     together: FloatArray
-    texts: list[str]
+    texts: dict[int, str]  # by contrast, of those that have one
 
 
 def _moments(cov: Covariance | FloatArray, C: Matrix, dof: Any) -> _Moments:
@@ -195,19 +209,17 @@ def _moments(cov: Covariance | FloatArray, C: Matrix, dof: Any) -> _Moments:
         variance[(C != 0) @ ~np.isfinite(np.diag(cov))] = np.nan
         shared = float(own) if own.ndim == 0 else float("nan")
         own = np.broadcast_to(own, C.shape[:1])
-        return _Moments(one_t(variance, own), own, shared, cov, cov, [""] * C.shape[0])
+        return _Moments(one_t(variance, own), own, shared, cov, len(cov), cov, {})
     widths = _by_chunks(cov, C)
     none = np.flatnonzero(~(widths.variance > 0))
-    texts = [""] * C.shape[0]
-    for i, text in zip(none, cov.reasons(dense(C[none])) if none.size else [], strict=True):
-        texts[i] = text
+    texts = dict(zip(none.tolist(), cov.reasons(dense(C[none])) if none.size else [], strict=True))
     own = np.min(widths.dofs, axis=0)
     used = own[widths.variance > 0]
     same = cov.options.dof != "satterthwaite" and used.size > 0 and bool(np.all(used == used[0]))
     shared = float(used[0]) if same else float("nan")
     # Of one axis: a sum of terms has hardly more dimensions than the axis that dominates it has clusters.
     finest = max(cov.one_way, key=lambda term: term.n_clusters)
-    return _Moments(widths, own, shared, finest.matrix, cov.sum_one_way, texts)
+    return _Moments(widths, own, shared, finest.matrix, finest.n_clusters, cov.sum_one_way, texts)
 
 
 def _by_chunks(cov: Covariance, C: Matrix) -> Widths:
@@ -226,7 +238,7 @@ def _chunks(C: Matrix) -> list[Matrix]:
     return [C[first : first + step] for first in range(0, C.shape[0], step)] or [C]
 
 
-def _factor(matrix: FloatArray, values: FloatArray, known: BoolArray, *, centred: bool) -> FloatArray:
+def _factor(matrix: FloatArray, values: FloatArray, known: BoolArray, rank: int, *, centred: bool) -> FloatArray:
     """A with A A' the matrix, shape (n_params, rank); for contrasts that sum to zero, of the centred matrix."""
     # Parameters enter by size, so that neither their order nor their names change the draws.
     order = np.lexsort((np.diag(matrix), values))
@@ -237,9 +249,23 @@ def _factor(matrix: FloatArray, values: FloatArray, known: BoolArray, *, centred
     S = matrix[np.ix_(order, order)]
     if centred:
         S = S - S.mean(axis=0) - S.mean(axis=1)[:, None] + S.mean()
-    values, axes = np.linalg.eigh((S + S.T) / 2)
+    values, axes = _eigen((S + S.T) / 2, rank)
     # A sign of their own, which eigenvectors lack: the same draws on every machine.
     axes = axes * np.where(axes[np.argmax(np.abs(axes), axis=0), np.arange(len(values))] < 0, -1.0, 1.0)
     kept = values > 1e-14 * len(values) * max(values[-1], 0.0)
     factor[order, : int(kept.sum())] = axes[:, kept] * np.sqrt(values[kept])
     return factor[:, : max(int(kept.sum()), 1)]
+
+
+def _eigen(S: FloatArray, rank: int) -> tuple[FloatArray, FloatArray]:
+    """Eigenvalues in rising order and their vectors, of a matrix whose rank is likely at most `rank`."""
+    if len(S) < MANY_PARAMS or rank > len(S) // 3:
+        return np.linalg.eigh(S)
+    # Any so many combinations of the columns span them all. Halko, Martinsson and Tropp (2011), SIAM Review 53, 4.1.
+    mixed = np.random.default_rng(0).standard_normal((len(S), rank + 10))
+    Q = np.linalg.qr(S @ mixed)[0]
+    inner = Q.T @ S @ Q
+    if np.max(np.abs(S - Q @ inner @ Q.T)) > SPANNED * np.max(np.abs(S)):
+        return np.linalg.eigh(S)
+    values, axes = np.linalg.eigh((inner + inner.T) / 2)
+    return values, Q @ axes

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import scipy
 
-from evalreg.checks import FloatArray, IntArray, adjustment, frozen
+from evalreg.checks import BoolArray, FloatArray, IntArray, adjustment, frozen
 from evalreg.errors import ArgumentError, ArgumentTypeError
 
 AdjustName: TypeAlias = Literal["holm", "fdr_bh", "bh", "bonferroni"]
@@ -28,6 +29,11 @@ BINS = 256
 
 # With fewer, comparing each model with each costs less than asking which comparisons can matter.
 FEW_MODELS = 40
+# Share of all comparisons that may be left, beyond which all are made; of so many at a time.
+MOST_LEFT, MOST_PAIRS = 0.05, 1 << 20
+
+# From so many entries on, the map from normals to statistics is first used in single precision.
+MANY_STATISTICS = 1 << 16
 
 # Contrasts are taken so many at a time, which bounds the memory.
 CHUNK = 512
@@ -148,7 +154,7 @@ def simulate_largest(
         extents = []
         for block in blocks:
             normals = block_stream(base, block).standard_normal((BLOCK, rank))
-            normals /= np.sqrt(np.sum(normals**2, axis=1, keepdims=True))
+            normals /= np.sqrt(np.einsum("ij,ij->i", normals, normals))[:, None]
             extents.append(np.clip(largest(normals), 0.0, None))
         return extents
 
@@ -161,30 +167,76 @@ def simulate_largest(
     return _summed(extents, rank, dof)
 
 
+def furthest(normals: FloatArray, statistics: FloatArray, rough: npt.NDArray[np.float32]) -> FloatArray:
+    """Largest absolute statistic in each draw, shape (n_draws,).
+
+    Of many, single precision tells which is the largest and which the smallest: of two that agree to seven digits
+    either is taken. Shapes: normals (n_draws, rank); statistics and `rough`, the same in single precision, (m, rank).
+    """
+    if statistics.size < MANY_STATISTICS:
+        values = normals @ statistics.T
+        return np.asarray(np.maximum(values.max(axis=1), -values.min(axis=1)))
+    near = normals.astype(np.float32) @ rough.T
+    ends = [np.einsum("ij,ij->i", normals, statistics[row]) for row in (near.argmax(axis=1), near.argmin(axis=1))]
+    return np.asarray(np.max(np.abs(ends), axis=0))
+
+
 def largest_of_pairs(models: FloatArray, weight: FloatArray) -> FloatArray:
     """Largest weighted absolute difference between two models in each draw, shape (n_draws,).
 
-    `models` has shape (n_models, n_draws); `weight` is symmetric, and zero where a pair is not in the family.
+    `models` has shape (n_draws, n_models); `weight` is symmetric, and zero where a pair is not in the family.
     """
-    few = models.shape[0] < FEW_MODELS
-    result, reach = (np.zeros(models.shape[1]), models) if few else _largest_with_ends(models, weight)
-    for a in range(models.shape[0] - 1):
-        # Of many models, one is compared only in the draws in which it can exceed what is held.
-        left = slice(None) if few else np.flatnonzero(reach[a] > result)
-        gap = models[a + 1 :, left] - models[a, left]
-        np.abs(gap, out=gap)
-        gap *= weight[a, a + 1 :, None]
-        result[left] = np.maximum(result[left], gap.max(axis=0))
+    if models.shape[1] < FEW_MODELS:
+        return _each_with_each(models, weight)
+    draws, top, bottom = np.arange(models.shape[0]), models.argmax(axis=1), models.argmin(axis=1)
+    above, below = models[draws, top, None] - models, models - models[draws, bottom, None]
+    result: FloatArray = np.maximum((above * weight[top]).max(axis=1), (below * weight[bottom]).max(axis=1))
+    # No difference with a model weighs more than its reach: the two that could weigh the most, against all others.
+    most = weight.max(axis=1)
+    above *= most
+    below *= most
+    for one in (above.argmax(axis=1), below.argmax(axis=1)):
+        gap = np.abs(models - models[draws, one, None])
+        gap *= weight[one]
+        np.maximum(result, gap.max(axis=1), out=result)
+    # Of two that exceed what is held, the upper reaches so far down, and the lower so far up.
+    upper, lower = below > result[:, None], above > result[:, None]
+    n_pairs = np.count_nonzero(upper, axis=1) * np.count_nonzero(lower, axis=1)
+    if n_pairs.sum() > MOST_LEFT * models.size * models.shape[1]:
+        return _each_with_each(models, weight)
+    for part in np.array_split(draws, int(n_pairs.sum()) // MOST_PAIRS + 1):
+        result[part] = _between(models[part], weight, upper[part], lower[part], result[part])
     return result
 
 
-def _largest_with_ends(models: FloatArray, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Largest of the differences with the two models at the ends, (n_draws,); a bound for each model, as `models`."""
-    draws = np.arange(models.shape[1])
-    top, bottom = models.argmax(axis=0), models.argmin(axis=0)
-    above, below = models[top, draws] - models, models - models[bottom, draws]
-    found = np.maximum((above * weight[:, top]).max(axis=0), (below * weight[:, bottom]).max(axis=0))
-    return found, np.maximum(above, below) * weight.max(axis=1)[:, None]
+def _between(
+    models: FloatArray, weight: FloatArray, upper: BoolArray, lower: BoolArray, result: FloatArray
+) -> FloatArray:
+    """The largest of `result` and of the differences of each upper with each lower model, by draw."""
+    draw, high = np.divmod(np.flatnonzero(upper), models.shape[1])
+    home, low = np.divmod(np.flatnonzero(lower), models.shape[1])
+    count = np.bincount(home, minlength=len(models))
+    each, first = count[draw], np.cumsum(count) - count
+    # Each of the upper beside all of the lower of its draw.
+    of = np.repeat(np.arange(draw.size), each)
+    other = np.arange(of.size) + np.repeat(first[draw] - (np.cumsum(each) - each), each)
+    gap = (models[draw, high][of] - models[home, low][other]) * weight.ravel()[high[of] * len(weight) + low[other]]
+    if gap.size:
+        size = np.bincount(draw, each, len(models)).astype(np.intp)
+        held = np.flatnonzero(size)
+        result[held] = np.maximum(result[held], np.maximum.reduceat(gap, (np.cumsum(size) - size)[held]))
+    return result
+
+
+def _each_with_each(models: FloatArray, weight: FloatArray) -> FloatArray:
+    """The largest of all differences in each draw, model by model."""
+    result, models = np.zeros(models.shape[0]), np.ascontiguousarray(models.T)
+    for a in range(models.shape[0] - 1):
+        gap = models[a + 1 :] - models[a]
+        np.abs(gap, out=gap)
+        gap *= weight[a, a + 1 :, None]
+        np.maximum(result, gap.max(axis=0), out=result)
+    return result
 
 
 def stepdown_pvalues(

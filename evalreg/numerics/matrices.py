@@ -47,6 +47,16 @@ def difference_rows(left: IntArray, right: IntArray, n: int) -> Matrix:
     return sparse.csr_array((signs, columns, 2 * np.arange(m + 1)), (m, n))
 
 
+def of_columns(rows: Matrix, own: Matrix) -> Matrix:
+    """Return the product of two arrays in compressed sparse rows; entries move where the second has one in each row."""
+    if not np.all(np.diff(own.indptr) == 1):
+        return rows @ own
+    data, columns = rows.data * own.data[rows.indices], own.indices[rows.indices]
+    moved = sparse.csr_array((data, columns, rows.indptr.copy()), (rows.shape[0], own.shape[1]))
+    moved.sum_duplicates()
+    return moved
+
+
 def single_column(values: FloatArray) -> Matrix:
     """Return one value a row as a column in compressed sparse rows, every entry stored."""
     n_rows = values.size

@@ -5,13 +5,14 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 import scipy
 
-from evalreg.checks import FloatArray
+from evalreg.checks import FloatArray, IntArray
 from evalreg.errors import ArgumentTypeError, EmptyDataError, MissingColumnError, NotAvailableError
 from evalreg.report.tables import shorten
 
@@ -28,6 +29,10 @@ NAME_WIDTH = 40
 # A difference has the names of two models in it, and a new figure is made wide enough for them.
 ROW_NAME_WIDTH = 100
 NOTE_SIZE = 7.0
+# Rows that a figure names at the most: with more of them it grows no higher, and names one in so many.
+MOST_NAMED = 250
+# Inches from name to name in which they can just be read.
+NAME_PITCH = 0.14
 # Width of an average character, in units of the font's size.
 CHARACTER = 0.56
 STYLE = {
@@ -60,8 +65,7 @@ def pyplot() -> Any:
 def canvas(ax: Axes | None, width: float, height: float, note: str = "") -> Iterator[Axes]:
     """Axes to draw into, in the style of the figures; matplotlib's global settings come back as they were."""
     plt = pyplot()
-    if ax is not None and not hasattr(ax, "get_window_extent"):
-        raise ArgumentTypeError(f"`ax` must be matplotlib Axes or None; got {type(ax).__name__}.")
+    _check_axes(ax)
     with plt.rc_context(STYLE):
         if ax is not None:
             yield ax
@@ -73,6 +77,11 @@ def canvas(ax: Axes | None, width: float, height: float, note: str = "") -> Iter
         except BaseException:
             plt.close(ax.figure)
             raise
+
+
+def _check_axes(ax: object) -> None:
+    if ax is not None and not hasattr(ax, "get_window_extent"):
+        raise ArgumentTypeError(f"`ax` must be matplotlib Axes or None; got {type(ax).__name__}.")
 
 
 def _new_axes(plt: Any, width: float, height: float, note: str) -> Axes:
@@ -138,16 +147,48 @@ def width_of(texts: Sequence[str], size: float) -> float:
 
 def row_height(n: int) -> tuple[float, float]:
     """Inches for each of n rows, and the font size of their names."""
-    return (0.30, 9.0) if n <= 12 else (0.22, 8.0) if n <= 40 else (0.16, 7.5)
+    return (0.30, 9.0) if n <= 12 else (0.22, 8.0) if n <= 40 else (0.16 * min(1.0, MOST_NAMED / n), 7.5)
 
 
-def name_rows(ax: Axes, names: Sequence[str], size: float, *, lines: bool = True) -> None:
-    """Names at the left, the first at the top, with a faint line for each row."""
-    n = len(names)
-    if _names_fit(ax, names, size):
-        ax.set_yticks(np.arange(n), names, size=size, color=INK, parse_math=False, usetex=False)
+@dataclass(frozen=True)
+class DrawnRows:
+    """How n rows are drawn: one in `step` with its name, and of a height of `pitch` points."""
+
+    n: int
+    step: int
+    pitch: float
+
+    @property
+    def named(self) -> IntArray:
+        """Positions of the rows that have a name."""
+        return np.arange(0, self.n, self.step)
+
+    @property
+    def note(self) -> str:
+        """A sentence on the names that are left out; empty where all are there."""
+        return "" if self.step == 1 else f" {self.n:,} rows, of which one in {self.step} is named."
+
+    def at_most(self, size: float, share: float) -> float:
+        """Points of a mark: less than `size` where there are so many rows that it would hide the next."""
+        return size if self.n <= MOST_NAMED else min(size, share * self.pitch)
+
+
+def rows_of(n: int, ax: Axes | None, height: float) -> DrawnRows:
+    """How n rows are drawn in axes, or of some height in a new figure: of a great many one in so many has its name."""
+    _check_axes(ax)
+    pitch = height if ax is None else inches(ax)[1] / n
+    step = 1 if n <= MOST_NAMED else max(int(np.ceil(NAME_PITCH / pitch)), 1)
+    return DrawnRows(n, step, 72 * pitch)
+
+
+def name_rows(ax: Axes, names: Sequence[str], size: float, rows: DrawnRows) -> None:
+    """Names at the left, the first at the top, with a faint line for each row that has one."""
+    n, named = rows.n, rows.named
+    names = [names[row] for row in named]
+    if named.size < n or _names_fit(ax, names, size):
+        ax.set_yticks(named, names, size=size, color=INK, parse_math=False, usetex=False)
     else:
-        ax.set_yticks(np.arange(n), [""] * n)
+        ax.set_yticks(named, [""] * n)
         place: dict[str, Any] = {"xycoords": ax.get_yaxis_transform(), "textcoords": "offset points"}
         look: dict[str, Any] = {"size": min(size, 8.0), "va": "bottom", "color": INK, "parse_math": False}
         look["bbox"] = {"fc": "white", "ec": "none", "pad": 0.5}
@@ -156,8 +197,7 @@ def name_rows(ax: Axes, names: Sequence[str], size: float, *, lines: bool = True
     ax.set_ylim(n - 0.4, -0.6)
     ax.tick_params(axis="y", length=0)
     ax.tick_params(axis="x", labelsize=8, top=n > 40, labeltop=n > 40)
-    if lines:
-        ax.hlines(np.arange(n), 0, 1, transform=ax.get_yaxis_transform(), color=GRID, lw=0.7, zorder=0)
+    ax.hlines(named, 0, 1, transform=ax.get_yaxis_transform(), color=GRID, lw=0.7, zorder=0)
     ax.spines[["left", "right"]].set_visible(False)
     ax.spines["top"].set_visible(n > 40)
 

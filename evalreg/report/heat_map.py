@@ -12,11 +12,13 @@ from evalreg.checks import FloatArray
 from evalreg.errors import MissingColumnError
 from evalreg.report.canvas import (
     INK,
+    MOST_NAMED,
     MUTED,
     canvas,
     checked_columns,
     display_names,
     inches,
+    rows_of,
     width_of,
 )
 
@@ -75,31 +77,37 @@ def pairs_axes(
     names, difference, p = _square(table.index, values, order)
     n, labelled = len(names), display_names(names, 38 if len(names) <= 12 else 30)
     size, (wide, high) = (8.0 if n <= 40 else 7.0), _cell(n)
-    labels, given = width_of(labelled, size) + 0.15, ax is not None
-    with canvas(ax, n * wide + labels + 1.1, n * high + labels * (1 + (n > 40)) + 0.1, note) as ax:
+    labels, given, rows = width_of(labelled, size) + 0.15, ax is not None, rows_of(n, ax, high)
+    with canvas(ax, n * wide + labels + 1.1, n * high + labels * (1 + (n > 40)) + 0.1, note + rows.note) as ax:
         image = _heat(ax, difference)
-        ax.set_xticks(np.arange(n), labelled, size=size, rotation=90, parse_math=False, usetex=False)
-        ax.set_yticks(np.arange(n), labelled, size=size, parse_math=False, usetex=False)
+        named = [labelled[row] for row in rows.named]
+        ax.set_xticks(rows.named, named, size=size, rotation=90, parse_math=False, usetex=False)
+        ax.set_yticks(rows.named, named, size=size, parse_math=False, usetex=False)
         ax.tick_params(length=0, labeltop=True, labelbottom=n > 40, colors=INK)
         ax.spines[:].set_visible(False)
         # The size of new axes is known before they are laid out, that of others only from themselves.
         room = inches(ax) if given else (n * wide, n * high)
         _colour_bar(ax, image, room)
-        texts = _cell_texts(difference)
-        fits = room[0] / n > width_of([text for line in texts for text in line], 7.5) and room[1] / n > 0.28
+        texts = _cell_texts(difference) if n <= MOST_NAMED else [[""]]
+        fits = (
+            n <= MOST_NAMED
+            and room[0] / n > width_of([text for line in texts for text in line], 7.5)
+            and room[1] / n > 0.28
+        )
         if fits:
             for i, line in enumerate(texts):
                 for j, text in enumerate(line):
                     ax.text(j, i - 0.12, text, size=7.5, ha="center", va="center", color=INK)
-        rows, columns = np.nonzero(p < alpha)
+        places, columns = np.nonzero(p < alpha)
         side = 72 * min(room) / n
-        ax.scatter(columns, rows + 0.3 * fits, s=min(0.3 * side, 4.0) ** 2, color=INK, lw=0, gid="marked")
+        ax.scatter(columns, places + 0.3 * fits, s=min(0.3 * side, 4.0) ** 2, color=INK, lw=0, gid="marked")
     return ax
 
 
 def _cell(n: int) -> tuple[float, float]:
     """Width and height of a cell in inches."""
-    return (0.9, 0.5) if n <= 4 else (0.56, 0.4) if n <= 12 else (0.2, 0.2) if n <= 40 else (0.145, 0.145)
+    few = (0.9, 0.5) if n <= 4 else (0.56, 0.4) if n <= 12 else (0.2, 0.2)
+    return few if n <= 40 else (0.145 * min(1.0, MOST_NAMED / n),) * 2
 
 
 def _square(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import FloatArray
+from evalreg.checks import FloatArray, IntArray
 from evalreg.errors import AlignmentError
 from evalreg.report.canvas import (
     BLUE,
@@ -22,6 +22,7 @@ from evalreg.report.canvas import (
     name_rows,
     row_height,
     row_names,
+    rows_of,
     width_of,
 )
 
@@ -84,21 +85,21 @@ def estimates_axes(
     if ranks is not None and len(ranks) != n:
         raise AlignmentError(f"`ranks` must have a row for each of the {n} rows of the table; got {len(ranks)}.")
     height, size = row_height(n)
-    names, width = row_names(table.index, size, ax)
+    (names, width), rows = row_names(table.index, size, ax), rows_of(n, ax, height)
     drawn = [values, joint, np.zeros((n, int(zero)))]
-    with canvas(ax, width, n * height + (0.95 if n > 40 else 0.75), note) as ax:
-        name_rows(ax, names, size)
+    with canvas(ax, width, n * height + (0.95 if n > 40 else 0.75), note + rows.note) as ax:
+        name_rows(ax, names, size, rows)
         low, high = limits(np.hstack(drawn))
         ax.set_xlim(low, high)
         if zero:
             ax.axvline(0, color=INK, lw=0.8, ls=(0, (4, 3)), zorder=1)
         if joint.size:
-            _intervals(ax, joint, lw=0.9, color=INK)
-        _intervals(ax, values[:, 1:], lw=2.6 if n > 40 else 3.4, color=BLUE)
-        _points(ax, values)
+            _intervals(ax, joint, lw=rows.at_most(0.9, 0.25), color=INK)
+        _intervals(ax, values[:, 1:], lw=rows.at_most(2.6, 0.5) if n > 40 else 3.4, color=BLUE)
+        _points(ax, values, 5.0 if n <= 40 else rows.at_most(4.0, 0.8))
         ax.set_xlabel(xlabel, parse_math=False)
         if ranks is not None:
-            _rank_texts(ax, ranks, size)
+            _rank_texts(ax, ranks, size, rows.named)
     return ax
 
 
@@ -113,25 +114,26 @@ def _intervals(ax: Axes, ends: FloatArray, *, lw: float, color: str) -> None:
             ax.plot(inside[beyond, column], rows[beyond], marker, color=color, ms=lw + 3, clip_on=False, zorder=3)
 
 
-def _points(ax: Axes, values: FloatArray) -> None:
+def _points(ax: Axes, values: FloatArray, size: float) -> None:
     rows, bare = np.arange(len(values)), np.isnan(values[:, 1:]).any(axis=1)
-    size = 5.0 if len(values) <= 40 else 4.0
-    ax.plot(values[~bare, 0], rows[~bare], "o", color=INK, mec="white", mew=0.6, ms=size, zorder=4, clip_on=False)
+    look: dict[str, Any] = {"ms": size, "zorder": 4, "clip_on": False}
+    ax.plot(values[~bare, 0], rows[~bare], "o", color=INK, mec="white", mew=0.15 * min(size, 4.0), **look)
     if bare.any():
-        ax.plot(values[bare, 0], rows[bare], "o", color="white", mec=INK, mew=1.0, ms=size, zorder=4, clip_on=False)
+        ax.plot(values[bare, 0], rows[bare], "o", color="white", mec=INK, mew=1.0, **look)
     for row in np.flatnonzero(np.isnan(values[:, 0])):
         ax.text(0.5, int(row), "no estimate", size=7, ha="center", va="center", transform=ax.get_yaxis_transform())
 
 
-def _rank_texts(ax: Axes, ranks: pd.DataFrame, size: float) -> None:
+def _rank_texts(ax: Axes, ranks: pd.DataFrame, size: float, named: IntArray) -> None:
     ends = checked_columns(ranks, ("lower", "upper"))
-    texts = [f"{low:.0f}" if low == high else f"{low:.0f}-{high:.0f}" for low, high in ends]
+    texts = [f"{low:.0f}" if low == high else f"{low:.0f}-{high:.0f}" for low, high in ends[named]]
     # Right-aligned in a column as wide as the widest, so that digits stand below each other.
     column = max(8 + 72 * width_of(texts, size), 30)
     style: dict[str, Any] = {"textcoords": "offset points", "ha": "right", "color": INK, "annotation_clip": False}
-    for row, text in enumerate(texts):
+    for row, text in zip(named, texts, strict=True):
         place: dict[str, Any] = {"xycoords": ax.get_yaxis_transform(), "xytext": (column, 0)}
-        ax.annotate(text, (1, row), size=size, va="center", gid="rank", **place, **style)
+        # The heading ends where they do, and is enough for the layout.
+        ax.annotate(text, (1, row), size=size, va="center", gid="rank", in_layout=False, **place, **style)
     above = 20 if ax.spines["top"].get_visible() else 3
     ax.annotate("ranks", (1, 1), xycoords="axes fraction", xytext=(column, above), size=size, **style)
 
@@ -170,20 +172,20 @@ def inflation_axes(table: pd.DataFrame, *, note: str = "", ax: Axes | None = Non
     values = checked_columns(table, tuple(table.columns))
     n, axes = len(table), [name for name in table.columns if name != "together"]
     height, size = row_height(n)
-    names, width = row_names(table.index, size, ax)
+    (names, width), rows = row_names(table.index, size, ax), rows_of(n, ax, height)
     steps = (np.arange(len(axes)) - (len(axes) - 1) / 2) * min(0.25, 0.7 / max(len(axes), 1))
-    with canvas(ax, width, n * height + (1.2 if n > 40 else 1.0), note) as ax:
-        name_rows(ax, names, size)
+    with canvas(ax, width, n * height + (1.2 if n > 40 else 1.0), note + rows.note) as ax:
+        name_rows(ax, names, size, rows)
         ax.set_xlim(limits(np.append(values, 1.0)))
         ax.axvline(1, color=INK, lw=0.8, ls=(0, (4, 3)), zorder=1)
-        rows, mark = np.arange(n), 5.0 if n <= 40 else 3.6
+        place, mark = np.arange(n), 5.0 if n <= 40 else rows.at_most(3.6, 0.8)
         for k, name in enumerate(axes):
             colour, shape = COLOURS[k % 6], MARKERS[k % 6]
             fill, label = "white" if k % 2 else colour, display_names([name])[0]
-            ax.plot(table[name], rows + steps[k], shape, color=colour, mfc=fill, ms=mark, mew=1.0, label=label)
+            ax.plot(table[name], place + steps[k], shape, color=colour, mfc=fill, ms=mark, mew=1.0, label=label)
         if "together" in table:
             bar: dict[str, Any] = {"marker": "|", "color": INK, "ms": 72 * height * 0.75, "mew": 2.0, "zorder": 3}
-            ax.plot(table["together"], rows, ls="", label="together", **bar)
+            ax.plot(table["together"], place, ls="", label="together", **bar)
         ax.set_xlabel("standard error / standard error of independent rows", parse_math=False)
         columns, room = min(values.shape[1], 5), 1.6 if n > 40 else 0.2
         legend = legend_above(ax, ncols=columns, handletextpad=0.3, borderaxespad=room)

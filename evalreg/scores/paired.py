@@ -6,6 +6,7 @@ import numbers
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -14,7 +15,7 @@ from evalreg.checks import BoolArray, FloatArray, IntArray
 from evalreg.data.clusters import Axis
 from evalreg.errors import ArgumentError, ArgumentTypeError
 from evalreg.numerics.anova import anova_icc
-from evalreg.numerics.matrices import Matrix, compressed, dense
+from evalreg.numerics.matrices import Matrix, compressed, dense, of_columns
 from evalreg.scores.base import Scores
 from evalreg.scores.differences import ENTRIES
 from evalreg.scores.unseen import dependence_granted, enough_at_most
@@ -123,12 +124,21 @@ class Paired(ABC):
 
     def _held(self, contrasts: Matrix | None, n_columns: int) -> tuple[Matrix, IntArray, IntArray]:
         """Contrasts of the columns, which of them hold so many, and where the entries of these start."""
-        A = compressed(self.contrasts if contrasts is None else compressed(contrasts) @ compressed(self.contrasts))
-        A = A.copy()
+        A = self._of_columns(contrasts)
         A.sum_duplicates()
         A.eliminate_zeros()
         rows = np.flatnonzero(np.diff(A.indptr) == n_columns)
         return A, rows, A.indptr[rows]
+
+    def _of_columns(self, contrasts: Matrix | None) -> Matrix:
+        """Contrasts of the parameters as contrasts of the columns, of which nothing else holds the entries."""
+        if contrasts is None:
+            return self._compressed.copy()
+        return of_columns(compressed(contrasts), self._compressed)
+
+    @cached_property
+    def _compressed(self) -> Matrix:
+        return compressed(self.contrasts)
 
     @abstractmethod
     def _sides(self, contrasts: Matrix | None) -> Sides:
@@ -158,6 +168,17 @@ class Paired(ABC):
     def _each(self, first: IntArray, second: IntArray) -> Iterator[tuple[IntArray, FloatArray, BoolArray | None]]:
         """Differences by question, of a few contrasts at a time, and which questions they are (None: all)."""
 
+    def _apart(self, axis: Axis) -> bool:
+        """Whether each question is known to be a cluster of its own."""
+        if axis not in self._apart_by_axis:
+            homes = self._homes((axis,))
+            self._apart_by_axis[axis] = len(homes) == 1 and np.unique(homes[0]).size == homes[0].size
+        return self._apart_by_axis[axis]
+
+    @cached_property
+    def _apart_by_axis(self) -> dict[Axis, bool]:
+        return {}
+
     def _theta(self, first: IntArray, second: IntArray) -> FloatArray:
         return np.asarray(self.means[first] - np.where(second < 0, 0.0, self.means[second]))
 
@@ -186,6 +207,9 @@ class Paired(ABC):
         m = first.size
         between, counts = np.zeros((len(axes), m)), np.zeros((len(axes), m))
         for k, axis in enumerate(axes):
+            if m and self._apart(axis):  # nothing lies between rows of a cluster, and nothing is made of the sums
+                counts[k] = self.count[first]
+                continue
             for block in self.scores.cells(axis) if m else ():
                 totals, gram = pickable(block.totals), pickable(block.gram)
                 step = max(ENTRIES // max(totals.shape[0], 1), 1)

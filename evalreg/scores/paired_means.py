@@ -12,10 +12,10 @@ from scipy import sparse
 
 from evalreg.checks import BoolArray, FloatArray, IntArray
 from evalreg.data.clusters import Axis
-from evalreg.numerics.matrices import Matrix, compressed, dense
+from evalreg.numerics.matrices import Matrix, compressed, dense, mostly_there
 from evalreg.scores.differences import ENTRIES
 from evalreg.scores.mapped import MappedScores
-from evalreg.scores.paired import ALIKE, Paired, Sides, pickable
+from evalreg.scores.paired import ALIKE, Paired, Sides
 from evalreg.scores.unseen import ICC
 
 
@@ -46,12 +46,17 @@ class PairedMeans(Paired):
     @cached_property
     def _products(self) -> FloatArray:
         """Sums of products of scores, shape (n_columns, n_columns)."""
-        return dense(self._values.T @ self._values)
+        return _gram(self._values)
 
     @cached_property
     def _shared(self) -> FloatArray:
         """Questions that columns share, shape (n_columns, n_columns)."""
-        return dense(self._answers[1].T @ self._answers[1])
+        return _gram(self._answers[1])
+
+    @cached_property
+    def _all_shared(self) -> bool:
+        """Whether every column has one row of every question."""
+        return bool(np.all(self._shared == self._shared[0, 0]) and np.all(self.count == self._shared[0, 0]))
 
     @cached_property
     def _answers(self) -> tuple[Matrix, Matrix]:
@@ -72,13 +77,40 @@ class PairedMeans(Paired):
     def _values(self) -> Matrix:
         return self._answers[0]
 
+    @cached_property
+    def _picked(self) -> Matrix:
+        """Scores with a row for each column, from which rows are quickly picked."""
+        rows = compressed(self._values.T)
+        return rows if rows.shape[0] * rows.shape[1] > ENTRIES else dense(rows)
+
+    @cached_property
+    def _binary(self) -> bool:
+        """Whether all scores are 0 or 1, so that the product of two models says all about their difference."""
+        values = self._values.data
+        return bool(np.all(np.minimum(np.abs(values), np.abs(values - 1)) < ALIKE))
+
+    def _passed(self, first: IntArray, second: IntArray, axes: tuple[Axis, ...]) -> FloatArray:
+        """As of any scores, but without a look at the questions where these are 0 or 1 and clusters of their own."""
+        if not (first.size and self._binary and all(map(self._apart, axes))):
+            return super()._passed(first, second, axes)
+        both = np.rint(self._products)
+        right = np.diag(both)
+        differ = (right[first] + right[second] - 2 * both[first, second]) / self.count[first]
+        return np.array([differ, differ, differ, differ, 1 - differ, differ])
+
     def _same_questions(self, first: IntArray, second: IntArray) -> BoolArray:
         """Whether both columns have a row of each question that either has."""
         if not first.size:
             return np.zeros(0, dtype=bool)
         count, a, b = np.diag(self._shared), first, second
+        if self._all_shared:
+            return np.ones(first.size, dtype=bool)
         once = (count[a] == self.count[a]) & (count[b] == self.count[b])
         return np.asarray(once & (self._shared[a, b] == count[a]) & (count[a] == count[b]))
+
+    def _apart(self, axis: Axis) -> bool:
+        """Whether each question is known to be a cluster of its own."""
+        return axis == self.item or super()._apart(axis)
 
     def _kish(self, axis: Axis) -> FloatArray:
         """Kish's effective number of clusters of each column."""
@@ -113,11 +145,17 @@ class PairedMeans(Paired):
         """Differences of a few contrasts at a time, by question; 0 where a question is of neither model."""
         if not first.size:
             return
-        values = pickable(self._values)
-        step = max(ENTRIES // max(values.shape[0], 1), 1)
+        values = self._picked
+        step = max(ENTRIES // max(values.shape[1], 1), 1)
         for at in np.array_split(np.arange(first.size), first.size // step + 1):
             if at.size:
-                yield at, dense(values[:, first[at]] - values[:, second[at]]).T, None
+                yield at, dense(values[first[at]] - values[second[at]]), None
+
+
+def _gram(matrix: Matrix) -> FloatArray:
+    """X'X, shape (n_columns, n_columns)."""
+    matrix = dense(matrix) if mostly_there(matrix) else matrix
+    return dense(matrix.T @ matrix)
 
 
 def paired_answers(estimate: Any, item: Axis, icc: float = ICC) -> Paired | None:

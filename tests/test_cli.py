@@ -675,14 +675,14 @@ def test_the_demonstration_writes_logs_that_give_its_own_numbers(command, tmp_pa
     written = command("demo", "--write", "logs").out
     assert command("demo", "--write", "logs").status == 0, "what is there already is the same"
     shown = command("demo").out
-    assert len(examples(written)) == 6
+    assert len(examples(written)) == 7
     tables = 0
     for arguments in examples(written):
         run = command(*arguments)
         assert run.status == 0
         # The line that tells of the filter is all that the demonstration does not show.
         text = re.sub(r"\nWhere: .*", "", run.out)
-        tables += text in shown
+        tables += bool(text) and text in shown
     assert tables == 2
 
 
@@ -705,11 +705,44 @@ def test_the_demonstration_is_the_same_for_a_seed_and_fits_the_terminal(command)
 def test_what_the_demonstration_calls_true_is_the_truth_of_the_simulation():
     shown = demo.text(0)
     reading, judged = demo.passage_log(0).attrs["truth"], demo.comparison_log(0).attrs["truth"]
+    difference = demo.models_log(0).attrs["truth"]["difference"]
     assert re.search(rf"^mean score +[0-9.]+ +{reading['mean']:.4f}$", shown, re.MULTILINE)
     assert re.search(
         rf"^standard error, clustered by passage +[0-9.]+ +{reading['standard_error']:.4f}$", shown, re.MULTILINE
     )
-    assert re.search(rf"^win rate +[0-9.]+ +{judged['win_rate']['model-01']:.4f}$", shown, re.MULTILINE)
+    assert re.search(rf"^question by question( +[0-9.]+){{3}} +{difference:.4f} ", shown, re.MULTILINE)
+    for name, rate in judged["win_rate"].items():
+        assert re.search(rf"^{name} +[0-9.]+ +[0-9-]+ +[0-9.]+ to [0-9.]+ +{rate:.4f} ", shown, re.MULTILINE)
+
+
+def test_the_board_of_the_demonstration_is_that_of_the_library_drawn_to_scale():
+    log = demo.comparison_log(0)
+    board = quietly(er.win_rate, log, left="left", right="right", winner="winner", groups="prompt + judge")
+    table, shown = board.leaderboard(), demo.text(0)
+    lines = {
+        line.split()[0]: line for line in shown.splitlines() if re.match(r"model-.*o.*[0-9]$", line) and "=" in line
+    }
+    (half,) = {line.index("|") for line in lines.values() if "|" in line}
+    scale = {name: lines[name].index("o", 9) - half for name in table.index}
+    reach = np.array([scale[name] for name in table.index]) / (table["estimate"] - 0.5)
+    # One character is a width of the range over 55 steps, and a place is rounded to half of one.
+    width = (table["joint_upper"].max() - table["joint_lower"].min()) / 55
+    assert np.all(np.abs(np.array(list(scale.values())) * width - (table["estimate"] - 0.5)) <= width)
+    assert reach.median() > 0
+    for name, row in table.iterrows():
+        ends = f"{row['joint_lower']:.4f} to {row['joint_upper']:.4f}"
+        assert re.search(rf"^{name} +{row['estimate']:.4f} +[0-9-]+ +{ends} ", shown, re.MULTILINE)
+
+
+@pytest.mark.usefixtures("few_trials")
+def test_what_the_demonstration_says_to_type_next_runs(command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    shown = command("demo").out
+    found = examples(shown[shown.index("What to type next") :])
+    assert [arguments[0] for arguments in found] == ["doctor", "demo", "report"]
+    for arguments in found[1:]:
+        assert command(*arguments).status == 0
+    assert (tmp_path / "report.html").exists()
 
 
 def test_the_best_score_is_that_of_the_best_model_from_its_side():

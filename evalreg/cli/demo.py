@@ -12,9 +12,9 @@ EPILOG = ""
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Describe the command and add its options."""
-    parser.description = "Simulate a reading eval and a log of judges, estimate both, say what is true."
+    parser.description = "An error bar, A against B and a leaderboard, of logs whose truth is known."
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the simulation (default: 0)")
-    parser.add_argument("--write", metavar="DIR", help="write the two logs there as CSV instead, to try commands on")
+    parser.add_argument("--write", metavar="DIR", help="write the logs there as CSV instead, to try commands on")
 
 
 def run(options: argparse.Namespace) -> str:

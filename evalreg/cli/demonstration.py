@@ -1,4 +1,4 @@
-"""The demonstration: two simulated evals, what evalreg says about them, and what is true."""
+"""The demonstration: three simulated evals, what evalreg says about them, and what is true."""
 
 from __future__ import annotations
 
@@ -12,9 +12,12 @@ import pandas as pd
 
 from evalreg.datasets import judge_log, paired, passages, sampled
 from evalreg.errors import ArgumentError, muted
+from evalreg.estimators.difference import compare
 from evalreg.estimators.regression import fit
+from evalreg.estimators.win_rate import win_rate
 from evalreg.report.tables import WIDTH, Grid, number
 from evalreg.results.results import Results
+from evalreg.results.tiers import ranks_text
 
 __all__ = ["comparison_log", "passage_log", "text", "write"]
 
@@ -24,15 +27,34 @@ N_MORE = 100  # further logs on which the intervals are tried: enough to tell 95
 PASSAGES_FILE, JUDGES_FILE, MODELS_FILE, PILOT_FILE = "passages.csv", "judge_log.csv", "models.csv", "pilot.csv"
 
 _READING = (
-    "1. Reading comprehension. One model answers {n} questions on {clusters} passages, some with many questions and "
-    "some with one. A hard passage lowers the scores of all its questions together, so that they say less than as many "
-    "questions drawn one by one."
+    "1. An error bar. One model answers {n} questions on {clusters} passages, some with many questions and some with "
+    "one. A hard passage lowers the scores of all its questions together, so that they say less than as many questions "
+    "drawn one by one."
+)
+_COMPARING = (
+    "2. A against B. Two models, old and new, answer the same {n} questions on {clusters} passages. A question that is "
+    "hard for one is often hard for the other, so the difference is taken question by question."
 )
 _JUDGING = (
-    "2. Judges. {n_judges} judges compare the answers of {n_models} models to {n_prompts} prompts. The score is that "
-    "of {best}: 1 where it wins, 0 where it loses, 0.5 for a tie. An answer is in many comparisons, and a judge "
-    "has a taste, so that rows are dependent along two axes. Another log would bring other prompts and other judges."
+    "3. A leaderboard. {n_judges} judges compare the answers of {n_models} models to {n_prompts} prompts. An answer "
+    "is in many comparisons, and a judge has a taste, so that rows are dependent along two axes. Another log would "
+    "bring other prompts and other judges. Ranks open are those that the log does not exclude. The naive intervals "
+    "take rows to be independent."
 )
+_FIGURE = (
+    "o: win rate; =: 95% interval of each; -: 95% intervals that hold for all at once; |: a half; at the right the "
+    "ranks open. As a picture: evalreg leaderboard ... --figure board.png"
+)
+_NEXT = """\
+What to type next, on a log of your own (Inspect, lm-eval, promptfoo, CSV, ...):
+
+  evalreg doctor LOG
+
+or on these simulated ones:
+
+  evalreg demo --write logs
+  evalreg report logs/models.csv --item question --groups passage \\
+      -o report.html"""
 
 _WRITTEN = """\
 Wrote {passages}: simulated scores of one model
@@ -53,7 +75,9 @@ evalreg fit "score ~ n_words" {passages} --groups passage
 evalreg fit "score ~ 1" {judges} --score best_score \\
     --groups "prompt + judge" --where 'best_score != missing'
 evalreg leaderboard {judges} --winner winner --groups prompt
-evalreg compare {models} --item question --groups passage"""
+evalreg compare {models} --item question --groups passage
+evalreg report {models} --item question --groups passage \\
+    -o report.html"""
 
 
 @dataclass(frozen=True)
@@ -99,27 +123,21 @@ def pilot_log(seed: int | np.random.Generator) -> pd.DataFrame:
 
 
 READING = Study(passage_log, "score ~ 1", "passage", lambda log: float(log.attrs["truth"]["mean"]))
-JUDGING = Study(
-    lambda seed: comparison_log(seed).dropna(subset=["best_score"]),
-    "best_score ~ 1",
-    "prompt + judge",
-    lambda log: float(log.attrs["truth"]["win_rate"][BEST]),
-)
 
 
 def text(seed: int = 0) -> str:
     """The demonstration, in lines of at most 80 columns.
 
-    Two simulated evals: what they are, their summaries, and the truth beside the estimates.
+    Three simulated evals: what they are, what evalreg says of them, and the truth beside the estimates.
     """
-    head = f"evalreg demo: two simulated evals whose true values are known (seed {seed})"
-    reading, log = READING.draw(seed), comparison_log(seed)
+    head = f"evalreg demo: three simulated evals whose true values are known (seed {seed})"
+    reading, answered, judged = READING.draw(seed), models_log(seed), comparison_log(seed)
     first = _READING.format(n=len(reading), clusters=reading["passage"].nunique())
-    counts = {"n_judges": log["judge"].nunique(), "n_models": log["left"].nunique()}
-    second = _JUDGING.format(**counts, n_prompts=log["prompt"].nunique(), best=BEST)
-    se = float(reading.attrs["truth"]["standard_error"])
-    parts = [head, _wrapped(first), _findings(READING, "mean score", seed, se)]
-    return "\n\n".join([*parts, _wrapped(second), _findings(JUDGING, "win rate", seed)])
+    second = _COMPARING.format(n=answered["question"].nunique(), clusters=answered["passage"].nunique())
+    counts = {"n_judges": judged["judge"].nunique(), "n_models": judged["left"].nunique()}
+    third = _JUDGING.format(**counts, n_prompts=judged["prompt"].nunique())
+    parts = (_wrapped(first), _findings(READING, "mean score", seed), _wrapped(second), _difference(answered))
+    return "\n\n".join([head, *parts, _wrapped(third), _board(judged), _NEXT])
 
 
 def write(folder: Path, seed: int = 0) -> str:
@@ -148,7 +166,7 @@ def write(folder: Path, seed: int = 0) -> str:
         n_models=judged["left"].nunique(),
         best=BEST,
         mean=READING.truth(reading),
-        win_rate=JUDGING.truth(judged),
+        win_rate=judged.attrs["truth"]["win_rate"][BEST],
         models=paths[2],
         n_shared=answered["question"].nunique(),
         difference=answered.attrs["truth"]["difference"],
@@ -170,28 +188,84 @@ def trials(study: Study, seed: int, n: int = N_MORE) -> Trials:
     return Trials(int(held[0]), int(held[1]), float(np.std(estimates, ddof=1)))
 
 
-def _wrapped(paragraph: str) -> str:
-    return textwrap.fill(paragraph, WIDTH, subsequent_indent="   ")
+def _wrapped(paragraph: str, indent: str = "   ") -> str:
+    return textwrap.fill(paragraph, WIDTH, subsequent_indent=indent)
 
 
-def _findings(study: Study, what: str, seed: int, se: float | None = None) -> str:
+def _findings(study: Study, what: str, seed: int) -> str:
     """The summary of a study, and what is true beside it."""
     log = study.draw(seed)
     clustered, naive = _fitted(study, log)
-    tried, truth = trials(study, seed), study.truth(log)
-    spread = tried.spread if se is None else se
+    tried, truth, se = trials(study, seed), study.truth(log), float(log.attrs["truth"]["standard_error"])
     pairs = ((clustered, f"clustered by {study.groups}"), (naive, "rows taken to be independent"))
     rows = [(what, number(clustered.params.iloc[0]), number(truth))]
-    rows += [(f"standard error, {name}", number(results.bse.iloc[0]), number(spread)) for results, name in pairs]
-    parts = [Grid(("What is true", "estimated", "true"), tuple(rows)).text(WIDTH)]
-    if se is None:
-        parts[0] += f"\n(The true standard error is the spread of the {what} over {N_MORE} more logs.)"
+    rows += [(f"standard error, {name}", number(results.bse.iloc[0]), number(se)) for results, name in pairs]
     inside = tuple(
-        (name, *map(number, _limits(results)), "yes" if _holds(results, truth) else "NO", f"{times} times")
+        (name, *map(number, _limits(results)), _said(_holds(results, truth)), f"{times} times")
         for (results, name), times in zip(pairs, (tried.clustered, tried.naive), strict=True)
     )
-    parts.append(Grid(("95% interval", "from", "to", "holds truth", f"on {N_MORE} more logs"), inside).text(WIDTH))
-    return "\n\n".join([str(clustered.summary()), *parts])
+    headers = ("95% interval", "from", "to", "holds truth", f"on {N_MORE} more logs")
+    grids = (Grid(("What is true", "estimated", "true"), tuple(rows)), Grid(headers, inside))
+    return "\n\n".join([str(clustered.summary()), *(grid.text(WIDTH) for grid in grids)])
+
+
+def _difference(log: pd.DataFrame) -> str:
+    """The summary of a comparison, and what is true beside it."""
+    asked: dict[str, str] = {"item": "question", "groups": "passage"}
+    with muted():
+        paired, apart = compare(log, **asked), compare(log, **asked, paired=False)
+    truth, rows = float(log.attrs["truth"]["difference"]), []
+    for name, comparison in (("question by question", paired), ("as two separate means", apart)):
+        row = comparison.table.loc[("new", "old")]
+        holds = _said(row["lower"] <= truth <= row["upper"])
+        rows.append((name, *(number(row[end]) for end in ("difference", "lower", "upper")), number(truth), holds))
+    headers = ("new - old", "estimated", "from", "to", "true", "holds truth")
+    return f"{paired.summary()}\n\n{Grid(headers, tuple(rows)).text(WIDTH)}"
+
+
+def _board(log: pd.DataFrame) -> str:
+    """A leaderboard with its figure, and the true ranks beside those that are open."""
+    with muted():
+        board = win_rate(log, left="left", right="right", winner="winner", groups="prompt + judge")
+        table, naive = board.leaderboard(), board.with_cov(groups=None).leaderboard()
+    rows = []
+    for name, row in table.iterrows():
+        truth = log.attrs["truth"]["win_rate"][name]
+        held = [
+            _said(found.loc[name, "joint_lower"] <= truth <= found.loc[name, "joint_upper"]) for found in (table, naive)
+        ]
+        ends = f"{number(row['joint_lower'])} to {number(row['joint_upper'])}"
+        rows.append((str(name), number(row["estimate"]), ranks_text(row), ends, number(truth), *held))
+    headers = ("", "win rate", "ranks open", "joint 95% interval", "true", "holds it", "naive does")
+    shown = "\n".join([*_drawn(table), _wrapped(_FIGURE, "")])
+    return f"{Grid(headers, tuple(rows)).text(WIDTH)}\n\n{shown}"
+
+
+def _drawn(table: pd.DataFrame, width: int = 56) -> list[str]:
+    """Intervals of models as lines of characters, with a scale below and a mark at a half."""
+    low, high = min(0.5, table["joint_lower"].min()), max(0.5, table["joint_upper"].max())
+
+    def place(value: float) -> int:
+        return round((value - low) / (high - low) * (width - 1))
+
+    lines = []
+    for name, row in table.iterrows():
+        line = [" "] * width
+        line[place(0.5)] = "|"
+        for mark, kind in (("-", "joint_"), ("=", "")):
+            start, end = place(row[f"{kind}lower"]), place(row[f"{kind}upper"])
+            line[start : end + 1] = mark * (end + 1 - start)
+        line[place(row["estimate"])] = "o"
+        lines.append(f"{name!s:<10}{''.join(line)}  {ranks_text(row)}")
+    scale = [" "] * (width + 2)
+    for value in (low, 0.5, high):
+        start = min(place(value), width - 2)
+        scale[start : start + 4] = f"{value:.2f}"
+    return [*lines, f"{'':<10}{''.join(scale)}".rstrip()]
+
+
+def _said(holds: bool) -> str:
+    return "yes" if holds else "NO"
 
 
 def _fitted(study: Study, log: pd.DataFrame) -> tuple[Results, Results]:

@@ -232,7 +232,7 @@ def test_the_jackknife_fits_again_without_each_prompt(log: pd.DataFrame, kind: s
     board = er.bradley_terry(log, **options, groups="prompt", cov="jackknife")
     moved = []
     for prompt in log["prompt"].unique():
-        without = er.bradley_terry(log[log["prompt"] != prompt], **options, groups="prompt")
+        without = er.bradley_terry(log[log["prompt"] != prompt], **options)
         moved.append((without.params - board.params).to_numpy())
     D, G = np.array(moved), len(moved)
     np.testing.assert_allclose(board.cov_params(), (G - 1) / G * D.T @ D, rtol=1e-8, atol=1e-14)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import functools
 import re
 from collections.abc import Callable
 
@@ -236,11 +237,14 @@ FORMULAS = [
 ]
 
 
+@pytest.mark.pairwise
+@pytest.mark.parametrize(
+    "options", [{"groups": "passage"}, {"groups": "passage + judge", "weights": "weight"}, {"cov": "HC0"}], ids=str
+)
 @pytest.mark.parametrize("formula", FORMULAS)
 @pytest.mark.parametrize("engine", ENGINES)
-def test_regressions_are_those_of_pandas(log, of_pandas, engine, formula):
-    for options in ({"groups": "passage"}, {"groups": "passage + judge", "weights": "weight"}, {"cov": "HC0"}):
-        _assert_same(er.fit(formula, ENGINES[engine](log), **options), of_pandas(er.fit, formula, **options))
+def test_regressions_are_those_of_pandas(log, of_pandas, engine, formula, options):
+    _assert_same(er.fit(formula, ENGINES[engine](log), **options), of_pandas(er.fit, formula, **options))
 
 
 @pytest.mark.parametrize("engine", EAGER)
@@ -769,6 +773,7 @@ def test_weights_of_any_size_give_the_number_of_pandas_or_are_refused(make, grou
     np.testing.assert_allclose(found.bse, expected.bse, rtol=1e-9)
 
 
+@functools.cache
 def _far_apart():
     rng = np.random.default_rng(2)
     places = {"ada": 0.0, "bob": 1e4, "cyd": 1e7, "dan": 1.5e7, "eve": 1e9}

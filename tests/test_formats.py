@@ -187,6 +187,10 @@ def test_two_models_are_the_least_that_can_be_compared(command, name, tmp_path, 
     given = [str(part) for part in arguments(command, ("best", "worst"), tmp_path)]
     assert main([*given, "--format", name]) == 0
     read_back(capsys.readouterr().out, name)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_one_model_cannot_be_compared(name, tmp_path, capsys):
     given = [str(part) for part in arguments("compare", ("only",), tmp_path)]
     assert main([*given, "--format", name]) == 3
     assert "error: " in capsys.readouterr().err

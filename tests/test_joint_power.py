@@ -60,6 +60,7 @@ def test_the_share_is_that_of_the_noncentral_distributions_of_scipy(q: int, dof:
     assert critical_value(q, dof, 0.05) == pytest.approx(few)
 
 
+@pytest.mark.slow  # the share is that of scipy above
 @pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
 def test_six_clusters_show_of_simulated_effects_what_the_warning_says() -> None:
     """Two effects of a size that a known error would show 80% of the time; errors normal by cluster."""

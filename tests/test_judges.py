@@ -519,8 +519,9 @@ def test_logs_with_two_orders_and_with_many_judges(shared):
 @pytest.mark.parametrize(
     ("n_models", "n_prompts", "n_judges", "position", "n_logs", "near"),
     [
-        # A standard deviation of 60 draws is known to 9%, of 30 to 13%; components cut at 0 add a few percent.
-        (4, 40, 6, 0.5, 30, 0.4),
+        # A standard deviation of 60 draws is known to 9%, of 30 to 13%; components cut at 0 add a few percent. That the
+        # components are those of moment equations, and the variance that of the plan, is exact in tests of their own.
+        pytest.param(4, 40, 6, 0.5, 30, 0.4, marks=pytest.mark.slow),
         pytest.param(2, 60, 6, 0.0, 60, 0.3, marks=pytest.mark.slow),
         pytest.param(4, 40, 6, 0.5, 60, 0.3, marks=pytest.mark.slow),
     ],

@@ -262,7 +262,7 @@ def test_long_texts_are_labels_with_a_digest(tmp_path):
     assert labels.str.len().max() < 80
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])
 def test_damaged_files_raise_our_own_errors_only(tmp_path, seed):
     rng = random.Random(seed)
     folder = write(tmp_path, {"birds": one()[:6]}, group_subtasks={"g": ["birds"]}, groups={"g": {"acc,none": 1}})

@@ -500,6 +500,7 @@ def test_a_large_pilot_finds_the_truth_of_uniform_scores(rng):
     assert abs(found["sigma2_b"] - truth["sigma2"]) < SIGMAS * 0.001
 
 
+@pytest.mark.slow  # loops over pairs of questions decide every component exactly, with unequal numbers of answers
 def test_plain_components_of_small_pilots_are_right_on_average(rng):
     found = many(rng, 300, n_questions=30, n_samples=2, correlation=0.3)
     assert_mean(found["plain.omega2"], 2 / 12 * 0.7)
@@ -520,6 +521,7 @@ def test_clustered_omega2_is_n_times_the_variance_of_the_mean_difference(rng):
     assert found["plain.omega2"].mean() < 0.6 * omega2
 
 
+@pytest.mark.slow
 def test_unequal_numbers_of_answers_leave_omega2_right_on_average(rng):
     values = []
     for _ in range(300):

@@ -517,7 +517,8 @@ def test_head_to_head_is_the_mean_of_each_pair_alone(groups: Any, options: dict[
     table = board.head_to_head(alpha=0.1)
     pd.testing.assert_frame_equal(board.head_to_head(), table[["psi", "se", "n", "n_clusters"]])
     assert len(table) == 2 * frame["pair"].nunique()
-    for (first, second), rows in frame.groupby(["first", "second"]):
+    begin = weights is None  # every pair under one of the two
+    for (first, second), rows in list(frame.groupby(["first", "second"]))[begin::2]:
         alone = er.mean(rows, "y", **options)
         same = [alone.bse.iloc[0], len(rows), rows["prompt"].nunique(), alone.dof.iloc[0]]
         low, high = alone.conf_int(0.1, method="logit").iloc[0]

@@ -19,6 +19,7 @@ import evalreg as er
 from evalreg.cli.main import main
 from evalreg.errors import ArgumentError, NotAvailableError
 from evalreg.report.tables import visible
+from evalreg.results import reporting
 from evalreg.results.reporting import report_page
 
 pytest.importorskip("jinja2")
@@ -204,6 +205,18 @@ def test_without_matplotlib_the_tables_say_it_and_what_is_missing(board, monkeyp
     assert "Differences of all pairs" in page
 
 
+def test_only_html_shows_figures_and_waits_for_them(board, ladder, monkeypatch):
+    def drawn(*arguments, **options):
+        pytest.fail("a figure was drawn")
+
+    monkeypatch.setattr(reporting, "drawn", drawn)
+    for results in (board, er.compare(ladder, groups="passage", baseline="m0")):
+        for form in ("md", "tex", "json"):
+            assert results.report(format=form)
+        with pytest.raises(pytest.fail.Exception, match="a figure was drawn"):
+            results.report()
+
+
 def test_without_jinja2_the_error_says_what_to_install(board, monkeypatch):
     monkeypatch.setitem(sys.modules, "jinja2", None)
     with pytest.raises(NotAvailableError, match=r"evalreg\[report\]"):
@@ -227,7 +240,7 @@ def test_p_values_of_pairs_separate_what_ranks_and_groups_separate():
     for seed in range(4):
         log = er.datasets.judge_log(n_models=5, n_prompts=40, n_judges=5, seed=seed)
         board = er.win_rate(log, left="left", right="right", winner="winner", groups="prompt + judge")
-        page = report_page(board, 0.05, 0)
+        page = report_page(board, 0.05, 0, pictures=False)
         (pairs,) = (figure for figure in page.figures if figure.name == "pairs")
         letters = board.leaderboard()["letters"]
         single = board.pairwise("single-step")["p_adjusted"]
@@ -356,7 +369,9 @@ def assert_redone(words):
     """Run the code of a report in the folder at hand: its numbers are those of the report. The page that it writes."""
     assert main(["report", *words, "-o", "a.json"]) == 0
     assert main(["report", *words, "-o", "a.md"]) == 0
-    exec(re.search(r"```python\n(.*?)\n```", Path("a.md").read_text(encoding="utf-8"), re.DOTALL)[1], {})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reporting, "_can_draw", lambda missing: False)  # figures are no numbers
+        exec(re.search(r"```python\n(.*?)\n```", Path("a.md").read_text(encoding="utf-8"), re.DOTALL)[1], {})
     page = Path("report.html").read_text(encoding="utf-8")
     ours, theirs = json.loads(Path("a.json").read_text(encoding="utf-8")), document_of(page)
     for part in ("parameters", "intervals", "leaderboard", "options"):

@@ -96,7 +96,8 @@ def run(options: argparse.Namespace) -> Output:
     rows = read_rows(options, text, numbers)
     pairs = "left" in rows.roles or (rows.log is None and (options.winner is not None or "left" in rows.frame))
     if options.baseline is not None:
-        return _written(_compared(rows, options, text, numbers, pairs), form, options.output)
+        page = _compared(rows, options, text, numbers, pairs, pictures=form == "html")
+        return _written(page, form, options.output)
     asked: dict[str, object] = {"groups": options.groups, "key": key}
     with counting(rows), as_options():
         if pairs:
@@ -117,6 +118,7 @@ def run(options: argparse.Namespace) -> Output:
         command=_command(options.words),
         code=_code(rows, options, text, numbers, estimator, arguments),
         more=more,
+        pictures=form == "html",
     )
     return _written(page, form, options.output)
 
@@ -136,7 +138,9 @@ def _log(rows: Rows, options: argparse.Namespace) -> dict[str, Any]:
     return {} if rows.log is None else {"log": log_document(rows.log, log_notes(rows, options))}
 
 
-def _compared(rows: Rows, options: argparse.Namespace, text: set[Any], numbers: set[Any], pairs: bool) -> Page:
+def _compared(
+    rows: Rows, options: argparse.Namespace, text: set[Any], numbers: set[Any], pairs: bool, *, pictures: bool
+) -> Page:
     """The page of differences from a baseline."""
     if pairs:
         raise ArgumentError("--baseline goes with scores of single models; these rows compare two models each.")
@@ -163,6 +167,7 @@ def _compared(rows: Rows, options: argparse.Namespace, text: set[Any], numbers: 
         command=_command(options.words),
         code=_code(rows, options, text, numbers, "compare", asked),
         more=_log(rows, options),
+        pictures=pictures,
     )
 
 

@@ -91,7 +91,7 @@ class Reported:
         """
         fraction("alpha", alpha)
         form = asked_format(format, path)
-        return write_page(difference_page(self, alpha, title=title), path, form)
+        return write_page(difference_page(self, alpha, title=title, pictures=form == "html"), path, form)
 
 
 def difference_page(
@@ -103,12 +103,16 @@ def difference_page(
     command: str = "",
     code: str = "",
     more: dict[str, Any] | None = None,
+    pictures: bool = True,
 ) -> Page:
-    """What a report says about differences; `left_out` are sentences on how the log was read."""
+    """What a report says about differences; `left_out` are sentences on how the log was read.
+
+    `pictures` is whether figures are drawn, which HTML alone shows.
+    """
     results, missing = comparison.results, list[str]()
     with muted():
         table, summary = comparison.to_frame(alpha), comparison.summary(alpha)
-        figures, document = _figures(comparison, alpha, missing), comparison._document((alpha,))
+        figures, document = _figures(comparison, alpha, missing, pictures), comparison._document((alpha,))
         answer = difference_answer(comparison, table)
         design = (*design_sentences(results, "questions"), *_pairing(table), *_detectable(comparison, table))
         grids = further_grids(results, None, results.summary(alpha).grids, table, alpha)
@@ -228,8 +232,8 @@ def _notes(comparison: AnyComparison, table: pd.DataFrame) -> tuple[str, ...]:
     return (" ".join(found),)
 
 
-def _figures(comparison: AnyComparison, alpha: float, missing: list[str]) -> tuple[Figure, ...]:
-    draw = drawing(missing)
+def _figures(comparison: AnyComparison, alpha: float, missing: list[str], pictures: bool) -> tuple[Figure, ...]:
+    draw = drawing(missing, pictures)
     made = draw("intervals", "Differences with their intervals", None, "", lambda: comparison.plot(alpha=alpha))
     return (*([made] if made.svg else []), *inflation_figures(comparison.results, draw, missing))
 

@@ -47,7 +47,7 @@ def write_report(
     asked = asked_format(form, path)
     if isinstance(seed, np.random.Generator):
         raise ArgumentError("`seed` of a report must be a number, so that the report can be made again.")
-    return write_page(report_page(results, alpha, seed, title=title), path, asked)
+    return write_page(report_page(results, alpha, seed, title=title, pictures=asked == "html"), path, asked)
 
 
 def write_page(page: Page, path: Any, form: ReportFormat) -> str:
@@ -100,11 +100,12 @@ def report_page(
     command: str = "",
     code: str = "",
     more: dict[str, Any] | None = None,
+    pictures: bool = True,
 ) -> Page:
     """What a report says about results.
 
     `ranked` is whether several models are a board; `left_out` are sentences on how the log was read; `more` goes into
-    the document.
+    the document. `pictures` is whether figures are drawn, which HTML alone shows; their tables are there either way.
     """
     about, missing = results.estimate.about, []
     with muted():
@@ -115,7 +116,7 @@ def report_page(
             except EvalregError as error:
                 missing.append(f"There are no ranks and no joint intervals: {error}")
         summary = results.summary(alpha)
-        figures = [*_figures(results, board, alpha, seed, missing)]
+        figures = [*_figures(results, board, alpha, seed, drawing(missing, pictures), missing)]
         document = results_document(results, (alpha,))
         if board is not None:
             document |= {"kind": "board", "leaderboard": records(board, "model"), "seed": board.attrs["seed"]}
@@ -269,9 +270,13 @@ def _saying(missing: list[str], what: str) -> Iterator[None]:
 
 
 def _figures(
-    results: AnyResults, board: pd.DataFrame | None, alpha: float, seed: Seed, missing: list[str]
+    results: AnyResults,
+    board: pd.DataFrame | None,
+    alpha: float,
+    seed: Seed,
+    draw: Callable[..., Figure],
+    missing: list[str],
 ) -> Iterator[Figure]:
-    draw = drawing(missing)
     intervals = draw(
         "intervals",
         "Intervals and ranks" if board is not None else "Intervals",
@@ -302,9 +307,9 @@ def _figures(
     yield from inflation_figures(results, draw, missing)
 
 
-def drawing(missing: list[str]) -> Callable[..., Figure]:
+def drawing(missing: list[str], pictures: bool = True) -> Callable[..., Figure]:
     """What makes a figure of a page out of the axes that a function draws; says why where one cannot be drawn."""
-    can_draw = _can_draw(missing)
+    can_draw = _can_draw(missing) and pictures
 
     def draw(
         name: str, title: str, table: Grid | None, told: str, make: Callable[[], Any], themed: bool = True

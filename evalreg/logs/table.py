@@ -17,6 +17,7 @@ from evalreg.logs.tabular import TableRequest, chosen
 
 __all__ = ["read_bytes", "read_table"]
 
+TABLES = "CSV, JSON lines, Parquet or Arrow"
 # First bytes of what is not a table, and what to call it.
 _FOREIGN = {
     b"PK\x03\x04": "a zip archive (as .zip, .xlsx and .eval files are)",
@@ -121,9 +122,7 @@ def table_and_broken(
     if start.startswith(b"{"):
         return _json_lines(content, asked, broken)
     if start.startswith(b"[") and start[1:].lstrip()[:1] in tuple(b'[{"'[i : i + 1] for i in range(3)):
-        raise LogFormatError(
-            f"A table is CSV, JSON lines, Parquet or Arrow; {content.name} is one JSON array. Write one object a line."
-        )
+        raise LogFormatError(f"A table is {TABLES}; {content.name} is one JSON array. Write one object a line.")
     return read_csv(content, head, asked), 0
 
 
@@ -131,9 +130,7 @@ def _check_text(head: bytes, name: str) -> None:
     """Refuse what is not text in UTF-8 by its beginning."""
     for start, what in _FOREIGN.items():
         if head.startswith(start):
-            raise LogFormatError(
-                f"A table is CSV, JSON lines, Parquet or Arrow, text in UTF-8; {name} is {what}. Convert it first."
-            )
+            raise LogFormatError(f"A table is {TABLES}, text in UTF-8; {name} is {what}. Convert it first.")
     if head.startswith(b"{\n") and (b'"contrast_dof"' in head[:400] or b'"kind": "comparisons"' in head[:400]):
         raise LogFormatError(
             f"A log holds scores or verdicts; {name} holds results, as `to_json` and --format json write them. "

@@ -296,7 +296,7 @@ def commands_in(text: str) -> list[list[str]]:
     return [shlex.split(line)[1:] for line in joined.splitlines() if line.strip().startswith("evalreg ")]
 
 
-def test_the_doctor_counts_finds_clusters_and_advises_commands_that_run(command, evals):
+def test_the_doctor_counts_finds_clusters_and_advises_commands_that_run(command, evals, tmp_path, monkeypatch):
     run = command("doctor", evals)
     assert run.status == 0
     assert max(map(len, run.out.splitlines())) <= 80 or str(evals) in run.out
@@ -315,10 +315,46 @@ def test_the_doctor_counts_finds_clusters_and_advises_commands_that_run(command,
     effect = er.read_log(evals).mean(groups="metadata.passage").design_effect()
     assert (passage["clusters"], passage["largest_design_effect"]) == (10, pytest.approx(effect.max(), rel=ROUNDING))
     advised = commands_in(run.out)
-    assert [arguments[0] for arguments in advised] == ["mean", "compare", "leaderboard"]
+    assert [arguments[0] for arguments in advised] == ["mean", "compare", "leaderboard", "report"]
+    monkeypatch.chdir(tmp_path)
     for arguments in advised:
         assert command(*arguments).status == 0, arguments
+    assert "<html" in (tmp_path / "report.html").read_text(encoding="utf-8")
     assert "```sh\nevalreg mean " in command("doctor", evals, "--format", "md").out
+
+
+def test_the_doctor_gives_a_question_by_its_name_its_role_and_what_it_then_advises_runs(command, tmp_path, monkeypatch):
+    log = er.datasets.paired(n_passages=20, seed=1).rename(columns={"question": "question_id"})
+    log.to_csv(tmp_path / "a.csv", index=False)
+    monkeypatch.chdir(tmp_path)
+    run = command("doctor", "a.csv")
+    assert '"question_id" is it' in " ".join(run.out.split())
+    first, *others = commands_in(run.out)
+    assert first == ["doctor", "a.csv", "--roles", "model=model,score=score,item=question_id"]
+    assert [arguments[0] for arguments in others] == ["mean", "fit", "mean", "report"]
+    again = command(*first)
+    assert "role of the question" not in again.out
+    advised = commands_in(again.out)
+    assert [arguments[0] for arguments in advised] == ["mean", "compare", "leaderboard", "report"]
+    for arguments in [*others, *advised]:
+        assert command(*arguments).status == 0, arguments
+    document = json.loads(command(*advised[1], "--format", "json").out)
+    wanted = er.compare(log, item="question_id", groups="passage").table
+    assert document["parameters"][0]["difference"] == pytest.approx(wanted["difference"].iloc[0], rel=ROUNDING)
+
+
+def test_the_doctor_says_so_in_python_too_and_nothing_of_a_column_that_is_called_otherwise():
+    log = er.datasets.paired(n_passages=20, seed=1).rename(columns={"question": "question_id"})
+    found = er.Log(log).doctor()
+    assert found.commands[0] == 'er.Log(log.frame, item="question_id").doctor()'
+    again = eval(found.commands[0], {"er": er, "log": er.Log(log)})
+    assert again.commands[1] == 'log.compare(groups="passage")'
+    assert again.commands[-1] == 'log.mean(groups="passage").report("report.html")'
+    other = er.Log(log.rename(columns={"question_id": "nummer"})).doctor()
+    assert "does not say which question" in " ".join(other.remarks)
+    assert not any("Log(" in command for command in other.commands)
+    pairs = er.Log(er.datasets.judge_log(seed=1)).doctor()
+    assert pairs.commands[-1] == 'log.win_rate().report("report.html")'
 
 
 def test_the_doctor_of_verdicts_names_position_sparsity_and_judges():
@@ -345,8 +381,8 @@ def test_the_doctor_advises_no_means_of_one_cluster_each(command, tmp_path):
     rows["score"] = (hard[rows["passage"]] + rng.normal(size=120) > 0).astype(int)
     rows.to_csv(tmp_path / "a.csv", index=False)
     advised = commands_in(command("doctor", tmp_path / "a.csv", "--log-format", "table").out)
-    assert ["--groups" in arguments for arguments in advised] == [True, True, False]
-    means = json.loads(command(*advised[-1], "--format", "json").out)["parameters"]
+    assert ["--groups" in arguments for arguments in advised] == [True, True, False, True]
+    means = json.loads(command(*advised[-2], "--format", "json").out)["parameters"]
     assert len(means) == 12
     assert all(mean["se"] is not None for mean in means)
 
@@ -514,7 +550,8 @@ def test_a_log_of_one_question_has_no_error_bar_and_says_so(command, tmp_path):
         er.mean(frame, by="model", item="item", groups="item")
 
 
-def test_real_logs_have_a_doctor_whose_commands_run(command, shared):
+def test_real_logs_have_a_doctor_whose_commands_run(command, shared, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     folder = shared / "data" / "original"
     for name in (
         "fastchat_mt_bench/gpt-4_pair.jsonl",

@@ -32,7 +32,7 @@ Examples, on the simulated logs that `evalreg demo --write logs` makes:
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Describe the command and add its options."""
-    parser.description = "What a log holds, what may be wrong with it, and three commands that make sense next."
+    parser.description = "What a log holds, what may be wrong with it, and commands that make sense next."
     add_files(parser)
     add_log_options(parser)
     output = parser.add_argument_group("output")
@@ -60,7 +60,7 @@ def _command(verb: str, more: list[str], options: argparse.Namespace, log: Log) 
     for name, value in choices(options).items():
         value = options.roles if name == "roles" else value
         made += [f"--{'log-format' if name == 'format' else name}", str(value)]
-    if log.format == "table" and options.roles is None and options.log_format is None:
+    if log.format == "table" and options.roles is None and options.log_format is None and "--roles" not in more:
         made += ["--log-format", "table"]
     files = [file if not file.startswith("-") else f"./{file}" for file in file_list(options)]
     return shlex.join(["evalreg", verb, *formula, *files, *made, *rest])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import Any, TypeAlias
 
@@ -14,6 +15,7 @@ import pandas as pd
 from evalreg.errors import EvalregError, muted
 from evalreg.logs.overlooked import FEW_CLUSTERS, candidates
 from evalreg.logs.remarks import remarks
+from evalreg.logs.roles import likely_roles
 from evalreg.report.tables import Grid, Summary, number
 
 # A `Log`, whose module imports this one.
@@ -38,7 +40,7 @@ class Diagnosis:
     remarks : tuple of str
         What may be wrong.
     commands : tuple of str
-        Three questions that make sense next.
+        Questions that make sense next, a report at the end.
 
     See Also
     --------
@@ -103,9 +105,9 @@ class Diagnosis:
 
 
 def _broken(command: str, width: int = 76) -> Iterator[str]:
-    """A command on lines of that width, which a shell joins again; words in quotes stay whole."""
+    """A command on lines of that width, which a shell joins again; words in quotes and options stay whole."""
     line = ""
-    for word in re.findall(r"'[^']*'|[^ ]+", command):
+    for word in re.findall(r"-[\w-]+ (?:'[^']*'|[^-' ][^ ]*)|'[^']*'|[^ ]+", command):
         if line and len(line) + 1 + len(word) > width - 2:
             yield f"{line} \\"
             line = f"    {word}"
@@ -139,8 +141,8 @@ def diagnose(log: AnyLog, say: Callable[[str, list[str]], str] | None = None) ->
         left_out={str(reason): int(count) for reason, count in log.left_out.items()},
         models=_models(log),
         clusters=clusters,
-        remarks=(*log.notes, *remarks(frame, log.roles, clusters.index.tolist())),
-        commands=tuple(_next(log, clusters, say or _python)),
+        remarks=(*log.notes, *remarks(frame, log.roles, clusters.index.tolist(), unnamed_question(log))),
+        commands=tuple(_next(log, clusters, say or partial(_python, "left" in log.roles))),
     )
 
 
@@ -167,6 +169,13 @@ def question(log: AnyLog) -> list[str]:
     if "item" in log.roles:
         return ["task", "item"] if log._several("task") else ["item"]
     return ["prompt"] if "prompt" in log.roles else []
+
+
+def unnamed_question(log: AnyLog) -> str | None:
+    """The column of a table that is called like one of questions, where none has that role."""
+    if log.format not in ("table", "frame") or {"item", "left", "prompt"} & set(log.roles):
+        return None
+    return likely_roles(log._reading.frame, ("item",)).get("item")
 
 
 def _models(log: AnyLog) -> pd.DataFrame:
@@ -242,8 +251,14 @@ def _candidates(log: AnyLog) -> Iterator[str]:
 
 
 def _next(log: AnyLog, clusters: pd.DataFrame, say: Callable[[str, list[str]], str]) -> Iterator[str]:
-    """Three questions that make sense next and have an answer; groups are those that widen the error bars most."""
+    """Questions that make sense next and have an answer; groups are those that widen the error bars most."""
+    item = unnamed_question(log)
+    if item is not None:
+        named = {role: role for role in log.roles} | {"item": item}
+        yield say("doctor", ["--roles", ",".join(f"{role}={column}" for role, column in named.items())])
     asked = list(_of_pairs(log) if "left" in log.roles else _of_scores(log, clusters))
+    _, options, ask = asked[0]
+    asked.append(("report", [*options, "-o", "report.html"], ask))
     found = [say(verb, options) for verb, options, ask in asked if _quietly(ask) is not None]
     yield from dict.fromkeys(found)
 
@@ -283,15 +298,20 @@ def _quoted(name: str) -> str:
     return f"`{name}`" if set("+: ") & set(name) else name
 
 
-def _python(verb: str, options: list[str]) -> str:
-    """The question as Python, for a log that was made from a frame."""
+def _python(pairs: bool, verb: str, options: list[str]) -> str:
+    """The question as Python, for a log that was made from a frame; of comparisons where `pairs`."""
     values = dict(pairwise(options))
+    if verb == "doctor":
+        named = (part.split("=", 1) for part in values["--roles"].split(","))
+        roles = ", ".join(f'{role}="{column}"' for role, column in named if role != column)
+        return f"er.Log(log.frame, {roles}).doctor()"
     words = [f'{name}="{values[f"--{name}"]}"' for name in ("by", "groups") if f"--{name}" in values]
     if verb == "fit":
         words = ['"score ~ 1"', *words]
+    if verb == "report":
+        return f'log.{"win_rate" if pairs else "mean"}({", ".join(words)}).report("report.html")'
     if verb != "leaderboard":
         return f"log.{verb}({', '.join(words)})"
     if "--method" in values:
         return f"log.bradley_terry({', '.join(words)}).leaderboard()"
-    pairs = not options or values.get("--groups") == "prompt"
     return f"log.{'win_rate' if pairs else 'mean'}({', '.join(words)}).leaderboard()"

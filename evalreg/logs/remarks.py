@@ -17,8 +17,10 @@ ROUNDED, EXACT = 5e-4, 1e-9
 FEW_MODELS_SHOWN = 5
 
 
-def remarks(frame: pd.DataFrame, roles: Sequence[str], clusters: Sequence[str]) -> Iterator[str]:
-    """Sentences on a log; none where nothing was found."""
+def remarks(
+    frame: pd.DataFrame, roles: Sequence[str], clusters: Sequence[str], question: str | None = None
+) -> Iterator[str]:
+    """Sentences on a log; none where nothing was found. `question` is a column that is called like one of questions."""
     if "left" in roles:
         yield from _itself(frame)
         yield from _twice(frame, [role for role in ("left", "right", "prompt", "judge", "order") if role in roles])
@@ -28,7 +30,13 @@ def remarks(frame: pd.DataFrame, roles: Sequence[str], clusters: Sequence[str]) 
         return
     yield from _outcome(frame)
     if "item" not in roles:
-        yield "The log does not say which question a row is of: models cannot be compared on the same questions."
+        if question is None:
+            yield "The log does not say which question a row is of: models cannot be compared on the same questions."
+        else:
+            yield (
+                f"No column has the role of the question (item), without which models cannot be compared on the same "
+                f'questions. By its name "{question}" is it: the first of the commands below gives it that role.'
+            )
         return
     ids = ["task", "item"] if "task" in roles else ["item"]
     yield from _twice(frame, [role for role in ("model", "prompt", "task", "item", "sample") if role in roles])

@@ -211,14 +211,14 @@ def _findings(study: Study, what: str, seed: int) -> str:
 
 def _difference(log: pd.DataFrame) -> str:
     """The summary of a comparison, and what is true beside it."""
-    asked: dict[str, str] = {"item": "question", "groups": "passage"}
     with muted():
-        paired, apart = compare(log, **asked), compare(log, **asked, paired=False)
+        paired = compare(log, item="question", groups="passage")
+        apart = compare(log, item="question", groups="passage", paired=False)
     truth, rows = float(log.attrs["truth"]["difference"]), []
     for name, comparison in (("question by question", paired), ("as two separate means", apart)):
-        row = comparison.table.loc[("new", "old")]
-        holds = _said(row["lower"] <= truth <= row["upper"])
-        rows.append((name, *(number(row[end]) for end in ("difference", "lower", "upper")), number(truth), holds))
+        (found,) = comparison.table.to_dict("records")
+        holds = _said(found["lower"] <= truth <= found["upper"])
+        rows.append((name, *(number(found[end]) for end in ("difference", "lower", "upper")), number(truth), holds))
     headers = ("new - old", "estimated", "from", "to", "true", "holds truth")
     return f"{paired.summary()}\n\n{Grid(headers, tuple(rows)).text(WIDTH)}"
 
@@ -230,10 +230,8 @@ def _board(log: pd.DataFrame) -> str:
         table, naive = board.leaderboard(), board.with_cov(groups=None).leaderboard()
     rows = []
     for name, row in table.iterrows():
-        truth = log.attrs["truth"]["win_rate"][name]
-        held = [
-            _said(found.loc[name, "joint_lower"] <= truth <= found.loc[name, "joint_upper"]) for found in (table, naive)
-        ]
+        truth, other = log.attrs["truth"]["win_rate"][name], naive.loc[str(name)]
+        held = [_said(bool(found["joint_lower"] <= truth <= found["joint_upper"])) for found in (row, other)]
         ends = f"{number(row['joint_lower'])} to {number(row['joint_upper'])}"
         rows.append((str(name), number(row["estimate"]), ranks_text(row), ends, number(truth), *held))
     headers = ("", "win rate", "ranks open", "joint 95% interval", "true", "holds it", "naive does")
@@ -243,7 +241,7 @@ def _board(log: pd.DataFrame) -> str:
 
 def _drawn(table: pd.DataFrame, width: int = 56) -> list[str]:
     """Intervals of models as lines of characters, with a scale below and a mark at a half."""
-    low, high = min(0.5, table["joint_lower"].min()), max(0.5, table["joint_upper"].max())
+    low, high = min(0.5, float(table["joint_lower"].min())), max(0.5, float(table["joint_upper"].max()))
 
     def place(value: float) -> int:
         return round((value - low) / (high - low) * (width - 1))

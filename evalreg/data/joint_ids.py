@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TypeVar
 
 from evalreg.data.engine import LazyTable
+from evalreg.data.engine_joint import with_joint_text
 from evalreg.data.frame import Table
 from evalreg.data.names import known_column, known_columns
 from evalreg.errors import ArgumentError
@@ -56,11 +57,9 @@ def with_joint_ids(table: AnyTable, **roles: object) -> AnyTable:
             if len(set(parts)) < len(parts):
                 raise ArgumentError(f"`{argument}` joins different columns; {name!r} names one twice.")
             if isinstance(table, LazyTable):
-                raise ArgumentError(
-                    f"`{argument}={name!r}` joins columns of rows in memory. Make a column of both in the engine, or "
-                    "collect the frame first."
-                )
-            table = table.with_joint(str(name), parts)
+                table = with_joint_text(table, str(name), parts, argument)
+            else:
+                table = table.with_joint(str(name), parts)
     return table
 
 

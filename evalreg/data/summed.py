@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -17,6 +17,7 @@ from evalreg.data.engine import LazyTable, as_pandas, schema_of
 from evalreg.data.engine_rows import read_in_engine
 from evalreg.data.frame import Table
 from evalreg.data.groups import Groups, parse_groups
+from evalreg.data.joint_ids import joint_parts
 from evalreg.data.rows import Roles
 from evalreg.data.summed_ratios import about_own
 from evalreg.data.summed_roles import (
@@ -105,11 +106,39 @@ class SummedLog:
             raise NotAvailableError(f"the questions are known only if the log was summed with `{named}`.")
         return self._questions.copy()
 
+    def with_joint(self, name: str, columns: Sequence[str]) -> SummedLog:
+        """The same sums with the joint values of some columns as labels under a name."""
+        parts = [Codes(codes, len(names), names) for codes, names in (factorize(self.lines[one]) for one in columns)]
+        texts = self.lines[columns[0]].astype(object)
+        for column in columns[1:]:
+            texts = texts + ":" + self.lines[column]
+        if texts.nunique() < joint(parts).n_clusters:
+            raise ArgumentError(
+                f"{name!r} joins labels by a colon, and different ones of {' and '.join(map(repr, columns))} would "
+                "read alike. Summarise again with other labels.",
+                column=columns[0],
+            )
+        roles = replace(self.roles, groups=(*self.roles.groups, name))
+        return replace(self, lines=self.lines.assign(**{name: texts}), roles=roles, kinds={**self.kinds, name: "text"})
+
     def __repr__(self) -> str:
         return (
             f"<SummedLog: {self.n_rows} rows of {self.roles.outcome} in {len(self.lines)} lines, by "
             f"{', '.join(self.roles.labels)}>"
         )
+
+
+def with_joint_lines(sums: SummedLog, **roles: object) -> SummedLog:
+    """A log of sums with labels for every joint id of columns that it was summed by."""
+    for argument, value in roles.items():
+        for name in value if isinstance(value, list | tuple) else (value,):
+            parts, known = joint_parts(name), sums.roles.labels
+            if not parts or name in known or not set(parts) <= set(known):
+                continue
+            if len(set(parts)) < len(parts):
+                raise ArgumentError(f"`{argument}` joins different columns; {name!r} names one twice.")
+            sums = sums.with_joint(str(name), parts)
+    return sums
 
 
 def _joint_codes(lines: pd.DataFrame, columns: Sequence[str]) -> tuple[IntArray, pd.Index]:

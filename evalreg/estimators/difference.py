@@ -33,7 +33,7 @@ from evalreg.data.joint_ids import with_roles
 from evalreg.data.names import refuse_same
 from evalreg.data.opening import open_frame
 from evalreg.data.rows import Roles
-from evalreg.data.summed import SummedLog
+from evalreg.data.summed import SummedLog, with_joint_lines
 from evalreg.errors import (
     ArgumentTypeError,
     IndependenceWarning,
@@ -182,7 +182,7 @@ def compare(
     dropped = data.dropped if isinstance(data, SummedLog) else None
     if isinstance(data, SummedLog):
         refuse_beside_sums(data, score, {"sample": sample})
-        data = lines_as_rows(data, model, item)
+        data = lines_as_rows(with_joint_lines(data, model=model, item=item, strata=strata), model, item)
     labels = {"model": model, "item": item, "sample": sample, "strata": strata}
     table, _ = with_roles(open_frame(data), {"score": score}, **labels)
     named = {"score": score, **labels}

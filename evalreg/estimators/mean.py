@@ -37,7 +37,7 @@ from evalreg.data.joint_ids import with_roles
 from evalreg.data.names import known_columns
 from evalreg.data.opening import open_frame
 from evalreg.data.rows import Roles
-from evalreg.data.summed import SummedLog
+from evalreg.data.summed import SummedLog, with_joint_lines
 from evalreg.errors import ArgumentError, DataError, IndependenceWarning, Note
 from evalreg.estimate import About
 from evalreg.estimators.answer_noise import noise_of_means
@@ -246,7 +246,8 @@ def mean(
     if isinstance(data, SummedLog):
         shared = questions if questions == "shared" else None
         refuse_beside_sums(data, score, {"sample": sample, "weights": weights, "questions": shared})
-    table = data if isinstance(data, SummedLog) else open_frame(data)
+    summed = isinstance(data, SummedLog)
+    table = with_joint_lines(data, by=by, item=item, strata=strata) if summed else open_frame(data)
     if not isinstance(strata_weights, Mapping):
         option("strata_weights", strata_weights, STRATA_WEIGHTS)
     if strata is None and strata_weights != "micro":

@@ -15,7 +15,7 @@ from evalreg.data.engine_pairs import EXCHANGED, FIRST, SCORE, PairsInEngine, ra
 from evalreg.data.groups import Groups
 from evalreg.data.labels import Labels
 from evalreg.data.pairs import PairCells, open_pairs, read_pairs
-from evalreg.data.summed import SummedLog
+from evalreg.data.summed import SummedLog, with_joint_lines
 from evalreg.data.summed_pairs import SummedPairCells, read_summed_pairs
 from evalreg.data.verdicts import PairRoles
 from evalreg.errors import IndependenceWarning, Note
@@ -83,6 +83,7 @@ def gather_pairs(data: Any, roles: PairRoles, groups: Groups, needs_rows: str | 
     Rows in an engine stay there, unless `needs_rows` says what needs them.
     """
     if isinstance(data, SummedLog):
+        data = with_joint_lines(data, by=roles.strata)
         return _of_sums(read_summed_pairs(data, roles, groups, needs_rows), data)
     table, roles = open_pairs(data, roles, groups, needs_rows)
     if isinstance(table, LazyTable):

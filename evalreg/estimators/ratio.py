@@ -19,7 +19,7 @@ from evalreg.data.names import known_columns
 from evalreg.data.opening import open_frame
 from evalreg.data.row_numbers import row_list, rows_text
 from evalreg.data.rows import Roles
-from evalreg.data.summed import SummedLog
+from evalreg.data.summed import SummedLog, with_joint_lines
 from evalreg.errors import ArgumentError, DenominatorWarning, Note, ScoreRangeError
 from evalreg.estimate import About, Estimate
 from evalreg.estimate.about import one_sided
@@ -150,7 +150,7 @@ def ratio(
     )
     columns = {"numerator": numerator, "denominator": denominator}
     more: list[Note] = []
-    table = data if isinstance(data, SummedLog) else open_frame(data)
+    table = with_joint_lines(data, by=by) if isinstance(data, SummedLog) else open_frame(data)
     if isinstance(table, SummedLog):
         by_columns = known_columns(by, table.roles.labels, "by")
         roles = Roles(numerator, by_columns, weights=weights, missing=missing)

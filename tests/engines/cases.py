@@ -98,6 +98,7 @@ MEANS: dict[str, dict[str, Any]] = {
     "mean, samples": {"by": "model", "item": "question", "sample": "attempt", "groups": "passage"},
     "mean, weighted": {"weights": "weight", "groups": "passage", "by": "model"},
     "mean, weighted, no clusters": {"weights": "weight"},
+    "mean, joint items": {"by": "model:subject", "item": "subject:question", "sample": "attempt", "groups": "passage"},
     "mean, strata": {"strata": "subject", "groups": "passage"},
 }
 # Of comparisons, whatever holds their verdicts.

@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import ParamSpec, TypeVar, cast
 
-from evalreg.checks import CovName, listed, nearest
+from evalreg.checks import COVS, CovName, FamilyName, listed, nearest
 from evalreg.errors import ArgumentTypeError
 
 P = ParamSpec("P")
@@ -58,8 +58,21 @@ COVARIANCES: dict[str, str] = {
         ("nonrobust", "iid", "classical", "unadjusted", "homoskedastic"),
         'Errors of one variance for all rows are not offered; "HC1" allows for rows of different variance.',
     ),
+    **dict.fromkeys(
+        ("hac", "nw", "newey-west", "neweywest", "kernel", "dk", "driscoll-kraay", "conley"),
+        "Dependence that fades with time or distance is not offered; name in `groups` the clusters within which rows "
+        "depend.",
+    ),
     "crv3": 'That is cov="CR3", up to the factor (G-1)/G.',
     "crv2": 'That is cov="CR2".',
+}
+
+
+# Families by the names of links, distributions and other packages.
+FAMILY_NAMES: dict[str, FamilyName] = {
+    **dict.fromkeys(("logit", "logistic", "logistic regression", "bernoulli", "binary", "quasibinomial"), "binomial"),
+    **dict.fromkeys(("normal", "ols", "linear", "identity", "gauss"), "gaussian"),
+    **dict.fromkeys(("count", "counts", "log", "quasipoisson", "ppml"), "poisson"),
 }
 
 
@@ -76,9 +89,11 @@ OF_ROWS: dict[str, CovName] = {
     **{f"hc{number}": cast(CovName, f"HC{number}") for number in (0, 2, 3)},
 }
 # Covariances with a choice of small-sample factor.
+_OURS: dict[str, CovName] = {name.upper(): name for name in COVS}
 _WITH_SSC = frozenset({"CR1"})
 _COV_NAMES = ("vcov", "cov_type", "se_type", "vcov_type", "vce", "covariance")
 _CLUSTER_NAMES = tuple(name for name, ours in KEYWORDS.items() if ours == ("groups",))
+_LINKS = {"probit": "Probit", "cloglog": "CLogLog"}
 _FREQUENCIES = ("freq_weights", "fweights", "frequency_weights")
 
 
@@ -89,6 +104,14 @@ def covariance_hint(cov: object) -> str:
         return f" Write {call}." if call else ""
     hint = COVARIANCES.get(str(cov).lower())
     return f" {hint}" if hint else ""
+
+
+def family_hint(family: str) -> str:
+    """What a family of another package is here, as a sentence after a space; nothing for an unknown one."""
+    ours = FAMILY_NAMES.get(family.lower())
+    if family.lower() in ("probit", "cloglog"):
+        return f" Write family=sm.families.Binomial(link=sm.families.links.{_LINKS[family.lower()]}())."
+    return f' Write family="{ours}".' if ours else ""
 
 
 def call_to_write(
@@ -127,6 +150,8 @@ def _in_our_words(
             return {"groups": groups, "cov": f'"{cov}"', **crossed}
         of = OF_CLUSTERS if clustered else {**OF_ROWS, **dict.fromkeys(("cluster", "clustered", "crv1"))}
         cov = of.get(str(value).lower()) if isinstance(value, str) else None
+        if cov is None and isinstance(value, str) and value.upper() in _OURS:
+            cov = _OURS[value.upper()]
         if cov is None and isinstance(value, str) and value.startswith("~"):
             return {"groups": _labels(value, columns) or "", "cov": '"CR1"'}
         return None if cov is None else {"cov": f'"{cov}"'}
@@ -198,6 +223,11 @@ def _keyword_hint(start: str, name: str, known: Sequence[str]) -> str:
         return f"{start}; it is called `{meant}` here."
     if name.lower() in LATER:
         return f"{start}; ask the result: {LATER[name.lower()]}."
+    if "formula" in known and name in ("target", "n_population"):
+        return (
+            f"{start}; which questions a result is about is asked of means: `er.mean(data, score, target=...)`. A "
+            "regression is about rows like these."
+        )
     if "formula" in known and name.lower() in MODELS:
         return f'{start}; models go into the formula, as in "score ~ C({name})".'
     return f"{start}.{nearest(name, known) or f' It has {listed(known)}.'}"

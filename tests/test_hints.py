@@ -11,7 +11,14 @@ import pytest
 import statsmodels.formula.api as smf
 
 import evalreg as er
-from evalreg.errors import ArgumentError, ArgumentTypeError, CollinearityError, UnknownLabelError
+from evalreg.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    CollinearityError,
+    FormulaError,
+    MissingColumnError,
+    UnknownLabelError,
+)
 from evalreg.hints import COVARIANCES
 
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
@@ -205,3 +212,106 @@ def test_a_star_without_a_position_in_the_formula_says_whose_it_is(function, for
         assert "Leave out `formula`" in str(caught.value)
     else:
         assert function(star, **sides, formula=found.group(1)).params.notna().all()
+
+
+def agent(seed=5):
+    """Trials at tasks, of which two tell the seed apart."""
+    rng = np.random.default_rng(seed)
+    log = pd.DataFrame({"task": np.repeat(np.arange(30), 4), "trial": np.tile(np.arange(4), 30)})
+    return log.assign(
+        reward=rng.integers(0, 2, 120) * 1.0,
+        x=rng.normal(size=120),
+        kind=rng.choice(list("abc"), 120),
+        lot=log["task"] % 5,
+    )
+
+
+@pytest.mark.parametrize(
+    ("family", "ours"), [("logit", "binomial"), ("Bernoulli", "binomial"), ("ols", "gaussian"), ("ppml", "poisson")]
+)
+def test_families_by_other_names_say_which_to_write(family, ours):
+    log = agent()
+    with pytest.raises(ArgumentError, match=f'Write family="{ours}"'):
+        er.fit("reward ~ x", log, groups="task", family=family)
+    er.fit("reward ~ x", log, groups="task", family=ours)
+
+
+def test_a_probit_is_a_family_of_statsmodels():
+    import statsmodels.api as sm
+
+    log = agent()
+    with pytest.raises(ArgumentError) as caught:
+        er.fit("reward ~ x", log, groups="task", family="probit")
+    code = re.search(r"Write family=(.+)\.$", str(caught.value)).group(1)
+    found = er.fit("reward ~ x", log, groups="task", family=eval(code, {"sm": sm}))
+    np.testing.assert_allclose(found.params, smf.probit("reward ~ x", log).fit(disp=0).params, rtol=1e-6)
+
+
+@pytest.mark.parametrize("keyword", ["se_type", "vcov", "cov_type"])
+def test_our_own_covariance_under_a_foreign_keyword_is_kept(keyword):
+    error = _raised(lambda: er.fit("reward ~ x", agent(), groups="task", **{keyword: "cr2"}))
+    assert 'write cov="CR2"' in str(error)
+    error = _raised(lambda: er.fit("reward ~ x", agent(), **{keyword: "HAC"}))
+    assert "name in `groups` the clusters within which rows depend" in str(error)
+
+
+def test_a_population_is_asked_of_means():
+    error = _raised(lambda: er.fit("reward ~ x", agent(), target="the full benchmark", n_population=400))
+    assert "`er.mean(data, score, target=...)`" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("formula", "what"),
+    [
+        ("reward ~ i(kind)", r"Write C\(kind\)"),
+        ("reward ~ factor(kind) + x", r"Write C\(kind\)"),
+        ("reward ~ x | lot^kind", r'Write "\| lot:kind"'),
+        ("reward ~ offset(x)", "er.from_statsmodels"),
+        ("reward ~ csw(x, lot)", "er.table"),
+        ("reward ~ 1 | lot | x ~ trial", "er.from_influence"),
+    ],
+)
+def test_formulas_of_fixest_and_r_say_what_to_write(formula, what):
+    log = agent()
+    with pytest.raises(FormulaError, match=what):
+        er.fit(formula, log, groups="task")
+    assert er.fit("reward ~ x | lot:kind", log, groups="task").params.index.tolist() == ["x"]
+
+
+def test_an_offset_is_brought_from_statsmodels():
+    import statsmodels.api as sm
+
+    log = agent()
+    fitted = smf.glm("reward ~ x", log, family=sm.families.Poisson(), offset=log["trial"] / 9).fit()
+    expected = smf.glm("reward ~ x", log, family=sm.families.Poisson(), offset=log["trial"] / 9).fit(
+        cov_type="cluster", cov_kwds={"groups": log["task"]}
+    )
+    found = er.infer(er.from_statsmodels(fitted), groups=log["task"], cov="CR1")
+    np.testing.assert_allclose(found.bse, expected.bse, rtol=1e-8)
+
+
+def test_a_log_of_one_model_says_how_it_is_read():
+    log = agent()
+    for call in (er.noise, er.plan.components):
+        with pytest.raises(MissingColumnError, match="If all rows are of one model, write model=None"):
+            call(log, "reward", item="task", sample="trial")
+        call(log, "reward", model=None, item="task", sample="trial")
+        with pytest.raises(MissingColumnError, match=r'`item` names "question", which is not a column[^N]*$'):
+            call(log, "reward", model=None, item="question", sample="trial")
+
+
+def test_prompts_of_judges_are_the_other_clustering_of_the_board():
+    log = er.datasets.judge_log(n_models=4, n_prompts=30, seed=1)
+    sides = {"left": "left", "right": "right", "winner": "winner"}
+    board = er.win_rate(log, **sides, groups="prompt + judge")
+    renamed = log.rename(columns={"prompt": "question"})
+    found = er.win_rate(renamed, **sides, groups="question + judge").judges()
+    pd.testing.assert_frame_equal(found.variance, board.judges().variance)
+    assert found.prompt == "question"
+    with pytest.raises(MissingColumnError, match='`prompt` names "prompt"'):
+        er.win_rate(renamed, **sides, groups="judge").judges()
+
+
+def test_an_influence_without_an_outcome_is_not_of_anything():
+    found = er.infer(er.from_influence([0.0], np.array([[1.0], [-1.0]]) / 2))
+    assert repr(found).startswith("<Results: Influence of rows, as given, 2 rows")

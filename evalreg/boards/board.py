@@ -14,8 +14,8 @@ from evalreg.boards.sparse import family_cov, of_models, ranked_cov, sparsity_ta
 from evalreg.checks import FloatArray, fraction, option
 from evalreg.covariance.by_cell import CellErrors
 from evalreg.covariance.options import CovOptions
-from evalreg.data.clusters import Axis
-from evalreg.errors import NotAvailableError, Note
+from evalreg.data.clusters import Axis, axis_name
+from evalreg.errors import MissingColumnError, NotAvailableError, Note
 from evalreg.estimate import Estimate
 from evalreg.inference.dependence import design_effect
 from evalreg.report.tables import Summary
@@ -144,7 +144,7 @@ class Board(Results):
         return condorcet_cycles(head_to_head(self._duels, self._duel_errors()), alpha)
 
     def judges(
-        self, judge: str = "judge", prompt: str = "prompt", *, min_shared: int = 20, alpha: float = 0.05
+        self, judge: str = "judge", prompt: str | None = None, *, min_shared: int = 20, alpha: float = 0.05
     ) -> Judging:
         """Judges set against each other: agreement, a board each, tastes, position bias, shares of variance.
 
@@ -153,7 +153,8 @@ class Board(Results):
         Parameters
         ----------
         judge, prompt : str, optional
-            Columns of judges and prompts; several joined by colons are one, as "language:question".
+            Columns of judges and prompts; several joined by colons are one, as "language:question". The prompts are
+            "prompt" by default; without such a column, the one clustering that the board has beside the judges.
         min_shared : int, optional
             Comparisons that two judges must share, and one must have made, for estimates of their own.
         alpha : float, optional
@@ -173,7 +174,14 @@ class Board(Results):
         TooFewClustersError
             If there is one prompt.
         """
-        return judging(self._duels, replace(self.cov.options, alike=None), judge, prompt, min_shared, alpha)
+        options = replace(self.cov.options, alike=None)
+        try:
+            return judging(self._duels, options, judge, prompt or "prompt", min_shared, alpha)
+        except MissingColumnError as error:
+            others = [axis_name(axis) for axis in self.axes or () if axis_name(axis) != judge]
+            if prompt is not None or error.column != "prompt" or len(others) != 1:
+                raise
+            return judging(self._duels, options, judge, others[0], min_shared, alpha)
 
     @property
     def _compared(self) -> Together:

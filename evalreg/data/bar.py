@@ -17,6 +17,11 @@ def split_bar(formula: str) -> tuple[str, str]:
     bars = _bars(formula)
     if not bars:
         return formula, ""
+    if len(bars) > 1 and "~" in formula[bars[-1] :]:
+        raise FormulaError(
+            '`formula` holds no instruments (the part behind a second bar, "| x ~ z"). Fit them elsewhere, and pass '
+            "the coefficients and the influence of each row to `er.from_influence`."
+        )
     if len(bars) > 1:
         raise FormulaError(
             f"`formula` has {len(bars)} bars; write one, before the factors to absorb, as in {_LIKE}. Put a "
@@ -52,6 +57,11 @@ def absorbed_factors(behind: str, columns: Sequence[str]) -> tuple[Axis, ...]:
         raise FormulaError(
             f"`formula` absorbs columns, each value a level; got {behind!r}. Write their names alone, as in "
             f"{_LIKE}. Put computed values into a column first."
+        )
+    if "^" in behind and behind not in columns and "`" not in behind:
+        raise FormulaError(
+            f"`formula` absorbs joint levels of columns joined by a colon; got {behind!r}. Write "
+            f'"| {behind.replace("^", ":")}".'
         )
     if "[" in behind and behind not in columns and "`" not in behind:
         raise FormulaError(

@@ -45,6 +45,13 @@ _RULE = (
     "A formula may hold columns, numbers, arithmetic, comparisons, patsy's functions and numpy's mathematical functions"
     " by name; make a column of anything else first, and name that."
 )
+# What other packages have in formulas: labels, and what is no covariate.
+_LEVELS = ("i", "factor", "as.factor", "as_factor", "c", "categorical")
+_SEVERAL = "Fit each formula by itself, and put the results side by side with `er.table`."
+_ELSEWHERE = {
+    "offset": "There are no offsets: fit it with statsmodels, and pass the result to `er.from_statsmodels`.",
+    **dict.fromkeys(("csw", "csw0", "sw", "sw0", "mvsw"), _SEVERAL),
+}
 # Text in quotes stays as it is; what is in backticks is a column.
 _BACKTICKS = re.compile(r"""("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')|`([^`]+)`""")
 
@@ -200,6 +207,11 @@ def _numpy_name(node: ast.Attribute) -> str:
 def _unknown(node: ast.Call, code: str) -> FormulaError:
     """What to say about a call of something else, with what may have been meant."""
     called = ast.unparse(node.func)
+    argument = ast.unparse(node.args[0]) if node.args else "x"
+    if called in _LEVELS:
+        return _refused(f"a call of {called}(...)", code, f" Write C({argument}).")
+    if called in _ELSEWHERE:
+        return FormulaError(f"`formula` has a call of {called}(...), in the term {code!r}. {_ELSEWHERE[called]}")
     known = [*sorted(PATSY), *sorted(CONTRASTS), *(f"np.{name}" for name in sorted(NUMPY))]
     hint = nearest(called, known) or nearest(f"np.{called}", known)
     return _refused(f"a call of {called}(...)", code, hint)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from evalreg.checks import listed, nearest
 from evalreg.errors import ArgumentError, ArgumentTypeError, MissingColumnError
@@ -38,6 +39,19 @@ def no_column(name: str, columns: Sequence[str], argument: str, what: str = "not
     """The error for a name that is not a column, with the nearest that are."""
     hint = nearest(name, columns) or f" The columns are {listed(columns)}."
     return MissingColumnError(f'`{argument}` names "{name}", which is {what}.{hint}', column=name)
+
+
+@contextmanager
+def or_one_model(model: str | None) -> Iterator[None]:
+    """Let the refusal of a column of models say how rows of one model are read."""
+    try:
+        yield
+    except MissingColumnError as error:
+        if model is None or not str(error).startswith("`model` names"):
+            raise
+        raise MissingColumnError(
+            f"{error} If all rows are of one model, write model=None.", column=error.column
+        ) from None
 
 
 def refuse_same(named: Mapping[str, str | None]) -> None:

@@ -10,6 +10,9 @@ import numpy as np
 from evalreg.checks import BoolArray, FloatArray
 from evalreg.numerics.matrices import Matrix, dense
 
+# The outcome of an estimate that was made elsewhere.
+NOT_GIVEN = "not given"
+
 
 @dataclass(frozen=True)
 class About:

@@ -10,6 +10,7 @@ from evalreg.checks import FAMILIES, FamilyName, option
 from evalreg.data.row_numbers import row_list, rows_text
 from evalreg.errors import ArgumentTypeError, ConstantScoreError, ConvergenceError, NotAvailableError, ScoreRangeError
 from evalreg.estimate import Estimate
+from evalreg.hints import family_hint
 from evalreg.results.bridge import from_statsmodels
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ SEPARATED = 1e-6
 def named_family(family: Any) -> FamilyName | Family:
     """The name of a family, where it is one of ours with its canonical link; otherwise an instance of statsmodels'."""
     if isinstance(family, str):
-        option("family", family, FAMILIES)
+        option("family", family, FAMILIES, family_hint(family))
         return family
     from statsmodels.genmod import families
 

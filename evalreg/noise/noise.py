@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from evalreg.checks import MISSING, FloatArray, IntArray, MissingName, fraction, option
+from evalreg.data.names import or_one_model
 from evalreg.errors import ArgumentTypeError, muted
 from evalreg.estimators.comparison import Comparison
 from evalreg.estimators.difference import compare
@@ -132,7 +133,8 @@ def noise(
             f"`groups` must name columns here; got {type(groups).__name__}. Add labels to the data."
         )
     columns = Columns(score, model, item, sample, passes, n_samples)
-    read = read_answers(data, columns, groups, missing)
+    with or_one_model(model):
+        read = read_answers(data, columns, groups, missing)
     asked: dict[str, Any] = {"item": item, "sample": sample, "groups": groups, "missing": missing}
     comparison = compare(read.frame, read.score, model=model, **asked) if len(read.names) > 1 and model else None
     with muted():

@@ -13,6 +13,7 @@ from evalreg.data.clusters import Axis, Codes, axis_name, joint, pair_codes
 from evalreg.data.frame import Table
 from evalreg.data.groups import parse_groups
 from evalreg.data.joint_ids import with_joint_ids
+from evalreg.data.names import or_one_model
 from evalreg.data.opening import open_frame
 from evalreg.data.repeats import refuse_questions
 from evalreg.data.row_numbers import row_list, rows_text
@@ -202,7 +203,8 @@ def components(
         )
     labels = {item: "item", sample: "sample"} | ({} if model is None else {model: "model"})
     split = () if model is None else (model,)
-    read = read_rows(table, {"score": score}, labels=labels, groups=groups, missing=missing, split=split)
+    with or_one_model(model):
+        read = read_rows(table, {"score": score}, labels=labels, groups=groups, missing=missing, split=split)
     if model is None:
         answers, attrs = _answers_of_one(read, (item, sample), axis, baseline)
     else:

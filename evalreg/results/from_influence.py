@@ -22,6 +22,7 @@ from evalreg.errors import (
     NonFiniteError,
 )
 from evalreg.estimate import About, Estimate
+from evalreg.estimate.about import NOT_GIVEN
 from evalreg.numerics.memory import refuse_larger
 from evalreg.results.fitted_rows import FittedRows
 from evalreg.scores.rows import RowScores
@@ -115,7 +116,7 @@ def from_influence(
         kind="likelihood",
         n_coefficients=int(n_coefficients),
         coefficient_map=np.eye(k),
-        about=About(model="Influence of rows, as given", outcome="not given"),
+        about=About(model="Influence of rows, as given", outcome=NOT_GIVEN),
     )
 
 

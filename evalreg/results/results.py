@@ -17,6 +17,7 @@ from evalreg.covariance.options import CovOptions, check_cov_options, takes_ssc
 from evalreg.data.clusters import Axis, axis_name
 from evalreg.errors import ArgumentError, Note, issue
 from evalreg.estimate import Estimate
+from evalreg.estimate.about import NOT_GIVEN
 from evalreg.hints import with_hints
 from evalreg.inference.contrasts import parse_contrasts
 from evalreg.inference.equivalence import EquivalenceName, equivalence_table
@@ -382,7 +383,9 @@ class Results(Algebra, MultipleModels, Planned, Resampled, Predicted, Diagnosed,
 
     def __repr__(self) -> str:
         rows, table = f"{self.nobs} rows, {covariance_text(self.cov)}", whole_columns(self.to_frame())
-        return f"<Results: {self.estimate.about.model} of {self.estimate.about.outcome}, {rows}>\n{table}"
+        about = self.estimate.about
+        what = about.model if about.outcome == NOT_GIVEN else f"{about.model} of {about.outcome}"
+        return f"<Results: {what}, {rows}>\n{table}"
 
     def __getstate__(self) -> dict[str, Any]:
         estimate = replace(self.estimate, scores=self.estimate.scores.detached(), fitted=None)

@@ -292,10 +292,10 @@ def test_the_published_tables_of_several_evals_hold_numbers_of_pandas_and_statsm
         exams[exams["category"] == subject].to_csv(tmp_path / subject, index=False)
     texts = {}
     files = [str(tmp_path / subject) for subject in subjects]
-    asked = ["table", *files, "--score", "correct", "--by", "model", "--item", "question_id"]
+    asked = [*files, "--score", "correct", "--item", "question_id", "--groups", "passage", "--cov", "CR1"]
     for form in ("scores", "counts", "clustered", "columns"):
-        more = ["--groups", "passage", "--cov", "CR1", "--form", form, "--format", kind]
-        assert main([*asked, *more]) == 0
+        command = ["table", "--by", "model"] if form == "columns" else ["evals", "--form", form]
+        assert main([*command, *asked, "--format", kind]) == 0
         lines = [printed(kind, line) for line in capsys.readouterr().out.splitlines()]
         texts[form] = [line for line in lines if line]
     for model in exams["model"].unique():

@@ -82,35 +82,6 @@ def test_a_column_for_each_log_holds_its_means(command, log, tmp_path):
     assert "old/log.csv: score ~ 1" in " ".join(both.split())
 
 
-@pytest.mark.parametrize("form", ["scores", "counts", "clustered"])
-def test_means_stand_in_the_form_asked_for(command, tmp_path, form):
-    logs = {name: er.datasets.paired(n_passages=20, seed=seed) for seed, name in enumerate(("reading", "maths"))}
-    for name, rows in logs.items():
-        rows.to_csv(tmp_path / name, index=False)
-    asked = (*(tmp_path / name for name in logs), "--by", "model", "--item", "question", "--groups", "passage")
-    means = {name: er.mean(rows, by="model", item="question", groups="passage") for name, rows in logs.items()}
-    expected = er.join_evals(means, form=form)
-    status, out, _ = command(*asked, "--form", form)
-    assert status == 0
-    assert str(expected).splitlines()[1:8] == out.splitlines()[1:8]
-    for name, text in (("md", expected.to_markdown()), ("latex", expected.to_latex()), ("html", expected.to_html())):
-        rows = [line for line in text.splitlines() if "new" in line]
-        assert rows
-        assert set(rows) <= set(command(*asked, "--form", form, "--format", name)[1].splitlines())
-    frame = pd.read_csv(io.StringIO(command(*asked, "--form", form, "--format", "csv")[1]), index_col=["eval", "model"])
-    pd.testing.assert_frame_equal(frame, expected.to_frame(), check_exact=False, rtol=1e-12)
-    document = json.loads(command(*asked, "--form", form, "--format", "json")[1])
-    assert (document["kind"], document["options"]["form"]) == ("evals", form)
-    assert [row["ratio"] for row in document["coefficients"]] == pytest.approx(expected.table["ratio"].to_list())
-
-
-@pytest.mark.parametrize("beside", [("--formula", "score ~ 1"), ("--stars",), ("--beneath", "interval")])
-def test_forms_are_of_means(command, file, beside):
-    status, _, err = command(file, "--form", "counts", *beside)
-    assert status == 3
-    assert f"standard errors; {beside[0]} goes with columns" in err
-
-
 def test_what_a_column_cannot_hold_is_refused_and_the_column_named(command, file):
     assert "the same one is named twice" in command(file, file)[2]
     twice = command(file, "--formula", "score ~ 1", "--formula", "score ~ 1")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, get_args
 
 from evalreg.checks import adjustment, option
-from evalreg.cli.logs import file_list, log_document
+from evalreg.cli.logs import file_list, log_document, short_names
 from evalreg.cli.parsing import Output, offering
 from evalreg.cli.ranked import add_figure, save_figure
 from evalreg.cli.selection import Rows, counting, group_names, read_rows, role_names, split_names
@@ -171,7 +171,11 @@ def _each(options: argparse.Namespace) -> tuple[dict[str, Rows], dict[str, argpa
     """The rows of each eval: of the values of a column, or of each file."""
     files = file_list(options)
     if len(files) > 1 and options.eval is None:
-        names = files if options.names is None else split_names(options.names, "--names")
+        names = (
+            short_names(files, "Every FILE is an eval of its own")
+            if options.names is None
+            else split_names(options.names, "--names")
+        )
         if len(names) != len(files) or len(set(names)) < len(names):
             raise ArgumentError(
                 f"`--names` must be {len(files)} names that differ, one for each FILE; got {listed([*names])}."

@@ -9,7 +9,7 @@ import os
 import re
 import shlex
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, get_args
@@ -106,6 +106,16 @@ def check_choices(options: argparse.Namespace) -> None:
             option(name, getattr(options, name), known)
     if options.log_format is not None:
         option("log_format", options.log_format, tuple(READERS))
+
+
+def short_names(files: Sequence[str], rule: str) -> list[str]:
+    """Of each path the end that tells it from the others; `rule` says why one must not be there twice."""
+    paths = [Path(file).parts for file in files]
+    ends = (["/".join(path[-k:]) for path in paths] for k in range(1, max(map(len, paths)) + 1))
+    short = next((names for names in ends if len(set(names)) == len(files)), None)
+    if short is None:
+        raise ArgumentError(f"{rule}; the same one is named twice. Name it once.")
+    return short
 
 
 def file_list(options: argparse.Namespace) -> list[str]:

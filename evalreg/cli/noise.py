@@ -91,7 +91,8 @@ def run(options: argparse.Namespace) -> Output:
     # Counts stand in the place of scores.
     numbers = (counts if options.passes is not None else {*counts, options.score}) - {None}
     rows = read_rows(options, roles - numbers, numbers)
-    rows.refuse_verdicts(options.score)
+    if options.passes is None:
+        rows.refuse_verdicts(options.score)
     if rows.log is not None and model == "model" and model not in rows.frame:
         model = None
     rows.refuse_averaging(*(() if model is None else (model,)))

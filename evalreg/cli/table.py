@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from evalreg.checks import FAMILIES
 from evalreg.cli.fit import fitted
-from evalreg.cli.logs import file_list, log_document
+from evalreg.cli.logs import file_list, log_document, short_names
 from evalreg.cli.mean import averaged
 from evalreg.cli.parsing import Output, offering
 from evalreg.cli.selection import Rows, split_names
@@ -16,7 +15,6 @@ from evalreg.cli.shared import add_shared, check_shared, csv_text, document_text
 from evalreg.errors import ArgumentError, EvalregError
 from evalreg.report.tables import Summary
 from evalreg.results.results import Results
-from evalreg.suites.evals import FORMS, Evals, join_evals
 from evalreg.suites.side_by_side import BENEATH, ResultsTable, fact_rows, table
 
 EPILOG = """\
@@ -27,17 +25,11 @@ Examples, on the simulated logs that `evalreg demo --write logs` makes:
   evalreg table logs/models.csv logs/pilot.csv --groups passage --by model
   evalreg table logs/passages.csv --groups passage --formula "score ~ n_words" \\
       --stars --format latex
-  evalreg table logs/models.csv logs/pilot.csv --groups passage --by model \\
-      --form clustered
 """
 
 _FORMULA_HELP = """\
 a formula as in evalreg fit, such as "score ~ C(model) + tokens"; may be repeated, with one column of the table for each
 (default: means, as in evalreg mean)"""
-
-_FORM_HELP = """\
-how the means stand: columns of coefficients with what is beneath them (default); models by logs with standard errors
-(scores), also with questions and clusters (counts), or clustered beside naive errors and their ratio (clustered)"""
 
 # Options of means that have no place here, as evalreg mean has them by default.
 _OF_MEANS = {"questions": "own", "strata": None, "strata_weights": "micro", "population": None}
@@ -47,7 +39,7 @@ _OF_MEANS = {"questions": "own", "strata": None, "strata_weights": "micro", "pop
 class ColumnsFound:
     """What the command found."""
 
-    table: ResultsTable | Evals
+    table: ResultsTable
     rows: dict[str, Rows]  # by the header of the column
     asked: dict[str, argparse.Namespace]  # the options of each column
     options: argparse.Namespace
@@ -76,7 +68,6 @@ def add(parser: argparse.ArgumentParser) -> None:
     shown.add_argument(
         "--beneath", choices=list(BENEATH), default="se", help="what is below each coefficient (default: se)"
     )
-    shown.add_argument("--form", choices=["columns", *FORMS], default="columns", help=_FORM_HELP)
     shown.add_argument("--stars", action="store_true", help="mark p-values below .05, .01 and .001")
     add_shared(parser)
 
@@ -94,7 +85,13 @@ def run(options: argparse.Namespace) -> Output:
             f'logs by formulas); got "{options.names}".'
         )
     found = [_column(options, *column, name) for column, name in zip(columns, names, strict=True)]
-    made = _made(options, dict(zip(names, (results for results, _ in found), strict=True)))
+    made = table(
+        [results for results, _ in found],
+        names,
+        beneath=options.beneath,
+        stars=options.stars,
+        keep=None if options.keep is None else split_names(options.keep, "--keep"),
+    )
     asked = ColumnsFound(
         made,
         {name: rows for name, (_, rows) in zip(names, found, strict=True)},
@@ -105,42 +102,18 @@ def run(options: argparse.Namespace) -> Output:
     return Output(FORMATS[options.format](asked), messages=messages)
 
 
-def _made(options: argparse.Namespace, parts: dict[str, Results]) -> ResultsTable | Evals:
-    """The table in the form that was asked for."""
-    if options.form != "columns":
-        return join_evals(parts, form=options.form)
-    return table(
-        list(parts.values()),
-        list(parts),
-        beneath=options.beneath,
-        stars=options.stars,
-        keep=None if options.keep is None else split_names(options.keep, "--keep"),
-    )
-
-
 def _check_means(options: argparse.Namespace) -> None:
     """Refuse options of means beside formulas, and of regressions without."""
     given = [f"--{name}" for name in ("by", "item", "sample") if getattr(options, name) is not None]
     if options.formula and given:
         raise ArgumentError(f"{listed(given) if len(given) > 1 else given[0]} and --formula exclude each other.")
-    columns = {"--formula": options.formula, "--stars": options.stars, "--keep": options.keep}
-    columns["--beneath"] = options.beneath if options.beneath != "se" else None
-    if options.form != "columns" and (others := [name for name, value in columns.items() if value]):
-        raise ArgumentError(
-            f"`--form {options.form}` is a table of means with standard errors; {others[0]} goes with columns of "
-            "coefficients (--form columns)."
-        )
     if not options.formula and options.family != "gaussian":
         raise ArgumentError("`--family` goes with --formula; means have none.")
 
 
 def _headers(files: list[str], formulas: list[str | None]) -> list[str]:
     """Headers that tell the columns apart: files, formulas, or both; of files the end that tells them apart."""
-    paths = [Path(file).parts for file in files]
-    ends = (["/".join(path[-k:]) for path in paths] for k in range(1, max(map(len, paths)) + 1))
-    short = next((names for names in ends if len(set(names)) == len(files)), None)
-    if short is None:
-        raise ArgumentError("Every log is a column of its own; the same one is named twice. Name it once.")
+    short = short_names(files, "Every log is a column of its own")
     if formulas == [None]:
         return short
     if len(set(formulas)) < len(formulas):
@@ -199,7 +172,7 @@ def _as_json(found: ColumnsFound) -> str:
         "coefficients": found.table.to_frame(found.options.alpha).reset_index().to_dict("records"),
         "columns": names,
         "facts": facts,
-        "kind": "table" if isinstance(found.table, ResultsTable) else "evals",
+        "kind": "table",
         "logs": {
             name: log_document(rows.log, log_notes(rows, found.asked[name]))
             for name, rows in found.rows.items()
@@ -208,21 +181,7 @@ def _as_json(found: ColumnsFound) -> str:
     }
     own["rows_kept"] = {name: len(rows.frame) for name, rows in found.rows.items()}
     own["rows_read"] = {name: rows.n_read for name, rows in found.rows.items()}
-    first = (
-        "alpha",
-        "beneath",
-        "by",
-        "command",
-        "cov",
-        "dof",
-        "family",
-        "file",
-        "form",
-        "formula",
-        "groups",
-        "item",
-        "keep",
-    )
+    first = ("alpha", "beneath", "by", "command", "cov", "dof", "family", "file", "formula", "groups", "item", "keep")
     more = ("missing", "names", "repair", "sample", "score", "ssc", "stars", "text", "weights", "where")
     notes = ((text, None) for text in found.table.summary(found.options.alpha).sentences)
     return document_text(own, notes, (*first, *more), found.options)

@@ -34,6 +34,7 @@ from evalreg.data.names import refuse_same
 from evalreg.data.opening import open_frame
 from evalreg.data.rows import Roles
 from evalreg.data.summed import SummedLog, with_joint_lines
+from evalreg.data.summed_scores import lines_as_rows, refuse_beside_sums
 from evalreg.errors import (
     ArgumentTypeError,
     IndependenceWarning,
@@ -47,7 +48,6 @@ from evalreg.estimators.comparison import Comparison
 from evalreg.estimators.differences import paired_estimate, unpaired_estimate
 from evalreg.estimators.pair_tables import Facts
 from evalreg.estimators.subsets import chooses_rows
-from evalreg.estimators.summed import lines_as_rows, refuse_beside_sums
 from evalreg.estimators.targets import PopulationSize, SampleFacts, check_target, with_population
 from evalreg.inference.ranks import PAIR_ADJUSTMENTS, PairAdjustName
 from evalreg.results.results import results_of

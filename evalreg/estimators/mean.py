@@ -38,13 +38,14 @@ from evalreg.data.names import known_columns
 from evalreg.data.opening import open_frame
 from evalreg.data.rows import Roles
 from evalreg.data.summed import SummedLog, with_joint_lines
+from evalreg.data.summed_scores import refuse_beside_sums
 from evalreg.errors import ArgumentError, DataError, IndependenceWarning, Note
 from evalreg.estimate import About
 from evalreg.estimators.answer_noise import noise_of_means
 from evalreg.estimators.cells import Solved, estimate_cells
 from evalreg.estimators.drawn_clusters import counts_clusters, estimated_shares, with_clusters_in_strata
 from evalreg.estimators.subsets import chooses_rows
-from evalreg.estimators.summed import refuse_beside_sums, summed_estimate, unequal_questions
+from evalreg.estimators.summed import summed_estimate, unequal_questions
 from evalreg.estimators.targets import (
     PopulationSize,
     SampleFacts,

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from evalreg.noise.result import Noise as Noise
     from evalreg.planning.facet_components import components as components
     from evalreg.planning.facet_result import FacetComponents as FacetComponents
+    from evalreg.report.shown import show as show
     from evalreg.resampling.bootstrap import Bootstrap as Bootstrap
     from evalreg.resampling.randomisation import randomisation_test as randomisation_test
     from evalreg.resampling.randomisation_result import RandomisationTest as RandomisationTest
@@ -139,6 +140,7 @@ _HOMES = {
     "read_table": "logs.table",
     "rectified_mean": "estimators.rectified",
     "rectified_win_rate": "estimators.rectified_pairs",
+    "show": "report.shown",
     "sign_test": "estimators.sign",
     "simultaneous": "inference.simultaneous",
     "summarise": "estimators.shards",

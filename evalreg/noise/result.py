@@ -19,7 +19,7 @@ from evalreg.noise.summary import noise_summary
 from evalreg.planning.t_power import t_powers, t_shift
 from evalreg.report.curves import curve_axes
 from evalreg.report.scatter import differences_axes, errors_axes
-from evalreg.report.tables import Printed, Summary
+from evalreg.report.tables import Printed, Summary, whole_columns
 from evalreg.results.results import Results
 
 if TYPE_CHECKING:
@@ -274,4 +274,4 @@ class Noise(Printed):
 
     def __repr__(self) -> str:
         of = f"{self.read.table.mean.shape[1]} questions"
-        return f"<Noise: {self.read.score}, {of}, {len(self.read.names)} models>\n{self._models}"
+        return f"<Noise: {self.read.score}, {of}, {len(self.read.names)} models>\n{whole_columns(self._models)}"

@@ -119,7 +119,7 @@ class Separation(Printed):
         return _summary(self)
 
     def __repr__(self) -> str:
-        table = self.table.to_string(index=False)
+        table = self.table.to_string(index=False, line_width=80)
         return f"<Separation: {self.name}, {self.delta:.4g} with power {self.power:g}>\n{table}"
 
 

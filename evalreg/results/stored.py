@@ -334,6 +334,7 @@ _OF_OTHERS: tuple[str, ...] = (
     "equivalence",
     "facts",
     "head_to_head",
+    "joint_test",
     "judges",
     "mcnemar",
     "net_benefit",

@@ -13,7 +13,7 @@ import pandas as pd
 
 from evalreg.errors import ArgumentError, LogFormatError, NotAvailableError
 from evalreg.report.documents import SCHEMA_VERSION, read_summary
-from evalreg.report.tables import Printed, Summary
+from evalreg.report.tables import Printed, Summary, whole_columns
 from evalreg.results.stored import StoredResults
 from evalreg.results.stored_tables import read_matrix
 
@@ -64,7 +64,7 @@ class StoredComparisons(Printed):
         return read_summary(self.document["summary"])
 
     def __repr__(self) -> str:
-        return f"<StoredComparisons: {', '.join(self.parts)}>\n{self.table}"
+        return f"<StoredComparisons: {', '.join(self.parts)}>\n{whole_columns(self.table)}"
 
 
 def read_results(path_or_text: str | PathLike[str]) -> StoredResults | StoredComparisons:

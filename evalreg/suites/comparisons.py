@@ -13,7 +13,7 @@ import pandas as pd
 from evalreg.estimators.comparison import Comparison
 from evalreg.estimators.pair_tables import comparison_summary
 from evalreg.report.documents import SCHEMA_VERSION, summary_document, versions
-from evalreg.report.tables import Printed, Summary
+from evalreg.report.tables import Printed, Summary, whole_columns
 from evalreg.results.document import checked_levels, written
 from evalreg.suites.average import TasksName, Weights, WeightsName, average_differences
 from evalreg.suites.averages import EvalAverage, SuiteAdjustName, adjusted_over
@@ -195,4 +195,4 @@ class Comparisons(Printed):
         return written(document, path)
 
     def __repr__(self) -> str:
-        return f"<Comparisons: {', '.join(self.parts)}>\n{self.table}"
+        return f"<Comparisons: {', '.join(self.parts)}>\n{whole_columns(self.table)}"

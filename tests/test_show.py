@@ -1,0 +1,91 @@
+"""What a person prints shows every column within 80 characters: frames by `show`, and the objects themselves."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import evalreg as er
+from evalreg.errors import ArgumentTypeError
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::evalreg.errors.FewClustersWarning", "ignore::evalreg.errors.FewCarriersWarning"
+)
+
+
+@pytest.fixture(scope="module")
+def board():
+    rows = er.datasets.judge_log(n_models=4, n_prompts=40, seed=1)
+    long = {name: f"an-organisation/a-model-with-a-long-name-{name}" for name in rows["left"].unique()}
+    rows = rows.assign(
+        left=rows["left"].map(lambda name: long.get(name, name)), right=rows["right"].map(lambda n: long.get(n, n))
+    )
+    return er.win_rate(rows, left="left", right="right", winner="winner", groups="prompt")
+
+
+@pytest.fixture(scope="module")
+def comparison():
+    return er.compare(er.datasets.paired(n_passages=20, seed=1), item="question", groups="passage")
+
+
+def frames(board, comparison):
+    return {
+        "leaderboard": board.leaderboard(),
+        "pairwise": board.pairwise(adjust="holm"),
+        "estimates": board.to_frame(),
+        "diagnostics": board.diagnostics(),
+        "comparison": comparison.table,
+        "wild": comparison.wild_test(draws=99),
+        "mcnemar": comparison.mcnemar(),
+        "equivalence": comparison.equivalence(0.1),
+    }
+
+
+def test_every_column_and_every_row_is_shown_within_80_characters(board, comparison):
+    for name, frame in frames(board, comparison).items():
+        text = str(er.show(frame))
+        assert max(map(len, text.splitlines())) <= 80, name
+        assert "..." not in text
+        words = text.split()
+        for column in frame.columns:
+            assert column in text.replace("\n", " ") or all(part in text for part in column.split("_")), (name, column)
+        for key in frame.index:
+            label = key if isinstance(key, str) else key[0]
+            assert label in words or label in text, (name, label)
+
+
+def test_numbers_are_those_of_the_frame(comparison):
+    text = str(er.show(comparison.table))
+    row = comparison.table.iloc[0]
+    for value in (row["difference"], row["se"], row["lower"], row["upper"]):
+        assert f"{value:.4f}" in text
+    assert f"{row['p_value']:.3f}" in text
+
+
+def test_missing_values_are_empty_and_other_frames_are_shown_too():
+    frame = pd.DataFrame({"a": [1.5, np.nan], "b": ["x", None], "c": [True, False]}, index=["one", "two"])
+    lines = str(er.show(frame)).splitlines()
+    assert "nan" not in "".join(lines).lower()
+    assert lines[0].strip() == "2 rows, 3 columns"
+    assert "1.5000" in str(er.show(pd.Series([1.5], index=["x"], name="mean")))
+    with pytest.raises(ArgumentTypeError, match="got list"):
+        er.show([1])
+
+
+@pytest.mark.parametrize("form", ["as_markdown", "as_latex", "as_html"])
+def test_the_other_formats_have_all_columns_in_one_table(form, comparison):
+    text = getattr(er.show(comparison.table), form)()
+    assert all(
+        column.replace("_", "") in text.replace("\\", "").replace("_", "") for column in comparison.table.columns
+    )
+
+
+def test_objects_print_every_column(comparison, board, tmp_path):
+    both = er.join_evals({"one": comparison, "two": er.compare(er.datasets.paired(seed=2), item="question")})
+    path = tmp_path / "both.json"
+    both.to_json(path)
+    for found in (comparison, board, both, er.read_results(path)):
+        text = repr(found)
+        assert "..." not in text
+        assert max(map(len, text.splitlines()[1:])) <= 80

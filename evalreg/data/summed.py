@@ -107,7 +107,25 @@ class SummedLog:
         return self._questions.copy()
 
     def with_joint(self, name: str, columns: Sequence[str]) -> SummedLog:
-        """The same sums with the joint values of some columns as labels under a name."""
+        """The same sums with the joint values of some columns as labels under a name.
+
+        Parameters
+        ----------
+        name : str
+            Of the labels, which are the values joined by a colon.
+        columns : list of str
+            Labels that the log was summed by.
+
+        Returns
+        -------
+        SummedLog
+            New.
+
+        Raises
+        ------
+        ArgumentError
+            If different values would read alike.
+        """
         parts = [Codes(codes, len(names), names) for codes, names in (factorize(self.lines[one]) for one in columns)]
         texts = self.lines[columns[0]].astype(object)
         for column in columns[1:]:

@@ -391,6 +391,22 @@ def test_small_leverages_by_series_are_those_by_eigenvectors(seed, k, power):
         _assert_close(corrections.inverse_power_times(L[g : g + 1], power, vectors[g])[0], exact, rtol=1e-14)
 
 
+@given(seed=st.integers(0, 2**32 - 1), n=st.integers(1, 5), power=st.sampled_from([0.5, 1.0]))
+def test_small_leverages_of_few_rows_by_series_are_those_by_eigenvectors(seed, n, power):
+    factors = np.random.default_rng(seed).normal(size=(6, n, n))
+    K = factors @ np.swapaxes(factors, 1, 2)
+    target = np.array([0.0, 1e-8, 0.5, 0.99, 1.0, 20.0]) * corrections.SERIES_TRACE
+    K *= (target / np.trace(K, axis1=1, axis2=2))[:, None, None]
+    whole, change = corrections.narrow_adjustment(K, power)
+    for g in range(6):
+        values, axes = np.linalg.eigh(K[g])
+        scale = np.expm1(-power * np.log1p(-values))
+        quotient = np.where(np.abs(values) < 1e-30, power, scale / np.where(np.abs(values) < 1e-30, 1.0, values))
+        _assert_close(whole[g], (axes * (1 + scale)) @ axes.T, rtol=1e-13)
+        _assert_close(change[g], (axes * quotient) @ axes.T, rtol=1e-13)
+        _assert_close(corrections.narrow_adjustment(K[g : g + 1], power)[1][0], change[g], rtol=1e-13)
+
+
 def test_many_small_clusters_take_the_series_and_one_large_one_the_eigenvectors(rng):
     codes = np.concatenate([np.arange(200) % 80, np.full(60, 80)])
     X = np.column_stack([np.ones(260), rng.normal(size=260)])

@@ -120,13 +120,18 @@ def inverse_power_times(L: FloatArray, power: float, vectors: FloatArray) -> Flo
 
 def _series_times(L: FloatArray, power: float, vectors: FloatArray, largest: float) -> FloatArray:
     # Horner's rule for sum_j a_j L^j with a_j = a_(j-1) (power + j - 1)/j.
+    result = vectors
+    for j in range(_degree(largest), 0, -1):
+        result = vectors + ((power + j - 1) / j) * (L @ result)
+    return result
+
+
+def _degree(largest: float) -> int:
+    """Terms of the series beyond the first that are not lost in rounding."""
     degree = 1
     while degree < 64 and largest ** (degree + 1) > SERIES_ERROR:
         degree += 1
-    result = vectors
-    for j in range(degree, 0, -1):
-        result = vectors + ((power + j - 1) / j) * (L @ result)
-    return result
+    return degree
 
 
 def _eigen_times(L: FloatArray, power: float, vectors: FloatArray) -> FloatArray:
@@ -143,18 +148,38 @@ def narrow_adjustment(K: FloatArray, power: float) -> tuple[FloatArray, FloatArr
     The eigenvalues are those of L_g, 1 mapped to 0. Shapes (n_clusters, n, n) with n the rows of a cluster.
     """
     if K.shape[1] == 1:
-        values, axes = K[:, :, 0], np.ones(K.shape)
-    else:
-        values, axes = np.linalg.eigh(K)
-    rest = 1.0 - values
-    full = rest < FULL_LEVERAGE
+        return _narrow_scales(K, power)
+    trace = np.trace(K, axis1=1, axis2=2)
+    large = trace > SERIES_TRACE
+    if not large.any():
+        return _narrow_series(K, power, float(trace.max(initial=0.0)))
+    adjustment, change = np.empty(K.shape), np.empty(K.shape)
+    values, axes = np.linalg.eigh(K[large])
+    for of, scales in zip((adjustment, change), _narrow_scales(values, power), strict=True):
+        of[large] = (axes * scales[:, None, :]) @ np.swapaxes(axes, 1, 2)
+    small = ~large
+    adjustment[small], change[small] = _narrow_series(K[small], power, float(trace[small].max(initial=0.0)))
+    return adjustment, change
+
+
+def _narrow_scales(values: FloatArray, power: float) -> tuple[FloatArray, FloatArray]:
+    """(1 - v)^-p and ((1 - v)^-p - 1)/v of eigenvalues."""
+    full = 1.0 - values < FULL_LEVERAGE
     log = np.log1p(np.where(full, 0.0, -values))
     scale = np.where(full, 0.0, np.exp(-power * log))
     # Where an eigenvalue is next to 0 the quotient has its limit, p.
     none = np.abs(values) < np.finfo(float).tiny ** 0.5
-    change = np.where(full, -1.0, np.where(none, power, np.expm1(-power * log) / np.where(none, 1.0, values)))
-    transposed = np.swapaxes(axes, 1, 2)
-    return (axes * scale[:, None, :]) @ transposed, (axes * change[:, None, :]) @ transposed
+    return scale, np.where(full, -1.0, np.where(none, power, np.expm1(-power * log) / np.where(none, 1.0, values)))
+
+
+def _narrow_series(K: FloatArray, power: float, largest: float) -> tuple[FloatArray, FloatArray]:
+    """I + K F and F = sum_j a_j K^(j-1), where eigenvalues are small."""
+    one = np.eye(K.shape[1])
+    change = np.zeros(K.shape)
+    for j in range(_degree(largest) + 1, 0, -1):
+        # Horner's rule with a_j = a_(j-1) (power + j - 1)/j, as a_1 (I + (a_2/a_1) K (I + ...)).
+        change = (power + j - 1) / j * (one + K @ change)
+    return one + K @ change, change
 
 
 def full_leverage_directions(L: FloatArray) -> FloatArray:

@@ -84,7 +84,7 @@ class NarrowLeverage:
     def halves(self, turned: FloatArray) -> Iterator[Halves]:
         """Likewise."""
         for members, adjustment in self.parts:
-            Z = self.clusters.rows(members) @ self.root
+            Z = self.clusters.rows(members, self.root)
             W = adjustment @ (Z @ turned)
             yield W, W, np.swapaxes(Z, 1, 2) @ W
 
@@ -95,10 +95,14 @@ def adjust_narrow(
     """(I - L_g)^-p R'T_g of clusters of few rows, shape (n_clusters, k), and their leverages where they are kept."""
     totals, parts = clusters.totals @ root, []
     for which, members in clusters.alike(ENTRIES):
-        Z = clusters.rows(members) @ root
-        adjustment, change = narrow_adjustment(Z @ np.swapaxes(Z, 1, 2), power)
-        own = totals[which][:, :, None]
-        totals[which] = (own + np.swapaxes(Z, 1, 2) @ (change @ (Z @ own)))[:, :, 0]
+        Z = clusters.rows(members, root)
+        if members.shape[1] == 1:  # R'T_g is a multiple of the one row
+            adjustment = narrow_adjustment(np.einsum("gik,gik->gi", Z, Z)[:, :, None], power)[0]
+            totals[which] *= adjustment[:, 0]
+        else:
+            adjustment, change = narrow_adjustment(Z @ np.swapaxes(Z, 1, 2), power)
+            own = totals[which][:, :, None]
+            totals[which] = (own + np.swapaxes(Z, 1, 2) @ (change @ (Z @ own)))[:, :, 0]
         if keep:
             parts.append((members, adjustment))
     return totals, NarrowLeverage(clusters, root, tuple(parts)) if keep else None

@@ -62,13 +62,27 @@ class RowScores(LabelledScores):
         if self.design is None or not few.any():
             yield None, self.cells(by)
             return
-        own, edges = _rows_of(codes, few)
-        code = np.repeat(np.arange(edges.size - 1), np.diff(edges))
-        columns = np.ascontiguousarray(self.values[own].T)
-        totals: FloatArray = np.column_stack(
-            [np.bincount(code, column, edges.size - 1).astype(float) for column in columns]
-        )
-        yield NarrowClusters(self.design, totals, own, edges, np.flatnonzero(few)), self._wide(codes, ~few)
+        # Clusters of one row in the order of the rows, so many at a time as stay in fast memory.
+        single = codes.counts == 1
+        lone = np.flatnonzero(single[codes.codes])
+        for first in range(0, lone.size, self.block_size):
+            rows = lone[first : first + self.block_size]
+            starts = np.arange(rows.size + 1)
+            which: IntArray = codes.codes[rows]
+            yield NarrowClusters(self.design, self.values[rows], rows, starts, which), iter(())
+        yield self._several(codes, few & ~single), iter(()) if few.all() else self._wide(codes, ~few)
+
+    def _several(self, codes: Codes, which: BoolArray) -> NarrowClusters | None:
+        """Some of the clusters, of several rows each; None where there is none."""
+        if not which.any():
+            return None
+        assert self.design is not None
+        rows, place = np.flatnonzero(which[codes.codes]), np.cumsum(which) - 1
+        own = Codes(place[codes.codes[rows]], int(place[-1]) + 1)
+        order, starts = own.order
+        columns = np.ascontiguousarray(self.values[rows].T)
+        totals: FloatArray = np.column_stack([np.bincount(own.codes, column, own.n_clusters) for column in columns])
+        return NarrowClusters(self.design, totals, rows[order], starts, np.flatnonzero(which))
 
     def _wide(self, codes: Codes, wide: BoolArray) -> Iterator[Block]:
         """Blocks of some of the clusters."""
@@ -118,7 +132,7 @@ class RowScores(LabelledScores):
         step = max(ENTRIES_PER_BLOCK // root.shape[0], 1)
         for first in range(0, self.n_rows, step):
             turned = self.design[first : first + step] @ root
-            leverage[first : first + step] = np.square(turned, out=turned).sum(axis=1)
+            leverage[first : first + step] = np.einsum("rk,rk->r", turned, turned)
         return leverage
 
     def meat(self, by: Axis | None, bread: Matrix) -> FloatArray:
@@ -171,8 +185,9 @@ def cluster_grams(design: FloatArray, codes: Codes) -> FloatArray:
     """Sums of squares and products of the design within clusters, X_g'X_g, (n_clusters, n_columns, n_columns)."""
     n_columns = design.shape[1]
     grams = np.empty((codes.n_clusters, n_columns, n_columns))
-    columns = np.ascontiguousarray(design.T)
+    columns, product = np.ascontiguousarray(design.T), np.empty(design.shape[0])
     for j in range(n_columns):
         for k in range(j + 1):
-            grams[:, j, k] = grams[:, k, j] = np.bincount(codes.codes, columns[j] * columns[k], codes.n_clusters)
+            np.multiply(columns[j], columns[k], out=product)
+            grams[:, j, k] = grams[:, k, j] = np.bincount(codes.codes, product, codes.n_clusters)
     return grams

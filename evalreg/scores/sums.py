@@ -65,9 +65,10 @@ class NarrowClusters:
                 some = by_size[first : min(first + step, high)]
                 yield some, self.order[self.starts[some][:, None] + np.arange(size)]
 
-    def rows(self, members: IntArray) -> FloatArray:
-        """Rows of some clusters of one size, shape (n, size, n_columns)."""
-        return dense(self.design[members.ravel()]).reshape(*members.shape, -1)
+    def rows(self, members: IntArray, root: FloatArray) -> FloatArray:
+        """Rows of some clusters of one size times a matrix, shape (n, size, k)."""
+        # In one product: a product for each cluster would cost far more than its few numbers do.
+        return (dense(self.design[members.ravel()]) @ root).reshape(*members.shape, -1)
 
 
 @dataclass(frozen=True, eq=False)

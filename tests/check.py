@@ -268,7 +268,18 @@ def check_docs(options: Options) -> Outcome:
         source, pages = Path(folder) / "docs", Path(folder) / "html"
         shutil.copytree(ROOT / "docs", source, ignore=shutil.ignore_patterns("_build", "generated"))
         build = ("sphinx", "-W", "--keep-going", "-q", "-b", "html", str(source), str(pages))
-        return call(*build, options=options)[0], ""
+        failed = call(*build, options=options)[0]
+        lost = [] if failed else members_without_place(source / "reference.md", pages)
+        for name in lost:
+            options.say(f"docs/reference.md speaks of {name}, which the page of its class does not list")
+        return failed or bool(lost), ""
+
+
+def members_without_place(reference: Path, pages: Path) -> list[str]:
+    """Methods that the reference speaks of, `Results.ranks` say, and that no built page lists."""
+    written = "".join(page.read_text(encoding="utf-8") for page in (pages / "generated").glob("*.html"))
+    named = re.findall(r"`([A-Z]\w+\.[a-z]\w*)`", reference.read_text(encoding="utf-8"))
+    return sorted({name for name in named if f'id="evalreg.{name}"' not in written})
 
 
 # The longest first: they are started in this order, as many at a time as there are cores.

@@ -760,15 +760,11 @@ def test_a_value_that_the_engine_cannot_cast_is_its_error_and_ours() -> None:
 @pytest.mark.parametrize("make", [er.mean, lambda *given, **options: er.ratio(given[0], "score", "shown", **options)])
 @pytest.mark.parametrize("groups", [None, "passage"])
 @pytest.mark.parametrize("scale", [1e-300, 1e-170, 1e-40, 1e40, 1e160, 1e300])
-def test_weights_of_any_size_give_the_number_of_pandas_or_are_refused(make, groups, scale):
+def test_weights_of_any_size_give_the_number_of_pandas(make, groups, scale):
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"score": rng.random(200), "passage": np.arange(200) // 4, "shown": rng.uniform(1, 2, 200)})
     frame["w"] = scale * rng.uniform(0.5, 2.0, 200)
     lazy = pl.from_pandas(frame).lazy()
-    if not 1e-50 < scale < 1e50:
-        with pytest.raises(NonFiniteError, match="Only their ratios matter: rescale them"):
-            make(lazy, "score", weights="w", groups=groups)
-        return
     found, expected = (make(data, "score", weights="w", groups=groups) for data in (lazy, frame))
     np.testing.assert_allclose(found.bse, expected.bse, rtol=1e-9)
 

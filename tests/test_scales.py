@@ -9,9 +9,10 @@ import pandas as pd
 import pytest
 import statsmodels.api as sm
 import statsmodels.formula.api as smf
+from engines.lazy import in_engines
 
 import evalreg as er
-from evalreg.errors import CollinearityError, ConvergenceError, NotAvailableError
+from evalreg.errors import ArgumentError, CollinearityError, ConvergenceError, NonFiniteError, NotAvailableError
 from evalreg.numerics.basis import LARGEST_CONDITION, basis_of, exact_product
 
 # What double precision may lose against exact arithmetic.
@@ -468,3 +469,66 @@ def test_a_basis_is_orthonormal_however_it_was_made(closeness: float, weighted: 
     # Two bases of one space have the same X'WX.
     assert np.allclose(ours.T @ ours, theirs.T @ theirs, rtol=1e-12, atol=0) or closeness > 1e4
     assert np.abs(basis.rows @ ours - root * X).max() / np.abs(X).max() < 1e-12
+
+
+FAR_WEIGHTS = {
+    "mean": lambda data: er.mean(data, weights="weight"),
+    "means by model": lambda data: er.mean(data, by="model", groups="passage", weights="weight"),
+    "CR1": lambda data: er.mean(data, "near", by="model", groups="passage + model", weights="weight", cov="CR1"),
+    "ratio": lambda data: er.ratio(data, "score", "tokens", by="model", groups="passage", weights="weight"),
+    "factors": lambda data: er.fit("score ~ model", data, groups="passage", weights="weight"),
+    "HC3": lambda data: er.fit("score ~ model", data, weights="weight", cov="HC3"),
+    "numbers": lambda data: er.fit("score ~ model + tokens", data, groups="passage", weights="weight"),
+    "numbers, HC2": lambda data: er.fit("score ~ tokens", data, weights="weight", cov="HC2"),
+    "pairs": lambda data: er.win_rate(
+        data, left="model", right="other", score="score", groups="passage", weights="weight"
+    ),
+    "verdicts": lambda data: er.win_rate(data, left="model", right="other", winner="winner", weights="weight"),
+    "ratings": lambda data: er.bradley_terry(
+        data, left="model", right="other", score="score", groups="passage", weights="weight"
+    ),
+}
+
+
+@pytest.mark.parametrize("unit", [1e-300, 1e-60, 1e60, 1e300])
+@pytest.mark.parametrize("name", FAR_WEIGHTS)
+@in_engines
+def test_weights_of_an_engine_may_add_up_to_anything(log, engine, name, unit):
+    """Numbers are those of pandas, and of weights near 1."""
+    frame = log.assign(score=log["score"] / 1.25, other=np.where(log["model"] == "ada", "bob", "cyd"))
+    frame["winner"] = np.array(["left", "right", "tie"])[np.arange(len(log)) % 3]
+    frame["weight"] = frame["weight"].where(frame.index != 4)
+    far = frame.assign(weight=frame["weight"] * unit)
+    found, expected, near = (FAR_WEIGHTS[name](data) for data in (engine(far), far, frame))
+    assert found.dropped.to_dict() == expected.dropped.to_dict()
+    assert expected.dropped["covariate"] == 1
+    for one in (expected, near):
+        np.testing.assert_allclose(found.params, one.params, rtol=EXACT, atol=1e-12)
+        np.testing.assert_allclose(found.cov_params(), one.cov_params(), rtol=EXACT, atol=1e-14)
+    assert str(found.summary()) == str(expected.summary())
+    if found.n_clusters:
+        again = [one.with_cov(groups="model", cov="CR1").bse for one in (found, expected)]
+        np.testing.assert_allclose(*again, rtol=EXACT)
+
+
+@in_engines
+def test_weights_of_an_engine_that_are_too_far_from_each_other_are_refused(log, engine):
+    far = log.assign(weight=np.where(log.index == 3, 1e-120, log["weight"]))
+    for call in (FAR_WEIGHTS["mean"], FAR_WEIGHTS["numbers"]):
+        for data in (far, engine(far)):
+            with pytest.raises(ArgumentError, match=r"within a factor of 1e\+100 of each other"):
+                call(data)
+    # What is light and not so light is taken, as in memory.
+    light = log.assign(weight=np.where(log.index == 3, 1e-70, log["weight"]))
+    found, expected = (FAR_WEIGHTS["numbers"](data) for data in (engine(light), light))
+    np.testing.assert_allclose(found.bse, expected.bse, rtol=EXACT)
+
+
+@in_engines
+def test_sums_of_shards_keep_their_weights(log, engine):
+    far = engine(log.assign(weight=log["weight"] * 1e60))
+    with pytest.raises(NonFiniteError, match="rescale them, alike in all shards"):
+        er.summarise(far, numerator="score", denominator="tokens", groups="passage", weights="weight")
+    frame = log.assign(weight=log["weight"] * 1e60, other="cyd", score=log["score"] / 1.25)
+    with pytest.raises(NonFiniteError, match="rescale them, alike in all shards"):
+        er.summarise(engine(frame), left="model", right="other", score="score", groups="passage", weights="weight")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -14,7 +14,14 @@ from evalreg.checks import FloatArray, MissingName, listed
 from evalreg.data.clusters import Axis
 from evalreg.data.engine import LazyTable
 from evalreg.data.engine_groups import Grouped, as_text, grouped
-from evalreg.data.engine_missing import dropped_rows, reason_number, refuse_far_weights, refuse_light_weights
+from evalreg.data.engine_missing import (
+    RESCALED,
+    dropped_rows,
+    power_of_weights,
+    reason_number,
+    refuse_light_weights,
+    rescaled,
+)
 from evalreg.data.engine_spark import keep
 from evalreg.data.filters import refuse_filters
 from evalreg.data.frame import refuse_extreme
@@ -107,8 +114,11 @@ class DesignRows:
     dropped: dict[str, int]
 
 
-def read_design_in_engine(table: LazyTable, roles: DesignRoles, groups: Groups) -> DesignRows:
-    """One query by cell and by what is missing: levels, means and ranges of all that a regression uses."""
+def read_design_in_engine(table: LazyTable, roles: DesignRoles, groups: Groups) -> tuple[DesignRows, DesignRoles]:
+    """One query by cell and by what is missing: levels, means and ranges of all that a regression uses.
+
+    With the rows come the roles as they are in these: weights far from 1 are rescaled, and all is asked again.
+    """
     axes = None if groups is None else parse_groups(groups, table.columns)
     if roles.weights is not None:
         table.check_numeric(roles.weights, "weights")
@@ -124,6 +134,10 @@ def read_design_in_engine(table: LazyTable, roles: DesignRoles, groups: Groups) 
     used = why == 0
     numbers = {name: column[used] for name, column in found.numbers.items()}
     _refuse_nonfinite(numbers, roles)
+    if power := _power_of_weights(numbers, roles):
+        far = rescaled(table, str(roles.weights), power)
+        rows, again = read_design_in_engine(far, replace(roles, weights=RESCALED), groups)
+        return replace(rows, dropped=dropped), again
     count = numbers[_N]
     centres, spreads = _scales(numbers, count, tuple(roles.numbers))
     centre = float(numbers["__y"].sum() / count.sum())
@@ -135,7 +149,7 @@ def read_design_in_engine(table: LazyTable, roles: DesignRoles, groups: Groups) 
     shown = [as_text(of)[column[order]] for column, of in keys.values()]
     weighted = numbers["__wy"] if roles.weights is not None else numbers["__y"]
     weight = numbers[_W] if roles.weights is not None else count
-    return DesignRows(
+    design = DesignRows(
         table=kept.each(lambda frame: frame.with_columns((roles.score - centre).alias(VALUE), *made)),
         labels=pd.DataFrame({name: _line(of, column[order]) for name, (column, of) in keys.items()}),
         codes={key: code for code, key in enumerate(zip(*shown, strict=True))} if shown else {(): 0},
@@ -152,6 +166,7 @@ def read_design_in_engine(table: LazyTable, roles: DesignRoles, groups: Groups) 
         axes=axes,
         dropped=dropped,
     )
+    return design, roles
 
 
 def _line(labels: Any, codes: Any) -> pd.Series:
@@ -230,11 +245,14 @@ def _refuse_nonfinite(numbers: Mapping[str, FloatArray], roles: DesignRoles) -> 
     for v, name in enumerate(names):
         ends = [float(numbers[f"__z{v}low"].min()), float(numbers[f"__z{v}high"].max())]
         refuse_extreme(np.array(ends), name, "terms of the formula")
+
+
+def _power_of_weights(numbers: Mapping[str, FloatArray], roles: DesignRoles) -> int:
     if roles.weights is None:
-        return
+        return 0
     light, heavy = float(numbers[_LIGHT].min()), float(numbers[_HEAVY].max())
     refuse_light_weights(light, roles.weights)
-    refuse_far_weights(light, heavy, roles.weights)
+    return power_of_weights(light, heavy, roles.weights)
 
 
 def _scales(

@@ -15,6 +15,8 @@ from evalreg.errors import ArgumentError, EmptyDataError, NonFiniteError
 
 # In the order in which they count; of a row that lacks several, the first.
 REASONS = ("score", "covariate", "group")
+# Weights that are far from 1, times a power of two: only their ratios matter.
+RESCALED = "__rescaled_weights"
 
 
 def reason_number(table: LazyTable, asked: Iterable[Sequence[str]]) -> nw.Expr:
@@ -67,11 +69,35 @@ def refuse_light_weights(light: float, column: str) -> None:
 
 def refuse_far_weights(light: float, heavy: float, column: str) -> None:
     """Raise if a weight is infinite, or if the squares of the smallest or the largest might be no floats."""
-    if np.isinf(heavy):
-        raise NonFiniteError(f"`weights` must be finite; column {column!r} holds infinities.", column=column)
+    _refuse_infinite(heavy, column)
     if not (heavy < FAR and light > 1 / FAR):
         raise NonFiniteError(
-            f"`weights` of rows in an engine must lie between {1 / FAR:.0e} and {FAR:.0e}, so that their squares are "
-            f"floats; they are from {light:g} to {heavy:g}. Only their ratios matter: rescale them.",
+            f"`weights` of sums must lie between {1 / FAR:.0e} and {FAR:.0e}, so that their squares are floats; they "
+            f"are from {light:g} to {heavy:g}. Only their ratios matter: rescale them, alike in all shards.",
             column=column,
         )
+
+
+def _refuse_infinite(heavy: float, column: str) -> None:
+    if np.isinf(heavy):
+        raise NonFiniteError(f"`weights` must be finite; column {column!r} holds infinities.", column=column)
+
+
+def power_of_weights(light: float, heavy: float, column: str) -> int:
+    """The power of two that keeps squares of weights, and sums of these, within floats; as in memory, mostly 0."""
+    _refuse_infinite(heavy, column)
+    if light < heavy / FAR**2:
+        raise ArgumentError(
+            f"`weights` must lie within a factor of {FAR**2:.0e} of each other; they are from {light:g} to {heavy:g}. "
+            "Rows so much lighter than the heaviest say nothing: leave them out.",
+            column=column,
+        )
+    return 0 if 1 / FAR < heavy < FAR else -int(np.frexp(heavy)[1])
+
+
+def rescaled(table: LazyTable, weights: str, power: int) -> LazyTable:
+    """The table with the weights times a power of two in a column of their own, `RESCALED`."""
+    # In two steps: the power itself may be no float.
+    halves = 2.0 ** (power // 2), 2.0 ** (power - power // 2)
+    made = (nw.col(weights).cast(nw.Float64) * halves[0] * halves[1]).alias(RESCALED)
+    return table.each(lambda frame: frame.with_columns(made))

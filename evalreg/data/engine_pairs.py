@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -13,7 +13,15 @@ from evalreg.checks import BoolArray, FloatArray, IntArray
 from evalreg.data.clusters import Axis, union
 from evalreg.data.engine import LazyTable, schema_of
 from evalreg.data.engine_groups import Grouped, as_text, grouped
-from evalreg.data.engine_missing import dropped_rows, reason_number, refuse_far_weights, refuse_light_weights
+from evalreg.data.engine_missing import (
+    RESCALED,
+    dropped_rows,
+    power_of_weights,
+    reason_number,
+    refuse_far_weights,
+    refuse_light_weights,
+    rescaled,
+)
 from evalreg.data.engine_spark import keep
 from evalreg.data.frame import Table
 from evalreg.data.groups import Groups, parse_groups
@@ -67,6 +75,8 @@ class PairsInEngine:
         The clusterings asked for.
     dropped : dict of str to int
         Rows dropped by reason.
+    weights : str or None
+        Column of the weights: another one than was asked for, where these are far from 1.
     """
 
     table: LazyTable
@@ -84,10 +94,17 @@ class PairsInEngine:
     sums: dict[str, FloatArray]
     axes: tuple[Axis, ...] | None
     dropped: dict[str, int] = field(default_factory=dict)
+    weights: str | None = None
 
 
-def read_pairs_in_engine(table: LazyTable, roles: PairRoles, groups: Groups) -> PairsInEngine:
-    """Comparisons sorted into pairs of models, of which no row leaves the engine."""
+def read_pairs_in_engine(
+    table: LazyTable, roles: PairRoles, groups: Groups, *, as_given: bool = False
+) -> PairsInEngine:
+    """Comparisons sorted into pairs of models, of which no row leaves the engine.
+
+    Weights far from 1 are rescaled, and all is asked again. Sums of shards need rows `as_given`: the score of the left
+    model, whichever it is, and weights as they are.
+    """
     axes = _checked_axes(table, groups)
     for argument, name in {"score": roles.score, "weights": roles.weights}.items():
         if name is not None:
@@ -102,7 +119,11 @@ def read_pairs_in_engine(table: LazyTable, roles: PairRoles, groups: Groups) -> 
     gone = np.where(np.isnan(value) if roles.winner is not None else gone == 1, 1, gone)
     dropped = dropped_rows(gone, kinds.numbers[_N], roles.missing)
     used = gone == 0
-    _check_weights(kinds, used, roles)
+    if power := _power_of_weights(kinds, used, roles, as_given):
+        again = read_pairs_in_engine(
+            rescaled(table, str(roles.weights), power), replace(roles, weights=RESCALED), groups
+        )
+        return replace(again, dropped=dropped)
     left, right = left[used], right[used]
     rows = kinds.numbers[_N][used]
     if (left == right).any():
@@ -120,7 +141,7 @@ def read_pairs_in_engine(table: LazyTable, roles: PairRoles, groups: Groups) -> 
         _refuse_repeats(found, roles)
     codes, turned = _raw_cells(kinds, used, roles, cell, left > right)
     n_kinds, columns = len(codes), raw_columns(roles)
-    if _exchangeable(found, roles):
+    if not as_given and _exchangeable(found, roles):
         found, columns = found.each(lambda frame: _in_one_order(frame, roles)), (FIRST, SECOND, *columns[2:])
         other = {(key[1], key[0], *key[2:]): one for key, one in codes.items()}
         turned = turned | {(key[1], key[0], *key[2:]) for key in codes if key not in turned}
@@ -141,6 +162,7 @@ def read_pairs_in_engine(table: LazyTable, roles: PairRoles, groups: Groups) -> 
         sums=_sums(kinds, used, value, roles),
         axes=axes,
         dropped=dropped,
+        weights=roles.weights,
     )
 
 
@@ -251,12 +273,15 @@ def _verdicts(
     return np.where(named >= 0, (named == left).astype(float), found.score[of]), named
 
 
-def _check_weights(kinds: Grouped, used: BoolArray, roles: PairRoles) -> None:
+def _power_of_weights(kinds: Grouped, used: BoolArray, roles: PairRoles, as_given: bool) -> int:
     if roles.weights is None:
-        return
+        return 0
     low, high = float(np.min(kinds.numbers["__light"][used])), float(np.max(kinds.numbers["__heavy"][used]))
     refuse_light_weights(low, roles.weights)
+    if not as_given:
+        return power_of_weights(low, high, roles.weights)
     refuse_far_weights(low, high, roles.weights)
+    return 0
 
 
 def _in_use(

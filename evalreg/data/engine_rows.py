@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import narwhals.stable.v2 as nw
 
 from evalreg.data.clusters import Axis, union
 from evalreg.data.engine import LazyTable
-from evalreg.data.engine_missing import reason_number, refuse_far_weights, refuse_light_weights, refuse_missing
+from evalreg.data.engine_missing import (
+    RESCALED,
+    power_of_weights,
+    reason_number,
+    refuse_far_weights,
+    refuse_light_weights,
+    refuse_missing,
+    rescaled,
+)
 from evalreg.data.engine_spark import keep
 from evalreg.data.filters import refuse_filters
 from evalreg.data.groups import Groups, parse_groups
@@ -14,12 +24,35 @@ from evalreg.data.rows import Roles
 from evalreg.errors import ArgumentError, DuplicateRowsError, EmptyDataError
 
 
-def read_in_engine(
-    table: LazyTable, roles: Roles, groups: Groups, values: dict[str, str] | None = None
-) -> tuple[LazyTable, tuple[Axis, ...] | None, dict[str, int]]:
-    """The rows in use, one an item, which stay where they are; axes of the groups; rows dropped by reason.
+@dataclass(frozen=True, eq=False)
+class EngineRows:
+    """The rows in use, one an item, which stay where they are.
 
-    `values` are columns of numbers by argument, by default the score.
+    Parameters
+    ----------
+    table : LazyTable
+        Nothing is missing in it that plays a role.
+    axes : tuple of Axis or None
+        Those of the groups.
+    dropped : dict of str to int
+        Rows dropped by reason.
+    weights : str or None
+        Column of the weights: another one than was asked for, where these are far from 1.
+    """
+
+    table: LazyTable
+    axes: tuple[Axis, ...] | None
+    dropped: dict[str, int]
+    weights: str | None
+
+
+def read_in_engine(
+    table: LazyTable, roles: Roles, groups: Groups, values: dict[str, str] | None = None, *, rescale: bool = True
+) -> EngineRows:
+    """The rows in use, what is missing counted.
+
+    `values` are columns of numbers by argument, by default the score. Without `rescale` weights far from 1 are refused,
+    as sums of shards must be of the same weights.
     """
     _refuse_in_memory_only(roles)
     values = {"score": roles.score} if values is None else values
@@ -29,12 +62,13 @@ def read_in_engine(
     asked = _asked(roles, axes, list(values.values()))
     table = keep(table, [name for names in asked.values() for name in names])
     table, dropped = _without_missing(table, roles, asked)
-    if roles.weights is not None:
-        _check_weights(table, roles.weights)
+    weights = roles.weights
+    if weights is not None and (power := _power_of_weights(table, weights, rescale)):
+        table, weights = rescaled(table, weights, power), RESCALED
     refuse_filters(table, None, roles.cell_columns)
     if roles.item is not None:
         _refuse_repeats(table, roles)
-    return table, axes, dropped
+    return EngineRows(table, axes, dropped, weights)
 
 
 def _refuse_in_memory_only(roles: Roles) -> None:
@@ -67,12 +101,15 @@ def _without_missing(table: LazyTable, roles: Roles, asked: dict[str, list[str]]
     return table, dropped
 
 
-def _check_weights(table: LazyTable, weight: str) -> None:
+def _power_of_weights(table: LazyTable, weight: str, rescale: bool) -> int:
     table.check_numeric(weight, "weights")
     found = table.group((), {"low": nw.col(weight).min(), "high": nw.col(weight).max()})
     low, high = float(found["low"].iloc[0]), float(found["high"].iloc[0])
     refuse_light_weights(low, weight)
+    if rescale:
+        return power_of_weights(low, high, weight)
     refuse_far_weights(low, high, weight)
+    return 0
 
 
 def _refuse_repeats(table: LazyTable, roles: Roles) -> None:

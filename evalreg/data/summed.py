@@ -216,9 +216,8 @@ def summed(table: LazyTable, roles: Roles, groups: Groups) -> SummedLog:
         roles.score, roles.by, roles.item, roles.strata, tuple(sorted({name for axis in axes for name in axis}))
     )
     kinds = kinds_of(table, own)
-    table, _, dropped = read_in_engine(table, roles, groups)
-    lines = _summed_lines(table, own)
-    return SummedLog(in_order(lines, own), own, kinds, dropped)
+    read = read_in_engine(table, roles, groups)
+    return SummedLog(in_order(_summed_lines(read.table, own), own), own, kinds, read.dropped)
 
 
 def kinds_of(table: LazyTable, own: AnyRoles) -> dict[str, str]:

@@ -55,7 +55,7 @@ def summarised_pairs(data: Any, roles: PairRoles, groups: str | list[str]) -> Su
         roles.left, roles.right, roles.score, roles.winner, roles.key, roles.strata, roles.weights, tuple(columns)
     )
     kinds = kinds_of(table, own)
-    read = read_pairs_in_engine(table, roles, groups)
+    read = read_pairs_in_engine(table, roles, groups, as_given=True)
     lines = _summed_lines(read.table, own)
     lines[QUESTIONS] = hashes_of(read.table, own, lines)
     return SummedLog(in_order(lines, own), own, kinds, read.dropped)

@@ -49,11 +49,12 @@ def estimate_cells(
     """
     if not isinstance(table, LazyTable) or roles.sample is not None or roles.questions == "shared":
         return estimate_read(rows_in_cells(table, roles, groups), roles, solve, about)
-    table, axes, dropped = read_in_engine(table, roles, groups)
-    keys, sums = lazy_cell_sums(table, roles.score, roles.cell_columns, roles.weights)
+    read = read_in_engine(table, roles, groups)
+    table, axes, dropped = read.table, read.axes, read.dropped
+    keys, sums = lazy_cell_sums(table, roles.score, roles.cell_columns, read.weights)
     codes = {key: code for code, key in enumerate(keys)}
     mean, jointly = sums.total / sums.weight, union(*(axes or ()))
-    scores = LazyScores(table, roles.score, roles.cell_columns, codes, mean, sums, roles.weights, jointly=jointly)
+    scores = LazyScores(table, roles.score, roles.cell_columns, codes, mean, sums, read.weights, jointly=jointly)
     estimate = _estimate(keys, sums, scores, roles, solve, about)
     return _paired(replace(estimate, dropped=dropped), roles, axes), axes
 

@@ -84,7 +84,7 @@ def fit_in_engine(
     # A column may stand on both sides.
     keys = tuple(name for name in parsed.covariate_names if name in key_columns(parsed, numbers))
     roles = DesignRoles(parsed.outcome, score, *columns, keys, products, weights, missing)
-    rows = read_design_in_engine(table, roles, groups)
+    rows, roles = read_design_in_engine(table, roles, groups)
     design = coded_cells(parsed, rows, numbers, tuple(products))
     method = "OLS" if weights is None else "WLS"
     return results_of(_solve(rows, design, roles, About(method, parsed.outcome, parsed.text)), rows.axes, asked)

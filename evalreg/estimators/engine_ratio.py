@@ -52,8 +52,8 @@ def ratio_in_engine(
 ) -> EngineRatio:
     """Two queries for the cells, and one for all clusterings."""
     values = dict(zip(("numerator", "denominator"), columns, strict=True))
-    table, axes, dropped = read_in_engine(table, roles, groups, values)
-    frame = weighted_columns(table.frame, columns, roles.weights)
+    read = read_in_engine(table, roles, groups, values)
+    axes, dropped, frame = read.axes, read.dropped, weighted_columns(read.table.frame, columns, read.weights)
     keys, sums = grouped_sorted(*ranged(frame, roles.by))
     names = joint_names(keys) if roles.by else ("ratio",)
     check_numbers(sums, columns, roles.weights)

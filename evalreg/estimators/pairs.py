@@ -124,7 +124,7 @@ def _of_engine(read: PairsInEngine, roles: PairRoles) -> Pairs:
         read.codes,
         _fitted(sums),
         sums,
-        roles.weights,
+        read.weights,
         turned=read.turned,
         powers=np.array([total(kinds["ww"]), total(sign * kinds["wwv"]), total(kinds["wwvv"])]),
         heaviest=heaviest,

@@ -75,10 +75,10 @@ def summarised_ratio(data: Any, columns: tuple[str, str], roles: Roles, groups: 
     names = sorted({name for axis in parse_groups(groups, table.columns) for name in axis})
     own = SummedRatioRoles(*columns, by_columns, roles.item, roles.weights, tuple(names))
     kinds = kinds_of(table, own)
-    table, _, dropped = read_in_engine(table, roles, groups, values)
-    lines = _summed_lines(table, own)
-    lines[QUESTIONS] = hashes_of(table, own, lines)
-    return SummedLog(in_order(lines, own), own, kinds, dropped)
+    read = read_in_engine(table, roles, groups, values, rescale=False)
+    lines = _summed_lines(read.table, own)
+    lines[QUESTIONS] = hashes_of(read.table, own, lines)
+    return SummedLog(in_order(lines, own), own, kinds, read.dropped)
 
 
 def _summed_lines(table: LazyTable, own: SummedRatioRoles) -> pd.DataFrame:

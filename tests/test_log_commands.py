@@ -646,3 +646,46 @@ def test_the_doctor_says_when_swapped_orders_cancel_and_counts_one_row_as_one():
     assert "SE" not in said
     said = " ".join(er.Log(pd.concat([rows, rows[:1]], ignore_index=True)).doctor().remarks)
     assert "1 row repeats" in said
+
+
+def test_numbers_with_decimal_commas_are_told_as_such(command, tmp_path):
+    (tmp_path / "quoted.csv").write_text('model,item,score\na,1,"0,5"\na,2,"0,7"\n')
+    assert "decimal points, not commas" in command("mean", tmp_path / "quoted.csv").err
+    (tmp_path / "words.csv").write_text('model,item,score\na,1,"0,5"\na,2,good\n')
+    assert "Convert the column first" in command("mean", tmp_path / "words.csv").err
+    path = tmp_path / "semicolons.csv"
+    path.write_text("model;item;score\na;1;0,5\na;2;0,7\na;3;1\n")
+    said = command("mean", path).err
+    assert "semicolons" in command("doctor", path).err
+    advice = re.search(r"pandas\.(read_csv\(.*\))\.to_csv\(", said)
+    assert advice is not None
+    assert eval(f"pd.{advice[1]}")["score"].tolist() == [0.5, 0.7, 1.0]
+
+
+def test_a_leaderboard_of_one_model_is_sent_to_its_mean(command, tmp_path):
+    (tmp_path / "one.csv").write_text("model,item,score\na,1,1\na,2,0\n")
+    said = command("leaderboard", tmp_path / "one.csv", "--log-format", "table").err
+    assert "two or more models; here is one. See evalreg mean." in said
+
+
+def test_a_figure_whose_font_lacks_letters_says_so_once_and_an_svg_holds_them(command, tmp_path):
+    pytest.importorskip("matplotlib")
+    rows = [f"{m},{i},{(i + k) % 2}" for k, m in enumerate(("模型", "a")) for i in range(12)]
+    path = tmp_path / "scores.csv"
+    path.write_text("\n".join(["model,item,score", *rows]), encoding="utf-8")
+    asked = ("mean", path, "--by", "model", "--item", "item", "--figure")
+    said = command(*asked, tmp_path / "a.png").err
+    assert said.count("has boxes in their place") == 1
+    assert "Glyph" not in said
+    assert "boxes" not in command(*asked, tmp_path / "a.svg").err
+    assert "模型" in (tmp_path / "a.svg").read_text(encoding="utf-8")
+
+
+def test_a_report_that_was_written_says_where(command, tmp_path):
+    pytest.importorskip("jinja2")
+    path = tmp_path / "scores.csv"
+    er.datasets.paired(n_passages=12, seed=1).to_csv(path, index=False)
+    run = command("report", path, "--item", "question", "-o", tmp_path / "r.html")
+    assert (run.status, run.out) == (0, "")
+    assert f"Wrote {tmp_path / 'r.html'} (" in run.err
+    assert "Wrote" not in command("report", path, "--item", "question", "--format", "md").err

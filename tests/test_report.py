@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ import scipy.stats
 import evalreg as er
 from evalreg.cli.main import main
 from evalreg.errors import ArgumentError, NotAvailableError
+from evalreg.report.canvas import inches
 from evalreg.report.tables import visible
 from evalreg.results import reporting
 from evalreg.results.reporting import report_page
@@ -498,3 +500,41 @@ def test_a_detectable_difference_from_few_clusters_is_called_rough(n_passages):
         dof = comparison.table["dof"].iloc[0]
         seen = np.sqrt(np.random.default_rng(0).chisquare(dof, 200_000) / dof)
         assert [float(one) for one in said.groups()] == pytest.approx(np.quantile(1 / seen, [0.05, 0.95]), abs=0.03)
+
+
+@pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
+def test_the_answer_names_the_one_model_and_says_where_there_is_no_error_bar():
+    rows = [(f"q{i}", f"p{i // 4}", "a", float(i % 3 > 0)) for i in range(24)]
+    log = pd.DataFrame(rows, columns=["item", "passage", "model", "score"])
+    one = er.mean(log, by="model", item="item", groups="passage").report(format="md")
+    assert "The mean of `score` of `a` is 66.7% (" in one
+    single = pd.DataFrame([("q0", "p0", "single", 1.0)], columns=log.columns)
+    results = er.mean(pd.concat([log, single], ignore_index=True), by="model", item="item", groups="passage")
+    text = results.report(format="md")
+    assert "`single` comes first of 2 models with 100.0% (no error bar)" in text
+    assert "nan" not in text.split("Design and diagnostics")[0]
+
+
+def test_more_rows_than_there_are_is_not_what_a_log_is_worth():
+    """Rows of a passage that are less alike than those of two make an effective number above that of rows."""
+    rng = np.random.default_rng(4)
+    unlike = pd.DataFrame({"passage": np.repeat(np.arange(40), 4), "score": np.tile([0.0, 0, 1, 1], 40)})
+    flip = rng.random(160) < 0.05
+    unlike["score"] = np.where(flip, 1 - unlike["score"], unlike["score"])
+    results = er.mean(unlike, groups="passage")
+    assert results.n_eff().iloc[0] > 2 * len(unlike)
+    assert "This rests on 160 rows in 40 clusters of `passage`." in results.report(format="md")
+
+
+def test_a_name_in_wide_letters_leaves_room_for_its_interval():
+    name = "模型評估大型語言" * 9
+    rows = [(f"q{i}", m, float((i + k) % 3 > 0)) for k, m in enumerate(("a", name)) for i in range(12)]
+    results = er.mean(pd.DataFrame(rows, columns=["item", "model", "score"]), by="model", item="item")
+    plt = pytest.importorskip("matplotlib.pyplot")
+    ax = results.plot()
+    figure = ax.figure
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph", UserWarning)
+        figure.draw_without_rendering()
+    assert inches(ax)[0] > 2.5
+    plt.close("all")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import warnings
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -13,7 +14,7 @@ import pandas as pd
 from evalreg.cli.parsing import Output
 from evalreg.cli.selection import Rows
 from evalreg.cli.shared import rendered
-from evalreg.errors import ArgumentError, NotAvailableError
+from evalreg.errors import ArgumentError, EvalregWarning, NotAvailableError
 from evalreg.report.documents import records
 from evalreg.report.summaries import rating_reach
 from evalreg.report.tables import Grid, limits, number
@@ -56,7 +57,9 @@ def ranked(
     more: dict[str, object] = {}
     frame = None
     if (with_ranks or options.tiers or options.best) and results.estimate.about.n_models < 2:
-        flag = next(f"--{name}" for name in ("best", "tiers", "ranks") if getattr(options, name, True))
+        flag = next((f"--{name}" for name in ("best", "tiers", "ranks") if getattr(options, name, False)), None)
+        if flag is None:
+            raise ArgumentError("A leaderboard is for two or more models; here is one. See evalreg mean.")
         raise ArgumentError(f"`{flag}` is for two or more models; here is one mean. Name their column in `--by`.")
     if with_ranks or options.tiers:
         frame = results.leaderboard(options.alpha, options.seed).rename_axis("model")
@@ -116,6 +119,7 @@ def draw(results: Results, options: argparse.Namespace) -> None:
 def save_figure(plotted: Callable[[], Axes], path: str) -> None:
     """A figure in the file that `--figure` names."""
     try:
+        from matplotlib import rc_context
         from matplotlib.figure import Figure
     except ModuleNotFoundError:
         raise NotAvailableError(
@@ -124,6 +128,20 @@ def save_figure(plotted: Callable[[], Axes], path: str) -> None:
     figure = plotted().figure
     assert isinstance(figure, Figure)
     try:
-        figure.savefig(Path(path), bbox_inches="tight", dpi=150)
+        # In an SVG text stays text, which the reader's fonts show.
+        with rc_context({"svg.fonttype": "none"}), warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            figure.savefig(Path(path), bbox_inches="tight", dpi=150)
     except (OSError, ValueError) as error:
         raise ArgumentError(f'`--figure` must be a file to draw to; "{path}" is not: {error}.') from error
+    texts = [str(warning.message) for warning in said]
+    lacking = any("missing from font" in text for text in texts)
+    for text in dict.fromkeys(text for text in texts if "missing from font" not in text):
+        warnings.warn(text, EvalregWarning, stacklevel=2)
+    if lacking and not str(path).lower().endswith(".svg"):
+        warnings.warn(
+            f"matplotlib's font lacks letters of some names, and {path} has boxes in their place. Name a file that "
+            "ends in .svg: it shows them in the fonts of its reader.",
+            EvalregWarning,
+            stacklevel=2,
+        )

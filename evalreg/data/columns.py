@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from decimal import Decimal
 from numbers import Real
 from typing import Any, TypeAlias
@@ -47,9 +48,11 @@ def as_floats(series: nw.Series[Any], name: str, argument: str) -> FloatArray:
     if not wrong.any():
         return object_floats(values)
     rows, count = row_list(wrong)
+    commas = all(isinstance(value, str) and re.fullmatch(r"\s*[-+]?\d*,\d+\s*", value) for value in values[wrong])
+    advice = "Write decimal points, not commas" if commas else "Convert the column first, or name another"
     raise NonNumericError(
         f"`{argument}` must hold numbers; column {name!r} holds {listed(values[wrong].unique()[:3])} in "
-        f"{rows_text(rows, count)}. Convert the column first, or name another.",
+        f"{rows_text(rows, count)}. {advice}.",
         column=name,
         rows=rows,
         count=count,

@@ -275,7 +275,11 @@ def _header(text: str, name: str) -> tuple[str, list[str]]:
     delimiter, header = max(candidates, key=lambda candidate: len(candidate[1]))
     other = next((sign for sign in ";|" if len(header) == 1 and sign in header[0]), None)
     if other:
-        raise LogFormatError(f'The delimiter must be a comma or a tab; the header of {name} has "{other}". Convert it.')
+        commas = ', decimal=","' if other == ";" else ""
+        raise LogFormatError(
+            f'The delimiter must be a comma or a tab; the header of {name} has "{other}". Convert it, as by '
+            f'pandas.read_csv({name!r}, sep="{other}"{commas}).to_csv("new.csv", index=False).'
+        )
     numbers = [column for column in header if _is_number(column)]
     if numbers or not any(column.strip() for column in header):
         found = f"has {listed(numbers)} among its names" if numbers else "is blank"

@@ -80,6 +80,8 @@ def _unknown(sources: Sequence[Source]) -> LogFormatError:
         return LogFormatError(f"A log holds scores; {what}. Was the run that wrote it cut off, or has it just begun?")
     if any(b"\0" in source.head for source in sources):
         advice = "It contains zero bytes: it is UTF-16, or not text. Save text as UTF-8."
+    elif any(b";" in source.head.split(b"\n", 1)[0] for source in sources):
+        advice = "A table has commas or tabs between its columns, and not semicolons."
     else:
         advice = "Read it with pandas and pass the frame to er.Log(frame, score=..., item=...)."
     return LogFormatError(f"A log is one of {listed(READERS)}; none is recognised in {where}. {advice}")

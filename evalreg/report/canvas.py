@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -141,8 +142,9 @@ def _joined(name: object) -> str:
 
 
 def width_of(texts: Sequence[str], size: float) -> float:
-    """Inches that the longest of some texts takes, about."""
-    return max(map(len, texts), default=0) * size * CHARACTER / 72
+    """Inches that the longest of some texts takes, about; letters as wide as high count twice."""
+    letters = (len(text) + sum(unicodedata.east_asian_width(letter) in "WF" for letter in text) for text in texts)
+    return max(letters, default=0) * size * CHARACTER / 72
 
 
 def row_height(n: int) -> tuple[float, float]:

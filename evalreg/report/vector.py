@@ -79,7 +79,8 @@ def _stand_in(line: str, found: dict[str, str]) -> str:
     """Letters that the font has, told apart by a number, about as wide as a line."""
     wide = sum(unicodedata.east_asian_width(letter) in "WF" for letter in line)
     number = f"{len(found)}:"
-    key = number + "W" * wide + "n" * max(len(line) - wide - len(number), 0)
+    # A W is a little narrower than a letter that is as wide as it is high.
+    key = number + "W" * wide + "n" * max(len(line) - wide - len(number) + (wide + 39) // 40, 0)
     found[key] = visible(line)
     return key
 

@@ -26,7 +26,9 @@ def answer_of(results: Any, board: pd.DataFrame | None, alpha: float) -> tuple[s
     unit = unit_of(results.estimate)
     shown = [f"{with_interval(*pair, unit, alpha)})" for pair in zip(params, ends.to_numpy(), strict=True)]
     if len(names) == 1:
-        what = f"The {about.model[0].lower()}{about.model[1:]} of {named(about.outcome)}" if not about.formula else ""
+        kind, by, _ = f"{about.model[0].lower()}{about.model[1:]}".partition(" by ")
+        whose = f" of {named(names[0])}" if by else ""
+        what = f"The {kind} of {named(about.outcome)}{whose}" if not about.formula else ""
         return f"{what or named(names[0])} is {shown[0]}.", _worth(results)
     several = f"There are {len(names)} estimates ({about.model} of {named(about.outcome)})"
     if results.estimate.kind == "mean" and not about.contrast:
@@ -61,6 +63,8 @@ def _first_place(results: Any, board: pd.DataFrame, alpha: float) -> tuple[str, 
     value = with_interval(best["estimate"], best[["lower", "upper"]].to_numpy(dtype=float), unit, alpha)
     other = printed((second["estimate"], second["lower"], second["upper"]), unit)[0]
     next_one = f"{named(board.index[1])} {'has the same' if tied else f'is next with {other}{unit.word}'}"
+    if np.isnan(second["lower"]):
+        next_one = f"{next_one}, but has no error bar"
     found = f"{start} with {value}); {next_one}."
     open_to = [name for name in board.index[1:] if board.loc[name, "rank_lower"] == 1]
     if not open_to:
@@ -80,7 +84,9 @@ def _worth(results: Any) -> str:
     worth = results.n_eff().to_numpy(dtype=float)
     known = worth[np.isfinite(worth)]
     text = f"This rests on {rows} in {clusters}"
-    return f"{text}, worth about {known[0]:,.0f} independent rows." if known.size == 1 == worth.size else f"{text}."
+    # Rows that seem to be worth more than as many independent ones are rows whose likeness is not known well.
+    told = known.size == 1 == worth.size and known[0] <= results.nobs
+    return f"{text}, worth about {known[0]:,.0f} independent rows." if told else f"{text}."
 
 
 def _clusters(results: Any) -> str:

@@ -379,7 +379,8 @@ def _pair_grid(results: AnyResults, order: list[str], alpha: float, seed: Seed) 
     if len(order) <= MOST_LISTED:
         headers = ("better", "other", "difference", f"joint {level_of(alpha)}", "p, adjusted")
         cells = [
-            (order[i], order[j], number(d), interval_text(a, b, d), p_value(p, alpha)) for i, j, d, a, b, p in rows
+            (order[i], order[j], number(d), interval_text(a, b, d), "none" if np.isnan(p) else p_value(p, alpha))
+            for i, j, d, a, b, p in rows
         ]
         return Grid(headers, tuple(cells))
     square = [["" for _ in order] for _ in order]
@@ -395,7 +396,7 @@ def _inflation_grid(results: AnyResults) -> Grid:
     if results.estimate.about.n_models:
         table = table.loc[results.params.sort_values(ascending=False, kind="stable").index]
     rows = tuple(
-        (str(name), *(fixed(value, 2) for value in row))
+        (str(name), *("none" if np.isnan(value) else fixed(value, 2) for value in row))
         for name, row in zip(table.index, table.to_numpy(), strict=True)
     )
     return Grid(("standard error / that of independent rows", *map(str, table.columns)), rows)

@@ -2,6 +2,7 @@
 
 python -m benchmarks.winner                        every world, with 2,000 logs of normal and 300 of 0/1 scores
 python -m benchmarks.winner normal --logs 200      means of clusters of normal scores, with t in place of the normal
+python -m benchmarks.winner crossed --logs 200     means over prompts and judges that cross
 python -m benchmarks.winner rates --logs 200       0/1 scores on questions of passages, through `winner()`
 
 A line for each world: coverage, of normal scores also the length over the usual interval, and how often the corrected
@@ -77,6 +78,66 @@ def normal(n_logs: int) -> None:
         print(f"clusters {G}, models {K}, lead {lead:g}, correlation {correlation:g}:", said, flush=True)
 
 
+def crossed_world(
+    rng: np.random.Generator, P: int, J: int, K: int, taste: float, lead: float, uneven: bool, n_logs: int
+) -> dict[str, str]:
+    """The same of K models scored by J judges on P prompts; tastes of half of the models thrice as strong if uneven."""
+    spread = np.where(np.arange(K) < K // 2, 1.0, 3.0) if uneven else np.ones(K)
+    mu = np.zeros(K)
+    mu[0] = lead * np.sqrt(0.36 / P + taste**2 * np.mean(spread**2) / J + 1 / (P * J))
+    rows = []
+    for _ in range(n_logs):
+        y = 0.6 * rng.standard_normal((P, 1, K)) + taste * spread * rng.standard_normal((J, K))
+        y = mu + y + rng.standard_normal((P, J, K))
+        x = y.mean(axis=(0, 1))
+        by_prompt, by_judge, cells = y.mean(axis=1), y.mean(axis=0), y.reshape(-1, K)
+        pieces = [np.cov(part.T) / len(part) for part in (by_prompt, by_judge, cells)]
+        V_P, V_J, V_PJ = (np.diag(piece) for piece in pieces)
+        both = pieces[0] + pieces[1]
+        se = np.sqrt(np.max([V_P + V_J - V_PJ, V_P, V_J], axis=0))
+        scale = se / np.sqrt(np.diag(both))
+        w = int(np.argmax(x))
+        low, high = winning_values(x, both * np.outer(scale, scale), w)
+        rows.append((x[w], se[w], low, high, mu[w], V_P[w], V_J[w], V_PJ[w]))
+    x, se, low, high, truth, V_P, V_J, V_PJ = np.array(rows).T
+
+    def reach(level: float) -> np.ndarray:
+        """Half-widths of crossed clusters: the sum of t^2 V over the terms, no shorter than that of an axis."""
+        p, j, pj = (stats.t.ppf(1 - level / 2, dof) ** 2 for dof in (P - 1, J - 1, P * J - 1))
+        return np.sqrt(np.max([p * V_P + j * V_J - pj * V_PJ, p * V_P, j * V_J], axis=0))
+
+    def ends(level: float, outer: np.ndarray | float) -> tuple[np.ndarray, np.ndarray]:
+        stretch = reach(level) / se / stats.norm.ppf(1 - level / 2)
+        return tuple(
+            quantile_unbiased(x, se, low, high, p, stretch=stretch, reach=outer) for p in (level / 2, 1 - level / 2)
+        )
+
+    usual, outer = reach(ALPHA), reach(SHARE * ALPHA / K)
+    found = {
+        "usual": (x - usual, x + usual),
+        "projection": (x - reach(ALPHA / K), x + reach(ALPHA / K)),
+        "conditional": ends(ALPHA, np.inf),
+        "hybrid": ends(hybrid_level(ALPHA), outer),
+    }
+    middle = quantile_unbiased(x, se, low, high, 0.5, reach=outer)
+    said = {
+        name: f"{np.mean((a <= truth) & (truth <= b)):.3f} ({np.median(b - a) / np.median(2 * usual):.2f})"
+        for name, (a, b) in found.items()
+    }
+    return said | {"corrected above": f"{np.mean(middle > truth):.3f}"}
+
+
+def crossed(n_logs: int) -> None:
+    """Winners over prompts and judges: coverage, length over the usual interval, and the corrected estimate."""
+    rng = np.random.default_rng(3)
+    for J, P, K, taste, lead, uneven in itertools.product(
+        (3, 5, 7, 10), (20, 100), (2, 5, 12), (0.0, 0.3, 1.0), (0.0, 1.0, 3.0), (False, True)
+    ):
+        if taste or not uneven:
+            said = crossed_world(rng, P, J, K, taste, lead, uneven, n_logs)
+            print(f"judges {J}, prompts {P}, models {K}, taste {taste:g}, lead {lead:g}, {uneven=}:", said, flush=True)
+
+
 def rated(rng: np.random.Generator, G: int, K: int, rate: float) -> pd.DataFrame:
     """Scores of 0 and 1 of K equal models on 8 questions of each of G passages; all take the same questions."""
     passage = np.repeat(np.arange(G), 8)
@@ -104,7 +165,7 @@ def rates(n_logs: int) -> None:
         print(f"passages {G}, models {K}, rate {rate:g}, hybrid in {np.mean(~alone):.2f}:", shares, flush=True)
 
 
-TABLES = {"normal": (normal, 2000), "rates": (rates, 300)}
+TABLES = {"normal": (normal, 2000), "crossed": (crossed, 1000), "rates": (rates, 300)}
 
 if __name__ == "__main__":
     run(TABLES, __doc__)

@@ -216,7 +216,8 @@ class MultipleModels(Counted, ABC):
         method : {"hybrid", "conditional", "projection"}, optional
             "conditional" is right given which model won, and very long where others are near. "projection" is the
             winner's part of intervals for all at once. "hybrid", the default, is conditional within a projection at
-            alpha/10. Where clusters are crossed, the winner is tied, or its estimate is not near normal, only the
+            alpha/10. Where an axis of crossed clusters is worth fewer than nine equal ones (Satterthwaite degrees of
+            freedom of the winner, plus one), the winner is tied, or its estimate is not near normal, only the
             projection is known, and is the default; the result says so.
         best : {"largest", "smallest"}, optional
             Which estimate wins; "smallest" suits costs and error rates.
@@ -239,7 +240,8 @@ class MultipleModels(Counted, ABC):
         References
         ----------
         Andrews, Kitagawa and McCloskey (2024), Quarterly Journal of Economics 139(1), 305-358, sections 3 and 5. With
-        few clusters the standard error in each tail is stretched so that t takes the place of the normal.
+        few clusters the standard error in each tail is stretched so that t takes the place of the normal, or the width
+        of crossed clusters.
         """
         params, cov = self._family
         return find_winner(

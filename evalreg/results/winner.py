@@ -23,6 +23,9 @@ WinnerName: TypeAlias = Literal["hybrid", "conditional", "projection"]
 BestName: TypeAlias = Literal["largest", "smallest"]
 METHODS: tuple[WinnerName, ...] = ("hybrid", "conditional", "projection")
 BEST: tuple[BestName, ...] = ("largest", "smallest")
+# Equal clusters on every crossed axis from which the hybrid holds the truth often enough (benchmarks/winner.py); of
+# so many cells with unlike rows a little of one is lost.
+ENOUGH = 9.0
 # Estimates that differ by less than this many standard errors are equal but for rounding.
 TIE = 1e-9
 
@@ -256,8 +259,8 @@ def _why_not(estimate: Estimate, cov: Covariance, w: int, names: list[str], movi
                 "Use reference=None, which centres the ratings."
             )
         return f"the scores of {names[w]} do not vary"
-    if cov.crossed:
-        return "clusters are crossed, and a normal given who won has not been shown to hold with few of them"
+    if cov.crossed and (crossed := _crossed_reason(cov, w)):
+        return crossed
     if moving:
         others = listed([names[i] for i in moving])
         return f"{others} came out equal with {names[w]}, and the data do not decide which of them is first"
@@ -270,6 +273,21 @@ def _why_not(estimate: Estimate, cov: Covariance, w: int, names: list[str], movi
     if few is not None and w in few.rows[few.unseen.matters]:
         return f"few questions tell of {names[w]}, so that its estimate is not near normal"
     return ""
+
+
+def _crossed_reason(cov: Covariance, w: int) -> str:
+    """Why a normal given who won is not known to hold over crossed clusters; empty where it does."""
+    if not cov.summed or cov.options.repair != "max" or cov.options.alike is not None:
+        return "clusters are crossed, and a normal given who won is known only for the default covariance of these"
+    C = np.eye(len(cov.names))[[w]]
+    worth = {term.name: float(term.dof(C)[0]) + 1 for term in cov.one_way}
+    fewest = min(worth, key=lambda name: worth[name])
+    if worth[fewest] >= ENOUGH:
+        return ""
+    return (
+        f'clusters are crossed, and those of "{fewest}" are worth {worth[fewest]:.1f} equal ones, where a normal given '
+        f"who won misses too often with fewer than {ENOUGH:g}"
+    )
 
 
 def _conditional(

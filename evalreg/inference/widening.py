@@ -87,8 +87,17 @@ def widening(estimate: Estimate, cov: Covariance) -> Widening | None:
 
     With z = d/S, d the distance of the mean from the lowest (highest) score seen and S that of the far bound, a mean is
     widened where min(n, M) z < 5, M = d (S - d)/V*. V* is the larger of the variance in use and of that which the
-    intraclass correlation and the sizes of clusters imply.
+    intraclass correlation and the sizes of clusters imply. Found once for a covariance, since intervals, p-values and
+    summaries ask for it in turn.
     """
+    held = cov.kept.get("widening")
+    if held is None or held[0] is not estimate:
+        held = cov.kept["widening"] = (estimate, _widening(estimate, cov))
+    found: Widening | None = held[1]
+    return found
+
+
+def _widening(estimate: Estimate, cov: Covariance) -> Widening | None:
     variance = cov.variance()
     if not estimate.bounded or estimate.about.interval != "widened" or estimate.cells is None:
         return None

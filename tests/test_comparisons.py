@@ -73,10 +73,14 @@ def test_numbers_are_compared_as_by_marginaleffects(log, family):
 def test_comparisons_are_values_put_in_and_averaged(log, weights):
     results = er.fit("right ~ words * C(model) + C(level)", log, family="binomial", groups="passage", weights=weights)
     share = np.ones(len(log)) if weights is None else log["weight"].to_numpy()
-    fitted = results.statsmodels
+    fitted, designs = results.statsmodels, {}
 
     def averages(params, by=None, **values):
-        predicted = fitted.model.predict(params, _design(fitted.model, log.assign(**values)))
+        # Derivatives ask for the same rows many times.
+        asked = repr({name: list(value) if np.ndim(value) else value for name, value in values.items()})
+        if asked not in designs:
+            designs[asked] = _design(fitted.model, log.assign(**values))
+        predicted = fitted.model.predict(params, designs[asked])
         if by is None:
             return np.average(predicted, weights=share)
         return np.array(

@@ -95,10 +95,16 @@ def test_average_slopes_are_those_of_numbers_put_in_and_averaged(log, outcome, f
     share = share / share.sum()
     model = results.statsmodels.model
 
+    designs = []  # in the order in which they are asked for, alike every time
+
     def averages(params):
+        made = iter(designs[:])
+
         def mean(frame):
-            predicted = model.predict(params, _design(results, frame))
-            return share @ np.asarray(predicted)
+            design = next(made, None)
+            if design is None:
+                designs.append(design := _design(results, frame))
+            return share @ np.asarray(model.predict(params, design))
 
         h = 1e-3
         found = {

@@ -99,6 +99,12 @@ def shards(log, tmp_path_factory):
     return files
 
 
+@pytest.fixture(scope="module")
+def whole(shards):
+    """The sums of all shards, put together."""
+    return er.merged(shards, n_shards=N_SHARDS, questions=2998)
+
+
 ROLES = {
     "one mean": {"groups": "passage"},
     "models": {"by": "model", "groups": "passage"},
@@ -116,8 +122,7 @@ ROLES = {
 
 
 @pytest.mark.parametrize("roles", ROLES.values(), ids=ROLES.keys())
-def test_eight_shards_give_the_numbers_of_the_rows(log, shards, roles):
-    whole = er.merged(shards, n_shards=N_SHARDS, questions=2998)
+def test_eight_shards_give_the_numbers_of_the_rows(log, whole, roles):
     found, expected = er.mean(whole, **roles), er.mean(log, **roles)
     for name in ("params", "bse", "dof", "pvalues"):
         np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=SAME, err_msg=name)

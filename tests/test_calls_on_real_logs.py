@@ -218,6 +218,29 @@ def test_a_treatment_within_clusters_is_told_what_it_is(hard):
         er.randomisation_test(hard, "correct", treatment="method", groups="question")
 
 
+def test_a_wild_test_counts_all_sign_vectors(shared):
+    # By hand: differences of question means between models, all 2^6 signs of judges, CR1 t with the null imposed.
+    log = pd.read_csv(shared / "data" / "mtbench_enko_single.csv.gz")
+    log = log[(log["language"] == "en") & (log["graded_with_reference"] == 0) & log["score"].notna()]
+    log["answer"] = log["question_id"].astype(str) + "/" + log["turn"].astype(str) + "/" + log["judge"]
+    found = er.compare(log, item="answer", groups="judge", baseline="gemma-2-9b-it", icc=None)
+    tests = found.wild_test(weights="rademacher")
+    wide = log.pivot(index="answer", columns="model", values="score")
+    signs = np.array(list(itertools.product((-1.0, 1.0), repeat=6)))
+    for (model, baseline), line in tests.iterrows():
+        d = (wide[model] - wide[baseline]).dropna()
+        judge = d.index.str.split("/").str[-1].factorize()[0]
+
+        def t(values, judge=judge):
+            total = np.bincount(judge, values - values.mean(), 6)
+            return values.mean() * len(values) / np.sqrt(6 / 5 * (total**2).sum())
+
+        drawn = np.abs([t(d.to_numpy() * sign[judge]) for sign in signs])
+        assert line["statistic"] == pytest.approx(t(d.to_numpy()), rel=1e-9)
+        assert line["p_value"] == np.mean(drawn >= abs(line["statistic"]) * (1 - 1e-9))
+        assert (line["draws"], line["enumerated"]) == (64, True)
+
+
 # Tables
 
 

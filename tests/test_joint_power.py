@@ -13,7 +13,7 @@ import pytest
 from scipy import stats
 
 import evalreg as er
-from evalreg.errors import FewClustersWarning
+from evalreg.errors import ArgumentError, FewClustersWarning
 from evalreg.inference.joint_power import critical_value, share_shown
 
 REFERENCE = Path(__file__).parent / "reference"
@@ -114,3 +114,19 @@ def test_a_test_without_degrees_of_freedom_names_the_axis() -> None:
     test = results.wald_test(np.eye(3))
     assert np.isnan(test.pvalue)
     assert test.reason.endswith("degrees of freedom cannot test 3 contrasts jointly (2 judge clusters)")
+
+
+@pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
+def test_hypotheses_that_follow_from_others_are_counted_and_the_advice_gives_the_test() -> None:
+    log = pd.read_csv(REFERENCE / "joint.csv").query("n_passages == 12")
+    asked: dict[str, Any] = {"item": "question", "groups": "passage"}
+    means, pairs = er.mean(log, by="model", **asked), er.compare(log, **asked).results
+    with pytest.raises(ArgumentError, match=r"of these 4 no more than 3 do not\. Give 3 of them"):
+        means.wald_test("a = b, b = c, a = c, c = d")
+    test = pairs.wald_test(np.eye(6))
+    assert np.isnan(test.fvalue)
+    assert "(rank 3 of 6): some follow from others" in test.reason
+    three = [i for i, name in enumerate(pairs.params.index) if "d" in name.split(" - ")]
+    found = pairs.wald_test(np.eye(6)[three])
+    expected = json.loads((REFERENCE / "joint.json").read_text())["means 12"]
+    assert float(found.pvalue) == pytest.approx(expected["p"], rel=1e-9)

@@ -119,3 +119,13 @@ def _parse_mapping(contrasts: dict[str, Any], names: tuple[str, ...]) -> Contras
     return Contrasts(
         C, np.zeros(1), (label.removeprefix("+ ").replace("- ", "-", 1) if label[:1] == "-" else label[2:],)
     )
+
+
+def refuse_dependent(contrasts: FloatArray) -> None:
+    """Raise if hypotheses, shape (q, n_params), follow from each other."""
+    q, rank = contrasts.shape[0], int(np.linalg.matrix_rank(contrasts))
+    if rank < q:
+        raise ArgumentError(
+            f"hypotheses of a joint test must not follow from each other, as A = C from A = B and B = C; of these {q} "
+            f"no more than {rank} do not. Give {rank} of them, such as those that compare with one model."
+        )

@@ -11,9 +11,9 @@ from scipy import special
 from evalreg.checks import FloatArray
 from evalreg.covariance.covariance import Covariance
 from evalreg.covariance.widths import SMALLEST_LEVEL
-from evalreg.errors import ArgumentError, FewClustersWarning, Note, TooFewClustersError
+from evalreg.errors import FewClustersWarning, Note, TooFewClustersError
 from evalreg.estimate import Estimate
-from evalreg.inference.contrasts import parse_contrasts
+from evalreg.inference.contrasts import parse_contrasts, refuse_dependent
 from evalreg.inference.joint_power import LITTLE, little_shown, share_shown, thin_axis
 from evalreg.numerics.student import t_pvalues as t_pvalues
 
@@ -48,11 +48,25 @@ def wald_quadratic(effect: FloatArray, covariance: FloatArray) -> float:
     return float(np.sum(turned**2 / values))
 
 
+def singular(covariance: FloatArray) -> str:
+    """Why a joint test has no statistic, shape (q, q): how many of its contrasts are told apart."""
+    scale = np.sqrt(np.maximum(np.diag(covariance), 0))
+    q = scale.size
+    if not np.all(scale > 0):
+        return "the covariance of these contrasts is singular"
+    values = np.linalg.eigvalsh(covariance / np.outer(scale, scale))
+    rank = np.count_nonzero(values > 1e-12 * values[-1])
+    return (
+        f"the covariance of these contrasts is singular (rank {rank} of {q}): some follow from others, as A - C from "
+        f"A - B and B - C, or clusters are too few. Test {rank} that do not, such as the differences from one model"
+    )
+
+
 def f_test(effect: FloatArray, covariance: FloatArray, dof: float) -> JointTest:
     """F = W/q, referred to F(q, dof). Shapes: effect (q,), covariance (q, q)."""
     q = effect.size
     W = wald_quadratic(effect, covariance)
-    reason = "the covariance of these contrasts is singular" if np.isnan(W) else ""
+    reason = singular(covariance) if np.isnan(W) else ""
     return JointTest(W / q, q, dof, reason)
 
 
@@ -67,7 +81,7 @@ def hotelling_test(effect: FloatArray, covariance: FloatArray, eta: float) -> Jo
         text = f"{eta:.3g} {NO_DOF} {q} contrasts jointly"
         return JointTest(float("nan"), q, float("nan"), text)
     W = wald_quadratic(effect, covariance)
-    reason = "the covariance of these contrasts is singular" if np.isnan(W) else ""
+    reason = singular(covariance) if np.isnan(W) else ""
     return JointTest((eta - q + 1) / (eta * q) * W, q, eta - q + 1, reason)
 
 
@@ -126,8 +140,7 @@ def joint_test(estimate: Estimate, cov: Covariance, contrasts: Any) -> JointTest
 def _tested(cov: Covariance, C: FloatArray, effect: FloatArray) -> JointTest:
     """The test that effects are zero, by the rule of the covariance in use."""
     q = C.shape[0]
-    if np.linalg.matrix_rank(C) < q:
-        raise ArgumentError(f"hypotheses of a joint test must not follow from each other; these {q} have a lower rank.")
+    refuse_dependent(C)
     reasons = [reason for reason in cov.reasons(C) if reason]
     if reasons:
         return JointTest(float("nan"), q, float("nan"), f"a contrast has no variance, because {reasons[0]}")

@@ -30,7 +30,7 @@ from evalreg.errors import (
     issue,
 )
 from evalreg.estimate import Estimate
-from evalreg.inference.contrasts import Contrasts, parse_contrasts
+from evalreg.inference.contrasts import Contrasts, parse_contrasts, refuse_dependent
 from evalreg.inference.multiplicity import base_seed
 from evalreg.inference.simultaneous import Seed
 from evalreg.inference.wald import wald_quadratic
@@ -211,8 +211,7 @@ def _refuse_without_sums(estimate: Estimate, axes: tuple[Axis, ...]) -> None:
 
 def _check_rank(asked: Contrasts, n_clusters: int) -> None:
     q = asked.matrix.shape[0]
-    if np.linalg.matrix_rank(asked.matrix) < q:
-        raise ArgumentError(f"hypotheses of a joint test must not follow from each other; these {q} have a lower rank.")
+    refuse_dependent(asked.matrix)
     if q >= n_clusters:
         raise TooFewClustersError(
             f"a joint test needs more clusters than hypotheses; got {q} hypotheses and {n_clusters} clusters. Test "

@@ -689,3 +689,26 @@ def test_a_report_that_was_written_says_where(command, tmp_path):
     assert (run.status, run.out) == (0, "")
     assert f"Wrote {tmp_path / 'r.html'} (" in run.err
     assert "Wrote" not in command("report", path, "--item", "question", "--format", "md").err
+
+
+def test_of_several_prompts_the_doctor_asks_about_one_and_each_of_its_commands_runs(command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(5)
+    prompts = ("Answer {{q}}", 'Say "why": {{q}}')
+    rows = [
+        (model, prompt, f"q{i}", int(rng.random() < 0.4 + 0.1 * k))
+        for k, model in enumerate(("a", "b"))
+        for prompt in prompts
+        for i in range(24)
+    ]
+    frame = pd.DataFrame(rows, columns=["model", "prompt", "item", "score"])
+    frame.to_csv("scores.csv", index=False)
+    document = json.loads(command("doctor", "scores.csv", "--log-format", "table", "--format", "json").out)
+    asked = [shlex.split(line)[1:] for line in document["commands"]]
+    assert [words[0] for words in asked] == ["mean", "compare", "leaderboard", "report"]
+    assert ["--where" in words for words in asked] == [False, True, True, True]
+    for words in asked:
+        assert command(*words).status == 0, words
+    spoken = er.Log(frame).doctor().commands
+    assert "log.compare(subset='prompt == \"Answer {{q}}\"')" in spoken
+    assert eval(spoken[1], {"log": er.Log(frame)}).table["n"].tolist() == [24]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -258,7 +259,7 @@ def _next(log: AnyLog, clusters: pd.DataFrame, say: Callable[[str, list[str]], s
         yield say("doctor", ["--roles", ",".join(f"{role}={column}" for role, column in named.items())])
     asked = list(_of_pairs(log) if "left" in log.roles else _of_scores(log, clusters))
     _, options, ask = asked[0]
-    asked.append(("report", [*options, "-o", "report.html"], ask))
+    asked.append(("report", [*options, *_one_prompt(log), "-o", "report.html"], ask))
     found = [say(verb, options) for verb, options, ask in asked if _quietly(ask) is not None]
     yield from dict.fromkeys(found)
 
@@ -280,8 +281,10 @@ def _of_scores(log: AnyLog, clusters: pd.DataFrame) -> Iterator[Question]:
     groups = [] if by is None else ["--groups", by]
     yield "mean", groups, lambda: log.mean(groups=by)
     if log._several("model") and "item" in log.roles:
-        yield "compare", groups, lambda: log.compare(groups=by)
-        yield "leaderboard", groups, lambda: log.mean(by="model", groups=by).leaderboard()
+        kept = _one_prompt(log)
+        one = log._kept({"subset": kept[1]}) if kept else log
+        yield "compare", [*groups, *kept], lambda: one.compare(groups=by)
+        yield "leaderboard", [*groups, *kept], lambda: one.mean(by="model", groups=by).leaderboard()
         return
     own = by or ":".join(question(log)) or None
     yield "fit", ["score ~ 1", *([] if own is None else ["--groups", own])], lambda: log.fit("score ~ 1", groups=own)
@@ -292,6 +295,14 @@ def _of_scores(log: AnyLog, clusters: pd.DataFrame) -> Iterator[Question]:
         yield "mean", ["--by", part, *groups], lambda: log.mean(by=part, groups=own)
     else:
         yield "mean", ["--format", "json"], log.mean
+
+
+def _one_prompt(log: AnyLog) -> list[str]:
+    """The option that keeps one prompt where there are scores of several, over which nothing is averaged unasked."""
+    if "left" in log.roles or not log._several("prompt"):
+        return []
+    first = log._reading.frame["prompt"].dropna().iloc[0]
+    return ["--where", f"prompt == {json.dumps(str(first), ensure_ascii=False)}"]
 
 
 def _quoted(name: str) -> str:
@@ -306,6 +317,7 @@ def _python(pairs: bool, verb: str, options: list[str]) -> str:
         roles = ", ".join(f'{role}="{column}"' for role, column in named if role != column)
         return f"er.Log(log.frame, {roles}).doctor()"
     words = [f'{name}="{values[f"--{name}"]}"' for name in ("by", "groups") if f"--{name}" in values]
+    words += [f"subset={values['--where']!r}"] if "--where" in values else []
     if verb == "fit":
         words = ['"score ~ 1"', *words]
     if verb == "report":

@@ -142,7 +142,11 @@ def diagnose(log: AnyLog, say: Callable[[str, list[str]], str] | None = None) ->
         left_out={str(reason): int(count) for reason, count in log.left_out.items()},
         models=_models(log),
         clusters=clusters,
-        remarks=(*log.notes, *remarks(frame, log.roles, clusters.index.tolist(), unnamed_question(log))),
+        remarks=(
+            *log.notes,
+            *remarks(frame, log.roles, clusters.index.tolist(), unnamed_question(log)),
+            *_told(clusters),
+        ),
         commands=tuple(_next(log, clusters, say or partial(_python, "left" in log.roles))),
     )
 
@@ -232,6 +236,16 @@ def candidate_clusters(log: AnyLog) -> pd.DataFrame:
     if not len(table):
         return pd.DataFrame(columns=["clusters", "largest_share", "icc", "design_effect", "largest_design_effect"])
     return table.sort_values("design_effect", ascending=False, kind="stable", na_position="last")
+
+
+def _told(clusters: pd.DataFrame) -> tuple[str, ...]:
+    """What the table of clusters says, where there is one with numbers."""
+    if not clusters["design_effect"].notna().any():
+        return ()
+    return (
+        "deff: how many times as large the variance of an estimate is with such clusters, for the middle model and for "
+        "the one where it is largest. A column well above 1 belongs in `groups`.",
+    )
 
 
 def _clustered(log: AnyLog, column: str) -> Any:

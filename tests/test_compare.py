@@ -24,6 +24,7 @@ from evalreg.errors import (
     ArgumentTypeError,
     DataError,
     DuplicateRowsError,
+    EvalregWarning,
     IndependenceWarning,
     MissingColumnError,
     NonFiniteError,
@@ -824,3 +825,33 @@ def test_four_answers_to_fifteen_problems_are_averaged(shared: Path) -> None:
     table = er.compare(log, "correct", item="question_id", sample="sample", adjust="holm").table
     assert (table["n"] == 15).all()
     assert len(table) == 19 * 18 / 2
+
+
+@pytest.mark.parametrize("groups", [None, "passage", "passage + day", "own"])
+@pytest.mark.parametrize("cov", ["CR0", "CR2"])
+def test_many_pairs_over_the_same_questions_are_each_pair_by_itself(rng, groups, cov):
+    wide = (rng.random((40, 6)) < 0.6).astype(float)
+    wide[:, 4] = wide[:, 5] = wide[:, 3]
+    wide[3, 5] = 1 - wide[3, 5]  # one model twice, and another that differs from it on one question
+    frame = pd.DataFrame({"score": wide.ravel(), "item": np.repeat(np.arange(40), 6)})
+    frame["model"], frame["passage"] = np.tile(list("abcdef"), 40), frame["item"] // 3
+    frame["day"], frame["own"] = frame["item"] % 7, 99 - frame["item"]
+    options: dict[str, Any] = {"groups": groups, "cov": cov}
+    if groups == "passage + day":
+        options["repair"] = "two-term"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", EvalregWarning)
+        together = er.compare(frame, **options)
+        for left, right in together.table.index:
+            alone = er.compare(frame[frame["model"].isin([left, right])], **options)
+            one, other = together.table.loc[(left, right)], alone.table.iloc[0]
+            for column in ("difference", "se", "lower", "upper", "p_value", "n_clusters"):
+                same = (
+                    -other[column]
+                    if column == "difference" and alone.table.index[0] != (left, right)
+                    else other[column]
+                )
+                if column not in ("lower", "upper") or alone.table.index[0] == (left, right):
+                    assert one[column] == pytest.approx(same, rel=1e-10, abs=1e-14, nan_ok=True), (left, right, column)
+    twins = together.table["se"].loc[[pair for pair in together.table.index if set(pair) == {"d", "e"}]].iloc[0]
+    assert twins == 0 or np.isnan(twins)

@@ -14,8 +14,10 @@ from evalreg.covariance.corrections import (
     adjust_cell_totals,
     full_leverage_cells,
     inverse_power_times,
+    power_scale,
 )
 from evalreg.covariance.dof import FixedDof, Leverage, WelchDof, quadratic
+from evalreg.covariance.leverages import CellLeverage
 from evalreg.covariance.one_cluster import Directions, Remaining, directions_of, remaining
 from evalreg.covariance.options import ResolvedCov
 from evalreg.covariance.row_leverages import NarrowLeverage, RowLeverage, WideLeverage, adjust_narrow
@@ -25,6 +27,7 @@ from evalreg.data.clusters import Axis, axis_name, union
 from evalreg.errors import NotAvailableError, TooFewClustersError
 from evalreg.estimate import Cells, Estimate, LeaveOut, SingleTotals
 from evalreg.numerics.matrices import Matrix, compressed, dense, scale_columns, square
+from evalreg.scores.differences import PairScores
 
 # Sums that cancel to this fraction of their terms are rounding.
 ROUNDING = 1e-12
@@ -233,6 +236,10 @@ def _adjust_cells(
 ) -> Adjusted:
     assert estimate.refit is not None
     inverse, n_params = estimate.refit.inverse_gram, estimate.bread.shape[1]
+    if isinstance(estimate.scores, PairScores) and single_totals is None:
+        share = estimate.scores.shares(by)
+        if share is not None:
+            return _adjust_alike(estimate, estimate.scores, by, share, power, keep)
     matrix, lost = np.zeros((n_params, n_params)), np.zeros(inverse.size, dtype=bool)
     leverages = LeverageSums(1.0 / inverse, power, single_totals is not None)
     for block in estimate.scores.cells(by):
@@ -246,6 +253,25 @@ def _adjust_cells(
             leverages.add(share)
     lost &= bool(power and single_totals is None)
     return matrix, leverages.sums() if keep else None, lost
+
+
+def _adjust_alike(
+    estimate: Estimate, scores: PairScores, by: Axis, share: FloatArray, power: float, keep: bool
+) -> Adjusted:
+    """The same where the leverages of all cells are the shares of one clustering."""
+    assert estimate.refit is not None
+    inverse = estimate.refit.inverse_gram
+    matrix = scores.scaled_meat(by, power_scale(share, power), estimate.bread)
+    column = sparse.csr_array(share[:, None])
+    lost = np.full(inverse.size, bool(power) and bool(full_leverage_cells(column)[0]))
+    if not keep:
+        return matrix, None, lost
+    one = LeverageSums(1.0 / inverse[:1], power)
+    one.add(column)
+    found = one.sums()
+    assert isinstance(found, CellLeverage)
+    spread = np.broadcast_to(found.spread, (inverse.size,) * 2)
+    return matrix, CellLeverage(np.repeat(found.trace, inverse.size), spread), lost
 
 
 def _adjust_rows(rest: Remaining, by: Axis, power: float, keep: bool) -> tuple[FloatArray, Leverage | None]:

@@ -20,6 +20,10 @@ from evalreg.scores.sums import Block, CellSums
 # Entries (clusters times columns) of a block of cluster sums, and (columns times questions) of a block of differences.
 ENTRIES = 1 << 21
 NOBODY = -1
+# With so many pairs for each model the sums of squares of pairs are taken from those of models.
+MANY_PAIRS = 2
+# Below this share of the squares of two models, that of their difference has lost digits that matter.
+CLOSE = 1e-3
 
 BlockRows: TypeAlias = tuple[IntArray | None, IntArray, int]
 """Rows of a block (None: all), the cluster of each within the block, and the number of clusters."""
@@ -122,7 +126,44 @@ class PairScores(LabelledScores):
     def meat(self, by: Axis | None, bread: Matrix) -> FloatArray:
         """Sum over clusters of (B' T_g)(B' T_g)', shape (n_params, n_params)."""
         codes = self._every_question if by is None else self.labels.codes(by)
+        if self._many_of_one_set:
+            return self._of_models(codes, None, bread)
         return sum_blocks(square(self._sums(part)[0], bread) for part in _parts(codes, self.n_columns))
+
+    def shares(self, by: Axis) -> FloatArray | None:
+        """Share of the questions in each cluster, where many pairs are taken over the same ones; None elsewhere."""
+        if not self._many_of_one_set:
+            return None
+        codes, member = self.labels.codes(by), self.pairs.sets[0]
+        size = np.bincount(codes.codes if member is None else codes.codes[member], minlength=codes.n_clusters)
+        return np.asarray(size / size.sum())
+
+    def scaled_meat(self, by: Axis, scale: FloatArray, bread: Matrix) -> FloatArray:
+        """The meat with the totals of each cluster times a number; there where `shares` is."""
+        return self._of_models(self.labels.codes(by), scale, bread)
+
+    @property
+    def _many_of_one_set(self) -> bool:
+        return len(self.pairs.sets) == 1 and self.n_columns > MANY_PAIRS * len(self.values)
+
+    def _of_models(self, codes: Codes, scale: FloatArray | None, bread: Matrix) -> FloatArray:
+        """B'T'TB of pairs that are all taken over the same questions, from T'T of their models, far fewer."""
+        left, right, member = self.pairs.left, self.pairs.right, self.pairs.sets[0]
+        own, code = chosen(self.values, member), codes.codes if member is None else codes.codes[member]
+        own = own - own.mean(axis=1, keepdims=True)
+        if codes.n_clusters < self.n_rows or scale is not None:
+            own = np.array([np.bincount(code, one, codes.n_clusters) for one in own])
+        own = own if scale is None else own * scale
+        models, contrasts = _contrasts(left, right)
+        gram = own[models] @ own[models].T
+        result: FloatArray = contrasts.T @ gram @ contrasts
+        # Of two models that hardly differ, little is left of the sums: these are taken of their differences.
+        close = np.flatnonzero(np.diag(result) < CLOSE * (contrasts**2).T @ np.diag(gram))
+        for column in close:
+            d = own[left[column]] - (own[right[column]] if right[column] != NOBODY else 0.0)
+            result[column, column] = d @ d
+        result[self.flat, :] = result[:, self.flat] = 0.0
+        return dense(bread.T @ (result @ bread))
 
     def row_influence(self, bread: Matrix) -> FloatArray:
         """Influence of each question, B's_r, shape (n_questions, n_params)."""

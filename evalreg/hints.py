@@ -106,9 +106,14 @@ def covariance_hint(cov: object) -> str:
     return f" {hint}" if hint else ""
 
 
-def family_hint(family: str) -> str:
-    """What a family of another package is here, as a sentence after a space; nothing for an unknown one."""
+def family_hint(family: str, *, code: bool = True) -> str:
+    """What a family of another package is here, as a sentence after a space; nothing for an unknown one.
+
+    Without `code` as an option of the command line, which has no other links.
+    """
     ours = FAMILY_NAMES.get(family.lower())
+    if not code:
+        return f" Write --family {ours}." if ours else ""
     if family.lower() in ("probit", "cloglog"):
         return f" Write family=sm.families.Binomial(link=sm.families.links.{_LINKS[family.lower()]}())."
     return f' Write family="{ours}".' if ours else ""

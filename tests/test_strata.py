@@ -296,3 +296,5 @@ def test_the_command_takes_the_passages_of_each_subject(log, tmp_path, capsys):
     np.testing.assert_allclose([*ends["lower"], *ends["upper"]], found.conf_int().loc["mean"], rtol=1e-9)
     assert main([*asked, "--population", "passage:history=15,law="]) == 3
     assert "passage:algebra=90,law=40" in capsys.readouterr().err
+    assert main([*asked, "--population", "history=15,law=40,physics=22"]) == 3
+    assert "--population CLUSTERS:A=40,B=90" in capsys.readouterr().err

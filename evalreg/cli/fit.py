@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import os
+import shlex
 from dataclasses import asdict
 
 from evalreg.checks import FAMILIES, option
+from evalreg.cli.logs import file_list
 from evalreg.cli.parsing import Output, offering
 from evalreg.cli.selection import Rows, counting, formula_names, group_names, read_rows, with_score
 from evalreg.cli.shared import add_shared, check_shared, covariance_options, listed, rendered
 from evalreg.data.formula import parse_formula
-from evalreg.errors import AlignmentError
+from evalreg.errors import AlignmentError, ArgumentError
 from evalreg.estimators.regression import fit
+from evalreg.hints import family_hint
 from evalreg.results.nested import ftest
 from evalreg.results.results import Results
 
@@ -96,9 +100,19 @@ def fitted(options: argparse.Namespace) -> tuple[Results, Rows, dict[str, object
     return results[0], rows, asked
 
 
+def _check_order(options: argparse.Namespace) -> None:
+    """Refuse a file in the place of the formula, whose words would say nothing of it."""
+    behind = next((file for file in file_list(options) if "~" in file and not os.path.exists(file)), None)
+    if "~" not in options.formula and behind is not None:
+        raise ArgumentError(
+            f"the formula comes before the file: evalreg fit {shlex.quote(behind)} {shlex.quote(options.formula)}"
+        )
+
+
 def fitted_all(formulas: list[str], options: argparse.Namespace) -> tuple[list[Results], Rows, dict[str, object]]:
     """Regressions by several formulas of the same rows, and what was asked of the first."""
-    option("family", options.family, FAMILIES)
+    option("family", options.family, FAMILIES, family_hint(options.family, code=False))
+    _check_order(options)
     for formula in formulas:
         parse_formula(formula)
     if options.score is not None:

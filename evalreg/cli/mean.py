@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from evalreg.checks import QUESTIONS, STRATA_WEIGHTS, option
@@ -12,7 +14,7 @@ from evalreg.cli.ranked import add_figure, add_ranked, ranked
 from evalreg.cli.selection import Rows, counting, group_names, read_rows, role_names, split_names
 from evalreg.cli.shared import POPULATION_HELP, add_shared, check_shared, covariance_options, target_options
 from evalreg.cli.sums import add_sums
-from evalreg.errors import ArgumentError
+from evalreg.errors import ArgumentError, NotAvailableError
 from evalreg.estimators.mean import mean
 from evalreg.results.results import Results
 
@@ -93,7 +95,7 @@ def averaged(options: argparse.Namespace) -> tuple[Results, Rows, dict[str, obje
     rows.refuse_verdicts(options.score)
     rows.refuse_averaging(*(by or ()))
     item, sample = options.item or rows.item, options.sample or rows.sample
-    with counting(rows):
+    with counting(rows), _population_spelled():
         results = mean(
             rows.data,
             options.score,
@@ -113,6 +115,17 @@ def averaged(options: argparse.Namespace) -> tuple[Results, Rows, dict[str, obje
     asked |= {"by": by, "item": item, "sample": sample, "groups": item if options.groups is None else options.groups}
     asked["strata_weights"] = strata_weights if options.strata is not None else None
     return results, rows, asked
+
+
+@contextmanager
+def _population_spelled() -> Iterator[None]:
+    """Say of the clusters of each stratum how they are written here."""
+    try:
+        yield
+    except NotAvailableError as error:
+        if 'n_population={"' in str(error) and '": {' in str(error):
+            error.add_note("(On the command line: --population CLUSTERS:A=40,B=90.)")
+        raise
 
 
 def _weights_by_name(text: str) -> Any:

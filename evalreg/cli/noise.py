@@ -121,9 +121,10 @@ def _with_one_model(rows: Rows, model: str | None) -> Iterator[None]:
     try:
         yield
     except MissingColumnError as error:
-        if model is not None and model not in rows.frame:
-            error.add_note("(Where all rows are of one model: --model none.)")
-        raise
+        if model is None or model in rows.frame:
+            raise
+        text = str(error).replace("write model=None", "write --model none")
+        raise MissingColumnError(text, column=error.column) from None
 
 
 def _summary(found: Found) -> Summary:

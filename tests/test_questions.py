@@ -230,3 +230,11 @@ def test_a_benchmark_with_a_model_that_skipped_questions(shared: Path):
     assert second.pvalues.iloc[0] < 1e-5
     pair = er.compare(part, "correct", item="question_id", groups="passage").table.iloc[0]
     np.testing.assert_allclose([second.params.iloc[0], second.bse.iloc[0]], pair[["difference", "se"]].astype(float))
+
+
+@pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
+def test_one_question_that_all_answered_is_told_as_one():
+    rows = [(m, f"q{i}", float((i + k) % 3 > 0)) for k, m in enumerate("ab") for i in range(20)]
+    log = pd.DataFrame([*rows, ("c", "q0", 1.0)], columns=["model", "item", "score"])
+    with pytest.warns(UnequalQuestionsWarning, match="nly 1 question was answered by all 3"):
+        er.mean(log, by="model", item="item")

@@ -109,7 +109,7 @@ def unequal_text(found: Answered, shift: float) -> str:
         remedy = f'Use questions="shared" for the {shared} that all {count.size} answered'
     else:
         named, left = first
-        kept = f"only {shared} questions were" if shared else "no question was"
+        kept = {0: "no question was", 1: "only 1 question was"}.get(shared, f"only {shared} questions were")
         remedy = (
             f"{kept} answered by all {count.size}: leave out {quoted(named)} and use "
             f'questions="shared" for the {left} that the others all answered'

@@ -21,6 +21,7 @@ from evalreg.cli.shared import (
     rendered,
     target_options,
 )
+from evalreg.cli.spelled import spelled
 from evalreg.cli.sums import add_sums
 from evalreg.data.summed import SummedLog
 from evalreg.errors import ArgumentError
@@ -144,7 +145,7 @@ def run(options: argparse.Namespace) -> Output:
     asked |= {"item": item, "sample": sample}
     asked |= {"strata": options.strata, "baseline": baseline, "paired": not options.unpaired}
     asked["groups"] = item if options.groups is None else options.groups
-    plain = unadjusted_text(len(comparison.facts.index)) if options.adjust is None else ""
+    plain = spelled(unadjusted_text(len(comparison.facts.index)), options) if options.adjust is None else ""
     more: dict[str, object] = {"unadjusted": plain or None}
     if decision is not None:
         more["gate"] = decision.as_dict()

@@ -12,7 +12,7 @@ from evalreg.checks import fraction
 from evalreg.errors import ArgumentError
 from evalreg.estimators.comparison import Comparison
 from evalreg.report.documents import records
-from evalreg.report.tables import Grid, fixed, number, p_value
+from evalreg.report.tables import UNKNOWN, Grid, fixed, interval_text, p_value
 from evalreg.resampling.draws import seed_text
 
 
@@ -76,7 +76,10 @@ def _joint(comparison: Comparison) -> Tested:
     else:
         q, dof, F = int(test.df_num), float(test.df_denom), float(np.squeeze(test.fvalue))
     degrees = f"{q}, {'infinite' if np.isinf(dof) else fixed(dof, 1).removesuffix('.0')}"
-    grid = Grid(("all differences at once", "F", "dof", "p"), (("joint test", fixed(F, 2), degrees, p_value(p)),))
+    grid = Grid(
+        ("all differences at once", "F", "dof", "p"),
+        (("joint test", _known(F, 2), degrees, UNKNOWN if np.isnan(p) else p_value(p)),),
+    )
     text = "The joint test asks whether any of the models differs; it does not say which."
     reason = str(getattr(test, "reason", "") or "")
     if reason:
@@ -86,16 +89,28 @@ def _joint(comparison: Comparison) -> Tested:
     return Tested((grid,), (text,), {"joint": document}, None, (message if not reason else text,))
 
 
+def _known(statistic: float, digits: int) -> str:
+    return UNKNOWN if np.isnan(statistic) else fixed(statistic, digits)
+
+
 def _wild(comparison: Comparison, options: argparse.Namespace) -> Tested:
     alpha = fraction("alpha", options.alpha)
     table = comparison.wild_test(draws=options.draws, alpha=alpha, seed=options.seed)
     adjusted = "p_adjusted" in table
     rows = []
     for (model, baseline), row in zip(table.index, table.to_dict("records"), strict=True):
-        p = p_value(row["p_adjusted" if adjusted else "p_value"], alpha)
-        ends = f"[{number(row['lower'])}, {number(row['upper'])}]"
+        p = row["p_adjusted" if adjusted else "p_value"]
+        ends = interval_text(row["lower"], row["upper"])
         how = f"{row['draws']}{' (all)' if row['enumerated'] else ''}"
-        rows.append((f"{model} - {baseline}", fixed(row["statistic"], 2), p, ends, how))
+        rows.append(
+            (
+                f"{model} - {baseline}",
+                _known(row["statistic"], 2),
+                UNKNOWN if np.isnan(p) else p_value(p, alpha),
+                ends,
+                how,
+            )
+        )
     headers = ("wild bootstrap", "t (CR1)", "adj. p" if adjusted else "p", f"{100 * (1 - alpha):g}% interval", "draws")
     by = ", ".join(dict.fromkeys(f"{row['by']} ({row['n_clusters']} clusters)" for row in table.to_dict("records")))
     drawn = "" if table["enumerated"].all() else f", {seed_text(table.attrs['seed'])}"

@@ -49,9 +49,6 @@ _WEIGHTS_HELP = """\
 with --average: the weight of each eval, such as "reading=0.25,maths=0.75" (default: equal); "precision", with --tasks
 drawn, weighs evals by how well they are known"""
 
-# What sentences say to Python's users, and what the same is called here.
-_SPELLED = {"`average()` does that": "--average does that", 'tasks="drawn"': "--tasks drawn"}
-
 
 @dataclass(frozen=True, eq=False)
 class Joined:
@@ -250,8 +247,7 @@ def _summarized(found: Joined) -> Summary:
         sentences = tuple(
             text.replace(" Nothing is pooled over evals: `average()` does that.", "") for text in sentences
         )
-    for python, here in _SPELLED.items():
-        sentences = tuple(text.replace(python, here) for text in sentences)
+    sentences = tuple(text.replace("`average()` does that", "--average does that") for text in sentences)
     if found.options.where is not None:
         kept = sum(len(rows.frame) for rows in found.rows.values())
         facts = (*facts, ("Where", f"{found.options.where} ({kept} rows kept)"))

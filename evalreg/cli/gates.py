@@ -27,7 +27,7 @@ from evalreg.inference.equivalence import (
     verdicts,
 )
 from evalreg.report.summaries import few_text
-from evalreg.report.tables import number, p_value
+from evalreg.report.tables import UNKNOWN, error_text, number, p_value
 
 EXAMPLE = "new - old > -0.01"
 # What a gate leaves with; 3 and 4 are those of all commands.
@@ -87,10 +87,10 @@ class Decision:
     def line(self) -> str:
         """The decision on one line."""
         p = self.p_fails if self.verdict == FAILS else self.p_shown
-        bound = f"{100 * (1 - self.alpha):g}% {self.edge_side} bound {number(self.edge)}"
-        difference = f"difference {number(self.difference)} (SE {number(self.se)})"
+        bound = f"{100 * (1 - self.alpha):g}% {self.edge_side} bound {error_text(self.edge)}"
+        difference = f"difference {number(self.difference)} (SE {error_text(self.se)})"
         clusters = f"{self.n} questions in {self.n_clusters} clusters"
-        facts = f"{difference}, {bound}, one-sided p {p_value(p, self.alpha)}, {clusters}"
+        facts = f"{difference}, {bound}, one-sided p {UNKNOWN if math.isnan(p) else p_value(p, self.alpha)}, {clusters}"
         few = f" {self.few}" if self.few else ""
         return f"{WORDS[self.verdict]}: {self.gate.text}; {facts}.{few}{self._hint()}"
 

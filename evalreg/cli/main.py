@@ -9,12 +9,14 @@ import traceback
 import warnings
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TextIO, cast
 
 from evalreg.cli.parsing import Command, Output, Parser
+from evalreg.cli.spelled import spelled
 from evalreg.errors import ArgumentError, EvalregError
 
 __all__ = ["main"]
@@ -92,7 +94,7 @@ def _run(arguments: Sequence[str]) -> int:
             warnings.simplefilter("always")
             for category in (DeprecationWarning, PendingDeprecationWarning, FutureWarning):
                 warnings.simplefilter("ignore", category)
-            warnings.showwarning = _show_warning
+            warnings.showwarning = partial(_show_warning, options)
             output = _as_output(options.run(options))
         _deliver(output.text.rstrip("\n") + "\n", getattr(options, "output", None))
         for line in output.messages:
@@ -145,9 +147,9 @@ def _visible(text: str, keep: str = "") -> str:
     return visible(text, keep)
 
 
-def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
-    """One warning on one line, without the place in the code."""
-    _complain(f"warning: {_visible(' '.join(str(message).split()))}\n")
+def _show_warning(options: argparse.Namespace, message: Warning | str, *_: object, **__: object) -> None:
+    """One warning on one line, without the place in the code; options are named as they are typed."""
+    _complain(f"warning: {_visible(spelled(' '.join(str(message).split()), options))}\n")
 
 
 def _complain(text: str) -> None:

@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
+# Dots an inch of a picture, and how many dots high it is at the most, though it has hundreds of rows.
+DPI, HIGHEST = 150, 4000
+
+
 def add_ranked(parser: argparse.ArgumentParser) -> None:
     """Add the options of ranks and of the best model."""
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the joint intervals (default: 0)")
@@ -128,10 +132,11 @@ def save_figure(plotted: Callable[[], Axes], path: str) -> None:
     figure = plotted().figure
     assert isinstance(figure, Figure)
     try:
+        dpi = min(DPI, HIGHEST / float(figure.get_size_inches()[1]))
         # In an SVG text stays text, which the reader's fonts show.
         with rc_context({"svg.fonttype": "none"}), warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
-            figure.savefig(Path(path), bbox_inches="tight", dpi=150)
+            figure.savefig(Path(path), bbox_inches="tight", dpi=dpi)
     except (OSError, ValueError) as error:
         raise ArgumentError(f'`--figure` must be a file to draw to; "{path}" is not: {error}.') from error
     texts = [str(warning.message) for warning in said]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import shlex
+from dataclasses import replace
 from typing import Any
 
 from pandas.api.types import is_numeric_dtype
@@ -14,6 +15,7 @@ from evalreg.cli.logs import choices, file_list, log_document, table_files
 from evalreg.cli.parsing import Output, offering
 from evalreg.cli.selection import Rows, counting, formula_names, group_names, read_rows, role_names, split_names
 from evalreg.cli.shared import add_shared, check_shared, covariance_options, listed, log_notes
+from evalreg.cli.spelled import spelled
 from evalreg.data.where import parse
 from evalreg.errors import ArgumentError, muted
 from evalreg.estimators.difference import compare
@@ -97,7 +99,7 @@ def run(options: argparse.Namespace) -> Output:
     pairs = "left" in rows.roles or (rows.log is None and (options.winner is not None or "left" in rows.frame))
     if options.baseline is not None:
         page = _compared(rows, options, text, numbers, pairs, pictures=form == "html")
-        return _written(page, form, options.output)
+        return _written(page, form, options)
     asked: dict[str, object] = {"groups": options.groups, "key": key}
     with counting(rows), as_options():
         if pairs:
@@ -120,17 +122,27 @@ def run(options: argparse.Namespace) -> Output:
         more=more,
         pictures=form == "html",
     )
-    return _written(page, form, options.output)
+    return _written(page, form, options)
 
 
-def _written(page: Page, form: ReportFormat, output: str | None) -> Output:
+def _written(page: Page, form: ReportFormat, options: argparse.Namespace) -> Output:
     """The report, and for a person at a terminal what it lacks and where it is."""
+    page = _as_typed(page, options)
+    output = options.output
     text = rendered_page(page, form)
     if output in (None, "-"):
         return Output(text)
     size = max(1, round(len(text.encode("utf-8", "replace")) / 1000))
     said = f"Wrote {output} ({size:,} kB){'; a browser opens it from disk' if form == 'html' else ''}."
     return Output(text, messages=(*(words_of(line) for line in page.missing if form != "json"), said))
+
+
+def _as_typed(page: Page, options: argparse.Namespace) -> Page:
+    """The page with options named as they are typed."""
+    notes, design, missing = (
+        tuple(spelled(text, options) for text in texts) for texts in (page.notes, page.design, page.missing)
+    )
+    return replace(page, notes=notes, design=design, missing=missing)
 
 
 def _log(rows: Rows, options: argparse.Namespace) -> dict[str, Any]:

@@ -16,13 +16,14 @@ from evalreg.cli.logs import add_files, add_log_options, file_list, log_document
 from evalreg.cli.parsing import Output, offering
 from evalreg.cli.pooled import pooled_sentence
 from evalreg.cli.selection import Outcome, Rows, split_names
+from evalreg.cli.spelled import spelled
 from evalreg.cli.sums import sums_document, sums_sentences
 from evalreg.covariance.options import check_cov_options
 from evalreg.errors import ArgumentError
 from evalreg.estimators.comparison import Comparison
 from evalreg.inference.standards import tested_against
 from evalreg.report.documents import SCHEMA_VERSION, as_json, versions
-from evalreg.report.summaries import CORRECTED_BY, choice_sentence, limit_sentence
+from evalreg.report.summaries import choice_sentence, limit_sentence
 from evalreg.report.tables import NO_LIMIT, Grid, Summary, spreadsheet
 from evalreg.results.document import results_document
 from evalreg.results.results import Results
@@ -281,14 +282,21 @@ def with_rows(summary: Summary, rows: Rows, options: argparse.Namespace) -> Summ
 def formats_of(
     summary: Callable[[T], Summary], as_json: Callable[[T], str], as_csv: Callable[[T], str]
 ) -> dict[str, Callable[[T], str]]:
-    """What a command found, in every format."""
+    """What a command found, in every format; sentences name options as they are typed."""
+
+    def own(found: T) -> Summary:
+        made, options = summary(found), getattr(found, "options", None)
+        if options is None:
+            return made
+        return replace(made, sentences=tuple(spelled(text, options) for text in made.sentences))
+
     return {
-        "text": lambda found: summary(found).as_text(),
+        "text": lambda found: own(found).as_text(),
         "json": as_json,
         "csv": as_csv,
-        "md": lambda found: summary(found).as_markdown(),
-        "latex": lambda found: summary(found).as_latex(),
-        "html": lambda found: summary(found).as_html(),
+        "md": lambda found: own(found).as_markdown(),
+        "latex": lambda found: own(found).as_latex(),
+        "html": lambda found: own(found).as_html(),
     }
 
 
@@ -302,7 +310,7 @@ def document_text(
     """JSON of what a command found, its notes (text, category), options as asked, and the rows that it read."""
     document = {
         **own,
-        "notes": [{"text": text, "warning": category} for text, category in notes],
+        "notes": [{"text": spelled(text, options), "warning": category} for text, category in notes],
         "options": {name: getattr(options, name) for name in asked},
         "schema_version": SCHEMA_VERSION,
         "seed": getattr(options, "seed", None),
@@ -326,13 +334,9 @@ def _summarized(outcome: Outcome) -> Summary:
 
 
 def _of_commands(sentences: Iterable[str], outcome: Outcome) -> Iterator[str]:
-    """The sentences of a summary; that on the first place names the option --best, or has been said with it."""
-    choice, has_option = choice_sentence(outcome.results.estimate), hasattr(outcome.options, "best")
-    for text in sentences:
-        if text not in choice or not has_option:
-            yield text
-        elif not outcome.options.best:
-            yield text.replace(CORRECTED_BY, "--best")
+    """The sentences of a summary; that on the luck of the first place only where it is not corrected for."""
+    choice, corrected = choice_sentence(outcome.results.estimate), getattr(outcome.options, "best", False)
+    yield from (text for text in sentences if text not in choice or not corrected)
 
 
 def _as_csv(outcome: Outcome) -> str:
@@ -370,6 +374,10 @@ def _as_json(outcome: Outcome) -> str:
         "rows_read": outcome.rows.n_read,
         "seed": 0 if outcome.asked.get("adjust") == "single-step" else None,
     }
+    said = {entry["text"]: entry for entry in document["notes"]}
+    notes = [{**said[text], "text": spelled(text, outcome.options)} for text in _of_commands(said, outcome)]
+    sentences = (spelled(text, outcome.options) for text in _of_commands(document["summary"]["sentences"], outcome))
+    own |= {"notes": notes, "summary": {**document["summary"], "sentences": list(sentences)}}
     return as_json({**document, **kind, **own, **outcome.more})
 
 

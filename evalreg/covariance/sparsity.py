@@ -80,6 +80,6 @@ def effective_text(found: Sparsity, names: tuple[str, ...], where: BoolArray) ->
     name = axis_name(found.axis)
     return (
         f"{listed(some)}: the weight lies on as few as {np.min(found.effective[where]):.1f} effective {name} clusters, "
-        f"up to {np.max(found.largest_share[where]):.0%} of it on one; models with under {TOO_FEW_EFFECTIVE:.0f} are "
-        "not ranked. Bradley-Terry ratings pool thin pairs and hold better there."
+        f"up to {np.max(found.largest_share[where]):.0%} of it on one. For a model with fewer than "
+        f"{TOO_FEW_EFFECTIVE:.0f} every rank is left open. Bradley-Terry ratings pool thin pairs and hold better there."
     )

@@ -20,7 +20,7 @@ from evalreg.inference.multiplicity import adjust_pvalues, base_seed
 from evalreg.inference.ranks import PairAdjustName, unadjusted_text
 from evalreg.numerics.matrices import dense
 from evalreg.report.summaries import covariance_text, few_text, not_allowed_for, rather_few
-from evalreg.report.tables import Grid, Summary, fixed, number, p_value
+from evalreg.report.tables import UNKNOWN, Grid, Summary, error_text, fixed, interval_text, number, p_value
 from evalreg.results.results import Results
 from evalreg.scores.differences import NOBODY, ModelPairs, differences
 
@@ -312,10 +312,11 @@ def _printed_facts(results: Results, pairs: Facts, adjust: PairAdjustName | None
 def _printed_rows(frame: pd.DataFrame, lead: str, alpha: float) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = []
     for (model, baseline), row in zip(frame.index, frame.to_dict("records"), strict=True):
-        estimate = f"{number(row['difference'])} ({number(row['se'])})"
-        interval = f"[{number(row['lower'])}, {number(row['upper'])}]"
+        estimate = f"{number(row['difference'])} ({error_text(row['se'])})"
+        interval = interval_text(row["lower"], row["upper"])
         correlation = "" if np.isnan(row["correlation"]) else fixed(row["correlation"], 2)
         counts = (str(row["n"]), str(row["n_clusters"]))
-        p = p_value(row.get("p_adjusted", row["p_value"]), alpha)
+        p = row.get("p_adjusted", row["p_value"])
+        p = UNKNOWN if np.isnan(p) else p_value(p, alpha)
         rows.append((f"{lead}{model} - {baseline}", estimate, interval, p, correlation, *counts))
     return rows

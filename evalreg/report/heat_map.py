@@ -14,6 +14,8 @@ from evalreg.report.canvas import (
     INK,
     MOST_NAMED,
     MUTED,
+    NAME_WIDTH,
+    ROW_NAME_WIDTH,
     canvas,
     checked_columns,
     display_names,
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 # Light enough at both ends for dark text. A grey copy shows the size; the sign is in the order of the models.
+# Letters of a name that still stands above a column: of more the columns have numbers, explained by the rows.
+FEW, LONGEST_ABOVE_FEW, LONGEST_ABOVE = 12, 38, 30
+LONGEST_NUMBER = 3
 DIVERGING = ("#d9822b", "#f3cfa6", "#ffffff", "#bcdcf2", "#6fb1e0")
 
 
@@ -55,7 +60,8 @@ def pairs_axes(
     Returns
     -------
     Axes
-        Row i is the i-th name, and so is column i.
+        Row i is the i-th name, and so is column i. Where a name is long, rows have whole names and a number, and
+        columns the number.
 
     Raises
     ------
@@ -75,14 +81,17 @@ def pairs_axes(
     adjusted = "p_adjusted" in table.columns or "p_value" not in table.columns
     values = checked_columns(table, ("difference", "p_adjusted" if adjusted else "p_value"))
     names, difference, p = _square(table.index, values, order)
-    n, labelled = len(names), display_names(names, 38 if len(names) <= 12 else 30)
+    n, given = len(names), ax is not None
     size, (wide, high) = (8.0 if n <= 40 else 7.0), _cell(n)
-    labels, given, rows = width_of(labelled, size) + 0.15, ax is not None, rows_of(n, ax, high)
-    with canvas(ax, n * wide + labels + 1.1, n * high + labels * (1 + (n > 40)) + 0.1, note + rows.note) as ax:
+    at_left, above = _labels(names, given)
+    beside, rows = width_of(at_left, size) + 0.15, rows_of(n, ax, high)
+    over = width_of(above, size) + 0.15
+    with canvas(ax, n * wide + beside + 1.1, n * high + over * (1 + (n > 40)) + 0.1, note + rows.note) as ax:
         image = _heat(ax, difference)
-        named = [labelled[row] for row in rows.named]
-        ax.set_xticks(rows.named, named, size=size, rotation=90, parse_math=False, usetex=False)
-        ax.set_yticks(rows.named, named, size=size, parse_math=False, usetex=False)
+        at_left, above = ([labels[row] for row in rows.named] for labels in (at_left, above))
+        upright = 0 if max(map(len, above)) <= LONGEST_NUMBER else 90
+        ax.set_xticks(rows.named, above, size=size, rotation=upright, parse_math=False, usetex=False)
+        ax.set_yticks(rows.named, at_left, size=size, parse_math=False, usetex=False)
         ax.tick_params(length=0, labeltop=True, labelbottom=n > 40, colors=INK)
         ax.spines[:].set_visible(False)
         # The size of new axes is known before they are laid out, that of others only from themselves.
@@ -102,6 +111,19 @@ def pairs_axes(
         side = 72 * min(room) / n
         ax.scatter(columns, places + 0.3 * fits, s=min(0.3 * side, 4.0) ** 2, color=INK, lw=0, gid="marked")
     return ax
+
+
+def _labels(names: Sequence[Any], given: bool) -> tuple[list[str], list[str]]:
+    """What is written at the left and above: names, or where some are long whole names with a number, and the numbers.
+
+    In axes that are given there is no more room than there is.
+    """
+    longest = LONGEST_ABOVE if len(names) > FEW else LONGEST_ABOVE_FEW
+    whole = display_names(names, NAME_WIDTH if given else ROW_NAME_WIDTH)
+    if max(map(len, whole)) <= longest:
+        return whole, whole
+    numbers = [str(i) for i in range(1, len(names) + 1)]
+    return [f"{name}  {number}" for name, number in zip(whole, numbers, strict=True)], numbers
 
 
 def _cell(n: int) -> tuple[float, float]:

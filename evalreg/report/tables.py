@@ -65,6 +65,19 @@ def number(value: float, digits: int = 4) -> str:
     return f"{value:.{digits}f}" if abs(value) < 1000 else f"{value:.0f}" if abs(value) < 1e7 else f"{value:.3e}"
 
 
+UNKNOWN = "not known"
+
+
+def error_text(se: float) -> str:
+    """A standard error as it stands in parentheses."""
+    return UNKNOWN if np.isnan(se) else number(se)
+
+
+def interval_text(low: float, high: float) -> str:
+    """An interval in brackets."""
+    return UNKNOWN if np.isnan(low) and np.isnan(high) else f"[{number(low)}, {number(high)}]"
+
+
 def limits(low: float, high: float, estimate: float, reach: float = np.inf) -> tuple[str, str]:
     """Both ends of an interval as they are printed.
 

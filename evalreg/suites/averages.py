@@ -13,7 +13,7 @@ from evalreg.errors import NotAvailableError, Note
 from evalreg.inference.multiplicity import adjust_pvalues
 from evalreg.inference.random_effects import Averaged
 from evalreg.numerics.student import t_pvalues, t_quantile
-from evalreg.report.tables import Grid, Printed, Summary, number, p_value
+from evalreg.report.tables import Grid, Printed, Summary, error_text, interval_text, number, p_value
 
 SuiteAdjustName: TypeAlias = Literal["fdr_bh", "bh", "fdr_by", "holm", "bonferroni"]
 SUITE_ADJUSTMENTS: tuple[SuiteAdjustName, ...] = ("fdr_bh", "fdr_by", "holm", "bonferroni")
@@ -174,7 +174,7 @@ class EvalAverage(Printed):
         headers = ("", "average (SE)", f"{percent} interval", "dof", *end, *more)
         rows = []
         for name, row in zip(frame.index, frame.to_dict("records"), strict=True):
-            cells = [f"{number(row['estimate'])} ({number(row['se'])})", _ends(row["lower"], row["upper"])]
+            cells = [f"{number(row['estimate'])} ({error_text(row['se'])})", _ends(row["lower"], row["upper"])]
             cells.append("normal" if np.isinf(row["dof"]) else f"{row['dof']:.1f}".removesuffix(".0"))
             if self.pairs is None:
                 cells.append(p_value(row["p_value"], alpha))
@@ -205,8 +205,8 @@ class EvalAverage(Printed):
             )
         sentences = [
             text,
-            "The evals are taken to share no questions. Standard errors in parentheses; that of an eval is no less "
-            "than its 95% interval says.",
+            "The evals are taken to share no questions. Standard errors in parentheses. Where the 95% interval of an "
+            "eval is wider than its standard error says, the interval counts.",
         ]
         if self.pairs is not None and len(self.names) > 1:
             sentences.append("ranks: those that no difference between two models excludes, all at once (Holm).")
@@ -219,7 +219,7 @@ class EvalAverage(Printed):
 
 
 def _ends(low: float, high: float) -> str:
-    return f"[{number(low)}, {number(high)}]"
+    return interval_text(low, high)
 
 
 def _p(averaged: Averaged) -> FloatArray:

@@ -24,7 +24,7 @@ from evalreg.errors import (
 from evalreg.estimators.comparison import Comparison
 from evalreg.inference.dependence import design_effect
 from evalreg.report.summaries import covariance_text
-from evalreg.report.tables import Grid, Printed, Summary, fixed, number
+from evalreg.report.tables import Grid, Printed, Summary, error_text, fixed, number
 from evalreg.results.results import Results
 from evalreg.suites.average import TasksName, Weights, WeightsName, average_means
 from evalreg.suites.averages import SUITE_ADJUSTMENTS, EvalAverage
@@ -201,7 +201,7 @@ class Evals(Printed):
         """Models by evals; below them questions and clusters."""
         models = list(dict.fromkeys(table.index.get_level_values(1)))
         cells = {
-            key: f"{number(row['estimate'])} ({number(row['se'])})"
+            key: f"{number(row['estimate'])} ({error_text(row['se'])})"
             for key, row in zip(table.index, table.to_dict("records"), strict=True)
         }
         rows = [(str(model), *(cells.get((name, model), "") for name in self.parts)) for model in models]

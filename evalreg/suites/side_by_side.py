@@ -14,7 +14,7 @@ from evalreg.checks import fraction, listed, nearest, option
 from evalreg.errors import ArgumentError, ArgumentTypeError, MissingColumnError, NotAvailableError
 from evalreg.estimators.comparison import Comparison
 from evalreg.report.summaries import covariance_text
-from evalreg.report.tables import Grid, Printed, Summary, number
+from evalreg.report.tables import Grid, Printed, Summary, error_text, interval_text, number
 from evalreg.results.results import Results
 from evalreg.results.stored import StoredResults
 
@@ -104,8 +104,8 @@ class ResultsTable(Printed):
             row = frame[label]
             marks = "" if _ranked(self.parts[name]) else _stars(row["p_value"], self.stars)
             above.append(number(row["estimate"]) + marks)
-            ends = f"[{number(row['lower'])}, {number(row['upper'])}]"
-            below.append(f"({number(row['se'])})" if self.beneath == "se" else ends)
+            ends = interval_text(row["lower"], row["upper"])
+            below.append(f"({error_text(row['se'])})" if self.beneath == "se" else ends)
         return [tuple(above), tuple(below)]
 
     def _sentences(self, alpha: float, n_left_out: int) -> list[str]:

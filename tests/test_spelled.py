@@ -1,0 +1,93 @@
+"""What the command line says names options as they are typed; what is not known is said in words."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+import pandas as pd
+import pytest
+
+import evalreg as er
+from evalreg.cli.spelled import spelled
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::evalreg.errors.FewClustersWarning", "ignore::evalreg.errors.ZeroVarianceWarning"
+)
+KEYWORDS = ("adjust=", "groups=", "`winner()`", "`icc`", "`key`", "`wild_test`", "tasks=")
+
+
+@pytest.fixture
+def few(tmp_path):
+    """Two models that differ on few questions, whose notes name several options."""
+    path = tmp_path / "few.csv"
+    er.datasets.paired(n_passages=12, seed=1).to_csv(path, index=False)
+    return path
+
+
+@pytest.fixture
+def judged(tmp_path):
+    path = tmp_path / "judged.csv"
+    er.datasets.judge_log(n_models=4, n_prompts=40, seed=1).to_csv(path, index=False)
+    return path
+
+
+def test_keywords_become_options_only_where_the_command_has_them():
+    options = argparse.Namespace(groups=None, n_shards=None, wild=False, command="compare", file="x")
+    assert spelled('Name it in `groups`, or groups="a + b".', options) == 'Name it in --groups, or --groups "a + b".'
+    assert spelled('adjust="holm" and `n_shards`, `file`', options) == 'adjust="holm" and --n-shards, `file`'
+    assert spelled("`wild_test` checks", options) == "--wild checks"
+    assert spelled('the model "groups" and `groups`', options) == 'the model "groups" and --groups'
+    assert "evalreg mean and leaderboard" in spelled("`winner()` corrects for it", options)
+
+
+@pytest.mark.parametrize("form", ["text", "md", "html", "latex", "json"])
+def test_no_sentence_of_a_command_names_what_only_python_has(form, few, judged, call):
+    third = pd.concat([pd.read_csv(few), pd.read_csv(few).query("model == 'old'").assign(model="third")])
+    third.loc[third["model"] == "third", "score"] = 0.5
+    third.to_csv(few, index=False)
+    for words in (
+        ("compare", few, "--item", "question", "--groups", "passage"),
+        ("mean", few, "--by", "model", "--item", "question", "--ranks"),
+        ("leaderboard", judged, "--winner", "winner", "--groups", "prompt", "--tiers"),
+        ("report", judged, "--winner", "winner", "--groups", "prompt"),
+    ):
+        if words[0] == "report" and form not in ("md", "html"):
+            continue
+        _, out, said = call(*words, "--format", form)
+        if words[0] == "report":
+            out = out.split("evalreg.win_rate")[0].split("<script")[0]
+        for word in KEYWORDS:
+            assert word not in said, (words, word, said)
+            if not (words[0] == "report" and word in ("groups=", "adjust=")):  # the code to do it again has these
+                assert word not in out, (words, word)
+
+
+@pytest.mark.parametrize("asked", [("--best",), ("--tiers", "--best"), ("--tiers",)])
+def test_the_luck_of_the_best_is_said_at_most_once_in_the_notes_of_json(asked, judged, call):
+    out = json.loads(call("leaderboard", judged, "--winner", "winner", *asked, "--format", "json")[1])
+    for said in ([note["text"] for note in out["notes"]], out["summary"]["sentences"]):
+        lucky = [text for text in said if "was also lucky" in text]
+        assert len(lucky) == ("--best" not in asked)
+        assert all("--best corrects for it" in text for text in lucky)
+
+
+def test_an_error_that_is_not_known_is_said_in_words(tmp_path, call):
+    path = tmp_path / "constant.csv"
+    rows = {"model": ["a"] * 4 + ["b"] * 4, "question": [1, 2, 3, 4] * 2}
+    pd.DataFrame(rows | {"score": [2.5, 3.5, 4.5, 2.5, 1.5, 2.5, 3.5, 1.5]}).to_csv(path, index=False)
+    for asked in ((), ("--wild", "--draws", "99"), ("--gate", "a - b > 0"), ("--format", "md")):
+        _, out, _ = call("compare", path, "--item", "question", *asked)
+        assert "not known" in out
+        assert "nan" not in out.replace("t and p are NaN", "").lower()
+    both = er.compare(pd.read_csv(path), item="question")
+    assert "nan" not in str(er.join_evals({"one": both}).summary()).replace("t and p are NaN", "").lower()
+
+
+def test_the_design_that_randomise_advises_is_one_that_runs(tmp_path, call):
+    path = tmp_path / "log.csv"
+    er.datasets.paired(n_passages=20, seed=1).to_csv(path, index=False)
+    status, _, err = call("randomise", path, "--treatment", "model", "--groups", "passage")
+    assert status == 3
+    assert 'leave out --groups and write --strata "passage"' in err
+    assert call("randomise", path, "--treatment", "model", "--strata", "passage", "--draws", "99")[0] == 0

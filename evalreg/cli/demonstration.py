@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import argparse
 import textwrap
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
+from evalreg.cli.spelled import spelled
 from evalreg.datasets import judge_log, paired, passages, sampled
 from evalreg.errors import ArgumentError, muted
 from evalreg.estimators.difference import compare
@@ -22,6 +24,8 @@ from evalreg.results.tiers import ranks_text
 __all__ = ["comparison_log", "passage_log", "text", "write"]
 
 BEST = "model-01"
+# Options of the command whose sentences are shown.
+_COMPARE = argparse.Namespace(command="compare", adjust=None, groups="passage", icc=None, wild=False)
 N_MORE = 100  # further logs on which the intervals are tried: enough to tell 95% from 70%, and done in two seconds
 
 PASSAGES_FILE, JUDGES_FILE, MODELS_FILE, PILOT_FILE = "passages.csv", "judge_log.csv", "models.csv", "pilot.csv"
@@ -220,7 +224,9 @@ def _difference(log: pd.DataFrame) -> str:
         holds = _said(found["lower"] <= truth <= found["upper"])
         rows.append((name, *(number(found[end]) for end in ("difference", "lower", "upper")), number(truth), holds))
     headers = ("new - old", "estimated", "from", "to", "true", "holds truth")
-    return f"{paired.summary()}\n\n{Grid(headers, tuple(rows)).text(WIDTH)}"
+    summary = paired.summary()
+    typed = replace(summary, sentences=tuple(spelled(text, _COMPARE) for text in summary.sentences))
+    return f"{typed}\n\n{Grid(headers, tuple(rows)).text(WIDTH)}"
 
 
 def _board(log: pd.DataFrame) -> str:

@@ -532,3 +532,30 @@ def test_sums_of_shards_keep_their_weights(log, engine):
     frame = log.assign(weight=log["weight"] * 1e60, other="cyd", score=log["score"] / 1.25)
     with pytest.raises(NonFiniteError, match="rescale them, alike in all shards"):
         er.summarise(engine(frame), left="model", right="other", score="score", groups="passage", weights="weight")
+
+
+WHOLE = ["I(ms ** 2)", "I(tokens ** 5)", "I(ms * ms)", "np.square(ms)", "I(tokens - 4000)", "I(-tokens)"]
+
+
+@pytest.mark.parametrize("kind", ["int64", "uint64", "uint16", "int32", "Int64", "UInt32"])
+@pytest.mark.parametrize("term", WHOLE)
+def test_whole_numbers_do_not_wrap_in_a_formula(log, term, kind):
+    """Powers beyond 2^63, and unsigned numbers below zero, are those of floats, in predictions too."""
+    held = kind if "ms" not in term else {"uint16": "uint64", "int32": "int64", "UInt32": "UInt64"}.get(kind, kind)
+    name = "ms" if "ms" in term else "tokens"
+    whole = log.assign(**{name: log[name].astype("int64").astype(held)})
+    floats = log.assign(**{name: log[name].astype(float)})
+    found, expected = (er.fit(f"score ~ {term} + C(model)", data, groups="passage") for data in (whole, floats))
+    pd.testing.assert_series_equal(found.params, expected.params, rtol=1e-12)
+    np.testing.assert_allclose(found.bse, expected.bse, rtol=1e-12)
+    ahead = [one.predict(data.head(5)) for one, data in ((found, whole), (expected, floats))]
+    np.testing.assert_allclose(np.asarray(ahead[0], dtype=float), np.asarray(ahead[1], dtype=float), rtol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["int64", "uint8"])
+def test_whole_numbers_stay_names_of_levels(log, kind):
+    whole = log.assign(level=(np.arange(len(log)) % 3).astype(kind))
+    found = er.fit("score ~ C(level) + I(level - 5):weight", whole, groups="passage")
+    expected = er.fit("score ~ C(level) + I(level - 5):weight", whole.astype({"level": "int64"}), groups="passage")
+    assert "C(level)[T.2]" in found.params.index
+    pd.testing.assert_series_equal(found.params, expected.params, rtol=1e-12)

@@ -129,7 +129,8 @@ def for_formula(column: pd.Series, name: str, plain: bool) -> Any:
     if pd.api.types.is_bool_dtype(dtype):
         return column.to_numpy(dtype=bool)
     if pd.api.types.is_integer_dtype(dtype):
-        return column.to_numpy(dtype=np.uint64 if pd.api.types.is_unsigned_integer_dtype(dtype) else np.int64)
+        unsigned = pd.api.types.is_unsigned_integer_dtype(dtype) and not (plain and column.max() < 2**63)
+        return column.to_numpy(dtype=np.uint64 if unsigned else np.int64)
     if pd.api.types.is_numeric_dtype(dtype) and dtype.kind != "c":
         return column.to_numpy(dtype=np.float64)
     return _of_objects(column.astype(object), name, plain)

@@ -175,14 +175,24 @@ def design_frame(rows: ReadRows, names: tuple[str, ...], parsed: ParsedFormula) 
     """Columns of the formula of rows in use as patsy takes them: numbers, objects, categories without unused levels."""
     frame = rows.source.table.to_pandas(names, rows.source.keep)
     if all(isinstance(dtype, np.dtype) and dtype.char in "dlqi" for dtype in frame.dtypes):
-        return frame
+        return computed_as_floats(parsed, frame)
     columns: dict[str, Any] = {
         name: rows.values["score"]
         if name == parsed.outcome and "score" in rows.values
         else as_labels(for_formula(frame[name], name, name in parsed.plain), name in parsed.whole)
         for name in names
     }
-    return pd.DataFrame(columns, index=frame.index)
+    return computed_as_floats(parsed, pd.DataFrame(columns, index=frame.index))
+
+
+def computed_as_floats(parsed: ParsedFormula, frame: pd.DataFrame) -> pd.DataFrame:
+    """The frame with whole numbers as floats where the formula computes with them: these would wrap at 2^63.
+
+    Those of ``C(...)`` stay as they are, as levels have their names.
+    """
+    computed = parsed.plain - parsed.factors - parsed.whole
+    whole = [name for name in frame.columns if name in computed and getattr(frame[name].dtype, "kind", "O") in "iu"]
+    return frame.astype(dict.fromkeys(whole, np.float64)) if whole else frame
 
 
 def refuse_large_design(parsed: ParsedFormula, frame: pd.DataFrame, n_clusters: int) -> None:

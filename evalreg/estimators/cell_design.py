@@ -15,7 +15,7 @@ from evalreg.data.columns import as_labels, for_formula
 from evalreg.data.engine import LazyTable
 from evalreg.data.engine_design import DesignRows
 from evalreg.data.engine_terms import number_of
-from evalreg.data.formula import ParsedFormula
+from evalreg.data.formula import ParsedFormula, computed_as_floats
 from evalreg.data.grammar import names_in
 from evalreg.data.names import known_column
 from evalreg.errors import ArgumentError, FormulaError, NotAvailableError
@@ -148,7 +148,7 @@ def coded_cells(
             column = pd.to_datetime(column)
         columns[name] = as_labels(for_formula(column, name, name in parsed.plain), name in parsed.whole)
     # As in memory, where patsy takes names of levels from pandas.
-    data = pd.DataFrame(columns, index=range(n_cells))
+    data = computed_as_floats(parsed, pd.DataFrame(columns, index=range(n_cells)))
     description = patsy.ModelDesc([], _terms(parsed))
     try:
         with np.errstate(all="ignore"):

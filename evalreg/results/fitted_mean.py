@@ -127,13 +127,17 @@ def design_rows(model: Any, data: Any) -> tuple[FloatArray, pd.Index | None]:
     table = open_frame(data)
     if not isinstance(table, Table):
         raise ArgumentError("`data` must be in memory for predictions: collect the frame first.")
-    names = covariates(model, frame_of(model))
+    known = frame_of(model)
+    names = covariates(model, known)
     for name in names:
         if name not in table.columns:
             hint = nearest(name, table.columns) or f" The columns are {listed(table.columns)}."
             raise MissingColumnError(f'`data` lacks "{name}", a covariate of the formula.{hint}', column=name)
     frame = table.to_pandas(tuple(names), None)
     frame = pd.DataFrame({name: _plain(frame[name]) for name in names}, index=range(table.n_rows))
+    # Whole numbers that the fit computed with as floats would wrap at 2^63 here.
+    floats = [name for name in names if known[name].dtype.kind == "f" and frame[name].dtype.kind in "iu"]
+    frame = frame.astype(dict.fromkeys(floats, np.float64))
     index = data.index if isinstance(data, pd.DataFrame) else None
     return design_at(model, frame), index
 

@@ -1,0 +1,147 @@
+"""What logs in engines hold that they should not: the number of pandas, or a refusal that says what to do."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from engines.lazy import in_duckdb, in_engines, readable
+
+import evalreg as er
+from evalreg.errors import EmptyDataError, EngineError, NonNumericError
+
+pl = pytest.importorskip("polars")
+duckdb = pytest.importorskip("duckdb")
+
+pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
+SAME = 1e-10
+
+
+def log(n: int = 240) -> pd.DataFrame:
+    rng = np.random.default_rng(4)
+    return pd.DataFrame(
+        {
+            "score": rng.integers(0, 2, n),
+            "model": rng.choice(["a", "b"], n),
+            "other": "c",
+            "passage": np.arange(n) // 6,
+            "item": np.arange(n),
+            "sample": 1,
+            "words": rng.integers(1, 60, n),
+            "weight": rng.integers(1, 5, n),
+        }
+    )
+
+
+CALLS = {
+    "mean": lambda data: er.mean(data, by="model", groups="passage").contrast("a - b"),
+    "weights": lambda data: er.mean(data, groups="passage", weights="weight"),
+    "ratio": lambda data: er.ratio(data, "score", "words", by="model", groups="passage"),
+    "number": lambda data: er.fit("score ~ I(words - 40) + np.log(words)", data, groups="passage"),
+    "factor": lambda data: er.fit("score ~ model + C(weight)", data, groups="passage", cov="CR1"),
+    "HC3": lambda data: er.fit("score ~ words", data, weights="weight", cov="HC3"),
+    "board": lambda data: er.win_rate(data, left="model", right="other", score="score", groups="passage"),
+    "pass at k": lambda data: er.pass_at_k(data, k=1, item="item", sample="sample", groups="passage"),
+}
+KINDS = {
+    "unsigned": {"score": "uint8", "words": "uint16", "weight": "uint32", "passage": "uint64"},
+    "small": {"score": "int8", "words": "int16", "weight": "int8", "passage": "int32"},
+    "single precision": {"score": "float32", "words": "float32"},
+    "truth values": {"score": "bool"},
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", CALLS)
+@in_engines
+def test_columns_of_any_kind_of_number_give_the_number_of_pandas(engine, name, kind):
+    call, frame = CALLS[name], log()
+    found, expected = call(engine(frame.astype(KINDS[kind]))), call(frame)
+    np.testing.assert_allclose(found.params, expected.params, rtol=SAME, atol=1e-12)
+    np.testing.assert_allclose(found.bse, expected.bse, rtol=SAME)
+    # Unsigned numbers do not wrap below zero in memory either.
+    in_memory = call(frame.astype(KINDS[kind]))
+    np.testing.assert_allclose(in_memory.params, expected.params, rtol=SAME, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("of", ["duckdb", "polars"])
+def test_decimals_are_numbers(of, name):
+    held = log()
+    relation = duckdb.from_df(held).project(
+        "CAST(score AS DECIMAL(9, 3)) AS score, CAST(words AS DECIMAL(38, 0)) AS words, "
+        "CAST(weight AS DECIMAL(12, 6)) AS weight, model, other, passage, item, sample"
+    )
+    data = readable(relation) if of == "duckdb" else relation.pl().lazy()
+    if name == "factor":  # A level of a decimal is named as the engine spells it.
+        np.testing.assert_allclose(CALLS[name](data).bse, CALLS[name](held).bse, rtol=SAME)
+        return
+    found, expected = CALLS[name](data), CALLS[name](held)
+    np.testing.assert_allclose(found.params, expected.params, rtol=SAME, atol=1e-12)
+    np.testing.assert_allclose(found.bse, expected.bse, rtol=SAME)
+
+
+def emptied(data):
+    return data.filter(pl.col("score") > 5) if isinstance(data, pl.LazyFrame) else data.filter("score > 5")
+
+
+@pytest.mark.parametrize("name", [*CALLS, "summarise"])
+@in_engines
+def test_a_filter_that_keeps_nothing_is_said(engine, name):
+    data = emptied(engine(log()))
+    call = CALLS.get(name, lambda data: er.summarise(data, groups="passage"))
+    with pytest.raises(EmptyDataError, match="no rows"):
+        call(data)
+
+
+@in_engines
+def test_times_are_clusters_and_days_of_a_zone_too(engine):
+    frame = log()
+    expected = er.mean(frame, groups="passage")
+    times = pd.Timestamp("2024-03-31") + pd.to_timedelta(frame["passage"] * 37, unit="m")
+    for column in (times, times.dt.tz_localize("UTC"), times.dt.tz_localize("UTC").dt.tz_convert("Europe/Berlin")):
+        found = er.mean(engine(frame.assign(passage=column)), groups="passage")
+        np.testing.assert_allclose(found.bse, expected.bse, rtol=SAME)
+        assert found.n_clusters == {"passage": 40}
+
+
+def halves(folder, **change):
+    """Two files of Parquet, of which the second has some columns of another type, or without one."""
+    pytest.importorskip("pyarrow")
+    frame = log()
+    second = frame[120:].drop(columns=[name for name, kind in change.items() if kind is None])
+    second = second.astype({name: kind for name, kind in change.items() if kind is not None})
+    frame[:120].to_parquet(folder / "a.parquet", index=False)
+    second.to_parquet(folder / "b.parquet", index=False)
+    return str(folder / "*.parquet")
+
+
+@pytest.mark.parametrize("change", [{"passage": "str"}, {"score": "float64"}, {"score": "str"}, {"passage": None}])
+@pytest.mark.parametrize("engine", ["duckdb", "polars"])
+def test_files_whose_types_differ_give_the_number_or_the_error_of_the_engine(engine, change, tmp_path):
+    """An engine takes the types of the first file: it converts those of others, or says which column differs."""
+    files, frame = halves(tmp_path, **change), log()
+    if engine == "polars":
+        with pytest.raises(EngineError, match="|".join(change)) as caught:
+            er.mean(pl.scan_parquet(files), groups="passage")
+        assert caught.value.__cause__ is not None
+        return
+    if None in change.values():
+        with pytest.raises(EngineError, match="passage"):
+            er.mean(readable(duckdb.read_parquet(files)), groups="passage")
+        together = er.mean(readable(duckdb.read_parquet(files, union_by_name=True)), groups="passage")
+        assert together.dropped.to_dict() == {"score": 0, "covariate": 0, "group": 120}
+        return
+    found = er.mean(readable(duckdb.read_parquet(files)), groups="passage")
+    np.testing.assert_allclose(found.bse, er.mean(frame, groups="passage").bse, rtol=SAME)
+
+
+def test_scores_of_text_in_a_second_file_are_refused_where_they_are_no_numbers(tmp_path):
+    pytest.importorskip("pyarrow")
+    frame = log()
+    frame[:120].to_parquet(tmp_path / "a.parquet", index=False)
+    frame[120:].assign(score="right").to_parquet(tmp_path / "b.parquet", index=False)
+    with pytest.raises(EngineError, match="right"):
+        er.mean(readable(duckdb.read_parquet(str(tmp_path / "*.parquet"))), groups="passage")
+    with pytest.raises(NonNumericError, match="must hold numbers"):
+        er.mean(in_duckdb(frame.assign(score="right")), groups="passage")

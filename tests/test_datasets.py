@@ -230,7 +230,7 @@ def test_passages_are_of_one_size_unless_unequal():
 @pytest.mark.parametrize("binary", [True, False])
 @pytest.mark.parametrize(("mean", "icc"), [(0.7, 0.2), (0.4, 0.6)])
 def test_scores_of_passages_have_the_stated_mean_variance_and_icc(mean, icc, binary, unequal):
-    log = datasets.passages(n_passages=24_000, mean=mean, icc=icc, binary=binary, unequal=unequal, seed=1)
+    log = datasets.passages(n_passages=9_000, mean=mean, icc=icc, binary=binary, unequal=unequal, seed=1)
     truth, parts = log.attrs["truth"], batches(log, "passage")
     assert log["score"].between(0, 1).all()
     assert_mean_is(mean, log["score"].groupby(log["passage"]).mean())
@@ -431,7 +431,7 @@ PAIRED_WORLDS = [
 
 @pytest.mark.parametrize("world", PAIRED_WORLDS)
 def test_paired_scores_have_the_stated_means_correlation_icc_and_errors(world):
-    log = datasets.paired(n_passages=30_000, seed=8, **world)
+    log = datasets.paired(n_passages=12_000, seed=8, **world)
     truth = log.attrs["truth"]
     scores = log.pivot(index=["passage", "question"], columns="model", values="score").reset_index()
     passage, parts = scores["passage"], batches(scores, "passage")

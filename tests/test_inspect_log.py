@@ -392,12 +392,12 @@ def test_whatever_the_bytes_are_the_errors_are_evalregs_own(tmp_path):
     for changed in mutations(json.loads(text)):
         path.write_text(json.dumps(changed))
         reads()
-    for length in range(0, len(text), 37):
+    for length in range(0, len(text), 67):
         path.write_text(text[:length])
         reads()
     path = write_eval(tmp_path / "b.eval", head, samples, samples)
     data = path.read_bytes()
-    for place in range(0, len(data), 11):
+    for place in range(0, len(data), 23):
         path.write_bytes(data[:place] + bytes([data[place] ^ 0x55]) + data[place + 1 :])
         reads()
         path.write_bytes(data[:place])

@@ -251,7 +251,7 @@ def test_what_is_no_results_is_refused_with_what_it_is(tmp_path):
 
 def test_damaged_files_raise_errors_of_evalreg_alone():
     text = RESULTS["means of models"]().to_json()
-    for end in range(0, len(text) - 1, 97):
+    for end in range(0, len(text) - 1, 211):
         with pytest.raises((LogFormatError, ArgumentError)):
             er.read_results("{" if end == 0 else text[:end])
     whole = json.loads(text)

@@ -164,9 +164,9 @@ def test_the_variance_with_answers_is_that_of_all_draws_of_questions_and_answers
 
     from scipy.stats import binom
 
-    p = np.array([0.9, 0.8, 0.35, 0.2, 0.6, 0.5])[: 6 if whole else 5]
+    p = np.array([0.9, 0.8, 0.35, 0.2, 0.6, 0.5])[: 6 if whole else 4]
     passage = np.arange(p.size) // 2
-    units, n = (3, 2) if whole else (5, 3)
+    units, n = (3, 2) if whole else (4, 3)
     chances, means, variances = [], [], []
     for some in combinations(range(units), n):
         drawn = np.flatnonzero(np.isin(passage, some)) if whole else np.array(some)

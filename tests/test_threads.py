@@ -18,7 +18,7 @@ from evalreg.errors import EvalregWarning, FewClustersWarning, muted
 
 PACKAGE = Path(er.__file__).parent
 N_THREADS = 8
-ROUNDS = 4
+ROUNDS = 2
 # The command line is a process of its own.
 MAY_CATCH = {"cli/main.py"}
 

@@ -11,7 +11,7 @@ from scipy import special, stats
 from statsmodels.stats.proportion import proportion_confint
 
 import evalreg as er
-from evalreg.inference import dependence
+from evalreg.inference import dependence, widening
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::evalreg.errors.FewClustersWarning",
@@ -560,3 +560,12 @@ def test_few_carriers_are_not_said_again_of_few_or_very_unequal_clusters():
     sizes = np.r_[np.ones(45, dtype=int), np.full(5, 100)]
     score = np.where(np.arange(sizes.sum()) < 3, 0.9, 0.01)
     assert told(pd.DataFrame({"score": score, "g": np.repeat(np.arange(50), sizes)})) == []
+
+
+def test_what_is_kept_of_one_estimate_is_not_taken_for_another():
+    log = pd.DataFrame({"score": np.r_[np.zeros(57), np.ones(3)], "g": np.arange(60) // 3})
+    few, many = (er.mean(log.assign(score=score), groups="g") for score in (log["score"], log.index % 2 * 1.0))
+    widened = widening.widening(few.estimate, few.cov)
+    assert widened is not None
+    assert widening.widening(few.estimate, few.cov) is widened, "found once"
+    assert widening.widening(many.estimate, few.cov) is None

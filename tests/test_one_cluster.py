@@ -103,8 +103,9 @@ def test_a_sum_of_scores_needs_no_squares_of_the_design(monkeypatch):
 
 def test_effects_of_every_question_need_a_matrix_of_few_of_them(monkeypatch):
     log = _questions(400)
-    # Free is a thirtieth of what a matrix of coefficients for each of the 400 questions would take.
-    monkeypatch.setattr(memory, "available", lambda: 6 * 8 * 400 * 409**2 / 30)
+    # Free is a tenth of what a matrix of coefficients for each of the 400 questions would take; small sums count.
+    monkeypatch.setattr(memory, "GIB", 1.0)
+    monkeypatch.setattr(memory, "available", lambda: 6 * 8 * 400 * 409**2 / 10)
     results = er.fit("score ~ model + C(q)", log, groups="q", cov="CR1")
     absorbed = er.fit("score ~ model | q", log, groups="q", cov="CR1", ssc="G")
     factor = np.sqrt((len(log) - 1) / (len(log) - 409))  # (n - 1)/(n - k), which "G" leaves out

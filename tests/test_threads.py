@@ -20,7 +20,7 @@ PACKAGE = Path(er.__file__).parent
 N_THREADS = 8
 ROUNDS = 2
 # The command line is a process of its own.
-MAY_CATCH = {"cli/main.py"}
+MAY_CATCH = {"cli/main.py", "cli/ranked.py"}
 
 
 def _uses_filters(source):

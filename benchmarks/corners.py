@@ -180,10 +180,35 @@ def figures(divisor: int) -> Contenders:
     }
 
 
+def small(divisor: int) -> Contenders:
+    """A regression of 500 rows, and the tables of boards of 29 and 93 models that are there."""
+    import statsmodels.formula.api as smf
+
+    rng = np.random.default_rng(0)
+    log = pd.DataFrame({"x": rng.normal(size=500), "score": rng.normal(size=500), "g": np.arange(500) // 10})
+
+    def board(n_models: int) -> Callable[[], er.Results]:
+        frame = er.datasets.judge_log(n_models=n_models, n_prompts=500, n_judges=2, pairs_per_prompt=40, seed=1)
+        return lambda: er.win_rate(frame, left="left", right="right", winner="winner", groups="prompt + judge")
+
+    by = {"groups": log["g"]}
+    one, many = board(29), board(93)
+    return {
+        "statsmodels, 500 rows": Contender(
+            lambda _: smf.ols("score ~ x", log).fit(cov_type="cluster", cov_kwds=by).bse
+        ),
+        "CR1, 500 rows": Contender(lambda _: er.fit("score ~ x", log, groups="g", cov="CR1").bse),
+        "CR2, 500 rows": Contender(lambda _: er.fit("score ~ x", log, groups="g").bse),
+        "leaderboard, 29": Contender(lambda board: board.leaderboard(), one),
+        "leaderboard, 93": Contender(lambda board: board.leaderboard(), many),
+    }
+
+
 CASES: dict[str, tuple[Callable[[int], Calls | Contenders], str]] = {
     "covariates": (covariates, "CR1"),
     "levels": (levels, "CR1"),
     "ratings": (ratings, "CR1"),
+    "small": (small, "statsmodels, 500 rows"),
     "figures": (figures, "plain, 1000"),
 }
 
@@ -200,6 +225,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="a tenth of the rows, two rounds")
     parser.add_argument("--only", choices=CASES, action="append")
     parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--no-memory", action="store_true", help="leave out the fresh processes that weigh memory")
     parser.add_argument("--weigh", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.weigh:
@@ -212,7 +238,8 @@ def main() -> None:
         make, reference = CASES[case]
         calls = make(divisor)
         seconds = interleaved({name: contender(call) for name, call in calls.items()}, repeat)
-        peaks = {name: fresh_process([here, "--weigh", case, name, str(divisor)]) for name in calls}
+        weighed = [] if options.no_memory else list(calls)
+        peaks = {name: fresh_process([here, "--weigh", case, name, str(divisor)]) for name in weighed}
         print(f"\n{case}: {make.__doc__}")
         print(table(seconds, reference, peaks))
 

@@ -10,6 +10,7 @@ from scipy import sparse
 from evalreg.checks import BoolArray, FloatArray, SscName, listed
 from evalreg.covariance.cell_dof import LeverageSums
 from evalreg.covariance.corrections import (
+    FULL_LEVERAGE,
     Counts,
     adjust_cell_totals,
     full_leverage_cells,
@@ -27,6 +28,7 @@ from evalreg.data.clusters import Axis, axis_name, union
 from evalreg.errors import NotAvailableError, TooFewClustersError
 from evalreg.estimate import Cells, Estimate, LeaveOut, SingleTotals
 from evalreg.numerics.matrices import Matrix, compressed, dense, scale_columns, square
+from evalreg.scores.base import CellSquares
 from evalreg.scores.differences import PairScores
 
 # Sums that cancel to this fraction of their terms are rounding.
@@ -241,7 +243,11 @@ def _adjust_cells(
         if share is not None:
             return _adjust_alike(estimate, estimate.scores, by, share, power, keep)
     matrix, lost = np.zeros((n_params, n_params)), np.zeros(inverse.size, dtype=bool)
-    leverages = LeverageSums(1.0 / inverse, power, single_totals is not None)
+    single = single_totals is not None
+    made = estimate.scores.cell_squares(by, inverse, power, FULL_LEVERAGE, single, keep)
+    if made is not None:
+        return _of_squares(estimate, made, power, keep, single_totals)
+    leverages = LeverageSums(1.0 / inverse, power, single)
     for block in estimate.scores.cells(by):
         share = scale_columns(block.gram, inverse)
         totals = adjust_cell_totals(block.totals, share, power)
@@ -272,6 +278,21 @@ def _adjust_alike(
     assert isinstance(found, CellLeverage)
     spread = np.broadcast_to(found.spread, (inverse.size,) * 2)
     return matrix, CellLeverage(np.repeat(found.trace, inverse.size), spread), lost
+
+
+def _of_squares(
+    estimate: Estimate, made: CellSquares, power: float, keep: bool, single_totals: SingleTotals | None
+) -> Adjusted:
+    """The same of sums over clusters, with blocks only of the clusters that some cell rests on."""
+    assert estimate.refit is not None
+    matrix = dense(estimate.bread.T @ (made.totals @ estimate.bread))
+    leverage = CellLeverage(made.trace, made.squares + made.products**2) if keep else None
+    if single_totals is None or made.alone is None:
+        return matrix, leverage, made.lost & bool(power and single_totals is None)
+    share = scale_columns(made.alone.gram, estimate.refit.inverse_gram)
+    totals = adjust_cell_totals(made.alone.totals, share, power)
+    changed = square(totals + single_totals(made.alone, share), estimate.bread)
+    return matrix + changed - square(totals, estimate.bread), leverage, np.zeros(made.lost.size, dtype=bool)
 
 
 def _adjust_rows(rest: Remaining, by: Axis, power: float, keep: bool) -> tuple[FloatArray, Leverage | None]:

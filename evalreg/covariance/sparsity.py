@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy import sparse
 
 from evalreg.checks import BoolArray, FloatArray, listed
 from evalreg.covariance.corrections import FULL_LEVERAGE
@@ -50,17 +51,12 @@ def sparsity(estimate: Estimate, axis: Axis) -> Sparsity:
     weights = compressed(abs(estimate.coefficient_map))
     # A parameter's weights sum to one over its cells, whatever the scale of the parameter.
     weights = scale_columns(weights.T, 1.0 / np.maximum(np.asarray(weights.sum(axis=1)).ravel(), 1e-300)).T.tocsr()
-    n_cells = estimate.cells.count.size
-    concentration, single = np.zeros(n_cells), np.zeros(n_cells)
-    squares, largest = np.zeros(estimate.n_params), np.zeros(estimate.n_params)
-    for block in estimate.scores.cells(axis):
-        h = scale_columns(block.gram, 1.0 / estimate.cells.weight)
-        concentration += np.bincount(h.indices, h.data**2, n_cells)
-        single[h.indices[1.0 - h.data < FULL_LEVERAGE]] = 1.0
-        share = (h @ weights.T).tocsr()
-        squares += np.bincount(share.indices, share.data**2, estimate.n_params)
-        largest = np.maximum(largest, share.max(axis=0).toarray().ravel())
-    return Sparsity(axis, weights @ concentration, 1.0 / squares, largest, weights @ single)
+    share = sparse.diags_array(1.0 / estimate.cells.weight).tocsr()
+    of_cells = estimate.scores.column_sums(axis, share, share)
+    single = (1.0 - of_cells.largest < FULL_LEVERAGE).astype(float)
+    mapped = compressed(share @ weights.T)
+    found = estimate.scores.column_sums(axis, mapped, mapped)
+    return Sparsity(axis, weights @ of_cells.squares, 1.0 / found.squares, found.largest, weights @ single)
 
 
 def sparse_text(found: Sparsity, names: tuple[str, ...], where: BoolArray) -> str:

@@ -95,7 +95,7 @@ def grouped(
     asked = frame.group_by(*keys).agg(*expressions) if keys else frame.select(*expressions)
     held = fetched(asked if most is None else asked.head(most), backend())
     coded = {name: _encoded(held[name]) for name in keys}
-    return Grouped(coded, {name: _numbers(held[name]) for name in aggregates})
+    return Grouped(coded, {name: numbers_of(held[name]) for name in aggregates})
 
 
 def grouped_sorted(
@@ -110,7 +110,8 @@ def grouped_sorted(
     return [keys[i] for i in order], {name: column[entry] for name, column in found.numbers.items()}
 
 
-def _numbers(column: Any) -> FloatArray:
+def numbers_of(column: Any) -> FloatArray:
+    """A column of pandas or Arrow as numbers."""
     native = column if isinstance(column, pd.Series) else column.to_pandas()
     return np.asarray(native.to_numpy(dtype=float, na_value=np.nan))
 

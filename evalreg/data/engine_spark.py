@@ -25,6 +25,9 @@ T = TypeVar("T")
 # of Arrow in it, which a driver of 512 MB bears.
 LINES_AT_ONCE = 1 << 20
 
+# Rows up to which lines come to the driver, in one query: fewer jobs than sums that are made in Spark.
+FEW_ROWS = 100_000
+
 # What is to be given up when the estimate is made; None outside of one.
 _KEPT: ContextVar[list[Callable[[], Any]] | None] = ContextVar("_KEPT", default=None)
 
@@ -80,6 +83,21 @@ def keep(table: LazyTable, names: Sequence[str | None]) -> LazyTable:
         return table
     kept.append(narrow.unpersist)
     return LazyTable(nw.from_native(narrow), whole=table.frame)
+
+
+def keep_native(native: Any) -> Any:
+    """A frame of Spark that is asked more than once, kept until the estimate is made where Spark keeps anything."""
+    kept = _KEPT.get()
+    if kept is None:
+        return native
+    try:
+        if _is_kept(native):
+            return native
+        native.persist()
+    except Exception:  # As above.
+        return native
+    kept.append(native.unpersist)
+    return native
 
 
 def _is_kept(native: Any) -> bool:

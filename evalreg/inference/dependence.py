@@ -113,17 +113,9 @@ def _sums_icc(
     scores: Scores, axis: Axis, side: Matrix, scale: FloatArray, squares: FloatArray, count: FloatArray
 ) -> FloatArray:
     """ICC of sums of cells, each with the sign that `side` (n_cells, m) gives it."""
-    between, sum_squares, n_clusters = (np.zeros(count.size) for _ in range(3))
-    for block in scores.cells(axis):
-        size = compressed(scale_columns(block.gram, scale) @ abs(side))
-        size.eliminate_zeros()
-        totals = (scale_columns(block.totals, scale) @ side).multiply(size > 0).tocsr()
-        inverse = size.tocsr(copy=True)
-        inverse.data = 1.0 / inverse.data
-        between += np.asarray(totals.multiply(totals).multiply(inverse).sum(axis=0)).ravel()
-        sum_squares += np.asarray(size.multiply(size).sum(axis=0)).ravel()
-        n_clusters += np.asarray((size > 0).sum(axis=0)).ravel()
-    return anova_icc(between, squares, count, n_clusters, sum_squares)
+    size, total = scale_columns(abs(side).T, scale).T.tocsr(), scale_columns(side.T, scale).T.tocsr()
+    found = scores.column_sums(axis, size, total)
+    return anova_icc(found.between, squares, count, found.n_clusters, found.squares)
 
 
 def _residual_icc(found: ResidualSums, n_params: int) -> FloatArray:

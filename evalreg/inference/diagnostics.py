@@ -58,13 +58,12 @@ def cluster_sizes(estimate: Estimate, axis: Axis) -> SizeSummary:
     ----------
     Kish (1965); Carter, Schnepel and Steigerwald (2017), REStat 99(4), with a working correlation of 0.
     """
-    weights = estimate.scores.sizes(axis)
-    total = float(weights.sum())
+    found = estimate.scores.cluster_sizes(axis)
     return SizeSummary(
-        n_clusters=weights.size,
-        effective_clusters=total**2 / float(weights @ weights),
-        largest_share=float(np.max(weights)) / total,
-        mean_size=estimate.n_rows / weights.size,
+        n_clusters=found.n_clusters,
+        effective_clusters=found.total**2 / found.squares,
+        largest_share=found.largest / found.total,
+        mean_size=estimate.n_rows / found.n_clusters,
     )
 
 
@@ -179,10 +178,9 @@ def fragility(estimate: Estimate, cov: Covariance) -> list[Note]:
             )
             notes.append((FewClustersWarning, text))
         if size.largest_share > max(LARGEST_SHARE, TIMES_EQUAL / G):
-            sizes = estimate.scores.sizes(axis)
-            what = "rows" if sizes.sum() == estimate.n_rows and np.all(sizes % 1 == 0) else "weight"
+            what = "rows" if estimate.scores.counts_rows(axis) else "weight"
             text = (
-                f'The {name} "{estimate.scores.label(axis, int(np.argmax(sizes)))}" holds {size.largest_share:.0%} of '
+                f'The {name} "{estimate.scores.largest_cluster(axis)}" holds {size.largest_share:.0%} of '
                 f"the {what}: the error bar rests on how that one cluster compares with the others."
             )
             notes.append((DominantClusterWarning, text))

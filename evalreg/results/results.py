@@ -15,6 +15,7 @@ from evalreg.covariance.documented import documented
 from evalreg.covariance.groups import Groups, check_estimate, resolve_groups
 from evalreg.covariance.options import CovOptions, check_cov_options, takes_ssc
 from evalreg.data.clusters import Axis, axis_name
+from evalreg.data.engine_spark import one_scan
 from evalreg.errors import ArgumentError, Note, issue
 from evalreg.estimate import Estimate
 from evalreg.estimate.about import NOT_GIVEN
@@ -190,6 +191,7 @@ class Results(Algebra, MultipleModels, Planned, Resampled, Predicted, Diagnosed,
         )
 
     @with_hints
+    @one_scan
     def with_cov(
         self,
         *,

@@ -57,6 +57,45 @@ class ResidualSums:
     squares: float
 
 
+@dataclass(frozen=True, eq=False)
+class ClusterSizes:
+    """The weights of clusters, added up."""
+
+    n_clusters: int
+    total: float
+    squares: float
+    largest: float
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnSums:
+    """Sums over clusters of what they hold of each of some columns, s of weight and t of residuals, (n_columns,)."""
+
+    # Clusters with s above zero.
+    n_clusters: FloatArray
+    # Sum of s^2, and the largest s.
+    squares: FloatArray
+    largest: FloatArray
+    # Sum of t^2 / s.
+    between: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class CellSquares:
+    """Sums over clusters that a covariance of means of cells is made of, where clusters stay in an engine.
+
+    With t the totals of a cluster adjusted for its leverages, and b and v as in `CellLeverage`; n = n_cells.
+    """
+
+    totals: FloatArray  # (n, n): of t t'
+    trace: FloatArray  # (n,): of b - v^2
+    squares: FloatArray  # (n, n): of b b' - b (v^2)' - (v^2) b'
+    products: FloatArray  # (n, n): of v v'
+    lost: BoolArray  # (n,): cells that rest on a single cluster
+    # The sums of these clusters; None where there is none.
+    alone: Block | None
+
+
 class ItemCounts(Protocol):
     """What is known of items that stay in an engine."""
 
@@ -186,6 +225,44 @@ class Scores(ABC):
         weight = np.zeros(rows.n_cells)
         np.maximum.at(weight, rows.cell, rows.weight)
         return weight
+
+    def cell_squares(
+        self, by: Axis, inverse: FloatArray, power: float, full: float, single_totals: bool, leverages: bool
+    ) -> CellSquares | None:
+        """Sums over clusters made in an engine that keeps them; None where blocks of clusters are to be had.
+
+        Totals are adjusted by (1 - h)^-power of their leverages h, or are zero where 1 - h is below `full`.
+        """
+        return None
+
+    def cluster_sizes(self, by: Axis) -> ClusterSizes:
+        """How many clusters there are, and sums of their weights."""
+        sizes = self.sizes(by)
+        return ClusterSizes(sizes.size, float(sizes.sum()), float(sizes @ sizes), float(np.max(sizes)))
+
+    def largest_cluster(self, by: Axis) -> str:
+        """Label of the cluster of most weight."""
+        return self.label(by, int(np.argmax(self.sizes(by))))
+
+    def counts_rows(self, by: Axis) -> bool:
+        """Whether the weights of clusters are numbers of rows."""
+        sizes = self.sizes(by)
+        return bool(sizes.sum() == self.n_rows and np.all(sizes % 1 == 0))
+
+    def column_sums(self, by: Axis, size: Matrix, total: Matrix) -> ColumnSums:
+        """What clusters hold of some columns, each a sum of columns of these scores, shapes (n_columns, m)."""
+        n, squares, largest, between = (np.zeros(size.shape[1]) for _ in range(4))
+        for block in self.cells(by):
+            s = compressed(compressed(block.gram) @ size)
+            s.eliminate_zeros()
+            t = compressed(compressed(block.totals) @ total).multiply(s > 0).tocsr()
+            inverse = s.copy()
+            inverse.data = 1.0 / inverse.data
+            between += np.asarray(t.multiply(t).multiply(inverse).sum(axis=0)).ravel()
+            squares += np.bincount(s.indices, s.data**2, squares.size)
+            n += np.bincount(s.indices, s.data > 0, n.size)
+            np.maximum.at(largest, s.indices, s.data)
+        return ColumnSums(n, squares, largest, between)
 
     def ask_jointly(self, by: Axis) -> None:
         """Ask an engine for the sums of a joint clustering, of which those of its columns are made."""
@@ -366,6 +443,18 @@ class SharedRows(Scores):
     def homes(self, item: Axis, by: Axis) -> IntArray | None:
         """Cluster of each question, in the order of the clusters of `item`."""
         return self.whose.homes(item, by)
+
+    def cluster_sizes(self, by: Axis) -> ClusterSizes:
+        """How many clusters there are, and sums of their weights."""
+        return self.whose.cluster_sizes(by)
+
+    def largest_cluster(self, by: Axis) -> str:
+        """Label of the cluster of most weight."""
+        return self.whose.largest_cluster(by)
+
+    def counts_rows(self, by: Axis) -> bool:
+        """Whether the weights of clusters are numbers of rows."""
+        return self.whose.counts_rows(by)
 
     def ask_jointly(self, by: Axis) -> None:
         """Ask an engine for the sums of a joint clustering, of which those of its columns are made."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import shutil
 import sys
 
@@ -12,6 +13,9 @@ from pyspark.sql import DataFrame, SparkSession, functions, types
 
 import evalreg as er
 from evalreg import errors
+from evalreg.covariance.sparsity import sparsity
+from evalreg.data import engine_spark
+from evalreg.scores.lazy_spark import SparkScores
 
 OPTIONS = {
     "spark.sql.shuffle.partitions": "4",
@@ -52,10 +56,54 @@ def maker(spark: SparkSession) -> cases.Make:
     return make
 
 
+# Boards whose clusters stay in Spark however few rows there are; in the second some pairs met on one prompt alone.
+STAYING = {
+    "crossed": {"groups": "prompt + judge"},
+    "thin": {"groups": "prompt"},
+    "CR1": {"groups": "prompt + judge", "cov": "CR1"},
+    "weighted strata, CR3": {"groups": "prompt", "by": "language", "weights": "weight", "cov": "CR3"},
+}
+
+
+def check_staying(make: cases.Make) -> None:
+    """The numbers of pandas, and what leaves Spark is as large as the pairs of models are many; no cluster does."""
+    few, engine_spark.FEW_ROWS = engine_spark.FEW_ROWS, 0
+    frames = {"thin": cases.duels(8, 12, 140)}
+    data = make(cases.duels())
+    for name, options in STAYING.items():
+        frame = frames.get(name, cases.duels())
+        roles = cases.VERDICTS["words"] | options
+        with cases.collected() as lines:
+            found = er.win_rate(make(frame) if name in frames else data, **roles)
+            summary = str(found.summary())
+        expected = er.win_rate(frame, **roles)
+        worst = cases.assert_same(found, expected)
+        assert isinstance(found.estimate.scores, SparkScores)
+        assert not found.estimate.scores._queries, "clusters came to the driver"
+        pairs = expected.estimate.cells.count.size
+        single = int(np.sum(sparsity(expected.estimate, expected.cov.axes[0]).single > 0))
+        assert (single > 0) is (name == "thin")
+        # The first query is that of the pairs with their verdicts; clusters come that some pair rests on alone.
+        most = max(pairs * (pairs + 1) // 2, len(frame) // 2 if name == "thin" else 0)
+        assert max(lines[1:]) <= most, (name, lines)
+        assert summary == str(expected.summary())
+        again = pickle.loads(pickle.dumps(found))
+        assert again.n_clusters == expected.n_clusters
+        print(f"{name:20} errors differ by {worst:.1e}, {len(lines)} queries, at most {max(lines)} lines", flush=True)
+    roles = cases.VERDICTS["words"] | {"groups": "prompt"}
+    board, held = er.win_rate(data, **roles), er.win_rate(cases.duels(), **roles)
+    cases.assert_numbers(board.with_cov(groups="language"), held.with_cov(groups="language"))
+    assert not board.estimate.scores._queries
+    cases.refused(errors.MissingLabelsError, "have none", lambda: board.with_cov(groups="judge"))
+    np.testing.assert_allclose(board.head_to_head()["se"], held.head_to_head()["se"], rtol=1e-8)
+    engine_spark.FEW_ROWS = few
+
+
 def check(spark: SparkSession, folder: str, engine: str) -> None:
     """All calls, ids and scores, and decimals."""
     make = maker(spark)
     cases.check_numbers(make, engine)
+    check_staying(make)
     cases.check_labels(make)
     cases.check_scores(make)
 

@@ -1,0 +1,178 @@
+"""Scores of comparisons in Spark whose clusters stay there: what leaves is as large as the pairs of models are many."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+from scipy import sparse
+
+from evalreg.checks import FloatArray
+from evalreg.data import engine_spark
+from evalreg.data.clusters import Axis
+from evalreg.data.engine import LazyTable, schema_of
+from evalreg.data.engine_spark_sums import ABSENT, CELL, ORDERED, ROWS, SIZE, TOTAL, SparkLines, spark_lines
+from evalreg.data.names import known_column
+from evalreg.numerics.matrices import Matrix, compressed, dense
+from evalreg.scores.base import CellSquares, ClusterSizes, ColumnSums
+from evalreg.scores.lazy import LazyScores, changed_rows
+from evalreg.scores.lazy_sums import hold
+from evalreg.scores.sums import Block
+
+
+@dataclass(frozen=True, eq=False)
+class SparkScores(LazyScores):
+    """Comparisons in Spark: squares and products of sums by (cluster, pair) are made there.
+
+    Where something needs the sums of each cluster, they are asked for as elsewhere.
+    """
+
+    # Lines of joint clusterings, and what is known of clusterings without asking again.
+    _lines: dict[Axis, SparkLines] = field(default_factory=dict)
+    _sizes: dict[Axis, ClusterSizes] = field(default_factory=dict)
+    _entries: dict[Axis, int] = field(default_factory=dict)
+    _sums: dict[tuple[Any, ...], ColumnSums] = field(default_factory=dict)
+
+    def _asked(self, by: Axis) -> SparkLines | None:
+        """Lines of a clustering that stay in Spark; None where they come to the driver, or have come already."""
+        if self.table is None or by in self._queries:
+            return None
+        finer = next((one for own, one in self._lines.items() if set(by) <= set(own)), None)
+        if finer is not None:
+            return finer.kept().coarser(by).kept()
+        joint = self.jointly if set(by) <= set(self.jointly) else by
+        for name in joint:
+            known_column(name, self.table.columns, "groups")
+        schema = schema_of(self.table.holding(joint))
+        if not all(_plain(schema[name]) for name in (*joint, *self.cell_columns)):
+            return None
+        self._lines[joint] = self._ask_spark(joint)
+        return self._lines[joint].coarser(by)
+
+    def _ask_spark(self, by: Axis) -> SparkLines:
+        """Lines of a joint clustering, and how many; refused where ids are missing or the rows are others by now."""
+        assert self.table is not None
+        frame = self.table.holding(by)
+        value, one = nw.col(self.value).cast(nw.Float64), nw.lit(1.0)
+        size = one if self.weight is None else nw.col(self.weight).cast(nw.Float64)
+        absent = nw.when(self.table.absent(by)).then(one).otherwise(nw.lit(0.0))
+        keys = tuple(dict.fromkeys((*by, *self.cell_columns)))
+        made = {SIZE: size, TOTAL: value * size, ABSENT: absent, "__other": nw.col(str(self.exchanged))}
+        chosen = frame.select(*keys, *(made_of.alias(name) for name, made_of in made.items()))
+        sums = [nw.col(name).sum() for name in made]
+        grouped = chosen.group_by(*keys).agg(nw.len().alias(ROWS), *sums)
+        some, others = nw.col("__other") > 0, nw.col("__other") < nw.col(ROWS)
+        both = nw.when(some & others).then(nw.lit(2.0)).otherwise(one)
+        lines = spark_lines(
+            grouped.with_columns(both.alias(ORDERED)), by, self.cell_columns, self.cell_codes, self.turned, self.n_cells
+        )
+        cell, found = lines.by_cell()
+        if found[ABSENT].sum():
+            raise self._without_ids(by, int(found[ABSENT].sum()))
+        if (cell < 0).any():
+            raise changed_rows("pairs of models are new")
+        count, total = (np.bincount(cell, found[name], self.n_cells).astype(float) for name in (ROWS, TOTAL))
+        self._refuse_changed(count, total)
+        self._entries[by] = int(found[ORDERED].sum())
+        return lines
+
+    def ask_jointly(self, by: Axis) -> None:
+        """Ask for the sums of a joint clustering, of which those of its columns are made."""
+        if self._asked(by) is None:
+            super().ask_jointly(by)
+
+    def n_entries(self, by: Axis) -> int:
+        """Joint values of the clusters' columns and those of the cells."""
+        if by not in self._entries and self._asked(by) is None:
+            return super().n_entries(by)
+        return self._entries[by]
+
+    def n_clusters(self, by: Axis) -> int:
+        """Observed joint values of some columns."""
+        return self.cluster_sizes(by).n_clusters
+
+    def cluster_sizes(self, by: Axis) -> ClusterSizes:
+        """How many clusters there are, and sums of their weights."""
+        if by not in self._sizes:
+            lines = self._asked(by)
+            self._sizes[by] = super().cluster_sizes(by) if lines is None else ClusterSizes(*lines.sizes())
+        return self._sizes[by]
+
+    def largest_cluster(self, by: Axis) -> str:
+        """Label of the cluster of most weight."""
+        lines = self._asked(by)
+        return super().largest_cluster(by) if lines is None else lines.largest()
+
+    def counts_rows(self, by: Axis) -> bool:
+        """Whether the weights of clusters are numbers of rows."""
+        return self.weight is None
+
+    def column_sums(self, by: Axis, size: Matrix, total: Matrix) -> ColumnSums:
+        """What clusters hold of some columns; NaN where that was not asked before a copy lost its table."""
+        size, total = compressed(size), compressed(total)
+        known = (
+            by,
+            self.fitted.tobytes(),
+            *(part.tobytes() for one in (size, total) for part in (one.data, one.indices, one.indptr)),
+        )
+        if known not in self._sums:
+            lines = self._asked(by)
+            if lines is not None:
+                self._sums[known] = ColumnSums(**_named(lines.in_columns(size, total, self.fitted)))
+            elif self.table is None and by not in self._queries:
+                return ColumnSums(*(np.full(size.shape[1], np.nan) for _ in range(4)))
+            else:
+                return super().column_sums(by, size, total)
+        return self._sums[known]
+
+    def cell_squares(
+        self, by: Axis, inverse: FloatArray, power: float, full: float, single_totals: bool, leverages: bool
+    ) -> CellSquares | None:
+        """Sums over clusters made in Spark; None where it does not keep their lines."""
+        lines = self._asked(by)
+        if lines is None:
+            return None
+        share = sparse.diags_array(inverse).tocsr()
+        lost = 1.0 - self.column_sums(by, share, share).largest < full
+        made = lines.adjusted(self.fitted, inverse, power, full, single_totals)
+        found = lines.products(made, leverages)
+        alone = self._around(lines, lost) if single_totals and lost.any() else None
+        return CellSquares(found.totals, found.trace, found.squares, found.products, lost, alone)
+
+    def _around(self, lines: SparkLines, lost: Any) -> Block:
+        """Sums of the clusters that some cells rest on, which are no more than there are cells."""
+        cluster, n_clusters, sums = lines.around(lost)
+        cell, total, size = sums[CELL].astype(np.intp), sums[TOTAL][:, None], sums[SIZE][:, None]
+        return hold(cluster, cell, n_clusters, self.n_cells, total, size).about(self.fitted)
+
+    def meat(self, by: Axis | None, bread: Matrix) -> FloatArray:
+        """Sum over clusters of (B' T_g)(B' T_g)', shape (n_params, n_params)."""
+        lines = None if by is None else self._asked(by)
+        if lines is None:
+            return super().meat(by, bread)
+        made = lines.adjusted(self.fitted, np.zeros(self.n_cells), 0.0, 0.0, False)
+        return dense(bread.T @ (lines.products(made, False).totals @ bread))
+
+    def detached(self) -> SparkScores:
+        """The same scores without their table: only what was asked for is known."""
+        return replace(self, table=None, _lines={})
+
+
+def stays_in_spark(table: LazyTable, cell_columns: tuple[str, ...], n_rows: int, n_cells: int) -> bool:
+    """Whether clusters of comparisons stay in Spark: there are many rows, and few pairs of models."""
+    if not engine_spark.is_spark(table.frame) or n_rows <= engine_spark.FEW_ROWS:
+        return False
+    schema = schema_of(table.frame)
+    few = n_cells * (n_cells + 1) // 2 <= engine_spark.LINES_AT_ONCE
+    return few and all(_plain(schema[name]) for name in cell_columns)
+
+
+def _plain(kind: Any) -> bool:
+    """Whether labels are the same as text in Spark and in Python."""
+    return bool(kind == nw.String or kind.is_integer())
+
+
+def _named(found: dict[str, FloatArray]) -> dict[str, FloatArray]:
+    return {"n_clusters" if name == "n" else name: values for name, values in found.items()}

@@ -237,10 +237,12 @@ def design_lines(pairs: Pairs) -> list[str]:
     """What the schedule looks like, in words."""
     count, n_models = pairs.sums.count, len(pairs.models)
     strata = f" in {len(pairs.strata)} strata" if len(pairs.strata) > 1 else ""
+    fewest, most = f"{np.min(count):.0f}", f"{np.max(count):.0f}"
+    unequal = f"{fewest} to {most} comparisons (median {np.median(count):.0f})"
+    each = f"{most} comparison{'' if most == '1' else 's'}{' each' if count.size > 1 else ''}"
     lines = [
-        f"{n_models} models, {count.size} pair{'s' if count.size > 1 else ''}{strata} with {np.min(count):.0f} to "
-        f"{np.max(count):.0f} comparisons "
-        f"(median {np.median(count):.0f}); {pairs.tied:.1%} tied, {pairs.turned:.0%} with the models in the "
+        f"{n_models} models, {count.size} pair{'s' if count.size > 1 else ''}{strata} with "
+        f"{each if fewest == most else unequal}; {pairs.tied:.1%} tied, {pairs.turned:.0%} with the models in the "
         "other order."
     ]
     if pairs.alike:

@@ -145,3 +145,31 @@ def test_scores_of_text_in_a_second_file_are_refused_where_they_are_no_numbers(t
         er.mean(readable(duckdb.read_parquet(str(tmp_path / "*.parquet"))), groups="passage")
     with pytest.raises(NonNumericError, match="must hold numbers"):
         er.mean(in_duckdb(frame.assign(score="right")), groups="passage")
+
+
+AWKWARD = {
+    "score": "my score",
+    "model": "select",
+    "passage": "a:b",
+    "item": "the item",
+    "sample": "Größe",
+    "weight": "1st",
+}
+NAMED = {
+    "items": lambda data: er.mean(data, "my score", by="select", item="the item", sample="Größe", groups="a:b"),
+    "weights": lambda data: er.mean(data, "my score", by="select", groups=["a:b", "the item"], weights="1st"),
+    "compare": lambda data: er.compare(data, "my score", model="select", item="the item", groups="a:b").results,
+    "board": lambda data: er.win_rate(data, left="select", right="other", score="my score", groups="a:b", by="1st"),
+}
+
+
+@pytest.mark.parametrize("name", NAMED)
+@in_engines
+def test_names_of_columns_are_not_read_as_sql(engine, name):
+    frame = log().assign(item=np.arange(240) // 2, sample=1 + np.arange(240) % 2)
+    if name == "compare":
+        frame = frame.assign(model=np.array(["a", "b"])[frame["sample"] - 1])
+    call, frame = NAMED[name], frame.rename(columns=AWKWARD)
+    found, expected = call(engine(frame)), call(frame)
+    np.testing.assert_allclose(found.params, expected.params, rtol=SAME)
+    np.testing.assert_allclose(found.bse, expected.bse, rtol=SAME)

@@ -238,7 +238,9 @@ def _refuse_questions(used: LazyTable, roles: Roles) -> None:
     """Refuse a `sample` whose values hold different questions, told by the answers to the first of them."""
     assert roles.item is not None
     assert roles.sample is not None
-    first = used.frame.select(roles.item).unique().sort(roles.item).head(TRIED)
+    # By a plain name: the lowest narwhals hands DuckDB names to make unique without quotes, as "task:question".
+    questions = used.frame.select(nw.col(roles.item).alias("__first")).unique().sort("__first")
+    first = questions.head(TRIED).rename({"__first": roles.item})
     some: pd.DataFrame = fetched(used.frame.join(first, on=roles.item), "pandas")
     codes = {name: as_codes(*factorize(some[name])) for name in (*roles.by, roles.item, roles.sample)}
     values = some[roles.score].to_numpy(dtype=float)

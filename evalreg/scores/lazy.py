@@ -259,7 +259,8 @@ class LazyScores(Scores):
         """Whether some cell has items that different numbers of cells have, counted in the engine."""
         assert self.table is not None
         cells = [name for name in self.cell_columns if name != item]
-        pairs = self.table.holding((item,)).select(item, *cells).unique()
+        # Grouped, as the lowest narwhals hands DuckDB names to make unique without quotes, such as "my item".
+        pairs = self.table.holding((item,)).group_by(item, *cells).agg(nw.len().alias("__n"))
         of_item = pairs.group_by(item).agg(nw.len().alias("__cells"))
         found = pairs.join(of_item, on=item).group_by(*cells, "__cells").agg(nw.len().alias("__items"))
         return bool(len(fetched(found, "pandas")) > self.n_columns)

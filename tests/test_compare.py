@@ -855,3 +855,17 @@ def test_many_pairs_over_the_same_questions_are_each_pair_by_itself(rng, groups,
                     assert one[column] == pytest.approx(same, rel=1e-10, abs=1e-14, nan_ok=True), (left, right, column)
     twins = together.table["se"].loc[[pair for pair in together.table.index if set(pair) == {"d", "e"}]].iloc[0]
     assert twins == 0 or np.isnan(twins)
+
+
+def test_differences_far_smaller_than_the_scores_keep_their_correlations(rng):
+    passage = np.arange(400) // 5
+    values = rng.normal(size=400) + 1e-8 * rng.normal(size=(8, 400))
+    frame = pd.DataFrame({"score": values.ravel(), "model": np.repeat(np.arange(8), 400)})
+    frame["item"], frame["passage"] = np.tile(np.arange(400), 8), np.tile(passage, 8)
+    comparison = er.compare(frame, groups="passage")
+    d = np.array([values[int(left)] - values[int(right)] for left, right in comparison.table.index])
+    totals = np.array([np.bincount(passage, one) for one in d - d.mean(axis=1, keepdims=True)])
+    expected = totals @ totals.T / 400**2 / (1 - 1 / 80)
+    found, scale = comparison.results.cov_params().to_numpy(), np.sqrt(np.diag(expected))
+    # The scores have 16 digits, of which 8 are left in a difference.
+    np.testing.assert_allclose(found / np.outer(scale, scale), expected / np.outer(scale, scale), atol=1e-6)

@@ -155,13 +155,16 @@ class PairScores(LabelledScores):
             own = np.array([np.bincount(code, one, codes.n_clusters) for one in own])
         own = own if scale is None else own * scale
         models, contrasts = _contrasts(left, right)
-        gram = own[models] @ own[models].T
+        of_models = own[models]
+        gram = of_models @ of_models.T
         result: FloatArray = contrasts.T @ gram @ contrasts
         # Of two models that hardly differ, little is left of the sums: these are taken of their differences.
         close = np.flatnonzero(np.diag(result) < CLOSE * (contrasts**2).T @ np.diag(gram))
-        for column in close:
-            d = own[left[column]] - (own[right[column]] if right[column] != NOBODY else 0.0)
-            result[column, column] = d @ d
+        for part in np.array_split(close, close.size * own.shape[1] // ENTRIES + 1):
+            d = differences(own, self.pairs, part, None)
+            products = d @ of_models.T @ contrasts
+            result[part], result[:, part] = products, products.T
+            result[np.ix_(part, part)] = d @ d.T
         result[self.flat, :] = result[:, self.flat] = 0.0
         return dense(bread.T @ (result @ bread))
 

@@ -36,6 +36,7 @@ def test_keywords_become_options_only_where_the_command_has_them():
     options = argparse.Namespace(groups=None, n_shards=None, wild=False, command="compare", file="x")
     assert spelled('Name it in `groups`, or groups="a + b".', options) == 'Name it in --groups, or --groups "a + b".'
     assert spelled('adjust="holm" and `n_shards`, `file`', options) == 'adjust="holm" and --n-shards, `file`'
+    assert spelled("`icc` in `compare`", options) == "--icc of evalreg compare"
     assert spelled("`wild_test` checks", options) == "--wild checks"
     assert spelled('the model "groups" and `groups`', options) == 'the model "groups" and --groups'
     assert "evalreg mean and leaderboard" in spelled("`winner()` corrects for it", options)
@@ -61,6 +62,18 @@ def test_no_sentence_of_a_command_names_what_only_python_has(form, few, judged, 
             assert word not in said, (words, word, said)
             if not (words[0] == "report" and word in ("groups=", "adjust=")):  # the code to do it again has these
                 assert word not in out, (words, word)
+
+
+def test_the_document_of_a_report_names_options_as_they_are_typed(few, judged, call):
+    of_scores = ("--item", "question", "--groups", "passage")
+    said = []
+    for words in ((few, *of_scores), (few, *of_scores, "--baseline", "old"), (judged, "--winner", "winner")):
+        document = json.loads(call("report", *words, "--format", "json")[1])
+        said += [note["text"] for note in document["notes"]] + document["summary"]["sentences"]
+    lacking = set(KEYWORDS) - {"`wild_test`"}  # no command tests a mean so
+    assert not [text for text in said if any(word in text for word in lacking)]
+    assert any("--icc of evalreg compare takes another value" in text for text in said)
+    assert any("--best of evalreg mean and leaderboard corrects for it" in text for text in said)
 
 
 @pytest.mark.parametrize("asked", [("--best",), ("--tiers", "--best"), ("--tiers",)])

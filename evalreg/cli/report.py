@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import shlex
 from dataclasses import replace
 from typing import Any
@@ -24,6 +25,7 @@ from evalreg.estimators.mean import mean
 from evalreg.inference.ranks import PAIR_ADJUSTMENTS
 from evalreg.logs.fields import the_field
 from evalreg.logs.log import Log
+from evalreg.report.documents import as_compact_json
 from evalreg.report.pages import Page
 from evalreg.report.rendering import REPORT_FORMATS, ReportFormat, rendered_page, words_of
 from evalreg.report.tables import visible
@@ -142,7 +144,11 @@ def _as_typed(page: Page, options: argparse.Namespace) -> Page:
     notes, design, missing = (
         tuple(spelled(text, options) for text in texts) for texts in (page.notes, page.design, page.missing)
     )
-    return replace(page, notes=notes, design=design, missing=missing)
+    document = json.loads(page.document)
+    for note in document["notes"]:
+        note["text"] = spelled(note["text"], options)
+    document["summary"]["sentences"] = [spelled(text, options) for text in document["summary"]["sentences"]]
+    return replace(page, notes=notes, design=design, missing=missing, document=as_compact_json(document))
 
 
 def _log(rows: Rows, options: argparse.Namespace) -> dict[str, Any]:

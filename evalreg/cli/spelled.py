@@ -17,7 +17,7 @@ def spelled(text: str, options: argparse.Namespace) -> str:
     command = getattr(options, "command", "")
     if "`winner()`" in text:
         text = text.replace("`winner()`", _BEST.get(command, "--best of evalreg mean and leaderboard"))
-    text = text.replace("`icc` in `compare`", "`icc`")
+    text = text.replace("`icc` in `compare`", "`icc`" if "icc" in names else "--icc of evalreg compare")
     if "wild" in names:
         text = text.replace("`wild_test`", "`wild`")
 

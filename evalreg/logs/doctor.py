@@ -221,10 +221,10 @@ def candidate_clusters(log: AnyLog) -> pd.DataFrame:
     """Columns that hold several questions a value, with what they would do to the error bars."""
     rows = {}
     for column in _candidates(log):
-        results = _quietly(lambda column=column: _clustered(log, column))  # type: ignore[misc]
+        results = _quietly(partial(_clustered, log, column))
         size = log._reading.frame[column].value_counts()
         effect = np.full(1, np.nan) if results is None else results.design_effect().to_numpy(dtype=float)
-        icc = None if results is None else _quietly(lambda results=results: results.icc())  # type: ignore[misc]
+        icc = None if results is None else _quietly(results.icc)
         rows[column] = {
             "clusters": len(size),
             "largest_share": float(size.iloc[0] / size.sum()),

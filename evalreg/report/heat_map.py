@@ -27,10 +27,10 @@ from evalreg.report.canvas import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Light enough at both ends for dark text. A grey copy shows the size; the sign is in the order of the models.
 # Letters of a name that still stands above a column: of more the columns have numbers, explained by the rows.
 FEW, LONGEST_ABOVE_FEW, LONGEST_ABOVE = 12, 38, 30
 LONGEST_NUMBER = 3
+# Light enough at both ends for dark text. A grey copy shows the size; the sign is in the order of the models.
 DIVERGING = ("#d9822b", "#f3cfa6", "#ffffff", "#bcdcf2", "#6fb1e0")
 
 

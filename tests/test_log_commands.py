@@ -648,6 +648,16 @@ def test_the_doctor_says_when_swapped_orders_cancel_and_counts_one_row_as_one():
     assert "1 row repeats" in said
 
 
+def test_the_doctor_does_not_judge_position_by_verdicts_of_unknown_words(tmp_path, call):
+    # Only the tie is known: were it alone counted, the left side would win half of the comparisons exactly.
+    pairs = pd.DataFrame({"left": ["a", "b", "a", "b"], "right": ["b", "a", "b", "a"], "prompt": [1, 1, 2, 2]})
+    pairs.assign(winner=["first", "first", "second", "tie"]).to_csv(tmp_path / "duels.csv", index=False)
+    status, said, _ = call("doctor", tmp_path / "duels.csv")
+    assert status == 0
+    assert "first (2), second (1)." in " ".join(said.split())
+    assert "left side wins" not in said
+
+
 def test_numbers_with_decimal_commas_are_told_as_such(command, tmp_path):
     (tmp_path / "quoted.csv").write_text('model,item,score\na,1,"0,5"\na,2,"0,7"\n')
     assert "decimal points, not commas" in command("mean", tmp_path / "quoted.csv").err

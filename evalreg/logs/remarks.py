@@ -15,6 +15,7 @@ TELLING = 3.0
 # A smaller standard error would be printed as 0.
 ROUNDED, EXACT = 5e-4, 1e-9
 FEW_MODELS_SHOWN = 5
+FEW_VERDICTS_SHOWN = 5
 
 
 def remarks(
@@ -122,6 +123,9 @@ def _itself(frame: pd.DataFrame) -> Iterator[str]:
 
 def _position(frame: pd.DataFrame, roles: Sequence[str]) -> Iterator[str]:
     """How often the left side wins, and by how many standard errors that is more than half."""
+    if "winner" in frame.columns and (unknown := _unknown_verdicts(frame)):
+        yield unknown
+        return
     won = _left_scores(frame)
     if won is None or won.notna().sum() < 2:
         return
@@ -149,17 +153,33 @@ def _position(frame: pd.DataFrame, roles: Sequence[str]) -> Iterator[str]:
         yield shown
 
 
+def _sides(frame: pd.DataFrame) -> tuple[pd.Series, pd.Series, pd.Series]:
+    """Rows whose verdict is for the left side, for the right one, and a tie."""
+    winner = frame["winner"]
+    left, right = ((winner == side) | (winner == frame[side]) for side in ("left", "right"))
+    return left, right, winner == "tie"
+
+
+def _unknown_verdicts(frame: pd.DataFrame) -> str:
+    """A sentence on verdicts of other words; without their meaning nothing is known of the sides."""
+    left, right, tie = _sides(frame)
+    other = frame["winner"][~(left | right | tie)].dropna().value_counts()
+    if other.empty:
+        return ""
+    words = ", ".join(f"{verdict} ({count})" for verdict, count in other.head(FEW_VERDICTS_SHOWN).items())
+    more = f" and {len(other) - FEW_VERDICTS_SHOWN} more" if len(other) > FEW_VERDICTS_SHOWN else ""
+    return (
+        f"Verdicts that are not left, right, tie or one of the two models: {words}{more}. A board refuses them until "
+        "`labels` say what they mean."
+    )
+
+
 def _left_scores(frame: pd.DataFrame) -> pd.Series | None:
-    """1 where the left side won, 0.5 for a tie; None where verdicts are of other words."""
+    """1 where the left side won, 0.5 for a tie; None where scores are no numbers."""
     if "winner" not in frame.columns:
         return frame["score"].astype(float) if is_numeric_dtype(frame["score"]) else None
-    winner = frame["winner"]
-    left = (winner == "left") | (winner == frame["left"])
-    right = (winner == "right") | (winner == frame["right"])
-    known = left | right | (winner == "tie")
-    if not known.any():
-        return None
-    return pd.Series(np.where(left, 1.0, np.where(right, 0.0, 0.5)), frame.index).where(known)
+    left, right, tie = _sides(frame)
+    return pd.Series(np.where(left, 1.0, np.where(right, 0.0, 0.5)), frame.index).where(left | right | tie)
 
 
 def _sparse(frame: pd.DataFrame) -> Iterator[str]:

@@ -163,3 +163,15 @@ def test_a_filter_keeps_rows_of_each_eval(long, logs, call):
     assert {row["model"] for row in json.loads(out)["table"]} == {"new"}
     text = call("evals", long, "--eval", "benchmark", *ASKED, "--where", 'model == "new"')[1]
     assert f"({sum(len(log) for log in logs.values()) // 2} rows kept)" in text
+
+
+def test_ranks_of_averages_read_as_on_a_leaderboard_and_nothing_is_said_twice(tmp_path, call):
+    clear = er.datasets.paired(n_passages=60, seed=1)
+    clear.loc[clear["model"] == "old", "score"] *= 0.2
+    even = clear.assign(benchmark=["maths" if i % 2 else "reading" for i in pd.factorize(clear["passage"])[0]])
+    even.to_csv(tmp_path / "long.csv", index=False)
+    out = call("evals", str(tmp_path / "long.csv"), "--eval", "benchmark", *ASKED, "--average")[1]
+    below = out[out.index("average over evals") :].splitlines()
+    assert {line.split()[0]: line.split()[-1] for line in below[2:4]} == {"new": "1", "old": "2"}
+    assert not any(" to " in line for line in below[2:4])
+    assert " ".join(out.split()).count("Standard errors in parentheses.") == 1

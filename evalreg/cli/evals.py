@@ -29,7 +29,7 @@ from evalreg.report.tables import Summary
 from evalreg.suites.average import TasksName
 from evalreg.suites.averages import SUITE_ADJUSTMENTS, EvalAverage
 from evalreg.suites.comparisons import Comparisons
-from evalreg.suites.evals import FORMS, Evals, join_evals
+from evalreg.suites.evals import FORMS, NOT_POOLED, Evals, join_evals
 
 EPILOG = """\
 Examples, on the simulated logs that `evalreg demo --write logs` makes, where
@@ -244,9 +244,7 @@ def _summarized(found: Joined) -> Summary:
         (grid,) = own.grids
         facts, sentences = (*facts, *own.facts), (*sentences, *own.sentences)
         grids = (*grids, replace(grid, headers=("average over evals", *grid.headers[1:])))
-        sentences = tuple(
-            text.replace(" Nothing is pooled over evals: `average()` does that.", "") for text in sentences
-        )
+        sentences = tuple(text for text in sentences if text != NOT_POOLED)  # the average says what is left of it
     sentences = tuple(text.replace("`average()` does that", "--average does that") for text in sentences)
     if found.options.where is not None:
         kept = sum(len(rows.frame) for rows in found.rows.values())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -242,7 +243,7 @@ def tier_grid(table: pd.DataFrame, reach: float = np.inf) -> Grid:
     return Grid(("", "tier", "rank", "ranks open", "estimate", *ends, *more), tuple(rows))
 
 
-def ranks_text(row: pd.Series[Any]) -> str:
+def ranks_text(row: pd.Series[Any] | Mapping[Any, Any]) -> str:
     """The ranks that are not excluded: "2" or "1-4"."""
     low, high = row["rank_lower"], row["rank_upper"]
     return f"{low}" if low == high else f"{low}-{high}"

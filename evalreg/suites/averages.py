@@ -14,6 +14,7 @@ from evalreg.inference.multiplicity import adjust_pvalues
 from evalreg.inference.random_effects import Averaged
 from evalreg.numerics.student import t_pvalues, t_quantile
 from evalreg.report.tables import Grid, Printed, Summary, error_text, interval_text, number, p_value
+from evalreg.results.tiers import ranks_text
 
 SuiteAdjustName: TypeAlias = Literal["fdr_bh", "bh", "fdr_by", "holm", "bonferroni"]
 SUITE_ADJUSTMENTS: tuple[SuiteAdjustName, ...] = ("fdr_bh", "fdr_by", "holm", "bonferroni")
@@ -179,7 +180,7 @@ class EvalAverage(Printed):
             if self.pairs is None:
                 cells.append(p_value(row["p_value"], alpha))
             else:
-                cells.append(f"{row['rank_lower']:.0f} to {row['rank_upper']:.0f}")
+                cells.append(ranks_text(row))
             if drawn:
                 cells += [number(row["tau"]), _ends(row["new_lower"], row["new_upper"])]
             rows.append((str(name), *cells))

@@ -38,6 +38,7 @@ FormName: TypeAlias = Literal["scores", "counts", "clustered"]
 FORMS: tuple[FormName, ...] = ("scores", "counts", "clustered")
 # Scores of evals that differ by this factor are hardly on one scale.
 UNLIKE = 10.0
+NOT_POOLED = "Standard errors in parentheses. Nothing is pooled over evals: `average()` does that."
 
 
 @dataclass(frozen=True, eq=False)
@@ -219,7 +220,7 @@ class Evals(Printed):
         if self.form == "clustered":
             sentences = ["ratio = clustered SE / naive SE; naive takes rows to be independent."]
         else:
-            sentences = ["Standard errors in parentheses. Nothing is pooled over evals: `average()` does that."]
+            sentences = [NOT_POOLED]
         models = set(table.index.get_level_values(1))
         for name, part in self.parts.items():
             absent = sorted(models - set(part.estimate.names))

@@ -12,7 +12,14 @@ import statsmodels.formula.api as smf
 from engines.lazy import in_engines
 
 import evalreg as er
-from evalreg.errors import ArgumentError, CollinearityError, ConvergenceError, NonFiniteError, NotAvailableError
+from evalreg.errors import (
+    ArgumentError,
+    CollinearityError,
+    ConvergenceError,
+    FormulaError,
+    NonFiniteError,
+    NotAvailableError,
+)
 from evalreg.numerics.basis import LARGEST_CONDITION, basis_of, exact_product
 
 # What double precision may lose against exact arithmetic.
@@ -559,3 +566,36 @@ def test_whole_numbers_stay_names_of_levels(log, kind):
     expected = er.fit("score ~ C(level) + I(level - 5):weight", whole.astype({"level": "int64"}), groups="passage")
     assert "C(level)[T.2]" in found.params.index
     pd.testing.assert_series_equal(found.params, expected.params, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "term", ["C(tokens) + I(tokens ** 6)", "C(tokens > 2500) + np.power(tokens, 6):weight", "C(tokens ** 6)"]
+)
+def test_whole_numbers_that_are_levels_too_are_refused_where_they_would_wrap(log, term):
+    """The copy that the message advises has the numbers of floats; smaller powers are those of floats as they are."""
+    whole = log.assign(tokens=(log["tokens"] // 1000 * 1000).astype("int64"))
+    with pytest.raises(FormulaError, match="Make a copy of the column as floats"):
+        er.fit(f"score ~ {term}", whole, groups="passage")
+    floats = whole.assign(copy=whole["tokens"].astype(float))
+    advised = "score ~ C(tokens > 2500) + I(copy ** 6)"
+    found, expected = er.fit(advised, floats), er.fit(advised, floats.astype({"tokens": float}))
+    np.testing.assert_allclose(found.params, expected.params, rtol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["int32", "int64", "uint64", "UInt16"])
+@pytest.mark.parametrize("term", ["I(tokens ** 4)", "I(tokens - 4000)", "np.square(tokens) + np.log(tokens)"])
+def test_whole_numbers_that_are_levels_too_are_those_of_floats_below_that(log, term, kind):
+    whole = log[["score", "tokens"]].astype({"score": "int64", "tokens": kind})
+    found, expected = (
+        er.fit(f"score ~ C(tokens > 2500) + {term}", one) for one in (whole, log.assign(score=whole.score))
+    )
+    np.testing.assert_allclose(found.params, expected.params, rtol=1e-9)
+    ahead = found.predict(whole.head(5).astype({"tokens": "int32"})), expected.predict(log.head(5))
+    np.testing.assert_allclose(*ahead, rtol=1e-9)
+
+
+def test_predictions_of_whole_numbers_are_refused_where_they_would_wrap(log):
+    whole = log.astype({"tokens": "int64"})
+    results = er.fit("score ~ C(tokens > 2500) + I(tokens ** 4)", whole)
+    with pytest.raises(FormulaError, match=r"I\(tokens \*\* 4\)"):
+        results.predict(pd.DataFrame({"tokens": [100_000]}))

@@ -18,6 +18,7 @@ from evalreg.data.grammar import names_in, without_backticks
 from evalreg.data.names import no_column
 from evalreg.data.row_numbers import row_list, rows_text
 from evalreg.data.rows import ReadRows
+from evalreg.data.whole_numbers import refuse_wrapping, whole_sizes
 from evalreg.errors import ArgumentTypeError, FormulaError, NonFiniteError
 from evalreg.numerics.memory import DESIGNS, GRAMS, refuse_larger
 
@@ -188,11 +189,19 @@ def design_frame(rows: ReadRows, names: tuple[str, ...], parsed: ParsedFormula) 
 def computed_as_floats(parsed: ParsedFormula, frame: pd.DataFrame) -> pd.DataFrame:
     """The frame with whole numbers as floats where the formula computes with them: these would wrap at 2^63.
 
-    Those of ``C(...)`` stay as they are, as levels have their names.
+    Those of ``C(...)`` stay as they are, as levels have their names; what would wrap of these is refused.
     """
-    computed = parsed.plain - parsed.factors - parsed.whole
-    whole = [name for name in frame.columns if name in computed and getattr(frame[name].dtype, "kind", "O") in "iu"]
-    return frame.astype(dict.fromkeys(whole, np.float64)) if whole else frame
+    sizes = whole_sizes(frame)
+    floats = [name for name in sizes if name in parsed.plain - parsed.factors - parsed.whole]
+    left = {name: size for name, size in sizes.items() if name not in parsed.whole and name not in floats}
+    if left:
+        import patsy
+
+        terms = patsy.ModelDesc.from_formula(parsed.text)
+        factors = [factor for term in (*terms.lhs_termlist, *terms.rhs_termlist) for factor in term.factors]
+        refuse_wrapping([factor.code for factor in factors], left)
+    kinds = dict.fromkeys(floats, np.float64) | {name: np.int64 for name, size in left.items() if size < 2**63}
+    return frame.astype(kinds) if kinds else frame
 
 
 def refuse_large_design(parsed: ParsedFormula, frame: pd.DataFrame, n_clusters: int) -> None:

@@ -13,6 +13,7 @@ import pandas as pd
 from evalreg.checks import FloatArray, listed, nearest
 from evalreg.data.frame import Table
 from evalreg.data.opening import open_frame
+from evalreg.data.whole_numbers import refuse_wrapping, whole_sizes
 from evalreg.errors import ArgumentError, DataError, MissingColumnError, NotAvailableError
 from evalreg.estimate import Estimate
 
@@ -135,9 +136,10 @@ def design_rows(model: Any, data: Any) -> tuple[FloatArray, pd.Index | None]:
             raise MissingColumnError(f'`data` lacks "{name}", a covariate of the formula.{hint}', column=name)
     frame = table.to_pandas(tuple(names), None)
     frame = pd.DataFrame({name: _plain(frame[name]) for name in names}, index=range(table.n_rows))
-    # Whole numbers that the fit computed with as floats would wrap at 2^63 here.
-    floats = [name for name in names if known[name].dtype.kind == "f" and frame[name].dtype.kind in "iu"]
-    frame = frame.astype(dict.fromkeys(floats, np.float64))
+    # Whole numbers as the fit computed with them, mostly as floats: others would wrap.
+    kinds = {name: known[name].dtype for name, size in whole_sizes(frame).items() if size < 2**63}
+    frame = frame.astype({name: kind for name, kind in kinds.items() if kind.kind in "fi"})
+    refuse_wrapping([factor.code for factor in info.factor_infos], whole_sizes(frame))
     index = data.index if isinstance(data, pd.DataFrame) else None
     return design_at(model, frame), index
 

@@ -128,6 +128,23 @@ def test_both_tests_are_in_every_format(form, file, log, call):
     assert "seed 3" in out
 
 
+@pytest.mark.parametrize("form", [*FORMATS, "json"])
+@pytest.mark.parametrize("few", [True, False])
+def test_the_output_says_that_both_tests_leave_out_what_was_not_seen(form, few, log, tmp_path, call):
+    path = tmp_path / "binary.csv"
+    log.assign(score=(log["score"] > (3 if few else 0)).astype(float)).to_csv(path, index=False)
+    asked = ("--joint", "--wild", "--draws", "199", "--format", form)
+    status, out, _ = call("compare", path, "--item", "question", "--groups", "passage", *asked)
+    assert status == 0
+    if form == "json":
+        notes = [json.loads(out)[test]["note"] for test in ("joint", "wild")]
+        assert [note is not None and "questions differ" in note for note in notes] == [few, few]
+    else:
+        said = " ".join(out.replace("\n   ", " ").split())
+        assert ("It does not allow for differences that were not seen, and its p may be too small." in said) == few
+        assert ("They do not allow for differences that were not seen, and may be too short." in said) == few
+
+
 def test_json_holds_both_tests_to_the_last_digit(file, log, call):
     asked = ("--joint", "--wild", "--draws", "499", "--adjust", "holm", "--format", "json")
     out = json.loads(call("compare", file, "--item", "question", "--groups", "passage", *asked)[1])

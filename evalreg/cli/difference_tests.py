@@ -11,7 +11,9 @@ import pandas as pd
 from evalreg.checks import fraction
 from evalreg.errors import ArgumentError
 from evalreg.estimators.comparison import Comparison
+from evalreg.estimators.pair_tables import joint_note
 from evalreg.report.documents import records
+from evalreg.report.summaries import not_allowed_for
 from evalreg.report.tables import UNKNOWN, Grid, fixed, interval_text, p_value
 from evalreg.resampling.draws import seed_text
 
@@ -80,12 +82,14 @@ def _joint(comparison: Comparison) -> Tested:
         ("all differences at once", "F", "dof", "p"),
         (("joint test", _known(F, 2), degrees, UNKNOWN if np.isnan(p) else p_value(p)),),
     )
-    text = "The joint test asks whether any of the models differs; it does not say which."
+    text, note = "The joint test asks whether any of the models differs; it does not say which.", ""
     reason = str(getattr(test, "reason", "") or "")
     if reason:
         text = f"The joint test cannot be made: {reason}."
+    elif note := joint_note(comparison.results):
+        text = f"{text} It does not allow for differences that were not seen, and its p may be too small."
     message = f"Joint test of all differences: F({degrees}) = {fixed(F, 2)}, p {p_value(p)}."
-    document = {"F": F, "df_num": q, "df_denom": dof, "p_value": p, "reason": reason or None}
+    document = {"F": F, "df_num": q, "df_denom": dof, "p_value": p, "reason": reason or None, "note": note or None}
     return Tested((grid,), (text,), {"joint": document}, None, (message if not reason else text,))
 
 
@@ -118,7 +122,11 @@ def _wild(comparison: Comparison, options: argparse.Namespace) -> Tested:
         f"Wild cluster bootstrap by {by}: {table.attrs['weights']} weights under the null{drawn}. Its "
         "intervals hold one at a time."
     )
+    note = not_allowed_for(comparison.results.cov)
+    if note:
+        text = f"{text} They do not allow for differences that were not seen, and may be too short."
     columns = table.drop(columns=["difference"]).add_prefix("wild_")
     document = {name: table.attrs[name] for name in ("adjust", "alpha", "null", "weights")} | {"seed": options.seed}
+    document["note"] = note or None
     document["differences"] = records(table.reset_index().set_index("model"), "model")
     return Tested((Grid(headers, tuple(rows)),), (text,), {"wild": document}, columns)

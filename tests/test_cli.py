@@ -534,6 +534,19 @@ def test_output_to_a_place_that_is_not_there_is_an_error(command, logs, tmp_path
     assert "`--output`" in run.err
 
 
+@pytest.mark.parametrize(
+    ("option", "said"), [("--output", "write to"), ("--figure", "draw to"), ("--summary", "write to")]
+)
+def test_where_nothing_can_be_written_is_said_before_the_log_is_read(option, said, logs, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("evalreg.cli.compare.read_rows", lambda *_: pytest.fail("the log was read"))
+    log = str(logs / "models.csv")
+    for place in (tmp_path / "no" / "file.svg", tmp_path):
+        assert cli.main(["compare", log, "--item", "question", option, str(place)]) == 3
+        assert f"`{option}` must be a file to {said}" in capsys.readouterr().err
+    assert cli.main(["compare", log, "--item", "question", option, log]) == 3
+    assert "must not be the file that is read" in capsys.readouterr().err
+
+
 # Errors
 
 

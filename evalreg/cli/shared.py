@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -174,14 +175,31 @@ def check_rows(options: argparse.Namespace) -> None:
 
 
 def check_output(options: argparse.Namespace) -> None:
-    """Refuse to write over what is read."""
-    check_files(options, options.output)
+    """Refuse to write over what is read, and where nothing can be written."""
+    for name in ("output", "summary", "figure"):
+        check_files(options, getattr(options, name, None), name)
 
 
-def check_files(options: argparse.Namespace, output: str | None) -> None:
-    """Refuse to write a file over one that is read."""
-    if output not in (None, "-") and any(_is_one_file(str(output), file) for file in file_list(options)):
-        raise ArgumentError(f'`--output` must not be the file that is read; got "{output}" for both.')
+def check_files(options: argparse.Namespace, output: str | None, name: str = "output") -> None:
+    """Refuse to write a file over one that is read, or in a folder that is not there."""
+    if output in (None, "-"):
+        return
+    if any(_is_one_file(str(output), file) for file in file_list(options)):
+        raise ArgumentError(f'`--{name}` must not be the file that is read; got "{output}" for both.')
+    reason = _not_writable(str(output))
+    if reason:
+        verb = "draw" if name == "figure" else "write"
+        raise ArgumentError(f'`--{name}` must be a file to {verb} to; "{output}" is not: {reason}.')
+
+
+def _not_writable(file: str) -> str:
+    """Why a file cannot be written, as far as that is known before it is tried; empty where it can."""
+    folder = os.path.dirname(file) or "."
+    if os.path.isdir(file):
+        return os.strerror(errno.EISDIR)
+    if not os.path.isdir(folder):
+        return os.strerror(errno.ENOENT)
+    return "" if os.access(file if os.path.exists(file) else folder, os.W_OK) else os.strerror(errno.EACCES)
 
 
 def _is_one_file(first: str, second: str) -> bool:

@@ -9,7 +9,7 @@ exit status is 1 when a check failed.
     python tests/check.py --quick                lint, types and a core of the tests, in `.venv-quick`, under a minute
     python tests/check.py --floors               tests and examples on the lowest supported releases, no simulations
     python tests/check.py --only ruff,mypy       some of the checks
-    python tests/check.py --only simulations     coverage and levels in simulated logs, as `.ci/simulations` runs them
+    python tests/check.py --only simulations     all tests marked slow, as `.ci/simulations` runs them
     python tests/check.py -x -- -k golden        stop at the first failure; pass the rest on to pytest
 """
 
@@ -215,7 +215,7 @@ def check_pytest(options: Options) -> Outcome:
 
 
 def check_simulations(options: Options) -> Outcome:
-    """The tests that simulate for more than a few seconds."""
+    """The tests that simulate for long, and what a covering set leaves out of a product of parameters."""
     return call_pytest(*workers(), "-q", "-m", "slow", *options.pytest_arguments, options=options)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -11,7 +12,7 @@ import pandas as pd
 from evalreg.checks import FloatArray, listed
 from evalreg.covariance.covariance import Covariance
 from evalreg.data.clusters import Axis, axis_name
-from evalreg.errors import Note
+from evalreg.errors import NotAvailableError, Note
 from evalreg.estimate import Estimate
 from evalreg.inference.carriers import few_tell
 from evalreg.inference.dependence import design_effect, effective_rows, intraclass_correlation
@@ -180,7 +181,8 @@ def summarize(
     if human_labels(estimate) is not None:
         grids.append(_human_grid(rectification_table(estimate, cov), order))
     if clusterings:
-        icc = intraclass_correlation(estimate, clusterings[0])
+        with suppress(NotAvailableError):  # A copy without its rows may not know it; all else stands.
+            icc = intraclass_correlation(estimate, clusterings[0])
         grids += [_dependence_grid(frame, order, estimate, cov, icc, counts), _cluster_grid(estimate, clusterings)]
     sentences = [*limit_sentence(grids), *_sentences(estimate, cov, alpha, clusterings, icc)]
     sentences += choice_sentence(estimate)

@@ -412,7 +412,10 @@ class SharedRows(Scores):
     @property
     def labels(self) -> Labels:
         """Cluster labels of the rows, which are in memory."""
-        return self.whose.labels  # type: ignore[attr-defined, no-any-return]
+        labels = self.whose.row_labels()
+        if labels is None:
+            raise NotAvailableError("labels of single rows need the rows in memory.")
+        return labels
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from evalreg.data.clusters import Axis
 from evalreg.data.engine import LazyTable, schema_of
 from evalreg.data.engine_spark_sums import ABSENT, CELL, ORDERED, ROWS, SIZE, TOTAL, SparkLines, spark_lines
 from evalreg.data.names import known_column
+from evalreg.errors import NotAvailableError
 from evalreg.numerics.matrices import Matrix, compressed, dense
 from evalreg.scores.base import CellSquares, ClusterSizes, ColumnSums
 from evalreg.scores.lazy import LazyScores, changed_rows
@@ -110,7 +111,7 @@ class SparkScores(LazyScores):
         return self.weight is None
 
     def column_sums(self, by: Axis, size: Matrix, total: Matrix) -> ColumnSums:
-        """What clusters hold of some columns; NaN where that was not asked before a copy lost its table."""
+        """What clusters hold of some columns; refused where that was not asked before a copy lost its table."""
         size, total = compressed(size), compressed(total)
         known = (
             by,
@@ -122,7 +123,11 @@ class SparkScores(LazyScores):
             if lines is not None:
                 self._sums[known] = ColumnSums(**_named(lines.in_columns(size, total, self.fitted)))
             elif self.table is None and by not in self._queries:
-                return ColumnSums(*(np.full(size.shape[1], np.nan) for _ in range(4)))
+                raise NotAvailableError(
+                    f'sums within "{":".join(by)}" stayed in Spark, and this result no longer has its source rows '
+                    "(copied or unpickled). What `icc()` and `summary()` found before that is kept: call them before "
+                    "you pickle a result, or fit again."
+                )
             else:
                 return super().column_sums(by, size, total)
         return self._sums[known]

@@ -75,6 +75,7 @@ def check_staying(make: cases.Make) -> None:
         roles = cases.VERDICTS["words"] | options
         with cases.collected() as lines:
             found = er.win_rate(make(frame) if name in frames else data, **roles)
+            early = pickle.dumps(found)
             summary = str(found.summary())
         expected = er.win_rate(frame, **roles)
         worst = cases.assert_same(found, expected)
@@ -89,6 +90,11 @@ def check_staying(make: cases.Make) -> None:
         assert summary == str(expected.summary())
         again = pickle.loads(pickle.dumps(found))
         assert again.n_clusters == expected.n_clusters
+        np.testing.assert_allclose(again.icc(), expected.icc(), rtol=cases.SAME)
+        unknown = pickle.loads(early)
+        cases.refused(errors.NotAvailableError, "before you pickle a result", unknown.icc)
+        assert "ICC" in summary
+        assert "ICC" not in str(unknown.summary())
         print(f"{name:20} errors differ by {worst:.1e}, {len(lines)} queries, at most {max(lines)} lines", flush=True)
     roles = cases.VERDICTS["words"] | {"groups": "prompt"}
     board, held = er.win_rate(data, **roles), er.win_rate(cases.duels(), **roles)

@@ -102,7 +102,7 @@ _ALL = (
         power=0.5,
         dof="satterthwaite",
         needs_refit=True,
-        single="; it adds nothing to the variance",
+        single="; such a cluster adds nothing to the variance",
     ),
     Kind(
         name="CR3",
@@ -110,7 +110,7 @@ _ALL = (
         power=1.0,
         factor=jackknife_factor,
         needs_refit=True,
-        single="; no CR3 variance",
+        single="; there is no CR3 variance",
     ),
     Kind(
         name="jackknife",
@@ -119,7 +119,7 @@ _ALL = (
         factor=jackknife_factor,
         needs_refit=True,
         needs_exact_refit=True,
-        single="; no jackknife variance",
+        single="; there is no jackknife variance",
     ),
 )
 KINDS: dict[CovName, Kind] = {kind.name: kind for kind in _ALL}

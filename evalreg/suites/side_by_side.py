@@ -300,22 +300,22 @@ def _adjusted_frame(part: Comparison | StoredResults, alpha: float) -> pd.DataFr
 
 def _ranked(part: Tabled) -> bool:
     """Whether the parameters are scores or win rates of models, whose tests against 0 say nothing."""
-    if isinstance(part, StoredResults):
-        if part.document.get("tested_against", 0) is None:
+    own = _own(part)
+    if isinstance(own, StoredResults):
+        if own.document.get("tested_against", 0) is None:
             return True
-        model, formula = str(part.document["model"]), part.document["formula"]
-        return part.kind != "comparison" and not formula and not model.startswith(("Contrast", "OLS", "WLS", "GLM"))
-    about = _own(part).estimate.about  # type: ignore[union-attr]
+        model, formula = str(own.document["model"]), own.document["formula"]
+        return own.kind != "comparison" and not formula and not model.startswith(("Contrast", "OLS", "WLS", "GLM"))
+    about = own.estimate.about
     return about.levels or about.n_models > 0 or (about.interval != "wald" and not about.contrast)
 
 
 def _notes(part: Tabled) -> list[str]:
     """What was warned of."""
-    if isinstance(part, StoredResults):
-        return [str(note["text"]) for note in part.document["notes"] if note["warning"]]
-    return (
-        [text for _, text in part.results.notes] if isinstance(part, Comparison) else [text for _, text in part.notes]
-    )
+    own = _own(part)
+    if isinstance(own, StoredResults):
+        return [str(note["text"]) for note in own.document["notes"] if note["warning"]]
+    return [text for _, text in own.notes]
 
 
 def fact_rows(parts: Mapping[str, Tabled]) -> list[tuple[str, ...]]:

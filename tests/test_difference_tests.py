@@ -189,3 +189,13 @@ def test_options_that_do_not_fit_are_refused_before_the_file_is_read(asked, said
 def test_degrees_of_freedom_that_are_infinite_have_a_joint_test_too(file, call):
     _, out, _ = call("compare", file, "--item", "question", "--dof", "normal", "--joint")
     assert "3, infinite" in out
+
+
+@pytest.mark.parametrize("form", ["text", "md", "csv"])
+def test_a_joint_test_that_cannot_be_made_says_why_and_prints_no_nan(form, log, tmp_path, call):
+    log[log["passage"] < 3].to_csv(tmp_path / "log.csv", index=False)
+    asked = ("--item", "question", "--groups", "passage", "--joint", "--format", form)
+    status, out, said = call("compare", tmp_path / "log.csv", *asked)
+    assert status == 0
+    assert "The joint test cannot be made: " in " ".join(f"{out} {said}".split())
+    assert "nan" not in (out + said).lower()

@@ -77,7 +77,7 @@ def _joint(comparison: Comparison) -> Tested:
         F = float(np.squeeze(test.statistic)) / q
     else:
         q, dof, F = int(test.df_num), float(test.df_denom), float(np.squeeze(test.fvalue))
-    degrees = f"{q}, {'infinite' if np.isinf(dof) else fixed(dof, 1).removesuffix('.0')}"
+    degrees = f"{q}, {'infinite' if np.isinf(dof) else _known(dof, 1).removesuffix('.0')}"
     grid = Grid(
         ("all differences at once", "F", "dof", "p"),
         (("joint test", _known(F, 2), degrees, UNKNOWN if np.isnan(p) else p_value(p)),),

@@ -12,6 +12,7 @@ import pandas as pd
 from evalreg.checks import MISSING, CovName, DofName, FamilyName, FloatArray, MissingName, RepairName, SscName, option
 from evalreg.covariance.documented import documented
 from evalreg.covariance.options import CovOptions, check_cov_options
+from evalreg.data.absorbed import read_absorbed
 from evalreg.data.engine import LazyTable
 from evalreg.data.engine_spark import one_scan
 from evalreg.data.formula import ParsedFormula, design_frame, formula_columns, parse_formula, refuse_large_design
@@ -28,7 +29,7 @@ from evalreg.errors import (
     ScoreRangeError,
 )
 from evalreg.estimate import About, Estimate
-from evalreg.estimators.absorbed import read_absorbed, solve_absorbed
+from evalreg.estimators.absorbed import solve_absorbed
 from evalreg.estimators.cells import Solved, estimate_cells
 from evalreg.estimators.design import Design, ShownFit, evaluated, statsmodels_model
 from evalreg.estimators.engine_fit import fit_in_engine

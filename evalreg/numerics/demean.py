@@ -175,17 +175,3 @@ def _components(first: Partition, second: Partition) -> int:
     )
     count, _ = csgraph.connected_components(met.tocsr(), directed=False)
     return int(count)
-
-
-def alone(factors: Sequence[Partition]) -> Any:
-    """Rows that are not alone in a level, shape (n_rows,): those that are go, until none is; None if all stay."""
-    kept = np.ones(factors[0].codes.size, dtype=bool)
-    while True:
-        single = np.zeros_like(kept)
-        for factor in factors:
-            counts = np.bincount(factor.codes[kept], minlength=factor.n_levels)
-            single |= counts[factor.codes] == 1
-        single &= kept
-        if not single.any():
-            return None if kept.all() else kept
-        kept &= ~single

@@ -7,7 +7,8 @@ exit status is 1 when a check failed.
 
     python tests/check.py                        everything but long simulations, on the newest releases
     python tests/check.py --quick                lint, types and a core of the tests, in `.venv-quick`, under a minute
-    python tests/check.py --floors               tests and examples on the lowest supported releases, no simulations
+    python tests/check.py --floors               the contract, two cases of each other test and the examples, on the
+                                                 lowest supported releases
     python tests/check.py --only ruff,mypy       some of the checks
     python tests/check.py --only simulations     all tests marked slow, as `.ci/simulations` runs them
     python tests/check.py -x -- -k golden        stop at the first failure; pass the rest on to pytest
@@ -114,6 +115,28 @@ def wanted_by(kind: str) -> list[str]:
     return ["-e", str(ROOT), *QUICK_COMPANIONS] if kind == "quick" else ["-e", f"{ROOT}[test,docs]"]
 
 
+def installed_by_pip(pip: Sequence[str], wanted: Sequence[str]) -> bool:
+    """Whether pip installed the newest of what is wanted."""
+    newest = ["--upgrade", "--upgrade-strategy", "eager"]
+    # Python compiles the modules that are imported, on their first import: a small part of all that are installed.
+    command = [*pip, "install", "--quiet", "--no-compile", "--disable-pip-version-check", *newest, *wanted]
+    return subprocess.run(command, stdin=subprocess.DEVNULL, check=False).returncode == 0
+
+
+def installed_by_uv(pip: Sequence[str], python: Path, wanted: Sequence[str]) -> bool:
+    """Whether uv installed it, faster than pip does. Where uv cannot be had or fails, pip is used.
+
+    uv does not read the configuration of pip; where that names an index of its own, uv is told.
+    """
+    if not installed_by_pip(pip, ["uv"]):
+        return False
+    settings = subprocess.run([*pip, "config", "list"], capture_output=True, text=True, check=False).stdout
+    index = re.search(r"^(?:global|site|user|install|:env:)\.index-url='(.+)'$", settings, re.MULTILINE)
+    own = {"UV_DEFAULT_INDEX": index[1]} if index else {}
+    command = [str(python), "-m", "uv", "pip", "install", "--quiet", "--python", str(python), "--upgrade", *wanted]
+    return subprocess.run(command, stdin=subprocess.DEVNULL, env=own | os.environ, check=False).returncode == 0
+
+
 def prepared(environment: Path, kind: str) -> Path:
     """The Python of an environment that holds this checkout and what the checks need."""
     base = floor_interpreter() if kind == "floors" else sys.executable
@@ -127,10 +150,7 @@ def prepared(environment: Path, kind: str) -> Path:
     start = time.perf_counter()
     print(f"preparing {environment}", flush=True)
     pip = make_environment(environment, base)
-    newest = ["--upgrade", "--upgrade-strategy", "eager"]
-    # Python compiles the modules that are imported, on their first import: a small part of all that are installed.
-    install = [*pip, "install", "--quiet", "--no-compile", "--disable-pip-version-check", *newest, *wanted]
-    if subprocess.run(install, stdin=subprocess.DEVNULL, check=False).returncode:
+    if not (installed_by_uv(pip, python, wanted) or installed_by_pip(pip, wanted)):
         raise SystemExit(f"pip could not install what the checks need into {environment}")
     stamp.write_text(state, encoding="utf-8")
     print(f"prepared in {time.perf_counter() - start:.0f} s", flush=True)
@@ -147,6 +167,7 @@ class Options:
     stop: bool
     pytest_arguments: Sequence[str]
     quick: bool = False
+    floors: bool = False
     say: Callable[[str], None] = print
     # Programs under way, so that the first failure can end them.
     running: list[subprocess.Popen[str]] = field(default_factory=list)
@@ -211,7 +232,9 @@ def check_pytest(options: Options) -> Outcome:
     """The tests, all but the simulations; with arguments of one's own, those they choose of all."""
     if options.quick:
         return call_pytest("-q", "-m", "not slow", *QUICK, *options.pytest_arguments, options=options)
-    return call_pytest(*workers(), *(options.pytest_arguments or ["-q", "-m", "not slow"]), options=options)
+    # Code that an old release breaks is met by any case; which values are right was asked on the newest.
+    chosen = ["-q", "-m", "not slow", *(["--first-and-last"] if options.floors else [])]
+    return call_pytest(*workers(), *(options.pytest_arguments or chosen), options=options)
 
 
 def check_simulations(options: Options) -> Outcome:
@@ -494,7 +517,7 @@ def main(arguments: Sequence[str]) -> int:
         # Or each of the programs would compile every module anew.
         os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
         print(versions(), flush=True)
-        return run(options.names, Options(options.stop, arguments[cut + 1 :], options.quick))
+        return run(options.names, Options(options.stop, arguments[cut + 1 :], options.quick, options.floors))
     kind = "floors" if options.floors else "quick" if options.quick else "newest"
     own = ROOT / (".venv" if kind == "newest" else f".venv-{kind}")
     python = prepared(options.env.resolve() / kind if options.env else own, kind)

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from golden import Golden, load
 from hypothesis import settings
-from pairwise import mark_the_rest
+from pairwise import between_first_and_last, mark_the_rest
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -88,11 +88,21 @@ def pytest_report_header() -> list[str]:
     return [f"real logs: none at {_real_logs()}; what reads them is left out (EVALREG_SHARED names their folder)"]
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Offer a shorter run for other releases of what the package stands on."""
+    words = "of each test outside the contract, only the first case and the last: each line of code, not each value"
+    parser.addoption("--first-and-last", action="store_true", help=words)
+
+
 # Before pytest itself leaves out by marks.
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark what is beyond a covering set of its product; leave out what reads real logs where there are none."""
+    """Mark what is beyond a covering set of its product; leave out what was not asked for or has no real logs here."""
     mark_the_rest(items)
+    if config.getoption("--first-and-last"):
+        between = {*between_first_and_last(items)}
+        config.hook.pytest_deselected(items=list(between))
+        items[:] = [item for item in items if item not in between]
     if not _without_real_logs():
         return
     reads = [item for item in items if "shared" in getattr(item, "fixturenames", ())]

@@ -61,3 +61,12 @@ def mark_the_rest(items: Sequence[pytest.Item]) -> None:
         for position, item in enumerate(products):
             if position not in chosen:
                 item.add_marker("slow")
+
+
+def between_first_and_last(items: Sequence[pytest.Item]) -> list[pytest.Item]:
+    """Items in between, of the cases of each test outside the contract."""
+    cases: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if not {"contract", "slow"} & {item.path.parent.name, *(mark.name for mark in item.iter_markers())}:
+            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    return [item for of_one in cases.values() for item in of_one[1:-1]]

@@ -70,3 +70,17 @@ def test_the_rest_of_a_product_is_slow(pytester):
     pytester.inline_run("-m", "not slow").assertoutcome(passed=9 + 9)
     pytester.inline_run("-m", "slow").assertoutcome(passed=9)
     pytester.inline_run().assertoutcome(passed=18 + 9)
+
+
+def test_between_the_first_case_and_the_last_only_the_contract_and_what_is_slow_stay(pytester):
+    pytester.makeini("[pytest]\nmarkers =\n    slow: a\n    pairwise: b")
+    pytester.makeconftest(
+        "from pairwise import between_first_and_last\n\n"
+        "def pytest_collection_modifyitems(items):\n"
+        "    items[:] = [item for item in items if item not in between_first_and_last(items)]\n"
+    )
+    slow = "\n@pytest.mark.slow\n@pytest.mark.parametrize('x', [1, 2, 3])\ndef test_long(x):\n    pass\n"
+    pytester.makepyfile(test_it=FILE + slow)
+    pytester.mkdir("contract").joinpath("test_contract.py").write_text(FILE)
+    pytester.inline_run("test_it.py").assertoutcome(passed=2 + 2 + 3)
+    pytester.inline_run("contract").assertoutcome(passed=18 + 9)

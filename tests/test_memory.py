@@ -12,8 +12,8 @@ import pytest
 import evalreg as er
 from evalreg.cli.main import main
 from evalreg.covariance.memory import COVARIANCES
+from evalreg.data import memory
 from evalreg.errors import TooLargeError
-from evalreg.numerics import memory
 
 HALF = 0.5 * memory.GIB
 

@@ -10,8 +10,8 @@ import scipy.linalg
 import evalreg as er
 from evalreg.covariance.corrections import full_leverage_directions, root_of
 from evalreg.covariance.one_cluster import blind_directions
+from evalreg.data import memory
 from evalreg.errors import TooLargeError
-from evalreg.numerics import memory
 from evalreg.scores import rows
 
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")

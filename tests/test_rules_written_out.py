@@ -14,6 +14,7 @@ from scipy import optimize, stats
 import evalreg as er
 from evalreg.cli.gates import decide, parse_gate
 from evalreg.covariance.widths import joined
+from evalreg.data import memory
 from evalreg.data.columns import for_formula, object_floats
 from evalreg.data.grammar import names_in
 from evalreg.data.questions import answered, without_worst
@@ -21,7 +22,6 @@ from evalreg.errors import FormulaError, TooLargeError
 from evalreg.estimators.mover import LEVELS, mover_floor
 from evalreg.inference.levels import CountedLevel
 from evalreg.inference.make_family import make_family
-from evalreg.numerics import memory
 from evalreg.scores.unseen import unseen
 
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")

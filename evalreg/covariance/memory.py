@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from evalreg.covariance.options import ResolvedCov
 from evalreg.data.clusters import Axis
+from evalreg.data.memory import GRAMS, refuse_larger
 from evalreg.estimate import Estimate
-from evalreg.numerics.memory import GRAMS, refuse_larger
 
 # Matrices of parameters by parameters that exist at once, as measured on means of 2,000 models.
 COVARIANCES = 14

@@ -18,6 +18,7 @@ from evalreg.data.engine_spark import keep
 from evalreg.data.filters import refuse_filters
 from evalreg.data.frame import Table
 from evalreg.data.groups import Groups, parse_groups
+from evalreg.data.memory import refuse_larger
 from evalreg.data.repeats import refuse_questions
 from evalreg.data.rows import Roles
 from evalreg.errors import (
@@ -28,7 +29,6 @@ from evalreg.errors import (
     NonFiniteError,
     NotAvailableError,
 )
-from evalreg.numerics.memory import refuse_larger
 
 # Bytes of a line while it is read, those that the engine sorts it in included: 640 on a million lines of DuckDB with
 # ids of 13 characters.

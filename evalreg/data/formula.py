@@ -15,12 +15,12 @@ from evalreg.checks import FloatArray
 from evalreg.data.bar import split_bar
 from evalreg.data.columns import as_labels, for_formula
 from evalreg.data.grammar import names_in, without_backticks
+from evalreg.data.memory import DESIGNS, GRAMS, refuse_larger
 from evalreg.data.names import no_column
 from evalreg.data.row_numbers import row_list, rows_text
 from evalreg.data.rows import ReadRows
 from evalreg.data.whole_numbers import refuse_wrapping, whole_sizes
 from evalreg.errors import ArgumentTypeError, FormulaError, NonFiniteError
-from evalreg.numerics.memory import DESIGNS, GRAMS, refuse_larger
 
 # Below so many combinations of levels, columns are not counted before they are made.
 MANY_LEVELS = 200

@@ -17,10 +17,10 @@ from evalreg.data.engine_design import DesignRows
 from evalreg.data.engine_terms import number_of
 from evalreg.data.formula import ParsedFormula, computed_as_floats
 from evalreg.data.grammar import names_in
+from evalreg.data.memory import refuse_larger
 from evalreg.data.names import known_column
 from evalreg.errors import ArgumentError, FormulaError, NotAvailableError
 from evalreg.estimators.design import columns_of
-from evalreg.numerics.memory import refuse_larger
 
 # What learns from all rows, and would learn from cells here.
 LEARNING = {"center", "standardize", "scale", "bs", "cr", "cc", "te"}

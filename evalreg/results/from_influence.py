@@ -12,6 +12,7 @@ from scipy import sparse
 
 from evalreg.checks import FloatArray, listed
 from evalreg.data.labels import Labels
+from evalreg.data.memory import refuse_larger
 from evalreg.data.row_numbers import row_list, rows_text
 from evalreg.errors import (
     AlignmentError,
@@ -23,7 +24,6 @@ from evalreg.errors import (
 )
 from evalreg.estimate import About, Estimate
 from evalreg.estimate.about import NOT_GIVEN
-from evalreg.numerics.memory import refuse_larger
 from evalreg.results.fitted_rows import FittedRows
 from evalreg.scores.rows import RowScores
 

@@ -18,6 +18,7 @@ from scipy import stats
 
 import evalreg as er
 from evalreg.covariance.cell_dof import distinct_columns
+from evalreg.data.model_pairs import ModelPairs
 from evalreg.errors import (
     AlignmentError,
     ArgumentError,
@@ -33,7 +34,7 @@ from evalreg.errors import (
     TooFewClustersError,
     ZeroVarianceWarning,
 )
-from evalreg.scores.differences import ModelPairs, PairScores, differences
+from evalreg.scores.differences import PairScores, differences
 
 # The same sums in another order.
 ROUNDING = 1e-11
@@ -338,6 +339,7 @@ def test_blocks_of_clusters_give_the_same_numbers(rng: np.random.Generator, monk
     frame = board(rng, answered=0.8)
     whole = er.compare(frame, groups="passage + style")
     monkeypatch.setattr("evalreg.scores.differences.ENTRIES", 25)
+    monkeypatch.setattr("evalreg.data.model_pairs.DIFFERENCES", 25)
     blocks = er.compare(frame, groups="passage + style")
     pd.testing.assert_frame_equal(whole.table, blocks.table, rtol=1e-10)
     naive = whole.with_cov(cov="naive").results.cov_params()

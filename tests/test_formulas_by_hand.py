@@ -22,10 +22,11 @@ from evalreg.covariance.corrections import (
 from evalreg.covariance.crossed import subset_signs
 from evalreg.covariance.widths import Widths
 from evalreg.data.labels import Labels
+from evalreg.data.model_pairs import ModelPairs
 from evalreg.estimate.behind import rows_behind
 from evalreg.estimators.mean import solve as solve_mean
 from evalreg.estimators.outcomes import tied_moments
-from evalreg.estimators.pair_tables import correlations
+from evalreg.estimators.pair_facts import correlations
 from evalreg.estimators.pass_at_k import all_of_k
 from evalreg.estimators.quantile import bandwidth, logit_shift, middles
 from evalreg.inference.contrasts import parse_contrasts
@@ -44,7 +45,7 @@ from evalreg.report.tables import shorten
 from evalreg.resampling.intervals import bca_levels, least_draws
 from evalreg.resampling.inversion import tails
 from evalreg.resampling.wild_sums import wald_statistics
-from evalreg.scores.differences import ModelPairs, pair_sums
+from evalreg.scores.differences import pair_sums
 from evalreg.scores.mapped import flattened
 from evalreg.scores.sums import CellSums
 from evalreg.scores.unseen import unseen

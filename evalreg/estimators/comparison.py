@@ -15,8 +15,8 @@ from evalreg.errors import ArgumentError, ArgumentTypeError, FewCarriersWarning,
 from evalreg.estimate import same_questions
 from evalreg.estimators.comparison_text import ComparisonText
 from evalreg.estimators.difference_report import Reported
+from evalreg.estimators.pair_facts import Facts
 from evalreg.estimators.pair_tables import (
-    Facts,
     difference_frame,
     joint_contrasts,
     joint_note,

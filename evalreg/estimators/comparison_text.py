@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from evalreg.estimators.pair_tables import (
-    Facts,
-    comparison_summary,
-)
+from evalreg.estimators.pair_facts import Facts
+from evalreg.estimators.pair_tables import comparison_summary
 from evalreg.inference.ranks import PairAdjustName, unadjusted_text
 from evalreg.report.plots import estimates_axes
 from evalreg.report.sentences import MarkupName, caption_text, difference_sentences, sample_of

@@ -24,12 +24,14 @@ from evalreg.checks import (
 from evalreg.covariance.documented import documented
 from evalreg.covariance.groups import clustered_by_items
 from evalreg.covariance.options import check_cov_options
+from evalreg.data.answer_noise import read_noise
 from evalreg.data.answers import Answers, answers_of
 from evalreg.data.clusters import Axis
 from evalreg.data.engine_answers import rows_in_cells
 from evalreg.data.engine_spark import one_scan
 from evalreg.data.groups import Groups
 from evalreg.data.joint_ids import with_roles
+from evalreg.data.model_pairs import compared_pairs, in_use, overlap_of
 from evalreg.data.names import refuse_same
 from evalreg.data.opening import open_frame
 from evalreg.data.rows import Roles
@@ -43,10 +45,9 @@ from evalreg.errors import (
 )
 from evalreg.estimate import About
 from evalreg.estimators.answer_noise import noise_of_differences
-from evalreg.estimators.asked_pairs import asked_pairs, facts_of, oriented
 from evalreg.estimators.comparison import Comparison
 from evalreg.estimators.differences import paired_estimate, unpaired_estimate
-from evalreg.estimators.pair_tables import Facts
+from evalreg.estimators.pair_facts import Facts, facts_of
 from evalreg.estimators.subsets import chooses_rows
 from evalreg.estimators.targets import PopulationSize, SampleFacts, check_target, with_population
 from evalreg.inference.ranks import PAIR_ADJUSTMENTS, PairAdjustName
@@ -192,9 +193,11 @@ def compare(
     roles = Roles(score, (model,), item, sample, strata, None, missing)
     read = rows_in_cells(table, roles, groups)
     answers = answers_of(read, roles)
-    left, right = asked_pairs(answers, model, baseline)
-    pairs = oriented(answers, left, right, swap=paired and baseline is None)
-    answers, facts = facts_of(answers, pairs, paired)
+    pairs = compared_pairs(answers, model, baseline, paired=paired)
+    overlap = overlap_of(answers, pairs, paired)
+    apart = None if n_population is None or sample is None else answers_of(read_noise(table, roles, groups), roles)
+    answers, own = in_use(answers, pairs, overlap.paired) if paired else (answers, pairs)
+    facts = facts_of(answers, own, overlap)
     lines, notes = _lines_and_notes(answers, facts, named, paired)
     unit = bool(np.min(answers.values) >= 0 and np.max(answers.values) <= 1)
     about = About(model="Difference", outcome=score, lines=lines, unit=unit)
@@ -210,7 +213,7 @@ def compare(
                 f'target="{target}" is defined for models that answered the same questions; '
                 f"{int(np.sum(~facts.paired))} of {len(facts.paired)} differences are not paired. Leave them out."
             )
-        noise = None if sample is None else noise_of_differences(table, roles, groups, pairs)
+        noise = None if apart is None else noise_of_differences(apart.values, pairs)
         drawn = SampleFacts(item, sample, n_questions=float(np.min(facts.n)), noise=noise)
         estimate = with_population(estimate, axes, n_population, drawn)
     with clustered_by_items(estimate, items):

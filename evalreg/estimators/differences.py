@@ -16,6 +16,7 @@ from evalreg.checks import (
 from evalreg.data.answers import Answers
 from evalreg.data.cells import CellRows
 from evalreg.data.clusters import Axis
+from evalreg.data.model_pairs import NOBODY, ModelPairs
 from evalreg.data.rows import Roles
 from evalreg.errors import (
     DataError,
@@ -23,9 +24,9 @@ from evalreg.errors import (
 from evalreg.estimate import PLAIN, About, Cells, Estimate, Refit, same_questions
 from evalreg.estimators.cells import estimate_read
 from evalreg.estimators.mean import solve as solve_means
-from evalreg.estimators.pair_tables import Facts
+from evalreg.estimators.pair_facts import Facts
 from evalreg.numerics.matrices import Matrix
-from evalreg.scores.differences import NOBODY, ModelPairs, PairScores, pair_sums
+from evalreg.scores.differences import PairScores, pair_sums
 from evalreg.scores.paired_differences import paired_differences
 from evalreg.scores.sums import CellSums
 

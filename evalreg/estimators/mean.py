@@ -30,6 +30,7 @@ from evalreg.checks import (
 from evalreg.covariance.documented import documented
 from evalreg.covariance.groups import clustered_by_items
 from evalreg.covariance.options import check_cov_options
+from evalreg.data.answer_noise import read_noise
 from evalreg.data.cells import joint_names
 from evalreg.data.engine_spark import one_scan
 from evalreg.data.groups import Groups
@@ -290,7 +291,7 @@ def mean(
         estimate, axes = summed_estimate(table, roles, groups, solved, about)
     else:
         if n_population is not None and sample is not None:
-            noise = noise_of_means(table, roles, groups)
+            noise = noise_of_means(read_noise(table, roles, groups))
         estimate, axes = estimate_cells(table, roles, groups, solved, about)
     if given == "as_sampled" and not whole:
         estimate = estimated_shares(estimate)

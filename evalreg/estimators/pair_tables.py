@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -12,68 +11,20 @@ import pandas as pd
 from evalreg.checks import BoolArray, FloatArray, IntArray, fraction
 from evalreg.data.clusters import Codes, as_codes, axis_name
 from evalreg.errors import ArgumentError, FewCarriersWarning, NotAvailableError, ScoreRangeError, issue
+from evalreg.estimators.pair_facts import Facts
 from evalreg.inference.carriers import few_tell
 from evalreg.inference.contrasts import Contrasts
 from evalreg.inference.discordance import clustered_sign_test
 from evalreg.inference.make_family import make_family
 from evalreg.inference.multiplicity import adjust_pvalues, base_seed
 from evalreg.inference.ranks import PairAdjustName, unadjusted_text
-from evalreg.numerics.matrices import dense
 from evalreg.report.summaries import covariance_text, few_text, not_allowed_for, rather_few
 from evalreg.report.tables import UNKNOWN, Grid, Summary, error_text, fixed, interval_text, number, p_value
 from evalreg.results.results import Results
-from evalreg.scores.differences import NOBODY, ModelPairs, differences
-
-
-@dataclass(frozen=True, eq=False)
-class Facts:
-    """What is known of each pair whatever the covariance, one entry for each pair."""
-
-    # Labels (model, baseline).
-    index: pd.MultiIndex
-    # Questions that the difference is over, and those that one of the two answered and the other did not.
-    n: IntArray
-    n_unpaired: IntArray
-    # Whether the difference is over shared questions.
-    paired: BoolArray
-    # Pearson's r of the two models' scores over shared questions.
-    correlation: FloatArray
-    # 1 - Var(difference)/(Var(model) + Var(baseline)) over shared questions, taken to be independent.
-    variance_saved: FloatArray
-    # Scores of the questions in use, (n_models, n_questions).
-    values: FloatArray
-    pairs: ModelPairs
-
+from evalreg.scores.differences import differences
 
 Compared: TypeAlias = tuple[Results, Facts, PairAdjustName | None]
 """Differences, what is known of their pairs, and how p-values are adjusted."""
-
-
-def correlations(values: FloatArray, pairs: ModelPairs) -> tuple[FloatArray, FloatArray]:
-    """Correlation of the scores of each pair over its questions, and the variance that pairing saves.
-
-    Pearson's r, and 2 Cov/(Var + Var); NaN where scores do not vary or fewer than two questions are shared. Shapes:
-    values (n_models, n_questions).
-    """
-    r, saved = np.full(pairs.n_columns, np.nan), np.full(pairs.n_columns, np.nan)
-    for columns, member in pairs.by_set():
-        if not columns.size or (member is not None and np.count_nonzero(member) < 2):
-            continue
-        left, right = pairs.left[columns], pairs.right[columns]
-        models = np.unique(np.append(left, right))
-        models = models[models != NOBODY]
-        shared = values[models] if member is None else values[np.ix_(models, np.flatnonzero(member))]
-        shared = shared - shared.mean(axis=1, keepdims=True)
-        products = dense(shared @ shared.T)
-        a, b = np.searchsorted(models, left), np.searchsorted(models, right)
-        size = np.diag(products)
-        floor = 1e-24 * shared.shape[1] * np.max(np.abs(values), initial=0.0) ** 2
-        varies = (size[a] > floor) & (size[b] > floor)
-        scale = np.sqrt(np.where(varies, size[a] * size[b], np.nan))
-        r[columns] = np.clip(products[a, b] / scale, -1.0, 1.0)
-        total = size[a] + size[b]
-        saved[columns] = 2 * products[a, b] / np.where(total > floor, total, np.nan)
-    return r, saved
 
 
 def difference_frame(results: Results, facts: Facts, adjust: PairAdjustName | None, alpha: float) -> pd.DataFrame:

@@ -13,13 +13,13 @@ from scipy import sparse
 from evalreg.checks import BoolArray, FloatArray, IntArray
 from evalreg.data.clusters import Axis, Codes
 from evalreg.data.labels import Labels
+from evalreg.data.model_pairs import NOBODY, ModelPairs, chosen
 from evalreg.numerics.matrices import DENSE_SHARE, Matrix, compressed, dense, square, sum_blocks
 from evalreg.scores.base import LabelledScores
 from evalreg.scores.sums import Block, CellSums
 
-# Entries (clusters times columns) of a block of cluster sums, and (columns times questions) of a block of differences.
+# Entries (clusters times columns) of a block of cluster sums.
 ENTRIES = 1 << 21
-NOBODY = -1
 # With so many pairs for each model the sums of squares of pairs are taken from those of models.
 MANY_PAIRS = 2
 # Below this share of the squares of two models, that of their difference has lost digits that matter.
@@ -27,41 +27,6 @@ CLOSE = 1e-3
 
 BlockRows: TypeAlias = tuple[IntArray | None, IntArray, int]
 """Rows of a block (None: all), the cluster of each within the block, and the number of clusters."""
-
-
-@dataclass(frozen=True, eq=False)
-class ModelPairs:
-    """Which differences are taken, each over which questions."""
-
-    # Models of each column; `right` is -1 where the column is the mean of `left` alone.
-    left: IntArray
-    right: IntArray
-    # The set of questions of each column.
-    of_set: IntArray
-    # Questions of each set, (n_questions,); None is all of them.
-    sets: tuple[BoolArray | None, ...]
-
-    @property
-    def n_columns(self) -> int:
-        """Number of differences."""
-        return self.left.size
-
-    def by_set(self) -> Iterator[tuple[IntArray, BoolArray | None]]:
-        """The columns of each set, and its questions."""
-        for number, member in enumerate(self.sets):
-            yield np.flatnonzero(self.of_set == number), member
-
-    def chunks(self, n_questions: int) -> Iterator[tuple[IntArray, BoolArray | None]]:
-        """The columns of each set, a few at a time, so that their differences take little memory."""
-        for columns, member in self.by_set():
-            for part in np.array_split(columns, columns.size * n_questions // ENTRIES + 1):
-                if part.size:
-                    yield part, member
-
-
-def chosen(values: FloatArray, member: BoolArray | None) -> FloatArray:
-    """Return the questions of a set, of values by model and question."""
-    return values if member is None else values[:, member]
 
 
 def differences(values: FloatArray, pairs: ModelPairs, columns: IntArray, member: BoolArray | None) -> FloatArray:

@@ -11,8 +11,9 @@ from scipy import sparse
 
 from evalreg.checks import BoolArray, FloatArray, IntArray
 from evalreg.data.clusters import Axis
+from evalreg.data.model_pairs import NOBODY, ModelPairs
 from evalreg.numerics.matrices import Matrix, dense
-from evalreg.scores.differences import NOBODY, ModelPairs, PairScores, differences, pair_sums
+from evalreg.scores.differences import PairScores, differences, pair_sums
 from evalreg.scores.paired import Paired, Sides
 
 

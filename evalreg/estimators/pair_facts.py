@@ -1,0 +1,84 @@
+"""What is known of each pair of models whatever the covariance."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pandas as pd
+
+from evalreg.checks import BoolArray, FloatArray, IntArray
+from evalreg.data.answers import Answers
+from evalreg.data.model_pairs import NOBODY, ModelPairs, Overlap
+from evalreg.numerics.matrices import dense
+
+
+@dataclass(frozen=True, eq=False)
+class Facts:
+    """What is known of each pair whatever the covariance, one entry for each pair."""
+
+    # Labels (model, baseline).
+    index: pd.MultiIndex
+    # Questions that the difference is over, and those that one of the two answered and the other did not.
+    n: IntArray
+    n_unpaired: IntArray
+    # Whether the difference is over shared questions.
+    paired: BoolArray
+    # Scores of the questions in use, (n_models, n_questions).
+    values: FloatArray
+    pairs: ModelPairs
+
+    @property
+    def correlation(self) -> FloatArray:
+        """Pearson's r of the two models' scores over shared questions."""
+        return self._correlations[0]
+
+    @property
+    def variance_saved(self) -> FloatArray:
+        """1 - Var(difference)/(Var(model) + Var(baseline)) over shared questions, taken to be independent."""
+        return np.where(self.paired, self._correlations[1], np.nan)
+
+    @cached_property
+    def _correlations(self) -> tuple[FloatArray, FloatArray]:
+        return correlations(self.values, self.pairs)
+
+
+def facts_of(answers: Answers, pairs: ModelPairs, overlap: Overlap) -> Facts:
+    """The facts of pairs, from the answers that they are over."""
+    names = [[answers.models[i] for i in side] for side in (pairs.left, pairs.right)]
+    return Facts(
+        index=pd.MultiIndex.from_arrays(names, names=["model", "baseline"]),
+        n=overlap.n,
+        n_unpaired=overlap.n_unpaired,
+        paired=overlap.paired,
+        values=answers.values,
+        pairs=pairs,
+    )
+
+
+def correlations(values: FloatArray, pairs: ModelPairs) -> tuple[FloatArray, FloatArray]:
+    """Correlation of the scores of each pair over its questions, and the variance that pairing saves.
+
+    Pearson's r, and 2 Cov/(Var + Var); NaN where scores do not vary or fewer than two questions are shared. Shapes:
+    values (n_models, n_questions).
+    """
+    r, saved = np.full(pairs.n_columns, np.nan), np.full(pairs.n_columns, np.nan)
+    for columns, member in pairs.by_set():
+        if not columns.size or (member is not None and np.count_nonzero(member) < 2):
+            continue
+        left, right = pairs.left[columns], pairs.right[columns]
+        models = np.unique(np.append(left, right))
+        models = models[models != NOBODY]
+        shared = values[models] if member is None else values[np.ix_(models, np.flatnonzero(member))]
+        shared = shared - shared.mean(axis=1, keepdims=True)
+        products = dense(shared @ shared.T)
+        a, b = np.searchsorted(models, left), np.searchsorted(models, right)
+        size = np.diag(products)
+        floor = 1e-24 * shared.shape[1] * np.max(np.abs(values), initial=0.0) ** 2
+        varies = (size[a] > floor) & (size[b] > floor)
+        scale = np.sqrt(np.where(varies, size[a] * size[b], np.nan))
+        r[columns] = np.clip(products[a, b] / scale, -1.0, 1.0)
+        total = size[a] + size[b]
+        saved[columns] = 2 * products[a, b] / np.where(total > floor, total, np.nan)
+    return r, saved

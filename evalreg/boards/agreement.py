@@ -98,8 +98,8 @@ def agreement_table(
 def _kappas(one: IntArray, other: IntArray, cell: IntArray, n_cells: int) -> FloatArray:
     """Cohen's kappa of each cell, (p_o - p_e)/(1 - p_e) (Cohen 1960, eq. 1); NaN where both only ever say one thing."""
     size = VERDICTS**2
-    tables = np.bincount(cell * size + one * VERDICTS + other, minlength=n_cells * size)
-    tables = tables.reshape(n_cells, VERDICTS, VERDICTS)
+    flat = np.bincount(cell * size + one * VERDICTS + other, minlength=n_cells * size)
+    tables = flat.reshape(n_cells, VERDICTS, VERDICTS)
     n = tables.sum(axis=(1, 2))
     alike = np.trace(tables, axis1=1, axis2=2) * n
     by_chance = np.sum(tables.sum(axis=1) * tables.sum(axis=2), axis=1)

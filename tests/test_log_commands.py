@@ -238,6 +238,35 @@ def test_battles_are_told_by_their_verdicts_and_read_as_such(command, tmp_path, 
     assert found == pytest.approx(expected.params.to_dict(), rel=ROUNDING)
 
 
+@pytest.mark.parametrize("door", ["roles", "ragas", "battles"])
+def test_a_table_read_by_a_door_of_its_own_keeps_the_columns_that_are_named(command, tmp_path, door):
+    frame = er.datasets.passages(n_passages=24, questions_per_passage=4, seed=4)
+    # Ids to the letter: passage 01 is not passage 1. One is longer than what a reader keeps unasked.
+    ids = pd.Series([f"{k // 2:0{1 + k % 2}d}" for k in range(23)] + ["9" * 300])
+    frame["passage"] = ids[frame["passage"].astype("category").cat.codes].to_numpy()
+    frame = frame.assign(w=1.0 + frame.index % 3)[["question", "passage", "w", "score"]]
+    asked, cleared = (
+        ("--groups", "passage", "--weights", "w", "--where", "w < 3", "--format", "json"),
+        frame.query("w < 3"),
+    )
+    expected, path = er.mean(cleared, groups="passage", weights="w"), tmp_path / "table.csv"
+    if door == "roles":
+        frame.rename(columns={"score": "correct"}).to_csv(path, index=False)
+        out = command("mean", path, "--roles", "score=correct,item=question", *asked).out
+    elif door == "ragas":
+        frame.rename(columns={"score": "faithfulness", "question": "user_input"}).assign(response="x").to_csv(
+            path, index=False
+        )
+        out = command("mean", path, "--metric", "faithfulness", *asked).out
+    else:
+        won = frame["score"].map({1.0: "model_a", 0.0: "model_b"})
+        frame.assign(model_a="a", model_b="b", winner=won).drop(columns=["question", "score"]).to_csv(path, index=False)
+        out = command("leaderboard", path, "--log-format", "chatbot_arena", *asked).out
+    found = json.loads(out)
+    assert found["parameters"][0]["se"] == pytest.approx(expected.bse.iloc[0], rel=ROUNDING)
+    assert found["n_clusters"] == {"passage": cleared["passage"].nunique()}
+
+
 def test_verdicts_on_sides_by_other_names_are_answered_with_the_columns(command, tmp_path):
     frame = er.datasets.judge_log(n_prompts=20, n_judges=3, seed=2)
     path = tmp_path / "verdicts.csv"

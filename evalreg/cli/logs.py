@@ -19,7 +19,7 @@ import pandas as pd
 
 from evalreg.checks import option
 from evalreg.cli.parsing import offering
-from evalreg.errors import ArgumentError, EvalregWarning, LogFormatError
+from evalreg.errors import ArgumentError, EvalregWarning, LogFormatError, MissingColumnError
 from evalreg.logs.content import Content
 from evalreg.logs.fields import the_field
 from evalreg.logs.files import find_files, find_sources, read_head
@@ -27,6 +27,7 @@ from evalreg.logs.formats import READERS, format_of, sort_sources
 from evalreg.logs.log import Log
 from evalreg.logs.read import links_passed_over, read_log
 from evalreg.logs.reading import BrokenName, FailedName, Source, counted
+from evalreg.logs.roles import ROLES
 from evalreg.logs.table import table_and_broken
 from evalreg.logs.table_log import joined
 
@@ -144,8 +145,14 @@ def _roles(text: str | None) -> Any:
     return {role.strip(): column.strip() for role, _, column in pairs}
 
 
-def open_log(options: argparse.Namespace, columns: list[str] | None = None) -> Log | None:
-    """The log that the files are; None where they are plain tables, whose columns the options name."""
+def open_log(
+    options: argparse.Namespace, text: Sequence[str] = (), fields: Sequence[str] = ()
+) -> tuple[Log | None, dict[str, list[str]]]:
+    """The log that the files are, and the further arguments of `read_log` by which it was read.
+
+    None where they are plain tables, whose columns the options name. A reader keeps what may be a cluster; columns in
+    `text` or `fields` that it does not keep are read by their names.
+    """
     files, made = file_list(options), choices(options)
     if options.roles is None and options.log_format is None and _are_tables(files, made):
         choice = next(iter(made), None)
@@ -154,9 +161,18 @@ def open_log(options: argparse.Namespace, columns: list[str] | None = None) -> L
                 f"`--{choice}` chooses within the log of a harness; {files[0]} is a table. Name its columns instead, "
                 "or leave out the option."
             )
-        return None
+        return None, {}
     with as_options():
-        return read_log(files, columns=columns, **made)
+        log = read_log(files, text_columns=text, **made)
+        columns = log._reading.frame.columns
+        asked = {name: the_field(name, columns) for name in dict.fromkeys([*text, *fields]) if is_plain(name)}
+        kept = [field or name for name, field in asked.items() if (field or name) not in ROLES]
+        own = {"text_columns": [name for name in text if name in columns and name not in ROLES]}
+        if not set(kept) <= set(columns):
+            # What no record has is told by the function that it was named for.
+            with suppress(MissingColumnError):
+                log, own = read_log(files, text_columns=text, columns=kept, **made), own | {"columns": kept}
+        return log, {name: value for name, value in own.items() if value}
 
 
 def _are_tables(files: list[str], made: Mapping[str, Any]) -> bool:
@@ -201,8 +217,12 @@ def table_files(files: list[str]) -> list[str]:
 
 def lacks(asked: Iterable[str], frame: pd.DataFrame) -> bool:
     """Whether a name is no column; joint ids and formulas of clusters stand beside the names in them, functions too."""
-    plain = [name for name in asked if not set("+:`") & set(name) and name not in _FUNCTIONS]
-    return any(name not in frame.columns for name in plain)
+    return any(name not in frame.columns for name in asked if is_plain(name))
+
+
+def is_plain(name: str) -> bool:
+    """Whether a name that was asked for is one of a column."""
+    return not set("+:`") & set(name) and name not in _FUNCTIONS
 
 
 @contextmanager

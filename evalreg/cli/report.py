@@ -282,7 +282,7 @@ def _code(
 
 def _of_a_log(log: Log, rows: Rows, options: argparse.Namespace, text: set[str]) -> tuple[list[str], list[str]]:
     """Imports, and lines that read the log of a harness as the command read it, before its filter."""
-    made = "".join(f", {name}={value!r}" for name, value in choices(options).items())
+    made = "".join(f", {name}={value!r}" for name, value in (choices(options) | dict(rows.read_by)).items())
     lines = [f"rows = er.read_log({file_list(options)!r}{made}).frame.copy()"]
     for name in map(str, rows.frame.columns):
         column = the_field(name, log.frame.columns)

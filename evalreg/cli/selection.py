@@ -48,6 +48,7 @@ class Rows:
     n_read: int
     log: Log | None = None  # what was read, where that is not a plain table
     sums: SummedLog | None = None  # what was read instead of rows
+    read_by: Mapping[str, list[str]] = field(default_factory=dict)  # arguments of `read_log` beside the choices
 
     @property
     def data(self) -> pd.DataFrame | SummedLog:
@@ -215,12 +216,12 @@ def read_rows(options: argparse.Namespace, text_columns: set[Any], numbers: set[
     sums = open_sums(options)
     if sums is not None:
         return Rows(pd.DataFrame(), sums.n_rows, sums=sums)
-    log = open_log(options)
+    log, read_by = open_log(options, text, fields)
     frame = tables(file_list(options), text, fields) if log is None else _of_log(log, text, fields)
     for name in named:
         known_column(name, list(frame.columns), "text")
     if expression is None:
-        return Rows(frame, len(frame), log)
+        return Rows(frame, len(frame), log, read_by=read_by)
     kept = where.mask(expression, frame)
     if not kept.any():
         raise EmptyDataError(
@@ -228,7 +229,7 @@ def read_rows(options: argparse.Namespace, text_columns: set[Any], numbers: set[
             f"{where.unheard_of(expression, frame)}",
             count=len(frame),
         )
-    return Rows(frame[kept], len(frame), log)
+    return Rows(frame[kept], len(frame), log, read_by=read_by)
 
 
 def _of_log(log: Log, text: list[str], fields: list[str]) -> pd.DataFrame:

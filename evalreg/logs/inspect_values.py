@@ -11,6 +11,7 @@ import pandas as pd
 
 from evalreg.checks import nearest
 from evalreg.errors import ArgumentError, LogFormatError, MissingColumnError
+from evalreg.logs.records import Long, settled, shortened
 
 # What Inspect's `value_to_float` makes of text, which it looks at in this order.
 LETTERS = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
@@ -72,10 +73,8 @@ def short_fields(metadata: Any, prefix: str = "metadata.", depth: int = 0) -> It
         name = f"{prefix}{key}"
         if isinstance(value, dict):
             yield from short_fields(value, f"{name}.", depth + 1)
-        elif isinstance(value, bool | int | float) or (
-            isinstance(value, str) and len(value) <= LONGEST and value != REMOVED
-        ):
-            yield name, value
+        elif value != REMOVED and (kept := shortened(value, LONGEST)) is not None:
+            yield name, kept
 
 
 def field_table(samples: Sequence[dict[str, Any]], columns: Sequence[str] | None, name: str) -> dict[str, list[Any]]:
@@ -91,13 +90,13 @@ def field_table(samples: Sequence[dict[str, Any]], columns: Sequence[str] | None
                     f'The name "{column}" means two fields of sample {sample.get("id")!r} in {name}: {cells[row]!r} '
                     f"and {value!r}. Pass `columns` without it."
                 )
-            cells[row] = printable(value) if isinstance(value, str) else value
+            cells[row] = value if isinstance(value, Long) or not isinstance(value, str) else printable(value)
     for column in columns or ():
         if column not in table and samples:
             known = [field for field, _ in short_fields(samples[0].get("metadata"))]
             hint = nearest(column, known) or (f" Such as {known[0]!r}." if known else "")
             raise MissingColumnError(f'`columns` names "{column}", which no sample of {name} has.{hint}', column=column)
-    return table
+    return {column: found for column, cells in table.items() if (found := settled(cells)) is not None}
 
 
 def _asked(sample: dict[str, Any], columns: Sequence[str]) -> Iterable[tuple[str, Any]]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from evalreg.logs.inspect_values import printable
 from evalreg.logs.reading import Choice, Run, Source
-from evalreg.logs.records import BadRecordError, numeric
+from evalreg.logs.records import BadRecordError, numeric, shortened
 from evalreg.logs.scored import Errored, MetricScores, Record, ScoredCases, content_key, named
 
 _SHORT = 60
@@ -52,9 +52,9 @@ class MetricColumns:
         row: Record = {"model": printable(str(own)) if own is not None else model, "item": named(question)}
         row |= {"_key": content_key(question, record.get("reference")), "_sample": _sample(record.get("sample"))}
         if self.cases.choice.columns is None:
-            texts = {name: value for name, value in record.items() if isinstance(value, str) and len(value) <= _SHORT}
             # An underscore in front marks columns of the reader itself.
-            row |= {f: printable(v) for f, v in texts.items() if f not in inner | row.keys() and not f.startswith("_")}
+            texts = {name: value for name, value in record.items() if isinstance(value, str) and name[:1] != "_"}
+            row |= {f: shortened(printable(v), _SHORT) for f, v in texts.items() if f not in inner | row.keys()}
         return row, {name: _score(record.get(column), name) for name, column in metrics.items()}
 
     def notes(self) -> list[str]:

@@ -24,7 +24,9 @@ from evalreg.logs.records import (
     label,
     numeric,
     records,
+    settled,
     short,
+    shortened,
 )
 from evalreg.logs.scored import apart
 
@@ -66,7 +68,9 @@ def read(sources: Sequence[Source], choice: Choice) -> Reading:
             _take(source, place, record, choice, found)
     if not found.rows:
         raise LogFormatError(f"promptfoo results must hold at least one; found none in {len(sources)} files.", count=0)
-    frame = _named(pd.DataFrame(found.rows))
+    names = dict.fromkeys(name for row in found.rows for name in row)
+    cells = {name: settled([row.get(name) for row in found.rows]) for name in names}
+    frame = _named(pd.DataFrame({name: values for name, values in cells.items() if values is not None}))
     scores = pd.DataFrame(found.scores, dtype="float64")
     if choice.filter is not None:
         of_id = dict(zip(frame["prompt.id"], frame["prompt"], strict=True))
@@ -183,11 +187,7 @@ def _usual(variables: dict[str, Any], record: dict[str, Any]) -> dict[str, Any]:
     metadata = dotted(record, "testCase.metadata")
     fields = {f"vars.{name}": value for name, value in variables.items()}
     fields |= {f"metadata.{name}": value for name, value in metadata.items()} if isinstance(metadata, dict) else {}
-    return {name: value for name, value in fields.items() if _is_short(value)}
-
-
-def _is_short(value: Any) -> bool:
-    return isinstance(value, bool | int | float) or (isinstance(value, str) and len(value) <= _SHORT)
+    return {name: shortened(value, _SHORT) for name, value in fields.items()}
 
 
 def _asked(columns: Iterable[str], record: dict[str, Any]) -> dict[str, Any]:

@@ -25,6 +25,7 @@ _FIELDS = (
 )
 _MARKS = ({"response", "retrieved_contexts", "reference"}, {"answer", "contexts"})
 _ROLES = {"score", "winner"}
+_TEXT = ("user_input", "question", "model")
 _KEY = re.compile(rb'"([a-z_]+)"\s*:')
 
 
@@ -52,7 +53,7 @@ def read(sources: Sequence[Source], choice: Choice) -> Reading:
     found = MetricColumns(choice, TITLE)
     for source in sources:
         lines = source.head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{")
-        frame = read_table(source.path, text_columns=() if lines else ("user_input", "question", "model"))
+        frame = read_table(source.path, text_columns=choice.text if lines else (*_TEXT, *choice.text))
         item = next((name for name in ("user_input", "question") if name in frame), None)
         if item is None:
             raise LogFormatError(

@@ -15,6 +15,7 @@ from evalreg.logs.formats import sort_sources
 from evalreg.logs.log import Log, log_of
 from evalreg.logs.reading import BrokenName, Choice, FailedName, Source
 from evalreg.logs.roles import as_roles
+from evalreg.logs.tabular import names
 
 
 def read_log(
@@ -28,6 +29,7 @@ def read_log(
     failed: FailedName = "drop",
     broken: BrokenName = "raise",
     roles: str | os.PathLike[str] | Mapping[str, Any] | None = None,
+    text_columns: Sequence[str] = (),
 ) -> Log:
     r"""The scores or verdicts in the files of an eval harness, with the roles of their columns.
 
@@ -51,6 +53,9 @@ def read_log(
     roles : path or mapping, optional
         For tables, the column of each role (`score = "correct"`), with `labels` for what verdicts mean and `key` for
         what identifies a comparison: a TOML file, or a mapping of the same entries.
+    text_columns : list of str, optional
+        Columns of tables to read as text, to the letter, besides the roles: a passage 01 is then not passage 1. Values
+        in JSON have types of their own.
 
     Returns
     -------
@@ -83,8 +88,9 @@ def read_log(
         raise ArgumentError(f'`roles` names columns of tables; a log of format "{format}" names its own. Leave it out.')
     found = find_files(path)
     chosen, own, others = sort_sources(found.sources, "table" if mapping is not None else format)
-    wanted = None if columns is None else tuple(columns)
-    reading = chosen.read(own, Choice(metric, filter, scorer, wanted, failed, broken, mapping))
+    wanted = None if columns is None else tuple(names("columns", columns))
+    text = tuple(names("text_columns", text_columns))
+    reading = chosen.read(own, Choice(metric, filter, scorer, wanted, failed, broken, mapping, text))
     return log_of(replace(reading, notes=(*reading.notes, *_unread(others), *links_passed_over(found.links))))
 
 

@@ -62,6 +62,8 @@ class Choice:
     broken: BrokenName = "raise"
     # For tables, the columns that have roles; other formats know their own.
     roles: TableRoles | None = None
+    # Further columns of tables that are read as text, to the letter.
+    text: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

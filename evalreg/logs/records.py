@@ -171,6 +171,30 @@ def short(value: str, most: int = 60) -> str:
     return plain if plain == value and len(plain) <= most else f"{plain[: most - 14].rstrip()} #{digest(value)}"
 
 
+class Long(str):
+    """A text that is too long to be kept as it is: its beginning and its digest, which tell it from others."""
+
+
+def shortened(value: Any, most: int) -> Any:
+    """A value as it is kept of a field that nobody named; None of lists, objects and what is missing."""
+    if isinstance(value, str):
+        return value if len(value) <= most else Long(short(value, most))
+    return value if isinstance(value, bool | int | float) else None
+
+
+def settled(cells: list[Any]) -> list[Any] | None:
+    """The values of such a field; None where all are long, which are questions and answers and not names of clusters.
+
+    Where some are short the others are told apart by their digests: without them, their rows would be in no cluster.
+    """
+    long = [isinstance(cell, Long) for cell in cells]
+    if not any(long):
+        return cells
+    if all(is_long or cell is None for is_long, cell in zip(long, cells, strict=True)):
+        return None
+    return [str(cell) if is_long else cell for is_long, cell in zip(long, cells, strict=True)]
+
+
 def numeric(value: Any) -> float | None:
     """A finite number, or None for what is none; true and false count as 1 and 0."""
     if not isinstance(value, int | float) or abs(value) > 1e308 or value != value:

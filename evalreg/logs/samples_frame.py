@@ -16,6 +16,7 @@ from evalreg.logs.judged import chosen
 from evalreg.logs.log import Log, log_of
 from evalreg.logs.log_rows import as_pandas
 from evalreg.logs.reading import FailedName, Reading, Reason, Run, counted
+from evalreg.logs.records import Long, settled
 
 __all__ = ["log_frame"]
 
@@ -241,8 +242,9 @@ def _metadata(rows: pd.DataFrame) -> pd.DataFrame:
             for field, value in short_fields(cell, f"{name}.") if isinstance(cell, dict) else [(name, cell)]:
                 if isinstance(value, bool | int | float | str):
                     cells = table.setdefault(field, [None] * len(rows))
-                    cells[row] = printable(value) if isinstance(value, str) else value
-    return pd.DataFrame({name: as_column(cells) for name, cells in table.items()}, index=rows.index)
+                    cells[row] = value if isinstance(value, Long) or not isinstance(value, str) else printable(value)
+    kept = {name: as_column(found) for name, cells in table.items() if (found := settled(cells)) is not None}
+    return pd.DataFrame(kept, index=rows.index)
 
 
 def _runs(rows: pd.DataFrame) -> tuple[Run, ...]:

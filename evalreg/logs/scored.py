@@ -15,7 +15,7 @@ from evalreg.errors import ArgumentError, LogFormatError, MissingColumnError
 from evalreg.logs.inspect_values import as_column, printable, short_fields
 from evalreg.logs.judged import chosen
 from evalreg.logs.reading import Choice, Reading, Reason, Run, Source
-from evalreg.logs.records import BadRecordError, broken_record, cell, digest, numeric, short
+from evalreg.logs.records import BadRecordError, broken_record, cell, digest, numeric, settled, short, shortened
 
 Record: TypeAlias = dict[str, Any]
 LONGEST_NAME = 80
@@ -72,7 +72,7 @@ class ScoredCases:
         for name, longest in (("metadata", 200), ("inputs", _SHORT)):
             value = record.get(name)
             fields = short_fields(value, f"{name}.") if isinstance(value, dict) else [(name, value)]
-            kept = {key: _cell(one) for key, one in fields if _is_short(one, longest)}
+            kept = {key: shortened(_cell(one), longest) for key, one in fields}
             found |= kept if name == "metadata" or isinstance(value, dict) else {}
         return found
 
@@ -80,7 +80,8 @@ class ScoredCases:
         """The rows with the score that was chosen; with `alike` scores that are equal throughout are one."""
         if not self.rows:
             raise LogFormatError(f"{title} must hold at least one case that can be read; found none.", count=0)
-        frame = pd.DataFrame({column: as_column([row.get(column) for row in self.rows]) for column in self._columns()})
+        cells = {column: settled([row.get(column) for row in self.rows]) for column in self._columns()}
+        frame = pd.DataFrame({column: as_column(found) for column, found in cells.items() if found is not None})
         frame["model"] = self._models(frame)
         frame["item"] = apart(frame["item"], frame["_key"])
         frame = self._with_samples(frame, title)
@@ -201,7 +202,3 @@ def refuse_texts(asked: str | None, labels: Mapping[str, Counter[str]]) -> None:
 
 def _cell(value: Any) -> Any:
     return printable(value) if isinstance(value, str) else value
-
-
-def _is_short(value: Any, longest: int) -> bool:
-    return isinstance(value, bool | int | float) or (isinstance(value, str) and len(value) <= longest)

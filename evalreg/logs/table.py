@@ -7,13 +7,13 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from evalreg.errors import ArgumentTypeError, LogFormatError
+from evalreg.errors import LogFormatError
 from evalreg.logs.arrow_table import MAGIC, read_arrow
 from evalreg.logs.content import Content
 from evalreg.logs.csv_table import decoded, read_csv
 from evalreg.logs.json_table import JsonTable
 from evalreg.logs.reading import BrokenName
-from evalreg.logs.tabular import TableRequest, chosen
+from evalreg.logs.tabular import TableRequest, chosen, names
 
 __all__ = ["read_bytes", "read_table"]
 
@@ -107,10 +107,10 @@ def table_and_broken(
     broken: BrokenName = "raise",
 ) -> tuple[pd.DataFrame, int]:
     """The same rows, and how many lines of JSON were broken and left out."""
-    text = _names("text_columns", text_columns)
-    wanted = None if columns is None else _names("columns", columns)
-    kept = None if keep is None else _names("keep", keep)
-    named = [] if fields is None else _names("fields", fields)
+    text = names("text_columns", text_columns)
+    wanted = None if columns is None else names("columns", columns)
+    kept = None if keep is None else names("keep", keep)
+    named = [] if fields is None else names("fields", fields)
     nested = [name for name in dict.fromkeys([*text, *(wanted or ()), *named]) if "." in name]
     asked = TableRequest(text, wanted, kept, nested, flat=fields is None and wanted is None and kept is None)
     content = path if isinstance(path, Content) else Content(path)
@@ -160,9 +160,3 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
     """The content of a file ("-" is standard input), uncompressed if its first bytes say that it is gzip."""
     with Content(path).stream() as file:
         return file.read()
-
-
-def _names(argument: str, names: Sequence[str]) -> list[str]:
-    if isinstance(names, str):
-        raise ArgumentTypeError(f'`{argument}` must be a list of names; got the string "{names}". Pass ["{names}"].')
-    return list(dict.fromkeys(names))

@@ -34,7 +34,7 @@ def recognises(source: Source) -> bool:
 def read(sources: Sequence[Source], choice: Choice) -> Reading:
     """The rows of tables, one below the other, the columns of roles under the roles' names too."""
     roles = choice.roles or TableRoles({})
-    text = (*IDS, *(column for role, column in roles.columns.items() if role in IDS), *roles.key)
+    text = (*IDS, *(column for role, column in roles.columns.items() if role in IDS), *roles.key, *choice.text)
     # Of nested objects all short fields, where none is named.
     named = None if choice.columns is None else (*roles.columns.values(), *roles.key, *choice.columns)
     frame, n_broken = _rows(sources, text, named, choice.broken)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import pandas as pd
@@ -10,7 +11,7 @@ from pandas.api.types import infer_dtype
 
 from evalreg.checks import listed
 from evalreg.data.names import known_column
-from evalreg.errors import LogFormatError
+from evalreg.errors import ArgumentTypeError, LogFormatError
 
 CUT_OFF = "Was the run that wrote it cut off?"
 
@@ -38,6 +39,13 @@ class TableRequest:
     keep: list[str] | None = None
     nested: list[str] = field(default_factory=list)
     flat: bool = False
+
+
+def names(argument: str, given: Sequence[str]) -> list[str]:
+    """The names of a list, each once; one text in its place is an error."""
+    if isinstance(given, str):
+        raise ArgumentTypeError(f'`{argument}` must be a list of names; got the string "{given}". Pass ["{given}"].')
+    return list(dict.fromkeys(given))
 
 
 def chosen(columns: list[str] | None, found: list[str], name: str) -> list[str]:

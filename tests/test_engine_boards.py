@@ -113,7 +113,8 @@ def test_blocks_of_whole_clusters_give_the_same(comparisons, monkeypatch, engine
             assert len(asked.ranges) > 2
             assert (asked.held is None) is (held == 600)
             cases.assert_numbers(found, other)
-            pd.testing.assert_frame_equal(found.head_to_head(0.05), other.head_to_head(0.05), rtol=1e-8)
+            if groups == "row":
+                pd.testing.assert_frame_equal(found.head_to_head(0.05), other.head_to_head(0.05), rtol=1e-8)
 
 
 @pytest.mark.parametrize("engine", LAZY)

@@ -64,9 +64,15 @@ def same(found: pd.DataFrame | pd.Series, expected: pd.DataFrame | pd.Series) ->
     check(found, expected, check_exact=True)
 
 
+@functools.cache
+def made(name: str) -> er.Results:
+    """Results by their name, made once: they do not change."""
+    return RESULTS[name]()
+
+
 @pytest.fixture(params=list(RESULTS))
 def results(request: pytest.FixtureRequest) -> er.Results:
-    return RESULTS[request.param]()
+    return made(request.param)
 
 
 def test_every_number_comes_back_to_the_last_digit(results):
@@ -111,7 +117,7 @@ def test_any_contrast_follows_where_all_share_their_degrees_of_freedom(options):
 
 @pytest.mark.parametrize("name", ["means of models", "a crossed board", "ratings", "quantiles"])
 def test_a_contrast_with_its_own_degrees_of_freedom_is_refused_and_not_guessed(name):
-    results = RESULTS[name]()
+    results = made(name)
     names = results.params.index
     with pytest.raises(NotAvailableError, match=r"degrees of freedom of this combination are not stored"):
         er.read_results(results.to_json()).contrast({names[0]: 1, names[1]: -0.5})
@@ -121,7 +127,7 @@ def test_a_contrast_with_its_own_degrees_of_freedom_is_refused_and_not_guessed(n
 
 
 def test_all_that_results_can_do_works_or_says_that_it_needs_the_rows():
-    stored = er.read_results(RESULTS["a crossed board"]().to_json())
+    stored = er.read_results(made("a crossed board").to_json())
     for name in {*dir(er.Board), *dir(er.Comparison)}:
         if name.startswith("_") or hasattr(type(stored), name):
             continue
@@ -132,7 +138,7 @@ def test_all_that_results_can_do_works_or_says_that_it_needs_the_rows():
 
 
 def test_other_levels_are_refused_and_listed():
-    stored = er.read_results(RESULTS["means of models"]().to_json(alpha=[0.05, 0.1]))
+    stored = er.read_results(made("means of models").to_json(alpha=[0.05, 0.1]))
     for ask in (stored.conf_int, stored.to_frame, stored.pairwise, stored.summary):
         with pytest.raises(NotAvailableError, match=r"alpha=0\.05, 0\.1, not at 0\.01"):
             ask(0.01)
@@ -141,7 +147,7 @@ def test_other_levels_are_refused_and_listed():
 
 
 def test_pairs_are_those_of_pairwise():
-    results = RESULTS["a crossed board"]()
+    results = made("a crossed board")
     expected = results.pairwise()
     found = er.read_results(results.to_json()).pairwise()
     pd.testing.assert_frame_equal(found[expected.columns], expected, check_names=False, rtol=1e-12)
@@ -190,7 +196,7 @@ def test_what_the_commands_write_is_read(tmp_path):
 
 
 def test_json_is_strict_and_says_where_it_came_from(tmp_path):
-    results = RESULTS["no variance"]()
+    results = made("no variance")
     text = results.to_json(tmp_path / "found.json")
     assert (tmp_path / "found.json").read_text() == text + "\n"
 
@@ -204,7 +210,7 @@ def test_json_is_strict_and_says_where_it_came_from(tmp_path):
     assert found["options"] == {"cov": "CR2", "dof": "satterthwaite", "groups": "passage", "repair": None, "ssc": None}
     assert [row["t"] for row in found["parameters"]] == [None, None]
     assert np.isnan(er.read_results(text).tvalues).all()
-    infinite = json.loads(RESULTS["normal reference"]().to_json())
+    infinite = json.loads(made("normal reference").to_json())
     assert {row["dof"] for row in infinite["parameters"]} == {"inf"}
 
 
@@ -219,7 +225,7 @@ def test_results_that_are_given_as_a_log_are_called_results(kind, tmp_path, caps
 
 
 def test_copies_and_pickles_are_the_same():
-    stored = er.read_results(RESULTS["means of models"]().to_json())
+    stored = er.read_results(made("means of models").to_json())
     for twin in (copy.deepcopy(stored), pickle.loads(pickle.dumps(stored))):
         same(twin.to_frame(), stored.to_frame())
     with pytest.raises(AttributeError):
@@ -230,7 +236,7 @@ def test_copies_and_pickles_are_the_same():
 
 
 def test_what_is_no_results_is_refused_with_what_it_is(tmp_path):
-    document = json.loads(RESULTS["one mean"]().to_json())
+    document = json.loads(made("one mean").to_json())
     with pytest.raises(LogFormatError, match=r"schema_version 99; this evalreg reads up to 1"):
         er.read_results(json.dumps(document | {"schema_version": 99}))
     for text in ('{"a": 1}', "[1, 2]", json.dumps(document | {"kind": "doctor"})):
@@ -244,13 +250,13 @@ def test_what_is_no_results_is_refused_with_what_it_is(tmp_path):
         er.read_results(3)
     for bad in (0.0, [0.05, 2.0], []):
         with pytest.raises(ArgumentError, match="alpha"):
-            RESULTS["one mean"]().to_json(alpha=bad)
+            made("one mean").to_json(alpha=bad)
     with pytest.raises(ArgumentError, match="file to write to"):
-        RESULTS["one mean"]().to_json(tmp_path / "no" / "folder.json")
+        made("one mean").to_json(tmp_path / "no" / "folder.json")
 
 
 def test_damaged_files_raise_errors_of_evalreg_alone():
-    text = RESULTS["means of models"]().to_json()
+    text = made("means of models").to_json()
     for end in range(0, len(text) - 1, 211):
         with pytest.raises((LogFormatError, ArgumentError)):
             er.read_results("{" if end == 0 else text[:end])

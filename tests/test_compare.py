@@ -339,7 +339,6 @@ def test_blocks_of_clusters_give_the_same_numbers(rng: np.random.Generator, monk
     frame = board(rng, answered=0.8)
     whole = er.compare(frame, groups="passage + style")
     monkeypatch.setattr("evalreg.scores.differences.ENTRIES", 25)
-    monkeypatch.setattr("evalreg.data.model_pairs.DIFFERENCES", 25)
     blocks = er.compare(frame, groups="passage + style")
     pd.testing.assert_frame_equal(whole.table, blocks.table, rtol=1e-10)
     naive = whole.with_cov(cov="naive").results.cov_params()

@@ -12,8 +12,6 @@ from evalreg.checks import BoolArray, FloatArray, IntArray, listed, nearest
 from evalreg.data.answers import Answers
 from evalreg.errors import MissingColumnError
 
-# Differences (columns times questions) that are held at once.
-DIFFERENCES = 1 << 21
 # In the place of a model that nobody is compared with.
 NOBODY = -1
 
@@ -39,13 +37,6 @@ class ModelPairs:
         """The columns of each set, and its questions."""
         for number, member in enumerate(self.sets):
             yield np.flatnonzero(self.of_set == number), member
-
-    def chunks(self, n_questions: int) -> Iterator[tuple[IntArray, BoolArray | None]]:
-        """The columns of each set, a few at a time, so that their differences take little memory."""
-        for columns, member in self.by_set():
-            for part in np.array_split(columns, columns.size * n_questions // DIFFERENCES + 1):
-                if part.size:
-                    yield part, member
 
 
 def chosen(values: FloatArray, member: BoolArray | None) -> FloatArray:

@@ -230,7 +230,7 @@ def _lines_and_notes(
         lines.append(
             "Not paired: each mean is over the model's own questions, and the models are taken to be independent."
         )
-    apart = [f"{model} - {baseline}" for model, baseline in facts.index[~facts.paired]] if asked else []
+    apart = [name for name, paired in zip(facts.names, facts.paired, strict=True) if not paired] if asked else []
     if apart:
         text = (
             f"{listed(apart)}: no question in common, so that the difference is unpaired. If they answered the same "
@@ -259,7 +259,7 @@ def _paired_line(facts: Facts, left_out: IntArray) -> str:
     if not left_out.any():
         return f"Paired: the two models of each difference answered the same {many} questions."
     most = int(np.argmax(left_out))
-    pair = " - ".join(map(str, facts.index[facts.paired][most]))
+    pair = [name for name, paired in zip(facts.names, facts.paired, strict=True) if paired][most]
     which = f"{left_out[0]}" if n.size == 1 else f"up to {np.max(left_out)} ({pair})"
     return (
         f"Paired: each difference is over the {many} questions that both models answered; {which} that only one of "

@@ -11,16 +11,12 @@ from scipy import sparse
 from evalreg.checks import (
     BoolArray,
     IntArray,
-    listed,
 )
 from evalreg.data.answers import Answers
 from evalreg.data.cells import CellRows
 from evalreg.data.clusters import Axis
 from evalreg.data.model_pairs import NOBODY, ModelPairs
 from evalreg.data.rows import Roles
-from evalreg.errors import (
-    DataError,
-)
 from evalreg.estimate import PLAIN, About, Cells, Estimate, Refit, same_questions
 from evalreg.estimators.cells import estimate_read
 from evalreg.estimators.mean import solve as solve_means
@@ -40,7 +36,7 @@ def paired_estimate(answers: Answers, facts: Facts, about: About, icc: float | N
     sums, flat = _sums(answers, columns)
     mean = np.where(flat, sums.low, sums.total / sums.weight)
     estimate = Estimate(
-        names=_names(facts),
+        names=facts.names,
         params=np.asarray(coefficients @ mean),
         scores=PairScores(answers.values, columns, mean, answers.labels, flat),
         bread=(coefficients @ sparse.diags_array(1.0 / sums.weight)).T.tocsr(),
@@ -62,18 +58,6 @@ def paired_estimate(answers: Answers, facts: Facts, about: About, icc: float | N
     )
     paired = paired_differences(estimate, icc, facts.pairs, facts.paired)
     return replace(estimate, family=same_questions(paired))
-
-
-def _names(facts: Facts) -> tuple[str, ...]:
-    names = tuple(f"{model} - {baseline}" for model, baseline in facts.index)
-    alike = [name for i, name in enumerate(names) if name in names[:i]] if len(set(names)) < len(names) else []
-    if alike:
-        raise DataError(
-            f"differences need distinct names; {listed(alike)} would name two pairs of models. Rename models that have "
-            '" - " in their names.',
-            count=len(alike),
-        )
-    return names
 
 
 def _sums(answers: Answers, columns: ModelPairs) -> tuple[CellSums, BoolArray]:
@@ -130,4 +114,4 @@ def unpaired_estimate(
         contrasts[np.arange(facts.n.size), side] += sign
     own = None if axes is None else tuple((*axis, *roles.by) if roles.by[0] not in axis else axis for axis in axes)
     # Clusters of two models are different ones: nothing is paired.
-    return replace(estimate.linear(contrasts, _names(facts)), about=estimate.about, family=PLAIN), own
+    return replace(estimate.linear(contrasts, facts.names), about=estimate.about, family=PLAIN), own

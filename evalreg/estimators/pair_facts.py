@@ -8,9 +8,10 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import BoolArray, FloatArray, IntArray
+from evalreg.checks import BoolArray, FloatArray, IntArray, listed
 from evalreg.data.answers import Answers
 from evalreg.data.model_pairs import NOBODY, ModelPairs, Overlap
+from evalreg.errors import DataError
 from evalreg.numerics.matrices import dense
 
 
@@ -18,8 +19,9 @@ from evalreg.numerics.matrices import dense
 class Facts:
     """What is known of each pair whatever the covariance, one entry for each pair."""
 
-    # Labels (model, baseline).
+    # Labels (model, baseline), and the names of the differences.
     index: pd.MultiIndex
+    names: tuple[str, ...]
     # Questions that the difference is over, and those that one of the two answered and the other did not.
     n: IntArray
     n_unpaired: IntArray
@@ -46,15 +48,28 @@ class Facts:
 
 def facts_of(answers: Answers, pairs: ModelPairs, overlap: Overlap) -> Facts:
     """The facts of pairs, from the answers that they are over."""
-    names = [[answers.models[i] for i in side] for side in (pairs.left, pairs.right)]
+    sides = [[answers.models[i] for i in side] for side in (pairs.left, pairs.right)]
     return Facts(
-        index=pd.MultiIndex.from_arrays(names, names=["model", "baseline"]),
+        index=pd.MultiIndex.from_arrays(sides, names=["model", "baseline"]),
+        names=_names(*sides),
         n=overlap.n,
         n_unpaired=overlap.n_unpaired,
         paired=overlap.paired,
         values=answers.values,
         pairs=pairs,
     )
+
+
+def _names(models: list[str], baselines: list[str]) -> tuple[str, ...]:
+    names = tuple(f"{model} - {baseline}" for model, baseline in zip(models, baselines, strict=True))
+    alike = [name for i, name in enumerate(names) if name in names[:i]] if len(set(names)) < len(names) else []
+    if alike:
+        raise DataError(
+            f"differences need distinct names; {listed(alike)} would name two pairs of models. Rename models that have "
+            '" - " in their names.',
+            count=len(alike),
+        )
+    return names
 
 
 def correlations(values: FloatArray, pairs: ModelPairs) -> tuple[FloatArray, FloatArray]:

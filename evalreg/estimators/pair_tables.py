@@ -21,7 +21,7 @@ from evalreg.inference.ranks import PairAdjustName, unadjusted_text
 from evalreg.report.summaries import covariance_text, few_text, not_allowed_for, rather_few
 from evalreg.report.tables import UNKNOWN, Grid, Summary, error_text, fixed, interval_text, number, p_value
 from evalreg.results.results import Results
-from evalreg.scores.differences import differences
+from evalreg.scores.differences import chunks, differences
 
 Compared: TypeAlias = tuple[Results, Facts, PairAdjustName | None]
 """Differences, what is known of their pairs, and how p-values are adjusted."""
@@ -85,7 +85,7 @@ def _each_pair(results: Results, facts: Facts) -> list[tuple[int, FloatArray, Bo
             "Compare again without it."
         )
     found = []
-    for columns, member in facts.pairs.chunks(facts.values.shape[1]):
+    for columns, member in chunks(facts.pairs, facts.values.shape[1]):
         d = differences(facts.values, facts.pairs, columns, member)
         found += [(int(column), d[i], member) for i, column in enumerate(columns) if facts.paired[column]]
     return found

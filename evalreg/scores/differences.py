@@ -18,7 +18,7 @@ from evalreg.numerics.matrices import DENSE_SHARE, Matrix, compressed, dense, sq
 from evalreg.scores.base import LabelledScores
 from evalreg.scores.sums import Block, CellSums
 
-# Entries (clusters times columns) of a block of cluster sums.
+# Entries (clusters times columns) of a block of cluster sums, and (columns times questions) of a block of differences.
 ENTRIES = 1 << 21
 # With so many pairs for each model the sums of squares of pairs are taken from those of models.
 MANY_PAIRS = 2
@@ -27,6 +27,14 @@ CLOSE = 1e-3
 
 BlockRows: TypeAlias = tuple[IntArray | None, IntArray, int]
 """Rows of a block (None: all), the cluster of each within the block, and the number of clusters."""
+
+
+def chunks(pairs: ModelPairs, n_questions: int) -> Iterator[tuple[IntArray, BoolArray | None]]:
+    """The columns of each set, a few at a time, so that their differences take little memory."""
+    for columns, member in pairs.by_set():
+        for part in np.array_split(columns, columns.size * n_questions // ENTRIES + 1):
+            if part.size:
+                yield part, member
 
 
 def differences(values: FloatArray, pairs: ModelPairs, columns: IntArray, member: BoolArray | None) -> FloatArray:
@@ -44,7 +52,7 @@ def pair_sums(values: FloatArray, pairs: ModelPairs) -> CellSums:
     What stands where a model has no score is not looked at.
     """
     count, total, squares, low, high = (np.zeros(pairs.n_columns) for _ in range(5))
-    for columns, member in pairs.chunks(values.shape[1]):
+    for columns, member in chunks(pairs, values.shape[1]):
         d = differences(values, pairs, columns, member)
         count[columns], total[columns] = d.shape[1], d.sum(axis=1)
         low[columns], high[columns] = d.min(axis=1), d.max(axis=1)
@@ -142,7 +150,7 @@ class PairScores(LabelledScores):
         """Sums of squares of the scores within (cluster, pair)."""
         codes = self.labels.codes(by)
         found = np.zeros((codes.n_clusters, self.n_columns))
-        for columns, member in self.pairs.chunks(self.n_rows):
+        for columns, member in chunks(self.pairs, self.n_rows):
             own = codes.codes if member is None else codes.codes[member]
             d = differences(self.values, self.pairs, columns, member) - self.fitted[columns][:, None]
             one = sparse.csr_array((np.ones(own.size), own, np.arange(own.size + 1)), (own.size, codes.n_clusters))

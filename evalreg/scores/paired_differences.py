@@ -13,7 +13,7 @@ from evalreg.checks import BoolArray, FloatArray, IntArray
 from evalreg.data.clusters import Axis
 from evalreg.data.model_pairs import NOBODY, ModelPairs
 from evalreg.numerics.matrices import Matrix, dense
-from evalreg.scores.differences import PairScores, differences, pair_sums
+from evalreg.scores.differences import PairScores, chunks, differences, pair_sums
 from evalreg.scores.paired import Paired, Sides
 
 
@@ -59,7 +59,7 @@ class PairedDifferences(Paired):
             return
         pairs = self.scores.pairs
         own = ModelPairs(pairs.left[first], pairs.right[first], pairs.of_set[first], pairs.sets)
-        for at, member in own.chunks(self.scores.n_rows):
+        for at, member in chunks(own, self.scores.n_rows):
             yield at, differences(self.scores.values, own, at, member), member
 
 

@@ -9,13 +9,7 @@ from evalreg.data.clusters import Axis, axis_name, union
 from evalreg.data.groups import Groups as Groups
 from evalreg.data.groups import as_label_dict, parse_groups
 from evalreg.data.labels import no_source
-from evalreg.errors import (
-    ArgumentTypeError,
-    MissingColumnError,
-    NestedClustersWarning,
-    Note,
-    TooFewClustersError,
-)
+from evalreg.errors import ArgumentTypeError, MissingColumnError, NestedClustersWarning, Note, TooFewClustersError
 from evalreg.estimate import Estimate
 from evalreg.scores.base import Scores
 

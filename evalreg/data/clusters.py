@@ -13,11 +13,7 @@ from scipy import sparse
 
 from evalreg.checks import BoolArray, IntArray, listed, nearest
 from evalreg.data.row_numbers import row_list, rows_text
-from evalreg.errors import (
-    ArgumentTypeError,
-    MissingColumnError,
-    MissingLabelsError,
-)
+from evalreg.errors import ArgumentTypeError, MissingColumnError, MissingLabelsError
 
 Axis: TypeAlias = tuple[str, ...]
 """The columns whose joint values identify the clusters of one dimension."""

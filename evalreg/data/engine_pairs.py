@@ -26,14 +26,7 @@ from evalreg.data.engine_spark import keep
 from evalreg.data.frame import Table
 from evalreg.data.groups import Groups, parse_groups
 from evalreg.data.pair_rules import cells_of, present_models, repeated_key, self_comparison, sides_of, strata_of
-from evalreg.data.verdicts import (
-    PairRoles,
-    is_stranger,
-    outside_scores,
-    read_verdicts,
-    strange_winner,
-    unknown_label,
-)
+from evalreg.data.verdicts import PairRoles, is_stranger, outside_scores, read_verdicts, strange_winner, unknown_label
 from evalreg.errors import EmptyDataError
 
 SCORE = "__score"

@@ -16,11 +16,7 @@ from evalreg.data.clusters import Codes, factorize, joint, used_codes
 from evalreg.data.columns import as_floats, outside_pandas
 from evalreg.data.names import known_column
 from evalreg.data.row_numbers import row_list, rows_text
-from evalreg.errors import (
-    AlignmentError,
-    NonFiniteError,
-    ScoreRangeError,
-)
+from evalreg.errors import AlignmentError, NonFiniteError, ScoreRangeError
 
 # Fourth powers of what lies between, summed over many rows, are still floats.
 LARGEST, SMALLEST = 1e70, 1e-70

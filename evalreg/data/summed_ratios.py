@@ -6,17 +6,7 @@ import numpy as np
 import pandas as pd
 
 from evalreg.checks import FloatArray, IntArray
-from evalreg.data.summed_roles import (
-    BOTTOM,
-    BOTTOM2,
-    CROSS,
-    CROSS2,
-    OWN,
-    SQUARES,
-    SQUARES2,
-    TOP,
-    WEIGHT2_BOTTOM2,
-)
+from evalreg.data.summed_roles import BOTTOM, BOTTOM2, CROSS, CROSS2, OWN, SQUARES, SQUARES2, TOP, WEIGHT2_BOTTOM2
 
 
 def own_ratio(top: FloatArray, bottom: FloatArray) -> FloatArray:

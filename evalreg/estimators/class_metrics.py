@@ -7,11 +7,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from evalreg.checks import (
-    FloatArray,
-    IntArray,
-    listed,
-)
+from evalreg.checks import FloatArray, IntArray, listed
 from evalreg.errors import DataError
 from evalreg.estimators.linearized import Linearized, Split
 from evalreg.estimators.ratio import solve

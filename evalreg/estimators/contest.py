@@ -8,11 +8,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from evalreg.checks import (
-    BoolArray,
-    FloatArray,
-    IntArray,
-)
+from evalreg.checks import BoolArray, FloatArray, IntArray
 from evalreg.errors import CollinearityError, ConvergenceError
 from evalreg.estimators.pairs import Pairs
 from evalreg.estimators.strength import incidence

@@ -37,12 +37,7 @@ from evalreg.data.opening import open_frame
 from evalreg.data.rows import Roles
 from evalreg.data.summed import SummedLog, with_joint_lines
 from evalreg.data.summed_scores import lines_as_rows, refuse_beside_sums
-from evalreg.errors import (
-    ArgumentTypeError,
-    IndependenceWarning,
-    NotAvailableError,
-    Note,
-)
+from evalreg.errors import ArgumentTypeError, IndependenceWarning, NotAvailableError, Note
 from evalreg.estimate import About
 from evalreg.estimators.answer_noise import noise_of_differences
 from evalreg.estimators.comparison import Comparison

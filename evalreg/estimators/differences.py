@@ -8,10 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from evalreg.checks import (
-    BoolArray,
-    IntArray,
-)
+from evalreg.checks import BoolArray, IntArray
 from evalreg.data.answers import Answers
 from evalreg.data.cells import CellRows
 from evalreg.data.clusters import Axis

@@ -21,13 +21,7 @@ from evalreg.data.groups import Groups
 from evalreg.data.opening import open_frame
 from evalreg.data.row_numbers import row_list, rows_text
 from evalreg.data.rows import Roles, read_rows
-from evalreg.errors import (
-    ConstantScoreError,
-    ConvergenceError,
-    DataError,
-    NotAvailableError,
-    ScoreRangeError,
-)
+from evalreg.errors import ConstantScoreError, ConvergenceError, DataError, NotAvailableError, ScoreRangeError
 from evalreg.estimate import About, Estimate
 from evalreg.estimators.absorbed import solve_absorbed
 from evalreg.estimators.cells import Solved, estimate_cells

@@ -10,9 +10,7 @@ import pandas as pd
 from evalreg.checks import fraction
 from evalreg.inference.levels import CountedLevel, Level, critical
 from evalreg.inference.make_family import make_family
-from evalreg.inference.multiplicity import (
-    base_seed,
-)
+from evalreg.inference.multiplicity import base_seed
 
 Seed: TypeAlias = int | np.random.Generator
 

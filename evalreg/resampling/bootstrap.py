@@ -9,11 +9,7 @@ import numpy as np
 import pandas as pd
 
 from evalreg.checks import FloatArray, fraction, frozen, option
-from evalreg.errors import (
-    ArgumentError,
-    NotAvailableError,
-    Note,
-)
+from evalreg.errors import ArgumentError, NotAvailableError, Note
 from evalreg.report.tables import Grid, Summary, number
 from evalreg.resampling.draws import BootWeightsName, seed_text
 from evalreg.resampling.intervals import (

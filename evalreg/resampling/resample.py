@@ -11,14 +11,7 @@ import numpy as np
 from evalreg.checks import BoolArray, FloatArray, IntArray, fraction, listed, option
 from evalreg.covariance.groups import check_two_clusters, drop_nested
 from evalreg.data.clusters import Axis, axis_name
-from evalreg.errors import (
-    ArgumentError,
-    EvalregWarning,
-    FewClustersWarning,
-    NotAvailableError,
-    Note,
-    issue,
-)
+from evalreg.errors import ArgumentError, EvalregWarning, FewClustersWarning, NotAvailableError, Note, issue
 from evalreg.estimate import AtInfinity, Estimate
 from evalreg.inference.multiplicity import base_seed
 from evalreg.inference.simultaneous import Seed

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from evalreg.errors import (
-    Note,
-)
+from evalreg.errors import Note
 from evalreg.report.tables import Summary, fixed, number, p_value
 from evalreg.resampling.draws import WildWeightsName, seed_text
 

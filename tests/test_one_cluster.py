@@ -11,7 +11,7 @@ import evalreg as er
 from evalreg.covariance.corrections import full_leverage_directions, root_of
 from evalreg.covariance.one_cluster import blind_directions
 from evalreg.data import memory
-from evalreg.errors import TooLargeError
+from evalreg.errors import NestedClustersWarning, TooLargeError
 from evalreg.scores import rows
 
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
@@ -99,6 +99,18 @@ def test_a_sum_of_scores_needs_no_squares_of_the_design(monkeypatch):
     pd.testing.assert_series_equal(again, expected)
     with pytest.raises(TooLargeError, match="coefficients in 30 clusters"):
         er.fit("score ~ m + z", log, groups="g", cov="CR2")
+
+
+def test_clusters_inside_others_are_not_counted(monkeypatch):
+    rng, rows = np.random.default_rng(2), np.arange(120)
+    log = pd.DataFrame({"g": rows // 12, "q": rows // 2, "x": rng.normal(size=120), "score": rng.normal(size=120)})
+    monkeypatch.setattr(memory, "GIB", 1.0)
+    monkeypatch.setattr(memory, "available", lambda: 6.0 * 8 * 100)  # the 10 clusters take 40, the 60 inside them 240
+    with pytest.raises(TooLargeError, match="coefficients in 60 clusters"):
+        er.fit("score ~ x", log, groups="q")
+    with pytest.warns(NestedClustersWarning):
+        both = er.fit("score ~ x", log, groups="q + g")
+    assert both.n_clusters == {"g": 10}
 
 
 def test_effects_of_every_question_need_a_matrix_of_few_of_them(monkeypatch):

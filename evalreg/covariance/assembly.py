@@ -105,8 +105,8 @@ def _assembled(estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov)
             estimate.scores.ask_jointly(union(*axes))
         for axis in axes:
             check_two_clusters(estimate, axis, axes)
-    refuse_covariance(estimate, axes, options)
     axes, notes = drop_nested(estimate.scores, axes)
+    refuse_covariance(estimate, axes, options)
     if options.alike is not None:
         check_alike(estimate, axes, options.alike)
     naive = naive_term(estimate)

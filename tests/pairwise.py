@@ -4,6 +4,7 @@ A test of several parameters (estimator x engine x clustering x covariance x for
 that need three values at once are rare; one that two bring about is met wherever the two occur together. A test with
 the mark `pairwise` therefore runs, by default, on a set that holds every pair of values of any two of its parameters
 that its product holds. The rest of its product gets the mark `slow`: nothing is dropped, and `.ci/simulations` runs it.
+What of a product is `slow` for another reason is not chosen from.
 
 The set is chosen by a greedy rule without chance, so that every run and every worker chooses alike.
 """
@@ -54,7 +55,7 @@ def mark_the_rest(items: Sequence[pytest.Item]) -> None:
     """Mark as slow, of every test with the mark `pairwise`, what its covering set leaves out."""
     tests: dict[Any, list[Any]] = {}
     for item in items:
-        if item.get_closest_marker("pairwise"):
+        if item.get_closest_marker("pairwise") and not item.get_closest_marker("slow"):
             tests.setdefault((item.parent, item.originalname), []).append(item)  # type: ignore[attr-defined]
     for products in tests.values():
         chosen = set(covering([_row(item.callspec.params) for item in products]))

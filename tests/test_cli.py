@@ -75,9 +75,9 @@ def command(call: Callable[..., tuple[int, str, str]]) -> Command:
 
 
 def process(*arguments: object, **environment: str) -> subprocess.CompletedProcess[bytes]:
-    """Run a command in a process of its own."""
+    """Run Python in a process of its own."""
     return subprocess.run(
-        [sys.executable, "-m", "evalreg", *map(str, arguments)],
+        [sys.executable, *map(str, arguments)],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         env={**os.environ, **environment},
@@ -491,10 +491,16 @@ def test_a_full_disk_is_an_error_in_one_line(logs):
     assert re.fullmatch(r"evalreg: error: .*No space left on device\.\n", done.stderr)
 
 
-def test_a_terminal_without_the_letters_shows_question_marks(table):
+def test_a_light_start_and_a_terminal_without_the_letters_shows_question_marks(table):
     path = table(lines([(label, i % 2, i) for i, label in enumerate(["모델", "b"] * 6)], "model,score,item"))
     arguments = ("mean", path, "--by", "model", "--groups", "item")
-    done = process(*arguments, LC_ALL="C", PYTHONIOENCODING="ascii", PYTHONUTF8="0")
+    # The command line loads nothing heavy before it has to.
+    code = (
+        "import sys, evalreg.cli.main as cli; cli.build_parser()\n"
+        "heavy = {'statsmodels', 'patsy', 'matplotlib', 'scipy.stats', 'scipy.optimize'} & set(sys.modules)\n"
+        "sys.exit(f'loaded {heavy}' if heavy else cli.main(sys.argv[1:]))"
+    )
+    done = process("-c", code, *arguments, LC_ALL="C", PYTHONIOENCODING="ascii", PYTHONUTF8="0")
     assert done.returncode == 0, done.stderr
     assert b"\n?? " in done.stdout
     assert streamed(*arguments, encoding="ascii") == (0, done.stdout, done.stderr)
@@ -607,11 +613,12 @@ def test_bad_input_and_usage_leave_with_status_3_and_a_message(command, logs, mo
     assert ".py" not in run.err
 
 
-def test_the_command_itself_leaves_with_those_statuses(logs):
-    wrong = process("fit", "score ~ 1", logs / "passages.csv", "--format", "pdf")
-    assert (wrong.returncode, wrong.stdout) == (3, b"")
-    assert wrong.stderr.startswith(b"evalreg: error: argument --format: invalid choice")
-    assert wrong.stderr.endswith(b"See: evalreg fit --help\n")
+def test_wrong_usage_names_the_help_and_the_version_is_that_installed(logs):
+    # That the process leaves with the status of `main` is seen where the disk is full.
+    status, out, err = streamed("fit", "score ~ 1", logs / "passages.csv", "--format", "pdf")
+    assert (status, out) == (3, b"")
+    assert err.startswith(b"evalreg: error: argument --format: invalid choice")
+    assert err.endswith(b"See: evalreg fit --help\n")
     assert streamed("--version") == (0, f"evalreg {version('evalreg')}\n".encode(), b"")
 
 
@@ -653,6 +660,14 @@ def few_trials(monkeypatch):
     monkeypatch.setattr(demo, "trials", functools.partial(demo.trials, n=5))
 
 
+@pytest.fixture(scope="module")
+def shown():
+    """What the demonstration shows, made once."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(demo, "trials", functools.partial(demo.trials, n=5))
+        return demo.text(0)
+
+
 def examples(text: str) -> list[list[str]]:
     """Commands that begin a line of a text, as lists of arguments."""
     joined = re.sub(r"\\\n\s*", "", text)
@@ -684,11 +699,10 @@ def test_the_examples_of_the_help_run(command, logs, tmp_path, monkeypatch, name
 
 
 @pytest.mark.usefixtures("few_trials")
-def test_the_demonstration_writes_logs_that_give_its_own_numbers(command, tmp_path, monkeypatch):
+def test_the_demonstration_writes_logs_that_give_its_own_numbers(command, shown, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     written = command("demo", "--write", "logs").out
     assert command("demo", "--write", "logs").status == 0, "what is there already is the same"
-    shown = command("demo").out
     assert len(examples(written)) == 7
     tables = 0
     for arguments in examples(written):
@@ -707,18 +721,16 @@ def test_the_demonstration_replaces_no_file(command, tmp_path):
 
 
 @pytest.mark.usefixtures("few_trials")
-def test_the_demonstration_is_the_same_for_a_seed_and_fits_the_terminal(command):
-    shown = command("demo")
-    assert (shown.status, shown.err) == (0, "")
-    assert shown.out == demo.text(0) + "\n"
-    assert shown.out.isascii()
-    assert max(map(len, shown.out.splitlines())) <= WIDTH
-    assert command("demo", "--seed", 1).out != shown.out
+def test_the_demonstration_is_the_same_for_a_seed_and_fits_the_terminal(command, shown):
+    run = command("demo")
+    assert (run.status, run.err) == (0, "")
+    assert run.out == shown + "\n"
+    assert shown.isascii()
+    assert max(map(len, shown.splitlines())) <= WIDTH
+    assert command("demo", "--seed", 1).out != run.out
 
 
-@pytest.mark.usefixtures("few_trials")
-def test_what_the_demonstration_calls_true_is_the_truth_of_the_simulation():
-    shown = demo.text(0)
+def test_what_the_demonstration_calls_true_is_the_truth_of_the_simulation(shown):
     reading, judged = demo.passage_log(0).attrs["truth"], demo.comparison_log(0).attrs["truth"]
     difference = demo.models_log(0).attrs["truth"]["difference"]
     assert re.search(rf"^mean score +[0-9.]+ +{reading['mean']:.4f}$", shown, re.MULTILINE)
@@ -730,10 +742,10 @@ def test_what_the_demonstration_calls_true_is_the_truth_of_the_simulation():
         assert re.search(rf"^{name} +[0-9.]+ +[0-9-]+ +[0-9.]+ to [0-9.]+ +{rate:.4f} ", shown, re.MULTILINE)
 
 
-def test_the_board_of_the_demonstration_is_that_of_the_library_drawn_to_scale():
+def test_the_board_of_the_demonstration_is_that_of_the_library_drawn_to_scale(shown):
     log = demo.comparison_log(0)
     board = quietly(er.win_rate, log, left="left", right="right", winner="winner", groups="prompt + judge")
-    table, shown = board.leaderboard(), demo.text(0)
+    table = board.leaderboard()
     lines = {
         line.split()[0]: line for line in shown.splitlines() if re.match(r"model-.*o.*[0-9]$", line) and "=" in line
     }
@@ -750,9 +762,8 @@ def test_the_board_of_the_demonstration_is_that_of_the_library_drawn_to_scale():
 
 
 @pytest.mark.usefixtures("few_trials")
-def test_what_the_demonstration_says_to_type_next_runs(command, tmp_path, monkeypatch):
+def test_what_the_demonstration_says_to_type_next_runs(command, shown, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    shown = command("demo").out
     found = examples(shown[shown.index("What to type next") :])
     assert [arguments[0] for arguments in found] == ["doctor", "demo", "report"]
     for arguments in found[1:]:
@@ -787,12 +798,6 @@ def test_trials_count_the_intervals_that_hold_the_truth():
     assert (tried.naive, tried.clustered) == (naive, clustered)
     assert tried.spread == pytest.approx(pd.Series([log["score"].mean() for log in logs]).std(), rel=ROUNDING)
     assert 0 < naive < n, "the example tells nothing"
-
-
-def test_the_command_line_loads_nothing_heavy_before_it_has_to():
-    code = "import sys, evalreg.cli.main; evalreg.cli.main.build_parser(); print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert not {"statsmodels", "patsy", "matplotlib", "scipy.stats", "scipy.optimize"} & set(done.stdout.split())
 
 
 # Real data

@@ -85,7 +85,7 @@ def test_the_power_for_known_parts_is_that_of_simulated_logs(parts, judges):
 def test_parts_are_found_from_terms_without_bias_on_full_grids_and_at_random(share):
     parts, prompts, judges, rng = (0.05, 0.02, 0.1), 30, 6, np.random.default_rng(8)
     seen = []
-    for _ in range(100):
+    for _ in range(40):
         y = (
             rng.normal(0, np.sqrt(parts[0]), (prompts, 1))
             + rng.normal(0, np.sqrt(parts[1]), (1, judges))
@@ -278,12 +278,13 @@ def test_results_without_a_plan_are_refused_with_advice_that_works(board, means)
         er.plan.separate(means, "new", "old", judges=[3])
     with pytest.raises(ArgumentTypeError, match="got dict"):
         er.plan.separate({}, "new", "old")
+    known = er.plan.separate(board, "model-01", "model-02", judges=[10], delta=0.2).power_now
     for odd in (board.with_cov(cov="CR1"), board.with_cov(repair="none"), board.with_cov(alike="judge")):
         with pytest.raises(NotAvailableError, match="under the default covariance"):
             er.plan.separate(odd, "model-01", "model-02")
         healed = odd.with_cov(groups="prompt + judge", cov=None, dof=None, repair=None, alike=None)
         plan = er.plan.separate(healed, "model-01", "model-02", judges=[10], delta=0.2)
-        assert plan.power_now == er.plan.separate(board, "model-01", "model-02", judges=[10], delta=0.2).power_now
+        assert plan.power_now == known
 
 
 def test_few_differing_questions_crossed_are_refused_and_the_advice_plans():
@@ -327,11 +328,11 @@ def test_the_command_gives_the_plan_of_the_library_in_every_format(command, judg
     assert [row["prompts"] for row in document["plan"]["table"]] == [None, plan.table["prompts"][1]]
     assert document["options"]["models"] == "model-01,model-02"
     for name, mark in (("text", "Power of such a log: 0.45"), ("md", "| 20"), ("latex", "tabular"), ("html", "<table")):
-        status, out, _ = command(*asked, "--format", name)
+        status, out, _ = command(*asked, *([] if name == "text" else ["--format", name]))
         assert status == 0
         assert mark in out
-    # Where no number is enough, the cell says so.
-    assert "none" in command(*asked)[1]
+        # Where no number is enough, the cell says so.
+        assert "none" in out
 
 
 def test_the_command_plans_from_scores_of_single_models(command, tmp_path):

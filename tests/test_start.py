@@ -76,13 +76,30 @@ def test_importing_evalreg_or_naming_its_errors_loads_no_data_frames():
     assert not FRAMES & loaded_after("import evalreg; dir(evalreg); evalreg.errors.EvalregError; evalreg.__version__")
 
 
+# Every name is used first by eight threads at the same time, in an order of their own.
+IN_THREADS = """
+import sys, threading
+sys.setswitchinterval(1e-6)
+names, n_threads = [*evalreg.__all__, "__version__"], 8
+seen, barrier = [None] * n_threads, threading.Barrier(n_threads)
+def look(i):
+    barrier.wait()
+    own = names[i:] + names[:i] if i % 2 else names
+    seen[i] = {name: id(getattr(evalreg, name)) for name in own}
+    seen[i] |= {f"plan.{name}": id(getattr(evalreg.plan, name)) for name in evalreg.plan.__all__}
+threads = [threading.Thread(target=look, args=(i,)) for i in range(n_threads)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+one = [all(other == seen[0] for other in seen), len(seen[0]) > len(names), evalreg.mean is evalreg.mean]
+"""
+
+
 @functools.cache
 def seen_after(code: str) -> dict[str, Any]:
-    """What a fresh process shows after `code`: its names, the kind of each, and the names when all were used."""
+    """What a fresh process shows after `code`: its names, the kind of each, the names when all were used in threads."""
     kinds = "{n: type(getattr(evalreg, n)).__name__ for n in evalreg.__all__}"
-    return json.loads(
-        python(f"{code}\nimport json\nprint(json.dumps(dict(first=dir(evalreg), kinds={kinds}, last=dir(evalreg))))")
-    )
+    shown = f"dict(first=first, kinds={kinds}, last=dir(evalreg), one=one)"
+    return json.loads(python(f"{code}\nfirst = dir(evalreg)\n{IN_THREADS}\nimport json\nprint(json.dumps({shown}))"))
 
 
 def test_dir_shows_the_public_names_and_nothing_else():
@@ -114,22 +131,7 @@ def test_a_name_that_does_not_exist_is_an_attribute_error_in_the_usual_words():
 
 
 def test_threads_that_use_a_name_first_at_the_same_time_get_one_object():
-    code = """
-import sys, threading, evalreg
-sys.setswitchinterval(1e-6)
-names, n_threads = [*evalreg.__all__, "__version__"], 8
-seen, barrier = [None] * n_threads, threading.Barrier(n_threads)
-def look(i):
-    barrier.wait()
-    own = names[i:] + names[:i] if i % 2 else names
-    seen[i] = {name: id(getattr(evalreg, name)) for name in own}
-    seen[i] |= {f"plan.{name}": id(getattr(evalreg.plan, name)) for name in evalreg.plan.__all__}
-threads = [threading.Thread(target=look, args=(i,)) for i in range(n_threads)]
-for thread in threads: thread.start()
-for thread in threads: thread.join()
-print(all(other == seen[0] for other in seen), len(seen[0]) > len(names), evalreg.mean is evalreg.mean)
-"""
-    assert python(code).split() == ["True", "True", "True"]
+    assert seen_after("import evalreg")["one"] == [True, True, True]
 
 
 def test_functions_of_plan_say_what_a_keyword_is_called_here():

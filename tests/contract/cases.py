@@ -68,6 +68,9 @@ class Case:
         What it says of a model that has rows in one cluster only, where it refuses to estimate it.
     pandas_only : str
         Why the data can be a frame of pandas with numbers as numbers only; empty where it can be any.
+    like : str
+        Name of the case that stands for this one in checks of what its estimator does whatever its options; empty where
+        it stands for itself.
     """
 
     name: str
@@ -88,6 +91,7 @@ class Case:
     lazy: bool = False
     refuses: str = ""
     pandas_only: str = ""
+    like: str = ""
 
     def fit(self, frame: pd.DataFrame, groups: Any, weights: Any = None) -> er.Results:
         """Results of a frame that `frame` made."""
@@ -322,7 +326,7 @@ def _board(name: str, run: Run, **facts: Any) -> Case:
 SCORE = {"outcome": ("score",)}
 
 CASES = [
-    _same("mean", _mean(), lazy=True, **SCORE),
+    _same("mean", _mean(), lazy=True, **SCORE, like="mean by model with item"),
     _same("mean by model with item", _mean(by="model", item="question"), cells=("model",), lazy=True, **SCORE),
     Case(
         "mean with strata, micro",
@@ -333,8 +337,16 @@ CASES = [
         without=_shares_held,
         lazy=True,
         **SCORE,
+        like="mean by model with strata",
     ),
-    _same("mean with strata, macro", _mean(**MACRO), cells=("subject",), lazy=True, **SCORE),
+    _same(
+        "mean with strata, macro",
+        _mean(**MACRO),
+        cells=("subject",),
+        lazy=True,
+        **SCORE,
+        like="mean by model with strata",
+    ),
     _same(
         "mean by model with strata",
         _mean(by="model", **MACRO),
@@ -343,7 +355,7 @@ CASES = [
         refuses="'cyd' has none in \"law\"",
         **SCORE,
     ),
-    _same("weighted mean", _weighted_mean, lazy=True, **SCORE),
+    _same("weighted mean", _weighted_mean, lazy=True, **SCORE, like="mean by model with item"),
     _same(
         "sampled and averaged mean",
         _mean(item="question", sample="sample"),
@@ -352,12 +364,12 @@ CASES = [
         lazy=True,
         **SCORE,
     ),
-    _same("ratio", _ratio(), outcome=("count",), lazy=True),
+    _same("ratio", _ratio(), outcome=("count",), lazy=True, like="ratio by model"),
     _same("ratio by model", _ratio(by="model"), cells=("model",), outcome=("count",), lazy=True),
-    _same("accuracy", _classified(metric="accuracy"), prepare=_guessed),
+    _same("accuracy", _classified(metric="accuracy"), prepare=_guessed, like="macro F1 by model"),
     _same("macro F1 by model", _classified(average="macro", by="model"), prepare=_guessed, cells=("model",)),
     _same("pass@2", _pass(), frame=right_answers, row="question", lazy=True),
-    _same("pass^2", _pass(require="all"), frame=right_answers, row="question", lazy=True),
+    _same("pass^2", _pass(require="all"), frame=right_answers, row="question", lazy=True, like="pass@2"),
     Case(
         "quantile by model",
         _quantile,
@@ -366,24 +378,37 @@ CASES = [
         cells=("model",),
         outcome=("words",),
     ),
-    _same("fit on a constant", _fit("score ~ 1"), lazy=True, **SCORE),
+    _same("fit on a constant", _fit("score ~ 1"), lazy=True, **SCORE, like="OLS with covariate and factor"),
     _same("OLS with covariate and factor", **_wide("score ~ words + C(model)"), lazy=True, **SCORE),
-    _same("OLS on factors", _fit("score ~ C(model) + subject"), ordered=True, lazy=True, **SCORE),
-    _same("WLS", _wls, ordered=True, covariate="words", lazy=True, **SCORE),
-    _same("OLS with an absorbed factor", **_wide("score ~ words + C(model) | passage"), **SCORE),
+    _same(
+        "OLS on factors",
+        _fit("score ~ C(model) + subject"),
+        ordered=True,
+        lazy=True,
+        **SCORE,
+        like="OLS with covariate and factor",
+    ),
+    _same("WLS", _wls, ordered=True, covariate="words", lazy=True, **SCORE, like="OLS with covariate and factor"),
+    _same(
+        "OLS with an absorbed factor",
+        **_wide("score ~ words + C(model) | passage"),
+        **SCORE,
+        like="OLS with two absorbed factors",
+    ),
     _same("OLS with two absorbed factors", **_wide("score ~ words + C(model) | subject + judge"), **SCORE),
     _same(
         "OLS with absorbed questions",
         **_wide("score ~ words + C(model) | question"),
         no_split="a part of a question would be a level of its own",
         **SCORE,
+        like="OLS with two absorbed factors",
     ),
     _same(
         "GLM binomial",
         **_wide("right ~ words + C(model)", family="binomial"),
         refuses="separate the outcomes perfectly",
     ),
-    _same("GLM Poisson", **_wide("count ~ words + C(model)", family="poisson")),
+    _same("GLM Poisson", **_wide("count ~ words + C(model)", family="poisson"), like="GLM binomial"),
     Case(
         "rectified mean by model",
         _rectified,
@@ -405,17 +430,22 @@ CASES = [
         tuned=True,
         refuses="needs labelled rows in at least 2 clusters",
     ),
-    _board("win rate", _win_rate()),
-    _board("win rate as sampled", _win_rate(opponents="as_sampled")),
-    _board("win rate with given opponents", _given_opponents),
+    _board("win rate", _win_rate(), like="win rate by strata"),
+    _board("win rate as sampled", _win_rate(opponents="as_sampled"), like="win rate by strata"),
+    _board("win rate with given opponents", _given_opponents, like="win rate by strata"),
     _board("win rate by strata", _win_rate(by="subject")),
-    _board("Bradley-Terry", _pairwise(er.bradley_terry)),
+    _board("Bradley-Terry", _pairwise(er.bradley_terry), like="Bradley-Terry with position, Elo"),
     _board(
         "Bradley-Terry with position, Elo",
         _pairwise(er.bradley_terry, formula="words", scale="elo"),
         covariate="words",
     ),
-    _board("Bradley-Terry by Davidson", _pairwise(er.bradley_terry, ties="davidson"), frame=verdicts),
+    _board(
+        "Bradley-Terry by Davidson",
+        _pairwise(er.bradley_terry, ties="davidson"),
+        frame=verdicts,
+        like="Davidson with position",
+    ),
     _board(
         "Davidson with position",
         _pairwise(er.bradley_terry, ties="davidson", formula="words"),
@@ -427,6 +457,7 @@ CASES = [
         "win rate standardised",
         _win_rate(by="subject", standardise={"law": 1, "math": 2}),
         refuses="needs every model in every stratum",
+        like="win rate by strata",
     ),
     Case(
         "paired differences",

@@ -57,22 +57,44 @@ def checked_cases(check, among=cases.CASES):
     return [case for case in among if getattr(check, "applies", lambda _: True)(case)]
 
 
-def under(*clusterings, covs=()):
-    """Mark a check as one under each of these clusterings that a case's rows have, and under each covariance there."""
+def under(*clusterings, covs=(), engines=()):
+    """Mark a check as one under each clustering that a case's rows have, each covariance there, and in each engine."""
 
     def mark(check):
-        check.clusterings, check.covs = clusterings, covs
+        check.clusterings, check.covs, check.engines = clusterings, covs, engines
         return check
 
     return mark
 
 
+def by_family(also=lambda _: False):
+    """Mark a check of what an estimator does whatever its options: of cases that are like another, it is slow.
+
+    `also` says which of their parameters are not.
+    """
+
+    def mark(check):
+        check.also = also
+        return check
+
+    return mark
+
+
+def _mark(check, row):
+    """The parameters of one test, slow where another case stands for its own."""
+    also = getattr(check, "also", None)
+    spared = also is not None and row["case"].like and not also(row)
+    return pytest.param(*row.values(), marks=[pytest.mark.slow] if spared else [])
+
+
 def parametrize(metafunc, among=cases.CASES):
     """Collect a check for its cases, and for each of its clusterings that they have."""
     found = checked_cases(metafunc.function, among)
-    clusterings = getattr(metafunc.function, "clusterings", None)
+    check = metafunc.function
+    clusterings = getattr(check, "clusterings", None)
     if clusterings is None:
-        metafunc.parametrize("case", found, ids=lambda case: case.name)
+        cases_of_it = [_mark(check, {"case": case}) for case in found]
+        metafunc.parametrize("case", cases_of_it, ids=[case.name for case in found])
         return
     # Answers to one question have several judges, so that what is averaged before has none.
     rows = [
@@ -81,10 +103,12 @@ def parametrize(metafunc, among=cases.CASES):
         for groups in clusterings
         if case.row == "row" or "judge" not in str(groups)
     ]
-    if covs := metafunc.function.covs:
+    if covs := check.covs:
         rows = [row | {"cov": cov} for row in rows for cov in (covs if row["groups"] else ["naive"])]
+    if engines := check.engines:
+        rows = [row | {"engine": engine} for row in rows for engine in engines]
     ids = ["-".join([row["case"].name, *(str(row[name]) for name in list(row)[1:])]) for row in rows]
-    metafunc.parametrize(list(rows[0]), [tuple(row.values()) for row in rows], ids=ids)
+    metafunc.parametrize(list(rows[0]), [_mark(check, row) for row in rows], ids=ids)
 
 
 def pytest_generate_tests(metafunc):
@@ -150,7 +174,6 @@ def _shuffled(case, groups, numbered_anew):
     return _run(case, frame, list(groups) if isinstance(groups, tuple) else groups)
 
 
-@functools.cache
 def _in_one_passage(case):
     """The same where the third model has rows in one passage only."""
     frame = case.frame()
@@ -165,15 +188,14 @@ def _summary(case):
     return str(_fit(case).summary())
 
 
-@functools.cache
-def _weighted(case, groups, unit=1.0):
-    """The same under the weights of the frame, in a unit."""
+def _weighted(case, unit):
+    """Results under passages and the weights of the frame, in a unit."""
     frame = case.frame()
     if case.row == "row":
         weights = frame["weight"].to_numpy()
     else:
         weights = frame.groupby(case.row)["weight"].transform("first").to_numpy()
-    return case.fit_held(frame, groups, weights * unit)
+    return case.fit_held(frame, "passage", weights * unit)
 
 
 @functools.cache
@@ -276,10 +298,12 @@ def test_outer_products_of_cluster_influence_add_up_to_cr0(case, groups):
 @pytest.mark.pairwise
 @under(*CLUSTERINGS, covs=["CR1", "CR2", "CR3"])
 @pytest.mark.parametrize("numbered_anew", [False, True])
+@by_family()
 def test_row_order_changes_nothing(case, groups, cov, numbered_anew):
     _assert_same(_shuffled(case, groups, numbered_anew).with_cov(cov=cov), _under(case, cov, groups), REORDERED)
 
 
+@by_family()
 def test_relabelling_clusters_changes_nothing(case):
     frame = case.frame()
     labels = {name: (i * 7919) % 101 - 50 for i, name in enumerate(frame["passage"].unique())}
@@ -327,12 +351,14 @@ def test_each_row_its_own_cluster_is_the_naive_covariance(case):
 @pytest.mark.pairwise
 @pytest.mark.parametrize("cov", ["CR0", "CR1", "CR2", "CR3"])
 @pytest.mark.parametrize("nesting", [("passage", "question"), ("question", "passage"), "question + passage"], ids=str)
+@by_family()
 def test_a_nested_clustering_changes_nothing_and_warns(case, nesting, cov):
     results, nested = _under(case, cov), _nested(case, nesting).with_cov(cov=cov)
     _assert_same(nested, results, REORDERED)
     assert nested.n_clusters == results.n_clusters
 
 
+@by_family()
 def test_arguments_stay_as_they_are(case):
     frame, groups = case.prepare(case.frame()), ["passage", "question"]
     before = frame.copy(deep=True)
@@ -359,6 +385,7 @@ def test_arguments_stay_as_they_are(case):
 @pytest.mark.pairwise
 @under(None, *CLUSTERINGS)
 @pytest.mark.parametrize("form", ["text", "markdown", "latex", "html"])
+@by_family()
 def test_summaries_come_in_every_format_and_fit_the_terminal(case, groups, form):
     results = _fit(case, groups)
     if form == "text":
@@ -376,6 +403,7 @@ def test_summaries_come_in_every_format_and_fit_the_terminal(case, groups, form)
         assert repr(results).startswith("<Results: ")
 
 
+@by_family()
 def test_long_names_are_cut_to_fit_the_terminal(case):
     names = {name: f"organisation/{name}-instruct-with-a-long-name-2025-10-22-preview" for name in cases.MODELS}
     frame = case.frame()
@@ -384,6 +412,7 @@ def test_long_names_are_cut_to_fit_the_terminal(case):
 
 
 @pytest.mark.parametrize("again", [copy.copy, copy.deepcopy, _pickled])
+@by_family()
 def test_copies_and_pickles_give_the_same_numbers(case, again):
     results = _fit(case)
     twin = again(results)
@@ -396,6 +425,7 @@ def test_copies_and_pickles_give_the_same_numbers(case, again):
     _assert_same(twin.with_cov(cov="CR3"), _under(case, "CR3"), 0.0)
 
 
+@by_family()
 def test_copies_say_that_other_clusterings_need_another_fit(case):
     results = _fit(case)
     for twin in (copy.copy(results), _pickled(results)):
@@ -406,6 +436,7 @@ def test_copies_say_that_other_clusterings_need_another_fit(case):
 
 
 @of_cases(lambda case: not case.tuned)
+@by_family()
 def test_another_covariance_is_the_one_of_another_fit(case):
     results = _fit(case)
     for groups in (None, "question", *([list(CLUSTERINGS[1])] if case.row == "row" else [])):
@@ -413,11 +444,12 @@ def test_another_covariance_is_the_one_of_another_fit(case):
     assert results.n_clusters == {"passage": 9}
 
 
+@by_family()
 def test_groups_by_array_series_and_dict_are_the_column(case):
     frame = case.frame()
     by_name = _fit(case)
     labels = frame["passage"]
-    for groups in (labels.to_numpy(), labels, labels.iloc[::-1], {"passage": labels}):
+    for groups in (labels.to_numpy(), labels.iloc[::-1], {"passage": labels}):
         _assert_same(_run(case, frame, groups), by_name, 0.0)
 
 
@@ -450,6 +482,7 @@ CHANGES = [
 
 
 @pytest.mark.filterwarnings("ignore:The inplace keyword")
+@by_family()
 def test_changes_of_the_frame_after_the_fit_change_nothing(case, monkeypatch):
     import evalreg.data.frame
 
@@ -478,6 +511,7 @@ def test_changes_of_the_frame_after_the_fit_change_nothing(case, monkeypatch):
 
 
 @of_cases(lambda case: not case.pandas_only)
+@by_family()
 def test_numbers_as_objects_are_numbers(case):
     frame = case.frame()
     numbers = frame.select_dtypes("number").columns
@@ -486,6 +520,7 @@ def test_numbers_as_objects_are_numbers(case):
 
 @pytest.mark.pairwise
 @of_cases(lambda case: case.covariate)
+@by_family()
 @under(None, *CLUSTERINGS, covs=["CR0", "CR1", "CR2", "CR3"])
 @pytest.mark.parametrize("unit", [1e-12, 1e-7, 1e8, 1e12])
 def test_units_of_covariates_change_nothing(case, groups, unit, cov):
@@ -525,15 +560,20 @@ def test_another_unit_of_the_outcome_is_that_of_the_parameters(case, unit):
         _assert_close(found.dof, expected.dof, UNITS)
 
 
-@pytest.mark.pairwise
 @of_cases(lambda case: case.weighted is not None)
-@under(None, "passage")
-@pytest.mark.parametrize("unit", [1e-12, 1e12])
-def test_the_sum_of_weights_changes_nothing(case, groups, unit):
-    expected, found = _weighted(case, groups), _weighted(case, groups, unit)
-    np.testing.assert_allclose(found.params, expected.params, rtol=UNITS)
-    np.testing.assert_allclose(found.bse, expected.bse, rtol=UNITS)
-    np.testing.assert_allclose(found.dof, expected.dof, rtol=UNITS)
+def test_the_sum_of_weights_changes_nothing(case):
+    small, large = (_weighted(case, unit) for unit in (1e-12, 1e12))
+    for groups in ("passage", None):
+        one, other = (results.with_cov(groups=groups) for results in (small, large))
+        np.testing.assert_allclose(one.params, other.params, rtol=UNITS)
+        np.testing.assert_allclose(one.bse, other.bse, rtol=UNITS)
+        np.testing.assert_allclose(one.dof, other.dof, rtol=UNITS)
+
+
+def _in_one_engine(row):
+    """One test of a case that is like another: whatever its options, its rows may come from an engine."""
+    groups = CLUSTERINGS[1] if row["case"].row == "row" else "passage"
+    return (row["engine"], row["groups"], row["cov"]) == ("duckdb", groups, "CR2")
 
 
 def _engine(name, frame):
@@ -547,8 +587,8 @@ def _engine(name, frame):
 
 @pytest.mark.pairwise
 @of_cases(lambda case: not case.pandas_only)
-@under(None, *CLUSTERINGS, covs=["CR1", "CR2", "CR3"])
-@pytest.mark.parametrize("engine", ["polars", "pyarrow", "polars lazy", "duckdb"])
+@by_family(also=_in_one_engine)
+@under(None, *CLUSTERINGS, covs=["CR1", "CR2", "CR3"], engines=["polars", "pyarrow", "polars lazy", "duckdb"])
 def test_every_engine_gives_the_numbers_of_pandas_or_is_refused(case, groups, engine, cov):
     data = _engine(engine, case.prepare(case.frame()))
     given = list(groups) if isinstance(groups, tuple) else groups
@@ -567,6 +607,7 @@ def test_one_cluster_is_refused(case):
         _run(case, case.frame().assign(passage="p0"))
 
 
+@by_family()
 def test_threads_do_not_meet(case):
     """Fits of two frames, many at a time, are those of one after another."""
     whole = case.frame()
@@ -583,14 +624,18 @@ def test_threads_do_not_meet(case):
         _assert_same(found.result(), alone, 0.0)
 
 
-@pytest.mark.parametrize("cov", ["CR0", "CR1", "CR2", "CR3"])
-def test_what_one_cluster_alone_tells_has_no_error_bar(case, cov):
+def test_what_one_cluster_alone_tells_has_no_error_bar(case):
     """The third model in one passage: without that passage there is no estimate of it, so that nothing is known."""
     if case.refuses:
         with pytest.raises((er.errors.DataError, er.errors.NotAvailableError), match=case.refuses):
             _in_one_passage(case)
         return
-    results = _in_one_passage(case).with_cov(cov=cov)
+    results = _in_one_passage(case)
+    for cov in ("CR0", "CR1", "CR2", "CR3"):
+        _assert_nothing_is_known_of_the_third(case, results.with_cov(cov=cov))
+
+
+def _assert_nothing_is_known_of_the_third(case, results):
     alone = [name for name in results.params.index if "cyd" in name]
     if not alone:
         # One number of all models still has the other passages.

@@ -300,3 +300,144 @@ def test_what_knows_no_finite_benchmark_is_refused(log, method, given):
     with pytest.raises(NotAvailableError, match=rf"`{method}` takes clusters from a population without end"):
         getattr(found, method)(**given)
     getattr(er.mean(log, groups="passage"), method)(**given)
+
+
+def two_samples(N, n_a, n_b, n_ab):
+    """All pairs of samples of a benchmark of N units, of which so many are in common."""
+    from itertools import combinations
+
+    for first in combinations(range(N), n_a):
+        others = [unit for unit in range(N) if unit not in first]
+        for common in combinations(first, n_ab):
+            for more in combinations(others, n_b - n_ab):
+                yield first, (*common, *more)
+
+
+def answers_to(score, samples, start=0, subject="law"):
+    """Rows of models that were asked these units of two questions each; score (n_units, 2, n_models)."""
+    parts = []
+    for model, units in zip("abc", samples, strict=False):
+        unit, question = np.repeat(units, 2), np.tile([0, 1], len(units))
+        rows = {"passage": start + unit, "question": 2 * (start + unit) + question, "subject": subject}
+        parts.append(pd.DataFrame({"model": model, **rows, "score": score[unit, question, ord(model) - ord("a")]}))
+    return pd.concat(parts, ignore_index=True)
+
+
+def covariance_of_draws(n_a, n_b, n_ab, N, S):
+    """Of all simple random samples with so many units in common; and the share of it that CR2 has on average."""
+    lost = (1 - 1 / n_a - 1 / n_b + n_ab / (n_a * n_b)) / np.sqrt((1 - 1 / n_a) * (1 - 1 / n_b))
+    return S * (n_ab / (n_a * n_b) - 1 / N), lost
+
+
+@pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
+@pytest.mark.parametrize(
+    ("whole", "n_a", "n_b", "n_ab"),
+    [(False, 4, 3, 3), (True, 4, 3, 3), (False, 3, 3, 2)],
+    ids=["nested questions", "nested passages", "overlapping questions"],
+)
+def test_samples_of_two_models_are_those_of_all_possible_draws(whole, n_a, n_b, n_ab):
+    # Brute force: the mean estimated covariance is that of the means over all pairs of samples. CR2 of samples that
+    # differ has a little less than all of a covariance, with a finite benchmark and without.
+    rng = np.random.default_rng(6)
+    score = rng.normal(size=(5, 1, 1)) + rng.normal(size=(5, 2, 2))
+    score = score if whole else score.mean(axis=1, keepdims=True).repeat(2, axis=1)
+    means, found = [], []
+    for samples in two_samples(5, n_a, n_b, n_ab):
+        log = answers_to(score, samples)
+        log, size = (log, {"groups": "passage", "n_population": {"passage": 5}}) if whole else (log[::2], {})
+        results = er.mean(log, by="model", item="question", target=FULL, **({"n_population": 5} | size))
+        means.append(results.params)
+        found.append(results.cov_params())
+    truth, expected = np.cov(np.array(means).T, bias=True), np.mean(found, axis=0)
+    between, lost = covariance_of_draws(n_a, n_b, n_ab, 5, np.cov(score.mean(axis=1).T)[0, 1])
+    assert truth[0, 1] == pytest.approx(between, rel=1e-10)
+    np.testing.assert_allclose(expected, truth * [[1, lost], [lost, 1]], rtol=1e-10)
+
+
+@pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
+@pytest.mark.parametrize("whole", [False, True], ids=["questions", "passages"])
+def test_samples_within_strata_are_those_of_all_possible_draws(whole):
+    from itertools import product
+
+    rng = np.random.default_rng(7)
+    law, art = (rng.normal(size=(n, 1, 1)) + rng.normal(size=(n, 2, 2)) for n in (4, 3))
+    law, art = (part if whole else part.mean(axis=1, keepdims=True).repeat(2, axis=1) for part in (law, art))
+    means, found = [], []
+    for first, second in product(two_samples(4, 3, 2, 2), two_samples(3, 2, 2, 2)):
+        log = pd.concat([answers_to(law, first), answers_to(art, second, 10, "art")])
+        sizes = {"law": 4, "art": 3}
+        size = {"groups": "passage", "n_population": {"passage": sizes}} if whole else {"n_population": sizes}
+        log = log if whole else log[log["question"] % 2 == 0]
+        results = er.mean(log, by="model", item="question", strata="subject", target=FULL, **size)
+        means.append(results.params)
+        found.append(results.cov_params())
+    truth, expected = np.cov(np.array(means).T, bias=True), np.mean(found, axis=0)
+    parts = [
+        (n / 7) ** 2 * np.array(covariance_of_draws(*drawn, n, np.cov(score.mean(axis=1).T)[0, 1]))
+        for n, drawn, score in [(4, (3, 2, 2), law), (3, (2, 2, 2), art)]
+    ]
+    shares = [part[1] / (n / 7) ** 2 for part, n in zip(parts, (4, 3), strict=True)]
+    assert truth[0, 1] == pytest.approx(parts[0][0] + parts[1][0], rel=1e-10)
+    assert expected[0, 1] == pytest.approx(parts[0][0] * shares[0] + parts[1][0] * shares[1], rel=1e-10)
+    np.testing.assert_allclose(np.diag(expected), np.diag(truth), rtol=1e-10)
+
+
+def some_of(log, model, keep):
+    return log[(log["model"] != model) | log["question"].isin(keep)]
+
+
+@pytest.mark.filterwarnings("ignore::evalreg.errors.UnequalQuestionsWarning")
+def test_models_have_the_factor_of_their_own_samples():
+    # By hand: s^2 (1/n - 1/N) of each model, S_ab (n_ab/(n_a n_b) - 1/N) of two, from the questions of both.
+    log = er.datasets.paired(n_passages=20, questions_per_passage=3, seed=1)
+    log = pd.concat([log, log[log["model"] == "new"].assign(model="third", score=lambda rows: 1 - rows["score"])])
+    question = log["question"].unique()
+    some = some_of(some_of(log, "old", question[:30]), "third", question[20:50])
+    asked = {"item": "question", "target": FULL, "n_population": 80}
+    found, plain = er.mean(some, by="model", **asked), er.mean(some, by="model", item="question")
+    n = pd.Series({"new": 60, "old": 30, "third": 30})
+    np.testing.assert_allclose(found.bse**2, plain.bse**2 * (1 - n / 80), rtol=1e-12)
+    common = {("new", "old"): 30, ("new", "third"): 30, ("old", "third"): 10}
+    for (a, b), both in common.items():
+        factor = 1 - n[a] * n[b] / both / 80
+        assert found.cov_params().loc[a, b] == pytest.approx(plain.cov_params().loc[a, b] * factor, rel=1e-12)
+    line = " ".join(found.summary().sentences)
+    assert "of which 60 are here (30 to 60 of each model)" in line
+    assert "times 0.250 to 0.625, by model" in line
+    assert "Covariances count the questions in common." in line
+    # Differences have samples of their own: those in common to the two.
+    pairs = er.compare(some, **asked).table
+    alone = er.compare(some, item="question").table
+    np.testing.assert_allclose(pairs["se"] ** 2, alone["se"] ** 2 * (1 - alone["n"] / 80), rtol=1e-12)
+    # By passages each model has those of its own.
+    clusters = {"groups": "passage", "n_population": {"passage": 30}}
+    each = er.mean(some, by="model", **(asked | clusters))
+    wide = er.mean(some, by="model", item="question", groups="passage")
+    G = some.groupby("model")["passage"].nunique()
+    np.testing.assert_allclose(each.bse**2, wide.bse**2 * (1 - G / 30), rtol=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
+def test_without_questions_in_common_every_contrast_has_its_widest_reading():
+    # By hand: S_ab between 0 and s_a s_b, whichever makes the contrast of the two means vary more.
+    log = er.datasets.paired(n_passages=20, questions_per_passage=3, seed=1)
+    question = log["question"].unique()
+    apart = some_of(some_of(log, "old", question[:25]), "new", question[25:])
+    asked = {"by": "model", "target": FULL, "n_population": 70}
+    found = er.mean(apart, item="question", **asked)
+    s, n = apart.groupby("model")["score"].std(), pd.Series({"new": 35, "old": 25})
+    own = s**2 * (1 / n - 1 / 70)
+    np.testing.assert_allclose(found.bse**2, own, rtol=1e-12)
+    widest = own.sum() + 2 * s.prod() / 70
+    assert found.contrast("new - old").bse.iloc[0] ** 2 == pytest.approx(widest, rel=1e-12)
+    assert found.contrast({"new": 0.5, "old": 0.5}).bse.iloc[0] ** 2 == pytest.approx(own.sum() / 4, rel=1e-12)
+    assert found.pairwise()["se"].iloc[0] ** 2 == pytest.approx(widest, rel=1e-12)
+    assert "the widest error bar is taken" in " ".join(found.summary().sentences)
+    # Questions without a name may be the same or not.
+    unnamed = er.mean(apart, **asked)
+    assert unnamed.contrast("new - old").bse.iloc[0] ** 2 == pytest.approx(widest, rel=1e-12)
+    assert "name the questions in `item`" in " ".join(unnamed.summary().sentences)
+    # All of the benchmark between them, none of it known of both.
+    assert er.mean(apart, item="question", **(asked | {"n_population": 60})).contrast("new - old").bse.iloc[0] > 0
+    with pytest.raises(ArgumentError, match="which has 60 questions"):
+        er.mean(apart, item="question", **(asked | {"n_population": 50}))

@@ -14,7 +14,7 @@ from evalreg.covariance.documented import documented
 from evalreg.covariance.groups import Groups, check_estimate, check_two_clusters, drop_nested, resolve_groups
 from evalreg.covariance.memory import refuse_covariance
 from evalreg.covariance.notes import term_notes, thin_notes
-from evalreg.covariance.of_population import as_drawn, of_population
+from evalreg.covariance.of_population import as_drawn, each_column, of_samples, refuse_undrawn, with_answers
 from evalreg.covariance.of_rows import term_of_rows
 from evalreg.covariance.one_cluster import blind_directions
 from evalreg.covariance.one_way import axis_dof, check_strata, naive_term, one_term
@@ -95,7 +95,13 @@ def assemble(estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov) -
     population = estimate.population
     if population is None:
         return _assembled(estimate, axes, options)
-    return of_population(_assembled(as_drawn(estimate, population), axes, options), estimate, population)
+    drawn = as_drawn(estimate, population)
+    cov = _assembled(drawn, axes, options)
+    refuse_undrawn(cov, population)
+    if population.samples is not None:
+        columns = _assembled(each_column(estimate, population.scale), axes, options)
+        cov = of_samples(cov, columns, estimate, population)
+    return with_answers(cov, estimate, population)
 
 
 def _assembled(estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov) -> Covariance:

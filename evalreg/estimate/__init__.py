@@ -4,7 +4,7 @@ from evalreg.estimate.about import About
 from evalreg.estimate.absorbed import Absorbed
 from evalreg.estimate.cells import Cells
 from evalreg.estimate.estimate import PLAIN, Estimate, Family, Inverted, Limits, same_questions
-from evalreg.estimate.population import Population
+from evalreg.estimate.population import Population, Samples
 from evalreg.estimate.refit import AtInfinity, LeaveOut, Refit, SingleTotals
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "Limits",
     "Population",
     "Refit",
+    "Samples",
     "SingleTotals",
     "same_questions",
 ]

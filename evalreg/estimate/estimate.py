@@ -414,7 +414,7 @@ class Estimate:
             lost="" if refit else _lost_beside(self, other, same_rows),
             item=self.item if same_rows and self.item == other.item else (),
             family=family,
-            population=beside(self.population, self.bread.shape[0], other.population, other.bread.shape[0]),
+            population=beside(self.population, self.bread.shape[0], other.population, other.bread.shape[0], same_rows),
         )
 
 

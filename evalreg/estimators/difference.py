@@ -209,7 +209,7 @@ def compare(
                 f"{int(np.sum(~facts.paired))} of {len(facts.paired)} differences are not paired. Leave them out."
             )
         noise = None if apart is None else noise_of_differences(apart.values, pairs)
-        drawn = SampleFacts(item, sample, n_questions=float(np.min(facts.n)), noise=noise)
+        drawn = SampleFacts(item, sample, apiece="pair", noise=noise)
         estimate = with_population(estimate, axes, n_population, drawn)
     with clustered_by_items(estimate, items):
         return Comparison(results_of(estimate, axes, asked, notes), facts, adjust)

@@ -13,6 +13,7 @@ from evalreg.data.clusters import Axis, axis_name, find_axis
 from evalreg.data.groups import Groups
 from evalreg.errors import AlignmentError, ArgumentError
 from evalreg.estimate import Cells, Estimate, same_questions
+from evalreg.estimators.drawn_samples import clusters_drawn
 from evalreg.estimators.targets import (
     PopulationSize,
     SampleFacts,
@@ -20,6 +21,7 @@ from evalreg.estimators.targets import (
     factor_words,
     is_count,
     populated,
+    whole_words,
 )
 from evalreg.numerics.matrices import Matrix, compressed, dense
 from evalreg.scores.paired_means import paired_answers
@@ -73,35 +75,34 @@ def with_clusters_in_strata(
     (name, given), *_ = n_population.items()
     axis = find_axis(name, axes or ())
     unit = axis_name(axis)
-    member = _clusters_of_cells(estimate, axis)
-    within = _within_strata(member, cells)
-    _refuse_spanning(estimate, axis, within)
-    n_of_cell, n = (np.asarray(part.sum(axis=0), dtype=np.float64).ravel() for part in (member, within))
+    _refuse_spanning(estimate, axis, _within_strata(_clusters_of_cells(estimate, axis), cells))
+    own = clusters_drawn(estimate, axis, cells.stratum)
+    n = own.of_all
     sizes = _sizes(cells.strata, n, given, shares, unit)
     short = [f"{s} ({has:.0f} of {size:g})" for s, has, size in zip(cells.strata, n, sizes, strict=True) if size < has]
-    if short or (np.all(sizes == n) and drawn.noise is None):
+    whole = own.whole(estimate, sizes) if drawn.noise is None else []
+    if short or whole:
         raise ArgumentError(
             f"`n_population` must not be below the sample in any stratum, and above it in one; "
-            f"{f'{unit} clusters of {listed(short)}' if short else 'this sample is all of it'}. Of a sample that is "
+            f"{f'{unit} clusters of {listed(short)}' if short else whole_words(estimate, whole)}. Of a sample that is "
             "all of it the score is known, and has no error bar for questions."
         )
-    fewest = np.full(n.size, np.inf)
-    np.minimum.at(fewest, cells.stratum, n_of_cell)
-    factor = 1.0 - fewest / sizes
+    factor = 1.0 - own.n / sizes[cells.stratum]
     if shares in ("micro", "as_sampled"):
         plain = estimate.scores
-        estimate = estimated_shares(estimate, sizes[cells.stratum] / n_of_cell * cells.weight)
+        estimate = estimated_shares(estimate, sizes[cells.stratum] / own.n * cells.weight)
         # Differences of models on the same questions are those of the rows only where all rows count alike.
         if estimate.family.paired is not None:
             item = axis if drawn.item is None else (drawn.item,)
             answers = paired_answers(replace(estimate, scores=plain), item)
             estimate = replace(estimate, family=same_questions(answers))
     line = (
-        f"Target: the full benchmark of {sizes.sum():g} {unit} clusters in {n.size} strata, of which {n.sum():.0f} are "
-        f"here (whole clusters drawn at random within strata). {factor_words(drawn)} times "
+        f"Target: the full benchmark of {sizes.sum():g} {unit} clusters in {n.size} strata, of which "
+        f"{own.here(drawn.apiece)} (whole clusters drawn at random within strata). {factor_words(drawn)} times "
         f"{factor.min():.3f} to {factor.max():.3f}, by stratum. {answer_words(drawn)}"
+        f"{own.in_common(f'{unit} clusters')}"
     )
-    return populated(estimate, np.sqrt(factor)[cells.stratum], drawn.noise, (unit,), line)
+    return populated(estimate, np.sqrt(factor), drawn.noise, (unit,), line, own.samples(sizes))
 
 
 def _clusters_of_cells(estimate: Estimate, axis: Axis) -> sparse.csr_array:

@@ -191,10 +191,10 @@ def mean(
     n_population : int or dict, optional
         For "the full benchmark": how many questions it has, where they were drawn one by one; or {"passage": 896}, how
         many clusters, where they were drawn whole. Variances are multiplied by 1 - n/N, with `sample` without the part
-        that the answers make. With `strata` the questions of each, {"algebra": 400, "law": 250}, which are then its
-        weights, or one number beside `strata_weights`; or the clusters of each, {"passage": {"algebra": 90, "law":
-        40}}, one drawn cluster standing for 90/G or 40/G (survey's `svymean` with `fpc`), unless `strata_weights` are
-        the questions of each.
+        that the answers make; covariances of models with different samples by 1 - n_a n_b/(n_ab N). With `strata` the
+        questions of each, {"algebra": 400, "law": 250}, which are then its weights, or one number beside
+        `strata_weights`; or the clusters of each, {"passage": {"algebra": 90, "law": 40}}, one drawn cluster standing
+        for 90/G or 40/G (survey's `svymean` with `fpc`), unless `strata_weights` are the questions of each.
     subset : str, optional
         Which rows to use, in the language of ``--where``: ``'language == "en" and tokens < 100'``. The summary and
         `dropped` count the others. Arrays of groups and weights are those of all rows. Frames in memory only.

@@ -12,8 +12,8 @@ from scipy import sparse
 from evalreg.checks import FloatArray, StrataWeightsName, TargetName, listed
 from evalreg.data.clusters import Axis, axis_name, find_axis
 from evalreg.errors import ArgumentError, DataError, IndependenceWarning, NotAvailableError, issue, muted
-from evalreg.estimate import Estimate, Population
-from evalreg.estimate.behind import rows_behind
+from evalreg.estimate import Estimate, Population, Samples
+from evalreg.estimators.drawn_samples import clusters_drawn, questions_drawn
 from evalreg.numerics.matrices import Matrix, compressed
 from evalreg.results.results import Results
 
@@ -70,12 +70,12 @@ def these_questions(of: Callable[..., Results], item: str, sample: str) -> Resul
 
 @dataclass(frozen=True)
 class SampleFacts:
-    """What is said of a sample from a benchmark: its columns, and its questions where not the fewest of a parameter."""
+    """What is said of a sample from a benchmark: its columns, and what its parameters are of."""
 
     item: str | None
     sample: str | None = None
     strata: str | None = None
-    n_questions: float | None = None
+    apiece: str = "model"
     # Covariance of the totals of the columns that the answers alone make, (n_columns, n_columns).
     noise: Matrix | None = None
 
@@ -84,6 +84,7 @@ def with_population(
     estimate: Estimate, axes: tuple[Axis, ...] | None, n_population: PopulationSize, drawn: SampleFacts
 ) -> Estimate:
     """The estimate of a sample from so many questions, or from so many clusters that were drawn whole."""
+    part = np.zeros(estimate.scores.n_columns, dtype=np.intp)
     if isinstance(n_population, Mapping):
         if len(n_population) != 1:
             raise ArgumentError(
@@ -95,29 +96,29 @@ def with_population(
                 f"`n_population` has sizes by stratum ({listed(list(map(str, size)))}); name the column in `strata`."
             )
         axis = find_axis(name, axes or ())
-        n, what, unit = float(estimate.scores.n_clusters(axis)), f"{name} clusters", axis_name(axis)
+        own, what, unit = clusters_drawn(estimate, axis, part), f"{name} clusters", axis_name(axis)
     else:
         size, unit, what = n_population, "", "questions"
-        behind = rows_behind(estimate) if drawn.n_questions is None else np.array([drawn.n_questions])
-        n = float(estimate.n_rows if behind is None else np.min(behind))
-    if not is_count(size) or size <= n:
+        own = questions_drawn(estimate, axes, drawn.item, part)
+    if not is_count(size) or size < own.of_all[0] or size <= np.max(own.n):
         raise ArgumentError(
-            f"`n_population` must be a whole number above the sample, which has {n:.0f} {what}; got {size!r}. Of a "
-            "sample that is all of it the score is known, and has no error bar for questions."
+            f"`n_population` must be a whole number above the sample, which has {own.of_all[0]:.0f} {what}; got "
+            f"{size!r}. Of a sample that is all of it the score is known, and has no error bar for questions."
         )
-    factor = 1.0 - n / float(size)
+    factor = 1.0 - own.n / float(size)
     how = "whole clusters drawn" if unit else "questions drawn one by one"
     line = (
-        f"Target: the full benchmark of {size} {what}, of which {n:.0f} are here ({how} at random). "
-        f"{factor_words(drawn)} times {factor:.3f}. {answer_words(drawn)}"
+        f"Target: the full benchmark of {size} {what}, of which {own.here(drawn.apiece)} ({how} at random). "
+        f"{factor_words(drawn)} times {_range(factor, f', by {drawn.apiece}')}. {answer_words(drawn)}"
+        f"{own.in_common(what)}"
     )
     if not unit and axes and axis_name(axes[0]) != (drawn.item or ""):
         line += (
             " For questions drawn one by one the clusters of the benchmark do not matter, and the interval is longer "
             "than need be; leave `groups` out."
         )
-    scale = np.full(estimate.scores.n_columns, np.sqrt(factor))
-    return populated(estimate, scale, drawn.noise, (unit,) if unit else (), line)
+    samples = own.samples(np.array([float(size)]))
+    return populated(estimate, np.sqrt(factor), drawn.noise, (unit,) if unit else (), line, samples)
 
 
 def with_strata(
@@ -144,25 +145,26 @@ def with_strata(
     cells = estimate.cells
     assert cells is not None
     assert cells.stratum is not None
-    n = np.full(len(cells.strata), np.inf)
-    np.minimum.at(n, cells.stratum, cells.count.astype(float))
+    own = questions_drawn(estimate, axes, drawn.item, cells.stratum)
+    n = own.of_all
     sizes, total = _sizes(cells.strata, n, n_population, shares)
     short = [
         f"{name} ({has:.0f} of {size:g})" for name, has, size in zip(cells.strata, n, sizes, strict=True) if size < has
     ]
-    if short or (np.all(sizes == n) and drawn.noise is None):
+    whole = own.whole(estimate, sizes) if drawn.noise is None else []
+    if short or whole:
         raise ArgumentError(
             "`n_population` must not be below the sample in any stratum, and above it in one; "
-            f"{listed(short) if short else 'this sample is all of it'}. Of a sample that is all of it the score is "
+            f"{listed(short) if short else whole_words(estimate, whole)}. Of a sample that is all of it the score is "
             "known, and has no error bar for questions."
         )
-    factor = 1.0 - n / sizes
+    factor = 1.0 - own.n / sizes[cells.stratum]
     line = (
-        f"Target: the full benchmark of {total:g} questions in {n.size} strata, of which {n.sum():.0f} are here "
+        f"Target: the full benchmark of {total:g} questions in {n.size} strata, of which {own.here(drawn.apiece)} "
         f"(questions drawn one by one at random within strata). {factor_words(drawn)} times "
-        f"{factor.min():.3f} to {factor.max():.3f}, by stratum. {answer_words(drawn)}"
+        f"{factor.min():.3f} to {factor.max():.3f}, by stratum. {answer_words(drawn)}{own.in_common('questions')}"
     )
-    return populated(estimate, np.sqrt(factor)[cells.stratum], drawn.noise, (), line)
+    return populated(estimate, np.sqrt(factor), drawn.noise, (), line, own.samples(sizes))
 
 
 def _sizes(
@@ -195,6 +197,11 @@ def _sizes(
     return n_population * weight / weight.sum(), float(n_population)
 
 
+def whole_words(estimate: Estimate, whole: list[str]) -> str:
+    """Whose sample is all of the benchmark."""
+    return "this sample is all of it" if len(whole) == estimate.n_params else f"that of {listed(whole)} is all of it"
+
+
 def factor_words(drawn: SampleFacts) -> str:
     """Of what the variances are multiplied."""
     return (
@@ -212,14 +219,27 @@ def answer_words(drawn: SampleFacts) -> str:
 
 
 def populated(
-    estimate: Estimate, scale: FloatArray, noise: Matrix | None, axes: tuple[str, ...], line: str
+    estimate: Estimate,
+    scale: FloatArray,
+    noise: Matrix | None,
+    axes: tuple[str, ...],
+    line: str,
+    samples: Samples | None,
 ) -> Estimate:
     """The estimate with its population, the answers' part being n/N of their noise."""
-    if noise is not None:
+    if noise is not None and samples is not None:
+        noise = samples.answered(noise)
+    elif noise is not None:
         rest = sparse.diags_array(np.sqrt(1.0 - scale**2))
         noise = compressed(rest @ compressed(noise) @ rest)
     about = replace(estimate.about, lines=(*estimate.about.lines, line))
-    return replace(estimate, about=about, population=Population(scale, noise, axes))
+    return replace(estimate, about=about, population=Population(scale, noise, axes, samples))
+
+
+def _range(factor: FloatArray, what: str) -> str:
+    """A number, or the smallest and the largest."""
+    low, high = float(np.min(factor)), float(np.max(factor))
+    return f"{low:.3f}" if low == high else f"{low:.3f} to {high:.3f}{what}"
 
 
 def is_count(value: object) -> bool:

@@ -10,9 +10,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
+from scipy import sparse
 
 from evalreg.checks import BoolArray, FloatArray, IntArray
 from evalreg.data.clusters import Axis, Codes
@@ -296,6 +298,17 @@ class Scores(ABC):
             inside = compressed(compressed(block.gram) @ columns)
             counts += np.bincount(inside.indices[inside.data > 0], minlength=counts.size)
         return counts
+
+    def samples(self, by: Axis) -> tuple[Matrix, IntArray]:
+        """Whether a cluster is in each distinct sample, (n_clusters, n_samples), and the sample of each column."""
+        inside = sparse.csc_array(sparse.vstack([compressed(block.gram) > 0 for block in self.cells(by)]))
+        inside.eliminate_zeros()
+        inside.sort_indices()
+        found: dict[bytes, int] = {}
+        whose = [inside.indices[first:last].tobytes() for first, last in pairwise(inside.indptr)]
+        of = np.array([found.setdefault(one, len(found)) for one in whose], dtype=np.intp)
+        first = np.unique(of, return_index=True)[1]
+        return inside[:, first].astype(float).tocsr(), of
 
     def row_influence(self, bread: Matrix) -> FloatArray:
         """Influence of each row, B's_r, shape (n_rows, n_params)."""

@@ -173,6 +173,13 @@ class PairScores(LabelledScores):
             result[columns] = np.count_nonzero(np.bincount(inside, minlength=codes.n_clusters))
         return result
 
+    def samples(self, by: Axis) -> tuple[Matrix, IntArray]:
+        """Whether a cluster has questions of each set, (n_clusters, n_sets), and the set of each column."""
+        codes = self.labels.codes(by)
+        inside = [codes.codes if member is None else codes.codes[member] for member in self.pairs.sets]
+        counts = np.array([np.bincount(one, minlength=codes.n_clusters) for one in inside])
+        return sparse.csr_array((counts > 0).T.astype(float)), self.pairs.of_set
+
     def _sums(self, part: BlockRows) -> tuple[FloatArray, FloatArray]:
         """Sums of the scores, and questions, of the clusters of one block in each column."""
         rows, cluster, n_clusters = part

@@ -491,7 +491,7 @@ def test_a_full_disk_is_an_error_in_one_line(logs):
     assert re.fullmatch(r"evalreg: error: .*No space left on device\.\n", done.stderr)
 
 
-def test_a_light_start_and_a_terminal_without_the_letters_shows_question_marks(table):
+def test_a_light_start_and_a_terminal_without_the_letters_shows_question_marks_and_says_so(table):
     path = table(lines([(label, i % 2, i) for i, label in enumerate(["모델", "b"] * 6)], "model,score,item"))
     arguments = ("mean", path, "--by", "model", "--groups", "item")
     # The command line loads nothing heavy before it has to.
@@ -503,8 +503,11 @@ def test_a_light_start_and_a_terminal_without_the_letters_shows_question_marks(t
     done = process("-c", code, *arguments, LC_ALL="C", PYTHONIOENCODING="ascii", PYTHONUTF8="0")
     assert done.returncode == 0, done.stderr
     assert b"\n?? " in done.stdout
+    assert done.stderr.count(b'standard output is in ascii, which lacks some letters of these names; "?" stands') == 1
     assert streamed(*arguments, encoding="ascii") == (0, done.stdout, done.stderr)
-    assert "\n모델" in streamed(*arguments)[1].decode("utf-8")
+    _, whole, said = streamed(*arguments)
+    assert "\n모델" in whole.decode("utf-8")
+    assert b"standard output" not in said
     status, out, err = streamed("mean", path, "--score", "model", encoding="ascii")
     assert (status, out) == (3, b"")
     assert b"??" in err

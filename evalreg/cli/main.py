@@ -127,7 +127,12 @@ def _deliver(text: str, output: str | None) -> None:
     if output is None or output == "-":
         if sys.stdout is None:
             raise ArgumentError("standard output is closed; name a file to write to in `--output`.")
-        return _write(text, sys.stdout)
+        if _write(text, sys.stdout):
+            _complain(
+                f'warning: standard output is in {sys.stdout.encoding}, which lacks some letters of these names; "?" '
+                "stands for each. Write to a file with --output, which is in UTF-8, or set PYTHONUTF8=1.\n"
+            )
+        return
     try:
         Path(output).write_text(text, encoding="utf-8", errors="replace", newline="\n")
     except (OSError, ValueError) as error:
@@ -160,11 +165,14 @@ def _complain(text: str) -> None:
         _discard(sys.stderr)
 
 
-def _write(text: str, stream: TextIO | None) -> None:
-    """Write text, with question marks for what the stream cannot encode; None is a stream that is closed."""
-    if stream is not None:
-        encoding = stream.encoding or "utf-8"
-        print(text.encode(encoding, "replace").decode(encoding), end="", file=stream, flush=True)
+def _write(text: str, stream: TextIO | None) -> bool:
+    """Write text, and whether question marks stand for what the stream cannot encode; None is one that is closed."""
+    if stream is None:
+        return False
+    encoding = stream.encoding or "utf-8"
+    shown = text.encode(encoding, "replace").decode(encoding)
+    print(shown, end="", file=stream, flush=True)
+    return shown != text
 
 
 def _discard(stream: TextIO | None) -> None:

@@ -152,6 +152,43 @@ def test_texts_stand_apart_and_inside_the_figure_whose_height_grows_with_the_mod
     assert all(low < high for low, high in pairwise(heights[:3]))
 
 
+@pytest.mark.parametrize(
+    ("kind", "n"), [("estimates", 29), ("pairs", 2), ("pairs", 6), ("pairs", 93), ("inflation", 6)]
+)
+def test_figures_as_wide_as_a_column_can_be_read(boards, kind, n):
+    ax = boards[n].plot(kind, figsize=3.3)
+    assert ax.figure.get_size_inches()[0] == 3.3
+    assert_readable(ax.figure)
+
+
+def test_figures_without_rows_can_be_read_in_a_column(boards, crossed):
+    curves = pd.DataFrame({"a": [1.0, 2.0], "another that is long": [1.0, 1.5]}, index=[100, 1600])
+    for ax in (
+        crossed.plot("inflation", figsize=3.3),
+        boards[6].plot("dependence", figsize=3.3),
+        curve_axes(curves, xlabel="questions", ylabel="detectable difference", log="x", figsize=3.3),
+    ):
+        assert_readable(ax.figure)
+
+
+def test_numbers_of_a_narrow_matrix_are_explained_below_it(boards):
+    ax = boards[29].plot("pairs", figsize=3.3)
+    note = "".join(ax.figure.texts[0].get_text().split())
+    best = boards[29].params.sort_values(ascending=False, kind="stable").index
+    assert f".1{best[0]};2{best[1]};3" in note
+    assert labels(ax) == labels(ax, "x") == [str(i) for i in range(2, 30, 2)]
+
+
+def test_the_size_of_a_figure_is_that_which_was_asked_for(boards):
+    assert tuple(boards[6].plot(figsize=(5, 3)).figure.get_size_inches()) == (5, 3)
+    assert tuple(boards[6].plot("pairs", figsize=(4, 4)).figure.get_size_inches()) == (4, 4)
+    for wrong in (0.5, "3.3", (3,), (3, 4, 5), (None, 3), True, float("nan"), (3, 1e4)):
+        with pytest.raises(ArgumentError, match="`figsize` must be a width in inches"):
+            boards[6].plot(figsize=wrong)
+    with pytest.raises(ArgumentError, match="`ax` has one"):
+        boards[6].plot(figsize=3.3, ax=plt.figure().add_subplot())
+
+
 def test_crossed_regressions_can_be_read(crossed):
     for kind in ("estimates", "pairs", "inflation"):
         assert_readable(crossed.plot(kind).figure)
@@ -322,7 +359,7 @@ def test_estimates_without_a_standard_error_are_hollow_and_said():
     assert "Hollow: no standard error can be computed." in note
     assert "1 without a positive variance have no thin line." in note
     assert_readable(ax.figure)
-    assert "Without a mark" in results.plot("inflation").figure.texts[0].get_text()
+    assert "Without a mark" in " ".join(results.plot("inflation").figure.texts[0].get_text().split())
 
 
 def test_infinite_ends_reach_the_margin_with_an_arrow():

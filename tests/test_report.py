@@ -182,8 +182,15 @@ def test_sections_stand_in_the_order_of_a_readers_questions(board):
     order = ["answer", "scores", "figures", "left-out", "design", "methods", "redo", "results"]
     places = [page.index(f'id="{name}"') for name in order]
     assert places == sorted(places)
-    assert page.count('role="img"') == 3
-    assert len(re.findall(r"<svg[^>]*><title id=", page)) == 3
+    # Each figure a second time, for a phone.
+    assert page.count('role="img"') == 6
+    ids = re.findall(r'\bid="([^"]+)"', page)
+    assert len(ids) == len(set(ids))
+    narrow = [float(width) for width in re.findall(r'<div class="narrow"><svg[^>]*style="width: (\d+)pt', page)]
+    assert len(narrow) == 3
+    # 360 points less the margins of the page, which a phone of 390 pixels has.
+    assert max(narrow) <= 268
+    assert len(re.findall(r"<svg[^>]*><title id=", page)) == 6
     ids = re.findall(r'\sid="([^"]+)"', page)
     assert len(ids) == len(set(ids))
     assert set(re.findall(r'href="#([^"]+)"|url\(#([^)]+)\)', page)) <= {(one, "") for one in ids} | {

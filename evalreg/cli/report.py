@@ -26,8 +26,8 @@ from evalreg.inference.ranks import PAIR_ADJUSTMENTS
 from evalreg.logs.fields import the_field
 from evalreg.logs.log import Log
 from evalreg.report.documents import as_compact_json
-from evalreg.report.pages import Page
-from evalreg.report.rendering import REPORT_FORMATS, ReportFormat, rendered_page, words_of
+from evalreg.report.pages import Page, words_of
+from evalreg.report.rendering import REPORT_FORMATS, ReportFormat, rendered_page
 from evalreg.report.tables import visible
 from evalreg.results.reporting import format_of, report_page
 from evalreg.results.results import Results

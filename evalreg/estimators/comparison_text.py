@@ -13,6 +13,7 @@ import pandas as pd
 from evalreg.estimators.pair_facts import Facts
 from evalreg.estimators.pair_tables import comparison_summary
 from evalreg.inference.ranks import PairAdjustName, unadjusted_text
+from evalreg.report.canvas import FigSize
 from evalreg.report.plots import estimates_axes
 from evalreg.report.sentences import MarkupName, caption_text, difference_sentences, sample_of
 from evalreg.report.summaries import covariance_text
@@ -122,7 +123,7 @@ class ComparisonText(Printed):
             f"{text} p-values are {'not adjusted' if adjust is None else f'adjusted ({adjust})'} for {n} differences."
         )
 
-    def plot(self, *, alpha: float = 0.05, ax: Axes | None = None) -> Axes:
+    def plot(self, *, alpha: float = 0.05, figsize: FigSize = None, ax: Axes | None = None) -> Axes:
         """The differences with their intervals and a line at zero.
 
         Needs matplotlib, the extra `evalreg[plot]`.
@@ -131,8 +132,11 @@ class ComparisonText(Printed):
         ----------
         alpha : float, optional
             Level of the intervals, which are those of `to_frame`.
+        figsize : float or (float, float), optional
+            Inches of a new figure: its width, such as 3.3 for a column of a paper, or width and height. By default what
+            fits.
         ax : Axes, optional
-            To draw into; a new figure of fitting size by default.
+            To draw into; a new figure by default.
 
         Returns
         -------
@@ -153,7 +157,7 @@ class ComparisonText(Printed):
             # Names of differences would be cut where the models' own are not.
             names, xlabel = list(map(str, table.index.get_level_values(0))), f"{xlabel} from {baselines.pop()}"
         drawn = table.rename(columns={"difference": "estimate"})[["estimate", "lower", "upper"]].set_axis(names)
-        return estimates_axes(drawn, zero=True, xlabel=xlabel, note=note, ax=ax)
+        return estimates_axes(drawn, zero=True, xlabel=xlabel, note=note, figsize=figsize, ax=ax)
 
     def methods(self, *, alpha: float = 0.05, markup: MarkupName = "text") -> str:
         """How the differences were made, as a paragraph for a paper; see `Results.methods`.

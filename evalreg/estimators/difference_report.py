@@ -234,7 +234,13 @@ def _notes(comparison: AnyComparison, table: pd.DataFrame) -> tuple[str, ...]:
 
 def _figures(comparison: AnyComparison, alpha: float, missing: list[str], pictures: bool) -> tuple[Figure, ...]:
     draw = drawing(missing, pictures)
-    made = draw("intervals", "Differences with their intervals", None, "", lambda: comparison.plot(alpha=alpha))
+    made = draw(
+        "intervals",
+        "Differences with their intervals",
+        None,
+        "",
+        lambda size: comparison.plot(alpha=alpha, figsize=size),
+    )
     return (*([made] if made.svg else []), *inflation_figures(comparison.results, draw, missing))
 
 

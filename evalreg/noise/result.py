@@ -17,6 +17,7 @@ from evalreg.noise.frames import OF_PAIRS, middle, noise_columns, shifts
 from evalreg.noise.parts import Parts, sign_pvalues
 from evalreg.noise.summary import noise_summary
 from evalreg.planning.t_power import t_powers, t_shift
+from evalreg.report.canvas import FigSize
 from evalreg.report.curves import curve_axes
 from evalreg.report.scatter import differences_axes, errors_axes
 from evalreg.report.tables import Printed, Summary, whole_columns
@@ -234,7 +235,7 @@ class Noise(Printed):
         """
         return noise_summary(self, self.alpha if alpha is None else alpha)
 
-    def plot(self, kind: NoiseFigureName = "errors", *, ax: Axes | None = None) -> Axes:
+    def plot(self, kind: NoiseFigureName = "errors", *, figsize: FigSize = None, ax: Axes | None = None) -> Axes:
         """Draw a figure.
 
         Parameters
@@ -243,6 +244,9 @@ class Noise(Printed):
             Standard errors of the models and their parts against their scores; the p-value of every pair against its
             difference; or the chance that a true difference comes out significant, with one answer to each question, as
             many as here, and endless ones.
+        figsize : float or (float, float), optional
+            Inches of a new figure: its width, such as 3.3 for a column of a paper, or width and height. By default what
+            fits.
         ax : Axes, optional
             To draw into; a new figure by default.
 
@@ -262,13 +266,14 @@ class Noise(Printed):
         if kind == "errors":
             n = self._models["n"]
             ceiling = int(n.iloc[0]) if self._unit and n.nunique() == 1 and self.read.cluster is None else None
-            return errors_axes(self._models, xlabel=f"mean {self.read.score}", n=ceiling, ax=ax)
+            return errors_axes(self._models, xlabel=f"mean {self.read.score}", n=ceiling, figsize=figsize, ax=ax)
         self._needs_pairs()
         if kind == "differences":
-            return differences_axes(self._pairs, alpha=self.alpha, detectable=self.detectable, ax=ax)
+            return differences_axes(self._pairs, alpha=self.alpha, detectable=self.detectable, figsize=figsize, ax=ax)
         ylabel = f"chance of p < {self.alpha:g}"
         note = "A typical pair: median variances over all pairs, each test two-sided."
-        ax = curve_axes(self.curve(), xlabel="true difference of two models", ylabel=ylabel, note=note, ax=ax)
+        xlabel = "true difference of two models"
+        ax = curve_axes(self.curve(), xlabel=xlabel, ylabel=ylabel, note=note, figsize=figsize, ax=ax)
         ax.axhline(self.power, color="#767676", lw=0.8, ls=(0, (4, 3)), zorder=1)
         return ax
 

@@ -6,15 +6,16 @@ import textwrap
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from numbers import Real
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pandas as pd
 import scipy
 
-from evalreg.checks import FloatArray, IntArray
-from evalreg.errors import ArgumentTypeError, EmptyDataError, MissingColumnError, NotAvailableError
+from evalreg.checks import FloatArray
+from evalreg.errors import ArgumentError, ArgumentTypeError, EmptyDataError, MissingColumnError, NotAvailableError
+from evalreg.report.pages import words_of
 from evalreg.report.tables import shorten
 
 if TYPE_CHECKING:
@@ -29,13 +30,17 @@ DASHES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1.5, 2)
 NAME_WIDTH = 40
 # A difference has the names of two models in it, and a new figure is made wide enough for them.
 ROW_NAME_WIDTH = 100
-NOTE_SIZE = 7.0
+NOTE_SIZE, LABEL_SIZE = 7.0, 9.0
 # Rows that a figure names at the most: with more of them it grows no higher, and names one in so many.
 MOST_NAMED = 250
 # Inches from name to name in which they can just be read.
 NAME_PITCH = 0.14
 # Width of an average character, in units of the font's size.
 CHARACTER = 0.56
+# A new figure in inches: its width, with the height that it needs, or both; None is a size that fits.
+FigSize: TypeAlias = float | tuple[float, float] | None
+# What names at the left may take of a figure whose width was asked for.
+SHARE_OF_NAMES = 0.4
 STYLE = {
     "text.usetex": False,
     "text.color": INK,
@@ -43,7 +48,7 @@ STYLE = {
     "axes.edgecolor": INK,
     "axes.labelcolor": INK,
     "axes.facecolor": "white",
-    "axes.labelsize": 9,
+    "axes.labelsize": LABEL_SIZE,
     "axes.linewidth": 0.8,
     "figure.facecolor": "white",
     "xtick.color": INK,
@@ -62,17 +67,45 @@ def pyplot() -> Any:
     return plt
 
 
-@contextmanager
-def canvas(ax: Axes | None, width: float, height: float, note: str = "") -> Iterator[Axes]:
-    """Axes to draw into, in the style of the figures; matplotlib's global settings come back as they were."""
-    plt = pyplot()
+def size_asked(figsize: FigSize, ax: Axes | None) -> tuple[float | None, float | None]:
+    """Width and height of a new figure in inches, each None where it may be what fits."""
     _check_axes(ax)
+    if figsize is None:
+        return None, None
+    if ax is not None:
+        raise ArgumentError("`figsize` is the size of a new figure, and `ax` has one. Leave one of them out.")
+    both: tuple[Any, ...] = tuple(figsize) if isinstance(figsize, tuple | list) else (figsize, None)
+    known = [*both[:1], *(side for side in both[1:] if side is not None)]
+    right = all(isinstance(side, Real) and not isinstance(side, bool) for side in known)
+    if len(both) != 2 or not right or not all(1 <= float(side) <= 500 for side in known):
+        raise ArgumentError(
+            "`figsize` must be a width in inches, such as 3.3, or width and height, such as (3.3, 4), each between 1 "
+            f"and 500; got {figsize!r}."
+        )
+    return float(both[0]), None if both[1] is None else float(both[1])
+
+
+def graph_size(height: float, figsize: FigSize, ax: Axes | None) -> tuple[float, float]:
+    """Width and height of a new figure that has no rows of names: lower where it is asked to be narrow."""
+    width = size_asked(figsize, ax)[0]
+    return (6.5, height) if width is None else (width, height * min(max(width / 6.5, 0.75), 1.6))
+
+
+@contextmanager
+def canvas(ax: Axes | None, width: float, height: float, note: str = "", figsize: FigSize = None) -> Iterator[Axes]:
+    """Axes to draw into, in the style of the figures; matplotlib's global settings come back as they were.
+
+    Width and height are those of a new figure without its note; `figsize`, where given, is that of all of it.
+    """
+    plt = pyplot()
+    asked = size_asked(figsize, ax)
+    width, total = width if asked[0] is None else asked[0], asked[1]
     with plt.rc_context(STYLE):
         if ax is not None:
             yield ax
             _note_below(ax, note)
             return
-        ax = _new_axes(plt, width, height, note)
+        ax = _new_axes(plt, width, height, total, note)
         try:
             yield ax
         except BaseException:
@@ -85,15 +118,21 @@ def _check_axes(ax: object) -> None:
         raise ArgumentTypeError(f"`ax` must be matplotlib Axes or None; got {type(ax).__name__}.")
 
 
-def _new_axes(plt: Any, width: float, height: float, note: str) -> Axes:
+def foot_height(note: str, width: float) -> float:
+    """Inches that a note takes below a figure of a width."""
     lines = wrapped(note, width - 0.2)
-    foot = (len(lines) * NOTE_SIZE * 1.3 + 8) / 72 if lines else 0.0
-    total = height + foot
+    return (len(lines) * NOTE_SIZE * 1.3 + 8) / 72 if lines else 0.0
+
+
+def _new_axes(plt: Any, width: float, height: float, total: float | None, note: str) -> Axes:
+    lines, foot = wrapped(note, width - 0.2), foot_height(note, width)
+    total = height + foot if total is None else max(total, foot + 0.5)
     figure = plt.figure(figsize=(width, total), layout="constrained")
     figure.get_layout_engine().set(rect=(0, foot / total, 1, 1 - foot / total))
     if lines:
         style = {"size": NOTE_SIZE, "color": INK, "va": "bottom", "linespacing": 1.2, "parse_math": False}
-        figure.text(0.1 / width, 0.06 / total, "\n".join(lines), **style)
+        # The label keeps the note as it was given, with its names marked.
+        figure.text(0.1 / width, 0.06 / total, "\n".join(lines), label=note, **style)
     ax: Axes = figure.add_subplot()
     return ax
 
@@ -115,7 +154,9 @@ def inches(ax: Axes) -> tuple[float, float]:
 
 def wrapped(note: str, inches: float) -> list[str]:
     """Lines of a note that fit a width. None for an empty note."""
-    return textwrap.wrap(note, int(inches * 72 / (NOTE_SIZE * CHARACTER)))
+    # A little less than fits on average: names may have wide letters.
+    letters = int(0.96 * inches * 72 / (NOTE_SIZE * CHARACTER))
+    return textwrap.wrap(words_of(note), letters, break_on_hyphens=False)
 
 
 def display_names(names: Iterable[object], width: int = NAME_WIDTH) -> list[str]:
@@ -131,12 +172,6 @@ def display_names(names: Iterable[object], width: int = NAME_WIDTH) -> list[str]
     return [text if len(alike[text]) == 1 else f"{text} ({alike[text].index(i) + 1})" for i, text in enumerate(short)]
 
 
-def row_names(index: Iterable[object], size: float, ax: Axes | None) -> tuple[list[str], float]:
-    """Names of rows, and the inches that a new figure is wide: more where names are long, as of differences of two."""
-    names = display_names(index, NAME_WIDTH if ax is not None else ROW_NAME_WIDTH)
-    return names, 7.0 + max(width_of(names, size) - width_of(["x" * NAME_WIDTH], size), 0.0)
-
-
 def _joined(name: object) -> str:
     return " - ".join(map(str, name)) if isinstance(name, tuple) else str(name)
 
@@ -147,89 +182,34 @@ def width_of(texts: Sequence[str], size: float) -> float:
     return max(letters, default=0) * size * CHARACTER / 72
 
 
-def row_height(n: int) -> tuple[float, float]:
-    """Inches for each of n rows, and the font size of their names."""
-    return (0.30, 9.0) if n <= 12 else (0.22, 8.0) if n <= 40 else (0.16 * min(1.0, MOST_NAMED / n), 7.5)
-
-
-@dataclass(frozen=True)
-class DrawnRows:
-    """How n rows are drawn: one in `step` with its name, and of a height of `pitch` points."""
-
-    n: int
-    step: int
-    pitch: float
-
-    @property
-    def named(self) -> IntArray:
-        """Positions of the rows that have a name."""
-        return np.arange(0, self.n, self.step)
-
-    @property
-    def note(self) -> str:
-        """A sentence on the names that are left out; empty where all are there."""
-        return "" if self.step == 1 else f" {self.n:,} rows, of which one in {self.step} is named."
-
-    def at_most(self, size: float, share: float) -> float:
-        """Points of a mark: less than `size` where there are so many rows that it would hide the next."""
-        return size if self.n <= MOST_NAMED else min(size, share * self.pitch)
-
-
-def rows_of(n: int, ax: Axes | None, height: float) -> DrawnRows:
-    """How n rows are drawn in axes, or of some height in a new figure: of a great many one in so many has its name."""
-    _check_axes(ax)
-    pitch = height if ax is None else inches(ax)[1] / n
-    step = 1 if n <= MOST_NAMED else max(int(np.ceil(NAME_PITCH / pitch)), 1)
-    return DrawnRows(n, step, 72 * pitch)
-
-
-def name_rows(ax: Axes, names: Sequence[str], size: float, rows: DrawnRows) -> None:
-    """Names at the left, the first at the top, with a faint line for each row that has one."""
-    n, named = rows.n, rows.named
-    names = [names[row] for row in named]
-    if named.size < n or _names_fit(ax, names, size):
-        ax.set_yticks(named, names, size=size, color=INK, parse_math=False, usetex=False)
-    else:
-        ax.set_yticks(named, [""] * n)
-        place: dict[str, Any] = {"xycoords": ax.get_yaxis_transform(), "textcoords": "offset points"}
-        look: dict[str, Any] = {"size": min(size, 8.0), "va": "bottom", "color": INK, "parse_math": False}
-        look["bbox"] = {"fc": "white", "ec": "none", "pad": 0.5}
-        for row, name in enumerate(names):
-            ax.annotate(name, (0, row), xytext=(0, 2.5), gid="name", annotation_clip=False, **place, **look)
-    ax.set_ylim(n - 0.4, -0.6)
-    ax.tick_params(axis="y", length=0)
-    ax.tick_params(axis="x", labelsize=8, top=n > 40, labeltop=n > 40)
-    ax.hlines(named, 0, 1, transform=ax.get_yaxis_transform(), color=GRID, lw=0.7, zorder=0)
-    ax.spines[["left", "right"]].set_visible(False)
-    ax.spines["top"].set_visible(n > 40)
-
-
 def open_axes(ax: Axes, xlabel: str, ylabel: str) -> None:
     """Axes without a frame above and at the right, with faint lines across and both labels."""
     ax.grid(axis="y", color=GRID, lw=0.7)
     ax.set_axisbelow(True)
     ax.spines[["top", "right"]].set_visible(False)
     ax.tick_params(labelsize=8, which="both", colors=INK)
-    ax.set_xlabel(xlabel, parse_math=False)
-    ax.set_ylabel(ylabel, parse_math=False)
+    wide, high = inches(ax)
+    ax.set_xlabel(on_lines(xlabel, wide), parse_math=False)
+    ax.set_ylabel(on_lines(ylabel, high), parse_math=False)
 
 
-def legend_above(ax: Axes, **options: Any) -> Legend:
-    """A legend above the axes, from their left end."""
-    style: dict[str, Any] = {"frameon": False, "fontsize": 8, "labelcolor": INK}
-    legend = ax.legend(loc="lower left", bbox_to_anchor=(0, 1.0), **style, **options)
+def on_lines(label: str, room: float) -> str:
+    """The label of an axis on as many lines as it takes in some inches."""
+    letters = max(int(room * 72 / (LABEL_SIZE * CHARACTER)), 12)
+    return "\n".join(part for line in label.split("\n") for part in textwrap.wrap(line, letters) or [""])
+
+
+def legend_above(ax: Axes, room: float | None = None, **options: Any) -> Legend:
+    """A legend above the axes, from their left end, in no more columns than fit `room` inches (their width)."""
+    style: dict[str, Any] = {"frameon": False, "fontsize": 8, "labelcolor": INK} | options
+    labels = ax.get_legend_handles_labels()[1]
+    room = inches(ax)[0] if room is None else room
+    fitting = max(int((room + 0.2) / (width_of(labels, style["fontsize"]) + 0.45)), 1)
+    style["ncols"] = min(style.get("ncols", 1), fitting)
+    legend = ax.legend(loc="lower left", bbox_to_anchor=(0, 1.0), **style)
     for text in (*legend.get_texts(), legend.get_title()):
         text.set_parse_math(False)
     return legend
-
-
-def _names_fit(ax: Axes, names: Sequence[str], size: float) -> bool:
-    """Whether names fit left of axes; yes where the figure makes room, and where rows are too low for a line above."""
-    figure: Any = ax.figure
-    if getattr(figure, "get_layout_engine", lambda: True)() is not None:
-        return True
-    left = ax.get_window_extent().x0 / figure.dpi
-    return width_of(names, size) + 0.1 <= left or inches(ax)[1] / len(names) < 0.26
 
 
 def limits(values: FloatArray) -> tuple[float, float]:

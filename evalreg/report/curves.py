@@ -13,9 +13,11 @@ from evalreg.report.canvas import (
     COLOURS,
     DASHES,
     INK,
+    FigSize,
     canvas,
     checked_columns,
     display_names,
+    graph_size,
     inches,
     open_axes,
     spread,
@@ -32,6 +34,7 @@ def curve_axes(
     ylabel: str = "",
     log: Literal["", "x", "y", "xy"] = "",
     note: str = "",
+    figsize: FigSize = None,
     ax: Axes | None = None,
 ) -> Axes:
     """Lines over a common horizontal axis, each with its name at its right end.
@@ -46,6 +49,9 @@ def curve_axes(
         Axes with a logarithmic scale; none by default.
     note : str, optional
         Sentences below the figure.
+    figsize : float or (float, float), optional
+        Inches of a new figure: its width, such as 3.3 for a column of a paper, or width and height. By default what
+        fits.
     ax : Axes, optional
         To draw into; a new figure by default.
 
@@ -74,7 +80,7 @@ def curve_axes(
     option("log", log, ("", "x", "y", "xy"))
     x = checked_columns(table.index.to_frame(name="x"), ("x",))[:, 0]
     values = checked_columns(table, tuple(table.columns))
-    with canvas(ax, 6.5, 3.8, note) as ax:
+    with canvas(ax, *graph_size(3.8, figsize, ax), note, figsize) as ax:
         for name in log:
             _log_scale(ax, name)
         for k, line in enumerate(values.T):

@@ -15,7 +15,7 @@ from evalreg.inference.dependence import standard_error_ratios
 from evalreg.inference.ranks import PAIR_ADJUSTMENTS, PairAdjustName
 from evalreg.inference.simultaneous import Seed
 from evalreg.inference.standards import tested_against
-from evalreg.report.canvas import INK
+from evalreg.report.canvas import INK, FigSize
 from evalreg.report.heat_map import pairs_axes
 from evalreg.report.plots import estimates_axes, inflation_axes
 from evalreg.report.scatter import dependence_axes
@@ -75,6 +75,7 @@ def plot_results(
     adjust: PairAdjustName | None = "single-step",
     ranks: bool | None = None,
     seed: Seed = 0,
+    figsize: FigSize = None,
     ax: Axes | None = None,
 ) -> Axes:
     """The figure of `Results.plot`."""
@@ -87,17 +88,25 @@ def plot_results(
             f'`ranks` goes with kind="estimates"; got ranks={ranks!r} with kind="{kind}". Leave it out.'
         )
     if kind == "pairs":
-        return _plot_pairs(results, errors, alpha, adjust, seed, ax)
+        return _plot_pairs(results, errors, alpha, adjust, seed, figsize, ax)
     if kind == "inflation":
-        return _plot_inflation(results, errors, ax)
+        return _plot_inflation(results, errors, figsize, ax)
     if kind == "dependence":
         note = f"Bars: {100 * (1 - alpha):.4g}% intervals, one by one. Dashed: root of 1 + (m - 1) ICC, clusters of m."
-        return dependence_axes(results.dependence(alpha), note=f"{note} Standard errors: {errors}.", ax=ax)
-    return _plot_estimates(results, errors, alpha, ranks, seed, ax)
+        return dependence_axes(
+            results.dependence(alpha), note=f"{note} Standard errors: {errors}.", figsize=figsize, ax=ax
+        )
+    return _plot_estimates(results, errors, alpha, ranks, seed, figsize, ax)
 
 
 def _plot_estimates(
-    results: Drawable, errors: str, alpha: float, ranks: bool | None, seed: Seed, ax: Axes | None
+    results: Drawable,
+    errors: str,
+    alpha: float,
+    ranks: bool | None,
+    seed: Seed,
+    figsize: FigSize,
+    ax: Axes | None,
 ) -> Axes:
     estimate, several = results.estimate, results.estimate.n_params > 1
     if ranks is None:
@@ -128,6 +137,7 @@ def _plot_estimates(
         zero=not _are_models(estimate),
         xlabel=_axis_label(estimate),
         note=f"{note} Standard errors: {errors}.",
+        figsize=figsize,
         ax=ax,
     )
     if tested_against(estimate) == 0.5:
@@ -149,7 +159,13 @@ def _with_counts(table: pd.DataFrame, results: Drawable) -> tuple[pd.DataFrame, 
 
 
 def _plot_pairs(
-    results: Drawable, errors: str, alpha: float, adjust: PairAdjustName | None, seed: Seed, ax: Axes | None
+    results: Drawable,
+    errors: str,
+    alpha: float,
+    adjust: PairAdjustName | None,
+    seed: Seed,
+    figsize: FigSize,
+    ax: Axes | None,
 ) -> Axes:
     estimate = results.estimate
     if estimate.n_params < 2:
@@ -166,10 +182,12 @@ def _plot_pairs(
         note += f" Models have {each}."
     if table.attrs["left_out"]:
         note += " Hatched: no standard error of the difference can be computed."
-    return pairs_axes(table, order=order, alpha=alpha, note=f"{note} Standard errors: {errors}.", ax=ax)
+    return pairs_axes(
+        table, order=order, alpha=alpha, note=f"{note} Standard errors: {errors}.", figsize=figsize, ax=ax
+    )
 
 
-def _plot_inflation(results: Drawable, errors: str, ax: Axes | None) -> Axes:
+def _plot_inflation(results: Drawable, errors: str, figsize: FigSize, ax: Axes | None) -> Axes:
     estimate, cov = results.estimate, results.cov
     if not cov.axes:
         raise NotAvailableError(
@@ -183,7 +201,7 @@ def _plot_inflation(results: Drawable, errors: str, ax: Axes | None) -> Axes:
         note += " Bar: all axes together, as in the summary."
     if bool(table.isna().any(axis=None)):
         note += " Without a mark: no standard error to compare."
-    return inflation_axes(table, note=f"{note} Standard errors: {errors}.", ax=ax)
+    return inflation_axes(table, note=f"{note} Standard errors: {errors}.", figsize=figsize, ax=ax)
 
 
 def _are_models(estimate: Estimate) -> bool:

@@ -3,26 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import FloatArray
+from evalreg.checks import BoolArray, FloatArray, IntArray
 from evalreg.errors import MissingColumnError
 from evalreg.report.canvas import (
     INK,
     MOST_NAMED,
     MUTED,
+    NAME_PITCH,
     NAME_WIDTH,
     ROW_NAME_WIDTH,
+    SHARE_OF_NAMES,
+    FigSize,
     canvas,
     checked_columns,
     display_names,
+    foot_height,
     inches,
-    rows_of,
+    size_asked,
     width_of,
 )
+from evalreg.report.named_rows import step_of
+from evalreg.report.pages import named
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -30,6 +37,13 @@ if TYPE_CHECKING:
 # Letters of a name that still stands above a column: of more the columns have numbers, explained by the rows.
 FEW, LONGEST_ABOVE_FEW, LONGEST_ABOVE = 12, 38, 30
 LONGEST_NUMBER = 3
+# Models that the note of a narrow figure lists with their numbers.
+MOST_LISTED = 60
+# Inches of a cell that leave names more of the width.
+ROOMY = 0.3
+# Inches of a cell that white lines would leave too little of.
+SMALL = 0.04
+SPACE = "\u00a0"
 # Light enough at both ends for dark text. A grey copy shows the size; the sign is in the order of the models.
 DIVERGING = ("#d9822b", "#f3cfa6", "#ffffff", "#bcdcf2", "#6fb1e0")
 
@@ -40,6 +54,7 @@ def pairs_axes(
     order: Sequence[Any] | None = None,
     alpha: float = 0.05,
     note: str = "",
+    figsize: FigSize = None,
     ax: Axes | None = None,
 ) -> Axes:
     """Differences of all pairs as a matrix, row minus column, with a dot where one differs from zero.
@@ -54,14 +69,18 @@ def pairs_axes(
         Level of those p-values below which a cell is marked, 0.05 by default.
     note : str, optional
         Sentences below the figure.
+    figsize : float or (float, float), optional
+        Inches of a new figure: its width, such as 3.3 for a column of a paper, or width and height. By default what
+        fits.
     ax : Axes, optional
-        To draw into; a new figure of fitting size by default.
+        To draw into; a new figure by default.
 
     Returns
     -------
     Axes
         Row i is the i-th name, and so is column i. Where a name is long, rows have whole names and a number, and
-        columns the number.
+        columns the number. Where names leave too little of a width that was asked for, rows have numbers too, which
+        the note explains.
 
     Raises
     ------
@@ -81,36 +100,83 @@ def pairs_axes(
     adjusted = "p_adjusted" in table.columns or "p_value" not in table.columns
     values = checked_columns(table, ("difference", "p_adjusted" if adjusted else "p_value"))
     names, difference, p = _square(table.index, values, order)
-    n, given = len(names), ax is not None
-    size, (wide, high) = (8.0 if n <= 40 else 7.0), _cell(n)
-    at_left, above = _labels(names, given)
-    beside, rows = width_of(at_left, size) + 0.15, rows_of(n, ax, high)
-    over = width_of(above, size) + 0.15
-    with canvas(ax, n * wide + beside + 1.1, n * high + over * (1 + (n > 40)) + 0.1, note + rows.note) as ax:
-        image = _heat(ax, difference)
-        at_left, above = ([labels[row] for row in rows.named] for labels in (at_left, above))
-        upright = 0 if max(map(len, above)) <= LONGEST_NUMBER else 90
-        ax.set_xticks(rows.named, above, size=size, rotation=upright, parse_math=False, usetex=False)
-        ax.set_yticks(rows.named, at_left, size=size, parse_math=False, usetex=False)
-        ax.tick_params(length=0, labeltop=True, labelbottom=n > 40, colors=INK)
-        ax.spines[:].set_visible(False)
+    n = len(names)
+    plan = _planned(names, ax, figsize, note)
+    marks, size = plan.marks, plan.size
+    with canvas(ax, *plan.figure, plan.note, figsize) as ax:
         # The size of new axes is known before they are laid out, that of others only from themselves.
-        room = inches(ax) if given else (n * wide, n * high)
-        _colour_bar(ax, image, room)
-        texts = _cell_texts(difference) if n <= MOST_NAMED else [[""]]
-        fits = (
-            n <= MOST_NAMED
-            and room[0] / n > width_of([text for line in texts for text in line], 7.5)
-            and room[1] / n > 0.28
-        )
-        if fits:
-            for i, line in enumerate(texts):
-                for j, text in enumerate(line):
-                    ax.text(j, i - 0.12, text, size=7.5, ha="center", va="center", color=INK)
-        places, columns = np.nonzero(p < alpha)
-        side = 72 * min(room) / n
-        ax.scatter(columns, places + 0.3 * fits, s=min(0.3 * side, 4.0) ** 2, color=INK, lw=0, gid="marked")
+        room = inches(ax) if plan.room is None else plan.room
+        image = _heat(ax, difference, min(room) / n)
+        at_left, above = ([labels[row] for row in marks] for labels in (plan.at_left, plan.above))
+        upright = 0 if plan.narrow or max(map(len, above)) <= LONGEST_NUMBER else 90
+        ax.set_xticks(marks, above, size=size, rotation=upright, parse_math=False, usetex=False)
+        ax.set_yticks(marks, at_left, size=size, parse_math=False, usetex=False)
+        ax.tick_params(length=0, labeltop=True, labelbottom=n > 40 and not plan.narrow, colors=INK)
+        ax.spines[:].set_visible(False)
+        _colour_bar(ax, image, room, plan.narrow)
+        _write_cells(ax, difference, p < alpha, room)
     return ax
+
+
+@dataclass(frozen=True)
+class MatrixPlan:
+    """How large a matrix is, and what stands at its rows and columns."""
+
+    at_left: Sequence[str]
+    above: Sequence[str]
+    marks: IntArray  # rows and columns that are named
+    size: float  # of the letters
+    figure: tuple[float, float]  # inches of a new figure, without its note
+    room: tuple[float, float] | None  # inches of the cells of a new figure
+    note: str
+    narrow: bool
+
+
+def _planned(names: Sequence[Any], ax: Axes | None, figsize: FigSize, note: str) -> MatrixPlan:
+    n, given = len(names), ax is not None
+    width, total = size_asked(figsize, ax)
+    size, (wide, high) = (8.0 if n <= 40 else 7.0), _cell(n)
+    if width is not None:
+        return _narrow(names, width, total, note)
+    at_left, above = _labels(names, given)
+    beside, over = (width_of(labels, size) + 0.15 for labels in (at_left, above))
+    pitch = inches(ax)[1] / n if ax is not None else high
+    step = step_of(n, pitch) if n > MOST_NAMED else 1
+    figure = (n * wide + beside + 1.1, n * high + over * (1 + (n > 40)) + 0.1)
+    note += "" if step == 1 else f" {n:,} rows, of which one in {step} is named."
+    return MatrixPlan(
+        at_left, above, np.arange(0, n, step), size, figure, None if given else (n * wide, n * high), note, False
+    )
+
+
+def _narrow(names: Sequence[Any], width: float, total: float | None, note: str) -> MatrixPlan:
+    """In a figure whose width was asked for: names at the left where they leave enough of it, else numbers."""
+    n, size = len(names), 8.0 if len(names) <= 12 else 7.0
+    numbers, whole = [str(i) for i in range(1, n + 1)], display_names(names, ROW_NAME_WIDTH)
+    beside = width_of(whole, size) + 0.15
+    cell = (width - beside - 0.1) / n
+    with_names = cell >= (NAME_PITCH if beside <= SHARE_OF_NAMES * width else ROOMY)
+    short = with_names and width_of(whole, size) < cell
+    above = whole if short else numbers
+    at_left = whole if short else [f"{a}  {i}" for a, i in zip(whole, numbers, strict=True)] if with_names else numbers
+    wide = width - width_of(at_left, size) - 0.25
+    step = 1 if with_names else _round_step(n, wide / n, width_of(numbers, size))
+    if not with_names and n <= MOST_LISTED:
+        # A space that is not broken keeps a number with its name.
+        note += f" {'; '.join(f'{i}{SPACE}{named(name)}' for i, name in zip(numbers, whole, strict=True))}."
+    elif not with_names:
+        note += f" Numbers count from the top: 1 is {named(whole[0])}, {n} is {named(whole[-1])}."
+    high = min(wide, 0.4 * n)
+    if total is not None:
+        high = max(total - foot_height(note, width) - 0.85, 0.3)
+    figure = (width, high + 0.85)
+    return MatrixPlan(at_left, above, np.arange(step - 1, n, step), size, figure, (wide, high), note, True)
+
+
+def _round_step(n: int, pitch: float, needed: float) -> int:
+    """One row in how many has its number: a round number, so that numbers stand apart."""
+    least = max(NAME_PITCH, needed + 0.04) / pitch
+    return next((step for step in (1, 2, 5, 10, 20, 50, 100, 200, 500) if step >= least and step <= n), n)
 
 
 def _labels(names: Sequence[Any], given: bool) -> tuple[list[str], list[str]]:
@@ -152,7 +218,8 @@ def _square(
     return names, difference, p
 
 
-def _heat(ax: Axes, difference: FloatArray) -> Any:
+def _heat(ax: Axes, difference: FloatArray, cell: float) -> Any:
+    """The colours of cells of some inches, with white lines between where they leave enough of them."""
     from matplotlib.colors import LinearSegmentedColormap
     from matplotlib.patches import Rectangle
 
@@ -162,13 +229,35 @@ def _heat(ax: Axes, difference: FloatArray) -> Any:
     for i, j in np.argwhere(np.isnan(difference)):
         ax.add_patch(Rectangle((j - 0.5, i - 0.5), 1, 1, fill=False, hatch="//////", lw=0, ec=MUTED))
     edges = np.arange(len(difference) + 1) - 0.5
-    line = 0.8 if len(difference) <= 12 else 0.4
+    line = 0.0 if cell < SMALL else 0.8 if len(difference) <= 12 else 0.4
     ax.hlines(edges, edges[0], edges[-1], color="white", lw=line)
     ax.vlines(edges, edges[0], edges[-1], color="white", lw=line)
     return image
 
 
-def _colour_bar(ax: Axes, image: Any, room: tuple[float, float]) -> None:
+def _write_cells(ax: Axes, difference: FloatArray, separated: BoolArray, room: tuple[float, float]) -> None:
+    """Values where cells have room for them, and a dot where a difference is separated from zero."""
+    n = len(difference)
+    texts = _cell_texts(difference) if n <= MOST_NAMED else [[""]]
+    widest = width_of([text for line in texts for text in line], 7.5)
+    fits = n <= MOST_NAMED and room[0] / n > widest and room[1] / n > 0.28
+    if fits:
+        for i, line in enumerate(texts):
+            for j, text in enumerate(line):
+                ax.text(j, i - 0.12, text, size=7.5, ha="center", va="center", color=INK)
+    places, columns = np.nonzero(separated)
+    side = 72 * min(room) / n
+    ax.scatter(columns, places + 0.3 * fits, s=min(0.3 * side, 4.0) ** 2, color=INK, lw=0, gid="marked")
+
+
+def _colour_bar(ax: Axes, image: Any, room: tuple[float, float], below: bool) -> None:
+    if below:
+        inset = ax.inset_axes((0, -0.2 / room[1], 1, 0.1 / room[1]))
+        bar = ax.figure.colorbar(image, cax=inset, orientation="horizontal")
+        bar.outline.set_visible(False)
+        inset.tick_params(labelsize=7.5, colors=INK)
+        inset.set_xlabel("row minus column", size=8, color=INK)
+        return
     height = min(1.0, 3.0 / room[1])
     inset = ax.inset_axes((1 + 0.12 / room[0], 1 - height, 0.14 / room[0], height))
     bar = ax.figure.colorbar(image, cax=inset)

@@ -8,11 +8,17 @@ from evalreg.report.tables import Grid, visible
 
 # Around a name inside a sentence. A name cannot hold them, because `visible` spells them out.
 OPEN, CLOSE = "\x02", "\x03"
+MARKS = {ord(OPEN): "", ord(CLOSE): ""}
 
 
 def named(name: object) -> str:
     """A name as a part of a sentence, marked so that each format can set it apart from the words."""
     return f"{OPEN}{visible(str(name))}{CLOSE}"
+
+
+def words_of(text: str) -> str:
+    """A sentence without the marks of names."""
+    return text.translate(MARKS)
 
 
 @dataclass(frozen=True)
@@ -26,6 +32,8 @@ class Figure:
     table: Grid | None  # None where the table of scores says the same
     told: str = ""  # a sentence on that table
     themed: bool = True  # whether it has the colours of the page, or paper of its own
+    narrow: str = ""  # the same for a screen on which `svg` would have to be scrolled
+    narrow_note: str = ""
 
 
 @dataclass(frozen=True)

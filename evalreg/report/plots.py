@@ -14,17 +14,15 @@ from evalreg.report.canvas import (
     COLOURS,
     INK,
     MARKERS,
+    FigSize,
     canvas,
     checked_columns,
     display_names,
     legend_above,
     limits,
-    name_rows,
-    row_height,
-    row_names,
-    rows_of,
     width_of,
 )
+from evalreg.report.named_rows import label_below, name_rows, named_rows, row_height
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -39,6 +37,7 @@ def estimates_axes(
     zero: bool = False,
     xlabel: str = "estimate",
     note: str = "",
+    figsize: FigSize = None,
     ax: Axes | None = None,
 ) -> Axes:
     """Estimates with intervals, one row each, in the order of the table.
@@ -56,8 +55,11 @@ def estimates_axes(
         What is estimated.
     note : str, optional
         Sentences below the figure.
+    figsize : float or (float, float), optional
+        Inches of a new figure: its width, such as 3.3 for a column of a paper, or width and height. By default what
+        fits.
     ax : Axes, optional
-        To draw into; a new figure of fitting size by default.
+        To draw into; a new figure by default.
 
     Returns
     -------
@@ -84,11 +86,11 @@ def estimates_axes(
     n = len(table)
     if ranks is not None and len(ranks) != n:
         raise AlignmentError(f"`ranks` must have a row for each of the {n} rows of the table; got {len(ranks)}.")
-    height, size = row_height(n)
-    (names, width), rows = row_names(table.index, size, ax), rows_of(n, ax, height)
+    over = 0.95 if n > 40 else 0.75
+    rows = named_rows(table.index, ax, figsize, over, note)
     drawn = [values, joint, np.zeros((n, int(zero)))]
-    with canvas(ax, width, n * height + (0.95 if n > 40 else 0.75), note + rows.note) as ax:
-        name_rows(ax, names, size, rows)
+    with canvas(ax, rows.width, n * rows.pitch + over, note + rows.note, figsize) as ax:
+        name_rows(ax, rows)
         low, high = limits(np.hstack(drawn))
         ax.set_xlim(low, high)
         if zero:
@@ -97,9 +99,9 @@ def estimates_axes(
             _intervals(ax, joint, lw=rows.at_most(0.9, 0.25), color=INK)
         _intervals(ax, values[:, 1:], lw=rows.at_most(2.6, 0.5) if n > 40 else 3.4, color=BLUE)
         _points(ax, values, 5.0 if n <= 40 else rows.at_most(4.0, 0.8))
-        ax.set_xlabel(xlabel, parse_math=False)
+        label_below(ax, xlabel, rows, figsize, 0.6 if ranks is not None else 0.0)
         if ranks is not None:
-            _rank_texts(ax, ranks, size, rows.named)
+            _rank_texts(ax, ranks, rows.size, rows.named)
     return ax
 
 
@@ -138,7 +140,7 @@ def _rank_texts(ax: Axes, ranks: pd.DataFrame, size: float, named: IntArray) -> 
     ax.annotate("ranks", (1, 1), xycoords="axes fraction", xytext=(column, above), size=size, **style)
 
 
-def inflation_axes(table: pd.DataFrame, *, note: str = "", ax: Axes | None = None) -> Axes:
+def inflation_axes(table: pd.DataFrame, *, note: str = "", figsize: FigSize = None, ax: Axes | None = None) -> Axes:
     """Standard errors by clustering as multiples of that of independent rows, one row a parameter.
 
     Parameters
@@ -147,8 +149,11 @@ def inflation_axes(table: pd.DataFrame, *, note: str = "", ax: Axes | None = Non
         One row a parameter, the index its name; one column a clustering, and "together", drawn as a bar.
     note : str, optional
         Sentences below the figure.
+    figsize : float or (float, float), optional
+        Inches of a new figure: its width, such as 3.3 for a column of a paper, or width and height. By default what
+        fits.
     ax : Axes, optional
-        To draw into; a new figure of fitting size by default.
+        To draw into; a new figure by default.
 
     Returns
     -------
@@ -171,12 +176,13 @@ def inflation_axes(table: pd.DataFrame, *, note: str = "", ax: Axes | None = Non
     """
     values = checked_columns(table, tuple(table.columns))
     n, axes = len(table), [name for name in table.columns if name != "together"]
-    height, size = row_height(n)
-    (names, width), rows = row_names(table.index, size, ax), rows_of(n, ax, height)
+    over = 1.2 if n > 40 else 1.0
+    rows = named_rows(table.index, ax, figsize, over, note)
     steps = (np.arange(len(axes)) - (len(axes) - 1) / 2) * min(0.25, 0.7 / max(len(axes), 1))
-    with canvas(ax, width, n * height + (1.2 if n > 40 else 1.0), note + rows.note) as ax:
-        name_rows(ax, names, size, rows)
-        ax.set_xlim(limits(np.append(values, 1.0)))
+    with canvas(ax, rows.width, n * rows.pitch + over, note + rows.note, figsize) as ax:
+        name_rows(ax, rows)
+        # Ratios that hardly differ from 1 are not drawn as if they did.
+        ax.set_xlim(limits(np.append(values, [0.9, 1.1])))
         ax.axvline(1, color=INK, lw=0.8, ls=(0, (4, 3)), zorder=1)
         place, mark = np.arange(n), 5.0 if n <= 40 else rows.at_most(3.6, 0.8)
         for k, name in enumerate(axes):
@@ -184,11 +190,18 @@ def inflation_axes(table: pd.DataFrame, *, note: str = "", ax: Axes | None = Non
             fill, label = "white" if k % 2 else colour, display_names([name])[0]
             ax.plot(table[name], place + steps[k], shape, color=colour, mfc=fill, ms=mark, mew=1.0, label=label)
         if "together" in table:
-            bar: dict[str, Any] = {"marker": "|", "color": INK, "ms": 72 * height * 0.75, "mew": 2.0, "zorder": 3}
+            bar: dict[str, Any] = {
+                "marker": "|",
+                "color": INK,
+                "ms": 72 * row_height(n)[0] * 0.75,
+                "mew": 2.0,
+                "zorder": 3,
+            }
             ax.plot(table["together"], place, ls="", label="together", **bar)
-        ax.set_xlabel("standard error / standard error of independent rows", parse_math=False)
-        columns, room = min(values.shape[1], 5), 1.6 if n > 40 else 0.2
-        legend = legend_above(ax, ncols=columns, handletextpad=0.3, borderaxespad=room)
+        label_below(ax, "standard error / standard error of independent rows", rows, figsize)
+        columns, away = min(values.shape[1], 5), 1.6 if n > 40 else 0.2
+        room = None if figsize is None else rows.room
+        legend = legend_above(ax, room, ncols=columns, handletextpad=0.3, borderaxespad=away)
         for entry in legend.get_lines():
             entry.set_markersize(min(entry.get_markersize(), 9))  # the bar of a row is taller than a line of text
     return ax

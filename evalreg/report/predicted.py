@@ -12,9 +12,11 @@ from evalreg.report.canvas import (
     COLOURS,
     DASHES,
     MARKERS,
+    FigSize,
     canvas,
     checked_columns,
     display_names,
+    graph_size,
     legend_above,
     open_axes,
 )
@@ -34,6 +36,7 @@ def predictions_axes(
     ylabel: str = "expected score",
     legend: str = "",
     note: str = "",
+    figsize: FigSize = None,
     ax: Axes | None = None,
 ) -> Axes:
     """Expected scores with intervals along a covariate, one colour a group.
@@ -49,6 +52,9 @@ def predictions_axes(
         What the groups are.
     note : str, optional
         Sentences below the figure.
+    figsize : float or (float, float), optional
+        Inches of a new figure: its width, such as 3.3 for a column of a paper, or width and height. By default what
+        fits.
     ax : Axes, optional
         To draw into; a new figure by default.
 
@@ -81,7 +87,7 @@ def predictions_axes(
     if len(parts) > len(COLOURS):
         raise ArgumentError(f"a figure tells {len(COLOURS)} groups apart; got {len(parts)}. Choose among the levels.")
     levels = list(dict.fromkeys(table["x"]))
-    with canvas(ax, 6.5, 3.8, note) as ax:
+    with canvas(ax, *graph_size(3.8, figsize, ax), note, figsize) as ax:
         for k, ((_, part), label) in enumerate(zip(parts, display_names([n for n, _ in parts], 30), strict=True)):
             if numeric:
                 _line(ax, part.sort_values("x"), k, label, bands=len(parts) <= MOST_BANDS)
@@ -99,7 +105,7 @@ def predictions_axes(
         for text in ax.get_xticklabels():
             text.set_parse_math(False)
         if several:
-            style = {"title_fontsize": 8, "alignment": "left"}
+            style: dict[str, Any] = {"title_fontsize": 8, "alignment": "left"}
             legend_above(ax, title=legend or None, ncols=min(len(parts), 3), **style)
     return ax
 

@@ -11,7 +11,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from evalreg.errors import NotAvailableError
-from evalreg.report.pages import CLOSE, OPEN, Page
+from evalreg.report.pages import CLOSE, MARKS, OPEN, Page, words_of
 from evalreg.report.tables import LATEX, Grid, latex_text, markdown_text, visible
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ ReportFormat: TypeAlias = Literal["html", "md", "tex", "json"]
 REPORT_FORMATS: tuple[ReportFormat, ...] = get_args(ReportFormat)
 # What a comment on a merge request may hold.
 MOST_CHARACTERS = 65_000
-_MARKS = {ord(OPEN): "", ord(CLOSE): ""}
 # What sites that show Markdown make links and messages of; and what makes a line something else than a paragraph.
 _LINKS = re.compile(r"(?<=[@#!$])(?=\w)|(?<=:)(?=//)|(?<=www)(?=\.)", re.IGNORECASE)
 _BLOCK = re.compile(r"^(\s*)([#>=]|[+-](?=\s|-)|\d+(?=[.)]\s))")
@@ -84,11 +83,6 @@ def _shown(value: object) -> object:
     return visible(value, keep="\n") if type(value) is str else value
 
 
-def words_of(text: str) -> str:
-    """A sentence without the marks of names."""
-    return text.translate(_MARKS)
-
-
 def _markdown(page: Page) -> str:
     """As much as fits a comment: without details first, then without the last rows of the scores."""
     text = _markdown_of(page, full=True)
@@ -139,7 +133,7 @@ def _plain_markdown(text: str) -> str:
 
 def _code(text: str) -> Raw:
     """Text as code on one line: the only thing that ends it are as many backticks as began it."""
-    shown = visible(str(text)).translate(_MARKS) or " "
+    shown = visible(str(text)).translate(MARKS) or " "
     longest = max((len(run) for run in re.findall("`+", shown)), default=0)
     fence, room = "`" * (longest + 1), " " if shown.startswith("`") or shown.endswith("`") else ""
     return Raw(f"{fence}{room}{shown}{room}{fence}")
@@ -161,7 +155,7 @@ def marked_up(text: str, markup: str) -> str:
     """A sentence with names marked by `named`, in the markup "text", "markdown", "latex" or "html"."""
     if markup == "markdown":
         return _as_markdown(text)
-    plain = visible(text, keep=OPEN + CLOSE).translate(_MARKS)
+    plain = visible(text, keep=OPEN + CLOSE).translate(MARKS)
     if markup == "latex":
         return latex_text(plain)
     return html.escape(plain) if markup == "html" else plain
@@ -188,4 +182,4 @@ def _latex(page: Page) -> str:
 
 
 def _as_latex(text: str) -> str:
-    return visible(text, keep=OPEN + CLOSE).translate(_MARKS).translate(_TEX)
+    return visible(text, keep=OPEN + CLOSE).translate(MARKS).translate(_TEX)

@@ -9,7 +9,17 @@ import pandas as pd
 
 from evalreg.checks import FloatArray
 from evalreg.errors import EmptyDataError
-from evalreg.report.canvas import COLOURS, INK, MUTED, canvas, checked_columns, legend_above, open_axes
+from evalreg.report.canvas import (
+    COLOURS,
+    INK,
+    MUTED,
+    FigSize,
+    canvas,
+    checked_columns,
+    graph_size,
+    legend_above,
+    open_axes,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,14 +34,16 @@ PARTS = (
 LEGEND = {"ncols": 4, "handletextpad": 0.4, "columnspacing": 1.2, "borderaxespad": 0.2}
 
 
-def errors_axes(models: pd.DataFrame, *, xlabel: str, n: int | None, ax: Axes | None = None) -> Axes:
+def errors_axes(
+    models: pd.DataFrame, *, xlabel: str, n: int | None, figsize: FigSize = None, ax: Axes | None = None
+) -> Axes:
     """Total, data and prediction standard errors of models against their scores.
 
     `n`: questions of scores in [0, 1], for the line sqrt(p(1 - p)/n) of one 0/1 answer to each; None without.
     """
     note = "NaN parts are left out: a question with one answer, or no variance left for questions."
     missing = bool(models[["se_data", "se_prediction"]].isna().to_numpy().any())
-    with canvas(ax, 6.5, 4.0, note if missing else "") as ax:
+    with canvas(ax, *graph_size(4.0, figsize, ax), note if missing else "", figsize) as ax:
         x, size = models["score"].to_numpy(dtype=float), 5.0 if len(models) <= 40 else 3.6
         for name, marker, colour, label in PARTS:
             y = models[name].to_numpy(dtype=float)
@@ -49,7 +61,9 @@ def errors_axes(models: pd.DataFrame, *, xlabel: str, n: int | None, ax: Axes | 
     return ax
 
 
-def differences_axes(pairs: pd.DataFrame, *, alpha: float, detectable: float, ax: Axes | None = None) -> Axes:
+def differences_axes(
+    pairs: pd.DataFrame, *, alpha: float, detectable: float, figsize: FigSize = None, ax: Axes | None = None
+) -> Axes:
     """p-values of pairs against the size of their differences: of the test in use, and of the sign test."""
     from matplotlib.ticker import FuncFormatter
 
@@ -60,7 +74,7 @@ def differences_axes(pairs: pd.DataFrame, *, alpha: float, detectable: float, ax
     beyond = int((known["difference"].abs() > most).sum())
     note = f"p-values under {LEAST:g} are drawn there. Each pair by itself: not adjusted for their number."
     note += f" {beyond} pairs that differ by more, all with p under {LEAST:g}, are not shown." if beyond else ""
-    with canvas(ax, 6.5, 4.0, note) as ax:
+    with canvas(ax, *graph_size(4.0, figsize, ax), note, figsize) as ax:
         known = known[known["difference"].abs() <= most]
         size = 5.0 if len(known) <= 100 else 2.6
         x = known["difference"].abs().to_numpy(dtype=float)
@@ -83,7 +97,7 @@ def differences_axes(pairs: pd.DataFrame, *, alpha: float, detectable: float, ax
     return ax
 
 
-def dependence_axes(table: pd.DataFrame, *, note: str = "", ax: Axes | None = None) -> Axes:
+def dependence_axes(table: pd.DataFrame, *, note: str = "", figsize: FigSize = None, ax: Axes | None = None) -> Axes:
     """Standard errors over those of independent rows against intraclass correlations, one point a parameter.
 
     Parameters
@@ -92,6 +106,9 @@ def dependence_axes(table: pd.DataFrame, *, note: str = "", ax: Axes | None = No
         What `Results.dependence` returns; rows without a correlation are left out.
     note : str, optional
         Sentences below the figure.
+    figsize : float or (float, float), optional
+        Inches of a new figure: its width, such as 3.3 for a column of a paper, or width and height. By default what
+        fits.
     ax : Axes, optional
         To draw into; a new figure by default.
 
@@ -121,7 +138,7 @@ def dependence_axes(table: pd.DataFrame, *, note: str = "", ax: Axes | None = No
     if known.empty:
         raise EmptyDataError("no row of the table has a correlation and a standard error, so there is nothing to draw.")
     names = known.index.get_level_values(0)
-    with canvas(ax, 6.5, 4.0, note) as ax:
+    with canvas(ax, *graph_size(4.0, figsize, ax), note, figsize) as ax:
         size, ends = 5.0 if len(known) <= 40 else 3.0, known[["icc", "lower", "upper"]].to_numpy(dtype=float)
         low, high = _widened(np.append(ends, 0.0))
         for k, name in enumerate(dict.fromkeys(names)):

@@ -22,6 +22,10 @@ _THEMED |= {"#ffffff": "var(--page)"}
 _KEPT = {"svg", "g", "path", "defs", "clipPath", "rect", "use", "text", "tspan", "image", "pattern"}
 # What matplotlib has in `<style>`, which would hold for the whole page.
 _LOOK = {"stroke-linejoin": "round", "stroke-linecap": "butt"}
+# The fonts of a text, which matplotlib names at each; newer and older ways.
+_FONTS = re.compile(r"font-family: ([^;]*);? ?|(?<=px )('[^;]*)")
+# Dots that are drawn as one line; and the attributes of a dot.
+MANY_DOTS, _PLACE = 30, {"href", "x", "y"}
 
 
 @dataclass(frozen=True)
@@ -37,7 +41,7 @@ def drawn(ax: Axes, title: str, name: str, *, themed: bool = True) -> InlineFigu
     figure: Any = ax.figure
     plt = pyplot()
     try:
-        note = " ".join(text.get_text().replace("\n", " ") for text in figure.texts)
+        note = " ".join(str(text.get_label()) for text in figure.texts)
         for text in list(figure.texts):
             text.remove()
         stood_for = _stand_ins(figure)
@@ -101,9 +105,15 @@ def _inlined(svg: str, title: str, name: str, stood_for: dict[str, str], themed:
     text = visible(svg, keep="\n\t\r")
     root = ElementTree.fromstring(text[text.index("<svg") :])
     used = set(re.findall(r"#([\w.-]+)", svg))
+    # Of elements, not of the markup, whose comments hold labels.
+    styles = (part.get("style", "") for part in root.iter() if part.tag.endswith("text"))
+    fonts = next(filter(None, map(_FONTS.search, styles)), None)
     _clean(root, name, used, stood_for, themed)
+    _shorten(root)
     width, height = (root.attrib.pop(side).removesuffix("pt") for side in ("width", "height"))
     root.attrib.update(role="img", style=f"width: {float(width):.0f}pt; aspect-ratio: {width} / {height}")
+    if fonts:
+        root.attrib["style"] += f"; font-family: {fonts[1] or fonts[2]}"
     root.set("aria-labelledby", f"{name}-title")
     heading = ElementTree.Element("title", id=f"{name}-title")
     heading.text = visible(title)
@@ -135,9 +145,36 @@ def _clean(element: Any, name: str, used: set[str], stood_for: dict[str, str], t
             element.remove(child)
         else:
             _clean(child, name, used, stood_for, themed)
-    # What many marks share is said once.
+
+
+def _shorten(element: Any) -> None:
+    """Say once what many parts share, and leave out what draws nothing."""
+    for child in list(element):
+        _shorten(child)
+        if child.tag == "g" and not len(child) and not child.attrib:
+            element.remove(child)
+    attributes = element.attrib
+    if element.tag == "text" and "style" in attributes:
+        attributes["style"] = _FONTS.sub(lambda found: "" if found[1] else "inherit", attributes["style"])
+        if attributes.get("transform", "").startswith("rotate(-0 "):
+            del attributes["transform"]
     styles = {child.get("style") for child in element} if all(child.tag == "use" for child in element) else set()
     if len(styles) == 1 and len(element) > 1 and "style" not in attributes and (style := styles.pop()):
         attributes["style"] = style
         for child in element:
             del child.attrib["style"]
+    if len(element) == 2 and element[0].tag == "defs" and len(element[1]) >= MANY_DOTS and "style" in element[1].attrib:
+        _as_one_line(element)
+
+
+def _as_one_line(element: Any) -> None:
+    """Many round dots without an edge as one line of dots, a quarter as long."""
+    marks, dots = element
+    found = re.fullmatch(r"M 0 ([\d.]+)( C[-\d. ]+){8} z", marks[0].get("d", "")) if len(marks) == 1 else None
+    colour = re.fullmatch(r"fill: ([^;]+)", dots.get("style"))
+    if found is None or colour is None or marks[0].get("style") or any(set(dot.keys()) != _PLACE for dot in dots):
+        return
+    line = "".join(f"M{dot.get('x')} {dot.get('y')}h0" for dot in dots)
+    look = f"fill: none; stroke: {colour[1]}; stroke-width: {2 * float(found[1]):g}; stroke-linecap: round"
+    clip = {key: value for key, value in dots.attrib.items() if key == "clip-path"}
+    element[:] = [ElementTree.Element("path", {"d": line, "style": look} | clip)]

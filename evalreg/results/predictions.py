@@ -13,6 +13,7 @@ from evalreg.checks import FloatArray, fraction
 from evalreg.covariance.covariance import Covariance
 from evalreg.errors import Note
 from evalreg.estimate import Estimate
+from evalreg.report.canvas import FigSize
 from evalreg.results.comparisons import Contrast, average_comparisons, average_predictions, fitted_groups
 from evalreg.results.effects import average_slopes
 from evalreg.results.fitted_mean import design_rows, is_probability, mean_of, model_of
@@ -219,7 +220,12 @@ class Predicted(ABC):
         return replace(found, estimate=replace(found.estimate, bounded=True, about=about))
 
     def plot_predictions(
-        self, by: str | list[str] | dict[str, Any], *, alpha: float = 0.05, ax: Axes | None = None
+        self,
+        by: str | list[str] | dict[str, Any],
+        *,
+        alpha: float = 0.05,
+        figsize: FigSize = None,
+        ax: Axes | None = None,
     ) -> Axes:
         """A figure of average expected scores along a covariate, by a second one in colour; the `avg_predictions`.
 
@@ -233,6 +239,9 @@ class Predicted(ABC):
             at 25 values between its smallest and its largest; a dict gives the values.
         alpha : float, optional
             Level of the intervals, each with its own degrees of freedom.
+        figsize : float or (float, float), optional
+            Inches of a new figure: its width, such as 3.3 for a column of a paper, or width and height. By default what
+            fits.
         ax : Axes, optional
             To draw into; by default a new pyplot figure.
 
@@ -255,7 +264,7 @@ class Predicted(ABC):
         >>> [text.get_text() for text in ax.get_legend().get_texts()]
         ['history', 'law', 'medicine', 'physics']
         """
-        return plot_predictions(self, by, alpha, ax)
+        return plot_predictions(self, by, alpha, figsize, ax)
 
     def wald_test_terms(self, *, alpha: float = 0.05) -> pd.DataFrame:
         """Joint tests of the terms of the formula: whether all coefficients of a factor or an interaction are zero.

@@ -10,6 +10,7 @@ import pandas as pd
 
 from evalreg.checks import fraction
 from evalreg.errors import ArgumentError
+from evalreg.report.canvas import FigSize
 from evalreg.report.predicted import predictions_axes
 from evalreg.report.summaries import covariance_text
 from evalreg.results.comparisons import fitted_groups, values_asked
@@ -22,7 +23,9 @@ N_VALUES = 25
 OVERLAP = "Overlapping intervals are not a test of a difference: `avg_comparisons` is. "
 
 
-def plot_predictions(results: Any, by: str | list[str] | dict[str, Any], alpha: float, ax: Axes | None) -> Axes:
+def plot_predictions(
+    results: Any, by: str | list[str] | dict[str, Any], alpha: float, figsize: FigSize, ax: Axes | None
+) -> Axes:
     """The figure of `Predicted.plot_predictions`."""
     fraction("alpha", alpha)
     names = [by] if isinstance(by, str) else list(by)
@@ -47,6 +50,7 @@ def plot_predictions(results: Any, by: str | list[str] | dict[str, Any], alpha: 
         ylabel=f"expected {results.estimate.about.outcome}",
         legend=names[1] if len(names) == 2 else "",
         note=f"{note}as they are. {OVERLAP if len(names) == 2 else ''}Standard errors: {covariance_text(results.cov)}.",
+        figsize=figsize,
         ax=ax,
     )
 

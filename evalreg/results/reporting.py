@@ -16,12 +16,13 @@ from evalreg.inference.dependence import standard_error_ratios
 from evalreg.inference.ranks import PairAdjustName
 from evalreg.inference.simultaneous import Seed
 from evalreg.inference.tiers import deciding_adjustment
+from evalreg.report.canvas import FigSize
 from evalreg.report.documents import as_compact_json, records, versions
 from evalreg.report.pages import Figure, Page, named
 from evalreg.report.rendering import REPORT_FORMATS, ReportFormat, rendered_page
 from evalreg.report.summaries import DROPPED_WORDS, limit_sentence, rating_reach
 from evalreg.report.tables import Grid, fixed, limits, number, p_value
-from evalreg.report.vector import drawn
+from evalreg.report.vector import InlineFigure, drawn
 from evalreg.results.answers import answer_of, design_sentences
 from evalreg.results.document import AnyResults, resolved_options, results_document
 from evalreg.results.sources import formulas_of, methods_of, sources_of
@@ -29,6 +30,8 @@ from evalreg.results.tiers import group_column, groups_told, ranks_text
 
 # Of so many models all pairs are drawn; and of so many they are listed one below the other.
 MOST_DRAWN, MOST_LISTED = 60, 12
+# Inches of a figure that a phone shows without being moved.
+PHONE = 3.4
 # Of so many models the document inside a page still holds the differences of all pairs.
 MOST_STORED = 20
 FORMAT_OF = {".html": "html", ".htm": "html", ".md": "md", ".markdown": "md", ".tex": "tex", ".json": "json"}
@@ -282,7 +285,7 @@ def _figures(
         "Intervals and ranks" if board is not None else "Intervals",
         None,
         "",
-        lambda: results.plot(alpha=alpha, seed=seed, ranks=None if board is not None else False),
+        lambda size: results.plot(alpha=alpha, seed=seed, ranks=None if board is not None else False, figsize=size),
     )
     if intervals.svg:
         yield intervals
@@ -295,7 +298,7 @@ def _figures(
                     _pair_grid(results, list(board.index), alpha, seed),
                     "Better model less the other. Intervals and p-values allow for the number of pairs. The sign of a "
                     "difference is told where p is below alpha." + (_STEPWISE if _p_adjust(results) == "holm" else ""),
-                    lambda: results.plot("pairs", alpha=alpha, seed=seed, adjust=_p_adjust(results)),
+                    lambda size: results.plot("pairs", alpha=alpha, seed=seed, adjust=_p_adjust(results), figsize=size),
                     themed=False,
                 )
         else:
@@ -312,14 +315,14 @@ def drawing(missing: list[str], pictures: bool = True) -> Callable[..., Figure]:
     can_draw = _can_draw(missing) and pictures
 
     def draw(
-        name: str, title: str, table: Grid | None, told: str, make: Callable[[], Any], themed: bool = True
+        name: str, title: str, table: Grid | None, told: str, make: Callable[[FigSize], Any], themed: bool = True
     ) -> Figure:
-        svg, note = "", ""
+        wide = narrow = InlineFigure("", "")
         if can_draw:
             with _saying(missing, title[0].lower() + title[1:]):
-                made = drawn(make(), title, name, themed=themed)
-                svg, note = made.svg, made.note
-        return Figure(name, title, svg, note, table, told, themed)
+                wide = drawn(make(None), title, name, themed=themed)
+                narrow = drawn(make(PHONE), title, f"{name}-narrow", themed=themed)
+        return Figure(name, title, wide.svg, wide.note, table, told, themed, narrow.svg, narrow.note)
 
     return draw
 
@@ -333,7 +336,7 @@ def inflation_figures(results: AnyResults, draw: Callable[..., Figure], missing:
                 "What clustering does to standard errors",
                 _inflation_grid(results),
                 "1 is the standard error of independent rows. Each column takes rows to depend within one clustering.",
-                lambda: results.plot("inflation"),
+                lambda size: results.plot("inflation", figsize=size),
             )
 
 

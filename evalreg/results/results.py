@@ -27,6 +27,7 @@ from evalreg.inference.ranks import PairAdjustName
 from evalreg.inference.simultaneous import Seed
 from evalreg.inference.standards import against_null, t_tests
 from evalreg.inference.wald import as_contrast_results, few_notes, joint_test
+from evalreg.report.canvas import FigSize
 from evalreg.report.figures import FigureName, plot_results
 from evalreg.report.summaries import covariance_text
 from evalreg.report.tables import whole_columns
@@ -343,6 +344,7 @@ class Results(Algebra, MultipleModels, Planned, Resampled, Predicted, Diagnosed,
         adjust: PairAdjustName | None = "single-step",
         ranks: bool | None = None,
         seed: Seed = 0,
+        figsize: FigSize = None,
         ax: Axes | None = None,
     ) -> Axes:
         """A figure of the estimates, of their differences, or of what clustering does to standard errors.
@@ -364,8 +366,11 @@ class Results(Algebra, MultipleModels, Planned, Resampled, Predicted, Diagnosed,
             while coefficients and contrasts stay in their order with a line at zero.
         seed : int or Generator, optional
             Of the simulation behind simultaneous intervals, ranks and "single-step".
+        figsize : float or (float, float), optional
+            Inches of a new figure: its width, such as 3.3 for a column of a paper, or width and height. By default what
+            fits.
         ax : Axes, optional
-            To draw into; by default a new pyplot figure of fitting size.
+            To draw into; by default a new pyplot figure.
 
         Returns
         -------
@@ -379,9 +384,8 @@ class Results(Algebra, MultipleModels, Planned, Resampled, Predicted, Diagnosed,
         NotAvailableError
             If matplotlib is not installed, or there is nothing to compare.
         """
-        return plot_results(
-            self, covariance_text(self.cov), kind, alpha=alpha, adjust=adjust, ranks=ranks, seed=seed, ax=ax
-        )
+        options: dict[str, Any] = {"alpha": alpha, "adjust": adjust, "ranks": ranks, "seed": seed}
+        return plot_results(self, covariance_text(self.cov), kind, **options, figsize=figsize, ax=ax)
 
     def __repr__(self) -> str:
         rows, table = f"{self.nobs} rows, {covariance_text(self.cov)}", whole_columns(self.to_frame())

@@ -12,6 +12,7 @@ import pandas as pd
 
 from evalreg.estimators.comparison import Comparison
 from evalreg.estimators.pair_tables import comparison_summary
+from evalreg.report.canvas import FigSize
 from evalreg.report.documents import SCHEMA_VERSION, summary_document, versions
 from evalreg.report.tables import Printed, Summary, whole_columns
 from evalreg.results.document import checked_levels, written
@@ -117,6 +118,7 @@ class Comparisons(Printed):
         *,
         average: EvalAverage | Literal[False] | None = None,
         alpha: float = 0.05,
+        figsize: FigSize = None,
         ax: Axes | None = None,
     ) -> Axes:
         """A forest plot: a row for each eval, and their average at the foot, with a line at zero.
@@ -131,8 +133,11 @@ class Comparisons(Printed):
             What `average()` returned; by default that of equal weights and fixed tasks. False leaves it out.
         alpha : float, optional
             Level of the intervals, which are those of `to_frame` and of the average.
+        figsize : float or (float, float), optional
+            Inches of a new figure: its width, such as 3.3 for a column of a paper, or width and height. By default what
+            fits.
         ax : Axes, optional
-            To draw into; a new figure of fitting size by default.
+            To draw into; a new figure by default.
 
         Returns
         -------
@@ -144,7 +149,7 @@ class Comparisons(Printed):
         ArgumentError
             If there is no such name, several and none was given, or the average is not of these evals.
         """
-        return forest_axes(self, name, average, alpha, ax)
+        return forest_axes(self, name, average, alpha, figsize, ax)
 
     def summary(self, alpha: float = 0.05) -> Summary:
         """One table for all evals.

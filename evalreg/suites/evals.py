@@ -23,6 +23,7 @@ from evalreg.errors import (
 )
 from evalreg.estimators.comparison import Comparison
 from evalreg.inference.dependence import design_effect
+from evalreg.report.canvas import FigSize
 from evalreg.report.summaries import covariance_text
 from evalreg.report.tables import Grid, Printed, Summary, error_text, fixed, number
 from evalreg.results.results import Results
@@ -147,6 +148,7 @@ class Evals(Printed):
         *,
         average: EvalAverage | Literal[False] | None = None,
         alpha: float = 0.05,
+        figsize: FigSize = None,
         ax: Axes | None = None,
     ) -> Axes:
         """A forest plot: a row for each eval, and their average at the foot.
@@ -161,8 +163,11 @@ class Evals(Printed):
             What `average()` returned; by default that of equal weights and fixed tasks. False leaves it out.
         alpha : float, optional
             Level of the intervals, which are those of `to_frame` and of the average.
+        figsize : float or (float, float), optional
+            Inches of a new figure: its width, such as 3.3 for a column of a paper, or width and height. By default what
+            fits.
         ax : Axes, optional
-            To draw into; a new figure of fitting size by default.
+            To draw into; a new figure by default.
 
         Returns
         -------
@@ -174,7 +179,7 @@ class Evals(Printed):
         ArgumentError
             If there is no such name, several and none was given, or the average is not of these evals.
         """
-        return forest_axes(self, name, average, alpha, ax)
+        return forest_axes(self, name, average, alpha, figsize, ax)
 
     def summary(self, alpha: float = 0.05) -> Summary:
         """The table in the form that was asked for.

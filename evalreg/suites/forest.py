@@ -10,7 +10,7 @@ import pandas as pd
 
 from evalreg.checks import fraction, listed
 from evalreg.errors import ArgumentError
-from evalreg.report.canvas import INK
+from evalreg.report.canvas import INK, FigSize
 from evalreg.report.plots import estimates_axes
 from evalreg.suites.averages import EvalAverage
 
@@ -22,7 +22,12 @@ LINE = 40
 
 
 def forest_axes(
-    suite: Any, name: str | None, average: EvalAverage | Literal[False] | None, alpha: float, ax: Axes | None
+    suite: Any,
+    name: str | None,
+    average: EvalAverage | Literal[False] | None,
+    alpha: float,
+    figsize: FigSize,
+    ax: Axes | None,
 ) -> Axes:
     """The figure of `Evals.plot` and `Comparisons.plot`: `name` is a model, or a difference "model - baseline"."""
     fraction("alpha", alpha)
@@ -46,8 +51,10 @@ def forest_axes(
     outcomes = list(dict.fromkeys(_outcome(suite.parts[part]) for part in rows.index.get_level_values(0)))
     what = outcomes[0] if len(outcomes) == 1 else "score"
     label = f"{name}: {'difference in ' if differences else ''}{what}"
-    ax = estimates_axes(table, zero=differences, xlabel="\n".join(textwrap.wrap(label, 60)), note=note, ax=ax)
-    _name_whole(ax, list(map(str, table.index)))
+    label = "\n".join(textwrap.wrap(label, 60))
+    ax = estimates_axes(table, zero=differences, xlabel=label, note=note, figsize=figsize, ax=ax)
+    if figsize is None:
+        _name_whole(ax, list(map(str, table.index)))
     if foot is not None:
         n = len(table) - 1
         ax.axhline(n - 0.5, color=INK, lw=0.8)

@@ -298,3 +298,28 @@ def test_the_command_takes_the_passages_of_each_subject(log, tmp_path, capsys):
     assert "passage:algebra=90,law=40" in capsys.readouterr().err
     assert main([*asked, "--population", "history=15,law=40,physics=22"]) == 3
     assert "--population CLUSTERS:A=40,B=90" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("cov", ["CR0", "CR1", "CR2", "CR3"])
+def test_a_model_counts_the_clusters_of_its_own(log, cov):
+    # Of its own fit, whose numbers are survey's: the other model answered the passages of every stratum.
+    some = log[log["passage"].str[-1].isin(list("01234"))]
+    both = pd.concat([log.assign(model="all"), some.assign(model="some", score=1 - some["score"])])
+    asked = {"strata": "subject", "groups": "passage", "cov": cov}
+    found, alone = er.mean(both, by="model", **asked), er.mean(some, **asked)
+    # The jackknife factor (G - 1)/G is that of all clusters, whatever they have answered.
+    factor = np.sqrt((1 - 1 / log["passage"].nunique()) / (1 - 1 / some["passage"].nunique())) if cov == "CR3" else 1.0
+    assert found.bse["some"] == pytest.approx(factor * alone.bse["mean"], rel=SAME)
+    assert found.dof["some"] == pytest.approx(alone.dof["mean"], rel=1e-9)
+    assert found.dof["all"] == pytest.approx(er.mean(log, **asked).dof["mean"], rel=1e-9)
+    if cov != "CR2":
+        assert found.contrast("all - some").dof.iloc[0] == alone.dof["mean"]
+    # A model with one passage of a subject has no variance there, which the other's passages do not give.
+    law = some.loc[some["subject"] == "law", "passage"].iloc[0]
+    one = both[(both["model"] == "all") | (both["subject"] != "law") | (both["passage"] == law)]
+    if cov == "CR1":
+        with pytest.raises(TooFewClustersError, match=r"in every stratum \(of each model\); \"law\" has one"):
+            er.mean(one, by="model", **asked)
+    elif cov in ("CR2", "CR3"):
+        with pytest.warns(er.errors.EvalregWarning):
+            assert np.isnan(er.mean(one, by="model", **asked).bse["some"])

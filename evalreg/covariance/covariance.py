@@ -14,7 +14,7 @@ from scipy import sparse
 
 from evalreg.checks import BoolArray, FloatArray, frozen
 from evalreg.covariance.crossed import crossed_variance
-from evalreg.covariance.dof import fixed_dof, quadratic
+from evalreg.covariance.dof import CountedDof, fixed_dof, quadratic
 from evalreg.covariance.options import ResolvedCov
 from evalreg.covariance.terms import NO_VARIANCE, Term
 from evalreg.covariance.widths import Few, Widths, crossed_widths, one_t
@@ -54,7 +54,7 @@ class Covariance:
     naive : ndarray, shape (n_params, n_params)
         The covariance for independent rows.
     smallest_dof : float
-        min over axes of G - 1 (G - S with strata); n - k without groups.
+        min over axes of G - 1 (G - S with strata, of the mean with the fewest); n - k without groups.
     bounded : bool
         Whether the parameters are means of scores in [0, 1].
     repaired : ndarray, shape (n_params, n_params), optional
@@ -420,6 +420,8 @@ class Covariance:
         rule = self.options.dof
         if rule == "satterthwaite" or (rule == "min" and not self.axes):
             return self.pieces[0].dof(C)
+        if rule == "min" and all(isinstance(term.leverage, CountedDof) for term in self.one_way):
+            return np.asarray(np.min([term.dof(C) for term in self.one_way], axis=0))
         return np.full(C.shape[0], fixed_dof(rule, self.smallest_dof))
 
     def linear(self, contrasts: FloatArray, names: Sequence[str]) -> Covariance:

@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 from scipy import sparse
 
-from evalreg.checks import DofName, FloatArray
+from evalreg.checks import BoolArray, DofName, FloatArray, IntArray
 from evalreg.numerics.matrices import DENSE_SHARE, Matrix, compressed, dense
 
 # Below so many entries, contrasts are multiplied as they are.
@@ -93,6 +93,39 @@ class WelchDof:
     def hotelling(self, contrasts: FloatArray) -> float:
         """Return the smallest n_m - 1 of the means involved."""
         return float(np.min(self.counts[np.any(contrasts != 0, axis=0)]) - 1)
+
+
+@dataclass(frozen=True, eq=False)
+class CountedDof:
+    """Clusters less strata of each contrast: of every stratum those of the mean that has fewest there.
+
+    Parameters
+    ----------
+    counts : ndarray, shape (n_cells,)
+        Clusters of each cell.
+    stratum : ndarray of int, shape (n_cells,)
+        Its stratum.
+    whole : ndarray of bool, shape (n_cells,)
+        Cells that are here as a whole, which no contrast varies with and whose clusters are counted all the same.
+    """
+
+    counts: FloatArray
+    stratum: IntArray
+    whole: BoolArray
+
+    def dof(self, contrasts: FloatArray) -> FloatArray:
+        """Sum of G_s - 1 over the strata that a contrast has."""
+        used, total = dense(contrasts) != 0, np.zeros(contrasts.shape[0])
+        for s in np.unique(self.stratum):
+            own = self.stratum == s
+            fewest = np.where(used[:, own], self.counts[own], np.inf).min(axis=1)
+            wholly = np.max(self.counts[own & self.whole], initial=1.0)
+            total += np.where(np.isfinite(fewest), fewest, wholly) - 1
+        return total
+
+    def hotelling(self, contrasts: FloatArray) -> float:
+        """Return the smallest of the contrasts."""
+        return float(np.min(self.dof(contrasts)))
 
 
 def fixed_dof(rule: DofName | float, smallest: float) -> float:

@@ -17,7 +17,7 @@ from evalreg.covariance.corrections import (
     inverse_power_times,
     power_scale,
 )
-from evalreg.covariance.dof import FixedDof, Leverage, WelchDof, quadratic
+from evalreg.covariance.dof import CountedDof, FixedDof, Leverage, WelchDof, quadratic
 from evalreg.covariance.leverages import CellLeverage
 from evalreg.covariance.one_cluster import Directions, Remaining, directions_of, remaining
 from evalreg.covariance.options import ResolvedCov
@@ -118,6 +118,8 @@ def one_term(
         keep = options.dof == "satterthwaite" and len(dims) == 1
         matrix, leverage, lost = _adjusted(estimate, by, options, keep, alone)
         matrix = options.factor(counts_of(estimate, axes, n_clusters, options.ssc)) * matrix
+    if len(dims) == 1 and options.dof == "min":
+        leverage = _counted(estimate, by)
     contrasts = None if leverage is None else estimate.coefficient_map
     blind = None if alone is None else alone.moves(estimate)
     return Term(by, dims, n_clusters, matrix, leverage, contrasts, lost, blind)
@@ -134,11 +136,11 @@ def _lost_without_variance(estimate: Estimate, by: Axis, matrix: FloatArray, nai
 def _unadjusted(
     estimate: Estimate, axes: tuple[Axis, ...], by: Axis, n_clusters: int, options: ResolvedCov
 ) -> FloatArray:
-    """CR0, or CR1 with its factor; with strata each stratum has the factor of its own clusters."""
+    """CR0, or CR1 with its factor; with strata each mean within a stratum has the factor of its own clusters."""
     cells = estimate.cells
     if cells is not None and cells.stratum is not None and options.kind.takes_ssc and options.ssc != "none":
-        per_stratum = _clusters_per_stratum(estimate, cells, by)
-        scale = np.sqrt(per_stratum / np.maximum(per_stratum - 1, 1))[cells.stratum]
+        own = _clusters_of_cells(estimate, cells, by, each=True)
+        scale = np.sqrt(own / np.maximum(own - 1, 1))
         return estimate.scores.meat(by, scale_rows(estimate.bread, scale))
     factor = options.factor(counts_of(estimate, axes, n_clusters, options.ssc))
     return factor * estimate.scores.meat(by, estimate.bread)
@@ -152,36 +154,45 @@ def counts_of(estimate: Estimate, axes: tuple[Axis, ...], n_clusters: int, ssc: 
     return Counts(n_clusters, smallest, estimate.n_rows, K, estimate.kind != "likelihood")
 
 
-def _clusters_per_stratum(estimate: Estimate, cells: Cells, by: Axis) -> FloatArray:
-    """Clusters of each stratum; one with a single cluster has no variance, and needs none where it is no sample."""
+def _clusters_of_cells(estimate: Estimate, cells: Cells, by: Axis, each: bool = False) -> FloatArray:
+    """Clusters of each cell, of a model in a stratum.
+
+    A single one has no variance (and needs none where it is no sample): refused of all models, or of `each` of them.
+    """
     assert cells.stratum is not None
-    n_strata = len(cells.strata)
-    member: Matrix = sparse.csr_array(
-        (np.ones(cells.stratum.size), (np.arange(cells.stratum.size), cells.stratum)),
-        shape=(cells.stratum.size, n_strata),
-    )
-    counts = np.zeros(n_strata)
+    counts = np.zeros(cells.stratum.size)
     for block in estimate.scores.cells(by):
-        present = compressed(block.gram) @ member
-        counts += np.bincount(present.indices[present.data > 0], minlength=n_strata)
-    varies = set(cells.stratum[_entering(estimate)].tolist())
-    single = [
-        name for i, (name, count) in enumerate(zip(cells.strata, counts, strict=True)) if count < 2 and i in varies
-    ]
+        inside = compressed(block.gram)
+        counts += np.bincount(inside.indices[inside.data > 0], minlength=counts.size)
+    varies = _entering(estimate)
+    most = np.zeros(len(cells.strata))
+    np.maximum.at(most, cells.stratum[varies], counts[varies])
+    few = counts < 2 if each else most[cells.stratum] < 2
+    single = sorted({cells.strata[s] for s in cells.stratum[few & varies]})
     if single:
         raise TooFewClustersError(
-            f"`strata` needs at least 2 clusters of {axis_name(by)!r} in every stratum; {listed(single)} "
-            f"{'has' if len(single) == 1 else 'have'} one. Merge strata, or cluster by the strata instead.",
+            f"`strata` needs at least 2 clusters of {axis_name(by)!r} in every stratum (of each model); "
+            f"{listed(single)} {'has' if len(single) == 1 else 'have'} one. Merge strata, or cluster by the strata "
+            "instead.",
             column=axis_name(by),
             count=len(single),
         )
     return counts
 
 
+def _counted(estimate: Estimate, axis: Axis) -> CountedDof | None:
+    """Degrees of freedom by counting where there are strata; None elsewhere."""
+    cells = estimate.cells
+    if cells is None or cells.stratum is None:
+        return None
+    return CountedDof(_clusters_of_cells(estimate, cells, axis), cells.stratum, ~_entering(estimate))
+
+
 def axis_dof(estimate: Estimate, axis: Axis) -> float:
-    """G - 1; G - S with strata."""
-    if estimate.cells is not None and estimate.cells.stratum is not None:
-        return float(np.sum(_clusters_per_stratum(estimate, estimate.cells, axis) - 1))
+    """G - 1; with strata G - S of the mean with the fewest."""
+    counted = _counted(estimate, axis)
+    if counted is not None:
+        return counted.hotelling(dense(estimate.coefficient_map))
     return float(estimate.scores.n_clusters(axis) - 1)
 
 

@@ -23,7 +23,7 @@ from evalreg.covariance.terms import Term
 from evalreg.data.clusters import Axis, axis_name, union
 from evalreg.errors import issue
 from evalreg.estimate import Estimate
-from evalreg.numerics.matrices import compressed, dense
+from evalreg.numerics.matrices import compressed, dense, without_zeros
 
 
 @documented
@@ -182,7 +182,7 @@ def _floored(cov: Covariance, estimate: Estimate, axes: tuple[Axis, ...], option
 def _within(estimate: Estimate) -> str:
     """Within what scores are centred, where a parameter is made of several means; empty for one mean each."""
     A = estimate.coefficient_map
-    if estimate.cells is None or A is None or np.all((compressed(A) != 0).sum(axis=1) <= 1):
+    if estimate.cells is None or A is None or np.all(np.diff(without_zeros(compressed(A)).indptr) <= 1):
         return ""
     if estimate.kind == "board":
         return " within its pairs of models (a pair that met once has one verdict)"
@@ -193,7 +193,7 @@ def _constants(estimate: Estimate) -> BoolArray | None:
     """Parameters that no coefficient enters; None where there is none."""
     if estimate.coefficient_map is None:
         return None
-    fixed = ~np.any(dense(abs(estimate.coefficient_map)) > 0, axis=1)
+    fixed = ~np.any(dense(estimate.coefficient_map) != 0, axis=1)
     return fixed if fixed.any() else None
 
 

@@ -13,10 +13,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import sparse
 
 from evalreg.checks import BoolArray, FloatArray, SscName
-from evalreg.numerics.matrices import Matrix
+from evalreg.numerics.matrices import Matrix, compressed, with_entries
 
 # 1 - leverage below this is leverage 1: rounding in sums of some 1e6 terms, with room.
 FULL_LEVERAGE = 1e-10
@@ -66,19 +65,18 @@ def adjust_cell_totals(totals: Matrix, leverage: Matrix, power: float) -> Matrix
     h is the cluster's share of the cell's weight. Bell and McCaffrey (2002), Survey Methodology 28; Pustejovsky and
     Tipton (2018), JBES 36(4), eq. 8, for a saturated regression. Shapes: totals, leverage (n_clusters, n_cells).
     """
-    sums = sparse.csr_array(totals)
+    sums = compressed(totals)
     if power == 0:
         return sums
     scale = cell_scale(leverage, power)
     if np.array_equal(sums.indptr, scale.indptr) and np.array_equal(sums.indices, scale.indices):
-        return sparse.csr_array((sums.data * scale.data, sums.indices, sums.indptr), sums.shape)
+        return with_entries(sums, sums.data * scale.data)
     return sums.multiply(scale).tocsr()
 
 
 def cell_scale(leverage: Matrix, power: float) -> Matrix:
     """(1 - h)^-power in each entry, zero where h is 1."""
-    scale = power_scale(leverage.data, power)
-    return sparse.csr_array((scale, leverage.indices, leverage.indptr), shape=leverage.shape)
+    return with_entries(leverage, power_scale(leverage.data, power))
 
 
 def power_scale(leverage: FloatArray, power: float) -> FloatArray:

@@ -11,11 +11,10 @@ from scipy import sparse
 from evalreg.checks import FloatArray, IntArray
 from evalreg.covariance.covariance import Covariance
 from evalreg.covariance.dof import quadratic
-from evalreg.covariance.one_way import scale_rows
 from evalreg.data.clusters import axis_name
 from evalreg.errors import NotAvailableError
 from evalreg.estimate import PLAIN, About, Estimate, Population, Samples
-from evalreg.numerics.matrices import Matrix, compressed, dense
+from evalreg.numerics.matrices import Matrix, compressed, dense, scale_rows
 
 # An eigenvalue below this share of the largest one is rounding.
 ROUNDING = 1e-12

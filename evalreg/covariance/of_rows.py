@@ -9,12 +9,12 @@ import numpy as np
 from evalreg.checks import FloatArray
 from evalreg.covariance.corrections import adjust_cell_totals, power_scale
 from evalreg.covariance.dof import WelchDof
-from evalreg.covariance.one_way import one_term, scale_rows
+from evalreg.covariance.one_way import one_term
 from evalreg.covariance.options import ResolvedCov
 from evalreg.covariance.terms import Term
 from evalreg.errors import NotAvailableError
 from evalreg.estimate import Estimate
-from evalreg.numerics.matrices import compressed, dense, scale_columns, square, sum_blocks
+from evalreg.numerics.matrices import compressed, dense, scale_columns, scale_rows, square, sum_blocks
 from evalreg.scores.base import EVERY_ROW, with_every_row
 from evalreg.scores.lazy import LazyScores
 from evalreg.scores.lazy_leverages import scaled_squares

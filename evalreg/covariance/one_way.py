@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TypeAlias
 
 import numpy as np
-from scipy import sparse
 
 from evalreg.checks import BoolArray, FloatArray, SscName, listed
 from evalreg.covariance.cell_dof import LeverageSums
@@ -27,7 +26,16 @@ from evalreg.covariance.terms import NO_VARIANCE, Term
 from evalreg.data.clusters import Axis, axis_name, union
 from evalreg.errors import NotAvailableError, TooFewClustersError
 from evalreg.estimate import Cells, Estimate, LeaveOut, SingleTotals
-from evalreg.numerics.matrices import Matrix, compressed, dense, scale_columns, square
+from evalreg.numerics.matrices import (
+    Matrix,
+    absolute_entries,
+    compressed,
+    dense,
+    scale_columns,
+    scale_rows,
+    square,
+    totals_of_columns,
+)
 from evalreg.scores.base import CellSquares
 from evalreg.scores.differences import PairScores
 
@@ -74,12 +82,14 @@ def check_strata(estimate: Estimate) -> None:
 
 def _entering(estimate: Estimate) -> BoolArray:
     """Cells that some parameter varies with, shape (n_cells,); a stratum that is here as a whole has none."""
-    return np.asarray(abs(compressed(estimate.coefficient_map)).sum(axis=0)).ravel() > 0
+    return totals_of_columns(absolute_entries(estimate.coefficient_map)) > 0
 
 
 def _touches(estimate: Estimate, columns: BoolArray) -> BoolArray:
     """Parameters that some of the coefficients enter."""
     assert estimate.coefficient_map is not None
+    if not columns.any():
+        return np.zeros(estimate.n_params, dtype=bool)
     return np.asarray((estimate.coefficient_map != 0) @ columns, dtype=bool)
 
 
@@ -95,11 +105,6 @@ def _rounding(estimate: Estimate, variance: FloatArray) -> BoolArray:
         return none
     size = scores.uncancelled(estimate.bread)
     return none if size is None else np.asarray(variance <= ROUNDING**2 * size)
-
-
-def scale_rows(bread: Matrix, scale: FloatArray) -> Matrix:
-    """Rows of the bread, each multiplied by a number."""
-    return sparse.diags_array(scale).tocsr() @ compressed(bread) if sparse.issparse(bread) else scale[:, None] * bread
 
 
 def one_term(
@@ -279,7 +284,7 @@ def _adjust_alike(
     assert estimate.refit is not None
     inverse = estimate.refit.inverse_gram
     matrix = scores.scaled_meat(by, power_scale(share, power), estimate.bread)
-    column = sparse.csr_array(share[:, None])
+    column = compressed(share[:, None])
     lost = np.full(inverse.size, bool(power) and bool(full_leverage_cells(column)[0]))
     if not keep:
         return matrix, None, lost

@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import sparse
 
 from evalreg.checks import BoolArray, FloatArray, listed
 from evalreg.covariance.corrections import FULL_LEVERAGE
 from evalreg.data.clusters import Axis, axis_name
 from evalreg.estimate import Estimate
-from evalreg.numerics.matrices import compressed, scale_columns
+from evalreg.numerics.matrices import absolute_entries, identity, scale_rows, times, transposed
 
 # Above either, covariances that hold weights fixed and do not correct for leverage miss too often to be shown.
 LARGEST_CONCENTRATION = 0.12
@@ -48,13 +47,13 @@ def sparsity(estimate: Estimate, axis: Axis) -> Sparsity:
     """Concentration of the weight of each parameter on the clusters of an axis. Kish (1965), Survey Sampling."""
     assert estimate.cells is not None
     assert estimate.coefficient_map is not None
-    weights = compressed(abs(estimate.coefficient_map))
+    weights = absolute_entries(estimate.coefficient_map)
     # A parameter's weights sum to one over its cells, whatever the scale of the parameter.
-    weights = scale_columns(weights.T, 1.0 / np.maximum(np.asarray(weights.sum(axis=1)).ravel(), 1e-300)).T.tocsr()
-    share = sparse.diags_array(1.0 / estimate.cells.weight).tocsr()
+    weights = scale_rows(weights, 1.0 / np.maximum(weights @ np.ones(weights.shape[1]), 1e-300))
+    share = scale_rows(identity(estimate.cells.weight.size), 1.0 / estimate.cells.weight)
     of_cells = estimate.scores.column_sums(axis, share, share)
     single = (1.0 - of_cells.largest < FULL_LEVERAGE).astype(float)
-    mapped = compressed(share @ weights.T)
+    mapped = times(share, transposed(weights))
     found = estimate.scores.column_sums(axis, mapped, mapped)
     return Sparsity(axis, weights @ of_cells.squares, 1.0 / found.squares, found.largest, weights @ single)
 

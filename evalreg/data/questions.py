@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from scipy import sparse
 from evalreg.checks import BoolArray, IntArray, listed
 from evalreg.data.clusters import Codes
 from evalreg.errors import DataError
+from evalreg.numerics.matrices import compressed, transposed, with_entries
 
 # Models named in a message.
 MOST_NAMED = 3
@@ -26,10 +28,10 @@ class Answered:
     family: IntArray  # (n_models,): models that are tied by shared questions have the same number
     n_items: IntArray  # (n_models,): questions that the models of its family answered
 
-    @property
+    @cached_property
     def count(self) -> IntArray:
         """Questions of each model, shape (n_models,)."""
-        return np.asarray(self.indicator.sum(axis=0), dtype=np.intp).ravel()
+        return np.bincount(self.indicator.indices, minlength=len(self.names))
 
     @property
     def lacking(self) -> IntArray:
@@ -48,13 +50,13 @@ def answered(indicator: Any, names: tuple[str, ...]) -> Answered:
     Models that no chain of shared questions ties together are families of their own, which lack nothing of each
     other's: means by subject have different questions by design. Shapes: indicator (n_items, n_models).
     """
-    from scipy.sparse.csgraph import connected_components
-
-    indicator = sparse.csr_array(indicator)
-    indicator = sparse.csr_array((np.ones(indicator.nnz), indicator.indices, indicator.indptr), indicator.shape)
+    indicator = compressed(indicator)
+    indicator = with_entries(indicator, np.ones(indicator.nnz))
     family = np.zeros(len(names), dtype=np.intp)
     # One question that all models answered ties them all.
     if not np.any(np.diff(indicator.indptr) == len(names)):
+        from scipy.sparse.csgraph import connected_components
+
         family = connected_components(indicator.T @ indicator, directed=False)[1].astype(np.intp)
     # A question belongs to the family of any model that answered it.
     of_item = family[indicator.indices[indicator.indptr[:-1]]]
@@ -66,7 +68,7 @@ def without_worst(found: Answered) -> tuple[list[str], int] | None:
 
     Questions that all others answered; None in place of both where leaving out half does not help.
     """
-    by_model, keep = sparse.csr_array(found.indicator.T), np.ones(len(found.names), dtype=bool)
+    by_model, keep = transposed(found.indicator), np.ones(len(found.names), dtype=bool)
     held = np.asarray(found.indicator.sum(axis=1)).ravel()
     order = np.argsort(found.count, kind="stable")
     left: list[str] = []

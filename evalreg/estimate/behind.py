@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy import sparse
 
 from evalreg.checks import FloatArray
 from evalreg.estimate.estimate import Estimate
-from evalreg.numerics.matrices import Matrix, compressed
+from evalreg.numerics.matrices import Matrix, compressed, with_entries
 
 # A coefficient below this share of the largest one is a zero that was not computed exactly.
 ROUNDING = 1e-12
@@ -33,7 +32,7 @@ def rows_behind(estimate: Estimate) -> FloatArray | None:
 def touches(A: Matrix) -> Matrix:
     """One where a parameter is made of a cell, shape (n_params, n_cells); what rounding left of a zero is none."""
     rows = compressed(A)
-    size = abs(rows)
-    largest = size.max(axis=1).toarray().ravel() if rows.nnz else np.zeros(rows.shape[0])
-    some = size.data > ROUNDING * np.repeat(largest, np.diff(rows.indptr))
-    return sparse.csr_array((some.astype(np.float64), rows.indices, rows.indptr), rows.shape)
+    row, size = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr)), np.abs(rows.data)
+    largest = np.zeros(rows.shape[0])
+    np.maximum.at(largest, row, size)
+    return with_entries(rows, (size > ROUNDING * largest[row]).astype(np.float64))

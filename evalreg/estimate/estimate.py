@@ -226,6 +226,9 @@ class Estimate:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "params", frozen(self.params))
+        if isinstance(self.coefficient_map, sparse.csr_array):
+            # In order once, as scipy may do it at any time, and sums depend on it in the last digit.
+            self.coefficient_map.sum_duplicates()
         if len(set(self.names)) != len(self.names):
             twice = [name for i, name in enumerate(self.names) if name in self.names[:i]]
             raise ArgumentError(f"parameters need distinct names; {listed(twice)} occurs twice.")

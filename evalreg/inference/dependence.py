@@ -4,14 +4,25 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-from scipy import sparse
 
 from evalreg.checks import FloatArray
 from evalreg.covariance.covariance import Covariance
 from evalreg.data.clusters import Axis
 from evalreg.estimate import Cells, Estimate
 from evalreg.numerics.anova import anova_icc
-from evalreg.numerics.matrices import Matrix, compressed, dense, scale_columns
+from evalreg.numerics.matrices import (
+    Matrix,
+    absolute_entries,
+    dense,
+    identity,
+    scale_columns,
+    scale_rows,
+    signs_of_entries,
+    squared_entries,
+    times,
+    totals_of_columns,
+    transposed,
+)
 from evalreg.scores.base import ResidualSums, Scores
 
 
@@ -95,25 +106,26 @@ def _own_rows(estimate: Estimate) -> FloatArray:
 def _board_icc(estimate: Estimate, cells: Cells, axis: Axis) -> FloatArray:
     """Of the residuals of each model's own comparisons, oriented to it: a pair counts where it enters the model."""
     assert estimate.coefficient_map is not None
-    side = compressed(estimate.coefficient_map).sign()
+    side = signs_of_entries(estimate.coefficient_map)
     scale = cells.count / cells.weight
     count = _own_rows(estimate)
     if np.any(count == 0):
         return np.full(estimate.n_params, np.nan)
-    return _sums_icc(estimate.scores, axis, side.T.tocsr(), scale, abs(side) @ (cells.squares * scale), count)
+    total = absolute_entries(side) @ (cells.squares * scale)
+    return _sums_icc(estimate.scores, axis, transposed(side), scale, total, count)
 
 
 def _cell_icc(scores: Scores, cells: Cells, axis: Axis) -> FloatArray:
     scale = cells.count / cells.weight
-    every = sparse.eye_array(cells.count.size, format="csr")
-    return _sums_icc(scores, axis, every, scale, cells.squares * scale, cells.count)
+    return _sums_icc(scores, axis, identity(cells.count.size), scale, cells.squares * scale, cells.count)
 
 
 def _sums_icc(
     scores: Scores, axis: Axis, side: Matrix, scale: FloatArray, squares: FloatArray, count: FloatArray
 ) -> FloatArray:
     """ICC of sums of cells, each with the sign that `side` (n_cells, m) gives it."""
-    size, total = scale_columns(abs(side).T, scale).T.tocsr(), scale_columns(side.T, scale).T.tocsr()
+    total = scale_rows(side, scale)
+    size = absolute_entries(total)
     found = scores.column_sums(axis, size, total)
     return anova_icc(found.between, squares, count, found.n_clusters, found.squares)
 
@@ -141,15 +153,15 @@ def effective_clusters(estimate: Estimate, axes: tuple[Axis, ...]) -> FloatArray
     if A is None or cells is None:
         return np.full(estimate.n_params, np.nan)
     # A win rate has pairs in which its model is the second, with a minus; they count all the same.
-    A = abs(compressed(A))
+    A = absolute_entries(A)
     if not axes:
-        return np.asarray(A.sign() @ cells.count, dtype=np.float64)
+        return np.asarray(signs_of_entries(A) @ cells.count, dtype=np.float64)
     smallest = np.full(estimate.n_params, np.inf)
     for axis in axes:
-        squares = np.zeros(estimate.n_params)
+        squares, columns = np.zeros(estimate.n_params), transposed(A)
         for block in estimate.scores.cells(axis):
-            share = compressed(block.gram) @ sparse.diags_array(1.0 / cells.weight) @ A.T
-            squares += np.asarray(share.multiply(share).sum(axis=0)).ravel()
+            share = times(scale_columns(block.gram, 1.0 / cells.weight), columns)
+            squares += totals_of_columns(squared_entries(share))
         smallest = np.minimum(smallest, 1.0 / squares)
     return smallest
 
@@ -182,6 +194,6 @@ def exchangeable_limit(estimate: Estimate, cov: Covariance) -> FloatArray:
     if s2 is None or not cov.axes:
         return np.zeros(estimate.n_params)
     assert estimate.cells is not None
-    weight = abs(compressed(estimate.coefficient_map)).sign() @ estimate.cells.weight
+    weight = absolute_entries(signs_of_entries(estimate.coefficient_map)) @ estimate.cells.weight
     largest = max(float(np.max(estimate.scores.sizes(axis))) for axis in cov.axes)
     return np.asarray(np.fmax(naive, s2 * np.minimum(largest / weight, 1.0)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy import sparse
 
 from evalreg.checks import FloatArray
 from evalreg.data.clusters import Axis
@@ -11,7 +10,7 @@ from evalreg.data.questions import Answered, answered, quoted, without_worst
 from evalreg.errors import Note, UnequalQuestionsWarning
 from evalreg.estimate import Estimate
 from evalreg.estimate.behind import rows_behind, touches
-from evalreg.numerics.matrices import Matrix, compressed
+from evalreg.numerics.matrices import Matrix, compressed, scale_columns, stacked, times, transposed
 from evalreg.scores.base import ItemCounts
 
 
@@ -38,16 +37,16 @@ def unequal_notes(estimate: Estimate, item: str | None, axes: tuple[Axis, ...] |
     if unasked is not None:
         return _engine_notes(estimate, unasked, by[0])
     blocks = list(estimate.scores.cells(by))
-    weight = sparse.vstack([compressed(block.gram) for block in blocks]).tocsr()
+    weight = stacked([compressed(block.gram) for block in blocks])
     if item is None and weight.nnz and weight.data.max() > 1:
         return ()
-    member = compressed(touches(estimate.coefficient_map).T)
-    found = answered(weight @ member, estimate.names)
+    member = transposed(touches(estimate.coefficient_map))
+    found = answered(times(weight, member), estimate.names)
     if not found.lacking.any():
         return ()
-    totals = sparse.vstack([compressed(block.totals) for block in blocks]).tocsr()
+    totals = stacked([compressed(block.totals) for block in blocks])
     assert estimate.cells is not None
-    totals = totals + weight @ sparse.diags_array(estimate.cells.mean).tocsr()
+    totals = totals + scale_columns(weight, estimate.cells.mean)
     text = unequal_text(found, _shift(found, totals @ member, weight @ member))
     if item is None:
         text += f" (Questions are the {':'.join(by)} clusters here; name them in `item`.)"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import sparse
 
 from evalreg.checks import BoolArray, FloatArray
 from evalreg.covariance.covariance import Covariance
@@ -14,7 +13,18 @@ from evalreg.errors import NotAvailableError
 from evalreg.estimate import Cells, Estimate
 from evalreg.inference.dependence import effective_clusters, exchangeable_limit, exchangeable_variance
 from evalreg.inference.proportions import effective_n, proportion_interval, t_quantile
-from evalreg.numerics.matrices import compressed, scale_columns
+from evalreg.numerics.matrices import (
+    absolute_entries,
+    compressed,
+    scale_columns,
+    signs_of_entries,
+    squared_entries,
+    times,
+    totals_of_columns,
+    transposed,
+    with_entries,
+    without_zeros,
+)
 
 # With fewer effective successes or failures the logit interval of a mean is widened.
 FEW_EFFECTIVE = 5.0
@@ -146,13 +156,12 @@ def _few(estimate: Estimate, cov: Covariance, larger: FloatArray, exact: BoolArr
 def n_rows(estimate: Estimate) -> FloatArray:
     """Rows behind each mean, shape (n_params,)."""
     assert estimate.cells is not None
-    return np.asarray((estimate.coefficient_map != 0) @ estimate.cells.count, dtype=float)
+    return np.asarray(absolute_entries(signs_of_entries(estimate.coefficient_map)) @ estimate.cells.count, dtype=float)
 
 
 def _ends(estimate: Estimate, cells: Cells) -> tuple[FloatArray, FloatArray]:
     """The lowest score and 1 less the highest of each mean, and its distance from either, both (2, n_params)."""
-    A = compressed(estimate.coefficient_map).copy()
-    A.eliminate_zeros()
+    A = without_zeros(compressed(estimate.coefficient_map))
     low = np.minimum.reduceat(cells.low[A.indices], A.indptr[:-1])
     high = np.maximum.reduceat(cells.high[A.indices], A.indptr[:-1])
     mean = np.array(estimate.params)
@@ -171,8 +180,7 @@ def scatter(estimate: Estimate) -> FloatArray:
 def _whole(estimate: Estimate, cells: Cells) -> BoolArray:
     """Means of scores that are 0 or 1."""
     other = ~np.isclose(cells.scatter, cells.mean * (1 - cells.mean), rtol=1e-9, atol=1e-12)
-    A = compressed(estimate.coefficient_map)
-    return np.asarray((A.sign() @ other) == 0)
+    return np.asarray((signs_of_entries(estimate.coefficient_map) @ other) == 0)
 
 
 def trusted(estimate: Estimate, axes: tuple[Axis, ...], distance: FloatArray, s2: FloatArray) -> FloatArray:
@@ -198,17 +206,15 @@ def _between(estimate: Estimate, axis: Axis) -> tuple[FloatArray, FloatArray]:
     """Kish's effective clusters of each mean, and the weighted variance of the clusters' means about it."""
     cells, params = estimate.cells, np.array(estimate.params)
     assert cells is not None
-    A = compressed(estimate.coefficient_map)
+    columns = transposed(compressed(estimate.coefficient_map))
     squares, between = np.zeros(params.size), np.zeros(params.size)
     for block in estimate.scores.cells(axis):
-        share = compressed(scale_columns(block.gram, 1.0 / cells.weight) @ A.T)
-        share.eliminate_zeros()
+        share = without_zeros(times(scale_columns(block.gram, 1.0 / cells.weight), columns))
         sums = compressed(block.totals) + scale_columns(block.gram, cells.mean)
-        away = compressed(scale_columns(sums, 1.0 / cells.weight) @ A.T - share @ sparse.diags_array(params))
-        inverse = share.copy()
-        inverse.data = 1.0 / inverse.data
-        squares += np.asarray(share.multiply(share).sum(axis=0)).ravel()
-        between += np.asarray(away.multiply(away).multiply(inverse).sum(axis=0)).ravel()
+        away = times(scale_columns(sums, 1.0 / cells.weight), columns) - scale_columns(share, params)
+        inverse = with_entries(share, 1.0 / share.data)
+        squares += totals_of_columns(squared_entries(share))
+        between += totals_of_columns(away.multiply(away).multiply(inverse).tocsr())
     return 1.0 / squares, between
 
 
@@ -240,7 +246,7 @@ def counted(estimate: Estimate, cov: Covariance) -> BoolArray:
     none = np.zeros(estimate.n_params, dtype=bool)
     if cells is None or A is None or not np.array_equal(cells.count, cells.weight):
         return none
-    single: BoolArray = np.asarray((A != 0).sum(axis=1)).ravel() == 1
+    single: BoolArray = np.diff(without_zeros(compressed(A)).indptr) == 1
     found = single & _whole(estimate, cells)
     # With fewer clusters than rows of the largest mean, some rows of it share one; that needs no pass.
     found &= np.array([n_rows(estimate) <= estimate.scores.n_clusters(axis) for axis in cov.axes]).all(axis=0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -15,6 +15,8 @@ Matrix: TypeAlias = Any
 
 # Above this share of entries that are there, a dense product is faster than a sparse one.
 DENSE_SHARE = 0.25
+# Up to so many entries, what scipy does before and after a sparse product takes far longer than one with zeros.
+SMALL = 1 << 12
 
 
 def dense(matrix: Matrix) -> FloatArray:
@@ -29,22 +31,139 @@ def mostly_there(matrix: Matrix) -> bool:
 
 def compressed(matrix: Matrix) -> Matrix:
     """Return an array in compressed sparse rows; what already is one as it is."""
-    return matrix if isinstance(matrix, sparse.csr_array) else sparse.csr_array(matrix)
+    if isinstance(matrix, sparse.csr_array):
+        return matrix
+    if isinstance(matrix, np.ndarray) and matrix.ndim == 2:
+        matrix = np.asarray(matrix)
+        there = matrix != 0
+        row, column = there.nonzero()
+        return of_sorted(matrix[there], row, column, matrix.shape)
+    return sparse.csr_array(matrix)
+
+
+_NONE = sparse.csr_array((1, 1))
+_LARGEST_INDEX = np.iinfo(np.int32).max
+
+
+def in_rows(data: FloatArray, indices: IntArray, indptr: IntArray, shape: tuple[int, int]) -> Matrix:
+    """Return an array in compressed sparse rows, of parts that are known to fit together.
+
+    scipy's constructor looks for the type of indices and at whether parts fit, which takes many times as long as a
+    small log's sums.
+    """
+    dtype = np.int32 if max(data.size, *shape) <= _LARGEST_INDEX else np.int64
+    made: Matrix = object.__new__(sparse.csr_array)
+    made.__dict__.update(_NONE.__dict__)
+    made.data, made.indices = data, indices.astype(dtype, copy=False)
+    made.indptr, made._shape = indptr.astype(dtype, copy=False), shape
+    return made
+
+
+def _starts(row: IntArray, n_rows: int) -> IntArray:
+    """Return where each row begins among entries that are in order of their rows, and where the last ends."""
+    starts = np.zeros(n_rows + 1, dtype=np.intp)
+    np.cumsum(np.bincount(row, minlength=n_rows), out=starts[1:])
+    return starts
+
+
+def of_sorted(data: FloatArray, row: IntArray, column: IntArray, shape: tuple[int, int]) -> Matrix:
+    """Return an array in compressed sparse rows, of entries in order of their rows and columns, each there once."""
+    made = in_rows(data, column, _starts(row, shape[0]), shape)
+    made.has_canonical_format = True
+    return made
+
+
+def with_entries(rows: Matrix, data: FloatArray) -> Matrix:
+    """Return an array in compressed sparse rows with other entries in the same places.
+
+    The places are shared where they are in order. Others scipy may put in order at any time, of one array alone.
+    """
+    if not rows.has_canonical_format:
+        return in_rows(data, rows.indices.copy(), rows.indptr.copy(), rows.shape)
+    made = in_rows(data, rows.indices, rows.indptr, rows.shape)
+    made.has_canonical_format = True
+    return made
+
+
+def without_zeros(rows: Matrix) -> Matrix:
+    """Return an array in compressed sparse rows without stored zeros; one without any as it is."""
+    there = rows.data != 0
+    if there.all():
+        return rows
+    row = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))[there]
+    return in_rows(rows.data[there], rows.indices[there], _starts(row, rows.shape[0]), rows.shape)
+
+
+def identity(n: int) -> Matrix:
+    """Return the identity matrix in compressed sparse rows."""
+    return in_rows(np.ones(n), np.arange(n), np.arange(n + 1), (n, n))
+
+
+def transposed(rows: Matrix) -> Matrix:
+    """Return the transpose of an array in compressed sparse rows, in compressed sparse rows."""
+    if rows.data.size > SMALL:
+        return rows.T.tocsr()
+    order = np.argsort(rows.indices, kind="stable")
+    row = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))[order]
+    return in_rows(rows.data[order], row, _starts(rows.indices[order], rows.shape[1]), rows.shape[::-1])
+
+
+def _is_diagonal(rows: Matrix) -> bool:
+    """Return whether an array in compressed sparse rows has its diagonal stored, and nothing else."""
+    n, m = rows.shape
+    if not n == m == rows.indices.size:
+        return False
+    places = np.arange(n)
+    return bool(np.all(rows.indices == places) and np.all(rows.indptr[:-1] == places))
+
+
+def small_product(left: Matrix, right: Matrix) -> bool:
+    """Return whether the right of two arrays is better dense in a product, as that is so small."""
+    (n, k), m = left.shape, right.shape[1]
+    return bool(max(n * k, k * m, n * m) <= SMALL)
+
+
+def times(left: Matrix, right: Matrix) -> Matrix:
+    """Return the product of two arrays in compressed sparse rows, in compressed sparse rows."""
+    if _is_diagonal(right):
+        return scale_columns(left, right.data)
+    if not small_product(left, right):
+        return left @ right
+    product = left @ right.toarray()
+    # A zero that is not stored makes no NaN of an infinite number.
+    return compressed(product) if np.isfinite(product).all() else left @ right
+
+
+def stacked(parts: Sequence[Matrix]) -> Matrix:
+    """Return arrays in compressed sparse rows above one another."""
+    return parts[0] if len(parts) == 1 else sparse.vstack(parts).tocsr()
+
+
+def totals_of_columns(rows: Matrix) -> FloatArray:
+    """Return the sum of each column of an array in compressed sparse rows."""
+    return np.bincount(rows.indices, rows.data, rows.shape[1]).astype(np.float64, copy=False)
 
 
 def squared_entries(matrix: Matrix) -> Matrix:
     """Return the square of each entry."""
-    if not sparse.issparse(matrix):
-        return matrix**2
-    rows = compressed(matrix)
-    return sparse.csr_array((rows.data**2, rows.indices, rows.indptr), rows.shape)
+    return with_entries(rows := compressed(matrix), rows.data**2) if sparse.issparse(matrix) else matrix**2
+
+
+def absolute_entries(matrix: Matrix) -> Matrix:
+    """Return the absolute value of each entry, in compressed sparse rows."""
+    return with_entries(rows := compressed(matrix), np.abs(rows.data))
+
+
+def signs_of_entries(matrix: Matrix) -> Matrix:
+    """Return the sign of each entry, in compressed sparse rows."""
+    return with_entries(rows := compressed(matrix), np.sign(rows.data))
 
 
 def difference_rows(left: IntArray, right: IntArray, n: int) -> Matrix:
     """Return rows of n columns with 1 at `left` and -1 at `right`, left < right, in compressed sparse rows."""
     m = left.size
     columns, signs = np.column_stack([left, right]).ravel(), np.tile([1.0, -1.0], m)
-    return sparse.csr_array((signs, columns, 2 * np.arange(m + 1)), (m, n))
+    return in_rows(signs, columns, 2 * np.arange(m + 1), (m, n))
 
 
 def of_columns(rows: Matrix, own: Matrix) -> Matrix:
@@ -52,7 +171,7 @@ def of_columns(rows: Matrix, own: Matrix) -> Matrix:
     if not np.all(np.diff(own.indptr) == 1):
         return rows @ own
     data, columns = rows.data * own.data[rows.indices], own.indices[rows.indices]
-    moved = sparse.csr_array((data, columns, rows.indptr.copy()), (rows.shape[0], own.shape[1]))
+    moved = in_rows(data, columns, rows.indptr.copy(), (rows.shape[0], own.shape[1]))
     moved.sum_duplicates()
     return moved
 
@@ -60,13 +179,21 @@ def of_columns(rows: Matrix, own: Matrix) -> Matrix:
 def single_column(values: FloatArray) -> Matrix:
     """Return one value a row as a column in compressed sparse rows, every entry stored."""
     n_rows = values.size
-    return sparse.csr_array((values, np.zeros(n_rows, np.int32), np.arange(n_rows + 1, dtype=np.int32)), (n_rows, 1))
+    return in_rows(values, np.zeros(n_rows, np.int32), np.arange(n_rows + 1, dtype=np.int32), (n_rows, 1))
 
 
 def scale_columns(matrix: Matrix, factor: FloatArray) -> Matrix:
     """Return an array in compressed sparse rows, each column multiplied by a number."""
     rows = compressed(matrix)
-    return sparse.csr_array((rows.data * factor[rows.indices], rows.indices, rows.indptr), rows.shape)
+    return with_entries(rows, rows.data * factor[rows.indices])
+
+
+def scale_rows(matrix: Matrix, factor: FloatArray) -> Matrix:
+    """Return an array, dense or in compressed sparse rows, each row multiplied by a number."""
+    if not sparse.issparse(matrix):
+        return factor[:, None] * matrix
+    rows = compressed(matrix)
+    return with_entries(rows, rows.data * np.repeat(factor, np.diff(rows.indptr)))
 
 
 def square(totals: Matrix, bread: Matrix) -> FloatArray:

@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -27,6 +28,7 @@ def versions() -> dict[str, str]:
     return {name: _version(name) for name in PACKAGES}
 
 
+@cache  # a file of each package is read for it
 def _version(name: str) -> str:
     try:
         return version(name)

@@ -20,7 +20,20 @@ from evalreg.checks import BoolArray, FloatArray, IntArray
 from evalreg.data.clusters import Axis, Codes
 from evalreg.data.labels import Labels
 from evalreg.errors import NotAvailableError
-from evalreg.numerics.matrices import Matrix, compressed, square, sum_blocks
+from evalreg.numerics.matrices import (
+    Matrix,
+    absolute_entries,
+    compressed,
+    dense,
+    small_product,
+    square,
+    sum_blocks,
+    times,
+    totals_of_columns,
+    transposed,
+    with_entries,
+    without_zeros,
+)
 from evalreg.scores.sums import Block, NarrowClusters
 
 EVERY_ROW: Axis = ("",)
@@ -255,12 +268,17 @@ class Scores(ABC):
         """What clusters hold of some columns, each a sum of columns of these scores, shapes (n_columns, m)."""
         n, squares, largest, between = (np.zeros(size.shape[1]) for _ in range(4))
         for block in self.cells(by):
-            s = compressed(compressed(block.gram) @ size)
-            s.eliminate_zeros()
-            t = compressed(compressed(block.totals) @ total).multiply(s > 0).tocsr()
-            inverse = s.copy()
-            inverse.data = 1.0 / inverse.data
-            between += np.asarray(t.multiply(t).multiply(inverse).sum(axis=0)).ravel()
+            if small_product(block.gram, size):
+                S, T = compressed(block.gram) @ dense(size), compressed(block.totals) @ dense(total)
+                some = S > 0
+                between += np.sum(np.where(some, T**2, 0.0) / np.where(some, S, 1.0), axis=0)
+                squares += np.sum(S**2, axis=0)
+                n += np.count_nonzero(some, axis=0)
+                np.maximum(largest, S.max(axis=0), out=largest)
+                continue
+            s = without_zeros(times(compressed(block.gram), size))
+            t = times(compressed(block.totals), total)
+            between += totals_of_columns(t.multiply(t).multiply(with_entries(s, 1.0 / s.data)).tocsr())
             squares += np.bincount(s.indices, s.data**2, squares.size)
             n += np.bincount(s.indices, s.data > 0, n.size)
             np.maximum.at(largest, s.indices, s.data)
@@ -293,9 +311,9 @@ class Scores(ABC):
 
     def clusters_reached(self, by: Axis, maps: Matrix) -> IntArray:
         """Clusters with rows in some column that enters each row of `maps` (m, n_columns), shape (m,)."""
-        columns, counts = abs(compressed(maps)).T, np.zeros(maps.shape[0], dtype=np.intp)
+        columns, counts = transposed(absolute_entries(maps)), np.zeros(maps.shape[0], dtype=np.intp)
         for block in self.cells(by):
-            inside = compressed(compressed(block.gram) @ columns)
+            inside = times(compressed(block.gram), columns)
             counts += np.bincount(inside.indices[inside.data > 0], minlength=counts.size)
         return counts
 

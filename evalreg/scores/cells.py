@@ -13,7 +13,7 @@ from scipy import sparse
 from evalreg.checks import BoolArray, FloatArray, IntArray
 from evalreg.data.clusters import TABLE_PER_ROW, Axis, Codes
 from evalreg.data.labels import Labels
-from evalreg.numerics.matrices import Matrix, dense, single_column, square, sum_blocks
+from evalreg.numerics.matrices import Matrix, dense, in_rows, of_sorted, single_column, square, sum_blocks
 from evalreg.scores.base import LabelledScores, RowsInCells
 from evalreg.scores.sums import Block
 
@@ -53,15 +53,20 @@ class CellScores(LabelledScores):
         else:
             weight = np.bincount(pair, self.weights).astype(float)
         if shape is not None:
-            row, column = shape
+            row, column, is_sorted = shape
             where, size = (row, column), (codes.n_clusters, self.n_columns)
-            yield Block(sparse.coo_array((total, where), size).tocsr(), sparse.coo_array((weight, where), size).tocsr())
+            if is_sorted:
+                totals = of_sorted(total, row, column, size)
+                yield Block(totals, in_rows(weight, totals.indices.copy(), totals.indptr.copy(), size))
+            else:
+                totals, gram = (sparse.coo_array((one, where), size).tocsr() for one in (total, weight))
+                yield Block(totals, gram)
         else:
             # No cluster is without rows, so no entry is missing, and zeros need not be looked for.
             yield Block(single_column(total), single_column(weight))
 
-    def _pairs(self, codes: Codes) -> tuple[IntArray, tuple[IntArray, IntArray] | None]:
-        """Code of each row's (cluster, cell); with the pair of each code where not all pairs are numbered."""
+    def _pairs(self, codes: Codes) -> tuple[IntArray, tuple[IntArray, IntArray, bool] | None]:
+        """Code of each row's (cluster, cell); with the pair of each code, and whether they are in order, of cells."""
         if self.cell is None:
             return codes.codes, None
         n_table = codes.n_clusters * self.n_columns
@@ -70,10 +75,10 @@ class CellScores(LabelledScores):
             present = np.flatnonzero(np.bincount(key, minlength=n_table))
             number = np.zeros(n_table, dtype=np.intp)
             number[present] = np.arange(present.size)
-            pair = number[key]
+            pair, is_sorted = number[key], True
         else:
-            pair, present = pd.factorize(key)
-        return pair, (present // self.n_columns, present % self.n_columns)
+            (pair, present), is_sorted = pd.factorize(key), False
+        return pair, (present // self.n_columns, present % self.n_columns, is_sorted)
 
     def meat(self, by: Axis | None, bread: Matrix) -> FloatArray:
         """Sum over clusters of (B' T_g)(B' T_g)', shape (n_params, n_params)."""

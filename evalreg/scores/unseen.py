@@ -7,6 +7,7 @@ nothing. The value that is tested says how many more questions might have differ
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -65,7 +66,7 @@ class Unseen:
     # Questions that must differ for the variance in use to be trusted alone.
     wanted: FloatArray
 
-    @property
+    @cached_property
     def jump(self) -> FloatArray:
         """How much a difference not seen counts for: as those seen, where these are enough to know their size."""
         known = self.square / np.where(self.size > 0, self.size, 1.0)
@@ -74,17 +75,17 @@ class Unseen:
         few = np.clip((SIZES_KNOWN - differ) / (SIZES_KNOWN - SIZES_UNKNOWN), 0.0, 1.0)
         return np.asarray(few * careful + (1 - few) * known)
 
-    @property
+    @cached_property
     def n_differing(self) -> FloatArray:
         """Questions that differ; fewer where some differ by much and many by little."""
         return self.n * self.size**2 / np.where(self.square > 0, self.square, 1.0)
 
-    @property
+    @cached_property
     def share(self) -> FloatArray:
         """1 where few questions differ, 0 where many do or (nearly) all clusters have some: V is then trusted alone."""
         return self._part(self.n_differing, 1 - self.differ, self.silent)
 
-    @property
+    @cached_property
     def share_equal(self) -> FloatArray:
         """The same where few questions do not differ by 1, theta being nearly 1 or -1."""
         return self._part(self.n * (1 - np.abs(self.theta)), self.whole, self.silent_whole)
@@ -153,22 +154,31 @@ class Unseen:
         rate = np.minimum(jump * (self.size + root) / 2, square + room)
         extra = np.maximum(rate - square - np.maximum(bound**2 - theta**2, 0.0), 0.0)
         more = self.spread - self.variance + self.dependence * (extra + jump**2 * room / (2 * n)) / n
-        # Near a difference of 1 the questions without one are few: 1 - d takes the place of d.
-        rest = 1 - np.abs(theta)
-        jump = (n * (2 * rest - 1 + square) + 2) / (n * rest + 2)
-        # Of a model that wins most, the variance does not fall again on the way to no difference, and beyond.
-        most = np.where(rest < 0.5, jump / 2, 2.0)
+        rest, jump, most = self._near_one
         left = np.minimum(1 - np.where((rest < 0.5) & (theta * bound < 0), 0.0, np.abs(bound)), most)
         least = self.share_equal * self.dependence * (jump * left - left**2) / n
         return np.asarray(np.maximum(self.variance + self.share * more, least))
 
+    @cached_property
+    def _near_one(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """1 - |theta|, how much a missing difference counts for near a difference of 1, and the most that is added."""
+        # Near a difference of 1 the questions without one are few: 1 - d takes the place of d.
+        rest = 1 - np.abs(self.theta)
+        jump = (self.n * (2 * rest - 1 + self.square) + 2) / (self.n * rest + 2)
+        # Of a model that wins most, the variance does not fall again on the way to no difference, and beyond.
+        return rest, jump, np.where(rest < 0.5, jump / 2, 2.0)
+
     def statistic(self, bound: float | FloatArray) -> FloatArray:
-        """Distance from `bound` in standard errors, shape (m,); beyond zero at least as far as zero."""
+        """Distance from `bound` (any number of rows) in standard errors; beyond zero at least as far as zero."""
         t = self._plain(bound)
         beyond = self.theta * bound < 0
         if not np.any(beyond):
             return t
-        return np.where(beyond, np.copysign(np.maximum(np.abs(t), np.abs(self._plain(0.0))), t), t)
+        return np.where(beyond, np.copysign(np.maximum(np.abs(t), self._from_zero), t), t)
+
+    @cached_property
+    def _from_zero(self) -> FloatArray:
+        return np.abs(self._plain(0.0))
 
     def _plain(self, bound: float | FloatArray) -> FloatArray:
         distance, variance = self.theta - bound, self.at(bound)
@@ -178,16 +188,16 @@ class Unseen:
 
     def limits(self, critical: FloatArray) -> FloatArray:
         """Values that are not further from theta than `critical` standard errors, shape (m, 2), in [-1, 1]."""
-        ends = []
-        for far in (-1.0, 1.0):
-            inside, outside = self.theta.copy(), np.full(self.theta.shape, far)
-            reached = np.abs(self.statistic(outside)) > critical
-            for _ in range(STEPS):
-                middle = (inside + outside) / 2
-                beyond = np.abs(self.statistic(middle)) > critical
-                inside, outside = np.where(beyond, inside, middle), np.where(beyond, middle, outside)
-            ends.append(np.where(reached, outside, far))
-        return np.column_stack(ends)
+        # Both ends at once, a row each.
+        far = np.array([[-1.0], [1.0]])
+        inside = np.broadcast_to(self.theta, (2, self.theta.size))
+        outside = np.broadcast_to(far, inside.shape)
+        reached = np.abs(self.statistic(outside)) > critical
+        for _ in range(STEPS):
+            middle = (inside + outside) / 2
+            beyond = np.abs(self.statistic(middle)) > critical
+            inside, outside = np.where(beyond, inside, middle), np.where(beyond, middle, outside)
+        return np.where(reached, outside, far).T
 
 
 def dependence_granted(n: FloatArray, clusters: FloatArray, icc: float = ICC) -> FloatArray:

@@ -42,7 +42,6 @@ STAMP = "evalreg-check.txt"
 # The lowest narwhals imports a module that DuckDB has deprecated since.
 FLOOR_COMPANIONS = (
     "pytest",
-    "pytest-xdist>=3.6",
     "hypothesis",
     "polars",
     "pyarrow",
@@ -168,6 +167,7 @@ class Options:
     pytest_arguments: Sequence[str]
     quick: bool = False
     floors: bool = False
+    part: str = ""
     say: Callable[[str], None] = print
     # Programs under way, so that the first failure can end them.
     running: list[subprocess.Popen[str]] = field(default_factory=list)
@@ -207,9 +207,11 @@ def n_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def workers() -> list[str]:
-    """The arguments that spread tests over the cores; a file stays on one, so that its fixtures are made once."""
-    return ["-n", str(n_cores()), "--dist", "loadfile"] if n_cores() > 1 else []
+def in_parts(names: Sequence[str]) -> list[str]:
+    """Names of checks, those of the tests in as many parts as there are cores: "pytest 1/2", "pytest 2/2"."""
+    n = n_cores()
+    each = {name: [f"{name} {k}/{n}" for k in range(1, n + 1)] for name in ("pytest", "simulations")}
+    return [part for name in names for part in each.get(name, [name])]
 
 
 def check_ruff(options: Options) -> Outcome:
@@ -233,13 +235,18 @@ def check_pytest(options: Options) -> Outcome:
     if options.quick:
         return call_pytest("-q", "-m", "not slow", *QUICK, *options.pytest_arguments, options=options)
     # Code that an old release breaks is met by any case; which values are right was asked on the newest.
-    chosen = ["-q", "-m", "not slow", *(["--first-and-last"] if options.floors else [])]
-    return call_pytest(*workers(), *(options.pytest_arguments or chosen), options=options)
+    chosen = ["-q", "-m", "not slow", *(["--first-and-last"] if options.floors else []), *in_part(options)]
+    return call_pytest(*(options.pytest_arguments or chosen), options=options)
 
 
 def check_simulations(options: Options) -> Outcome:
     """The tests that simulate for long, and what a covering set leaves out of a product of parameters."""
-    return call_pytest(*workers(), "-q", "-m", "slow", *options.pytest_arguments, options=options)
+    return call_pytest("-q", "-m", "slow", *in_part(options), *options.pytest_arguments, options=options)
+
+
+def in_part(options: Options) -> list[str]:
+    """The arguments that choose a part of the files. Parts run side by side would write one cache."""
+    return ["-p", "no:cacheprovider", "--part", options.part] if options.part else []
 
 
 def check_doctest(options: Options) -> Outcome:
@@ -429,13 +436,14 @@ def outcome(name: str, options: Options) -> tuple[bool, str]:
     """Whether a check failed, and the line that says so."""
     start = time.perf_counter()
     try:
-        status, note = CHECKS[name](options)
+        check, _, part = name.partition(" ")
+        status, note = CHECKS[check](replace(options, part=part))
     except Exception:
         for line in traceback.format_exc().splitlines():
             options.say(line)
         status, note = 1, "the check itself broke"
     word = "FAILED" if status else "ok"
-    return bool(status), f"{word:<7} {name:<11} {time.perf_counter() - start:6.1f} s  {note}".rstrip()
+    return bool(status), f"{word:<7} {name:<15} {time.perf_counter() - start:6.1f} s  {note}".rstrip()
 
 
 def run(names: Sequence[str], options: Options) -> int:
@@ -517,7 +525,9 @@ def main(arguments: Sequence[str]) -> int:
         # Or each of the programs would compile every module anew.
         os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
         print(versions(), flush=True)
-        return run(options.names, Options(options.stop, arguments[cut + 1 :], options.quick, options.floors))
+        own = arguments[cut + 1 :]
+        names = options.names if own or options.quick else in_parts(options.names)
+        return run(names, Options(options.stop, own, options.quick, options.floors))
     kind = "floors" if options.floors else "quick" if options.quick else "newest"
     own = ROOT / (".venv" if kind == "newest" else f".venv-{kind}")
     python = prepared(options.env.resolve() / kind if options.env else own, kind)

@@ -5,16 +5,17 @@ from __future__ import annotations
 import atexit
 import gc
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from golden import Golden, load
 from hypothesis import settings
 from pairwise import between_first_and_last, mark_the_rest
+from parts import files_of, part
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -92,6 +93,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Offer a shorter run for other releases of what the package stands on."""
     words = "of each test outside the contract, only the first case and the last: each line of code, not each value"
     parser.addoption("--first-and-last", action="store_true", help=words)
+    parser.addoption("--part", metavar="K/N", type=part, help="part K of N of the files of tests")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave files of other parts unread."""
+    asked = config.getoption("part", None)
+    if not asked or not re.fullmatch(r"test_.*\.py", collection_path.name):
+        return None
+    return True if collection_path not in files_of(asked, config.rootpath / "tests") else None
 
 
 # Before pytest itself leaves out by marks.
@@ -99,7 +109,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark what is beyond a covering set of its product; leave out what was not asked for or has no real logs here."""
     mark_the_rest(items)
-    if config.getoption("--first-and-last"):
+    if config.getoption("first_and_last", False):
         between = {*between_first_and_last(items)}
         config.hook.pytest_deselected(items=list(between))
         items[:] = [item for item in items if item not in between]
@@ -117,20 +127,6 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 50)
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Hand the count from a worker of pytest-xdist, which collects, to the run that started it."""
-    if hasattr(session.config, "workeroutput"):
-        session.config.workeroutput["left_out"] = session.config.stash.get(LEFT_OUT, 0)
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_testnodedown(node: Any) -> None:
-    """Take the count of a worker; every worker collects all."""
-    stash = node.config.stash
-    stash[LEFT_OUT] = max(stash.get(LEFT_OUT, 0), getattr(node, "workeroutput", {}).get("left_out", 0))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

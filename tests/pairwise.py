@@ -6,7 +6,7 @@ the mark `pairwise` therefore runs, by default, on a set that holds every pair o
 that its product holds. The rest of its product gets the mark `slow`: nothing is dropped, and `.ci/simulations` runs it.
 What of a product is `slow` for another reason is not chosen from.
 
-The set is chosen by a greedy rule without chance, so that every run and every worker chooses alike.
+The set is chosen by a greedy rule without chance, so that every run chooses alike.
 """
 
 from __future__ import annotations

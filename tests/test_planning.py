@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from evalreg import datasets
 from evalreg.data.clusters import as_codes, factorize
+from evalreg.data.paired_answers import PairedAnswers
 from evalreg.errors import (
     AlignmentError,
     ArgumentError,
@@ -30,7 +31,7 @@ from evalreg.errors import (
     TooFewClustersError,
 )
 from evalreg.planning import components, mde, sample_size
-from evalreg.planning.components import PairedAnswers, clustered_components, plain_components
+from evalreg.planning.components import clustered_components, plain_components
 
 # Sums of a few hundred terms in another order.
 SAME = 1e-11

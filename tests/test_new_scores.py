@@ -13,7 +13,7 @@ from evalreg.data.clusters import as_codes, factorize
 from evalreg.data.labels import Labels
 from evalreg.errors import NotAvailableError
 from evalreg.numerics.matrices import compressed
-from evalreg.scores.base import LabelledScores
+from evalreg.scores.labelled import LabelledScores
 from evalreg.scores.sums import Block
 
 RTOL = 1e-12

@@ -21,7 +21,7 @@ from evalreg.covariance.one_way import axis_dof, check_strata, naive_term, one_t
 from evalreg.covariance.options import ResolvedCov, check_cov_options, resolve_cov
 from evalreg.covariance.terms import Term
 from evalreg.data.clusters import Axis, axis_name, union
-from evalreg.errors import issue
+from evalreg.errors import Note, issue
 from evalreg.estimate import Estimate
 from evalreg.numerics.matrices import compressed, dense, without_zeros
 
@@ -117,26 +117,7 @@ def _assembled(estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov)
         check_alike(estimate, axes, options.alike)
     naive = naive_term(estimate)
     if not axes or not options.kind.needs_clusters:
-        check_strata(estimate)
-        term = term_of_rows(estimate, options, naive)
-        counts = {axis_name(axis): estimate.scores.n_clusters(axis) for axis in axes}
-        smallest = float(np.min(naive.dof(np.eye(estimate.n_params))))
-        independent = Covariance(
-            names=estimate.names,
-            options=replace(options, cov="naive") if options.kind.needs_clusters else options,
-            axes=(),
-            n_clusters=counts,
-            pieces=(replace(term, blind=blind_directions(estimate, None)),),
-            naive=naive.matrix,
-            smallest_dof=smallest,
-            bounded=estimate.bounded,
-            fixed=_constants(estimate),
-            repaired=term.matrix,
-            paired=estimate.family.paired,
-            within=_within(estimate),
-            notes=tuple(notes),
-        )
-        return _floored(independent, estimate, axes, options)
+        return _floored(_of_rows(estimate, axes, options, naive, notes), estimate, axes, options)
     terms = [one_term(estimate, axes, dims, options, naive.matrix) for dims in subsets(len(axes))]
     n_clusters = {term.name: term.n_clusters for term in terms}
     if options.alike is not None:
@@ -165,6 +146,29 @@ def _assembled(estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov)
     unknown = np.isnan(result.variance()) & result._in_one_cell(np.eye(estimate.n_params))
     result = replace(result, withheld=unknown if unknown.any() else None)
     return _floored(replace(result, notes=(*notes, *term_notes(result))), estimate, axes, options)
+
+
+def _of_rows(
+    estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov, naive: Term, notes: list[Note]
+) -> Covariance:
+    """The covariance of independent rows."""
+    check_strata(estimate)
+    term = term_of_rows(estimate, options, naive)
+    return Covariance(
+        names=estimate.names,
+        options=replace(options, cov="naive") if options.kind.needs_clusters else options,
+        axes=(),
+        n_clusters={axis_name(axis): estimate.scores.n_clusters(axis) for axis in axes},
+        pieces=(replace(term, blind=blind_directions(estimate, None)),),
+        naive=naive.matrix,
+        smallest_dof=float(np.min(naive.dof(np.eye(estimate.n_params)))),
+        bounded=estimate.bounded,
+        fixed=_constants(estimate),
+        repaired=term.matrix,
+        paired=estimate.family.paired,
+        within=_within(estimate),
+        notes=tuple(notes),
+    )
 
 
 def _floored(cov: Covariance, estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov) -> Covariance:

@@ -1,15 +1,16 @@
 """What a covariance, a diagnostic, a board or a bootstrap may ask of the scores of an estimate.
 
 A row's *scores* are its contributions to the estimating equations. A new kind of scores is a frozen dataclass in one
-file: of rows in memory it takes `LabelledScores`, which needs a field `labels`, `n_columns` and `cells`; of the rows
-of other scores `SharedRows`; of anything else `Scores`. What has a default here need not be said.
+file: of rows in memory it takes `LabelledScores` (in `labelled.py`), which needs a field `labels`, `n_columns` and
+`cells`; of the rows of other scores `SharedRows` (in `shared_rows.py`); of anything else `Scores`. What has a default
+here need not be said.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, ClassVar, Protocol
 
@@ -357,162 +358,6 @@ class Scores(ABC):
     def gram_entries(self, by: Axis) -> int:
         """Entries of X_g'W X_g that may be held of all clusters together; 0 where they are sparse or made in blocks."""
         return 0
-
-
-class LabelledScores(Scores):
-    """Scores of rows in memory whose clusters are told by `labels`, a field of the dataclass."""
-
-    labels: Labels
-    stackable: ClassVar[bool] = True
-    weights: FloatArray | None = None
-    __dataclass_fields__: ClassVar[dict[str, Any]]
-
-    @property
-    def n_rows(self) -> int:
-        """Rows in use."""
-        return self.labels.n_rows
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Columns of labels that can be clustered on."""
-        return self.labels.columns
-
-    @property
-    def has_source(self) -> bool:
-        """Whether further columns can be looked up."""
-        return self.labels.source is not None
-
-    def n_clusters(self, by: Axis) -> int:
-        """Observed joint values of some columns."""
-        return self.labels.codes(by).n_clusters
-
-    def sizes(self, by: Axis) -> FloatArray:
-        """Weight of each cluster, shape (n_clusters,)."""
-        codes = self.labels.codes(by)
-        return np.asarray(codes.counts if self.weights is None else np.bincount(codes.codes, self.weights), dtype=float)
-
-    def label(self, by: Axis, code: int) -> str:
-        """Label of one cluster."""
-        return self.labels.codes(by).label(code)
-
-    def meat(self, by: Axis | None, bread: Matrix) -> FloatArray:
-        """Sum over clusters of (B' T_g)(B' T_g)', shape (n_params, n_params)."""
-        return meat_of_sums(self, by, bread)
-
-    def homes(self, item: Axis, by: Axis) -> IntArray | None:
-        """Cluster of each question, in the order of the clusters of `item`."""
-        of = self.labels.codes(item)
-        home = np.zeros(of.n_clusters, dtype=np.intp)
-        home[of.codes] = self.labels.codes(by).codes
-        return home
-
-    def row_labels(self) -> Labels | None:
-        """Labels of the rows."""
-        return self.labels
-
-    def relabelled(self, change: Callable[[Labels], Labels]) -> LabelledScores:
-        """The same scores with the labels of their rows changed."""
-        return replace(self, labels=change(self.labels))
-
-    def with_labels(self, more: dict[str, Any]) -> LabelledScores:
-        """The same scores with further label columns."""
-        return self.relabelled(lambda own: own.with_held({name: own.align(name, one) for name, one in more.items()}))
-
-    def detached(self) -> LabelledScores:
-        """The same scores without the source of further labels."""
-        return self.relabelled(Labels.detached)
-
-
-class SharedRows(Scores):
-    """Scores of the rows of other scores, which answer for their labels."""
-
-    @property
-    @abstractmethod
-    def whose(self) -> Scores:
-        """Scores of the same rows."""
-
-    @abstractmethod
-    def each(self, change: Callable[[Any], Any]) -> SharedRows:
-        """The same with a change made to the scores that these are made of."""
-
-    @property
-    def n_rows(self) -> int:
-        """Rows in use."""
-        return self.whose.n_rows
-
-    @property
-    def labels(self) -> Labels:
-        """Cluster labels of the rows, which are in memory."""
-        labels = self.whose.row_labels()
-        if labels is None:
-            raise NotAvailableError("labels of single rows need the rows in memory.")
-        return labels
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Columns of labels that can be clustered on."""
-        return self.whose.columns
-
-    @property
-    def has_source(self) -> bool:
-        """Whether further columns can be looked up."""
-        return self.whose.has_source
-
-    def n_clusters(self, by: Axis) -> int:
-        """Observed joint values of some columns."""
-        return self.whose.n_clusters(by)
-
-    def sizes(self, by: Axis) -> FloatArray:
-        """Weight of each cluster, shape (n_clusters,)."""
-        return self.whose.sizes(by)
-
-    def label(self, by: Axis, code: int) -> str:
-        """Label of one cluster."""
-        return self.whose.label(by, code)
-
-    def meat(self, by: Axis | None, bread: Matrix) -> FloatArray:
-        """Sum over clusters of (B' T_g)(B' T_g)', shape (n_params, n_params)."""
-        return meat_of_sums(self, by, bread)
-
-    def homes(self, item: Axis, by: Axis) -> IntArray | None:
-        """Cluster of each question, in the order of the clusters of `item`."""
-        return self.whose.homes(item, by)
-
-    def cluster_sizes(self, by: Axis) -> ClusterSizes:
-        """How many clusters there are, and sums of their weights."""
-        return self.whose.cluster_sizes(by)
-
-    def largest_cluster(self, by: Axis) -> str:
-        """Label of the cluster of most weight."""
-        return self.whose.largest_cluster(by)
-
-    def counts_rows(self, by: Axis) -> bool:
-        """Whether the weights of clusters are numbers of rows."""
-        return self.whose.counts_rows(by)
-
-    def ask_jointly(self, by: Axis) -> None:
-        """Ask an engine for the sums of a joint clustering, of which those of its columns are made."""
-        self.whose.ask_jointly(by)
-
-    def residual_sums(self, by: Axis) -> ResidualSums | None:
-        """Sums of residuals within clusters; None where there are no residuals."""
-        return self.whose.residual_sums(by)
-
-    def row_labels(self) -> Labels | None:
-        """Labels of the rows; None where they are not in memory."""
-        return self.whose.row_labels()
-
-    def relabelled(self, change: Callable[[Labels], Labels]) -> SharedRows:
-        """The same scores with the labels of their rows changed."""
-        return self.each(lambda scores: scores.relabelled(change))
-
-    def with_labels(self, more: dict[str, Any]) -> SharedRows:
-        """The same scores with further label columns."""
-        return self.each(lambda scores: scores.with_labels(more))
-
-    def detached(self) -> SharedRows:
-        """The same scores without the source of further labels."""
-        return self.each(lambda scores: scores.detached())
 
 
 def with_every_row(scores: Scores) -> Scores:

@@ -14,7 +14,8 @@ from evalreg.checks import BoolArray, FloatArray, IntArray
 from evalreg.data.clusters import TABLE_PER_ROW, Axis, Codes
 from evalreg.data.labels import Labels
 from evalreg.numerics.matrices import Matrix, dense, in_rows, of_sorted, single_column, square, sum_blocks
-from evalreg.scores.base import LabelledScores, RowsInCells
+from evalreg.scores.base import RowsInCells
+from evalreg.scores.labelled import LabelledScores
 from evalreg.scores.sums import Block
 
 

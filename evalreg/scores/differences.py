@@ -15,7 +15,7 @@ from evalreg.data.clusters import Axis, Codes
 from evalreg.data.labels import Labels
 from evalreg.data.model_pairs import NOBODY, ModelPairs, chosen
 from evalreg.numerics.matrices import DENSE_SHARE, Matrix, compressed, dense, square, sum_blocks
-from evalreg.scores.base import LabelledScores
+from evalreg.scores.labelled import LabelledScores
 from evalreg.scores.sums import Block, CellSums
 
 # Entries (clusters times columns) of a block of cluster sums, and (columns times questions) of a block of differences.

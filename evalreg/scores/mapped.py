@@ -12,8 +12,9 @@ from scipy import sparse
 from evalreg.checks import FloatArray
 from evalreg.data.clusters import Axis
 from evalreg.numerics.matrices import Matrix, compressed, dense, square, sum_blocks
-from evalreg.scores.base import Scores, SharedRows
+from evalreg.scores.base import Scores
 from evalreg.scores.lazy import LazyScores
+from evalreg.scores.shared_rows import SharedRows
 from evalreg.scores.sums import Block, NarrowClusters
 
 # Clusters whose (columns, columns) grams are held at a time.

@@ -11,7 +11,7 @@ from evalreg.checks import BoolArray, FloatArray, IntArray
 from evalreg.data.clusters import Axis, Codes
 from evalreg.data.labels import Labels
 from evalreg.numerics.matrices import Matrix, dense
-from evalreg.scores.base import LabelledScores
+from evalreg.scores.labelled import LabelledScores
 from evalreg.scores.sums import Block, NarrowClusters
 
 # Clusters of a block of row scores, so that memory does not grow with the number of clusters.

@@ -14,7 +14,8 @@ from evalreg.data.clusters import Axis
 from evalreg.data.labels import Labels
 from evalreg.errors import NotAvailableError
 from evalreg.numerics.matrices import Matrix, compressed, dense
-from evalreg.scores.base import RowsInCells, Scores, SharedRows
+from evalreg.scores.base import RowsInCells, Scores
+from evalreg.scores.shared_rows import SharedRows
 from evalreg.scores.sums import Block
 
 

@@ -13,7 +13,8 @@ from evalreg.checks import FloatArray
 from evalreg.data.clusters import Axis
 from evalreg.errors import NotAvailableError
 from evalreg.numerics.matrices import Matrix, compressed, dense, scale_columns
-from evalreg.scores.base import Scores, SharedRows, meat_of_sums
+from evalreg.scores.base import Scores, meat_of_sums
+from evalreg.scores.shared_rows import SharedRows
 from evalreg.scores.sums import Block
 
 

@@ -479,19 +479,20 @@ def test_a_default_that_stacking_changes_is_told_with_what_to_do(wide):
 # Options kept and dropped
 
 
-@pytest.mark.parametrize("cov", ["naive", "CR0", "CR1", "CR2", "CR3", "jackknife", None])
 @pytest.mark.parametrize("ssc", ["fixest", "none", "G"])
-def test_another_covariance_is_that_of_a_new_estimate_whatever_the_factor_was(wide, cov, ssc):
+def test_another_covariance_is_that_of_a_new_estimate_whatever_the_factor_was(wide, ssc):
     results = er.fit("a ~ words_a", wide, groups="passage", cov="CR1", ssc=ssc)
-    changed, fresh = results.with_cov(cov=cov), er.fit("a ~ words_a", wide, groups="passage", cov=cov)
-    assert changed.asked.ssc == (ssc if cov == "CR1" else None)
-    if cov != "CR1":
+    assert results.with_cov(cov="CR1").asked.ssc == ssc
+    plain = er.fit("a ~ words_a", wide, groups="passage", cov="CR1")
+    for cov in ("naive", "CR0", "CR2", "CR3", "jackknife", None):
+        changed, fresh = results.with_cov(cov=cov), er.fit("a ~ words_a", wide, groups="passage", cov=cov)
+        assert changed.asked.ssc is None
         _close(changed.cov_params(), fresh.cov_params())
         _close(changed.dof, fresh.dof)
-        assert str(changed.summary()) == str(fresh.summary())
+        if ssc == "fixest":
+            assert str(changed.summary()) == str(fresh.summary())
         # And back: the factor that was dropped does not return.
-        back = changed.with_cov(cov="CR1")
-        _close(back.bse, er.fit("a ~ words_a", wide, groups="passage", cov="CR1").bse)
+        _close(changed.with_cov(cov="CR1").bse, plain.bse)
     independent = results.with_cov(groups=None)
     assert independent.asked.ssc is None
     _close(independent.bse, er.fit("a ~ words_a", wide).bse)

@@ -82,7 +82,7 @@ def test_of_a_regression_they_are_those_of_the_residuals():
 
 
 def judged(**options):
-    return er.datasets.judge_log(n_models=4, n_judges=3, n_prompts=40, prompt_sd=1.0, seed=3, **options)
+    return er.datasets.judge_log(n_models=4, n_judges=3, n_prompts=20, prompt_sd=1.0, seed=3, **options)
 
 
 def board_of(log, groups="prompt"):

@@ -494,10 +494,12 @@ def test_a_full_disk_is_an_error_in_one_line(logs):
 def test_a_light_start_and_a_terminal_without_the_letters_shows_question_marks_and_says_so(table):
     path = table(lines([(label, i % 2, i) for i, label in enumerate(["모델", "b"] * 6)], "model,score,item"))
     arguments = ("mean", path, "--by", "model", "--groups", "item")
-    # The command line loads nothing heavy before it has to.
+    # The command line loads nothing heavy before it has to, nor the reader of tables that of Parquet.
     code = (
-        "import sys, evalreg.cli.main as cli; cli.build_parser()\n"
+        "import sys, pandas; before = set(sys.modules)\n"
+        "import evalreg.cli.main as cli, evalreg.logs.table; cli.build_parser()\n"
         "heavy = {'statsmodels', 'patsy', 'matplotlib', 'scipy.stats', 'scipy.optimize'} & set(sys.modules)\n"
+        "heavy |= {name for name in set(sys.modules) - before if name.startswith('pyarrow')}\n"
         "sys.exit(f'loaded {heavy}' if heavy else cli.main(sys.argv[1:]))"
     )
     done = process("-c", code, *arguments, LC_ALL="C", PYTHONIOENCODING="ascii", PYTHONUTF8="0")

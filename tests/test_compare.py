@@ -830,11 +830,11 @@ def test_four_answers_to_fifteen_problems_are_averaged(shared: Path) -> None:
 
 @pytest.mark.parametrize("groups", [None, "passage", "passage + day", "own"])
 def test_many_pairs_over_the_same_questions_are_each_pair_by_itself(rng, groups):
-    wide = (rng.random((40, 5)) < 0.6).astype(float)
-    wide[:, 3] = wide[:, 4] = wide[:, 2]
-    wide[3, 4] = 1 - wide[3, 4]  # one model twice, and another that differs from it on one question
-    frame = pd.DataFrame({"score": wide.ravel(), "item": np.repeat(np.arange(40), 5)})
-    frame["model"], frame["passage"] = np.tile(list("abcde"), 40), frame["item"] // 3
+    wide = (rng.random((40, 4)) < 0.6).astype(float)
+    wide[:, 2] = wide[:, 3] = wide[:, 1]
+    wide[3, 3] = 1 - wide[3, 3]  # one model twice, and another that differs from it on one question
+    frame = pd.DataFrame({"score": wide.ravel(), "item": np.repeat(np.arange(40), 4)})
+    frame["model"], frame["passage"] = np.tile(list("abcd"), 40), frame["item"] // 3
     frame["day"], frame["own"] = frame["item"] % 7, 99 - frame["item"]
     options: dict[str, Any] = {"repair": "two-term"} if groups == "passage + day" else {}
     with warnings.catch_warnings():
@@ -851,7 +851,7 @@ def test_many_pairs_over_the_same_questions_are_each_pair_by_itself(rng, groups)
                     if column not in ("lower", "upper") or not turned:
                         assert one[column] == pytest.approx(same, rel=1e-10, abs=1e-14, nan_ok=True), (cov, column)
     for table in together.values():
-        twins = table["se"].loc[[pair for pair in table.index if set(pair) == {"c", "d"}]].iloc[0]
+        twins = table["se"].loc[[pair for pair in table.index if set(pair) == {"b", "c"}]].iloc[0]
         assert twins == 0 or np.isnan(twins)
 
 

@@ -51,7 +51,7 @@ def test_it_estimates_the_truth_without_bias():
         er.plan.components(
             er.datasets.sampled(n_questions=200, n_samples=3, n_models=1, seed=seed), model=None, item="question"
         ).loc["plain", ["omega2", "sigma2"]]
-        for seed in range(60)
+        for seed in range(30)
     ]
     values = np.array(found, dtype=float)
     error = values.std(axis=0, ddof=1) / np.sqrt(len(values))

@@ -169,10 +169,10 @@ def test_every_draw_without_a_win_counts_below_all_others(formula: str | None) -
 def test_a_model_that_never_lost_counts_above_all_others() -> None:
     log = sparse_log().assign(score=lambda frame: 1 - frame["score"])
     with pytest.warns(EvalregWarning, match='"weak" never lost against the rest; its upper limit counts them as above'):
-        boot = er.bradley_terry(log, **SIDES).bootstrap(draws=999)
+        boot = er.bradley_terry(log, **SIDES).bootstrap(draws=399)
     assert boot.conf_int().loc["weak", 1] == np.inf
     with pytest.warns(EvalregWarning, match='"weak" never lost against the rest; its lower limit counts them as above'):
-        boot = er.bradley_terry(log, **SIDES).bootstrap(draws=999, kind="basic")
+        boot = er.bradley_terry(log, **SIDES).bootstrap(draws=399, kind="basic")
     assert boot.conf_int().loc["weak", 0] == -np.inf
 
 
@@ -184,7 +184,7 @@ def test_bca_orders_lost_draws_and_names_what_it_cannot_give() -> None:
     won = np.flatnonzero(wins_of_weak(log) > 0)
     once = log[~log["prompt"].isin(won[1:])]
     with pytest.warns(EvalregWarning, match='no "bca" interval of "weak": without one of the clusters'):
-        boot = er.bradley_terry(once, **SIDES).bootstrap(draws=999, kind="bca")
+        boot = er.bradley_terry(once, **SIDES).bootstrap(draws=399, kind="bca")
     assert boot.conf_int().loc["weak"].isna().all()
 
 

@@ -216,11 +216,11 @@ def test_enough_answers_is_that_of_the_plan_and_inverts_the_share():
 
 
 def test_a_difference_of_the_detectable_size_is_found_as_often_as_promised():
-    """100 pairs of models that differ by what pairs without a difference call detectable: power .8 within 3 errors."""
+    """50 pairs of models that differ by what pairs without a difference call detectable: power .8 within 3 errors."""
     rng, n, k, m = np.random.default_rng(3), 150, 3, 5
     item, name = np.tile(np.arange(n), 2 * m), np.repeat([f"{side}{i}" for i in range(m) for side in "ab"], n)
     shift, found = 0.0, []
-    for batch in range(21):
+    for batch in range(11):
         x = np.repeat(rng.uniform(0.2, 0.7, (m, n)), 2, axis=0)
         x[::2] += shift
         counts = pd.DataFrame({"model": name, "item": item, "right": rng.binomial(k, x).ravel(), "answers": k})

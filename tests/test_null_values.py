@@ -13,7 +13,7 @@ import evalreg as er
 ROOT = 1e-6
 
 
-@pytest.fixture(params=["prompt", "prompt + judge", None])
+@pytest.fixture(params=["prompt", "prompt + judge", None], scope="module")
 def board(request):
     log = er.datasets.judge_log(n_models=4, n_prompts=40, n_judges=6, seed=2)
     with warnings.catch_warnings():

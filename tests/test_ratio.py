@@ -371,7 +371,7 @@ def test_pass_at_1_is_the_mean_of_question_means():
 def test_pass_at_k_is_right_on_average(rng):
     # With chance p each, any of 3 right has the chance 1 - (1 - p)^3, whatever the number of answers.
     p, found = 0.3, []
-    for _ in range(100):
+    for _ in range(50):
         frame = pd.DataFrame({"q": np.repeat(np.arange(30), 5), "s": np.tile(np.arange(5), 30)})
         frame["score"] = (rng.uniform(size=150) < p).astype(float)
         found.append(er.pass_at_k(frame, item="q", sample="s", k=3).params.iloc[0])
@@ -437,8 +437,9 @@ def test_quantiles_agree_with_a_cluster_bootstrap(q):
     assert abs(found / expected - 1) < 0.15
 
 
-def test_intervals_of_medians_cover(rng):
-    hits, n = 0, 300
+@pytest.mark.parametrize("n", [100, pytest.param(300, marks=pytest.mark.slow)])
+def test_intervals_of_medians_cover(rng, n):
+    hits = 0
     for _ in range(n):
         effect = np.repeat(rng.normal(size=40), 5)
         frame = pd.DataFrame({"x": np.exp(effect + rng.normal(size=200)), "g": np.repeat(np.arange(40), 5)})

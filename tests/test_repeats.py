@@ -203,8 +203,16 @@ def design(rng, n_items, n_levels, *, items, levels, binary, uneven=False):
     return values, None, Codes(item, item.max() + 1), Codes(level, level.max() + 1)
 
 
-@pytest.mark.parametrize("binary", [False, True])
-@pytest.mark.parametrize(("n_items", "n_levels"), [(15, 4), (50, 2), (200, 10), (1000, 3)])
+# Every size by default, scores of either kind at a small and a large one.
+@pytest.mark.parametrize(
+    ("n_items", "n_levels", "binary"),
+    [
+        (*size, binary) if by_default else pytest.param(*size, binary, marks=pytest.mark.slow)
+        for size, kinds in (((15, 4), [False]), ((50, 2), [True]), ((200, 10), [True]), ((1000, 3), [False]))
+        for binary in (False, True)
+        for by_default in [binary in kinds]
+    ],
+)
 def test_repeated_answers_are_not_refused(n_items, n_levels, binary):
     """Questions of unlike or like difficulty, samples alike or (prompts, judges) a little apart: at most 1 in 200."""
     rng = np.random.default_rng(11)

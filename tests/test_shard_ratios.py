@@ -70,6 +70,9 @@ ROLES = {
 }
 
 
+SUMMED = [("errors", None), ("right", "weight")]
+
+
 def same(found, expected):
     for name in ("params", "bse", "pvalues"):
         np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=1e-10, err_msg=name)
@@ -84,10 +87,10 @@ def same(found, expected):
 @pytest.fixture(scope="module")
 def wholes(tmp_path_factory):
     """Shards merged, by numerator and weights; without questions, which `ratio` of rows does not ask for either."""
-    folder, pairs = tmp_path_factory.mktemp("shards"), [(t, w) for t in ("errors", "right") for w in (None, "weight")]
+    folder = tmp_path_factory.mktemp("shards")
     return {
         (top, weights): er.merged(shards(log(), folder, top, weights=weights, item=None), n_shards=N_SHARDS)
-        for top, weights in pairs
+        for top, weights in SUMMED
     }
 
 
@@ -98,9 +101,7 @@ def files(tmp_path_factory):
 
 
 @quiet
-@pytest.mark.pairwise
-@pytest.mark.parametrize("weights", [None, "weight"])
-@pytest.mark.parametrize("top", ["errors", "right"])
+@pytest.mark.parametrize(("top", "weights"), SUMMED)
 @pytest.mark.parametrize("roles", ROLES.values(), ids=ROLES.keys())
 def test_shards_give_the_ratios_of_the_rows(wholes, roles, top, weights):
     whole = wholes[top, weights]

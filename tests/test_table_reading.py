@@ -7,7 +7,6 @@ import gzip
 import io
 import json
 import re
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -386,13 +385,6 @@ def test_parquet_without_pyarrow_names_the_extra_to_install(write, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(ArgumentError, match=r'pip install "evalreg\[parquet\]"'):
         read_table(write(b"PAR1"))
-
-
-def test_importing_the_reader_does_not_load_the_parquet_reader():
-    code = "import sys, pandas; before = set(sys.modules); import evalreg.logs.table; print(*set(sys.modules) - before)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "evalreg.logs.table" in done.stdout.split()
-    assert not [name for name in done.stdout.split() if name.startswith("pyarrow")]
 
 
 def documented_rows(shared: Path) -> dict[str, int]:

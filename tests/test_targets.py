@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
 from dataclasses import replace
 
@@ -167,18 +168,27 @@ def test_the_variance_with_answers_is_that_of_all_draws_of_questions_and_answers
     p = np.array([0.9, 0.8, 0.35, 0.2, 0.6, 0.5])[: 6 if whole else 4]
     passage = np.arange(p.size) // 2
     units, n = (3, 2) if whole else (4, 3)
+
+    @functools.cache
+    def moments(right):
+        """The mean and its variance: the same whatever the questions and passages are called."""
+        size = {"n_population": {"passage": units}, "groups": "passage"} if whole else {"n_population": units}
+        log = answered(np.arange(len(right)), right, 2, passage)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", er.errors.EvalregWarning)
+            found = er.mean(log, item="question", sample="answer", target=FULL, **size)
+        return found.params["mean"], found.cov_params().iloc[0, 0]
+
     chances, means, variances = [], [], []
     for some in combinations(range(units), n):
         drawn = np.flatnonzero(np.isin(passage, some)) if whole else np.array(some)
         for right in product(range(3), repeat=drawn.size):
-            size = {"n_population": {"passage": units}, "groups": "passage"} if whole else {"n_population": units}
-            log = answered(drawn, right, 2, passage)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", er.errors.EvalregWarning)
-                found = er.mean(log, item="question", sample="answer", target=FULL, **size)
+            size = 2 if whole else 1
+            apart = sorted(tuple(sorted(right[i : i + size])) for i in range(0, drawn.size, size))
+            mean, variance = moments(sum(apart, ()))
             chances.append(np.prod(binom.pmf(right, 2, p[drawn])))
-            means.append(found.params["mean"])
-            variances.append(found.cov_params().iloc[0, 0])
+            means.append(mean)
+            variances.append(variance)
     chance = np.array(chances) / np.sum(chances)
     truth = chance @ (np.array(means) - chance @ means) ** 2
     assert chance @ means == pytest.approx(p.mean(), rel=1e-12)

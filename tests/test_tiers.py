@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import itertools
 import json
@@ -17,6 +18,7 @@ from evalreg.inference.tiers import tiers_of
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
 
 
+@functools.cache
 def _board(seed, *, n_models=6, prompts=60, judges=6, spread=0.5, groups="prompt"):
     log = er.datasets.judge_log(n_models=n_models, n_prompts=prompts, n_judges=judges, spread=spread, seed=seed)
     return er.win_rate(log, left="left", right="right", winner="winner", groups=groups)

@@ -216,7 +216,6 @@ class Lie:
         check(Case(self.check, run, log, **{"cells": ("model",), "weighted": run, **self.facts}), **arguments)
 
 
-NAIVE = {"groups": None, "cov": "naive"}
 LIES = [
     Lie("test_influence_is_the_derivative_with_respect_to_row_weight", rebuilt(bread=lambda e: 2 * e.bread)),
     Lie(
@@ -287,18 +286,18 @@ LIES = [
         "test_every_engine_gives_the_numbers_of_pandas_or_is_refused",
         _by_engine,
         facts={"lazy": True},
-        arguments={"engine": "polars lazy", **NAIVE},
+        arguments={"engine": "polars lazy", "groups": None},
     ),
     Lie(
         "test_every_engine_gives_the_numbers_of_pandas_or_is_refused",
         _by_engine,
-        arguments={"engine": "pyarrow", **NAIVE},
+        arguments={"engine": "pyarrow", "groups": None},
     ),
     # What says that it takes rows in memory only, and does not refuse the others.
     Lie(
         "test_every_engine_gives_the_numbers_of_pandas_or_is_refused",
         honest,
-        arguments={"engine": "polars lazy", **NAIVE},
+        arguments={"engine": "polars lazy", "groups": None},
         truth=None,
     ),
     Lie("test_one_cluster_is_refused", _one_cluster_is_none),

@@ -3,6 +3,7 @@
 python -m benchmarks.winner                        every world, with 2,000 logs of normal and 300 of 0/1 scores
 python -m benchmarks.winner normal --logs 200      means of clusters of normal scores, with t in place of the normal
 python -m benchmarks.winner crossed --logs 200     means over prompts and judges that cross
+python -m benchmarks.winner unequal --logs 200     the same with one judge who has many of the rows
 python -m benchmarks.winner rates --logs 200       0/1 scores on questions of passages, through `winner()`
 
 A line for each world: coverage, of normal scores also the length over the usual interval, and how often the corrected
@@ -78,32 +79,70 @@ def normal(n_logs: int) -> None:
         print(f"clusters {G}, models {K}, lead {lead:g}, correlation {correlation:g}:", said, flush=True)
 
 
+def grid(P: int, J: int) -> tuple[np.ndarray, np.ndarray]:
+    """Prompt and judge of each row, where every judge scores every prompt."""
+    prompt, judge = np.indices((P, J)).reshape(2, -1)
+    return prompt, judge
+
+
+def heavy(rng: np.random.Generator, P: int, J: int, worth: float) -> tuple[np.ndarray, np.ndarray]:
+    """The same where one judge scores most prompts, and the others so few that the judges are worth so many equal ones.
+
+    Three rows to a prompt on average.
+    """
+    n, shares = 3 * P, np.linspace(1 / J, 1 / 3, 2000)
+    worths = [counted_dof(np.append(share, np.full(J - 1, (1 - share) / (J - 1)))) + 1 for share in shares]
+    share = shares[np.argmin(np.abs(np.array(worths) - worth))]
+    rows = np.append(round(share * n), np.full(J - 1, round((1 - share) * n / (J - 1))))
+    prompt = np.concatenate([rng.choice(P, size, replace=False) for size in rows])
+    return np.unique(prompt, return_inverse=True)[1], np.repeat(np.arange(J), rows)
+
+
+def counted_dof(h: np.ndarray) -> float:
+    """Satterthwaite degrees of freedom of a mean under CR2, of clusters with these shares of the rows."""
+    b, v2 = h / (1 - h), h**2 / (1 - h)
+    return float((b.sum() - v2.sum()) ** 2 / (np.sum(b**2 - 2 * b * v2) + v2.sum() ** 2))
+
+
 def crossed_world(
-    rng: np.random.Generator, P: int, J: int, K: int, taste: float, lead: float, uneven: bool, n_logs: int
+    rng: np.random.Generator,
+    rows: tuple[np.ndarray, np.ndarray],
+    K: int,
+    taste: float,
+    lead: float,
+    uneven: bool,
+    n_logs: int,
 ) -> dict[str, str]:
-    """The same of K models scored by J judges on P prompts; tastes of half of the models thrice as strong if uneven."""
-    spread = np.where(np.arange(K) < K // 2, 1.0, 3.0) if uneven else np.ones(K)
+    """The same of K models scored by judges on prompts; tastes of half of the models thrice as strong if uneven."""
+    prompt, judge = rows
+    n, spread = prompt.size, np.where(np.arange(K) < K // 2, 1.0, 3.0) if uneven else np.ones(K)
+    inside = [np.eye(codes.max() + 1)[codes].T for codes in rows]
+    shares = [part.sum(axis=1) / n for part in inside]
+    dofs = [*map(counted_dof, shares), n - 1.0]
     mu = np.zeros(K)
-    mu[0] = lead * np.sqrt(0.36 / P + taste**2 * np.mean(spread**2) / J + 1 / (P * J))
-    rows = []
+    own = 0.36 * np.sum(shares[0] ** 2) + taste**2 * np.mean(spread**2) * np.sum(shares[1] ** 2) + 1 / n
+    mu[0] = lead * np.sqrt(own)
+    logs = []
     for _ in range(n_logs):
-        y = 0.6 * rng.standard_normal((P, 1, K)) + taste * spread * rng.standard_normal((J, K))
-        y = mu + y + rng.standard_normal((P, J, K))
-        x = y.mean(axis=(0, 1))
-        by_prompt, by_judge, cells = y.mean(axis=1), y.mean(axis=0), y.reshape(-1, K)
-        pieces = [np.cov(part.T) / len(part) for part in (by_prompt, by_judge, cells)]
+        y = 0.6 * rng.standard_normal((shares[0].size, K))[prompt]
+        y += taste * spread * rng.standard_normal((shares[1].size, K))[judge]
+        y += mu + rng.standard_normal((n, K))
+        x = y.mean(axis=0)
+        away = (y - x) / n
+        totals = [part @ away / np.sqrt(1 - h)[:, None] for part, h in zip(inside, shares, strict=True)]
+        pieces = [total.T @ total for total in (*totals, away * np.sqrt(n / (n - 1)))]
         V_P, V_J, V_PJ = (np.diag(piece) for piece in pieces)
         both = pieces[0] + pieces[1]
         se = np.sqrt(np.max([V_P + V_J - V_PJ, V_P, V_J], axis=0))
         scale = se / np.sqrt(np.diag(both))
         w = int(np.argmax(x))
         low, high = winning_values(x, both * np.outer(scale, scale), w)
-        rows.append((x[w], se[w], low, high, mu[w], V_P[w], V_J[w], V_PJ[w]))
-    x, se, low, high, truth, V_P, V_J, V_PJ = np.array(rows).T
+        logs.append((x[w], se[w], low, high, mu[w], V_P[w], V_J[w], V_PJ[w]))
+    x, se, low, high, truth, V_P, V_J, V_PJ = np.array(logs).T
 
     def reach(level: float) -> np.ndarray:
         """Half-widths of crossed clusters: the sum of t^2 V over the terms, no shorter than that of an axis."""
-        p, j, pj = (stats.t.ppf(1 - level / 2, dof) ** 2 for dof in (P - 1, J - 1, P * J - 1))
+        p, j, pj = (stats.t.ppf(1 - level / 2, dof) ** 2 for dof in dofs)
         return np.sqrt(np.max([p * V_P + j * V_J - pj * V_PJ, p * V_P, j * V_J], axis=0))
 
     def ends(level: float, outer: np.ndarray | float) -> tuple[np.ndarray, np.ndarray]:
@@ -134,8 +173,25 @@ def crossed(n_logs: int) -> None:
         (3, 5, 7, 10), (20, 100), (2, 5, 12), (0.0, 0.3, 1.0), (0.0, 1.0, 3.0), (False, True)
     ):
         if taste or not uneven:
-            said = crossed_world(rng, P, J, K, taste, lead, uneven, n_logs)
+            said = crossed_world(rng, grid(P, J), K, taste, lead, uneven, n_logs)
             print(f"judges {J}, prompts {P}, models {K}, taste {taste:g}, lead {lead:g}, {uneven=}:", said, flush=True)
+
+
+def unequal(n_logs: int) -> None:
+    """Winners where one judge has many of the rows; `winner()` refuses all but two of these designs."""
+    rng = np.random.default_rng(5)
+    for worth, J, K, taste, lead, uneven in itertools.product(
+        (7, 9.5, 12, 16), (20, 60), (2, 5, 12), (0.3, 1.0), (0.0, 1.0, 3.0), (False, True)
+    ):
+        rows = heavy(rng, 100, J, worth)
+        first = np.mean(rows[1] == 0)
+        said = crossed_world(rng, rows, K, taste, lead, uneven, n_logs)
+        print(
+            f"judges {J} worth {worth:g}, the first has {first:.2f}, models {K}, taste {taste:g}, lead {lead:g},",
+            f"{uneven=}:",
+            said,
+            flush=True,
+        )
 
 
 def rated(rng: np.random.Generator, G: int, K: int, rate: float) -> pd.DataFrame:
@@ -165,7 +221,7 @@ def rates(n_logs: int) -> None:
         print(f"passages {G}, models {K}, rate {rate:g}, hybrid in {np.mean(~alone):.2f}:", shares, flush=True)
 
 
-TABLES = {"normal": (normal, 2000), "crossed": (crossed, 1000), "rates": (rates, 300)}
+TABLES = {"normal": (normal, 2000), "crossed": (crossed, 1000), "unequal": (unequal, 1000), "rates": (rates, 300)}
 
 if __name__ == "__main__":
     run(TABLES, __doc__)

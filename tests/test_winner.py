@@ -210,6 +210,23 @@ def test_few_crossed_clusters_give_a_projection():
         assert "known only for the default covariance" in found.reason
 
 
+@pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
+def test_a_cluster_that_outweighs_all_others_gives_a_projection(rng):
+    # (sum h^2)^2 / sum h^4 of one passage of 24 questions and 30 of two is 1.5, of one of 12 and 30 of two 3.3.
+    sizes = np.array([24, *[2] * 30])
+    passage = np.repeat(np.arange(31), sizes)
+    asked = {"by": "model", "item": "question", "groups": "passage"}
+    log = pd.DataFrame({"question": np.tile(np.arange(84), 3), "passage": np.tile(passage, 3)})
+    log = log.assign(model=np.repeat(["a", "b", "c"], 84), score=rng.normal(size=252))
+    results = er.mean(log, **asked)
+    found = results.winner()
+    assert found.method == "projection"
+    assert f'"0" has 29% of the rows of {found.name}, far more than any other of 31 passage clusters' in found.reason
+    with pytest.raises(NotAvailableError, match="is known from little else"):
+        results.winner(method="hybrid")
+    assert er.mean(log[log["question"] >= 12], **asked).winner().method == "hybrid"
+
+
 def judged_scores(rng, P, J, K, taste):
     """Scores of K equal models by J judges on P prompts, and a long frame of them."""
     y = 0.6 * rng.standard_normal((P, 1, K)) + taste * rng.standard_normal((J, K)) + rng.standard_normal((P, J, K))

@@ -217,8 +217,8 @@ class MultipleModels(Counted, ABC):
             "conditional" is right given which model won, and very long where others are near. "projection" is the
             winner's part of intervals for all at once. "hybrid", the default, is conditional within a projection at
             alpha/10. Where an axis of crossed clusters is worth fewer than nine equal ones (Satterthwaite degrees of
-            freedom of the winner, plus one), the winner is tied, or its estimate is not near normal, only the
-            projection is known, and is the default; the result says so.
+            freedom of the winner, plus one), one cluster outweighs all others, the winner is tied, or its estimate is
+            not near normal, only the projection is known, and is the default; the result says so.
         best : {"largest", "smallest"}, optional
             Which estimate wins; "smallest" suits costs and error rates.
         seed : int or Generator, optional

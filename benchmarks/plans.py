@@ -23,7 +23,8 @@ import evalreg as er
 from benchmarks.intervals import run, shown
 from evalreg.covariance.crossed import sums_of
 from evalreg.data.clusters import Codes
-from evalreg.noise.parts import NOBODY, AnswerTable, noise_parts
+from evalreg.data.model_pairs import NOBODY
+from evalreg.noise.parts import AnswerTable, noise_parts
 from evalreg.numerics.student import t_quantile
 from evalreg.planning.boards import difference_variance, fewest_prompts
 from evalreg.planning.crossed_power import DIMS, CrossedDesign, CrossedPilot, _power_of, crossed_power, split

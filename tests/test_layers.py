@@ -174,7 +174,9 @@ def test_a_name_of_a_class_or_type_has_one_meaning():
 
 HOUSE = dict.fromkeys(["errors", "checks", "data.clusters", "covariance.terms", "covariance.covariance"], "") | (
     dict.fromkeys(["inference.wald", "inference.ranks", "inference.__init__", "results.results", "datasets"], "")
-    | dict.fromkeys(["estimators.mean", "logs.__init__", "logs.inspect", "logs.tidy", "cli.main", "__init__"], "")
+    | dict.fromkeys(
+        ["estimators.mean", "logs.__init__", "logs.inspect_log", "logs.reading", "cli.main", "__init__"], ""
+    )
 )
 
 
@@ -190,7 +192,7 @@ HOUSE = dict.fromkeys(["errors", "checks", "data.clusters", "covariance.terms", 
         ("inference.wald", "from evalreg.inference import ranks\nfrom .ranks import rank_sets"),
         ("inference.wald", "from ..results import Results"),
         ("covariance.covariance", "from evalreg.inference import wald"),
-        ("estimators.mean", "from evalreg.logs import inspect"),
+        ("estimators.mean", "from evalreg.logs import inspect_log"),
         ("helpers", ""),
         ("helpers.shared", ""),
     ],
@@ -209,7 +211,7 @@ def test_the_check_sees_an_import_from_below_and_a_circle(name, source):
         ("inference.ranks", "from . import wald\nfrom evalreg.inference.wald import t_test"),
         ("inference.__init__", "from .wald import t_test"),
         ("results.results", "from evalreg.inference import wald"),
-        ("logs.inspect", "from . import tidy\nfrom ..errors import LogError"),
+        ("logs.inspect_log", "from . import reading\nfrom ..errors import LogFormatError"),
         ("cli.main", "import evalreg.logs"),
         ("__init__", "from .results.results import Results\nfrom . import datasets"),
     ],

@@ -10,7 +10,7 @@ import pytest
 
 import evalreg as er
 from evalreg.errors import EvalregWarning
-from evalreg.estimators.separated import tiers
+from evalreg.estimators.separated import tiers_of
 from evalreg.resampling.boot_sums import solver_of
 from evalreg.resampling.intervals import percentile_interval
 
@@ -135,7 +135,7 @@ def test_tiers_are_those_of_chains_of_wins(rng: np.random.Generator) -> None:
         beat[first[score > 0], second[score > 0]] = True
         beat[second[score < 1], first[score < 1]] = True
         chain = np.linalg.matrix_power(beat.astype(int), 6) > 0
-        tier, above = tiers(first, second, score, 6)
+        tier, above = tiers_of(first, second, score, 6)
         np.testing.assert_array_equal(tier[:, None] == tier, chain & chain.T)
         np.testing.assert_array_equal(above[tier][:, tier], chain & ~chain.T)
 

@@ -19,6 +19,7 @@ import statsmodels.stats.contingency_tables as tables
 from scipy import stats
 
 import evalreg as er
+from evalreg.data.model_pairs import NOBODY
 from evalreg.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -26,7 +27,7 @@ from evalreg.errors import (
     NotAvailableError,
     ScoreRangeError,
 )
-from evalreg.noise.parts import NOBODY, AnswerTable, noise_parts
+from evalreg.noise.parts import AnswerTable, noise_parts
 
 mpl.use("Agg")
 TIGHT = 1e-12  # sums in another order

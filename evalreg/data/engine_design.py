@@ -46,7 +46,7 @@ class DesignRoles:
     score : narwhals.Expr
         The score as a number.
     score_columns, covariates : tuple of str
-        Columns whose missing values drop a row, for want of a score or of a covariate.
+        Columns whose missing values drop a row, because a score or a covariate is missing.
     keys : tuple of str
         Columns whose joint values are the cells.
     numbers : dict of str to narwhals.Expr

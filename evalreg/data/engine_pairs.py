@@ -25,7 +25,7 @@ from evalreg.data.engine_missing import (
 from evalreg.data.engine_spark import keep
 from evalreg.data.frame import Table
 from evalreg.data.groups import Groups, parse_groups
-from evalreg.data.pair_rules import cells_of, present_models, repeated_key, self_comparison, sides_of, strata_of
+from evalreg.data.pair_rules import cells_of_pairs, present_models, repeated_key, self_comparison, sides_of, strata_of
 from evalreg.data.verdicts import PairRoles, is_stranger, outside_scores, read_verdicts, strange_winner, unknown_label
 from evalreg.errors import EmptyDataError
 
@@ -128,7 +128,7 @@ def read_pairs_in_engine(
     if roles.strata is not None:
         of, of_labels = kinds.keys[roles.strata]
         strata, stratum = strata_of([str(text) for text in as_text(of_labels)], of[used])
-    cell, keys = cells_of(np.minimum(left, right), np.maximum(left, right), stratum, len(models))
+    cell, keys = cells_of_pairs(np.minimum(left, right), np.maximum(left, right), stratum, len(models))
     found = _in_use(table, roles, axes, kinds, named, value)
     if roles.key:
         _refuse_repeats(found, roles)

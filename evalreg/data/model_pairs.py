@@ -39,7 +39,7 @@ class ModelPairs:
             yield np.flatnonzero(self.of_set == number), member
 
 
-def chosen(values: FloatArray, member: BoolArray | None) -> FloatArray:
+def in_set(values: FloatArray, member: BoolArray | None) -> FloatArray:
     """Return the questions of a set, of values by model and question."""
     return values if member is None else values[:, member]
 
@@ -104,7 +104,7 @@ def _oriented(answers: Answers, left: IntArray, right: IntArray, *, swap: bool) 
     sets, of_set = _shared(answers.present, left, right)
     if not swap:
         return ModelPairs(left, right, of_set, sets)
-    totals = np.array([chosen(answers.values, member).sum(axis=1) for member in sets])
+    totals = np.array([in_set(answers.values, member).sum(axis=1) for member in sets])
     worse = totals[of_set, left] < totals[of_set, right]
     left, right = np.where(worse, right, left), np.where(worse, left, right)
     rank = np.empty(len(answers.models), dtype=np.intp)

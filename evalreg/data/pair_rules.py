@@ -98,7 +98,7 @@ def strata_of(names: list[str], codes: IntArray) -> tuple[tuple[str, ...], IntAr
     return tuple(names[code] for code in order), rank[codes]
 
 
-def cells_of(
+def cells_of_pairs(
     first: IntArray, second: IntArray, stratum: IntArray | None, n_models: int
 ) -> tuple[IntArray, tuple[IntArray, IntArray, IntArray]]:
     """Cell of each row, numbered by (stratum, first, second), and the three of each cell."""

@@ -17,7 +17,7 @@ from evalreg.data.groups import Groups, parse_groups
 from evalreg.data.joint_ids import names_of, with_joint_ids
 from evalreg.data.names import known_column, known_columns
 from evalreg.data.opening import collected_at_most, open_frame
-from evalreg.data.pair_rules import cells_of, present_models, repeated_key, self_comparison, sides_of, strata_of
+from evalreg.data.pair_rules import cells_of_pairs, present_models, repeated_key, self_comparison, sides_of, strata_of
 from evalreg.data.row_numbers import row_list
 from evalreg.data.rows import ReadRows, read_rows
 from evalreg.data.verdicts import PairRoles, left_scores
@@ -100,7 +100,7 @@ def read_pairs(table: Table, roles: PairRoles, groups: Groups) -> PairRows:
     alike = _check_repeats(left, right, len(models), rows.used, roles)
     strata, stratum = _strata(rows.used, roles)
     swapped = left > right
-    cell, keys = cells_of(np.minimum(left, right), np.maximum(left, right), stratum, len(models))
+    cell, keys = cells_of_pairs(np.minimum(left, right), np.maximum(left, right), stratum, len(models))
     side_names, sides = _side_terms(rows, roles, covariates)
     return PairRows(
         models=tuple(models),

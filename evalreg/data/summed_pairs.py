@@ -17,7 +17,7 @@ from evalreg.data.formula import sides_design
 from evalreg.data.frame import Table
 from evalreg.data.groups import Groups, parse_groups
 from evalreg.data.names import known_column
-from evalreg.data.pair_rules import cells_of, sides_of, strata_of
+from evalreg.data.pair_rules import cells_of_pairs, sides_of, strata_of
 from evalreg.data.pairs import PairCells, open_pairs
 from evalreg.data.summed import SummedLog, as_lazy, hashes_of, in_order, kinds_of
 from evalreg.data.summed_roles import (
@@ -122,7 +122,7 @@ def read_summed_pairs(
         of = labels[roles.strata]
         strata, stratum = strata_of([of.label(code) for code in range(of.n_clusters)], of.codes)
     swapped = left > right
-    cell, keys = cells_of(np.minimum(left, right), np.maximum(left, right), stratum, len(models))
+    cell, keys = cells_of_pairs(np.minimum(left, right), np.maximum(left, right), stratum, len(models))
     side_names: tuple[str, ...] = ()
     terms = np.zeros((line.size, 0))
     if roles.sides is not None:

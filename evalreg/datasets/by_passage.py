@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from evalreg.checks import FloatArray, IntArray
-from evalreg.datasets.making import companions, generator, ids, label_column, log_frame, whole, within
+from evalreg.datasets.making import companions, generator, ids, label_column, whole, with_truth, within
 
 _SUBJECTS = ("history", "law", "medicine", "physics")
 # Given its passage, a fractional score is Beta(p k, (1 - p) k) with this k, so its variance is p(1 - p)/(k + 1).
@@ -112,7 +112,7 @@ def passages(
         "n_words_slope": 0.0,
         "subject_means": {_SUBJECTS[code]: mean for code in np.unique(subject)},
     }
-    return log_frame(columns, truth, used_seed)
+    return with_truth(columns, truth, used_seed)
 
 
 def _clustered_scores(

@@ -9,7 +9,7 @@ import pandas as pd
 import scipy
 
 from evalreg.checks import FloatArray, IntArray
-from evalreg.datasets.making import by_name, generator, ids, label_column, log_frame, whole, within
+from evalreg.datasets.making import by_name, generator, ids, label_column, whole, with_truth, within
 
 
 def judge_log(
@@ -133,7 +133,7 @@ def judge_log(
         "tie_share": ties,
         "tie_threshold": threshold,
     }
-    return log_frame(columns, truth, used_seed)
+    return with_truth(columns, truth, used_seed)
 
 
 def published_design(

@@ -62,7 +62,7 @@ def label_column(names: list[str], codes: IntArray | None = None) -> ExtensionAr
     return labels if codes is None else labels.take(codes)
 
 
-def log_frame(columns: dict[str, Any], truth: dict[str, Any], seed: int | None) -> pd.DataFrame:
+def with_truth(columns: dict[str, Any], truth: dict[str, Any], seed: int | None) -> pd.DataFrame:
     """The columns as a frame that carries its truth and its seed."""
     frame = pd.DataFrame(columns)
     frame.attrs = {"truth": truth, "seed": seed}

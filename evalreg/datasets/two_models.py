@@ -11,7 +11,7 @@ import pandas as pd
 import scipy
 
 from evalreg.checks import FloatArray, IntArray
-from evalreg.datasets.making import by_name, companions, generator, ids, label_column, log_frame, whole, within
+from evalreg.datasets.making import by_name, companions, generator, ids, label_column, whole, with_truth, within
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
 
@@ -116,7 +116,7 @@ def paired(
         "latent_correlation": correlation,
         "latent_icc": icc,
     }
-    return log_frame(columns, truth, used_seed)
+    return with_truth(columns, truth, used_seed)
 
 
 def sampled(
@@ -220,7 +220,7 @@ def sampled(
             "omega2": 2 * var_x * (1 - float(correlation)),
             "difference_standard_error": _difference_error(of_means),
         }
-    return log_frame(columns, truth, used_seed)
+    return with_truth(columns, truth, used_seed)
 
 
 def _difficulty(rng: np.random.Generator, codes: IntArray, correlation: float, icc: float) -> FloatArray:

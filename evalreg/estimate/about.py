@@ -81,7 +81,7 @@ class About:
         )
 
 
-def one_sided(low: FloatArray, high: FloatArray) -> bool:
+def on_one_side(low: FloatArray, high: FloatArray) -> bool:
     """Whether no value is below 0, or none above."""
     return bool(np.min(low) >= 0 or np.max(high) <= 0)
 

@@ -20,7 +20,7 @@ from evalreg.data.groups import Groups
 from evalreg.data.rows import Roles
 from evalreg.errors import ConstantScoreError
 from evalreg.estimate import About, Cells, Estimate, Refit, same_questions
-from evalreg.estimate.about import one_sided
+from evalreg.estimate.about import on_one_side
 from evalreg.numerics.matrices import Matrix, compressed
 from evalreg.scores.cells import CellScores
 from evalreg.scores.lazy import LazyScores, lazy_cell_sums
@@ -117,7 +117,7 @@ def _estimate(
         refit=Refit(1.0 / sums.weight),
         cells=cells,
         bounded=bounded,
-        about=replace(about, unit=bounded, levels=one_sided(sums.low, sums.high)),
+        about=replace(about, unit=bounded, levels=on_one_side(sums.low, sums.high)),
         item=() if roles.item is None else (roles.item,),
     )
 

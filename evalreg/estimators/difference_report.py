@@ -23,9 +23,9 @@ from evalreg.results.reporting import (
     asked_format,
     drawing,
     dropped_told,
+    ends_text,
     further_grids,
     inflation_figures,
-    interval_text,
     level_of,
     options_told,
     write_page,
@@ -213,7 +213,7 @@ def _grid(comparison: AnyComparison, table: pd.DataFrame) -> Grid:
     headers += (*(() if adjust is None else (f"p, {adjust}",)), "questions", "clusters")
     rows = []
     for (model, baseline), row in zip(table.index, table.to_dict("records"), strict=True):
-        ends = interval_text(row["lower"], row["upper"], row["difference"])
+        ends = ends_text(row["lower"], row["upper"], row["difference"])
         p = [p_value(row[name], alpha) for name in ("p_value", "p_adjusted") if name in row]
         counts = (f"{row['n']:,}", f"{row['n_clusters']:,}")
         names = (str(model), str(baseline)) if several else (str(model),)

@@ -29,6 +29,7 @@ from evalreg.estimators.cell_design import (
 )
 from evalreg.estimators.engine_squares import cell_powers, squared_residuals
 from evalreg.numerics.basis import basis_of
+from evalreg.numerics.fitting import PERFECT_FIT
 from evalreg.results.results import Results, results_of
 from evalreg.scores.lazy import LazyScores
 from evalreg.scores.lazy_sums import product_places
@@ -36,9 +37,7 @@ from evalreg.scores.mapped import Information, MappedScores
 from evalreg.scores.sums import CellSums
 
 # Squares and products lose twice the digits that columns lose: beyond this, fewer than six are left.
-LARGEST_CONDITION = 1e5
-# As in memory: residuals below this fraction of the outcome are rounding.
-PERFECT_FIT = 1e-12
+WORST_CONDITION = 1e5
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,14 +183,14 @@ def _basis(design: CellDesign, gram: FloatArray) -> tuple[FloatArray, FloatArray
     values, axes = np.linalg.eigh(gram)
     root = np.sqrt(values.clip(0.0))[:, :, None] * axes.transpose(0, 2, 1)
     basis = basis_of((root @ coded).reshape(n_cells * K, k), design.names)
-    if basis.condition > LARGEST_CONDITION:
+    if basis.condition > WORST_CONDITION:
         columns = (root @ coded).reshape(n_cells * K, k)
         distance = np.abs(np.diag(np.linalg.qr(columns / np.linalg.norm(columns, axis=0), mode="r")))
-        near = [name for name, one in zip(design.names, distance, strict=True) if one * LARGEST_CONDITION < k]
+        near = [name for name, one in zip(design.names, distance, strict=True) if one * WORST_CONDITION < k]
         raise CollinearityError(
             f"covariates must not determine each other; {listed(near or list(design.names))} can be computed from the "
             f"other columns of the design, or nearly (condition number {basis.condition:.0e}; sums of squares from an "
-            f"engine leave too few digits above {LARGEST_CONDITION:.0e}). Drop one of them, subtract a typical value "
+            f"engine leave too few digits above {WORST_CONDITION:.0e}). Drop one of them, subtract a typical value "
             'before powers and products are formed, as in "I((x - 5000) ** 2)", or collect the frame first.',
             column=(near or list(design.names))[0],
             count=len(near),

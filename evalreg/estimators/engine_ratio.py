@@ -24,7 +24,7 @@ from evalreg.data.groups import Groups
 from evalreg.data.rows import Roles
 from evalreg.errors import DataError, NonFiniteError, ScoreRangeError
 from evalreg.estimate import About, Cells, Estimate, Refit
-from evalreg.estimate.about import one_sided
+from evalreg.estimate.about import on_one_side
 from evalreg.estimators.linearized import refuse_constant
 from evalreg.scores.base import Scores
 from evalreg.scores.centres import LOST, about_near_centres
@@ -128,7 +128,7 @@ class CellRatios:
         low = sums["low"] if bounded else np.full(ratio.size, -np.inf)
         high = sums["high"] if bounded else np.full(ratio.size, np.inf)
         own = np.where(self.flat, 0.0, spread) if bounded else None
-        levels = bounded or one_sided(sums["least"], sums["most"])
+        levels = bounded or on_one_side(sums["least"], sums["most"])
         return Estimate(
             names=self.names,
             params=ratio,

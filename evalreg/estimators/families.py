@@ -11,6 +11,7 @@ from evalreg.data.row_numbers import row_list, rows_text
 from evalreg.errors import ArgumentTypeError, ConstantScoreError, ConvergenceError, NotAvailableError, ScoreRangeError
 from evalreg.estimate import Estimate
 from evalreg.hints import family_hint
+from evalreg.numerics.fitting import SEPARATED
 from evalreg.results.bridge import from_statsmodels
 
 if TYPE_CHECKING:
@@ -20,8 +21,6 @@ else:
 
 # Iterations go on until coefficients move by less than this, relative to their size.
 STILL = 1e-13
-# Rows whose working weight is below this fraction of the largest are fitted without error.
-SEPARATED = 1e-6
 
 
 def named_family(family: Any) -> FamilyName | Family:

@@ -18,7 +18,7 @@ from evalreg.covariance.options import check_cov_options
 from evalreg.data.groups import Groups
 from evalreg.errors import ConstantScoreError
 from evalreg.estimate import About, Inverted
-from evalreg.estimate.about import one_sided
+from evalreg.estimate.about import on_one_side
 from evalreg.estimators.linearized import Linearized, Split, independence_note, linearized_estimate, split_rows
 from evalreg.estimators.mover import MoverFloor, mover_floor
 from evalreg.estimators.subsets import chooses_rows
@@ -244,7 +244,7 @@ def quantile(
         model=f"Quantile {q:g}" if by is None else f"Quantile {q:g} by {by if isinstance(by, str) else ', '.join(by)}",
         outcome=score,
         lines=("Intervals are Woodruff's: those of the share of values below, read off the sample.",),
-        levels=one_sided(values, values),
+        levels=on_one_side(values, values),
     )
     estimate = linearized_estimate(split, found, about, score)
     estimate = replace(estimate, family=woodruff)

@@ -22,7 +22,7 @@ from evalreg.data.rows import Roles
 from evalreg.data.summed import SummedLog, with_joint_lines
 from evalreg.errors import ArgumentError, DenominatorWarning, Note, ScoreRangeError
 from evalreg.estimate import About, Estimate
-from evalreg.estimate.about import one_sided
+from evalreg.estimate.about import on_one_side
 from evalreg.estimators.engine_ratio import idle_lines, ratio_in_engine, refuse_empty
 from evalreg.estimators.linearized import Linearized, Split, independence_note, linearized_estimate, split_rows
 from evalreg.estimators.subsets import chooses_rows
@@ -178,7 +178,7 @@ def _in_memory(split: Split, columns: tuple[str, str], about: About) -> tuple[Es
     top, bottom = split.rows.values["numerator"], split.rows.values["denominator"]
     _check_denominator(split, bottom, columns[1])
     idle = int(np.count_nonzero((top == 0) & (bottom == 0)))
-    about = replace(about, lines=idle_lines(idle), levels=one_sided(top, top))
+    about = replace(about, lines=idle_lines(idle), levels=on_one_side(top, top))
     return linearized_estimate(split, solve(split, top, bottom), about, columns[0]), relative_error(split, bottom)
 
 

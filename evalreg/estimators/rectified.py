@@ -41,7 +41,7 @@ from evalreg.errors import (
     TooFewClustersError,
 )
 from evalreg.estimate import About
-from evalreg.estimate.about import one_sided
+from evalreg.estimate.about import on_one_side
 from evalreg.estimators.subsets import chooses_rows
 from evalreg.inference.rectification import (
     LabelledCells,
@@ -154,7 +154,7 @@ def rectified_mean(
         outcome=f"{human}, by judge {judge}",
         interval="rectified",
         lines=tuning_lines(tuning, judged.names),
-        levels=one_sided(marks_in_use, marks_in_use),
+        levels=on_one_side(marks_in_use, marks_in_use),
     )
     estimate = rectify(judged, parts, tuning.weight, dropped=dropped, about=about)
     return results_of(estimate, axes, asked, (*tuning.notes, *few, *_independence(by_columns, groups)))

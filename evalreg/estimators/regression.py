@@ -30,14 +30,9 @@ from evalreg.estimators.engine_fit import fit_in_engine
 from evalreg.estimators.families import Family, estimate_of_family, named_family
 from evalreg.estimators.subsets import chooses_rows
 from evalreg.numerics.basis import basis_of
-from evalreg.numerics.fitting import Fitted, canonical, least_squares
+from evalreg.numerics.fitting import PERFECT_FIT, SEPARATED, Fitted, canonical, least_squares
 from evalreg.results.bridge import estimate_from
 from evalreg.results.results import Results, results_of
-
-# Residuals below this fraction of the outcome's spread are rounding: the covariates determine the score.
-PERFECT_FIT = 1e-12
-# Rows whose variance is below this fraction of the largest are fitted without error.
-SEPARATED = 1e-6
 
 Solution: TypeAlias = tuple[Design, Fitted]
 

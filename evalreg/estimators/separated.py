@@ -8,7 +8,7 @@ import numpy as np
 
 from evalreg.checks import BoolArray, FloatArray, IntArray
 from evalreg.estimators.reweighted import CONVERGED, Reweighted
-from evalreg.numerics.graphs import components, reachable
+from evalreg.numerics.graphs import reachable, strong_components
 from evalreg.numerics.matrices import Matrix, dense
 
 # Coefficients of a contrast this small are none.
@@ -59,7 +59,7 @@ class Separated:
 
     def _of_draw(self, score: FloatArray, moved: FloatArray, weight: FloatArray) -> FloatArray:
         K, drawn = len(self.models), weight[: self.first.size] > 0
-        tier, above = tiers(self.first[drawn], self.second[drawn], score[drawn], K)
+        tier, above = tiers_of(self.first[drawn], self.second[drawn], score[drawn], K)
         strength, others = self._within(tier, moved, weight)
         rows = np.eye(self.contrasts.shape[0]) if self.of_board is None else self.of_board
         total = rows[:, :K].sum(axis=1)
@@ -92,7 +92,7 @@ class Separated:
         return found[:K], found[K:]
 
 
-def tiers(first: IntArray, second: IntArray, score: FloatArray, n_models: int) -> tuple[IntArray, BoolArray]:
+def tiers_of(first: IntArray, second: IntArray, score: FloatArray, n_models: int) -> tuple[IntArray, BoolArray]:
     """Tier of each model, and whether a tier only wins, itself or through others, against another.
 
     Shapes: first, second, score (n_cells,) of the first model; returns (n_models,), (n_tiers, n_tiers).
@@ -102,7 +102,7 @@ def tiers(first: IntArray, second: IntArray, score: FloatArray, n_models: int) -
     loser = np.concatenate([second[wins], first[losses]])
     reaches = reachable(winner, loser, n_models)
     # A tier stands for its first model.
-    pinned, tier = components(reaches)
+    pinned, tier = strong_components(reaches)
     above = reaches[np.ix_(pinned, pinned)]
     np.fill_diagonal(above, False)
     return tier, above

@@ -11,7 +11,7 @@ from scipy import sparse
 from evalreg.checks import FloatArray, IntArray, listed
 from evalreg.covariance.corrections import FULL_LEVERAGE
 from evalreg.errors import DisconnectedError
-from evalreg.numerics.graphs import components, reachable
+from evalreg.numerics.graphs import reachable, strong_components
 from evalreg.numerics.matrices import Matrix, compressed, dense
 from evalreg.numerics.newton import Evaluate, newton
 from evalreg.scores.sums import Block
@@ -71,12 +71,12 @@ def check_connected(first: IntArray, second: IntArray, mean: FloatArray, models:
     winner = np.concatenate([first[wins], second[losses]])
     loser = np.concatenate([second[wins], first[losses]])
     beats = reachable(winner, loser, n_models)
-    parts, part = components(beats)
+    parts, part = strong_components(beats)
     if parts.size == 1:
         return
     largest = np.argmax(np.bincount(part))
     cut = np.flatnonzero(part != largest)
-    met = components(reachable(np.append(winner, loser), np.append(loser, winner), n_models))[1]
+    met = strong_components(reachable(np.append(winner, loser), np.append(loser, winner), n_models))[1]
     rest = part == largest
     sentences = []
     unmet = [models[m] for m in cut if met[m] != met[np.flatnonzero(rest)[0]]]

@@ -79,7 +79,7 @@ class ContrastFamily:
         """Absolute statistics of the contrasts in `rows`, from factor @ normals: shape (n_rows, n_draws)."""
         if not self.pairs:
             return np.abs(values[rows]) * self.weight[rows, None]
-        left, right = pair_codes(self.params.size)
+        left, right = pair_positions(self.params.size)
         return np.abs(values[left[rows]] - values[right[rows]]) * self.weight[rows, None]
 
     def largest(self, normals: FloatArray) -> FloatArray:
@@ -156,7 +156,7 @@ class ContrastFamily:
         return p
 
 
-def pair_codes(n: int) -> tuple[IntArray, IntArray]:
+def pair_positions(n: int) -> tuple[IntArray, IntArray]:
     """Positions of the left and right of all pairs, left before right."""
     return np.triu_indices(n, 1)
 
@@ -164,5 +164,5 @@ def pair_codes(n: int) -> tuple[IntArray, IntArray]:
 def square_of_pairs(values: FloatArray, n: int) -> FloatArray:
     """Values of all pairs as a symmetric matrix with a zero diagonal, shape (n, n)."""
     square = np.zeros((n, n))
-    square[pair_codes(n)] = values
+    square[pair_positions(n)] = values
     return square + square.T

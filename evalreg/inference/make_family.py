@@ -14,7 +14,7 @@ from evalreg.covariance.covariance import Covariance
 from evalreg.covariance.dof import quadratic
 from evalreg.covariance.widths import Widths, joined, one_t
 from evalreg.errors import AlignmentError, ArgumentError, ArgumentTypeError, NonFiniteError
-from evalreg.inference.contrast_family import ContrastFamily, pair_codes
+from evalreg.inference.contrast_family import ContrastFamily, pair_positions
 from evalreg.inference.contrasts import parse_contrasts
 from evalreg.inference.levels import LIKE_NORMAL
 from evalreg.numerics.matrices import Matrix, dense, difference_rows, squared_entries
@@ -102,7 +102,7 @@ def _made(theta: pd.Series[float], cov: Any, contrasts: Any, dof: Any) -> Contra
 def _spread_of_pairs(factor: FloatArray) -> FloatArray:
     """Variance of what is drawn of each pair, from the products of two models."""
     products = factor @ factor.T
-    own, (left, right) = np.diag(products), pair_codes(len(factor))
+    own, (left, right) = np.diag(products), pair_positions(len(factor))
     return np.asarray(np.maximum(own[left] + own[right] - 2 * products[left, right], 0.0))
 
 
@@ -173,7 +173,7 @@ def _check_contrasts(contrasts: Any, params: pd.Index[Any]) -> tuple[pd.Index[An
     if contrasts is None:
         return params, np.eye(K), np.zeros(K)
     if isinstance(contrasts, str) and contrasts == "pairs":
-        left, right = pair_codes(K)
+        left, right = pair_positions(K)
         C = difference_rows(left, right, K)
         C = dense(C) if C.shape[0] * K <= DENSE_ENTRIES else C
         arrays = [params[left], params[right]]

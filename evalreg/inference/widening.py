@@ -27,7 +27,7 @@ from evalreg.numerics.matrices import (
 )
 
 # With fewer effective successes or failures the logit interval of a mean is widened.
-FEW_EFFECTIVE = 5.0
+FEW_SUCCESSES = 5.0
 # Twice as many clusters that carry a mean tell its variance well enough.
 CARRIERS = 5.0
 
@@ -150,7 +150,7 @@ def _few(estimate: Estimate, cov: Covariance, larger: FloatArray, exact: BoolArr
     share = np.where(known, distance, 0.5) / np.where(known, 1.0 - end, 1.0)
     by_variance = distance * (1.0 - end - distance) / np.where(known, larger, 1.0)
     trials = np.where(exact, n, np.minimum(n, by_variance))
-    return np.asarray(known & (trials * share < FEW_EFFECTIVE))
+    return np.asarray(known & (trials * share < FEW_SUCCESSES))
 
 
 def n_rows(estimate: Estimate) -> FloatArray:

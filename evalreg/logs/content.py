@@ -19,6 +19,7 @@ from evalreg.errors import ArgumentError, LogFormatError
 from evalreg.logs.files import refuse_link
 from evalreg.resampling.draws import Progress
 
+# Bytes of a line; a longer one is refused.
 LONGEST_LINE = 1 << 26
 BLOCK = 1 << 20
 _BOM = b"\xef\xbb\xbf"

@@ -13,10 +13,10 @@ from typing import IO, Any, cast
 
 from evalreg.checks import listed
 from evalreg.errors import ArgumentError, LogFormatError
+from evalreg.logs.content import LONGEST_LINE
 from evalreg.logs.reading import BrokenName
 from evalreg.resampling.draws import Progress
 
-LONGEST_LINE = 1 << 26
 BUFFER = 1 << 20  # lines are often longer than the default of 8 KiB, which would be read in pieces
 _BOM = b"\xef\xbb\xbf"
 _REMOVE = 'Remove that line, or pass broken="skip" to leave such lines out and count them.'

@@ -17,8 +17,8 @@ from evalreg.logs.lm_eval_results import (
     NEWEST_VERSION,
     ResultsFile,
     is_results,
-    read_results,
     results_beside,
+    results_file,
     task_and_time,
 )
 from evalreg.logs.lm_eval_samples import Part, read_samples
@@ -116,7 +116,7 @@ def _files(sources: Sequence[Source]) -> list[_File]:
     for path in samples:
         beside = results_beside(path)
         if beside is not None and beside not in read_already:
-            read_already[beside] = read_results(beside)
+            read_already[beside] = results_file(beside)
         task, time = task_and_time(path)
         found.append(_File(path, task, time, read_already[beside] if beside is not None else ResultsFile()))
     _check_runs(found)

@@ -100,7 +100,7 @@ def is_results(head: bytes) -> bool:
     return re.match(rb'\{\s*"results"\s*:\s*\{', start) is not None and (b'"alias"' in head or b"_stderr," in head)
 
 
-def read_results(path: Path) -> ResultsFile:
+def results_file(path: Path) -> ResultsFile:
     """A results file."""
     data = read_json(path, LARGEST_RESULTS)
     if not isinstance(data, dict) or not isinstance(data.get("results"), dict):

@@ -60,7 +60,7 @@ class ReadAnswers:
         return len(self.axes) > 1
 
 
-def read_answers(data: Any, columns: Columns, groups: Groups, missing: MissingName) -> ReadAnswers:
+def read_answer_table(data: Any, columns: Columns, groups: Groups, missing: MissingName) -> ReadAnswers:
     """Answers by model and question; undeclared repeats, and counts that cannot be, are refused."""
     _refuse_mixed(columns)
     opened = open_frame(data)

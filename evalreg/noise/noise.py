@@ -8,14 +8,15 @@ from typing import Any
 import numpy as np
 
 from evalreg.checks import MISSING, FloatArray, IntArray, MissingName, fraction, option
+from evalreg.data.model_pairs import NOBODY
 from evalreg.data.names import or_one_model
 from evalreg.errors import ArgumentTypeError, muted
 from evalreg.estimators.comparison import Comparison
 from evalreg.estimators.difference import compare
 from evalreg.estimators.mean import mean
 from evalreg.estimators.subsets import chooses_rows
-from evalreg.noise.answer_tables import Columns, ReadAnswers, read_answers
-from evalreg.noise.parts import NOBODY, Parts, noise_parts
+from evalreg.noise.answer_tables import Columns, ReadAnswers, read_answer_table
+from evalreg.noise.parts import Parts, noise_parts
 from evalreg.noise.result import Noise
 from evalreg.planning.t_power import normal_quantiles
 
@@ -134,7 +135,7 @@ def noise(
         )
     columns = Columns(score, model, item, sample, passes, n_samples)
     with or_one_model(model):
-        read = read_answers(data, columns, groups, missing)
+        read = read_answer_table(data, columns, groups, missing)
     asked: dict[str, Any] = {"item": item, "sample": sample, "groups": groups, "missing": missing}
     comparison = compare(read.frame, read.score, model=model, **asked) if len(read.names) > 1 and model else None
     with muted():

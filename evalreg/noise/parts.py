@@ -14,7 +14,6 @@ from evalreg.numerics.student import t_pvalues, t_quantile
 
 # Entries (columns times questions) of what is held at once.
 ENTRIES = 1 << 21
-NOBODY = -1
 # A share of the variance below which more answers buy next to nothing.
 ENOUGH = 0.05
 # With fewer questions (clusters) than this whose mean is not the usual one, the share has no interval.

@@ -14,6 +14,10 @@ from evalreg.numerics.newton import Evaluate, newton
 
 # Residuals that cancel to this fraction of their terms are rounding.
 ROUNDING = 1e-12
+# Residuals below this fraction of the outcome are rounding: the covariates determine the score.
+PERFECT_FIT = 1e-12
+# Rows whose variance, or working weight, is below this fraction of the largest are fitted without error.
+SEPARATED = 1e-6
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,7 +20,7 @@ def reachable(start: IntArray, end: IntArray, n_nodes: int) -> BoolArray:
     return reaches
 
 
-def components(reaches: BoolArray) -> tuple[IntArray, IntArray]:
+def strong_components(reaches: BoolArray) -> tuple[IntArray, IntArray]:
     """First node of each set of nodes that reach each other, shape (n_sets,), and the set of each, shape (n_nodes,)."""
     first, part = np.unique(np.argmax(reaches & reaches.T, axis=1), return_inverse=True)
     return first.astype(np.intp), part.reshape(-1).astype(np.intp)

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 FEW, LONGEST_ABOVE_FEW, LONGEST_ABOVE = 12, 38, 30
 LONGEST_NUMBER = 3
 # Models that the note of a narrow figure lists with their numbers.
-MOST_LISTED = 60
+MOST_NUMBERED = 60
 # Inches of a cell that leave names more of the width.
 ROOMY = 0.3
 # Inches of a cell that white lines would leave too little of.
@@ -161,7 +161,7 @@ def _narrow(names: Sequence[Any], width: float, total: float | None, note: str) 
     at_left = whole if short else [f"{a}  {i}" for a, i in zip(whole, numbers, strict=True)] if with_names else numbers
     wide = width - width_of(at_left, size) - 0.25
     step = 1 if with_names else _round_step(n, wide / n, width_of(numbers, size))
-    if not with_names and n <= MOST_LISTED:
+    if not with_names and n <= MOST_NUMBERED:
         # A space that is not broken keeps a number with its name.
         note += f" {'; '.join(f'{i}{SPACE}{named(name)}' for i, name in zip(numbers, whole, strict=True))}."
     elif not with_names:

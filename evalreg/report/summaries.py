@@ -22,7 +22,7 @@ from evalreg.inference.labelled import human_labels
 from evalreg.inference.rectification import rectification_table
 from evalreg.inference.rectified import few_labels
 from evalreg.inference.standards import against_null, tested_against
-from evalreg.inference.widening import FEW_EFFECTIVE, widening
+from evalreg.inference.widening import FEW_SUCCESSES, widening
 from evalreg.report.tables import NO_LIMIT, Grid, Summary, fixed, limits, number, p_value
 from evalreg.scores.unseen import Unseen
 
@@ -371,7 +371,7 @@ def _by_labels(estimate: Estimate, cov: Covariance) -> list[str]:
         return []
     names = listed([name for name, is_few in zip(estimate.names, few, strict=True) if is_few])
     return [
-        f"{names}: fewer than {FEW_EFFECTIVE:.0f} effective successes or failures among the human labels, so that the "
+        f"{names}: fewer than {FEW_SUCCESSES:.0f} effective successes or failures among the human labels, so that the "
         "interval is that of a proportion on as many trials as these labels are worth. The judge only moves it."
     ]
 
@@ -382,9 +382,9 @@ def _widened(estimate: Estimate, cov: Covariance) -> list[str]:
     if wider is None:
         return []
     acts, exact, whole = wider.acts, wider.exact, wider.whole
-    few = f"fewer than {FEW_EFFECTIVE:.0f} effective successes or failures"
+    few = f"fewer than {FEW_SUCCESSES:.0f} effective successes or failures"
     beyond = (
-        f"the scores are so near one end that they add up to fewer than {FEW_EFFECTIVE:.0f} successes or failures, so "
+        f"the scores are so near one end that they add up to fewer than {FEW_SUCCESSES:.0f} successes or failures, so "
         "that the interval also holds Jeffreys'. No row is assumed far beyond those seen; "
         'conf_int(method="clopper-pearson") does not assume it'
     )

@@ -163,7 +163,7 @@ def level_of(alpha: float) -> str:
 # Tables
 
 
-def interval_text(low: float, high: float, estimate: float, reach: float = np.inf) -> str:
+def ends_text(low: float, high: float, estimate: float, reach: float = np.inf) -> str:
     """Both ends of an interval, or that there is none."""
     return "none" if np.isnan(low) or np.isnan(high) else " to ".join(limits(low, high, estimate, reach))
 
@@ -177,7 +177,7 @@ def _score_grid(results: AnyResults, board: pd.DataFrame, alpha: float) -> Grid:
     rows, reach = [], rating_reach(results.estimate)
     for i, (name, row) in enumerate(board.iterrows()):
         both = [(row[f"{kind}lower"], row[f"{kind}upper"]) for kind in ("", "joint_")]
-        ends = [interval_text(low, high, row["estimate"], reach) for low, high in both]
+        ends = [ends_text(low, high, row["estimate"], reach) for low, high in both]
         count = (f"{row['n']:.0f}",) if "n" in board else ()
         ranks, score = (f"{row['rank']}", ranks_text(row)), number(row["estimate"])
         rows.append((str(name), score, *ends, *ranks, *groups[i : i + 1], *count))
@@ -204,7 +204,7 @@ def _estimate_grid(frame: pd.DataFrame, alpha: float) -> Grid:
             str(name),
             number(row["estimate"]),
             number(row["se"]),
-            interval_text(row["lower"], row["upper"], row["estimate"]),
+            ends_text(row["lower"], row["upper"], row["estimate"]),
             *((f"{row['n']:.0f}",) if counted else ()),
         )
         for name, row in frame.iterrows()
@@ -382,7 +382,7 @@ def _pair_grid(results: AnyResults, order: list[str], alpha: float, seed: Seed) 
     if len(order) <= MOST_LISTED:
         headers = ("better", "other", "difference", f"joint {level_of(alpha)}", "p, adjusted")
         cells = [
-            (order[i], order[j], number(d), interval_text(a, b, d), "none" if np.isnan(p) else p_value(p, alpha))
+            (order[i], order[j], number(d), ends_text(a, b, d), "none" if np.isnan(p) else p_value(p, alpha))
             for i, j, d, a, b, p in rows
         ]
         return Grid(headers, tuple(cells))

@@ -16,7 +16,7 @@ from evalreg.inference.contrasts import parse_contrasts
 from evalreg.report.documents import read_summary
 from evalreg.report.tables import Printed, Summary, whole_columns
 from evalreg.results.stored_contrasts import combined_stored, short_summary
-from evalreg.results.stored_tables import STATISTICS, PairTable, read_ends, read_matrix, read_pairs, read_table
+from evalreg.results.stored_tables import STATISTICS, PairTable, pairs_from, read_ends, read_matrix, table_from
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,7 +125,7 @@ class StoredResults(Printed):
     @property
     def table(self) -> pd.DataFrame:
         """Of a comparison the differences, indexed by (model, baseline), as `Comparison.to_frame` has them."""
-        rows = read_table(self.document["parameters"])
+        rows = table_from(self.document["parameters"])
         if self.kind != "comparison":
             raise NotAvailableError(f"`table` is that of a comparison; this is {_article(self.kind)}. Use `to_frame`.")
         more = [name for name in ("parameter", "naive_se", "t", "design_effect", "n_eff") if name in rows]
@@ -248,7 +248,7 @@ class StoredResults(Printed):
         """
         if self.document.get("leaderboard") is None:
             raise NotAvailableError(f"no leaderboard is stored: this is {_article(self.kind)}, not several models.")
-        return read_table(self.document["leaderboard"]).set_index("model").rename_axis(None)
+        return table_from(self.document["leaderboard"]).set_index("model").rename_axis(None)
 
     def summary(self, alpha: float | None = None) -> Summary:
         """The summary that the results had.
@@ -291,7 +291,7 @@ class StoredResults(Printed):
     @cached_property
     def _statistics(self) -> pd.DataFrame:
         """By parameter: estimate, se, naive_se, t, dof, p_value."""
-        table = read_table(self.document["parameters"]).rename(columns={"difference": "estimate"})
+        table = table_from(self.document["parameters"]).rename(columns={"difference": "estimate"})
         return table.set_index("parameter").rename_axis(None)
 
     @cached_property
@@ -307,7 +307,7 @@ class StoredResults(Printed):
     @cached_property
     def _pairs(self) -> PairTable | None:
         found = self.document.get("pairs")
-        return None if found is None else read_pairs(found, len(self._statistics))
+        return None if found is None else pairs_from(found, len(self._statistics))
 
     def _column(self, name: str) -> pd.Series:
         return self._statistics[name].rename(None)

@@ -42,7 +42,7 @@ def read_ends(entries: list[dict[str, Any]], size: int) -> dict[float, FloatArra
     return ends
 
 
-def read_pairs(found: dict[str, Any], size: int) -> PairTable:
+def pairs_from(found: dict[str, Any], size: int) -> PairTable:
     """Differences of pairs, as they were written."""
     places = np.column_stack([np.array(found[side], dtype=np.intp) for side in ("left", "right")])
     if places.tolist() != [list(pair) for pair in combinations(range(size), 2)]:
@@ -59,7 +59,7 @@ def read_matrix(rows: list[list[Any]], name: str, size: int | None = None) -> Fl
     return matrix
 
 
-def read_table(rows: list[dict[str, Any]]) -> pd.DataFrame:
+def table_from(rows: list[dict[str, Any]]) -> pd.DataFrame:
     """A table from its rows, with numbers where they were."""
     found_names = dict.fromkeys(name for row in rows for name in row)
     names = [*(name for name in ORDER if name in found_names), *(name for name in found_names if name not in ORDER)]

@@ -13,7 +13,7 @@ from scipy import sparse
 from evalreg.checks import BoolArray, FloatArray, IntArray
 from evalreg.data.clusters import Axis, Codes
 from evalreg.data.labels import Labels
-from evalreg.data.model_pairs import NOBODY, ModelPairs, chosen
+from evalreg.data.model_pairs import NOBODY, ModelPairs, in_set
 from evalreg.numerics.matrices import DENSE_SHARE, Matrix, compressed, dense, square, sum_blocks
 from evalreg.scores.labelled import LabelledScores
 from evalreg.scores.sums import Block, CellSums
@@ -39,7 +39,7 @@ def chunks(pairs: ModelPairs, n_questions: int) -> Iterator[tuple[IntArray, Bool
 
 def differences(values: FloatArray, pairs: ModelPairs, columns: IntArray, member: BoolArray | None) -> FloatArray:
     """left - right, or left alone, of some columns of one set on its questions (`member`), (n_columns, n_in_set)."""
-    shared, right = chosen(values, member), pairs.right[columns]
+    shared, right = in_set(values, member), pairs.right[columns]
     result = shared[pairs.left[columns]]
     both = right != NOBODY
     result[both] -= shared[right[both]]
@@ -122,7 +122,7 @@ class PairScores(LabelledScores):
     def _of_models(self, codes: Codes, scale: FloatArray | None, bread: Matrix) -> FloatArray:
         """B'T'TB of pairs that are all taken over the same questions, from T'T of their models, far fewer."""
         left, right, member = self.pairs.left, self.pairs.right, self.pairs.sets[0]
-        own, code = chosen(self.values, member), codes.codes if member is None else codes.codes[member]
+        own, code = in_set(self.values, member), codes.codes if member is None else codes.codes[member]
         own = own - own.mean(axis=1, keepdims=True)
         if codes.n_clusters < self.n_rows or scale is not None:
             own = np.array([np.bincount(code, one, codes.n_clusters) for one in own])

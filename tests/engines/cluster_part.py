@@ -5,7 +5,9 @@
 
 The master and the workers are those of pyspark's own distribution, each a process of its own on the loopback address; a
 worker has one core and 1 GB, the driver 512 MB. Spark makes the comparisons itself, as Parquet, on a random schedule of
-20 models, 5 judges and 100 comparisons a prompt. What a board costs is read from Spark's event log.
+20 models, 5 judges and 100 comparisons a prompt. What a board costs is read from Spark's event log: what each query
+does in short, what it hands from worker to worker, and the processor it takes. The numbers are held against those of
+DuckDB on the same files, and of few comparisons against those of pandas.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 import cases
+import duckdb
 import numpy as np
 import pandas as pd
 import pyspark
@@ -138,9 +141,11 @@ def comparisons(spark: SparkSession, n_rows: int, path: str) -> DataFrame:
 
 @dataclass
 class Cost:
-    """What the jobs of one board did."""
+    """What the jobs of one board, or of one of its queries, did."""
 
-    queries: int = 0
+    queries: dict[str, Cost] = field(default_factory=dict)
+    # Steps of the plan of a query, as it was carried out.
+    steps: str = ""
     # Rows read from Parquet.
     scanned: int = 0
     # Bytes and rows written for other workers to read.
@@ -149,7 +154,18 @@ class Cost:
     failed: int = 0
     # Seconds of processor that the workers took.
     seconds: float = 0.0
-    plans: list[str] = field(default_factory=list)
+
+    def add(self, metrics: dict[str, Any]) -> None:
+        """Add what a task did."""
+        self.seconds += metrics.get("Executor CPU Time", 0) / 1e9
+        written = metrics.get("Shuffle Write Metrics", {})
+        self.shuffled += written.get("Shuffle Bytes Written", 0)
+        self.shuffled_rows += written.get("Shuffle Records Written", 0)
+
+    def __str__(self) -> str:
+        return (
+            f"shuffled {self.shuffled_rows:,} rows in {self.shuffled / 2**20:.1f} MB, {self.seconds:.1f} s of processor"
+        )
 
 
 def accumulators(plan: dict[str, Any]) -> Iterator[int]:
@@ -160,39 +176,60 @@ def accumulators(plan: dict[str, Any]) -> Iterator[int]:
         yield from accumulators(child)
 
 
+# What the steps of a plan are called in short; others are left out.
+STEPS = {
+    "Scan parquet": "read",
+    "InMemoryTableScan": "kept lines",
+    "Exchange": "shuffle",
+    "SortMergeJoin": "join by sorting",
+    "ShuffledHashJoin": "join by hashing",
+    "BroadcastHashJoin": "join with a table sent to all",
+    "HashAggregate": "add up",
+    "ObjectHashAggregate": "add up",
+    "SortAggregate": "add up",
+}
+
+
+def steps(plan: dict[str, Any]) -> list[str]:
+    """Steps of a plan from its sources on, the lines that Spark keeps being one of them."""
+    name = plan["nodeName"]
+    own = [short for long, short in STEPS.items() if name.split("(")[0].startswith(long)]
+    if name.startswith("InMemoryTableScan"):
+        return own
+    return [step for child in plan["children"] for step in steps(child)] + own
+
+
+def shortened(names: list[str]) -> str:
+    """Steps in words, those that follow each other alike named once."""
+    return ", ".join(one for i, one in enumerate(names) if i == 0 or names[i - 1] != one)
+
+
 def costs(log: Path) -> tuple[dict[str, Cost], int]:
     """What each group of jobs did, and how many workers were lost, from the events of a session."""
     events = [json.loads(line) for line in log.read_text().splitlines()]
     found: dict[str, Cost] = {}
-    group_of: dict[int, str] = {}
+    of_stage: dict[int, tuple[str, str]] = {}
+    plans = {str(event["executionId"]): event["sparkPlanInfo"] for event in events if "sparkPlanInfo" in event}
     counting = {one for event in events if "sparkPlanInfo" in event for one in accumulators(event["sparkPlanInfo"])}
-    query_groups: dict[str, str] = {}
     lost = 0
     for event in events:
         kind = event["Event"].rpartition(".")[2]
         if kind == "SparkListenerJobStart":
             group = event["Properties"].get("spark.jobGroup.id", "")
-            query_groups[event["Properties"].get("spark.sql.execution.id", "")] = group
-            group_of |= {stage: group for stage in event["Stage IDs"] if stage not in group_of}
+            query = event["Properties"].get("spark.sql.execution.root.id", "")
+            of_stage |= {stage: (group, query) for stage in event["Stage IDs"] if stage not in of_stage}
         elif kind == "SparkListenerTaskEnd":
-            cost = found.setdefault(group_of[event["Stage ID"]], Cost())
+            group, query = of_stage[event["Stage ID"]]
+            cost = found.setdefault(group, Cost())
+            one = cost.queries.setdefault(query, Cost(steps=shortened(steps(plans[query])) if query in plans else ""))
             cost.failed += event["Task End Reason"]["Reason"] != "Success"
-            metrics = event.get("Task Metrics") or {}
-            cost.seconds += metrics.get("Executor CPU Time", 0) / 1e9
-            written = metrics.get("Shuffle Write Metrics", {})
-            cost.shuffled += written.get("Shuffle Bytes Written", 0)
-            cost.shuffled_rows += written.get("Shuffle Records Written", 0)
-            for one in event["Task Info"]["Accumulables"]:
-                if one["ID"] in counting:
-                    cost.scanned += int(one.get("Update", 0))
+            for whole in (cost, one):
+                whole.add(event.get("Task Metrics") or {})
+            for read in event["Task Info"]["Accumulables"]:
+                if read["ID"] in counting:
+                    cost.scanned += int(read.get("Update", 0))
         elif kind == "SparkListenerExecutorRemoved":
             lost += 1
-    for event in events:
-        if event["Event"].endswith("SparkListenerSQLExecutionStart"):
-            group = query_groups.get(str(event["executionId"]), "")
-            cost = found.setdefault(group, Cost())
-            cost.queries += 1
-            cost.plans.append(event["physicalPlanDescription"])
     return found, lost
 
 
@@ -241,13 +278,24 @@ def board(spark: SparkSession, log: DataFrame, name: str) -> tuple[Any, list[int
     with cases.collected() as lines:
         results = er.win_rate(log, **ROLES)
     print(
-        f"{name:12} {time.perf_counter() - start:6.1f} s  {len(lines)} queries, at most {max(lines):,} lines at once, "
+        f"{name:12} {time.perf_counter() - start:6.1f} s at a load of {os.getloadavg()[1]:.1f}, {len(lines)} queries, "
+        f"at most {max(lines):,} lines at once, "
         f"{sum(lines):,} in all",
         flush=True,
     )
     storage = spark.sparkContext._jsc.getPersistentRDDs()
     assert storage.size() == 0, f"{storage.size()} tables are still kept"
     return results, lines
+
+
+def in_duckdb(folder: Path) -> Any:
+    """The same board of the same files, whose sums by cluster DuckDB makes; its time of processor is told."""
+    database = duckdb.connect()
+    database.execute("SET threads = 1; SET memory_limit = '4GB'")
+    start = time.process_time()
+    found = er.win_rate(database.read_parquet(str(folder / "log" / "*.parquet")), **ROLES)
+    print(f"{'DuckDB':12} {time.process_time() - start:6.1f} s of processor", flush=True)
+    return found
 
 
 def assert_equal(found: Any, expected: Any) -> float:
@@ -285,11 +333,13 @@ def main() -> None:
         print(f"{n_rows:,} comparisons made in {time.perf_counter() - start:.1f} s", flush=True)
         board(spark, log.limit(20_000), "first")  # Java compiles as it goes.
         undisturbed, lines = board(spark, log, "kept")
+        print(f"errors of DuckDB differ by {assert_equal(undisturbed, in_duckdb(folder)):.1e}", flush=True)
         if n_rows <= IN_MEMORY:
             with nothing_kept():
                 again, _ = board(spark, log, "not kept")
             print(f"errors differ by {assert_equal(again, undisturbed):.1e}", flush=True)
-        with ended_in_query(max(len(lines) // 2, 1), workers[1], 0.3) as ended:
+        # The seventh query makes the products of the sums by prompt, the most work of all.
+        with ended_in_query(7, workers[1], max(0.3, n_rows / 500_000)) as ended:
             disturbed, _ = board(spark, log, "worker lost")
         assert ended
         wait_for_workers(f"http://127.0.0.1:{page}", 1)
@@ -298,14 +348,13 @@ def main() -> None:
     (events,) = (folder / "events").iterdir()
     found, lost = costs(events)
     for name, cost in found.items():
-        if not cost.queries or not name:
-            continue
-        print(
-            f"{name:12} {cost.queries} queries, source read {cost.scanned / n_rows:.2f} times, shuffled "
-            f"{cost.shuffled_rows:,} rows in {cost.shuffled / 2**20:.1f} MB, {cost.failed} tasks failed, "
-            f"{cost.seconds:.1f} s of processor"
-        )
-    print(found["kept"].plans[-1].partition("\n\n")[0])
+        if name:
+            print(
+                f"{name:12} {len(cost.queries)} queries, source read {cost.scanned / n_rows:.2f} times, "
+                f"{cost.failed} tasks failed, {cost}"
+            )
+    for number, query in enumerate(found["kept"].queries.values(), 1):
+        print(f"{number:4}. {query.steps}: {query}")
     assert lost >= 1, "no worker was lost"
     # No cluster comes to the driver: at most a line for each two pairs of models.
     pairs = MODELS * (MODELS - 1) // 2

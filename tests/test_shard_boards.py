@@ -388,3 +388,35 @@ def test_dependence_of_means_has_the_intervals_of_the_rows():
     sums = er.summarise(scores, by="model", groups="passage")
     found, expected = (er.mean(data, by="model", groups="passage").dependence() for data in (sums, scores))
     pd.testing.assert_frame_equal(found, expected, rtol=1e-7)
+
+
+def test_weights_far_from_one_are_on_one_scale_in_all_shards(log, tmp_path):
+    """Some shards keep their weights and others have them rescaled; rows with weights near 1 say the same."""
+    own = log.assign(weight=np.where(np.arange(len(log)) % 3 == 0, 0.4, log["weight"]))
+    roles = SIDES | {"weights": "weight", "groups": "prompt"}
+    expected = er.win_rate(own, **roles)
+    for scale in (1e-50, 1e200):
+        folder = tmp_path / f"{scale:g}"
+        folder.mkdir()
+        paths = files_of(own.assign(weight=scale * own["weight"]), folder, weights="weight", groups="prompt")
+        assert len({er.merged([path]).power for path in paths}) == 2
+        found = er.win_rate(er.merged(paths), **roles)
+        np.testing.assert_allclose(found.cov_params(), expected.cov_params(), rtol=SAME, atol=1e-16)
+        np.testing.assert_allclose(found.dof, expected.dof, rtol=SAME)
+    light = tmp_path / "light.parquet"
+    er.summarise(log.assign(weight=1e-150), **SIDES, weights="weight", groups="prompt", path=light)
+    with pytest.raises(ArgumentError, match=r"within a factor of 1e\+100 of each other; those of \d+ lines of .*light"):
+        er.merged([*paths, light])
+
+
+def test_shards_of_large_weights_are_the_same_only_if_every_column_is(tmp_path):
+    """Beside squares of weights of 1e12 all other sums are small; other verdicts are another shard."""
+    frame = comparisons(400, 8, n_models=3).drop(columns="run").assign(weight=1e12, judge=1)
+    frame["winner"] = frame["winner"].fillna("tie")
+    turned = frame.assign(winner=frame["winner"].map({"left": "right", "right": "left", "tie": "tie"}))
+    paths = [tmp_path / "a.parquet", tmp_path / "b.parquet"]
+    for one, path in zip((frame, turned), paths, strict=True):
+        er.summarise(one, **SIDES, weights="weight", groups="prompt", path=path)
+    assert er.merged(paths).n_rows == 800
+    with pytest.raises(DuplicateRowsError, match="a shard counts once"):
+        er.merged([paths[0], paths[0]])

@@ -241,6 +241,20 @@ def test_lost_doubled_and_other_shards_are_refused(files, tmp_path):
 
 
 @quiet
+def test_weights_far_from_one_are_those_of_the_rows(tmp_path):
+    """Shards whose weights are rescaled by other powers of two; rows with weights near 1 say the same."""
+    frame, roles = log(), {"by": "model", "groups": "passage"}
+    part = pd.factorize(frame["question"])[0] % N_SHARDS
+    frame["weight"] *= np.where(part == 1, 0.2, 1.0)
+    files = shards(frame.assign(weight=1e-180 * frame["weight"]), tmp_path, weights="weight", item=None)
+    assert len({er.merged([path]).power for path in files}) == 2
+    same(
+        er.ratio(er.merged(files), "errors", "words", weights="weight", **roles),
+        er.ratio(frame, "errors", "words", weights="weight", **roles),
+    )
+
+
+@quiet
 def test_what_sums_of_ratios_do_not_have_is_refused_by_name(files):
     sums = er.merged(files)
     for call, words in (

@@ -216,8 +216,8 @@ def test_damaged_files_and_newer_ones_are_refused(shards, tmp_path):
     _changed(shards[0], tmp_path / "less.parquet", lambda table, told: table.slice(1))
     with pytest.raises(LogFormatError, match="was changed after it was written"):
         er.merged([tmp_path / "less.parquet"])
-    _changed(shards[0], tmp_path / "new.parquet", lambda table, told: (told.update(schema=4), table)[1])
-    with pytest.raises(LogFormatError, match=r"schema 4, .* reads schema 3 and older. Upgrade evalreg"):
+    _changed(shards[0], tmp_path / "new.parquet", lambda table, told: (told.update(schema=5), table)[1])
+    with pytest.raises(LogFormatError, match=r"schema 5, .* reads schema 4 and older. Upgrade evalreg"):
         er.merged([tmp_path / "new.parquet"])
     with pytest.raises(ArgumentError, match="no file is called"):
         er.merged([tmp_path / "none.parquet"])

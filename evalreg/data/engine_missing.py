@@ -67,17 +67,6 @@ def refuse_light_weights(light: float, column: str) -> None:
         raise ArgumentError(f"`weights` must be positive; the smallest is {light:g}. {remedy}.", column=column)
 
 
-def refuse_far_weights(light: float, heavy: float, column: str) -> None:
-    """Raise if a weight is infinite, or if the squares of the smallest or the largest might be no floats."""
-    _refuse_infinite(heavy, column)
-    if not (heavy < FAR and light > 1 / FAR):
-        raise NonFiniteError(
-            f"`weights` of sums must lie between {1 / FAR:.0e} and {FAR:.0e}, so that their squares are floats; they "
-            f"are from {light:g} to {heavy:g}. Only their ratios matter: rescale them, alike in all shards.",
-            column=column,
-        )
-
-
 def _refuse_infinite(heavy: float, column: str) -> None:
     if np.isinf(heavy):
         raise NonFiniteError(f"`weights` must be finite; column {column!r} holds infinities.", column=column)

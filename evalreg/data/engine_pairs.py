@@ -18,7 +18,6 @@ from evalreg.data.engine_missing import (
     dropped_rows,
     power_of_weights,
     reason_number,
-    refuse_far_weights,
     refuse_light_weights,
     rescaled,
 )
@@ -70,6 +69,8 @@ class PairsInEngine:
         Rows dropped by reason.
     weights : str or None
         Column of the weights: another one than was asked for, where these are far from 1.
+    power : int
+        It holds the weights times two to this power.
     """
 
     table: LazyTable
@@ -88,6 +89,7 @@ class PairsInEngine:
     axes: tuple[Axis, ...] | None
     dropped: dict[str, int] = field(default_factory=dict)
     weights: str | None = None
+    power: int = 0
 
 
 def read_pairs_in_engine(
@@ -96,7 +98,7 @@ def read_pairs_in_engine(
     """Comparisons sorted into pairs of models, of which no row leaves the engine.
 
     Weights far from 1 are rescaled, and all is asked again. Sums of shards need rows `as_given`: the score of the left
-    model, whichever it is, and weights as they are.
+    model, whichever it is.
     """
     axes = _checked_axes(table, groups)
     for argument, name in {"score": roles.score, "weights": roles.weights}.items():
@@ -112,11 +114,10 @@ def read_pairs_in_engine(
     gone = np.where(np.isnan(value) if roles.winner is not None else gone == 1, 1, gone)
     dropped = dropped_rows(gone, kinds.numbers[_N], roles.missing)
     used = gone == 0
-    if power := _power_of_weights(kinds, used, roles, as_given):
-        again = read_pairs_in_engine(
-            rescaled(table, str(roles.weights), power), replace(roles, weights=RESCALED), groups
-        )
-        return replace(again, dropped=dropped)
+    if power := _power_of_weights(kinds, used, roles):
+        table = rescaled(table, str(roles.weights), power)
+        again = read_pairs_in_engine(table, replace(roles, weights=RESCALED), groups, as_given=as_given)
+        return replace(again, dropped=dropped, power=power)
     left, right = left[used], right[used]
     rows = kinds.numbers[_N][used]
     if (left == right).any():
@@ -266,15 +267,12 @@ def _verdicts(
     return np.where(named >= 0, (named == left).astype(float), found.score[of]), named
 
 
-def _power_of_weights(kinds: Grouped, used: BoolArray, roles: PairRoles, as_given: bool) -> int:
+def _power_of_weights(kinds: Grouped, used: BoolArray, roles: PairRoles) -> int:
     if roles.weights is None:
         return 0
     low, high = float(np.min(kinds.numbers["__light"][used])), float(np.max(kinds.numbers["__heavy"][used]))
     refuse_light_weights(low, roles.weights)
-    if not as_given:
-        return power_of_weights(low, high, roles.weights)
-    refuse_far_weights(low, high, roles.weights)
-    return 0
+    return power_of_weights(low, high, roles.weights)
 
 
 def _in_use(

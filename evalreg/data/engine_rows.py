@@ -12,7 +12,6 @@ from evalreg.data.engine_missing import (
     RESCALED,
     power_of_weights,
     reason_number,
-    refuse_far_weights,
     refuse_light_weights,
     refuse_missing,
     rescaled,
@@ -38,21 +37,21 @@ class EngineRows:
         Rows dropped by reason.
     weights : str or None
         Column of the weights: another one than was asked for, where these are far from 1.
+    power : int
+        It holds the weights times two to this power.
     """
 
     table: LazyTable
     axes: tuple[Axis, ...] | None
     dropped: dict[str, int]
     weights: str | None
+    power: int = 0
 
 
-def read_in_engine(
-    table: LazyTable, roles: Roles, groups: Groups, values: dict[str, str] | None = None, *, rescale: bool = True
-) -> EngineRows:
+def read_in_engine(table: LazyTable, roles: Roles, groups: Groups, values: dict[str, str] | None = None) -> EngineRows:
     """The rows in use, what is missing counted.
 
-    `values` are columns of numbers by argument, by default the score. Without `rescale` weights far from 1 are refused,
-    as sums of shards must be of the same weights.
+    `values` are columns of numbers by argument, by default the score.
     """
     _refuse_in_memory_only(roles)
     values = {"score": roles.score} if values is None else values
@@ -63,12 +62,13 @@ def read_in_engine(
     table = keep(table, [name for names in asked.values() for name in names])
     table, dropped = _without_missing(table, roles, asked)
     weights = roles.weights
-    if weights is not None and (power := _power_of_weights(table, weights, rescale)):
+    power = 0 if weights is None else _power_of_weights(table, weights)
+    if weights is not None and power:
         table, weights = rescaled(table, weights, power), RESCALED
     refuse_filters(table, None, roles.cell_columns)
     if roles.item is not None:
         _refuse_repeats(table, roles)
-    return EngineRows(table, axes, dropped, weights)
+    return EngineRows(table, axes, dropped, weights, power)
 
 
 def _refuse_in_memory_only(roles: Roles) -> None:
@@ -101,15 +101,12 @@ def _without_missing(table: LazyTable, roles: Roles, asked: dict[str, list[str]]
     return table, dropped
 
 
-def _power_of_weights(table: LazyTable, weight: str, rescale: bool) -> int:
+def _power_of_weights(table: LazyTable, weight: str) -> int:
     table.check_numeric(weight, "weights")
     found = table.group((), {"low": nw.col(weight).min(), "high": nw.col(weight).max()})
     low, high = float(found["low"].iloc[0]), float(found["high"].iloc[0])
     refuse_light_weights(low, weight)
-    if rescale:
-        return power_of_weights(low, high, weight)
-    refuse_far_weights(low, high, weight)
-    return 0
+    return power_of_weights(low, high, weight)
 
 
 def _refuse_repeats(table: LazyTable, roles: Roles) -> None:

@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import combinations
 from typing import Any
 
@@ -14,18 +14,20 @@ import numpy as np
 import pandas as pd
 
 from evalreg.checks import listed
-from evalreg.data.summed import SummedLog, added
+from evalreg.data.summed import SummedLog, added, in_power
 from evalreg.data.summed_roles import (
     HEAVIEST,
     HIGH,
     LOW,
     QUESTIONS,
     ROWS,
+    WEIGHT,
     AnyRoles,
     SummedPairRoles,
     SummedRatioRoles,
     SummedRoles,
 )
+from evalreg.data.weights import FAR
 from evalreg.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -36,8 +38,10 @@ from evalreg.errors import (
 )
 
 # The newest that is read; each kind of sums is written as the first that had it, which older releases read.
-SCHEMA = 3
+SCHEMA = 4
 SCHEMAS: dict[type, int] = {SummedRoles: 1, SummedPairRoles: 2, SummedRatioRoles: 3}
+# Of weights times a power of two.
+SCHEMA_OF_POWERS = 4
 KEY = b"evalreg.sums"
 # Sums of the same rows in another order agree to this fraction.
 UNCHANGED = 1e-9
@@ -58,13 +62,13 @@ def write_sums(sums: SummedLog, path: str | os.PathLike[str], versions: dict[str
     """A file of the sums, whole or not at all."""
     pa = _pyarrow()
     told = {
-        "schema": SCHEMAS[type(sums.roles)],
+        "schema": SCHEMA_OF_POWERS if sums.power else SCHEMAS[type(sums.roles)],
         "roles": asdict(sums.roles),
         "kinds": sums.kinds,
         "dropped": sums.dropped,
         "content": _digest(sums.lines, (*sums.roles.labels, *sums.roles.sums)),
         "versions": versions,
-    }
+    } | ({"power": sums.power} if sums.power else {})
     table = pa.Table.from_pandas(sums.lines, preserve_index=False)
     table = table.replace_schema_metadata({KEY: json.dumps(told, sort_keys=True).encode()})
     target = os.fspath(path)
@@ -126,7 +130,7 @@ def _checked(lines: pd.DataFrame, told: dict[str, Any], name: str) -> SummedLog:
         raise LogFormatError(
             f"{name} was changed after it was written: its sums no longer match their hash. Summarise its log again."
         )
-    return SummedLog(lines, roles, dict(told["kinds"]), dict(told["dropped"]), (name,))
+    return SummedLog(lines, roles, dict(told["kinds"]), dict(told["dropped"]), (name,), told.get("power", 0))
 
 
 def _roles_of(given: dict[str, Any]) -> AnyRoles:
@@ -160,6 +164,7 @@ def merge(paths: Any, expected: Expected) -> SummedLog:
         )
     parts = [read_sums(path) for path in paths]
     _refuse_other_roles(parts)
+    parts = _in_one_power(parts)
     if expected.cells == "same":
         _refuse_other_cells(parts)
     _refuse_spelling(parts)
@@ -167,6 +172,7 @@ def merge(paths: Any, expected: Expected) -> SummedLog:
     lines = added(pd.concat([part.lines for part in parts], ignore_index=True), parts[0].roles)
     dropped = {reason: sum(part.dropped.get(reason, 0) for part in parts) for reason in parts[0].dropped}
     whole = SummedLog(lines, parts[0].roles, parts[0].kinds, dropped, tuple(part.shards[0] for part in parts))
+    whole = replace(whole, power=parts[0].power)
     if expected.questions is not None:
         _refuse_lost(whole, expected.questions)
     return whole
@@ -189,6 +195,26 @@ def _refuse_other_roles(parts: list[SummedLog]) -> None:
                     f"shards must have the same roles and kinds of labels; {what}: {one!r} in {first.shards[0]}, "
                     f"{other!r} in {part.shards[0]}. Summarise one of them again as the other."
                 )
+
+
+def _in_one_power(parts: list[SummedLog]) -> list[SummedLog]:
+    """The shards with their weights times the same power of two: as they are, where they agree."""
+    if len({part.power for part in parts}) == 1:
+        return parts
+    # Mean weights of lines as powers of two: the weights themselves may be no floats.
+    means = [np.log2(part.lines[WEIGHT].to_numpy() / part.lines[ROWS].to_numpy()) - part.power for part in parts]
+    heaviest, far = max(float(one.max()) for one in means), float(np.log2(FAR))
+    for part, mean in zip(parts, means, strict=True):
+        light = mean < heaviest - 2 * far
+        if light.any():
+            raise ArgumentError(
+                f"`weights` of all shards must lie within a factor of {FAR**2:.0e} of each other; those of "
+                f"{int(light.sum())} lines of {part.shards[0]} are lighter than that, compared with the heaviest. "
+                "Leave that shard out, or weigh its rows on the scale of the others.",
+                count=int(light.sum()),
+            )
+    power = 0 if abs(heaviest) < far else -int(np.ceil(heaviest))
+    return [in_power(part, power) for part in parts]
 
 
 def _cells(part: SummedLog) -> set[tuple[str, ...]]:
@@ -255,7 +281,8 @@ def _refuse_twice(parts: list[SummedLog]) -> None:
         if exact[i] != exact[j]:
             continue
         one, two = (part.lines.sort_values(labels)[rest].to_numpy(dtype=float) for part in (parts[i], parts[j]))
-        if np.allclose(one, two, rtol=UNCHANGED, atol=UNCHANGED * np.abs(two).max(initial=0.0)):
+        # Each column by itself: weights of 1e10 have squares beside which everything else is small.
+        if np.all(np.abs(one - two) <= UNCHANGED * (np.abs(two) + np.abs(two).max(axis=0, initial=0.0))):
             raise DuplicateRowsError(
                 f"a shard counts once; {parts[i].shards[0]} and {parts[j].shards[0]} hold the same sums. "
                 "Leave one out.",

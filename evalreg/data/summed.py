@@ -21,11 +21,13 @@ from evalreg.data.joint_ids import joint_parts
 from evalreg.data.rows import Roles
 from evalreg.data.summed_ratios import about_own
 from evalreg.data.summed_roles import (
+    BY_WEIGHT,
     COUNTS,
     HIGH,
     LARGEST,
     LOW,
     QUESTIONS,
+    RATIOS_BY_WEIGHT,
     ROWS,
     SMALLEST,
     SQUARES,
@@ -61,6 +63,9 @@ class SummedLog:
         Rows dropped by reason.
     shards : tuple of str
         Files that it was made of; none where it was made of rows.
+    power : int
+        The sums are those of weights times two to this power, 0 unless weights are far from 1: only their ratios
+        matter.
 
     Examples
     --------
@@ -76,6 +81,7 @@ class SummedLog:
     kinds: dict[str, str]
     dropped: dict[str, int]
     shards: tuple[str, ...] = ()
+    power: int = 0
 
     @property
     def n_rows(self) -> int:
@@ -144,6 +150,18 @@ class SummedLog:
             f"<SummedLog: {self.n_rows} rows of {self.roles.outcome} in {len(self.lines)} lines, by "
             f"{', '.join(self.roles.labels)}>"
         )
+
+
+def in_power(sums: SummedLog, power: int) -> SummedLog:
+    """The same sums, of weights times two to another power."""
+    by_weight = RATIOS_BY_WEIGHT if isinstance(sums.roles, SummedRatioRoles) else BY_WEIGHT
+    made = {
+        name: np.ldexp(sums.lines[name].to_numpy(dtype=float), times * (power - sums.power))
+        for times, names in enumerate(by_weight, 1)
+        for name in names
+        if name in sums.lines
+    }
+    return replace(sums, lines=sums.lines.assign(**made), power=power)
 
 
 def with_joint_lines(sums: SummedLog, **roles: object) -> SummedLog:

@@ -56,25 +56,25 @@ def summarised_pairs(data: Any, roles: PairRoles, groups: str | list[str]) -> Su
     )
     kinds = kinds_of(table, own)
     read = read_pairs_in_engine(table, roles, groups, as_given=True)
-    lines = _summed_lines(read.table, own)
+    lines = _summed_lines(read.table, own, read.weights)
     lines[QUESTIONS] = hashes_of(read.table, own, lines)
-    return SummedLog(in_order(lines, own), own, kinds, read.dropped)
+    return SummedLog(in_order(lines, own), own, kinds, read.dropped, power=read.power)
 
 
-def _summed_lines(table: LazyTable, own: SummedPairRoles) -> pd.DataFrame:
+def _summed_lines(table: LazyTable, own: SummedPairRoles, weights: str | None) -> pd.DataFrame:
     score, one = nw.col(SCORE), nw.lit(1)
     v = score - 0.5
-    w = nw.lit(1.0) if own.weights is None else nw.col(own.weights).cast(nw.Float64)
+    w = nw.lit(1.0) if weights is None else nw.col(weights).cast(nw.Float64)
     counted = {WINS: score == 1, TIES: score == 0.5, LOSSES: score == 0}
     made = {name: nw.when(said).then(one).otherwise(nw.lit(0)) for name, said in counted.items()}
     made |= {TOTAL: w * v, SQUARES: w * v * v, LOW: score, HIGH: score}
-    if own.weights is not None:
+    if weights is not None:
         made |= {WEIGHT: w, WEIGHT2: w * w, TOTAL2: w * w * v, SQUARES2: w * w * v * v, HEAVIEST: w}
     # Columns are made first: not every engine has products inside a sum.
     frame = table.frame.select(*map(nw.col, own.labels), *(column.alias(name) for name, column in made.items()))
     sums = {name: nw.col(name).sum() for name in made if name not in (LOW, HIGH, HEAVIEST)}
     ends = {LOW: nw.col(LOW).min(), HIGH: nw.col(HIGH).max()}
-    ends |= {} if own.weights is None else {HEAVIEST: nw.col(HEAVIEST).max()}
+    ends |= {} if weights is None else {HEAVIEST: nw.col(HEAVIEST).max()}
     found = {ROWS: nw.len(), **sums, **ends}
     return as_pandas(frame.group_by(*own.labels).agg(*(column.alias(name) for name, column in found.items())))
 

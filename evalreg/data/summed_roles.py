@@ -34,6 +34,12 @@ WEIGHTED_RATIO_SUMS = (
 # What is no sum of numbers: counts, and the smallest and largest of something.
 COUNTS = (ROWS, WINS, TIES, LOSSES, OUTSIDE, STRAY, IDLE)
 SMALLEST, LARGEST = (LOW, LEAST), (HIGH, MOST, HEAVIEST)
+# What grows with the weights of rows, and what with their squares.
+BY_WEIGHT = (TOTAL, SQUARES, WEIGHT, HEAVIEST), (WEIGHT2, TOTAL2, SQUARES2)
+RATIOS_BY_WEIGHT = (
+    (TOP, BOTTOM, SQUARES, CROSS, BOTTOM2, OWN, WEIGHT),
+    (WEIGHT2, WEIGHT2_BOTTOM, SQUARES2, CROSS2, WEIGHT2_BOTTOM2),
+)
 
 
 @dataclass(frozen=True)

@@ -75,15 +75,15 @@ def summarised_ratio(data: Any, columns: tuple[str, str], roles: Roles, groups: 
     names = sorted({name for axis in parse_groups(groups, table.columns) for name in axis})
     own = SummedRatioRoles(*columns, by_columns, roles.item, roles.weights, tuple(names))
     kinds = kinds_of(table, own)
-    read = read_in_engine(table, roles, groups, values, rescale=False)
-    lines = _summed_lines(read.table, own)
+    read = read_in_engine(table, roles, groups, values)
+    lines = _summed_lines(read.table, own, read.weights)
     lines[QUESTIONS] = hashes_of(read.table, own, lines)
-    return SummedLog(in_order(lines, own), own, kinds, read.dropped)
+    return SummedLog(in_order(lines, own), own, kinds, read.dropped, power=read.power)
 
 
-def _summed_lines(table: LazyTable, own: SummedRatioRoles) -> pd.DataFrame:
+def _summed_lines(table: LazyTable, own: SummedRatioRoles, weights: str | None) -> pd.DataFrame:
     columns = (own.numerator, own.denominator)
-    frame = weighted_columns(table.frame, columns, own.weights)
+    frame = weighted_columns(table.frame, columns, weights)
     chosen, keys, aggregates = ranged(frame, own.labels)
     first = LazyTable(chosen).group(keys, aggregates).reset_index(drop=True)
     check_numbers({name: first[name].to_numpy(dtype=float) for name in aggregates}, columns, own.weights)

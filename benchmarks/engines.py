@@ -9,7 +9,8 @@
 
 A random schedule of 20 models, 5 judges and 100 comparisons a prompt, with text ids, in a Parquet file that DuckDB
 writes: its GROUP BY by prompt, judge and pair leaves nearly as many groups as there are rows. Each contender runs in a
-process of its own; memory is the kernel's peak of that process less what it held before. The floor is the query of the
+process of its own; memory is the kernel's peak of that process less what it held before, and ratios are those of
+processor time, which other work on the machine hardly changes. The floor is the query of the
 pairs and one for each clustering and intersection, each fetched as batches of Arrow; its memory is that of DuckDB
 alone. The floor of means is the one query by prompt and model.
 
@@ -90,12 +91,12 @@ def regress(what: str, formula: str, path: str, memory: str) -> dict[str, float]
         ", ".join([*pairs, *(f"sum(({a}) * score)" for a in columns)]) if len(columns) > 1 else "count(*), sum(score)"
     )
     keys = "item" if len(columns) > 1 else "item, model"
-    before, start = peak(), time.perf_counter()
+    began = start()
     if what == "floor":
         drain(database.sql(f"SELECT {keys}, {sums} FROM '{path}' GROUP BY ALL"))
     else:
         er.fit(formula, log.df() if what == "in memory" else log, groups="item")
-    return {"seconds": time.perf_counter() - start, "memory": peak() - before}
+    return spent(began)
 
 
 def drain(query: Any) -> None:
@@ -115,17 +116,23 @@ def average(what: str, groups: str, path: str, memory: str) -> dict[str, float]:
     columns = f'prompt, "left" AS model, {SCORE.removeprefix("sum(").removesuffix(")")} AS score'
     log = database.sql(f"SELECT {columns} FROM '{path}'")
     er.mean(log.limit(20000), by="model", groups=groups)  # imports
-    before, start = peak(), time.perf_counter()
+    began = start()
     if what == "floor":
         drain(database.sql(f"SELECT {groups}, \"left\", count(*), {SCORE} FROM '{path}' GROUP BY ALL"))
     else:
         er.mean(log.df() if what == "in memory" else log, by="model", groups=groups)
-    return {"seconds": time.perf_counter() - start, "memory": peak() - before}
+    return spent(began)
 
 
-def peak() -> int:
-    """The largest resident memory so far, in MiB."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+def start() -> tuple[float, float, int]:
+    """Seconds on the clock and of processor, and the largest resident memory so far in MiB."""
+    return time.perf_counter(), time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+
+
+def spent(began: tuple[float, float, int]) -> dict[str, float]:
+    """Seconds and MiB since then."""
+    seconds, processor, memory = (now - before for now, before in zip(start(), began, strict=True))
+    return {"seconds": seconds, "processor": processor, "memory": memory}
 
 
 def contend(what: str, groups: str, path: str, memory: str) -> dict[str, float]:
@@ -138,7 +145,7 @@ def contend(what: str, groups: str, path: str, memory: str) -> dict[str, float]:
     database.execute(f"SET threads = 1; SET memory_limit = '{memory}'")
     log = database.read_parquet(path)
     er.win_rate(log.limit(20000), left="left", right="right", winner="winner", groups=groups)  # imports
-    before, start = peak(), time.perf_counter()
+    began = start()
     if what == "floor":
         for keys in ['"left", "right", winner', *(f'{by}, "left", "right"' for by in CLUSTERINGS[groups])]:
             drain(database.sql(f"SELECT {keys}, count(*), {SCORE} FROM '{path}' GROUP BY ALL"))
@@ -147,7 +154,7 @@ def contend(what: str, groups: str, path: str, memory: str) -> dict[str, float]:
     else:
         board = er.bradley_terry if what == "bradley_terry" else er.win_rate
         board(log, left="left", right="right", winner="winner", groups=groups)
-    return {"seconds": time.perf_counter() - start, "memory": peak() - before}
+    return spent(began)
 
 
 KINDS = {
@@ -183,7 +190,8 @@ def main() -> None:
         database.execute(made.format(rows=asked.rows, prompts=asked.clusters or asked.rows // 100, path=path))
         database.close()
         case = "formula" if asked.kind == "regressions" else "clusters"
-        print(f"| {case} | contender | s | over the floor | extra MiB |\n|---|---|---:|---:|---:|", flush=True)
+        print(f"| {case} | contender | s | s of processor | over the floor | extra MiB |", flush=True)
+        print("|---|---|---:|---:|---:|---:|", flush=True)
         for one in cases:
             floor = 0.0
             for what in ("floor", *contenders, *held):
@@ -194,9 +202,9 @@ def main() -> None:
                     print(f"| {one} | {what} | {said} |", flush=True)
                     continue
                 found = json.loads(run.stdout.splitlines()[-1])
-                floor = floor or found["seconds"]
-                over = found["seconds"] / floor
-                print(f"| {one} | {what} | {found['seconds']:.1f} | {over:.1f} | {found['memory']:.0f} |", flush=True)
+                floor = floor or found["processor"]
+                times = f"{found['seconds']:.1f} | {found['processor']:.1f} | {found['processor'] / floor:.2f}"
+                print(f"| {one} | {what} | {times} | {found['memory']:.0f} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -398,3 +398,18 @@ def test_rows_that_change_between_queries_are_told():
     database.execute("DELETE FROM log WHERE g = 3")
     with pytest.raises(DataError, match="have changed since the estimate was made"):
         numbers.with_cov(cov="HC3")
+
+
+@in_engines
+@pytest.mark.parametrize("cov", ["HC2", "HC3"])
+def test_weighted_means_have_the_hc_errors_of_statsmodels(engine, cov):
+    """A mean by model is a weighted regression on indicators of models, whose hat values statsmodels computes."""
+    rng = np.random.default_rng(3)
+    frame = pd.DataFrame({"model": ["ada", "bob", "cy"] * 20, "score": rng.normal(size=60)})
+    frame["weight"] = rng.uniform(0.2, 5.0, 60)
+    fitted = smf.wls("score ~ 0 + model", frame, weights=frame["weight"]).fit()
+    found = er.mean(engine(frame), by="model", weights="weight", cov=cov)
+    np.testing.assert_allclose(found.bse, getattr(fitted, f"{cov}_se"), rtol=1e-12)
+    duels = frame.assign(left="ada", right="bob", won=0.5)
+    with pytest.raises(er.errors.NotAvailableError, match=rf'`cov="{cov}"` of comparisons .* "left", "right" and'):
+        er.win_rate(engine(duels), left="left", right="right", score="won", cov=cov)

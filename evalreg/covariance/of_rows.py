@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from evalreg.checks import FloatArray
+from evalreg.checks import FloatArray, listed
 from evalreg.covariance.corrections import adjust_cell_totals, power_scale
 from evalreg.covariance.dof import WelchDof
 from evalreg.covariance.one_way import one_term
@@ -17,7 +17,7 @@ from evalreg.estimate import Estimate
 from evalreg.numerics.matrices import compressed, dense, scale_columns, scale_rows, square, sum_blocks
 from evalreg.scores.base import EVERY_ROW, with_every_row
 from evalreg.scores.lazy import LazyScores
-from evalreg.scores.lazy_leverages import scaled_squares
+from evalreg.scores.lazy_leverages import scaled_rows, scaled_squares
 from evalreg.scores.mapped import MappedScores
 from evalreg.scores.summed import SummedRatios, SummedScores
 
@@ -39,8 +39,9 @@ def term_of_rows(estimate: Estimate, options: ResolvedCov, naive: Term) -> Term:
     of_cells = not power or (estimate.refit is not None and estimate.refit.inverse_gram.ndim == 1)
     if power and not estimate.scores.of_means and isinstance(estimate.scores, LazyScores | SummedRatios):
         raise NotAvailableError(
-            "the leverage of a row in a ratio is its share of the denominators, which needs the rows in memory: take "
-            'the log itself, or use cov "HC0" or "HC1".'
+            f'`cov="{options.cov}"` of a ratio needs the leverage of each row, its share of the denominators, which '
+            "needs the rows in memory: take the log itself, its columns collected first where an engine holds it, or "
+            'use cov "HC0" or "HC1".'
         )
     if estimate.kind == "mean" and estimate.cells is not None and of_cells:
         return _of_means(estimate, power, naive)
@@ -54,6 +55,7 @@ def term_of_rows(estimate: Estimate, options: ResolvedCov, naive: Term) -> Term:
         h = estimate.scores.row_leverages(leverage) if leverage.ndim == 2 else None
         if h is None:
             _refuse_absorbed(estimate)
+            _refuse_comparisons(estimate, options)
             own = replace(estimate, scores=with_every_row(estimate.scores))
             found = one_term(own, (EVERY_ROW,), (0,), replace(options, dof="min"), naive.matrix)
             return replace(naive, matrix=found.matrix, lost=naive.lost | found.lost)
@@ -78,6 +80,19 @@ def _scaled_in_engine(estimate: Estimate, power: float) -> MappedScores | None:
     return replace(scores, inner=replace(inner, squared=scaled_squares(inner, forms, power)))
 
 
+def _refuse_comparisons(estimate: Estimate, options: ResolvedCov) -> None:
+    """Raise for boards of rows in an engine."""
+    scores = estimate.scores.inner if isinstance(estimate.scores, MappedScores) else estimate.scores
+    if not isinstance(scores, LazyScores):
+        return
+    columns = [*(scores.made_of or scores.cell_columns), *([] if scores.weight is None else [scores.weight])]
+    raise NotAvailableError(
+        f'`cov="{options.cov}"` of comparisons needs the leverage of each of them, and these stay in an engine: select '
+        f"the columns {listed(columns)} and those of the verdicts, and collect the frame first. Clusters, and cov "
+        '"HC0" and "HC1", need no leverages.'
+    )
+
+
 def _refuse_absorbed(estimate: Estimate) -> None:
     if estimate.absorbed is not None:
         raise NotAvailableError('the leverages of the rows are no longer held; use cov "HC0" or "HC1".')
@@ -95,10 +110,16 @@ def _of_means(estimate: Estimate, power: float, naive: Term) -> Term:
     assert cells is not None
     in_engine = isinstance(estimate.scores, LazyScores | SummedScores)
     if isinstance(estimate.scores, LazyScores) and estimate.scores.weight is not None and power:
-        raise NotAvailableError(
-            'leverages of weighted rows need the rows in memory. Collect the frame first, or use cov "HC0" or "HC1".'
-        )
-    if not power or in_engine:
+        if estimate.scores.table is None:
+            raise NotAvailableError(
+                "leverages of weighted rows need the rows, which this result does not hold any more (copied or "
+                'unpickled). Fit again, or use cov "HC0" or "HC1".'
+            )
+        assert estimate.refit is not None
+        squares = scaled_rows(estimate.scores, estimate.refit.inverse_gram, power)
+        scaled = scale_rows(estimate.bread, np.sqrt(squares))
+        matrix, variance = dense(scaled.T @ scaled), squares / cells.weight**2
+    elif not power or in_engine:
         # Without weights every row of a cell has leverage 1/n.
         scale = (1 - 1 / np.maximum(cells.count, 2)) ** -power
         matrix = estimate.scores.meat(None, scale_rows(estimate.bread, scale))

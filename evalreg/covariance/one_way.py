@@ -31,6 +31,7 @@ from evalreg.numerics.matrices import (
     absolute_entries,
     compressed,
     dense,
+    identity,
     scale_columns,
     scale_rows,
     square,
@@ -165,10 +166,8 @@ def _clusters_of_cells(estimate: Estimate, cells: Cells, by: Axis, each: bool = 
     A single one has no variance (and needs none where it is no sample): refused of all models, or of `each` of them.
     """
     assert cells.stratum is not None
-    counts = np.zeros(cells.stratum.size)
-    for block in estimate.scores.cells(by):
-        inside = compressed(block.gram)
-        counts += np.bincount(inside.indices[inside.data > 0], minlength=counts.size)
+    every = identity(cells.stratum.size)
+    counts = estimate.scores.column_sums(by, every, every).n_clusters
     varies = _entering(estimate)
     most = np.zeros(len(cells.strata))
     np.maximum.at(most, cells.stratum[varies], counts[varies])

@@ -15,7 +15,8 @@ import pandas as pd
 from evalreg.checks import FloatArray, IntArray
 from evalreg.data.clusters import TABLE_PER_ROW, factorize
 from evalreg.data.engine import fetched, schema_of
-from evalreg.data.engine_spark import LINES_AT_ONCE, is_spark
+from evalreg.data.engine_spark import LINES_AT_ONCE, MOST_LINES, is_spark
+from evalreg.errors import NotAvailableError
 
 # Entries that a range of clusters is to have: one query each. Measured on DuckDB: the process grows by 110 bytes an
 # entry while one is read.
@@ -180,6 +181,8 @@ def ranges_of(frame: nw.LazyFrame[Any], column: str, n_rows: int, n_cells: int) 
     codes, labels = found.keys[column]
     if (codes < 0).any():  # The part that holds them will say so.
         return (None,)
+    if is_spark(frame):
+        _refuse_many(column, float(np.minimum(found.numbers["__n"], n_cells).sum()))
     order = sorted(range(len(labels)), key=labels.__getitem__)
     entries = np.empty(len(labels))
     entries[codes] = np.minimum(found.numbers["__n"], n_cells)
@@ -191,6 +194,19 @@ def ranges_of(frame: nw.LazyFrame[Any], column: str, n_rows: int, n_cells: int) 
     key, middle = nw.col(column), itertools.pairwise(starts)
     between = [(key >= low) & (key < high) for low, high in middle]
     return (key < starts[0], *between, key >= starts[-1])
+
+
+def _refuse_many(column: str, n_lines: float) -> None:
+    """Raise where Spark would have to hand over the sums of too many clusters, a query for each million."""
+    if n_lines > MOST_LINES:
+        raise NotAvailableError(
+            f"sums of single clusters by {column!r} would be up to {n_lines:,.0f} lines that Spark hands over, and at "
+            f"most {MOST_LINES:,} are taken. Means, win rates and their CR0 to CR3 need none of them. Ratings, "
+            "regressions, ratios and the jackknife do: cluster by fewer values, or write the columns as Parquet and "
+            "take the files as a relation of DuckDB.",
+            column=column,
+            count=int(n_lines),
+        )
 
 
 def _plain(label: Any) -> Any:

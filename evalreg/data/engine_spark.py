@@ -25,6 +25,9 @@ T = TypeVar("T")
 # of Arrow in it, which a driver of 512 MB bears.
 LINES_AT_ONCE = 1 << 20
 
+# Lines that the driver is given in all, 64 queries of the table that Spark keeps.
+MOST_LINES = 1 << 26
+
 # Rows up to which lines come to the driver, in one query: fewer jobs than sums that are made in Spark.
 FEW_ROWS = 100_000
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
+from scipy import sparse
 
 from evalreg.checks import BoolArray, FloatArray, IntArray
 from evalreg.data.clusters import Axis
@@ -98,6 +99,12 @@ class SparkLines:
         n, total, squares, largest = (float(found[name][0]) for name in ("n", "total", "squares", "largest"))
         return int(n), total, squares, largest
 
+    def several(self) -> bool:
+        """Whether some line weighs more than one row."""
+        from pyspark.sql import functions as F
+
+        return bool(_ask(self.native.agg(F.max(SIZE).alias("most")))["most"][0] > 1)
+
     def largest(self) -> str:
         """Label of the cluster of most weight, the first of them in the order of labels."""
         from pyspark.sql import functions as F
@@ -108,28 +115,16 @@ class SparkLines:
         held = fetched(nw.from_native(first), backend())
         return ":".join(str(np.asarray(held[name])[0]) for name in self.keys)
 
-    def in_columns(self, size: Any, total: Any, fitted: FloatArray) -> dict[str, FloatArray]:
+    def in_columns(self, maps: Sequence[Any], fitted: FloatArray) -> dict[str, FloatArray]:
         """Sums over clusters of what their lines add up to in each of some columns of cells.
 
-        `size` and `total`, sparse (n_cells, n_columns), are what a unit of weight and of residual counts there. With s
-        and t the two sums of a cluster in a column: how many s are above zero, the sum of s^2, the largest s, and the
-        sum of t^2 / s.
+        `maps`, sparse (n_cells, n_columns), are what a unit of weight counts there in s, a unit of residual in t and,
+        where there is a third, one of weight in t. Of the s and t of clusters: how many s are above zero, the sum of
+        s^2, the largest s, and the sum of t^2 / s.
         """
         from pyspark.sql import functions as F
 
-        both = (abs(size) + abs(total)).tocoo()
-        cell, column = both.coords
-        of = [np.asarray(one.tocsr()[cell, column]).ravel().tolist() for one in (size, total)]
-        rows = zip(cell.tolist(), column.tolist(), *of, fitted[cell].tolist(), strict=True)
-        map_ = self._table(list(rows), f"{CELL} int, column int, a double, c double, f double")
-        joined = self.native.join(F.broadcast(map_), CELL).select(
-            *self.keys,
-            "column",
-            (F.col("a") * F.col(SIZE)).alias("s"),
-            (F.col("c") * (F.col(TOTAL) - F.col("f") * F.col(SIZE))).alias("t"),
-        )
-        each = joined.groupBy(*self.keys, "column").agg(F.sum("s").alias("s"), F.sum("t").alias("t"))
-        each = each.where(F.col("s") > 0)
+        each = self._by_column(maps, fitted).where(F.col("s") > 0)
         found = _ask(
             each.groupBy("column").agg(
                 F.count("s").alias("n"),
@@ -139,8 +134,49 @@ class SparkLines:
             )
         )
         at = found.pop("column").astype(np.intp)
-        n_columns = int(size.shape[1])
+        n_columns = int(maps[0].shape[1])
         return {name: _placed(values, at, n_columns) for name, values in found.items()}
+
+    def powers(self, bread: Any, fitted: FloatArray) -> FloatArray:
+        """Sums over clusters of u^2 and u^4, u being what residuals add up to in each column, shape (2, n_columns)."""
+        from pyspark.sql import functions as F
+
+        total = sparse.csr_array(bread)
+        each = self._by_column([sparse.csr_array(total.shape), total], fitted).select("column", "t")
+        each = each.withColumn("t", F.col("t") * F.col("t"))
+        found = _ask(each.groupBy("column").agg(F.sum("t").alias("u2"), F.sum(F.col("t") * F.col("t")).alias("u4")))
+        at = found["column"].astype(np.intp)
+        return np.array([_placed(found[name], at, total.shape[1]) for name in ("u2", "u4")])
+
+    def mapped(self, maps: Sequence[Any], fitted: FloatArray) -> SparkLines:
+        """Lines of (cluster, column) whose sums are s and t, as `in_columns` has them, which Spark keeps."""
+        from pyspark.sql import functions as F
+
+        none = F.lit(0.0)
+        made = {CELL: F.col("column"), ROWS: none, SIZE: F.col("s"), TOTAL: F.col("t"), ORDERED: none, ABSENT: none}
+        frame = self._by_column(maps, fitted).select(*self.keys, *(one.alias(name) for name, one in made.items()))
+        return SparkLines(keep_native(frame.repartition(*self.keys)), self.by, int(maps[0].shape[1]))
+
+    def _by_column(self, maps: Sequence[Any], fitted: FloatArray) -> Any:
+        """Sums s and t of each cluster in each column, as `in_columns` has them."""
+        from pyspark.sql import functions as F
+
+        some = abs(maps[0])
+        for one in maps[1:]:
+            some = some + abs(one)
+        cell, column = some.tocoo().coords
+        of = [np.asarray(one.tocsr()[cell, column]).ravel().tolist() for one in maps]
+        of += [[0.0] * cell.size] * (3 - len(of))
+        rows = zip(cell.tolist(), column.tolist(), *of, fitted[cell].tolist(), strict=True)
+        map_ = self._table(list(rows), f"{CELL} int, column int, a double, c double, d double, f double")
+        residual = F.col(TOTAL) - F.col("f") * F.col(SIZE)
+        joined = self.native.join(F.broadcast(map_), CELL).select(
+            *self.keys,
+            "column",
+            (F.col("a") * F.col(SIZE)).alias("s"),
+            (F.col("c") * residual + F.col("d") * F.col(SIZE)).alias("t"),
+        )
+        return joined.groupBy(*self.keys, "column").agg(F.sum("s").alias("s"), F.sum("t").alias("t"))
 
     def adjusted(self, fitted: FloatArray, inverse: FloatArray, power: float, full: float, single: bool) -> Any:
         """Lines with residual totals t adjusted for leverages h, and b and v of each, as columns `t`, `b`, `q`, `v`.
@@ -237,7 +273,8 @@ def spark_lines(
         *(quoted(name).cast("string").alias(key) for name, key in zip(cell_columns, keys, strict=True)),
         *(F.col(name).cast("double").alias(name) for name in SUMS),
     )
-    lines = lines.join(table, keys, "left")
+    # Rows that are not told apart are one cell.
+    lines = lines.join(table, keys, "left") if keys else lines.crossJoin(table)
     total = F.when(F.col("__turned"), F.col(SIZE) - F.col(TOTAL)).otherwise(F.col(TOTAL))
     own = [f"__by{i}" for i in range(len(by))]
     lines = lines.select(*own, F.coalesce(CELL, F.lit(-1)).alias(CELL), ROWS, SIZE, total.alias(TOTAL), ORDERED, ABSENT)

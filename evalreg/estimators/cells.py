@@ -24,6 +24,7 @@ from evalreg.estimate.about import on_one_side
 from evalreg.numerics.matrices import Matrix, compressed
 from evalreg.scores.cells import CellScores
 from evalreg.scores.lazy import LazyScores, lazy_cell_sums
+from evalreg.scores.lazy_spark import SparkScores, stays_in_spark
 from evalreg.scores.paired_means import paired_answers
 from evalreg.scores.sums import CellSums, cell_sums
 
@@ -54,7 +55,10 @@ def estimate_cells(
     keys, sums = lazy_cell_sums(table, roles.score, roles.cell_columns, read.weights)
     codes = {key: code for code, key in enumerate(keys)}
     mean, jointly = sums.total / sums.weight, union(*(axes or ()))
-    scores = LazyScores(table, roles.score, roles.cell_columns, codes, mean, sums, read.weights, jointly=jointly)
+    stays = stays_in_spark(table, roles.cell_columns, int(sums.count.sum()), len(keys))
+    scores = (SparkScores if stays else LazyScores)(
+        table, roles.score, roles.cell_columns, codes, mean, sums, read.weights, jointly=jointly
+    )
     estimate = _estimate(keys, sums, scores, roles, solve, about)
     return _paired(replace(estimate, dropped=dropped), roles, axes), axes
 

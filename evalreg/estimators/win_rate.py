@@ -276,7 +276,7 @@ def win_rate(
         raise ArgumentError('`by` goes with fixed weights of opponents: opponents="uniform", or a table of weights.')
     roles = PairRoles(left, right, score, winner, labels, as_names(key), by, weights, missing)
     fixed = not sampled and not (isinstance(standardise, str) and standardise == "observed")
-    by_pairs = fixed and not (cov is not None and KINDS[cov].needs_exact_refit)
+    by_pairs = (fixed or sampled) and not (cov is not None and KINDS[cov].needs_exact_refit)
     pairs = gather_pairs(data, roles, groups, by_pairs=by_pairs)
     schedule, lines = make_schedule(pairs, "uniform" if sampled else opponents, standardise)
     model = "Win rate" if by is None else f"Win rate by {by}" if standardise is None else f"Win rate, {by} standardised"

@@ -13,7 +13,6 @@ from evalreg.estimate import Estimate
 from evalreg.inference.diagnostics import cluster_sizes
 from evalreg.inference.widening import CARRIERS, Carried, Widening, n_rows, widening
 from evalreg.numerics.matrices import compressed, dense
-from evalreg.scores.differences import ENTRIES
 
 # Carriers are few beside the clusters where c^2, the clusters for each carrier less one, is larger. Of 0/1 scores
 # c^2 is (1 - p)/p even where clusters do not matter, and no row lies beyond those seen.
@@ -107,13 +106,7 @@ def _levels(estimate: Estimate) -> BoolArray:
 
 def carrying(estimate: Estimate, axis: Axis, which: IntArray) -> FloatArray:
     """Clusters that carry each of some parameters, (sum u^2)^2 / sum u^4 of their influence; shape (m,)."""
-    squares, fourth = np.zeros(which.size), np.zeros(which.size)
-    bread = compressed(estimate.bread).tocsc()[:, which]
-    for block in estimate.scores.cells(axis) if which.size else ():
-        totals = compressed(block.totals)
-        step = max(ENTRIES // max(totals.shape[0], 1), 1)
-        for at in np.array_split(np.arange(which.size), which.size // step + 1):
-            u2 = dense(totals @ bread[:, at]) ** 2
-            squares[at] += u2.sum(axis=0)
-            fourth[at] += np.sum(u2**2, axis=0)
+    if not which.size:
+        return np.zeros(0)
+    squares, fourth = estimate.scores.influence_powers(axis, compressed(estimate.bread).tocsc()[:, which])
     return np.asarray(squares**2 / np.where(fourth > 0, fourth, np.nan))

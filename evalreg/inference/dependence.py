@@ -18,9 +18,6 @@ from evalreg.numerics.matrices import (
     scale_columns,
     scale_rows,
     signs_of_entries,
-    squared_entries,
-    times,
-    totals_of_columns,
     transposed,
 )
 from evalreg.scores.base import ResidualSums, Scores
@@ -158,11 +155,8 @@ def effective_clusters(estimate: Estimate, axes: tuple[Axis, ...]) -> FloatArray
         return np.asarray(signs_of_entries(A) @ cells.count, dtype=np.float64)
     smallest = np.full(estimate.n_params, np.inf)
     for axis in axes:
-        squares, columns = np.zeros(estimate.n_params), transposed(A)
-        for block in estimate.scores.cells(axis):
-            share = times(scale_columns(block.gram, 1.0 / cells.weight), columns)
-            squares += totals_of_columns(squared_entries(share))
-        smallest = np.minimum(smallest, 1.0 / squares)
+        share = transposed(scale_columns(A, 1.0 / cells.weight))
+        smallest = np.minimum(smallest, 1.0 / estimate.scores.column_sums(axis, share, share).squares)
     return smallest
 
 
@@ -195,5 +189,5 @@ def exchangeable_limit(estimate: Estimate, cov: Covariance) -> FloatArray:
         return np.zeros(estimate.n_params)
     assert estimate.cells is not None
     weight = absolute_entries(signs_of_entries(estimate.coefficient_map)) @ estimate.cells.weight
-    largest = max(float(np.max(estimate.scores.sizes(axis))) for axis in cov.axes)
+    largest = max(estimate.scores.cluster_sizes(axis).largest for axis in cov.axes)
     return np.asarray(np.fmax(naive, s2 * np.minimum(largest / weight, 1.0)))

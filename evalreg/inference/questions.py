@@ -35,7 +35,9 @@ def unequal_notes(estimate: Estimate, item: str | None, axes: tuple[Axis, ...] |
         return ()
     unasked = estimate.scores.unasked(by)
     if unasked is not None:
-        return _engine_notes(estimate, unasked, by[0])
+        if item is None and unasked.holds_several(by):
+            return ()
+        return _engine_notes(estimate, unasked, by, item is None)
     blocks = list(estimate.scores.cells(by))
     weight = stacked([compressed(block.gram) for block in blocks])
     if item is None and weight.nnz and weight.data.max() > 1:
@@ -49,15 +51,19 @@ def unequal_notes(estimate: Estimate, item: str | None, axes: tuple[Axis, ...] |
     totals = totals + scale_columns(weight, estimate.cells.mean)
     text = unequal_text(found, _shift(found, totals @ member, weight @ member))
     if item is None:
-        text += f" (Questions are the {':'.join(by)} clusters here; name them in `item`.)"
+        text += _of_clusters(by)
     return ((UnequalQuestionsWarning, text),)
 
 
-def _engine_notes(estimate: Estimate, of_items: ItemCounts, item: str) -> tuple[Note, ...]:
+def _of_clusters(by: Axis) -> str:
+    return f" (Questions are the {':'.join(by)} clusters here; name them in `item`.)"
+
+
+def _engine_notes(estimate: Estimate, of_items: ItemCounts, by: Axis, clusters: bool) -> tuple[Note, ...]:
     """The same of rows in an engine, from counts of questions alone: no question leaves it."""
-    counts, n_items = rows_behind(estimate), of_items.n_distinct(item)
+    counts, n_items = rows_behind(estimate), of_items.n_distinct(by)
     # Where all questions of a model were answered by equally many models, none of its family lacks any.
-    if counts is None or counts.min() == n_items or not of_items.shares_unequally(item):
+    if counts is None or counts.min() == n_items or not of_items.shares_unequally(by):
         return ()
     worst = int(np.argmin(counts))
     text = (
@@ -65,6 +71,7 @@ def _engine_notes(estimate: Estimate, of_items: ItemCounts, item: str) -> tuple[
         "over different questions do not rank models. Keep the questions that all answered in the engine, or collect "
         'the frame for questions="shared" or `compare`, which takes each pair over the questions that both answered.'
     )
+    text += _of_clusters(by) if clusters else ""
     return ((UnequalQuestionsWarning, text),)
 
 

@@ -17,12 +17,9 @@ from evalreg.numerics.matrices import (
     absolute_entries,
     compressed,
     scale_columns,
+    scale_rows,
     signs_of_entries,
-    squared_entries,
-    times,
-    totals_of_columns,
     transposed,
-    with_entries,
     without_zeros,
 )
 
@@ -206,16 +203,11 @@ def _between(estimate: Estimate, axis: Axis) -> tuple[FloatArray, FloatArray]:
     """Kish's effective clusters of each mean, and the weighted variance of the clusters' means about it."""
     cells, params = estimate.cells, np.array(estimate.params)
     assert cells is not None
-    columns = transposed(compressed(estimate.coefficient_map))
-    squares, between = np.zeros(params.size), np.zeros(params.size)
-    for block in estimate.scores.cells(axis):
-        share = without_zeros(times(scale_columns(block.gram, 1.0 / cells.weight), columns))
-        sums = compressed(block.totals) + scale_columns(block.gram, cells.mean)
-        away = times(scale_columns(sums, 1.0 / cells.weight), columns) - scale_columns(share, params)
-        inverse = with_entries(share, 1.0 / share.data)
-        squares += totals_of_columns(squared_entries(share))
-        between += totals_of_columns(away.multiply(away).multiply(inverse).tocsr())
-    return 1.0 / squares, between
+    share = transposed(scale_columns(compressed(estimate.coefficient_map), 1.0 / cells.weight))
+    # Of a mean of several cells these lie away from it, whatever their clusters do.
+    away = scale_rows(share, cells.mean) - scale_columns(share, params)
+    found = estimate.scores.column_sums(axis, share, share, away if np.any(away.data) else None)
+    return 1.0 / found.squares, found.between
 
 
 def effective_trials(

@@ -40,6 +40,9 @@ from evalreg.scores.sums import Block, NarrowClusters
 EVERY_ROW: Axis = ("",)
 """The clustering whose clusters are the rows, under a name that no column has."""
 
+# Entries (clusters times columns) of a block of cluster sums, and (columns times questions) of a block of differences.
+ENTRIES = 1 << 21
+
 
 @dataclass(frozen=True, eq=False)
 class RowsInCells:
@@ -115,11 +118,14 @@ class CellSquares:
 class ItemCounts(Protocol):
     """What is known of items that stay in an engine."""
 
-    def n_distinct(self, column: str) -> int:
-        """Distinct values of a column."""
+    def n_distinct(self, by: Axis) -> int:
+        """Distinct joint values of some columns."""
 
-    def shares_unequally(self, item: str) -> bool:
+    def shares_unequally(self, by: Axis) -> bool:
         """Whether some cell has items that different numbers of cells have."""
+
+    def holds_several(self, by: Axis) -> bool:
+        """Whether some cell has more than one row of a cluster."""
 
 
 class Scores(ABC):
@@ -243,11 +249,20 @@ class Scores(ABC):
         return weight
 
     def cell_squares(
-        self, by: Axis, inverse: FloatArray, power: float, full: float, single_totals: bool, leverages: bool
+        self,
+        by: Axis,
+        inverse: FloatArray,
+        power: float,
+        full: float,
+        single_totals: bool,
+        leverages: bool,
+        maps: tuple[Matrix, ...] = (),
     ) -> CellSquares | None:
         """Sums over clusters made in an engine that keeps them; None where blocks of clusters are to be had.
 
-        Totals are adjusted by (1 - h)^-power of their leverages h, or are zero where 1 - h is below `full`.
+        Totals are adjusted by (1 - h)^-power of their leverages h, or are zero where 1 - h is below `full`. With `maps`
+        they are of other columns: what a unit of weight in each cell is of their weight, one of residual of their
+        residual and, in a third, one of weight of their residual.
         """
         return None
 
@@ -265,12 +280,16 @@ class Scores(ABC):
         sizes = self.sizes(by)
         return bool(sizes.sum() == self.n_rows and np.all(sizes % 1 == 0))
 
-    def column_sums(self, by: Axis, size: Matrix, total: Matrix) -> ColumnSums:
-        """What clusters hold of some columns, each a sum of columns of these scores, shapes (n_columns, m)."""
+    def column_sums(self, by: Axis, size: Matrix, total: Matrix, shift: Matrix | None = None) -> ColumnSums:
+        """What clusters hold of some columns, each a sum of columns of these scores, shapes (n_columns, m).
+
+        With `shift`, so much of the weight counts as residual.
+        """
         n, squares, largest, between = (np.zeros(size.shape[1]) for _ in range(4))
         for block in self.cells(by):
             if small_product(block.gram, size):
                 S, T = compressed(block.gram) @ dense(size), compressed(block.totals) @ dense(total)
+                T = T if shift is None else T + compressed(block.gram) @ dense(shift)
                 some = S > 0
                 between += np.sum(np.where(some, T**2, 0.0) / np.where(some, S, 1.0), axis=0)
                 squares += np.sum(S**2, axis=0)
@@ -279,11 +298,23 @@ class Scores(ABC):
                 continue
             s = without_zeros(times(compressed(block.gram), size))
             t = times(compressed(block.totals), total)
+            t = t if shift is None else compressed(t + times(compressed(block.gram), shift))
             between += totals_of_columns(t.multiply(t).multiply(with_entries(s, 1.0 / s.data)).tocsr())
             squares += np.bincount(s.indices, s.data**2, squares.size)
             n += np.bincount(s.indices, s.data > 0, n.size)
             np.maximum.at(largest, s.indices, s.data)
         return ColumnSums(n, squares, largest, between)
+
+    def influence_powers(self, by: Axis, bread: Matrix) -> FloatArray:
+        """Sums over clusters of u^2 and u^4, u being the influence of a cluster by each column; shape (2, m)."""
+        found = np.zeros((2, bread.shape[1]))
+        for block in self.cells(by):
+            totals = compressed(block.totals)
+            step = max(ENTRIES // max(totals.shape[0], 1), 1)
+            for at in np.array_split(np.arange(bread.shape[1]), bread.shape[1] // step + 1):
+                u2 = dense(totals @ bread[:, at]) ** 2
+                found[:, at] += u2.sum(axis=0), np.sum(u2**2, axis=0)
+        return found
 
     def ask_jointly(self, by: Axis) -> None:
         """Ask an engine for the sums of a joint clustering, of which those of its columns are made."""

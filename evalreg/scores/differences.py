@@ -15,11 +15,10 @@ from evalreg.data.clusters import Axis, Codes
 from evalreg.data.labels import Labels
 from evalreg.data.model_pairs import NOBODY, ModelPairs, in_set
 from evalreg.numerics.matrices import DENSE_SHARE, Matrix, compressed, dense, square, sum_blocks
+from evalreg.scores.base import ENTRIES
 from evalreg.scores.labelled import LabelledScores
 from evalreg.scores.sums import Block, CellSums
 
-# Entries (clusters times columns) of a block of cluster sums, and (columns times questions) of a block of differences.
-ENTRIES = 1 << 21
 # With so many pairs for each model the sums of squares of pairs are taken from those of models.
 MANY_PAIRS = 2
 # Below this share of the squares of two models, that of their difference has lost digits that matter.

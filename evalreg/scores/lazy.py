@@ -250,20 +250,31 @@ class LazyScores(Scores):
         """These scores, until the sums within a clustering are asked for."""
         return None if by in self._queries else self
 
-    def n_distinct(self, column: str) -> int:
-        """Distinct values of a column, counted in the engine."""
+    def n_distinct(self, by: Axis) -> int:
+        """Distinct joint values of some columns, counted in the engine."""
         assert self.table is not None
-        return int(grouped(self.table.holding((column,)), (), {"n": nw.col(column).n_unique()}).numbers["n"][0])
+        frame = self.table.holding(by)
+        if len(by) > 1:
+            frame = frame.group_by(*by).agg(nw.len().alias(by[0]))
+            return int(grouped(frame, (), {"n": nw.len()}).numbers["n"][0])
+        return int(grouped(frame, (), {"n": nw.col(by[0]).n_unique()}).numbers["n"][0])
 
-    def shares_unequally(self, item: str) -> bool:
+    def shares_unequally(self, by: Axis) -> bool:
         """Whether some cell has items that different numbers of cells have, counted in the engine."""
         assert self.table is not None
-        cells = [name for name in self.cell_columns if name != item]
+        cells = [name for name in self.cell_columns if name not in by]
         # Grouped, as the lowest narwhals hands DuckDB names to make unique without quotes, such as "my item".
-        pairs = self.table.holding((item,)).group_by(item, *cells).agg(nw.len().alias("__n"))
-        of_item = pairs.group_by(item).agg(nw.len().alias("__cells"))
-        found = pairs.join(of_item, on=item).group_by(*cells, "__cells").agg(nw.len().alias("__items"))
+        pairs = self.table.holding(by).group_by(*by, *cells).agg(nw.len().alias("__n"))
+        of_item = pairs.group_by(*by).agg(nw.len().alias("__cells"))
+        found = pairs.join(of_item, on=list(by)).group_by(*cells, "__cells").agg(nw.len().alias("__items"))
         return bool(len(fetched(found, "pandas")) > self.n_columns)
+
+    def holds_several(self, by: Axis) -> bool:
+        """Whether some cell has more than one row of a cluster, counted in the engine."""
+        assert self.table is not None
+        keys = tuple(dict.fromkeys((*by, *self.cell_columns)))
+        pairs = self.table.holding(by).group_by(*keys).agg(nw.len().alias("__n"))
+        return bool(grouped(pairs, (), {"most": nw.col("__n").max()}).numbers["most"][0] > 1)
 
     def n_clusters(self, by: Axis) -> int:
         """Observed joint values of some columns."""

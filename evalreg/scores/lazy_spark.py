@@ -1,4 +1,4 @@
-"""Scores of comparisons in Spark whose clusters stay there: what leaves is as large as the pairs of models are many."""
+"""Scores of rows in Spark whose clusters stay there: what leaves is as large as the cells are many."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from scipy import sparse
 
-from evalreg.checks import FloatArray
+from evalreg.checks import BoolArray, FloatArray, listed
 from evalreg.data import engine_spark
 from evalreg.data.clusters import Axis
 from evalreg.data.engine import LazyTable, schema_of
@@ -25,7 +25,7 @@ from evalreg.scores.sums import Block
 
 @dataclass(frozen=True, eq=False)
 class SparkScores(LazyScores):
-    """Comparisons in Spark: squares and products of sums by (cluster, pair) are made there.
+    """Rows in Spark, of means or of comparisons: squares and products of sums by (cluster, cell) are made there.
 
     Where something needs the sums of each cluster, they are asked for as elsewhere.
     """
@@ -60,7 +60,8 @@ class SparkScores(LazyScores):
         size = one if self.weight is None else nw.col(self.weight).cast(nw.Float64)
         absent = nw.when(self.table.absent(by)).then(one).otherwise(nw.lit(0.0))
         keys = tuple(dict.fromkeys((*by, *self.cell_columns)))
-        made = {SIZE: size, TOTAL: value * size, ABSENT: absent, "__other": nw.col(str(self.exchanged))}
+        other = nw.lit(0.0) if self.exchanged is None else nw.col(self.exchanged)
+        made = {SIZE: size, TOTAL: value * size, ABSENT: absent, "__other": other}
         chosen = frame.select(*keys, *(made_of.alias(name) for name, made_of in made.items()))
         sums = [nw.col(name).sum() for name in made]
         grouped = chosen.group_by(*keys).agg(nw.len().alias(ROWS), *sums)
@@ -73,7 +74,7 @@ class SparkScores(LazyScores):
         if found[ABSENT].sum():
             raise self._without_ids(by, int(found[ABSENT].sum()))
         if (cell < 0).any():
-            raise changed_rows("pairs of models are new")
+            raise changed_rows(f"joint values of {listed(self.cell_columns)} are new")
         count, total = (np.bincount(cell, found[name], self.n_cells).astype(float) for name in (ROWS, TOTAL))
         self._refuse_changed(count, total)
         self._entries[by] = int(found[ORDERED].sum())
@@ -101,6 +102,11 @@ class SparkScores(LazyScores):
             self._sizes[by] = super().cluster_sizes(by) if lines is None else ClusterSizes(*lines.sizes())
         return self._sizes[by]
 
+    def holds_several(self, by: Axis) -> bool:
+        """Whether some cell has more than one row of a cluster."""
+        lines = self._asked(by)
+        return super().holds_several(by) if lines is None else lines.several()
+
     def largest_cluster(self, by: Axis) -> str:
         """Label of the cluster of most weight."""
         lines = self._asked(by)
@@ -110,18 +116,18 @@ class SparkScores(LazyScores):
         """Whether the weights of clusters are numbers of rows."""
         return self.weight is None
 
-    def column_sums(self, by: Axis, size: Matrix, total: Matrix) -> ColumnSums:
+    def column_sums(self, by: Axis, size: Matrix, total: Matrix, shift: Matrix | None = None) -> ColumnSums:
         """What clusters hold of some columns; refused where that was not asked before a copy lost its table."""
-        size, total = compressed(size), compressed(total)
+        maps = [compressed(one) for one in (size, total, shift) if one is not None]
         known = (
             by,
             self.fitted.tobytes(),
-            *(part.tobytes() for one in (size, total) for part in (one.data, one.indices, one.indptr)),
+            *(part.tobytes() for one in maps for part in (one.data, one.indices, one.indptr)),
         )
         if known not in self._sums:
             lines = self._asked(by)
             if lines is not None:
-                self._sums[known] = ColumnSums(**_named(lines.in_columns(size, total, self.fitted)))
+                self._sums[known] = ColumnSums(**_named(lines.in_columns(maps, self.fitted)))
             elif self.table is None and by not in self._queries:
                 raise NotAvailableError(
                     f'sums within "{":".join(by)}" stayed in Spark, and this result no longer has its source rows '
@@ -129,28 +135,39 @@ class SparkScores(LazyScores):
                     "you pickle a result, or fit again."
                 )
             else:
-                return super().column_sums(by, size, total)
+                return super().column_sums(by, size, total, shift)
         return self._sums[known]
 
+    def influence_powers(self, by: Axis, bread: Matrix) -> FloatArray:
+        """Sums over clusters of u^2 and u^4, u being the influence of a cluster by each column; shape (2, m)."""
+        lines = self._asked(by)
+        return super().influence_powers(by, bread) if lines is None else lines.powers(bread, self.fitted)
+
     def cell_squares(
-        self, by: Axis, inverse: FloatArray, power: float, full: float, single_totals: bool, leverages: bool
+        self,
+        by: Axis,
+        inverse: FloatArray,
+        power: float,
+        full: float,
+        single_totals: bool,
+        leverages: bool,
+        maps: tuple[Matrix, ...] = (),
     ) -> CellSquares | None:
         """Sums over clusters made in Spark; None where it does not keep their lines."""
-        lines = self._asked(by)
+        lines, fitted = self._asked(by), self.fitted
         if lines is None:
             return None
         share = sparse.diags_array(inverse).tocsr()
-        lost = 1.0 - self.column_sums(by, share, share).largest < full
-        made = lines.adjusted(self.fitted, inverse, power, full, single_totals)
+        lost = np.zeros(inverse.size, dtype=bool)
+        if inverse.any():
+            share = compressed(maps[0] @ share) if maps else share
+            lost = 1.0 - self.column_sums(by, share, share).largest < full
+        if maps:
+            lines, fitted = lines.mapped(maps, fitted), np.zeros(inverse.size)
+        made = lines.adjusted(fitted, inverse, power, full, single_totals)
         found = lines.products(made, leverages)
-        alone = self._around(lines, lost) if single_totals and lost.any() else None
+        alone = _around(lines, lost, fitted) if single_totals and lost.any() else None
         return CellSquares(found.totals, found.trace, found.squares, found.products, lost, alone)
-
-    def _around(self, lines: SparkLines, lost: Any) -> Block:
-        """Sums of the clusters that some cells rest on, which are no more than there are cells."""
-        cluster, n_clusters, sums = lines.around(lost)
-        cell, total, size = sums[CELL].astype(np.intp), sums[TOTAL][:, None], sums[SIZE][:, None]
-        return hold(cluster, cell, n_clusters, self.n_cells, total, size).about(self.fitted)
 
     def meat(self, by: Axis | None, bread: Matrix) -> FloatArray:
         """Sum over clusters of (B' T_g)(B' T_g)', shape (n_params, n_params)."""
@@ -165,8 +182,15 @@ class SparkScores(LazyScores):
         return replace(self, table=None, _lines={})
 
 
+def _around(lines: SparkLines, lost: BoolArray, fitted: FloatArray) -> Block:
+    """Sums of the clusters that some cells rest on, which are no more than there are cells."""
+    cluster, n_clusters, sums = lines.around(lost)
+    cell, total, size = sums[CELL].astype(np.intp), sums[TOTAL][:, None], sums[SIZE][:, None]
+    return hold(cluster, cell, n_clusters, lines.n_cells, total, size).about(fitted)
+
+
 def stays_in_spark(table: LazyTable, cell_columns: tuple[str, ...], n_rows: int, n_cells: int) -> bool:
-    """Whether clusters of comparisons stay in Spark: there are many rows, and few pairs of models."""
+    """Whether clusters stay in Spark: there are many rows, and few cells (models, or pairs of them)."""
     if not engine_spark.is_spark(table.frame) or n_rows <= engine_spark.FEW_ROWS:
         return False
     schema = schema_of(table.frame)

@@ -12,7 +12,7 @@ from scipy import sparse
 from evalreg.checks import FloatArray
 from evalreg.data.clusters import Axis
 from evalreg.numerics.matrices import Matrix, compressed, dense, square, sum_blocks
-from evalreg.scores.base import Scores
+from evalreg.scores.base import CellSquares, ColumnSums, Scores
 from evalreg.scores.lazy import LazyScores
 from evalreg.scores.shared_rows import SharedRows
 from evalreg.scores.sums import Block, NarrowClusters
@@ -84,6 +84,38 @@ class MappedScores(SharedRows):
                 yield Block(totals, gram)
             else:
                 yield from self._grams(totals, weight, self.information.flat)
+
+    def column_sums(self, by: Axis, size: Matrix, total: Matrix, shift: Matrix | None = None) -> ColumnSums:
+        """What clusters hold of some columns, asked of the cells that these are made of."""
+        if self.counted is None or not self._maps:
+            return super().column_sums(by, size, total, shift)
+        moved = [] if self.offset is None else [self.offset @ total]
+        moved += [] if shift is None else [self.counted @ shift]
+        return self.inner.column_sums(
+            by, self.counted @ size, self.design @ total, compressed(sum(moved[1:], moved[0])) if moved else None
+        )
+
+    def cell_squares(
+        self,
+        by: Axis,
+        inverse: FloatArray,
+        power: float,
+        full: float,
+        single_totals: bool,
+        leverages: bool,
+        maps: tuple[Matrix, ...] = (),
+    ) -> CellSquares | None:
+        """Sums over clusters made in an engine that keeps them; None where blocks of clusters are to be had."""
+        if maps or not self._maps:
+            return None
+        return self.inner.cell_squares(by, inverse, power, full, single_totals, leverages, self._maps)
+
+    @property
+    def _maps(self) -> tuple[Matrix, ...]:
+        """What cells are in the columns, as `cell_squares` has it; none where columns share more than that."""
+        if self.counted is None or self.information is not None or self.inner.n_columns != self._n_cells:
+            return ()
+        return (self.counted, self.design) if self.offset is None else (self.counted, self.design, self.offset)
 
     def _grams(self, totals: Matrix, weight: Matrix, flat: Matrix) -> Iterator[Block]:
         """Sums of some clusters with their X_g'W X_g, from the weights of their cells."""
@@ -174,6 +206,10 @@ class MappedScores(SharedRows):
     def meat(self, by: Axis | None, bread: Matrix) -> FloatArray:
         """Sum over clusters of (B' T_g)(B' T_g)', shape (n_params, n_params)."""
         if by is not None:
+            none = np.zeros(self.n_columns)
+            made = self.cell_squares(by, none, 0.0, 0.0, False, False)
+            if made is not None:
+                return dense(bread.T @ (made.totals @ bread))
             return sum_blocks(square(self._totals(block), bread) for block in self.inner.cells(by))
         if self.offset is None:
             return self.inner.meat(None, self.design @ bread)

@@ -16,8 +16,7 @@ from evalreg.data.clusters import Axis
 from evalreg.errors import ArgumentError, ArgumentTypeError
 from evalreg.numerics.anova import anova_icc
 from evalreg.numerics.matrices import Matrix, compressed, dense, of_columns
-from evalreg.scores.base import Scores
-from evalreg.scores.differences import ENTRIES
+from evalreg.scores.base import ENTRIES, Scores
 from evalreg.scores.unseen import dependence_granted, enough_at_most
 
 # Coefficients of a difference agree but for rounding.
@@ -92,7 +91,8 @@ class Paired(ABC):
         rows, first, second, scale = self._sides(contrasts)
         n, theta = self.count[first], self._theta(first, second)
         square = self._square(first, second)
-        kish = np.array([self._kish(axis)[first] for axis in axes]) if axes else n[None, :]
+        # Without a difference of two models no clusters are looked up, which may be in an engine.
+        kish = np.array([self._kish(axis)[first] if n.size else n for axis in axes]) if axes else n[None, :]
         clusters = kish.min(axis=0)
         naive = np.maximum(square - theta**2, 0.0) / np.maximum(n - 1, 1)
         own = np.nan_to_num(variance[rows]) / scale**2

@@ -12,8 +12,8 @@ from scipy import sparse
 
 from evalreg.checks import BoolArray, FloatArray, IntArray
 from evalreg.data.clusters import Axis
-from evalreg.numerics.matrices import Matrix, compressed, dense, mostly_there
-from evalreg.scores.differences import ENTRIES
+from evalreg.numerics.matrices import Matrix, compressed, dense, identity, mostly_there
+from evalreg.scores.base import ENTRIES, ColumnSums
 from evalreg.scores.mapped import MappedScores
 from evalreg.scores.paired import ALIKE, Paired, Sides
 from evalreg.scores.unseen import ICC
@@ -102,6 +102,10 @@ class PairedMeans(Paired):
         """Whether both columns have a row of each question that either has."""
         if not first.size:
             return np.zeros(0, dtype=bool)
+        # Of columns that have several rows of a question, none is looked up, which may be in an engine.
+        alone = self._of_axis(self.item).n_clusters == self.count
+        if not (alone[first] & alone[second]).any():
+            return np.zeros(first.size, dtype=bool)
         count, a, b = np.diag(self._shared), first, second
         if self._all_shared:
             return np.ones(first.size, dtype=bool)
@@ -114,16 +118,17 @@ class PairedMeans(Paired):
 
     def _kish(self, axis: Axis) -> FloatArray:
         """Kish's effective number of clusters of each column."""
-        if axis not in self._kish_by_axis:
-            squares = np.zeros(self.count.size)
-            for block in self.scores.cells(axis):
-                gram = compressed(block.gram)
-                squares += np.asarray(gram.multiply(gram).sum(axis=0)).ravel()
-            self._kish_by_axis[axis] = np.asarray(self.count**2 / squares)
-        return self._kish_by_axis[axis]
+        return np.asarray(self.count**2 / self._of_axis(axis).squares)
+
+    def _of_axis(self, axis: Axis) -> ColumnSums:
+        """What clusters hold of each column."""
+        if axis not in self._sums_by_axis:
+            every = identity(self.count.size)
+            self._sums_by_axis[axis] = self.scores.column_sums(axis, every, every)
+        return self._sums_by_axis[axis]
 
     @cached_property
-    def _kish_by_axis(self) -> dict[Axis, FloatArray]:
+    def _sums_by_axis(self) -> dict[Axis, ColumnSums]:
         return {}
 
     def _homes(self, axes: tuple[Axis, ...]) -> list[IntArray]:

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession, functions, types
 import evalreg as er
 from evalreg import errors
 from evalreg.covariance.sparsity import sparsity
-from evalreg.data import engine_spark
+from evalreg.data import engine_groups, engine_spark
 from evalreg.scores.lazy_spark import SparkScores
 
 OPTIONS = {
@@ -61,13 +61,43 @@ STAYING = {
     "crossed": {"groups": "prompt + judge"},
     "thin": {"groups": "prompt"},
     "CR1": {"groups": "prompt + judge", "cov": "CR1"},
+    "as sampled": {"groups": "prompt + judge", "opponents": "as_sampled"},
     "weighted strata, CR3": {"groups": "prompt", "by": "language", "weights": "weight", "cov": "CR3"},
 }
+
+
+# Means whose clusters stay: one cell and several, and means of several cells.
+STAYING_MEANS = {
+    "one mean, joint ids": {"groups": "subject:judge"},
+    "weighted means, crossed": {"by": "model", "groups": "passage + judge", "weights": "weight"},
+    "means, strata, CR1": {"by": "model", "strata": "subject", "groups": "passage", "cov": "CR1"},
+}
+
+
+def check_staying_means(make: cases.Make) -> None:
+    """The numbers of pandas from sums over clusters that Spark makes, and those of a difference of two means."""
+    frame = cases.answers()
+    data = make(frame)
+    for name, options in STAYING_MEANS.items():
+        with cases.collected() as lines:
+            found, expected = er.mean(data, **options), er.mean(frame, **options)
+            worst = cases.assert_same(found, expected)
+            if options.get("by"):
+                ours, pandas = (one.contrast("ada - bob") for one in (found, expected))
+                cases.assert_numbers(ours, pandas)
+                assert str(ours.summary()) == str(pandas.summary())
+        assert isinstance(found.estimate.scores, SparkScores)
+        assert not found.estimate.scores._queries, "clusters came to the driver"
+        n = expected.estimate.cells.count.size
+        # The first query tells which rows are in use, for which reason others are not.
+        assert max(lines[1:]) <= n * (n + 1) // 2, (name, lines)
+        print(f"{name:24} errors differ by {worst:.1e}, {len(lines)} queries, at most {max(lines)} lines", flush=True)
 
 
 def check_staying(make: cases.Make) -> None:
     """The numbers of pandas, and what leaves Spark is as large as the pairs of models are many; no cluster does."""
     few, engine_spark.FEW_ROWS = engine_spark.FEW_ROWS, 0
+    check_staying_means(make)
     frames = {"thin": cases.duels(8, 12, 140)}
     data = make(cases.duels())
     for name, options in STAYING.items():
@@ -79,8 +109,9 @@ def check_staying(make: cases.Make) -> None:
             summary = str(found.summary())
         expected = er.win_rate(frame, **roles)
         worst = cases.assert_same(found, expected)
-        assert isinstance(found.estimate.scores, SparkScores)
-        assert not found.estimate.scores._queries, "clusters came to the driver"
+        scores = getattr(found.estimate.scores, "inner", found.estimate.scores)
+        assert isinstance(scores, SparkScores)
+        assert not scores._queries, "clusters came to the driver"
         pairs = expected.estimate.cells.count.size
         single = int(np.sum(sparsity(expected.estimate, expected.cov.axes[0]).single > 0))
         assert (single > 0) is (name == "thin")
@@ -103,6 +134,10 @@ def check_staying(make: cases.Make) -> None:
     cases.refused(errors.MissingLabelsError, "have none", lambda: board.with_cov(groups="judge"))
     np.testing.assert_allclose(board.head_to_head()["se"], held.head_to_head()["se"], rtol=1e-8)
     engine_spark.FEW_ROWS = few
+    limits = engine_groups.LINES_AT_ONCE, engine_groups.MOST_LINES
+    engine_groups.LINES_AT_ONCE, engine_groups.MOST_LINES = 100, 200
+    cases.refused(errors.NotAvailableError, "a relation of DuckDB", lambda: er.bradley_terry(data, **roles))
+    engine_groups.LINES_AT_ONCE, engine_groups.MOST_LINES = limits
 
 
 def check(spark: SparkSession, folder: str, engine: str) -> None:

@@ -36,6 +36,12 @@ class SparkScores(LazyScores):
     _entries: dict[Axis, int] = field(default_factory=dict)
     _sums: dict[tuple[Any, ...], ColumnSums] = field(default_factory=dict)
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Columns of the table; those that clusters were made of, where it is gone."""
+        gone = () if self.table is not None else tuple(name for by in self._sizes for name in by)
+        return tuple(dict.fromkeys((*super().columns, *gone)))
+
     def _asked(self, by: Axis) -> SparkLines | None:
         """Lines of a clustering that stay in Spark; None where they come to the driver, or have come already."""
         if self.table is None or by in self._queries:

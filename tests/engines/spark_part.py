@@ -124,6 +124,8 @@ def check_staying(make: cases.Make) -> None:
         np.testing.assert_allclose(again.icc(), expected.icc(), rtol=cases.SAME)
         unknown = pickle.loads(early)
         cases.refused(errors.NotAvailableError, "before you pickle a result", unknown.icc)
+        for call in (lambda lost=unknown: lost.with_cov(cov="CR0"), lambda lost=unknown: lost.influence(by="prompt")):
+            cases.refused(errors.NotAvailableError, "no longer has its source rows", call)
         assert "ICC" in summary
         assert "ICC" not in str(unknown.summary())
         print(f"{name:20} errors differ by {worst:.1e}, {len(lines)} queries, at most {max(lines)} lines", flush=True)

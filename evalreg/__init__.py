@@ -149,7 +149,7 @@ _HOMES = {
 }
 # Names that are a module, and not something in it.
 _MODULES = {"datasets", "errors", "plan", "plots"}
-# Functions whose `data` is no table of rows by name.
+# Functions whose `data` is not a table of rows with named columns.
 _OF_NO_FILE = {"bootstrap", "by_eval", "from_influence"}
 _hinted: dict[str, object] = {}
 

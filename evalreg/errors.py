@@ -121,7 +121,7 @@ class DataError(EvalregError, ValueError):
 
 
 class EmptyDataError(DataError):
-    """There are no rows, or none is left."""
+    """There are no rows, or none are left."""
 
 
 class NonNumericError(DataError):

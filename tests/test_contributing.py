@@ -41,7 +41,7 @@ def _namespace(source: str) -> dict:
 
 contract = _load("contract_of_the_page", ROOT / "tests" / "contract" / "test_contract.py")
 ESTIMATOR = _namespace(_block("def geometric_mean("))
-CASE = eval(_block("_same("), dict(vars(contract.cases)))
+(CASE,) = eval(_block("_same("), dict(vars(contract.cases)))
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -1,4 +1,4 @@
-"""Simulated scores of one model, of which those within a passage are alike."""
+"""Simulated scores of one model; those within a passage are alike."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ class About:
     one_board: bool = False  # whether these are all the models of one leaderboard, whose differences the log is about
     subset: str = ""  # the filter of `subset`, and how many rows it kept of how many
     null: float = 0.0  # what t and p test each parameter against
-    # whether these are levels of scores that all lie on one side of 0, of which a test against 0 tells nothing
+    # whether these are levels of scores that all lie on one side of 0, so that a test against 0 tells nothing
     levels: bool = False
     contrast: bool = False  # whether the parameters are contrasts of those that `model` names
 

@@ -1,4 +1,4 @@
-"""A finite population, of which the rows are a sample drawn without replacement."""
+"""A finite population; the rows are a sample drawn from it without replacement."""
 
 from __future__ import annotations
 

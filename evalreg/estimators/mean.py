@@ -32,6 +32,7 @@ from evalreg.covariance.groups import clustered_by_items
 from evalreg.covariance.options import check_cov_options
 from evalreg.data.answer_noise import read_noise
 from evalreg.data.cells import joint_names
+from evalreg.data.clusters import Axis
 from evalreg.data.engine_spark import one_scan
 from evalreg.data.groups import Groups
 from evalreg.data.joint_ids import with_roles
@@ -41,7 +42,7 @@ from evalreg.data.rows import Roles
 from evalreg.data.summed import SummedLog, with_joint_lines
 from evalreg.data.summed_scores import refuse_beside_sums
 from evalreg.errors import ArgumentError, DataError, IndependenceWarning, Note
-from evalreg.estimate import About
+from evalreg.estimate import About, Estimate
 from evalreg.estimators.answer_noise import noise_of_means
 from evalreg.estimators.cells import Solved, estimate_cells
 from evalreg.estimators.drawn_clusters import counts_clusters, estimated_shares, with_clusters_in_strata
@@ -250,23 +251,12 @@ def mean(
         refuse_beside_sums(data, score, {"sample": sample, "weights": weights, "questions": shared})
     summed = isinstance(data, SummedLog)
     table = with_joint_lines(data, by=by, item=item, strata=strata) if summed else open_frame(data)
-    if not isinstance(strata_weights, Mapping):
-        option("strata_weights", strata_weights, STRATA_WEIGHTS)
-    if strata is None and strata_weights != "micro":
-        raise ArgumentError("`strata_weights` needs `strata`, the column that it weights.")
-    if sample is not None and item is None:
-        raise ArgumentError("`sample` names repeated answers to an item; name the column of the items in `item`.")
+    _check_strata_and_sample(strata, strata_weights, item, sample)
     if isinstance(table, SummedLog):
         by_columns = known_columns(by, table.roles.labels, "by")
     else:
         table, by_columns = with_roles(table, {"score": score}, by=by, item=item, sample=sample, strata=strata)
-    if item in by_columns:
-        raise ArgumentError(f'`by` and `item` must be different columns; both name "{item}".', column=item)
-    if questions == "shared" and not (by_columns and item is not None):
-        raise ArgumentError(
-            '`questions="shared"` keeps the questions that all models answered: name the models in `by` and the '
-            "questions in `item`."
-        )
+    _check_columns(by_columns, item, questions)
     items = item if groups is None else None
     groups = items if groups is None else groups
     roles = Roles(score, by_columns, item, sample, strata, weights, missing, questions=questions)
@@ -297,12 +287,7 @@ def mean(
         estimate = estimated_shares(estimate)
     if n_population is not None:
         drawn = SampleFacts(item, sample, strata, noise=noise)
-        if strata is None:
-            estimate = with_population(estimate, axes, n_population, drawn)
-        elif whole:
-            estimate = with_clusters_in_strata(estimate, axes, n_population, strata_weights, drawn)
-        else:
-            estimate = with_strata(estimate, axes, n_population, strata_weights, drawn)
+        estimate = _of_benchmark(estimate, axes, n_population, strata_weights, whole, drawn)
     if by_columns:
         estimate = replace(estimate, about=replace(estimate.about, n_models=estimate.n_params))
     notes = (*_notes(by_columns, groups), *(unequal_notes(estimate, item, axes) if by_columns else ()))
@@ -310,6 +295,46 @@ def mean(
         notes = (*notes, *unequal_questions(table, by_columns))
     with clustered_by_items(estimate, items):
         return results_of(estimate, axes, asked, notes)
+
+
+def _check_strata_and_sample(
+    strata: str | None,
+    strata_weights: StrataWeightsName | Mapping[str, float],
+    item: str | None,
+    sample: str | None,
+) -> None:
+    if not isinstance(strata_weights, Mapping):
+        option("strata_weights", strata_weights, STRATA_WEIGHTS)
+    if strata is None and strata_weights != "micro":
+        raise ArgumentError("`strata_weights` needs `strata`, the column that it weights.")
+    if sample is not None and item is None:
+        raise ArgumentError("`sample` names repeated answers to an item; name the column of the items in `item`.")
+
+
+def _check_columns(by_columns: tuple[str, ...], item: str | None, questions: QuestionsName) -> None:
+    if item in by_columns:
+        raise ArgumentError(f'`by` and `item` must be different columns; both name "{item}".', column=item)
+    if questions == "shared" and not (by_columns and item is not None):
+        raise ArgumentError(
+            '`questions="shared"` keeps the questions that all models answered: name the models in `by` and the '
+            "questions in `item`."
+        )
+
+
+def _of_benchmark(
+    estimate: Estimate,
+    axes: tuple[Axis, ...] | None,
+    n_population: PopulationSize,
+    strata_weights: StrataWeightsName | Mapping[str, float],
+    whole: bool,
+    drawn: SampleFacts,
+) -> Estimate:
+    """The means of a finite benchmark, from which questions or clusters (`whole`) were drawn, within strata or not."""
+    if drawn.strata is None:
+        return with_population(estimate, axes, n_population, drawn)
+    if whole:
+        return with_clusters_in_strata(estimate, axes, n_population, strata_weights, drawn)
+    return with_strata(estimate, axes, n_population, strata_weights, drawn)
 
 
 def _refused(weights: object) -> dict[str, str]:

@@ -179,7 +179,7 @@ def _nodes(tallies: Tallies, prior: tuple[float, float], icc: tuple[float, float
 
 
 def _crowd(angle: FloatArray, density: FloatArray, n_points: int) -> FloatArray:
-    """Points of which equal numbers lie in equal parts of a mix of the density's root and a constant."""
+    """Points, equally many in equal parts of a mix of the density's root and a constant."""
     root = np.sqrt(density)
     steps = np.diff(angle)
     part = (root[1:] + root[:-1]) / 2 * steps

@@ -19,7 +19,7 @@ from evalreg.numerics.matrices import compressed, dense
 UNEVEN, UNEVEN_WHOLE = 1.0, 10.0
 # A coefficient that moves by less than this where all scores move by 1 is a difference.
 LEVEL = 1e-6
-# Clusters of which fewer carry a difference, and fewer than so large a share, hardly tell its variance.
+# A difference that fewer clusters carry, and a smaller share of them, has a variance that is hardly known.
 TELLING, TELLING_SHARE = 20.0, 0.1
 
 

@@ -1,4 +1,4 @@
-"""Tests of which of two models wins more questions: exact, and robust to clusters."""
+"""Which of two models wins more questions: an exact test, and one that allows for clusters."""
 
 from __future__ import annotations
 

@@ -209,7 +209,7 @@ def _beta(name: str, value: Any) -> tuple[float, float]:
 
 
 def _columns(estimate: Estimate) -> IntArray:
-    """The cell of each parameter, all scores of which are 0 or 1."""
+    """The cell of each parameter; all its scores are 0 or 1."""
     cells, A = estimate.cells, estimate.coefficient_map
     if cells is None or A is None or not estimate.scores.of_means:
         raise _not_means(estimate)

@@ -82,7 +82,7 @@ def tiers_of(apart: BoolArray) -> IntArray:
 
 
 def groups_of_unseparated(apart: BoolArray) -> list[tuple[int, ...]]:
-    """The largest sets of models of which no two are separated.
+    """The largest sets of models without two that are separated.
 
     In lexicographic order. Every two models that are not separated share a set; no separated two do. Shapes: apart
     (n_models, n_models).

@@ -59,7 +59,7 @@ class Widening:
     trust: FloatArray  # (2, n_params): f, from 0 (at most n trials) to 1 (what the variance says)
     carriers: tuple[Carried, ...]  # what carries the distances from the ends, one for each axis
     exact: BoolArray  # (n_params,): independent 0/1 scores, whose interval is Clopper and Pearson's
-    whole: BoolArray  # (n_params,): means of 0/1 scores, of which no row can lie beyond those seen
+    whole: BoolArray  # (n_params,): means of 0/1 scores, where no row can lie beyond those seen
 
     @property
     def acts(self) -> BoolArray:

@@ -19,7 +19,7 @@ from evalreg.logs.formats import format_of
 from evalreg.logs.reading import Source
 from evalreg.logs.table import read_table
 
-# Arguments that name labels, which are text to the letter, and those that name columns read as they are.
+# Arguments that name labels, which are read as text unchanged, and those that name columns read as they are.
 _LABELS = ("by", "model", "item", "sample", "strata", "left", "right", "winner", "key", "treatment")
 _VALUES = ("score", "weights", "judge", "human", "numerator", "denominator", "truth", "predicted", "order")
 

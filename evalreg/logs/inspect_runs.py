@@ -60,7 +60,7 @@ class InspectRun:
 
 
 def runs_of(files: Sequence[InspectFile]) -> list[InspectRun]:
-    """The runs, of which no task is there in two versions."""
+    """The runs; no task is there in two versions."""
     runs = [_run(file) for file in files]
     versions: dict[str, dict[str, list[str]]] = {}
     for run in runs:
@@ -152,7 +152,7 @@ def labels_of(runs: Sequence[InspectRun]) -> list[str]:
 
 
 def _check_one_run(runs: Sequence[InspectRun], labels: Sequence[str]) -> None:
-    """Refuse two runs that nothing tells apart."""
+    """Refuse two runs that cannot be told apart."""
     for label, count in Counter(labels).items():
         if count > 1:
             same = [run for run, other in zip(runs, labels, strict=True) if other == label]

@@ -210,7 +210,7 @@ def _pick_one(file: _File, parts: list[Part], metric: str | None, filter: str | 
 
 
 def _note(notes: list[str], what: str, task: str) -> None:
-    """One note for all tasks of which the same is said."""
+    """One note for all tasks that have the same to say."""
     start = f"{what}: tasks "
     for i, note in enumerate(notes):
         if note.startswith(start):

@@ -16,7 +16,7 @@ from evalreg.logs.table import table_and_broken
 
 NAME, TITLE = "table", "a table (CSV, TSV, JSON lines, Parquet, Arrow)"
 
-# Ids are text, to the letter.
+# Ids are text, unchanged.
 IDS = tuple(role for role in (*SCORED, *JUDGED) if role not in ("score", "sample"))
 
 

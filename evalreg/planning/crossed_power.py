@@ -74,7 +74,7 @@ def true_variance(parts: FloatArray, design: CrossedDesign) -> FloatArray:
 
 
 def split(terms: FloatArray, design: CrossedDesign) -> tuple[tuple[float, float, float], tuple[float, float, float]]:
-    """Variance parts from the three terms of a pilot, those below 0 set to 0; and as they came out."""
+    """Variance parts from the three terms of a pilot, those below 0 set to 0; and as estimated."""
     weights = expected_terms(design)
     solved = np.linalg.solve(weights, terms)
     rest = max(solved[2], 0.0)

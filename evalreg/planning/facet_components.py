@@ -167,7 +167,7 @@ def components(
     sets = (*(effect.columns for effect in effects), top.columns)
     return FacetComponents(
         frame,
-        tuple(facet.shown for facet in asked),
+        tuple(facet.text for facet in asked),
         sets,
         score,
         float(values.mean()),
@@ -189,7 +189,7 @@ def _reused(asked: Sequence[Any], codes: dict[str, Codes]) -> list[str]:
             if pairs.size > own.n_clusters:
                 found.append(
                     f"Names of {facet.name} occur in several {outer} and are taken as different ones each time, since "
-                    f'"{facet.shown}" is nested. If they are the same, write "{facet.name}{CROSS}{outer}".'
+                    f'"{facet.text}" is nested. If they are the same, write "{facet.name}{CROSS}{outer}".'
                 )
     return found
 

@@ -25,8 +25,8 @@ class Facet:
     within: tuple[str, ...] = ()
 
     @property
-    def shown(self) -> str:
-        """As it is written: "judge:item" is judges of their own for each item."""
+    def text(self) -> str:
+        """Name in a design: "judge:item" is judges of their own for each item."""
         return ":".join((self.name, *self.within))
 
     @property
@@ -86,7 +86,7 @@ def _refuse_unfit(found: list[Facet], facets: str) -> None:
         outside = [name for name in facet.within if name not in names]
         if outside:
             raise ArgumentError(
-                f'`facets` must hold what another is nested in; {listed(outside)} of "{facet.shown}" is missing. Write '
+                f'`facets` must hold what another is nested in; {listed(outside)} of "{facet.text}" is missing. Write '
                 f'"{CROSS.join((*outside, facets))}".'
             )
 
@@ -125,15 +125,15 @@ def _refuse_nested(inner: Facet, outer: Facet, levels: int, facets: Sequence[Fac
     both = joint([codes[name] for name in sorted(outer.columns)]).n_clusters == levels
     if both:
         raise DataError(
-            f"facets must vary by themselves; {inner.shown!r} and {outer.shown!r} have the same {levels} levels in all "
+            f"facets must vary by themselves; {inner.text!r} and {outer.text!r} have the same {levels} levels in all "
             "rows, so that nothing tells them apart. Name one of them.",
             column=inner.name,
             count=levels,
         )
-    nested = Facet(inner.name, (*inner.within, outer.name)).shown
-    spelled = CROSS.join(nested if facet is inner else facet.shown for facet in facets)
+    nested = Facet(inner.name, (*inner.within, outer.name)).text
+    spelled = CROSS.join(nested if facet is inner else facet.text for facet in facets)
     raise DataError(
-        f"facets that are written as crossed must meet in several ways; each of the {levels} levels of {inner.shown!r} "
+        f"facets that are written as crossed must meet in several ways; each of the {levels} levels of {inner.text!r} "
         f'occurs with one {outer.name!r} only, so that it is nested. Write facets="{spelled}".',
         column=inner.name,
         count=levels,
@@ -141,7 +141,7 @@ def _refuse_nested(inner: Facet, outer: Facet, levels: int, facets: Sequence[Fac
 
 
 def effects_of(facets: Sequence[Facet], codes: dict[str, Codes]) -> list[FacetEffect]:
-    """The random effects of a design: every set of facets none of which is nested in another, small ones first."""
+    """The random effects of a design: every set of facets that are not nested in each other, small ones first."""
     found = []
     for size in range(1, len(facets) + 1):
         for chosen in combinations(facets, size):
@@ -151,7 +151,7 @@ def effects_of(facets: Sequence[Facet], codes: dict[str, Codes]) -> list[FacetEf
             columns = frozenset().union(*(facet.columns for facet in chosen))
             of = joint([codes[facet.name] for facet in facets if facet.name in columns])
             found.append(
-                FacetEffect(CROSS.join(facet.shown for facet in chosen), tuple(f.name for f in chosen), columns, of)
+                FacetEffect(CROSS.join(facet.text for facet in chosen), tuple(f.name for f in chosen), columns, of)
             )
     return sorted(found, key=lambda effect: len(effect.columns))
 

@@ -184,7 +184,7 @@ def _error(pilot: Pilot, assurance: float | None) -> tuple[float, float]:
 
 
 def _deff(few: Unseen, larger: float) -> FloatArray:
-    """How many times the variance of independent questions a difference has of which few questions tell."""
+    """How many times the variance of independent questions a difference has that rests on few questions."""
     naive = np.maximum(few.square - few.theta**2, 0.0) / np.maximum(few.n - 1, 1)
     seen = few.spread / np.where(naive > 0, naive, 1.0)
     return np.asarray(larger * np.where(naive > 0, np.maximum(seen, 1.0), few.dependence))

@@ -317,7 +317,7 @@ class Scores(ABC):
         return found
 
     def ask_jointly(self, by: Axis) -> None:
-        """Ask an engine for the sums of a joint clustering, of which those of its columns are made."""
+        """Ask an engine for the sums of a joint clustering; those of its columns are added up from them."""
         return
 
     def unasked(self, by: Axis) -> ItemCounts | None:
@@ -392,7 +392,7 @@ class Scores(ABC):
 
 
 def with_every_row(scores: Scores) -> Scores:
-    """The same scores, of which EVERY_ROW is a clustering."""
+    """The same scores, with EVERY_ROW as a clustering."""
     every_row = {EVERY_ROW[0]: Codes(np.arange(scores.n_rows), scores.n_rows)}
     return scores.relabelled(lambda labels: labels.with_held(every_row))
 

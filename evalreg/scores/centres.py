@@ -21,7 +21,7 @@ def about_near_centres(
     names: Sequence[str],
     what: str,
 ) -> dict[str, FloatArray]:
-    """Sums of each cell, none of which has lost digits.
+    """Sums of each cell, without loss of digits.
 
     `ask` gives sums about the centre of all cells (None) or of one, and which cells lost digits; about its own centre
     no cell does. `size` is how large the centre of each cell is, and `what` names the centres in the refusal.

@@ -125,7 +125,7 @@ class LazyScores(Scores):
         return self._queries[by]
 
     def ask_jointly(self, by: Axis) -> None:
-        """Ask for the sums of a joint clustering, of which those of its columns are made."""
+        """Ask for the sums of a joint clustering; those of its columns are added up from them."""
         if self.table is not None:
             self._query(by)
 

@@ -222,7 +222,7 @@ def product_places(n: int) -> IntArray:
 
 @dataclass(frozen=True, eq=False)
 class Entries:
-    """Sums by (cluster, cell) as they came out of an engine; a pair of models may occur once for either order.
+    """Sums by (cluster, cell) as an engine gave them; a pair of models may occur once for either order.
 
     `weights`, `totals` and `rooted` are those of `Held`.
     """

@@ -30,7 +30,7 @@ Sides: TypeAlias = tuple[IntArray, IntArray, IntArray, FloatArray]
 
 @dataclass(frozen=True, eq=False)
 class Differing:
-    """Differences of two models of which few questions tell, one entry each."""
+    """Differences of two models that rest on few questions, one entry each."""
 
     rows: IntArray  # (m,): which of the contrasts they are
     scale: FloatArray  # (m,): what multiplies the difference in the contrast, 1 or -1 for most; below, it is taken out
@@ -72,7 +72,7 @@ class Paired(ABC):
         return {one.name: getattr(self, one.name) for one in fields(self)} | {"scores": self.scores.detached()}
 
     def differing(self, contrasts: Matrix | None, variance: FloatArray, axes: tuple[Axis, ...]) -> Differing:
-        """Differences of two models on the same questions among contrasts, of which few questions may tell.
+        """Which contrasts are differences of two models on the same questions, and may rest on few of them.
 
         Parameters
         ----------
@@ -131,7 +131,7 @@ class Paired(ABC):
         return A, rows, A.indptr[rows]
 
     def _of_columns(self, contrasts: Matrix | None) -> Matrix:
-        """Contrasts of the parameters as contrasts of the columns, of which nothing else holds the entries."""
+        """Contrasts of the parameters as contrasts of the columns; no other array shares the entries."""
         if contrasts is None:
             return self._compressed.copy()
         return of_columns(compressed(contrasts), self._compressed)
@@ -226,7 +226,7 @@ def pickable(matrix: Matrix) -> Matrix:
 
 
 def _silent(differ: BoolArray, whole: BoolArray, present: FloatArray | None, homes: list[IntArray]) -> FloatArray:
-    """Shares of questions in clusters of which none differs, and all differ by 1; the largest by axis, shape (2, m)."""
+    """Shares of questions in clusters where none differs, or all differ by 1; the largest by axis, shape (2, m)."""
     count = differ.shape[1] if present is None else present.sum(axis=1)
     some = ~whole if present is None else (present > 0) & ~whole
     known = [[in_differing_clusters(one, present, home) for one in (differ, some)] for home in homes]
@@ -234,7 +234,7 @@ def _silent(differ: BoolArray, whole: BoolArray, present: FloatArray | None, hom
 
 
 def in_differing_clusters(differ: BoolArray, present: FloatArray | None, home: IntArray) -> FloatArray:
-    """Questions in clusters of which at least one differs, shape (m,).
+    """Questions in clusters where at least one differs, shape (m,).
 
     Shapes: differ and present (m, n_questions), present 1 for the questions of a pair (None: all); home (n_questions,).
     """

@@ -82,7 +82,7 @@ class SharedRows(Scores):
         return self.whose.counts_rows(by)
 
     def ask_jointly(self, by: Axis) -> None:
-        """Ask an engine for the sums of a joint clustering, of which those of its columns are made."""
+        """Ask an engine for the sums of a joint clustering; those of its columns are added up from them."""
         self.whose.ask_jointly(by)
 
     def residual_sums(self, by: Axis) -> ResidualSums | None:

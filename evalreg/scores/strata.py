@@ -20,7 +20,7 @@ from evalreg.scores.sums import Block
 
 @dataclass(frozen=True, eq=False)
 class SampledShares(SharedRows):
-    """Scores of means over strata of which clusters are drawn, so that the shares of the strata are estimated too.
+    """Scores of means over strata whose clusters are drawn, so that the shares of the strata are estimated too.
 
     The total of cluster g in stratum k is sum (y - ybar), less its mean over the G_k clusters of the stratum:
     T_gk + (n_gk - n_k/G_k)(ybar_k - ybar). Clusters are the units, and have the leverage 1/G_k.

@@ -322,12 +322,12 @@ def fact_rows(parts: Mapping[str, Tabled]) -> list[tuple[str, ...]]:
     """Rows, clusters by axis, covariance, degrees of freedom and R-squared of each."""
     axes = list(dict.fromkeys(axis for part in parts.values() for axis in _clusters(part)))
     rows: list[tuple[str, ...]] = [
-        ("Score", *(_said(part)[0] for part in parts.values())),
-        ("Model", *(_said(part)[1] for part in parts.values())),
+        ("Score", *(_in_words(part)[0] for part in parts.values())),
+        ("Model", *(_in_words(part)[1] for part in parts.values())),
         ("Rows", *(str(_own(part).nobs) for part in parts.values())),
     ]
     rows += [(f"Clusters: {axis}", *(str(_clusters(part).get(axis, "")) for part in parts.values())) for axis in axes]
-    rows.append(("Covariance", *(_said(part)[2] for part in parts.values())))
+    rows.append(("Covariance", *(_in_words(part)[2] for part in parts.values())))
     rows.append(("Degrees of freedom", *(_dof_text(_own(part).dof.to_numpy()) for part in parts.values())))
     squares = [_r_squared(part) for part in parts.values()]
     return rows + ([("R-squared", *squares)] if any(squares) else [])
@@ -343,7 +343,7 @@ def _clusters(part: Tabled) -> dict[str, int]:
     return {axis: own.n_clusters[axis] for axis in axes if axis in own.n_clusters}
 
 
-def _said(part: Tabled) -> tuple[str, str, str]:
+def _in_words(part: Tabled) -> tuple[str, str, str]:
     """Score, model and covariance in words."""
     own = _own(part)
     if isinstance(own, StoredResults):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 
 import pandas as pd
 import pytest
@@ -90,6 +91,22 @@ def test_averages_are_those_of_average(asked, options, evals, files, call):
     if not asked:
         rows = list(csv.DictReader(io.StringIO(call("evals", *source, "--format", "csv")[1])))
         assert [row["name"] for row in rows] == list(wanted.table.index)
+
+
+def test_what_all_evals_share_is_said_once_and_the_covariance_as_it_was_resolved(logs, tmp_path, call):
+    long, frames = tmp_path / "long.csv", [log.assign(benchmark=name) for name, log in logs.items()]
+    frames[0] = frames[0][frames[0]["question"].isin(frames[0]["question"].unique()[:70])]
+    pd.concat(frames).to_csv(long, index=False)
+    asked = ("evals", long, "--eval", "benchmark", *ASKED, "--baseline", "old")
+    out = call(*asked)[1]
+    assert [out.count(word) for word in ("Score:", "Covariance:", "Rows dropped:", "Questions:")] == [1, 1, 1, 1]
+    assert re.search(r"Questions: reading 70; maths \d+; code \d+", " ".join(out.split()))
+    document = json.loads(call(*asked, "--format", "json")[1])
+    expected = {"cov": "CR2", "dof": "satterthwaite", "repair": None, "ssc": None}
+    assert {name: document["options"][name] for name in expected} == expected
+    assert document["resolved"] == {name: expected | {"groups": "passage"} for name in NAMES}
+    status, _, err = call(*asked[:3], "benchmrk", *asked[4:])
+    assert (status, 'Did you mean "benchmark"?' in err) == (3, True)
 
 
 @pytest.mark.parametrize("form", ["text", "md", "latex", "html"])

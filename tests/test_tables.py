@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import evalreg as er
-from evalreg.report.tables import NO_LIMIT, Grid, fixed, limits, number, p_value
+from evalreg.report.tables import NO_LIMIT, Grid, Summary, dof_texts, fixed, limits, number, p_value
 
 LEVELS = ("0.05", "0.01", "0.001")
 
@@ -91,6 +91,20 @@ def test_ends_of_intervals_that_are_next_to_nothing_or_far_out_are_said_by_one_r
     assert limits(-964.9, 968.5, 1.8, reach=13.8) == (NO_LIMIT, NO_LIMIT)
     assert limits(-9.6, 13.2, 1.8, reach=13.8) == ("-9.6000", "13.2000")
     assert limits(-np.inf, np.nan, 1.8, reach=13.8) == ("-inf", "nan")
+
+
+def test_all_of_a_column_have_as_many_decimals():
+    assert dof_texts([3.44, 999.0, 1135.2, np.nan]) == ["3.4", "999.0", "1135.2", "nan"]
+    assert dof_texts([3.0, np.inf], "normal") == ["3", "normal"]
+    assert dof_texts([1000.6, 20000.0], whole=False) == ["1001", "20000"]
+
+
+def test_names_of_models_in_notes_and_facts_are_not_broken_at_their_hyphens():
+    name = "meta-llama-3.1-405b-instruct-turbo"
+    facts = (("Evals", " ".join([name] * 4)),)
+    text = Summary("results", facts, (), tuple(f"{'a ' * k}{name} leads." for k in range(40))).as_text()
+    assert text.count(name) == 44
+    assert max(map(len, text.splitlines())) <= 80
 
 
 def test_no_line_is_over_the_width_where_the_columns_leave_few_characters_to_the_names():

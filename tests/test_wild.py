@@ -577,6 +577,13 @@ def test_the_search_for_an_end_gives_up_at_infinity():
     assert find_end(lambda gap: float(gap < 1 or 2 < gap < 3), 1.0, 0.05) == pytest.approx(3)
 
 
+def test_an_end_that_meets_zero_is_zero():
+    # p is a step function of the hypothesised value, and its last step above 0.05 ends at 0.
+    log = er.datasets.paired(n_passages=6, seed=154)
+    found = er.compare(log, item="question", groups="passage").wild_test().iloc[0]
+    assert (found["lower"], found["p_value"]) == (0.0, 1.0)
+
+
 @pytest.mark.parametrize(("n_differing", "warned"), [(3, True), (150, False)])
 def test_a_comparison_warns_that_the_wild_test_leaves_out_what_was_not_seen(rng, n_differing, warned):
     old = (rng.random(300) < 0.5) * 1.0

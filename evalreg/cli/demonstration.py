@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,7 +16,7 @@ from evalreg.errors import ArgumentError, muted
 from evalreg.estimators.difference import compare
 from evalreg.estimators.regression import fit
 from evalreg.estimators.win_rate import win_rate
-from evalreg.report.tables import WIDTH, Grid, number
+from evalreg.report.tables import WIDTH, Grid, in_lines, number
 from evalreg.results.results import Results
 from evalreg.results.tiers import ranks_text
 
@@ -193,7 +192,7 @@ def trials(study: Study, seed: int, n: int = N_MORE) -> Trials:
 
 
 def _wrapped(paragraph: str, indent: str = "   ") -> str:
-    return textwrap.fill(paragraph, WIDTH, subsequent_indent=indent)
+    return "\n".join(in_lines(paragraph, WIDTH, indent))
 
 
 def _findings(study: Study, what: str, seed: int) -> str:

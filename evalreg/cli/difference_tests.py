@@ -104,7 +104,7 @@ def _wild(comparison: Comparison, options: argparse.Namespace) -> Tested:
     rows = []
     for (model, baseline), row in zip(table.index, table.to_dict("records"), strict=True):
         p = row["p_adjusted" if adjusted else "p_value"]
-        ends = interval_text(row["lower"], row["upper"])
+        ends = interval_text(row["lower"], row["upper"], row["difference"])
         how = f"{row['draws']}{' (all)' if row['enumerated'] else ''}"
         rows.append(
             (

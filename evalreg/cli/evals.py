@@ -20,8 +20,11 @@ from evalreg.cli.shared import (
     formats_of,
     listed,
     log_notes,
+    resolved_of_each,
 )
+from evalreg.data.names import known_column
 from evalreg.errors import ArgumentError, EvalregError
+from evalreg.estimators.comparison import Comparison
 from evalreg.estimators.difference import compare
 from evalreg.estimators.mean import mean
 from evalreg.report.documents import records
@@ -190,7 +193,7 @@ def _each(options: argparse.Namespace) -> tuple[dict[str, Rows], dict[str, argpa
             "`--eval` must name the column that says which eval a row is of; the file has no tasks of its own. Or name "
             "several files, each an eval."
         )
-    labels = rows.frame[column]
+    labels = rows.frame[known_column(column, [str(name) for name in rows.frame.columns], "eval")]
     if labels.isna().any():
         raise ArgumentError(f"every row must say its eval; {int(labels.isna().sum())} of column {column!r} do not.")
     evals = [str(name) for name in labels.unique()]
@@ -260,7 +263,7 @@ def _as_csv(found: Joined) -> str:
 
 def _as_json(found: Joined) -> str:
     alpha, options = found.options.alpha, found.options
-    table = found.suite.to_frame(alpha)
+    table, suite = found.suite.to_frame(alpha), found.suite.parts
     own: dict[str, object] = {"kind": "evals", "table": records(table, *map(str, table.index.names))}
     if found.average is not None:
         own["average"] = _average_document(found.average, alpha)
@@ -275,6 +278,8 @@ def _as_json(found: Joined) -> str:
     }
     asked = ("adjust", "alpha", "average", "baseline", "command", "cov", "dof", "eval", "eval_weights", "file", "form")
     more = ("groups", "item", "missing", "model", "names", "repair", "sample", "score", "ssc", "tasks", "text", "where")
+    covs = {name: (part.results if isinstance(part, Comparison) else part).cov for name, part in suite.items()}
+    own["resolved"], options = resolved_of_each(covs, options)
     notes = ((text, None) for text in _summarized(found).sentences)
     return document_text(own, notes, (*asked, *more), options)
 

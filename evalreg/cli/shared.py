@@ -19,6 +19,7 @@ from evalreg.cli.pooled import pooled_sentence
 from evalreg.cli.selection import Outcome, Rows, split_names
 from evalreg.cli.spelled import spelled
 from evalreg.cli.sums import sums_document, sums_sentences
+from evalreg.covariance.covariance import Covariance
 from evalreg.covariance.options import check_cov_options
 from evalreg.errors import ArgumentError
 from evalreg.estimators.comparison import Comparison
@@ -26,7 +27,7 @@ from evalreg.inference.standards import tested_against
 from evalreg.report.documents import SCHEMA_VERSION, as_json, versions
 from evalreg.report.summaries import choice_sentence, limit_sentence
 from evalreg.report.tables import NO_LIMIT, Grid, Summary, spreadsheet
-from evalreg.results.document import results_document
+from evalreg.results.document import resolved_options, results_document
 from evalreg.results.results import Results
 
 _GROUPS_HELP = """\
@@ -397,6 +398,16 @@ def _as_json(outcome: Outcome) -> str:
     sentences = (spelled(text, outcome.options) for text in _of_commands(document["summary"]["sentences"], outcome))
     own |= {"notes": notes, "summary": {**document["summary"], "sentences": list(sentences)}}
     return as_json({**document, **kind, **own, **outcome.more})
+
+
+def resolved_of_each(
+    covs: Mapping[str, Covariance], options: argparse.Namespace
+) -> tuple[dict[str, dict[str, Any]], argparse.Namespace]:
+    """The options of the covariance of each part as they were resolved, and the command's with what is alike in all."""
+    resolved = {name: resolved_options(cov) for name, cov in covs.items()}
+    first, *others = resolved.values()
+    alike = {name: value for name, value in _resolved(first).items() if all(one[name] == value for one in others)}
+    return resolved, argparse.Namespace(**{**vars(options), **alike})
 
 
 def _resolved(options: dict[str, Any]) -> dict[str, Any]:

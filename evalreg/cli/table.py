@@ -11,8 +11,18 @@ from evalreg.cli.logs import file_list, log_document, short_names
 from evalreg.cli.mean import averaged
 from evalreg.cli.parsing import Output, offering
 from evalreg.cli.selection import Rows, split_names
-from evalreg.cli.shared import add_shared, check_shared, csv_text, document_text, formats_of, listed, log_notes
+from evalreg.cli.shared import (
+    add_shared,
+    check_shared,
+    csv_text,
+    document_text,
+    formats_of,
+    listed,
+    log_notes,
+    resolved_of_each,
+)
 from evalreg.errors import ArgumentError, EvalregError
+from evalreg.estimators.pair_tables import by_part
 from evalreg.report.tables import Summary
 from evalreg.results.results import Results
 from evalreg.suites.side_by_side import BENEATH, ResultsTable, fact_rows, table
@@ -144,12 +154,7 @@ def _of_column(options: argparse.Namespace, file: str, formula: str | None) -> a
 
 def _log_sentences(found: ColumnsFound) -> tuple[str, ...]:
     """What was read of each log; what all columns share once."""
-    said: dict[str, list[str]] = {}
-    for name, rows in found.rows.items():
-        for text in log_notes(rows, found.asked[name]):
-            said.setdefault(text, []).append(name)
-    every = len(found.rows)
-    return tuple(text if len(names) == every else f"{', '.join(names)}: {text}" for text, names in said.items())
+    return tuple(by_part({name: log_notes(rows, found.asked[name]) for name, rows in found.rows.items()}))
 
 
 def _summarized(found: ColumnsFound) -> Summary:
@@ -183,8 +188,10 @@ def _as_json(found: ColumnsFound) -> str:
     own["rows_read"] = {name: rows.n_read for name, rows in found.rows.items()}
     first = ("alpha", "beneath", "by", "command", "cov", "dof", "family", "file", "formula", "groups", "item", "keep")
     more = ("missing", "names", "repair", "sample", "score", "ssc", "stars", "text", "weights", "where")
+    covs = {name: part.cov for name, part in found.table.parts.items() if isinstance(part, Results)}
+    own["resolved"], options = resolved_of_each(covs, found.options)
     notes = ((text, None) for text in found.table.summary(found.options.alpha).sentences)
-    return document_text(own, notes, (*first, *more), found.options)
+    return document_text(own, notes, (*first, *more), options)
 
 
 FORMATS = formats_of(_summarized, _as_json, _as_csv)

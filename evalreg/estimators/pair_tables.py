@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -215,17 +215,20 @@ def comparison_summary(
     `frames` are their tables, where p-values are adjusted over all of them, by `together`.
     """
     rows: list[tuple[str, ...]] = []
-    facts: list[tuple[str, str]] = []
-    sentences: list[str] = []
+    facts: dict[str, dict[str, str]] = {}
+    said: dict[str, list[str]] = {}
     for name, (results, pairs, adjust) in parts.items():
         lead = f"{name}: " if name else ""
         own = difference_frame(results, pairs, adjust, alpha) if frames is None else frames[name]
         rows += _printed_rows(own, lead, alpha)
-        facts += [(lead + label, value) for label, value in _printed_facts(results, pairs, adjust)]
+        facts |= {
+            label: {**facts.get(label, {}), name: value} for label, value in _printed_facts(results, pairs, adjust)
+        }
         estimate, cov = results.estimate, results.cov
         few = [*filter(None, [few_text(cov), few_tell(estimate, cov)]), *rather_few(estimate, cov)]
         texts = (*results.estimate.about.lines, *few, *(text for _, text in results.notes))
-        sentences += [lead + text for text in texts]
+        said[name] = list(texts)
+    sentences = by_part(said)
     adjusted = together is not None or any(adjust for _, _, adjust in parts.values())
     n_plain = sum(len(pairs.index) for _, pairs, adjust in parts.values() if adjust is None)
     if together is not None:
@@ -238,7 +241,21 @@ def comparison_summary(
         "SE in parentheses. corr is the correlation of the two models' scores over the questions that both answered, n "
         "the number of questions, G that of clusters."
     )
-    return Summary("evalreg comparison", tuple(facts), (Grid(headers, tuple(rows)),), tuple(sentences))
+    shown = tuple((label, _together(values, len(parts))) for label, values in facts.items())
+    return Summary("evalreg comparison", shown, (Grid(headers, tuple(rows)),), tuple(sentences))
+
+
+def by_part(said: Mapping[str, Sequence[str]]) -> list[str]:
+    """Sentences on each eval, one that is said of several once, with the names of the evals where it is not of all."""
+    names = {text: [name for name, texts in said.items() if text in texts] for texts in said.values() for text in texts}
+    return [text if len(own) == len(said) else f"{', '.join(own)}: {text}" for text, own in names.items()]
+
+
+def _together(values: Mapping[str, str], n_parts: int) -> str:
+    """A fact of all evals once; where it differs, each with the name of its eval."""
+    if len(values) == n_parts and len(set(values.values())) == 1:
+        return next(iter(values.values()))
+    return "; ".join(f"{name} {value}" for name, value in values.items())
 
 
 def _printed_facts(results: Results, pairs: Facts, adjust: PairAdjustName | None) -> list[tuple[str, str]]:
@@ -264,7 +281,7 @@ def _printed_rows(frame: pd.DataFrame, lead: str, alpha: float) -> list[tuple[st
     rows: list[tuple[str, ...]] = []
     for (model, baseline), row in zip(frame.index, frame.to_dict("records"), strict=True):
         estimate = f"{number(row['difference'])} ({error_text(row['se'])})"
-        interval = interval_text(row["lower"], row["upper"])
+        interval = interval_text(row["lower"], row["upper"], row["difference"])
         correlation = "" if np.isnan(row["correlation"]) else fixed(row["correlation"], 2)
         counts = (str(row["n"]), str(row["n_clusters"]))
         p = row.get("p_adjusted", row["p_value"])

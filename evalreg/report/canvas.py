@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -16,7 +15,7 @@ import scipy
 from evalreg.checks import FloatArray
 from evalreg.errors import ArgumentError, ArgumentTypeError, EmptyDataError, MissingColumnError, NotAvailableError
 from evalreg.report.pages import words_of
-from evalreg.report.tables import shorten
+from evalreg.report.tables import in_lines, shorten
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -155,8 +154,7 @@ def inches(ax: Axes) -> tuple[float, float]:
 def wrapped(note: str, inches: float) -> list[str]:
     """Lines of a note that fit a width. None for an empty note."""
     # A little less than fits on average: names may have wide letters.
-    letters = int(0.96 * inches * 72 / (NOTE_SIZE * CHARACTER))
-    return textwrap.wrap(words_of(note), letters, break_on_hyphens=False)
+    return in_lines(words_of(note), int(0.96 * inches * 72 / (NOTE_SIZE * CHARACTER)))
 
 
 def display_names(names: Iterable[object], width: int = NAME_WIDTH) -> list[str]:

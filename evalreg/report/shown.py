@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from evalreg.errors import ArgumentTypeError
-from evalreg.report.tables import Grid, Summary, number, p_value
+from evalreg.report.tables import Grid, Summary, dof_texts, number, p_value
 
 
 def show(frame: Any) -> Summary:
@@ -57,13 +57,20 @@ def show(frame: Any) -> Summary:
     joint = " - " if list(table.index.names) in (["left", "right"], ["model", "baseline"]) else ", "
     corner = joint.join(str(name) for name in table.index.names if name is not None)
     names = [joint.join(map(str, key)) if isinstance(key, tuple) else str(key) for key in table.index]
-    cells = [[_cell(value, str(column)) for value in table.iloc[:, i]] for i, column in enumerate(table.columns)]
+    cells = [_cells(table.iloc[:, i], str(column)) for i, column in enumerate(table.columns)]
     rows = tuple((name, *row) for name, *row in zip(names, *cells, strict=True))
     columns: Any = table.columns
     headers = (corner, *(", ".join(map(str, c)) if isinstance(c, tuple) else str(c) for c in columns))
     n, k = table.shape
     title = f"{n} row{'' if n == 1 else 's'}, {k} column{'' if k == 1 else 's'}"
     return Summary(title, (), (Grid(headers, rows, blocks=True),), ())
+
+
+def _cells(values: pd.Series[Any], column: str) -> list[str]:
+    """The values of a column as summaries print them."""
+    if column == "dof" and pd.api.types.is_float_dtype(values):
+        return ["" if text == "nan" else text for text in dof_texts(values)]
+    return [_cell(value, column) for value in values]
 
 
 def _cell(value: Any, column: str) -> str:
@@ -77,9 +84,5 @@ def _cell(value: Any, column: str) -> str:
     if isinstance(value, float | np.floating):
         if column.endswith("p_value") or column.startswith("p_") or "_p_" in column:
             return p_value(float(value))
-        return (
-            f"{value:.0f}"
-            if column == "dof" and abs(float(value) - round(float(value))) < 1e-6
-            else number(float(value))
-        )
+        return number(float(value))
     return str(value)

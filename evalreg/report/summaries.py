@@ -23,7 +23,7 @@ from evalreg.inference.rectification import rectification_table
 from evalreg.inference.rectified import few_labels
 from evalreg.inference.standards import against_null, tested_against
 from evalreg.inference.widening import FEW_SUCCESSES, widening
-from evalreg.report.tables import NO_LIMIT, Grid, Summary, fixed, limits, number, p_value
+from evalreg.report.tables import NO_LIMIT, Grid, Summary, dof_texts, fixed, limits, number, p_value
 from evalreg.scores.unseen import Unseen
 
 # What `bradley_terry` calls its model.
@@ -229,14 +229,14 @@ def coefficient_grid(
     """
     low, high = f"[{alpha / 2:.3g}", f"{1 - alpha / 2:.3g}]"
     tested, counted = (("t", "P>|t|") if tests else ()), (("n",) if "n" in frame else ())
-    rows = []
+    rows, dofs = [], dof_texts(frame["dof"], whole=False)
     for i in order:
         row = frame.iloc[i]
         numbers = [number(row[name]) for name in ("estimate", "se")]
         ends = limits(row["lower"], row["upper"], row["estimate"], np.inf if reach is None else reach[i])
         t_and_p = (fixed(row["t"], 2), p_value(row["p_value"], alpha)) if tests else ()
         count = (f"{row['n']:.0f}",) if counted else ()
-        rows.append((str(frame.index[i]), *numbers, *t_and_p, *ends, fixed(row["dof"], 1), *count))
+        rows.append((str(frame.index[i]), *numbers, *t_and_p, *ends, dofs[i], *count))
     return Grid(("", "coef", "std err", *tested, low, high, "dof", *counted), tuple(rows))
 
 
@@ -248,7 +248,7 @@ def _dependence_grid(
     icc: FloatArray,
     counts: FloatArray | None,
 ) -> Grid:
-    effect, n_eff = design_effect(cov), effective_rows(estimate, cov, counts)
+    effect, n_eff = design_effect(cov), dof_texts(effective_rows(estimate, cov, counts), whole=False)
     known = bool(np.any(np.isfinite(icc)))
     counted = "n" in frame
     some = (*(("n",) if counted else ()), "naive SE", "clustered", "deff", "eff. n", *(("ICC",) if known else ()))
@@ -260,7 +260,7 @@ def _dependence_grid(
             number(frame["naive_se"].iloc[i]),
             number(frame["se"].iloc[i]),
             fixed(effect[i], 2),
-            fixed(n_eff[i], 1),
+            n_eff[i],
             *((f"{round(float(icc[i]), 3) + 0.0:.3f}",) if known else ()),
         )
         for i in order

@@ -6,7 +6,7 @@ import html
 import re
 import textwrap
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +26,8 @@ LEVELS, MOST_DIGITS = (0.05, 0.01, 0.001), 6
 # An end of an interval that is smaller than this part of the estimate is printed as 0.
 NEGLIGIBLE = 1e-6
 NO_LIMIT = "no limit"
+# What is nearer to a whole number is one.
+WHOLE = 1e-6
 # What a terminal obeys instead of showing it, what changes the direction of writing, and what has no width.
 _HIDDEN = re.compile(
     "[\x00-\x1f\x7f-\x9f\u00ad\u061c\u200b\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
@@ -73,9 +75,9 @@ def error_text(se: float) -> str:
     return UNKNOWN if np.isnan(se) else number(se)
 
 
-def interval_text(low: float, high: float) -> str:
-    """An interval in brackets."""
-    return UNKNOWN if np.isnan(low) and np.isnan(high) else f"[{number(low)}, {number(high)}]"
+def interval_text(low: float, high: float, estimate: float = 0.0) -> str:
+    """An interval in brackets, its ends as `limits` prints them."""
+    return UNKNOWN if np.isnan(low) and np.isnan(high) else f"[{', '.join(limits(low, high, estimate))}]"
 
 
 def limits(low: float, high: float, estimate: float, reach: float = np.inf) -> tuple[str, str]:
@@ -97,6 +99,18 @@ def fixed(value: float, digits: int) -> str:
     if abs(value) >= 1 or not np.isfinite(value):
         return number(value, digits)
     return f"{round(float(value), digits) + 0.0:.{digits}f}"
+
+
+def dof_texts(dofs: Iterable[float], infinite: str = "inf", whole: bool = True) -> list[str]:
+    """Degrees of freedom of one column: all with one decimal, or with none.
+
+    None where they are whole numbers, if `whole`, or from a thousand on, but then all of the column.
+    """
+    values = [float(dof) for dof in dofs]
+    known = [dof for dof in values if np.isfinite(dof)]
+    is_whole = whole and all(abs(dof - round(dof)) < WHOLE for dof in known)
+    digits = 0 if is_whole or all(dof >= 1000 for dof in known) else 1
+    return [infinite if np.isposinf(dof) else str(dof) if np.isnan(dof) else f"{dof:.{digits}f}" for dof in values]
 
 
 def p_value(value: float, alpha: float = LEVELS[0]) -> str:
@@ -182,7 +196,7 @@ class Grid:
             lines.extend(["-" * width] if self.rule and i == self.rule else [])
             name = row[0]
             if len(name) > first:
-                lines.extend(textwrap.wrap(name, width, subsequent_indent="  ", break_on_hyphens=False))
+                lines.extend(in_lines(name, width, "  "))
                 name = "  "
             lines.append(self._line(name.ljust(first), row[1:], widths[1:], spare))
         return "\n".join(lines)
@@ -253,7 +267,7 @@ class Summary:
             parts.extend([grid.text(width), double])
         for i, sentence in enumerate(self.sentences, 1):
             mark = f"[{i}] "
-            parts.append(textwrap.fill(mark + sentence, width, subsequent_indent=" " * len(mark)))
+            parts.extend(in_lines(mark + sentence, width, " " * len(mark)))
         return "\n".join(parts)
 
     def _fact_lines(self, width: int) -> list[str]:
@@ -263,7 +277,7 @@ class Summary:
             text = f"{label}: {value}"
             if len(text) >= half - 1:
                 lines.extend([waiting] if waiting else [])
-                lines.extend(textwrap.wrap(text, width, subsequent_indent="  "))
+                lines.extend(in_lines(text, width, "  "))
                 waiting = ""
             elif waiting:
                 lines.append(waiting.ljust(half) + text)
@@ -306,6 +320,11 @@ class Summary:
 
     def _repr_html_(self) -> str:
         return self.as_html()
+
+
+def in_lines(text: str, width: int, indent: str = "") -> list[str]:
+    """A text as lines of that width, broken at spaces: the hyphens of a model's name are no places to break it."""
+    return textwrap.wrap(text, width, subsequent_indent=indent, break_on_hyphens=False)
 
 
 def latex_strong(text: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +11,8 @@ from evalreg.checks import BoolArray, FloatArray
 
 # Statistics this close are ties, and ties count as at least as extreme.
 SLACK = 1e-9
+# An end is moved by ties that are not exact, by a few of these; it meets a value that is nearer than this part of it.
+BESIDE = 100 * SLACK
 # Points between the estimate and where the search for an end of the interval stops.
 GRID = 64
 BISECTIONS = 40
@@ -57,8 +59,11 @@ def as_extreme_far(drawn: Drawn, variance: float) -> BoolArray:
     return np.asarray(~grows & moves & (drawn.numerator[1] ** 2 * variance >= (1 - SLACK) ** 2 * constant))
 
 
-def find_end(p: Callable[[float], float], se: float, alpha: float) -> float:
-    """The largest gap whose p-value is above alpha, by bisection."""
+def find_end(p: Callable[[float], float], se: float, alpha: float, marks: Sequence[float] = ()) -> float:
+    """The largest gap whose p-value is above alpha, by bisection.
+
+    Where it meets one of the gaps in `marks` (that of the value 0, say), it is that gap and not a number beside it.
+    """
     far = 2.0 * se
     # Rejected at three doublings in a row, so that a single dip of a step function does not end the search.
     while any(p(far * factor) > alpha for factor in (1.0, 2.0, 4.0)):
@@ -71,7 +76,8 @@ def find_end(p: Callable[[float], float], se: float, alpha: float) -> float:
     for _ in range(BISECTIONS):
         middle = (low + high) / 2
         low, high = (middle, high) if p(middle) > alpha else (low, middle)
-    return (low + high) / 2
+    end = (low + high) / 2
+    return next((mark for mark in marks if abs(end - mark) <= BESIDE * abs(end) and p(mark) > alpha), end)
 
 
 def tails(numerator: FloatArray, variance: FloatArray, t: float) -> tuple[int, int]:

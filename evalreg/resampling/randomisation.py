@@ -365,4 +365,4 @@ def _inverted(
     if share(int(np.count_nonzero(as_extreme_far(drawn, variance)))) > alpha:
         return p(d), (-np.inf, np.inf)
     # The hypothesised effect is the estimate less the gap.
-    return p(d), (d - find_end(p, scale, alpha), d + find_end(lambda gap: p(-gap), scale, alpha))
+    return p(d), (d - find_end(p, scale, alpha, [d]), d + find_end(lambda gap: p(-gap), scale, alpha, [-d]))

@@ -267,7 +267,11 @@ def _single(plan: _Plan) -> _Found:
         return plan.share(int(np.count_nonzero(as_extreme(drawn, gap, variance))))
 
     far = plan.share(int(np.count_nonzero(as_extreme_far(drawn, variance))))
-    gaps = (-np.inf, np.inf) if far > alpha else (-find_end(lambda gap: p(-gap), se, alpha), find_end(p, se, alpha))
+    # The gaps of the value 0 and of the hypothesised one.
+    at = (float(plan.asked.matrix[0] @ plan.estimate.params), d)
+    gaps = (-np.inf, np.inf)
+    if far <= alpha:
+        gaps = -find_end(lambda gap: p(-gap), se, alpha, [-mark for mark in at]), find_end(p, se, alpha, at)
     below, above = tails(*drawn.at(d), d / se)
     tail = min(1.0, 2 * min(plan.share(below), plan.share(above)))
     return _Found(d / se, p(d), tail, gaps, far)

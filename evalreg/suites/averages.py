@@ -13,7 +13,7 @@ from evalreg.errors import NotAvailableError, Note
 from evalreg.inference.multiplicity import adjust_pvalues
 from evalreg.inference.random_effects import Averaged
 from evalreg.numerics.student import t_pvalues, t_quantile
-from evalreg.report.tables import Grid, Printed, Summary, error_text, interval_text, number, p_value
+from evalreg.report.tables import Grid, Printed, Summary, dof_texts, error_text, interval_text, number, p_value
 from evalreg.results.tiers import ranks_text
 
 SuiteAdjustName: TypeAlias = Literal["fdr_bh", "bh", "fdr_by", "holm", "bonferroni"]
@@ -173,16 +173,16 @@ class EvalAverage(Printed):
         end = ("ranks",) if self.pairs is not None else ("p",)
         more = ("tau", "new task") if drawn else ()
         headers = ("", "average (SE)", f"{percent} interval", "dof", *end, *more)
-        rows = []
-        for name, row in zip(frame.index, frame.to_dict("records"), strict=True):
-            cells = [f"{number(row['estimate'])} ({error_text(row['se'])})", _ends(row["lower"], row["upper"])]
-            cells.append("normal" if np.isinf(row["dof"]) else f"{row['dof']:.1f}".removesuffix(".0"))
+        rows, dofs = [], dof_texts(frame["dof"], "normal")
+        for name, row, dof in zip(frame.index, frame.to_dict("records"), dofs, strict=True):
+            ends = interval_text(row["lower"], row["upper"], row["estimate"])
+            cells = [f"{number(row['estimate'])} ({error_text(row['se'])})", ends, dof]
             if self.pairs is None:
                 cells.append(p_value(row["p_value"], alpha))
             else:
                 cells.append(ranks_text(row))
             if drawn:
-                cells += [number(row["tau"]), _ends(row["new_lower"], row["new_upper"])]
+                cells += [number(row["tau"]), interval_text(row["new_lower"], row["new_upper"], row["estimate"])]
             rows.append((str(name), *cells))
         grid = Grid(headers, tuple(rows), blocks=True)
         return Summary("average over evals", self._facts(), (grid,), tuple(self._sentences()))
@@ -217,10 +217,6 @@ class EvalAverage(Printed):
 
     def __repr__(self) -> str:
         return self.summary().as_text()
-
-
-def _ends(low: float, high: float) -> str:
-    return interval_text(low, high)
 
 
 def _p(averaged: Averaged) -> FloatArray:

@@ -22,6 +22,7 @@ from evalreg.errors import (
     issue,
 )
 from evalreg.estimators.comparison import Comparison
+from evalreg.estimators.pair_tables import by_part
 from evalreg.inference.dependence import design_effect
 from evalreg.report.canvas import FigSize
 from evalreg.report.summaries import covariance_text
@@ -231,8 +232,7 @@ class Evals(Printed):
             absent = sorted(models - set(part.estimate.names))
             if absent:
                 sentences.append(f"{name}: {listed(absent)} was not run.")
-        for name, part in self.parts.items():
-            sentences += [f"{name}: {text}" for _, text in part.notes]
+        sentences += by_part({name: [text for _, text in part.notes] for name, part in self.parts.items()})
         return sentences + [text for _, text in self.notes]
 
     def __repr__(self) -> str:

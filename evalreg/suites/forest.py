@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -12,6 +11,7 @@ from evalreg.checks import fraction, listed
 from evalreg.errors import ArgumentError
 from evalreg.report.canvas import INK, FigSize
 from evalreg.report.plots import estimates_axes
+from evalreg.report.tables import in_lines
 from evalreg.suites.averages import EvalAverage
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def forest_axes(
     outcomes = list(dict.fromkeys(_outcome(suite.parts[part]) for part in rows.index.get_level_values(0)))
     what = outcomes[0] if len(outcomes) == 1 else "score"
     label = f"{name}: {'difference in ' if differences else ''}{what}"
-    label = "\n".join(textwrap.wrap(label, 60))
+    label = "\n".join(in_lines(label, 60))
     ax = estimates_axes(table, zero=differences, xlabel=label, note=note, figsize=figsize, ax=ax)
     if figsize is None:
         _name_whole(ax, list(map(str, table.index)))
@@ -110,6 +110,6 @@ def _name_whole(ax: Axes, names: list[str]) -> None:
     """Names of evals in full: on two lines where rows are high enough, else on one."""
     few = len(names) <= 12
     whole = [" ".join(name.split()) for name in names]
-    lines = ["\n".join(textwrap.wrap(name, max(LINE, -(-len(name) // 2) + 4))) if few else name for name in whole]
+    lines = ["\n".join(in_lines(name, max(LINE, -(-len(name) // 2) + 4))) if few else name for name in whole]
     size = ax.get_yticklabels()[0].get_fontsize()
     ax.set_yticks(np.arange(len(names)), lines, size=size, color=INK, parse_math=False, usetex=False, linespacing=1.0)

@@ -104,7 +104,7 @@ class ResultsTable(Printed):
             row = frame[label]
             marks = "" if _ranked(self.parts[name]) else _stars(row["p_value"], self.stars)
             above.append(number(row["estimate"]) + marks)
-            ends = interval_text(row["lower"], row["upper"])
+            ends = interval_text(row["lower"], row["upper"], row["estimate"])
             below.append(f"({error_text(row['se'])})" if self.beneath == "se" else ends)
         return [tuple(above), tuple(below)]
 

@@ -162,7 +162,7 @@ class FacetComponents:
         if negative:
             warnings.warn(
                 f"Planned with 0 for {listed(negative)}, whose variance came out negative: too little data to see it. "
-                "The upper ends in `table` say how large it may be.",
+                "The upper ends in the table say how large it may be.",
                 EvalregWarning,
                 stacklevel=2,
             )

@@ -403,6 +403,22 @@ def test_the_doctor_finds_the_one_opponent_wherever_its_name_sorts(opponent):
     assert f"Every comparison is with {opponent}" in " ".join(er.Log(rows).doctor().remarks)
 
 
+def test_the_doctor_takes_kinds_of_questions_for_strata_and_passages_for_clusters(command, tmp_path):
+    rng = np.random.default_rng(1)
+    rows = pd.DataFrame({"item": range(240), "passage": np.arange(240) // 4, "category": np.arange(240) // 20})
+    effect = rng.normal(size=60)[rows["passage"]] + 2 * rng.normal(size=12)[rows["category"]]
+    rows.assign(score=(effect + rng.normal(size=240) > 0).astype(int)).to_csv(tmp_path / "a.csv", index=False)
+    found = json.loads(command("doctor", tmp_path / "a.csv", "--log-format", "table", "--format", "json").out)
+    assert [row["column"] for row in found["clusters"]] == ["passage", "category"]
+    assert found["clusters"][1]["design_effect"] > found["clusters"][0]["design_effect"] > 1
+    assert "--groups passage" in found["commands"][0]
+    (text,) = (text for text in found["remarks"] if text.startswith('"category" seems to say of which kind'))
+    assert "name it in --strata" in text
+    said = json.loads(command("mean", tmp_path / "a.csv", "--log-format", "table", "--format", "json").out)
+    (text,) = (text for text in said["log"]["notes"] if 'one value of "passage" are alike' in text)
+    assert text.endswith("Name it in --groups, or in --strata if its values are all there are.")
+
+
 def test_the_doctor_advises_no_means_of_one_cluster_each(command, tmp_path):
     rng = np.random.default_rng(1)
     rows = pd.DataFrame({"item": range(120), "passage": np.repeat(range(12), 10)})

@@ -48,6 +48,8 @@ def test_keywords_become_options_only_where_the_command_has_them():
     )
     assert spelled('n_population={"a": 4, "b": 2}', options) == "--population a=4,b=2 of evalreg mean"
     assert spelled("`t_test` and results.pairwise()", options) == "`t_test` in Python and results.pairwise() in Python"
+    twice = "`t_test`, er.read_log(file) and `er.mean`"
+    assert spelled(spelled(twice, options), options) == spelled(twice, options)
     assert spelled('conf_int(method="a")', argparse.Namespace(method=None)) == 'conf_int(method="a") in Python'
     assert spelled("`icc` in `compare`", options) == "--icc of evalreg compare"
     assert spelled("`wild_test` checks", options) == "--wild checks"

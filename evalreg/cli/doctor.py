@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import shlex
 from collections.abc import Callable
+from dataclasses import replace
 
 from evalreg.cli.logs import (
     add_files,
@@ -16,11 +17,15 @@ from evalreg.cli.logs import (
     log_document,
 )
 from evalreg.cli.shared import check_output
+from evalreg.cli.spelled import spelled
 from evalreg.errors import ArgumentError
 from evalreg.logs.doctor import Diagnosis, diagnose
 from evalreg.logs.log import Log
 from evalreg.logs.read import read_log
 from evalreg.report.documents import SCHEMA_VERSION, as_json, versions
+
+# Options of the commands that it advises, as these have them.
+_NEXT = argparse.Namespace(command="mean", **dict.fromkeys(("by", "groups", "item", "labels", "sample", "strata")))
 
 EPILOG = """\
 Examples, on the simulated logs that `evalreg demo --write logs` makes:
@@ -50,7 +55,8 @@ def run(options: argparse.Namespace) -> str:
         )
     with as_options():
         log = read_log(file_list(options), **choices(options))
-    return FORMATS[options.format](diagnose(log, lambda verb, more: _command(verb, more, options, log)), log)
+    found = diagnose(log, lambda verb, more: _command(verb, more, options, log))
+    return FORMATS[options.format](replace(found, remarks=tuple(spelled(text, _NEXT) for text in found.remarks)), log)
 
 
 def _command(verb: str, more: list[str], options: argparse.Namespace, log: Log) -> str:

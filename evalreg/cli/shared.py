@@ -277,6 +277,10 @@ def log_messages(rows: Rows, options: argparse.Namespace) -> tuple[str, ...]:
 
 def log_notes(rows: Rows, options: argparse.Namespace) -> tuple[str, ...]:
     """What was read of a log and what was left out, that tasks are taken together, that questions are alike."""
+    return tuple(spelled(text, options) for text in _log_notes(rows, options))
+
+
+def _log_notes(rows: Rows, options: argparse.Namespace) -> tuple[str, ...]:
     if rows.sums is not None:
         return sums_sentences(rows.sums)
     if rows.log is None:

@@ -29,7 +29,7 @@ _OF_SCORES = {"mean", "noise", "evals", "table", "report", "plan"}
 _CALLED = {"format": "log_format", "subset": "where", "n_population": "population"}
 # Methods and attributes of results that no command has.
 _METHODS = "t_test|wild_test|pairwise|average|agreement|position|boards|effects|min_shared|conf_int|avg_comparisons"
-_ONLY_PYTHON = re.compile(rf"(`?(?:results\.)?\b(?:{_METHODS})\b(?:\([^()]*\)`?|`))")
+_ONLY_PYTHON = re.compile(rf"(`?(?:results\.)?\b(?:{_METHODS})\b(?:\([^()]*\)`?|`))(?! in Python)")
 
 
 def spelled(text: str, options: argparse.Namespace) -> str:
@@ -65,7 +65,7 @@ def _with_options(text: str, names: set[str]) -> str:
         return option(found[1]) or (f"evalreg {_COMMANDS[found[1]]}" if found[1] in _COMMANDS else found[0])
 
     text = re.sub(r"n_population=(\{[^{}]*\})", sizes, text)
-    text = re.sub(r"`?\ber\.(\w+)\b(\([^()]*\))?`?", _function, text)
+    text = re.sub(r"(?>`?\ber\.(\w+)\b(\([^()]*\))?`?)(?! in Python)", _function, text)
     text = re.sub(r'`?\b(\w+)="([^"]*)"`?', valued, text)
     text = re.sub(r"(?<!column )`(\w+)`", named, text)
     return re.sub(r"\b(evalreg [a-z]+) and \1\b", r"\1", text)

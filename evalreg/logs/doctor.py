@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -13,8 +13,9 @@ from typing import Any, TypeAlias
 import numpy as np
 import pandas as pd
 
+from evalreg.checks import listed
 from evalreg.errors import EvalregError, muted
-from evalreg.logs.overlooked import FEW_CLUSTERS, candidates
+from evalreg.logs.overlooked import FEW_CLUSTERS, candidates, is_kind
 from evalreg.logs.remarks import remarks
 from evalreg.logs.roles import likely_roles
 from evalreg.report.tables import Grid, Summary, number
@@ -145,7 +146,7 @@ def diagnose(log: AnyLog, say: Callable[[str, list[str]], str] | None = None) ->
         remarks=(
             *log.notes,
             *remarks(frame, log.roles, clusters.index.tolist(), unnamed_question(log)),
-            *_told(clusters),
+            *_told(clusters, kinds(log, clusters)),
         ),
         commands=tuple(_next(log, clusters, say or partial(_python, "left" in log.roles))),
     )
@@ -235,17 +236,37 @@ def candidate_clusters(log: AnyLog) -> pd.DataFrame:
     table = pd.DataFrame.from_dict(rows, orient="index")
     if not len(table):
         return pd.DataFrame(columns=["clusters", "largest_share", "icc", "design_effect", "largest_design_effect"])
-    return table.sort_values("design_effect", ascending=False, kind="stable", na_position="last")
+    table = table.sort_values("design_effect", ascending=False, kind="stable", na_position="last")
+    # Kinds of questions stand last: what they would do as clusters is not what they are.
+    of_kind = table.index.isin(kinds(log, table))
+    return pd.concat([table[~of_kind], table[of_kind]])
 
 
-def _told(clusters: pd.DataFrame) -> tuple[str, ...]:
+def kinds(log: AnyLog, clusters: pd.DataFrame) -> list[str]:
+    """Columns that seem to say of which kind a question is; of comparisons none is known to."""
+    if "left" in log.roles:
+        return []
+    asked = log._reading.frame[question(log)].drop_duplicates() if question(log) else log._reading.frame
+    return [str(name) for name in clusters.index if is_kind(str(name), int(clusters["clusters"][name]), len(asked))]
+
+
+def _told(clusters: pd.DataFrame, of_kind: Sequence[str]) -> Iterator[str]:
     """What the table of clusters says, where there is one with numbers."""
     if not clusters["design_effect"].notna().any():
-        return ()
-    return (
+        return
+    yield (
         "deff: how many times as large the variance of an estimate is with such clusters, for the middle model and for "
-        "the one where it is largest. A column well above 1 belongs in `groups`.",
+        "the one where it is largest. A column well above 1 belongs in `groups`"
+        f"{', unless it is a kind of question' if of_kind else ''}."
     )
+    if of_kind:
+        many = len(of_kind) > 1
+        yield (
+            f"{listed(of_kind, joiner=' and ')} {'seem' if many else 'seems'} to say of which kind a question is: few "
+            "values with many questions each, which the benchmark would have again. Such a column is a stratum, not a "
+            "cluster that was drawn: name it in `strata`, or in `by` for an estimate of each. Only if its values are a "
+            "sample of others, and the result is about those too, it belongs in `groups`."
+        )
 
 
 def _clustered(log: AnyLog, column: str) -> Any:
@@ -289,7 +310,8 @@ def _of_pairs(log: AnyLog) -> Iterator[Question]:
 
 
 def _of_scores(log: AnyLog, clusters: pd.DataFrame) -> Iterator[Question]:
-    wide = [name for name in clusters.index if clusters["clusters"][name] >= FEW_CLUSTERS]
+    drawn = [name for name in clusters.index if name not in kinds(log, clusters)]
+    wide = [name for name in drawn if clusters["clusters"][name] >= FEW_CLUSTERS]
     wide = [name for name in wide if clusters["design_effect"][name] > 1] or wide
     by = _quoted(str(wide[0])) if wide else None
     groups = [] if by is None else ["--groups", by]

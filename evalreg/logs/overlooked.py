@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 
 import numpy as np
@@ -17,6 +18,18 @@ MOST_COLUMNS = 20
 FEW_CLUSTERS = 10
 # A field is named where it raises the variance by more than so many standard errors of a variance, 2/(G - 1) squared.
 TELLING = 3.0
+
+# What columns of kinds of questions are called: a benchmark has these kinds, and would have them again in a new draw.
+KINDS = {"category", "subcategory", "subject", "topic", "domain", "discipline", "field", "area", "skill", "ability"}
+KINDS |= {"difficulty", "level", "grade", "language", "lang", "subset", "split", "type", "kind", "section"}
+# With so many questions on average a value is a kind too, whatever the column is called.
+MANY_QUESTIONS = 100
+
+
+def is_kind(column: str, n_values: int, n_questions: int) -> bool:
+    """Whether a column seems to say the kind of a question (a stratum), and not which cluster was drawn."""
+    words = set(re.split(r"[^a-z]+", column.rpartition(".")[2].lower()))
+    return bool(words & KINDS) or n_questions >= MANY_QUESTIONS * n_values
 
 
 def candidates(frame: pd.DataFrame, ids: list[str]) -> Iterator[str]:
@@ -59,7 +72,9 @@ def overlooked(results: Results, columns: Iterable[str]) -> tuple[Note, ...]:
                 found.append((middle, column, n_clusters))
     if not found:
         return ()
-    middle, column, n_clusters = max(found)
+    # A kind of question that explains more than clusters within it is still a stratum, and these come first.
+    n_rows = results.estimate.n_rows // max(1, results.estimate.n_params)
+    middle, column, n_clusters = max(found, key=lambda one: (not is_kind(one[1], one[2], n_rows), *one))
     text = (
         f'Questions are taken to be independent, but those with one value of "{column}" are alike: clustered by it '
         f"({n_clusters} values) standard errors are {np.sqrt(middle):.2f} times as large. Name it in `groups`, or in "

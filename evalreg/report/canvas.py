@@ -194,7 +194,7 @@ def open_axes(ax: Axes, xlabel: str, ylabel: str) -> None:
 def on_lines(label: str, room: float) -> str:
     """The label of an axis on as many lines as it takes in some inches."""
     letters = max(int(room * 72 / (LABEL_SIZE * CHARACTER)), 12)
-    return "\n".join(part for line in label.split("\n") for part in textwrap.wrap(line, letters) or [""])
+    return "\n".join(part for line in label.split("\n") for part in in_lines(line, letters) or [""])
 
 
 def legend_above(ax: Axes, room: float | None = None, **options: Any) -> Legend:

@@ -290,6 +290,33 @@ def test_differences_keep_the_noise_of_both_models_whole():
         assert part.loc[(left, right), "se"] ** 2 == pytest.approx(by_hand, rel=1e-12)
 
 
+@pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
+def test_samples_that_differ_keep_the_noise_of_their_answers():
+    # By hand: the factor of the questions in common, and 1/N of the mean noise of the answers to these.
+    log = er.datasets.sampled(n_models=2, n_questions=60, n_samples=4, seed=3)
+    first, second = log["model"].unique()
+    third = er.datasets.sampled(n_models=2, n_questions=60, n_samples=4, seed=4)
+    log = pd.concat([log, third[third["model"] == first].assign(model="third")])
+    question = log["question"].unique()
+    some = some_of(some_of(log, second, question[20:]), "third", question[:50])
+    asked = {"item": "question", "sample": "sample", "target": FULL, "n_population": 100}
+    each = some.groupby(["model", "question"])["score"].agg(["mean", "var"]).unstack("model")
+    mean, noise = each["mean"], each["var"] / 4
+    n = mean.count()
+    own = (1 - n / 100) * mean.var() / n + noise.mean() / 100
+    np.testing.assert_allclose(er.mean(some, by="model", **asked).bse ** 2, own, rtol=1e-12)
+    found = er.compare(some, **asked)
+    (a, b), (c, e) = pairs = [pair for pair in found.table.index if first in pair]
+    one, other = mean[a] - mean[b], mean[c] - mean[e]
+    both = one.notna() & other.notna()
+    n, m, common = one.count(), other.count(), both.sum()
+    meat = np.sum(((one - one.mean()) * (other - other.mean()))[both]) / np.sqrt(n * m * (n - 1) * (m - 1))
+    sign = (1 if a == first else -1) * (1 if c == first else -1)
+    by_hand = meat * (1 - n * m / common / 100) + sign * noise[first][both].mean() / 100
+    names = [f"{left} - {right}" for left, right in pairs]
+    assert found.results.cov_params().loc[names[0], names[1]] == pytest.approx(by_hand, rel=1e-12)
+
+
 def test_results_put_together_keep_their_populations():
     log = er.datasets.sampled(n_models=2, n_questions=60, n_samples=4, seed=3)
     asked = {"item": "question", "sample": "sample"}
@@ -412,7 +439,9 @@ def test_models_have_the_factor_of_their_own_samples():
         factor = 1 - n[a] * n[b] / both / 80
         assert found.cov_params().loc[a, b] == pytest.approx(plain.cov_params().loc[a, b] * factor, rel=1e-12)
     line = " ".join(found.summary().sentences)
-    assert "of which 60 are here (30 to 60 of each model)" in line
+    assert "of which 60 are here, 30 to 60 of each model (questions" in line
+    with pytest.raises(ArgumentError, match=r'which has 60 questions; got 60.*Leave out "new"'):
+        er.mean(some, by="model", **(asked | {"n_population": 60}))
     assert "times 0.250 to 0.625, by model" in line
     assert "Covariances count the questions in common." in line
     # Differences have samples of their own: those in common to the two.
@@ -425,6 +454,27 @@ def test_models_have_the_factor_of_their_own_samples():
     wide = er.mean(some, by="model", item="question", groups="passage")
     G = some.groupby("model")["passage"].nunique()
     np.testing.assert_allclose(each.bse**2, wide.bse**2 * (1 - G / 30), rtol=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore::evalreg.errors.UnequalQuestionsWarning")
+def test_one_number_of_questions_needs_strata_in_the_same_proportions():
+    log = er.datasets.paired(n_passages=40, questions_per_passage=5, seed=1)
+    log["subject"] = np.where(log["passage"].str[-1].isin(list("01234")), "law", "algebra")
+    asked = {"by": "model", "item": "question", "strata": "subject", "target": FULL}
+    question = log.drop_duplicates("question").groupby("subject")["question"]
+    half = some_of(log, "old", question.head(52).tolist())
+    found = er.mean(half, **asked, n_population=400)
+    np.testing.assert_allclose(found.params, half.groupby("model")["score"].mean(), rtol=1e-12)
+    law = some_of(log, "old", question.get_group("law"))
+    uneven = pd.concat([law, log[(log["model"] == "old") & (log["subject"] == "algebra")].head(40)])
+    with pytest.raises(ArgumentError, match=r"'algebra' is 28\.6% of the questions of 'old' and 41\.2% of all"):
+        er.mean(uneven, **asked, n_population=400)
+    sizes = {"law": 200, "algebra": 200}
+    found = er.mean(uneven, **asked, n_population=sizes)
+    each = uneven.groupby(["model", "subject"])["score"].agg(["mean", "var", "count"])
+    np.testing.assert_allclose(found.params, each["mean"].groupby("model").mean(), rtol=1e-12)
+    own = each["var"] * (1 / each["count"] - 1 / 200) / 4
+    np.testing.assert_allclose(found.bse**2, own.groupby("model").sum(), rtol=1e-12)
 
 
 @pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")

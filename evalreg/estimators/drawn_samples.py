@@ -47,7 +47,7 @@ class UnitsDrawn:
         total = f"{self.of_all.sum():.0f} are here"
         if self.of_all.size > 1 or low == high:
             return total
-        return f"{total} ({some})" if self.known else f"{some} are here"
+        return f"{total}, {some}" if self.known else f"{some} are here"
 
     def in_common(self, unit: str) -> str:
         """What is said of the covariances of models with different samples; empty where there are none."""

@@ -9,7 +9,7 @@ from typing import TypeAlias
 import numpy as np
 from scipy import sparse
 
-from evalreg.checks import FloatArray, StrataWeightsName, TargetName, listed
+from evalreg.checks import FloatArray, IntArray, StrataWeightsName, TargetName, listed
 from evalreg.data.clusters import Axis, axis_name, find_axis
 from evalreg.errors import ArgumentError, DataError, IndependenceWarning, NotAvailableError, issue, muted
 from evalreg.estimate import Estimate, Population, Samples
@@ -20,6 +20,8 @@ from evalreg.results.results import Results
 PopulationSize: TypeAlias = int | Mapping[str, int] | Mapping[str, Mapping[str, int]]
 FULL: TargetName = "the full benchmark"
 THESE: TargetName = "these questions"
+# Strata of models differ in their shares where more than one question and this share of all are out of place.
+ROUNDING_SHARE = 0.01
 
 
 def check_target(target: TargetName, n_population: PopulationSize | None, refused: Mapping[str, str]) -> None:
@@ -101,9 +103,11 @@ def with_population(
         size, unit, what = n_population, "", "questions"
         own = questions_drawn(estimate, axes, drawn.item, part)
     if not is_count(size) or size < own.of_all[0] or size <= np.max(own.n):
+        known = own.whole(estimate, np.array([float(size)])) if is_count(size) and size == own.of_all[0] else []
+        leave = f" Leave out {listed(known)}." if 0 < len(known) < estimate.n_params else ""
         raise ArgumentError(
             f"`n_population` must be a whole number above the sample, which has {own.of_all[0]:.0f} {what}; got "
-            f"{size!r}. Of a sample that is all of it the score is known, and has no error bar for questions."
+            f"{size!r}. Of a sample that is all of it the score is known, and has no error bar for questions.{leave}"
         )
     factor = 1.0 - own.n / float(size)
     how = "whole clusters drawn" if unit else "questions drawn one by one"
@@ -147,6 +151,8 @@ def with_strata(
     assert cells.stratum is not None
     own = questions_drawn(estimate, axes, drawn.item, cells.stratum)
     n = own.of_all
+    if shares == "micro" and not isinstance(n_population, Mapping):
+        _refuse_unlike(estimate, cells.strata, cells.stratum, own.n)
     sizes, total = _sizes(cells.strata, n, n_population, shares)
     short = [
         f"{name} ({has:.0f} of {size:g})" for name, has, size in zip(cells.strata, n, sizes, strict=True) if size < has
@@ -195,6 +201,24 @@ def _sizes(
             f'either; give their sizes, as n_population={{"{strata[0]}": 400, ...}}.'
         )
     return n_population * weight / weight.sum(), float(n_population)
+
+
+def _refuse_unlike(estimate: Estimate, strata: tuple[str, ...], stratum: IntArray, n: FloatArray) -> None:
+    """Refuse one number where models have strata in unlike proportions, which cannot all be those of the benchmark."""
+    found = np.zeros((estimate.n_params, len(strata)))
+    model, cell = compressed(estimate.coefficient_map).nonzero()
+    found[model, stratum[cell]] = n[cell]
+    of_model = found.sum(axis=1, keepdims=True)
+    away = np.abs(found - of_model * found.sum(axis=0) / found.sum())
+    worst, where = np.unravel_index(int(np.argmax(away - ROUNDING_SHARE * of_model)), away.shape)
+    if away[worst, where] <= 1.0 + ROUNDING_SHARE * of_model[worst, 0]:
+        return
+    share, every = found[worst, where] / of_model[worst, 0], found[:, where].sum() / found.sum()
+    raise ArgumentError(
+        "one `n_population` takes the strata to be here in the proportions of the benchmark, but models differ in "
+        f"these: {strata[where]!r} is {share:.1%} of the questions of {estimate.names[worst]!r} and {every:.1%} of all "
+        f'together. Give the questions of each stratum in the benchmark, as n_population={{"{strata[0]}": 400, ...}}.'
+    )
 
 
 def whole_words(estimate: Estimate, whole: list[str]) -> str:

@@ -460,8 +460,18 @@ def _check_dof(board: er.Board, slow: Centred, full: np.ndarray) -> None:
 # Strata, pairs, odds, cycles, dependence
 
 
-@pytest.mark.parametrize("weights", [None, "weight"])
-@pytest.mark.parametrize("groups", ["prompt", "judge", "judge + rater"])
+# Prompts lie in strata, judges and raters span them: each without weights, what spans them with weights too.
+@pytest.mark.parametrize(
+    ("groups", "weights"),
+    [
+        ("prompt", None),
+        ("judge", None),
+        pytest.param("judge + rater", None, marks=pytest.mark.slow),
+        pytest.param("prompt", "weight", marks=pytest.mark.slow),
+        ("judge", "weight"),
+        ("judge + rater", "weight"),
+    ],
+)
 def test_strata_are_boards_of_their_own(groups: str, weights: str | None) -> None:
     frame = make_log()
     options: dict[str, Any] = {"weights": weights, "cov": "CR2", "repair": "max" if "+" in groups else None}

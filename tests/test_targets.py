@@ -456,6 +456,33 @@ def test_models_have_the_factor_of_their_own_samples():
     np.testing.assert_allclose(each.bse**2, wide.bse**2 * (1 - G / 30), rtol=1e-12)
 
 
+@pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
+def test_two_scores_of_the_same_samples_are_stacked():
+    # By hand: the covariance of one score of a model and another score of another, from the questions of both.
+    log = er.datasets.paired(n_passages=20, questions_per_passage=3, seed=1)
+    log["other"] = np.random.default_rng(0).normal(size=len(log)) + log["score"]
+    some = some_of(log, "old", log["question"].unique()[:30])
+    asked = {"by": "model", "item": "question", "target": FULL}
+    score, other = (er.mean(some, column, **asked, n_population=80) for column in ("score", "other"))
+    names = ["new score", "old score", "new other", "old other"]
+    found = score.stack(other, names).cov_params()
+    wide = some.pivot(index="question", columns="model")
+    x, y = wide["score", "new"], wide["other", "old"]
+    meat = ((x - x.mean()) * (y - y.mean())).sum() / np.sqrt(60 * 59 * 30 * 29)
+    assert found.loc["new score", "old other"] == pytest.approx(meat * (1 - 60 / 80), rel=1e-12)
+    np.testing.assert_allclose(np.diag(found), [*score.bse**2, *other.bse**2], rtol=1e-12)
+    for unlike in (
+        er.mean(some, "other", **asked, n_population=90),
+        er.mean(some, "other", by="model", item="question"),
+    ):
+        with pytest.raises(NotAvailableError, match="only estimates of one sampling can be stacked"):
+            score.stack(unlike, names).cov_params()
+    apart = score.concat(other, names).cov_params()
+    own = score.with_cov(cov="CR0").cov_params()
+    np.testing.assert_allclose(apart.iloc[:2, :2] / apart.iloc[0, 0], own / own.iloc[0, 0], rtol=1e-10)
+    assert np.all(apart.iloc[:2, 2:] == 0)
+
+
 @pytest.mark.filterwarnings("ignore::evalreg.errors.UnequalQuestionsWarning")
 def test_one_number_of_questions_needs_strata_in_the_same_proportions():
     log = er.datasets.paired(n_passages=40, questions_per_passage=5, seed=1)

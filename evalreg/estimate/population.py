@@ -111,7 +111,8 @@ def _samples_beside(one: Population, other: Population, same_rows: bool) -> Samp
     """The samples of both: of the same units where the rows are the same, from populations apart where not."""
     first, second = (_samples_of(part) for part in (one, other))
     alike = one.samples is not None and other.samples is not None and one.axes == other.axes
-    if same_rows and not (alike and first.members.shape[0] == second.members.shape[0]):
+    alike = alike and first.members.shape[0] == second.members.shape[0] and _same_sizes(first, second)
+    if same_rows and not alike:
         raise NotAvailableError(
             "of a finite benchmark of which models answered different questions, only estimates of one sampling can be "
             "stacked. Give both the same `by`, `item`, `groups` and `n_population`."
@@ -123,6 +124,12 @@ def _samples_beside(one: Population, other: Population, same_rows: bool) -> Samp
         np.concatenate([first.part, second.part + (0 if same_rows else int(first.part.max()) + 1)]),
         np.concatenate([first.size, second.size]),
     )
+
+
+def _same_sizes(first: Samples, second: Samples) -> bool:
+    """Whether the populations of both have the same numbers of units."""
+    one, other = (dict(zip(part.part.tolist(), part.size.tolist(), strict=True)) for part in (first, second))
+    return one == other
 
 
 def _samples_of(population: Population) -> Samples:

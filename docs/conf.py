@@ -4,11 +4,13 @@ import contextlib
 import doctest
 import io
 import re
+import shutil
 import sys
 import warnings
 from importlib.metadata import version as installed_version
 from importlib.util import find_spec
 from pathlib import Path
+from unittest.mock import patch
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -77,17 +79,38 @@ html_copy_source = False
 html_show_sourcelink = False
 
 
+# Inches of a figure that a phone shows whole, and pixels of the widest screen that is shown it.
+PHONE, WIDEST_PHONE = 3.6, 600
+
+
 def draw_figures(app):
     """The pictures of the pages of figures, each by the examples above it: the last `ax` at that place."""
     import matplotlib
 
     matplotlib.use("Agg")
     for name in ("figures", "gallery"):
-        draw_page(Path(app.srcdir) / "guide" / f"{name}.md")
-    matplotlib.pyplot.close("all")
+        page = Path(app.srcdir) / "guide" / f"{name}.md"
+        draw_page(page)
+        matplotlib.pyplot.close("all")
+        with on_a_phone():
+            draw_page(page, end="-narrow")
+        matplotlib.pyplot.close("all")
 
 
-def draw_page(page):
+@contextlib.contextmanager
+def on_a_phone():
+    """New figures are as wide as a phone, where no other size is asked for."""
+    from evalreg.report import canvas, heat_map, named_rows
+
+    asked = canvas.size_asked
+    with contextlib.ExitStack() as stack:
+        for module in (canvas, heat_map, named_rows):
+            narrow = lambda figsize, ax: asked(PHONE if figsize is None and ax is None else figsize, ax)  # noqa: E731
+            stack.enter_context(patch.object(module, "size_asked", narrow))
+        yield
+
+
+def draw_page(page, end=""):
     """The pictures of one page; those inside a table are of the same files."""
     # Prose, path, prose, path, ...
     parts = re.split(r"^!\[[^]]*\]\((figures/\w+\.png)\)", page.read_text(encoding="utf-8"), flags=re.M)
@@ -96,9 +119,29 @@ def draw_page(page):
         for text, path in zip(parts[::2], parts[1::2], strict=False):
             for example in doctest.DocTestParser().get_examples(text):
                 exec(compile(example.source, str(page), "exec"), names)
-            target = page.parent / path
+            target = page.parent / path.replace(".png", f"{end}.png")
             target.parent.mkdir(exist_ok=True)
-            names["ax"].figure.savefig(target, dpi=110)
+            # Axes that a page made itself are as wide as it said.
+            if not end or names["ax"].figure.get_figwidth() <= PHONE:
+                names["ax"].figure.savefig(target, dpi=220 if end else 110)
+
+
+def show_phones_their_figures(app, pagename, templatename, context, doctree):
+    """A picture that has a narrow form is shown in it on a narrow screen."""
+
+    def picture(found):
+        name = Path(found[1]).name.replace(".png", "-narrow.png")
+        source = Path(app.srcdir) / "guide" / "figures" / name
+        if not source.is_file() or "width:" in found[0]:
+            return found[0]
+        target = Path(app.outdir) / "_images" / name
+        target.parent.mkdir(exist_ok=True)
+        shutil.copy(source, target)
+        narrow = found[1].replace(".png", "-narrow.png")
+        return f'<picture><source media="(max-width: {WIDEST_PHONE}px)" srcset="{narrow}">{found[0]}</picture>'
+
+    if "body" in context:
+        context["body"] = re.sub(r'<img [^>]*src="([^"]*_images/[^"]*\.png)"[^>]*>', picture, context["body"])
 
 
 def with_commands(name, text):
@@ -126,4 +169,5 @@ def setup(app):
     # Before pages are read, so that the pictures are there when a page asks for them.
     app.connect("builder-inited", draw_figures)
     app.connect("source-read", show_commands)
+    app.connect("html-page-context", show_phones_their_figures)
     app.connect("build-finished", write_index)

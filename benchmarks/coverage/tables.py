@@ -239,7 +239,7 @@ def sizes_of_tests(records: Records, by: str, methods: Sequence[str]) -> str:
             values = [share(float(np.mean([one.size(alpha) for one in found]))) for alpha in (0.01, 0.05, 0.1)]
             sides = [share(float(np.mean([one.share(f"{side}_0.05") for one in found]))) for side in ("above", "below")]
             rows.append([f"{by} {level}, {method}", *values, share(max(one.size(0.05) for one in found)), *sides])
-    return grid(["", "1%", "5%", "10%", "5%, worst cell", "5%, too high", "5%, too low"], rows)
+    return grid(["interval", "1%", "5%", "10%", "5%, worst cell", "5%, too high", "5%, too low"], rows)
 
 
 def warned(one: dict[str, Any]) -> str:

@@ -44,6 +44,7 @@ class NamedRows:
     step: int
     above: bool  # whether a name stands above its row
     width: float  # of a new figure
+    asked: bool  # whether that was asked for
 
     @property
     def n(self) -> int:
@@ -91,7 +92,7 @@ def named_rows(
         # New figures are wider where names are long, as of differences of two.
         natural = 7.0 + max(needed - width_of(["x" * NAME_WIDTH], size), 0.0)
         pitch = pitch if ax is None else inches(ax)[1] / n
-        return NamedRows(shown, size, pitch, step_of(n, pitch) if n > MOST_NAMED else 1, False, natural)
+        return NamedRows(shown, size, pitch, step_of(n, pitch) if n > MOST_NAMED else 1, False, natural, False)
     above = needed > SHARE_OF_NAMES * width and n <= MOST_NAMED
     if above:
         pitch, size = UNDER_NAME, min(size, 8.0)
@@ -101,7 +102,7 @@ def named_rows(
     letters = (width - 0.3 if above else SHARE_OF_NAMES * width) * 72 / (size * CHARACTER)
     shown = display_names(names, int(min(letters, ROW_NAME_WIDTH)))
     step = step_of(n, pitch) if n > MOST_NAMED or total is not None else 1
-    return NamedRows(shown, size, pitch, step, above, width)
+    return NamedRows(shown, size, pitch, step, above, width, True)
 
 
 def step_of(n: int, pitch: float) -> int:
@@ -133,9 +134,9 @@ def name_rows(ax: Axes, rows: NamedRows) -> None:
     ax.spines["top"].set_visible(n > 40)
 
 
-def label_below(ax: Axes, label: str, rows: NamedRows, figsize: FigSize, beside: float = 0.0) -> None:
+def label_below(ax: Axes, label: str, rows: NamedRows, beside: float = 0.0) -> None:
     """The label of the horizontal axis; on several lines where the width of the figure was asked for."""
-    if figsize is not None:
+    if rows.asked:
         label = on_lines(label, rows.room - beside)
         ax.locator_params(axis="x", nbins=max(int((rows.room - beside) / 0.5), 2), steps=[1, 2, 2.5, 5, 10])
     ax.set_xlabel(label, parse_math=False)

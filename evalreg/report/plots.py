@@ -99,7 +99,7 @@ def estimates_axes(
             _intervals(ax, joint, lw=rows.at_most(0.9, 0.25), color=INK)
         _intervals(ax, values[:, 1:], lw=rows.at_most(2.6, 0.5) if n > 40 else 3.4, color=BLUE)
         _points(ax, values, 5.0 if n <= 40 else rows.at_most(4.0, 0.8))
-        label_below(ax, xlabel, rows, figsize, 0.6 if ranks is not None else 0.0)
+        label_below(ax, xlabel, rows, 0.6 if ranks is not None else 0.0)
         if ranks is not None:
             _rank_texts(ax, ranks, rows.size, rows.named)
     return ax
@@ -198,9 +198,9 @@ def inflation_axes(table: pd.DataFrame, *, note: str = "", figsize: FigSize = No
                 "zorder": 3,
             }
             ax.plot(table["together"], place, ls="", label="together", **bar)
-        label_below(ax, "standard error / standard error of independent rows", rows, figsize)
+        label_below(ax, "standard error / standard error of independent rows", rows)
         columns, away = min(values.shape[1], 5), 1.6 if n > 40 else 0.2
-        room = None if figsize is None else rows.room
+        room = rows.room if rows.asked else None
         legend = legend_above(ax, room, ncols=columns, handletextpad=0.3, borderaxespad=away)
         for entry in legend.get_lines():
             entry.set_markersize(min(entry.get_markersize(), 9))  # the bar of a row is taller than a line of text

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -32,11 +31,6 @@ class ModelPairs:
     def n_columns(self) -> int:
         """Number of differences."""
         return self.left.size
-
-    def by_set(self) -> Iterator[tuple[IntArray, BoolArray | None]]:
-        """The columns of each set, and its questions."""
-        for number, member in enumerate(self.sets):
-            yield np.flatnonzero(self.of_set == number), member
 
 
 def in_set(values: FloatArray, member: BoolArray | None) -> FloatArray:

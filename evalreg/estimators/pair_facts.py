@@ -13,6 +13,7 @@ from evalreg.data.answers import Answers
 from evalreg.data.model_pairs import NOBODY, ModelPairs, Overlap
 from evalreg.errors import DataError
 from evalreg.numerics.matrices import dense
+from evalreg.scores.differences import by_set
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +80,7 @@ def correlations(values: FloatArray, pairs: ModelPairs) -> tuple[FloatArray, Flo
     values (n_models, n_questions).
     """
     r, saved = np.full(pairs.n_columns, np.nan), np.full(pairs.n_columns, np.nan)
-    for columns, member in pairs.by_set():
+    for columns, member in by_set(pairs):
         if not columns.size or (member is not None and np.count_nonzero(member) < 2):
             continue
         left, right = pairs.left[columns], pairs.right[columns]

@@ -28,9 +28,15 @@ BlockRows: TypeAlias = tuple[IntArray | None, IntArray, int]
 """Rows of a block (None: all), the cluster of each within the block, and the number of clusters."""
 
 
+def by_set(pairs: ModelPairs) -> Iterator[tuple[IntArray, BoolArray | None]]:
+    """The columns of each set, and its questions."""
+    for number, member in enumerate(pairs.sets):
+        yield np.flatnonzero(pairs.of_set == number), member
+
+
 def chunks(pairs: ModelPairs, n_questions: int) -> Iterator[tuple[IntArray, BoolArray | None]]:
     """The columns of each set, a few at a time, so that their differences take little memory."""
-    for columns, member in pairs.by_set():
+    for columns, member in by_set(pairs):
         for part in np.array_split(columns, columns.size * n_questions // ENTRIES + 1):
             if part.size:
                 yield part, member
@@ -167,7 +173,7 @@ class PairScores(LabelledScores):
         if maps.shape[0] != self.n_columns or not np.array_equal(*entries.coords):
             return super().clusters_reached(by, maps)
         codes, result = self.labels.codes(by), np.zeros(self.n_columns, dtype=np.intp)
-        for columns, member in self.pairs.by_set():
+        for columns, member in by_set(self.pairs):
             inside = codes.codes if member is None else codes.codes[member]
             result[columns] = np.count_nonzero(np.bincount(inside, minlength=codes.n_clusters))
         return result
@@ -186,7 +192,7 @@ class PairScores(LabelledScores):
         pairs, centre = self.pairs, np.append(self.centre, 0.0)
         offset = self.fitted - (centre[pairs.left] - centre[pairs.right])
         totals, sizes = (np.zeros((n_clusters, self.n_columns)) for _ in range(2))
-        for columns, member in pairs.by_set():
+        for columns, member in by_set(pairs):
             inside = None if member is None else member if rows is None else member[rows]
             code = cluster if inside is None else cluster[inside]
             size = np.bincount(code, minlength=n_clusters).astype(float)[:, None]

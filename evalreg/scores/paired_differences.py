@@ -13,7 +13,7 @@ from evalreg.checks import BoolArray, FloatArray, IntArray
 from evalreg.data.clusters import Axis
 from evalreg.data.model_pairs import NOBODY, ModelPairs
 from evalreg.numerics.matrices import Matrix, dense
-from evalreg.scores.differences import PairScores, chunks, differences, pair_sums
+from evalreg.scores.differences import PairScores, by_set, chunks, differences, pair_sums
 from evalreg.scores.paired import Paired, Sides
 
 
@@ -37,7 +37,7 @@ class PairedDifferences(Paired):
     def _kish(self, axis: Axis) -> FloatArray:
         """Kish's effective number of clusters of each column, from the sets of questions."""
         codes, squares = self.scores.labels.codes(axis), np.zeros(self.count.size)
-        for columns, member in self.scores.pairs.by_set():
+        for columns, member in by_set(self.scores.pairs):
             sizes = np.bincount(codes.codes if member is None else codes.codes[member]).astype(float)
             squares[columns] = sizes @ sizes
         return np.asarray(self.count**2 / squares)

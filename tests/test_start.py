@@ -157,7 +157,8 @@ def test_help_names_every_command_and_each_has_its_own():
     modules = {path.stem: path.read_text(encoding="utf-8") for path in (PACKAGE / "cli").glob("*.py")}
     assert set(COMMANDS) == {name.replace("_", " ") for name, source in modules.items() if "\ndef add(" in source}
     assert text == build_parser().format_help()
-    assert all(purpose in text for purpose in COMMANDS.values())
+    # Where lines break depends on the version of Python.
+    assert [purpose for purpose in COMMANDS.values() if purpose not in " ".join(text.split())] == []
 
 
 def test_the_command_and_the_module_are_one_entry():

@@ -294,3 +294,11 @@ def test_the_callers_variables_are_not_looked_up(log):
     assert secret.size
     with pytest.raises(MissingColumnError, match='"secret"'):
         er.fit("score ~ secret", log)
+
+
+def test_levels_that_are_equal_and_read_differently_keep_their_own_names() -> None:
+    frame = pd.DataFrame({"score": [0.1, 0.9, 0.4, 0.3, 0.8, 0.2], "x": [1, 2, 1, 2, 2, 1]})
+    # One formula with levels that Python takes for the same, one fit after the other.
+    for kind, name in ((np.int64, "2"), (np.float64, "2.0"), (str, "2"), (np.int64, "2")):
+        found = er.fit("score ~ C(x)", frame.assign(x=frame["x"].astype(kind)))
+        assert list(found.params.index) == ["Intercept", f"C(x)[T.{name}]"]

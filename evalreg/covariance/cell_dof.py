@@ -146,10 +146,10 @@ def distinct_columns(matrix: FloatArray) -> tuple[IntArray, IntArray]:
     if every.size == 1:
         return every, every
     bits = np.ascontiguousarray(matrix).view(np.uint64)
-    if np.unique(bits[:FEW_LINES], axis=1).shape[1] == every.size:
-        return every, every
     # Any odd multipliers do: whole-number sums are the same for equal columns in whatever order they are formed.
     odd = np.arange(bits.shape[0], dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15) | np.uint64(1)
+    if np.unique(odd[:FEW_LINES] @ bits[:FEW_LINES]).size == every.size:
+        return every, every
     _, first, place = np.unique(odd @ bits, return_index=True, return_inverse=True)
     # Unequal columns of the same sum are as good as impossible, and found.
     return (first, place) if np.array_equal(matrix[:, first][:, place], matrix) else (every, every)

@@ -216,9 +216,13 @@ class Covariance:
 
     def _in_one_cell(self, C: Matrix) -> BoolArray:
         lost = np.any([term.lost for term in self.one_way], axis=0)
+        if not lost.any():
+            return np.zeros(C.shape[0], dtype=bool)
         return np.asarray((C != 0) @ lost, dtype=bool)
 
     def _undetermined(self, C: Matrix) -> BoolArray:
+        if all(term.blind is None for term in self.one_way):
+            return np.zeros(C.shape[0], dtype=bool)
         return np.asarray(np.any([term.undetermined(C) for term in self.one_way], axis=0))
 
     def _fixed(self, C: Matrix) -> BoolArray:

@@ -71,8 +71,15 @@ def _of_present(series: nw.Series[Any], dtype: Any, absent: Any) -> Values:
 
 def are_numbers(values: pd.Series) -> BoolArray:
     """True where an object is a real number or missing."""
-    if infer_dtype(values, skipna=True) in NUMERIC_OBJECTS:
+    return _are_numbers(values, infer_dtype(values, skipna=True))
+
+
+def _are_numbers(values: pd.Series, kind: str) -> BoolArray:
+    """The same of values of a kind that pandas has inferred."""
+    if kind in NUMERIC_OBJECTS:
         return np.ones(len(values), dtype=bool)
+    if kind == "string":
+        return np.asarray(values.isna().to_numpy(dtype=bool))
     known = {kind: issubclass(kind, Real | Decimal | np.bool_) for kind in set(map(type, values))}
     return np.asarray(values.map(type).map(known).to_numpy(dtype=bool) | values.isna().to_numpy(dtype=bool))
 
@@ -138,7 +145,8 @@ def for_formula(column: pd.Series, name: str, plain: bool) -> Any:
 
 def _of_objects(values: pd.Series, name: str, plain: bool) -> Any:
     """Numbers of one type where all are numbers; otherwise labels, unless the formula takes them for more than that."""
-    numbers, kind = are_numbers(values), infer_dtype(values, skipna=True)
+    kind = infer_dtype(values, skipna=True)
+    numbers = _are_numbers(values, kind)
     if numbers.all():
         return _of_numbers(values, kind)
     if plain and kind in NEITHER:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -64,7 +65,7 @@ class Table:
     made: tuple[str, ...] = ()
     chosen: Chosen | None = None
 
-    @property
+    @cached_property
     def columns(self) -> tuple[str, ...]:
         """Names of the columns."""
         return tuple(str(name) for name in self.frame.columns)
@@ -138,7 +139,8 @@ class Table:
     def to_pandas(self, names: Sequence[str], keep: BoolArray | None) -> pd.DataFrame:
         """Some columns of some rows as a pandas frame, for patsy."""
         if isinstance(native := self.frame.to_native(), pd.DataFrame):
-            part = native[list(names)]
+            every = self.columns
+            part = native.iloc[:, [every.index(name) for name in names]]
             return part if keep is None else part.loc[keep]
         pandas = pd.DataFrame({name: outside_pandas(self.frame.get_column(name)) for name in names})
         return pandas if keep is None else pandas.loc[keep]

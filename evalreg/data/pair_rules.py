@@ -27,7 +27,7 @@ def present_models(left: IntArray, right: IntArray, models: list[str]) -> tuple[
 def sides_of(table: Table, roles: PairRoles) -> tuple[tuple[IntArray, IntArray], list[str]]:
     """Codes of the left and right models in one list of names, sorted as text; -1 where missing."""
     sides = [table.labels(roles.left, "left"), table.labels(roles.right, "right")]
-    values = [pd.Series(list(labels), dtype=object) for _, labels in sides]
+    values = [list(_as_objects(labels)) for _, labels in sides]
     kinds = [sorted({_kind(value) for value in column}) for column in values]
     if kinds[0] and kinds[1] and kinds[0] != kinds[1]:
         raise DataError(
@@ -37,9 +37,10 @@ def sides_of(table: Table, roles: PairRoles) -> tuple[tuple[IntArray, IntArray],
             column=roles.right,
         )
     distinct = {(_kind(value), as_name(value)) for column in values for value in column}
-    texts = pd.Series([text for _, text in distinct], dtype=object)
-    if not texts.is_unique:
-        twice = texts[texts.duplicated()]
+    texts = [text for _, text in distinct]
+    if len(set(texts)) < len(texts):
+        twice = pd.Series(texts, dtype=object)
+        twice = twice[twice.duplicated()]
         raise DataError(
             f"models' names must be distinct as text; different values all read {listed(twice)}. Convert the columns "
             f"{roles.left!r} and {roles.right!r} to one type first.",
@@ -54,6 +55,12 @@ def sides_of(table: Table, roles: PairRoles) -> tuple[tuple[IntArray, IntArray],
         place = np.array([*(number[as_name(name)] for name in names), -1], dtype=np.intp)
         codes.append(place[of])
     return (codes[0], codes[1]), models
+
+
+def _as_objects(labels: Any) -> Any:
+    """Labels with text as Python's, of which a column of Arrow makes one at a time."""
+    is_text = isinstance(labels, pd.Index) and isinstance(labels.dtype, pd.StringDtype)
+    return labels.to_numpy(dtype=object) if is_text else labels
 
 
 def _kind(value: Any) -> str:

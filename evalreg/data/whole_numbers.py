@@ -22,7 +22,7 @@ _OPERATOR: dict[str, type[ast.operator]] = {"add": ast.Add, "subtract": ast.Sub,
 
 def whole_sizes(frame: pd.DataFrame) -> dict[str, int]:
     """The largest size in each column of whole numbers."""
-    whole = [name for name in frame.columns if getattr(frame[name].dtype, "kind", "O") in "iu" and len(frame)]
+    whole = [name for name, dtype in frame.dtypes.items() if getattr(dtype, "kind", "O") in "iu" and len(frame)]
     return {str(name): max(abs(int(frame[name].min())), abs(int(frame[name].max()))) for name in whole}
 
 

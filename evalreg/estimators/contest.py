@@ -14,7 +14,7 @@ from evalreg.estimators.pairs import Pairs
 from evalreg.estimators.strength import incidence
 from evalreg.numerics.basis import basis_of
 from evalreg.numerics.collinearity import refuse_singular
-from evalreg.numerics.matrices import Matrix, compressed, dense
+from evalreg.numerics.matrices import Matrix, compressed, transposed, weighted_gram
 from evalreg.scores.cells import CellScores
 from evalreg.scores.lazy import LazyScores
 from evalreg.scores.sums import cell_sums
@@ -87,7 +87,8 @@ def _patterns(scores: CellScores, swapped: BoolArray, sides: FloatArray) -> tupl
 
 def check_design(contest: Contest) -> None:
     """Raise CollinearityError, with the columns, if covariates of the sides determine each other or the strengths."""
-    gram = dense(contest.design.T @ (sparse.diags_array(contest.weight).tocsr() @ contest.design))
+    design = compressed(contest.design)
+    gram = weighted_gram(transposed(design), design, contest.weight)
     try:
         refuse_singular(gram, [*contest.models[1:], *contest.terms])
     except CollinearityError as error:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import product
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -18,6 +18,9 @@ from evalreg.errors import FormulaError, NonFiniteError
 from evalreg.estimators.families import Family
 from evalreg.numerics.fitting import Fitted
 from evalreg.results.statsmodels_results import shown_fit
+
+# What patsy says of a formula is kept where its columns of labels have no more levels.
+MOST_LEVELS_KEPT = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,10 +110,10 @@ def _is_plain(dtype: Any) -> bool:
 
 def _of_columns(parsed: ParsedFormula, data: pd.DataFrame) -> Design | None:
     """The columns that patsy describes, made one by one: patsy itself walks over the labels of rows; None if unsure."""
-    import patsy
-
     columns = {name: _array(parsed, data[name]) for name in data.columns}
-    left, right = patsy.incr_dbuilders(parsed.text, lambda: iter([columns]), eval_env=0)
+    kinds = tuple((name, _levels(column)) for name, column in columns.items())
+    few = all(levels is None or len(levels) <= MOST_LEVELS_KEPT for _, levels in kinds)
+    left, right = (_described if few else _described.__wrapped__)(parsed.text, kinds)
     values = {}
     for factor, info in right.factor_infos.items():
         column = columns[whole_column(factor.code)]
@@ -128,6 +131,34 @@ def _of_columns(parsed: ParsedFormula, data: pd.DataFrame) -> Design | None:
         design[:, place] = column
     outcome = np.ascontiguousarray(columns[parsed.outcome_names[0]], dtype=np.float64)
     return Design(outcome, design, left.column_names[0], tuple(right.column_names))
+
+
+Levels: TypeAlias = tuple[tuple[Any, type, str], ...] | None
+"""Levels of a column with their types and how they read, as 1 and 1.0 are equal; None for a column of numbers."""
+
+
+def _levels(column: Any) -> Levels:
+    if not isinstance(column, pd.Categorical):
+        return None
+    return tuple((level, type(level), str(level)) for level in column.categories)
+
+
+@lru_cache(maxsize=64)
+def _described(text: str, kinds: tuple[tuple[str, Levels], ...]) -> tuple[Any, Any]:
+    """What patsy makes of a formula of columns as they are: of their names, and of the levels of those of labels.
+
+    It is asked with a few rows of its own, so that what is kept holds no data.
+    """
+    import patsy
+
+    n = max([len(levels) for _, levels in kinds if levels is not None], default=1)
+    columns = {name: np.zeros(n) if levels is None else _one_row_a_level(levels, n) for name, levels in kinds}
+    return tuple(patsy.incr_dbuilders(text, lambda: iter([columns]), eval_env=0))
+
+
+def _one_row_a_level(levels: tuple[tuple[Any, type, str], ...], n: int) -> pd.Categorical:
+    names = pd.Index([level for level, _, _ in levels], dtype=object)
+    return pd.Categorical.from_codes(np.arange(n) % len(levels), names)
 
 
 def columns_of(subterm: Any, values: dict[Any, Any]) -> Iterator[FloatArray | float]:

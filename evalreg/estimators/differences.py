@@ -18,7 +18,7 @@ from evalreg.estimate import PLAIN, About, Cells, Estimate, Refit, same_question
 from evalreg.estimators.cells import estimate_read
 from evalreg.estimators.mean import solve as solve_means
 from evalreg.estimators.pair_facts import Facts
-from evalreg.numerics.matrices import Matrix
+from evalreg.numerics.matrices import Matrix, scale_columns, transposed
 from evalreg.scores.differences import PairScores, pair_sums
 from evalreg.scores.paired_differences import paired_differences
 from evalreg.scores.sums import CellSums
@@ -36,7 +36,7 @@ def paired_estimate(answers: Answers, facts: Facts, about: About, icc: float | N
         names=facts.names,
         params=np.asarray(coefficients @ mean),
         scores=PairScores(answers.values, columns, mean, answers.labels, flat),
-        bread=(coefficients @ sparse.diags_array(1.0 / sums.weight)).T.tocsr(),
+        bread=transposed(scale_columns(coefficients, 1.0 / sums.weight)),
         kind="mean",
         coefficient_map=coefficients,
         refit=Refit(1.0 / sums.weight),

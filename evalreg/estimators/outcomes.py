@@ -11,7 +11,7 @@ import scipy
 from scipy import sparse
 
 from evalreg.checks import FloatArray, IntArray
-from evalreg.numerics.matrices import Matrix, compressed, dense
+from evalreg.numerics.matrices import Matrix, compressed, transposed, weighted_gram
 from evalreg.numerics.newton import Evaluate
 from evalreg.scores.mapped import flattened
 
@@ -49,6 +49,7 @@ def davidson(design: Matrix, weight: FloatArray, mean: FloatArray, share: FloatA
 
     `design` is x of each cell, (n_cells, p - 1); weight, mean score and share of ties are those of each cell.
     """
+    rows = transposed(compressed(design)) if sparse.issparse(design) else design.T
 
     def evaluate(beta: FloatArray) -> tuple[float, FloatArray, FloatArray]:
         index = design @ beta[:-1]
@@ -57,7 +58,7 @@ def davidson(design: Matrix, weight: FloatArray, mean: FloatArray, share: FloatA
         of_score, both, of_tie = (weight * part for part in moments.variances)
         gradient = np.append(design.T @ (weight * (mean - moments.score)), weight @ (share - moments.tie))
         cross = design.T @ both
-        top = dense(design.T @ (sparse.diags_array(of_score).tocsr() @ design))
+        top = weighted_gram(rows, design, of_score)
         information = np.block([[top, cross[:, None]], [cross[None, :], np.array([[of_tie.sum()]])]])
         return value, gradient, information
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -20,8 +21,8 @@ from evalreg.scores.differences import by_set
 class Facts:
     """What is known of each pair whatever the covariance, one entry for each pair."""
 
-    # Labels (model, baseline), and the names of the differences.
-    index: pd.MultiIndex
+    # Models and their baselines, one of each for each pair, and the names of the differences.
+    sides: tuple[tuple[str, ...], tuple[str, ...]]
     names: tuple[str, ...]
     # Questions that the difference is over, and those that one of the two answered and the other did not.
     n: IntArray
@@ -31,6 +32,11 @@ class Facts:
     # Scores of the questions in use, (n_models, n_questions).
     values: FloatArray
     pairs: ModelPairs
+
+    @cached_property
+    def index(self) -> pd.MultiIndex:
+        """Labels (model, baseline)."""
+        return pd.MultiIndex.from_arrays([list(side) for side in self.sides], names=["model", "baseline"])
 
     @property
     def correlation(self) -> FloatArray:
@@ -49,9 +55,9 @@ class Facts:
 
 def facts_of(answers: Answers, pairs: ModelPairs, overlap: Overlap) -> Facts:
     """The facts of pairs, from the answers that they are over."""
-    sides = [[answers.models[i] for i in side] for side in (pairs.left, pairs.right)]
+    sides = tuple(answers.models[i] for i in pairs.left), tuple(answers.models[i] for i in pairs.right)
     return Facts(
-        index=pd.MultiIndex.from_arrays(sides, names=["model", "baseline"]),
+        sides=sides,
         names=_names(*sides),
         n=overlap.n,
         n_unpaired=overlap.n_unpaired,
@@ -61,7 +67,7 @@ def facts_of(answers: Answers, pairs: ModelPairs, overlap: Overlap) -> Facts:
     )
 
 
-def _names(models: list[str], baselines: list[str]) -> tuple[str, ...]:
+def _names(models: Sequence[str], baselines: Sequence[str]) -> tuple[str, ...]:
     names = tuple(f"{model} - {baseline}" for model, baseline in zip(models, baselines, strict=True))
     alike = [name for i, name in enumerate(names) if name in names[:i]] if len(set(names)) < len(names) else []
     if alike:

@@ -15,7 +15,7 @@ from evalreg.covariance.corrections import FULL_LEVERAGE
 from evalreg.data.verdicts import as_name
 from evalreg.errors import ArgumentError, ArgumentTypeError, DataError
 from evalreg.estimators.pairs import Pairs
-from evalreg.numerics.matrices import Matrix, compressed, dense
+from evalreg.numerics.matrices import Matrix, compressed, dense, scale_rows, times
 from evalreg.scores.sums import Block
 
 Mix: TypeAlias = str | Mapping[str, float] | None
@@ -64,13 +64,13 @@ class Schedule:
     @property
     def total(self) -> FloatArray:
         """Sum of the weights of each rate, shape (n_rates,)."""
-        return np.asarray(self.weights.sum(axis=1)).ravel()
+        return np.asarray(self.weights @ np.ones(self.weights.shape[1]))
 
     @property
     def coefficient_map(self) -> Matrix:
         """The parameters as a linear map of the cells' means, but for a constant; shape (n_params, n_cells)."""
-        shares = sparse.diags_array(1.0 / self.total).tocsr() @ self.weights
-        return compressed(self.mix @ shares.multiply(self.side).tocsr())
+        signed = _like(self.weights, self.weights.data * self.side.data)
+        return times(compressed(self.mix), scale_rows(signed, 1.0 / self.total))
 
     def oriented(self, mean: FloatArray) -> Matrix:
         """psi of each rate's model in each of its cells, weighted; shape (n_rates, n_cells)."""
@@ -80,7 +80,8 @@ class Schedule:
 
     def rates(self, mean: FloatArray) -> FloatArray:
         """Win rates of the models in the strata, shape (n_rates,)."""
-        return np.asarray(self.oriented(mean).sum(axis=1)).ravel() / self.total
+        oriented = self.oriented(mean)
+        return np.asarray(oriented @ np.ones(oriented.shape[1])) / self.total
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,7 @@ from evalreg.checks import FloatArray, IntArray, listed
 from evalreg.covariance.corrections import FULL_LEVERAGE
 from evalreg.errors import DisconnectedError
 from evalreg.numerics.graphs import reachable, strong_components
-from evalreg.numerics.matrices import Matrix, compressed, dense
+from evalreg.numerics.matrices import Matrix, compressed, dense, in_rows, transposed, weighted_gram
 from evalreg.numerics.newton import Evaluate, newton
 from evalreg.scores.sums import Block
 
@@ -27,7 +27,7 @@ def incidence(first: IntArray, second: IntArray, n_models: int) -> Matrix:
     n_cells = first.size
     data = np.tile([1.0, -1.0], n_cells)
     columns = np.column_stack([first, second]).ravel()
-    return sparse.csr_array((data, columns, np.arange(0, 2 * n_cells + 1, 2)), shape=(n_cells, n_models))
+    return in_rows(data, columns, np.arange(0, 2 * n_cells + 1, 2), (n_cells, n_models))
 
 
 def inner_products(first: IntArray, second: IntArray, n_models: int) -> Matrix:
@@ -38,7 +38,7 @@ def inner_products(first: IntArray, second: IntArray, n_models: int) -> Matrix:
     )
     data = np.tile([1.0, -1.0, -1.0, 1.0], n_cells)
     starts = np.arange(0, 4 * n_cells + 1, 4)
-    return sparse.csr_array((data, columns.ravel(), starts), shape=(n_cells, n_models**2))
+    return in_rows(data, columns.ravel(), starts, (n_cells, n_models**2))
 
 
 def logistic(design: Matrix, weight: FloatArray, mean: FloatArray, ridge: float = 0.0) -> Evaluate:
@@ -46,16 +46,15 @@ def logistic(design: Matrix, weight: FloatArray, mean: FloatArray, ridge: float 
 
     `ridge` is the precision of a normal prior about zero on every coefficient.
     """
-    p = design.shape[1]
+    p, rows = design.shape[1], transposed(compressed(design)) if sparse.issparse(design) else design.T
 
     def evaluate(beta: FloatArray) -> tuple[float, FloatArray, FloatArray]:
         index = design @ beta
         fitted, rest = scipy.special.expit(index), scipy.special.expit(-index)
         value = float(weight @ (mean * index - np.logaddexp(0.0, index))) - ridge / 2 * float(beta @ beta)
         # One minus a probability near one would have no digits left.
-        gradient = design.T @ (weight * (mean * rest - (1 - mean) * fitted)) - ridge * beta
-        working = sparse.diags_array(weight * fitted * rest).tocsr()
-        return value, gradient, dense(design.T @ (working @ design)) + ridge * np.eye(p)
+        gradient = rows @ (weight * (mean * rest - (1 - mean) * fitted)) - ridge * beta
+        return value, gradient, weighted_gram(rows, design, weight * fitted * rest) + ridge * np.eye(p)
 
     return evaluate
 

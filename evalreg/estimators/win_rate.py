@@ -25,7 +25,7 @@ from evalreg.estimators.pairs import Pairs, design_lines, duels_of, gather_pairs
 from evalreg.estimators.schedules import Mix, Observed, Schedule, WithoutCluster, make_schedule
 from evalreg.estimators.strength import StrengthCentre, incidence
 from evalreg.estimators.subsets import chooses_rows
-from evalreg.numerics.matrices import Matrix, compressed, scale_columns
+from evalreg.numerics.matrices import Matrix, compressed, scale_columns, transposed
 from evalreg.scores.mapped import MappedScores
 from evalreg.scores.sums import Block
 
@@ -37,7 +37,7 @@ def solve(pairs: Pairs, schedule: Schedule, about: About) -> Estimate:
         names=schedule.names,
         params=np.asarray(schedule.mix @ schedule.rates(pairs.mean)),
         scores=pairs.scores,
-        bread=scale_columns(A, 1.0 / weight).T.tocsr(),
+        bread=transposed(scale_columns(A, 1.0 / weight)),
         kind="board",
         coefficient_map=A,
         refit=Refit(

@@ -17,6 +17,8 @@ Matrix: TypeAlias = Any
 DENSE_SHARE = 0.25
 # Up to so many entries, what scipy does before and after a sparse product takes far longer than one with zeros.
 SMALL = 1 << 12
+# Up to so many stored entries, and as many zeros for each as there are columns, a design is dense in its gram matrix.
+GRAM_ENTRIES = 1 << 12
 
 
 def dense(matrix: Matrix) -> FloatArray:
@@ -194,6 +196,12 @@ def scale_rows(matrix: Matrix, factor: FloatArray) -> Matrix:
         return factor[:, None] * matrix
     rows = compressed(matrix)
     return with_entries(rows, rows.data * np.repeat(factor, np.diff(rows.indptr)))
+
+
+def weighted_gram(columns: Matrix, design: Matrix, weight: FloatArray) -> FloatArray:
+    """X'WX of a design X, dense or in compressed sparse rows; `columns` is X', in the same kind of array."""
+    scaled = scale_rows(design, weight)
+    return dense(columns @ (dense(scaled) if scaled.size <= GRAM_ENTRIES else scaled))
 
 
 def square(totals: Matrix, bread: Matrix) -> FloatArray:

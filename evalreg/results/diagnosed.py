@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+from typing import Any
+
 import numpy as np
 import pandas as pd
 
@@ -176,11 +179,17 @@ class Diagnosed(Counted):
         return table
 
     def _series(self, values: FloatArray) -> pd.Series:
-        return pd.Series(values, index=list(self.estimate.names))
+        return pd.Series(values, index=_index_of(self.estimate.names).view())
 
     def _axis(self, dimension: str | None) -> Axis:
         axes = self.cov.axes or self.axes
         return axes[0] if dimension is None else find_axis(dimension, axes)
+
+
+@lru_cache(maxsize=32)
+def _index_of(names: tuple[str, ...]) -> pd.Index[Any]:
+    """The index of parameters; a view of it is given away, whose name a caller may set."""
+    return pd.Index(list(names))
 
 
 def _diagnosed(estimate: Estimate, cov: Covariance) -> pd.DataFrame:

@@ -14,7 +14,7 @@ from evalreg.checks import BoolArray, FloatArray, IntArray
 from evalreg.data.clusters import Axis, Codes
 from evalreg.data.labels import Labels
 from evalreg.data.model_pairs import NOBODY, ModelPairs, in_set
-from evalreg.numerics.matrices import DENSE_SHARE, Matrix, compressed, dense, square, sum_blocks
+from evalreg.numerics.matrices import DENSE_SHARE, Matrix, compressed, dense, in_rows, square, sum_blocks
 from evalreg.scores.base import ENTRIES
 from evalreg.scores.labelled import LabelledScores
 from evalreg.scores.sums import Block, CellSums
@@ -247,5 +247,5 @@ def _where_present(totals: FloatArray, sizes: FloatArray) -> tuple[Matrix, Matri
 
 
 def _rows(data: Sequence[FloatArray], indices: Any, indptr: Any, shape: Any) -> tuple[Matrix, Matrix]:
-    totals, sizes = (sparse.csr_array((one, indices, indptr), shape=shape) for one in data)
+    totals, sizes = (in_rows(one, indices.copy(), indptr.copy(), shape) for one in data)
     return totals, sizes

@@ -11,7 +11,7 @@ from scipy import sparse
 
 from evalreg.checks import FloatArray
 from evalreg.data.clusters import Axis
-from evalreg.numerics.matrices import Matrix, compressed, dense, square, sum_blocks
+from evalreg.numerics.matrices import Matrix, compressed, dense, of_sorted, scale_rows, square, sum_blocks
 from evalreg.scores.base import CellSquares, ColumnSums, Scores
 from evalreg.scores.lazy import LazyScores
 from evalreg.scores.shared_rows import SharedRows
@@ -236,7 +236,7 @@ class MappedScores(SharedRows):
 
 def squared(design: FloatArray | Matrix, weight: FloatArray) -> Information:
     """Information of rows of unit weight, w x x', and its factor."""
-    factor = sparse.diags_array(np.sqrt(weight)).tocsr() @ compressed(design)
+    factor = scale_rows(compressed(design), np.sqrt(weight))
     return Information(flattened(design, weight), factor)
 
 
@@ -254,4 +254,7 @@ def flattened(design: FloatArray | Matrix, weight: FloatArray) -> Matrix:
     cell = np.repeat(np.arange(rows.shape[0]), per_row**2)
     data = rows.data[left] * rows.data[right] * weight[cell]
     index = rows.indices[left].astype(np.int64) * p + rows.indices[right]
-    return sparse.coo_array((data, (cell, index)), shape=(rows.shape[0], p * p)).tocsr()
+    shape = (rows.shape[0], p * p)
+    if rows.has_canonical_format:
+        return of_sorted(data, cell, index, shape)
+    return sparse.coo_array((data, (cell, index)), shape=shape).tocsr()

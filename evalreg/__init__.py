@@ -73,8 +73,8 @@ if TYPE_CHECKING:
     from evalreg.suites.averages import EvalAverage as EvalAverage
     from evalreg.suites.comparisons import Comparisons as Comparisons
     from evalreg.suites.evals import Evals as Evals
-    from evalreg.suites.evals import by_eval as by_eval
-    from evalreg.suites.evals import join_evals as join_evals
+    from evalreg.suites.joining import by_eval as by_eval
+    from evalreg.suites.joining import join_evals as join_evals
     from evalreg.suites.side_by_side import ResultsTable as ResultsTable
     from evalreg.suites.side_by_side import table as table
 
@@ -108,7 +108,7 @@ _HOMES = {
     "WildTest": "resampling.wild_result",
     "bootstrap": "resampling.sampling",
     "bradley_terry": "estimators.bradley_terry",
-    "by_eval": "suites.evals",
+    "by_eval": "suites.joining",
     "choice_probability": "estimators.choices",
     "classification": "estimators.classification",
     "compare": "estimators.difference",
@@ -123,7 +123,7 @@ _HOMES = {
     "from_statsmodels": "results.bridge",
     "ftest": "results.nested",
     "infer": "results.results",
-    "join_evals": "suites.evals",
+    "join_evals": "suites.joining",
     "log_frame": "logs.samples_frame",
     "mean": "estimators.mean",
     "merged": "estimators.shards",

@@ -32,7 +32,8 @@ from evalreg.report.tables import Summary
 from evalreg.suites.average import TasksName
 from evalreg.suites.averages import SUITE_ADJUSTMENTS, EvalAverage
 from evalreg.suites.comparisons import Comparisons
-from evalreg.suites.evals import FORMS, NOT_POOLED, Evals, join_evals
+from evalreg.suites.evals import FORMS, NOT_POOLED, Evals
+from evalreg.suites.joining import join_evals
 
 EPILOG = """\
 Examples, on the simulated logs that `evalreg demo --write logs` makes, where

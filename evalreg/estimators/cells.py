@@ -23,7 +23,8 @@ from evalreg.estimate import About, Cells, Estimate, Refit, same_questions
 from evalreg.estimate.about import on_one_side
 from evalreg.numerics.matrices import Matrix, compressed
 from evalreg.scores.cells import CellScores
-from evalreg.scores.lazy import LazyScores, lazy_cell_sums
+from evalreg.scores.lazy import LazyScores
+from evalreg.scores.lazy_cells import lazy_cell_sums
 from evalreg.scores.lazy_spark import SparkScores, stays_in_spark
 from evalreg.scores.paired_means import paired_answers
 from evalreg.scores.sums import CellSums, cell_sums

@@ -10,9 +10,9 @@
 A random schedule of 20 models, 5 judges and 100 comparisons a prompt, with text ids, in a Parquet file that DuckDB
 writes: its GROUP BY by prompt, judge and pair leaves nearly as many groups as there are rows. Each contender runs in a
 process of its own; memory is the kernel's peak of that process less what it held before, and ratios are those of
-processor time, which other work on the machine hardly changes. The floor is the query of the
-pairs and one for each clustering and intersection, each fetched as batches of Arrow; its memory is that of DuckDB
-alone. The floor of means is the one query by prompt and model.
+processor time, which other work on the machine hardly changes. The floor is the query of the pairs and one for each
+clustering and intersection, each fetched as batches of Arrow; its memory is that of DuckDB alone. The floor of means is
+the one query by prompt and model.
 
 Answers are of 3 models in clusters of 100 by text ids, with three numbers each; the floor of a regression is the one
 query of what its covariance is made of, sums of squares and products of its columns by cluster, or counts and sums by

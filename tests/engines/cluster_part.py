@@ -8,6 +8,10 @@ worker has one core and 1 GB, the driver 512 MB. Spark makes the comparisons its
 20 models, 5 judges and 100 comparisons a prompt. What a board costs is read from Spark's event log: what each query
 does in short, what it hands from worker to worker, and the processor it takes. The numbers are held against those of
 DuckDB on the same files, and of few comparisons against those of pandas.
+
+Measured at 10,000,000 comparisons, on two cores at a load of 15: 13 queries, the source read once, 45,756,127 rows in
+728 MB shuffled, 228 s of processor, at most 18,145 lines at once to the driver; with a worker ended 91,289,022 rows in
+1,450 MB and 336 s. Errors are those of the undisturbed board to 2e-16, and of DuckDB (17 s of processor) to 8e-15.
 """
 
 from __future__ import annotations

@@ -32,8 +32,8 @@ for found in pkgutil.walk_packages(evalreg.__path__, "evalreg."):
 """
 
 
-def python(code: str) -> str:
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+def python(code: str, *arguments: str) -> str:
+    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True)
     return done.stdout
 
 
@@ -94,16 +94,39 @@ one = [all(other == seen[0] for other in seen), len(seen[0]) > len(names), evalr
 """
 
 
+# What evalreg itself imports is loaded once; each part is then done by a copy of the process that knows no evalreg.
+PARTS = """
+import os, sys
+import narwhals.stable.v2, pandas, scipy.linalg, scipy.sparse, scipy.special
+assert "evalreg" not in sys.modules
+for part in sys.argv[1:]:
+    child = os.fork()
+    if not child:
+        exec(part, {})
+        sys.stdout.flush()
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+"""
+IMPORTS = ("import evalreg", EVERYTHING)
+
+
 @functools.cache
-def seen_after(code: str) -> dict[str, Any]:
-    """What a fresh process shows after `code`: its names, the kind of each, the names when all were used in threads."""
+def seen() -> dict[str, dict[str, Any]]:
+    """What a process shows after each of `IMPORTS`: its names, the kind of each, the names when threads used all."""
     kinds = "{n: type(getattr(evalreg, n)).__name__ for n in evalreg.__all__}"
-    shown = f"dict(first=first, kinds={kinds}, last=dir(evalreg), one=one)"
-    return json.loads(python(f"{code}\nfirst = dir(evalreg)\n{IN_THREADS}\nimport json\nprint(json.dumps({shown}))"))
+    shown = f"import json\nprint(json.dumps(dict(first=first, kinds={kinds}, last=dir(evalreg), one=one)))"
+    parts = [f"{code}\nfirst = dir(evalreg)\n{IN_THREADS}\n{shown}" for code in IMPORTS]
+    printed = python(PARTS, *parts) if hasattr(os, "fork") else "".join(map(python, parts))
+    return dict(zip(IMPORTS, map(json.loads, printed.splitlines()), strict=True))
+
+
+def seen_after(code: str) -> dict[str, Any]:
+    """The same after one of them."""
+    return seen()[code]
 
 
 def test_dir_shows_the_public_names_and_nothing_else():
-    for code in ("import evalreg", EVERYTHING):
+    for code in IMPORTS:
         for moment in ("first", "last"):
             shown = seen_after(code)[moment]
             assert "__version__" in shown

@@ -552,6 +552,7 @@ def test_units_of_covariates_change_nothing(case, groups, unit, cov):
 
 
 @of_cases(lambda case: case.outcome)
+@by_family()
 @pytest.mark.parametrize("unit", [1e-6, 1e6])
 def test_another_unit_of_the_outcome_is_that_of_the_parameters(case, unit):
     frame = case.frame()
@@ -564,6 +565,7 @@ def test_another_unit_of_the_outcome_is_that_of_the_parameters(case, unit):
 
 
 @of_cases(lambda case: case.weighted is not None)
+@by_family()
 def test_the_sum_of_weights_changes_nothing(case):
     small, large = (_weighted(case, unit) for unit in (1e-12, 1e12))
     for groups in ("passage", None):

@@ -14,6 +14,7 @@ from evalreg.checks import listed
 from evalreg.errors import ArgumentError, LogFormatError
 from evalreg.logs.inspect_file import InspectFile
 from evalreg.logs.inspect_values import printable
+from evalreg.logs.one_run import TWO_RUNS
 from evalreg.logs.reading import Run, counted
 
 NEWEST_VERSION = 2
@@ -163,7 +164,7 @@ def _check_one_run(runs: Sequence[InspectRun], labels: Sequence[str]) -> None:
             )
             raise ArgumentError(
                 f"Logs read together hold one run of a model on a task; {label!r} has {count} on {same[0].task!r}: "
-                f"{each}. Name the file of one; repeats belong in one run, as epochs."
+                f"{each}. Name the file of one; repeats belong in one run, as epochs.{TWO_RUNS}"
             )
 
 

@@ -22,6 +22,7 @@ from evalreg.logs.lm_eval_results import (
     task_and_time,
 )
 from evalreg.logs.lm_eval_samples import Part, read_samples
+from evalreg.logs.one_run import TWO_RUNS
 from evalreg.logs.reading import Choice, Reading, Reason, Run, Source, counted
 
 _CUT = re.compile(rb'\{\s*"doc_id"\s*:\s*[^,]+,\s*"doc"\s*:')
@@ -132,7 +133,7 @@ def _check_runs(files: list[_File]) -> None:
             hint = "" if file.results.path else " Keep the results files next to them: those name the models."
             raise ArgumentError(
                 f'`path` must name one run of a model on a task; "{file.model}" on "{file.task}" is in {other.path} '
-                f"and in {file.path}. Name the files of one of them.{hint}"
+                f"and in {file.path}. Name the files of one of them.{hint}{TWO_RUNS}"
             )
     versions: dict[str, dict[str, str]] = {}
     for file in files:

@@ -15,6 +15,9 @@ from evalreg.logs.files import read_head
 from evalreg.logs.reading import Choice, Run, Source
 from evalreg.logs.records import digest, document
 
+# What to do with two runs of one model that are to be compared.
+TWO_RUNS = " To compare two runs of a model, read each by er.read_log and give its frame a `model` of its own."
+
 
 def refuse_second_runs(runs: Sequence[Run], rows: Sequence[int]) -> None:
     """An error where a model has several runs on a task; `rows` counts the rows of each run."""
@@ -31,7 +34,7 @@ def refuse_second_runs(runs: Sequence[Run], rows: Sequence[int]) -> None:
     further = f" So it is with {len(twice) - 1} more." if len(twice) > 1 else ""
     raise ArgumentError(
         f"A model has one run on a task; {model!r} has {len(several)} on {task!r}: {'; '.join(several[:5])}.{further} "
-        "Name the files of one.",
+        f"Name the files of one.{TWO_RUNS}",
         count=len(several),
     )
 

@@ -44,6 +44,8 @@ STYLE = {
     "text.usetex": False,
     "text.color": INK,
     "axes.grid": False,
+    # Figures have decimal points, as tables have.
+    "axes.formatter.use_locale": False,
     "axes.edgecolor": INK,
     "axes.labelcolor": INK,
     "axes.facecolor": "white",

@@ -75,7 +75,9 @@ def _html(page: Page) -> str:
     text: str = environment.from_string(_template("report.html")).render(
         page=page, style=Markup(_template("report.css").strip()), script=Markup(script), script_hash=f"sha256-{digest}"
     )
-    return re.sub(r"\n{2,}", "\n", text)
+    # Lines that are empty stay so in code.
+    parts = re.split(r"(<pre.*?</pre>)", text, flags=re.DOTALL)
+    return "".join(part if i % 2 else re.sub(r"\n{2,}", "\n", part) for i, part in enumerate(parts))
 
 
 def _shown(value: object) -> object:

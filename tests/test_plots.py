@@ -179,6 +179,15 @@ def test_numbers_of_a_narrow_matrix_are_explained_below_it(boards):
     assert labels(ax) == labels(ax, "x") == [str(i) for i in range(2, 30, 2)]
 
 
+def test_a_difference_is_whole_in_a_column():
+    names = [f"organisation/model-{i}-70b-instruct - organisation/another-{i}-7b" for i in range(3)]
+    table = pd.DataFrame({"estimate": 0.5, "lower": 0.4, "upper": 0.6}, index=names)
+    ax = estimates_axes(table, figsize=3.3)
+    drawn = [text.get_text() for text in ax.texts if text.get_gid() == "name"]
+    assert [text.replace("\n", " ") for text in drawn] == names
+    assert_readable(ax.figure)
+
+
 def test_the_size_of_a_figure_is_that_which_was_asked_for(boards):
     assert tuple(boards[6].plot(figsize=(5, 3)).figure.get_size_inches()) == (5, 3)
     assert tuple(boards[6].plot("pairs", figsize=(4, 4)).figure.get_size_inches()) == (4, 4)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 # Inches of a row with its name above it, and the least of them.
-UNDER_NAME, LEAST_UNDER_NAME = 0.34, 0.26
+UNDER_NAME, LEAST_UNDER_NAME, SECOND_LINE = 0.34, 0.26, 0.13
 
 
 @dataclass(frozen=True)
@@ -94,15 +94,26 @@ def named_rows(
         pitch = pitch if ax is None else inches(ax)[1] / n
         return NamedRows(shown, size, pitch, step_of(n, pitch) if n > MOST_NAMED else 1, False, natural, False)
     above = needed > SHARE_OF_NAMES * width and n <= MOST_NAMED
+    lines = None
     if above:
         pitch, size = UNDER_NAME, min(size, 8.0)
+        lines = _both_lines(shown, int((width - 0.3) * 72 / (size * CHARACTER)))
+        pitch += SECOND_LINE if lines else 0.0
     if total is not None:
         pitch = max(total - over - foot_height(note, width), 0.2) / n
         above = above and pitch >= LEAST_UNDER_NAME
     letters = (width - 0.3 if above else SHARE_OF_NAMES * width) * 72 / (size * CHARACTER)
-    shown = display_names(names, int(min(letters, ROW_NAME_WIDTH)))
+    if not (above and lines) or (total is not None and pitch < LEAST_UNDER_NAME + SECOND_LINE):
+        lines = display_names(names, int(min(letters, ROW_NAME_WIDTH)))
     step = step_of(n, pitch) if n > MOST_NAMED or total is not None else 1
-    return NamedRows(shown, size, pitch, step, above, width, True)
+    return NamedRows(lines, size, pitch, step, above, width, True)
+
+
+def _both_lines(names: Sequence[str], letters: int) -> list[str] | None:
+    """Names with long differences on two lines; None where there is none, or where two lines are too little."""
+    texts = [name if len(name) <= letters else name.replace(" - ", " -\n", 1) for name in names]
+    fit = all(len(line) <= letters for text in texts for line in text.split("\n"))
+    return texts if fit and any("\n" in text for text in texts) else None
 
 
 def step_of(n: int, pitch: float) -> int:

@@ -96,7 +96,8 @@ def test_comparisons_are_those_of_pandas(log, engine, roles):
     assert found.results.dropped.to_dict() == expected.results.dropped.to_dict()
     if roles.get("paired", True):
         pd.testing.assert_frame_equal(found.sign_test(), expected.sign_test(), rtol=1e-8)
-    for groups in ("author", "subject:author"):
+    # Another clustering is asked of the engine as the first was: of some comparisons is enough.
+    for groups in ("author", "subject:author") if "strata" in roles or "cov" in roles else ():
         other, same = (one.with_cov(groups=groups, cov="CR1").table for one in (found, expected))
         np.testing.assert_allclose(other["se"], same["se"], rtol=SAME)
     if "passage" not in roles.get("groups", ""):

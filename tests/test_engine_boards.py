@@ -103,18 +103,17 @@ def test_other_errors_are_asked_for_later(comparisons, engine):
 @pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
 def test_blocks_of_whole_clusters_give_the_same(comparisons, monkeypatch, engine):
     whole = comparisons.assign(row=np.arange(len(comparisons)) // 2)
-    expected = [er.win_rate(whole, **ROLES, labels=WORDS, groups=g) for g in ("prompt + judge", "row")]
-    monkeypatch.setattr(engine_groups, "AT_ONCE", 500)
-    for held in (1 << 25, 600):
+    monkeypatch.setattr(engine_groups, "AT_ONCE", 1000)
+    for groups, held in {"prompt + judge": 1 << 25, "row": 600}.items():
+        other = er.win_rate(whole, **ROLES, labels=WORDS, groups=groups)
         monkeypatch.setattr(lazy, "MOST_HELD", held)
-        for groups, other in zip(("prompt + judge", "row"), expected, strict=True):
-            found = er.win_rate(LAZY[engine](whole), **ROLES, labels=WORDS, groups=groups)
-            asked = found.estimate.scores._queries[tuple(groups.split(" + "))]
-            assert len(asked.ranges) > 2
-            assert (asked.held is None) is (held == 600)
-            cases.assert_numbers(found, other)
-            if groups == "row":
-                pd.testing.assert_frame_equal(found.head_to_head(0.05), other.head_to_head(0.05), rtol=1e-8)
+        found = er.win_rate(LAZY[engine](whole), **ROLES, labels=WORDS, groups=groups)
+        asked = found.estimate.scores._queries[tuple(groups.split(" + "))]
+        assert len(asked.ranges) > 2
+        assert (asked.held is None) is (held == 600)
+        cases.assert_numbers(found, other)
+        if groups == "row":
+            pd.testing.assert_frame_equal(found.head_to_head(0.05), other.head_to_head(0.05), rtol=1e-8)
 
 
 @pytest.mark.parametrize("engine", LAZY)

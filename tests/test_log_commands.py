@@ -20,6 +20,7 @@ from test_promptfoo_log import document, results
 
 import evalreg as er
 from evalreg.errors import ArgumentError, LogFormatError, TooFewClustersError
+from evalreg.results import reporting
 
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
 ROUNDING = 1e-12
@@ -346,6 +347,7 @@ def test_the_doctor_counts_finds_clusters_and_advises_commands_that_run(command,
     advised = commands_in(run.out)
     assert [arguments[0] for arguments in advised] == ["mean", "compare", "leaderboard", "report"]
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(reporting, "_can_draw", lambda missing: False)  # the figures of reports are tested elsewhere
     for arguments in advised:
         assert command(*arguments).status == 0, arguments
     assert "<html" in (tmp_path / "report.html").read_text(encoding="utf-8")
@@ -365,6 +367,7 @@ def test_the_doctor_gives_a_question_by_its_name_its_role_and_what_it_then_advis
     assert "role of the question" not in again.out
     advised = commands_in(again.out)
     assert [arguments[0] for arguments in advised] == ["mean", "compare", "leaderboard", "report"]
+    monkeypatch.setattr(reporting, "_can_draw", lambda missing: False)
     for arguments in [*others, *advised]:
         assert command(*arguments).status == 0, arguments
     document = json.loads(command(*advised[1], "--format", "json").out)
@@ -597,6 +600,7 @@ def test_a_log_of_one_question_has_no_error_bar_and_says_so(command, tmp_path):
 
 def test_real_logs_have_a_doctor_whose_commands_run(command, shared, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(reporting, "_can_draw", lambda missing: False)
     folder = shared / "data" / "original"
     for name in (
         "fastchat_mt_bench/gpt-4_pair.jsonl",
@@ -748,6 +752,7 @@ def test_a_report_that_was_written_says_where(command, tmp_path):
 
 def test_of_several_prompts_the_doctor_asks_about_one_and_each_of_its_commands_runs(command, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(reporting, "_can_draw", lambda missing: False)
     rng = np.random.default_rng(5)
     prompts = ("Answer {{q}}", 'Say "why": {{q}}')
     rows = [

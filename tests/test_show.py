@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -89,3 +92,24 @@ def test_objects_print_every_column(comparison, board, tmp_path):
         text = repr(found)
         assert "..." not in text
         assert max(map(len, text.splitlines()[1:])) <= 80
+
+
+def test_tables_with_many_columns_print_all_of_them_and_are_frames_otherwise():
+    log = er.datasets.paired(n_passages=12, seed=1)
+    results = er.mean(log, by="model", item="question")
+    comparison = er.compare(log, item="question")
+    stored = er.read_results(results.to_json())
+    for table in (results.leaderboard(), comparison.table, stored.leaderboard(), results.pairwise(), stored.pairwise()):
+        plain = pd.DataFrame(table)
+        for shown in (table, table.head(1), table.round(3)):
+            assert all(str(column) in repr(shown) for column in plain.columns)
+            assert "..." not in repr(shown)
+            assert max(map(len, repr(shown).splitlines())) <= 80
+            assert all(f"<th>{column}</th>" in shown._repr_html_() for column in plain.columns)
+        for one, other in ((table, plain), (plain, table)):
+            pd.testing.assert_frame_equal(one, other)
+        again = pickle.loads(pickle.dumps(table))
+        assert (type(again), again.attrs) == (pd.DataFrame, table.attrs)
+        assert copy.deepcopy(table).attrs == table.attrs
+    hostile = results.leaderboard().rename(index={"new": "\x1b[31mnew"})
+    assert "\x1b" not in repr(hostile)

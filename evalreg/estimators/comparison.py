@@ -30,6 +30,7 @@ from evalreg.inference.ranks import PairAdjustName
 from evalreg.inference.simultaneous import Seed
 from evalreg.report.summaries import covariance_text
 from evalreg.report.tables import whole_columns
+from evalreg.report.whole import whole
 from evalreg.resampling.draws import WildWeightsName
 from evalreg.results.planned import Planned
 from evalreg.results.results import KEPT, Results, _Kept
@@ -74,7 +75,7 @@ class Comparison(Planned, Reported, ComparisonText):
 
     @cached_property
     def _table(self) -> pd.DataFrame:
-        return difference_frame(self.results, self.facts, self.adjust, 0.05)
+        return whole(difference_frame(self.results, self.facts, self.adjust, 0.05))
 
     def to_frame(self, alpha: float = 0.05) -> pd.DataFrame:
         """The differences, one row a pair.
@@ -93,7 +94,7 @@ class Comparison(Planned, Reported, ComparisonText):
             answered) and paired.
             Intervals hold one at a time, except under "single-step", where they hold together.
         """
-        return difference_frame(self.results, self.facts, self.adjust, alpha)
+        return whole(difference_frame(self.results, self.facts, self.adjust, alpha))
 
     @with_hints
     def with_cov(

@@ -205,10 +205,7 @@ def _difference(results: Any, left: str | None, right: str | None) -> Estimated:
 def _known(asked: tuple[str, str], names: list[str]) -> None:
     absent = [name for name in asked if name not in names]
     if absent:
-        raise ArgumentError(
-            f"{absent[0]!r} is not a parameter of these results. There are {listed([repr(name) for name in names[:8]])}"
-            f"{' and others' if len(names) > 8 else ''}."
-        )
+        raise ArgumentError(f"{absent[0]!r} is not a parameter of these results. There are {listed(names)}.")
 
 
 def _of_pairs(pairs: list[tuple[str, str]], left: str, right: str) -> Any:

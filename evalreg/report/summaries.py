@@ -23,7 +23,7 @@ from evalreg.inference.rectification import rectification_table
 from evalreg.inference.rectified import few_labels
 from evalreg.inference.standards import against_null, tested_against
 from evalreg.inference.widening import FEW_SUCCESSES, widening
-from evalreg.report.tables import NO_LIMIT, Grid, Summary, dof_texts, fixed, limits, number, p_value
+from evalreg.report.tables import NO_LIMIT, UNKNOWN, Grid, Summary, dof_texts, fixed, limits, number, p_value
 from evalreg.scores.unseen import Unseen
 
 # What `bradley_terry` calls its model.
@@ -259,9 +259,9 @@ def _dependence_grid(
             *((f"{frame['n'].iloc[i]:.0f}",) if counted else ()),
             number(frame["naive_se"].iloc[i]),
             number(frame["se"].iloc[i]),
-            fixed(effect[i], 2),
-            n_eff[i],
-            *((f"{round(float(icc[i]), 3) + 0.0:.3f}",) if known else ()),
+            UNKNOWN if np.isnan(effect[i]) else fixed(effect[i], 2),
+            n_eff[i].replace("nan", UNKNOWN),
+            *((UNKNOWN if np.isnan(icc[i]) else f"{round(float(icc[i]), 3) + 0.0:.3f}",) if known else ()),
         )
         for i in order
     )

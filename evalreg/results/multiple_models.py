@@ -16,6 +16,7 @@ from evalreg.inference.ranks import PairAdjustName, pairwise_table, rank_sets, t
 from evalreg.inference.simultaneous import Seed, simultaneous
 from evalreg.inference.tiers import letters, tiers
 from evalreg.report.summaries import choice_sentence
+from evalreg.report.whole import whole
 from evalreg.results.tiers import Tiers, find_tiers
 from evalreg.results.winner import BestName, Winner, WinnerName, find_winner
 
@@ -75,7 +76,7 @@ class MultipleModels(Counted, ABC):
         """
         # What bands and ranks rest on, so that all of them decide alike on sparse boards.
         together = self._family if adjust in ("single-step", "holm") else self._compared
-        return pairwise_table(*together, adjust, alpha, seed=seed)
+        return whole(pairwise_table(*together, adjust, alpha, seed=seed))
 
     def simultaneous(
         self, alpha: float = 0.05, contrasts: Any = None, stepdown: bool = False, seed: Seed = 0
@@ -271,9 +272,9 @@ class MultipleModels(Counted, ABC):
             Indexed by model, best first; columns rank, rank_lower, rank_upper (the ranks not excluded, for all models
             at once), estimate, se, lower, upper, joint_lower, joint_upper, letters, tier (see `tiers`) and n, the rows
             of each model.
-            `attrs["note"]` says that the first of three or more is rated too high on average.
+            `attrs["note"]` says that the first of three or more is rated too high on average. It prints every column.
         """
-        return leaderboard_table(self, alpha, seed)
+        return whole(leaderboard_table(self, alpha, seed))
 
 
 def on_scale(bands: pd.DataFrame, estimate: Estimate, cov: Covariance) -> pd.DataFrame:

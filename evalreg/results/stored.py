@@ -15,6 +15,7 @@ from evalreg.errors import ArgumentError, NotAvailableError
 from evalreg.inference.contrasts import parse_contrasts
 from evalreg.report.documents import read_summary
 from evalreg.report.tables import Printed, Summary, whole_columns
+from evalreg.report.whole import whole
 from evalreg.results.stored_contrasts import combined_stored, short_summary
 from evalreg.results.stored_tables import STATISTICS, PairTable, pairs_from, read_ends, read_matrix, table_from
 
@@ -231,7 +232,7 @@ class StoredResults(Printed):
         table = table.assign(
             lower=pairs.ends[level][:, 0], upper=pairs.ends[level][:, 1], p_value=pairs.frame["p_value"]
         )
-        return table.set_axis(pd.MultiIndex.from_arrays(index, names=["left", "right"]))
+        return whole(table.set_axis(pd.MultiIndex.from_arrays(index, names=["left", "right"])))
 
     def leaderboard(self) -> pd.DataFrame:
         """Models from the best down, as they stood at the first level.
@@ -248,7 +249,7 @@ class StoredResults(Printed):
         """
         if self.document.get("leaderboard") is None:
             raise NotAvailableError(f"no leaderboard is stored: this is {_article(self.kind)}, not several models.")
-        return table_from(self.document["leaderboard"]).set_index("model").rename_axis(None)
+        return whole(table_from(self.document["leaderboard"]).set_index("model").rename_axis(None))
 
     def summary(self, alpha: float | None = None) -> Summary:
         """The summary that the results had.

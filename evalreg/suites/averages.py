@@ -14,6 +14,7 @@ from evalreg.inference.multiplicity import adjust_pvalues
 from evalreg.inference.random_effects import Averaged
 from evalreg.numerics.student import t_pvalues, t_quantile
 from evalreg.report.tables import Grid, Printed, Summary, dof_texts, error_text, interval_text, number, p_value
+from evalreg.report.whole import whole
 from evalreg.results.tiers import ranks_text
 
 SuiteAdjustName: TypeAlias = Literal["fdr_bh", "bh", "fdr_by", "holm", "bonferroni"]
@@ -138,7 +139,7 @@ class EvalAverage(Printed):
         adjust = adjustment("adjust", adjust, SUITE_ADJUSTMENTS)
         if adjust is not None:
             table.insert(6, "p_adjusted", adjusted_over(table["p_value"].to_numpy(), adjust))
-        return table if self.tasks == "drawn" else table.drop(columns=["tau", "new_lower", "new_upper"])
+        return whole(table if self.tasks == "drawn" else table.drop(columns=["tau", "new_lower", "new_upper"]))
 
     def _ranks(self, alpha: float) -> dict[str, FloatArray]:
         """Ranks, and those that no pair excludes at a family-wise level."""

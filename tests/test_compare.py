@@ -643,7 +643,7 @@ def test_several_evals_stand_in_one_table(rng: np.random.Generator) -> None:
     assert evals.table.index.tolist() == [(name, "m1", "m0") for name in parts]
     text = evals.summary().as_markdown()
     assert "reading: m1 - m0" in text
-    assert "maths: Questions: 60" in text
+    assert text.count("Questions: 60") == 1
     with pytest.raises(ArgumentTypeError, match="compare"):
         er.join_evals([parts["maths"]])  # type: ignore[arg-type]
     with pytest.raises(ArgumentError, match="at least one"):

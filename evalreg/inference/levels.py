@@ -164,7 +164,9 @@ def _pairs(values: FloatArray, inside: BoolArray, dof: int) -> FloatArray:
         others = np.flatnonzero(inside[start : start + n - 1 - a]) + a + 1
         start += n - 1 - a
         if others.size:
-            gaps = values[:, others] - values[:, [a]]
+            # Of all others the values are next to each other, and need no copy.
+            rest = values[:, a + 1 :] if others.size == n - 1 - a else values[:, others]
+            gaps = rest - values[:, a : a + 1]
             gaps *= gaps
             below = gaps[1:].sum(axis=0)
             squares = gaps[0] / below * dof

@@ -542,16 +542,6 @@ def test_weights_of_an_engine_that_are_too_far_from_each_other_are_refused(log, 
     np.testing.assert_allclose(found.bse, expected.bse, rtol=EXACT)
 
 
-@in_engines
-def test_sums_of_shards_keep_their_weights(log, engine):
-    far = engine(log.assign(weight=log["weight"] * 1e60))
-    with pytest.raises(NonFiniteError, match="rescale them, alike in all shards"):
-        er.summarise(far, numerator="score", denominator="tokens", groups="passage", weights="weight")
-    frame = log.assign(weight=log["weight"] * 1e60, other="cyd", score=log["score"] / 1.25)
-    with pytest.raises(NonFiniteError, match="rescale them, alike in all shards"):
-        er.summarise(engine(frame), left="model", right="other", score="score", groups="passage", weights="weight")
-
-
 WHOLE = ["I(ms ** 2)", "I(tokens ** 5)", "I(ms * ms)", "np.square(ms)", "I(tokens - 4000)", "I(-tokens)"]
 
 

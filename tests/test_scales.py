@@ -18,7 +18,6 @@ from evalreg.errors import (
     CollinearityError,
     ConvergenceError,
     FormulaError,
-    NonFiniteError,
     NotAvailableError,
 )
 from evalreg.numerics.basis import LARGEST_CONDITION, basis_of, exact_product

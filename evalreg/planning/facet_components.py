@@ -282,7 +282,9 @@ def _refuse_singular(C: FloatArray, names: list[str]) -> None:
         _, singular, right = np.linalg.svd(scaled)
         if singular[-1] > SINGULAR * singular[0]:
             return
-        alike = [name for name, weight in zip(names, right[-1], strict=True) if abs(weight) > 1e-6]
+        # All directions that no score tells apart: of several, the decomposition returns any basis.
+        lost = np.abs(right[singular <= SINGULAR * singular[0]]).max(axis=0)
+        alike = [name for name, weight in zip(names, lost, strict=True) if weight > 1e-6]
     else:
         alike = [name for name, row in zip(names, C, strict=True) if not row.any()]
     raise DataError(

@@ -422,6 +422,16 @@ def test_the_doctor_takes_kinds_of_questions_for_strata_and_passages_for_cluster
     assert text.endswith("Name it in --groups, or in --strata if its values are all there are.")
 
 
+def test_the_doctor_takes_topics_of_three_questions_for_clusters(command, tmp_path):
+    rng = np.random.default_rng(2)
+    rows = pd.DataFrame({"item": range(120), "topic": np.arange(120) // 3})
+    effect = rng.normal(size=40)[rows["topic"]]
+    rows.assign(score=(effect + rng.normal(size=120) > 0).astype(int)).to_csv(tmp_path / "a.csv", index=False)
+    found = json.loads(command("doctor", tmp_path / "a.csv", "--log-format", "table", "--format", "json").out)
+    assert "--groups topic" in found["commands"][0]
+    assert not any("of which kind" in text for text in found["remarks"])
+
+
 def test_the_doctor_advises_no_means_of_one_cluster_each(command, tmp_path):
     rng = np.random.default_rng(1)
     rows = pd.DataFrame({"item": range(120), "passage": np.repeat(range(12), 10)})

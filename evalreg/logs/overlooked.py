@@ -22,6 +22,8 @@ TELLING = 3.0
 # What columns of kinds of questions are called: a benchmark has these kinds, and would have them again in a new draw.
 KINDS = {"category", "subcategory", "subject", "topic", "domain", "discipline", "field", "area", "skill", "ability"}
 KINDS |= {"difficulty", "level", "grade", "language", "lang", "subset", "split", "type", "kind", "section"}
+# With fewer questions on average a value is no kind, such as a topic with three: what shares it was drawn together.
+SOME_QUESTIONS = 10
 # With so many questions on average a value is a kind too, whatever the column is called.
 MANY_QUESTIONS = 100
 
@@ -29,7 +31,7 @@ MANY_QUESTIONS = 100
 def is_kind(column: str, n_values: int, n_questions: int) -> bool:
     """Whether a column seems to say the kind of a question (a stratum), and not which cluster was drawn."""
     words = set(re.split(r"[^a-z]+", column.rpartition(".")[2].lower()))
-    return bool(words & KINDS) or n_questions >= MANY_QUESTIONS * n_values
+    return n_questions >= (SOME_QUESTIONS if words & KINDS else MANY_QUESTIONS) * n_values
 
 
 def candidates(frame: pd.DataFrame, ids: list[str]) -> Iterator[str]:

@@ -429,12 +429,12 @@ def test_models_have_the_factor_of_their_own_samples():
     log = er.datasets.paired(n_passages=20, questions_per_passage=3, seed=1)
     log = pd.concat([log, log[log["model"] == "new"].assign(model="third", score=lambda rows: 1 - rows["score"])])
     question = log["question"].unique()
-    some = some_of(some_of(log, "old", question[:30]), "third", question[20:50])
+    some = some_of(some_of(log, "old", question[:30]), "third", question[16:46])
     asked = {"item": "question", "target": FULL, "n_population": 80}
     found, plain = er.mean(some, by="model", **asked), er.mean(some, by="model", item="question")
     n = pd.Series({"new": 60, "old": 30, "third": 30})
     np.testing.assert_allclose(found.bse**2, plain.bse**2 * (1 - n / 80), rtol=1e-12)
-    common = {("new", "old"): 30, ("new", "third"): 30, ("old", "third"): 10}
+    common = {("new", "old"): 30, ("new", "third"): 30, ("old", "third"): 14}
     for (a, b), both in common.items():
         factor = 1 - n[a] * n[b] / both / 80
         assert found.cov_params().loc[a, b] == pytest.approx(plain.cov_params().loc[a, b] * factor, rel=1e-12)
@@ -505,7 +505,7 @@ def test_one_number_of_questions_needs_strata_in_the_same_proportions():
 
 
 @pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
-def test_without_questions_in_common_every_contrast_has_its_widest_reading():
+def test_with_no_question_or_one_in_common_every_contrast_has_its_widest_reading():
     # By hand: S_ab between 0 and s_a s_b, whichever makes the contrast of the two means vary more.
     log = er.datasets.paired(n_passages=20, questions_per_passage=3, seed=1)
     question = log["question"].unique()
@@ -520,6 +520,14 @@ def test_without_questions_in_common_every_contrast_has_its_widest_reading():
     assert found.contrast({"new": 0.5, "old": 0.5}).bse.iloc[0] ** 2 == pytest.approx(own.sum() / 4, rel=1e-12)
     assert found.pairwise()["se"].iloc[0] ** 2 == pytest.approx(widest, rel=1e-12)
     assert "the widest error bar is taken" in " ".join(found.summary().sentences)
+    # With one in common, which tells next to nothing, it is 1/N - 1/(n_a n_b) of the same.
+    one = pd.concat([apart, log[(log["model"] == "old") & (log["question"] == question[-1])]])
+    near = er.mean(one, item="question", **asked)
+    s, n = one.groupby("model")["score"].std(), n + pd.Series({"new": 0, "old": 1})
+    own = s**2 * (1 / n - 1 / 70)
+    widest_of_one = own.sum() + 2 * s.prod() * (1 / 70 - 1 / n.prod())
+    assert near.contrast("new - old").bse.iloc[0] ** 2 == pytest.approx(widest_of_one, rel=1e-12)
+    assert near.contrast({"new": 0.5, "old": 0.5}).bse.iloc[0] ** 2 == pytest.approx(own.sum() / 4, rel=1e-12)
     # Questions without a name may be the same or not.
     unnamed = er.mean(apart, **asked)
     assert unnamed.contrast("new - old").bse.iloc[0] ** 2 == pytest.approx(widest, rel=1e-12)

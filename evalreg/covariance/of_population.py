@@ -87,27 +87,27 @@ class InCommon:
 
     Of simple random samples of n_a and n_b of N units with n_ab in common Cov = S_ab (n_ab/(n_a n_b) - 1/N), and what
     units in common show is S_ab n_ab/(n_a n_b): the factor of a pair is 1 - n_a n_b/(n_ab N), the smaller of the two
-    where one sample is part of the other. Without units in common S_ab is not known: from 0 to sqrt(S_aa S_bb), which
-    is the widest reading of a difference. Where there are so few that the factor is negative, it is held within them.
+    where one sample is part of the other. Where it is negative, with fewer units in common than by chance or none,
+    these do not tell S_ab: it is taken to be from 0 to sqrt(S_aa S_bb), whichever gives a contrast the wider error bar.
     """
 
     def __init__(self, drawn: FloatArray, scale: FloatArray, samples: Samples) -> None:
         self.matrix = np.array(drawn)
-        # What covariances are taken below zero by where no unit is in common, (n_columns, n_columns).
+        # What covariances are taken below zero by where few units are in common, (n_columns, n_columns).
         self.unknown = np.zeros(drawn.shape)
         for columns in samples.mixed():
             own = np.ix_(columns, columns)
             self.matrix[own], self.unknown[own] = _mixed(drawn[own], scale[columns], samples, columns)
 
     def floor(self, A: Matrix, noise: Matrix) -> Widest | None:
-        """The widest reading of every contrast; None where all pairs have units in common."""
+        """The widest reading of every contrast; None where all pairs have enough units in common."""
         if not self.unknown.any():
             return None
         return Widest(A, self.matrix + self.unknown + dense(noise), self.unknown)
 
 
 def _mixed(V: FloatArray, scale: FloatArray, samples: Samples, columns: IntArray) -> tuple[FloatArray, FloatArray]:
-    """The covariance of some columns of one population, and how far below zero it was taken where none is known."""
+    """The covariance of some columns of one population, and how far below zero it was taken where it is not known."""
     of, n, N = samples.of[columns], samples.n[columns], samples.size[columns]
     common = samples.together[np.ix_(of, of)]
     whole = scale == 0
@@ -116,10 +116,10 @@ def _mixed(V: FloatArray, scale: FloatArray, samples: Samples, columns: IntArray
     spread = np.diag(V) * n / held**2
     most = np.sqrt(np.outer(spread, spread))
     unit = V / np.outer(held, held) * np.outer(n, n) / np.maximum(common, 1.0)
-    unit = np.where(exact < 0, np.clip(unit, -most, most), unit)
-    unknown = np.where(common == 0, most / N, 0.0)
+    few = common < np.outer(n, n) / N
+    unknown = np.where(few, -exact * most, 0.0)
     unknown[whole, :] = unknown[:, whole] = 0.0
-    found = np.where(of[:, None] == of, V, np.where(common == 0, -unknown, unit * exact))
+    found = np.where(of[:, None] == of, V, np.where(few, -unknown, unit * exact))
     found[whole, :] = found[:, whole] = 0.0
     values, axes = np.linalg.eigh((found + found.T) / 2)
     negative = values < -ROUNDING * max(float(values[-1]), 0.0)
@@ -128,14 +128,14 @@ def _mixed(V: FloatArray, scale: FloatArray, samples: Samples, columns: IntArray
 
 @dataclass(frozen=True, eq=False)
 class Widest:
-    """Variances of contrasts of means whose samples have no units in common: the most that they may be.
+    """Variances of contrasts of means whose samples have few units in common: the most that they may be.
 
     Parameters
     ----------
     A : sparse array, shape (n_params, n_columns)
         The parameters as contrasts of the columns.
     settled : ndarray, shape (n_columns, n_columns)
-        The covariance of the columns, zero where none is known.
+        The covariance of the columns, zero where it is not known.
     unknown : ndarray, shape (n_columns, n_columns)
         How far below zero such a covariance may lie.
     """

@@ -100,7 +100,7 @@ def with_clusters_in_strata(
         f"Target: the full benchmark of {sizes.sum():g} {unit} clusters in {n.size} strata, of which "
         f"{own.here(drawn.apiece)} (whole clusters drawn at random within strata). {factor_words(drawn)} times "
         f"{factor.min():.3f} to {factor.max():.3f}, by stratum. {answer_words(drawn)}"
-        f"{own.in_common(f'{unit} clusters')}"
+        f"{own.in_common(f'{unit} clusters', sizes)}"
     )
     return populated(estimate, np.sqrt(factor), drawn.noise, (unit,), line, own.samples(sizes))
 

@@ -49,7 +49,7 @@ class UnitsDrawn:
             return total
         return f"{total}, {some}" if self.known else f"{some} are here"
 
-    def in_common(self, unit: str) -> str:
+    def in_common(self, unit: str, size: FloatArray) -> str:
         """What is said of the covariances of models with different samples; empty where there are none."""
         if self.members is None:
             return ""
@@ -59,12 +59,12 @@ class UnitsDrawn:
                 "are taken as they are without any, and the error bar of a difference is its widest."
             )
         assert self.of is not None
-        together = self.members.T @ self.members
-        pairs = self.part[:, None] == self.part
-        apart = bool(np.any(pairs & (together.toarray()[np.ix_(self.of, self.of)] == 0)))
+        together = (self.members.T @ self.members).toarray()[np.ix_(self.of, self.of)]
+        few = (self.part[:, None] == self.part) & (together < np.outer(self.n, self.n) / size[self.part])
         none = (
-            " Without any it may be as small as none or as large as can be: the widest error bar is taken."
-            if apart
+            " Of two with none in common, or fewer than by chance, it is not known and may be as small as none or as "
+            "large as can be: the widest error bar is taken."
+            if np.any(few)
             else ""
         )
         return f" Covariances count the {unit} in common.{none}"

@@ -114,7 +114,7 @@ def with_population(
     line = (
         f"Target: the full benchmark of {size} {what}, of which {own.here(drawn.apiece)} ({how} at random). "
         f"{factor_words(drawn)} times {_range(factor, f', by {drawn.apiece}')}. {answer_words(drawn)}"
-        f"{own.in_common(what)}"
+        f"{own.in_common(what, np.array([float(size)]))}"
     )
     if not unit and axes and axis_name(axes[0]) != (drawn.item or ""):
         line += (
@@ -168,7 +168,8 @@ def with_strata(
     line = (
         f"Target: the full benchmark of {total:g} questions in {n.size} strata, of which {own.here(drawn.apiece)} "
         f"(questions drawn one by one at random within strata). {factor_words(drawn)} times "
-        f"{factor.min():.3f} to {factor.max():.3f}, by stratum. {answer_words(drawn)}{own.in_common('questions')}"
+        f"{factor.min():.3f} to {factor.max():.3f}, by stratum. {answer_words(drawn)}"
+        f"{own.in_common('questions', sizes)}"
     )
     return populated(estimate, np.sqrt(factor), drawn.noise, (), line, own.samples(sizes))
 

@@ -171,6 +171,15 @@ def test_figures_without_rows_can_be_read_in_a_column(boards, crossed):
         assert_readable(ax.figure)
 
 
+@pytest.mark.parametrize("size", [(6, 5.5), (12, 4), (14, 3.5)])
+def test_rows_of_a_low_matrix_are_named_as_far_as_their_names_stand_apart(boards, size):
+    figure = boards[29].plot("pairs", figsize=size).figure
+    figure.canvas.draw()
+    shown = [label.get_window_extent() for label in figure.axes[0].get_yticklabels()]
+    assert len(shown) > 1
+    assert all(below.y1 <= above.y0 for above, below in pairwise(shown))
+
+
 def test_numbers_of_a_narrow_matrix_are_explained_below_it(boards):
     ax = boards[29].plot("pairs", figsize=3.3)
     note = "".join(ax.figure.texts[0].get_text().split())

@@ -43,6 +43,8 @@ MOST_NUMBERED = 60
 ROOMY = 0.3
 # Inches of a cell that white lines would leave too little of.
 SMALL = 0.04
+# Inches of a narrow figure above and below its cells, without its note.
+BESIDE_CELLS = 0.85
 SPACE = "\u00a0"
 # Light enough at both ends for dark text. A grey copy shows the size; the sign is in the order of the models.
 DIVERGING = ("#d9822b", "#f3cfa6", "#ffffff", "#bcdcf2", "#6fb1e0")
@@ -156,21 +158,25 @@ def _narrow(names: Sequence[Any], width: float, total: float | None, note: str) 
     beside = width_of(whole, size) + 0.15
     cell = (width - beside - 0.1) / n
     with_names = cell >= (NAME_PITCH if beside <= SHARE_OF_NAMES * width else ROOMY)
+    with_names = with_names and (total is None or _high(total, width, note) >= n * NAME_PITCH)
     short = with_names and width_of(whole, size) < cell
     above = whole if short else numbers
     at_left = whole if short else [f"{a}  {i}" for a, i in zip(whole, numbers, strict=True)] if with_names else numbers
     wide = width - width_of(at_left, size) - 0.25
-    step = 1 if with_names else _round_step(n, wide / n, width_of(numbers, size))
     if not with_names and n <= MOST_NUMBERED:
         # A space that is not broken keeps a number with its name.
         note += f" {'; '.join(f'{i}{SPACE}{named(name)}' for i, name in zip(numbers, whole, strict=True))}."
     elif not with_names:
         note += f" Numbers count from the top: 1 is {named(whole[0])}, {n} is {named(whole[-1])}."
-    high = min(wide, 0.4 * n)
-    if total is not None:
-        high = max(total - foot_height(note, width) - 0.85, 0.3)
-    figure = (width, high + 0.85)
+    high = min(wide, 0.4 * n) if total is None else _high(total, width, note)
+    step = 1 if with_names else _round_step(n, min(wide, high) / n, width_of(numbers, size))
+    figure = (width, high + BESIDE_CELLS)
     return MatrixPlan(at_left, above, np.arange(step - 1, n, step), size, figure, (wide, high), note, True)
+
+
+def _high(total: float, width: float, note: str) -> float:
+    """Inches of the cells in a figure whose height was asked for too."""
+    return max(total - foot_height(note, width) - BESIDE_CELLS, 0.3)
 
 
 def _round_step(n: int, pitch: float, needed: float) -> int:

@@ -5,6 +5,7 @@ python -m benchmarks.intervals                     all of them, an hour of a pro
 
 rows          HC0 to HC3 of a slope (docs/conventions.md)
 population    a score of a finite benchmark (docs/guide/clusters.md)
+samples       differences of two models that were asked different samples of one (docs/guide/clusters.md)
 answers       the same with answers that are drawn, and with strata (docs/guide/clusters.md)
 dependence    intraclass correlations (docs/guide/clusters.md)
 absorbed      a model effect within questions (docs/guide/regression.md)
@@ -79,6 +80,38 @@ def population(n_logs: int) -> None:
             hits.append([holds(one, score.mean()) for one in (whole, er.mean(log, groups=groups))])
         held = dict(zip(("with", "without"), np.mean(hits, axis=0), strict=True))
         print(f"{how}, {share:g}:", shown(held), flush=True)
+
+
+def samples(n_logs: int) -> None:
+    """Differences of two models, correlated .8, with a factor for each sample and with one for all."""
+    worlds = {"60, and 30 of these": (60, 30, 30), "50 and 50, by chance": (50, 50, -1)}
+    worlds |= {f"50 and 50, {common} in common": (50, 50, common) for common in (0, 1, 5)}
+    worlds |= {"24 and 12 of these, of 40 clusters of three": (24, 12, 12)}
+    for name, (n_a, n_b, common) in worlds.items():
+        rng, hits, each = np.random.default_rng(14), [], 3 if "clusters" in name else 1
+        N = 40 if each == 3 else 100
+        for _ in range(n_logs):
+            y = rng.multivariate_normal([0, 0], [[1, 0.8], [0.8, 1]], size=(N, each))
+            y += rng.multivariate_normal([0, 0], [[1, 0.8], [0.8, 1]], size=(N, 1)) if each == 3 else 0.0
+            mixed = rng.permutation(N)
+            first, other = mixed[:n_a], mixed[n_a - common : n_a - common + n_b]
+            other = rng.choice(N, n_b, replace=False) if common < 0 else other
+            parts = []
+            for model, units in enumerate((first, other)):
+                unit = np.repeat(units, each)
+                question = each * unit + np.tile(np.arange(each), units.size)
+                score = y[units, :, model].ravel()
+                parts.append(pd.DataFrame({"model": "ab"[model], "unit": unit, "question": question, "score": score}))
+            log, truth = pd.concat(parts), float(np.mean(y[..., 0] - y[..., 1]))
+            asked = {"by": "model", "item": "question", "groups": "unit" if each == 3 else None}
+            size = {"unit": N} if each == 3 else N
+            own = er.mean(log, **asked, target="the full benchmark", n_population=size).contrast("a - b")
+            plain = er.mean(log, **asked).contrast("a - b")
+            away = abs(plain.params.iloc[0] - truth)
+            reach = (plain.conf_int().iloc[0, 1] - plain.params.iloc[0]) * np.sqrt(1 - min(n_a, n_b) / N)
+            hits.append([holds(own, truth), away <= reach])
+        held = dict(zip(("own factors", "one for all"), np.mean(hits, axis=0), strict=True))
+        print(f"{name}:", shown(held), flush=True)
 
 
 def answers(n_logs: int) -> None:
@@ -310,6 +343,7 @@ def evals(n_logs: int) -> None:
 TABLES: dict[str, tuple[Callable[[int], None], int]] = {
     "rows": (rows, 20_000),
     "population": (population, 1000),
+    "samples": (samples, 400),
     "answers": (answers, 1000),
     "passages": (passages, 1000),
     "joint": (joint, 1000),

@@ -68,6 +68,15 @@ def test_the_model_that_lacks_most_is_named_with_how_many_it_lacks(rng):
     assert said(log.sample(frac=1, random_state=1), item="item") == text
 
 
+@pytest.mark.parametrize("weight", [0.3, 1.0, 2.5])
+def test_clusters_are_questions_where_no_model_has_two_rows_of_one_whatever_these_weigh(rng, weight):
+    log = uneven(board_log(rng)).assign(weight=weight)
+    alone = {"groups": "item", "weights": "weight"}
+    assert "m2 lacks" in said(log, **alone)
+    assert "Questions are the item clusters here" in said(log, **alone)
+    assert said(pd.concat([log, log]), **alone) == ""
+
+
 def test_nothing_is_said_where_all_answered_the_same_or_share_nothing_by_design(rng):
     log = board_log(rng)
     assert said(log, item="item") == ""

@@ -100,10 +100,10 @@ class SparkLines:
         return int(n), total, squares, largest
 
     def several(self) -> bool:
-        """Whether some line weighs more than one row."""
+        """Whether some line is of more than one row."""
         from pyspark.sql import functions as F
 
-        return bool(_ask(self.native.agg(F.max(SIZE).alias("most")))["most"][0] > 1)
+        return bool(_ask(self.native.agg(F.max(ROWS).alias("most")))["most"][0] > 1)
 
     def largest(self) -> str:
         """Label of the cluster of most weight, the first of them in the order of labels."""

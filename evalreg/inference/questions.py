@@ -40,14 +40,14 @@ def unequal_notes(estimate: Estimate, item: str | None, axes: tuple[Axis, ...] |
         return _engine_notes(estimate, unasked, by, item is None)
     blocks = list(estimate.scores.cells(by))
     weight = stacked([compressed(block.gram) for block in blocks])
-    if item is None and weight.nnz and weight.data.max() > 1:
-        return ()
+    assert estimate.cells is not None
+    if item is None and weight.nnz < estimate.cells.count.sum():
+        return ()  # Some model has several rows of a cluster, which is no question then.
     member = transposed(touches(estimate.coefficient_map))
     found = answered(times(weight, member), estimate.names)
     if not found.lacking.any():
         return ()
     totals = stacked([compressed(block.totals) for block in blocks])
-    assert estimate.cells is not None
     totals = totals + scale_columns(weight, estimate.cells.mean)
     text = unequal_text(found, _shift(found, totals @ member, weight @ member))
     if item is None:

@@ -256,6 +256,17 @@ def test_fields_are_kept_by_name(run_of_deepeval):
         er.read_log(run_of_deepeval, metric="early", columns=["none"])
 
 
+@pytest.mark.parametrize("letter", ["x", "é", "\ud800"])
+def test_whole_texts_in_metadata_are_no_clusters_in_any_script(tmp_path, letter):
+    cases = [case_of_deepeval(number, {"right": number % 2}) for number in range(4)]
+    for number, case in enumerate(cases):
+        case["metadata"] |= {"text": f"{number} {letter * 300}", "some": letter * (300 if number else 3)}
+    frame = er.read_log(deepeval_run(tmp_path / "run.json", cases)).frame
+    assert "metadata.text" not in frame
+    assert frame["metadata.some"].nunique() == 2
+    frame["metadata.some"].str.encode("utf-8")
+
+
 def test_commands_read_test_runs(run_of_deepeval, capsys):
     assert main(["mean", str(run_of_deepeval), "--metric", "late"]) == 0
     assert "errored" in capsys.readouterr().out

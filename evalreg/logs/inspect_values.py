@@ -50,6 +50,13 @@ def printable(text: str) -> str:
     return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
 
 
+def printable_cell(value: Any) -> Any:
+    """A value of which text is printable, and a long one still marked as such."""
+    if not isinstance(value, str):
+        return value
+    return Long(printable(value)) if isinstance(value, Long) else printable(value)
+
+
 def is_thinned(value: Any) -> bool:
     """Whether a summary may hold less than the sample: text is shortened, longer things are removed."""
     return isinstance(value, str) and (value == REMOVED or value.endswith("..."))
@@ -90,7 +97,7 @@ def field_table(samples: Sequence[dict[str, Any]], columns: Sequence[str] | None
                     f'The name "{column}" means two fields of sample {sample.get("id")!r} in {name}: {cells[row]!r} '
                     f"and {value!r}. Pass `columns` without it."
                 )
-            cells[row] = value if isinstance(value, Long) or not isinstance(value, str) else printable(value)
+            cells[row] = printable_cell(value)
     for column in columns or ():
         if column not in table and samples:
             known = [field for field, _ in short_fields(samples[0].get("metadata"))]

@@ -11,12 +11,12 @@ import pandas as pd
 
 from evalreg.checks import listed, option
 from evalreg.errors import ArgumentError, LogFormatError, MissingColumnError
-from evalreg.logs.inspect_values import as_column, as_number, printable, short_fields
+from evalreg.logs.inspect_values import as_column, as_number, printable, printable_cell, short_fields
 from evalreg.logs.judged import chosen
 from evalreg.logs.log import Log, log_of
 from evalreg.logs.log_rows import as_pandas
 from evalreg.logs.reading import FailedName, Reading, Reason, Run, counted
-from evalreg.logs.records import Long, settled
+from evalreg.logs.records import settled
 
 __all__ = ["log_frame"]
 
@@ -242,7 +242,7 @@ def _metadata(rows: pd.DataFrame) -> pd.DataFrame:
             for field, value in short_fields(cell, f"{name}.") if isinstance(cell, dict) else [(name, cell)]:
                 if isinstance(value, bool | int | float | str):
                     cells = table.setdefault(field, [None] * len(rows))
-                    cells[row] = value if isinstance(value, Long) or not isinstance(value, str) else printable(value)
+                    cells[row] = printable_cell(value)
     kept = {name: as_column(found) for name, cells in table.items() if (found := settled(cells)) is not None}
     return pd.DataFrame(kept, index=rows.index)
 

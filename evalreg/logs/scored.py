@@ -12,7 +12,7 @@ import pandas as pd
 
 from evalreg.checks import listed
 from evalreg.errors import ArgumentError, LogFormatError, MissingColumnError
-from evalreg.logs.inspect_values import as_column, printable, short_fields
+from evalreg.logs.inspect_values import as_column, printable, printable_cell, short_fields
 from evalreg.logs.judged import chosen
 from evalreg.logs.reading import Choice, Reading, Reason, Run, Source
 from evalreg.logs.records import BadRecordError, broken_record, cell, digest, numeric, settled, short, shortened
@@ -67,12 +67,12 @@ class ScoredCases:
     def _fields(self, record: Record) -> Record:
         """Fields that may be clusters: those asked for, or the short ones of metadata and inputs."""
         if self.choice.columns is not None:
-            return {name: _cell(cell(record, name)) for name in self.choice.columns}
+            return {name: printable_cell(cell(record, name)) for name in self.choice.columns}
         found: Record = {}
         for name, longest in (("metadata", 200), ("inputs", _SHORT)):
             value = record.get(name)
             fields = short_fields(value, f"{name}.") if isinstance(value, dict) else [(name, value)]
-            kept = {key: shortened(_cell(one), longest) for key, one in fields}
+            kept = {key: shortened(printable_cell(one), longest) for key, one in fields}
             found |= kept if name == "metadata" or isinstance(value, dict) else {}
         return found
 
@@ -198,7 +198,3 @@ def refuse_texts(asked: str | None, labels: Mapping[str, Counter[str]]) -> None:
             f"`metric` must name numbers; {asked!r} gives labels: {several}. Make er.Log(frame, score=...) of a frame "
             "that says what each is worth."
         )
-
-
-def _cell(value: Any) -> Any:
-    return printable(value) if isinstance(value, str) else value

@@ -221,8 +221,11 @@ def test_a_cluster_that_outweighs_all_others_gives_a_projection(rng):
     results = er.mean(log, **asked)
     found = results.winner()
     assert found.method == "projection"
-    assert f'"0" has 29% of the rows of {found.name}, far more than any other of 31 passage clusters' in found.reason
-    with pytest.raises(NotAvailableError, match="is known from little else"):
+    assert f'"0" weighs 29% in the estimate of {found.name} and the next of 31 passage clusters 2%' in found.reason
+    assert er.fit("score ~ 0 + model", log, groups="passage").winner().reason == found.reason.replace(
+        f"of {found.name} ", f"of model[{found.name}] "
+    )
+    with pytest.raises(NotAvailableError, match="few clusters tell how the models vary"):
         results.winner(method="hybrid")
     assert er.mean(log[log["question"] >= 12], **asked).winner().method == "hybrid"
 

@@ -303,23 +303,28 @@ def _alone_reason(estimate: Estimate, cov: Covariance, w: int) -> str:
         share = _shares(estimate, axis, w)
         if share is None or np.sum(share**2) ** 2 >= ALONE * np.sum(share**4) * (1 - TIE):
             continue
-        first = int(np.argmax(share))
+        second, first = np.argsort(share)[-2:]
         return (
-            f'"{estimate.scores.label(axis, first)}" has {share[first]:.0%} of the rows of {estimate.names[w]}, far '
-            f"more than any other of {share.size} {axis_name(axis)} clusters, and how the models vary together is "
-            "known from little else"
+            f'"{estimate.scores.label(axis, int(first))}" weighs {share[first]:.0%} in the estimate of '
+            f"{estimate.names[w]} and the next of {share.size} {axis_name(axis)} clusters {share[second]:.0%}, so that "
+            "few clusters tell how the models vary together"
         )
     return ""
 
 
 def _shares(estimate: Estimate, axis: Axis, w: int) -> FloatArray | None:
-    """Share of each cluster in the weight of an estimate; None where it is not made of cells."""
+    """Share of each cluster in the weight of an estimate; None where its scores tell no weights of clusters."""
     own = np.abs(dense(estimate.bread[:, [w]])).ravel()
     parts = []
     for block in estimate.scores.cells(axis):
-        if not sparse.issparse(block.gram) or compressed(block.gram).shape[1] != own.size:
+        gram = block.gram
+        if isinstance(gram, np.ndarray) and gram.shape[1:] == (own.size, own.size):
+            b = dense(estimate.bread[:, [w]]).ravel()
+            parts.append(np.asarray((gram @ b) @ b, dtype=np.float64))
+        elif sparse.issparse(gram) and compressed(gram).shape[1] == own.size:
+            parts.append(np.asarray(compressed(gram) @ own, dtype=np.float64))
+        else:
             return None
-        parts.append(np.asarray(compressed(block.gram) @ own, dtype=np.float64))
     share = np.concatenate(parts)
     return np.asarray(share / share.sum())
 

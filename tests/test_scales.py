@@ -529,6 +529,19 @@ def test_weights_of_an_engine_may_add_up_to_anything(log, engine, name, unit):
 
 
 @in_engines
+@pytest.mark.parametrize("cov", ["naive", "HC0", "HC1", "HC3"])
+def test_weighted_scores_of_an_engine_that_are_alike_have_no_rounding_for_an_error(log, engine, cov):
+    """A single row has no error, as in memory, and scores of 0.3 have that of zero."""
+    model = log["model"].where(log.index != 3, "one")
+    weight = np.random.default_rng(1).uniform(0.1, 9.0, len(log))
+    log = log.assign(model=model, score=log["score"].where(model != "ada", 0.3), weight=weight)
+    found, expected = (er.mean(data, by="model", weights="weight", cov=cov) for data in (engine(log), log))
+    assert expected.bse["ada"] == found.bse["ada"] == 0
+    assert np.isnan([expected.bse["one"], found.bse["one"]]).all()
+    np.testing.assert_allclose(found.bse, expected.bse, rtol=EXACT)
+
+
+@in_engines
 def test_weights_of_an_engine_that_are_too_far_from_each_other_are_refused(log, engine):
     far = log.assign(weight=np.where(log.index == 3, 1e-120, log["weight"]))
     for call in (FAR_WEIGHTS["mean"], FAR_WEIGHTS["numbers"]):

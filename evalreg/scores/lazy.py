@@ -437,7 +437,8 @@ class LazyScores(Scores):
             return {"s": squares}, ~alike & (squares < LOST * (a + 2 * np.abs(shift * b) + shift**2 * c))
 
         names = [", ".join(key) for key in self.cell_codes]
-        return about_near_centres(ask, self.fitted, names, "means")["s"]
+        squares = about_near_centres(ask, self.fitted, names, "means")["s"]
+        return np.where(alike & (self.fitted == self.sums.low), 0.0, squares)
 
     def relabelled(self, change: Callable[[Labels], Labels]) -> Scores:
         """Refused: it is asked for where every row counts."""

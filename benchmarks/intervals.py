@@ -11,15 +11,17 @@ dependence    intraclass correlations (docs/guide/clusters.md)
 absorbed      a model effect within questions (docs/guide/regression.md)
 lots          randomisation tests at 5%: rejections (docs/guide/resampling.md)
 evals         averages over evals, of these tasks and of tasks in general (docs/guide/several_evals.md)
+ends          averages over evals with true scores near 1 (docs/guide/several_evals.md)
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import itertools
 import warnings
 from collections.abc import Callable, Mapping
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -340,6 +342,33 @@ def evals(n_logs: int) -> None:
         print(f"{world}, {k} tasks:", shown(said), flush=True)
 
 
+def ends(n_logs: int) -> None:
+    """Averages of fixed evals with true scores near 1."""
+    rng = np.random.default_rng(1)
+
+    @functools.cache
+    def scored(place: int, n: int, solved: int) -> Any:
+        score = [1.0] * solved + [0.0] * (n - solved)
+        log = pd.DataFrame({"model": "a", "item": [f"{place}-{i}" for i in range(n)], "score": score})
+        # Evals that are alike throughout are refused: each has a second model of its own.
+        return er.mean(pd.concat([log, log.assign(model=f"b{place}")]), by="model", item="item")
+
+    @functools.cache
+    def interval(found: tuple[tuple[int, int], ...]) -> tuple[float, float]:
+        parts = {str(place): scored(place, *one) for place, one in enumerate(found)}
+        table = er.join_evals(parts).average(models=["a"]).to_frame()
+        return float(table["lower"].iloc[0]), float(table["upper"].iloc[0])
+
+    alike = itertools.product((3, 5, 8), (50, 150, 500), (0.97, 0.985, 0.995))
+    worlds = [([n] * k, [truth] * k) for k, n, truth in alike]
+    for sizes, truths in [*worlds, ([50, 150, 500], [0.97, 0.99, 1.0])]:
+        solved = rng.binomial(sizes, truths, (n_logs, len(sizes)))
+        low, high = np.array([interval(tuple(sorted(zip(sizes, row, strict=True)))) for row in solved.tolist()]).T
+        held = (low <= np.mean(truths)) & (np.mean(truths) <= high)
+        said = {"fixed": held.mean(), "end at 1": (high >= 1).mean()}
+        print(f"{len(sizes)} of {sizes[0]} to {sizes[-1]}, true {truths[0]} to {truths[-1]}:", shown(said), flush=True)
+
+
 TABLES: dict[str, tuple[Callable[[int], None], int]] = {
     "rows": (rows, 20_000),
     "population": (population, 1000),
@@ -351,6 +380,7 @@ TABLES: dict[str, tuple[Callable[[int], None], int]] = {
     "absorbed": (absorbed, 500),
     "lots": (lots, 2000),
     "evals": (evals, 8000),
+    "ends": (ends, 4000),
 }
 
 

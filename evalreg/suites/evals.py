@@ -10,9 +10,7 @@ import pandas as pd
 
 from evalreg.checks import fraction, listed
 from evalreg.data.clusters import axis_name
-from evalreg.errors import (
-    Note,
-)
+from evalreg.errors import Note
 from evalreg.estimators.pair_tables import by_part
 from evalreg.inference.dependence import design_effect
 from evalreg.report.canvas import FigSize

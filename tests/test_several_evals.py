@@ -352,3 +352,16 @@ def test_a_forest_plot_has_a_row_for_each_eval_and_the_average_at_the_foot(kind)
         suite.plot(name, average=other)
     assert len(suite.plot(name, average=False).get_yticks()) == 2
     plt.close("all")
+
+
+def test_two_evals_of_other_questions_may_have_the_same_score():
+    score = [1.0] * 13 + [0.0] * 2
+    parts = {
+        name: er.mean(
+            pd.DataFrame({"model": "a", "item": [f"{name}-{i}" for i in range(15)], "score": score}),
+            by="model",
+            item="item",
+        )
+        for name in ("I", "II")
+    }
+    assert er.join_evals(parts).average().to_frame()["estimate"].iloc[0] == pytest.approx(13 / 15)

@@ -99,7 +99,8 @@ def _shared_names(parts: Mapping[str, Results], models: Sequence[str] | None, wh
         raise ArgumentError(f"an average is over two or more evals; got {listed(parts)} alone.")
     for (name, one), (other, two) in combinations(parts.items(), 2):
         same = one.estimate.names == two.estimate.names and one.nobs == two.nobs
-        if same and np.array_equal(one.params, two.params) and np.array_equal(one.cov.naive, two.cov.naive):
+        same = same and np.array_equal(one.params, two.params) and np.array_equal(one.cov.naive, two.cov.naive)
+        if same and not _of_other_questions(one, two):
             raise ArgumentError(
                 f"{name!r} and {other!r} hold the same numbers: one eval is there twice. Leave out one."
             )
@@ -211,6 +212,12 @@ def _refuse_same_questions(parts: Mapping[str, Results]) -> None:
                 f"with the same ids go together (correlation {r:.2f}). Two scores of the same questions go side by "
                 "side with `stack`; give questions that only share their ids other ids."
             )
+
+
+def _of_other_questions(one: Results, two: Results) -> bool:
+    """Whether two results have labels of questions, and none in common: then equal numbers are chance."""
+    first, second = _by_question(one), _by_question(two)
+    return first is not None and second is not None and first.index.intersection(second.index).empty
 
 
 def _by_question(part: Results) -> pd.Series[float] | None:

@@ -316,10 +316,10 @@ def members_without_place(reference: Path, pages: Path) -> list[str]:
 CHECKS: dict[str, Callable[[Options], Outcome]] = {
     "pytest": check_pytest,
     "simulations": check_simulations,
-    "mypy": check_mypy,
-    "doctest": check_doctest,
-    "pages": check_pages,
     "docs": check_docs,
+    "mypy": check_mypy,
+    "pages": check_pages,
+    "doctest": check_doctest,
     "docstrings": check_docstrings,
     "ruff": check_ruff,
     "format": check_format,

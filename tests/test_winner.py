@@ -228,6 +228,10 @@ def test_a_cluster_that_outweighs_all_others_gives_a_projection(rng):
     with pytest.raises(NotAvailableError, match="few clusters tell how the models vary"):
         results.winner(method="hybrid")
     assert er.mean(log[log["question"] >= 12], **asked).winner().method == "hybrid"
+    # Two equal clusters are worth 2, where the hybrid holds the truth in as few as .81 of the logs.
+    halves = log.assign(passage=log["question"] % 2)
+    assert '"0" weighs 50%' in er.mean(halves, **asked).winner().reason.replace('"1"', '"0"')
+    assert er.mean(log.assign(passage=log["question"] % 3), **asked).winner().method == "hybrid"
 
 
 def judged_scores(rng, P, J, K, taste):

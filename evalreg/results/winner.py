@@ -28,8 +28,9 @@ BEST: tuple[BestName, ...] = ("largest", "smallest")
 # Equal clusters on every crossed axis from which the hybrid holds the truth often enough (benchmarks/winner.py); of
 # so many cells with unlike rows a little of one is lost.
 ENOUGH = 9.0
-# Clusters that strong effects of theirs are worth, (sum h^2)^2 / sum h^4 with h their shares of the rows: below it the
-# corrected estimate is too high in up to .81 of the logs, and the hybrid holds the truth in as few as .92.
+# Clusters that strong effects of theirs are worth, (sum h^2)^2 / sum h^4 with h their shares of the rows. Below it the
+# corrected estimate is too high in up to .81 of the logs, and the hybrid holds the truth in as few as .92; with two
+# equal clusters, which are worth just that, it holds it in .81.
 ALONE = 2.0
 # Estimates that differ by less than this many standard errors are equal but for rounding.
 TIE = 1e-9
@@ -301,7 +302,7 @@ def _alone_reason(estimate: Estimate, cov: Covariance, w: int) -> str:
     """Why one cluster of an axis makes nearly all of the covariance; empty where none does."""
     for axis in cov.axes:
         share = _shares(estimate, axis, w)
-        if share is None or np.sum(share**2) ** 2 >= ALONE * np.sum(share**4) * (1 - TIE):
+        if share is None or np.sum(share**2) ** 2 > ALONE * np.sum(share**4) * (1 + TIE):
             continue
         second, first = np.argsort(share)[-2:]
         return (

@@ -170,9 +170,9 @@ def _nested(case, groups):
 
 
 @functools.cache
-def _shuffled(case, groups, numbered_anew):
-    """The same from the rows in another order, with their index or numbered anew."""
-    frame = case.frame().sample(frac=1, random_state=7, ignore_index=numbered_anew)
+def _shuffled(case, groups):
+    """The same from the rows in another order: with their index, or numbered anew where clusters are crossed."""
+    frame = case.frame().sample(frac=1, random_state=7, ignore_index=isinstance(groups, tuple))
     return _run(case, frame, list(groups) if isinstance(groups, tuple) else groups)
 
 
@@ -235,6 +235,7 @@ def test_influence_is_the_derivative_with_respect_to_row_weight(case):
 
 
 @of_cases(lambda case: not case.tuned)
+@by_family()
 def test_an_axis_of_noise_adds_no_certainty(case):
     """No interval is narrower and no p-value smaller for a second clustering that has nothing to say."""
     frame = case.frame()
@@ -256,7 +257,9 @@ def test_weights_of_one_change_nothing(case):
     _assert_same(case.fit_held(frame, "passage", np.ones(len(frame))), _fit(case), SAME)
 
 
+# What counts rows where it should add up weights is found by the options that are made of such sums.
 @of_cases(lambda case: not (case.no_weights or case.no_split))
+@by_family(also=lambda row: re.search("micro|weighted|WLS|sampled", row["case"].name) is not None)
 def test_splitting_rows_changes_nothing(case):
     """A row in two parts, of a quarter and three quarters of its weight, is the row itself."""
     frame = case.frame()
@@ -285,6 +288,7 @@ def test_row_influence_names_positions_in_the_data(case):
 
 
 @pytest.mark.parametrize("groups", ["passage", "question"])
+@by_family()
 def test_outer_products_of_cluster_influence_add_up_to_cr0(case, groups):
     results = _fit(case, groups)
     totals = results.influence(by=groups).to_numpy()
@@ -299,10 +303,9 @@ def test_outer_products_of_cluster_influence_add_up_to_cr0(case, groups):
 
 @pytest.mark.pairwise
 @under(*CLUSTERINGS, covs=["CR1", "CR2", "CR3"])
-@pytest.mark.parametrize("numbered_anew", [False, True])
 @by_family()
-def test_row_order_changes_nothing(case, groups, cov, numbered_anew):
-    _assert_same(_shuffled(case, groups, numbered_anew).with_cov(cov=cov), _under(case, cov, groups), REORDERED)
+def test_row_order_changes_nothing(case, groups, cov):
+    _assert_same(_shuffled(case, groups).with_cov(cov=cov), _under(case, cov, groups), REORDERED)
 
 
 @by_family()
@@ -316,6 +319,7 @@ def test_relabelling_clusters_changes_nothing(case):
     assert found.n_clusters == expected.n_clusters
 
 
+@by_family(also=lambda row: "given" in row["case"].name)
 def test_relabelling_models_changes_nothing_but_names(case):
     frame = case.frame()
     new = ("neo", "oak", "pip") if case.ordered else ("zed", "yak", "xis")
@@ -352,7 +356,7 @@ def test_each_row_its_own_cluster_is_the_naive_covariance(case):
 
 @pytest.mark.pairwise
 @pytest.mark.parametrize("cov", ["CR0", "CR1", "CR2", "CR3"])
-@pytest.mark.parametrize("nesting", [("passage", "question"), ("question", "passage"), "question + passage"], ids=str)
+@pytest.mark.parametrize("nesting", [("passage", "question"), "question + passage"], ids=str)
 @by_family()
 def test_a_nested_clustering_changes_nothing_and_warns(case, nesting, cov):
     results, nested = _under(case, cov), _nested(case, nesting).with_cov(cov=cov)
@@ -422,7 +426,7 @@ def test_copies_and_pickles_give_the_same_numbers(case, again):
     pd.testing.assert_frame_equal(twin.cov_params(), results.cov_params())
     pd.testing.assert_series_equal(twin.dof, results.dof)
     pd.testing.assert_frame_equal(twin.conf_int(), results.conf_int())
-    if again is not copy.copy:
+    if again is _pickled:
         assert str(twin.summary()) == _summary(case)
     # The clustering in use is held.
     _assert_same(twin.with_cov(cov="CR3"), _under(case, "CR3"), 0.0)
@@ -524,9 +528,9 @@ def test_numbers_as_objects_are_numbers(case):
 @pytest.mark.pairwise
 @of_cases(lambda case: case.covariate)
 @by_family()
-@under(None, *CLUSTERINGS, covs=["CR0", "CR1", "CR2", "CR3"])
-@pytest.mark.parametrize("unit", [1e-12, 1e-7, 1e8, 1e12])
-def test_units_of_covariates_change_nothing(case, groups, unit, cov):
+@under(None, *CLUSTERINGS)
+@pytest.mark.parametrize("unit", [1e-12, *(pytest.param(unit, marks=pytest.mark.slow) for unit in (1e-7, 1e8)), 1e12])
+def test_units_of_covariates_change_nothing(case, groups, unit):
     frame = case.frame()
     other = frame.assign(**{case.covariate: frame[case.covariate] * unit})
     try:
@@ -538,7 +542,7 @@ def test_units_of_covariates_change_nothing(case, groups, unit, cov):
         return
     scale = np.where(expected.params.index == case.covariate, unit, 1.0)
     np.testing.assert_allclose(found.params * scale, expected.params, rtol=UNITS)
-    for named in sorted({"naive", cov}):
+    for named in ("naive", *(("CR0", "CR1", "CR2", "CR3") if groups else ())):
         # The largest one-way piece is found contrast by contrast; cutting eigenvalues depends on the units.
         repair = {"repair": "max"} if isinstance(groups, tuple) and named != "naive" else {}
         one, two = (results.with_cov(cov=named, **repair) for results in (expected, found))
@@ -622,11 +626,10 @@ def test_one_cluster_is_refused(case):
 
 @by_family()
 def test_threads_do_not_meet(case):
-    """Fits of two frames, many at a time, are those of one after another."""
-    whole = case.frame()
-    frames = [whole, whole[whole["passage"] != "p0"].reset_index(drop=True)] * 2
-    expected = [_run(case, frame) for frame in frames[:2]] * 2
-    shared = _fit(case)
+    """Fits of two frames, several at a time, are those of one after another."""
+    whole, shared = case.frame(), _fit(case)
+    frames = [whole, whole[whole["passage"] != "p0"].reset_index(drop=True), whole.copy()]
+    expected = [shared, _run(case, frames[1]), shared]
     with ThreadPoolExecutor(4) as pool:
         fits = [pool.submit(_run, case, frame) for frame in frames]
         others = [pool.submit(shared.with_cov, groups=None) for _ in frames]
@@ -637,6 +640,8 @@ def test_threads_do_not_meet(case):
         _assert_same(found.result(), alone, 0.0)
 
 
+# Boards have ways of their own to average pairs, and an absorbed level may be of one cluster too.
+@by_family(also=lambda row: re.search("win rate|absorbed", row["case"].name) is not None)
 def test_what_one_cluster_alone_tells_has_no_error_bar(case):
     """The third model in one passage: without that passage there is no estimate of it, so that nothing is known."""
     if case.refuses:
@@ -717,6 +722,7 @@ def test_parameters_without_a_cluster_are_solved_again_or_said_to_be_one_step(ca
 
 
 @pytest.mark.parametrize("width", [80, 120])
+@by_family()
 def test_summaries_hold_whole_names_in_lines_of_the_width(case, width):
     results = _fit(case)
     text = results.summary().as_text(width)

@@ -235,7 +235,7 @@ LIES = [
     Lie(
         "test_row_order_changes_nothing",
         on(lambda frame: frame.iloc[:40]),
-        arguments={"groups": "passage", "cov": "CR1", "numbered_anew": False},
+        arguments={"groups": "passage", "cov": "CR1"},
     ),
     Lie("test_relabelling_clusters_changes_nothing", on(lambda frame: frame[frame["passage"] != "p0"])),
     Lie(
@@ -272,7 +272,7 @@ LIES = [
         "test_units_of_covariates_change_nothing",
         _cut_covariate,
         facts={"covariate": "words", "cells": ()},
-        arguments={"groups": None, "cov": "naive", "unit": 1e8},
+        arguments={"groups": None, "unit": 1e8},
         truth=_whole_covariate,
     ),
     Lie(

@@ -31,3 +31,8 @@ def in_polars(frame: pd.DataFrame) -> Any:
 
 LAZY: dict[str, Make] = {"polars lazy": in_polars, "duckdb": in_duckdb}
 in_engines = pytest.mark.parametrize("engine", LAZY.values(), ids=LAZY.keys())
+# Of a rule that is held before an engine is asked, or after. DuckDB takes longest to plan a query: there it is slow.
+in_one_engine = pytest.mark.parametrize(
+    "engine",
+    [pytest.param(make, id=name, marks=[pytest.mark.slow] if name == "duckdb" else []) for name, make in LAZY.items()],
+)

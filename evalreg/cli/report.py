@@ -27,7 +27,7 @@ from evalreg.logs.fields import the_field
 from evalreg.logs.log import Log
 from evalreg.report.documents import as_compact_json
 from evalreg.report.pages import Page, words_of
-from evalreg.report.rendering import REPORT_FORMATS, ReportFormat, rendered_page
+from evalreg.report.rendering import REPORT_FORMATS, ReportFormat, check_renders, rendered_page
 from evalreg.report.tables import visible
 from evalreg.results.reporting import format_of, report_page
 from evalreg.results.results import Results
@@ -91,6 +91,7 @@ def run(options: argparse.Namespace) -> Output:
     check_shared(options)
     option("questions", options.questions, QUESTIONS)
     form = options.format or ("html" if options.output in (None, "-") else format_of(options.output, "--output"))
+    check_renders(form)
     roles, key = checked_roles(options), [] if options.key is None else split_names(options.key, "--key")
     if options.adjust is not None:
         option("adjust", options.adjust, PAIR_ADJUSTMENTS)

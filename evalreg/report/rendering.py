@@ -7,6 +7,7 @@ import hashlib
 import html
 import re
 from dataclasses import replace
+from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
@@ -15,7 +16,7 @@ from evalreg.report.pages import CLOSE, MARKS, OPEN, Page, words_of
 from evalreg.report.tables import LATEX, Grid, latex_text, markdown_text, visible
 
 if TYPE_CHECKING:
-    from jinja2 import Environment
+    from jinja2 import Environment, Template
 
 ReportFormat: TypeAlias = Literal["html", "md", "tex", "json"]
 REPORT_FORMATS: tuple[ReportFormat, ...] = get_args(ReportFormat)
@@ -44,6 +45,12 @@ def _template(name: str) -> str:
     return files("evalreg.report").joinpath("templates", name).read_text(encoding="utf-8")
 
 
+def check_renders(form: ReportFormat) -> None:
+    """Refuse a format that cannot be written here."""
+    if form != "json":
+        _environment()
+
+
 def _environment(**options: Any) -> Environment:
     try:
         from jinja2 import Environment, StrictUndefined
@@ -55,7 +62,9 @@ def _environment(**options: Any) -> Environment:
     return Environment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, **options)
 
 
-def _html(page: Page) -> str:
+# Each template is read and compiled once.
+@cache
+def _html_template() -> Template:
     environment = _environment(autoescape=True, finalize=_shown)
     from markupsafe import Markup, escape
 
@@ -72,9 +81,16 @@ def _html(page: Page) -> str:
     }
     script = _template("report.js").strip()
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    text: str = environment.from_string(_template("report.html")).render(
-        page=page, style=Markup(_template("report.css").strip()), script=Markup(script), script_hash=f"sha256-{digest}"
-    )
+    environment.globals |= {
+        "style": Markup(_template("report.css").strip()),
+        "script": Markup(script),
+        "script_hash": f"sha256-{digest}",
+    }
+    return environment.from_string(_template("report.html"))
+
+
+def _html(page: Page) -> str:
+    text = _html_template().render(page=page)
     # Lines that are empty stay so in code.
     parts = re.split(r"(<pre.*?</pre>)", text, flags=re.DOTALL)
     return "".join(part if i % 2 else re.sub(r"\n{2,}", "\n", part) for i, part in enumerate(parts))
@@ -109,15 +125,20 @@ def _shortened(page: Page, n_rows: int) -> Page:
     return replace(page, scores=Grid(page.scores.headers, page.scores.rows[:n_rows]), notes=notes)
 
 
-def _markdown_of(page: Page, *, full: bool, left: int = 0) -> str:
+@cache
+def _markdown_template() -> Template:
     environment = _environment(finalize=lambda value: value if isinstance(value, Raw) else _as_markdown(str(value)))
     environment.filters |= {"raw": Raw, "code": _code, "cell": _cell, "fenced": _fenced}
+    return environment.from_string(_template("report.md"))
+
+
+def _markdown_of(page: Page, *, full: bool, left: int = 0) -> str:
     short = []
     if left:
         short.append(f"{left} more models are in the report as HTML, as are the tables of pairs and clusters.")
     elif not full:
         short.append("The tables of pairs and clusters are in the report as HTML.")
-    text = environment.from_string(_template("report.md")).render(page=page, full=full, short=short)
+    text = _markdown_template().render(page=page, full=full, short=short)
     return re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
 
 
@@ -163,7 +184,8 @@ def marked_up(text: str, markup: str) -> str:
     return html.escape(plain) if markup == "html" else plain
 
 
-def _latex(page: Page) -> str:
+@cache
+def _latex_template() -> Template:
     delimiters = {
         "block_start_string": "((*",
         "block_end_string": "*))",
@@ -176,8 +198,12 @@ def _latex(page: Page) -> str:
         finalize=lambda value: value if isinstance(value, Raw) else _as_latex(str(value)), **delimiters
     )
     environment.filters |= {"raw": Raw}
+    return environment.from_string(_template("report.tex"))
+
+
+def _latex(page: Page) -> str:
     lines = {"command": page.command.split("\n") if page.command else [], "code": page.code.split("\n")}
-    template = environment.from_string(_template("report.tex"))
+    template = _latex_template()
     body = template.render(page=page, letters=[], **lines)
     letters = sorted({f"{ord(letter):04X}" for letter in body if ord(letter) > 0x7F})
     return re.sub(r"\n{3,}", "\n\n", template.render(page=page, letters=letters, **lines))

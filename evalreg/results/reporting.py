@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,7 +21,7 @@ from evalreg.inference.tiers import deciding_adjustment
 from evalreg.report.canvas import FigSize
 from evalreg.report.documents import as_compact_json, records, versions
 from evalreg.report.pages import Figure, Page, named
-from evalreg.report.rendering import REPORT_FORMATS, ReportFormat, rendered_page
+from evalreg.report.rendering import REPORT_FORMATS, ReportFormat, check_renders, rendered_page
 from evalreg.report.summaries import DROPPED_WORDS, limit_sentence, rating_reach
 from evalreg.report.tables import Grid, fixed, limits, number, p_value
 from evalreg.report.vector import InlineFigure, drawn
@@ -62,11 +64,17 @@ def write_page(page: Page, path: Any, form: ReportFormat) -> str:
 
 
 def asked_format(form: ReportFormat | None, path: Any) -> ReportFormat:
-    """The format asked for, by its name or by the end of a file's name; HTML without either."""
-    if form is not None:
-        found: ReportFormat = option("format", form, REPORT_FORMATS)
-        return found
-    return "html" if path is None else format_of(path)
+    """The format asked for, by its name or by the end of a file's name; HTML without either.
+
+    What cannot be written is refused before figures are drawn.
+    """
+    if form is None:
+        form = "html" if path is None else format_of(path)
+    found: ReportFormat = option("format", form, REPORT_FORMATS)
+    check_renders(found)
+    if path is not None and not Path(path).parent.is_dir():
+        raise _unwritable(path, os.strerror(errno.ENOENT))
+    return found
 
 
 def format_of(path: Any, argument: str = "path") -> ReportFormat:
@@ -88,8 +96,11 @@ def _write(text: str, path: Any) -> None:
     try:
         Path(path).write_text(text, encoding="utf-8", errors="replace", newline="\n")
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise ArgumentError(f'`path` must be a file to write to; "{path}" is not: {reason}.') from error
+        raise _unwritable(path, getattr(error, "strerror", None) or error) from error
+
+
+def _unwritable(path: Any, reason: object) -> ArgumentError:
+    return ArgumentError(f'`path` must be a file to write to; "{path}" is not: {reason}.')
 
 
 def report_page(

@@ -62,6 +62,12 @@ def call(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, st
 
 
 @pytest.fixture
+def uncollected(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No collection on demand: statsmodels' `multipletests` asks for one at every call, 50 ms among many modules."""
+    monkeypatch.setattr("gc.collect", lambda *_: 0)
+
+
+@pytest.fixture
 def rng() -> np.random.Generator:
     """A generator that starts from the same seed in every test."""
     return np.random.default_rng(20240607)

@@ -50,6 +50,17 @@ def log() -> pd.DataFrame:
     return part.reset_index(drop=True)
 
 
+@pytest.fixture(scope="module")
+def judging(log: pd.DataFrame):
+    """What is said of the judges of that log by default."""
+    return board_of(log).judges()
+
+
+@pytest.fixture(scope="module")
+def cr0(log: pd.DataFrame):
+    return board_of(log, cov="CR0").judges()
+
+
 def oriented(log: pd.DataFrame) -> pd.DataFrame:
     """Pair, the score of its first model and the side of that."""
     score = log["winner"].map(SCORE)
@@ -64,16 +75,16 @@ def oriented(log: pd.DataFrame) -> pd.DataFrame:
 
 def slow_verdicts(log: pd.DataFrame) -> dict[tuple, dict[str, int]]:
     found: dict[tuple, dict[str, int]] = {}
-    for (prompt, a, b, judge), part in oriented(log).groupby(["prompt", "a", "b", "judge"]):
-        found.setdefault((prompt, a, b), {})[judge] = int(np.sign(part["s"].mean() - 0.5))
+    for (prompt, a, b, judge), mean in oriented(log).groupby(["prompt", "a", "b", "judge"])["s"].mean().items():
+        found.setdefault((prompt, a, b), {})[judge] = int(np.sign(mean - 0.5))
     return found
 
 
 @pytest.mark.parametrize("twice", [False, True])
-def test_agreement_of_two_judges_is_that_of_a_slow_loop(log, twice):
+def test_agreement_of_two_judges_is_that_of_a_slow_loop(log, cr0, twice):
     data = both_orders(log) if twice else log
     verdicts = slow_verdicts(data)
-    table = board_of(data, cov="CR0").judges().agreement
+    table = (board_of(data, cov="CR0").judges() if twice else cr0).agreement
     assert len(table) == 6
     for one, other in itertools.combinations(sorted(data["judge"].unique()), 2):
         shared = [(key[0], v[one], v[other]) for key, v in verdicts.items() if one in v and other in v]
@@ -116,15 +127,14 @@ def test_a_judge_whose_verdict_turns_with_the_order_calls_a_tie():
     assert judging.position["balanced"].all()
 
 
-def test_fleiss_kappa_needs_every_judge_on_every_comparison(log):
+def test_fleiss_kappa_needs_every_judge_on_every_comparison(judging):
     full = er.datasets.judge_log(n_models=3, n_prompts=20, n_judges=3, seed=1)
     counts = [[list(v.values()).count(k) for k in (1, 0, -1)] for v in slow_verdicts(full).values()]
     complete = board_of(full).judges()
     assert complete.overall["fleiss"] == pytest.approx(fleiss_kappa(np.array(counts)), abs=1e-12)
     assert "Fleiss' kappa over all judges" in str(complete.summary())
-    partial = board_of(log).judges()
-    assert np.isnan(partial.overall["fleiss"])
-    assert "needs every judge" in " ".join(str(partial.summary()).split())
+    assert np.isnan(judging.overall["fleiss"])
+    assert "needs every judge" in " ".join(str(judging.summary()).split())
 
 
 def test_krippendorff_alpha_is_the_published_one():
@@ -141,8 +151,8 @@ def test_krippendorff_alpha_is_the_published_one():
 
 
 @pytest.mark.parametrize("cov", ["CR0", "CR1", "CR2", "CR3"])
-def test_the_board_of_a_judge_is_the_board_of_its_rows(log, cov):
-    boards = board_of(log, cov=cov).judges().boards
+def test_the_board_of_a_judge_is_the_board_of_its_rows(log, judging, cov):
+    boards = (judging if cov == "CR2" else board_of(log, cov=cov).judges()).boards
     for judge, part in log.groupby("judge"):
         alone = board_of(part, cov=cov)
         mine = boards.loc[judge]
@@ -152,10 +162,9 @@ def test_the_board_of_a_judge_is_the_board_of_its_rows(log, cov):
         assert mine["rank"].to_dict() == alone.params.rank(ascending=False).astype(int).to_dict()
 
 
-def test_rank_correlations_are_those_of_scipy(log):
+def test_rank_correlations_are_those_of_scipy(judging):
     from scipy import stats
 
-    judging = board_of(log).judges()
     for (one, other), row in judging.ranks.iterrows():
         x, y = (judging.boards.loc[judge, "estimate"].to_numpy() for judge in (one, other))
         assert row["kendall"] == pytest.approx(stats.kendalltau(x, y).statistic)
@@ -164,24 +173,21 @@ def test_rank_correlations_are_those_of_scipy(log):
 
 
 def slow_effect(data: pd.DataFrame, judge: str, model: str) -> tuple[float, float]:
-    """The effect and its CR0 error by the definition, one prompt at a time."""
-    mine = data[(data["a"] == model) | (data["b"] == model)]
-    first = mine["a"] == model
-    mine = mine.assign(other=np.where(first, mine["b"], mine["a"]), y=np.where(first, mine["s"], 1 - mine["s"]))
-    opponents = []
-    for other, part in mine.groupby("other"):
-        if judge in set(part["judge"]) and part["judge"].nunique() > 1:
-            opponents.append(other)
-    value, influence = 0.0, dict.fromkeys(data["prompt"].unique(), 0.0)
-    for other in opponents:
-        part = mine[mine["other"] == other]
-        judges = part["judge"].unique()
-        for j in judges:
-            rows = part[part["judge"] == j]
-            weight = ((j == judge) - 1 / len(judges)) / len(opponents)
-            value += weight * rows["y"].mean()
-            for prompt, y in zip(rows["prompt"], rows["y"], strict=True):
-                influence[prompt] += weight * (y - rows["y"].mean()) / len(rows)
+    """The effect and its CR0 error by the definition, one cell of opponent and judge at a time."""
+    names = {name: data[name].to_numpy() for name in ("a", "b", "judge", "prompt")}
+    first, mine = names["a"] == model, (names["a"] == model) | (names["b"] == model)
+    other, y = np.where(first, names["b"], names["a"]), np.where(first, data["s"], 1 - data["s"])
+    seen = {one: sorted(set(names["judge"][mine & (other == one)])) for one in sorted(set(other[mine]))}
+    opponents = [one for one, judges in seen.items() if judge in judges and len(judges) > 1]
+    value, influence = 0.0, dict.fromkeys(names["prompt"], 0.0)
+    for one in opponents:
+        for j in seen[one]:
+            rows = np.flatnonzero(mine & (other == one) & (names["judge"] == j))
+            weight = ((j == judge) - 1 / len(seen[one])) / len(opponents)
+            mean = y[rows].mean()
+            value += weight * mean
+            for row in rows:
+                influence[names["prompt"][row]] += weight * (y[row] - mean) / len(rows)
     return value, float(np.sqrt(sum(u**2 for u in influence.values())))
 
 
@@ -208,8 +214,8 @@ def test_in_a_complete_log_effects_are_win_rates_minus_their_mean():
     np.testing.assert_allclose(effect.sum(axis=1), 0.0, atol=1e-12)
 
 
-def test_position_bias_is_that_of_a_regression_on_pairs_and_order(log):
-    table = board_of(log, cov="CR0").judges().position
+def test_position_bias_is_that_of_a_regression_on_pairs_and_order(log, cr0):
+    table = cr0.position
     for judge, part in oriented(log).groupby("judge"):
         dummies = pd.get_dummies(part["a"] + part["b"]).to_numpy(dtype=float)
         fit = sm.OLS(part["s"].to_numpy(), np.column_stack([part["x"], dummies])).fit(
@@ -251,10 +257,11 @@ def test_position_bias_of_many_small_judges_stands_no_more_often_than_it_may():
 
 
 def test_in_a_balanced_log_position_bias_is_the_mean_of_the_left_side(log):
-    table = board_of(both_orders(log)).judges().position
+    judging = board_of(both_orders(log)).judges()
+    table = judging.position
     assert table["balanced"].all()
     np.testing.assert_allclose(table["bias"], table["left"], atol=1e-12)
-    summary = " ".join(str(board_of(both_orders(log)).judges().summary()).split())
+    summary = " ".join(str(judging.summary()).split())
     assert "every judge saw every pair as often either way" in summary
 
 
@@ -344,7 +351,9 @@ def test_moment_equations_are_those_of_dense_matrices(log):
     kernels["residual"] = np.eye(rows.n_rows)
     wanted = [kernels[name] for name in (*(component.name for component in components), "residual")]
     e = M @ rows.values
-    slow = np.array([[np.trace(K @ M @ L @ M) for L in wanted] for K in wanted])
+    seen = [K @ M for K in wanted]
+    # The trace of a product is a sum of products.
+    slow = np.array([[np.sum(one * other.T) for other in seen] for one in seen])
     np.testing.assert_allclose(expected, slow, rtol=1e-8, atol=1e-8 * slow.max())
     np.testing.assert_allclose(observed, [e @ K @ e for K in wanted], rtol=1e-9)
     Q = fixed_effects(rows)
@@ -375,6 +384,10 @@ def test_what_the_log_cannot_tell_is_one_row_or_none():
 
 def test_shares_of_a_simulated_log_follow_its_truth():
     none = {"n_models": 5, "n_prompts": 120, "n_judges": 6, "seed": 4}
+
+    def variance_table_of(log: pd.DataFrame) -> pd.DataFrame:
+        return variance_table(judged_rows(board_of(log)._duels, "judge", "prompt"))
+
     calm = variance_table_of(er.datasets.judge_log(judge_sd=0.0, prompt_sd=0.0, **none))
     assert calm.drop(index="residual")["share"].abs().max() < 0.02
     tastes = variance_table_of(er.datasets.judge_log(judge_sd=1.0, prompt_sd=0.0, **none))
@@ -385,18 +398,13 @@ def test_shares_of_a_simulated_log_follow_its_truth():
     assert abs(answers.loc["model x judge", "share"]) < 0.01
 
 
-def variance_table_of(log: pd.DataFrame) -> pd.DataFrame:
-    return board_of(log).judges().variance
-
-
-def test_order_of_rows_and_sides_change_nothing(log):
+def test_order_of_rows_and_sides_change_nothing(log, judging):
     rng = np.random.default_rng(3)
-    one = board_of(log).judges()
     shuffled = log.sample(frac=1, random_state=1).reset_index(drop=True)
     renamed = shuffled.assign(prompt=shuffled["prompt"].map(lambda name: f"{rng.integers(1)}{name[::-1]}"))
     other = board_of(renamed).judges()
     for name in ("agreement", "boards", "ranks", "effects", "position", "variance"):
-        pd.testing.assert_frame_equal(getattr(one, name), getattr(other, name), rtol=1e-8, atol=1e-10)
+        pd.testing.assert_frame_equal(getattr(judging, name), getattr(other, name), rtol=1e-8, atol=1e-10)
 
 
 def test_judges_below_the_least_number_have_no_estimates_of_their_own(log):
@@ -429,11 +437,11 @@ def test_few_prompts_and_names_that_are_one_as_text_are_said(log):
         board_of(mixed).judges()
 
 
-def test_several_columns_are_joined_by_a_colon(log):
+def test_several_columns_are_joined_by_a_colon(log, judging):
     data = log.assign(half=np.where(log["prompt"] < "prompt-021", "one", "two"))
     joined = board_of(data).judges(prompt="half:prompt")
     assert joined.n_prompts == 40
-    pd.testing.assert_frame_equal(joined.agreement, board_of(log).judges().agreement)
+    pd.testing.assert_frame_equal(joined.agreement, judging.agreement)
 
 
 def test_weights_count_as_rows_do(log):
@@ -454,11 +462,10 @@ def test_a_pickled_board_keeps_what_it_was_clustered_on(log):
         lost.judges()
 
 
-def test_unclustered_boards_and_other_frames_give_the_same(log):
+def test_unclustered_boards_and_other_frames_give_the_same(log, judging):
     pl = pytest.importorskip("polars")
-    one = board_of(log).judges()
-    pd.testing.assert_frame_equal(board_of(log, groups=None).judges().effects, one.effects)
-    pd.testing.assert_frame_equal(board_of(pl.from_pandas(log)).judges().effects, one.effects)
+    pd.testing.assert_frame_equal(board_of(log, groups=None).judges().effects, judging.effects)
+    pd.testing.assert_frame_equal(board_of(pl.from_pandas(log)).judges().effects, judging.effects)
 
 
 def test_wrong_columns_and_numbers_are_refused_with_what_to_do(log):
@@ -487,10 +494,10 @@ def test_one_judge_or_one_prompt_is_refused(log):
         board_of(log.assign(one="x")).judges(prompt="one")
 
 
-def test_the_summary_fits_and_survives_long_names(log):
+def test_the_summary_fits_and_survives_long_names(log, judging):
     long = log.assign(judge="a-very-long-name-of-a-judge-from-somewhere-" + log["judge"])
-    for data in (log, long):
-        summary = board_of(data).judges().summary()
+    for one in (judging, board_of(long).judges()):
+        summary = one.summary()
         assert max(map(len, str(summary).splitlines())) <= 80
         assert "variance" in summary.as_markdown()
         assert summary.as_latex()
@@ -541,8 +548,7 @@ def test_what_a_board_is_planned_with_is_the_spread_of_simulated_boards(
     np.testing.assert_allclose(np.sqrt(variance), np.std(found, ddof=1), rtol=near)
 
 
-def test_components_of_judges_feed_the_plan_of_a_board(log):
-    judging = board_of(log).judges()
+def test_components_of_judges_feed_the_plan_of_a_board(judging):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         plan = er.plan.board(delta=0.1, judges=[30], **judging.for_board())

@@ -18,6 +18,7 @@ from scipy import stats
 
 import evalreg as er
 from evalreg.errors import ArgumentError, ArgumentTypeError, NotAvailableError
+from evalreg.planning import crossed_power as crossed_powers
 from evalreg.planning.boards import fewest_prompts
 from evalreg.planning.crossed_power import CrossedDesign, CrossedPilot, crossed_power, expected_terms, split
 from evalreg.planning.separation import TABLE
@@ -61,6 +62,13 @@ def board():
     return er.win_rate(log, left="left", right="right", winner="winner", groups="prompt + judge")
 
 
+@pytest.fixture
+def coarse(monkeypatch):
+    """Integrals of few nodes, where both sides of a claim take the same ones."""
+    monkeypatch.setattr(crossed_powers, "TEST_NODES", 7)
+    monkeypatch.setattr(crossed_powers, "ERROR_NODES", 7)
+
+
 @pytest.fixture(scope="module")
 def means():
     log = er.datasets.paired(n_passages=40, difference=0.05, seed=2)
@@ -85,7 +93,7 @@ def test_the_power_for_known_parts_is_that_of_simulated_logs(parts, judges):
 def test_parts_are_found_from_terms_without_bias_on_full_grids_and_at_random(share):
     parts, prompts, judges, rng = (0.05, 0.02, 0.1), 30, 6, np.random.default_rng(8)
     seen = []
-    for _ in range(40):
+    for _ in range(30):
         y = (
             rng.normal(0, np.sqrt(parts[0]), (prompts, 1))
             + rng.normal(0, np.sqrt(parts[1]), (1, judges))
@@ -114,7 +122,7 @@ def test_the_terms_of_a_grid_are_those_of_an_anova():
     np.testing.assert_allclose(split(terms, design)[1], [(ms_p - ms_r) / 5, (ms_j - ms_r) / 20, ms_r], rtol=SAME)
 
 
-def test_more_prompts_judges_and_difference_never_have_less_power(board):
+def test_more_prompts_judges_and_difference_never_have_less_power(board, coarse):
     plan = er.plan.separate(board, "model-01", "model-02", judges=[5, 10, 20], delta=0.2)
     assert plan.table["smallest"].is_monotonic_decreasing
     found = [er.plan.separate(board, "model-01", "model-02", judges=[20], delta=d) for d in (0.15, 0.2, 0.3)]
@@ -194,7 +202,7 @@ def test_a_comparison_plans_as_means_do_and_two_models_by_their_baseline():
         assert plan.name == "B - C"
 
 
-def test_assurance_asks_for_more(board, means):
+def test_assurance_asks_for_more(board, means, coarse):
     for results, names in ((board, ("model-01", "model-02")), (means, ("new", "old"))):
         judges = {"judges": [20]} if results is board else {}
         plain, sure = (
@@ -204,7 +212,7 @@ def test_assurance_asks_for_more(board, means):
         assert plain < sure
 
 
-def test_the_difference_seen_is_the_default_and_is_said_to_be_uncertain(board):
+def test_the_difference_seen_is_the_default_and_is_said_to_be_uncertain(board, coarse):
     plan = er.plan.separate(board, "model-02", "model-01")
     assert plan.delta == -plan.estimate
     assert not plan.assumed
@@ -216,7 +224,7 @@ def test_the_difference_seen_is_the_default_and_is_said_to_be_uncertain(board):
     assert "difference seen" not in str(given.summary())
 
 
-def test_judges_are_named_or_the_axis_with_fewer_clusters(board):
+def test_judges_are_named_or_the_axis_with_fewer_clusters(board, coarse):
     other = er.plan.separate(board, "model-01", "model-02", judge="prompt", judges=[60], delta=0.3)
     assert list(other.design) == ["judge", "prompt"]
     rng = np.random.default_rng(2)
@@ -227,7 +235,7 @@ def test_judges_are_named_or_the_axis_with_fewer_clusters(board):
     assert list(er.plan.separate(single, delta=1.0).design) == ["question", "template"]
 
 
-def test_parts_below_zero_are_floored_with_a_word():
+def test_parts_below_zero_are_floored_with_a_word(coarse):
     # Every judge has the same mean, so that judges vary less than chance.
     rng = np.random.default_rng(4)
     y = rng.normal(size=(30, 4)) + rng.normal(size=(30, 1))
@@ -242,7 +250,7 @@ def test_parts_below_zero_are_floored_with_a_word():
     assert "known from 3 degrees of freedom" in " ".join(str(plan.summary()).split())
 
 
-def test_a_plan_can_be_printed_copied_and_pickled(board):
+def test_a_plan_can_be_printed_copied_and_pickled(board, coarse):
     plan = er.plan.separate(board, "model-01", "model-02", judges=[3, 10], delta=0.1)
     text = str(plan.summary())
     assert max(map(len, text.splitlines())) <= 80
@@ -276,7 +284,7 @@ def test_what_cannot_be_planned_is_said(board, names, options, error, said):
         er.plan.separate(board, *names, **options)
 
 
-def test_results_without_a_plan_are_refused_with_advice_that_works(board, means):
+def test_results_without_a_plan_are_refused_with_advice_that_works(board, means, coarse):
     with pytest.raises(ArgumentError, match="needs results whose prompts and judges cross"):
         er.plan.separate(means, "new", "old", judges=[3])
     with pytest.raises(ArgumentTypeError, match="got dict"):
@@ -317,7 +325,7 @@ def command(call):
 OF_BOARD = ("--winner", "winner", "--groups", "prompt + judge", "--models", "model-01,model-02")
 
 
-def test_the_command_gives_the_plan_of_the_library_in_every_format(command, judged, board):
+def test_the_command_gives_the_plan_of_the_library_in_every_format(command, judged, board, coarse):
     plan = er.plan.separate(board, "model-01", "model-02", judges=[10, 20], delta=0.15)
     asked = (judged, *OF_BOARD, "--judges", "10,20", "--delta", 0.15)
     status, out, _ = command(*asked, "--format", "csv")
@@ -399,7 +407,7 @@ def test_a_difference_without_variance_divides_by_nothing():
     assert 0 < plan.detectable < 1
 
 
-def test_results_and_comparisons_plan_as_the_function_does(board):
+def test_results_and_comparisons_plan_as_the_function_does(board, means, coarse):
     asked = {"judges": [5, 10], "delta": 0.2, "power": 0.9, "assurance": 0.8, "judge": "judge", "alpha": 0.01}
     by_hand = er.plan.separate(board, "model-01", "model-02", **asked)
     found = board.plan(separate=("model-01", "model-02"), **asked)
@@ -408,7 +416,6 @@ def test_results_and_comparisons_plan_as_the_function_does(board):
     log = er.datasets.paired(n_passages=40, difference=0.05, seed=2)
     comparison = er.compare(log, item="question", groups="passage")
     both = comparison.plan(separate=("new", "old"), delta=0.05), comparison.results.plan(delta=0.05)
-    means = er.mean(log, by="model", item="question", groups="passage")
     for plan in both:
         assert plan.power_now == means.plan(separate=("new", "old"), delta=0.05).power_now
     for wrong in ("AB", ("new",), ("new", "old", "third")):

@@ -66,6 +66,9 @@ def test_all_pairs_agree_with_multcomp(golden, name, estimate, reference):
 
 # Closed forms
 
+# Each number of means and each number of degrees of freedom is among those of the default run.
+MORE_OF_TUKEY = [(3, 4.0), (8, 30.0), (3, np.inf)]
+
 
 @pytest.mark.parametrize("n", [2, 5, 40])
 def test_independent_normals_give_sidak(n):
@@ -75,8 +78,10 @@ def test_independent_normals_give_sidak(n):
     np.testing.assert_allclose(bands["p_adjusted"], sidak, atol=SHARE)
 
 
-@pytest.mark.parametrize("n", [3, 8])
-@pytest.mark.parametrize("dof", [4.0, 30.0, np.inf])
+@pytest.mark.parametrize(
+    ("n", "dof"),
+    [(8, 4.0), (3, 30.0), (8, np.inf), *(pytest.param(*one, marks=pytest.mark.slow) for one in MORE_OF_TUKEY)],
+)
 def test_all_pairs_of_independent_means_give_tukey(n, dof):
     theta = np.linspace(0, 4, n)
     bands = simultaneous(theta, np.eye(n), contrasts="pairs", dof=dof)
@@ -257,7 +262,10 @@ def test_contrasts_are_counted_where_no_axis_has_two_clusters_for_each_parameter
     np.testing.assert_allclose(bands["p_adjusted"], np.minimum(15 * p, 1))
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(
+    "seed",
+    [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (2, 3))],  # of two shapes, each twice
+)
 def test_one_log_never_says_two_things(seed):
     """Bands, single-step p-values, rank sets, letters and the best agree on which pairs are told apart."""
     rng = np.random.default_rng(seed)
@@ -416,7 +424,7 @@ def test_a_seed_gives_the_same_numbers_again():
 
 
 def test_the_stated_error_is_the_spread_over_seeds():
-    runs = [simultaneous(np.arange(4.0), np.eye(4), seed=seed).attrs for seed in range(20)]
+    runs = [simultaneous(np.arange(2.0), np.eye(2), seed=seed).attrs for seed in range(20)]
     stated = np.mean([run["monte_carlo_error"] for run in runs])
     # The standard deviation of 20 runs is within a third of the truth, but for one time in 25.
     assert np.std([run["critical_value"] for run in runs], ddof=1) == pytest.approx(stated, rel=0.33)

@@ -117,12 +117,25 @@ class LargestStatistic:
             return 0.0
         while self.tail(np.array([high]))[0] > alpha:
             low, high = high, 2 * high
+        last, at = (low, self._excess(low, alpha)), (high, self._excess(high, alpha))
         while high - low > 1e-12 * high:
-            middle = (low + high) / 2
-            if not low < middle < high:
+            # By secant; at least half a tolerance towards the other end, which closes in the root from both sides.
+            step = -at[1] * (at[0] - last[0]) / (at[1] - last[1]) if at[1] != last[1] else np.nan
+            least = 4e-13 * high
+            if abs(step) < least:
+                step = least if at[0] == low else -least
+            new = at[0] + step
+            if not low < new < high:
+                new = (low + high) / 2
+            if not low < new < high:
                 break
-            low, high = (middle, high) if self.tail(np.array([middle]))[0] > alpha else (low, middle)
+            last, at = at, (new, self._excess(new, alpha))
+            low, high = (new, high) if at[1] > 0 else (low, new)
         return high
+
+    def _excess(self, c: float, alpha: float) -> float:
+        """Logarithm of the probability beyond a value over `alpha`, which is near a parabola; at least -700."""
+        return float(np.log(max(self.tail(np.array([c]))[0] / alpha, 1e-304)))
 
     def quantile_error(self, alpha: float) -> float:
         """Standard error of `quantile` from the simulation, by the delta method."""

@@ -124,19 +124,25 @@ def _power_of(parts: FloatArray, pilot: CrossedPilot, design: CrossedDesign, del
     """Power for each column of parts, shape (m,)."""
     expected = expected_terms(design) @ parts
     dofs = pilot.dofs_at(design)
-    t = t_quantile(alpha, np.array([*dofs, max(design.cells - 1.0, 1.0)]))
+    t2 = t_quantile(alpha, np.array([*dofs, max(design.cells - 1.0, 1.0)])) ** 2
     (prompt, w_prompt), (judge, w_judge) = (chi_nodes(dof, TEST_NODES) for dof in dofs)
-    V_P = (expected[0][:, None] * prompt**2)[:, :, None]
-    V_J = (expected[1][:, None] * judge**2)[:, None, :]
+    # In units of the true variance.
+    variance = true_variance(parts, design)
+    expected = expected / variance
     # The sum of squares of combinations is that of prompts, of judges and of the rest.
     P, J, M = design.prompts, design.judges, design.cells
     u, w = (P - 1) / (M - 1), (J - 1) / (M - 1)
-    rest = np.maximum(expected[2] - u * expected[0] - w * expected[1], 0.0)[:, None, None]
-    squares = np.stack(np.broadcast_arrays(t[0] ** 2 * V_P, t[1] ** 2 * V_J, t[2] ** 2 * (u * V_P + w * V_J + rest)))
-    H = np.sqrt(np.maximum(np.max(np.tensordot(sums_of(DIMS, pilot.repair), squares, axes=1), axis=0), 0.0))
-    se = np.sqrt(true_variance(parts, design))[:, None, None]
-    found = scipy.special.ndtr((delta - H) / se) + scipy.special.ndtr((-delta - H) / se)
-    return np.asarray(np.einsum("mij,i,j->m", found, w_prompt, w_judge))
+    rest = np.maximum(expected[2] - u * expected[0] - w * expected[1], 0.0)[:, None]
+    V_P, V_J = expected[0][:, None] * prompt**2, expected[1][:, None] * judge**2
+    H2: Any = 0.0
+    for on_P, on_J, on_both in sums_of(DIMS, pilot.repair) * t2:
+        # What comes from prompts and the rest, and what comes from judges.
+        by_prompt = (on_P + on_both * u) * V_P + on_both * rest
+        by_judge = (on_J + on_both * w) * V_J
+        H2 = np.maximum(H2, by_prompt[:, :, None] + by_judge[:, None, :])
+    H, away = np.sqrt(H2), (delta / np.sqrt(variance))[:, None, None]
+    found = scipy.special.ndtr(away - H) + scipy.special.ndtr(-away - H)
+    return np.asarray((found @ w_judge) @ w_prompt)
 
 
 def expected_error(pilot: CrossedPilot, design: CrossedDesign, alpha: float) -> tuple[float, float]:

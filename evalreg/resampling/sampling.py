@@ -147,50 +147,54 @@ class _Sampler:
 
     def whole(self) -> tuple[Any, ...]:
         """The data as they are, as arguments of the statistic."""
-        return self._arguments(self.table.frame, np.ones(self.table.n_rows))
+        return self._arguments(self._own(), np.ones(self.table.n_rows))
 
     def without(self, cluster: int) -> tuple[Any, ...]:
         """The data without a cluster of the first axis."""
         rows = np.flatnonzero(self.codes[0] != cluster)
-        return self._arguments(self.table.frame[rows], np.ones(rows.size))
+        return self._arguments(_taken(self.table.frame, rows, {}), np.ones(rows.size))
 
     def sample(self, each: list[FloatArray]) -> tuple[Any, ...]:
         """The data under weights of the clusters of each axis."""
         by_row = [weight[code] for weight, code in zip(each, self.codes, strict=True)]
         product = np.prod(by_row, axis=0)
         if self.weighted:
-            return self._arguments(self.table.frame, product)
+            return self._arguments(self._own(), product)
         times = product.astype(np.intp)
         rows = np.repeat(np.arange(times.size), times)
         # Number of each copy among those of its row, from 0.
         copy = np.arange(rows.size) - np.repeat(np.cumsum(times) - times, times)
-        frame = self.table.frame[rows]
+        columns: dict[str, IntArray] = {}
         for axis, code, weight, own in zip(self.axes, self.codes, each, by_row, strict=False):
             name = axis[-1]
             own_rows = own.astype(np.intp)[rows]
             if name in self.table.columns:
                 starts = np.cumsum(weight) - weight
-                number = starts.astype(np.intp)[code[rows]] + copy % own_rows
-                series = nw.new_series(name, number, backend=nw.get_native_namespace(frame))
-                frame = _replaced(frame, series)
+                columns[name] = starts.astype(np.intp)[code[rows]] + copy % own_rows
             copy = copy // own_rows
-        return self._arguments(frame, np.ones(rows.size))
+        return self._arguments(_taken(self.table.frame, rows, columns), np.ones(rows.size))
 
-    def _arguments(self, frame: nw.DataFrame[Any], weights: FloatArray) -> tuple[Any, ...]:
-        native = frame.to_native()
-        if isinstance(native, pd.DataFrame):
-            # Columns that the function sets are its own.
-            native = native.copy(deep=False)
+    def _own(self) -> Any:
+        """The data themselves, of which columns that the function sets are its own."""
+        native = self.table.frame.to_native()
+        return native.copy(deep=False) if isinstance(native, pd.DataFrame) else native
+
+    def _arguments(self, native: Any, weights: FloatArray) -> tuple[Any, ...]:
         return (native, weights) if self.weighted else (native,)
 
 
-def _replaced(frame: nw.DataFrame[Any], series: nw.Series[Any]) -> nw.DataFrame[Any]:
-    """A frame with another column in the place of that of the same name."""
+def _taken(frame: nw.DataFrame[Any], rows: IntArray, columns: Mapping[str, IntArray]) -> Any:
+    """A new frame of these rows, with other columns in the place of those of the same name, in its own library."""
     native = frame.to_native()
     if isinstance(native, pd.DataFrame):
-        # By position: drawn rows repeat their index.
-        return nw.from_native(native.assign(**{series.name: series.to_numpy()}), eager_only=True)
-    return frame.with_columns(series)
+        taken = native.take(rows)
+        for name, values in columns.items():
+            taken[name] = values
+        return taken
+    made = nw.get_native_namespace(frame)
+    return (
+        frame[rows].with_columns(*(nw.new_series(name, new, backend=made) for name, new in columns.items())).to_native()
+    )
 
 
 def _sampler(data: Any, groups: Groups, weights: BootWeightsName) -> _Sampler:

@@ -92,22 +92,11 @@ def draw_figures(app):
         page = Path(app.srcdir) / "guide" / f"{name}.md"
         draw_page(page)
         matplotlib.pyplot.close("all")
-        with on_a_phone():
-            draw_page(page, end="-narrow")
-        matplotlib.pyplot.close("all")
-
-
-@contextlib.contextmanager
-def on_a_phone():
-    """New figures are as wide as a phone, where no other size is asked for."""
-    from evalreg.report import canvas, heat_map, named_rows
-
-    asked = canvas.size_asked
-    with contextlib.ExitStack() as stack:
-        for module in (canvas, heat_map, named_rows):
-            narrow = lambda figsize, ax: asked(PHONE if figsize is None and ax is None else figsize, ax)  # noqa: E731
-            stack.enter_context(patch.object(module, "size_asked", narrow))
-        yield
+        # Nobody looks at the pages of a check, which asks every example once: `sphinx-build -t check`.
+        if not app.tags.has("check"):
+            with patch("evalreg.report.canvas.USUAL_WIDTH", PHONE):
+                draw_page(page, end="-narrow")
+            matplotlib.pyplot.close("all")
 
 
 def draw_page(page, end=""):
@@ -153,6 +142,12 @@ def show_commands(app, docname, source):
     source[0] = with_commands(docname, source[0])
 
 
+def leave_search_out(app):
+    """No index of words in the pages of a check."""
+    if app.tags.has("check"):
+        app.builder.search = False
+
+
 def write_index(app, exception):
     """llms.txt and the pages as Markdown, for programs that read; some pages as notebooks."""
     if exception is None and app.builder.format == "html":
@@ -168,6 +163,7 @@ def write_index(app, exception):
 def setup(app):
     # Before pages are read, so that the pictures are there when a page asks for them.
     app.connect("builder-inited", draw_figures)
+    app.connect("builder-inited", leave_search_out)
     app.connect("source-read", show_commands)
     app.connect("html-page-context", show_phones_their_figures)
     app.connect("build-finished", write_index)

@@ -55,6 +55,15 @@ QUICK_COMPANIONS = ("pytest>=8", "hypothesis", "ruff", "mypy", "pandas-stubs", "
 # More threads than cores make small matrix products slower by a factor of ten and more.
 ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 
+# How a Python module is run as a program. Python looks for cycles in its garbage after every 700 new objects; tables
+# and pages of documentation are made of many more, and have few.
+RUN = """
+import gc, runpy, sys
+gc.set_threshold(50_000)
+del sys.argv[0]
+runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+"""
+
 
 # The environment
 
@@ -180,7 +189,7 @@ def call(*arguments: str, options: Options, cwd: Path = ROOT) -> tuple[int, list
     """The exit status of a Python module run as a program, and its lines."""
     lines = []
     with subprocess.Popen(
-        [sys.executable, "-m", *arguments],
+        [sys.executable, "-c", RUN, *arguments],
         cwd=cwd,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -297,7 +306,7 @@ def check_docs(options: Options) -> Outcome:
     with tempfile.TemporaryDirectory() as folder:
         source, pages = Path(folder) / "docs", Path(folder) / "html"
         shutil.copytree(ROOT / "docs", source, ignore=shutil.ignore_patterns("_build", "generated"))
-        build = ("sphinx", "-W", "--keep-going", "-q", "-b", "html", str(source), str(pages))
+        build = ("sphinx", "-W", "--keep-going", "-q", "-t", "check", "-b", "html", str(source), str(pages))
         failed = call(*build, options=options)[0]
         lost = [] if failed else members_without_place(source / "reference.md", pages)
         for name in lost:

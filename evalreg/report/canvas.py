@@ -38,6 +38,8 @@ NAME_PITCH = 0.14
 CHARACTER = 0.56
 # A new figure in inches: its width, with the height that it needs, or both; None is a size that fits.
 FigSize: TypeAlias = float | tuple[float, float] | None
+# Inches that a new figure is wide where no size is asked for; None is what fits what it shows.
+USUAL_WIDTH: float | None = None
 # What names at the left may take of a figure whose width was asked for.
 SHARE_OF_NAMES = 0.4
 STYLE = {
@@ -72,7 +74,7 @@ def size_asked(figsize: FigSize, ax: Axes | None) -> tuple[float | None, float |
     """Width and height of a new figure in inches, each None where it may be what fits."""
     _check_axes(ax)
     if figsize is None:
-        return None, None
+        return (USUAL_WIDTH if ax is None else None), None
     if ax is not None:
         raise ArgumentError("`figsize` is the size of a new figure, and `ax` has one. Leave one of them out.")
     both: tuple[Any, ...] = tuple(figsize) if isinstance(figsize, tuple | list) else (figsize, None)

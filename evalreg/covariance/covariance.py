@@ -24,6 +24,9 @@ from evalreg.numerics.matrices import Matrix, compressed, squared_entries, sum_b
 from evalreg.scores.paired import Paired
 from evalreg.scores.unseen import unseen
 
+# What statements are made at if nothing else is asked for.
+USUAL_LEVEL = 0.05
+
 
 class Floor(Protocol):
     """Variances below which others may not lie."""
@@ -292,7 +295,7 @@ class Covariance:
         ----------
         Banerjee (1960), Sankhya 22, 359-362; Cameron, Gelbach and Miller (2011), JBES 29(2), eq. 2.13.
         """
-        return self._widths(self._contrasts(contrasts)).half(alpha)
+        return self._plain_widths(contrasts).half(alpha)
 
     def limits(
         self, estimate: FloatArray, contrasts: FloatArray | None = None, alpha: float | FloatArray = 0.05
@@ -348,7 +351,7 @@ class Covariance:
         ndarray, shape (n_contrasts,)
             Without units.
         """
-        return self._widths(self._contrasts(contrasts)).critical(alpha)
+        return self._plain_widths(contrasts).critical(alpha)
 
     def dof(self, contrasts: FloatArray | None = None, alpha: float = 0.05) -> FloatArray:
         """Degrees of freedom of contrasts of the parameters.
@@ -367,8 +370,18 @@ class Covariance:
         ndarray, shape (n_contrasts,)
             inf where the normal is the reference.
         """
-        C = self._contrasts(contrasts)
-        return self._widths(C).dof(alpha) if self.summed else self._one_dof(C)
+        if contrasts is None and alpha == USUAL_LEVEL:
+            return self._own_dof.copy()
+        return self._dof(contrasts, alpha)
+
+    @cached_property
+    def _own_dof(self) -> FloatArray:
+        """Those of the parameters themselves at the usual level."""
+        return self._dof(None, USUAL_LEVEL)
+
+    def _dof(self, contrasts: Matrix | None, alpha: float) -> FloatArray:
+        plain = self._plain_widths(contrasts)
+        return plain.dof(alpha) if self.summed else plain.dofs[0].copy()
 
     def widths(self, contrasts: Matrix | None = None) -> Widths:
         """Variances and degrees of freedom of contrasts, from which every interval and p-value comes.
@@ -383,8 +396,25 @@ class Covariance:
         Widths
             With `half(alpha)`, `limits(estimate, alpha)`, `pvalues(distance)`, `critical(alpha)` and `dof(alpha)`.
         """
-        plain = self._widths(self._contrasts(contrasts))
+        return self._own_widths if contrasts is None else self._all_widths(contrasts)
+
+    @cached_property
+    def _own_widths(self) -> Widths:
+        """Widths of the parameters themselves, which nearly every statement asks for."""
+        return self._all_widths(None)
+
+    def _all_widths(self, contrasts: Matrix | None) -> Widths:
+        plain = self._plain_widths(contrasts)
         return plain if self.paired is None else replace(plain, few=self._few(contrasts, plain.variance))
+
+    def _plain_widths(self, contrasts: Matrix | None) -> Widths:
+        """Widths without what few questions leave open."""
+        return self._own_plain_widths if contrasts is None else self._widths(self._contrasts(contrasts))
+
+    @cached_property
+    def _own_plain_widths(self) -> Widths:
+        found = self._widths(self._contrasts(None))
+        return Widths(frozen(found.variance), frozen(found.terms), frozen(found.dofs), frozen(found.signs))
 
     def _few(self, contrasts: Matrix | None, variance: FloatArray) -> Few | None:
         """Differences of two models of which few questions tell."""

@@ -94,8 +94,14 @@ def exact_fit(X: np.ndarray, y: np.ndarray, w: np.ndarray, groups: np.ndarray) -
     return np.array([float(b) for b in beta]), np.sqrt([float(v) for v in variance])
 
 
-@pytest.mark.parametrize("weights", [None, "weight"])
-@pytest.mark.parametrize("name", COVARIATES)
+@pytest.mark.parametrize(
+    ("name", "weights"),
+    [
+        pytest.param(name, weights, marks=[pytest.mark.slow] if weights and i % 2 == 0 else [])
+        for i, name in enumerate(COVARIATES)
+        for weights in (None, "weight")
+    ],
+)
 def test_least_squares_agree_with_rational_arithmetic(log, name, weights):
     results = er.fit(COVARIATES[name], log, groups="passage", weights=weights, cov="CR0")
     X = smf.ols(COVARIATES[name], log).exog
@@ -504,7 +510,9 @@ IN_MEMORY: dict[tuple[str, float], Any] = {}
 
 
 @pytest.mark.pairwise
-@pytest.mark.parametrize("unit", [1e-300, 1e-60, 1e60, 1e300])
+@pytest.mark.parametrize(
+    "unit", [1e-300, 1e60, *(pytest.param(unit, marks=pytest.mark.slow) for unit in (1e-60, 1e300))]
+)
 @pytest.mark.parametrize("name", FAR_WEIGHTS)
 @in_engines
 def test_weights_of_an_engine_may_add_up_to_anything(log, engine, name, unit):
@@ -557,18 +565,41 @@ def test_weights_of_an_engine_that_are_too_far_from_each_other_are_refused(log, 
 WHOLE = ["I(ms ** 2)", "I(tokens ** 5)", "I(ms * ms)", "np.square(ms)", "I(tokens - 4000)", "I(-tokens)"]
 
 
-@pytest.mark.parametrize("kind", ["int64", "uint64", "uint16", "int32", "Int64", "UInt32"])
-@pytest.mark.parametrize("term", WHOLE)
-def test_whole_numbers_do_not_wrap_in_a_formula(log, term, kind):
+KINDS = ["int64", "uint64", "uint16", "int32", "Int64", "UInt32"]
+# Each term of the widest kind and of another, those below zero of unsigned ones.
+BESIDE_INT64 = dict(zip(WHOLE, ["uint64", "int32", "Int64", "UInt32", "uint16", "UInt32"], strict=True))
+
+
+@pytest.fixture(scope="module")
+def of_floats(log):
+    """Fits of the terms to columns of floats, by term."""
+    made = {}
+
+    def fitted(term):
+        if term not in made:
+            made[term] = er.fit(f"score ~ {term} + C(model)", log, groups="passage")
+        return made[term]
+
+    return fitted
+
+
+@pytest.mark.parametrize(
+    ("term", "kind"),
+    [
+        pytest.param(term, kind, marks=[] if kind in ("int64", BESIDE_INT64[term]) else [pytest.mark.slow])
+        for term in WHOLE
+        for kind in KINDS
+    ],
+)
+def test_whole_numbers_do_not_wrap_in_a_formula(log, of_floats, term, kind):
     """Powers beyond 2^63, and unsigned numbers below zero, are those of floats, in predictions too."""
     held = kind if "ms" not in term else {"uint16": "uint64", "int32": "int64", "UInt32": "UInt64"}.get(kind, kind)
     name = "ms" if "ms" in term else "tokens"
     whole = log.assign(**{name: log[name].astype("int64").astype(held)})
-    floats = log.assign(**{name: log[name].astype(float)})
-    found, expected = (er.fit(f"score ~ {term} + C(model)", data, groups="passage") for data in (whole, floats))
+    found, expected = er.fit(f"score ~ {term} + C(model)", whole, groups="passage"), of_floats(term)
     pd.testing.assert_series_equal(found.params, expected.params, rtol=1e-12)
     np.testing.assert_allclose(found.bse, expected.bse, rtol=1e-12)
-    ahead = [one.predict(data.head(5)) for one, data in ((found, whole), (expected, floats))]
+    ahead = [one.predict(data.head(5)) for one, data in ((found, whole), (expected, log))]
     np.testing.assert_allclose(np.asarray(ahead[0], dtype=float), np.asarray(ahead[1], dtype=float), rtol=1e-12)
 
 
@@ -595,8 +626,14 @@ def test_whole_numbers_that_are_levels_too_are_refused_where_they_would_wrap(log
     np.testing.assert_allclose(found.params, expected.params, rtol=1e-12)
 
 
-@pytest.mark.parametrize("kind", ["int32", "int64", "uint64", "UInt16"])
-@pytest.mark.parametrize("term", ["I(tokens ** 4)", "I(tokens - 4000)", "np.square(tokens) + np.log(tokens)"])
+@pytest.mark.parametrize(
+    ("term", "kind"),
+    [
+        pytest.param(term, kind, marks=[pytest.mark.slow] if (i + j) % 2 else [])
+        for i, term in enumerate(["I(tokens ** 4)", "I(tokens - 4000)", "np.square(tokens) + np.log(tokens)"])
+        for j, kind in enumerate(["int32", "int64", "uint64", "UInt16"])
+    ],
+)
 def test_whole_numbers_that_are_levels_too_are_those_of_floats_below_that(log, term, kind):
     whole = log[["score", "tokens"]].astype({"score": "int64", "tokens": kind})
     found, expected = (

@@ -101,7 +101,7 @@ def test_an_assurance_is_planned_for(command, pilot):
     assert "in 0.9 of pilots like this one the power is at least 0.8" in " ".join(out.split())
     status, _, err = command(pilot, *CLUSTERED, "--assurance", 1.2)
     assert status == 3
-    assert "`assurance` must lie strictly between 0 and 1" in err
+    assert "--assurance must lie strictly between 0 and 1" in err
 
 
 def test_a_small_pilot_is_said_to_be_one(command, pilot):
@@ -117,12 +117,12 @@ def test_a_small_pilot_is_said_to_be_one(command, pilot):
     [
         (("--k", "0"), "`--k` must be whole numbers"),
         (("--k", "1:2:3"), "`--k` must be whole numbers"),
-        (("--power", "1"), "`power` must lie strictly between 0 and 1"),
-        (("--delta", "-0.1"), "`delta` must be positive"),
+        (("--power", "1"), "--power must lie strictly between 0 and 1"),
+        (("--delta", "-0.1"), "--delta must be positive"),
         (("--cost-question", "2"), "go together"),
         (("--model", "modell"), 'Did you mean "model"'),
         (("--groups", "passage + question"), "must name one clustering"),
-        (("--baseline", "gpt"), "`baseline` must be one of the two models"),
+        (("--baseline", "gpt"), "--baseline must be one of the two models"),
     ],
 )
 def test_wrong_options_leave_with_3_and_say_what_to_do(command, pilot, change, words):

@@ -47,7 +47,7 @@ def test_the_command_line_refuses_two_filters_and_its_advice_leads_to_one(lines,
     assert main(["mean", str(file), "--score", "exact_match"]) == 3
     error = capsys.readouterr().err
     assert all(f'under filter "{name}" (40 documents)' in error for name in FILTERS)
-    assert "(On the command line: --filter flexible-extract.)" in error
+    assert "pass --filter flexible-extract." in error
     assert main(["mean", str(file), "--filter", FILTERS[0], "--format", "json"]) == 0
     found = json.loads(capsys.readouterr().out)
     one = log[log["filter"] == FILTERS[0]]["exact_match"]

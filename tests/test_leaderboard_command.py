@@ -137,7 +137,7 @@ def test_the_figure_is_drawn(file, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "parts"),
     [
-        ([], ["exactly one of `score`", "`winner`", "neither"]),
+        ([], ["exactly one of --score", "--winner", "neither"]),
         (["--winner", "winner", "--method", "elo"], ['"win-rate", "bradley-terry", "controlled"', "'elo'"]),
         (["--winner", "winner", "--scale", "elo"], ["`--scale` goes with --method bradley-terry", "win-rate"]),
         (["--winner", "winner", "--method", "controlled"], ["needs `--formula`"]),

@@ -103,10 +103,10 @@ def test_a_choice_that_a_log_asks_for_is_made_by_an_option(command, tmp_path):
     path = write_json(tmp_path / "both.json", head, both)
     refused = command("mean", path)
     assert refused.status == 3
-    assert "(On the command line: --scorer" in refused.err
+    assert "pass --scorer match." in refused.err
     assert command("mean", path, *advised(refused.err, "--scorer")).status == 0
-    assert "`failed` must be" in command("mean", path, "--failed", "no").err
-    assert "`log_format` must be" in command("mean", path, "--log-format", "no").err
+    assert "--failed must be" in command("mean", path, "--failed", "no").err
+    assert "--log-format must be" in command("mean", path, "--log-format", "no").err
 
 
 def test_options_of_logs_are_refused_for_tables_and_those_of_pairs_for_scores(command, evals, tmp_path):
@@ -189,7 +189,7 @@ def plain(tmp_path: Path) -> tuple[Path, pd.DataFrame]:
 
 def advised(said: str, option: str) -> list[str]:
     """An option and its value, as a message spells them for a shell."""
-    words = shlex.split(said[said.index(option) :].splitlines()[0].replace(".)", " "))
+    words = shlex.split(said[said.rindex(option) :].splitlines()[0].replace(".)", " "))
     return [words[0], words[1].rstrip(".")]
 
 
@@ -223,7 +223,7 @@ def test_a_column_of_text_is_not_proposed_for_scores(command, tmp_path):
 def test_roles_that_are_neither_pairs_nor_a_file_are_refused(command, tmp_path, text):
     refused = command("doctor", plain(tmp_path)[0], "--roles", text)
     assert refused.status == 3
-    assert "roles`" in refused.err
+    assert "--roles" in refused.err
 
 
 @pytest.mark.parametrize("verb", ["doctor", "mean", "leaderboard"])
@@ -581,7 +581,7 @@ def test_a_log_without_scores_or_with_one_row_has_a_doctor_too(command, tmp_path
     (tmp_path / "b.csv").write_text("item,points\n1,1\n")
     refused = command("doctor", tmp_path / "b.csv").err
     assert "roles.toml" in refused
-    assert "On the command line: --roles" in refused
+    assert "--roles" in refused
     assert "standard input" in command("doctor", "-").err
 
 
@@ -591,7 +591,7 @@ def test_a_log_of_one_question_has_no_error_bar_and_says_so(command, tmp_path):
     run = command("mean", path, "--item", "item", "--by", "model")
     assert run.status == 3
     said = " ".join(run.err.split())
-    assert 'all rows are of one question (`item="item"`), so there is no error bar' in said
+    assert "all rows are of one question (--item item), so there is no error bar" in said
     assert "groups" not in said
     (tmp_path / "one.csv").write_text("item,score\n1,1\n")
     frame = pd.read_csv(path)
@@ -642,7 +642,7 @@ def test_filters_and_tasks_of_a_raw_folder_are_not_averaged_over(command, tmp_pa
     two = write(tmp_path / "two", {"sums": two_filters()})
     refused = command("mean", two)
     assert refused.status == 3
-    assert "On the command line: --filter" in refused.err
+    assert "pass --filter strict." in refused.err
     assert command("mean", two, "--filter", "strict").status == 0
     for name, seed in (("a", 1), ("b", 3)):
         write(tmp_path / name, {"birds": one(seed=seed), "cats": one("cats", seed + 1)}, model=f"org/{name}")

@@ -103,7 +103,7 @@ def test_the_command_line_says_the_same(tasks, tmp_path, capsys):
     tasks.to_csv(file, index=False)
     given = ["mean", file, "--score", "correct", "--by", "method", "--item"]
     assert main([*given, "question_index", "--sample", "task"]) == 3
-    assert 'Write item="task:question_index" and leave out `sample`' in capsys.readouterr().err
+    assert "Write --item task:question_index and leave out --sample" in capsys.readouterr().err
     assert main([*given, "task:question_index", "--groups", "task"]) == 0
     assert str(len(tasks)) in capsys.readouterr().out
 

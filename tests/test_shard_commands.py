@@ -158,7 +158,7 @@ def test_wrong_files_and_options_are_refused(capsys):
     assert "hold the same sums" in refused(capsys, "mean", files[0], files[0])
     lost = refused(capsys, "mean", files[0], "--n-questions", "160")
     assert '"new", "old" have 80, in 1 shard. A shard may be lost' in lost
-    assert "`n_shards` says 3 shards; `paths` names 2" in refused(capsys, "mean", *files, "--n-shards", "3")
+    assert "--n-shards says 3 shards; FILE names 2" in refused(capsys, "mean", *files, "--n-shards", "3")
     assert "goes with files of sums" in refused(capsys, "mean", "log.csv", "--n-shards", "3")
     assert "`--where` chooses rows or columns" in refused(capsys, "mean", *files, "--where", "score == 1")
     assert "`evalreg fit` needs rows" in refused(capsys, "fit", "score ~ 1", *files)
@@ -171,4 +171,4 @@ def test_wrong_files_and_options_are_refused(capsys):
     over = refused(capsys, "summarise", "night0.csv", "--groups", "passage", "-o", "night0.csv")
     assert "must not be the file that is read" in over
     beside = refused(capsys, "summarise", "night0.csv", "--groups", "passage", "--weights", "score", "-o", "x.parquet")
-    assert "`weights` goes with comparisons" in beside
+    assert "--weights goes with comparisons" in beside

@@ -10,7 +10,6 @@ from dataclasses import replace
 from evalreg.cli.logs import (
     add_files,
     add_log_options,
-    as_options,
     check_choices,
     choices,
     file_list,
@@ -53,8 +52,7 @@ def run(options: argparse.Namespace) -> str:
         raise ArgumentError(
             '`evalreg doctor` reads files; standard input ("-") cannot be read again by what it advises.'
         )
-    with as_options():
-        log = read_log(file_list(options), **choices(options))
+    log = read_log(file_list(options), **choices(options))
     found = diagnose(log, lambda verb, more: _command(verb, more, options, log))
     return FORMATS[options.format](replace(found, remarks=tuple(spelled(text, _NEXT) for text in found.remarks)), log)
 

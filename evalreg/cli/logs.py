@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import ast
 import json
 import os
-import re
-import shlex
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, get_args
 
@@ -19,7 +16,7 @@ import pandas as pd
 
 from evalreg.checks import option
 from evalreg.cli.parsing import offering
-from evalreg.errors import ArgumentError, EvalregWarning, LogFormatError, MissingColumnError
+from evalreg.errors import ArgumentError, EvalregWarning, MissingColumnError
 from evalreg.logs.content import Content
 from evalreg.logs.fields import the_field
 from evalreg.logs.files import find_files, find_sources, read_head
@@ -42,8 +39,6 @@ _CHOICES = {
 }
 # Names that formulas use and that are no columns, unless there is one.
 _FUNCTIONS = {"np", "Q", "C", "I", "center", "scale", "standardize", "bs", "cr", "cc", "te", "Poly", "Sum", "Treatment"}
-# What a reader says to Python's users, and what the same is called here.
-_SPELLED = ("metric", "filter", "scorer", "failed", "broken", "roles", "format")
 
 
 class FilesAction(argparse.Action):
@@ -162,17 +157,16 @@ def open_log(
                 "or leave out the option."
             )
         return None, {}
-    with as_options():
-        log = read_log(files, text_columns=text, **made)
-        columns = log._reading.frame.columns
-        asked = {name: the_field(name, columns) for name in dict.fromkeys([*text, *fields]) if is_plain(name)}
-        kept = [field or name for name, field in asked.items() if (field or name) not in ROLES]
-        own = {"text_columns": [name for name in text if name in columns and name not in ROLES]}
-        if not set(kept) <= set(columns):
-            # What no record has is told by the function that it was named for.
-            with suppress(MissingColumnError):
-                log, own = read_log(files, text_columns=text, columns=kept, **made), own | {"columns": kept}
-        return log, {name: value for name, value in own.items() if value}
+    log = read_log(files, text_columns=text, **made)
+    columns = log._reading.frame.columns
+    asked = {name: the_field(name, columns) for name in dict.fromkeys([*text, *fields]) if is_plain(name)}
+    kept = [field or name for name, field in asked.items() if (field or name) not in ROLES]
+    own = {"text_columns": [name for name in text if name in columns and name not in ROLES]}
+    if not set(kept) <= set(columns):
+        # What no record has is told by the function that it was named for.
+        with suppress(MissingColumnError):
+            log, own = read_log(files, text_columns=text, columns=kept, **made), own | {"columns": kept}
+    return log, {name: value for name, value in own.items() if value}
 
 
 def _are_tables(files: list[str], made: Mapping[str, Any]) -> bool:
@@ -223,29 +217,6 @@ def lacks(asked: Iterable[str], frame: pd.DataFrame) -> bool:
 def is_plain(name: str) -> bool:
     """Whether a name that was asked for is one of a column."""
     return not set("+:`") & set(name) and name not in _FUNCTIONS
-
-
-@contextmanager
-def as_options() -> Iterator[None]:
-    """Spell what an error advises as the command line takes it."""
-    try:
-        yield
-    except (ArgumentError, LogFormatError) as error:
-        named = [name for name in _SPELLED if f"{name}=" in str(error) or f"`{name}`" in str(error)]
-        if named:
-            error.add_note(f"(On the command line: {', '.join(_spelled(name, str(error)) for name in named)}.)")
-        raise
-
-
-def _spelled(name: str, advice: str) -> str:
-    """An option with the value that the advice gives it, where it gives one only."""
-    values = set()
-    for literal in re.findall(rf"\b{name}=(\{{.+?\}}|\"[^\"]*\"|'[^']*')", advice):
-        with suppress(ValueError, SyntaxError):
-            value = ast.literal_eval(literal)
-            values.add(",".join(map("=".join, value.items())) if isinstance(value, dict) else value)
-    option = "log-format" if name == "format" else name
-    return f"--{option} {shlex.quote(*values)}" if len(values) == 1 else f"--{option}"
 
 
 def named_columns(frame: pd.DataFrame, wanted: Iterable[str], text: Iterable[str]) -> pd.DataFrame:

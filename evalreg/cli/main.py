@@ -86,6 +86,7 @@ def _run(arguments: Sequence[str]) -> int:
     if not arguments:  # a person reads what there is; a script whose words got lost must not pass for a gate that held
         _complain(build_parser(()).format_help())
         return BAD_INPUT
+    options = argparse.Namespace()
     try:
         options = build_parser(arguments).parse_args(arguments)
         options.words = list(arguments)
@@ -100,7 +101,7 @@ def _run(arguments: Sequence[str]) -> int:
         for line in output.messages:
             _complain(f"{_visible(line)}\n")
     except EvalregError as error:
-        return _fail("\n".join([str(error), *getattr(error, "__notes__", [])]))
+        return _fail(spelled("\n".join([str(error), *getattr(error, "__notes__", [])]), options))
     except SystemExit as stop:  # --help and --version
         _write("", sys.stdout)
         return stop.code if isinstance(stop.code, int) else FINE

@@ -111,6 +111,7 @@ def averaged(options: argparse.Namespace) -> tuple[Results, Rows, dict[str, obje
             missing=options.missing,
             **covariance_options(options),
         )
+    options.kind = "models" if item and by == ["model"] and results.estimate.about.n_models > 1 else "scores"
     asked: dict[str, object] = {name: getattr(options, name) for name in ("questions", "score", "strata")}
     asked |= {"by": by, "item": item, "sample": sample, "groups": item if options.groups is None else options.groups}
     asked["strata_weights"] = strata_weights if options.strata is not None else None

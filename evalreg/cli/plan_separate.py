@@ -77,6 +77,7 @@ def run(options: argparse.Namespace) -> Output:
     if options.model is None and (options.item is not None or options.sample is not None):
         raise ArgumentError("`--item` and `--sample` go with `--model`, the column of the models; give it too.")
     judges = None if options.judges is None else _whole(options.judges)
+    options.kind = "pairs" if options.model is None else "models"
     results, rows = _means(options) if options.model is not None else board_of(options)[:2]
     plan = separate(
         results,

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 
 import pandas as pd
@@ -23,7 +20,7 @@ from evalreg.cli.shared import (
     log_messages,
     with_rows,
 )
-from evalreg.errors import ArgumentError, EvalregError
+from evalreg.errors import ArgumentError
 from evalreg.report.tables import Summary
 from evalreg.resampling.assignments import STATISTICS
 from evalreg.resampling.randomisation import randomisation_test
@@ -100,7 +97,7 @@ def run(options: argparse.Namespace) -> Output:
     rows = read_rows(options, roles - {options.score}, {options.score})
     rows.refuse_verdicts(options.score)
     rows.refuse_averaging(options.treatment)
-    with counting(rows), _as_typed():
+    with counting(rows):
         test = randomisation_test(
             rows.frame,
             options.score,
@@ -115,23 +112,6 @@ def run(options: argparse.Namespace) -> Output:
             missing=options.missing,
         )
     return Output(FORMATS[options.format](LotsFound(test, rows, options)), messages=log_messages(rows, options))
-
-
-@contextmanager
-def _as_typed() -> Iterator[None]:
-    """Spell the design that an error advises as the command line takes it."""
-    try:
-        yield
-    except EvalregError as error:
-        rows = re.search(r'groups=None with strata="(.+?)" is', str(error))
-        joint = re.search(r'groups="(.+?:.+?)" tells', str(error))
-        if rows is not None:
-            error.add_note(
-                f'(On the command line: leave out --groups and write --strata "{rows[1]}"; or evalreg compare.)'
-            )
-        elif joint is not None:
-            error.add_note(f'(On the command line: --groups "{joint[1]}".)')
-        raise
 
 
 def _summarized(found: LotsFound) -> Summary:

@@ -100,6 +100,7 @@ def run(options: argparse.Namespace) -> Output:
     text, numbers = _columns(options, key)
     rows = read_rows(options, text, numbers)
     pairs = "left" in rows.roles or (rows.log is None and (options.winner is not None or "left" in rows.frame))
+    options.kind = "pairs" if pairs else "models" if options.baseline is not None else "scores"
     if options.baseline is not None:
         page = _compared(rows, options, text, numbers, pairs, pictures=form == "html")
         return _written(page, form, options)
@@ -112,6 +113,8 @@ def run(options: argparse.Namespace) -> Output:
         else:
             results, arguments = _scored(rows, options)
             estimator, ranked = "mean", arguments["by"] in ("model", options.model)
+    if ranked and not pairs and results.estimate.about.n_models > 1 and (options.item or rows.item):
+        options.kind = "models"
     more: dict[str, Any] = {"seed": options.seed} | _log(rows, options)
     page = report_page(
         results,

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import ast
 import re
+import shlex
 
-# What is no keyword of Python: the parts of the command itself.
-_OWN = {"command", "file", "format", "output", "run", "words"}
-# What corrects the best model, by command; elsewhere the command that has the option is named.
-_BEST = {"mean": "--best", "leaderboard": "--best"}
+# What is no keyword of Python: the parts of the command itself, and the kind of rows that it found.
+_OWN = {"command", "file", "format", "kind", "output", "run", "words"}
+# What corrects the best model, by the kind of rows, where the command itself has no such option.
+_BEST = {
+    "pairs": "--best of evalreg leaderboard",
+    "models": "--best of evalreg mean",
+    "scores": "--best of evalreg mean",
+}
 # The command of a function of Python.
 _COMMANDS = {name: name for name in ("mean", "compare", "fit", "ratio", "noise", "components", "table")}
 _COMMANDS |= {"win_rate": "leaderboard", "bradley_terry": "leaderboard"}
@@ -22,53 +28,95 @@ _ELSEWHERE = {
     "statistic": "randomise",
     "tasks": "evals",
     "facets": "components",
+    "delta": "plan separate",
 }
-# Commands of scores of models on questions, whose differences `compare --wild` tests.
-_OF_SCORES = {"mean", "noise", "evals", "table", "report", "plan"}
+# Commands that read comparisons of two models; of these no command of scores has an option.
+_OF_PAIRS = {"leaderboard", "plan separate"}
 # What an option is called here, where that is not the keyword with hyphens.
 _CALLED = {"format": "log_format", "subset": "where", "n_population": "population"}
+_CALLED |= {"judge": "judge_axis", "standard_error": "design"}
 # Methods and attributes of results that no command has.
 _METHODS = "t_test|wild_test|pairwise|average|agreement|position|boards|effects|min_shared|conf_int|avg_comparisons"
+_METHODS += "|omega2"
 _ONLY_PYTHON = re.compile(rf"(`?(?:results\.)?\b(?:{_METHODS})\b(?:\([^()]*\)`?|`))(?! in Python)")
 
 
 def spelled(text: str, options: argparse.Namespace) -> str:
-    """A sentence that names options and commands as they are typed; of what no command has it says so."""
+    """A sentence that names options and commands as they are typed; of what no command has it says so.
+
+    `options.kind`, where the command knows it, is what its rows are: "pairs" of models, "models" on questions whose
+    differences `evalreg compare` takes, or other "scores".
+    """
     names, command = set(vars(options)) - _OWN, getattr(options, "command", "")
-    text = text.replace("`winner()`", _BEST.get(command, "--best of evalreg mean and leaderboard"))
+    kind = getattr(options, "kind", "pairs" if command == "leaderboard" else "")
+    text = text.replace(
+        "`winner()`", "--best" if "best" in names else _BEST.get(kind, "--best of evalreg mean and leaderboard")
+    )
     text = text.replace("`icc` in `compare`", "`icc`").replace("`to_frame` has", "the table has")
-    if "wild" in names or command in _OF_SCORES:
-        text = text.replace("`wild_test`", "--wild" if "wild" in names else "--wild of evalreg compare")
+    if "wild" in names:
+        text = text.replace("`wild_test`", "--wild")
+    elif kind == "models":
+        text = text.replace("`wild_test` checks a result", "--wild of evalreg compare checks differences")
     # Every other part is a call of a method, whose arguments are no options.
     parts = _ONLY_PYTHON.split(text)
-    return "".join(f"{part} in Python" if i % 2 else _with_options(part, names) for i, part in enumerate(parts))
+    typed = (f"{part} in Python" if i % 2 else _with_options(part, names, kind) for i, part in enumerate(parts))
+    return "".join(typed)
 
 
-def _with_options(text: str, names: set[str]) -> str:
+def _with_options(text: str, names: set[str], kind: str) -> str:
     """The text with options where it has keywords, and commands where it has functions."""
 
-    def option(name: str, value: str = "") -> str | None:
-        name = _CALLED.get(name, name)
-        if name not in names and name not in _ELSEWHERE:
-            return None
+    def option(found: re.Match[str], value: str = "") -> str | None:
+        name = found[1] if found[1] in names else _CALLED.get(found[1], found[1])
         typed = f"--{name.replace('_', '-')}{value and f' {value}'}"
-        return typed if name in names else f"{typed} of evalreg {_ELSEWHERE[name]}"
+        if name in names:
+            return typed
+        if name not in _ELSEWHERE:
+            return None
+        # No command of scores takes comparisons.
+        takes = kind != "pairs" or _ELSEWHERE[name] in _OF_PAIRS
+        return f"{typed} of evalreg {_ELSEWHERE[name]}" if takes else f"{found[0]} in Python"
 
     def valued(found: re.Match[str]) -> str:
-        value = found[2] if re.fullmatch(r"[\w.-]+", found[2]) else f'"{found[2]}"'
-        return option(found[1], value) or found[0]
+        return option(found, _word(found[3])) or found[0]
 
-    def sizes(found: re.Match[str]) -> str:
-        return option("population", re.sub(r'[{}" ]', "", found[1]).replace(":", "=")) or found[0]
+    def several(found: re.Match[str]) -> str:
+        return option(found, _word(_pairs(found[2]))) or found[0]
+
+    def counted(found: re.Match[str]) -> str:
+        return option(found, found[2]) or found[0] if found[1] in names else found[0]
+
+    def left_out(found: re.Match[str]) -> str:
+        return f"no {option(found)}" if found[1] in names else found[0]
 
     def named(found: re.Match[str]) -> str:
-        return option(found[1]) or (f"evalreg {_COMMANDS[found[1]]}" if found[1] in _COMMANDS else found[0])
+        return option(found) or (f"evalreg {_COMMANDS[found[1]]}" if found[1] in _COMMANDS else found[0])
 
-    text = re.sub(r"n_population=(\{[^{}]*\})", sizes, text)
+    text = re.sub(r"`?\b(\w+)=(\{[^{}]*\})`?(?! in Python)", several, text)
     text = re.sub(r"(?>`?\ber\.(\w+)\b(\([^()]*\))?`?)(?! in Python)", _function, text)
-    text = re.sub(r'`?\b(\w+)="([^"]*)"`?', valued, text)
-    text = re.sub(r"(?<!column )`(\w+)`", named, text)
+    text = re.sub(r"`?\b(\w+)=([\"'])((?:(?!\2).)*)\2`?(?! in Python)", valued, text)
+    text = re.sub(r"`?\b(\w+)=(-?\d[\d.]*\d|\d)\b`?(?! in Python)", counted, text)
+    text = re.sub(r"`?\b(\w+)=None\b`?(?! in Python)", left_out, text)
+    text = re.sub(r"`paths?`", "FILE", text)
+    text = re.sub(r"(?<!column )`(\w+)`(?! in Python)", named, text)
     return re.sub(r"\b(evalreg [a-z]+) and \1\b", r"\1", text)
+
+
+def _word(value: str) -> str:
+    """A value as one word of a shell."""
+    if re.fullmatch(r"[\w.,:=-]+", value):
+        return value
+    return shlex.quote(value) if set(value) & set('"$`\\!') else f'"{value}"'
+
+
+def _pairs(literal: str) -> str:
+    """A mapping as options take it: ``a=1,b=2``, nothing for None."""
+    try:
+        value: dict[object, object] = ast.literal_eval(literal)
+        parts = [f"{key}={'' if held is None else held}" for key, held in value.items()]
+    except (ValueError, SyntaxError):
+        return re.sub(r'[{}" ]', "", literal).replace(":", "=")
+    return ",".join('"' + part.replace('"', '""') + '"' if set(part) & set(',"') else part for part in parts)
 
 
 def _function(found: re.Match[str]) -> str:

@@ -163,7 +163,7 @@ def _scorer(files: Sequence[InspectFile], choice: Choice) -> tuple[str, list[str
         return str(name), [f'The task declares the scorer "{name}" as its headline; it was read.']
     raise ArgumentError(
         f"`scorer` must say which scorer to read; there are {len(counts)}: {_counted(counts)}. "
-        f"Pass scorer={next(iter(counts))!r}, say."
+        f"For instance pass scorer={next(iter(counts))!r}."
     )
 
 
@@ -185,7 +185,7 @@ def _metric(files: Sequence[InspectFile], scorer: str, choice: Choice) -> str | 
         return str(name)
     raise ArgumentError(
         f"`metric` must say which entry of the scores of {scorer!r} to read; there are {len(counts)}: "
-        f"{_counted(counts)}. Pass metric={next(iter(counts))!r}, say."
+        f"{_counted(counts)}. For instance pass metric={next(iter(counts))!r}."
     )
 
 

@@ -233,7 +233,7 @@ def _ambiguous(file: _File, found: dict[tuple[str, str], Part]) -> ArgumentError
         what = "`metric`"
     return ArgumentError(
         f'{what} must say which scores to read: "{file.task}" in {file.path} has {counts}. They are scores of the same '
-        f"answers. Pass {' and '.join(advice)}, say."
+        f"answers. For instance pass {' and '.join(advice)}."
     )
 
 

@@ -43,8 +43,9 @@ def read(sources: Sequence[Source], choice: Choice) -> Reading:
         likely = likely_roles(frame)
         raise LogFormatError(
             f"A table read as a log has a column 'score' or 'winner'; {sources[0].path} has {listed(frame.columns)}. "
-            f"Name the columns that have roles: {_as_python(likely if 'score' in likely else {'score': 'correct'})}, "
-            "say, or a file such as roles.toml with such lines."
+            "Name the columns that have roles, for instance by "
+            f"{_as_python(likely if 'score' in likely else {'score': 'correct'})} or by a file such as roles.toml with "
+            "such lines."
         )
     missing = [side for side in ("left", "right") if side not in frame.columns]
     if missing and "score" not in frame.columns:
@@ -73,7 +74,7 @@ def _advice_on_verdicts(frame: pd.DataFrame) -> str:
     if are_battles(frame):
         return 'Its verdicts are those of battles as Chatbot Arena writes them: pass format="chatbot_arena".'
     likely = {"left": "model_a", "right": "model_b"} | likely_roles(frame, ("left", "right")) | {"winner": "winner"}
-    return f"Name them: {_as_python(likely)}, say, or a file such as roles.toml with such lines."
+    return f"For instance pass {_as_python(likely)} or a file such as roles.toml with such lines."
 
 
 def _rows(

@@ -168,7 +168,7 @@ def sentences(plan: Separation) -> tuple[str, ...]:
                 if zero
                 else f"the true one may be as small as {number(nearer)}. "
             )
-            + "Give the smallest difference that matters as delta."
+            + "Give the smallest difference that matters as `delta`."
         )
     held = (
         f"the power is {plan.power:g} on average over pilots like this one"

@@ -43,19 +43,20 @@ class Products:
 class SparkLines:
     """One line for each (cluster, cell) in a frame of Spark.
 
-    Its columns are one for each column of `by`, `__by0` and so on, the cell, rows, their weight, the sum of values, how
-    many orders of two sides occur, and rows without an id.
+    Its columns are one for each column of `by`, `__id0` and so on, the cell, rows, their weight, the sum of values, how
+    many orders of two sides occur, rows without an id, and further sums, named in `more`.
     """
 
     native: Any
     by: Axis
     n_cells: int
+    more: tuple[str, ...] = ()
     _coarser: dict[Axis, SparkLines] = field(default_factory=dict)
 
     @property
     def keys(self) -> list[str]:
         """Columns of the clusters."""
-        return [f"__by{i}" for i in range(len(self.by))]
+        return [f"__id{i}" for i in range(len(self.by))]
 
     def kept(self) -> SparkLines:
         """The same, which Spark keeps while an estimate or a covariance is made."""
@@ -69,17 +70,17 @@ class SparkLines:
         if by == self.by:
             return self
         if by not in self._coarser:
-            own = [F.col(f"__by{self.by.index(name)}").alias(f"__by{i}") for i, name in enumerate(by)]
-            sums = [F.sum(name).alias(name) for name in SUMS]
-            frame = self.native.groupBy(*own, CELL).agg(*sums).repartition(*[f"__by{i}" for i in range(len(by))])
-            self._coarser[by] = SparkLines(keep_native(frame), by, self.n_cells)
+            own = [F.col(f"__id{self.by.index(name)}").alias(f"__id{i}") for i, name in enumerate(by)]
+            sums = [F.sum(name).alias(name) for name in (*SUMS, *self.more)]
+            frame = self.native.groupBy(*own, CELL).agg(*sums).repartition(*[f"__id{i}" for i in range(len(by))])
+            self._coarser[by] = SparkLines(keep_native(frame), by, self.n_cells, self.more)
         return self._coarser[by]
 
     def by_cell(self) -> tuple[IntArray, dict[str, FloatArray]]:
         """Sums over the lines of each cell, -1 for those of none that is known, and their number."""
         from pyspark.sql import functions as F
 
-        sums = [F.sum(name).alias(name) for name in SUMS]
+        sums = [F.sum(name).alias(name) for name in (*SUMS, *self.more)]
         found = _ask(self.native.groupBy(CELL).agg(*sums, F.count(F.lit(1)).alias("lines")))
         return found.pop(CELL).astype(np.intp), found
 
@@ -115,16 +116,16 @@ class SparkLines:
         held = fetched(nw.from_native(first), backend())
         return ":".join(str(np.asarray(held[name])[0]) for name in self.keys)
 
-    def in_columns(self, maps: Sequence[Any], fitted: FloatArray) -> dict[str, FloatArray]:
+    def in_columns(self, maps: Sequence[Any], fitted: FloatArray, counted: str = SIZE) -> dict[str, FloatArray]:
         """Sums over clusters of what their lines add up to in each of some columns of cells.
 
-        `maps`, sparse (n_cells, n_columns), are what a unit of weight counts there in s, a unit of residual in t and,
-        where there is a third, one of weight in t. Of the s and t of clusters: how many s are above zero, the sum of
-        s^2, the largest s, and the sum of t^2 / s.
+        `maps`, sparse (n_cells, n_columns), are what a unit of weight (of the sums `counted`) counts there in s, a unit
+        of residual in t and, where there is a third, one of weight in t. Of the s and t of clusters: how many s are
+        above zero, the sum of s^2, the largest s, and the sum of t^2 / s.
         """
         from pyspark.sql import functions as F
 
-        each = self._by_column(maps, fitted).where(F.col("s") > 0)
+        each = self._by_column(maps, fitted, counted).where(F.col("s") > 0)
         found = _ask(
             each.groupBy("column").agg(
                 F.count("s").alias("n"),
@@ -136,6 +137,14 @@ class SparkLines:
         at = found.pop("column").astype(np.intp)
         n_columns = int(maps[0].shape[1])
         return {name: _placed(values, at, n_columns) for name, values in found.items()}
+
+    def apart(self, other: str) -> FloatArray:
+        """Sum over clusters of the squared difference of weight and another sum, in each cell."""
+        from pyspark.sql import functions as F
+
+        apart = F.col(SIZE) - F.col(other)
+        found = _ask(self.native.groupBy(CELL).agg(F.sum(apart * apart).alias("squares")))
+        return _placed(found["squares"], found[CELL].astype(np.intp), self.n_cells)
 
     def powers(self, bread: Any, fitted: FloatArray) -> FloatArray:
         """Sums over clusters of u^2 and u^4, u being what residuals add up to in each column, shape (2, n_columns)."""
@@ -157,7 +166,7 @@ class SparkLines:
         frame = self._by_column(maps, fitted).select(*self.keys, *(one.alias(name) for name, one in made.items()))
         return SparkLines(keep_native(frame.repartition(*self.keys)), self.by, int(maps[0].shape[1]))
 
-    def _by_column(self, maps: Sequence[Any], fitted: FloatArray) -> Any:
+    def _by_column(self, maps: Sequence[Any], fitted: FloatArray, counted: str = SIZE) -> Any:
         """Sums s and t of each cluster in each column, as `in_columns` has them."""
         from pyspark.sql import functions as F
 
@@ -173,8 +182,8 @@ class SparkLines:
         joined = self.native.join(F.broadcast(map_), CELL).select(
             *self.keys,
             "column",
-            (F.col("a") * F.col(SIZE)).alias("s"),
-            (F.col("c") * residual + F.col("d") * F.col(SIZE)).alias("t"),
+            (F.col("a") * F.col(counted)).alias("s"),
+            (F.col("c") * residual + F.col("d") * F.col(counted)).alias("t"),
         )
         return joined.groupBy(*self.keys, "column").agg(F.sum("s").alias("s"), F.sum("t").alias("t"))
 
@@ -250,36 +259,44 @@ def spark_lines(
     cell_columns: Sequence[str],
     codes: dict[tuple[str, ...], int],
     turned: frozenset[tuple[str, ...]],
-    n_cells: int,
+    units: tuple[FloatArray, FloatArray],
+    more: tuple[str, ...] = (),
 ) -> SparkLines:
     """Lines of a table grouped by the clusters' columns and those of the cells, which Spark keeps for an estimate.
 
     `codes` and `turned` tell the cell of the joint values of the cells' columns, as text, and which of them count from
-    the other side.
+    the other side; `units`, by cell, multiply weights and sums of values. `more` are further sums of the table.
     """
     from pyspark.sql import functions as F
 
     native = grouped.to_native()
     keys = [f"__k{i}" for i in range(len(cell_columns))]
-    rows = [(*key, cell, key in turned) for key, cell in codes.items()]
-    schema = ", ".join([*(f"{key} string" for key in keys), f"{CELL} int", "__turned boolean"])
+    rows = [(*key, cell, key in turned, *(float(unit[cell]) for unit in units)) for key, cell in codes.items()]
+    own = [f"{CELL} int", "__turned boolean", "__of_size double", "__of_total double"]
+    schema = ", ".join([*(f"{key} string" for key in keys), *own])
     table = F.broadcast(native.sparkSession.createDataFrame(rows, schema))
 
     def quoted(name: str) -> Any:
         return F.col("`" + name.replace("`", "``") + "`")
 
     lines = native.select(
-        *(quoted(name).alias(f"__by{i}") for i, name in enumerate(by)),
+        *(quoted(name).alias(f"__id{i}") for i, name in enumerate(by)),
         *(quoted(name).cast("string").alias(key) for name, key in zip(cell_columns, keys, strict=True)),
-        *(F.col(name).cast("double").alias(name) for name in SUMS),
+        *(F.col(name).cast("double").alias(name) for name in (*SUMS, *more)),
     )
     # Rows that are not told apart are one cell.
     lines = lines.join(table, keys, "left") if keys else lines.crossJoin(table)
     total = F.when(F.col("__turned"), F.col(SIZE) - F.col(TOTAL)).otherwise(F.col(TOTAL))
-    own = [f"__by{i}" for i in range(len(by))]
-    lines = lines.select(*own, F.coalesce(CELL, F.lit(-1)).alias(CELL), ROWS, SIZE, total.alias(TOTAL), ORDERED, ABSENT)
-    sums = [F.sum(name).alias(name) for name in SUMS]
-    return SparkLines(keep_native(lines.groupBy(*own, CELL).agg(*sums).repartition(*own)), by, n_cells)
+    # Rows of no cell that is known have no unit.
+    made = {
+        CELL: F.coalesce(CELL, F.lit(-1)),
+        SIZE: F.col(SIZE) * F.coalesce("__of_size", F.lit(1.0)),
+        TOTAL: total * F.coalesce("__of_total", F.lit(1.0)),
+    }
+    ids = [f"__id{i}" for i in range(len(by))]
+    lines = lines.select(*ids, *(made.get(name, F.col(name)).alias(name) for name in (CELL, *SUMS, *more)))
+    sums = [F.sum(name).alias(name) for name in (*SUMS, *more)]
+    return SparkLines(keep_native(lines.groupBy(*ids, CELL).agg(*sums).repartition(*ids)), by, units[0].size, more)
 
 
 def _ask(frame: Any) -> dict[str, FloatArray]:

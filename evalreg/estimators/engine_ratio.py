@@ -29,6 +29,7 @@ from evalreg.estimators.linearized import refuse_constant
 from evalreg.scores.base import Scores
 from evalreg.scores.centres import LOST, about_near_centres
 from evalreg.scores.lazy_ratio import BOTTOM, PLAIN, TOP, LazyRatios
+from evalreg.scores.lazy_spark import SparkRatios, stays_in_spark
 from evalreg.scores.sums import CellSums
 
 # Ratios of rows that differ by less, as a share of them, are alike.
@@ -53,13 +54,14 @@ def ratio_in_engine(
     """Two queries for the cells, and one for all clusterings."""
     values = dict(zip(("numerator", "denominator"), columns, strict=True))
     read = read_in_engine(table, roles, groups, values)
-    axes, dropped, frame = read.axes, read.dropped, weighted_columns(read.table.frame, columns, read.weights)
-    keys, sums = grouped_sorted(*ranged(frame, roles.by))
+    axes, dropped = read.axes, read.dropped
+    weighted = read.table.each(lambda frame: weighted_columns(frame, columns, read.weights))
+    keys, sums = grouped_sorted(*ranged(weighted.frame, roles.by))
     names = joint_names(keys) if roles.by else ("ratio",)
     check_numbers(sums, columns, roles.weights)
     refuse_empty([name for name, total in zip(names, sums["bottom"], strict=True) if total == 0], columns[1])
     cells = CellRatios(names, sums, columns[0])
-    more = _second(LazyTable(frame), roles.by, keys, sums, cells.flat)
+    more = _second(weighted, roles.by, keys, sums, cells.flat)
     squares, row_squares = (np.where(cells.flat, 0.0, more[name]) for name in ("squares", "row_squares"))
     own = CellSums(
         sums["rows"],
@@ -69,8 +71,9 @@ def ratio_in_engine(
         sums["least"] / cells.mean,
         sums["most"] / cells.mean,
     )
-    scores = LazyRatios(
-        LazyTable(frame),
+    stays = stays_in_spark(weighted, roles.by, int(sums["rows"].sum()), len(keys))
+    scores = (SparkRatios if stays else LazyRatios)(
+        weighted,
         N,
         roles.by,
         {key: code for code, key in enumerate(keys)},
@@ -246,11 +249,7 @@ def relative_errors(scores: Scores, axes: tuple[Axis, ...] | None, apart: FloatA
     """Standard error of each cell's mean denominator over that mean, the largest over the clusterings."""
     squares = apart
     for axis in axes or ():
-        own = np.zeros(squares.size)
-        for share, count in zip(scores.cells(axis), scores.as_means.cells(axis), strict=True):
-            assert share.gram is not None
-            own += np.asarray((share.gram - count.gram).power(2).sum(axis=0)).ravel()
-        squares = np.maximum(squares, own)
+        squares = np.maximum(squares, scores.shares_apart(axis))
     return np.asarray(np.sqrt(squares) / weight)
 
 

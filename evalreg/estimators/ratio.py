@@ -13,6 +13,7 @@ from evalreg.covariance.documented import documented
 from evalreg.covariance.options import check_cov_options
 from evalreg.data.clusters import joint, pair_codes
 from evalreg.data.engine import LazyTable
+from evalreg.data.engine_spark import one_scan
 from evalreg.data.groups import Groups
 from evalreg.data.joint_ids import with_roles
 from evalreg.data.names import known_columns
@@ -55,6 +56,7 @@ def solve(split: Split, numerator: FloatArray, denominator: FloatArray) -> Linea
 
 
 @chooses_rows()
+@one_scan
 @documented
 def ratio(
     data: Any,

@@ -337,6 +337,14 @@ class Scores(ABC):
         """The same scores as those of means, a row counting with its sampling weight."""
         return self
 
+    def shares_apart(self, by: Axis) -> FloatArray:
+        """Sum over clusters of the squared difference of the weights of leverages and of means, in each cell."""
+        own = np.zeros(self.n_columns)
+        for share, count in zip(self.cells(by), self.as_means.cells(by), strict=True):
+            assert share.gram is not None
+            own += np.asarray((share.gram - count.gram).power(2).sum(axis=0)).ravel()
+        return own
+
     def sums_in_cells(self, by: Axis) -> Iterator[Block]:
         """Sums within clusters in the cells themselves, before they are mapped to what an estimate solves for."""
         return self.cells(by)

@@ -17,8 +17,10 @@ from evalreg.data.engine_spark_sums import ABSENT, CELL, ORDERED, ROWS, SIZE, TO
 from evalreg.data.names import known_column
 from evalreg.errors import NotAvailableError
 from evalreg.numerics.matrices import Matrix, compressed, dense
-from evalreg.scores.base import CellSquares, ClusterSizes, ColumnSums
+from evalreg.scores import lazy
+from evalreg.scores.base import CellSquares, ClusterSizes, ColumnSums, Scores
 from evalreg.scores.lazy import LazyScores, changed_rows
+from evalreg.scores.lazy_ratio import LazyRatios
 from evalreg.scores.lazy_sums import hold
 from evalreg.scores.sums import Block
 
@@ -61,21 +63,20 @@ class SparkScores(LazyScores):
     def _ask_spark(self, by: Axis) -> SparkLines:
         """Lines of a joint clustering, and how many; refused where ids are missing or the rows are others by now."""
         assert self.table is not None
-        frame = self.table.holding(by)
-        value, one = nw.col(self.value).cast(nw.Float64), nw.lit(1.0)
-        size = one if self.weight is None else nw.col(self.weight).cast(nw.Float64)
+        frame, one = self.table.holding(by), nw.lit(1.0)
+        own = self._made()
+        size, value = own.pop(lazy.WEIGHT, one), own.pop(lazy.TOTAL)
         absent = nw.when(self.table.absent(by)).then(one).otherwise(nw.lit(0.0))
         keys = tuple(dict.fromkeys((*by, *self.cell_columns)))
         other = nw.lit(0.0) if self.exchanged is None else nw.col(self.exchanged)
-        made = {SIZE: size, TOTAL: value * size, ABSENT: absent, "__other": other}
+        made = {SIZE: size, TOTAL: value, ABSENT: absent, "__other": other} | own
         chosen = frame.select(*keys, *(made_of.alias(name) for name, made_of in made.items()))
         sums = [nw.col(name).sum() for name in made]
         grouped = chosen.group_by(*keys).agg(nw.len().alias(ROWS), *sums)
         some, others = nw.col("__other") > 0, nw.col("__other") < nw.col(ROWS)
         both = nw.when(some & others).then(nw.lit(2.0)).otherwise(one)
-        lines = spark_lines(
-            grouped.with_columns(both.alias(ORDERED)), by, self.cell_columns, self.cell_codes, self.turned, self.n_cells
-        )
+        ordered = grouped.with_columns(both.alias(ORDERED))
+        lines = spark_lines(ordered, by, self.cell_columns, self.cell_codes, self.turned, self._units, tuple(own))
         cell, found = lines.by_cell()
         if found[ABSENT].sum():
             raise self._without_ids(by, int(found[ABSENT].sum()))
@@ -85,6 +86,21 @@ class SparkScores(LazyScores):
         self._refuse_changed(count, total)
         self._entries[by] = int(found[ORDERED].sum())
         return lines
+
+    @property
+    def _units(self) -> tuple[FloatArray, FloatArray]:
+        """What weights and sums of values are multiplied by, shape (n_cells,)."""
+        return np.ones(self.n_cells), np.ones(self.n_cells)
+
+    @property
+    def _levels(self) -> FloatArray:
+        """What residuals of the cells are about."""
+        return self.fitted
+
+    @property
+    def _counted(self) -> str:
+        """The sums of lines that weights are, where they are no leverages."""
+        return SIZE
 
     def ask_jointly(self, by: Axis) -> None:
         """Ask for the sums of a joint clustering, of which those of its columns are made."""
@@ -127,13 +143,14 @@ class SparkScores(LazyScores):
         maps = [compressed(one) for one in (size, total, shift) if one is not None]
         known = (
             by,
+            self._counted,
             self.fitted.tobytes(),
             *(part.tobytes() for one in maps for part in (one.data, one.indices, one.indptr)),
         )
         if known not in self._sums:
             lines = self._asked(by)
             if lines is not None:
-                self._sums[known] = ColumnSums(**_named(lines.in_columns(maps, self.fitted)))
+                self._sums[known] = ColumnSums(**_named(lines.in_columns(maps, self._levels, self._counted)))
             elif self.table is None and by not in self._queries:
                 raise NotAvailableError(
                     f'sums within "{":".join(by)}" stayed in Spark, and this result no longer has its source rows '
@@ -147,7 +164,7 @@ class SparkScores(LazyScores):
     def influence_powers(self, by: Axis, bread: Matrix) -> FloatArray:
         """Sums over clusters of u^2 and u^4, u being the influence of a cluster by each column; shape (2, m)."""
         lines = self._asked(by)
-        return super().influence_powers(by, bread) if lines is None else lines.powers(bread, self.fitted)
+        return super().influence_powers(by, bread) if lines is None else lines.powers(bread, self._levels)
 
     def cell_squares(
         self,
@@ -160,7 +177,7 @@ class SparkScores(LazyScores):
         maps: tuple[Matrix, ...] = (),
     ) -> CellSquares | None:
         """Sums over clusters made in Spark; None where it does not keep their lines."""
-        lines, fitted = self._asked(by), self.fitted
+        lines, fitted = self._asked(by), self._levels
         if lines is None:
             return None
         share = sparse.diags_array(inverse).tocsr()
@@ -180,12 +197,42 @@ class SparkScores(LazyScores):
         lines = None if by is None else self._asked(by)
         if lines is None:
             return super().meat(by, bread)
-        made = lines.adjusted(self.fitted, np.zeros(self.n_cells), 0.0, 0.0, False)
+        made = lines.adjusted(self._levels, np.zeros(self.n_cells), 0.0, 0.0, False)
         return dense(bread.T @ (lines.products(made, False).totals @ bread))
 
     def detached(self) -> SparkScores:
         """The same scores without their table: only what was asked for is known."""
         return replace(self, table=None, _lines={})
+
+
+@dataclass(frozen=True, eq=False)
+class SparkRatios(SparkScores, LazyRatios):
+    """Ratios of rows in Spark: sums of both columns are in units of the mean denominator of their cell."""
+
+    @property
+    def _units(self) -> tuple[FloatArray, FloatArray]:
+        """Where all ratios of a cell are the same, no residual is other than zero."""
+        return 1.0 / self.mean, np.where(self.flat, 0.0, 1.0 / self.mean)
+
+    @property
+    def _levels(self) -> FloatArray:
+        return np.where(self.flat, 0.0, self.fitted)
+
+    @property
+    def _counted(self) -> str:
+        return f"{lazy.ROOT}0" if self.by_rows else SIZE
+
+    def _refuse_changed(self, count: FloatArray, total: FloatArray) -> None:
+        super()._refuse_changed(count, np.where(self.flat, self.sums.total, total))
+
+    def counts_rows(self, by: Axis) -> bool:
+        """Whether the weights of clusters are numbers of rows."""
+        return Scores.counts_rows(self, by)
+
+    def shares_apart(self, by: Axis) -> FloatArray:
+        """Sum over clusters of the squared difference of the weights of leverages and of means, in each cell."""
+        lines = self._asked(by)
+        return super().shares_apart(by) if lines is None else lines.apart(f"{lazy.ROOT}0")
 
 
 def _around(lines: SparkLines, lost: BoolArray, fitted: FloatArray) -> Block:

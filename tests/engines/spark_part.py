@@ -5,6 +5,8 @@ from __future__ import annotations
 import pickle
 import shutil
 import sys
+from collections.abc import Callable
+from typing import Any
 
 import cases
 import numpy as np
@@ -74,24 +76,44 @@ STAYING_MEANS = {
 }
 
 
+# Ratios whose clusters stay; in the second all rows of a model have the same.
+STAYING_RATIOS = {
+    "weighted ratios, crossed": {"by": "model", "groups": "passage + judge", "weights": "weight"},
+    "a flat ratio, CR1": {"by": "model", "groups": "passage", "cov": "CR1"},
+}
+
+
 def check_staying_means(make: cases.Make) -> None:
-    """The numbers of pandas from sums over clusters that Spark makes, and those of a difference of two means."""
+    """The numbers of pandas from sums over clusters that Spark makes, and those of a difference of two parameters."""
     frame = cases.answers()
-    data = make(frame)
-    for name, options in STAYING_MEANS.items():
+    flat = frame.assign(right=frame["score"] * frame["right"].where(frame["model"] != "ada", 0.5))
+    frames = {name: (one, make(one)) for name, one in (("answers", frame), ("flat", flat))}
+    calls: dict[str, tuple[str, Callable[[Any], Any]]] = {
+        name: ("answers", lambda data, options=options: er.mean(data, **options))
+        for name, options in STAYING_MEANS.items()
+    }
+    for name, options in STAYING_RATIOS.items():
+        which = "flat" if "flat" in name else "answers"
+        calls[name] = (which, lambda data, options=options: er.ratio(data, "right", "score", **options))
+    for name, (which, call) in calls.items():
+        frame, data = frames[which]
         with cases.collected() as lines:
-            found, expected = er.mean(data, **options), er.mean(frame, **options)
+            found = call(data)
+            n_queries = len(lines)
+            summary = str(found.summary())
+            expected = call(frame)
             worst = cases.assert_same(found, expected)
-            if options.get("by"):
+            if len(expected.params) > 1:
                 ours, pandas = (one.contrast("ada - bob") for one in (found, expected))
                 cases.assert_numbers(ours, pandas)
                 assert str(ours.summary()) == str(pandas.summary())
+        assert summary == str(expected.summary())
         assert isinstance(found.estimate.scores, SparkScores)
         assert not found.estimate.scores._queries, "clusters came to the driver"
         n = expected.estimate.cells.count.size
         # The first query tells which rows are in use, for which reason others are not.
         assert max(lines[1:]) <= n * (n + 1) // 2, (name, lines)
-        print(f"{name:24} errors differ by {worst:.1e}, {len(lines)} queries, at most {max(lines)} lines", flush=True)
+        print(f"{name:24} errors differ by {worst:.1e}, {n_queries} queries, at most {max(lines)} lines", flush=True)
 
 
 def check_staying(make: cases.Make) -> None:

@@ -23,6 +23,7 @@ from evalreg.data.engine_spark import keep_native
 
 CELL, ROWS, SIZE, TOTAL, ORDERED, ABSENT = "__cell", "__n", "__size", "__sum", "__ordered", "__absent"
 SUMS = (ROWS, SIZE, TOTAL, ORDERED, ABSENT)
+Lines = dict[str, FloatArray]
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,6 +158,57 @@ class SparkLines:
         at = found["column"].astype(np.intp)
         return np.array([_placed(found[name], at, total.shape[1]) for name in ("u2", "u4")])
 
+    def residual_sums(self, fitted: FloatArray, total: str, of: Sequence[str]) -> tuple[float, ...]:
+        """Clusters, their rows, residuals, squared rows, and squared residuals over rows, added up.
+
+        Residuals are the sums `total` less `fitted`, shape (n_cells, len(of)), times the sums `of`.
+        """
+        from pyspark.sql import functions as F
+
+        left = self._about(fitted).withColumn("r", _left(total, of))
+        each = left.groupBy(*self.keys).agg(F.sum(ROWS).alias("n"), F.sum("r").alias("r"))
+        n, r = F.col("n"), F.col("r")
+        made = [F.count("n"), F.sum(n), F.sum(r), F.sum(n * n), F.sum(r * r / n)]
+        found = _ask(each.agg(*(one.alias(f"m{i}") for i, one in enumerate(made))))
+        return tuple(float(column[0]) for column in found.values())
+
+    def in_parts(self, fitted: FloatArray, totals: Sequence[str], of: Sequence[Sequence[str]]) -> SparkLines:
+        """Lines of the residuals of each cell and part: sums `totals` less `fitted` times the sums `of` of a part.
+
+        Shapes: fitted (n_cells, n_parts); part i of cell c becomes cell c n_parts + i.
+        """
+        from pyspark.sql import functions as F
+
+        K = len(totals)
+        made = [
+            F.struct((F.col(CELL) * K + i).alias(CELL), _left(total, of[i]).alias(TOTAL))
+            for i, total in enumerate(totals)
+        ]
+        parts = self._about(fitted).select(*self.keys, F.explode(F.array(*made)).alias("part"))
+        none = F.lit(0.0)
+        columns = dict.fromkeys(SUMS, none) | {CELL: F.col(f"part.{CELL}"), TOTAL: F.col(f"part.{TOTAL}")}
+        frame = parts.select(*self.keys, *(one.alias(name) for name, one in columns.items()))
+        return SparkLines(frame, self.by, self.n_cells * K)
+
+    def _about(self, fitted: FloatArray) -> Any:
+        """Lines with what their residuals are about, columns f0, f1 and so on of `fitted` (n_cells, n)."""
+        from pyspark.sql import functions as F
+
+        rows = [(cell, *own) for cell, own in enumerate(fitted.tolist())]
+        schema = ", ".join([f"{CELL} int", *(f"f{i} double" for i in range(fitted.shape[1]))])
+        return self.native.join(F.broadcast(self._table(rows, schema)), CELL)
+
+    def heavy(self, leverage: FloatArray, of: Sequence[str], above: float) -> tuple[IntArray, int, Lines]:
+        """The lines of clusters in which the sums `of` times `leverage`, (n_cells, len(of)), add up to more than that.
+
+        They are as those of `around`.
+        """
+        from pyspark.sql import functions as F
+
+        own = _times(of)
+        each = self._about(leverage).groupBy(*self.keys).agg(F.sum(own).alias("h"))
+        return self._lines_of(each.where(F.col("h") > above).select(*self.keys), of)
+
     def mapped(self, maps: Sequence[Any], fitted: FloatArray) -> SparkLines:
         """Lines of (cluster, column) whose sums are s and t, as `in_columns` has them, which Spark keeps."""
         from pyspark.sql import functions as F
@@ -238,16 +290,22 @@ class SparkLines:
             trace[k[k == l]] = found["trace"][k == l]
         return Products(made[0], made[1], made[2], trace)
 
-    def around(self, cells: BoolArray) -> tuple[IntArray, int, dict[str, FloatArray]]:
+    def around(self, cells: BoolArray) -> tuple[IntArray, int, Lines]:
         """The lines of the clusters that some cells rest on, one each: cluster of each line, how many, and its sums."""
         from pyspark.sql import functions as F
 
         some = self.native.where(F.col(CELL).isin(np.flatnonzero(cells).tolist())).select(*self.keys).distinct()
+        return self._lines_of(some, (SIZE, TOTAL))
+
+    def _lines_of(self, some: Any, sums: Sequence[str]) -> tuple[IntArray, int, Lines]:
+        """The cells and some sums of the lines of few clusters."""
+        from pyspark.sql import functions as F
+
         found = fetched(nw.from_native(self.native.join(F.broadcast(some), self.keys, "left_semi")), backend())
         labels = list(zip(*(np.asarray(found[name]).tolist() for name in self.keys), strict=True))
         number = {label: code for code, label in enumerate(sorted(set(labels)))}
-        sums = {name: numbers_of(found[name]) for name in (CELL, SIZE, TOTAL)}
-        return np.array([number[label] for label in labels], dtype=np.intp), len(number), sums
+        numbers = {name: numbers_of(found[name]) for name in (CELL, *sums)}
+        return np.array([number[label] for label in labels], dtype=np.intp), len(number), numbers
 
     def _table(self, rows: Sequence[tuple[Any, ...]], schema: str) -> Any:
         return self.native.sparkSession.createDataFrame(rows, schema)
@@ -297,6 +355,22 @@ def spark_lines(
     lines = lines.select(*ids, *(made.get(name, F.col(name)).alias(name) for name in (CELL, *SUMS, *more)))
     sums = [F.sum(name).alias(name) for name in (*SUMS, *more)]
     return SparkLines(keep_native(lines.groupBy(*ids, CELL).agg(*sums).repartition(*ids)), by, units[0].size, more)
+
+
+def _times(of: Sequence[str]) -> Any:
+    """Some sums times f0, f1 and so on, added up."""
+    from pyspark.sql import functions as F
+
+    made = F.col(of[0]) * F.col("f0")
+    for i, name in enumerate(of[1:], 1):
+        made = made + F.col(name) * F.col(f"f{i}")
+    return made
+
+
+def _left(total: str, of: Sequence[str]) -> Any:
+    from pyspark.sql import functions as F
+
+    return F.col(total) - _times(of)
 
 
 def _ask(frame: Any) -> dict[str, FloatArray]:

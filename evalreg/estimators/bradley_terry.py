@@ -27,7 +27,7 @@ from evalreg.checks import (
     option,
 )
 from evalreg.covariance.documented import documented
-from evalreg.covariance.options import check_cov_options
+from evalreg.covariance.options import check_cov_options, takes_each_cluster
 from evalreg.data.engine_spark import one_scan
 from evalreg.data.formula import parse_sides
 from evalreg.data.groups import Groups
@@ -40,6 +40,7 @@ from evalreg.estimators.ratings import TIE, Fit, fit_davidson, fit_half
 from evalreg.estimators.separated import Separated
 from evalreg.estimators.strength import check_connected
 from evalreg.estimators.subsets import chooses_rows
+from evalreg.scores.lazy_spark import SparkScores
 
 ELO = 400.0 / np.log(10.0)
 
@@ -202,7 +203,9 @@ def bradley_terry(
     sides = None if formula is None else parse_sides(formula)
     roles = PairRoles(left, right, score, winner, labels, as_names(key), None, weights, missing, sides)
     needs_rows = "`formula`" if formula is not None else '`ties="davidson"`' if ties == "davidson" else None
-    pairs = gather_pairs(data, roles, groups, needs_rows)
+    pairs = gather_pairs(data, roles, groups, needs_rows, by_pairs=True)
+    if groups is not None and isinstance(pairs.scores, SparkScores) and takes_each_cluster(asked):
+        pairs.scores.fetch_clusters(pairs.axes or ())
     reference = None if reference is None else _known(reference, pairs.models)
     check_connected(pairs.first, pairs.second, pairs.mean, pairs.models)
     contest = contest_of(pairs)

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from evalreg.checks import FloatArray, MissingName, listed
-from evalreg.covariance.options import CovOptions
+from evalreg.covariance.options import CovOptions, takes_each_cluster
+from evalreg.data.clusters import union
 from evalreg.data.engine import LazyTable, schema_of
 from evalreg.data.engine_design import VALUE, DesignRoles, DesignRows, read_design_in_engine
 from evalreg.data.formula import ParsedFormula
@@ -32,6 +33,7 @@ from evalreg.numerics.basis import basis_of
 from evalreg.numerics.fitting import PERFECT_FIT
 from evalreg.results.results import Results, results_of
 from evalreg.scores.lazy import LazyScores
+from evalreg.scores.lazy_spark import SparkScores, stays_in_spark
 from evalreg.scores.lazy_sums import product_places
 from evalreg.scores.mapped import Information, MappedScores
 from evalreg.scores.sums import CellSums
@@ -86,11 +88,13 @@ def fit_in_engine(
     rows, roles = read_design_in_engine(table, roles, groups)
     design = coded_cells(parsed, rows, numbers, tuple(products))
     method = "OLS" if weights is None else "WLS"
-    return results_of(_solve(rows, design, roles, About(method, parsed.outcome, parsed.text)), rows.axes, asked)
+    by_cluster = rows.axes is not None and takes_each_cluster(asked)
+    about = About(method, parsed.outcome, parsed.text)
+    return results_of(_solve(rows, design, roles, about, by_cluster), rows.axes, asked)
 
 
-def _solve(rows: DesignRows, design: CellDesign, roles: DesignRoles, about: About) -> Estimate:
-    """The estimate of the sums of the cells."""
+def _solve(rows: DesignRows, design: CellDesign, roles: DesignRoles, about: About, by_cluster: bool) -> Estimate:
+    """The estimate of the sums of the cells; `by_cluster` says that a covariance is made of a matrix of each."""
     n, k, K = int(rows.count.sum()), len(design.names), len(rows.parts) + 1
     low, high = float(rows.low.min() + rows.centre), float(rows.high.max() + rows.centre)
     if n <= k:
@@ -98,7 +102,9 @@ def _solve(rows: DesignRows, design: CellDesign, roles: DesignRoles, about: Abou
     if low == high:
         raise _constant(roles.outcome, f"is {low:g} in every row")
     powers = cell_powers(rows, roles) if K == 1 else None
-    scores = _scores(rows, roles, K, rows.total if powers is None else powers.wv)
+    scores = _scores(rows, roles, K, k, rows.total if powers is None else powers.wv)
+    if by_cluster and isinstance(scores, SparkScores):
+        scores.fetch_clusters((scores.jointly,))
     solved = _least_squares(rows, design, *scores.totals_by_cell(rows.axes or ()))
     if powers is not None:
         squared, left = powers.squares_about(solved.fitted[:, 0], rows, roles.weights is not None)
@@ -151,12 +157,13 @@ def _constant(outcome: str, what: str) -> ConstantScoreError:
     )
 
 
-def _scores(rows: DesignRows, roles: DesignRoles, K: int, total: FloatArray) -> LazyScores:
+def _scores(rows: DesignRows, roles: DesignRoles, K: int, k: int, total: FloatArray) -> LazyScores:
     """Scores of the rows in their cells, nothing fitted yet."""
     none = np.zeros(rows.count.size)
     # The size of the scores as they are is what rounding of their sums is measured by.
     sums = CellSums(rows.count, rows.weight, total, none, rows.low + rows.centre, rows.high + rows.centre)
-    return LazyScores(
+    stays = stays_in_spark(rows.table, roles.keys, int(rows.count.sum()), rows.count.size, K * k)
+    return (SparkScores if stays else LazyScores)(
         rows.table,
         VALUE,
         roles.keys,
@@ -168,6 +175,7 @@ def _scores(rows: DesignRows, roles: DesignRoles, K: int, total: FloatArray) -> 
         rooted=True,
         parts=rows.parts,
         reach=rows.heaviest,
+        jointly=union(*(rows.axes or ())),
         cell_labels={name: rows.labels[name].tolist() for name in rows.labels.columns},
     )
 

@@ -8,7 +8,7 @@ from evalreg.checks import BoolArray, FloatArray, IntArray, listed
 from evalreg.covariance.covariance import Covariance
 from evalreg.covariance.sparsity import FEW_CLUSTERS
 from evalreg.data.clusters import Axis, axis_name
-from evalreg.errors import FewCarriersWarning, Note
+from evalreg.errors import FewCarriersWarning, NotAvailableError, Note
 from evalreg.estimate import Estimate
 from evalreg.inference.diagnostics import cluster_sizes
 from evalreg.inference.widening import CARRIERS, Carried, Widening, n_rows, widening
@@ -77,7 +77,11 @@ def few_tell(estimate: Estimate, cov: Covariance) -> str:
     covered = np.zeros(0, dtype=np.intp) if cov.paired is None else cov.paired.covered
     which = np.setdiff1d(np.flatnonzero((cov.variance() > 0) & ~_levels(estimate)), covered)
     axis = max(cov.axes, key=estimate.scores.n_clusters)
-    count, telling = estimate.scores.n_clusters(axis), carrying(estimate, axis, which)
+    count = estimate.scores.n_clusters(axis)
+    try:
+        telling = carrying(estimate, axis, which)
+    except NotAvailableError:  # Clusters that stayed in an engine are not known to a copy without its rows.
+        return "Whether few clusters tell is not known: this copy no longer has its source rows."
     few = telling < min(TELLING, TELLING_SHARE * count)
     if not few.any():
         return ""

@@ -128,15 +128,13 @@ def _sums_icc(
 
 
 def _residual_icc(found: ResidualSums, n_params: int) -> FloatArray:
-    n, sizes = float(found.counts.sum()), found.counts
-    mean = float(found.sums.sum()) / n
-    sums = found.sums - sizes * mean
+    n, mean = found.n_rows, found.total / found.n_rows
     icc = anova_icc(
-        np.array([np.sum(sums**2 / sizes)]),
+        np.array([found.between]),
         np.array([found.squares - n * mean**2]),
         np.array([n]),
-        np.array([float(sizes.size)]),
-        np.array([sizes @ sizes]),
+        np.array([float(found.n_clusters)]),
+        np.array([found.sizes]),
     )
     return np.full(n_params, icc[0])
 

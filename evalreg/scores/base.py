@@ -69,11 +69,23 @@ class RowsInCells:
 
 @dataclass(frozen=True, eq=False)
 class ResidualSums:
-    """Residuals on the scale of least squares: rows and sums of each cluster, shape (n_clusters,), and all squares."""
+    """Residuals on the scale of least squares, of all rows and between clusters."""
 
-    counts: FloatArray
-    sums: FloatArray
+    n_rows: float
+    n_clusters: int
+    total: float
+    # Sum over clusters of the squares of rows, and of (sum less rows times the mean)^2 / rows.
+    sizes: float
+    between: float
+    # Of all rows.
     squares: float
+
+    @classmethod
+    def of(cls, counts: FloatArray, sums: FloatArray, squares: float) -> ResidualSums:
+        """From rows and sums of each cluster, shape (n_clusters,)."""
+        n, total = float(counts.sum()), float(sums.sum())
+        about = sums - counts * (total / n)
+        return cls(n, counts.size, total, float(counts @ counts), float(np.sum(about**2 / counts)), squares)
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,7 +217,7 @@ class Scores(ABC):
             return None
         codes = labels.codes(by)
         sums = np.bincount(codes.codes, self.residual).astype(float, copy=False)
-        return ResidualSums(codes.counts.astype(float), sums, float(self.residual @ self.residual))
+        return ResidualSums.of(codes.counts.astype(float), sums, float(self.residual @ self.residual))
 
     def row_labels(self) -> Labels | None:
         """Labels of the rows; None where they are not in memory, or not of one table."""
@@ -263,6 +275,21 @@ class Scores(ABC):
         Totals are adjusted by (1 - h)^-power of their leverages h, or are zero where 1 - h is below `full`. With `maps`
         they are of other columns: what a unit of weight in each cell is of their weight, one of residual of their
         residual and, in a third, one of weight of their residual.
+        """
+        return None
+
+    def total_squares(self, by: Axis, design: Matrix, offset: Matrix | None = None) -> FloatArray | None:
+        """Sum over clusters of the squares and products of their totals in some columns, made where clusters stay.
+
+        Shape (m, m): of totals R A + N B, R being sums of residuals and N weights in the cells, A `design` and B
+        `offset`. None where blocks of clusters are to be had.
+        """
+        return None
+
+    def heavy_clusters(self, by: Axis, leverage: FloatArray, above: float) -> Matrix | None:
+        """Weights in the cells of the clusters whose leverages add up to more than that, made where clusters stay.
+
+        None where blocks of clusters are to be had.
         """
         return None
 

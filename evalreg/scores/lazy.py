@@ -347,7 +347,7 @@ class LazyScores(Scores):
         asked = self._query(by)
         parts = asked.held or (self._grouped(by, one).block(self.n_cells) for one in asked.ranges)
         counts, sums = np.concatenate([part.residuals(self.fitted) for part in parts], axis=1)
-        return ResidualSums(counts, sums, self.left)
+        return ResidualSums.of(counts, sums, self.left)
 
     def heavy_rows(self, forms: FloatArray, above: float) -> Iterator[tuple[int, FloatArray]]:
         """Rows with w u'Fu above that, F (n_cells, K, K) being that of their cell: the cell and u times root w."""

@@ -9,20 +9,23 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from scipy import sparse
 
-from evalreg.checks import BoolArray, FloatArray, listed
+from evalreg.checks import BoolArray, FloatArray, IntArray, listed
 from evalreg.data import engine_spark
-from evalreg.data.clusters import Axis
+from evalreg.data.clusters import Axis, union
 from evalreg.data.engine import LazyTable, schema_of
 from evalreg.data.engine_spark_sums import ABSENT, CELL, ORDERED, ROWS, SIZE, TOTAL, SparkLines, spark_lines
 from evalreg.data.names import known_column
 from evalreg.errors import NotAvailableError
 from evalreg.numerics.matrices import Matrix, compressed, dense
 from evalreg.scores import lazy
-from evalreg.scores.base import CellSquares, ClusterSizes, ColumnSums, Scores
+from evalreg.scores.base import CellSquares, ClusterSizes, ColumnSums, ResidualSums, Scores
 from evalreg.scores.lazy import LazyScores, changed_rows
 from evalreg.scores.lazy_ratio import LazyRatios
-from evalreg.scores.lazy_sums import hold
+from evalreg.scores.lazy_sums import hold, product_places
 from evalreg.scores.sums import Block
+
+# Sums of leverages are wrong by less.
+ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +40,10 @@ class SparkScores(LazyScores):
     _sizes: dict[Axis, ClusterSizes] = field(default_factory=dict)
     _entries: dict[Axis, int] = field(default_factory=dict)
     _sums: dict[tuple[Any, ...], ColumnSums] = field(default_factory=dict)
+    _powers: dict[tuple[Any, ...], FloatArray] = field(default_factory=dict)
+    _residuals: dict[Axis, ResidualSums] = field(default_factory=dict)
+    # Sums of all lines by cell.
+    _totals: dict[Axis, tuple[IntArray, dict[str, FloatArray]]] = field(default_factory=dict)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -46,7 +53,7 @@ class SparkScores(LazyScores):
 
     def _asked(self, by: Axis) -> SparkLines | None:
         """Lines of a clustering that stay in Spark; None where they come to the driver, or have come already."""
-        if self.table is None or by in self._queries:
+        if self.table is None or any(set(by) <= set(own) for own in self._queries):
             return None
         finer = next((one for own, one in self._lines.items() if set(by) <= set(own)), None)
         if finer is not None:
@@ -84,6 +91,7 @@ class SparkScores(LazyScores):
             raise changed_rows(f"joint values of {listed(self.cell_columns)} are new")
         count, total = (np.bincount(cell, found[name], self.n_cells).astype(float) for name in (ROWS, TOTAL))
         self._refuse_changed(count, total)
+        self._totals[by] = cell, found
         self._entries[by] = int(found[ORDERED].sum())
         return lines
 
@@ -101,6 +109,87 @@ class SparkScores(LazyScores):
     def _counted(self) -> str:
         """The sums of lines that weights are, where they are no leverages."""
         return SIZE
+
+    def fetch_clusters(self, axes: tuple[Axis, ...]) -> None:
+        """Have the sums of clusters come to the driver, for what is made cluster by cluster."""
+        for axis in axes:
+            self._query(axis)
+
+    def totals_by_cell(self, axes: tuple[Axis, ...]) -> tuple[FloatArray, FloatArray]:
+        """Totals and weights of the cells as `Held` has them, from clusters that are asked for anyway."""
+        joint = union(*axes)
+        if not self.parts or not axes or self._asked(joint) is None:
+            return super().totals_by_cell(axes)
+        at, found = self._totals[next(own for own in self._lines if set(joint) <= set(own))]
+        totals, weights = (np.column_stack([found[name] for name in names]) for names in self._names)
+        place = np.empty(self.n_cells, dtype=np.intp)
+        place[at] = np.arange(at.size)
+        return totals[place], weights[place]
+
+    @property
+    def _names(self) -> tuple[list[str], list[str]]:
+        """Sums of lines: of values times 1 and each part, and of the products of these."""
+        own = self._made()
+        return [TOTAL, *(n for n in own if n.startswith(lazy.BY))], [SIZE, *(n for n in own if n.startswith(lazy.OF))]
+
+    def _residual_lines(self, by: Axis) -> tuple[SparkLines, FloatArray] | None:
+        """Lines, a cell for each column of these scores, and what their residuals are about."""
+        lines = self._asked(by)
+        if lines is None or not self.parts:
+            return None if lines is None else (lines, self._levels.ravel())
+        totals, of = self._names
+        places = product_places(len(totals))
+        return lines.in_parts(self.fitted, totals, [[of[i] for i in row] for row in places]), np.zeros(self.n_columns)
+
+    def total_squares(self, by: Axis, design: Matrix, offset: Matrix | None = None) -> FloatArray | None:
+        """Sum over clusters of the squares and products of their totals in some columns."""
+        made = self._residual_lines(by)
+        if made is None:
+            return None
+        lines, levels = made
+        maps = [sparse.csr_array(design.shape), compressed(design)]
+        lines = lines.mapped(maps if offset is None else [*maps, compressed(offset)], levels)
+        none = np.zeros(design.shape[1])
+        return lines.products(lines.adjusted(none, none, 0.0, 0.0, False), False).totals
+
+    def heavy_clusters(self, by: Axis, leverage: FloatArray, above: float) -> Matrix | None:
+        """Weights in the cells of the clusters whose leverages add up to more than that, few or none."""
+        lines = self._asked(by)
+        if lines is None:
+            return None
+        of = self._names[1]
+        cluster, n_clusters, sums = lines.heavy(leverage.reshape(self.n_cells, len(of)), of, above - ROUNDING)
+        column = sums[CELL].astype(np.intp)[:, None] * len(of) + np.arange(len(of))
+        entries = np.column_stack([sums[name] for name in of])
+        row = np.repeat(cluster, len(of))
+        return sparse.csr_array((entries.ravel(), (row, column.ravel())), (n_clusters, leverage.size))
+
+    def residual_sums(self, by: Axis) -> ResidualSums | None:
+        """Sums of residuals of a regression; refused where that was not asked before a copy lost its table."""
+        if self.left is None:
+            return None
+        if by not in self._residuals:
+            lines = self._asked(by)
+            if lines is None:
+                self._refuse_gone(by)
+                return super().residual_sums(by)
+            roots = [name for name in self._made() if name.startswith(lazy.ROOT)]
+            K = len(self.parts) + 1
+            total, of = (roots[0], roots[1:]) if roots else (TOTAL, self._names[1][:K])
+            fitted = self.fitted.reshape(-1, K)
+            n_clusters, n, left, sizes, squares = lines.residual_sums(fitted, total, of)
+            between = squares - left**2 / n
+            self._residuals[by] = ResidualSums(n, int(n_clusters), left, sizes, between, self.left)
+        return self._residuals[by]
+
+    def _refuse_gone(self, by: Axis) -> None:
+        """Raise where clusters stayed in Spark and the table is gone."""
+        if self.table is None and by not in self._queries:
+            raise NotAvailableError(
+                f'sums within "{":".join(by)}" stayed in Spark, and this result no longer has its source rows '
+                "(copied or unpickled). What `icc()` and `summary()` found before that is kept: call them before "
+                "you pickle a result, or fit again."
+            )
 
     def ask_jointly(self, by: Axis) -> None:
         """Ask for the sums of a joint clustering, of which those of its columns are made."""
@@ -151,20 +240,22 @@ class SparkScores(LazyScores):
             lines = self._asked(by)
             if lines is not None:
                 self._sums[known] = ColumnSums(**_named(lines.in_columns(maps, self._levels, self._counted)))
-            elif self.table is None and by not in self._queries:
-                raise NotAvailableError(
-                    f'sums within "{":".join(by)}" stayed in Spark, and this result no longer has its source rows '
-                    "(copied or unpickled). What `icc()` and `summary()` found before that is kept: call them before "
-                    "you pickle a result, or fit again."
-                )
             else:
+                self._refuse_gone(by)
                 return super().column_sums(by, size, total, shift)
         return self._sums[known]
 
     def influence_powers(self, by: Axis, bread: Matrix) -> FloatArray:
         """Sums over clusters of u^2 and u^4, u being the influence of a cluster by each column; shape (2, m)."""
-        lines = self._asked(by)
-        return super().influence_powers(by, bread) if lines is None else lines.powers(bread, self._levels)
+        known = (by, dense(bread).tobytes())
+        if known not in self._powers:
+            made = self._residual_lines(by)
+            if made is None:
+                self._refuse_gone(by)
+                return super().influence_powers(by, bread)
+            lines, levels = made
+            self._powers[known] = lines.powers(bread, levels)
+        return self._powers[known]
 
     def cell_squares(
         self,
@@ -242,12 +333,17 @@ def _around(lines: SparkLines, lost: BoolArray, fitted: FloatArray) -> Block:
     return hold(cluster, cell, n_clusters, lines.n_cells, total, size).about(fitted)
 
 
-def stays_in_spark(table: LazyTable, cell_columns: tuple[str, ...], n_rows: int, n_cells: int) -> bool:
-    """Whether clusters stay in Spark: there are many rows, and few cells (models, or pairs of them)."""
+def stays_in_spark(
+    table: LazyTable, cell_columns: tuple[str, ...], n_rows: int, n_cells: int, n_columns: int = 1
+) -> bool:
+    """Whether clusters stay in Spark: there are many rows, and few cells (models, or pairs of them).
+
+    What all workers are sent is as large as the cells times the columns that they are mapped to.
+    """
     if not engine_spark.is_spark(table.frame) or n_rows <= engine_spark.FEW_ROWS:
         return False
     schema = schema_of(table.frame)
-    few = n_cells * (n_cells + 1) // 2 <= engine_spark.LINES_AT_ONCE
+    few = max(n_cells * (n_cells + 1) // 2, n_cells * n_columns) <= engine_spark.LINES_AT_ONCE
     return few and all(_plain(schema[name]) for name in cell_columns)
 
 

@@ -186,10 +186,23 @@ class MappedScores(SharedRows):
             return
         flat = self.information.flat
         leverage = np.asarray(flat @ (root @ root.T).ravel())
-        weights = [self._heaviest_rows()] if by is None else (self._weights(block) for block in self.inner.cells(by))
-        for weight in weights:
+        for weight in [self._heaviest_rows()] if by is None else self._heavy(by, leverage, above):
             for found in np.flatnonzero(weight @ leverage > above):
                 yield root.T @ dense(weight[[found]] @ flat).reshape(root.shape) @ root, None
+
+    def _heavy(self, by: Axis, leverage: FloatArray, above: float) -> Iterator[Matrix]:
+        """Weights of clusters, of those at least whose leverages add up to more than that."""
+        made = self.inner.heavy_clusters(by, leverage, above)
+        if made is not None:
+            yield made
+            return
+        yield from (self._weights(block) for block in self.inner.cells(by))
+
+    def influence_powers(self, by: Axis, bread: Matrix) -> FloatArray:
+        """Sums over clusters of u^2 and u^4, u being the influence of a cluster by each column; shape (2, m)."""
+        if self.offset is not None:
+            return super().influence_powers(by, bread)
+        return self.inner.influence_powers(by, compressed(self.design @ bread))
 
     def _dominant_rows(self, inner: LazyScores, root: FloatArray, above: float) -> Iterator[tuple[FloatArray, None]]:
         """The same of rows in an engine that have numbers of their own."""
@@ -206,10 +219,9 @@ class MappedScores(SharedRows):
     def meat(self, by: Axis | None, bread: Matrix) -> FloatArray:
         """Sum over clusters of (B' T_g)(B' T_g)', shape (n_params, n_params)."""
         if by is not None:
-            none = np.zeros(self.n_columns)
-            made = self.cell_squares(by, none, 0.0, 0.0, False, False)
+            made = self.inner.total_squares(by, self.design, self.offset)
             if made is not None:
-                return dense(bread.T @ (made.totals @ bread))
+                return dense(bread.T @ (made @ bread))
             return sum_blocks(square(self._totals(block), bread) for block in self.inner.cells(by))
         if self.offset is None:
             return self.inner.meat(None, self.design @ bread)

@@ -116,10 +116,76 @@ def check_staying_means(make: cases.Make) -> None:
         print(f"{name:24} errors differ by {worst:.1e}, {n_queries} queries, at most {max(lines)} lines", flush=True)
 
 
+# Regressions whose clusters stay; what stands beside numbers is in one cluster alone, which gives it no variance.
+STAYING_FITS = {
+    "factors, CR1": ("right ~ model * C(attempt) + subject", {"groups": "passage", "cov": "CR1"}),
+    "weighted, on numbers, crossed, CR1": (
+        "score ~ odd + model * weight",
+        {"groups": "passage + judge", "weights": "weight", "cov": "CR1"},
+    ),
+    "numbers, CR0": ("score ~ subject + weight", {"groups": "passage", "cov": "CR0"}),
+}
+
+
+def check_staying_fits(make: cases.Make) -> None:
+    """The numbers of pandas; no cluster leaves Spark under CR0 and CR1, and under CR2 they do."""
+    frame = cases.answers()
+    frame["odd"] = np.where(frame["passage"] == "p03", "yes", "no")
+    data = make(frame)
+    for name, (formula, options) in STAYING_FITS.items():
+        with cases.collected() as lines:
+            found = er.fit(formula, data, **options)
+            n_queries = len(lines)
+            early = pickle.dumps(found)
+            summary = str(found.summary())
+        expected = er.fit(formula, frame, **options)
+        worst = cases.assert_same(found, expected)
+        assert summary == str(expected.summary())
+        scores = found.estimate.scores.inner
+        assert isinstance(scores, SparkScores)
+        assert not scores._queries, "clusters came to the driver"
+        k, n_cells = len(expected.params), scores.n_cells
+        # The first query tells which rows are in use, for which reason others are not; in one cluster lies an effect.
+        assert max(lines[1:]) <= max(k * (k + 1) // 2, 2 * n_cells), (name, lines)
+        str(pickle.loads(pickle.dumps(found)).summary())
+        unknown = pickle.loads(early)
+        cases.refused(errors.NotAvailableError, "before you pickle a result", unknown.icc)
+        assert "ICC" in summary
+        assert "ICC" not in str(unknown.summary())
+        print(f"{name:34} errors differ by {worst:.1e}, {n_queries} queries, at most {max(lines)} lines", flush=True)
+    formula, options = STAYING_FITS["numbers, CR0"]
+    found, expected = (er.fit(formula, one, groups="passage") for one in (data, frame))
+    cases.assert_numbers(found, expected)
+    assert list(found.estimate.scores.inner._queries) == [("passage",)], "CR2 takes each cluster"
+    other = {"groups": "author", "cov": "CR1"}
+    cases.assert_numbers(found.with_cov(**other), expected.with_cov(**other))
+    assert list(found.estimate.scores.inner._queries) == [("passage",)]
+
+
+def check_staying_ratings(make: cases.Make) -> None:
+    """The same of ratings, whose CR1 takes sums over clusters for each two models."""
+    frame = cases.duels()
+    roles = cases.VERDICTS["words"] | {"groups": "prompt + judge", "weights": "weight"}
+    with cases.collected() as lines:
+        found = er.bradley_terry(make(frame), **roles, cov="CR1")
+        n_queries = len(lines)
+        summary = str(found.summary())
+    expected = er.bradley_terry(frame, **roles, cov="CR1")
+    worst = cases.assert_same(found, expected)
+    assert summary == str(expected.summary())
+    assert isinstance(found.estimate.scores.inner, SparkScores)
+    assert not found.estimate.scores.inner._queries, "clusters came to the driver"
+    assert max(lines[1:]) <= 2 * found.estimate.scores.inner.n_cells, lines
+    cases.assert_numbers(found.with_cov(cov="CR2"), expected.with_cov(cov="CR2"))
+    print(f"ratings, CR1: errors differ by {worst:.1e}, {n_queries} queries, at most {max(lines)} lines", flush=True)
+
+
 def check_staying(make: cases.Make) -> None:
     """The numbers of pandas, and what leaves Spark is as large as the pairs of models are many; no cluster does."""
     few, engine_spark.FEW_ROWS = engine_spark.FEW_ROWS, 0
     check_staying_means(make)
+    check_staying_fits(make)
+    check_staying_ratings(make)
     frames = {"thin": cases.duels(8, 12, 140)}
     data = make(cases.duels())
     for name, options in STAYING.items():

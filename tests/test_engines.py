@@ -25,6 +25,7 @@ from evalreg.errors import (
     NotAvailableError,
     UnequalQuestionsWarning,
 )
+from evalreg.scores import lazy_sums
 
 pl = pytest.importorskip("polars")
 pa = pytest.importorskip("pyarrow")
@@ -669,6 +670,39 @@ def test_an_engine_is_asked_once_for_each_clustering(long_log, collected, engine
     results.with_cov(cov="CR1")
     results.with_cov(cov="CR3").diagnostics()
     assert len(collected) == asked
+
+
+def test_a_clustered_mean_asks_its_engine_twice(long_log, collected):
+    # Once for what is missing and the sums of each model, once for the clusters; squares by another query where the
+    # middle of scores from 0 to 1 is too far to take them about.
+    for log, scans in (long_log, 2), (long_log.dropna(), 2), (long_log.assign(score=long_log["score"] + 9.0), 3):
+        collected.clear()
+        found = er.mean(LAZY["duckdb sql"](log), by="model", groups="passage")
+        assert len(collected) == scans
+        expected = er.mean(log, by="model", groups="passage")
+        assert found.dropped.equals(expected.dropped)
+        for name in ("count", "squares", "low", "high"):
+            ours, theirs = (getattr(one.estimate.cells, name) for one in (found, expected))
+            np.testing.assert_allclose(ours, theirs, rtol=1e-12)
+
+
+def test_few_clusters_of_many_rows_are_asked_for_in_one_part(long_log, monkeypatch):
+    # 40 passages by three models are few entries, whatever the rows.
+    monkeypatch.setattr("evalreg.data.engine_groups.AT_ONCE", 1000)
+    found = er.mean(LAZY["duckdb sql"](long_log), by="model", groups="passage")
+    assert found.estimate.scores._queries[("passage",)].ranges == (None,)
+
+
+def test_entries_by_table_are_those_by_sorting(rng, monkeypatch):
+    places = rng.permutation(60)[:40]
+    twice = np.append(places, places[0])
+    for place, tables in (places, 4), (places, 0), (twice, 4):
+        monkeypatch.setattr(lazy_sums, "TABLE_PER_ENTRY", tables)
+        numbers = rng.normal(size=(place.size, 1))
+        held = lazy_sums.hold(place // 6, place % 6, 12, 6, numbers, numbers)
+        full = np.bincount(place, numbers[:, 0], 72).reshape(12, 6)
+        np.testing.assert_array_equal(held.like(held.totals[:, 0]).toarray(), full)
+        assert held.cell.size == 40
 
 
 @pytest.mark.parametrize("engine", _first_of_all(LAZY))

@@ -12,9 +12,10 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import FloatArray, IntArray
+from evalreg.checks import BoolArray, FloatArray, IntArray
 from evalreg.data.clusters import TABLE_PER_ROW, factorize
 from evalreg.data.engine import fetched, schema_of
+from evalreg.data.engine_duckdb import ROUGHLY, rough_count
 from evalreg.data.engine_spark import LINES_AT_ONCE, MOST_LINES, is_spark
 from evalreg.errors import NotAvailableError
 
@@ -42,6 +43,19 @@ class Grouped:
     def n_entries(self) -> int:
         """Joint values of the keys."""
         return int(next(iter(self.numbers.values())).size)
+
+    def only(self, kept: BoolArray) -> Grouped:
+        """Some of the entries, with their labels."""
+
+        def some(codes: IntArray, labels: Any) -> tuple[IntArray, Any]:
+            own = codes[kept]
+            there = np.unique(own[own >= 0])
+            place = np.full(len(labels) + 1, -1, dtype=codes.dtype)
+            place[there] = np.arange(there.size)
+            return place[own], np.asarray(labels)[there]
+
+        keys = {name: some(*one) for name, one in self.keys.items()}
+        return Grouped(keys, {name: column[kept] for name, column in self.numbers.items()})
 
     def joint(self, columns: Sequence[str]) -> tuple[IntArray, int]:
         """Codes of the joint values of some keys, none of which may be missing, in their order, and how many."""
@@ -103,7 +117,11 @@ def grouped_sorted(
     frame: nw.LazyFrame[Any], columns: Sequence[str], aggregates: dict[str, nw.Expr]
 ) -> tuple[list[tuple[str, ...]], dict[str, FloatArray]]:
     """Joint values of some columns, sorted as text, and aggregates of each; labels are spelled as in clusterings."""
-    found = grouped(frame, columns, aggregates)
+    return sorted_lines(grouped(frame, columns, aggregates), columns)
+
+
+def sorted_lines(found: Grouped, columns: Sequence[str]) -> tuple[list[tuple[str, ...]], dict[str, FloatArray]]:
+    """The same of a table that came out already, in which no label is missing."""
     joint, n_joint = found.joint(columns)
     keys = found.texts(columns, joint, n_joint)
     order = sorted(range(n_joint), key=keys.__getitem__)
@@ -176,6 +194,9 @@ def ranges_of(frame: nw.LazyFrame[Any], column: str, n_rows: int, n_cells: int) 
     kind = schema_of(frame)[column]
     most = LINES_AT_ONCE if is_spark(frame) else AT_ONCE
     if n_rows <= most or not (kind == nw.String or kind.is_integer()):
+        return (None,)
+    rough = rough_count(frame, column) if ROUGHLY * n_cells <= most else None
+    if rough is not None and ROUGHLY * rough * n_cells <= most:
         return (None,)
     found = grouped(frame.select(column), (column,), {"__n": nw.len()})
     codes, labels = found.keys[column]

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import narwhals.stable.v2 as nw
+import numpy as np
 
+from evalreg.checks import FloatArray
 from evalreg.data.clusters import Axis, union
 from evalreg.data.engine import LazyTable
+from evalreg.data.engine_groups import Grouped, grouped, sorted_lines
 from evalreg.data.engine_missing import (
     RESCALED,
     power_of_weights,
@@ -21,6 +25,15 @@ from evalreg.data.filters import refuse_filters
 from evalreg.data.groups import Groups, parse_groups
 from evalreg.data.rows import Roles
 from evalreg.errors import ArgumentError, DuplicateRowsError, EmptyDataError
+
+CellLines: TypeAlias = tuple[list[tuple[str, ...]], dict[str, FloatArray]]
+"""Labels of cells, sorted as text, and sums of each by name."""
+
+# Where squares are taken about: the middle of scores from 0 to 1.
+MIDDLE = 0.5
+# Of the values of each cell: rows, sum, smallest, largest, and squares about the middle.
+SUMS = ("n", "t", "lo", "hi", "s")
+_REASON = "__reason"
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +52,8 @@ class EngineRows:
         Column of the weights: another one than was asked for, where these are far from 1.
     power : int
         It holds the weights times two to this power.
+    sums : tuple of list and dict, optional
+        Labels of the cells, sorted as text, and by name in `SUMS` what came with the count of what is missing.
     """
 
     table: LazyTable
@@ -46,12 +61,16 @@ class EngineRows:
     dropped: dict[str, int]
     weights: str | None
     power: int = 0
+    sums: CellLines | None = None
 
 
-def read_in_engine(table: LazyTable, roles: Roles, groups: Groups, values: dict[str, str] | None = None) -> EngineRows:
+def read_in_engine(
+    table: LazyTable, roles: Roles, groups: Groups, values: dict[str, str] | None = None, with_sums: bool = False
+) -> EngineRows:
     """The rows in use, what is missing counted.
 
-    `values` are columns of numbers by argument, by default the score.
+    `values` are columns of numbers by argument, by default the score. `with_sums` asks for those of its cells in the
+    same query; they are there where rows have no weights.
     """
     _refuse_in_memory_only(roles)
     values = {"score": roles.score} if values is None else values
@@ -60,15 +79,15 @@ def read_in_engine(table: LazyTable, roles: Roles, groups: Groups, values: dict[
     axes = None if groups is None else parse_groups(groups, table.columns)
     asked = _asked(roles, axes, list(values.values()))
     table = keep(table, [name for names in asked.values() for name in names])
-    table, dropped = _without_missing(table, roles, asked)
     weights = roles.weights
+    table, dropped, sums = _without_missing(table, roles, asked, with_sums and weights is None)
     power = 0 if weights is None else _power_of_weights(table, weights)
     if weights is not None and power:
         table, weights = rescaled(table, weights, power), RESCALED
     refuse_filters(table, None, roles.cell_columns)
     if roles.item is not None:
         _refuse_repeats(table, roles)
-    return EngineRows(table, axes, dropped, weights, power)
+    return EngineRows(table, axes, dropped, weights, power, sums)
 
 
 def _refuse_in_memory_only(roles: Roles) -> None:
@@ -86,19 +105,33 @@ def _asked(roles: Roles, axes: tuple[Axis, ...] | None, values: list[str]) -> di
     }
 
 
-def _without_missing(table: LazyTable, roles: Roles, asked: dict[str, list[str]]) -> tuple[LazyTable, dict[str, int]]:
+def _without_missing(
+    table: LazyTable, roles: Roles, asked: dict[str, list[str]], with_sums: bool
+) -> tuple[LazyTable, dict[str, int], CellLines | None]:
     """Rows in which nothing is missing that plays a role, and how many were dropped for which reason."""
-    reason = reason_number(table, asked.values())
-    counts = LazyTable(table.frame.select(reason.alias("__reason"))).group(("__reason",), {"n": nw.len()})
-    found = {int(number): int(n) for number, n in zip(counts["__reason"], counts["n"], strict=True)}
-    dropped = {name: found.get(number, 0) for number, name in enumerate(asked, 1)}
-    n_all, n_left = sum(found.values()), found.get(0, 0)
-    refuse_missing(dropped, asked, n_all, roles.missing)
+    found = _by_reason(table, roles, asked, with_sums)
+    codes, reasons = found.keys[_REASON]
+    why, rows = np.asarray(reasons)[codes], found.numbers["n"]
+    dropped = {name: int(rows[why == number].sum()) for number, name in enumerate(asked, 1)}
+    refuse_missing(dropped, asked, int(rows.sum()), roles.missing)
     if any(dropped.values()):
         table = table.present([name for names in asked.values() for name in names])
-    if n_left == 0:
+    if not (why == 0).any():
         raise EmptyDataError("`data` has no rows, or none is left without missing values.")
-    return table, dropped
+    return table, dropped, sorted_lines(found.only(why == 0), roles.cell_columns) if with_sums else None
+
+
+def _by_reason(table: LazyTable, roles: Roles, asked: dict[str, list[str]], with_sums: bool) -> Grouped:
+    """Rows by the reason for which they are not in use; those in use by cell, too, with sums of the scores."""
+    reason = reason_number(table, asked.values()).alias(_REASON)
+    if not with_sums:
+        return grouped(table.frame.select(reason), (_REASON,), {"n": nw.len()})
+    value, names = nw.col(roles.score).cast(nw.Float64), roles.cell_columns
+    # Columns are made first: not every engine has products or casts inside a sum.
+    squared = ((value - MIDDLE) * (value - MIDDLE)).alias("__s")
+    frame, x = table.frame.select(*names, reason, value.alias("__x"), squared), nw.col("__x")
+    made = (nw.len(), x.sum(), x.min(), x.max(), nw.col("__s").sum())
+    return grouped(frame, (_REASON, *names), dict(zip(SUMS, made, strict=True)))
 
 
 def _power_of_weights(table: LazyTable, weight: str) -> int:

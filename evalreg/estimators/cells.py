@@ -51,9 +51,9 @@ def estimate_cells(
     """
     if not isinstance(table, LazyTable) or roles.sample is not None or roles.questions == "shared":
         return estimate_read(rows_in_cells(table, roles, groups), roles, solve, about)
-    read = read_in_engine(table, roles, groups)
+    read = read_in_engine(table, roles, groups, with_sums=True)
     table, axes, dropped = read.table, read.axes, read.dropped
-    keys, sums = lazy_cell_sums(table, roles.score, roles.cell_columns, read.weights)
+    keys, sums = lazy_cell_sums(table, roles.score, roles.cell_columns, read.weights, read.sums)
     codes = {key: code for code, key in enumerate(keys)}
     mean, jointly = sums.total / sums.weight, union(*(axes or ()))
     stays = stays_in_spark(table, roles.cell_columns, int(sums.count.sum()), len(keys))

@@ -10,18 +10,23 @@ import numpy as np
 from evalreg.checks import BoolArray, FloatArray, listed
 from evalreg.data.engine import LazyTable
 from evalreg.data.engine_groups import grouped_sorted
+from evalreg.data.engine_rows import MIDDLE, CellLines
 from evalreg.errors import NonFiniteError
 from evalreg.scores.centres import LOST, about_near_centres
 from evalreg.scores.lazy import changed_rows
 from evalreg.scores.sums import CellSums
 
+# Squares about the middle that are at least this share of what they are a difference of keep all digits but one.
+KEPT = 0.05
+
 
 def lazy_cell_sums(
-    table: LazyTable, value: str, cell_columns: Sequence[str], weight: str | None
+    table: LazyTable, value: str, cell_columns: Sequence[str], weight: str | None, known: CellLines | None = None
 ) -> tuple[list[tuple[str, ...]], CellSums]:
     """Joint values of the cells, sorted as text, and the sums of each, by two grouped queries.
 
     `value` and `weight` are columns, and the joint values of `cell_columns` are the cells; one cell if it is empty.
+    `known` are sums without weights that came with the count of what is missing, so that mostly no query is left.
     """
     # Columns are made first: not every engine has products or casts inside a sum.
     made = [nw.col(value).cast(nw.Float64).alias("__x")]
@@ -30,7 +35,7 @@ def lazy_cell_sums(
     x, w = nw.col("__x"), nw.lit(1.0) if weight is None else nw.col("__w")
     if weight is not None:
         rows = rows.with_columns((w * x).alias("__wx"))
-    keys, first = grouped_sorted(
+    keys, first = known or grouped_sorted(
         rows,
         cell_columns,
         {"n": nw.len(), "t": nw.col("__x" if weight is None else "__wx").sum(), "lo": x.min(), "hi": x.max()}
@@ -43,6 +48,11 @@ def lazy_cell_sums(
     if not np.isfinite(weights).all():
         raise NonFiniteError(f"`weights` must be finite; column {weight!r} holds infinities.", column=weight)
     mean = total / weights
+
+    if known is not None:
+        squares = _about_middle(first, mean)
+        if squares is not None:
+            return keys, CellSums(n, weights, total, squares, low, high)
 
     def ask(own: int | None) -> tuple[dict[str, FloatArray], BoolArray]:
         centre = 0.0 if not n.size else float(total.sum() / weights.sum() if own is None else mean[own])
@@ -58,3 +68,14 @@ def lazy_cell_sums(
     squares = about_near_centres(ask, mean, [", ".join(key) for key in keys], "means")["s"]
     squares = np.where(low == high, 0.0, squares)
     return keys, CellSums(n, weights, total, squares, low, high)
+
+
+def _about_middle(sums: dict[str, FloatArray], mean: FloatArray) -> FloatArray | None:
+    """Squares about the mean of each cell from those about the middle; None where digits are lost."""
+    n, low, high, squared = (sums[name] for name in ("n", "lo", "hi", "s"))
+    alike = low == high
+    with np.errstate(over="ignore", invalid="ignore"):
+        beyond = n * (mean - MIDDLE) ** 2
+        squares = squared - beyond
+        kept = alike | (squares > KEPT * (squared + beyond))
+    return np.where(alike, 0.0, squares) if kept.all() else None

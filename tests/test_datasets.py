@@ -21,10 +21,18 @@ SIGMAS = 4.5
 ROUNDING = 1e-12
 
 
-def batches(log, by, n_batches=60):
+N_BATCHES = 60
+
+
+def batches(log, by):
     """Parts of a log that share no cluster."""
     codes, clusters = pd.factorize(log[by])
-    return [part for _, part in log.groupby(codes * n_batches // len(clusters))]
+    return [part for _, part in log.groupby(codes * N_BATCHES // len(clusters))]
+
+
+def coded(log, *names):
+    """The log with ids as numbers, in whose groups sums are fast."""
+    return log.assign(**{name: pd.factorize(log[name])[0] for name in names})
 
 
 def assert_mean_is(truth, estimates):
@@ -35,14 +43,16 @@ def assert_mean_is(truth, estimates):
     assert abs(estimates.mean() - truth) < SIGMAS * error, (estimates.mean(), truth, error)
 
 
-def anova_icc(score, clusters):
-    """Intraclass correlation by the one-way analysis of variance (Snedecor and Cochran)."""
-    groups = score.groupby(clusters)
-    size, mean = groups.size(), groups.mean()
-    n, n_groups = size.sum(), len(size)
-    between = (size * (mean - score.mean()) ** 2).sum() / (n_groups - 1)
-    within = ((score - groups.transform("mean")) ** 2).sum() / (n - n_groups)
-    mean_size = (n - (size**2).sum() / n) / (n_groups - 1)
+def anova_iccs(score, clusters):
+    """Intraclass correlation of each batch by the one-way analysis of variance (Snedecor and Cochran)."""
+    codes, labels = pd.factorize(clusters)
+    size, total, squares = (np.bincount(codes, values) for values in (np.ones(len(score)), score, score**2))
+    batch = np.arange(len(labels)) * N_BATCHES // len(labels)
+    n, n_groups = np.bincount(batch, size), np.bincount(batch)
+    of_means = np.bincount(batch, total**2 / size)
+    between = (of_means - np.bincount(batch, total) ** 2 / n) / (n_groups - 1)
+    within = (np.bincount(batch, squares) - of_means) / (n - n_groups)
+    mean_size = (n - np.bincount(batch, size**2) / n) / (n_groups - 1)
     return (between - within) / (between + (mean_size - 1) * within)
 
 
@@ -231,20 +241,28 @@ def test_passages_are_of_one_size_unless_unequal():
 @pytest.mark.parametrize(("mean", "icc"), [(0.7, 0.2), (0.4, 0.6)])
 def test_scores_of_passages_have_the_stated_mean_variance_and_icc(mean, icc, binary, unequal):
     log = datasets.passages(n_passages=9_000, mean=mean, icc=icc, binary=binary, unequal=unequal, seed=1)
-    truth, parts = log.attrs["truth"], batches(log, "passage")
+    truth, log = log.attrs["truth"], coded(log[["passage", "score"]], "passage")
     assert log["score"].between(0, 1).all()
     assert_mean_is(mean, log["score"].groupby(log["passage"]).mean())
-    assert_mean_is(truth["variance"], [((part["score"] - mean) ** 2).mean() for part in parts])
-    assert_mean_is(icc, [anova_icc(part["score"], part["passage"]) for part in parts])
+    batch = log["passage"] * N_BATCHES // (log["passage"].max() + 1)
+    assert_mean_is(truth["variance"], ((log["score"] - mean) ** 2).groupby(batch).mean())
+    assert_mean_is(icc, anova_iccs(log["score"], log["passage"]))
     assert truth["mean"] == mean
     assert truth["icc"] == icc
 
 
-@pytest.mark.parametrize("unequal", [False, True])
-@pytest.mark.parametrize("binary", [True, False])
+@pytest.mark.parametrize(
+    ("binary", "unequal"),
+    [
+        (True, False),
+        (False, True),
+        pytest.param(True, True, marks=pytest.mark.slow),
+        pytest.param(False, False, marks=pytest.mark.slow),
+    ],
+)
 def test_the_standard_error_of_passages_is_that_of_the_mean(binary, unequal):
     log = datasets.passages(n_passages=30_000, unequal=unequal, binary=binary, seed=2)
-    truth = log.attrs["truth"]
+    truth, log = log.attrs["truth"], coded(log, "passage")
     # In units of the stated variance, so that the spread of the terms is on the scale of 1.
     terms = squared_error_terms(log["score"] - truth["mean"], log["passage"]) / truth["standard_error"] ** 2
     if not unequal:
@@ -269,7 +287,7 @@ def test_the_design_effect_of_equal_passages_is_the_textbook_one():
 def test_without_icc_passages_make_no_difference():
     log = datasets.passages(n_passages=12_000, icc=0, seed=3)
     assert log.attrs["truth"]["design_effect"] == 1
-    assert_mean_is(0, [anova_icc(part["score"], part["passage"]) for part in batches(log, "passage")])
+    assert_mean_is(0, anova_iccs(log["score"], log["passage"]))
 
 
 def test_words_and_subjects_have_no_effect_on_the_score():
@@ -383,10 +401,10 @@ def test_win_rates_hold_over_new_prompts_and_new_judges_and_naive_errors_underst
 def test_without_answers_and_tastes_in_common_naive_errors_are_right():
     settings = {"n_models": 4, "n_prompts": 10, "prompt_sd": 0.0, "judge_sd": 0.0}
     n = 60
-    logs = [datasets.judge_log(seed=seed, **settings) for seed in range(n)]
-    boards = pd.DataFrame([win_rates(log) for log in logs])
-    cells = [oriented(log).groupby(["model", "opponent"])["score"] for log in logs[:30]]
-    naive = pd.DataFrame([(cell.var() / cell.size()).groupby("model").sum() / 9 for cell in cells]).mean()
+    logs = pd.concat({seed: oriented(datasets.judge_log(seed=seed, **settings)) for seed in range(n)}, names=["seed"])
+    cells = logs.groupby(["seed", "model", "opponent"])["score"]
+    boards = cells.mean().groupby(["seed", "model"]).mean().unstack("model")
+    naive = (cells.var() / cells.size()).groupby(["seed", "model"]).sum().unstack("model").mean() / 9
     ratio = (boards.std() / np.sqrt(naive)).mean()
     assert abs(ratio - 1) < SIGMAS / math.sqrt(2 * n * (len(boards.columns) - 1))
 
@@ -434,12 +452,13 @@ PAIRED_WORLDS = [
 def test_paired_scores_have_the_stated_means_correlation_icc_and_errors(world):
     log = datasets.paired(n_passages=12_000, seed=8, **world)
     truth = log.attrs["truth"]
-    scores = log.pivot(index=["passage", "question"], columns="model", values="score").reset_index()
+    ids = coded(log, "passage", "question")
+    scores = ids.pivot(index=["passage", "question"], columns="model", values="score").reset_index()
     passage, parts = scores["passage"], batches(scores, "passage")
     for model in ("old", "new"):
         error = scores[model] - truth["mean"][model]
         assert_mean_is(0, error.groupby(passage).mean())
-        assert_mean_is(truth["icc"][model], [anova_icc(part[model], part["passage"]) for part in parts])
+        assert_mean_is(truth["icc"][model], anova_iccs(scores[model], passage))
         assert_mean_is(1, squared_error_terms(error, passage) / truth["standard_error"][model] ** 2)
     difference = scores["new"] - scores["old"] - truth["difference"]
     assert_mean_is(0, difference.groupby(passage).mean())
@@ -509,7 +528,9 @@ def test_sampled_answers_are_tidy_and_the_last_passage_takes_what_is_left(n_mode
 def test_sampled_answers_have_the_variances_of_miller_section_3(icc):
     log = datasets.sampled(n_questions=30_000, n_samples=4, icc=icc, seed=10)
     truth = log.attrs["truth"]
-    questions = log.groupby(["passage", "question"])["score"].agg(["mean", "var"]).reset_index()
+    questions = (
+        coded(log, "passage", "question").groupby(["passage", "question"])["score"].agg(["mean", "var"]).reset_index()
+    )
     sigma2 = questions["var"].groupby(questions["passage"]).mean()
     assert truth["sigma2"] == pytest.approx(1 / 6, rel=ROUNDING)
     assert truth["var_x"] == pytest.approx(1 / 12, rel=ROUNDING)
@@ -556,7 +577,8 @@ def test_errors_of_sampled_answers_follow_from_the_stated_variances():
 def test_two_sampled_models_correlate_as_stated(correlation, icc):
     log = datasets.sampled(n_questions=30_000, n_samples=2, n_models=2, correlation=correlation, icc=icc, seed=12)
     truth = log.attrs["truth"]
-    means = log.pivot_table(index=["passage", "question"], columns="model", values="score").reset_index()
+    ids = coded(log, "passage", "question")
+    means = ids.pivot_table(index=["passage", "question"], columns="model", values="score").reset_index()
     passage = means["passage"]
     a, b = means["model-1"] - 0.5, means["model-2"] - 0.5
     # Answer noise is independent between models, so products see the correlation of x.

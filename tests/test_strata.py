@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import json
 import pickle
 import warnings
@@ -211,30 +212,43 @@ def test_one_number_of_passages_means_the_proportions_that_were_drawn(log):
 @pytest.mark.parametrize("answers", [False, True])
 def test_the_variance_of_passages_within_subjects_is_that_of_all_draws(answers):
     # Brute force: passages of two questions, 2 of 3 of law, 2 of 4 of algebra and the one of art; or passages of one
-    # question, all of algebra, and of two answers to each question all numbers of right ones.
+    # question, 2 of 3 of law and the one of algebra, and of two answers to each question all numbers of right ones.
     from itertools import combinations, product
 
     from scipy.stats import binom
 
     rng, m = np.random.default_rng(5), 1 if answers else 2
-    sizes = {"law": 3, "algebra": 1 if answers else 4, "art": 1}
+    sizes = {"law": 3, "algebra": 1} if answers else {"law": 3, "algebra": 4, "art": 1}
     subject = np.repeat(list(sizes), list(sizes.values()))
     p = rng.uniform(0.2, 0.9, (subject.size, m))
+
+    @functools.cache
+    def moments(score, some):
+        """The mean and its variance, of the scores of each question of some passages."""
+        k = len(score) // (len(some) * m)
+        question = np.repeat(np.arange(len(some) * m), k)
+        frame = pd.DataFrame({"score": score, "question": question, "passage": np.repeat(some, m)[question]})
+        frame = frame.assign(subject=subject[frame["passage"]], answer=frame.groupby("question").cumcount())
+        named = {"item": "question", "sample": "answer"} if answers else {}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", er.errors.EvalregWarning)
+            found = er.mean(frame, **FULL, **named, n_population={"passage": sizes}, cov="CR2")
+        return found.params["mean"], found.cov_params().iloc[0, 0]
+
     chances, means, variances = [], [], []
-    for law, algebra in product(combinations(range(3), 2), combinations(range(3, p.shape[0] - 1), 1 if answers else 2)):
-        some = np.array([*law, *algebra, p.shape[0] - 1])
-        for right in product(range(3), repeat=some.size * m) if answers else [None]:
-            question = np.repeat(np.arange(some.size * m), 2 if answers else 1)
-            score = p[some].ravel() if right is None else np.array([(0, 0), (1, 0), (1, 1)])[list(right)].ravel()
-            frame = pd.DataFrame({"score": score * 1.0, "question": question, "passage": some.repeat(m)[question]})
-            frame = frame.assign(subject=subject[frame["passage"]], answer=frame.groupby("question").cumcount())
-            named = {"item": "question", "sample": "answer"} if answers else {}
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", er.errors.EvalregWarning)
-                found = er.mean(frame, **FULL, **named, n_population={"passage": sizes}, cov="CR2")
-            chances.append(1.0 if right is None else np.prod(binom.pmf(right, 2, p[some].ravel())))
-            means.append(found.params["mean"])
-            variances.append(found.cov_params().iloc[0, 0])
+    last = p.shape[0] - 1
+    for law, algebra in product(combinations(range(3), 2), [()] if answers else combinations(range(3, last), 2)):
+        some = np.array([*law, *algebra, last])
+        for right in product(range(3), repeat=some.size) if answers else [None]:
+            if right is None:
+                chance, of = 1.0, moments(tuple(p[some].ravel()), tuple(some))
+            else:
+                # The same whatever the passages of law are called.
+                apart = np.array([(0.0, 0.0), (1.0, 0.0), (1.0, 1.0)])[[*sorted(right[:2]), right[2]]]
+                chance, of = np.prod(binom.pmf(right, 2, p[some, 0])), moments(tuple(apart.ravel()), (0, 1, last))
+            chances.append(chance)
+            means.append(of[0])
+            variances.append(of[1])
     chance = np.array(chances) / np.sum(chances)
     assert chance @ means == pytest.approx(p.mean(), rel=1e-10)
     assert chance @ variances == pytest.approx(chance @ (np.array(means) - chance @ means) ** 2, rel=1e-10)

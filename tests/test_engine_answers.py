@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from engines.cases import SAME
-from engines.lazy import in_duckdb, in_engines
+from engines.lazy import LAZY, in_duckdb, in_engines, in_one_engine
 
 import evalreg as er
 from evalreg.errors import (
@@ -73,26 +73,36 @@ ROLES = {
 }
 
 
-IN_MEMORY = {}  # comparisons of the log in pandas, made once for all engines
+IN_MEMORY = {}  # comparisons of the log in pandas and what they tell, made once for all engines
+# What is made of the same two queries as for others.
+LIKE_OTHERS = ("CR1", "unpaired", "adjusted", "benchmark", "what was seen")
 
 
 def _compared(data, **roles):
     return er.compare(data, roles.pop("score", "score"), item="question", **roles)
 
 
-@pytest.mark.parametrize("roles", ROLES.values(), ids=ROLES.keys())
-@in_engines
+@pytest.mark.parametrize(
+    ("engine", "roles"),
+    [
+        pytest.param(make, roles, id=f"{engine}-{name}", marks=[pytest.mark.slow] if slow else [])
+        for engine, make in LAZY.items()
+        for name, roles in ROLES.items()
+        for slow in [engine == "duckdb" and name in LIKE_OTHERS]
+    ],
+)
 def test_comparisons_are_those_of_pandas(log, engine, roles):
     roles = dict(roles)
     frame = log[log["attempt"] == 0].reset_index(drop=True) if roles.pop("first", False) else log
     asked = repr(roles)
     if asked not in IN_MEMORY:
-        IN_MEMORY[asked] = _compared(frame, **roles)
-    found, expected = _compared(engine(frame), **roles), IN_MEMORY[asked]
+        made = _compared(frame, **roles)
+        IN_MEMORY[asked] = made, str(made.summary())
+    found, (expected, told) = _compared(engine(frame), **roles), IN_MEMORY[asked]
     assert expected.results.dropped.sum() > 0
     pd.testing.assert_frame_equal(found.table, expected.table, rtol=SAME, atol=1e-14)
     np.testing.assert_allclose(found.results.cov_params(), expected.results.cov_params(), rtol=SAME, atol=1e-16)
-    assert str(found.summary()) == str(expected.summary())
+    assert str(found.summary()) == told
     assert found.results.dropped.to_dict() == expected.results.dropped.to_dict()
     if roles.get("paired", True):
         pd.testing.assert_frame_equal(found.sign_test(), expected.sign_test(), rtol=1e-8)
@@ -129,7 +139,7 @@ def test_a_difference_is_the_paired_t_test_of_scipy(engine):
     np.testing.assert_allclose([row["lower"], row["upper"]], [interval.low, interval.high], rtol=SAME)
 
 
-@in_engines
+@in_one_engine
 def test_a_comparison_is_two_queries_whatever_the_clusters(log, engine, collected):
     frame = log[log["attempt"] == 0].dropna().reset_index(drop=True)
     found = er.compare(engine(frame), item="question", groups="passage + author")
@@ -143,7 +153,7 @@ def test_a_comparison_is_two_queries_whatever_the_clusters(log, engine, collecte
     assert len(collected) == 3
 
 
-@in_engines
+@in_one_engine
 def test_repeated_answers_are_averaged_before_they_leave(log, engine, collected):
     complete = log.dropna()
     er.compare(engine(complete), item="question", sample="attempt", groups="passage")
@@ -165,7 +175,7 @@ def test_a_sample_of_other_questions_is_refused(engine):
             er.compare(data, sample="exam")
 
 
-@in_engines
+@in_one_engine
 def test_bad_rows_are_refused_with_what_to_do(log, engine):
     first = log[log["attempt"] == 0].dropna().reset_index(drop=True)
     with pytest.raises(DuplicateRowsError, match=r"3 rows repeat .* Name the column of repeated answers in `sample`"):
@@ -197,7 +207,7 @@ def test_bad_rows_are_refused_with_what_to_do(log, engine):
         er.compare(engine(first), item="question", groups=np.arange(len(first)))
 
 
-@in_engines
+@in_one_engine
 def test_a_model_without_a_row_in_use_is_named(log, engine):
     first = log[log["attempt"] == 0].dropna().reset_index(drop=True)
     lost = first.assign(score=first["score"].where(first["model"] != "cyd"))
@@ -205,7 +215,7 @@ def test_a_model_without_a_row_in_use_is_named(log, engine):
         assert 'Of "cyd" no row is in use' in str(er.compare(data, item="question").summary())
 
 
-@in_engines
+@in_one_engine
 def test_what_does_not_fit_into_memory_is_refused(log, engine, monkeypatch):
     monkeypatch.setattr("evalreg.data.engine_answers.LINE", 2**45)
     first = log[log["attempt"] == 0].dropna()
@@ -247,7 +257,7 @@ def test_datasets_of_pyarrow_are_read_by_an_engine(log, tmp_path, monkeypatch, a
     assert found.dropped.to_dict() == expected.dropped.to_dict()
 
 
-@in_engines
+@in_one_engine
 def test_a_mean_is_three_queries_and_one_for_all_axes(log, engine, collected):
     data = engine(log)
     for groups in ("passage", "passage + author"):

@@ -227,6 +227,13 @@ def test_a_cluster_that_outweighs_all_others_gives_a_projection(rng):
     )
     with pytest.raises(NotAvailableError, match="few clusters tell how the models vary"):
         results.winner(method="hybrid")
+    # Of numbers from elsewhere only the influence of rows is known: its rows are counted.
+    elsewhere = er.from_influence(results.params, results.influence(), data=log)
+    assert er.infer(elsewhere, groups="passage").winner().reason == found.reason
+    light = log[log["question"] >= 12]
+    known = er.mean(light, **asked)
+    elsewhere = er.from_influence(known.params, known.influence(), data=light)
+    assert er.infer(elsewhere, groups="passage").winner().method == "hybrid"
     assert er.mean(log[log["question"] >= 12], **asked).winner().method == "hybrid"
     # Two equal clusters are worth 2, where the hybrid holds the truth in as few as .81 of the logs.
     halves = log.assign(passage=log["question"] % 2)

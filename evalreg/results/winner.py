@@ -314,7 +314,10 @@ def _alone_reason(estimate: Estimate, cov: Covariance, w: int) -> str:
 
 
 def _shares(estimate: Estimate, axis: Axis, w: int) -> FloatArray | None:
-    """Share of each cluster in the weight of an estimate; None where its scores tell no weights of clusters."""
+    """Share of each cluster in the weight of an estimate: of its rows, where the scores tell no weights.
+
+    None where they tell no rows either.
+    """
     own = np.abs(dense(estimate.bread[:, [w]])).ravel()
     parts = []
     for block in estimate.scores.cells(axis):
@@ -325,7 +328,7 @@ def _shares(estimate: Estimate, axis: Axis, w: int) -> FloatArray | None:
         elif sparse.issparse(gram) and compressed(gram).shape[1] == own.size:
             parts.append(np.asarray(compressed(gram) @ own, dtype=np.float64))
         else:
-            return None
+            return _shares_of_rows(estimate, axis, w)
     share = np.concatenate(parts)
     return np.asarray(share / share.sum())
 
@@ -360,3 +363,13 @@ def _ends(table: pd.DataFrame, name: str) -> tuple[float, float]:
     """The two numbers of a row."""
     low, high = table.loc[[name]].to_numpy(np.float64)[0].tolist()
     return low, high
+
+
+def _shares_of_rows(estimate: Estimate, axis: Axis, w: int) -> FloatArray | None:
+    """Share of each cluster in the rows that have a part in an estimate of which only the influence is known."""
+    labels = estimate.scores.row_labels()
+    if labels is None:
+        return None
+    codes, influence = labels.codes(axis), estimate.scores.row_influence(estimate.bread[:, [w]])
+    count = np.bincount(codes.codes, influence.ravel() != 0, codes.n_clusters)
+    return np.asarray(count / count.sum())

@@ -68,6 +68,19 @@ def test_the_model_that_lacks_most_is_named_with_how_many_it_lacks(rng):
     assert said(log.sample(frac=1, random_state=1), item="item") == text
 
 
+def test_what_others_score_on_questions_is_told_of_those_who_answered_enough_of_them():
+    # One model answered questions 0 to 24; of these a second answered `shared` and a third all.
+    def told(shared, third=False):
+        asked = {"few": range(25), "second": range(25 - shared, 60), "third": range(60) if third else ()}
+        rows = [(model, i, float(i % 3 == 0 or i < 25)) for model, items in asked.items() for i in items]
+        return said(pd.DataFrame(rows, columns=["model", "item", "score"]), item="item")
+
+    assert "On " not in told(1)
+    assert "On " not in told(9)
+    assert "On 10 of the 25 that it answered second scores 0.533 higher than on all its questions." in told(10)
+    assert "On the 25 that it answered third scores 0.4 higher than on all its questions." in told(9, third=True)
+
+
 @pytest.mark.parametrize("weight", [0.3, 1.0, 2.5])
 def test_clusters_are_questions_where_no_model_has_two_rows_of_one_whatever_these_weigh(rng, weight):
     log = uneven(board_log(rng)).assign(weight=weight)

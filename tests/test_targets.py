@@ -539,3 +539,16 @@ def test_with_no_question_or_one_in_common_every_contrast_has_its_widest_reading
     assert er.mean(apart, item="question", **(asked | {"n_population": 60})).contrast("new - old").bse.iloc[0] > 0
     with pytest.raises(ArgumentError, match="which has 60 questions"):
         er.mean(apart, item="question", **(asked | {"n_population": 50}))
+
+
+@pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
+def test_samples_of_questions_of_another_column_are_not_stacked_by_their_position():
+    # Both columns have 20 questions, of which 10 are in common, but not the same: b's covariance was half of its own.
+    log = pd.DataFrame({"model": ["a"] * 15 + ["b"] * 15, "q": [*range(15), *range(5, 20)]})
+    log = log.assign(r=[*range(20), *range(10)], score=np.linspace(0, 1, 30) ** 2, x=np.linspace(1, 0, 30))
+    one, other = (
+        er.mean(log, column, by="model", item=item, target=FULL, n_population=30)
+        for column, item in (("score", "q"), ("x", "r"))
+    )
+    with pytest.raises(NotAvailableError, match="only estimates of one sampling can be stacked"):
+        other.with_cov(groups="q").stack(one, ["xa", "xb", "a", "b"]).cov_params()

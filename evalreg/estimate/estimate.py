@@ -417,7 +417,11 @@ class Estimate:
             lost="" if refit else _lost_beside(self, other, same_rows),
             item=self.item if same_rows and self.item == other.item else (),
             family=family,
-            population=beside(self.population, self.bread.shape[0], other.population, other.bread.shape[0], same_rows),
+            population=beside(
+                (self.population, self.bread.shape[0], self.item),
+                (other.population, other.bread.shape[0], other.item),
+                same_rows,
+            ),
         )
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from evalreg.checks import FloatArray, IntArray
+from evalreg.data.clusters import Axis
 from evalreg.errors import NotAvailableError
 from evalreg.numerics.matrices import Matrix, compressed, dense
 
@@ -86,13 +87,13 @@ class Population:
 
 
 def beside(
-    first: Population | None, n_first: int, second: Population | None, n_second: int, same_rows: bool
+    first: tuple[Population | None, int, Axis], second: tuple[Population | None, int, Axis], same_rows: bool
 ) -> Population | None:
-    """The populations of two estimates with so many columns, side by side; None is one without end."""
-    if first is None and second is None:
+    """The populations of two estimates with so many columns and these questions, side by side; None is without end."""
+    if first[0] is None and second[0] is None:
         return None
-    one, other = (
-        Population(np.ones(n)) if part is None else part for part, n in ((first, n_first), (second, n_second))
+    (one, n_first, _), (other, n_second, _) = (
+        (Population(np.ones(n)) if part is None else part, n, item) for part, n, item in (first, second)
     )
     noise = None
     if one.noise is not None or other.noise is not None:
@@ -104,13 +105,14 @@ def beside(
     scale, axes = np.concatenate([one.scale, other.scale]), tuple(dict.fromkeys((*one.axes, *other.axes)))
     if one.samples is None and other.samples is None:
         return Population(scale, noise, axes)
-    return Population(scale, noise, axes, _samples_beside(one, other, same_rows))
+    return Population(scale, noise, axes, _samples_beside(one, other, same_rows, first[2] == second[2]))
 
 
-def _samples_beside(one: Population, other: Population, same_rows: bool) -> Samples:
+def _samples_beside(one: Population, other: Population, same_rows: bool, same_item: bool) -> Samples:
     """The samples of both: of the same units where the rows are the same, from populations apart where not."""
     first, second = (_samples_of(part) for part in (one, other))
-    alike = one.samples is not None and other.samples is not None and one.axes == other.axes
+    # Units have no names here: those of one column are in the order of its labels, those of another in another.
+    alike = one.samples is not None and other.samples is not None and one.axes == other.axes and same_item
     alike = alike and first.members.shape[0] == second.members.shape[0] and _same_sizes(first, second)
     if same_rows and not alike:
         raise NotAvailableError(

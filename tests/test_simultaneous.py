@@ -10,11 +10,14 @@ from statsmodels.stats.multitest import multipletests
 
 import evalreg as er
 from evalreg.errors import AlignmentError, ArgumentError, ArgumentTypeError, NonFiniteError
-from evalreg.inference import multiplicity
+from evalreg.inference import levels, multiplicity
+from evalreg.inference.contrast_family import pair_positions
+from evalreg.inference.levels import studentized_draws
 from evalreg.inference.make_family import _eigen, make_family
 from evalreg.inference.multiplicity import BLOCK, FEW_MODELS, adjust_pvalues, furthest, largest_of_pairs
 from evalreg.inference.ranks import pairwise_table
 from evalreg.inference.simultaneous import simultaneous
+from evalreg.numerics.matrices import difference_rows
 
 # Five standard errors of the simulation, which is at most 0.004 in a critical value.
 CRITICAL = 0.02
@@ -222,6 +225,34 @@ def test_few_clusters_take_the_largest_studentized_statistic(board, cov):
     t = stats.t.isf(results.cov.pvalues(C, C @ results.params.to_numpy()) / 2, dof)
     p = np.array([np.mean(largest >= x) for x in t])
     np.testing.assert_allclose(bands["p_adjusted"], p, atol=4 * 0.0055)
+
+
+@pytest.mark.parametrize(("n", "dof"), [(3, 30), (5, 4), (9, 3)])
+def test_denominators_from_a_triangle_are_those_of_so_many_normals(rng, n, dof):
+    F = rng.standard_normal((n, n - 1)) * np.linspace(0.3, 2, n)[:, None]
+    for pairs, C in ((False, np.eye(n)), (True, difference_rows(*pair_positions(n), n).toarray())):
+        weight = 1 / np.linalg.norm(C @ F, axis=1)
+        draws = studentized_draws(F, weight, dof, pairs=pairs, base=1, n_draws=1 << 14)
+        plain = largest_studentized(F @ F.T, C, dof, rng, n=1 << 14)
+        # Kolmogorov and Smirnov's test of two samples.
+        assert stats.ks_2samp(draws, plain).pvalue > 1e-4
+
+
+@pytest.mark.parametrize(("n", "columns", "twin"), [(45, 1, 0), (45, 3, 0), (8, 6, 0), (8, 6, 1e-7)])
+def test_the_largest_studentized_difference_is_the_slow_obvious_one(rng, n, columns, twin):
+    values = rng.standard_normal((1 + columns, n, 20))
+    values[:, 1] = values[:, 0] + (twin or 1) * values[:, 1]
+    weight = np.full(n * (n - 1) // 2, 1.0)
+    weight[0] = 1 / (twin or 1)
+    gaps = values[:, :, None] - values[:, None]
+    with np.errstate(invalid="ignore"):
+        slow = np.nan_to_num(gaps[0] ** 2 / np.sum(gaps[1:] ** 2, axis=0))
+    np.testing.assert_allclose(levels._pairs(values, weight), slow.max(axis=1), rtol=1e-9)
+    np.testing.assert_allclose(levels._nearest(values, weight)[0], slow.max(axis=(0, 1)), rtol=1e-12)
+    weight[[2, -1]] = 0.0  # not in the family
+    for a, b in ((0, 3), (n - 2, n - 1)):
+        slow[a, b] = slow[b, a] = 0.0
+    np.testing.assert_allclose(levels._pairs(values, weight), slow.max(axis=1), rtol=1e-9)
 
 
 @pytest.fixture(scope="module")

@@ -7,14 +7,18 @@ from typing import Protocol
 
 import numpy as np
 
-from evalreg.checks import BoolArray, FloatArray, frozen
-from evalreg.inference.multiplicity import BLOCK, LargestStatistic, block_stream
+from evalreg.checks import FloatArray, IntArray, frozen
+from evalreg.inference.multiplicity import BLOCK, FEW_MODELS, LargestStatistic, block_stream
 from evalreg.numerics.student import t_pvalues, t_quantile
 
 # With so many degrees of freedom the studentized maximum is taken to be that of normals.
 LIKE_NORMAL = 50
 # Work of one draw, in statistics, up to which all draws are made; beyond it fewer do.
 MOST_DRAWS, FEWEST_DRAWS, WORK = 8192, 2048, 1.2e8
+# With so few columns of squares, of many models only those near to each other need a look.
+FEW_COLUMNS = 3
+# Standard deviations of differences that are no further apart than this are taken from products.
+ALIKE = 1e4
 
 
 class Level(Protocol):
@@ -136,40 +140,95 @@ def studentized_draws(
     Shapes: factor (m, rank), weight (m,); returns (n_draws,).
     """
     inside = weight > 0
+    columns = min(dof, factor.shape[1])
     if n_draws is None:
-        work = float(np.count_nonzero(inside)) * dof
+        work = float(np.count_nonzero(inside)) * columns
         n_draws = int(np.clip(WORK / max(work, 1.0), FEWEST_DRAWS, MOST_DRAWS))
+    near = columns <= FEW_COLUMNS and len(factor) >= FEW_MODELS and not by_model and bool(inside.all())
+    largest = (_nearest if near else _pairs) if pairs else _single
     found = []
     for block in range(-(-n_draws // BLOCK)):
-        rng = block_stream(base, block)
-        normals = rng.standard_normal((dof + 1, factor.shape[1], BLOCK))
-        values = np.matmul(factor, normals)
-        each = _pairs(values, inside, dof) if pairs else _single(values, inside, dof)
+        each = largest(_learnt(factor, dof, block_stream(base, block)), weight)
         found.append(each.T if by_model else each.max(axis=0))
-    return np.sort(np.sqrt(np.concatenate(found)), axis=0)
+    return np.sort(np.sqrt(np.concatenate(found) * dof), axis=0)
 
 
-def _single(values: FloatArray, inside: BoolArray, dof: int) -> FloatArray:
-    """Largest squared statistic of contrasts, shape (1, n_draws), from normals of shape (1 + dof, m, n_draws)."""
-    kept = values[:, inside]
-    below = np.einsum("imd,imd->md", kept[1:], kept[1:]) / dof
+def _learnt(factor: FloatArray, dof: int, rng: np.random.Generator) -> FloatArray:
+    """Normals, and columns whose products sum to those of `dof` more normals: shape (1 + min(dof, rank), m, BLOCK).
+
+    Bartlett's decomposition: independent normals in `dof` columns are a triangle, of normals below a diagonal of chis,
+    times a rotation, which products do not see. Anderson (2003), An Introduction to Multivariate Statistical Analysis,
+    3rd ed., section 7.2; with fewer columns than rows Srivastava (2003), Annals of Statistics 31, 1537-1560.
+    """
+    rank = factor.shape[1]
+    values = np.empty((1 + min(dof, rank), len(factor), BLOCK))
+    np.matmul(factor, rng.standard_normal((rank, BLOCK)), out=values[0])
+    for j in range(len(values) - 1):
+        column = rng.standard_normal((rank - j, BLOCK))
+        column[0] = np.sqrt(rng.chisquare(dof - j, BLOCK))
+        np.matmul(factor[:, j:], column, out=values[1 + j])
+    return values
+
+
+def _single(values: FloatArray, weight: FloatArray) -> FloatArray:
+    """Largest squared statistic of contrasts but for the dof, shape (1, n_draws), from values of `_learnt`."""
+    kept = values if np.all(weight > 0) else values[:, weight > 0]
+    below = np.einsum("imd,imd->md", kept[1:], kept[1:])
     return np.asarray(np.max(kept[0] ** 2 / below, axis=0, keepdims=True))
 
 
-def _pairs(values: FloatArray, inside: BoolArray, dof: int) -> FloatArray:
+def _pairs(values: FloatArray, weight: FloatArray) -> FloatArray:
     """The same of the differences with each model, shape (n_models, n_draws); one model at a time in memory."""
-    n, start = values.shape[1], 0
+    n, start, inside = values.shape[1], 0, weight > 0
+    # Sums of squares of differences from those of the models, unless a difference could be lost in them.
+    near = len(values) <= 1 + FEW_COLUMNS or weight.max() > ALIKE * weight[inside].min()
+    own = None if near else np.einsum("imd,imd->md", values[1:], values[1:])
     result = np.zeros(values.shape[1:])
     for a in range(n - 1):
         others = np.flatnonzero(inside[start : start + n - 1 - a]) + a + 1
         start += n - 1 - a
         if others.size:
             # Of all others the values are next to each other, and need no copy.
-            rest = values[:, a + 1 :] if others.size == n - 1 - a else values[:, others]
-            gaps = rest - values[:, a : a + 1]
-            gaps *= gaps
-            below = gaps[1:].sum(axis=0)
-            squares = gaps[0] / below * dof
+            rest = slice(a + 1, None) if others.size == n - 1 - a else others
+            squares = _squares(values, own, a, rest)
             result[a] = np.maximum(result[a], squares.max(axis=0))
-            result[others] = np.maximum(result[others], squares)
+            result[rest] = np.maximum(result[rest], squares)
+    return result
+
+
+def _squares(values: FloatArray, own: FloatArray | None, a: int, rest: slice | IntArray) -> FloatArray:
+    """Squared statistics of the differences of model `a` with others, shape (n_others, n_draws)."""
+    if own is None:
+        gaps = values[:, rest] - values[:, a : a + 1]
+        gaps *= gaps
+        return np.asarray(gaps[0] / gaps[1:].sum(axis=0))
+    below = np.einsum("imd,id->md", values[1:, rest], values[1:, a])
+    below *= -2.0
+    below += own[rest]
+    below += own[a]
+    squares: FloatArray = values[0, rest] - values[0, a]
+    squares *= squares
+    squares /= below
+    return squares
+
+
+def _nearest(values: FloatArray, weight: FloatArray) -> FloatArray:
+    """The same of all differences, shape (1, n_draws), for all pairs: neighbours first, then those further apart.
+
+    Models are in the order of the first column of squares. A gap there so wide that even the range of what is divided
+    by it gives less than what is held needs no look, and neither do those of models more places apart.
+    """
+    order = np.argsort(values[1], axis=0, kind="stable")
+    values = np.take_along_axis(values, order[None], axis=1)
+    result, left = np.zeros((1, values.shape[2])), np.arange(values.shape[2])
+    reach = np.ptp(values[0], axis=0) ** 2
+    for apart in range(1, values.shape[1]):
+        gaps = values[:, apart:] - values[:, :-apart]
+        gaps *= gaps
+        result[0, left] = np.maximum(result[0, left], (gaps[0] / gaps[1:].sum(axis=0)).max(axis=0))
+        going = gaps[1].min(axis=0) * result[0, left] < reach[left]
+        # On a line a slope between two is no steeper than the steepest on the way from one to the other.
+        if len(values) == 2 or not going.any():
+            break
+        values, left = values[:, :, going], left[going]
     return result

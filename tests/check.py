@@ -107,13 +107,12 @@ def interpreter_of(environment: Path) -> Path:
 def make_environment(environment: Path, base: str) -> list[str]:
     """The pip command that installs into a virtual environment, made here unless it exists."""
     python = str(interpreter_of(environment))
+    # The pip outside can install into it. To give it one of its own takes longer than all else that is made here.
+    outside = subprocess.run([base, "-c", "import pip"], capture_output=True, check=False).returncode == 0
     if not Path(python).exists():
-        made = subprocess.run([base, "-m", "venv", str(environment)], capture_output=True, text=True, check=False)
-        if made.returncode:
-            # Some systems ship Python without ensurepip: leave pip out and let the one outside install.
-            subprocess.run([base, "-m", "venv", "--clear", "--without-pip", str(environment)], check=True)
-    own_pip = subprocess.run([python, "-m", "pip", "--version"], capture_output=True, check=False).returncode == 0
-    return [python, "-m", "pip"] if own_pip else [base, "-m", "pip", "--python", python]
+        bare = ["--without-pip"] if outside else []
+        subprocess.run([base, "-m", "venv", *bare, str(environment)], check=True)
+    return [base, "-m", "pip", "--python", python] if outside else [python, "-m", "pip"]
 
 
 def wanted_by(kind: str) -> list[str]:
@@ -134,14 +133,27 @@ def installed_by_pip(pip: Sequence[str], wanted: Sequence[str]) -> bool:
 def installed_by_uv(pip: Sequence[str], python: Path, wanted: Sequence[str]) -> bool:
     """Whether uv installed it, faster than pip does. Where uv cannot be had or fails, pip is used.
 
-    uv does not read the configuration of pip; where that names an index of its own, uv is told.
+    uv does not read the configuration of pip; where that names an index of its own, uv is told. It installs pip too,
+    for whoever works in the environment.
     """
     if not installed_by_pip(pip, ["uv"]):
         return False
     settings = subprocess.run([*pip, "config", "list"], capture_output=True, text=True, check=False).stdout
     index = re.search(r"^(?:global|site|user|install|:env:)\.index-url='(.+)'$", settings, re.MULTILINE)
     own = {"UV_DEFAULT_INDEX": index[1]} if index else {}
-    command = [str(python), "-m", "uv", "pip", "install", "--quiet", "--python", str(python), "--upgrade", *wanted]
+    command = [
+        str(python),
+        "-m",
+        "uv",
+        "pip",
+        "install",
+        "--quiet",
+        "--python",
+        str(python),
+        "--upgrade",
+        "pip",
+        *wanted,
+    ]
     return subprocess.run(command, stdin=subprocess.DEVNULL, env=own | os.environ, check=False).returncode == 0
 
 

@@ -183,11 +183,14 @@ def _discard(stream: TextIO | None) -> None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
-def build_parser(arguments: Sequence[str] = tuple(COMMANDS)) -> Parser:
+def build_parser(arguments: Sequence[str] | None = None) -> Parser:
     """The parser of the commands.
 
-    `arguments`: what will be parsed. Commands that are not in it are named and not loaded, so that ``--help`` is quick.
+    `arguments`: what will be parsed. Commands that are not in it are named and not loaded, so that ``--help`` is quick;
+    behind a command that comes first nobody asks for the others. None, the default, loads all.
     """
+    loaded = tuple(COMMANDS) if arguments is None else arguments
+    first = arguments[0] if arguments else None
     plain = argparse.RawDescriptionHelpFormatter
     parser = Parser(
         prog="evalreg",
@@ -200,8 +203,10 @@ def build_parser(arguments: Sequence[str] = tuple(COMMANDS)) -> Parser:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     settings: dict[str, Any] = {"formatter_class": plain, "allow_abbrev": False}
     for name, purpose in COMMANDS.items():
+        if first in COMMANDS and name != first:
+            continue
         own = commands.add_parser(name, help=purpose, **settings)
-        if name in arguments:
+        if name in loaded:
             command = cast(Command, import_module(f"evalreg.cli.{name.replace(' ', '_')}"))
             own.epilog = command.EPILOG
             own.set_defaults(run=command.run)

@@ -68,13 +68,18 @@ def test_a_benchmark_with_unequal_question_sets_is_ranked(shared: Path) -> None:
     once = rows.drop_duplicates(["model", "question_id"], keep=False)
     with pytest.warns(er.errors.UnequalQuestionsWarning, match="_failsafe lacks 1086 of 1136"):
         board = er.mean(once, by="model", item="question_id")
-    ranks = board.ranks()
-    assert len(ranks) == 93
+    assert len(board.params) == 93
+    # Every fourth of them, from the best on, has a sixteenth of their pairs.
+    some = board.params.sort_values(ascending=False).index[::4]
+    with pytest.warns(er.errors.UnequalQuestionsWarning, match="lacks 1046 of 1136"):
+        part = er.mean(once[once["model"].isin(some)], by="model", item="question_id")
+    ranks = part.ranks()
+    assert len(ranks) == len(some)
     assert ranks.loc[board.params.idxmax(), "lower"] == 1
-    assert set(board.tau_best()) >= {board.params.idxmax()}
+    assert set(part.tau_best()) >= {board.params.idxmax()}
 
 
-@pytest.mark.parametrize("judges", [1, 3, 5])
+@pytest.mark.parametrize("judges", [1, 3, pytest.param(5, marks=pytest.mark.slow)])
 def test_pairs_bands_ranks_and_letters_of_sparse_boards_decide_alike(judges: int) -> None:
     design, decided = boards.schedule("sparse", 5, 50), 0
     for seed in range(2):
@@ -129,7 +134,16 @@ def test_each_pair_of_many_models_is_the_paired_t_test_of_scipy() -> None:
 
 
 @pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
-@pytest.mark.parametrize("kind", ["scores", "right or wrong", "some missing", "crossed", "CR1", "ratings", "win rates"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "scores",
+        "some missing",
+        "crossed",
+        "win rates",
+        *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("right or wrong", "CR1", "ratings")),
+    ],
+)
 def test_contrasts_held_by_their_entries_give_the_same_numbers(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = _board_of(kind)
 

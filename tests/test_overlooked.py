@@ -55,7 +55,7 @@ def test_what_was_asked_for_is_not_called_overlooked():
         log.mean(groups="metadata.passage")
 
 
-@pytest.mark.parametrize(("n_logs", "most"), [(30, 4), pytest.param(120, 8, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("n_logs", "most"), [(12, 2), pytest.param(120, 8, marks=pytest.mark.slow)])
 def test_independent_questions_are_seldom_called_alike(n_logs, most):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -81,17 +81,24 @@ def test_of_differences_it_is_their_own_likeness_that_counts():
         assert not independence(same.compare().results)
 
 
-@pytest.mark.parametrize("form", ["text", "json", "csv", "md", "latex", "html"])
-def test_the_command_line_says_it_in_every_format(tmp_path, capsys, form):
-    frame = log_of(1, 0.3).frame
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """A log of eight questions about each passage, and a file of its roles."""
+    folder = tmp_path_factory.mktemp("alike")
     roles = "".join(f'{role} = "{role}"\n' for role in ("model", "item", "score"))
-    (tmp_path / "roles.toml").write_text(roles)
-    frame.to_csv(tmp_path / "log.csv", index=False)
-    command = ["mean", str(tmp_path / "log.csv"), "--roles", str(tmp_path / "roles.toml"), "--format", form]
+    (folder / "roles.toml").write_text(roles)
+    log_of(1, 0.3).frame.to_csv(folder / "log.csv", index=False)
+    return folder
+
+
+@pytest.mark.parametrize("form", ["text", "json", "csv", "md", "latex", "html"])
+def test_the_command_line_says_it_in_every_format(written, capsys, form):
+    command = ["mean", str(written / "log.csv"), "--roles", str(written / "roles.toml"), "--format", form]
     assert main(command) == 0
     out, err = capsys.readouterr()
     said = json.dumps(json.loads(out)["log"]["notes"]) if form == "json" else err if form == "csv" else out
     assert ALIKE in " ".join(said.split())
-    assert main([*command, "--groups", "metadata.passage"]) == 0
-    out, err = capsys.readouterr()
-    assert ALIKE not in " ".join((out + err).split())
+    if form in ("text", "json", "csv"):
+        assert main([*command, "--groups", "metadata.passage"]) == 0
+        out, err = capsys.readouterr()
+        assert ALIKE not in " ".join((out + err).split())

@@ -503,8 +503,15 @@ def _in_memory(groups: str | None) -> tuple[er.Results, pd.DataFrame]:
     return mean, er.compare(frame, groups=groups, strata="subject").table
 
 
-@pytest.mark.parametrize("engine", ["polars", "duckdb"])
-@pytest.mark.parametrize("groups", [None, "passage"])
+@pytest.mark.parametrize(
+    ("engine", "groups"),
+    [
+        ("polars", None),
+        ("polars", "passage"),
+        ("duckdb", "passage"),
+        pytest.param("duckdb", None, marks=pytest.mark.slow),
+    ],
+)
 def test_engines_follow_the_rule_within_strata_or_say_what_they_lack(engine: str, groups: str | None) -> None:
     module = pytest.importorskip(engine)
     frame = _in_subjects()

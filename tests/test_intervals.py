@@ -102,7 +102,7 @@ def test_clusters_of_one_size_are_counted_by_the_variance():
 @pytest.mark.parametrize("weighted", [False, True])
 def test_the_limit_that_saves_a_pass_is_never_below_the_variance_it_stands_for(weighted):
     rng = np.random.default_rng(11)
-    for _ in range(30):
+    for _ in range(15):
         sizes = rng.integers(1, 30, 12)
         log = pd.DataFrame({"passage": np.repeat(np.arange(12), sizes), "model": rng.choice(["A", "B"], sizes.sum())})
         log["score"] = rng.random(len(log)) < rng.beta(2, 0.5, 12)[log["passage"]]
@@ -402,7 +402,7 @@ LOGS = {
 def test_a_value_is_rejected_exactly_where_the_interval_leaves_it_out(kind, method):
     results = LOGS[kind]()
     name = results.params.index[0]
-    values = [0.0095, 0.011, 0.02, 0.05, 0.26, 0.5, 0.74, 0.9, 0.98, 0.99, 0.9999]
+    values = [0.0095, 0.05, 0.26, 0.5, 0.74, 0.98, 0.9999]
     limits = {alpha: results.conf_int(alpha, method=method).iloc[0] for alpha in (0.2, 0.05, 0.001)}
     for value in values:
         p = float(results.t_test(f"{name} = {value}", method=method).pvalue)
@@ -536,7 +536,9 @@ def test_models_that_few_clusters_carry_are_named():
     assert "often" not in text
 
 
-@pytest.mark.parametrize(("n_clusters", "level"), [(10, 0.1), (20, 0.1), (50, 0.03)])
+@pytest.mark.parametrize(
+    ("n_clusters", "level"), [(10, 0.1), pytest.param(20, 0.1, marks=pytest.mark.slow), (50, 0.03)]
+)
 def test_most_logs_whose_interval_is_too_short_for_few_carriers_say_so(n_clusters, level):
     rng = np.random.default_rng(n_clusters)
     # These cover .88 to .91. Of 40 logs with a share of .65 or more in truth, fewer than half are one run in fifty.

@@ -23,16 +23,16 @@ SAME = 1e-9
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
 
 
-def _log(share: float) -> pd.DataFrame:
-    """Sixty questions, four to a passage and ten to a subject, by five models, of which a share is there."""
+def _log(share: float, n: int = 60) -> pd.DataFrame:
+    """Questions, four to a passage and ten to a subject, by five models, of which a share is there."""
     rng = np.random.default_rng(5)
-    log = pd.DataFrame({"question": np.repeat(np.arange(60), 5), "model": np.tile(list("abcde"), 60)})
+    log = pd.DataFrame({"question": np.repeat(np.arange(n), 5), "model": np.tile(list("abcde"), n)})
     log["passage"], log["subject"] = log.question // 4, log.question // 10
     log["judge"] = rng.integers(0, 7, len(log))
     log["x"] = rng.normal(size=len(log)) + 0.02 * log.question
     log["tokens"] = 1e8 + 1e6 * rng.normal(size=len(log))
     log["w"] = rng.uniform(0.3, 3, len(log))
-    log["score"] = rng.normal(size=60)[log.question] + 0.3 * log.x + rng.normal(size=len(log))
+    log["score"] = rng.normal(size=n)[log.question] + 0.3 * log.x + rng.normal(size=len(log))
     log["right"] = (rng.random(len(log)) < 0.3 + 0.1 * (log.model == "a") + 0.02 * log.subject).astype(int)
     # One question is seen in two passages.
     log["shifted"] = np.where((log.question == 3) & (log.model > "b"), 5, log.passage)
@@ -78,7 +78,9 @@ SHARES = [
 def test_every_number_is_that_of_the_whole_regression(name: str, share: float, monkeypatch: pytest.MonkeyPatch) -> None:
     formula, groups, options = DESIGNS[name]
     dof = None if "+" in groups else "satterthwaite"
-    fitted = er.fit(formula, _log(share), groups=groups, dof=dof, **options)
+    # A Wald test asks for more clusters than it has coefficients.
+    n = 60 if groups == "subject" or "model * x" in formula else 40
+    fitted = er.fit(formula, _log(share, n), groups=groups, dof=dof, **options)
     apart = {cov: fitted.with_cov(cov=cov, dof=dof) for cov in ("CR1", "CR2", "CR3")}
     _whole(monkeypatch)
     # From the estimate, so that nothing that was set apart is used again.

@@ -145,16 +145,16 @@ def test_every_draw_without_a_win_counts_below_all_others(formula: str | None) -
     log = sparse_log()
     board = er.bradley_terry(log, **SIDES, formula=formula)
     with pytest.warns(EvalregWarning, match="never won against the rest"):
-        boot = board.bootstrap(draws=999)
+        boot = board.bootstrap(draws=499)
     lost = np.isneginf(boot.draws[:, board.estimate.names.index("weak")])
     share = lost.mean()
     assert share > 0.025
     assert np.isfinite(boot.draws[:, :4]).all()
     assert boot.bse["weak"] == np.inf
     assert boot.bse.drop("weak").max() < 1.0
-    text = f'in {lost.sum()} of 999 draws "weak" never won against the rest; its lower limit counts them as below all'
+    text = f'in {lost.sum()} of 499 draws "weak" never won against the rest; its lower limit counts them as below all'
     assert any(text in note for _, note in boot.notes)
-    assert f"in {lost.sum()} of 999 draws" in boot.summary().as_text()
+    assert f"in {lost.sum()} of 499 draws" in boot.summary().as_text()
     assert boot.conf_int().loc["weak", 0] == -np.inf
     # Past the draws that are lost the end is a draw again, and the lost ones keep their places below it.
     wide = boot.conf_int(alpha=2 * share + 0.02)
@@ -169,10 +169,10 @@ def test_every_draw_without_a_win_counts_below_all_others(formula: str | None) -
 def test_a_model_that_never_lost_counts_above_all_others() -> None:
     log = sparse_log().assign(score=lambda frame: 1 - frame["score"])
     with pytest.warns(EvalregWarning, match='"weak" never lost against the rest; its upper limit counts them as above'):
-        boot = er.bradley_terry(log, **SIDES).bootstrap(draws=399)
+        boot = er.bradley_terry(log, **SIDES).bootstrap(draws=199)
     assert boot.conf_int().loc["weak", 1] == np.inf
     with pytest.warns(EvalregWarning, match='"weak" never lost against the rest; its lower limit counts them as above'):
-        boot = er.bradley_terry(log, **SIDES).bootstrap(draws=399, kind="basic")
+        boot = er.bradley_terry(log, **SIDES).bootstrap(draws=199, kind="basic")
     assert boot.conf_int().loc["weak", 0] == -np.inf
 
 
@@ -184,7 +184,7 @@ def test_bca_orders_lost_draws_and_names_what_it_cannot_give() -> None:
     won = np.flatnonzero(wins_of_weak(log) > 0)
     once = log[~log["prompt"].isin(won[1:])]
     with pytest.warns(EvalregWarning, match='no "bca" interval of "weak": without one of the clusters'):
-        boot = er.bradley_terry(once, **SIDES).bootstrap(draws=399, kind="bca")
+        boot = er.bradley_terry(once, **SIDES).bootstrap(draws=199, kind="bca")
     assert boot.conf_int().loc["weak"].isna().all()
 
 
@@ -212,6 +212,6 @@ def test_a_cluster_that_holds_the_only_wins_leaves_no_jackknife() -> None:
 
 
 def test_no_lost_draw_nothing_to_say() -> None:
-    boot = er.bradley_terry(sparse_log(weakest=0.0), **SIDES).bootstrap(draws=499)
+    boot = er.bradley_terry(sparse_log(weakest=0.0), **SIDES).bootstrap(draws=199)
     assert np.isfinite(boot.draws).all()
     assert boot.notes == ()

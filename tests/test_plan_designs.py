@@ -146,10 +146,11 @@ def test_with_equal_clusters_simulated_power_is_that_of_t(n_clusters, icc):
     assert math.isclose(found.dof, n_clusters - 1)
 
 
-def test_the_simulated_test_is_the_one_that_mean_makes(rng):
+@pytest.mark.parametrize("n", [50, pytest.param(200, marks=pytest.mark.slow)])
+def test_the_simulated_test_is_the_one_that_mean_makes(rng, n):
     sizes = np.array([1, 1, 2, 3, 9, 4, 2])
     found = er.plan.power(delta=0.4, cluster_sizes=sizes, omega2=0.2, icc=0.4, draws=20_000, seed=1)
-    passage, rejections, n = np.repeat(np.arange(7), sizes), 0, 150
+    passage, rejections = np.repeat(np.arange(7), sizes), 0
     for _ in range(n):
         effect = rng.normal(0, math.sqrt(0.08), 7)[passage]
         frame = pd.DataFrame({"g": passage, "score": 0.4 + effect + rng.normal(0, math.sqrt(0.12), passage.size)})
@@ -205,7 +206,7 @@ def test_no_whole_numbers_of_answers_are_cheaper(omega2, sigma2_a, sigma2_b, que
 @pytest.mark.parametrize("cluster_size", [None, 1, 7.5, 20])
 def test_no_neighbour_is_cheaper_where_questions_are_few(cluster_size):
     rng = np.random.default_rng(3)
-    for _ in range(4):
+    for _ in range(2):
         omega2, sigma2_a, sigma2_b = rng.uniform(0.02, 1, 3)
         question, delta = rng.uniform(0, 30), rng.choice([0.1, 0.3, 1.0])
         costs = dict(zip(("cost_a", "cost_b"), rng.uniform(0.5, 5, 2), strict=True))
@@ -291,8 +292,9 @@ def test_a_board_has_the_power_asked_for_and_no_prompt_less():
 
 
 @pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
-def test_the_planned_board_has_about_the_power_asked_for_under_the_default_test(rng):
-    parts, judges, n = (0.05, 0.001, 0.1), 10, 80
+@pytest.mark.parametrize("n", [40, pytest.param(160, marks=pytest.mark.slow)])
+def test_the_planned_board_has_about_the_power_asked_for_under_the_default_test(rng, n):
+    parts, judges = (0.05, 0.001, 0.1), 10
     planned = er.plan.board(delta=0.1, model_prompt=0.05, model_judge=0.001, residual=0.1, judges=[judges])
     prompts = int(planned.loc[judges, "prompts"])
     prompt, judge = np.repeat(np.arange(prompts), judges), np.tile(np.arange(judges), prompts)

@@ -11,7 +11,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from evalreg import datasets
@@ -344,15 +344,25 @@ def pilots(draw: st.DrawFn) -> pd.DataFrame:
     return frame.sample(frac=1, random_state=int(rng.integers(2**31)), ignore_index=True)
 
 
-@settings(max_examples=60)
+def of_repeats(pilot: pd.DataFrame, groups: str | None) -> pd.DataFrame:
+    """Components of pilots whose few answers do not look like tasks, which are refused by a test of their own."""
+    try:
+        return components(pilot, groups=groups)
+    except ArgumentError as error:
+        assume("must be repeated answers" not in str(error))
+        raise
+
+
+@settings(max_examples=30)
 @given(pilots(), st.sampled_from(["passage", None]))
 def test_components_are_those_of_loops_over_pairs_of_questions(pilot, groups):
-    found, slow = components(pilot, groups=groups), Slow.of(pilot, groups)
+    found, slow = of_repeats(pilot, groups), Slow.of(pilot, groups)
     expected = np.array([slow.row(clustered=False), slow.row(clustered=True)])
     np.testing.assert_allclose(found.to_numpy(float), expected, rtol=SAME, atol=SAME)
     assert found.attrs["left_out"] == len(set(pilot["item"])) - len(slow.questions)
 
 
+@settings(max_examples=25)
 @given(pilots())
 def test_omega2_is_the_variances_less_twice_the_covariance(pilot):
     shared = pilot[pilot["item"].map(pilot.groupby("item")["model"].nunique()) == 2]
@@ -360,13 +370,14 @@ def test_omega2_is_the_variances_less_twice_the_covariance(pilot):
         assert found.omega2_uncorrected == pytest.approx(found.var_a + found.var_b - 2 * found.cov, abs=SAME)
 
 
+@settings(max_examples=25)
 @given(pilots(), st.randoms(use_true_random=False))
 def test_order_of_rows_and_names_of_labels_change_nothing(pilot, random):
     rows = list(range(len(pilot)))
     random.shuffle(rows)
     renamed = {name: pilot[name].map(lambda label: f"{label[::-1]} x") for name in ("item", "sample", "passage")}
     other = pilot.assign(**renamed).iloc[rows]
-    first, second = components(pilot, groups="passage"), components(other, groups="passage")
+    first, second = of_repeats(pilot, "passage"), components(other, groups="passage")
     np.testing.assert_allclose(first.to_numpy(float), second.to_numpy(float), rtol=SAME, atol=SAME)
 
 
@@ -511,11 +522,13 @@ def test_plain_components_of_small_pilots_are_right_on_average(rng):
     assert found["clustered.sigma2_b"].std() > found["plain.sigma2_b"].std()
 
 
-def test_clustered_omega2_is_n_times_the_variance_of_the_mean_difference(rng):
+# The formula is exact in loops over pairs of questions and beside reference values.
+@pytest.mark.parametrize("draws", [40, pytest.param(150, marks=pytest.mark.slow)])
+def test_clustered_omega2_is_n_times_the_variance_of_the_mean_difference(rng, draws):
     n, k = 300, 3
     options = {"n_questions": n, "n_samples": k, "questions_per_passage": 4, "icc": 0.5, "correlation": 0.2}
     truth = datasets.sampled(n_models=2, **options).attrs["truth"]
-    found = many(rng, 150, **options)
+    found = many(rng, draws, **options)
     omega2 = n * truth["difference_standard_error"] ** 2 - 2 * truth["sigma2"] / k
     # Centring at the mean costs a share of 1/G, as always with appendix C.
     assert_mean(found["clustered.omega2"], omega2, slack=(omega2 + 2 * truth["sigma2"] / k) / (n / 4))

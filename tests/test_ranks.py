@@ -13,6 +13,7 @@ from scipy import special, stats
 
 import evalreg as er
 from evalreg.errors import ArgumentError, ArgumentTypeError
+from evalreg.inference import multiplicity
 from evalreg.inference.ranks import pairwise_table, rank_sets, tau_best
 from evalreg.inference.simultaneous import simultaneous
 from evalreg.inference.tiers import groups_of_unseparated, letters
@@ -33,11 +34,18 @@ def counted(params, separated):
     return lower, upper
 
 
+@pytest.fixture
+def few_draws(monkeypatch):
+    """Where two statements are compared that rest on the same draws, however many."""
+    monkeypatch.setattr(multiplicity, "CHEAP_BLOCKS", 0)
+    monkeypatch.setattr(multiplicity, "WANTED_ERROR", 0.02)
+
+
 # Rank sets
 
 
 @pytest.mark.parametrize("dof", [np.inf, 8.0])
-def test_joint_sets_count_the_pairs_that_the_simultaneous_intervals_separate(rng, dof):
+def test_joint_sets_count_the_pairs_that_the_simultaneous_intervals_separate(rng, few_draws, dof):
     params, V = board(rng, 8, spread=2.0)
     bands = simultaneous(params, V, contrasts="pairs", dof=dof)
 
@@ -103,7 +111,7 @@ def test_a_pair_without_variance_is_undecided_and_named():
     assert all_alike[["lower", "upper"]].to_numpy().tolist() == [[1, 3]] * 3
 
 
-def test_step_down_narrows_and_never_widens(rng):
+def test_step_down_narrows_and_never_widens(rng, few_draws):
     narrower = 0
     for _ in range(4):
         params, V = board(rng, 6, spread=1.5)
@@ -156,7 +164,7 @@ def test_joint_sets_hold_the_true_ranks_together(rng, truth, stepdown):
     assert min(hits, best) >= stats.binom.ppf(0.001, runs, 0.95)
 
 
-def test_the_order_of_models_changes_nothing(rng):
+def test_the_order_of_models_changes_nothing(rng, few_draws):
     params, V = board(rng, 7, spread=1.5)
     order = rng.permutation(7)
     turned, W = params.iloc[order], V[np.ix_(order, order)]
@@ -166,7 +174,7 @@ def test_the_order_of_models_changes_nothing(rng):
     assert tau_best(params, V, tau=3) == tau_best(turned, W, tau=3)
 
 
-def test_seeds_repeat_and_generators_move_on(rng):
+def test_seeds_repeat_and_generators_move_on(rng, few_draws):
     params, V = board(rng, 6)
     first, again = rank_sets(params, V, seed=5), rank_sets(params, V, seed=5)
     assert first.attrs == again.attrs
@@ -180,7 +188,7 @@ def test_seeds_repeat_and_generators_move_on(rng):
 # The best
 
 
-def test_the_best_are_those_whose_lower_bound_reaches(rng):
+def test_the_best_are_those_whose_lower_bound_reaches(rng, few_draws):
     params, V = board(rng, 8, spread=2.0)
     sets = rank_sets(params, V)
     for tau in (1, 2, 5, 8):
@@ -216,7 +224,7 @@ def test_groups_are_all_maximal_sets_without_a_separated_pair(n, random):
 
 
 @pytest.mark.parametrize("n", [1, 2, 5, 8])
-def test_two_models_share_a_letter_exactly_if_not_separated(rng, n):
+def test_two_models_share_a_letter_exactly_if_not_separated(rng, few_draws, n):
     for _ in range(3):
         params, V = board(rng, n, spread=2.0)
         shown = letters(params, V)
@@ -227,7 +235,7 @@ def test_two_models_share_a_letter_exactly_if_not_separated(rng, n):
             assert bool(set(shown[left]) & set(shown[right])) == (p >= 0.05)
 
 
-def test_many_groups_are_written_with_spaces():
+def test_many_groups_are_written_with_spaces(few_draws):
     # Each model is separated from all but its neighbours: 30 groups of two.
     shown = letters(np.arange(31.0), np.eye(31) * 0.1)
     assert shown.iloc[-1] == "a"

@@ -143,7 +143,7 @@ def test_the_boundary_is_crossed_by_brownian_motion_about_as_often_as_alpha():
     assert 0.08 <= crossed / 600 <= alpha + 3 * math.sqrt(alpha * (1 - alpha) / 600)
 
 
-@pytest.mark.parametrize(("parts", "mean"), [(1, 0.7), (1, 0.9), (2, 0.7)])
+@pytest.mark.parametrize(("parts", "mean"), [pytest.param(1, 0.7, marks=pytest.mark.slow), (1, 0.9), (2, 0.7)])
 def test_the_miss_rate_over_all_looks_is_near_or_below_alpha(parts, mean):
     """Scores of 0 and 1 in clusters of very unequal size; the last case is a difference, of two equal models."""
     rng = np.random.default_rng(43)
@@ -320,8 +320,8 @@ def test_sequences_of_skewed_scores_miss_and_say_so():
     assert missed(lambda rng: rng.normal(size=400), 0.0, 50)[1] <= 0.12
 
 
-# The two ends by default: between them the same rule holds.
-@pytest.mark.parametrize("share", [0.02, pytest.param(0.05, marks=pytest.mark.slow), 0.1])
+# By default the share of which the fewest are seen; the same rule holds beyond.
+@pytest.mark.parametrize("share", [0.02, *(pytest.param(share, marks=pytest.mark.slow) for share in (0.05, 0.1))])
 def test_few_differences_in_one_direction_do_not_make_sequences_too_short(share):
     """Differences of 0/1 scores; without those not seen yet 10% miss, and a quarter to a half were an error."""
     wrong = missed(lambda rng: np.append(-1.0 * (rng.uniform(size=399) < share), 0.0), -share, 150)[0]

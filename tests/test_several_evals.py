@@ -117,6 +117,7 @@ def test_a_long_frame_is_taken_eval_by_eval(logs: dict[str, pd.DataFrame]) -> No
         er.by_eval(er.mean, frame, "model")
 
 
+@pytest.mark.usefixtures("uncollected")
 def test_p_values_are_adjusted_over_all_evals_as_statsmodels_does(logs: dict[str, pd.DataFrame]) -> None:
     parts = {name: er.compare(log, item="item", groups="passage") for name, log in logs.items()}
     for method in ("fdr_bh", "fdr_by", "holm", "bonferroni"):
@@ -135,6 +136,7 @@ def test_p_values_are_adjusted_over_all_evals_as_statsmodels_does(logs: dict[str
 # Averages
 
 
+@pytest.mark.usefixtures("uncollected")
 def test_the_average_over_fixed_evals_is_that_of_independent_regressions(
     evals: er.Evals, logs: dict[str, pd.DataFrame]
 ) -> None:

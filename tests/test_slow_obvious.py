@@ -26,7 +26,7 @@ SAME = 1e-11
 # Leverages between this and 1 are neither: (1 - h)^-1 loses the digits that the slow version is to check.
 CLEAR = 1e-4
 # Draws of a design are cheap, but each is checked in loops.
-EXAMPLES = settings(max_examples=12)
+EXAMPLES = settings(max_examples=8)
 
 COVS = ("CR0", "CR2", "CR3")
 POWERS = {"CR0": 0.0, "CR2": 0.5, "CR3": 1.0}

@@ -13,9 +13,17 @@ import pytest
 
 import evalreg as er
 from evalreg.cli.main import main
+from evalreg.inference import multiplicity
 from evalreg.inference.tiers import tiers_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
+
+
+@pytest.fixture(autouse=True)
+def few_draws(monkeypatch):
+    """What is compared here rests on the same draws, however many."""
+    monkeypatch.setattr(multiplicity, "CHEAP_BLOCKS", 0)
+    monkeypatch.setattr(multiplicity, "WANTED_ERROR", 0.02)
 
 
 @functools.cache
@@ -170,7 +178,7 @@ def test_reports_of_many_models_have_tiers_in_place_of_letters():
     rng = np.random.default_rng(3)
     models = [f"m{i:02d}" for i in range(32)]
     truth = np.where(np.arange(32) < 4, 3.0, rng.normal(size=32) * 0.1)
-    scores = truth[:, None] + rng.normal(size=(32, 200))
+    scores = truth[:, None] + rng.normal(size=(32, 60))
     rows = [(m, q, s) for m, line in zip(models, scores, strict=True) for q, s in enumerate(line)]
     board = er.mean(pd.DataFrame(rows, columns=["model", "item", "score"]), by="model", item="item")
     text = board.report(format="md")

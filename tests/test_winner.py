@@ -332,12 +332,18 @@ def test_tables_of_three_models_or_more_name_the_correction(rng):
     assert not any(told in sentence for sentence in two.summary().sentences)
 
 
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory):
+    """A file of comparisons and its winner."""
+    log, path = er.datasets.judge_log(n_models=4, n_prompts=30, seed=1), tmp_path_factory.mktemp("winner") / "log.csv"
+    log.to_csv(path, index=False)
+    return str(path), er.win_rate(log, left="left", right="right", winner="winner", groups="prompt").winner()
+
+
 @pytest.mark.parametrize("format", ["text", "md", "latex", "html", "csv", "json"])
-def test_the_leaderboard_command_prints_the_winner_in_every_format(tmp_path, capsys, format):
-    log = er.datasets.judge_log(n_models=4, n_prompts=60, seed=1)
-    log.to_csv(tmp_path / "log.csv", index=False)
-    found = er.win_rate(log, left="left", right="right", winner="winner", groups="prompt").winner()
-    asked = ["leaderboard", str(tmp_path / "log.csv"), "--winner", "winner", "--groups", "prompt", "--best"]
+def test_the_leaderboard_command_prints_the_winner_in_every_format(judged, capsys, format):
+    path, found = judged
+    asked = ["leaderboard", path, "--winner", "winner", "--groups", "prompt", "--best"]
     assert main([*asked, "--format", format]) == 0
     printed = capsys.readouterr().out
     if format == "json":

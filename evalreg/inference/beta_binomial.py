@@ -25,8 +25,8 @@ SEARCH_POINTS, SEARCH_ROUNDS = 61, 20
 DEPTH = 40.0
 # Rounds in which points move to where the posterior is steep, and the share of them that stays spread out evenly.
 CROWDINGS, EVEN = 6, 0.3
-# Terms of the likelihood at a time, so that memory does not grow with the largest cluster.
-TERMS = 32
+# Terms of the likelihood that are multiplied before a logarithm is taken: none is so small that the product vanishes.
+TERMS = 8
 BISECTIONS = 60
 
 
@@ -118,12 +118,23 @@ def log_posterior(
     found = found + special.xlogy(2 * icc[0] - 1, np.sin(v))
     found = found + special.xlogy(2 * (icc[1] + tallies.mixed) - 1, np.cos(v))
     for counts, base in ((tallies.successes, mu * q), (tallies.failures, (1 - mu) * q), (-tallies.sizes, q)):
-        last = int(np.count_nonzero(counts))
-        for start in range(1, last, TERMS):
-            j = np.arange(start, min(start + TERMS, last))
-            values = special.xlogy(1.0, base + j[:, None, None] * rho)
-            found = found + np.tensordot(counts[j], values, axes=1)
+        found = found + _log_products(counts, base, rho)
     return np.asarray(found)
+
+
+def _log_products(counts: FloatArray, base: FloatArray, rho: FloatArray) -> FloatArray:
+    """Sum of counts[j] log(base + j rho) over j = 1, 2, ...; terms of the same count are multiplied first."""
+    found, j, last = np.zeros_like(base), 1, int(np.count_nonzero(counts))
+    while j < last:
+        count, end = counts[j], min(j + TERMS, last)
+        product = base + j * rho
+        j += 1
+        while j < end and counts[j] == count:
+            product *= base + j * rho
+            j += 1
+        with np.errstate(divide="ignore"):
+            found += count * np.log(product)
+    return found
 
 
 def _region(tallies: Tallies, prior: tuple[float, float], icc: tuple[float, float]) -> Box:

@@ -11,7 +11,7 @@ import pandas as pd
 
 from evalreg.checks import IntArray, listed
 from evalreg.data.cells import CellRows, read_cells
-from evalreg.data.clusters import as_codes, factorize, joint, union
+from evalreg.data.clusters import Axis, as_codes, factorize, joint, union
 from evalreg.data.engine import LazyTable, as_pandas, fetched
 from evalreg.data.engine_missing import REASONS, reason_number, refuse_missing
 from evalreg.data.engine_spark import keep
@@ -86,8 +86,10 @@ class EngineAnswers(Table):
         return own.merge(known, on=key, how="left", validate="one_to_one")[name]
 
 
-def refuse_differing(lines: pd.DataFrame, key: tuple[str, ...], names: tuple[str, ...]) -> None:
-    """Raise if one of some labels differs between the rows that a key tells apart."""
+def refuse_differing(
+    lines: pd.DataFrame, key: tuple[str, ...], names: tuple[str, ...], n_keys: int | None = None
+) -> None:
+    """Raise if one of some labels differs between the rows that a key tells apart, in so many where it is known."""
     again = lines.duplicated(list(key), keep=False)
     if not again.any():
         return
@@ -98,9 +100,9 @@ def refuse_differing(lines: pd.DataFrame, key: tuple[str, ...], names: tuple[str
     shown = [":".join(map(str, one)) for one in where[:3]]
     raise AlignmentError(
         f"answers to one item are averaged first, so {name!r} must be the same in all of them; it differs within "
-        f"{len(where)} of {' and '.join(map(repr, key))}, such as {listed(shown)}. Use a coarser cluster.",
+        f"{n_keys or len(where)} of {' and '.join(map(repr, key))}, such as {listed(shown)}. Use a coarser cluster.",
         column=name,
-        count=len(where),
+        count=n_keys or len(where),
     )
 
 
@@ -109,11 +111,23 @@ def rows_in_cells(table: Table | LazyTable, roles: Roles, groups: Groups) -> Cel
     return read_answers(table, roles, groups) if isinstance(table, LazyTable) else read_cells(table, roles, groups)
 
 
-def read_answers(engine: LazyTable, roles: Roles, groups: Groups) -> CellRows:
-    """Answers by model and question, averaged over samples: one query counts what is missing, one makes the lines.
+@dataclass(frozen=True, eq=False)
+class UsedAnswers:
+    """Rows of answers in an engine, nothing missing in them, and what one query told of them."""
 
-    A third one looks at some questions where there is a `sample`.
-    """
+    engine: LazyTable
+    # The columns of the roles, by the reason for which a row without one is dropped, and those of the clusters.
+    asked: dict[str, list[str]]
+    groups: Axis
+    n_rows: int
+    dropped: dict[str, int]
+    # As in `EngineAnswers`.
+    absent: tuple[str, ...]
+    n_other: int
+
+
+def used_answers(engine: LazyTable, roles: Roles, groups: Groups) -> UsedAnswers:
+    """The rows in use, by one query that counts what is missing; with a `sample` a second looks at some questions."""
     assert roles.item is not None
     if roles.weights is not None:
         named = [roles.score, *roles.labels, *([roles.weights] if isinstance(roles.weights, str) else [])]
@@ -130,15 +144,28 @@ def read_answers(engine: LazyTable, roles: Roles, groups: Groups) -> CellRows:
         "group": list(of_groups),
     }
     engine = keep(engine, [*roles.by, *(name for some in asked.values() for name in some)])
-    dropped, absent, n_other = _counted(engine, asked, roles)
+    n_rows, dropped, absent, n_other = _counted(engine, asked, roles)
     names = [name for some in asked.values() for name in some]
     used = engine.present(names) if any(dropped.values()) else engine
     refuse_filters(used, None, roles.cell_columns)
     if roles.sample is not None:
         _refuse_questions(used, roles)
+    return UsedAnswers(used, asked, of_groups, n_rows, dropped, absent, n_other)
+
+
+def read_answers(engine: LazyTable, roles: Roles, groups: Groups) -> CellRows:
+    """Answers by model and question, averaged over samples, of which one query more makes the lines."""
+    return read_used(used_answers(engine, roles, groups), roles, groups)
+
+
+def read_used(found: UsedAnswers, roles: Roles, groups: Groups) -> CellRows:
+    """The same of rows whose missing values are known."""
+    assert roles.item is not None
+    used, dropped, absent, n_other = found.engine, found.dropped, found.absent, found.n_other
+    _refuse_many(used, found.n_rows, roles)
     key = (*roles.by, roles.item)
-    lines = _lines(used, roles, tuple(dict.fromkeys((*key, *roles.cell_columns, *of_groups))))
-    refuse_differing(lines, key, tuple(name for name in (*roles.cell_columns, *of_groups) if name not in key))
+    lines = _lines(used, roles, tuple(dict.fromkeys((*key, *roles.cell_columns, *found.groups))))
+    refuse_differing(lines, key, tuple(name for name in (*roles.cell_columns, *found.groups) if name not in key))
     answers = lines[ANSWERS].to_numpy(dtype=np.intp)
     lines[roles.score] = lines[TOTAL].to_numpy(dtype=float) / answers
     frame = nw.from_native(lines.drop(columns=[TOTAL, ANSWERS]), eager_only=True)
@@ -149,8 +176,8 @@ def read_answers(engine: LazyTable, roles: Roles, groups: Groups) -> CellRows:
 
 def _counted(
     engine: LazyTable, asked: dict[str, list[str]], roles: Roles
-) -> tuple[dict[str, int], tuple[str, ...], int]:
-    """Rows dropped by reason, each once with its first; models of which every row was dropped; n_other."""
+) -> tuple[int, dict[str, int], tuple[str, ...], int]:
+    """Rows in use; rows dropped by reason, each once with its first; models of which every row was dropped; n_other."""
     reason = reason_number(engine, asked.values())
     score = nw.col(roles.score).cast(nw.Float64)
     other = nw.when((score == 0) | (score == 1)).then(nw.lit(0)).otherwise(nw.lit(1))
@@ -173,9 +200,8 @@ def _counted(
             f"`score` must be finite; column {roles.score!r} holds infinities. Set them to missing, or leave them out.",
             column=roles.score,
         )
-    _refuse_many(engine, n_all - sum(dropped.values()), asked, roles)
     gone = _models(counts, roles) - _models(in_use, roles)
-    return dropped, tuple(sorted(gone)), int(in_use["__other"].sum())
+    return n_all - sum(dropped.values()), dropped, tuple(sorted(gone)), int(in_use["__other"].sum())
 
 
 def _models(counts: pd.DataFrame, roles: Roles) -> set[str]:
@@ -184,12 +210,11 @@ def _models(counts: pd.DataFrame, roles: Roles) -> set[str]:
     return {":".join(map(str, one)) for one in labels.itertuples(index=False)}
 
 
-def _refuse_many(engine: LazyTable, n_rows: int, asked: dict[str, list[str]], roles: Roles) -> None:
+def _refuse_many(used: LazyTable, n_rows: int, roles: Roles) -> None:
     """Raise if the lines do not fit into memory; repeated answers are counted in the engine where they might not."""
     assert roles.item is not None
     if roles.sample is not None and n_rows * LINE > 2**28:
-        names = [name for some in asked.values() for name in some]
-        lines = LazyTable(engine.present(names).frame.group_by(*roles.by, roles.item).agg(nw.len().alias(ANSWERS)))
+        lines = LazyTable(used.frame.group_by(*roles.by, roles.item).agg(nw.len().alias(ANSWERS)))
         n_rows = int(lines.group((), {"n": nw.len()})["n"].iloc[0])
     remedy = 'Compare fewer models at a time, or take `er.mean(..., by="model", groups=...)` with coarser groups than '
     remedy += "the questions, whose `pairwise()` needs the sums of clusters alone."
@@ -198,23 +223,27 @@ def _refuse_many(engine: LazyTable, n_rows: int, asked: dict[str, list[str]], ro
 
 def _lines(used: LazyTable, roles: Roles, names: tuple[str, ...]) -> pd.DataFrame:
     """Sum and number of the answers of each line, sorted by the engine."""
+    lines = as_pandas(grouped_answers(used, roles, names).sort(*names)).reset_index(drop=True)
+    if int(lines[COPIES].max()) > 1:
+        refuse_copies(lines, roles)
+    return lines.drop(columns=COPIES)
+
+
+def grouped_answers(used: LazyTable, roles: Roles, names: tuple[str, ...]) -> nw.LazyFrame[Any]:
+    """Sum and number of the answers of each joint value of some columns, and the most answers of one sample."""
     score = nw.col(roles.score).cast(nw.Float64).alias(TOTAL)
     frame = used.frame.select(*dict.fromkeys((*names, *([] if roles.sample is None else [roles.sample]))), score)
     total, count = nw.col(TOTAL).sum(), nw.len()
     if roles.sample is None:
-        grouped = frame.group_by(*names).agg(total.alias(TOTAL), count.alias(ANSWERS), count.alias(COPIES))
-    else:
-        within = tuple(dict.fromkeys((*names, roles.sample)))
-        single = frame.group_by(*within).agg(total.alias(TOTAL), count.alias(ANSWERS))
-        sums = total.alias(TOTAL), nw.col(ANSWERS).sum().alias(ANSWERS), nw.col(ANSWERS).max().alias(COPIES)
-        grouped = single.group_by(*names).agg(*sums)
-    lines = as_pandas(grouped.sort(*names)).reset_index(drop=True)
-    if int(lines[COPIES].max()) > 1:
-        _refuse_copies(lines, roles)
-    return lines.drop(columns=COPIES)
+        return frame.group_by(*names).agg(total.alias(TOTAL), count.alias(ANSWERS), count.alias(COPIES))
+    within = tuple(dict.fromkeys((*names, roles.sample)))
+    single = frame.group_by(*within).agg(total.alias(TOTAL), count.alias(ANSWERS))
+    sums = total.alias(TOTAL), nw.col(ANSWERS).sum().alias(ANSWERS), nw.col(ANSWERS).max().alias(COPIES)
+    return single.group_by(*names).agg(*sums)
 
 
-def _refuse_copies(lines: pd.DataFrame, roles: Roles) -> None:
+def refuse_copies(lines: pd.DataFrame, roles: Roles) -> None:
+    """Raise for lines that hold the answer of one sample, or of one row where there is none, several times."""
     told = [*roles.by, roles.item, *([] if roles.sample is None else [roles.sample])]
     several = lines[lines[COPIES] > 1]
     count = int((several[COPIES] - 1).sum())

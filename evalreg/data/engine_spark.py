@@ -74,7 +74,8 @@ def keep(table: LazyTable, names: Sequence[str | None]) -> LazyTable:
     Other columns are read from the source, as are all where Spark keeps nothing, or the whole frame already.
     """
     kept = _KEPT.get()
-    if kept is None or not is_spark(table.frame):
+    # Lines made of rows are kept where they are made.
+    if kept is None or not is_spark(table.frame) or type(table) is not LazyTable:
         return table
     used = list(dict.fromkeys(name for name in names if name is not None))
     narrow = table.frame.select(*used).to_native()

@@ -13,8 +13,10 @@ from evalreg.covariance.memory import refuse_parameters
 from evalreg.data.cells import CellRows
 from evalreg.data.clusters import Axis, union
 from evalreg.data.engine import LazyTable
-from evalreg.data.engine_answers import rows_in_cells
+from evalreg.data.engine_answers import read_used, rows_in_cells, used_answers
 from evalreg.data.engine_rows import read_in_engine
+from evalreg.data.engine_spark_answers import answers_in_spark
+from evalreg.data.engine_spark_answers import stays_in_spark as answers_stay
 from evalreg.data.frame import Table
 from evalreg.data.groups import Groups
 from evalreg.data.rows import Roles
@@ -49,7 +51,14 @@ def estimate_cells(
 
     With the estimate come the clusterings asked for. Missing ids of `groups` count among the missing values.
     """
-    if not isinstance(table, LazyTable) or roles.sample is not None or roles.questions == "shared":
+    if isinstance(table, LazyTable) and roles.sample is not None and roles.questions != "shared":
+        used = used_answers(table, roles, groups)
+        if not answers_stay(used):
+            return estimate_read(read_used(used, roles, groups), roles, solve, about)
+        averaged = answers_in_spark(used, roles)
+        estimate, axes = estimate_cells(averaged, replace(roles, sample=None), groups, solve, about)
+        return replace(estimate, dropped=used.dropped), axes
+    if not isinstance(table, LazyTable) or roles.questions == "shared":
         return estimate_read(rows_in_cells(table, roles, groups), roles, solve, about)
     read = read_in_engine(table, roles, groups, with_sums=True)
     table, axes, dropped = read.table, read.axes, read.dropped

@@ -17,8 +17,9 @@ from evalreg.covariance.options import check_cov_options
 from evalreg.data.cells import CellRows, read_cells
 from evalreg.data.clusters import Codes
 from evalreg.data.engine import LazyTable
-from evalreg.data.engine_answers import EngineAnswers, read_answers
+from evalreg.data.engine_answers import EngineAnswers, UsedAnswers, read_used, used_answers
 from evalreg.data.engine_spark import one_scan
+from evalreg.data.engine_spark_answers import SparkAnswers, answers_in_spark, few_answers, stays_in_spark, with_shares
 from evalreg.data.groups import Groups
 from evalreg.data.joint_ids import names_of, with_roles
 from evalreg.data.names import known_column
@@ -27,11 +28,12 @@ from evalreg.data.row_numbers import row_list, rows_text
 from evalreg.data.rows import Roles
 from evalreg.errors import ArgumentError, ArgumentTypeError, DataError, ScoreRangeError
 from evalreg.estimate import About
-from evalreg.estimators.cells import estimate_read
+from evalreg.estimators.cells import Solved, estimate_cells, estimate_read
 from evalreg.estimators.mean import solve
 from evalreg.estimators.subsets import chooses_rows
 from evalreg.inference.questions import unequal_notes
 from evalreg.results.results import Results, results_of
+from evalreg.scores.sums import CellSums
 
 RequireName: TypeAlias = Literal["any", "all"]
 REQUIRES: tuple[RequireName, ...] = get_args(RequireName)
@@ -161,16 +163,23 @@ def pass_at_k(
         lines=(f"A row is one {item}: the share of the sets of {k} of its answers ({sample}) with {require} right.",),
     )
     clusters = item if groups is None else groups
+
+    def solved(keys: list[tuple[str, ...]], sums: CellSums) -> Solved:
+        return solve(keys, sums, n_by=len(by_columns), strata_weights=None, name=name)
+
     if isinstance(table, LazyTable):
-        read = _in_engine(table, roles, clusters, k, require)
+        used = used_answers(table, roles, clusters)
+        _refuse_other(used, score)
+        if stays_in_spark(used):
+            lines = _in_spark(used, roles, k, require)
+            alone = replace(roles, sample=None, combine=None)
+            estimate, axes = estimate_cells(lines, alone, clusters, solved, about)
+            estimate = replace(estimate, dropped=used.dropped)
+        else:
+            read = _in_engine(used, roles, clusters, k, require)
+            estimate, axes = estimate_read(read, roles, solved, about)
     else:
-        read = read_cells(table, roles, clusters)
-    estimate, axes = estimate_read(
-        read,
-        roles,
-        lambda keys, sums: solve(keys, sums, n_by=len(by_columns), strata_weights=None, name=name),
-        about,
-    )
+        estimate, axes = estimate_read(read_cells(table, roles, clusters), roles, solved, about)
     with clustered_by_items(estimate, item if groups is None else None):
         return results_of(estimate, axes, asked, unequal_notes(estimate, item, axes) if by_columns else ())
 
@@ -185,18 +194,29 @@ def _whole(k: object) -> int:
     return int(k)
 
 
-def _in_engine(table: LazyTable, roles: Roles, groups: Groups, k: int, require: str) -> CellRows:
+def _refuse_other(used: UsedAnswers, score: str) -> None:
+    if used.n_other:
+        raise ScoreRangeError(
+            f"`score` must be 0 or 1 for pass@k; column {score!r} is not in {used.n_other} of the rows in use. "
+            "Compare it with a threshold first.",
+            column=score,
+            count=used.n_other,
+        )
+
+
+def _in_spark(used: UsedAnswers, roles: Roles, k: int, require: str) -> SparkAnswers:
+    """Lines of Spark with pass@k or pass^k of each question, which is made of one of each two numbers of answers."""
+    lines = answers_in_spark(used, roles)
+    found = few_answers(lines, k)
+    _refuse_few(found.n_few, found.n_lines, found.fewest, found.first, roles.score, k)
+    return with_shares(lines, roles.score, lambda right, answers: _shares(np.rint(right), answers, k, require))
+
+
+def _in_engine(used: UsedAnswers, roles: Roles, groups: Groups, k: int, require: str) -> CellRows:
     """pass@k or pass^k of each question, from the counts of right and all answers that the engine makes."""
-    read = read_answers(table, roles, groups)
+    read = read_used(used, roles, groups)
     lines = read.rows.source.table
     assert isinstance(lines, EngineAnswers)
-    if lines.n_other:
-        raise ScoreRangeError(
-            f"`score` must be 0 or 1 for pass@k; column {roles.score!r} is not in {lines.n_other} of the rows in use. "
-            "Compare it with a threshold first.",
-            column=roles.score,
-            count=lines.n_other,
-        )
     answers = lines.answers.astype(float)
     label, codes = read.rows.used[str(roles.item)].label, read.rows.used[str(roles.item)].codes
     values = np.rint(read.values * answers)
@@ -226,11 +246,20 @@ def _subsets(
     few = answers < k
     if few.any():
         first = [label(int(code)) for code in np.flatnonzero(few)[:3]]
+        _refuse_few(int(few.sum()), answers.size, int(answers.min()), first, score, k)
+    return _shares(right, answers, k, require)
+
+
+def _refuse_few(n_few: int, n: int, fewest: int, first: list[str], score: str, k: int) -> None:
+    if n_few:
         raise DataError(
-            f"every question needs at least k = {k} answers; {int(few.sum())} of {answers.size} "
-            f"{'has' if few.sum() == 1 else 'have'} fewer (the fewest {int(answers.min())}; {listed(first)}). Pass a "
-            "smaller `k`, sample those questions again, or leave them out.",
+            f"every question needs at least k = {k} answers; {n_few} of {n} {'has' if n_few == 1 else 'have'} fewer "
+            f"(the fewest {fewest}; {listed(first)}). Pass a smaller `k`, sample those questions again, or leave them "
+            "out.",
             column=score,
-            count=int(few.sum()),
+            count=n_few,
         )
+
+
+def _shares(right: FloatArray, answers: FloatArray, k: int, require: str) -> FloatArray:
     return 1.0 - all_of_k(answers - right, answers, k) if require == "any" else all_of_k(right, answers, k)

@@ -162,6 +162,36 @@ def check_staying_fits(make: cases.Make) -> None:
     assert list(found.estimate.scores.inner._queries) == [("passage",)]
 
 
+def check_staying_samples(make: cases.Make) -> None:
+    """Answers put together by question in Spark: what leaves is as large as the models are many."""
+    once = cases.answers()
+    frame = pd.concat(
+        [once, once.assign(attempt=once["attempt"] + 2, right=once["right"].where(once["weight"] < 1, 1))]
+    )
+    frame = frame.reset_index(drop=True)
+    data, roles = make(frame), {"by": "model", "item": "question", "sample": "attempt", "groups": "passage"}
+    calls: dict[str, Callable[[Any], Any]] = {
+        "pass_at_k": lambda one: er.pass_at_k(one, "right", k=2, **roles),
+        "means of samples": lambda one: er.mean(one, **roles),
+    }
+    for name, call in calls.items():
+        with cases.collected() as lines:
+            found = call(data)
+            n_queries = len(lines)
+            worst = cases.assert_same(found, call(frame))
+        assert isinstance(found.estimate.scores, SparkScores)
+        assert not found.estimate.scores._queries, "clusters came to the driver"
+        # The first tell of models and reasons, and of the answers to five questions; eight are the pairs of c and n.
+        assert max(lines[2:]) <= 8, (name, lines)
+        print(f"{name}: errors differ by {worst:.1e}, {n_queries} queries, at most {max(lines)} lines", flush=True)
+    other = {"groups": "author"}
+    cases.assert_numbers(found.with_cov(**other), call(frame).with_cov(**other))
+    cases.refused(errors.DataError, "have fewer (the fewest 2", lambda: er.pass_at_k(data, "right", k=3, **roles))
+    cases.refused(errors.AlignmentError, "differs within", lambda: found.with_cov(groups="judge"))
+    doubled = make(pd.concat([frame, frame[:3]]))
+    cases.refused(errors.DuplicateRowsError, "an earlier one", lambda: er.mean(doubled, **roles))
+
+
 def check_staying_ratings(make: cases.Make) -> None:
     """The same of ratings, whose CR1 takes sums over clusters for each two models."""
     frame = cases.duels()
@@ -186,6 +216,7 @@ def check_staying(make: cases.Make) -> None:
     check_staying_means(make)
     check_staying_fits(make)
     check_staying_ratings(make)
+    check_staying_samples(make)
     frames = {"thin": cases.duels(8, 12, 140)}
     data = make(cases.duels())
     for name, options in STAYING.items():

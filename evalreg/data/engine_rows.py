@@ -70,7 +70,7 @@ def read_in_engine(
     """The rows in use, what is missing counted.
 
     `values` are columns of numbers by argument, by default the score. `with_sums` asks for those of its cells in the
-    same query; they are there where rows have no weights.
+    same query; they are there where rows have no weights, and all have the labels of their cell.
     """
     _refuse_in_memory_only(roles)
     values = {"score": roles.score} if values is None else values
@@ -118,7 +118,9 @@ def _without_missing(
         table = table.present([name for names in asked.values() for name in names])
     if not (why == 0).any():
         raise EmptyDataError("`data` has no rows, or none is left without missing values.")
-    return table, dropped, sorted_lines(found.only(why == 0), roles.cell_columns) if with_sums else None
+    # Beside a missing one, whole numbers may come as floats, which read otherwise.
+    known = with_sums and all((found.keys[name][0] >= 0).all() for name in roles.cell_columns)
+    return table, dropped, sorted_lines(found.only(why == 0), roles.cell_columns) if known else None
 
 
 def _by_reason(table: LazyTable, roles: Roles, asked: dict[str, list[str]], with_sums: bool) -> Grouped:

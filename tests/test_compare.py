@@ -54,23 +54,19 @@ def board(
     subject = np.array(["law", "math", "art"])[passage % 3]
     ability = np.linspace(-0.3, 0.3, n_models)
     hard, quirk = rng.normal(size=passage.max() + 1), rng.normal(size=(n_models, 6))
-    rows = []
-    for m in range(n_models):
-        latent = ability[m] + 0.7 * hard[passage] + 0.4 * quirk[m, style] + rng.normal(size=n_questions)
-        score = (latent > 0).astype(float) if binary else 1 / (1 + np.exp(-latent))
-        rows.append(
-            pd.DataFrame(
-                {
-                    "model": f"m{m}",
-                    "item": [f"q{i}" for i in range(n_questions)],
-                    "passage": passage,
-                    "style": style,
-                    "subject": subject,
-                    "score": score,
-                }
-            )
-        )
-    frame = pd.concat(rows)
+    latent = ability[:, None] + 0.7 * hard[passage] + 0.4 * quirk[:, style] + rng.normal(size=(n_models, n_questions))
+    score = (latent > 0).astype(float) if binary else 1 / (1 + np.exp(-latent))
+    question = np.tile(np.arange(n_questions), n_models)
+    frame = pd.DataFrame(
+        {
+            "model": np.repeat([f"m{m}" for m in range(n_models)], n_questions),
+            "item": np.array([f"q{i}" for i in range(n_questions)])[question],
+            "passage": passage[question],
+            "style": style[question],
+            "subject": subject[question],
+            "score": score.ravel(),
+        }
+    )
     return frame[rng.uniform(size=len(frame)) < answered].sample(frac=1, random_state=3, ignore_index=True)
 
 

@@ -42,11 +42,27 @@ def log() -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True)
 
 
-@pytest.fixture
-def file(log, tmp_path):
-    path = tmp_path / "log.csv"
+@pytest.fixture(scope="module")
+def file(log, tmp_path_factory):
+    path = tmp_path_factory.mktemp("differences") / "log.csv"
     log.to_csv(path, index=False)
     return path
+
+
+@pytest.fixture(scope="module")
+def binary(log, file):
+    """Files of scores of 0 and 1: few questions differ, or many do."""
+    paths = {True: file.with_name("few.csv"), False: file.with_name("many.csv")}
+    for few, path in paths.items():
+        log.assign(score=(log["score"] > (3 if few else 0)).astype(float)).to_csv(path, index=False)
+    return paths
+
+
+@pytest.fixture(scope="module")
+def both_tests(log):
+    """The joint test and the wild test against a baseline."""
+    comparison = er.compare(log, item="question", groups="passage", baseline="ada")
+    return comparison.joint_test(), comparison.wild_test(draws=199, seed=3)
 
 
 def f_of(test) -> tuple[float, float, float]:
@@ -112,11 +128,10 @@ FORMATS = ("text", "md", "latex", "html")
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_both_tests_are_in_every_format(form, file, log, call):
-    asked = ("--joint", "--wild", "--draws", "499", "--seed", "3", "--baseline", "ada", "--format", form)
+def test_both_tests_are_in_every_format(form, file, both_tests, call):
+    asked = ("--joint", "--wild", "--draws", "199", "--seed", "3", "--baseline", "ada", "--format", form)
     status, out, _ = call("compare", file, "--item", "question", "--groups", "passage", *asked)
-    comparison = er.compare(log, item="question", groups="passage", baseline="ada")
-    test, wild = comparison.joint_test(), comparison.wild_test(draws=499, seed=3)
+    test, wild = both_tests
     assert status == 0
     shown = [
         f"{float(np.squeeze(test.fvalue)):.2f}",
@@ -139,11 +154,9 @@ def test_both_tests_are_in_every_format(form, file, log, call):
         ),
     ],
 )
-def test_the_output_says_that_both_tests_leave_out_what_was_not_seen(form, few, log, tmp_path, call):
-    path = tmp_path / "binary.csv"
-    log.assign(score=(log["score"] > (3 if few else 0)).astype(float)).to_csv(path, index=False)
-    asked = ("--joint", "--wild", "--draws", "199", "--format", form)
-    status, out, _ = call("compare", path, "--item", "question", "--groups", "passage", *asked)
+def test_the_output_says_that_both_tests_leave_out_what_was_not_seen(form, few, binary, call):
+    asked = ("--joint", "--wild", "--draws", "99", "--format", form)
+    status, out, _ = call("compare", binary[few], "--item", "question", "--groups", "passage", *asked)
     assert status == 0
     if form == "json":
         notes = [json.loads(out)[test]["note"] for test in ("joint", "wild")]
@@ -155,10 +168,10 @@ def test_the_output_says_that_both_tests_leave_out_what_was_not_seen(form, few, 
 
 
 def test_json_holds_both_tests_to_the_last_digit(file, log, call):
-    asked = ("--joint", "--wild", "--draws", "499", "--adjust", "holm", "--format", "json")
+    asked = ("--joint", "--wild", "--draws", "199", "--adjust", "holm", "--format", "json")
     out = json.loads(call("compare", file, "--item", "question", "--groups", "passage", *asked)[1])
     comparison = er.compare(log, item="question", groups="passage", adjust="holm")
-    test, wild = comparison.joint_test(), comparison.wild_test(draws=499)
+    test, wild = comparison.joint_test(), comparison.wild_test(draws=199)
     assert (out["joint"]["F"], out["joint"]["p_value"]) == (float(np.squeeze(test.fvalue)), float(test.pvalue))
     for row, (pair, own) in zip(out["wild"]["differences"], wild.iterrows(), strict=True):
         assert (row["model"], row["baseline"]) == pair
@@ -167,10 +180,10 @@ def test_json_holds_both_tests_to_the_last_digit(file, log, call):
 
 
 def test_csv_has_columns_of_the_wild_test_and_says_the_joint_one_beside(file, log, call):
-    asked = ("--joint", "--wild", "--draws", "499", "--format", "csv")
+    asked = ("--joint", "--wild", "--draws", "199", "--format", "csv")
     _, out, said = call("compare", file, "--item", "question", "--groups", "passage", *asked)
     rows = list(csv.DictReader(io.StringIO(out)))
-    wild = er.compare(log, item="question", groups="passage").wild_test(draws=499)
+    wild = er.compare(log, item="question", groups="passage").wild_test(draws=199)
     assert [float(row["wild_p_value"]) for row in rows] == list(wild["p_value"])
     assert "Joint test of all differences: F(3, " in said
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import itertools
 import json
@@ -34,6 +35,12 @@ TIGHT = 1e-12  # sums in another order
 
 
 def answers(n_models: int = 4, n_questions: int = 40, seed: int = 1, missing: float = 0.0) -> pd.DataFrame:
+    """A log of its own of those that are drawn once."""
+    return drawn_answers(n_models, n_questions, seed, missing).copy()
+
+
+@functools.cache
+def drawn_answers(n_models: int, n_questions: int, seed: int, missing: float) -> pd.DataFrame:
     """0/1 answers, 2 to 6 of a model to a question, in passages of 4 questions; some questions not answered."""
     rng = np.random.default_rng(seed)
     rows = []

@@ -104,7 +104,7 @@ def test_the_conditional_distribution_is_that_of_draws_in_which_the_same_model_w
     # Brute force: among draws with this winner, the estimate is above the truth in half of them.
     mu, sd = np.array([0.0, 0.05, -0.1]), np.array([0.1, 0.15, 0.2])
     V = (0.4 + 0.6 * np.eye(3)) * np.outer(sd, sd)
-    X = rng.multivariate_normal(mu, V, 6000)
+    X = rng.multivariate_normal(mu, V, 3000)
     best = np.argmax(X, axis=1)
     for w in range(3):
         own = X[best == w]

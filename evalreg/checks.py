@@ -110,3 +110,13 @@ def frozen(array: npt.ArrayLike, dtype: Any = np.float64) -> npt.NDArray[Any]:
     view = np.asarray(array, dtype=dtype).view()
     view.flags.writeable = False
     return view
+
+
+def hold(*parts: object) -> None:
+    """Make the arrays of some frozen dataclasses read-only views of what they were given; None is passed over."""
+    for part in parts:
+        for name, value in getattr(part, "__dict__", {}).items():
+            if isinstance(value, np.ndarray) and value.flags.writeable:
+                view = value.view()
+                view.flags.writeable = False
+                object.__setattr__(part, name, view)

@@ -422,6 +422,17 @@ def test_the_doctor_takes_kinds_of_questions_for_strata_and_passages_for_cluster
     assert text.endswith("Name it in --groups, or in --strata if its values are all there are.")
 
 
+def test_the_doctor_gives_both_readings_of_few_values_with_many_questions_each(command, tmp_path):
+    rows = pd.DataFrame({"item": range(1200), "site": np.arange(1200) % 8, "language": np.arange(1200) % 3})
+    rows.assign(score=rows["site"] % 2).to_csv(tmp_path / "a.csv", index=False)
+    found = json.loads(command("doctor", tmp_path / "a.csv", "--log-format", "table", "--format", "json").out)
+    (text,) = (text for text in found["remarks"] if text.startswith('"site" has few values (8)'))
+    assert "another draw of the benchmark would have again, are strata: name them in --strata" in text
+    assert "others could have taken the place of, such as sites" in text
+    assert "belong in --groups" in text
+    assert any(text.startswith('"language" seems to say of which kind') for text in found["remarks"])
+
+
 def test_the_doctor_takes_topics_of_three_questions_for_clusters(command, tmp_path):
     rng = np.random.default_rng(2)
     rows = pd.DataFrame({"item": range(120), "topic": np.arange(120) // 3})

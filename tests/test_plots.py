@@ -22,6 +22,7 @@ from evalreg.errors import (
     ArgumentError,
     ArgumentTypeError,
     EmptyDataError,
+    EvalregWarning,
     MissingColumnError,
     NotAvailableError,
 )
@@ -205,6 +206,17 @@ def test_the_size_of_a_figure_is_that_which_was_asked_for(boards):
             boards[6].plot(figsize=wrong)
     with pytest.raises(ArgumentError, match="`ax` has one"):
         boards[6].plot(figsize=3.3, ax=plt.figure().add_subplot())
+
+
+@pytest.mark.parametrize("kind", ["estimates", "pairs", "inflation"])
+def test_a_figure_too_low_for_its_foot_is_higher_and_says_so(boards, kind):
+    with pytest.warns(EvalregWarning, match=r"a height of 1 inches leaves no room.* is [\d.]+ inches high") as said:
+        figure = boards[6].plot(kind, figsize=(3, 1)).figure
+    width, height = figure.get_size_inches()
+    assert width == 3
+    assert f"is {height:.1f} inches high" in str(said[0].message)
+    figure.draw_without_rendering()  # matplotlib itself would warn that its axes collapsed
+    assert figure.axes[0].get_window_extent().height / figure.dpi > 0.2
 
 
 def test_crossed_regressions_can_be_read(crossed):

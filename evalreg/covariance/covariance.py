@@ -140,7 +140,7 @@ class Covariance:
     @property
     def raw(self) -> FloatArray:
         """The sum of the terms with their signs, before any repair, shape (n_params, n_params)."""
-        return sum_blocks(iter([term.sign * term.matrix for term in self.pieces]))
+        return frozen(sum_blocks(iter([term.sign * term.matrix for term in self.pieces])))
 
     @property
     def one_way(self) -> tuple[Term, ...]:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 import numpy as np
 from scipy import sparse
 
-from evalreg.checks import FloatArray, frozen, listed, nearest
+from evalreg.checks import FloatArray, frozen, hold, listed, nearest
 from evalreg.data.clusters import Axis
 from evalreg.errors import ArgumentError, MissingColumnError
 from evalreg.estimate.about import About, selects
@@ -226,12 +226,22 @@ class Estimate:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "params", frozen(self.params))
+        self._hold()
         if isinstance(self.coefficient_map, sparse.csr_array):
             # In order once, as scipy may do it at any time, and sums depend on it in the last digit.
             self.coefficient_map.sum_duplicates()
         if len(set(self.names)) != len(self.names):
             twice = [name for i, name in enumerate(self.names) if name in self.names[:i]]
             raise ArgumentError(f"parameters need distinct names; {listed(twice)} occurs twice.")
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # Arrays come out of a pickle as ones that can be written.
+        self.__dict__.update(state)
+        self._hold()
+
+    def _hold(self) -> None:
+        """Make arrays read-only, here and in what they are of."""
+        hold(self, self.scores, getattr(self.scores, "inner", None), self.cells, self.refit)
 
     @property
     def n_params(self) -> int:

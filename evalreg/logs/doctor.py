@@ -15,7 +15,7 @@ import pandas as pd
 
 from evalreg.checks import listed
 from evalreg.errors import EvalregError, muted
-from evalreg.logs.overlooked import FEW_CLUSTERS, candidates, is_kind
+from evalreg.logs.overlooked import FEW_CLUSTERS, candidates, is_called_kind, is_kind
 from evalreg.logs.remarks import remarks
 from evalreg.logs.roles import likely_roles
 from evalreg.report.tables import Grid, Summary, number
@@ -259,10 +259,19 @@ def _told(clusters: pd.DataFrame, of_kind: Sequence[str]) -> Iterator[str]:
         "the one where it is largest. A column well above 1 belongs in `groups`"
         f"{', unless it is a kind of question' if of_kind else ''}."
     )
-    if of_kind:
-        many = len(of_kind) > 1
+    named = [name for name in of_kind if is_called_kind(name)]
+    for name in (name for name in of_kind if name not in named):
         yield (
-            f"{listed(of_kind, joiner=' and ')} {'seem' if many else 'seems'} to say of which kind a question is: few "
+            f'"{name}" has few values ({clusters["clusters"][name]}) with many questions each, and its name does not '
+            "tell what they are. Kinds of questions, which another draw of the benchmark would have again, are strata: "
+            "name them in `strata`, or in `by` for an estimate of each. Clusters that others could have taken the "
+            "place of, such as sites or sources that happened to be asked, belong in `groups`. The commands below take "
+            "them for kinds."
+        )
+    if named:
+        many = len(named) > 1
+        yield (
+            f"{listed(named, joiner=' and ')} {'seem' if many else 'seems'} to say of which kind a question is: few "
             "values with many questions each, which the benchmark would have again. Such a column is a stratum, not a "
             "cluster that was drawn: name it in `strata`, or in `by` for an estimate of each. Only if its values are a "
             "sample of others, and the result is about those too, it belongs in `groups`."

@@ -30,8 +30,12 @@ MANY_QUESTIONS = 100
 
 def is_kind(column: str, n_values: int, n_questions: int) -> bool:
     """Whether a column seems to say the kind of a question (a stratum), and not which cluster was drawn."""
-    words = set(re.split(r"[^a-z]+", column.rpartition(".")[2].lower()))
-    return n_questions >= (SOME_QUESTIONS if words & KINDS else MANY_QUESTIONS) * n_values
+    return n_questions >= (SOME_QUESTIONS if is_called_kind(column) else MANY_QUESTIONS) * n_values
+
+
+def is_called_kind(column: str) -> bool:
+    """Whether a column is called what kinds of questions are called."""
+    return not KINDS.isdisjoint(re.split(r"[^a-z]+", column.rpartition(".")[2].lower()))
 
 
 def candidates(frame: pd.DataFrame, ids: list[str]) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from numbers import Real
@@ -13,7 +14,14 @@ import pandas as pd
 import scipy
 
 from evalreg.checks import FloatArray
-from evalreg.errors import ArgumentError, ArgumentTypeError, EmptyDataError, MissingColumnError, NotAvailableError
+from evalreg.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    EmptyDataError,
+    EvalregWarning,
+    MissingColumnError,
+    NotAvailableError,
+)
 from evalreg.report.pages import words_of
 from evalreg.report.tables import in_lines, shorten
 
@@ -42,6 +50,10 @@ FigSize: TypeAlias = float | tuple[float, float] | None
 USUAL_WIDTH: float | None = None
 # What names at the left may take of a figure whose width was asked for.
 SHARE_OF_NAMES = 0.4
+# Inches in height that are left for what is drawn, with the margins of the layout.
+LEAST_DRAWN = 0.4
+# How often a height is asked for anew, and the inches by which it may be short.
+ROUNDS, ROUNDING = 12, 0.02
 STYLE = {
     "text.usetex": False,
     "text.color": INK,
@@ -111,6 +123,8 @@ def canvas(ax: Axes | None, width: float, height: float, note: str = "", figsize
         ax = _new_axes(plt, width, height, total, note)
         try:
             yield ax
+            if total is not None:
+                _make_room(ax, foot_height(note, width), total)
         except BaseException:
             plt.close(ax.figure)
             raise
@@ -138,6 +152,33 @@ def _new_axes(plt: Any, width: float, height: float, total: float | None, note: 
         figure.text(0.1 / width, 0.06 / total, "\n".join(lines), label=note, **style)
     ax: Axes = figure.add_subplot()
     return ax
+
+
+def _make_room(ax: Axes, foot: float, asked: float) -> None:
+    """Make a figure higher whose note and labels leave no room for what is drawn, and say so."""
+    figure: Any = ax.figure
+    width, total = figure.get_size_inches()
+    low, needed = total, 0.0
+    for _ in range(ROUNDS):  # A bar of colours below is the farther down the higher the axes are.
+        box: Any = ax.get_tightbbox()
+        beside = (box.height - ax.get_window_extent().height) / figure.dpi
+        needed = foot + beside + LEAST_DRAWN
+        if needed <= total + ROUNDING:
+            break
+        figure.set_size_inches(width, needed)
+        for text in figure.texts:
+            text.set_y(text.get_position()[1] * total / needed)
+        total = needed
+    if total == low:
+        return
+    figure.get_layout_engine().set(rect=(0, foot / total, 1, 1 - foot / total))
+    warnings.warn(
+        f"a height of {asked:g} inches leaves no room beside the labels and the note of this figure, so that "
+        f"it is {total:.1f} inches high. Give a height of {np.ceil(10 * total) / 10:g} or more, a larger width, or the "
+        "width alone.",
+        EvalregWarning,
+        stacklevel=2,
+    )
 
 
 def _note_below(ax: Axes, note: str) -> None:

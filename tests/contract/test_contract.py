@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import dataclasses
 import functools
 import importlib.util
 import pickle
@@ -428,6 +429,9 @@ def test_copies_and_pickles_give_the_same_numbers(case, again):
     pd.testing.assert_frame_equal(twin.conf_int(), results.conf_int())
     if again is _pickled:
         assert str(twin.summary()) == _summary(case)
+    for own in (twin.estimate, twin.estimate.scores, twin.estimate.cells, twin.estimate.refit):
+        held = [] if own is None else [getattr(own, one.name) for one in dataclasses.fields(own)]
+        assert not any(array.flags.writeable for array in held if isinstance(array, np.ndarray))
     # The clustering in use is held.
     _assert_same(twin.with_cov(cov="CR3"), _under(case, "CR3"), 0.0)
 

@@ -47,13 +47,14 @@ def scripts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture
-def work(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with files whose names may be completed, one with a space."""
+    folder = tmp_path_factory.mktemp("work")
     for name in ("roles.toml", "my log.csv"):
-        (tmp_path / name).touch()
-    (tmp_path / "runs").mkdir()
-    return tmp_path
+        (folder / name).touch()
+    (folder / "runs").mkdir()
+    return folder
 
 
 def bash(scripts: Path, work: Path, typed: list[list[str]]) -> list[list[str]]:
@@ -160,23 +161,31 @@ def test_values_that_are_offered_are_those_that_a_wrong_one_is_refused_for(comma
 # In a terminal, by the tab key.
 
 
-@pytest.fixture
-def terminal() -> Iterator[Callable[..., list[str]]]:
-    """Types a line and the tab key into an interactive shell, and gives back the words that it made of it."""
-    pty = pytest.importorskip("pty")
-    processes = []
+@pytest.fixture(scope="module")
+def terminal(work: Path) -> Iterator[Callable[..., list[str]]]:
+    """Types a line and the tab key into an interactive shell, and gives back the words that it made of it.
 
-    def typed(arguments: list[str], work: Path, load: str, line: str) -> list[str]:
+    A shell that has loaded the script takes one line after the other.
+    """
+    pty = pytest.importorskip("pty")
+    shells: dict[str, tuple[subprocess.Popen[bytes], int]] = {}
+
+    def started(arguments: list[str], load: str) -> tuple[subprocess.Popen[bytes], int]:
         ours, theirs = pty.openpty()
         environment = {**os.environ, "TERM": "dumb", "HOME": str(work), "PS1": "", "COLUMNS": "400"}
         process = subprocess.Popen(
             arguments, stdin=theirs, stdout=theirs, stderr=theirs, cwd=work, env=environment, start_new_session=True
         )
-        processes.append((process, ours))
         os.close(theirs)
         # What is typed is shown too, so the words that are waited for are written in two parts.
         os.write(ours, f"{load}; bind 'set bell-style none' 2> /dev/null; echo rea''dy\n".encode())
         read_until(ours, "ready")
+        return process, ours
+
+    def typed(arguments: list[str], load: str, line: str) -> list[str]:
+        if load not in shells:
+            shells[load] = started(arguments, load)
+        _, ours = shells[load]
         os.write(ours, f"{line}\t".encode())
         # To the start of the line, where a command that prints its words goes.
         os.write(ours, b"\x01printf '<%s>' \x05; echo do''ne\n")
@@ -184,7 +193,7 @@ def terminal() -> Iterator[Callable[..., list[str]]]:
         return re.findall(r"<([^<>]*)>", shown.rsplit("<evalreg>", 1)[1])
 
     yield typed
-    for process, ours in processes:
+    for process, ours in shells.values():
         process.kill()
         process.wait()
         os.close(ours)
@@ -220,22 +229,21 @@ IN_A_TERMINAL = {
 
 @pytest.mark.parametrize("shell", ["bash", "zsh"])
 @pytest.mark.parametrize("line", IN_A_TERMINAL)
-def test_the_tab_key_completes(shell, line, scripts, work, terminal):
+def test_the_tab_key_completes(shell, line, scripts, terminal):
     needs(shell)
     start = {
         "bash": (["bash", "--norc", "--noprofile", "-i"], f"source {scripts / 'bash'}"),
         "zsh": (["zsh", "-f", "-i"], f"autoload -U compinit; compinit -D; source {scripts / 'zsh'}"),
     }
-    found = terminal(start[shell][0], work, start[shell][1], f"evalreg {line}")
+    found = terminal(*start[shell], f"evalreg {line}")
     assert [word.removesuffix("/") for word in found] == [word.removesuffix("/") for word in IN_A_TERMINAL[line]]
 
 
-def test_zsh_finds_the_script_by_its_name_in_fpath(scripts, work, terminal):
+def test_zsh_finds_the_script_by_its_name_in_fpath(scripts, tmp_path, terminal):
     needs("zsh")
-    (work / "functions").mkdir()
-    shutil.copy(scripts / "zsh", work / "functions" / "_evalreg")
-    load = f"fpath=({work / 'functions'} $fpath); autoload -U compinit; compinit -D"
-    found = terminal(["zsh", "-f", "-i"], work, load, "evalreg plan precision --ha")
+    shutil.copy(scripts / "zsh", tmp_path / "_evalreg")
+    load = f"fpath=({tmp_path} $fpath); autoload -U compinit; compinit -D"
+    found = terminal(["zsh", "-f", "-i"], load, "evalreg plan precision --ha")
     assert found == ["plan", "precision", "--half-width"]
 
 

@@ -23,6 +23,8 @@ NAMES = set(COVS) - {"naive"}
 def comparisons(source: str) -> list[int]:
     """Lines that compare with the name of a covariance, or look something up by one."""
     found = []
+    if not re.search(rf"(['\"])({'|'.join(COVS)})\1", source):
+        return found
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Compare):
             strings = [part for side in (node.left, *node.comparators) for part in ast.walk(side)]

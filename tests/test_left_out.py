@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from pytest_runs import Asked, pytest_runs
 
 HERE = Path(__file__).parent
 SMALL = """
@@ -30,31 +28,25 @@ def test_reads_one_too(shared):
 """
 
 
-@pytest.fixture
-def run(tmp_path):
-    """Run pytest on a small folder under this project's conftest; its status and what it prints."""
-    tests = tmp_path / "checkout" / "tests"
-    tests.mkdir(parents=True)
-    shutil.copy(HERE / "conftest.py", tests)
-    (tests / "test_small.py").write_text(SMALL)
-
-    def call(*arguments: str, **environment: str) -> tuple[int, str]:
-        clean = {name: text for name, text in os.environ.items() if not name.startswith(("EVALREG_", "PYTEST_"))}
-        done = subprocess.run(
-            [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-ra", *arguments, "tests"],
-            cwd=tests.parent,
-            env=clean | {"PYTHONPATH": str(HERE)} | environment,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        return done.returncode, done.stdout
-
-    return call
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """Status and what is printed where real logs are not there, not there and required, and there."""
+    settings = {"none": {}, "required": {"EVALREG_REQUIRE_SHARED": "1"}, "there": {}}
+    asked = []
+    for name, environment in settings.items():
+        tests = tmp_path_factory.mktemp(name) / "checkout" / "tests"
+        tests.mkdir(parents=True)
+        shutil.copy(HERE / "conftest.py", tests)
+        (tests / "test_small.py").write_text(SMALL)
+        asked.append(Asked(["-ra"], tests.parent, environment))
+    log = asked[-1].folder.parent / "shared" / "log.csv"
+    log.parent.mkdir()
+    log.write_text("score\n1\n")
+    return dict(zip(settings, pytest_runs(asked), strict=True))
 
 
-def test_tests_of_real_logs_are_left_out_and_counted_where_there_are_none(run):
-    status, out = run()
+def test_tests_of_real_logs_are_left_out_and_counted_where_there_are_none(runs):
+    status, out = runs["none"]
     assert status == 0
     assert "1 passed" in out
     assert "skipped" not in out
@@ -62,10 +54,8 @@ def test_tests_of_real_logs_are_left_out_and_counted_where_there_are_none(run):
     assert "3 tests that read real logs left out" in out
 
 
-def test_tests_of_real_logs_run_where_they_are_and_fail_where_they_are_required(run, tmp_path):
-    status, out = run(EVALREG_REQUIRE_SHARED="1")
+def test_tests_of_real_logs_run_where_they_are_and_fail_where_they_are_required(runs):
+    status, out = runs["required"]
     assert (status, "3 errors" in out, "left out" in out) == (1, True, False)
-    (tmp_path / "shared").mkdir()
-    (tmp_path / "shared" / "log.csv").write_text("score\n1\n")
-    status, out = run()
+    status, out = runs["there"]
     assert (status, "4 passed" in out, "left out" in out) == (0, True, False)

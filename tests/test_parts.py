@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
+import shutil
 from pathlib import Path
 
 import pytest
 from parts import files_of
+from pytest_runs import Asked, pytest_runs
 
 HERE = Path(__file__).parent
 
@@ -22,21 +21,19 @@ def test_every_file_is_in_one_part_and_parts_are_about_as_large(n):
     assert max(sizes) - min(sizes) <= largest
 
 
-@pytest.mark.parametrize(("part", "names", "status"), [("1/2", "a", 0), ("2/2", "bc", 0), ("3/2", "", 4)])
-def test_a_part_runs_its_files_only(part, names, status, tmp_path):
+PARTS = [("1/2", "a", 0), ("2/2", "bc", 0), ("3/2", "", 4)]
+
+
+def test_a_part_runs_its_files_only(tmp_path):
     tests = tmp_path / "tests"
     tests.mkdir()
     for name, size in {"a": 900, "b": 300, "c": 200}.items():
         (tests / f"test_{name}.py").write_text(f"def test_{name}():\n    pass\n#{'x' * size}\n")
     (tests / "conftest.py").write_text((HERE / "conftest.py").read_text(encoding="utf-8"), encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-v", "-p", "no:cacheprovider", "--part", part, "tests"],
-        cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": str(HERE), "EVALREG_SHARED": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == status, done.stdout + done.stderr
-    assert [name for name in "abc" if f"::test_{name} PASSED" in done.stdout] == list(names)
-    assert ("--part takes K/N" in done.stderr) == (status == 4)
+    shared = {"EVALREG_SHARED": str(tmp_path)}
+    folders = [shutil.copytree(tests, tmp_path / str(i) / "tests").parent for i in range(len(PARTS))]
+    asked = [Asked(["-v", "--part", part], folder, shared) for (part, _, _), folder in zip(PARTS, folders, strict=True)]
+    for (part, names, status), (left_with, printed) in zip(PARTS, pytest_runs(asked), strict=True):
+        assert left_with == status, printed
+        assert [name for name in "abc" if f"::test_{name} PASSED" in printed] == list(names), part
+        assert ("--part takes K/N" in printed) == (status == 4), part

@@ -112,10 +112,11 @@ IMPORTS = ("import evalreg", EVERYTHING)
 
 @functools.cache
 def seen() -> dict[str, dict[str, Any]]:
-    """What a process shows after each of `IMPORTS`: its names, the kind of each, the names when threads used all."""
+    """What a process shows after each of `IMPORTS`: its names, the kind of each, and its names when all were used."""
     kinds = "{n: type(getattr(evalreg, n)).__name__ for n in evalreg.__all__}"
     shown = f"import json\nprint(json.dumps(dict(first=first, kinds={kinds}, last=dir(evalreg), one=one)))"
-    parts = [f"{code}\nfirst = dir(evalreg)\n{IN_THREADS}\n{shown}" for code in IMPORTS]
+    used = (IN_THREADS, "one = [getattr(evalreg, name) for name in evalreg.__all__] and None")
+    parts = [f"{code}\nfirst = dir(evalreg)\n{use}\n{shown}" for code, use in zip(IMPORTS, used, strict=True)]
     printed = python(PARTS, *parts) if hasattr(os, "fork") else "".join(map(python, parts))
     return dict(zip(IMPORTS, map(json.loads, printed.splitlines()), strict=True))
 

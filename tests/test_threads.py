@@ -25,7 +25,7 @@ MAY_CATCH = {"cli/main.py", "cli/ranked.py"}
 
 def _uses_filters(source):
     names = {"catch_warnings", "simplefilter", "filterwarnings", "resetwarnings", "showwarning", "filters"}
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(ast.parse(source)) if "warnings" in source else ():
         if isinstance(node, ast.Attribute) and node.attr in names and getattr(node.value, "id", "") == "warnings":
             return True
         if isinstance(node, ast.ImportFrom) and node.module == "warnings" and {n.name for n in node.names} & names:

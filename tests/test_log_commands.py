@@ -53,10 +53,10 @@ def samples(seed: int, share: float) -> list[dict[str, Any]]:
     return found
 
 
-@pytest.fixture
-def evals(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def evals(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two runs of one task by two models."""
-    folder = tmp_path / "evals"
+    folder = tmp_path_factory.mktemp("logs") / "evals"
     folder.mkdir()
     for name, share in (("one", 0.8), ("two", 0.4)):
         head = header(model=f"m/{name}", run_id=name, eval_id=name, config={"epochs": 2}, results=None)
@@ -193,23 +193,23 @@ def advised(said: str, option: str) -> list[str]:
     return [words[0], words[1].rstrip(".")]
 
 
-@pytest.mark.parametrize("verb", ["doctor", "leaderboard"])
-def test_the_roles_that_a_message_proposes_give_the_numbers(command, tmp_path, verb):
+def test_the_roles_that_a_message_proposes_give_the_numbers(command, tmp_path):
     path, frame = plain(tmp_path)
-    roles = advised(command(verb, path).err, "--roles")
-    assert roles == ["--roles", "model=system,item=question_id,score=correct"]
+    roles = ["--roles", "model=system,item=question_id,score=correct"]
+    for verb in ("doctor", "leaderboard"):
+        assert advised(command(verb, path).err, "--roles") == roles
     assert command("doctor", path, *roles).out.count("--roles model=system") > 0
     run = command("compare", path, *roles, "--groups", "passage", "--format", "json")
     expected = er.compare(frame, item="question", groups="passage").table["se"].iloc[0]
     assert json.loads(run.out)["parameters"][0]["se"] == pytest.approx(expected, rel=ROUNDING)
 
 
-@pytest.mark.parametrize("verb", ["mean", "report", "noise"])
-def test_the_column_of_scores_that_a_message_proposes_is_one(command, tmp_path, verb):
+def test_the_column_of_scores_that_a_message_proposes_is_one(command, tmp_path):
     path, frame = plain(tmp_path)
-    refused = command(verb, path)
-    assert refused.status == 3
-    assert advised(refused.err, "--score")[1].rstrip(",") == "correct"
+    for verb in ("mean", "report", "noise"):
+        refused = command(verb, path)
+        assert refused.status == 3
+        assert advised(refused.err, "--score")[1].rstrip(",") == "correct"
     run = command("mean", path, "--score", "correct", "--format", "json")
     assert json.loads(run.out)["parameters"][0]["estimate"] == pytest.approx(frame["score"].mean(), rel=ROUNDING)
 
@@ -226,13 +226,13 @@ def test_roles_that_are_neither_pairs_nor_a_file_are_refused(command, tmp_path, 
     assert "--roles" in refused.err
 
 
-@pytest.mark.parametrize("verb", ["doctor", "mean", "leaderboard"])
-def test_battles_are_told_by_their_verdicts_and_read_as_such(command, tmp_path, verb):
+def test_battles_are_told_by_their_verdicts_and_read_as_such(command, tmp_path):
     frame = er.datasets.judge_log(n_prompts=20, n_judges=3, seed=2)
     sides = {"left": "model_a", "right": "model_b"}
     path = tmp_path / "battles.csv"
     frame.assign(winner=frame["winner"].replace(sides)).rename(columns={**sides, "prompt": "question_id"}).to_csv(path)
-    assert advised(command(verb, path).err, "--log-format") == ["--log-format", "chatbot_arena"]
+    for verb in ("doctor", "mean", "leaderboard"):
+        assert advised(command(verb, path).err, "--log-format") == ["--log-format", "chatbot_arena"]
     board = json.loads(command("leaderboard", path, "--log-format", "chatbot_arena", "--format", "json").out)
     expected = er.win_rate(frame, left="left", right="right", winner="winner", groups="prompt + judge")
     found = {row["parameter"]: row["estimate"] for row in board["parameters"]}
@@ -385,7 +385,7 @@ def test_the_doctor_says_so_in_python_too_and_nothing_of_a_column_that_is_called
     other = er.Log(log.rename(columns={"question_id": "nummer"})).doctor()
     assert "does not say which question" in " ".join(other.remarks)
     assert not any("Log(" in command for command in other.commands)
-    pairs = er.Log(er.datasets.judge_log(seed=1)).doctor()
+    pairs = er.Log(er.datasets.judge_log(n_models=3, n_prompts=20, seed=1)).doctor()
     assert pairs.commands[-1] == 'log.win_rate().report("report.html")'
 
 
@@ -471,6 +471,18 @@ def test_verdicts_are_no_scores_of_single_models_and_the_message_says_where_they
 @pytest.fixture
 def two_tasks(tmp_path: Path) -> Path:
     """A table of two models on two tasks whose ids start anew, three answers to each question."""
+    return written_tasks(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def halves(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same with a column that halves the questions."""
+    path = written_tasks(tmp_path_factory.mktemp("halves"))
+    pd.read_csv(path).assign(half=lambda f: f["item"] % 2).to_csv(path, index=False)
+    return path
+
+
+def written_tasks(folder: Path) -> Path:
     rng = np.random.default_rng(0)
     rows = pd.DataFrame(
         [(m, task, i, k) for task in ("law", "math") for i in range(40) for m in "ab" for k in range(3)],
@@ -478,8 +490,8 @@ def two_tasks(tmp_path: Path) -> Path:
     )
     hard = rng.normal(0, 2, 80)[rows["item"] + 40 * (rows["task"] == "math")]
     rows["score"] = (hard + rng.normal(size=len(rows)) + (rows["model"] == "a") > 0).astype(int)
-    rows.to_csv(tmp_path / "tasks.csv", index=False)
-    return tmp_path / "tasks.csv"
+    rows.to_csv(folder / "tasks.csv", index=False)
+    return folder / "tasks.csv"
 
 
 @pytest.mark.parametrize(
@@ -490,6 +502,12 @@ def test_every_command_that_takes_tasks_together_says_so(command, two_tasks, ask
     run = command(*name.split(), two_tasks, "--log-format", "table", *(f"--{more}".split() if more else []))
     assert run.status == 0, run.err
     assert "Questions of 2 tasks are taken together" in " ".join(run.out.split())
+
+
+@pytest.fixture(scope="module")
+def heard() -> dict[str, str]:
+    """What commands on the halved questions said."""
+    return {}
 
 
 @pytest.mark.parametrize(
@@ -505,17 +523,16 @@ def test_every_command_that_takes_tasks_together_says_so(command, two_tasks, ask
         ("randomise --treatment half", "write --strata task", "randomise --treatment half --strata task"),
     ],
 )
-def test_commands_that_can_keep_tasks_apart_say_where_they_do_not(command, two_tasks, asked, advice, apart):
-    frame = pd.read_csv(two_tasks).assign(half=lambda f: f["item"] % 2)
-    frame.to_csv(two_tasks, index=False)
-
+def test_commands_that_can_keep_tasks_apart_say_where_they_do_not(command, halves, heard, asked, advice, apart):
     def said(line: str) -> str:
+        if line in heard:
+            return heard[line]
         name, *more = line.split()
         if name == "components":
             more = ["--facets", "model x item"]
-        run = command(name, *more[: name == "fit"], two_tasks, "--log-format", "table", *more[name == "fit" :])
+        run = command(name, *more[: name == "fit"], halves, "--log-format", "table", *more[name == "fit" :])
         assert run.status == 0, run.err
-        return " ".join(run.out.split())
+        return heard.setdefault(line, " ".join(run.out.split()))
 
     assert "2 tasks are taken together" in said(asked)
     assert advice in said(asked)
@@ -523,24 +540,22 @@ def test_commands_that_can_keep_tasks_apart_say_where_they_do_not(command, two_t
         assert "taken together" not in said(apart)
 
 
-def test_questions_of_one_name_in_two_tasks_are_counted_where_a_command_merges_them(command, two_tasks):
-    frame = pd.read_csv(two_tasks).assign(half=lambda f: f["item"] % 2)
-    frame.to_csv(two_tasks, index=False)
+def test_questions_of_one_name_in_two_tasks_are_counted_where_a_command_merges_them(command, halves):
     said = "40 names of questions occur in several tasks and count as one question each"
     for asked in (["components", "--facets", "model x item"], ["randomise", "--treatment", "half", "--groups", "item"]):
-        run = command(asked[0], two_tasks, "--log-format", "table", *asked[1:])
+        run = command(asked[0], halves, "--log-format", "table", *asked[1:])
         assert said in " ".join(run.out.split()), run.err
-        as_csv = command(asked[0], two_tasks, "--log-format", "table", *asked[1:], "--format", "csv")
+        as_csv = command(asked[0], halves, "--log-format", "table", *asked[1:], "--format", "csv")
         assert said in " ".join(as_csv.err.split())
-        document = json.loads(command(asked[0], two_tasks, "--log-format", "table", *asked[1:], "--format", "json").out)
+        document = json.loads(command(asked[0], halves, "--log-format", "table", *asked[1:], "--format", "json").out)
         assert said in " ".join(document["log"]["notes"])
     # What the message advises counts 80 questions.
     facets = ("--facets", "task x model x item:task")
-    advised = command("components", two_tasks, "--log-format", "table", *facets, "--format", "csv")
+    advised = command("components", halves, "--log-format", "table", *facets, "--format", "csv")
     assert "taken together" not in advised.err
     table = pd.read_csv(io.StringIO(advised.out)).set_index("component")
     assert table.loc["item:task", "levels"] == 80
-    apart = command("randomise", two_tasks, "--log-format", "table", "--treatment", "half", "--groups", "task:item")
+    apart = command("randomise", halves, "--log-format", "table", "--treatment", "half", "--groups", "task:item")
     assert "names of questions" not in apart.out
     assert "y: 40" in apart.out or "40 (240 rows)" in apart.out
 
@@ -761,8 +776,9 @@ def test_a_figure_whose_font_lacks_letters_says_so_once_and_an_svg_holds_them(co
     assert "模型" in (tmp_path / "a.svg").read_text(encoding="utf-8")
 
 
-def test_a_report_that_was_written_says_where(command, tmp_path):
+def test_a_report_that_was_written_says_where(command, tmp_path, monkeypatch):
     pytest.importorskip("jinja2")
+    monkeypatch.setattr(reporting, "_can_draw", lambda missing: False)
     path = tmp_path / "scores.csv"
     er.datasets.paired(n_passages=12, seed=1).to_csv(path, index=False)
     run = command("report", path, "--item", "question", "-o", tmp_path / "r.html")

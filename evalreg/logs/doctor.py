@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from itertools import pairwise
 from typing import Any, TypeAlias
 
@@ -304,7 +304,8 @@ def _next(log: AnyLog, clusters: pd.DataFrame, say: Callable[[str, list[str]], s
     asked = list(_of_pairs(log) if "left" in log.roles else _of_scores(log, clusters))
     _, options, ask = asked[0]
     asked.append(("report", [*options, *_one_prompt(log), "-o", "report.html"], ask))
-    found = [say(verb, options) for verb, options, ask in asked if _quietly(ask) is not None]
+    answer = cache(_quietly)  # the report asks the first question again
+    found = [say(verb, options) for verb, options, ask in asked if answer(ask) is not None]
     yield from dict.fromkeys(found)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import functools
 import html.parser
@@ -152,37 +153,58 @@ def read_back(text, name):
     return text
 
 
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """Status, output and messages of a command on three models in a format, which several tests look at."""
+
+    @functools.cache
+    def run(command, kind, *more):
+        out, err = io.StringIO(), io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            folder = tmp_path_factory.mktemp("formats")
+            status = main([*map(str, arguments(command, NAMES[kind], folder)), "--format", *more])
+        return status, out.getvalue(), err.getvalue()
+
+    return run
+
+
 @pytest.mark.pairwise
 @pytest.mark.parametrize("name", FORMATS)
 @pytest.mark.parametrize("kind", NAMES)
 @pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_prints_every_format(command, kind, name, tmp_path, capsys):
-    given = [str(part) for part in arguments(command, NAMES[kind], tmp_path)]
-    status = main([*given, "--format", name])
-    output = capsys.readouterr()
-    assert (status, "internal error" in output.err) == (0, False), output.err
+def test_every_command_prints_every_format(command, kind, name, run):
+    status, out, err = run(command, kind, name)
+    assert (status, "internal error" in err) == (0, False), err
     if not (command == "compare with a gate" and name == "text"):
-        read_back(output.out, name)
+        read_back(out, name)
 
 
-def test_settled_ranks_are_single_numbers(tmp_path, capsys):
+def test_settled_ranks_are_single_numbers(run):
     for name in ("text", "md"):
-        assert main([*map(str, arguments("win rate", NAMES["settled"], tmp_path)), "--format", name]) == 0
-        rows = [line.replace("|", " ").split()[:3] for line in capsys.readouterr().out.splitlines()]
+        status, out, _ = run("win rate", "settled", name)
+        assert status == 0
+        rows = [line.replace("|", " ").split()[:3] for line in out.splitlines()]
         board = [row for row in rows if row and row[0] in NAMES["settled"]][:3]
         assert board == [["best", "1", "1"], ["middle", "2", "2"], ["worst", "3", "3"]]
 
 
-@pytest.mark.parametrize("name", FORMATS)
-@pytest.mark.parametrize("command", ["fit", "mean"])
+def in_turns(*commands):
+    """Each format with one of the commands in turn; the rest of the product, which tells no more, is slow."""
+    return [
+        pytest.param(command, name, marks=() if i % len(commands) == j else pytest.mark.slow)
+        for i, name in enumerate(FORMATS)
+        for j, command in enumerate(commands)
+    ]
+
+
+@pytest.mark.parametrize(("command", "name"), in_turns("fit", "mean"))
 def test_one_model_is_no_special_case(command, name, tmp_path, capsys):
     given = [str(part) for part in arguments(command, ("only",), tmp_path)]
     assert main([*given, "--format", name]) == 0
     read_back(capsys.readouterr().out, name)
 
 
-@pytest.mark.parametrize("name", FORMATS)
-@pytest.mark.parametrize("command", ["win rate", "bradley-terry", "compare"])
+@pytest.mark.parametrize(("command", "name"), in_turns("win rate", "bradley-terry", "compare"))
 def test_two_models_are_the_least_that_can_be_compared(command, name, tmp_path, capsys):
     given = [str(part) for part in arguments(command, ("best", "worst"), tmp_path)]
     assert main([*given, "--format", name]) == 0
@@ -205,20 +227,25 @@ def test_a_table_takes_text_alone(row):
 # Names with markup
 
 
-def shown(command, name, tmp_path, capsys, *more):
-    given = [str(part) for part in arguments(command, MARKUP, tmp_path)]
-    assert main([*given, "--format", name, *more]) == 0
-    output = capsys.readouterr()
-    return output.out, output.err
+@pytest.fixture
+def shown(run):
+    """Output and messages of a command on names with markup."""
+
+    def shown(command, name, *more):
+        status, *texts = run(command, "markup", name, *more)
+        assert status == 0
+        return texts
+
+    return shown
 
 
 @pytest.mark.parametrize("name", ["text", "md", "latex", "html"])
 @pytest.mark.parametrize("command", ["mean", "compare", "win rate"])
-def test_no_label_steers_a_terminal(command, name, tmp_path, capsys):
-    for text in shown(command, name, tmp_path, capsys):
+def test_no_label_steers_a_terminal(command, name, shown):
+    for text in shown(command, name):
         assert not set(text) & set("\x1b\t\r\u202e")
     if name == "md":
-        assert r"@SUM(1)\\x1b[2J\\tone\\ntwo\\u202e\`code\`" in shown(command, name, tmp_path, capsys)[0]
+        assert r"@SUM(1)\\x1b[2J\\tone\\ntwo\\u202e\`code\`" in shown(command, name)[0]
 
 
 def test_an_error_message_spells_labels_out_too(tmp_path, capsys):
@@ -230,16 +257,16 @@ def test_an_error_message_spells_labels_out_too(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("command", ["mean", "compare", "win rate"])
-def test_html_holds_names_as_text(command, tmp_path, capsys):
-    out, _ = shown(command, "html", tmp_path, capsys)
+def test_html_holds_names_as_text(command, shown):
+    out, _ = shown(command, "html")
     found = read_back(out, "html")
     assert "b" not in found.tags
     assert MARKUP[0] in "".join(found.texts)
 
 
 @pytest.mark.parametrize("command", ["mean", "compare", "win rate"])
-def test_markdown_holds_names_as_text(command, tmp_path, capsys):
-    out, _ = shown(command, "md", tmp_path, capsys)
+def test_markdown_holds_names_as_text(command, shown):
+    out, _ = shown(command, "md")
     tables = [block.splitlines() for block in out.split("\n\n") if block.startswith("| ")]
     for rows in tables:
         assert len({len(re.findall(r"(?<!\\)\|", row)) for row in rows}) == 1
@@ -250,8 +277,8 @@ def test_markdown_holds_names_as_text(command, tmp_path, capsys):
 
 
 @pytest.mark.parametrize("command", ["mean", "compare", "win rate"])
-def test_latex_holds_names_as_text(command, tmp_path, capsys):
-    out, _ = shown(command, "latex", tmp_path, capsys)
+def test_latex_holds_names_as_text(command, shown):
+    out, _ = shown(command, "latex")
     assert r"\textbackslash{}textbf\{d\} \$x\textasciicircum{}2\$ 50\% \#1 \textasciitilde{}e" in out
     for table in re.findall(r"\\begin{tabular}.*?\\end{tabular}", out, flags=re.S):
         body = [line for line in table.splitlines() if line.endswith("\\\\")]
@@ -259,9 +286,9 @@ def test_latex_holds_names_as_text(command, tmp_path, capsys):
 
 
 @pytest.mark.parametrize("command", ["mean", "compare", "win rate"])
-def test_csv_holds_names_to_the_letter_or_safe_for_a_spreadsheet(command, tmp_path, capsys):
-    exact = read_back(shown(command, "csv", tmp_path, capsys)[0], "csv")
-    safe = read_back(shown(command, "csv", tmp_path, capsys, "--spreadsheet")[0], "csv")
+def test_csv_holds_names_to_the_letter_or_safe_for_a_spreadsheet(command, shown):
+    exact = read_back(shown(command, "csv")[0], "csv")
+    safe = read_back(shown(command, "csv", "--spreadsheet")[0], "csv")
     assert {name for row in exact for name in row if name in MARKUP} == set(MARKUP)
     for before, after in zip(exact, safe, strict=True):
         for one, other in zip(before, after, strict=True):
@@ -276,7 +303,7 @@ def test_csv_holds_names_to_the_letter_or_safe_for_a_spreadsheet(command, tmp_pa
 def test_whatever_has_a_summary_has_it_in_every_format():
     log = er.datasets.paired(n_passages=12, seed=1)
     comparison = er.compare(log, item="question", groups="passage")
-    verdicts = er.datasets.judge_log(n_prompts=20, seed=1)
+    verdicts = er.datasets.judge_log(n_models=3, n_prompts=20, seed=1)
     board = er.win_rate(verdicts, left="left", right="right", winner="winner", groups="prompt")
     several = er.join_evals({"one": comparison})
     for results in (er.fit("score ~ 1", log, groups="passage"), board, comparison, several):

@@ -379,7 +379,7 @@ def mutations(value: Any) -> Any:
             yield [new, *value[1:]]
 
 
-@pytest.mark.parametrize("every", [2, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("every", [5, pytest.param(1, marks=pytest.mark.slow)])
 def test_whatever_the_bytes_are_the_errors_are_evalregs_own(tmp_path, every):
     head = header(results={"total_samples": 2, "scores": [accuracy(1.0)]}, model_roles={"grader": {"model": "g"}})
     samples = [summary(1, 1, {"match": "C"}), summary(2, 1, {"match": {"value": {"a": 1}}}, error="E()")]

@@ -322,7 +322,7 @@ def test_fields_are_kept_by_dotted_names(tmp_path):
     assert log.frame["meta.subject"].tolist() == ["s0", "s0", "s1", "s1", "s2", "s2"]
 
 
-@pytest.mark.parametrize("every", [11, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("every", [23, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", WRITERS)
 def test_damaged_logs_raise_only_our_errors(name, tmp_path, rng, every):
     write, rows, _ = WRITERS[name]

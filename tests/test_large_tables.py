@@ -19,7 +19,7 @@ from evalreg.logs import content, csv_table, json_table, lines
 from evalreg.logs.content import line_blocks
 from evalreg.logs.table import read_table
 
-SMALL = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None)
+SMALL = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30, deadline=None)
 
 
 @pytest.fixture

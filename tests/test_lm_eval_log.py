@@ -262,15 +262,17 @@ def test_long_texts_are_labels_with_a_digest(tmp_path):
     assert labels.str.len().max() < 80
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])
-def test_damaged_files_raise_our_own_errors_only(tmp_path, seed):
+@pytest.mark.parametrize(
+    ("seed", "n"), [(0, 25), *(pytest.param(seed, 60, marks=pytest.mark.slow) for seed in (0, 1, 2))]
+)
+def test_damaged_files_raise_our_own_errors_only(tmp_path, seed, n):
     rng = random.Random(seed)
     folder = write(tmp_path, {"birds": one()[:6]}, group_subtasks={"g": ["birds"]}, groups={"g": {"acc,none": 1}})
     files = sorted(folder.iterdir())
     whole = {file: file.read_bytes() for file in files}
     junk = [None, 3, "x", [], {}, [1], {"a": []}, True, 1e400]
     refused = 0
-    for _ in range(60):
+    for _ in range(n):
         file = rng.choice(files)
         data = bytearray(whole[file])
         kind = rng.randrange(3)
@@ -291,7 +293,7 @@ def test_damaged_files_raise_our_own_errors_only(tmp_path, seed):
             except EvalregError:
                 refused += 1
         file.write_bytes(whole[file])
-    assert 10 < refused < 120
+    assert n / 6 < refused < 2 * n
 
 
 def test_the_plain_reader_s_advice_names_this_one(tmp_path, capsys):

@@ -182,7 +182,7 @@ def test_variables_that_the_run_adds_do_not_tell_repeats_apart(tmp_path):
     assert er.read_log(lines(tmp_path / "out.jsonl", rows)).frame["sample"].max() == REPEATS
 
 
-@pytest.mark.parametrize("every", [17, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("every", [29, pytest.param(1, marks=pytest.mark.slow)])
 def test_damaged_results_raise_only_our_errors(tmp_path, rng, every):
     path = tmp_path / "out.json"
     rows = results(n_questions=2)

@@ -37,7 +37,7 @@ LARGEST = 120_000
 MOST_ROWS = 6
 # Damaged files that are tried of each log; every day one in so many, and all of them beside the simulations.
 MOST, MOST_REAL = 500, 150
-EVERY = pytest.mark.parametrize("every", [37, pytest.param(1, marks=pytest.mark.slow)])
+EVERY = pytest.mark.parametrize("every", [59, pytest.param(1, marks=pytest.mark.slow)])
 
 LM_EVAL = [
     {

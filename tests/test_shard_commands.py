@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from io import StringIO
 from pathlib import Path
 
@@ -21,6 +22,12 @@ def in_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    """Folders with files of sums and their rows, each made once by one test and read by others."""
+    return {name: tmp_path_factory.mktemp(name) for name in ("scores", "boards")}
+
+
 def run(capsys, *words: str) -> str:
     status = main([*words])
     found = capsys.readouterr()
@@ -33,8 +40,28 @@ def refused(capsys, *words: str) -> str:
     return " ".join(capsys.readouterr().err.split())
 
 
+FILES = ["night0.parquet", "night1.parquet"]
+
+
+@pytest.fixture
+def score_files(folders, capsys, monkeypatch) -> list[str]:
+    """A log of two models as a table, and files of sums of its halves by question, in the folder at hand."""
+    monkeypatch.chdir(folders["scores"])
+    if not Path(FILES[1]).exists():
+        assert scores_in_shards(capsys) == FILES
+    return FILES
+
+
+@pytest.fixture
+def board_files(folders, capsys, monkeypatch) -> list[str]:
+    """The same of a log of verdicts."""
+    monkeypatch.chdir(folders["boards"])
+    if not Path(FILES[1]).exists():
+        assert boards_in_shards(capsys) == FILES
+    return FILES
+
+
 def scores_in_shards(capsys) -> list[str]:
-    """A log of two models as a table, and files of sums of its halves by question."""
     log = er.datasets.paired(n_passages=40, questions_per_passage=4, seed=3)
     log.to_csv("log.csv", index=False)
     files = []
@@ -63,8 +90,8 @@ def numbers(text: str) -> pd.DataFrame:
     return pd.read_csv(StringIO(text))
 
 
-def test_means_and_comparisons_of_files_are_those_of_the_rows(capsys):
-    files = scores_in_shards(capsys)
+def test_means_and_comparisons_of_files_are_those_of_the_rows(capsys, score_files):
+    files = score_files
     found = run(capsys, "mean", *files, "--groups", "passage", "--format", "csv", "--n-questions", "160")
     expected = run(capsys, "mean", "log.csv", "--by", "model", "--groups", "passage", "--format", "csv")
     pd.testing.assert_frame_equal(numbers(found), numbers(expected), rtol=1e-10)
@@ -90,8 +117,8 @@ def test_means_and_comparisons_of_files_are_those_of_the_rows(capsys):
     ],
     ids=["win rates", "CR1", "ratings"],
 )
-def test_boards_of_files_are_those_of_the_rows(capsys, method):
-    files = boards_in_shards(capsys)
+def test_boards_of_files_are_those_of_the_rows(capsys, board_files, method):
+    files = board_files
     rows = ("log.csv", "--winner", "winner", "--key", "run", "--weights", "w", "--groups", "prompt + judge")
     # Without options a file says itself what it was summed of, and by.
     found = numbers(run(capsys, "leaderboard", *files, *method, "--format", "csv"))
@@ -153,8 +180,11 @@ def test_a_log_of_a_harness_says_itself_what_is_summed(capsys):
     assert list(er.merged(["sums.parquet"]).roles.key) == er.read_log("gpt-4_pair.jsonl").key
 
 
-def test_wrong_files_and_options_are_refused(capsys):
-    files = scores_in_shards(capsys)
+def test_wrong_files_and_options_are_refused(capsys, tmp_path, monkeypatch, score_files):
+    for name in (*score_files, "night0.csv", "log.csv"):
+        shutil.copy(name, tmp_path)
+    files = score_files
+    monkeypatch.chdir(tmp_path)
     assert "hold the same sums" in refused(capsys, "mean", files[0], files[0])
     lost = refused(capsys, "mean", files[0], "--n-questions", "160")
     assert '"new", "old" have 80, in 1 shard. A shard may be lost' in lost

@@ -102,10 +102,11 @@ def test_tables_with_many_columns_print_all_of_them_and_are_frames_otherwise():
     for table in (results.leaderboard(), comparison.table, stored.leaderboard(), results.pairwise(), stored.pairwise()):
         plain = pd.DataFrame(table)
         for shown in (table, table.head(1), table.round(3)):
-            assert all(str(column) in repr(shown) for column in plain.columns)
-            assert "..." not in repr(shown)
-            assert max(map(len, repr(shown).splitlines())) <= 80
-            assert all(f"<th>{column}</th>" in shown._repr_html_() for column in plain.columns)
+            text, page = repr(shown), shown._repr_html_()
+            assert all(str(column) in text for column in plain.columns)
+            assert "..." not in text
+            assert max(map(len, text.splitlines())) <= 80
+            assert all(f"<th>{column}</th>" in page for column in plain.columns)
         for one, other in ((table, plain), (plain, table)):
             pd.testing.assert_frame_equal(one, other)
         again = pickle.loads(pickle.dumps(table))

@@ -17,7 +17,7 @@ import evalreg as er
 from evalreg.errors import EvalregWarning, FewClustersWarning, muted
 
 PACKAGE = Path(er.__file__).parent
-N_THREADS = 8
+N_THREADS = 4
 ROUNDS = 2
 # The command line is a process of its own.
 MAY_CATCH = {"cli/main.py", "cli/ranked.py"}

@@ -226,7 +226,8 @@ def test_three_crossed_axes_are_made_of_one_query(comparisons, collected, engine
     frame = comparisons.dropna().reset_index(drop=True)
     roles = {"left": "a", "right": "b", "score": "score", "groups": "prompt + judge + language"}
     expected = er.win_rate(frame, **roles)
-    for at_once in (1 << 23, 300):
+    # How many lines come at once is the same to all engines.
+    for at_once in (1 << 23, 300) if engine == "polars lazy" else (1 << 23,):
         monkeypatch.setattr(engine_groups, "AT_ONCE", at_once)
         collected.clear()
         found = er.win_rate(LAZY[engine](frame), **roles)

@@ -233,16 +233,24 @@ def test_any_library_writes_the_same_sums(log, tmp_path):
         assert sums.kinds == alone.kinds
 
 
+@pytest.fixture(scope="module")
+def by_prompt(log, tmp_path_factory):
+    """Files of sums by prompt alone."""
+    return files_of(log, tmp_path_factory.mktemp("prompt"), groups="prompt")
+
+
 @pytest.mark.parametrize("engine", ["duckdb", "polars"])
-def test_any_engine_merges_by_a_group_by(log, tmp_path, engine):
+def test_any_engine_merges_by_a_group_by(by_prompt, engine):
     """Sums of comparisons are plain sums: win rates and their CR0 errors by a GROUP BY and a formula."""
     library = pytest.importorskip(engine)
-    paths = files_of(log, tmp_path, groups="prompt")
+    paths = by_prompt
     if engine == "duckdb":
         query = (
             "SELECT {0}, right AS r, prompt, sum(n_rows) AS n, sum(total) AS t FROM read_parquet('{1}') GROUP BY ALL"
         )
-        lines = library.sql(query.format('"left"', f"{tmp_path}/*.parquet").replace("right AS", '"right" AS')).df()
+        lines = library.sql(
+            query.format('"left"', f"{paths[0].parent}/*.parquet").replace("right AS", '"right" AS')
+        ).df()
     else:
         sums = library.scan_parquet(paths).group_by("left", "right", "prompt")
         found = sums.agg(library.col("n_rows").sum().alias("n"), library.col("total").sum().alias("t"))

@@ -788,11 +788,16 @@ def test_two_prompting_methods_differ_by_task(shared: Path) -> None:
     assert exact < 1e-100 < 1e-4 < robust < 0.01
 
 
-@pytest.mark.parametrize("groups", ["passage", "source", "category"])
-def test_models_that_lack_questions_are_compared_on_the_shared_ones(shared: Path, groups: str) -> None:
+@pytest.fixture(scope="module")
+def three_models(shared: Path) -> pd.DataFrame:
+    """Three models of a large log, of which one lacks questions."""
     log = log_of(shared, "mmlu_pro_scores", dtype={"question_id": str})
-    models = ["DeepSeek-Coder-V2", "Meta-Llama-3-70B", "Meta-Llama-3_1-70B"]
-    log = log[log["model"].isin(models)]
+    return log[log["model"].isin(["DeepSeek-Coder-V2", "Meta-Llama-3-70B", "Meta-Llama-3_1-70B"])]
+
+
+@pytest.mark.parametrize("groups", ["passage", "source", "category"])
+def test_models_that_lack_questions_are_compared_on_the_shared_ones(three_models: pd.DataFrame, groups: str) -> None:
+    log = three_models
     table = er.compare(log, "correct", item="question_id", groups=groups, baseline="Meta-Llama-3-70B").table
     lacking = table.loc[("DeepSeek-Coder-V2", "Meta-Llama-3-70B")]
     assert (lacking["n"], lacking["n_unpaired"]) == (10351, 1681)

@@ -141,7 +141,7 @@ COLUMNS += ["letters", "tier", "n"]
 @pytest.fixture
 def file(tmp_path):
     path = tmp_path / "log.csv"
-    er.datasets.judge_log(n_models=6, n_prompts=60, spread=1.5, seed=0).to_csv(path, index=False)
+    er.datasets.judge_log(n_models=6, n_prompts=25, spread=1.5, seed=0).to_csv(path, index=False)
     return str(path)
 
 

@@ -495,7 +495,9 @@ def test_the_largest_of_pairs_is_the_slow_obvious_one(rng, n_models, spread):
 def test_the_largest_of_pairs_of_very_unequal_weights_is_the_slow_obvious_one(rng, monkeypatch):
     z, W = rng.standard_normal((60, 50)), np.triu(np.exp(3 * rng.standard_normal((60, 60))), 1)
     slow = np.max([np.abs(z[a] - z[b]) * W[a, b] for a in range(60) for b in range(a + 1, 60)], axis=0)
-    for most in (0.0, 1.0):  # never and always from those that could exceed what is held
+    # From all; from those that could exceed what is held, before and after that is raised.
+    for hardly, most in ((-1.0, 0.0), (-1.0, 1.0), (60.0, 1.0)):
+        monkeypatch.setattr(multiplicity, "HARDLY_LEFT", hardly)
         monkeypatch.setattr(multiplicity, "MOST_LEFT", most)
         monkeypatch.setattr(multiplicity, "MOST_PAIRS", 500)
         np.testing.assert_array_equal(largest_of_pairs(z.T, W + W.T), slow)

@@ -88,7 +88,7 @@ class ContrastFamily:
         n_parts = normals.shape[0] * len(self.factor) // AT_ONCE + 1
         if self.pairs:
             each = [
-                largest_of_pairs(part @ self.factor.T, self._weight_of_pairs)
+                largest_of_pairs(part @ self.factor.T, *self._weight_of_pairs)
                 for part in np.array_split(normals, n_parts)
             ]
         else:
@@ -102,8 +102,10 @@ class ContrastFamily:
         return whole, whole.astype(np.float32)
 
     @cached_property
-    def _weight_of_pairs(self) -> FloatArray:
-        return square_of_pairs(self.weight, self.params.size)
+    def _weight_of_pairs(self) -> tuple[FloatArray, FloatArray]:
+        """Weights of pairs as a matrix; the largest of each model."""
+        square = square_of_pairs(self.weight, self.params.size)
+        return square, square.max(axis=1)
 
     def joint(self, alpha: float, base: int) -> Level:
         """The level of each contrast at which all hold together, and the p-values that go with it."""

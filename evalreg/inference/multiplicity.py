@@ -25,6 +25,8 @@ MOST_BLOCKS = 256
 # Standard error asked of a critical value; draws beyond that are made where they cost next to nothing.
 WANTED_ERROR = 0.004
 CHEAP_BLOCKS, CHEAP_WORK = 128, 4e8
+# What a draw costs, in passes over the statistics: so many dimensions of a product one, and a normal so many entries.
+PRODUCT, NORMAL = 20, 7
 # Draws are summed up in this many bins: an error in p below 1e-4 of itself, far below that of the simulation.
 BINS = 256
 
@@ -32,6 +34,8 @@ BINS = 256
 FEW_MODELS = 40
 # Share of all comparisons that may be left, beyond which all are made; of so many at a time.
 MOST_LEFT, MOST_PAIRS = 0.05, 1 << 20
+# Comparisons left for each model and draw, up to which making them costs less than leaving fewer.
+HARDLY_LEFT = 1.0
 
 # From so many entries on, the map from normals to statistics is first used in single precision.
 MANY_STATISTICS = 1 << 16
@@ -171,7 +175,7 @@ def simulate_largest(
     """Distributions of the largest statistic, with as many draws as the critical value needs.
 
     A first 8192 draws tell how many keep the standard error of the critical value below 0.004; at most 262,144 are
-    made, and at least 131,072 where the statistics are so few that draws cost little.
+    made, and up to 131,072 beyond what is needed where statistics and dimensions are so few that draws cost little.
     """
 
     def draw(blocks: range) -> list[FloatArray]:
@@ -186,7 +190,8 @@ def simulate_largest(
     error = max(one.quantile_error(alpha) for one in _summed(extents, rank, dof))
     if error > 1e-9:  # otherwise all directions agree, and nothing is left to chance
         needed = int(np.ceil(1.1 * PILOT * min((error / WANTED_ERROR) ** 2, 1e6)))
-        cheap = min(CHEAP_BLOCKS, int(CHEAP_WORK / max(n_statistics, 1) / BLOCK))
+        work = n_statistics * (1 + rank / PRODUCT) + NORMAL * rank
+        cheap = min(CHEAP_BLOCKS, int(CHEAP_WORK / max(work, 1) / BLOCK))
         extents += draw(range(PILOT, min(max(needed, cheap), MOST_BLOCKS)))
     return _summed(extents, rank, dof)
 
@@ -205,29 +210,36 @@ def furthest(normals: FloatArray, statistics: FloatArray, rough: npt.NDArray[np.
     return np.asarray(np.max(np.abs(ends), axis=0))
 
 
-def largest_of_pairs(models: FloatArray, weight: FloatArray) -> FloatArray:
+def largest_of_pairs(models: FloatArray, weight: FloatArray, most: FloatArray | None = None) -> FloatArray:
     """Largest weighted absolute difference between two models in each draw, shape (n_draws,).
 
-    `models` has shape (n_draws, n_models); `weight` is symmetric, and zero where a pair is not in the family.
+    `models` has shape (n_draws, n_models); `weight` is symmetric, and zero where a pair is not in the family; `most` is
+    the largest weight of each model.
     """
     if models.shape[1] < FEW_MODELS:
         return _each_with_each(models, weight)
+    most = weight.max(axis=1) if most is None else most
     draws, top, bottom = np.arange(models.shape[0]), models.argmax(axis=1), models.argmin(axis=1)
+    # No difference with a model weighs more than its reach: of two that exceed what is held, the upper reaches so far
+    # down, and the lower so far up.
     above, below = models[draws, top, None] - models, models - models[draws, bottom, None]
-    result: FloatArray = np.maximum((above * weight[top]).max(axis=1), (below * weight[bottom]).max(axis=1))
-    # No difference with a model weighs more than its reach: the two that could weigh the most, against all others.
-    most = weight.max(axis=1)
-    above *= most
-    below *= most
-    for one in (above.argmax(axis=1), below.argmax(axis=1)):
-        gap = np.abs(models - models[draws, one, None])
-        gap *= weight[one]
-        np.maximum(result, gap.max(axis=1), out=result)
-    # Of two that exceed what is held, the upper reaches so far down, and the lower so far up.
-    upper, lower = below > result[:, None], above > result[:, None]
+    result: FloatArray = above[draws, bottom] * weight[top, bottom]
+    reach_up, reach_down = above * most, below * most
+    upper, lower = reach_down > result[:, None], reach_up > result[:, None]
     n_pairs = np.count_nonzero(upper, axis=1) * np.count_nonzero(lower, axis=1)
-    if n_pairs.sum() > MOST_LEFT * models.size * models.shape[1]:
-        return _each_with_each(models, weight)
+    if n_pairs.sum() > HARDLY_LEFT * models.size:
+        # Many: the two at the ends, and the two that could weigh the most, against all others.
+        above *= weight[top]
+        below *= weight[bottom]
+        result = np.maximum(above.max(axis=1), below.max(axis=1))
+        for one in (reach_up.argmax(axis=1), reach_down.argmax(axis=1)):
+            gap = np.abs(models - models[draws, one, None])
+            gap *= weight[one]
+            np.maximum(result, gap.max(axis=1), out=result)
+        upper, lower = reach_down > result[:, None], reach_up > result[:, None]
+        n_pairs = np.count_nonzero(upper, axis=1) * np.count_nonzero(lower, axis=1)
+        if n_pairs.sum() > MOST_LEFT * models.size * models.shape[1]:
+            return _each_with_each(models, weight)
     for part in np.array_split(draws, int(n_pairs.sum()) // MOST_PAIRS + 1):
         result[part] = _between(models[part], weight, upper[part], lower[part], result[part])
     return result

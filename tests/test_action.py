@@ -80,13 +80,13 @@ def test_the_fixture_of_the_guide_passes_fails_and_skips(scores, monkeypatch, ca
     names: dict[str, object] = {}
     exec(fixture.replace("@pytest.fixture", ""), names)
     decide = names["gate"]()
-    decide("new - old > -0.5", scores, "--groups", "passage")
 
     def run(command, **_):
         assert command[:3] == [sys.executable, "-m", "evalreg"]
         return subprocess.CompletedProcess(command, cli.main(command[3:]), *capsys.readouterr())
 
-    monkeypatch.setattr(subprocess, "run", run)  # the others in this process
+    monkeypatch.setattr(subprocess, "run", run)  # in this process
+    decide("new - old > -0.5", scores, "--groups", "passage")
     with pytest.raises(AssertionError, match="shown to fail"):
         decide("new - old > 0.5", scores, "--groups", "passage")
     with pytest.raises(pytest.skip.Exception, match="cannot tell"):

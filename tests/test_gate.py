@@ -350,13 +350,17 @@ def three_models(path: Path, name: str = "<new>&co") -> Path:
     return path
 
 
+@pytest.fixture(scope="module")
+def marked(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return three_models(tmp_path_factory.mktemp("three") / "log.csv")
+
+
 @pytest.mark.parametrize("format_", ["text", "json", "csv", "md", "latex", "html"])
 @pytest.mark.parametrize(("bound", "status"), [("0.99", 1), ("-0.99", 0)])
 def test_every_format_lets_the_decision_be_seen(
-    here: Here, tmp_path: Path, format_: str, bound: str, status: int
+    here: Here, marked: Path, format_: str, bound: str, status: int
 ) -> None:
-    log = three_models(tmp_path / "log.csv")
-    done = here("compare", log, "--gate", f"`<new>&co` - old > {bound}", "--format", format_)
+    done = here("compare", marked, "--gate", f"`<new>&co` - old > {bound}", "--format", format_)
     word = "PASS (shown)" if status == 0 else "FAIL"
     assert done.returncode == status
     if format_ in ("csv", "latex", "html"):

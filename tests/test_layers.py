@@ -68,17 +68,18 @@ def tree_of(source: str) -> ast.Module:
     return ast.parse(source)
 
 
+# A statement that imports, at the beginning of a line; in texts, too.
+STATEMENT = re.compile(r"^[ \t]*((?:from[ \t]+[\w.]+[ \t]+)?import[ \t]+(?:\([^)]*\)|[^\n(]+))", re.MULTILINE)
+
+
 def nodes_of(source: str) -> Iterator[ast.AST]:
-    """Where imports may stand: all nodes of a module that names a function which imports; else all statements."""
+    """What may import: all nodes of a module that names a function which imports; else its statements that import."""
     if "import_module" in source or "__import__" in source:
         yield from ast.walk(tree_of(source))
         return
-    left: list[ast.AST] = [tree_of(source)]
-    while left:
-        node = left.pop()
-        yield node
-        for block in ("body", "orelse", "finalbody", "handlers", "cases"):
-            left.extend(getattr(node, block, ()))
+    for found in STATEMENT.finditer(source):
+        (node,) = ast.parse(found[1].replace("\\\n", " ")).body
+        yield ast.increment_lineno(node, source.count("\n", 0, found.start()))
 
 
 def imported_modules(name: str, source: str, known: set[str]) -> Iterator[tuple[int, str]]:
@@ -150,14 +151,12 @@ def test_no_folder_lies_deeper_than_one():
     assert [name for name in written_modules() if name.count(".") > 1] == []
 
 
-# A statement at the beginning of a line; of those in texts, too.
-IMPORT = re.compile(r"^[ \t]*(from evalreg\b[\w.]* import (?:\([^)]*\)|[^\n(\\]+))", re.MULTILINE)
-
-
 def _missing_names(path: Path) -> Iterator[str]:
     """Names that a script takes from a module of the package and that are not there."""
-    for statement in IMPORT.finditer(path.read_text(encoding="utf-8")):
-        (node,) = ast.parse(statement[1]).body
+    for statement in STATEMENT.finditer(path.read_text(encoding="utf-8")):
+        if not statement[1].startswith("from evalreg"):
+            continue
+        (node,) = ast.parse(statement[1].replace("\\\n", " ")).body
         assert isinstance(node, ast.ImportFrom)
         try:
             module = importlib.import_module(node.module or "")

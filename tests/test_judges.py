@@ -517,8 +517,9 @@ def test_logs_with_two_orders_and_with_many_judges(shared):
     assert position["stands"].all()
     assert judging.agreement["n"].max() == 2400
     crowd = pd.read_csv(shared / "data" / "llmfao_pairs.csv.gz")
+    crowd = crowd[crowd["judge"].isin(crowd["judge"].unique()[:50])]
     many = board_of(crowd, left="model_left", right="model_right").judges()
-    assert len(many.agreement) == 126 * 125 // 2
+    assert len(many.agreement) == 50 * 49 // 2
     assert (many.agreement["agreement"].notna() == (many.agreement["n"] >= 20)).all()
     assert max(map(len, str(many.summary()).splitlines())) <= 80
 

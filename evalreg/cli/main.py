@@ -200,7 +200,7 @@ def build_parser(arguments: Sequence[str] | None = None) -> Parser:
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"evalreg {version('evalreg')}")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    commands = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND", required=True)
     settings: dict[str, Any] = {"formatter_class": plain, "allow_abbrev": False}
     for name, purpose in COMMANDS.items():
         if first in COMMANDS and name != first:

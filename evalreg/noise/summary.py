@@ -140,7 +140,7 @@ def _typical(pairs: pd.DataFrame) -> Grid:
             text = _percent(value) if share else _whole(value) if whole else number(value)
             cells.append("unknown" if np.isnan(value) else text)
         rows.append((name, *cells))
-    return Grid((f"over {len(pairs)} pairs", *HEADERS, "detectable"), tuple(rows))
+    return Grid((f"{len(pairs)} pairs", *HEADERS, "detectable"), tuple(rows))
 
 
 def _facts(found: Summarized) -> list[tuple[str, str]]:

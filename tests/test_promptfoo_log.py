@@ -182,7 +182,7 @@ def test_variables_that_the_run_adds_do_not_tell_repeats_apart(tmp_path):
     assert er.read_log(lines(tmp_path / "out.jsonl", rows)).frame["sample"].max() == REPEATS
 
 
-@pytest.mark.parametrize("every", [29, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("every", [41, pytest.param(1, marks=pytest.mark.slow)])
 def test_damaged_results_raise_only_our_errors(tmp_path, rng, every):
     path = tmp_path / "out.json"
     rows = results(n_questions=2)
@@ -196,13 +196,14 @@ def test_damaged_results_raise_only_our_errors(tmp_path, rng, every):
     odd = (None, [], {}, "", "x", -1, 1e400, float("nan"), True, [1, {}], 10**30)
     for key, value in itertools.product(rows[0], odd):
         damaged.append(document(path, [rows[1], rows[0] | {key: value}]).read_bytes())
-    without = [{name: value for name, value in rows[0].items() if name != key} for key in rows[0]]
-    damaged += [document(path, [rows[1], row]).read_bytes() for row in without]
     damaged += [document(path, value).read_bytes() for value in odd]
     damaged += [json.dumps({"evalId": "x", "version": 3, "prompts": value, "results": value}).encode() for value in odd]
-    for content in damaged[::every]:
+    # A field that a release no longer writes is the likeliest damage.
+    without = [{name: value for name, value in rows[0].items() if name != key} for key in rows[0]]
+    gone = [document(path, [rows[1], row]).read_bytes() for row in without]
+    for content in damaged[::every] + gone:
         path.write_bytes(content)
-        for broken in ("raise", "skip"):
+        for broken in ("raise",) if content in gone else ("raise", "skip"):
             try:
                 er.read_log(path, broken=broken)
             except er.errors.EvalregError as error:

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 import evalreg as er
+from evalreg.covariance import row_leverages
 
 TIGHT = 1e-9
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
@@ -111,3 +112,22 @@ def test_ratings_from_pairs_are_those_from_matrices_of_all_models(groups: str, m
     by_matrices = ratings()
     np.testing.assert_allclose(by_pairs.bse, by_matrices.bse, rtol=TIGHT)
     np.testing.assert_allclose(by_pairs.dof, by_matrices.dof, rtol=TIGHT)
+
+
+def test_degrees_of_freedom_are_the_same_block_by_block(monkeypatch):
+    log = made(SIZES["both"])
+    whole = er.fit("score ~ x + model", log, groups="passage")
+    for name, entries in {"HELD": 1, "PRODUCTS": 1, "ENTRIES": 64}.items():
+        monkeypatch.setattr(row_leverages, name, entries)
+    parts = er.fit("score ~ x + model", log, groups="passage")
+    np.testing.assert_allclose(parts.dof, whole.dof, rtol=1e-12)
+    np.testing.assert_allclose(parts.cov_params(), whole.cov_params(), rtol=1e-10, atol=1e-15)
+
+
+def test_rows_in_the_root_of_the_identity_are_themselves(rng):
+    log = made(SIZES["narrow"])
+    scores = er.fit("score ~ x + model", log).estimate.scores
+    turn = np.linalg.qr(rng.normal(size=(6, 6)))[0]
+    for clusters, _ in scores.narrow(("passage",)):
+        plain, turned = (row_leverages.adjust_narrow(clusters, root, 0.5, False)[0] for root in (np.eye(6), turn))
+        np.testing.assert_allclose(plain @ turn, turned, atol=1e-13)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from evalreg.checks import BoolArray, FloatArray, SscName
-from evalreg.numerics.matrices import Matrix, compressed, with_entries
+from evalreg.numerics.matrices import Matrix, compressed, is_identity, with_entries
 
 # 1 - leverage below this is leverage 1: rounding in sums of some 1e6 terms, with room.
 FULL_LEVERAGE = 1e-10
@@ -203,6 +203,8 @@ def root_of(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
     It goes by way of unit diagonals: eigenvalues of the matrix itself would be lost where coefficients have units as
     different as 1 and 1e8. Which root it is does not matter to the corrections, as any other is R times a rotation.
     """
+    if is_identity(matrix):
+        return matrix, matrix
     unit = np.sqrt(np.diag(matrix))
     values, axes = np.linalg.eigh((matrix + matrix.T) / (2 * np.outer(unit, unit)))
     values = np.sqrt(np.clip(values, np.finfo(float).tiny, None))

@@ -19,8 +19,9 @@ CONTRASTS_PER_BLOCK = 16
 CLUSTERS_PER_BLOCK = 1 << 14
 # Entries of rows, or of columns times contrasts, that are held at a time where clusters have few rows.
 ENTRIES = 1 << 20
-# Entries of the (contrasts, columns, columns) products that are summed at a time.
-PRODUCTS = 1 << 22
+# Entries of the (contrasts, columns, columns) products that are summed at a time, and of the u that they are made of.
+PRODUCTS = 1 << 24
+HELD = 1 << 23
 
 Halves: TypeAlias = tuple[FloatArray, FloatArray, FloatArray]
 """Of some clusters, two factors of D_g, (n_clusters, n, m) each, and U_g, (n_clusters, k, m)."""
@@ -143,20 +144,22 @@ class RowLeverage:
     def _dof(self, contrasts: FloatArray) -> FloatArray:
         # BM 2002: with P_gh = delta_gh d_g - u_g'u_h, dof = (sum_g P_gg)^2 / sum_gh P_gh^2.
         m, k = contrasts.shape[0], self.root.shape[1]
-        few, held = self._n_clusters < k, list[FloatArray]()
+        few, held, n_held = self._n_clusters < k, list[FloatArray](), 0
         expected, squares, products = np.zeros(m), np.zeros(m), np.zeros((m, 0 if few else k, 0 if few else k))
         for left, right, u in self._halves(contrasts):
             d, uu = np.einsum("gnm,gnm->gm", left, right), np.einsum("gkm,gkm->gm", u, u)
             expected += (d - uu).sum(axis=0)
             squares += (d**2 - 2 * d * uu).sum(axis=0)
-            by_contrast = np.ascontiguousarray(np.moveaxis(u, 2, 0))
-            if few:
-                held.append(by_contrast)
-            else:
-                products += np.swapaxes(by_contrast, 1, 2) @ by_contrast
+            held.append(np.ascontiguousarray(np.moveaxis(u, 2, 0)))
+            n_held += u.size
+            if n_held > HELD and not few:
+                products += _products(held)
+                held, n_held = [], 0
         if few:  # UU' has the sum of squares of U'U
             u = np.concatenate(held, axis=1)
             products = u @ np.swapaxes(u, 1, 2)
+        elif held:
+            products += _products(held)
         return ratio(expected**2, squares + np.sum(products**2, axis=(1, 2)))
 
     def hotelling(self, contrasts: FloatArray) -> float:
@@ -178,3 +181,9 @@ class RowLeverage:
         pairs = products.reshape(k, q, k, q)
         variance += float(np.sum(pairs**2) + np.einsum("isjt,itjs->", pairs, pairs))
         return float(q * (q + 1) / variance)
+
+
+def _products(held: list[FloatArray]) -> FloatArray:
+    """Sum of the u_g u_g' of many clusters, by contrast; products of few are slower."""
+    u = np.concatenate(held, axis=1)
+    return np.asarray(np.swapaxes(u, 1, 2) @ u)

@@ -204,6 +204,11 @@ def weighted_gram(columns: Matrix, design: Matrix, weight: FloatArray) -> FloatA
     return dense(columns @ (dense(scaled) if scaled.size <= GRAM_ENTRIES else scaled))
 
 
+def is_identity(matrix: FloatArray) -> bool:
+    """Whether a matrix is exactly the identity, a product with which would change nothing."""
+    return matrix.shape[0] == matrix.shape[1] == np.count_nonzero(matrix) and bool(np.all(np.diag(matrix) == 1.0))
+
+
 def square(totals: Matrix, bread: Matrix) -> FloatArray:
     """B'T'TB: the sum of outer products of cluster totals T, mapped by the bread B, shape (n_params, n_params)."""
     if mostly_there(totals):

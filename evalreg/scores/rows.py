@@ -10,7 +10,7 @@ import numpy as np
 from evalreg.checks import BoolArray, FloatArray, IntArray
 from evalreg.data.clusters import Axis, Codes
 from evalreg.data.labels import Labels
-from evalreg.numerics.matrices import Matrix, dense
+from evalreg.numerics.matrices import Matrix, dense, is_identity
 from evalreg.scores.labelled import LabelledScores
 from evalreg.scores.sums import Block, NarrowClusters
 
@@ -129,9 +129,10 @@ class RowScores(LabelledScores):
         """Of each row, |x'R|^2, shape (n_rows,)."""
         assert self.design is not None
         leverage = np.empty(self.n_rows)
-        step = max(ENTRIES_PER_BLOCK // root.shape[0], 1)
+        step, alike = max(ENTRIES_PER_BLOCK // root.shape[0], 1), is_identity(root)
         for first in range(0, self.n_rows, step):
-            turned = self.design[first : first + step] @ root
+            part = self.design[first : first + step]
+            turned = part if alike else part @ root
             leverage[first : first + step] = np.einsum("rk,rk->r", turned, turned)
         return leverage
 

@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 
 from evalreg.checks import FloatArray, IntArray
-from evalreg.numerics.matrices import Matrix, dense
+from evalreg.numerics.matrices import Matrix, dense, is_identity
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +68,9 @@ class NarrowClusters:
     def rows(self, members: IntArray, root: FloatArray) -> FloatArray:
         """Rows of some clusters of one size times a matrix, shape (n, size, k)."""
         # In one product: a product for each cluster would cost far more than its few numbers do.
-        return (dense(self.design[members.ravel()]) @ root).reshape(*members.shape, -1)
+        rows = dense(self.design[members.ravel()])
+        # Least squares have orthonormal columns, which need no root.
+        return (rows if is_identity(root) else rows @ root).reshape(*members.shape, -1)
 
 
 @dataclass(frozen=True, eq=False)

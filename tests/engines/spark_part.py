@@ -83,6 +83,22 @@ STAYING_RATIOS = {
 }
 
 
+# Queries of a call, as docs/guide/engines.md has them.
+QUERIES = {
+    "weighted ratios, crossed": 16,
+    "a flat ratio, CR1": 10,
+    "factors, CR1": 6,
+    "weighted, on numbers, crossed, CR1": 11,
+    "numbers, CR0": 6,
+    "ratings, CR1": 10,
+}
+
+
+def assert_queries(name: str, n_queries: int) -> None:
+    """A call asks as often as it is said to, where that is said."""
+    assert n_queries == QUERIES.get(name, n_queries), (name, n_queries)
+
+
 def check_staying_means(make: cases.Make) -> None:
     """The numbers of pandas from sums over clusters that Spark makes, and those of a difference of two parameters."""
     frame = cases.answers()
@@ -113,6 +129,7 @@ def check_staying_means(make: cases.Make) -> None:
         n = expected.estimate.cells.count.size
         # The first query tells which rows are in use, for which reason others are not.
         assert max(lines[1:]) <= n * (n + 1) // 2, (name, lines)
+        assert_queries(name, n_queries)
         print(f"{name:24} errors differ by {worst:.1e}, {n_queries} queries, at most {max(lines)} lines", flush=True)
 
 
@@ -152,6 +169,7 @@ def check_staying_fits(make: cases.Make) -> None:
         cases.refused(errors.NotAvailableError, "before you pickle a result", unknown.icc)
         assert "ICC" in summary
         assert "ICC" not in str(unknown.summary())
+        assert_queries(name, n_queries)
         print(f"{name:34} errors differ by {worst:.1e}, {n_queries} queries, at most {max(lines)} lines", flush=True)
     formula, options = STAYING_FITS["numbers, CR0"]
     found, expected = (er.fit(formula, one, groups="passage") for one in (data, frame))
@@ -183,6 +201,7 @@ def check_staying_samples(make: cases.Make) -> None:
         assert not found.estimate.scores._queries, "clusters came to the driver"
         # The first tell of models and reasons, and of the answers to five questions; eight are the pairs of c and n.
         assert max(lines[2:]) <= 8, (name, lines)
+        assert_queries(name, n_queries)
         print(f"{name}: errors differ by {worst:.1e}, {n_queries} queries, at most {max(lines)} lines", flush=True)
     other = {"groups": "author"}
     cases.assert_numbers(found.with_cov(**other), call(frame).with_cov(**other))
@@ -207,6 +226,7 @@ def check_staying_ratings(make: cases.Make) -> None:
     assert not found.estimate.scores.inner._queries, "clusters came to the driver"
     assert max(lines[1:]) <= 2 * found.estimate.scores.inner.n_cells, lines
     cases.assert_numbers(found.with_cov(cov="CR2"), expected.with_cov(cov="CR2"))
+    assert_queries("ratings, CR1", n_queries)
     print(f"ratings, CR1: errors differ by {worst:.1e}, {n_queries} queries, at most {max(lines)} lines", flush=True)
 
 

@@ -20,8 +20,8 @@ CLUSTERS_PER_BLOCK = 1 << 14
 # Entries of rows, or of columns times contrasts, that are held at a time where clusters have few rows.
 ENTRIES = 1 << 20
 # Entries of the (contrasts, columns, columns) products that are summed at a time, and of the u that they are made of.
-PRODUCTS = 1 << 24
-HELD = 1 << 23
+PRODUCTS = 1 << 23
+HELD = 1 << 22
 
 Halves: TypeAlias = tuple[FloatArray, FloatArray, FloatArray]
 """Of some clusters, two factors of D_g, (n_clusters, n, m) each, and U_g, (n_clusters, k, m)."""

@@ -64,6 +64,9 @@ del sys.argv[0]
 runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
 """
 
+# Leaves with 0 where there is a pip that can install into another environment: every one from 23 on.
+INSTALLS_ELSEWHERE = 'import pip; raise SystemExit(int(pip.__version__.split(".")[0]) < 23)'
+
 
 # The environment
 
@@ -108,7 +111,7 @@ def make_environment(environment: Path, base: str) -> list[str]:
     """The pip command that installs into a virtual environment, made here unless it exists."""
     python = str(interpreter_of(environment))
     # The pip outside can install into it. To give it one of its own takes longer than all else that is made here.
-    outside = subprocess.run([base, "-c", "import pip"], capture_output=True, check=False).returncode == 0
+    outside = subprocess.run([base, "-c", INSTALLS_ELSEWHERE], capture_output=True, check=False).returncode == 0
     if not Path(python).exists():
         bare = ["--without-pip"] if outside else []
         subprocess.run([base, "-m", "venv", *bare, str(environment)], check=True)

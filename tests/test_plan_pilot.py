@@ -93,7 +93,7 @@ def test_plans_of_small_pilots_have_the_power_asked_for_on_average(rng, n_cluste
     assert abs(np.mean(powers) - 0.8) < SIGMAS * np.std(powers) / math.sqrt(len(powers)) + 0.005
 
 
-@pytest.mark.parametrize("assurance", [pytest.param(0.5, marks=pytest.mark.slow), 0.9])
+@pytest.mark.parametrize("assurance", [0.5, 0.9])
 def test_an_assurance_is_the_share_of_pilots_whose_plan_has_the_power(rng, assurance):
     n_clusters, delta, n = 10, 0.1, 50
     enough = er.plan.sample_size(delta=delta, omega2=1.0, cluster_size=1)

@@ -244,6 +244,14 @@ def test_another_covariance_is_that_of_pandas(log, engine):
     _assert_same(found.contrast("ada - bob"), expected.contrast("ada - bob"))
 
 
+@pytest.mark.parametrize("name", ["n", "s", "lo"])
+@pytest.mark.parametrize("engine", ["polars lazy", "duckdb sql"])
+def test_a_column_may_be_called_as_a_sum_of_ours_is(log, engine, name):
+    named = log.rename(columns={"model": name})
+    found, expected = (er.mean(data, by=name, groups="passage") for data in (LAZY[engine](named), named))
+    _assert_same(found, expected, told=False)
+
+
 @pytest.mark.parametrize("engine", _first_of_all(ENGINES))
 def test_the_regression_on_a_constant_is_that_of_pandas(log, of_pandas, engine):
     for options in (

@@ -106,11 +106,13 @@ def grouped(
     frame: nw.LazyFrame[Any], keys: Sequence[str], aggregates: dict[str, nw.Expr], most: int | None = None
 ) -> Grouped:
     """Ask an engine for aggregates by the joint values of some columns, of which no more than so many are fetched."""
-    expressions = [expression.alias(name) for name, expression in aggregates.items()]
+    # A column of the caller may be called as an aggregate is.
+    own = {name: f"__sum_{name}" for name in aggregates}
+    expressions = [expression.alias(own[name]) for name, expression in aggregates.items()]
     asked = frame.group_by(*keys).agg(*expressions) if keys else frame.select(*expressions)
     held = fetched(asked if most is None else asked.head(most), backend())
     coded = {name: _encoded(held[name]) for name in keys}
-    return Grouped(coded, {name: numbers_of(held[name]) for name in aggregates})
+    return Grouped(coded, {name: numbers_of(held[made]) for name, made in own.items()})
 
 
 def grouped_sorted(

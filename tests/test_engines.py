@@ -375,6 +375,9 @@ def test_bad_scores_are_refused_alike(log, engine):
     make = ENGINES[engine]
     with pytest.raises(NonFiniteError, match="must be finite"):
         er.mean(make(log.assign(score=log["score"].where(log.index != 4, np.inf))))
+    for scale in (1e-200, 1e200):
+        with pytest.raises(er.errors.ScoreRangeError, match="squares that fit into a float"):
+            er.mean(make(log.assign(score=log["score"] * scale)), groups="passage")
     with pytest.raises(NonNumericError, match="must hold numbers"):
         er.mean(make(log), "passage")
     with pytest.raises(er.errors.MissingColumnError, match='Did you mean "score"'):

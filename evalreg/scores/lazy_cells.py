@@ -11,6 +11,7 @@ from evalreg.checks import BoolArray, FloatArray, listed
 from evalreg.data.engine import LazyTable
 from evalreg.data.engine_groups import grouped_sorted
 from evalreg.data.engine_rows import MIDDLE, CellLines
+from evalreg.data.frame import refuse_extreme
 from evalreg.errors import NonFiniteError
 from evalreg.scores.centres import LOST, about_near_centres
 from evalreg.scores.lazy import changed_rows
@@ -44,6 +45,7 @@ def lazy_cell_sums(
     n, total, low, high = (first[name] for name in ("n", "t", "lo", "hi"))
     if np.isinf(low).any() or np.isinf(high).any():
         raise NonFiniteError(f"`score` must be finite; column {value!r} holds infinities.", column=value)
+    refuse_extreme(np.array([low, high]), value, "`score`")
     weights = n if weight is None else first["w"]
     if not np.isfinite(weights).all():
         raise NonFiniteError(f"`weights` must be finite; column {weight!r} holds infinities.", column=weight)

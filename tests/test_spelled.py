@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 import evalreg as er
-from evalreg.cli.main import build_parser
+from evalreg.cli.main import build_parser, main
 from evalreg.cli.spelled import spelled
 from evalreg.results import reporting
 
@@ -76,10 +76,42 @@ def test_keywords_become_options_only_where_the_command_has_them():
     assert spelled(spelled(said, board), board) == spelled(said, board)
     # Advice of errors: several values, numbers, what is left out, and files.
     known = argparse.Namespace(labels=None, alpha=0.05, groups=None, metric=None)
-    assert spelled("Pass labels={'a b': 'left', 'no': None}, or alpha=0.1.", known) == (
+    assert spelled("Pass labels={'a b': 'left', 'no': None}, or alpha=0.1.", known, numbers=True) == (
         'Pass --labels "a b=left,no=", or --alpha 0.1.'
     )
-    assert spelled("groups=None, metric='f1'; `path`", known) == "no --groups, --metric f1; FILE"
+    assert spelled("groups=None, metric='f1'; `path`", known, numbers=True) == "no --groups, --metric f1; FILE"
+    assert spelled('Pass results.with_cov(groups="a + b", cov=None).', known, numbers=True) == (
+        'Pass --groups "a + b", cov=None.'
+    )
+    assert spelled("Pass levels=(treated, reference).", argparse.Namespace(levels=None)) == (
+        "Pass --levels treated,reference."
+    )
+
+
+def test_what_was_typed_and_what_data_hold_stays_as_it_is(tmp_path, call, capsys):
+    log = er.datasets.paired(n_passages=12, seed=1)
+    log["model"] = log["model"].map({"old": "merged-alpha=0.5", "new": "tuned (seed=1, groups=None)"})
+    path = tmp_path / "log.csv"
+    log.to_csv(path, index=False)
+    for words, kept in (
+        (("mean", path, "--where", 'model="a"'), '\n    model="a"\n         ^'),
+        (("mean", path, "--where=`model` == groups"), "\n    `model` == groups\n               ^"),
+        (("fit", "score ~ C(model, groups=3)", path), "\n    score ~ C(model, groups=3)\n"),
+        (("mean", path, "--score", "alpha=3"), '--score names "alpha=3"'),
+        (("mean", path, "--by", "model,alpha=3"), '"alpha=3"'),
+        (("mean", 'groups="x", cov=3.csv'), 'there is no "groups="x", cov=3.csv"'),
+        (("mean", path, "--nothing", 'groups="x"'), 'unrecognized arguments: --nothing groups="x"'),
+        (("components", path, "--facets", "model x question", "--design", "x"), '"item=400,judge=3"'),
+    ):
+        assert main([str(word) for word in words]) == 3
+        assert kept in capsys.readouterr().err
+    for form in ("text", "json"):
+        for words in (("compare", path), ("mean", path, "--by", "model", "--ranks")):
+            _, out, _ = call(*words, "--item", "question", "--groups", "passage", "--format", form)
+            assert "merged-alpha=0.5" in out
+            assert "--alpha" not in out
+            assert "no --groups" not in out
+            assert "--seed" not in out
 
 
 PACKAGE = Path(er.__file__).parent

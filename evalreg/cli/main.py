@@ -86,10 +86,9 @@ def _run(arguments: Sequence[str]) -> int:
     if not arguments:  # a person reads what there is; a script whose words got lost must not pass for a gate that held
         _complain(build_parser(()).format_help())
         return BAD_INPUT
-    options = argparse.Namespace()
+    options = argparse.Namespace(words=list(arguments))
     try:
-        options = build_parser(arguments).parse_args(arguments)
-        options.words = list(arguments)
+        build_parser(arguments).parse_args(arguments, options)
         with warnings.catch_warnings():
             # The versions of packages are not the reader's concern; what a result rests on is.
             warnings.simplefilter("always")
@@ -101,7 +100,7 @@ def _run(arguments: Sequence[str]) -> int:
         for line in output.messages:
             _complain(f"{_visible(line)}\n")
     except EvalregError as error:
-        return _fail(spelled("\n".join([str(error), *getattr(error, "__notes__", [])]), options))
+        return _fail(spelled("\n".join([str(error), *getattr(error, "__notes__", [])]), options, numbers=True))
     except SystemExit as stop:  # --help and --version
         _write("", sys.stdout)
         return stop.code if isinstance(stop.code, int) else FINE

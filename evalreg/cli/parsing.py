@@ -42,13 +42,16 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raise instead of printing the usage and leaving with status 2."""
-        raise ArgumentError(f"{message}.{_hint(message)} See: {self.prog} --help")
+        commands = (action.choices.values() for action in self._actions if isinstance(action.choices, dict))
+        known = {name for those in commands for own in those for name in own._option_string_actions}
+        raise ArgumentError(f"{message}.{_hint(message, known)} See: {self.prog} --help")
 
 
-def _hint(message: str) -> str:
-    """What the first unknown option is called here, as a sentence after a space; empty where that is not known."""
+def _hint(message: str, known: set[str]) -> str:
+    """What the first unknown option is called here, as a sentence after a space; empty where that is not `known`."""
     from evalreg.hints import KEYWORDS  # which loads numpy, that a command line in order does not need
 
     found = re.match("unrecognized arguments: --([a-z_-]+)", message)
     ours = KEYWORDS.get(found[1].replace("-", "_"), ()) if found else ()
-    return f" It is called --{ours[0].replace('_', '-')} here." if len(ours) == 1 else ""
+    name = f"--{ours[0].replace('_', '-')}" if len(ours) == 1 else ""
+    return f" It is called {name} here." if name in known else ""

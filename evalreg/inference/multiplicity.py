@@ -175,7 +175,7 @@ def simulate_largest(
     """Distributions of the largest statistic, with as many draws as the critical value needs.
 
     A first 8192 draws tell how many keep the standard error of the critical value below 0.004; at most 262,144 are
-    made, and up to 131,072 beyond what is needed where statistics and dimensions are so few that draws cost little.
+    made, and more than needed, up to 131,072, where statistics and dimensions are so few that draws cost little.
     """
 
     def draw(blocks: range) -> list[FloatArray]:

@@ -130,6 +130,7 @@ def test_shards_give_the_ratios_of_the_rows(wholes, roles, top, weights):
             one.diagnostics()[["effective_clusters", "largest_share", "max_leverage"]] for one in (found, expected)
         ]
         np.testing.assert_allclose(*tables, rtol=1e-9)
+        pd.testing.assert_frame_equal(found.dependence(), expected.dependence(), rtol=1e-7)
 
 
 @quiet

@@ -83,6 +83,7 @@ def test_keywords_become_options_only_where_the_command_has_them():
     assert spelled('Pass results.with_cov(groups="a + b", cov=None).', known, numbers=True) == (
         'Pass --groups "a + b", cov=None.'
     )
+    assert spelled("Leave it out, or pass alike=None.", argparse.Namespace(alike=None)) == "Leave it out."
     assert spelled("Pass levels=(treated, reference).", argparse.Namespace(levels=None)) == (
         "Pass --levels treated,reference."
     )

@@ -93,6 +93,7 @@ def _in_words(text: str, options: argparse.Namespace, numbers: bool) -> str:
     text = text.replace("`icc` in `compare`", "`icc`").replace("`to_frame` has", "the table has")
     text = text.replace(", or pass model=None for its own components", "")  # which no plan is of
     text = re.sub(r"\bresults\.with_cov\(([^()]*)\)", r"\1", text)
+    text = re.sub(r"\b(Leave it out), or pass \w+=None\b", r"\1", text)
     if "wild" in names:
         text = text.replace("`wild_test`", "--wild")
     elif kind == "models":

@@ -187,8 +187,8 @@ class SparkScores(LazyScores):
         if self.table is None and by not in self._queries:
             raise NotAvailableError(
                 f'sums within "{":".join(by)}" stayed in Spark, and this result no longer has its source rows '
-                "(copied or unpickled). What `icc()` and `summary()` found before that is kept: call them before "
-                "you pickle a result, or fit again."
+                "(copied or unpickled). What was asked before that is kept: call `summary()`, `icc()` or `pairwise()` "
+                "before you pickle a result, or fit again."
             )
 
     def ask_jointly(self, by: Axis) -> None:

@@ -203,6 +203,10 @@ def check_staying_samples(make: cases.Make) -> None:
         assert max(lines[2:]) <= 8, (name, lines)
         assert_queries(name, n_queries)
         print(f"{name}: errors differ by {worst:.1e}, {n_queries} queries, at most {max(lines)} lines", flush=True)
+    lost = pickle.loads(pickle.dumps(found))
+    cases.refused(errors.NotAvailableError, "`pairwise()` before you pickle a result", lost.pairwise)
+    before = found.pairwise()["se"]
+    np.testing.assert_allclose(pickle.loads(pickle.dumps(found)).pairwise()["se"], before)
     other = {"groups": "author"}
     cases.assert_numbers(found.with_cov(**other), call(frame).with_cov(**other))
     cases.refused(errors.DataError, "have fewer (the fewest 2", lambda: er.pass_at_k(data, "right", k=3, **roles))

@@ -9,6 +9,7 @@ samples       differences of two models that were asked different samples of one
 answers       the same with answers that are drawn, and with strata (docs/guide/clusters.md)
 dependence    intraclass correlations (docs/guide/clusters.md)
 absorbed      a model effect within questions (docs/guide/regression.md)
+skewed        CR1 and CR2 of a number that few clusters carry (docs/guide/engines.md)
 lots          randomisation tests at 5%: rejections (docs/guide/resampling.md)
 evals         averages over evals, of these tasks and of tasks in general (docs/guide/several_evals.md)
 ends          averages over evals with true scores near 1 (docs/guide/several_evals.md)
@@ -280,6 +281,28 @@ def absorbed(n_logs: int) -> None:
         print(f"{G} passages of {m}, {size}{r} rows:", shown(pd.DataFrame(hits).mean().to_dict()), flush=True)
 
 
+def skewed(n_logs: int) -> None:
+    """Coefficients of a lognormal number that all rows of a cluster share, and of one that varies within clusters."""
+    for G in (200, 1000, 5000):
+        rng, hits, shorter, dofs = np.random.default_rng(G), [], [], []
+        for _ in range(n_logs):
+            cluster = np.arange(G).repeat(rng.integers(1, 41, G))
+            log = pd.DataFrame({"cluster": cluster, "shared": rng.lognormal(size=G)[cluster]})
+            log["varied"] = rng.normal(size=cluster.size)
+            log["score"] = rng.normal(size=G)[cluster] + rng.normal(size=cluster.size)
+            cr2 = er.fit("score ~ shared + varied", log, groups="cluster")
+            found = {"CR1": cr2.with_cov(cov="CR1"), "CR2": cr2}
+            limits = {(name, x): one.conf_int().loc[x] for name, one in found.items() for x in ("shared", "varied")}
+            hits.append({f"{name} {x}": low <= 0 <= high for (name, x), (low, high) in limits.items()})
+            shorter.append(1 - found["CR1"].bse / cr2.bse)
+            dofs.append(cr2.dof["shared"])
+        print(f"{G} clusters:", shown(pd.DataFrame(hits).mean().to_dict()))
+        for x in ("shared", "varied"):
+            share = shown(np.quantile([one[x] for one in shorter], [0.5, 0.95]))
+            print(f"  {x}: CR1 errors below CR2 by, median and 95%: {share}")
+        print("  dof of shared, 5%, median and 95%:", shown(np.quantile(dofs, [0.05, 0.5, 0.95])), flush=True)
+
+
 def lots(n_logs: int) -> None:
     """Lognormal clusters assigned by lot; the effect is 0 for every row, or in the mean with scatter times 3."""
     rng = np.random.default_rng(1)
@@ -378,6 +401,7 @@ TABLES: dict[str, tuple[Callable[[int], None], int]] = {
     "joint": (joint, 1000),
     "dependence": (dependence, 4000),
     "absorbed": (absorbed, 500),
+    "skewed": (skewed, 1000),
     "lots": (lots, 2000),
     "evals": (evals, 8000),
     "ends": (ends, 4000),

@@ -83,6 +83,8 @@ def test_keywords_become_options_only_where_the_command_has_them():
     assert spelled('Pass results.with_cov(groups="a + b", cov=None).', known, numbers=True) == (
         'Pass --groups "a + b", cov=None.'
     )
+    read = 'Pass metric="f1", or er.read_log(path, metric="f1").'
+    assert spelled(read, known) == 'Pass --metric f1, or er.read_log(path, metric="f1") in Python.'
     assert spelled("Leave it out, or pass alike=None.", argparse.Namespace(alike=None)) == "Leave it out."
     assert spelled("Pass levels=(treated, reference).", argparse.Namespace(levels=None)) == (
         "Pass --levels treated,reference."

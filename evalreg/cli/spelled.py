@@ -135,7 +135,8 @@ def _with_options(text: str, names: set[str], kind: str, numbers: bool) -> str:
 
     text = re.sub(r"`?\b(\w+)=(\{[^{}]*\}|\(\w+(?:, \w+)*\))`?(?! in Python)", several, text)
     text = re.sub(r"(?>`?\ber\.(\w+)\b(\([^()]*\))?`?)(?! in Python)", _function, text)
-    text = re.sub(r"`?\b(\w+)=([\"'])((?:(?!\2).)*)\2`?(?! in Python)", valued, text)
+    # An argument of a function that only Python has is no option.
+    text = re.sub(r"`?\b(\w+)=([\"'])((?:(?!\2).)*)\2`?(?! in Python|[^()]*\)`? in Python)", valued, text)
     if numbers:
         text = re.sub(r"`?\b(\w+)=(-?\d[\d.]*\d|\d)\b`?(?! in Python)", counted, text)
         text = re.sub(r"`?\b(\w+)=None\b`?(?! in Python)", left_out, text)

@@ -16,7 +16,7 @@ from evalreg.logs.reading import Choice, Run, Source
 from evalreg.logs.records import digest, document
 
 # What to do with two runs of one model that are to be compared.
-TWO_RUNS = " To compare two runs of a model, read each by er.read_log and give its frame a `model` of its own."
+TWO_RUNS = " To compare two runs of a model, read each by er.read_log and give its frame a column `model` of its own."
 
 
 def refuse_second_runs(runs: Sequence[Run], rows: Sequence[int]) -> None:

@@ -179,7 +179,7 @@ def test_models_are_compared_on_the_same_questions_only(tmp_path):
         er.read_log(tmp_path)
     write(tmp_path / "b", {"birds": one(seed=2)}, "org/a", "2025-06-02T10-20-30")
     (tmp_path / "b" / f"samples_birds_{TIME}.jsonl").unlink()
-    with pytest.raises(ArgumentError, match=r"one run of a model on a task.* give its frame a `model`"):
+    with pytest.raises(ArgumentError, match=r"one run of a model on a task.* give its frame a column `model`"):
         er.read_log(tmp_path)
 
 

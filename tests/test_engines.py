@@ -252,6 +252,39 @@ def test_a_column_may_be_called_as_a_sum_of_ours_is(log, engine, name):
     _assert_same(found, expected, told=False)
 
 
+@pytest.mark.parametrize("engine", ["polars lazy", "duckdb sql"])
+def test_names_of_columns_may_have_dots(rng, engine):
+    # DuckDB reads `a.b` as column b of table a.
+    n = 48
+    scores = {"s.c": rng.integers(0, 2, n), "m.l": np.tile(["x", "y"], n // 2), "q.n": np.repeat(np.arange(n // 2), 2)}
+    log = pd.DataFrame(scores | {"g.r": np.repeat(["a", "b", "c", "d", "e", "f"], 8), "d.n": rng.integers(1, 5, n)})
+    log["s.t"] = log["g.r"].isin(["a", "b", "c"])
+    try:
+        nw.from_native(LAZY[engine](log)).select("s.c").collect()
+    except Exception:  # of the engine, whichever that is
+        pytest.skip("this narwhals cannot choose a column whose name has a dot")
+    again = pd.concat([log, log.assign(**{"s.c": 1 - log["s.c"]})]).assign(**{"e.p": np.repeat([0, 1], n)})
+    left = rng.choice(["x", "y", "z"], n)
+    right = pd.Series(left).map({"x": "y", "y": "z", "z": "x"})
+    games = pd.DataFrame({"l.t": left, "r.t": right, "w.n": rng.choice([0, 0.5, 1], n), "g.r": log["g.r"]})
+    asked = {
+        "mean": lambda data: er.mean(data("log"), "s.c", by="m.l", item="q.n", groups="g.r"),
+        "crossed": lambda data: er.mean(data("log"), "s.c", by="m.l", groups="g.r + q.n"),
+        "strata": lambda data: er.mean(data("log"), "s.c", by="m.l", groups="g.r", strata="s.t"),
+        "samples": lambda data: er.mean(data("again"), "s.c", by="m.l", item="q.n", sample="e.p", groups="g.r"),
+        "pass": lambda data: er.pass_at_k(data("again"), k=1, score="s.c", by="m.l", item="q.n", sample="e.p"),
+        "ratio": lambda data: er.ratio(data("log"), "s.c", "d.n", by="m.l", groups="g.r"),
+        "fit": lambda data: er.fit('Q("s.c") ~ C(Q("m.l")) + Q("d.n")', data("log"), groups="g.r"),
+        "wins": lambda data: er.win_rate(data("games"), left="l.t", right="r.t", score="w.n", groups="g.r"),
+        "ratings": lambda data: er.bradley_terry(data("games"), left="l.t", right="r.t", score="w.n", groups="g.r"),
+    }
+    tables = {"log": log, "again": again, "games": games}
+    for name, call in asked.items():
+        found, expected = call(lambda name: LAZY[engine](tables[name])), call(tables.__getitem__)
+        np.testing.assert_allclose(found.params, expected.params, rtol=1e-10, err_msg=name)
+        np.testing.assert_allclose(found.bse, expected.bse, rtol=1e-9, err_msg=name)
+
+
 @pytest.mark.parametrize("engine", _first_of_all(ENGINES))
 def test_the_regression_on_a_constant_is_that_of_pandas(log, of_pandas, engine):
     for options in (

@@ -56,6 +56,21 @@ def schema_of(frame: nw.LazyFrame[Any]) -> Mapping[str, Any]:
         return frame.collect_schema()
 
 
+def aggregated(frame: nw.LazyFrame[Any], keys: Sequence[str], *aggregates: nw.Expr) -> nw.LazyFrame[Any]:
+    """Aggregates by the joint values of some columns, or of all rows where there are none.
+
+    DuckDB takes a name with a dot for that of a table and its column, so such columns are asked under another.
+    """
+    if not keys:
+        return frame.select(*aggregates)
+    own = {name: f"__key{i}" for i, name in enumerate(dict.fromkeys(keys)) if "." in name}
+    if not own:
+        return frame.group_by(*keys).agg(*aggregates)
+    named = frame.with_columns(*(nw.col(name).alias(key) for name, key in own.items()))
+    found = named.group_by(*(own.get(name, name) for name in keys)).agg(*aggregates)
+    return found.rename({key: name for name, key in own.items()})
+
+
 def as_pandas(frame: nw.LazyFrame[Any]) -> pd.DataFrame:
     """What a query gives, as pandas; days stay days, which columns of pandas would turn into times at midnight."""
     found: pd.DataFrame = fetched(frame, "pandas")
@@ -130,6 +145,5 @@ class LazyTable:
         """One row for each joint value of some columns, with aggregates, sorted by those columns' text."""
         expressions = [expression.alias(name) for name, expression in aggregates.items()]
         held = self.holding(by)
-        frame = held.group_by(*by).agg(*expressions) if by else held.select(*expressions)
-        native = as_pandas(frame)
+        native = as_pandas(aggregated(held, by, *expressions))
         return native.sort_values(list(by), key=lambda column: column.astype(str)) if by else native

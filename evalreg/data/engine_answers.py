@@ -12,7 +12,7 @@ import pandas as pd
 from evalreg.checks import IntArray, listed
 from evalreg.data.cells import CellRows, read_cells
 from evalreg.data.clusters import Axis, as_codes, factorize, joint, union
-from evalreg.data.engine import LazyTable, as_pandas, fetched
+from evalreg.data.engine import LazyTable, aggregated, as_pandas, fetched
 from evalreg.data.engine_missing import REASONS, reason_number, refuse_missing
 from evalreg.data.engine_spark import keep
 from evalreg.data.filters import refuse_filters
@@ -68,7 +68,7 @@ class EngineAnswers(Table):
     def _asked(self, name: str) -> pd.Series:
         """A column that was not read, one label a line, by one query."""
         assert self.engine is not None
-        grouped = self.engine.holding((*self.key, name)).group_by(*self.key, name).agg(nw.len().alias(ANSWERS))
+        grouped = aggregated(self.engine.holding((*self.key, name)), (*self.key, name), nw.len().alias(ANSWERS))
         found = as_pandas(grouped)
         key, without = list(self.key), found[name].isna()
         refuse_differing(found[~without], self.key, (name,))
@@ -214,7 +214,7 @@ def _refuse_many(used: LazyTable, n_rows: int, roles: Roles) -> None:
     """Raise if the lines do not fit into memory; repeated answers are counted in the engine where they might not."""
     assert roles.item is not None
     if roles.sample is not None and n_rows * LINE > 2**28:
-        lines = LazyTable(used.frame.group_by(*roles.by, roles.item).agg(nw.len().alias(ANSWERS)))
+        lines = LazyTable(aggregated(used.frame, (*roles.by, roles.item), nw.len().alias(ANSWERS)))
         n_rows = int(lines.group((), {"n": nw.len()})["n"].iloc[0])
     remedy = 'Compare fewer models at a time, or take `er.mean(..., by="model", groups=...)` with coarser groups than '
     remedy += "the questions, whose `pairwise()` needs the sums of clusters alone."
@@ -235,11 +235,11 @@ def grouped_answers(used: LazyTable, roles: Roles, names: tuple[str, ...]) -> nw
     frame = used.frame.select(*dict.fromkeys((*names, *([] if roles.sample is None else [roles.sample]))), score)
     total, count = nw.col(TOTAL).sum(), nw.len()
     if roles.sample is None:
-        return frame.group_by(*names).agg(total.alias(TOTAL), count.alias(ANSWERS), count.alias(COPIES))
+        return aggregated(frame, names, total.alias(TOTAL), count.alias(ANSWERS), count.alias(COPIES))
     within = tuple(dict.fromkeys((*names, roles.sample)))
-    single = frame.group_by(*within).agg(total.alias(TOTAL), count.alias(ANSWERS))
+    single = aggregated(frame, within, total.alias(TOTAL), count.alias(ANSWERS))
     sums = total.alias(TOTAL), nw.col(ANSWERS).sum().alias(ANSWERS), nw.col(ANSWERS).max().alias(COPIES)
-    return single.group_by(*names).agg(*sums)
+    return aggregated(single, names, *sums)
 
 
 def refuse_copies(lines: pd.DataFrame, roles: Roles) -> None:

@@ -14,7 +14,7 @@ import pandas as pd
 
 from evalreg.checks import BoolArray, FloatArray, IntArray
 from evalreg.data.clusters import TABLE_PER_ROW, factorize
-from evalreg.data.engine import fetched, schema_of
+from evalreg.data.engine import aggregated, fetched, schema_of
 from evalreg.data.engine_duckdb import ROUGHLY, rough_count
 from evalreg.data.engine_spark import LINES_AT_ONCE, MOST_LINES, is_spark
 from evalreg.errors import NotAvailableError
@@ -109,7 +109,7 @@ def grouped(
     # A column of the caller may be called as an aggregate is.
     own = {name: f"__sum_{name}" for name in aggregates}
     expressions = [expression.alias(own[name]) for name, expression in aggregates.items()]
-    asked = frame.group_by(*keys).agg(*expressions) if keys else frame.select(*expressions)
+    asked = aggregated(frame, keys, *expressions)
     held = fetched(asked if most is None else asked.head(most), backend())
     coded = {name: _encoded(held[name]) for name in keys}
     return Grouped(coded, {name: numbers_of(held[made]) for name, made in own.items()})

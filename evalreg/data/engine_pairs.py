@@ -11,7 +11,7 @@ import pandas as pd
 
 from evalreg.checks import BoolArray, FloatArray, IntArray
 from evalreg.data.clusters import Axis, union
-from evalreg.data.engine import LazyTable, schema_of
+from evalreg.data.engine import LazyTable, aggregated, schema_of
 from evalreg.data.engine_groups import Grouped, as_text, grouped
 from evalreg.data.engine_missing import (
     RESCALED,
@@ -324,7 +324,7 @@ def _plain(label: Any) -> Any:
 def _refuse_repeats(table: LazyTable, roles: PairRoles) -> None:
     """Refuse repeats of a declared key, counted in the engine."""
     columns = tuple(dict.fromkeys((roles.left, roles.right, *roles.key)))
-    counts = table.frame.group_by(*columns).agg(nw.len().alias(_N))
+    counts = aggregated(table.frame, columns, nw.len().alias(_N))
     found = grouped(counts, (), {"rows": nw.col(_N).sum(), "keys": nw.len()})
     repeats = int(found.numbers["rows"][0] - found.numbers["keys"][0])
     if repeats:

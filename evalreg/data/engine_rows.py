@@ -10,7 +10,7 @@ import numpy as np
 
 from evalreg.checks import FloatArray
 from evalreg.data.clusters import Axis, union
-from evalreg.data.engine import LazyTable
+from evalreg.data.engine import LazyTable, aggregated
 from evalreg.data.engine_groups import Grouped, grouped, sorted_lines
 from evalreg.data.engine_missing import (
     RESCALED,
@@ -147,7 +147,7 @@ def _power_of_weights(table: LazyTable, weight: str) -> int:
 def _refuse_repeats(table: LazyTable, roles: Roles) -> None:
     assert roles.item is not None
     columns = (*roles.by, roles.item)
-    counts = LazyTable(table.frame.group_by(*columns).agg(nw.len().alias("__n"))).group(
+    counts = LazyTable(aggregated(table.frame, columns, nw.len().alias("__n"))).group(
         (), {"rows": nw.col("__n").sum(), "items": nw.len()}
     )
     repeats = int(counts["rows"].iloc[0]) - int(counts["items"].iloc[0])

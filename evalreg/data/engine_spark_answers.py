@@ -10,7 +10,7 @@ import narwhals.stable.v2 as nw
 
 from evalreg.checks import FloatArray
 from evalreg.data import engine_spark
-from evalreg.data.engine import LazyTable, as_pandas, schema_of
+from evalreg.data.engine import LazyTable, aggregated, as_pandas, schema_of
 from evalreg.data.engine_answers import ANSWERS, COPIES, TOTAL, UsedAnswers, grouped_answers, refuse_copies
 from evalreg.data.engine_answers import refuse_differing as refuse_some
 from evalreg.data.engine_groups import grouped
@@ -52,9 +52,9 @@ class SparkAnswers(LazyTable):
         rows = self.engine.holding((*self.key, name)).with_columns(
             nw.when(self.engine.absent((name,))).then(nw.lit(1)).otherwise(nw.lit(0)).alias("__no")
         )
-        values = rows.group_by(*self.key, name, "__no").agg(nw.len().alias(ANSWERS))
+        values = aggregated(rows, (*self.key, name, "__no"), nw.len().alias(ANSWERS))
         refuse_differing(values.filter(nw.col("__no") == 0), self.key, (name,))
-        found = values.group_by(*self.key).agg(nw.col(name).max().alias("__label"), nw.col("__no").max().alias("__no"))
+        found = aggregated(values, self.key, nw.col(name).max().alias("__label"), nw.col("__no").max().alias("__no"))
         return found.select(*self.key, nw.when(nw.col("__no") == 0).then(nw.col("__label")).alias(name))
 
 
@@ -62,7 +62,7 @@ def refuse_differing(lines: nw.LazyFrame[Any], key: tuple[str, ...], names: tupl
     """Raise if one of some labels differs between the lines of a key."""
     if not names:
         return
-    several = lines.group_by(*key).agg(nw.len().alias(_SEVERAL)).filter(nw.col(_SEVERAL) > 1)
+    several = aggregated(lines, key, nw.len().alias(_SEVERAL)).filter(nw.col(_SEVERAL) > 1)
     n = int(grouped(several, (), {"n": nw.len()}).numbers["n"][0])
     if n:
         some = as_pandas(lines.join(several.head(SHOWN), on=list(key)).select(*dict.fromkeys((*key, *names))))

@@ -11,7 +11,7 @@ import numpy as np
 
 from evalreg.checks import BoolArray, FloatArray, IntArray, listed
 from evalreg.data.clusters import Axis
-from evalreg.data.engine import LazyTable, fetched
+from evalreg.data.engine import LazyTable, aggregated, fetched
 from evalreg.data.engine_groups import grouped, grouped_sorted, ranges_of
 from evalreg.data.labels import Labels, no_source
 from evalreg.data.names import known_column
@@ -255,7 +255,7 @@ class LazyScores(Scores):
         assert self.table is not None
         frame = self.table.holding(by)
         if len(by) > 1:
-            frame = frame.group_by(*by).agg(nw.len().alias(by[0]))
+            frame = aggregated(frame, by, nw.len().alias("__n"))
             return int(grouped(frame, (), {"n": nw.len()}).numbers["n"][0])
         return int(grouped(frame, (), {"n": nw.col(by[0]).n_unique()}).numbers["n"][0])
 
@@ -264,16 +264,16 @@ class LazyScores(Scores):
         assert self.table is not None
         cells = [name for name in self.cell_columns if name not in by]
         # Grouped, as the lowest narwhals hands DuckDB names to make unique without quotes, such as "my item".
-        pairs = self.table.holding(by).group_by(*by, *cells).agg(nw.len().alias("__n"))
-        of_item = pairs.group_by(*by).agg(nw.len().alias("__cells"))
-        found = pairs.join(of_item, on=list(by)).group_by(*cells, "__cells").agg(nw.len().alias("__items"))
+        pairs = aggregated(self.table.holding(by), (*by, *cells), nw.len().alias("__n"))
+        of_item = aggregated(pairs, by, nw.len().alias("__cells"))
+        found = aggregated(pairs.join(of_item, on=list(by)), (*cells, "__cells"), nw.len().alias("__items"))
         return bool(len(fetched(found, "pandas")) > self.n_columns)
 
     def holds_several(self, by: Axis) -> bool:
         """Whether some cell has more than one row of a cluster, counted in the engine."""
         assert self.table is not None
         keys = tuple(dict.fromkeys((*by, *self.cell_columns)))
-        pairs = self.table.holding(by).group_by(*keys).agg(nw.len().alias("__n"))
+        pairs = aggregated(self.table.holding(by), keys, nw.len().alias("__n"))
         return bool(grouped(pairs, (), {"most": nw.col("__n").max()}).numbers["most"][0] > 1)
 
     def n_clusters(self, by: Axis) -> int:

@@ -12,7 +12,7 @@ from scipy import sparse
 from evalreg.checks import BoolArray, FloatArray, IntArray, listed
 from evalreg.data import engine_spark
 from evalreg.data.clusters import Axis, union
-from evalreg.data.engine import LazyTable, schema_of
+from evalreg.data.engine import LazyTable, aggregated, schema_of
 from evalreg.data.engine_spark_sums import ABSENT, CELL, ORDERED, ROWS, SIZE, TOTAL, SparkLines, spark_lines
 from evalreg.data.names import known_column
 from evalreg.errors import NotAvailableError
@@ -79,7 +79,7 @@ class SparkScores(LazyScores):
         made = {SIZE: size, TOTAL: value, ABSENT: absent, "__other": other} | own
         chosen = frame.select(*keys, *(made_of.alias(name) for name, made_of in made.items()))
         sums = [nw.col(name).sum() for name in made]
-        grouped = chosen.group_by(*keys).agg(nw.len().alias(ROWS), *sums)
+        grouped = aggregated(chosen, keys, nw.len().alias(ROWS), *sums)
         some, others = nw.col("__other") > 0, nw.col("__other") < nw.col(ROWS)
         both = nw.when(some & others).then(nw.lit(2.0)).otherwise(one)
         ordered = grouped.with_columns(both.alias(ORDERED))

@@ -363,6 +363,9 @@ def test_the_doctor_gives_a_question_by_its_name_its_role_and_what_it_then_advis
     first, *others = commands_in(run.out)
     assert first == ["doctor", "a.csv", "--roles", "model=model,score=score,item=question_id"]
     assert [arguments[0] for arguments in others] == ["mean", "fit", "mean", "report"]
+    assert all(arguments[-2:] != ["--by", "question_id"] for arguments in others)
+    log.drop(columns="passage").to_csv("bare.csv", index=False)
+    assert "--by" not in command("doctor", "bare.csv").out
     again = command(*first)
     assert "role of the question" not in again.out
     advised = commands_in(again.out)

@@ -334,8 +334,11 @@ def _of_scores(log: AnyLog, clusters: pd.DataFrame) -> Iterator[Question]:
         return
     own = by or ":".join(question(log)) or None
     yield "fit", ["score ~ 1", *([] if own is None else ["--groups", own])], lambda: log.fit("score ~ 1", groups=own)
-    if len(clusters):
-        part = str(clusters["clusters"].idxmin())
+    # A mean of each question is no answer to anything.
+    unnamed = unnamed_question(log)
+    parts = [name for name in clusters.index if name != unnamed]
+    if parts:
+        part = str(clusters["clusters"][parts].idxmin())
         # A mean of one cluster has no error bar: there questions are the clusters.
         own, groups = (None, []) if part == (wide[0] if wide else None) else (by, groups)
         yield "mean", ["--by", part, *groups], lambda: log.mean(by=part, groups=own)

@@ -311,6 +311,14 @@ def test_the_smallest_difference_shown_is_that_of_a_pair():
     assert np.isnan(er.noise(answers(n_models=2, seed=5), sample="sample", alpha=1e-9).smallest_shown)
 
 
+@pytest.mark.parametrize("n_models", [2, 4, 7])
+def test_tables_fit_into_80_columns(n_models):
+    log = answers(n_models=n_models, n_questions=40)
+    for end in ("", "-Instruct-Turbo-of-a-vendor-with-a-long-name"):
+        text = str(er.noise(log.assign(model=log["model"] + end), sample="sample").summary())
+        assert max(map(len, text.splitlines())) <= 80, end
+
+
 def test_what_cannot_be_is_refused_with_the_row():
     counts = pd.DataFrame(
         {"model": ["a", "a", "b", "b"], "item": [1, 2, 1, 2], "right": [1, 5, 2, 0], "of": [3, 4, 3, 2]}
@@ -436,6 +444,6 @@ def test_of_many_pairs_only_words_of_the_table_are_explained_and_no_share_is_abo
     assert (found.pairs["data_variance"] <= 0).any()
     assert (found.models["data_variance"] > 0).all()
     text = " ".join(str(found.summary()).split())
-    assert "over 100%: the noise of the answers is estimated by itself" in text
+    assert "> 100%: the noise of the answers is estimated by itself" in text
     assert "none seen" not in text
     assert all(int(share) <= 100 for share in re.findall(r"(\d+)%", text))

@@ -292,6 +292,9 @@ def test_a_path_that_cannot_be_written_or_says_no_format_is_refused_before_anyth
         board.report(tmp_path / "none" / "report.html")
     with pytest.raises(ArgumentError, match="must end in one of"):
         board.report(tmp_path / "report.docx")
+    for form in ("html", None):
+        with pytest.raises(ArgumentError, match="must be a file to write to; got 3"):
+            board.report(3, format=form)
 
 
 def test_markdown_of_many_models_with_long_names_fits_a_comment():

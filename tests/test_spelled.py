@@ -103,7 +103,10 @@ def test_what_was_typed_and_what_data_hold_stays_as_it_is(tmp_path, call, capsys
         (("mean", path, "--score", "alpha=3"), '--score names "alpha=3"'),
         (("mean", path, "--by", "model,alpha=3"), '"alpha=3"'),
         (("mean", 'groups="x", cov=3.csv'), 'there is no "groups="x", cov=3.csv"'),
-        (("mean", path, "--nothing", 'groups="x"'), 'unrecognized arguments: --nothing groups="x"'),
+        (
+            ("mean", path, "--nothing", 'groups="x"'),
+            'unrecognized arguments: --nothing groups="x". See: evalreg mean --help',
+        ),
         (("components", path, "--facets", "model x question", "--design", "x"), '"item=400,judge=3"'),
     ):
         assert main([str(word) for word in words]) == 3

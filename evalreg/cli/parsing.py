@@ -42,9 +42,13 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raise instead of printing the usage and leaving with status 2."""
-        commands = (action.choices.values() for action in self._actions if isinstance(action.choices, dict))
-        known = {name for those in commands for own in those for name in own._option_string_actions}
-        raise ArgumentError(f"{message}.{_hint(message, known)} See: {self.prog} --help")
+        commands = [
+            own for action in self._actions if isinstance(action.choices, dict) for own in action.choices.values()
+        ]
+        known = {name for own in commands for name in own._option_string_actions}
+        # What a command left over is told by the parser of all, which has that one only.
+        asked = commands[0].prog if len(commands) == 1 else self.prog
+        raise ArgumentError(f"{message}.{_hint(message, known)} See: {asked} --help")
 
 
 def _hint(message: str, known: set[str]) -> str:

@@ -58,7 +58,7 @@ class Summarized(Protocol):
 
 # More pairs than this are told by their median and range.
 MOST_PAIRS = 15
-NONE_SEEN, ABOVE_ALL = "none seen", "over 100%"
+NONE_SEEN, ABOVE_ALL = "none seen", "> 100%"
 HEADERS = ("answers", "questions", "total SE", "answers' share", "enough K")
 
 
@@ -68,7 +68,7 @@ def noise_summary(found: Summarized, alpha: float) -> Summary:
     grids = [Grid(("model", "score", *HEADERS), tuple((str(name), *_cells(row)) for name, row in _rows(models)))]
     if 0 < len(pairs) <= MOST_PAIRS:
         rows = tuple((" - ".join(map(str, name)), *_cells(row)) for name, row in _rows(pairs))
-        grids += [Grid(("model - baseline", "difference", *HEADERS), rows), _tests(pairs, alpha)]
+        grids += [Grid(("pair", "difference", *HEADERS), rows), _tests(pairs, alpha)]
     elif len(pairs):
         grids.append(_typical(pairs))
     cells = {cell for grid in grids for row in grid.rows for cell in row}

@@ -68,6 +68,8 @@ def asked_format(form: ReportFormat | None, path: Any) -> ReportFormat:
 
     What cannot be written is refused before figures are drawn.
     """
+    if path is not None and not isinstance(path, str | os.PathLike):
+        raise ArgumentError(f"`path` must be a file to write to; got {path!r}.")
     if form is None:
         form = "html" if path is None else format_of(path)
     found: ReportFormat = option("format", form, REPORT_FORMATS)
@@ -79,10 +81,7 @@ def asked_format(form: ReportFormat | None, path: Any) -> ReportFormat:
 
 def format_of(path: Any, argument: str = "path") -> ReportFormat:
     """The format that the end of a file's name says."""
-    try:
-        end = Path(path).suffix.lower()
-    except TypeError:
-        raise ArgumentError(f"`path` must be a file to write to; got {path!r}.") from None
+    end = Path(path).suffix.lower()
     if end not in FORMAT_OF:
         other = "`--format`" if argument.startswith("-") else "`format`"
         raise ArgumentError(

@@ -231,7 +231,7 @@ def test_models_whose_ratios_differ_by_orders_of_magnitude_lose_no_digits(engine
 
 @quiet
 def test_ratios_too_far_apart_for_their_digits_are_refused(monkeypatch):
-    monkeypatch.setattr("evalreg.scores.centres.MOST_CENTRES", 1)
+    monkeypatch.setattr("evalreg.data.centres.MOST_CENTRES", 1)
     rng = np.random.default_rng(2)
     frame = pd.DataFrame({"model": np.arange(300) % 3, "words": rng.integers(1, 20, 300).astype(float)})
     frame["errors"] = frame["words"] * 1e7 ** frame["model"] * (1 + rng.normal(0, 1e-4, 300))

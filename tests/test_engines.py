@@ -919,6 +919,6 @@ def test_models_whose_means_are_far_apart_lose_no_digits(engine, roles):
 
 @pytest.mark.parametrize("engine", _first_of_all(LAZY))
 def test_means_too_far_apart_for_their_digits_are_refused(engine, monkeypatch):
-    monkeypatch.setattr("evalreg.scores.centres.MOST_CENTRES", 1)
+    monkeypatch.setattr("evalreg.data.centres.MOST_CENTRES", 1)
     with pytest.raises(er.errors.DataError, match=r"means of rows in an engine must not be so far .* such as"):
         er.mean(LAZY[engine](_far_apart()), by="model")

@@ -16,6 +16,7 @@ import numpy as np
 
 from evalreg.checks import BoolArray, FloatArray, listed
 from evalreg.data.cells import joint_names
+from evalreg.data.centres import LOST, about_near_centres
 from evalreg.data.clusters import Axis, union
 from evalreg.data.engine import LazyTable
 from evalreg.data.engine_groups import grouped_sorted
@@ -27,7 +28,6 @@ from evalreg.estimate import About, Cells, Estimate, Refit
 from evalreg.estimate.about import on_one_side
 from evalreg.estimators.linearized import refuse_constant
 from evalreg.scores.base import Scores
-from evalreg.scores.centres import LOST, about_near_centres
 from evalreg.scores.lazy_ratio import BOTTOM, PLAIN, TOP, LazyRatios
 from evalreg.scores.lazy_spark import SparkRatios, stays_in_spark
 from evalreg.scores.sums import CellSums

@@ -9,6 +9,7 @@ import pandas as pd
 
 from evalreg.checks import BoolArray, FloatArray
 from evalreg.data.cells import cells_of, joint_names
+from evalreg.data.centres import LOST, about_near_centres
 from evalreg.data.clusters import Codes, factorize
 from evalreg.data.engine import LazyTable
 from evalreg.data.engine_rows import read_in_engine
@@ -56,7 +57,6 @@ from evalreg.estimators.engine_ratio import (
     squared,
     weighted_columns,
 )
-from evalreg.scores.centres import LOST, about_near_centres
 from evalreg.scores.summed import SummedRatios
 
 # What the queries of an engine call the sums of a line.

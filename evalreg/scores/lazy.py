@@ -10,6 +10,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 
 from evalreg.checks import BoolArray, FloatArray, IntArray, listed
+from evalreg.data.centres import LOST, about_near_centres
 from evalreg.data.clusters import Axis
 from evalreg.data.engine import LazyTable, aggregated, fetched
 from evalreg.data.engine_groups import grouped, grouped_sorted, ranges_of
@@ -18,7 +19,6 @@ from evalreg.data.names import known_column
 from evalreg.errors import DataError, MissingLabelsError, NotAvailableError
 from evalreg.numerics.matrices import Matrix, dense
 from evalreg.scores.base import ResidualSums, Scores, meat_of_sums
-from evalreg.scores.centres import LOST, about_near_centres
 from evalreg.scores.lazy_sums import Clustering, Clusters, Entries, Held, joined
 from evalreg.scores.sums import Block, CellSums
 

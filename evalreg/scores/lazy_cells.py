@@ -8,12 +8,12 @@ import narwhals.stable.v2 as nw
 import numpy as np
 
 from evalreg.checks import BoolArray, FloatArray, listed
+from evalreg.data.centres import LOST, about_near_centres
 from evalreg.data.engine import LazyTable
 from evalreg.data.engine_groups import grouped_sorted
 from evalreg.data.engine_rows import MIDDLE, CellLines
 from evalreg.data.frame import refuse_extreme
 from evalreg.errors import NonFiniteError
-from evalreg.scores.centres import LOST, about_near_centres
 from evalreg.scores.lazy import changed_rows
 from evalreg.scores.sums import CellSums
 

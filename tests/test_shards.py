@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -15,6 +16,7 @@ import pytest
 import evalreg as er
 from evalreg.errors import (
     ArgumentError,
+    ArgumentTypeError,
     DataError,
     DuplicateRowsError,
     LogFormatError,
@@ -318,3 +320,60 @@ def test_hashes_of_questions_stay_as_they_are():
     """Files of different releases are merged, so that a question must keep its hash."""
     log = pd.DataFrame({"score": [0.0, 1.0, 1.0], "item": ["q1", "q2", "é"], "g": ["a", "b", "b"]})
     assert er.summarise(log, item="item", groups="g").questions["hash"].tolist() == ["7a49616e2d91e0b3"]
+
+
+SCORES_OF = {
+    "one is far from all others": lambda score: score.where(score.index != 4, 1e15),
+    "decimals": lambda score: score.map(lambda one: Decimal(str(one))),
+    "text": lambda score: score.astype(str),
+    "too large to be squared": lambda score: score * 1e200,
+    "too small to be squared": lambda score: score * 1e-200,
+    "infinite": lambda score: score.where(score.index != 4, np.inf),
+    "none": lambda score: score.where(score > 5, None).astype(object),
+}
+
+
+@pytest.mark.parametrize("kind", SCORES_OF)
+def test_scores_of_any_kind_are_summed_to_the_number_or_refused_with_the_words_of_the_rows(small, kind):
+    frame = small.assign(score=SCORES_OF[kind](small["score"]))
+    roles = {"by": "model", "groups": "passage"}
+    try:
+        expected = er.mean(frame, **roles)
+    except er.errors.EvalregError as error:
+        with pytest.raises(type(error)) as caught:
+            er.summarise(frame, **roles)
+        said = str(caught.value).split(";")[0]  # Rows are those of the frame, which sums do not name.
+        assert str(error).startswith(said) or kind == "none"
+        return
+    for data in (frame, frame.assign(score=frame["score"].astype(float)).convert_dtypes()):
+        found = er.mean(er.summarise(data, **roles), **roles)
+        np.testing.assert_allclose(found.bse, expected.bse, rtol=SAME)
+        # Naive errors, design effects and what counts as one row are made of squares.
+        assert str(found.summary()) == str(expected.summary())
+
+
+def test_sums_in_memory_are_no_files(small):
+    sums = er.summarise(small, by="model", groups="passage")
+    with pytest.raises(ArgumentTypeError, match=r"number 0 is of type SummedLog; write sums to a file by `path`"):
+        er.merged([sums])
+    with pytest.raises(ArgumentTypeError, match=r"number 1 is of type int\."):
+        er.merged(["a.parquet", 3])
+
+
+def test_objects_are_labels_by_what_they_hold(small):
+    """In pandas days are objects, and so are numbers beside text, which would read alike."""
+    code = pd.factorize(small["passage"])[0]
+    days = pd.Series([datetime.date(2024, 1, 1 + one % 20) for one in code], dtype=object)
+    for column, kind in {
+        "dates": days,
+        "whole numbers": pd.Series(code, dtype=object),
+        "Booleans": pd.Series(code % 2 == 0, dtype=object),
+    }.items():
+        frame = small.assign(passage=kind)
+        sums = er.summarise(frame, by="model", groups="passage")
+        assert sums.kinds["passage"] == column
+        found, expected = (er.mean(data, by="model", groups="passage", cov="CR1") for data in (sums, frame))
+        np.testing.assert_allclose(found.bse, expected.bse, rtol=SAME)
+    mixed = small.assign(passage=pd.Series([int(one) if one % 2 else str(one) for one in code], dtype=object))
+    with pytest.raises(ArgumentError, match=r"column 'passage' holds objects \(mixed-integer\)\. Convert it to text"):
+        er.summarise(mixed, by="model", groups="passage")

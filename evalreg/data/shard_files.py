@@ -156,6 +156,10 @@ def merge(paths: Any, expected: Expected) -> SummedLog:
         raise ArgumentTypeError(f"`paths` must be a list of files; got {type(paths).__name__}. One file: [path].")
     if not paths:
         raise ArgumentError("`paths` must name at least one file; the list is empty.")
+    for place, path in enumerate(paths):
+        if not isinstance(path, str | os.PathLike):
+            what = "; write sums to a file by `path` of `summarise`" if isinstance(path, SummedLog) else ""
+            raise ArgumentTypeError(f"`paths` must name files; number {place} is of type {type(path).__name__}{what}.")
     if expected.n_shards is not None and len(paths) != expected.n_shards:
         raise DataError(
             f"`n_shards` says {expected.n_shards} shards; `paths` names {len(paths)}. Find the others, or say "

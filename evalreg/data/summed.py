@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -10,12 +10,14 @@ from typing import Any
 import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
+from pandas.api.types import infer_dtype
 
-from evalreg.checks import FloatArray, IntArray, MissingName, listed
+from evalreg.checks import BoolArray, FloatArray, IntArray, MissingName, listed
+from evalreg.data.centres import LOST, about_near_centres
 from evalreg.data.clusters import Codes, factorize, joint
 from evalreg.data.engine import LazyTable, as_pandas, schema_of
 from evalreg.data.engine_rows import read_in_engine
-from evalreg.data.frame import Table
+from evalreg.data.frame import Table, refuse_extreme
 from evalreg.data.groups import Groups, parse_groups
 from evalreg.data.joint_ids import joint_parts
 from evalreg.data.rows import Roles
@@ -244,7 +246,7 @@ def kinds_of(table: LazyTable, own: AnyRoles) -> dict[str, str]:
     if taken:
         raise ArgumentError(f"labels must not have the name of a column of sums; rename {listed(taken)}.")
     schema = schema_of(table.frame)
-    return {name: _kind(name, schema[name]) for name in own.labels}
+    return {name: _kind(name, schema[name], table.frame) for name in own.labels}
 
 
 def in_order(lines: pd.DataFrame, own: AnyRoles) -> pd.DataFrame:
@@ -256,27 +258,33 @@ def in_order(lines: pd.DataFrame, own: AnyRoles) -> pd.DataFrame:
     return lines.astype(counts).sort_values(list(own.labels), ignore_index=True)[[*own.labels, *own.sums]]
 
 
-def _kind(name: str, dtype: Any) -> str:
+# Columns of objects in pandas, by what is inferred of their values.
+_OBJECTS = {"string": "text", "integer": "whole numbers", "boolean": "Booleans", "date": "dates"}
+
+
+def _kind(name: str, dtype: Any, frame: nw.LazyFrame[Any]) -> str:
     """What labels of a column are, the same for the same values in any library."""
+    inferred = infer_dtype(frame.to_native()[name], skipna=True) if dtype == nw.Object else ""
+    if inferred in _OBJECTS:
+        return _OBJECTS[inferred]
     if dtype == nw.String or dtype == nw.Categorical or dtype == nw.Enum:
         return "text"
     if dtype == nw.Boolean:
         return "Booleans"
     if dtype.is_integer():
         return "whole numbers"
-    if dtype.is_numeric():
-        raise ArgumentError(
-            f"labels must be text, whole numbers, Booleans or dates; column {name!r} holds {dtype}, whose text differs "
-            "between engines. Convert it to text or whole numbers first (a pandas column of whole numbers with gaps: "
-            '`astype("Int64")`).',
-            column=name,
-        )
     if dtype == nw.Date:
         return "dates"
+    told, advice = dtype, "Convert it to text first."
+    if inferred:
+        told = f"objects ({inferred})"
+    elif dtype.is_numeric():
+        told = f"{dtype}, whose text differs between engines"
+        advice = (
+            'Convert it to text or whole numbers first (a pandas column of whole numbers with gaps: `astype("Int64")`).'
+        )
     raise ArgumentError(
-        f"labels must be text, whole numbers, Booleans or dates; column {name!r} holds {dtype}. Convert it "
-        "to text first.",
-        column=name,
+        f"labels must be text, whole numbers, Booleans or dates; column {name!r} holds {told}. {advice}", column=name
     )
 
 
@@ -288,16 +296,37 @@ def _summed_lines(table: LazyTable, roles: SummedRoles) -> pd.DataFrame:
     first = LazyTable(frame).group(names, {ROWS: nw.len(), TOTAL: value.sum(), LOW: value.min(), HIGH: value.max()})
     if np.isinf(first[[LOW, HIGH]].to_numpy(dtype=float)).any():
         raise NonFiniteError(f"`score` must be finite; column {roles.score!r} holds infinities.", column=roles.score)
-    # Squares about a common centre lose no digits where the means of lines are near each other.
-    centre = float(first[TOTAL].sum() / first[ROWS].sum())
-    away = frame.select(*map(nw.col, names), ((value - centre) * (value - centre)).alias("__x"))
-    second = LazyTable(away).group(names, {"__s": value.sum()})
-    lines = first.merge(second, on=list(names), how="left", validate="one_to_one")
-    rows, total, square = (lines[name].to_numpy(dtype=float) for name in (ROWS, TOTAL, "__s"))
-    within = np.maximum(square - rows * (total / rows - centre) ** 2, 0.0)
-    lines[SQUARES] = np.where(lines[LOW] == lines[HIGH], 0.0, within)
+    refuse_extreme(first[[LOW, HIGH]].to_numpy(dtype=float), roles.score, "`score`")
+    lines = first.reset_index(drop=True)
+    lines[SQUARES] = _squares(frame, roles, lines)
     lines[QUESTIONS] = hashes_of(table, roles, lines)
-    return lines.reset_index(drop=True)
+    return lines
+
+
+def _squares(frame: nw.LazyFrame[Any], roles: SummedRoles, lines: pd.DataFrame) -> FloatArray:
+    """Squares of each line about its mean, from those about a common centre, or that of its cell where it is far."""
+    names, value = roles.labels, nw.col("__x")
+    rows, total = (lines[name].to_numpy(dtype=float) for name in (ROWS, TOTAL))
+    code, cells = _joint_codes(lines, roles.cell_columns)
+    of_cell = np.bincount(code, total) / np.bincount(code, rows)
+
+    def ask(line: int | None) -> tuple[dict[str, FloatArray], BoolArray]:
+        centre = float(total.sum() / rows.sum() if line is None else of_cell[code[line]])
+        away = frame.select(*map(nw.col, names), ((value - centre) * (value - centre)).alias("__x"))
+        found = lines[list(names)].merge(
+            LazyTable(away).group(names, {"__s": value.sum()}), on=list(names), how="left", validate="one_to_one"
+        )
+        square = found["__s"].to_numpy(dtype=float)
+        within = np.maximum(square - rows * (total / rows - centre) ** 2, 0.0)
+        # What is asked is whether the cell loses digits; a line of it then loses none that the cell has.
+        whole, beyond = np.bincount(code, square), np.bincount(code, rows) * (of_cell - centre) ** 2
+        return {SQUARES: within}, (spread & (whole - beyond < LOST * (whole + beyond)))[code]
+
+    alike = (lines[LOW] == lines[HIGH]).to_numpy()
+    ends = lines.groupby(code)
+    spread = (ends[LOW].min() < ends[HIGH].max()).to_numpy()
+    squares = about_near_centres(ask, of_cell[code], [str(cells[one]) for one in code], "means")[SQUARES]
+    return np.where(alike, 0.0, squares)
 
 
 def hashes_of(table: LazyTable, roles: AnyRoles, lines: pd.DataFrame) -> Any:
@@ -318,14 +347,22 @@ def hashes_of(table: LazyTable, roles: AnyRoles, lines: pd.DataFrame) -> Any:
 
 def summarised(data: Table | LazyTable, missing: MissingName, roles: Roles, groups: Groups) -> SummedLog:
     """The same of any data frame, in memory or in an engine."""
-    return summed(as_lazy(data), roles, groups)
+    return summed(as_lazy(data, {"score": roles.score}), roles, groups)
 
 
-def as_lazy(table: Table | LazyTable) -> LazyTable:
-    """Rows in memory as those of an engine; joint ids that were made are columns."""
+def as_lazy(table: Table | LazyTable, numbers: Mapping[str, str | None]) -> LazyTable:
+    """Rows in memory as those of an engine; joint ids that were made are columns.
+
+    `numbers` are columns of numbers by argument; objects that are numbers become floats.
+    """
     if isinstance(table, LazyTable):
         return table
     frame = table.frame
+    for argument, column in numbers.items():
+        kind = frame.schema.get(column)
+        if column is not None and kind is not None and not (kind.is_numeric() or kind == nw.Boolean):
+            values = table.floats(column, argument)
+            frame = frame.with_columns(nw.new_series(column, values, nw.Float64, backend=frame.implementation))
     for name in table.made:
         codes, labels = table.labels(name, "item")
         # One entry more, which the code -1 of a missing id finds.

@@ -49,7 +49,7 @@ def summarised_pairs(data: Any, roles: PairRoles, groups: str | list[str]) -> Su
     opened, roles = open_pairs(data, roles, groups)
     if roles.weights is not None and not isinstance(roles.weights, str):
         raise NotAvailableError("`weights` must name a column here, so that its sums say what they are of.")
-    table = as_lazy(opened)
+    table = as_lazy(opened, {"score": roles.score, "weights": roles.weights})
     columns = sorted({name for axis in parse_groups(groups, table.columns) for name in axis})
     own = SummedPairRoles(
         roles.left, roles.right, roles.score, roles.winner, roles.key, roles.strata, roles.weights, tuple(columns)

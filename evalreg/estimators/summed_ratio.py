@@ -69,9 +69,10 @@ _SECOND |= {WEIGHT2_BOTTOM2: "wdd", WEIGHT2: "ww", WEIGHT2_BOTTOM: "u"}
 def summarised_ratio(data: Any, columns: tuple[str, str], roles: Roles, groups: str | list[str]) -> SummedLog:
     """Sums of numerators and denominators by cluster and model, by two queries; one more for hashes of questions."""
     values = dict(zip(("numerator", "denominator"), columns, strict=True))
-    table, by_columns = with_roles(as_lazy(open_frame(data)), values, by=roles.by or None, item=roles.item)
     if roles.weights is not None and not isinstance(roles.weights, str):
         raise NotAvailableError("`weights` must name a column here, so that its sums say what they are of.")
+    opened = as_lazy(open_frame(data), {**values, "weights": roles.weights})
+    table, by_columns = with_roles(opened, values, by=roles.by or None, item=roles.item)
     names = sorted({name for axis in parse_groups(groups, table.columns) for name in axis})
     own = SummedRatioRoles(*columns, by_columns, roles.item, roles.weights, tuple(names))
     kinds = kinds_of(table, own)

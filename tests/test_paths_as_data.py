@@ -105,10 +105,24 @@ def test_logs_of_harnesses_folders_and_sums_are_sent_to_their_readers(frame, tmp
         er.mean(tmp_path)
     sums = tmp_path / "sums.parquet"
     er.summarise(frame, by="model", item="question", groups="passage", path=sums)
-    with pytest.raises(LogFormatError, match=r"holds sums\. Read it by er\.merged"):
+    with pytest.raises(LogFormatError, match=r"holds sums\. Read it by er\.merged\(\[.*\]\)\.") as refused:
         er.fit("score ~ 1", sums)
+    call = str(refused.value).partition("Read it by er.")[2].rstrip(".")
+    assert eval(f"er.{call}", {"er": er}).n_rows == len(frame)
     with pytest.raises(ArgumentTypeError, match="`data` must be a data frame"):
         er.mean("score ~ 1")
+
+
+def test_sums_of_a_table_by_its_path_are_written_to_another(frame, tmp_path):
+    log, sums = written(frame, tmp_path, "csv"), tmp_path / "sums.parquet"
+    roles = {"by": "model", "item": "question", "groups": "passage"}
+    for call in (
+        lambda: er.summarise(log, **roles, path=sums),
+        lambda: er.summarise(data=str(log), **roles, path=sums),
+    ):
+        sums.unlink(missing_ok=True)
+        call()
+        pd.testing.assert_frame_equal(er.merged([sums]).lines, er.summarise(frame, **roles).lines, check_dtype=False)
 
 
 def test_paths_with_a_tilde_are_paths(frame, tmp_path, monkeypatch):

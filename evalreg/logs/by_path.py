@@ -24,8 +24,9 @@ _LABELS = ("by", "model", "item", "sample", "strata", "left", "right", "winner",
 _VALUES = ("score", "weights", "judge", "human", "numerator", "denominator", "truth", "predicted", "order")
 
 
-def rows_for(function: Callable[..., Any], path: str | os.PathLike[str], *args: Any, **kwargs: Any) -> pd.DataFrame:
+def rows_for(function: Callable[..., Any], path: str | os.PathLike[str], /, *args: Any, **kwargs: Any) -> pd.DataFrame:
     """The rows of the file that a call names, with the columns of its labels as text."""
+    # By position alone: `summarise` has a `path` of its own.
     path = os.path.expanduser(path)
     _refuse_logs(path)
     bound = inspect.signature(function).bind_partial(*args, **kwargs)
@@ -66,7 +67,7 @@ def _refuse_logs(path: str | os.PathLike[str]) -> None:
     if not os.path.isfile(path):
         return  # the reader says what is wrong
     if holds_sums(path):
-        raise LogFormatError(f"`data` must be rows; {path} holds sums. Read it by er.merged({str(path)!r}).")
+        raise LogFormatError(f"`data` must be rows; {path} holds sums. Read it by er.merged([{str(path)!r}]).")
     name = format_of(Source(Path(path), read_head(Path(path))))
     if name not in (None, "table", "ragas"):
         raise LogFormatError(

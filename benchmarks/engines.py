@@ -6,13 +6,16 @@
     python benchmarks/engines.py --rows 100000000 --clusters 100000
                                                      more of them, in so many clusters; above 2e7 none is held in memory
     python benchmarks/engines.py --memory 2GB        the limit of DuckDB
+    python benchmarks/engines.py --limit 4           GiB of data that a process may hold at once, beyond which it fails
+    python benchmarks/engines.py --folder FOLDER     where the log is kept, and found again
+    python benchmarks/engines.py --case "prompt + judge"    one clustering or formula
 
 A random schedule of 20 models, 5 judges and 100 comparisons a prompt, with text ids, in a Parquet file that DuckDB
 writes: its GROUP BY by prompt, judge and pair leaves nearly as many groups as there are rows. Each contender runs in a
-process of its own; memory is the kernel's peak of that process less what it held before, and ratios are those of
-processor time, which other work on the machine hardly changes. The floor is the query of the pairs and one for each
-clustering and intersection, each fetched as batches of Arrow; its memory is that of DuckDB alone. The floor of means is
-the one query by prompt and model.
+process of its own; memory is the kernel's peak of that process, and what of it is more than it held before. Ratios are
+those of processor time, which other work on the machine hardly changes. The floor is the query of the pairs and one for
+each clustering and intersection, each fetched as batches of Arrow; its memory is that of DuckDB alone. The floor of
+means is the one query by prompt and model.
 
 Answers are of 3 models in clusters of 100 by text ids, with three numbers each; the floor of a regression is the one
 query of what its covariance is made of, sums of squares and products of its columns by cluster, or counts and sums by
@@ -31,6 +34,8 @@ import time
 import warnings
 from pathlib import Path
 from typing import Any
+
+from _measure import MIB, peak
 
 CLUSTERINGS = {"prompt": ["prompt"], "prompt + judge": ["prompt", "judge", "prompt, judge"]}
 # Above, a log of text ids is not read into memory.
@@ -124,15 +129,15 @@ def average(what: str, groups: str, path: str, memory: str) -> dict[str, float]:
     return spent(began)
 
 
-def start() -> tuple[float, float, int]:
+def start() -> tuple[float, float, float]:
     """Seconds on the clock and of processor, and the largest resident memory so far in MiB."""
-    return time.perf_counter(), time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    return time.perf_counter(), time.process_time(), peak() / MIB
 
 
-def spent(began: tuple[float, float, int]) -> dict[str, float]:
-    """Seconds and MiB since then."""
+def spent(began: tuple[float, float, float]) -> dict[str, float]:
+    """Seconds and MiB since then, and the largest resident memory of the process."""
     seconds, processor, memory = (now - before for now, before in zip(start(), began, strict=True))
-    return {"seconds": seconds, "processor": processor, "memory": memory}
+    return {"seconds": seconds, "processor": processor, "memory": memory, "peak": peak() / MIB}
 
 
 def contend(what: str, groups: str, path: str, memory: str) -> dict[str, float]:
@@ -164,12 +169,44 @@ KINDS = {
 }
 
 
+def report(command: list[str], limit: float) -> tuple[dict[str, float], str]:
+    """What a process measured, or what it said when it failed; it may hold so many GiB of data."""
+    most = int(limit * 1024 * MIB) if limit else resource.RLIM_INFINITY
+
+    def limited() -> None:
+        resource.setrlimit(resource.RLIMIT_DATA, (most, most))
+
+    run = subprocess.run(command, capture_output=True, text=True, check=False, preexec_fn=limited)
+    if run.returncode:
+        return {}, (run.stderr.strip().splitlines() or [f"ended by signal {-run.returncode}"])[-1]
+    return json.loads(run.stdout.splitlines()[-1]), ""
+
+
+def made_log(made: str, name: str, asked: argparse.Namespace, folder: str) -> str:
+    """Path of the log in a folder, where DuckDB writes it unless it is there."""
+    import duckdb
+
+    clusters = asked.clusters or asked.rows // 100
+    path = Path(folder) / f"{name}-{asked.rows}-{clusters}.parquet"
+    if not path.exists():
+        unfinished = path.with_suffix(".unfinished")
+        database = duckdb.connect()
+        database.execute(f"SET threads = 1; SET memory_limit = '{asked.memory}'")
+        database.execute(made.format(rows=asked.rows, prompts=clusters, path=unfinished))
+        database.close()
+        unfinished.rename(path)
+    return str(path)
+
+
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--rows", type=int, default=4_000_000)
     parser.add_argument("--clusters", type=int, help="by default one for every 100 rows")
     parser.add_argument("--memory", default="4GB")
+    parser.add_argument("--limit", type=float, default=0.0, help="GiB of data a process; none by default")
+    parser.add_argument("--folder", help="keep the log there; by default in one that is removed afterwards")
+    parser.add_argument("--case", help="one of the clusterings or formulas; all by default")
     for kind in ("means", "regressions"):
         parser.add_argument(f"--{kind}", dest="kind", action="store_const", const=kind, default="boards")
     parser.add_argument("--contender", nargs=3)
@@ -179,32 +216,24 @@ def main() -> None:
     if asked.contender:
         print(json.dumps(measure(*asked.contender, asked.memory)))
         return
-    import duckdb
-
     option = [] if asked.kind == "boards" else [f"--{asked.kind}"]
     held = ("in memory",) if asked.rows <= MOST_IN_MEMORY else ()
-    with tempfile.TemporaryDirectory() as folder:
-        path = str(Path(folder) / "log.parquet")
-        database = duckdb.connect()
-        database.execute(f"SET threads = 1; SET memory_limit = '{asked.memory}'")
-        database.execute(made.format(rows=asked.rows, prompts=asked.clusters or asked.rows // 100, path=path))
-        database.close()
+    with tempfile.TemporaryDirectory() as temporary:
+        path = made_log(made, "answers" if made is ANSWERS else "duels", asked, asked.folder or temporary)
         case = "formula" if asked.kind == "regressions" else "clusters"
-        print(f"| {case} | contender | s | s of processor | over the floor | extra MiB |", flush=True)
-        print("|---|---|---:|---:|---:|---:|", flush=True)
-        for one in cases:
+        print(f"| {case} | contender | s | s of processor | over the floor | extra MiB | MiB in all |", flush=True)
+        print("|---|---|---:|---:|---:|---:|---:|", flush=True)
+        for one in [asked.case] if asked.case else cases:
             floor = 0.0
             for what in ("floor", *contenders, *held):
                 command = [sys.executable, __file__, *option, "--memory", asked.memory, "--contender", what, one, path]
-                run = subprocess.run(command, capture_output=True, text=True, check=False)
-                if run.returncode:
-                    said = (run.stderr.strip().splitlines() or [f"ended by signal {-run.returncode}"])[-1]
+                found, said = report(command, asked.limit)
+                if said:
                     print(f"| {one} | {what} | {said} |", flush=True)
                     continue
-                found = json.loads(run.stdout.splitlines()[-1])
                 floor = floor or found["processor"]
                 times = f"{found['seconds']:.1f} | {found['processor']:.1f} | {found['processor'] / floor:.2f}"
-                print(f"| {one} | {what} | {times} | {found['memory']:.0f} |", flush=True)
+                print(f"| {one} | {what} | {times} | {found['memory']:.0f} | {found['peak']:.0f} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -99,13 +99,13 @@ def simulate_largest(
         return extents
 
     extents = draw(range(PILOT))
-    error = max(one.quantile_error(alpha) for one in _summed(extents, rank, dof))
+    error = max(one.drawn_error(alpha) for one in _summed(extents, rank, dof, n_statistics))
     if error > 1e-9:  # otherwise all directions agree, and nothing is left to chance
         needed = int(np.ceil(1.1 * PILOT * min((error / WANTED_ERROR) ** 2, 1e6)))
         work = n_statistics * (1 + rank / PRODUCT) + NORMAL * rank
         cheap = min(CHEAP_BLOCKS, int(CHEAP_WORK / max(work, 1) / BLOCK))
         extents += draw(range(PILOT, min(max(needed, cheap), MOST_BLOCKS)))
-    return _summed(extents, rank, dof)
+    return _summed(extents, rank, dof, n_statistics)
 
 
 def furthest(normals: FloatArray, statistics: FloatArray, rough: npt.NDArray[np.float32]) -> FloatArray:
@@ -216,5 +216,5 @@ def stepdown_pvalues(
     return p
 
 
-def _summed(extents: list[FloatArray], rank: int, dof: float) -> list[LargestStatistic]:
-    return [binned(column, rank, dof) for column in np.concatenate(extents).T]
+def _summed(extents: list[FloatArray], rank: int, dof: float, count: int) -> list[LargestStatistic]:
+    return [binned(column, rank, dof, count) for column in np.concatenate(extents).T]

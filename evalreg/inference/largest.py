@@ -57,8 +57,8 @@ class LargestStatistic:
     def tail(self, values: FloatArray) -> FloatArray:
         """P(largest >= value), for values of 0 or more; NaN where a value is."""
         values = np.asarray(values, dtype=np.float64)
-        near, p = values <= self._told, self._added_up(values)
-        p = np.minimum(p, self._tail(np.array([self._told]))[0])
+        near, last = values <= self._told, self._tail(np.array([self._told]))[0]
+        p: FloatArray = np.minimum(self._added_up(values), last)
         p[near] = self._between_nodes(values[near]) if near.sum() > MANY_VALUES else self._tail(values[near])
         return p
 

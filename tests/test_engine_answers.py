@@ -8,12 +8,13 @@ import numpy as np
 import pandas as pd
 import pytest
 from engines.cases import SAME
-from engines.lazy import LAZY, in_duckdb, in_engines, in_one_engine
+from engines.lazy import LAZY, in_duckdb, in_engines, in_one_engine, readable
 
 import evalreg as er
 from evalreg.errors import (
     AlignmentError,
     ArgumentError,
+    ArgumentTypeError,
     DataError,
     DuplicateRowsError,
     EmptyDataError,
@@ -116,13 +117,63 @@ def test_comparisons_are_those_of_pandas(log, engine, roles):
                 one.with_cov(groups="passage")
 
 
+IDS = {
+    "days": [datetime.date(2024, 1, 1 + i) for i in range(30)],
+    "bytes": [bytes([255, i]) for i in range(30)],
+    "single precision": [np.float32(i / 10) for i in range(30)],
+}
+
+
+@pytest.mark.parametrize("kind", IDS)
 @in_engines
-def test_models_may_be_called_by_days(engine):
-    days = [datetime.date(2024, 1, 1 + i % 3) for i in range(90)]
+def test_models_and_questions_may_be_called_by_ids_of_any_kind(engine, kind):
+    models, questions = ([IDS[kind][one] for one in codes] for codes in (np.arange(90) % 3, np.arange(90) // 3))
     scores = np.random.default_rng(1).normal(size=90)
-    frame = pd.DataFrame({"score": scores, "question": [f"q{i // 3}" for i in range(90)], "model": days})
-    found, expected = (_compared(data, baseline="2024-01-02") for data in (engine(frame), frame))
+    frame = pd.DataFrame({"score": scores, "question": questions, "model": models})
+    baseline = str(IDS[kind][1])
+    found, expected = (_compared(data, baseline=baseline) for data in (engine(frame), frame))
+    assert str(found.summary()) == str(expected.summary())
     pd.testing.assert_frame_equal(found.table, expected.table, rtol=SAME)
+    plain = frame.assign(question=np.arange(90) // 3, model=np.array(["a", "b", "c"])[np.arange(90) % 3])
+    np.testing.assert_allclose(found.table["se"], _compared(plain, baseline="b").table["se"], rtol=SAME)
+    # No row of it is gone.
+    assert "no row is in use" not in str(expected.summary())
+
+
+NESTED = {
+    "lists": pl.Series([[i % 3, 0] for i in range(90)]),
+    "lists with nulls": pl.Series([[i % 3, None] for i in range(90)]),
+    "structures": pl.Series([{"of": i % 3, "in": "a"} for i in range(90)]),
+}
+LABELLED = {
+    "mean": lambda data, name: er.mean(data, groups=name),
+    "model": lambda data, name: er.mean(data, by=name),
+    "compare": lambda data, name: er.compare(data, model="model", item=name),
+    "ratio": lambda data, name: er.ratio(data, "score", "words", groups=name),
+    "regression": lambda data, name: er.fit("score ~ model", data, groups=name),
+    "board": lambda data, name: er.win_rate(data, left="model", right="other", score="score", groups=name),
+}
+
+
+@pytest.mark.parametrize("kind", NESTED)
+@pytest.mark.parametrize("name", LABELLED)
+def test_lists_and_structures_are_no_labels(name, kind):
+    """Under a rule of memory: one value a row, which can be a key."""
+    scores, models = np.arange(90) % 2 * 1.0, np.array(["a", "b"])[np.arange(90) // 3 % 2]
+    frame = pl.DataFrame({"score": scores, "model": models, "other": "c", "words": 2, "nested": NESTED[kind]})
+    for data in (frame, frame.to_arrow(), frame.lazy(), readable(duckdb.from_arrow(frame.to_arrow()))):
+        with pytest.raises(
+            ArgumentTypeError, match=r"one value a row .*'nested' holds (List|Struct).*Make a column of text"
+        ):
+            LABELLED[name](data, "nested")
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+def test_scores_that_are_lists_are_refused(lazy):
+    frame = pl.DataFrame({"score": [[1.0], [0.0]], "passage": ["a", "b"]})
+    for data in (frame.lazy(),) if lazy else (frame, frame.to_arrow(), frame.to_pandas()):
+        with pytest.raises(NonNumericError, match="`score` must hold numbers; column 'score'"):
+            er.mean(data, groups="passage")
 
 
 @in_engines

@@ -466,6 +466,7 @@ KINDS: dict[str, list] = {
     "booleans": [True, False, True, False, True, False],
     "dates": [datetime.date(2024, 1, day) for day in range(1, 7)],
     "times": [datetime.datetime(2024, 1, day, 12, 30) for day in range(1, 7)],
+    "bytes": [b"\xff", b"\x00\x01", b"a", b"", b"\xfe\xff", b"\x00"],
 }
 # Which rows have a label, and which label: 48 rows, six of them without one.
 CODES = np.arange(48) * 5 % 6
@@ -521,7 +522,7 @@ def test_labels_of_any_kind_make_the_same_clusters(engine, kind):
     np.testing.assert_allclose(found.dof, expected.dof, rtol=SAME)
 
 
-@pytest.mark.parametrize("kind", ["strings", "integers", "large integers", "floats", "booleans", "dates"])
+@pytest.mark.parametrize("kind", ["strings", "integers", "large integers", "floats", "booleans", "dates", "bytes"])
 @pytest.mark.parametrize("engine", FRAMES)
 def test_means_are_named_by_labels_of_any_kind(engine, kind):
     labels = KINDS[kind]
@@ -698,12 +699,17 @@ def test_unequal_questions_are_told_by_counts(long_log, collected, engine):
     short = full[(full["model"] != "ada") | (full["question"] >= 30)]
     subjects = short.assign(subject=np.where(short["question"] % 2, "law", "math"))
     roles = {"by": "model", "item": "question", "groups": "passage"}
-    told = [category for category, _ in er.mean(LAZY[engine](short), **roles).notes]
-    assert told == [UnequalQuestionsWarning]
+    ((category, text),) = er.mean(LAZY[engine](short), **roles).notes
+    assert category is UnequalQuestionsWarning
     both = subjects[subjects.groupby("question")["model"].transform("size") == 3]
     for data, by in ((both, "model"), (both, ["model", "subject"])):
         assert not er.mean(LAZY[engine](data), **roles | {"by": by}).notes
     assert max(collected) <= 40 * 3 * 2
+    # What it tells to do can be done there.
+    assert 'Use questions="shared"' in text
+    shared = er.mean(LAZY[engine](short), questions="shared", **roles)
+    assert not shared.notes
+    assert shared.nobs == 3 * full[full["question"] >= 30].groupby("question").size().eq(3).sum()
 
 
 @pytest.mark.parametrize("engine", _first_of_all(LAZY))

@@ -10,8 +10,9 @@ import pandas as pd
 from evalreg.checks import BoolArray, FloatArray, listed
 from evalreg.data.cells import CellRows
 from evalreg.data.clusters import Axis, Codes, as_codes
+from evalreg.data.engine import as_text
 from evalreg.data.engine_answers import EngineAnswers
-from evalreg.data.frame import UsedRows
+from evalreg.data.frame import UsedRows, restrict
 from evalreg.data.labels import Labels
 from evalreg.data.row_numbers import row_list, rows_text
 from evalreg.data.rows import Roles
@@ -117,8 +118,16 @@ def answers_of(read: CellRows, roles: Roles) -> Answers:
     if of_engine is not None:
         absent = of_engine.absent
     else:
-        absent = tuple(sorted({str(name) for name in source.table.labels(roles.by[0], "model")[1]} - set(models)))
+        absent = _absent(source, roles.by[0])
     return Answers(models, values, present, labels, stratum, rows.axes or (), rows.dropped, samples, absent)
+
+
+def _absent(source: UsedRows, model: str) -> tuple[str, ...]:
+    """Models of which no row is in use, told by code: a number of single precision has more than one spelling."""
+    codes, labels = source.table.labels(model, "model")
+    gone = np.ones(len(labels), dtype=bool)
+    gone[np.unique(restrict(codes, source.keep))] = False
+    return tuple(sorted(as_text(labels)[gone]))
 
 
 def _by_item(name: str, codes: Codes, item: Codes, item_name: str) -> Codes:

@@ -16,7 +16,7 @@ from pandas.api.types import infer_dtype
 from evalreg.checks import BoolArray, FloatArray, listed
 from evalreg.data.clusters import factorize
 from evalreg.data.row_numbers import row_list, rows_text
-from evalreg.errors import NonNumericError
+from evalreg.errors import ArgumentTypeError, NonNumericError
 
 NUMERIC_OBJECTS = ("integer", "floating", "mixed-integer-float", "boolean", "decimal", "empty")
 NEITHER = {
@@ -35,6 +35,15 @@ NEITHER = {
 Values: TypeAlias = npt.NDArray[Any]
 
 
+def refuse_nested(name: str, kind: Any) -> None:
+    """Raise if a column of labels holds lists or structures."""
+    if kind in (nw.List, nw.Array, nw.Struct):
+        raise ArgumentTypeError(
+            f"labels must be one value a row (text, numbers, days); column {name!r} holds {kind}. Make a column of "
+            "text or numbers of it first."
+        )
+
+
 def as_floats(series: nw.Series[Any], name: str, argument: str) -> FloatArray:
     """A copy of a column as float64, NaN where it is missing; of numbers, truth values or objects that are numbers."""
     native = series.to_native()
@@ -51,12 +60,20 @@ def as_floats(series: nw.Series[Any], name: str, argument: str) -> FloatArray:
     commas = all(isinstance(value, str) and re.fullmatch(r"\s*[-+]?\d*,\d+\s*", value) for value in values[wrong])
     advice = "Write decimal points, not commas" if commas else "Convert the column first, or name another"
     raise NonNumericError(
-        f"`{argument}` must hold numbers; column {name!r} holds {listed(values[wrong].unique()[:3])} in "
+        f"`{argument}` must hold numbers; column {name!r} holds {listed(_some_of(values[wrong]))} in "
         f"{rows_text(rows, count)}. {advice}.",
         column=name,
         rows=rows,
         count=count,
     )
+
+
+def _some_of(values: pd.Series) -> list[Any]:
+    """Up to three of the values, each once; lists as their text, as they cannot be told apart by a key."""
+    try:
+        return list(values.unique()[:3])
+    except TypeError:
+        return list(dict.fromkeys(str(one) for one in values[:100]))[:3]
 
 
 def _of_present(series: nw.Series[Any], dtype: Any, absent: Any) -> Values:

@@ -8,8 +8,11 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import narwhals.stable.v2 as nw
+import numpy as np
 import pandas as pd
+from pandas.api.types import infer_dtype
 
+from evalreg.data.columns import refuse_nested
 from evalreg.data.names import known_column
 from evalreg.errors import EngineError, EvalregError, NonNumericError
 
@@ -71,11 +74,23 @@ def aggregated(frame: nw.LazyFrame[Any], keys: Sequence[str], *aggregates: nw.Ex
     return found.rename({key: name for name, key in own.items()})
 
 
+def as_text(labels: Any) -> Any:
+    """Labels as an array of text; pandas would read bytes as letters."""
+    texts = pd.Series(labels)
+    if texts.dtype == object and infer_dtype(texts) == "bytes":
+        texts = texts.map(str)
+    return np.asarray(texts.astype(str), dtype=object)
+
+
 def as_pandas(frame: nw.LazyFrame[Any]) -> pd.DataFrame:
     """What a query gives, as pandas; days stay days, which columns of pandas would turn into times at midnight."""
     found: pd.DataFrame = fetched(frame, "pandas")
-    days = [name for name, kind in schema_of(frame).items() if kind == nw.Date]
-    return found.assign(**{name: found[name].dt.date for name in days if found[name].dtype.kind == "M"})
+    schema = schema_of(frame)
+    days = [name for name, kind in schema.items() if kind == nw.Date]
+    found = found.assign(**{name: found[name].dt.date for name in days if found[name].dtype.kind == "M"})
+    # DuckDB gives arrays of bytes, which are no keys.
+    binary = [name for name, kind in schema.items() if kind == nw.Binary]
+    return found.assign(**{name: found[name].map(bytes, na_action="ignore") for name in binary})
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,6 +135,7 @@ class LazyTable:
         with_nan = _knows_nan(self.frame)
         masks = []
         for name in names:
+            refuse_nested(name, schema[name])
             masks.append(nw.col(name).is_null())
             if with_nan and schema[name].is_float():
                 masks.append(nw.col(name).is_nan().fill_null(False))
@@ -146,4 +162,4 @@ class LazyTable:
         expressions = [expression.alias(name) for name, expression in aggregates.items()]
         held = self.holding(by)
         native = as_pandas(aggregated(held, by, *expressions))
-        return native.sort_values(list(by), key=lambda column: column.astype(str)) if by else native
+        return native.sort_values(list(by), key=lambda column: pd.Series(as_text(column))) if by else native

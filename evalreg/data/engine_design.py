@@ -12,8 +12,8 @@ import pandas as pd
 
 from evalreg.checks import FloatArray, MissingName, listed
 from evalreg.data.clusters import Axis
-from evalreg.data.engine import LazyTable
-from evalreg.data.engine_groups import Grouped, as_text, grouped
+from evalreg.data.engine import LazyTable, as_text
+from evalreg.data.engine_groups import Grouped, grouped
 from evalreg.data.engine_missing import (
     RESCALED,
     dropped_rows,

@@ -14,7 +14,7 @@ import pandas as pd
 
 from evalreg.checks import BoolArray, FloatArray, IntArray
 from evalreg.data.clusters import TABLE_PER_ROW, factorize
-from evalreg.data.engine import aggregated, fetched, schema_of
+from evalreg.data.engine import aggregated, as_text, fetched, schema_of
 from evalreg.data.engine_duckdb import ROUGHLY, rough_count
 from evalreg.data.engine_spark import LINES_AT_ONCE, MOST_LINES, is_spark
 from evalreg.errors import NotAvailableError
@@ -90,11 +90,6 @@ def joint_codes(columns: Sequence[tuple[IntArray, int]], n: int) -> tuple[IntArr
             continue
         codes, n_codes = ordered(codes.astype(np.int64) * n_own + own, n_codes * n_own)
     return codes, n_codes
-
-
-def as_text(labels: Any) -> Any:
-    """Labels as an array of text."""
-    return np.asarray(pd.Series(labels).astype(str), dtype=object)
 
 
 def backend() -> Literal["pyarrow", "pandas"]:

@@ -11,8 +11,8 @@ import pandas as pd
 
 from evalreg.checks import BoolArray, FloatArray, IntArray
 from evalreg.data.clusters import Axis, union
-from evalreg.data.engine import LazyTable, aggregated, schema_of
-from evalreg.data.engine_groups import Grouped, as_text, grouped
+from evalreg.data.engine import LazyTable, aggregated, as_text, schema_of
+from evalreg.data.engine_groups import Grouped, grouped
 from evalreg.data.engine_missing import (
     RESCALED,
     dropped_rows,

@@ -14,7 +14,7 @@ import pandas as pd
 from evalreg.checks import BoolArray, FloatArray, IntArray
 from evalreg.data.alignment import align_labels
 from evalreg.data.clusters import Codes, factorize, joint, used_codes
-from evalreg.data.columns import as_floats, outside_pandas
+from evalreg.data.columns import as_floats, outside_pandas, refuse_nested
 from evalreg.data.names import known_column
 from evalreg.data.row_numbers import row_list, rows_text
 from evalreg.errors import AlignmentError, NonFiniteError, ScoreRangeError
@@ -121,7 +121,9 @@ class Table:
     def labels(self, name: str, argument: str) -> tuple[IntArray, Any]:
         """Integer codes of a column with -1 for missing, and the label of each code."""
         if name not in self._labels:
-            self._labels[name] = _as_labels(self.frame.get_column(known_column(name, self.columns, argument)))
+            column = self.frame.get_column(known_column(name, self.columns, argument))
+            refuse_nested(name, column.dtype)
+            self._labels[name] = _as_labels(column)
         return self._labels[name]
 
     def with_joint(self, name: str, columns: Sequence[str]) -> Table:

@@ -359,10 +359,10 @@ def as_lazy(table: Table | LazyTable, numbers: Mapping[str, str | None]) -> Lazy
         return table
     frame = table.frame
     for argument, column in numbers.items():
-        kind = frame.schema.get(column)
+        kind = None if column is None else frame.schema.get(column)
         if column is not None and kind is not None and not (kind.is_numeric() or kind == nw.Boolean):
-            values = table.floats(column, argument)
-            frame = frame.with_columns(nw.new_series(column, values, nw.Float64, backend=frame.implementation))
+            floats = table.floats(column, argument)
+            frame = frame.with_columns(nw.new_series(column, floats, nw.Float64, backend=frame.implementation))
     for name in table.made:
         codes, labels = table.labels(name, "item")
         # One entry more, which the code -1 of a missing id finds.

@@ -72,8 +72,8 @@ def _engine_notes(estimate: Estimate, of_items: ItemCounts, by: Axis, clusters: 
     worst = int(np.argmin(counts))
     text = (
         f"models answered different questions: {estimate.names[worst]} has {counts[worst]:.0f} of {n_items}. Means "
-        "over different questions do not rank models. Keep the questions that all answered in the engine, or collect "
-        'the frame for questions="shared" or `compare`, which takes each pair over the questions that both answered.'
+        'over different questions do not rank models. Use questions="shared" for those that all answered, or '
+        "`compare`, which takes each pair over the questions that both answered."
     )
     text += _of_clusters(by) if clusters else ""
     return ((UnequalQuestionsWarning, text),)

@@ -154,6 +154,41 @@ def test_tests_and_intervals_agree(rng: np.random.Generator) -> None:
         assert np.all((np.abs(found.statistic(float(bound))) <= critical) == inside, where=~edge)
 
 
+def test_an_interval_holds_zero_just_where_no_difference_is_not_rejected() -> None:
+    # 11 of 12 questions differ by a half: further from 0.1 than from 0, in standard errors, as fewer can differ there.
+    one = np.ones(1)
+    found = unseen(
+        *(share * one for share in (11 / 24, 0.0, 11 / 24, 11 / 48, 11 / 12, 0.0, 1 / 24, 0.0)),
+        12 * one,
+        12 * one,
+        0 * one,
+    )
+    critical = 12.0
+    assert abs(found.statistic(0.0)[0]) < critical < abs(found.statistic(0.1)[0])
+    low, high = found.limits(np.array([critical]))[0]
+    assert low < 0 < high
+    np.testing.assert_allclose(np.abs([found.statistic(low)[0], found.statistic(high)[0]]), critical, rtol=1e-10)
+
+
+@pytest.mark.parametrize("m", [1, 7, 9000])
+def test_ends_of_intervals_are_those_by_bisection(rng: np.random.Generator, m: int) -> None:
+    n = rng.integers(5, 2000, m).astype(float)
+    wins, losses = rng.binomial(n.astype(int), 0.2 * rng.random(m)), rng.binomial(n.astype(int), 0.1 * rng.random(m))
+    theta, size, every = (wins - losses) / n, (wins + losses) / n, np.ones(m)
+    variance = rng.choice([0.0, 0.5, 1.0, 3.0], m) * (size - theta**2) / n
+    found = unseen(theta, variance, size, size, size, size, (1 - size) / 2, size / 2, n, n / 2, 0 * every)
+    critical = rng.choice([1.0, 2.0, 3.0, 5.0], m)
+    for side, column in zip((-1.0, 1.0), found.limits(critical).T, strict=True):
+        with_zero = np.abs(found.statistic(0.0)) <= critical
+        inside, outside = np.where(with_zero & (theta * side < 0), 0.0, theta), np.full(m, side)
+        reached = np.abs(found.statistic(outside)) > critical
+        for _ in range(60):
+            middle = (inside + outside) / 2
+            beyond = np.abs(found.statistic(middle)) > critical
+            inside, outside = np.where(beyond, inside, middle), np.where(beyond, middle, outside)
+        np.testing.assert_allclose(column, np.where(reached, outside, side), rtol=0, atol=1e-13)
+
+
 def test_nothing_is_added_where_many_questions_differ() -> None:
     found = independent(1000, np.array([60.0]), np.array([40.0]))
     assert not found.active.any()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from evalreg.checks import FloatArray
@@ -12,19 +14,28 @@ def t_quantile(alpha: float | FloatArray, dof: FloatArray) -> FloatArray:
     from scipy import special
 
     dof = np.asarray(dof, dtype=float)
-    finite = np.where(np.isinf(dof), 1.0, dof)
     # From the lower tail: 1 - alpha/2 would lose the digits of a small alpha.
     tail = np.asarray(alpha, dtype=float) / 2
-    return -np.where(np.isinf(dof), special.ndtri(tail), special.stdtrit(finite, tail))
+    if tail.ndim == 0 and dof.size > 1 and np.all(dof == dof.flat[0]):
+        return np.full(dof.shape, -_of_each(special.ndtri, special.stdtrit, dof.flat[0], tail))
+    return -_of_each(special.ndtri, special.stdtrit, dof, tail)
 
 
 def t_pvalues(statistic: FloatArray, dof: FloatArray) -> FloatArray:
     """Two-sided p-values of t, the normal's where dof is infinite; right in the tails, NaN where an input is."""
     from scipy import special
 
-    tail = -np.abs(statistic)
-    finite = np.where(np.isinf(dof), 1.0, dof)
-    return 2 * np.where(np.isinf(dof), special.ndtr(tail), special.stdtr(finite, tail))
+    return 2 * _of_each(special.ndtr, special.stdtr, np.asarray(dof, dtype=float), -np.abs(statistic))
+
+
+def _of_each(normal: Any, of_t: Any, dof: FloatArray, values: FloatArray) -> FloatArray:
+    """The normal's function where degrees of freedom are infinite, that of t elsewhere; only those that are needed."""
+    infinite = np.isinf(dof)
+    if infinite.all():
+        return np.asarray(normal(values + np.zeros(dof.shape)))
+    if not infinite.any():
+        return np.asarray(of_t(dof, values))
+    return np.where(infinite, normal(values), of_t(np.where(infinite, 1.0, dof), values))
 
 
 def t_log_density(t: FloatArray, dof: FloatArray) -> FloatArray:

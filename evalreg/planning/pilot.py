@@ -16,8 +16,10 @@ from evalreg.numerics.student import t_quantile
 from evalreg.planning.checked_numbers import checked_delta
 from evalreg.planning.pilot_facts import Pilot, of_components, pilot_of
 from evalreg.planning.t_power import REACHED, ROUNDING, fewest, normal_units, pilot_errors, pilot_power, pilot_shift
-from evalreg.scores.unseen import STEPS, Unseen
+from evalreg.scores.unseen import Unseen
 
+# Halvings of the interval that the least difference lies in.
+STEPS = 60
 PLAN = ("variance", "n_eq9", "n", "n_clusters", "cluster_size", "mde")
 
 

@@ -12,6 +12,7 @@ from functools import cached_property
 import numpy as np
 
 from evalreg.checks import BoolArray, FloatArray, IntArray
+from evalreg.numerics.roots import crossings
 
 # Correlation of differences not seen within a cluster.
 ICC = 0.5
@@ -31,8 +32,8 @@ CLUSTERS_UNKNOWN, CLUSTERS_KNOWN = 5.0, 15.0
 SIZES_UNKNOWN, SIZES_KNOWN = 5.0, 25.0
 # A standard error so many times as large is worth a word.
 MATTERS = 1.1
-# Halvings of an interval of width 2.
-STEPS = 60
+# Ends of intervals are as good as this, and found for so many differences at a time.
+WIDTH, AT_ONCE = 1e-14, 1 << 12
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,16 +189,24 @@ class Unseen:
 
     def limits(self, critical: FloatArray) -> FloatArray:
         """Values that are not further from theta than `critical` standard errors, shape (m, 2), in [-1, 1]."""
-        # Both ends at once, a row each.
-        far = np.array([[-1.0], [1.0]])
+        # So many at a time as stay in a cache of the processor.
+        parts = np.array_split(np.arange(self.theta.size), self.theta.size // AT_ONCE + 1)
+        if len(parts) > 1:
+            return np.concatenate([self.chosen(part).limits(critical[part]) for part in parts])
+        far = np.array([[-1.0], [1.0]])  # both ends at once, a row each
         inside = np.broadcast_to(self.theta, (2, self.theta.size))
         outside = np.broadcast_to(far, inside.shape)
-        reached = np.abs(self.statistic(outside)) > critical
-        for _ in range(STEPS):
-            middle = (inside + outside) / 2
-            beyond = np.abs(self.statistic(middle)) > critical
-            inside, outside = np.where(beyond, inside, middle), np.where(beyond, middle, outside)
-        return np.where(reached, outside, far).T
+        excess, at_inside = np.abs(self.statistic(outside)) - critical, np.broadcast_to(-critical, inside.shape)
+        reached = excess > 0
+        # Zero first, so that an interval holds it just where a test of no difference does not reject.
+        zero, beyond = self._from_zero - critical, self.theta * far < 0
+        out, within = beyond & (zero > 0), beyond & (zero <= 0)
+        outside, excess = np.where(out, 0.0, outside), np.where(out, zero, excess)
+        inside, at_inside = np.where(within, 0.0, inside), np.where(within, zero, at_inside)
+        ends = crossings(
+            lambda bound: np.abs(self.statistic(bound)) - critical, inside, outside, at_inside, excess, WIDTH
+        )
+        return np.where(reached, ends, far).T
 
 
 def dependence_granted(n: FloatArray, clusters: FloatArray, icc: float = ICC) -> FloatArray:

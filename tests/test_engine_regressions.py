@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import functools
 import pickle
 
 import numpy as np
@@ -426,3 +427,16 @@ def test_weighted_means_have_the_hc_errors_of_statsmodels(engine, cov):
     duels = frame.assign(left="ada", right="bob", won=0.5)
     with pytest.raises(er.errors.NotAvailableError, match=rf'`cov="{cov}"` of comparisons .* "left", "right" and'):
         er.win_rate(engine(duels), left="left", right="right", score="won", cov=cov)
+
+
+@in_engines
+def test_a_cell_that_holds_nothing_but_zeros_is_no_change_of_the_rows(engine):
+    rng = np.random.default_rng(3)
+    passage = np.repeat([f"p{i}" for i in range(8)], 9)
+    frame = pd.DataFrame({"passage": passage, "model": np.tile(["a", "b", "c"], 24), "weight": rng.uniform(0.5, 2, 72)})
+    right = (rng.random(72) < 0.6) & (passage > "p3")
+    frame = frame.assign(score=right.astype(int), other=(rng.random(72) < 0.5).astype(int))
+    for formula in ("score ~ C(model) + passage", "score ~ model + C(other)"):
+        for weights in (None, "weight"):
+            call = functools.partial(er.fit, formula, groups="passage", weights=weights, cov="CR1")
+            np.testing.assert_allclose(call(data=engine(frame)).bse, call(data=frame).bse, rtol=SAME)

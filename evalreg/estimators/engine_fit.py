@@ -160,8 +160,10 @@ def _constant(outcome: str, what: str) -> ConstantScoreError:
 def _scores(rows: DesignRows, roles: DesignRoles, K: int, k: int, total: FloatArray) -> LazyScores:
     """Scores of the rows in their cells, nothing fitted yet."""
     none = np.zeros(rows.count.size)
-    # The size of the scores as they are is what rounding of their sums is measured by.
-    sums = CellSums(rows.count, rows.weight, total, none, rows.low + rows.centre, rows.high + rows.centre)
+    # Rounding of sums is measured by the size of the scores as they are, and of the centre taken from them: scores of a
+    # cell may all be zero.
+    low, high = np.minimum(rows.low, 0.0) + rows.centre, np.maximum(rows.high, 0.0) + rows.centre
+    sums = CellSums(rows.count, rows.weight, total, none, low, high)
     stays = stays_in_spark(rows.table, roles.keys, int(rows.count.sum()), rows.count.size, K * k)
     return (SparkScores if stays else LazyScores)(
         rows.table,

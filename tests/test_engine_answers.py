@@ -258,6 +258,20 @@ def test_bad_rows_are_refused_with_what_to_do(log, engine):
         er.compare(engine(first), item="question", groups=np.arange(len(first)))
 
 
+@in_engines
+def test_too_few_answers_are_told_of_the_model_and_the_question_as_in_memory(log, engine):
+    frame = log.dropna().sort_values(["model", "question", "attempt"], ignore_index=True)
+    frame = frame.drop(index=frame.index[(frame["model"] == "bob") & frame["question"].between("q20", "q21")][[0, 2]])
+    frame = frame[frame.groupby(["model", "question"])["question"].transform("size").gt(1) | frame["model"].eq("bob")]
+    roles = {"item": "question", "sample": "attempt", "k": 2, "by": ["subject", "model"], "groups": "passage"}
+    said = []
+    for data in (frame, engine(frame)):
+        with pytest.raises(DataError, match=r'"(law|math):bob:q2') as refused:
+            er.pass_at_k(data, "right", **roles)
+        said.append(str(refused.value))
+    assert said[0] == said[1]
+
+
 @in_one_engine
 def test_a_model_without_a_row_in_use_is_named(log, engine):
     first = log[log["attempt"] == 0].dropna().reset_index(drop=True)

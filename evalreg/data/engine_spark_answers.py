@@ -90,7 +90,7 @@ def answers_in_spark(used: UsedAnswers, roles: Roles) -> SparkAnswers:
 
 @dataclass(frozen=True, eq=False)
 class FewAnswers:
-    """Lines of fewer answers than some number: how many of all lines, the fewest answers, and the first questions."""
+    """Lines of fewer answers than some number: how many of all lines, the fewest answers, and the first of them."""
 
     n_few: int
     n_lines: int
@@ -104,9 +104,9 @@ def few_answers(answers: SparkAnswers, least: int) -> FewAnswers:
     counts = {"few": nw.col("__few").sum(), "n": nw.len(), "fewest": nw.col(ANSWERS).min()}
     found = grouped(answers.frame.with_columns(few.alias("__few")), (), counts).numbers
     n_few, n_lines, fewest = (int(found[name][0]) for name in counts)
-    item = answers.key[-1]
-    some = answers.frame.filter(nw.col(ANSWERS) < least).sort(*answers.key).select(item).head(3)
-    return FewAnswers(n_few, n_lines, fewest, as_pandas(some)[item].astype(str).tolist() if n_few else [])
+    some = answers.frame.filter(nw.col(ANSWERS) < least).sort(*answers.key).select(*answers.key).head(3)
+    first = as_pandas(some).astype(str).agg(":".join, axis=1).tolist() if n_few else []
+    return FewAnswers(n_few, n_lines, fewest, first)
 
 
 def with_shares(

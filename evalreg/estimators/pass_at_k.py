@@ -218,9 +218,13 @@ def _in_engine(used: UsedAnswers, roles: Roles, groups: Groups, k: int, require:
     lines = read.rows.source.table
     assert isinstance(lines, EngineAnswers)
     answers = lines.answers.astype(float)
-    label, codes = read.rows.used[str(roles.item)].label, read.rows.used[str(roles.item)].codes
+    keys = [read.rows.used[name] for name in lines.key]
     values = np.rint(read.values * answers)
-    shares = _subsets(values, answers, lambda line: label(int(codes[line])), roles.score, k, require)
+
+    def label(line: int) -> str:
+        return ":".join(key.label(int(key.codes[line])) for key in keys)
+
+    shares = _subsets(values, answers, label, roles.score, k, require)
     return replace(read, rows=replace(read.rows, values={"score": shares}))
 
 

@@ -13,7 +13,7 @@ import pandas as pd
 from pandas.api.types import infer_dtype
 
 from evalreg.data.columns import refuse_nested
-from evalreg.data.names import known_column
+from evalreg.data.names import MADE, known_column
 from evalreg.errors import EngineError, EvalregError, NonNumericError
 
 # Characters that are shown of what an engine says.
@@ -57,6 +57,12 @@ def schema_of(frame: nw.LazyFrame[Any]) -> Mapping[str, Any]:
     """Names and types of the columns, which some engines look up only now."""
     with engine_answers(frame, "tell the columns of the frame"):
         return frame.collect_schema()
+
+
+def without_own(frame: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+    """The frame without columns that are called as those that are made in an engine are; `no_column` says so."""
+    theirs = [name for name in frame.collect_schema() if name.startswith(MADE)]
+    return frame.drop(*theirs) if theirs else frame
 
 
 def aggregated(frame: nw.LazyFrame[Any], keys: Sequence[str], *aggregates: nw.Expr) -> nw.LazyFrame[Any]:

@@ -185,7 +185,7 @@ def _counted(
         *map(nw.col, roles.by), reason.alias("__reason"), score.alias("__score"), other.alias("__other")
     )
     value = nw.col("__score")
-    totals = {ANSWERS: nw.len(), "low": value.min(), "high": value.max(), "__other": nw.col("__other").sum()}
+    totals = {ANSWERS: nw.len(), "__low": value.min(), "__high": value.max(), "__other": nw.col("__other").sum()}
     counts = LazyTable(marked).group((*roles.by, "__reason"), totals)
     rows = counts[ANSWERS].to_numpy(dtype=np.intp)
     why = counts["__reason"].to_numpy(dtype=np.intp)
@@ -195,7 +195,7 @@ def _counted(
     in_use = counts[why == 0]
     if in_use.empty:
         raise EmptyDataError("`data` has no rows, or none is left without missing values.")
-    if np.isinf(in_use[["low", "high"]].to_numpy(dtype=float)).any():
+    if np.isinf(in_use[["__low", "__high"]].to_numpy(dtype=float)).any():
         raise NonFiniteError(
             f"`score` must be finite; column {roles.score!r} holds infinities. Set them to missing, or leave them out.",
             column=roles.score,

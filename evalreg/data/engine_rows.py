@@ -23,6 +23,7 @@ from evalreg.data.engine_missing import (
 from evalreg.data.engine_spark import keep
 from evalreg.data.filters import refuse_filters
 from evalreg.data.groups import Groups, parse_groups
+from evalreg.data.names import known_column
 from evalreg.data.rows import Roles
 from evalreg.errors import ArgumentError, DuplicateRowsError, EmptyDataError
 
@@ -76,6 +77,8 @@ def read_in_engine(
     values = {"score": roles.score} if values is None else values
     for argument, name in values.items():
         table.check_numeric(name, argument)
+    if roles.weights is not None:
+        known_column(roles.weights, table.columns, "weights")
     axes = None if groups is None else parse_groups(groups, table.columns)
     asked = _asked(roles, axes, list(values.values()))
     table = keep(table, [name for names in asked.values() for name in names])

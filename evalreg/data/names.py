@@ -8,6 +8,9 @@ from contextlib import contextmanager
 from evalreg.checks import listed, nearest
 from evalreg.errors import ArgumentError, ArgumentTypeError, MissingColumnError
 
+# How the names of columns begin that are made in an engine.
+MADE = "__"
+
 
 def known_column(name: object, columns: Sequence[str], argument: str) -> str:
     """Return `name` if it is a column; otherwise raise with the nearest names."""
@@ -38,6 +41,10 @@ def known_columns(names: object, columns: Sequence[str], argument: str) -> tuple
 def no_column(name: str, columns: Sequence[str], argument: str, what: str = "not a column") -> MissingColumnError:
     """The error for a name that is not a column, with the nearest that are."""
     hint = nearest(name, columns) or f" The columns are {listed(columns)}."
+    if name.startswith(MADE):
+        hint += (
+            f' Engines and sums leave out columns whose names begin with "{MADE}", as their own do: rename it first.'
+        )
     return MissingColumnError(f'`{argument}` names "{name}", which is {what}.{hint}', column=name)
 
 
@@ -54,14 +61,13 @@ def or_one_model(model: str | None) -> Iterator[None]:
         ) from None
 
 
-def refuse_same(named: Mapping[str, str | None]) -> None:
+def refuse_same(named: Mapping[str, str | Sequence[str] | None]) -> None:
     """Raise if two arguments name the same column; one that is None names none."""
     taken: dict[str, str] = {}
-    for argument, name in named.items():
-        if name is None:
-            continue
-        if name in taken:
-            raise ArgumentError(
-                f'`{taken[name]}` and `{argument}` must be different columns; both name "{name}".', column=name
-            )
-        taken[name] = argument
+    for argument, names in named.items():
+        for name in (names,) if isinstance(names, str) else names or ():
+            if name in taken:
+                raise ArgumentError(
+                    f'`{taken[name]}` and `{argument}` must be different columns; both name "{name}".', column=name
+                )
+            taken[name] = argument

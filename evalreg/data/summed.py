@@ -15,11 +15,12 @@ from pandas.api.types import infer_dtype
 from evalreg.checks import BoolArray, FloatArray, IntArray, MissingName, listed
 from evalreg.data.centres import LOST, about_near_centres
 from evalreg.data.clusters import Codes, factorize, joint
-from evalreg.data.engine import LazyTable, as_pandas, schema_of
+from evalreg.data.engine import LazyTable, as_pandas, schema_of, without_own
 from evalreg.data.engine_rows import read_in_engine
 from evalreg.data.frame import Table, refuse_extreme
 from evalreg.data.groups import Groups, parse_groups
 from evalreg.data.joint_ids import joint_parts
+from evalreg.data.names import MADE
 from evalreg.data.rows import Roles
 from evalreg.data.summed_ratios import about_own
 from evalreg.data.summed_roles import (
@@ -34,6 +35,7 @@ from evalreg.data.summed_roles import (
     SMALLEST,
     SQUARES,
     TOTAL,
+    WEIGHTED_RATIO_SUMS,
     AnyRoles,
     SummedRatioRoles,
     SummedRoles,
@@ -242,9 +244,15 @@ def summed(table: LazyTable, roles: Roles, groups: Groups) -> SummedLog:
 
 def kinds_of(table: LazyTable, own: AnyRoles) -> dict[str, str]:
     """What the labels of each column are; refused where they have the name of a sum, or no text of their own."""
-    taken = [name for name in own.labels if name in own.sums]
+    # Ratios have sums of weighted rows also where every weight is 1.
+    sums = WEIGHTED_RATIO_SUMS if isinstance(own, SummedRatioRoles) else own.sums
+    taken = [name for name in own.labels if name in sums]
+    taken += [name for name in (*own.labels, *own.hashed) if name.startswith(MADE)]
     if taken:
-        raise ArgumentError(f"labels must not have the name of a column of sums; rename {listed(taken)}.")
+        raise ArgumentError(
+            f'labels must not have the name of a column of sums, nor one that begins with "{MADE}"; rename '
+            f"{listed(taken)}."
+        )
     schema = schema_of(table.frame)
     return {name: _kind(name, schema[name], table.frame) for name in own.labels}
 
@@ -369,4 +377,4 @@ def as_lazy(table: Table | LazyTable, numbers: Mapping[str, str | None]) -> Lazy
         texts = [*labels, None]
         values = [texts[code] for code in codes]
         frame = frame.with_columns(nw.new_series(name, values, nw.String, backend=frame.implementation))
-    return LazyTable(frame.lazy())
+    return LazyTable(without_own(frame.lazy()))

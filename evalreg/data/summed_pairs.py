@@ -55,6 +55,8 @@ def summarised_pairs(data: Any, roles: PairRoles, groups: str | list[str]) -> Su
         roles.left, roles.right, roles.score, roles.winner, roles.key, roles.strata, roles.weights, tuple(columns)
     )
     kinds = kinds_of(table, own)
+    if roles.winner is not None:
+        known_column(roles.winner, table.columns, "winner")
     read = read_pairs_in_engine(table, roles, groups, as_given=True)
     lines = _summed_lines(read.table, own, read.weights)
     lines[QUESTIONS] = hashes_of(read.table, own, lines)

@@ -36,7 +36,7 @@ from evalreg.data.clusters import Axis
 from evalreg.data.engine_spark import one_scan
 from evalreg.data.groups import Groups
 from evalreg.data.joint_ids import with_roles
-from evalreg.data.names import known_columns
+from evalreg.data.names import known_columns, refuse_same
 from evalreg.data.opening import open_frame
 from evalreg.data.rows import Roles
 from evalreg.data.summed import SummedLog, with_joint_lines
@@ -256,7 +256,8 @@ def mean(
         by_columns = known_columns(by, table.roles.labels, "by")
     else:
         table, by_columns = with_roles(table, {"score": score}, by=by, item=item, sample=sample, strata=strata)
-    _check_columns(by_columns, item, questions)
+    refuse_same({"by": by_columns, "item": item, "sample": sample, "strata": strata})
+    _check_questions(by_columns, item, questions)
     items = item if groups is None else None
     groups = items if groups is None else groups
     roles = Roles(score, by_columns, item, sample, strata, weights, missing, questions=questions)
@@ -311,9 +312,7 @@ def _check_strata_and_sample(
         raise ArgumentError("`sample` names repeated answers to an item; name the column of the items in `item`.")
 
 
-def _check_columns(by_columns: tuple[str, ...], item: str | None, questions: QuestionsName) -> None:
-    if item in by_columns:
-        raise ArgumentError(f'`by` and `item` must be different columns; both name "{item}".', column=item)
+def _check_questions(by_columns: tuple[str, ...], item: str | None, questions: QuestionsName) -> None:
     if questions == "shared" and not (by_columns and item is not None):
         raise ArgumentError(
             '`questions="shared"` keeps the questions that all models answered: name the models in `by` and the '

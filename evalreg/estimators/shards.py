@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from evalreg.checks import MISSING, MissingName, option
 from evalreg.data.joint_ids import with_roles
+from evalreg.data.names import refuse_same
 from evalreg.data.opening import open_frame
 from evalreg.data.rows import Roles
 from evalreg.data.shard_files import Expected, merge, write_sums
@@ -192,6 +193,7 @@ def _of_scores(
 ) -> SummedLog:
     """Sums of scores of single models."""
     table, by_columns = with_roles(open_frame(data), {"score": score}, by=by, item=item, strata=strata)
+    refuse_same({"by": by_columns, "item": item})
     return summarised(table, missing, Roles(score, by_columns, item, None, strata, None, missing), groups)
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 
@@ -16,7 +18,7 @@ from evalreg.data.engine_rows import read_in_engine
 from evalreg.data.groups import Groups, parse_groups
 from evalreg.data.joint_ids import with_roles
 from evalreg.data.labels import Labels
-from evalreg.data.names import known_columns
+from evalreg.data.names import MADE, known_columns
 from evalreg.data.opening import open_frame
 from evalreg.data.rows import Roles
 from evalreg.data.summed import SummedLog, as_lazy, hashes_of, in_order, kinds_of
@@ -86,11 +88,12 @@ def _summed_lines(table: LazyTable, own: SummedRatioRoles, weights: str | None) 
     columns = (own.numerator, own.denominator)
     frame = weighted_columns(table.frame, columns, weights)
     chosen, keys, aggregates = ranged(frame, own.labels)
-    first = LazyTable(chosen).group(keys, aggregates).reset_index(drop=True)
-    check_numbers({name: first[name].to_numpy(dtype=float) for name in aggregates}, columns, own.weights)
-    for name, nowhere in (("low", np.inf), ("high", -np.inf)):
-        first[name] = first[name].astype(float).fillna(nowhere)
-    lines = first.rename(columns={name: ours for ours, name in _FIRST.items()})
+    first = _grouped(chosen, keys, aggregates).reset_index(drop=True)
+    sums = {name: first[MADE + name].to_numpy(dtype=float) for name in aggregates}
+    check_numbers(sums, columns, own.weights)
+    lines = first.rename(columns={MADE + name: ours for ours, name in _FIRST.items()})
+    for name, nowhere in ((LOW, np.inf), (HIGH, -np.inf)):
+        lines[name] = lines[name].astype(float).fillna(nowhere)
     cell = pd.factorize(pd.MultiIndex.from_frame(lines[list(own.by)]))[0] if own.by else np.zeros(len(lines), np.intp)
     top, bottom = (lines[name].to_numpy(dtype=float) for name in (TOP, BOTTOM))
     of_cell = own_ratio(*(np.bincount(cell, one).astype(float) for one in (top, bottom)))
@@ -99,10 +102,10 @@ def _summed_lines(table: LazyTable, own: SummedRatioRoles, weights: str | None) 
     def ask(line: int | None) -> tuple[dict[str, FloatArray], BoolArray]:
         centre = whole if line is None else float(of_cell[cell[line]])
         chosen, keys, aggregates = squared(frame, own.labels, centre, 0.0)
-        second = LazyTable(chosen).group(keys, aggregates)
+        second = _grouped(chosen, keys, aggregates)
         found = lines.merge(second, on=list(own.labels), how="left", validate="one_to_one")
-        found = found.rename(columns={name: ours for ours, name in _SECOND.items()})
-        positive = found["e"].to_numpy(dtype=float)
+        found = found.rename(columns={MADE + name: ours for ours, name in _SECOND.items()})
+        positive = found[f"{MADE}e"].to_numpy(dtype=float)
         about = moved(found, np.full(top.size, centre) - own_ratio(top, bottom), positive)
         # A line loses no more digits than its cell: what is asked is whether the cell does, about this centre.
         shift = centre - of_cell[cell]
@@ -111,6 +114,11 @@ def _summed_lines(table: LazyTable, own: SummedRatioRoles, weights: str | None) 
 
     more = about_near_centres(ask, of_cell[cell], [str(one) for one in cell], "ratios")
     return lines.assign(**more)
+
+
+def _grouped(frame: nw.LazyFrame[Any], keys: Sequence[str], aggregates: dict[str, nw.Expr]) -> pd.DataFrame:
+    """The labels of lines, which may be called as an aggregate is, and aggregates by names that begin with `MADE`."""
+    return LazyTable(frame).group(keys, {MADE + name: one for name, one in aggregates.items()})
 
 
 def _moments(lines: pd.DataFrame, shift: FloatArray) -> tuple[FloatArray, FloatArray]:

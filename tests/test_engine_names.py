@@ -1,0 +1,242 @@
+"""A column in two roles, and columns called as those that an engine makes: the number of pandas, or a refusal."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import keyword
+import re
+from collections.abc import Callable
+from itertools import permutations
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from engines.lazy import in_engines, in_one_engine
+
+import evalreg as er
+from evalreg.data.names import MADE
+from evalreg.errors import ArgumentError, EngineError, EvalregError, MissingColumnError, NotAvailableError
+
+pytest.importorskip("polars")
+pytest.importorskip("duckdb")
+
+pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
+SAME = 1e-9
+
+
+@functools.cache
+def answers() -> pd.DataFrame:
+    """Three models on 24 questions of eight clusters and two subjects, two answers to each."""
+    rng = np.random.default_rng(1)
+    m, q, t = (place.ravel() for place in np.indices((3, 24, 2)))
+    columns = {"m": np.array(["a", "b", "c"])[m], "q": np.char.add("q", (q + 10).astype(str)).astype(object)}
+    columns |= {"c": np.char.add("p", (q // 3).astype(str)).astype(object), "j": np.array(["law", "math"])[q % 2]}
+    numbers = {"s": (rng.random(m.size) < 0.6).astype(int), "w": rng.integers(1, 4, m.size) * 1.0}
+    return pd.DataFrame({**columns, "t": t + 1, **numbers, "x": rng.random(m.size) + 0.2})
+
+
+@functools.cache
+def single() -> pd.DataFrame:
+    """The first answer to each question."""
+    return answers()[answers()["t"] == 1].reset_index(drop=True)
+
+
+@functools.cache
+def comparisons() -> pd.DataFrame:
+    """Four comparisons of three models on each of 30 prompts, by four judges, in two languages."""
+    rng = np.random.default_rng(2)
+    pairs = np.tile([("a", "b"), ("b", "c"), ("c", "a"), ("b", "a")], (30, 1))
+    q, n = np.repeat(np.arange(30), 4), 120
+    score = (rng.random(n) < 0.6).astype(float)
+    frame = pd.DataFrame(
+        {"l": pairs[:, 0], "r": pairs[:, 1], "q": [f"q{i:02d}" for i in q], "j": [f"j{i}" for i in q % 4]}
+    )
+    winner = np.where(score == 1, frame["l"], frame["r"])
+    return frame.assign(u=np.where(q % 2, "de", "en"), s=score, v=winner, w=rng.integers(1, 4, n) * 1.0)
+
+
+# What is asked, of which data, and which column plays each role; every one of them may play another, too.
+Ask = tuple[Callable[..., er.Results], Callable[[], pd.DataFrame], dict[str, str]]
+ASKED: dict[str, Ask] = {
+    "mean": (er.mean, single, {"score": "s", "by": "m", "item": "q", "groups": "c", "strata": "j"}),
+    "weighted mean": (er.mean, single, {"score": "s", "by": "m", "groups": "c", "strata": "j", "weights": "w"}),
+    "mean of answers": (
+        er.mean,
+        answers,
+        {"score": "s", "by": "m", "item": "q", "groups": "c", "strata": "j", "sample": "t"},
+    ),
+    "ratio": (er.ratio, single, {"numerator": "s", "denominator": "x", "by": "m", "groups": "c", "weights": "w"}),
+    "compare": (
+        lambda data, **roles: er.compare(data, **roles).results,
+        answers,
+        {"score": "s", "model": "m", "item": "q", "groups": "c", "strata": "j", "sample": "t"},
+    ),
+    "pass at k": (
+        lambda data, **roles: er.pass_at_k(data, k=1, **roles),
+        answers,
+        {"score": "s", "by": "m", "item": "q", "sample": "t", "groups": "c"},
+    ),
+    "win rate": (
+        er.win_rate,
+        comparisons,
+        {"left": "l", "right": "r", "score": "s", "key": "q", "groups": "j", "weights": "w", "by": "u"},
+    ),
+    "verdicts": (
+        er.win_rate,
+        comparisons,
+        {"left": "l", "right": "r", "winner": "v", "key": "q", "groups": "j", "by": "u"},
+    ),
+    "ratings": (
+        er.bradley_terry,
+        comparisons,
+        {"left": "l", "right": "r", "score": "s", "groups": "j", "weights": "w"},
+    ),
+    "fit": (
+        lambda data, score, factor, number, **roles: er.fit(f"{score} ~ C({factor}) + {number}", data, **roles),
+        single,
+        {"score": "s", "factor": "m", "number": "x", "groups": "c", "weights": "w"},
+    ),
+    "sums": (
+        lambda data, score, **roles: er.mean(
+            er.summarise(data, score, **roles), score, by=roles["by"], groups=roles["groups"]
+        ),
+        single,
+        {"score": "s", "by": "m", "item": "q", "groups": "c"},
+    ),
+    "sums of ratios": (
+        lambda data, groups, **roles: er.ratio(er.summarise(data, groups=groups, **roles), **roles, groups=groups),
+        single,
+        {"numerator": "s", "denominator": "x", "by": "m", "groups": "c"},
+    ),
+    "sums of comparisons": (
+        lambda data, **roles: er.win_rate(er.summarise(data, **roles), **roles),
+        comparisons,
+        {"left": "l", "right": "r", "score": "s", "groups": "j"},
+    ),
+}
+
+
+def found(ask: Callable[..., er.Results], data: object, roles: dict[str, str]) -> er.Results | EvalregError:
+    """The numbers, or what was refused; any other error fails."""
+    try:
+        return ask(data, **roles)
+    except EvalregError as error:
+        return error
+
+
+def same(one: er.Results | EvalregError, other: er.Results | EvalregError) -> bool:
+    """Whether both are the same numbers, or refusals of one kind; an engine may refuse what it has not."""
+    if isinstance(other, NotAvailableError):
+        return True
+    if isinstance(one, EvalregError) or isinstance(other, EvalregError):
+        return type(one) is type(other) and not isinstance(other, EngineError)
+    pairs = ((one.params, other.params), (one.bse, other.bse))
+    return dict(one.dropped) == dict(other.dropped) and all(
+        len(a) == len(b) and np.allclose(a, b, rtol=SAME, atol=SAME, equal_nan=True) for a, b in pairs
+    )
+
+
+@pytest.mark.parametrize("name", ASKED)
+@in_one_engine
+def test_one_column_in_two_roles_gives_the_number_of_pandas_or_its_refusal(engine, name):
+    ask, make, roles = ASKED[name]
+    frame = make()
+    assert not isinstance(found(ask, frame, roles), EvalregError)
+    lazy = engine(frame)
+    for first, second in permutations(roles, 2):
+        doubled = {**roles, second: roles[first]}
+        in_memory, there = found(ask, frame, doubled), found(ask, lazy, doubled)
+        assert same(in_memory, there), (doubled, in_memory, there)
+
+
+@in_engines
+def test_a_stratum_is_not_the_model_nor_the_answer(engine):
+    for data in (answers(), engine(answers())):
+        with pytest.raises(ArgumentError, match=r'`by` and `strata` must be different columns; both name "m"'):
+            er.mean(data, "s", by="m", strata="m", groups="c")
+        with pytest.raises(ArgumentError, match=r'`sample` and `strata` must be different columns; both name "t"'):
+            er.mean(data, "s", by="m", item="q", sample="t", strata="t")
+    with pytest.raises(ArgumentError, match=r'`by` and `item` must be different columns; both name "m"'):
+        er.summarise(answers(), "s", by="m", item="m", groups="c")
+
+
+def _modules() -> list[Path]:
+    """The modules that make columns in an engine."""
+    package = Path(er.__file__).parent
+    patterns = ("data/engine*.py", "data/summed*.py", "data/filters.py", "scores/lazy*.py", "estimators/*engine*.py")
+    return [path for pattern in (*patterns, "estimators/summed*.py") for path in sorted(package.glob(pattern))]
+
+
+@functools.cache
+def _texts() -> frozenset[str]:
+    """Texts in these modules that could be names of columns; a number in the place of what f-strings fill in."""
+    texts = set()
+    for path in _modules():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.JoinedStr):
+                texts.add("".join(str(part.value) if isinstance(part, ast.Constant) else "0" for part in node.values))
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                texts.add(node.value)
+    # DuckDB takes names that differ by case for one; columns of the last ones mark a file of lm-evaluation-harness.
+    named = {text for text in texts if re.fullmatch(r"[a-z_][a-z_0-9]*", text) and not keyword.iskeyword(text)}
+    return frozenset(named - {"filter", "filtered_resps", "resps"})
+
+
+def test_the_names_that_are_tried_are_those_that_engines_make():
+    assert {"__x", "__s", "__key0", "__n", "__part0", "__rescaled_weights", "__sum_0"} <= _texts()
+    assert {"n", "s", "t", "lo", "hi", "low", "rows", "total"} <= _texts()
+
+
+@pytest.mark.parametrize("name", ASKED)
+@in_one_engine
+def test_further_columns_called_as_those_of_an_engine_change_nothing(engine, name):
+    ask, make, roles = ASKED[name]
+    frame = make()
+    more = {text: np.arange(len(frame)) % 7 for text in sorted(_texts() - set(frame.columns))}
+    crowded = pd.concat([frame, pd.DataFrame(more)], axis=1)
+    assert same(ask(frame, **roles), found(ask, engine(crowded), roles))
+
+
+@pytest.mark.parametrize("name", ASKED)
+@in_one_engine
+def test_roles_may_have_any_name_but_those_that_engines_keep(engine, name):
+    ask, make, roles = ASKED[name]
+    frame, expected = make(), ask(make(), **roles)
+    names = sorted(text for text in _texts() if not text.startswith(MADE))
+    # Sums refuse the names of their own columns.
+    sums = name.startswith("sums")
+    for start in range(0, len(names), len(roles)):
+        given = [names[(start + i) % len(names)] for i in range(len(roles))]
+        own = dict(zip(roles.values(), given, strict=True))
+        renamed = frame[list(own)].rename(columns=own)
+        there = found(ask, engine(renamed), {role: own[column] for role, column in roles.items()})
+        refused = sums and isinstance(there, ArgumentError) and any(f'"{one}"' in str(there) for one in given)
+        assert refused or same(expected, there), (own, there)
+
+
+@pytest.mark.parametrize("name", ASKED)
+@in_one_engine
+def test_a_role_that_has_a_name_of_an_engine_is_refused_by_that_name(engine, name):
+    ask, make, roles = ASKED[name]
+    for role, column in roles.items():
+        for data in (engine(make().rename(columns={column: "__x"})), make().rename(columns={column: "__x"})):
+            there = found(ask, data, {**roles, role: "__x"})
+            if isinstance(data, pd.DataFrame) and not name.startswith("sums"):
+                assert isinstance(there, er.Results), (role, there)
+                continue
+            assert isinstance(there, MissingColumnError | ArgumentError), (role, there)
+            assert '"__x"' in str(there), (role, there)
+            assert "rename" in str(there), (role, there)
+
+
+@pytest.mark.parametrize("name", ASKED)
+@in_one_engine
+def test_a_role_that_names_nothing_is_refused_as_in_memory(engine, name):
+    ask, make, roles = ASKED[name]
+    for role in roles:
+        for data in (make(), engine(make())):
+            there = found(ask, data, {**roles, role: "nope"})
+            assert isinstance(there, MissingColumnError), (role, there)
+            assert '"nope"' in str(there)

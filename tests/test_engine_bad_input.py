@@ -200,3 +200,41 @@ def test_names_of_columns_are_not_read_as_sql(engine, name):
     found, expected = call(engine(frame)), call(frame)
     np.testing.assert_allclose(found.params, expected.params, rtol=SAME)
     np.testing.assert_allclose(found.bse, expected.bse, rtol=SAME)
+
+
+GONE = {
+    "table": lambda connection: connection.execute("DROP TABLE log"),
+    "column": lambda connection: connection.execute("ALTER TABLE log DROP COLUMN judge"),
+    "connection": lambda connection: connection.close(),
+}
+LATER = CALLS | {"compare": lambda data: er.compare(data, item="item", groups="passage")}
+
+
+@pytest.mark.parametrize("gone", GONE)
+@pytest.mark.parametrize("name", LATER)
+def test_what_is_gone_after_the_estimate_is_the_error_of_the_engine_and_ours(name, gone):
+    """DuckDB looks for it when a query is made, before it is sent."""
+    connection = duckdb.connect()
+    frame = log().assign(judge=np.arange(240) % 6 + 10 * (np.arange(240) // 6))
+    if name == "compare":
+        frame = frame.assign(item=np.arange(240) // 2, model=np.array(["a", "b"])[np.arange(240) % 2], judge=1)
+        frame["judge"] = frame["item"] // 2
+    connection.register("given", frame)
+    connection.execute("CREATE TABLE log AS SELECT * FROM given")
+    results = LATER[name](readable(connection.table("log")))
+    before = str(results.summary())
+    GONE[gone](connection)
+    with pytest.raises(EngineError, match=r"duckdb did not (take a query|tell the columns).*__cause__") as caught:
+        results.with_cov(groups="judge")
+    assert caught.value.__cause__ is not None
+    assert str(results.summary()) == before
+
+
+def test_leverages_that_are_asked_for_after_the_table_is_gone_are_the_error_of_the_engine():
+    connection = duckdb.connect()
+    connection.register("given", log())
+    connection.execute("CREATE TABLE log AS SELECT * FROM given")
+    results = er.fit("score ~ words", readable(connection.table("log")), groups="passage")
+    connection.execute("DROP TABLE log")
+    with pytest.raises(EngineError, match="duckdb did not (take a query|tell the columns)"):
+        results.with_cov(groups=None, cov="HC3")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -45,6 +46,33 @@ def engine_answers(frame: nw.LazyFrame[Any], what: str) -> Iterator[None]:
             "one: a worker or a file may be lost, memory may have run out, or a value has the wrong type. Mend that, "
             "and make the call again."
         ) from error
+
+
+class _HasTable(Protocol):
+    @property
+    def table(self) -> LazyTable | None: ...
+
+
+S = TypeVar("S", bound=_HasTable)
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def asking(function: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P], T]:
+    """A function of what has a table in an engine, whose queries may fail before they are sent.
+
+    DuckDB looks up tables and columns when a query is made: after the estimate they may be gone, or the connection be
+    closed.
+    """
+
+    @functools.wraps(function)
+    def call(of: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        if of.table is None:
+            return function(of, *args, **kwargs)
+        with engine_answers(of.table.frame, "take a query"):
+            return function(of, *args, **kwargs)
+
+    return call
 
 
 def fetched(frame: nw.LazyFrame[Any], backend: Literal["pandas", "pyarrow", "polars"]) -> Any:

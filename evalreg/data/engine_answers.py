@@ -12,7 +12,7 @@ import pandas as pd
 from evalreg.checks import IntArray, listed
 from evalreg.data.cells import CellRows, read_cells
 from evalreg.data.clusters import Axis, as_codes, factorize, joint, union
-from evalreg.data.engine import LazyTable, aggregated, as_pandas, fetched
+from evalreg.data.engine import LazyTable, aggregated, as_pandas, engine_answers, fetched
 from evalreg.data.engine_missing import REASONS, reason_number, refuse_missing
 from evalreg.data.engine_spark import keep
 from evalreg.data.filters import refuse_filters
@@ -68,8 +68,9 @@ class EngineAnswers(Table):
     def _asked(self, name: str) -> pd.Series:
         """A column that was not read, one label a line, by one query."""
         assert self.engine is not None
-        grouped = aggregated(self.engine.holding((*self.key, name)), (*self.key, name), nw.len().alias(ANSWERS))
-        found = as_pandas(grouped)
+        columns = (*self.key, name)
+        with engine_answers(self.engine.frame, "take a query"):
+            found = as_pandas(aggregated(self.engine.holding(columns), columns, nw.len().alias(ANSWERS)))
         key, without = list(self.key), found[name].isna()
         refuse_differing(found[~without], self.key, (name,))
         own = self.to_pandas(self.key, None).reset_index(drop=True)

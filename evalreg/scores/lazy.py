@@ -12,7 +12,7 @@ import numpy as np
 from evalreg.checks import BoolArray, FloatArray, IntArray, listed
 from evalreg.data.centres import LOST, about_near_centres
 from evalreg.data.clusters import Axis
-from evalreg.data.engine import LazyTable, aggregated, fetched
+from evalreg.data.engine import LazyTable, aggregated, asking, fetched
 from evalreg.data.engine_groups import grouped, grouped_sorted, ranges_of
 from evalreg.data.labels import Labels, no_source
 from evalreg.data.names import known_column
@@ -129,6 +129,7 @@ class LazyScores(Scores):
         if self.table is not None:
             self._query(by)
 
+    @asking
     def _ask(self, by: Axis) -> Clustering:
         """Sums of all clusters, held where they are not too many."""
         assert self.table is not None
@@ -250,6 +251,7 @@ class LazyScores(Scores):
         """These scores, until the sums within a clustering are asked for."""
         return None if by in self._queries else self
 
+    @asking
     def n_distinct(self, by: Axis) -> int:
         """Distinct joint values of some columns, counted in the engine."""
         assert self.table is not None
@@ -259,6 +261,7 @@ class LazyScores(Scores):
             return int(grouped(frame, (), {"n": nw.len()}).numbers["n"][0])
         return int(grouped(frame, (), {"n": nw.col(by[0]).n_unique()}).numbers["n"][0])
 
+    @asking
     def shares_unequally(self, by: Axis) -> bool:
         """Whether some cell has items that different numbers of cells have, counted in the engine."""
         assert self.table is not None
@@ -269,6 +272,7 @@ class LazyScores(Scores):
         found = aggregated(pairs.join(of_item, on=list(by)), (*cells, "__cells"), nw.len().alias("__items"))
         return bool(len(fetched(found, "pandas")) > self.n_columns)
 
+    @asking
     def holds_several(self, by: Axis) -> bool:
         """Whether some cell has more than one row of a cluster, counted in the engine."""
         assert self.table is not None
@@ -288,6 +292,7 @@ class LazyScores(Scores):
         """Label of one cluster."""
         return self._query(by).clusters.label(code)
 
+    @asking
     def homes(self, item: Axis, by: Axis) -> IntArray | None:
         """Cluster of each question, in the order of the clusters of `item`; None where the table is gone unasked."""
         if (item, by) not in self._homes:
@@ -414,6 +419,7 @@ class LazyScores(Scores):
         """The largest weight of a row in each cell."""
         return super().heaviest_rows() if self.heaviest is None else self.heaviest
 
+    @asking
     def _weighted_squares(self) -> FloatArray:
         """Sum of (w (value - fitted))^2 of each cell, from powers about a common centre."""
         assert self.weight is not None

@@ -14,7 +14,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 
 from evalreg.checks import FloatArray, IntArray, listed
-from evalreg.data.engine import schema_of
+from evalreg.data.engine import asking, schema_of
 from evalreg.data.engine_groups import grouped
 from evalreg.errors import NotAvailableError
 from evalreg.scores.lazy import CELLS_AT_ONCE, ROWS, LazyScores, changed_rows
@@ -29,6 +29,7 @@ CELLS_OF_A_CASE = 8
 _FULL_ROWS = "__full"
 
 
+@asking
 def scaled_squares(scores: LazyScores, forms: FloatArray, power: float) -> FloatArray:
     """Sums of (w e)^2 u_i u_j / (1 - h)^(2 power) of each cell, i <= j, shape (n_cells, n_products).
 
@@ -71,6 +72,7 @@ def scaled_squares(scores: LazyScores, forms: FloatArray, power: float) -> Float
     return found
 
 
+@asking
 def scaled_rows(scores: LazyScores, inverse: FloatArray, power: float) -> FloatArray:
     """Sums of s^2 / (1 - h)^(2 power) over the rows of each cell, whose leverage h is their weight times `inverse`."""
     assert scores.table is not None or scores.weight is None

@@ -12,9 +12,11 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 import pytest
+from engines import cases
 from narwhals import __version__ as nw_version
 
 import evalreg as er
+from evalreg.data import engine_groups
 from evalreg.errors import (
     ArgumentError,
     DuplicateRowsError,
@@ -741,6 +743,33 @@ def test_few_clusters_of_many_rows_are_asked_for_in_one_part(long_log, monkeypat
     monkeypatch.setattr("evalreg.data.engine_groups.AT_ONCE", 1000)
     found = er.mean(LAZY["duckdb sql"](long_log), by="model", groups="passage")
     assert found.estimate.scores._queries[("passage",)].ranges == (None,)
+
+
+@pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
+@pytest.mark.parametrize("engine", _first_of_all(LAZY))
+def test_first_rows_that_mislead_cost_a_query_and_no_more_lines(long_log, collected, engine, monkeypatch):
+    monkeypatch.setattr("evalreg.data.engine_groups.AT_ONCE", 1000)
+    monkeypatch.setattr("evalreg.data.engine_groups.LOOKED_AT", 400)
+    rows = np.arange(len(long_log))
+    log = long_log.assign(passage=np.where(rows < 400, "first", np.char.add("p", (rows // 2).astype(str))))
+    found = er.mean(LAZY[engine](log), by="model", groups="passage")
+    assert 1001 in collected
+    assert max(collected[:3]) <= 1001
+    assert len(found.estimate.scores._queries[("passage",)].ranges) > 2
+    cases.assert_numbers(found, er.mean(log, by="model", groups="passage"))
+
+
+def test_distinct_values_are_guessed_from_the_first_rows(rng):
+    # As many rows as are looked at, of a tenth as many values to ten times as many; the largest log is 100 times that.
+    n, n_rows = 1 << 14, 100 << 14
+    for n_values in (n // 10, n, 10 * n):
+        at_random = engine_groups.guessed_distinct(pd.factorize(rng.integers(n_values, size=n))[0], n_rows)
+        assert 0.75 < at_random / n_values < 1.5
+        in_order = np.arange(n) * n_values // n_rows
+        assert 0.9 < engine_groups.guessed_distinct(pd.factorize(in_order)[0], n_rows) / n_values < 1.1
+    assert engine_groups.guessed_distinct(np.arange(n), n_rows) == n_rows
+    assert engine_groups.guessed_distinct(np.zeros(n, dtype=int), n_rows) == 1
+    assert engine_groups.guessed_distinct(np.full(n, -1), n_rows) == 0
 
 
 def test_entries_by_table_are_those_by_sorting(rng, monkeypatch):

@@ -22,6 +22,8 @@ from evalreg.errors import NotAvailableError
 # Entries that a range of clusters is to have: one query each. Measured on DuckDB: the process grows by 110 bytes an
 # entry while one is read.
 AT_ONCE = 1 << 23
+# Rows at the start of a table that tell how many clusters it seems to have.
+LOOKED_AT = 1 << 17
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,14 +185,43 @@ def ordered(key: IntArray, size: int) -> tuple[IntArray, int]:
     return codes, values.size
 
 
+def most_lines(frame: nw.LazyFrame[Any], column: str, n_rows: int, n_cells: int) -> int | None:
+    """How many lines all (cluster, cell) may be in one part, if they seem few enough by the first rows; else None.
+
+    A guess, as rows may be in any order. Measured on DuckDB, 10,000,000 rows of 100,000 ids of text in Parquet: .03
+    seconds of a processor, a tenth of a rough count of all rows.
+    """
+    if n_rows <= AT_ONCE or ROUGHLY * n_cells > AT_ONCE or is_spark(frame) or not _divides(frame, column):
+        return None
+    first = fetched(frame.select(column).head(LOOKED_AT), "pandas")[column]
+    seems = guessed_distinct(factorize(first)[0], n_rows) * n_cells
+    return AT_ONCE if ROUGHLY * seems <= AT_ONCE else None
+
+
+def guessed_distinct(codes: IntArray, n_rows: int) -> float:
+    """About how many values so many rows have, from codes of the first of them in order of appearance.
+
+    In rows at random the new values of each quarter of those seen are a constant share of those of the quarter before.
+    In rows in the order of their values every row brings as many. The fewer of both are taken.
+    """
+    quarter = codes.size // 4
+    if not quarter:
+        return float(n_rows)
+    seen = np.maximum.accumulate(codes)[quarter - 1 : 4 * quarter : quarter] + 1
+    new = np.diff(seen, prepend=0)
+    by_rows = float(seen[-1]) * n_rows / (4 * quarter)
+    # One standard error more: a few new values say little.
+    share = float((new[-1] + np.sqrt(new[-1])) / max(new[0], 1)) ** (1 / 3)
+    return min(by_rows, float(seen[-1] + new[-1] * share / (1 - share))) if share < 1 else by_rows
+
+
 def ranges_of(frame: nw.LazyFrame[Any], column: str, n_rows: int, n_cells: int) -> tuple[nw.Expr | None, ...]:
     """Conditions that put the rows of whole clusters into parts of at most so many (cluster, cell); None is all rows.
 
     Only columns of text or whole numbers are divided, in their order; others, and what is small, stay in one part.
     """
-    kind = schema_of(frame)[column]
     most = LINES_AT_ONCE if is_spark(frame) else AT_ONCE
-    if n_rows <= most or not (kind == nw.String or kind.is_integer()):
+    if n_rows <= most or not _divides(frame, column):
         return (None,)
     rough = rough_count(frame, column) if ROUGHLY * n_cells <= most else None
     if rough is not None and ROUGHLY * rough * n_cells <= most:
@@ -212,6 +243,12 @@ def ranges_of(frame: nw.LazyFrame[Any], column: str, n_rows: int, n_cells: int) 
     key, middle = nw.col(column), itertools.pairwise(starts)
     between = [(key >= low) & (key < high) for low, high in middle]
     return (key < starts[0], *between, key >= starts[-1])
+
+
+def _divides(frame: nw.LazyFrame[Any], column: str) -> bool:
+    """Whether ranges of a column can be asked for."""
+    kind = schema_of(frame)[column]
+    return bool(kind == nw.String or kind.is_integer())
 
 
 def _refuse_many(column: str, n_lines: float) -> None:

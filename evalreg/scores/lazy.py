@@ -13,7 +13,7 @@ from evalreg.checks import BoolArray, FloatArray, IntArray, listed
 from evalreg.data.centres import LOST, about_near_centres
 from evalreg.data.clusters import Axis
 from evalreg.data.engine import LazyTable, aggregated, asking, fetched
-from evalreg.data.engine_groups import grouped, grouped_sorted, ranges_of
+from evalreg.data.engine_groups import grouped, grouped_sorted, most_lines, ranges_of
 from evalreg.data.labels import Labels, no_source
 from evalreg.data.names import known_column
 from evalreg.errors import DataError, MissingLabelsError, NotAvailableError
@@ -132,18 +132,12 @@ class LazyScores(Scores):
     @asking
     def _ask(self, by: Axis) -> Clustering:
         """Sums of all clusters, held where they are not too many."""
-        assert self.table is not None
-        for name in by:
-            known_column(name, self.table.columns, "groups")
-        # Beyond the first column, nothing says how many cells of a cluster of it there are but its rows.
-        n_cells = self.n_cells if len(by) < 2 else self.n_rows
-        ranges = ranges_of(self.table.holding(by), by[0], self.n_rows, n_cells)
         clusters: list[Clusters] = []
         sizes, n_entries, n_bytes = [], 0, 0
         held: list[Held] = []
         kept, seen = True, np.zeros((2, self.n_cells))
-        for one in ranges:
-            part = self._grouped(by, one)
+        ranges, parts = self._parts(by)
+        for part in parts:
             clusters.append(part.clusters)
             sizes.append(np.bincount(part.cluster, part.weight, len(part.clusters)))
             n_entries += part.n_entries
@@ -156,8 +150,29 @@ class LazyScores(Scores):
         self._refuse_changed(*seen)
         return Clustering(joined(clusters), np.concatenate(sizes), n_entries, ranges, tuple(held) if kept else None)
 
-    def _grouped(self, by: Axis, within: nw.Expr | None) -> Entries:
-        """Sums by (cluster, cell) of the clusters within a range."""
+    def _parts(self, by: Axis) -> tuple[tuple[nw.Expr | None, ...], Iterator[Entries]]:
+        """Ranges of clusters, and the sums of one range after the other."""
+        assert self.table is not None
+        for name in by:
+            known_column(name, self.table.columns, "groups")
+        # Beyond the first column, nothing says how many cells of a cluster of it there are but its rows.
+        n_cells = self.n_cells if len(by) < 2 else self.n_rows
+        where = self.table.holding(by), by[0], self.n_rows, n_cells
+        found = self._at_once(by, most_lines(*where))
+        if found is not None:
+            return (None,), iter((found,))
+        ranges = ranges_of(*where)
+        return ranges, (self._grouped(by, one) for one in ranges)
+
+    def _at_once(self, by: Axis, most: int | None) -> Entries | None:
+        """Sums of all clusters in one query, which gives no more lines than so many; None where there are more."""
+        if most is None:
+            return None
+        found = self._grouped(by, None, most)
+        return found if found.cluster.size <= most else None
+
+    def _grouped(self, by: Axis, within: nw.Expr | None, most: int | None = None) -> Entries:
+        """Sums by (cluster, cell) of the clusters within a range; one more than the most at most."""
         assert self.table is not None
         columns = tuple(dict.fromkeys((*by, *self.cell_columns)))
         frame = self.table.holding(by)
@@ -168,7 +183,7 @@ class LazyScores(Scores):
             made[EXCHANGED] = nw.col(self.exchanged)
         chosen = frame.select(*columns, *(one.alias(name) for name, one in made.items()))
         sums = {ROWS: nw.len()} | {name: nw.col(name).sum() for name in made}
-        found = grouped(chosen, columns, sums)
+        found = grouped(chosen, columns, sums, None if most is None else most + 1)
         rows = found.numbers[ROWS]
         missing = np.any([found.keys[name][0] < 0 for name in by], axis=0)
         if missing.any():

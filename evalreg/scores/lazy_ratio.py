@@ -44,9 +44,9 @@ class LazyRatios(LazyScores):
     def _made(self) -> dict[str, nw.Expr]:
         return {WEIGHT: nw.col(BOTTOM), TOTAL: nw.col(TOP), f"{ROOT}0": nw.col(PLAIN)}
 
-    def _grouped(self, by: Axis, within: nw.Expr | None) -> Entries:
+    def _grouped(self, by: Axis, within: nw.Expr | None, most: int | None = None) -> Entries:
         """Sums by (cluster, cell), in units of the mean denominator."""
-        found = super()._grouped(by, within)
+        found = super()._grouped(by, within, most)
         mean = self.mean[found.cell][:, None]
         return replace(found, weights=found.weights / mean, totals=found.totals / mean)
 

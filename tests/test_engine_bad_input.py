@@ -108,6 +108,17 @@ def test_decimals_are_numbers(of, name):
     np.testing.assert_allclose(found.bse, expected.bse, rtol=SAME)
 
 
+@pytest.mark.parametrize("name", ["weights", "HC3"])
+@in_engines
+def test_weights_may_be_truth_values(engine, name):
+    """All true: none is zero."""
+    found, expected = (CALLS[name](data) for data in (engine(log().assign(weight=True)), log().assign(weight=1)))
+    np.testing.assert_allclose(found.params, expected.params, rtol=SAME)
+    np.testing.assert_allclose(found.bse, expected.bse, rtol=SAME)
+    with pytest.raises(er.errors.ArgumentError, match="`weights` must be positive; the smallest is 0"):
+        CALLS[name](engine(log().assign(weight=np.arange(240) > 3)))
+
+
 def emptied(data):
     return data.filter(pl.col("score") > 5) if isinstance(data, pl.LazyFrame) else data.filter("score > 5")
 
@@ -236,5 +247,5 @@ def test_leverages_that_are_asked_for_after_the_table_is_gone_are_the_error_of_t
     connection.execute("CREATE TABLE log AS SELECT * FROM given")
     results = er.fit("score ~ words", readable(connection.table("log")), groups="passage")
     connection.execute("DROP TABLE log")
-    with pytest.raises(EngineError, match="duckdb did not (take a query|tell the columns)"):
+    with pytest.raises(EngineError, match=r"duckdb did not (take a query|tell the columns)"):
         results.with_cov(groups=None, cov="HC3")

@@ -178,6 +178,21 @@ REFUSED = {
         "leaves no variation in",
     ),
     "text": (lambda f: f.assign(words="ten"), errors.NonNumericError, "`denominator` must hold numbers"),
+    "large numerators": (
+        lambda f: f.assign(errors=f["errors"] * 1e200),
+        errors.ScoreRangeError,
+        "`numerator` must have squares that fit into a float; column 'errors' holds values as large as",
+    ),
+    "large denominators": (
+        lambda f: f.assign(words=f["words"] * 1e200),
+        errors.ScoreRangeError,
+        "`denominator` must have squares that fit into a float; column 'words' holds values as large as",
+    ),
+    "small denominators": (
+        lambda f: f.assign(words=f["words"] * 1e-200),
+        errors.ScoreRangeError,
+        "`denominator` must have squares that fit into a float; column 'words' holds values that differ by at most",
+    ),
 }
 
 

@@ -21,6 +21,7 @@ from evalreg.data.clusters import Axis, union
 from evalreg.data.engine import LazyTable
 from evalreg.data.engine_groups import grouped_sorted
 from evalreg.data.engine_rows import read_in_engine
+from evalreg.data.frame import refuse_extreme
 from evalreg.data.groups import Groups
 from evalreg.data.rows import Roles
 from evalreg.errors import DataError, NonFiniteError, ScoreRangeError
@@ -172,6 +173,7 @@ def ranged(frame: nw.LazyFrame[Any], by: Sequence[str]) -> tuple[nw.LazyFrame[An
     frame = frame.select(*by, N, D, PLAIN, TOP, BOTTOM, *sorted(names), "__own")
     sums = {"rows": nw.len(), "weight": nw.col(PLAIN).sum(), "top": nw.col(TOP).sum(), "bottom": nw.col(BOTTOM).sum()}
     sums |= {"low": nw.col("__own").min(), "high": nw.col("__own").max(), "least": n.min(), "most": n.max()}
+    sums |= {"shortest": d.min(), "longest": d.max()}
     return frame, by, sums | {name[2:]: nw.col(name).sum() for name in sorted(names)}
 
 
@@ -261,6 +263,10 @@ def check_numbers(sums: dict[str, FloatArray], columns: tuple[str, str], weights
             f"{int(sums['rows'].sum())} rows in use. Set them to missing, or leave the rows out.",
             count=unsound,
         )
+    for argument, name, ends in zip(
+        ("`numerator`", "`denominator`"), columns, (("least", "most"), ("shortest", "longest")), strict=True
+    ):
+        refuse_extreme(np.array([sums[end] for end in ends]), name, argument)
     if not np.isfinite(sums["weight"]).all():
         raise NonFiniteError(f"`weights` must be finite; column {weights!r} holds infinities.")
     if negative := int(sums["negative"].sum()):

@@ -217,7 +217,7 @@ class LazyScores(Scores):
         value = nw.col(self.value).cast(nw.Float64)
         made = {TOTAL: value} if self.weight is None else {WEIGHT: nw.col(self.weight).cast(nw.Float64)}
         if self.weight is not None:
-            made[TOTAL] = value * nw.col(self.weight)
+            made[TOTAL] = value * made[WEIGHT]
         u = [nw.col(name) for name in self.parts]
         if self.rooted and self.weight is not None:
             root = made[WEIGHT].sqrt()

@@ -44,6 +44,7 @@ which knows nothing about evalreg catches it where it would expect to::
     |-- DenominatorWarning                  a ratio whose denominator is hardly known
     |-- SkewedScoresWarning                 scores too skewed for a confidence sequence
     |-- UnlikeScalesWarning                 evals side by side whose scores are not on one scale
+    |-- EngineWarning                       an engine hands over what could stay in it
     `-- UnequalQuestionsWarning             means by model over different questions
     EvalregDeprecationWarning (EvalregWarning, FutureWarning)
 """
@@ -249,6 +250,10 @@ class SkewedScoresWarning(EvalregWarning):
 
 class UnlikeScalesWarning(EvalregWarning):
     """Scores of several evals are not on one scale."""
+
+
+class EngineWarning(EvalregWarning):
+    """An engine hands over what could stay in it."""
 
 
 class UnequalQuestionsWarning(EvalregWarning):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
@@ -13,15 +14,15 @@ from evalreg.covariance.corrections import (
     Counts,
     adjust_cell_totals,
     full_leverage_cells,
-    inverse_power_times,
     power_scale,
 )
 from evalreg.covariance.dof import CountedDof, FixedDof, Leverage, WelchDof, quadratic
 from evalreg.covariance.leverages import CellLeverage
 from evalreg.covariance.one_cluster import Directions, Remaining, directions_of, remaining
 from evalreg.covariance.options import ResolvedCov
-from evalreg.covariance.row_leverages import NarrowLeverage, RowLeverage, WideLeverage, adjust_narrow
+from evalreg.covariance.row_leverages import RowLeverage
 from evalreg.covariance.spanning import spanning_of
+from evalreg.covariance.summed_leverages import Adjusting
 from evalreg.covariance.terms import NO_VARIANCE, Term
 from evalreg.data.clusters import Axis, axis_name, union
 from evalreg.errors import NotAvailableError, TooFewClustersError
@@ -37,7 +38,7 @@ from evalreg.numerics.matrices import (
     square,
     totals_of_columns,
 )
-from evalreg.scores.base import CellSquares
+from evalreg.scores.base import CellSquares, Scores
 from evalreg.scores.differences import PairScores
 
 # Sums that cancel to this fraction of their terms are rounding.
@@ -234,18 +235,46 @@ def _adjusted(estimate: Estimate, by: Axis, options: ResolvedCov, keep: bool, al
 
 def _left_out(estimate: Estimate, by: Axis, leave_out: LeaveOut, contrasts: Matrix | None) -> Adjusted:
     """Sum of squares of theta_(g) - theta, the estimate solved again without each cluster."""
-    matrix = np.zeros((estimate.n_params, estimate.n_params))
-    lost = np.zeros(estimate.n_params, dtype=bool)
-    for block in estimate.scores.sums_in_cells(by):
-        change = leave_out(block)
-        unsolved = np.isnan(change)
-        known = np.where(unsolved, 0.0, change)
-        if contrasts is not None:
-            known = np.asarray(known @ contrasts.T)
-            unsolved = np.asarray(unsolved.astype(float) @ (abs(contrasts) > 0).T) > 0
-        matrix += known.T @ known
-        lost |= unsolved.any(axis=0)
-    return matrix, None, lost
+    n = estimate.n_params
+    leaving = LeavingOut(by, n, leave_out, contrasts)
+    made = estimate.scores.added_up(by, leaving)
+    sums = leaving(estimate.scores) if made is None else made
+    return sums[n:].reshape(n, n), None, sums[:n] > 0
+
+
+@dataclass(frozen=True, eq=False)
+class LeavingOut:
+    """What solves an estimate again without each cluster of `by`."""
+
+    by: Axis
+    n_params: int
+    leave_out: LeaveOut
+    contrasts: Matrix | None
+
+    @property
+    def n_sums(self) -> int:
+        """Length of the array of sums."""
+        return self.n_params * (self.n_params + 1)
+
+    @property
+    def n_entries(self) -> int:
+        """Numbers that are held of each cluster meanwhile."""
+        return self.n_params**2
+
+    def __call__(self, scores: Scores) -> FloatArray:
+        """How many clusters leave each parameter without a solution, and the sum of squares of its changes."""
+        n = self.n_params
+        matrix, lost = np.zeros((n, n)), np.zeros(n)
+        for block in scores.sums_in_cells(self.by):
+            change = self.leave_out(block)
+            unsolved = np.isnan(change)
+            known = np.where(unsolved, 0.0, change)
+            if self.contrasts is not None:
+                known = np.asarray(known @ self.contrasts.T)
+                unsolved = np.asarray(unsolved.astype(float) @ (abs(self.contrasts) > 0).T) > 0
+            matrix += known.T @ known
+            lost += np.count_nonzero(unsolved, axis=0)
+        return np.append(lost, matrix)
 
 
 def _adjust_cells(
@@ -311,18 +340,9 @@ def _of_squares(
 
 
 def _adjust_rows(rest: Remaining, by: Axis, power: float, keep: bool) -> tuple[FloatArray, Leverage | None]:
-    n_params = rest.bread.shape[1]
-    matrix, parts = np.zeros((n_params, n_params)), list[WideLeverage | NarrowLeverage]()
-    for clusters, blocks in rest.scores.narrow(by):
-        if clusters is not None:
-            adjusted, narrow = adjust_narrow(clusters, rest.root, power, keep)
-            matrix += square(adjusted, rest.bread)
-            parts += [] if narrow is None else [narrow]
-        for block in blocks:
-            assert block.gram is not None
-            L = rest.root.T @ block.gram @ rest.root
-            adjusted = inverse_power_times(L, power, (block.totals @ rest.root)[:, :, None])[:, :, 0]
-            matrix += square(adjusted, rest.bread)
-            if keep:
-                parts.append(WideLeverage(L, power))
-    return matrix, RowLeverage(tuple(parts), rest.turn) if keep else None
+    adjusting = Adjusting(by, rest.root, rest.bread, power, keep)
+    made = rest.scores.added_up(by, adjusting)
+    if made is not None:
+        return adjusting.split(made, rest.turn)
+    matrix, parts = adjusting.of(rest.scores)
+    return matrix, RowLeverage(parts, rest.turn) if keep else None

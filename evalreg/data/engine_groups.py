@@ -256,10 +256,10 @@ def _refuse_many(column: str, n_lines: float) -> None:
     if n_lines > MOST_LINES:
         raise NotAvailableError(
             f"sums of single clusters by {column!r} would be up to {n_lines:,.0f} lines that Spark hands over, and at "
-            f"most {MOST_LINES:,} are taken. Means, ratios and win rates need none of them, and ratings and "
-            'regressions with cov="CR0" or "CR1" neither. Other covariances of these and the jackknife do: take '
-            'cov="CR1", cluster by fewer values, or write the columns as Parquet and take the files as a relation of '
-            "DuckDB.",
+            f"most {MOST_LINES:,} are taken. Means, ratios and win rates need none of them, nor do ratings and "
+            'regressions with cov="CR0" or "CR1", nor with another one where the workers of Spark can run this '
+            'evalreg. Install it there or take cov="CR1", cluster by fewer values, or write the columns as Parquet and '
+            "take the files as a relation of DuckDB.",
             column=column,
             count=int(n_lines),
         )

@@ -20,6 +20,7 @@ from evalreg.data.clusters import Axis
 from evalreg.data.engine import fetched
 from evalreg.data.engine_groups import backend, numbers_of
 from evalreg.data.engine_spark import keep_native
+from evalreg.data.engine_spark_work import OnWorkers, Work
 
 CELL, ROWS, SIZE, TOTAL, ORDERED, ABSENT = "__cell", "__n", "__size", "__sum", "__ordered", "__absent"
 SUMS = (ROWS, SIZE, TOTAL, ORDERED, ABSENT)
@@ -100,6 +101,17 @@ class SparkLines:
         )
         n, total, squares, largest = (float(found[name][0]) for name in ("n", "total", "squares", "largest"))
         return int(n), total, squares, largest
+
+    def added_up(self, names: tuple[str, ...], at_once: int, work: Work) -> tuple[int, FloatArray]:
+        """How many clusters there are, and sums over them that workers make of some of the sums of each, in Python."""
+        from pyspark.sql import functions as F
+
+        # Lines of a cluster are in one partition already.
+        lines = self.native.select(*self.keys, CELL, *names).sortWithinPartitions(*self.keys)
+        made = lines.mapInArrow(OnWorkers(tuple(self.keys), (CELL, *names), at_once, work), "place int, value double")
+        found = _ask(made.groupBy("place").agg(F.sum("value").alias("value")))
+        sums = _placed(found["value"], found["place"].astype(np.intp), found["place"].size)
+        return int(sums[0]), sums[1:]
 
     def several(self) -> bool:
         """Whether some line is of more than one row."""

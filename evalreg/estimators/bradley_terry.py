@@ -28,6 +28,7 @@ from evalreg.checks import (
 )
 from evalreg.covariance.documented import documented
 from evalreg.covariance.options import check_cov_options, takes_each_cluster
+from evalreg.covariance.summed_leverages import SummedProducts
 from evalreg.data.engine_spark import one_scan
 from evalreg.data.formula import parse_sides
 from evalreg.data.groups import Groups
@@ -205,7 +206,7 @@ def bradley_terry(
     needs_rows = "`formula`" if formula is not None else '`ties="davidson"`' if ties == "davidson" else None
     pairs = gather_pairs(data, roles, groups, needs_rows, by_pairs=True)
     if groups is not None and isinstance(pairs.scores, SparkScores) and takes_each_cluster(asked):
-        pairs.scores.fetch_clusters(pairs.axes or ())
+        pairs.scores.fetch_clusters(pairs.axes or (), SummedProducts.size(len(pairs.models) - 1))
     reference = None if reference is None else _known(reference, pairs.models)
     check_connected(pairs.first, pairs.second, pairs.mean, pairs.models)
     contest = contest_of(pairs)

@@ -13,6 +13,7 @@ import numpy as np
 
 from evalreg.checks import FloatArray, MissingName, listed
 from evalreg.covariance.options import CovOptions, takes_each_cluster
+from evalreg.covariance.summed_leverages import SummedProducts
 from evalreg.data.clusters import union
 from evalreg.data.engine import LazyTable, schema_of
 from evalreg.data.engine_design import VALUE, DesignRoles, DesignRows, read_design_in_engine
@@ -104,7 +105,7 @@ def _solve(rows: DesignRows, design: CellDesign, roles: DesignRoles, about: Abou
     powers = cell_powers(rows, roles) if K == 1 else None
     scores = _scores(rows, roles, K, k, rows.total if powers is None else powers.wv)
     if by_cluster and isinstance(scores, SparkScores):
-        scores.fetch_clusters((scores.jointly,))
+        scores.fetch_clusters((scores.jointly,), SummedProducts.size(k))
     solved = _least_squares(rows, design, *scores.totals_by_cell(rows.axes or ()))
     if powers is not None:
         squared, left = powers.squares_about(solved.fitted[:, 0], rows, roles.weights is not None)

@@ -140,6 +140,21 @@ class ItemCounts(Protocol):
         """Whether some cell has more than one row of a cluster."""
 
 
+class ClusterWork(Protocol):
+    """What is made of the scores of some whole clusters at a time, and added up; it can be pickled."""
+
+    @property
+    def n_sums(self) -> int:
+        """Length of the array of sums."""
+
+    @property
+    def n_entries(self) -> int:
+        """Numbers that are held of each cluster meanwhile."""
+
+    def __call__(self, scores: Any) -> FloatArray:
+        """The sums over these clusters."""
+
+
 class Scores(ABC):
     """Scores of the rows of an estimate, and their sums within clusters."""
 
@@ -290,6 +305,18 @@ class Scores(ABC):
         """Weights in the cells of the clusters whose leverages add up to more than that, made where clusters stay.
 
         None where blocks of clusters are to be had.
+        """
+        return None
+
+    def stays(self, by: Axis) -> bool:
+        """Whether clusters stay in an engine, which adds up what is made of each."""
+        return False
+
+    def added_up(self, by: Axis, work: ClusterWork) -> FloatArray | None:
+        """Sums over clusters of what `work` makes of the scores of some of them, made where clusters stay.
+
+        Such scores have sums within the clusters of `by`, and nothing else. None where blocks of clusters are to be
+        had.
         """
         return None
 

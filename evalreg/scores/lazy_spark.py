@@ -14,18 +14,26 @@ from evalreg.data import engine_spark
 from evalreg.data.clusters import Axis, union
 from evalreg.data.engine import LazyTable, aggregated, schema_of
 from evalreg.data.engine_spark_sums import ABSENT, CELL, ORDERED, ROWS, SIZE, TOTAL, SparkLines, spark_lines
+from evalreg.data.engine_spark_work import MOST_SUMS, why_not
 from evalreg.data.names import known_column
-from evalreg.errors import NotAvailableError
+from evalreg.errors import EngineWarning, NotAvailableError, issue
 from evalreg.numerics.matrices import Matrix, compressed, dense
 from evalreg.scores import lazy
-from evalreg.scores.base import CellSquares, ClusterSizes, ColumnSums, ResidualSums, Scores
+from evalreg.scores.base import CellSquares, ClusterSizes, ClusterWork, ColumnSums, ResidualSums, Scores
 from evalreg.scores.lazy import LazyScores, changed_rows
 from evalreg.scores.lazy_ratio import LazyRatios
-from evalreg.scores.lazy_sums import hold, product_places
+from evalreg.scores.lazy_sums import Clustering, Clusters, hold, product_places
 from evalreg.scores.sums import Block
 
 # Sums of leverages are wrong by less.
 ROUNDING = 1e-9
+WITHOUT_US = (
+    "the workers of Spark cannot run evalreg ({reason}), so that sums of single clusters come to the driver, a query "
+    "for each million lines. Install the evalreg of this process on the workers, with its dependencies and pyarrow, or "
+    'send it: `spark.addArtifacts("evalreg.zip", pyfile=True)`.'
+)
+# Numbers of clusters that a worker holds at a time.
+ENTRIES = 1 << 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,10 +118,41 @@ class SparkScores(LazyScores):
         """The sums of lines that weights are, where they are no leverages."""
         return SIZE
 
-    def fetch_clusters(self, axes: tuple[Axis, ...]) -> None:
-        """Have the sums of clusters come to the driver, for what is made cluster by cluster."""
-        for axis in axes:
-            self._query(axis)
+    def fetch_clusters(self, axes: tuple[Axis, ...], n_sums: int) -> None:
+        """Have the sums of clusters come to the driver where workers cannot make so many sums of single clusters."""
+        if not self._can_work(n_sums):
+            for axis in axes:
+                self._query(axis)
+
+    def _can_work(self, n_sums: int) -> bool:
+        """Whether workers can make so many sums of what is made cluster by cluster; warns where they lack the means."""
+        assert self.table is not None
+        if n_sums > MOST_SUMS:
+            return False
+        reason = why_not(self.table.frame.to_native())
+        if reason:
+            issue([(EngineWarning, WITHOUT_US.format(reason=reason))])
+        return not reason
+
+    def stays(self, by: Axis) -> bool:
+        """Whether clusters stay in Spark."""
+        return self._asked(by) is not None
+
+    def added_up(self, by: Axis, work: ClusterWork) -> FloatArray | None:
+        """Sums over clusters of what `work` makes of some of them at a time, made by the workers of Spark."""
+        lines = self._asked(by)
+        if lines is None:
+            return None
+        if not self._can_work(work.n_sums):
+            self._query(self.jointly if set(by) <= set(self.jointly) else by)
+            return None
+        totals, weights = self._names
+        bare = replace(self.detached(), cell_codes={}, cell_labels={}, _queries={}, _sums={}, _powers={}, _totals={})
+        own = OfLines(by, bare, tuple(totals), tuple(weights), work)
+        n_clusters, sums = lines.added_up((*totals, *weights), max(ENTRIES // work.n_entries, 1), own)
+        if n_clusters != self.n_clusters(by):
+            raise changed_rows(f"its {self.n_clusters(by)} clusters are now {n_clusters}")
+        return sums
 
     def totals_by_cell(self, axes: tuple[Axis, ...]) -> tuple[FloatArray, FloatArray]:
         """Totals and weights of the cells as `Held` has them, from clusters that are asked for anyway."""
@@ -294,6 +333,28 @@ class SparkScores(LazyScores):
     def detached(self) -> SparkScores:
         """The same scores without their table: only what was asked for is known."""
         return replace(self, table=None, _lines={})
+
+
+@dataclass(frozen=True, eq=False)
+class OfLines:
+    """Work on the sums of some clusters as they are where they lie."""
+
+    by: Axis
+    # Scores without their table, and without clusters.
+    scores: SparkScores
+    # Columns of `Held`.
+    totals: tuple[str, ...]
+    weights: tuple[str, ...]
+    work: ClusterWork
+
+    def __call__(self, cluster: IntArray, n_clusters: int, lines: dict[str, FloatArray]) -> FloatArray:
+        """The work done."""
+        cell = lines[CELL].astype(np.intp)
+        totals, weights = (np.column_stack([lines[name] for name in own]) for own in (self.totals, self.weights))
+        held = hold(cluster, cell, n_clusters, self.scores.n_cells, totals, weights)
+        sizes = np.bincount(cluster, weights[:, 0], n_clusters).astype(float, copy=False)
+        own = Clustering(Clusters({}, {}, n_clusters), sizes, cell.size, (None,), (held,))
+        return self.work(replace(self.scores, _queries={self.by: own}))
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from scipy import sparse
 from evalreg.checks import FloatArray
 from evalreg.data.clusters import Axis
 from evalreg.numerics.matrices import Matrix, compressed, dense, of_sorted, scale_rows, square, sum_blocks
-from evalreg.scores.base import CellSquares, ColumnSums, Scores
+from evalreg.scores.base import CellSquares, ClusterWork, ColumnSums, Scores
 from evalreg.scores.lazy import LazyScores
 from evalreg.scores.shared_rows import SharedRows
 from evalreg.scores.sums import Block, NarrowClusters
@@ -69,7 +69,7 @@ class MappedScores(SharedRows):
     def gram_entries(self, by: Axis) -> int:
         """Entries of X_g'W X_g of all clusters of a regression, which are held."""
         regression = isinstance(self.inner, LazyScores) and self.inner.left is not None
-        return self.n_clusters(by) * self.n_columns**2 if regression else 0
+        return self.n_clusters(by) * self.n_columns**2 if regression and not self.inner.stays(by) else 0
 
     def sums_in_cells(self, by: Axis) -> Iterator[Block]:
         """Sums within clusters in the cells themselves, before they are mapped."""
@@ -116,6 +116,11 @@ class MappedScores(SharedRows):
         if self.counted is None or self.information is not None or self.inner.n_columns != self._n_cells:
             return ()
         return (self.counted, self.design) if self.offset is None else (self.counted, self.design, self.offset)
+
+    def added_up(self, by: Axis, work: ClusterWork) -> FloatArray | None:
+        """Sums over clusters of what `work` makes of these scores of some of them, made where clusters stay."""
+        own = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "inner"}
+        return self.inner.added_up(by, OfMapped(work, own))
 
     def _grams(self, totals: Matrix, weight: Matrix, flat: Matrix) -> Iterator[Block]:
         """Sums of some clusters with their X_g'W X_g, from the weights of their cells."""
@@ -244,6 +249,29 @@ class MappedScores(SharedRows):
         if self.offset is not None:
             total += parts[0].weight[:, None] * dense(self.offset @ bread)[parts[0].cell]
         return total
+
+
+@dataclass(frozen=True, eq=False)
+class OfMapped:
+    """Work on mapped scores, from the scores that these are made of; it takes nothing along that it does not need."""
+
+    work: ClusterWork
+    # Of `MappedScores`, without `inner`.
+    own: dict[str, Any]
+
+    @property
+    def n_sums(self) -> int:
+        """Length of the array of sums."""
+        return self.work.n_sums
+
+    @property
+    def n_entries(self) -> int:
+        """Numbers that are held of each cluster meanwhile."""
+        return self.work.n_entries
+
+    def __call__(self, scores: Any) -> FloatArray:
+        """The work done."""
+        return self.work(MappedScores(scores, **self.own))
 
 
 def squared(design: FloatArray | Matrix, weight: FloatArray) -> Information:

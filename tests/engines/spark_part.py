@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import shutil
 import sys
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -16,7 +17,8 @@ from pyspark.sql import DataFrame, SparkSession, functions, types
 import evalreg as er
 from evalreg import errors
 from evalreg.covariance.sparsity import sparsity
-from evalreg.data import engine_groups, engine_spark
+from evalreg.covariance.summed_leverages import SummedProducts
+from evalreg.data import engine_groups, engine_spark, engine_spark_work
 from evalreg.scores.lazy_spark import SparkScores
 
 OPTIONS = {
@@ -88,9 +90,12 @@ QUERIES = {
     "weighted ratios, crossed": 16,
     "a flat ratio, CR1": 10,
     "factors, CR1": 6,
-    "weighted, on numbers, crossed, CR1": 11,
+    "weighted, on numbers, crossed, CR2": 11,
     "numbers, CR0": 6,
+    "numbers, CR3": 6,
     "ratings, CR1": 10,
+    "ratings, CR2": 10,
+    "ratings, jackknife": 10,
 }
 
 
@@ -136,16 +141,17 @@ def check_staying_means(make: cases.Make) -> None:
 # Regressions whose clusters stay; what stands beside numbers is in one cluster alone, which gives it no variance.
 STAYING_FITS = {
     "factors, CR1": ("right ~ model * C(attempt) + subject", {"groups": "passage", "cov": "CR1"}),
-    "weighted, on numbers, crossed, CR1": (
+    "weighted, on numbers, crossed, CR2": (
         "score ~ odd + model * weight",
-        {"groups": "passage + judge", "weights": "weight", "cov": "CR1"},
+        {"groups": "passage + judge", "weights": "weight"},
     ),
     "numbers, CR0": ("score ~ subject + weight", {"groups": "passage", "cov": "CR0"}),
+    "numbers, CR3": ("score ~ subject + weight", {"groups": "passage", "cov": "CR3"}),
 }
 
 
 def check_staying_fits(make: cases.Make) -> None:
-    """The numbers of pandas; no cluster leaves Spark under CR0 and CR1, and under CR2 they do."""
+    """The numbers of pandas; no cluster leaves Spark, but under CR2 where its workers cannot run this code."""
     frame = cases.answers()
     frame["odd"] = np.where(frame["passage"] == "p03", "yes", "no")
     data = make(frame)
@@ -163,7 +169,7 @@ def check_staying_fits(make: cases.Make) -> None:
         assert not scores._queries, "clusters came to the driver"
         k, n_cells = len(expected.params), scores.n_cells
         # The first query tells which rows are in use, for which reason others are not; in one cluster lies an effect.
-        assert max(lines[1:]) <= max(k * (k + 1) // 2, 2 * n_cells), (name, lines)
+        assert max(lines[1:]) <= max(1 + k**2 + SummedProducts.size(k), 2 * n_cells), (name, lines)
         str(pickle.loads(pickle.dumps(found)).summary())
         unknown = pickle.loads(early)
         cases.refused(errors.NotAvailableError, "before you pickle a result", unknown.icc)
@@ -171,13 +177,29 @@ def check_staying_fits(make: cases.Make) -> None:
         assert "ICC" not in str(unknown.summary())
         assert_queries(name, n_queries)
         print(f"{name:34} errors differ by {worst:.1e}, {n_queries} queries, at most {max(lines)} lines", flush=True)
-    formula, options = STAYING_FITS["numbers, CR0"]
-    found, expected = (er.fit(formula, one, groups="passage") for one in (data, frame))
-    cases.assert_numbers(found, expected)
-    assert list(found.estimate.scores.inner._queries) == [("passage",)], "CR2 takes each cluster"
+    check_other_workers(data, frame)
+
+
+def check_other_workers(data: Any, frame: pd.DataFrame) -> None:
+    """Clusters come to the driver, which is said, where the workers have another evalreg."""
+    formula, own = "score ~ subject + weight", engine_spark_work.fingerprint
+    engine_spark_work._ABLE.clear()
+    engine_spark_work.fingerprint = lambda: "another"  # type: ignore[assignment]
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        found, expected = (er.fit(formula, one, groups="passage") for one in (data, frame))
+        later = er.fit(formula, data, groups="passage", cov="CR1").with_cov(cov="CR2")
+    engine_spark_work.fingerprint = own
+    texts = [str(one.message) for one in said if one.category is errors.EngineWarning]
+    assert len(texts) == 2, texts
+    assert all("their evalreg is another version" in text for text in texts), texts
+    for one in (found, later):
+        cases.assert_numbers(one, expected)
+        assert list(one.estimate.scores.inner._queries) == [("passage",)], "CR2 takes each cluster"
     other = {"groups": "author", "cov": "CR1"}
     cases.assert_numbers(found.with_cov(**other), expected.with_cov(**other))
     assert list(found.estimate.scores.inner._queries) == [("passage",)]
+    print("clusters come where workers have another evalreg", flush=True)
 
 
 def check_staying_samples(make: cases.Make) -> None:
@@ -216,22 +238,54 @@ def check_staying_samples(make: cases.Make) -> None:
 
 
 def check_staying_ratings(make: cases.Make) -> None:
-    """The same of ratings, whose CR1 takes sums over clusters for each two models."""
+    """The same of ratings, whose CR1 takes sums over clusters for each two models, and others a matrix of each."""
     frame = cases.duels()
-    roles = cases.VERDICTS["words"] | {"groups": "prompt + judge", "weights": "weight"}
-    with cases.collected() as lines:
-        found = er.bradley_terry(make(frame), **roles, cov="CR1")
-        n_queries = len(lines)
-        summary = str(found.summary())
-    expected = er.bradley_terry(frame, **roles, cov="CR1")
-    worst = cases.assert_same(found, expected)
-    assert summary == str(expected.summary())
-    assert isinstance(found.estimate.scores.inner, SparkScores)
-    assert not found.estimate.scores.inner._queries, "clusters came to the driver"
-    assert max(lines[1:]) <= 2 * found.estimate.scores.inner.n_cells, lines
-    cases.assert_numbers(found.with_cov(cov="CR2"), expected.with_cov(cov="CR2"))
-    assert_queries("ratings, CR1", n_queries)
-    print(f"ratings, CR1: errors differ by {worst:.1e}, {n_queries} queries, at most {max(lines)} lines", flush=True)
+    data, roles = make(frame), cases.VERDICTS["words"] | {"groups": "prompt + judge", "weights": "weight"}
+    for cov in ("CR1", "CR2", "jackknife"):
+        name = f"ratings, {cov}"
+        with cases.collected() as lines:
+            found = er.bradley_terry(data, **roles, cov=cov)
+            n_queries = len(lines)
+            summary = str(found.summary())
+        expected = er.bradley_terry(frame, **roles, cov=cov)
+        worst = cases.assert_same(found, expected)
+        assert summary == str(expected.summary())
+        scores, k = found.estimate.scores.inner, len(found.params) - 1
+        assert isinstance(scores, SparkScores)
+        assert not scores._queries, "clusters came to the driver"
+        assert max(lines[1:]) <= max(1 + (k + 1) ** 2 + SummedProducts.size(k), 2 * scores.n_cells), (name, lines)
+        assert_queries(name, n_queries)
+        print(f"{name}: errors differ by {worst:.1e}, {n_queries} queries, at most {max(lines)} lines", flush=True)
+        lost = pickle.loads(pickle.dumps(found))
+        np.testing.assert_allclose(lost.pairwise()["se"], expected.pairwise()["se"], rtol=1e-8)
+    cases.assert_numbers(found.with_cov(cov="CR3"), expected.with_cov(cov="CR3"))
+    assert not scores._queries, "clusters came to the driver"
+
+
+def check_many(spark: SparkSession, folder: str) -> None:
+    """More than 100,000 rows from files: clusters stay without being told to, few or many."""
+    frame = cases.duels(6, 5000, 130_000)
+    frame["length"] = np.round(np.random.default_rng(3).lognormal(size=len(frame)), 3)
+    frame.to_parquet(f"{folder}/many")
+    data, roles = spark.read.parquet(f"{folder}/many"), cases.VERDICTS["words"]
+    calls: dict[str, Callable[[Any], Any]] = {
+        "CR2 of a regression": lambda one: er.fit("points ~ length + language", one, groups="prompt"),
+        "CR2 of ratings": lambda one: er.bradley_terry(one, **roles, groups="prompt"),
+    }
+    for name, call in calls.items():
+        with cases.collected() as lines:
+            found = call(data)
+            summary = str(found.summary())
+        expected = call(frame)
+        worst = cases.assert_same(found, expected)
+        assert summary == str(expected.summary())
+        assert not found.estimate.scores.inner._queries, "clusters came to the driver"
+        assert max(lines) < 1000 < found.n_clusters["prompt"], (name, lines)
+        print(
+            f"{name}, {found.nobs} rows in {found.n_clusters['prompt']} clusters: errors differ by {worst:.1e}, "
+            f"at most {max(lines)} lines",
+            flush=True,
+        )
 
 
 def check_staying(make: cases.Make) -> None:
@@ -290,6 +344,7 @@ def check(spark: SparkSession, folder: str, engine: str) -> None:
     make = maker(spark)
     cases.check_numbers(make, engine)
     check_staying(make)
+    check_many(spark, folder)
     cases.check_labels(make)
     cases.check_scores(make)
 

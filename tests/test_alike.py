@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -191,6 +192,14 @@ def test_groups_without_that_crossing_are_refused(log, groups, alike, error, tex
     data = log.assign(one="x", position=np.arange(len(log)) % 2)
     with pytest.raises(getattr(er.errors, error), match=text):
         er.win_rate(data, left="left", right="right", winner="winner", groups=groups, alike=alike)
+
+
+@pytest.mark.parametrize("groups", [None, "judge", "prompt + judge", "prompt + judge + position"])
+def test_no_advice_takes_what_alike_is_for_a_column(log, groups):
+    data = log.assign(position=np.arange(len(log)) % 2)
+    with pytest.raises(er.errors.EvalregError) as refused:
+        er.win_rate(data, left="left", right="right", winner="winner", groups=groups, alike="yes")
+    assert "yes" not in re.sub(r"""`alike="yes"`|got 'yes'""", "", str(refused.value))
 
 
 def test_means_strata_contrasts_and_odds_are_refused(log):

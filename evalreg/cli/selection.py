@@ -15,9 +15,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pandas as pd
+from pandas.api.types import infer_dtype
 
 from evalreg.checks import listed
 from evalreg.cli.logs import check_choices, file_list, lacks, named_columns, open_log, tables
+from evalreg.cli.spelled import like_python
 from evalreg.cli.sums import open_sums
 from evalreg.data import where
 from evalreg.data.asked_names import formula_names, group_names, role_names
@@ -38,6 +40,8 @@ __all__ = ["Outcome", "Rows", "counting", "formula_names", "group_names", "read_
 
 # What a column of verdicts is called; where there are no scores, the table is one of comparisons.
 VERDICTS = ("winner", "verdict", "preference")
+# Values of a column of names: of models, say. Sentences quote the ids of more.
+MOST_NAMES = 10_000
 
 
 @dataclass(frozen=True)
@@ -215,9 +219,11 @@ def read_rows(options: argparse.Namespace, text_columns: set[Any], numbers: set[
     check_choices(options)
     sums = open_sums(options)
     if sums is not None:
+        options.of_data = _names(sums.lines)
         return Rows(pd.DataFrame(), sums.n_rows, sums=sums)
     log, read_by = open_log(options, text, fields)
     frame = tables(file_list(options), text, fields) if log is None else _of_log(log, text, fields)
+    options.of_data = _names(frame)
     for name in named:
         known_column(name, list(frame.columns), "text")
     if expression is None:
@@ -230,6 +236,13 @@ def read_rows(options: argparse.Namespace, text_columns: set[Any], numbers: set[
             count=len(frame),
         )
     return Rows(frame[kept], len(frame), log, read_by=read_by)
+
+
+def _names(frame: pd.DataFrame) -> list[str]:
+    """Labels that read like Python, of columns that may name what sentences speak of: others are quoted there."""
+    columns = (frame[name] for name in frame)
+    texts = [column.dropna().unique() for column in columns if infer_dtype(column, skipna=True) == "string"]
+    return like_python({label for labels in texts if len(labels) <= MOST_NAMES for label in labels})
 
 
 def _of_log(log: Log, text: list[str], fields: list[str]) -> pd.DataFrame:

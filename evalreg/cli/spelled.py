@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from functools import partial
 
 # What is no keyword of Python: the parts of the command itself, and the kind of rows that it found.
-_OWN = {"command", "file", "format", "kind", "output", "run", "words"}
+_OWN = {"command", "file", "format", "kind", "of_data", "output", "run", "words"}
 # What corrects the best model, by the kind of rows, where the command itself has no such option.
 _BEST = {
     "pairs": "--best of evalreg leaderboard",
@@ -56,15 +56,20 @@ def spelled(text: str, options: argparse.Namespace, *, numbers: bool = False) ->
     """A sentence that names options and commands as they are typed; of what no command has it says so.
 
     `options.kind`, where the command knows it, is what its rows are: "pairs" of models, "models" on questions whose
-    differences `evalreg compare` takes, or other "scores". What was typed (`options.words`), quoted names and lines of
-    code stay as they are. `numbers`: whether values without quotes are options too, as errors advise them; in a note
-    ``alpha=0.5`` is part of the name of a model.
+    differences `evalreg compare` takes, or other "scores". What was typed (`options.words`), labels of the data
+    (`options.of_data`), quoted names and lines of code stay as they are. `numbers`: whether values without quotes are
+    options too, as errors advise them; in a note ``alpha=0.5`` is part of the name of a model.
     """
-    text, held = _without_quoted(text, getattr(options, "words", ()))
+    text, held = _without_quoted(text, (*getattr(options, "words", ()), *getattr(options, "of_data", ())))
     text = _in_words(text, options, numbers)
     for i, part in reversed(list(enumerate(held))):  # a line of code may hold what was typed
         text = text.replace(chr(_FIRST + i), part)
     return text
+
+
+def like_python(labels: Iterable[str]) -> list[str]:
+    """Those of some labels that a sentence must not take for keywords or functions of Python."""
+    return [label for label in labels if _LIKE_PYTHON.search(label)]
 
 
 def _without_quoted(text: str, words: Iterable[str]) -> tuple[str, list[str]]:
@@ -77,7 +82,7 @@ def _without_quoted(text: str, words: Iterable[str]) -> tuple[str, list[str]]:
 
     # Of an option and its value in one word, the value is what a message quotes.
     typed = {part for word in words for part in (word, word.partition("=")[2] if word[:1] == "-" else "")}
-    for part in sorted(filter(_LIKE_PYTHON.search, typed), key=len, reverse=True):
+    for part in sorted(like_python(typed), key=len, reverse=True):
         if part in text:
             text = text.replace(part, letter(part))
     return _QUOTED.sub(lambda found: found[0] if found["value"] else letter(found[0]), text), held

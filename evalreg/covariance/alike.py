@@ -97,8 +97,8 @@ def check_alike(estimate: Estimate, axes: tuple[Axis, ...], name: str) -> None:
     if len(axes) != 2:
         found = listed(names) if names else "none"
         raise NotAvailableError(
-            f'`alike="{name}"` goes with two clusterings that cross, such as groups="prompt + {name}"; got '
-            f"{len(axes)} ({found}) after any that lies inside another. Leave it out, or pass alike=None."
+            f'`alike="{name}"` must be one of two clusterings that cross, such as "judge" of groups="prompt + judge"; '
+            f"got {len(axes)} ({found}) after any that lies inside another. Leave it out, or pass alike=None."
         )
     if name not in names:
         raise ArgumentError(

@@ -135,8 +135,8 @@ def resolve_cov(asked: CovOptions, clustered: bool, default: CovName = "CR2") ->
     default_repair: RepairName = "max" if asked.cov is None or "eigen" not in kind.repairs else "eigen"
     if asked.alike is not None and not clustered:
         raise ArgumentError(
-            f'`alike="{asked.alike}"` goes with two clusterings that cross; got no `groups`. Pass '
-            f'groups="prompt + {asked.alike}", say, or leave `alike` out.'
+            f'`alike="{asked.alike}"` must be one of two clusterings that cross; got no `groups`. Pass two columns, '
+            'such as groups="prompt + judge", and as `alike` the one of few clusters, "judge"; or leave `alike` out.'
         )
     if asked.repair is not None and asked.repair not in kind.repairs:
         raise ArgumentError(

@@ -186,29 +186,30 @@ def test_scores_of_text_in_a_second_file_are_refused_where_they_are_no_numbers(t
 
 
 AWKWARD = {
-    "score": "my score",
-    "model": "select",
-    "passage": "a:b",
-    "item": "the item",
-    "sample": "Größe",
-    "weight": "1st",
+    "words": ("my score", "select", "a:b", "the item", "Größe", "1st"),
+    "marks": ("(score)", "tab\t", "it's", 'say "hi"', "per%cent", "new\nline"),
+    "more marks": ("back`tick", "(x)", "[x], y", "$1", "x\\y", "count(*)"),
+    "commas": ("a, b", "a, b + 1", "-- c", "列", "; d", "1.5"),
 }
+ROLES = ("score", "model", "passage", "item", "sample", "weight")
 NAMED = {
-    "items": lambda data: er.mean(data, "my score", by="select", item="the item", sample="Größe", groups="a:b"),
-    "weights": lambda data: er.mean(data, "my score", by="select", groups=["a:b", "the item"], weights="1st"),
-    "compare": lambda data: er.compare(data, "my score", model="select", item="the item", groups="a:b").results,
-    "board": lambda data: er.win_rate(data, left="select", right="other", score="my score", groups="a:b", by="1st"),
+    "items": lambda data, s, m, p, i, k, w: er.mean(data, s, by=m, item=i, sample=k, groups=[p]),
+    "weights": lambda data, s, m, p, i, k, w: er.mean(data, s, by=m, groups=[p, i], weights=w),
+    "compare": lambda data, s, m, p, i, k, w: er.compare(data, s, model=m, item=i, groups=[p]).results,
+    "board": lambda data, s, m, p, i, k, w: er.win_rate(data, left=m, right="other", score=s, groups=[p], by=w),
 }
 
 
 @pytest.mark.parametrize("name", NAMED)
+@pytest.mark.parametrize("called", AWKWARD)
 @in_engines
-def test_names_of_columns_are_not_read_as_sql(engine, name):
+def test_names_of_columns_are_not_read_as_sql(engine, called, name):
     frame = log().assign(item=np.arange(240) // 2, sample=1 + np.arange(240) % 2)
     if name == "compare":
         frame = frame.assign(model=np.array(["a", "b"])[frame["sample"] - 1])
-    call, frame = NAMED[name], frame.rename(columns=AWKWARD)
-    found, expected = call(engine(frame)), call(frame)
+    names, call = AWKWARD[called], NAMED[name]
+    frame = frame.rename(columns=dict(zip(ROLES, names, strict=True)))
+    found, expected = call(engine(frame), *names), call(frame, *names)
     np.testing.assert_allclose(found.params, expected.params, rtol=SAME)
     np.testing.assert_allclose(found.bse, expected.bse, rtol=SAME)
 

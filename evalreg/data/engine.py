@@ -96,11 +96,12 @@ def without_own(frame: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
 def aggregated(frame: nw.LazyFrame[Any], keys: Sequence[str], *aggregates: nw.Expr) -> nw.LazyFrame[Any]:
     """Aggregates by the joint values of some columns, or of all rows where there are none.
 
-    DuckDB takes a name with a dot for that of a table and its column, so such columns are asked under another.
+    DuckDB is given names to group by as they are, and reads `a.b` as a table and its column and `(a)` as another name:
+    columns whose names are no plain words are asked under another.
     """
     if not keys:
         return frame.select(*aggregates)
-    own = {name: f"__key{i}" for i, name in enumerate(dict.fromkeys(keys)) if "." in name}
+    own = {name: f"__key{i}" for i, name in enumerate(dict.fromkeys(keys)) if not name.isidentifier()}
     if not own:
         return frame.group_by(*keys).agg(*aggregates)
     named = frame.with_columns(*(nw.col(name).alias(key) for name, key in own.items()))

@@ -78,6 +78,8 @@ def read_in_engine(
     for argument, name in values.items():
         table.check_numeric(name, argument)
     if roles.weights is not None:
+        table.check_numeric(roles.weights, "weights")
+    if roles.weights is not None:
         known_column(roles.weights, table.columns, "weights")
     axes = None if groups is None else parse_groups(groups, table.columns)
     asked = _asked(roles, axes, list(values.values()))
@@ -140,7 +142,6 @@ def _by_reason(table: LazyTable, roles: Roles, asked: dict[str, list[str]], with
 
 
 def _power_of_weights(table: LazyTable, weight: str) -> int:
-    table.check_numeric(weight, "weights")
     found = table.group((), {"low": nw.col(weight).min(), "high": nw.col(weight).max()})
     low, high = float(found["low"].iloc[0]), float(found["high"].iloc[0])
     refuse_light_weights(low, weight)

@@ -36,7 +36,6 @@ from evalreg.results.planned import Planned
 from evalreg.results.results import KEPT, Results, _Kept
 from evalreg.results.winner import BestName, Winner, WinnerName
 from evalreg.scores.paired import checked_icc
-from evalreg.scores.paired_differences import paired_differences
 
 if TYPE_CHECKING:
     from statsmodels.stats.contrast import ContrastResults
@@ -125,7 +124,7 @@ class Comparison(Planned, Reported, ComparisonText):
         """
         results = self.results
         if not isinstance(icc, _Kept):
-            given = paired_differences(results.estimate, checked_icc(icc), self.facts.pairs, self.facts.paired)
+            given = self.facts.family(results.estimate, checked_icc(icc))
             estimate = replace(results.estimate, family=same_questions(given))
             results = replace(results, estimate=estimate)
         return replace(self, results=results.with_cov(groups=groups, cov=cov, ssc=ssc, dof=dof, repair=repair))

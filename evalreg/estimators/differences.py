@@ -17,17 +17,16 @@ from evalreg.data.rows import Roles
 from evalreg.estimate import PLAIN, About, Cells, Estimate, Refit, same_questions
 from evalreg.estimators.cells import estimate_read
 from evalreg.estimators.mean import solve as solve_means
-from evalreg.estimators.pair_facts import Facts
+from evalreg.estimators.pair_facts import HeldFacts
 from evalreg.numerics.matrices import Matrix, scale_columns, transposed
 from evalreg.scores.differences import PairScores, pair_sums
-from evalreg.scores.paired_differences import paired_differences
 from evalreg.scores.sums import CellSums
 
 # A range of differences below this fraction of the largest score is rounding.
 ROUNDING = 1e-13
 
 
-def paired_estimate(answers: Answers, facts: Facts, about: About, icc: float | None) -> Estimate:
+def paired_estimate(answers: Answers, facts: HeldFacts, about: About, icc: float | None) -> Estimate:
     """Differences over shared questions; of models that share none, two means in columns of their own."""
     columns, coefficients, stratum = _columns(answers, facts)
     sums, flat = _sums(answers, columns)
@@ -53,8 +52,7 @@ def paired_estimate(answers: Answers, facts: Facts, about: About, icc: float | N
         dropped=answers.dropped,
         about=about,
     )
-    paired = paired_differences(estimate, icc, facts.pairs, facts.paired)
-    return replace(estimate, family=same_questions(paired))
+    return replace(estimate, family=same_questions(facts.family(estimate, icc)))
 
 
 def _sums(answers: Answers, columns: ModelPairs) -> tuple[CellSums, BoolArray]:
@@ -67,7 +65,7 @@ def _sums(answers: Answers, columns: ModelPairs) -> tuple[CellSums, BoolArray]:
     return replace(sums, squares=np.where(flat, 0.0, sums.squares), high=high), flat
 
 
-def _columns(answers: Answers, facts: Facts) -> tuple[ModelPairs, Matrix, IntArray | None]:
+def _columns(answers: Answers, facts: HeldFacts) -> tuple[ModelPairs, Matrix, IntArray | None]:
     """Columns of the scores, the differences as a linear function of their means, and the stratum of each column."""
     pairs, stratum = facts.pairs, answers.stratum
     if facts.paired.all() and stratum is None:
@@ -99,7 +97,7 @@ def _columns(answers: Answers, facts: Facts) -> tuple[ModelPairs, Matrix, IntArr
 
 
 def unpaired_estimate(
-    read: CellRows, roles: Roles, facts: Facts, about: About
+    read: CellRows, roles: Roles, facts: HeldFacts, about: About
 ) -> tuple[Estimate, tuple[Axis, ...] | None]:
     """Differences of the models' own means; clusters of two models are different clusters."""
     weights: Any = None if roles.strata is None else "micro"

@@ -2,23 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from evalreg.checks import BoolArray, FloatArray, IntArray, listed
 from evalreg.data.answers import Answers
+from evalreg.data.clusters import Axis, as_codes
 from evalreg.data.model_pairs import NOBODY, ModelPairs, Overlap
 from evalreg.errors import DataError
+from evalreg.inference.discordance import ClusteredSign, clustered_sign_test
 from evalreg.numerics.matrices import dense
-from evalreg.scores.differences import by_set
+from evalreg.scores.base import Scores
+from evalreg.scores.differences import by_set, chunks, differences
+from evalreg.scores.paired import Paired
+from evalreg.scores.paired_differences import paired_differences
+
+
+@dataclass(frozen=True)
+class Wins:
+    """Which of two models wins the questions that both answered."""
+
+    pair: int
+    wins: int
+    losses: int
+    n: int
+    # Sum of the scores of the first model: the questions that it answered right, where scores are 0 or 1.
+    right: float
+    clustered: ClusteredSign
 
 
 @dataclass(frozen=True, eq=False)
-class Facts:
+class Facts(ABC):
     """What is known of each pair whatever the covariance, one entry for each pair."""
 
     # Models and their baselines, one of each for each pair, and the names of the differences.
@@ -29,9 +49,6 @@ class Facts:
     n_unpaired: IntArray
     # Whether the difference is over shared questions.
     paired: BoolArray
-    # Scores of the questions in use, (n_models, n_questions).
-    values: FloatArray
-    pairs: ModelPairs
 
     @cached_property
     def index(self) -> pd.MultiIndex:
@@ -48,17 +65,77 @@ class Facts:
         """1 - Var(difference)/(Var(model) + Var(baseline)) over shared questions, taken to be independent."""
         return np.where(self.paired, self._correlations[1], np.nan)
 
+    @property
+    @abstractmethod
+    def n_questions(self) -> int:
+        """Questions in use, of all pairs."""
+
+    @property
+    @abstractmethod
+    def _correlations(self) -> tuple[FloatArray, FloatArray]:
+        """As `correlations` has them."""
+
+    @abstractmethod
+    def others(self) -> tuple[int, float]:
+        """Scores in use that are neither 0 nor 1: how many, and one of them (0 where there is none)."""
+
+    @abstractmethod
+    def each_pair(self, scores: Scores, axes: tuple[Axis, ...]) -> Iterator[Wins]:
+        """Wins and losses of the pairs that share questions, with the clusters in use."""
+
+    @abstractmethod
+    def family(self, estimate: Any, icc: float | None) -> Paired | None:
+        """What the differences allow for that was not seen, as `paired_differences` has it."""
+
+
+@dataclass(frozen=True, eq=False)
+class HeldFacts(Facts):
+    """The same of questions in memory."""
+
+    # Scores of the questions in use, (n_models, n_questions).
+    values: FloatArray
+    pairs: ModelPairs
+
+    @property
+    def n_questions(self) -> int:
+        """Questions in use, of all pairs."""
+        return int(self.values.shape[1])
+
     @cached_property
     def _correlations(self) -> tuple[FloatArray, FloatArray]:
         return correlations(self.values, self.pairs)
 
+    def others(self) -> tuple[int, float]:
+        """Scores in use that are neither 0 nor 1: how many, and the first of them."""
+        other = self.values[(self.values != 0) & (self.values != 1)]
+        return other.size, float(other[0]) if other.size else 0.0
 
-def facts_of(answers: Answers, pairs: ModelPairs, overlap: Overlap) -> Facts:
+    def each_pair(self, scores: Scores, axes: tuple[Axis, ...]) -> Iterator[Wins]:
+        """Wins and losses of the pairs that share questions, with the clusters in use."""
+        labels = scores.row_labels()
+        assert labels is not None
+        codes = [labels.codes(axis) for axis in axes]
+        for columns, member in chunks(self.pairs, self.n_questions):
+            d = differences(self.values, self.pairs, columns, member)
+            own = codes if member is None else [as_codes(one.codes[member]) for one in codes]
+            for i, pair in enumerate(columns):
+                if self.paired[pair]:
+                    scored = self.values[self.pairs.left[pair]]
+                    right = float((scored if member is None else scored[member]).sum())
+                    wins, losses = int(np.sum(d[i] > 0)), int(np.sum(d[i] < 0))
+                    yield Wins(int(pair), wins, losses, d.shape[1], right, clustered_sign_test(np.sign(d[i]), own))
+
+    def family(self, estimate: Any, icc: float | None) -> Paired | None:
+        """What the differences allow for that was not seen."""
+        return paired_differences(estimate, icc, self.pairs, self.paired)
+
+
+def facts_of(answers: Answers, pairs: ModelPairs, overlap: Overlap) -> HeldFacts:
     """The facts of pairs, from the answers that they are over."""
     sides = tuple(answers.models[i] for i in pairs.left), tuple(answers.models[i] for i in pairs.right)
-    return Facts(
+    return HeldFacts(
         sides=sides,
-        names=_names(*sides),
+        names=difference_names(*sides),
         n=overlap.n,
         n_unpaired=overlap.n_unpaired,
         paired=overlap.paired,
@@ -67,7 +144,8 @@ def facts_of(answers: Answers, pairs: ModelPairs, overlap: Overlap) -> Facts:
     )
 
 
-def _names(models: Sequence[str], baselines: Sequence[str]) -> tuple[str, ...]:
+def difference_names(models: Sequence[str], baselines: Sequence[str]) -> tuple[str, ...]:
+    """Names "model - baseline", all distinct."""
     names = tuple(f"{model} - {baseline}" for model, baseline in zip(models, baselines, strict=True))
     alike = [name for i, name in enumerate(names) if name in names[:i]] if len(set(names)) < len(names) else []
     if alike:

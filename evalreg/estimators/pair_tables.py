@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import BoolArray, FloatArray, IntArray, fraction
-from evalreg.data.clusters import Codes, as_codes, axis_name
+from evalreg.checks import FloatArray, IntArray, fraction
+from evalreg.data.clusters import axis_name
 from evalreg.errors import ArgumentError, FewCarriersWarning, NotAvailableError, ScoreRangeError, issue
-from evalreg.estimators.pair_facts import Facts
+from evalreg.estimators.pair_facts import Facts, Wins
 from evalreg.inference.carriers import few_tell
 from evalreg.inference.contrasts import Contrasts
-from evalreg.inference.discordance import clustered_sign_test
 from evalreg.inference.make_family import make_family
 from evalreg.inference.multiplicity import adjust_pvalues, base_seed
 from evalreg.inference.ranks import PairAdjustName, unadjusted_text
 from evalreg.report.summaries import covariance_text, few_text, not_allowed_for, rather_few
 from evalreg.report.tables import UNKNOWN, Grid, Summary, error_text, fixed, interval_text, number, p_value
 from evalreg.results.results import Results
-from evalreg.scores.differences import chunks, differences
 
 Compared: TypeAlias = tuple[Results, Facts, PairAdjustName | None]
 """Differences, what is known of their pairs, and how p-values are adjusted."""
@@ -69,66 +67,50 @@ def fewest_clusters(results: Results, facts: Facts) -> IntArray:
     return fewest
 
 
-def _codes_in_use(results: Results, member: BoolArray | None) -> list[Codes]:
-    """Clusters of the questions of a set, by axis."""
-    labels = results.estimate.scores.row_labels()
-    assert labels is not None
-    codes = [labels.codes(axis) for axis in results.cov.axes]
-    return codes if member is None else [as_codes(one.codes[member]) for one in codes]
-
-
-def _each_pair(results: Results, facts: Facts) -> list[tuple[int, FloatArray, BoolArray | None]]:
-    """Number, differences and questions of the pairs that share some."""
+def _wins(results: Results, facts: Facts) -> Iterator[Wins]:
+    """Wins and losses of the pairs that share questions."""
     if not results.estimate.scores.paired:
         raise NotAvailableError(
             "a test of wins and losses needs paired questions, and this comparison was made with paired=False. "
             "Compare again without it."
         )
-    found = []
-    for columns, member in chunks(facts.pairs, facts.values.shape[1]):
-        d = differences(facts.values, facts.pairs, columns, member)
-        found += [(int(column), d[i], member) for i, column in enumerate(columns) if facts.paired[column]]
-    return found
+    return facts.each_pair(results.estimate.scores, results.cov.axes)
 
 
 def sign_frame(results: Results, facts: Facts) -> pd.DataFrame:
     """The table of `Comparison.sign_test`."""
     columns = ("wins", "losses", "ties", "p_value", "clustered_statistic", "clustered_p_value")
     rows = np.full((len(facts.index), len(columns)), np.nan)
-    for i, d, member in _each_pair(results, facts):
-        wins, losses = int(np.sum(d > 0)), int(np.sum(d < 0))
-        clustered = clustered_sign_test(np.sign(d), _codes_in_use(results, member))
+    for found in _wins(results, facts):
+        wins, losses, clustered = found.wins, found.losses, found.clustered
         exact = _mcnemar_of([[0, wins], [losses, 0]], exact=True)[1]
-        rows[i] = wins, losses, d.size - wins - losses, exact, clustered.statistic, clustered.p_value
+        rows[found.pair] = wins, losses, found.n - wins - losses, exact, clustered.statistic, clustered.p_value
     table = pd.DataFrame(rows, index=facts.index, columns=list(columns))
     return table.astype(dict.fromkeys(columns[:3], "int64")) if facts.paired.all() else table
 
 
 def mcnemar_frame(results: Results, facts: Facts) -> pd.DataFrame:
     """The table of `Comparison.mcnemar`; scores must be 0 or 1."""
-    other = (facts.values != 0) & (facts.values != 1)
-    if other.any():
+    n_other, other = facts.others()
+    if n_other:
         column = results.estimate.about.outcome
         raise ScoreRangeError(
-            f"`mcnemar` needs scores of 0 and 1; {int(other.sum())} of the answers have another {column!r}, such as "
-            f"{facts.values[other][0]:g} (answers averaged over samples do). Use `sign_test`, which takes any scores.",
+            f"`mcnemar` needs scores of 0 and 1; {n_other} of the answers have another {column!r}, such as "
+            f"{other:g} (answers averaged over samples do). Use `sign_test`, which takes any scores.",
             column=column,
-            count=int(other.sum()),
+            count=n_other,
         )
     counts = ("both", "model_only", "baseline_only", "neither")
     names = (*counts, "statistic", "p_value", "corrected_statistic", "corrected_p_value", "exact_p_value")
     columns = (*names, "clustered_statistic", "clustered_p_value")
     rows = np.full((len(facts.index), len(columns)), np.nan)
-    for i, d, member in _each_pair(results, facts):
-        left = facts.values[facts.pairs.left[i]]
-        right_answers = int((left if member is None else left[member]).sum())
-        wins, losses = int(np.sum(d > 0)), int(np.sum(d < 0))
-        both = right_answers - wins
-        square = [[both, wins], [losses, d.size - both - wins - losses]]
-        clustered = clustered_sign_test(d, _codes_in_use(results, member))
+    for found in _wins(results, facts):
+        wins, losses, clustered = found.wins, found.losses, found.clustered
+        both = round(found.right) - wins
+        square = [[both, wins], [losses, found.n - both - wins - losses]]
         tests = (*_mcnemar_of(square, exact=False), *_mcnemar_of(square, exact=False, correction=True))
         exact = _mcnemar_of(square, exact=True)[1]
-        rows[i] = (*square[0], *square[1], *tests, exact, clustered.statistic, clustered.p_value)
+        rows[found.pair] = (*square[0], *square[1], *tests, exact, clustered.statistic, clustered.p_value)
     table = pd.DataFrame(rows, index=facts.index, columns=list(columns))
     return table.astype(dict.fromkeys(counts, "int64")) if facts.paired.all() else table
 
@@ -173,7 +155,7 @@ def wild_frame(
 
 def joint_contrasts(results: Results, facts: Facts) -> FloatArray:
     """Differences that are all 0 only where every difference is: all of one baseline, or those of one model."""
-    n, left, right = len(facts.index), facts.pairs.left, facts.pairs.right
+    n, (left, right) = len(facts.index), (np.array(side) for side in facts.sides)
     if n < 2:
         raise ArgumentError("a joint test is of two or more differences; here is one, which the table tests by itself.")
     if len(set(right)) == 1:
@@ -264,7 +246,7 @@ def _printed_facts(results: Results, pairs: Facts, adjust: PairAdjustName | None
     what = ", ".join(f"{count} without {reason}" for reason, count in dropped.items())
     facts = [
         ("Score", results.estimate.about.outcome),
-        ("Questions", str(pairs.values.shape[1])),
+        ("Questions", str(pairs.n_questions)),
         ("Covariance", covariance_text(results.cov)),
         ("Rows dropped", f"{sum(dropped.values())} ({what})" if dropped else "none"),
         *([("Subset", subset)] if subset else []),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -29,17 +29,23 @@ def clustered_sign_test(signs: FloatArray, axes: Sequence[Codes]) -> ClusteredSi
     squares; crossed, by inclusion and exclusion, not below the largest one-way variance. Shapes: signs (n,).
     """
     n_smallest = min([codes.n_clusters for codes in axes], default=signs.size)
-    terms = {dims: _squares(signs, [axes[d] for d in dims]) for dims in _subsets(len(axes))}
-    together = sum((-1) ** (len(dims) + 1) * value for dims, value in terms.items())
-    variance = max([together, *(value for dims, value in terms.items() if len(dims) == 1)]) if axes else _plain(signs)
+    squares = {dims: _squares(signs, [axes[d] for d in dims]) for dims in subsets_of_axes(len(axes))}
+    return sign_test_of_sums(float(signs.sum()), squares or {(0,): _plain(signs)}, n_smallest)
+
+
+def sign_test_of_sums(surplus: float, squares: Mapping[tuple[int, ...], float], n_smallest: float) -> ClusteredSign:
+    """The same of sums: wins less losses, and by axes the squares of that of their clusters, added up."""
+    together = sum((-1) ** (len(dims) + 1) * value for dims, value in squares.items())
+    variance = max([together, *(value for dims, value in squares.items() if len(dims) == 1)])
     if not variance > 0 or n_smallest < 2:
         return ClusteredSign(float("nan"), float("nan"))
-    z = float(signs.sum()) / float(np.sqrt(variance))
+    z = surplus / float(np.sqrt(variance))
     p = t_pvalues(np.array([z]), np.array([n_smallest - 1.0]))
     return ClusteredSign(z**2, float(p[0]))
 
 
-def _subsets(n_axes: int) -> list[tuple[int, ...]]:
+def subsets_of_axes(n_axes: int) -> list[tuple[int, ...]]:
+    """One axis, two, and so on: the terms of inclusion and exclusion."""
     return [dims for size in range(1, n_axes + 1) for dims in combinations(range(n_axes), size)]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -90,13 +91,7 @@ def answers_of(read: CellRows, roles: Roles) -> Answers:
     assert roles.item is not None
     assert read.cell is not None
     models = tuple(dict.fromkeys(key[0] for key in read.keys))
-    if len(models) < 2:
-        raise DataError(
-            f"a comparison needs at least two models; column {roles.by[0]!r} holds {listed(models)} only. Name the "
-            "column that tells the models apart in `model`.",
-            column=roles.by[0],
-            count=len(models),
-        )
+    refuse_single(models, roles.by[0])
     rows, source = read.rows, read.rows.source
     model = np.array([models.index(key[0]) for key in read.keys])[read.cell]
     item = rows.used[roles.item]
@@ -130,6 +125,17 @@ def _absent(source: UsedRows, model: str) -> tuple[str, ...]:
     return tuple(sorted(as_text(labels)[gone]))
 
 
+def refuse_single(models: Sequence[str], column: str) -> None:
+    """Raise unless there are two models."""
+    if len(models) < 2:
+        raise DataError(
+            f"a comparison needs at least two models; column {column!r} holds {listed(models)} only. Name the "
+            "column that tells the models apart in `model`.",
+            column=column,
+            count=len(models),
+        )
+
+
 def _by_item(name: str, codes: Codes, item: Codes, item_name: str) -> Codes:
     """Labels of the questions from those of the answers, which must agree."""
     by_item = codes.codes[item.first]
@@ -137,14 +143,21 @@ def _by_item(name: str, codes: Codes, item: Codes, item_name: str) -> Codes:
     if differ.any():
         rows, count = row_list(differ)
         raise AlignmentError(
-            f"a difference belongs to one question, so that {name!r} must be the same for all answers to one "
-            f"{item_name}; it differs in {rows_text(rows, count)} of those in use. If ids of questions repeat between "
-            f'parts of the eval, join them, as in item="{name}:{item_name}"; otherwise use a coarser cluster.',
+            differing_text(name, item_name, f"in {rows_text(rows, count)} of those in use"),
             column=name,
             rows=rows,
             count=count,
         )
     return Codes(by_item, codes.n_clusters, codes.labels, codes.parts)
+
+
+def differing_text(name: str, item: str, where: str) -> str:
+    """What is wrong with labels that differ between the answers of models to one question."""
+    return (
+        f"a difference belongs to one question, so that {name!r} must be the same for all answers to one {item}; it "
+        f"differs {where}. If ids of questions repeat between parts of the eval, join them, as in "
+        f'item="{name}:{item}"; otherwise use a coarser cluster.'
+    )
 
 
 def _restricted(codes: Codes, used: BoolArray) -> Codes:

@@ -98,7 +98,7 @@ def refuse_differing(
     counts = parts.groupby(list(key), sort=False, observed=True)[list(names)].nunique(dropna=False)
     name = next(one for one in names if (counts[one] > 1).any())
     where = counts.index[counts[name] > 1]
-    shown = [":".join(map(str, one)) for one in where[:3]]
+    shown = [":".join(map(str, one if isinstance(one, tuple) else (one,))) for one in where[:3]]
     raise AlignmentError(
         f"answers to one item are averaged first, so {name!r} must be the same in all of them; it differs within "
         f"{n_keys or len(where)} of {' and '.join(map(repr, key))}, such as {listed(shown)}. Use a coarser cluster.",

@@ -104,6 +104,13 @@ def keep_native(native: Any) -> Any:
     return native
 
 
+def quoted(name: str) -> Any:
+    """A column of Spark by its name, which may hold dots and backticks."""
+    from pyspark.sql import functions as F
+
+    return F.col("`" + name.replace("`", "``") + "`")
+
+
 def _is_kept(native: Any) -> bool:
     level = native.storageLevel
     return bool(level.useMemory or level.useDisk)

@@ -29,6 +29,8 @@ class SparkAnswers(LazyTable):
     engine: LazyTable = field(kw_only=True)
     # Columns of the models and of the questions, which tell lines apart.
     key: tuple[str, ...] = field(kw_only=True)
+    # Columns of labels that lines have beside it, the same in all answers of a line.
+    labels: tuple[str, ...] = field(default=(), kw_only=True)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -76,16 +78,27 @@ def stays_in_spark(used: UsedAnswers) -> bool:
 
 def answers_in_spark(used: UsedAnswers, roles: Roles) -> SparkAnswers:
     """One line for each model and question with its mean score, copies and labels that differ refused."""
+    answers = answer_lines(used, roles)
+    refuse_several(answers, roles, int(grouped(answers.frame, (), {COPIES: nw.col(COPIES).max()}).numbers[COPIES][0]))
+    refuse_differing(answers.frame, answers.key, answers.labels)
+    return answers
+
+
+def answer_lines(used: UsedAnswers, roles: Roles) -> SparkAnswers:
+    """The same, of which nothing was refused yet: a line for each model, question and joint value of their labels."""
     assert roles.item is not None
     key = (*roles.by, roles.item)
     names = tuple(dict.fromkeys((*key, *roles.cell_columns, *used.groups)))
     lines = nw.from_native(keep_native(grouped_answers(used.engine, roles, names).to_native()))
-    most = int(grouped(lines, (), {COPIES: nw.col(COPIES).max()}).numbers[COPIES][0])
-    if most > 1:
-        refuse_copies(as_pandas(lines.filter(nw.col(COPIES) > 1).head(SHOWN)), roles)
-    refuse_differing(lines, key, tuple(name for name in names if name not in key))
     mean = (nw.col(TOTAL) / nw.col(ANSWERS)).alias(roles.score)
-    return SparkAnswers(lines.with_columns(mean), engine=used.engine, key=key)
+    labels = tuple(name for name in names if name not in key)
+    return SparkAnswers(lines.with_columns(mean), engine=used.engine, key=key, labels=labels)
+
+
+def refuse_several(answers: SparkAnswers, roles: Roles, most: int) -> None:
+    """Raise if a line holds the answer of one sample several times, `most` being how often at most."""
+    if most > 1:
+        refuse_copies(as_pandas(answers.frame.filter(nw.col(COPIES) > 1).head(SHOWN)), roles)
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,7 +19,7 @@ from evalreg.checks import BoolArray, FloatArray, IntArray
 from evalreg.data.clusters import Axis
 from evalreg.data.engine import fetched
 from evalreg.data.engine_groups import backend, numbers_of
-from evalreg.data.engine_spark import keep_native
+from evalreg.data.engine_spark import keep_native, quoted
 from evalreg.data.engine_spark_work import OnWorkers, Work
 
 CELL, ROWS, SIZE, TOTAL, ORDERED, ABSENT = "__cell", "__n", "__size", "__sum", "__ordered", "__absent"
@@ -83,7 +83,7 @@ class SparkLines:
         from pyspark.sql import functions as F
 
         sums = [F.sum(name).alias(name) for name in (*SUMS, *self.more)]
-        found = _ask(self.native.groupBy(CELL).agg(*sums, F.count(F.lit(1)).alias("lines")))
+        found = ask(self.native.groupBy(CELL).agg(*sums, F.count(F.lit(1)).alias("lines")))
         return found.pop(CELL).astype(np.intp), found
 
     def sizes(self) -> tuple[int, float, float, float]:
@@ -91,7 +91,7 @@ class SparkLines:
         from pyspark.sql import functions as F
 
         size = self.native.groupBy(*self.keys).agg(F.sum(SIZE).alias("s")).select("s")
-        found = _ask(
+        found = ask(
             size.agg(
                 F.count("s").alias("n"),
                 F.sum("s").alias("total"),
@@ -109,7 +109,7 @@ class SparkLines:
         # Lines of a cluster are in one partition already.
         lines = self.native.select(*self.keys, CELL, *names).sortWithinPartitions(*self.keys)
         made = lines.mapInArrow(OnWorkers(tuple(self.keys), (CELL, *names), at_once, work), "place int, value double")
-        found = _ask(made.groupBy("place").agg(F.sum("value").alias("value")))
+        found = ask(made.groupBy("place").agg(F.sum("value").alias("value")))
         sums = _placed(found["value"], found["place"].astype(np.intp), found["place"].size)
         return int(sums[0]), sums[1:]
 
@@ -117,7 +117,7 @@ class SparkLines:
         """Whether some line is of more than one row."""
         from pyspark.sql import functions as F
 
-        return bool(_ask(self.native.agg(F.max(ROWS).alias("most")))["most"][0] > 1)
+        return bool(ask(self.native.agg(F.max(ROWS).alias("most")))["most"][0] > 1)
 
     def largest(self) -> str:
         """Label of the cluster of most weight, the first of them in the order of labels."""
@@ -139,7 +139,7 @@ class SparkLines:
         from pyspark.sql import functions as F
 
         each = self._by_column(maps, fitted, counted).where(F.col("s") > 0)
-        found = _ask(
+        found = ask(
             each.groupBy("column").agg(
                 F.count("s").alias("n"),
                 F.sum(F.col("s") * F.col("s")).alias("squares"),
@@ -156,7 +156,7 @@ class SparkLines:
         from pyspark.sql import functions as F
 
         apart = F.col(SIZE) - F.col(other)
-        found = _ask(self.native.groupBy(CELL).agg(F.sum(apart * apart).alias("squares")))
+        found = ask(self.native.groupBy(CELL).agg(F.sum(apart * apart).alias("squares")))
         return _placed(found["squares"], found[CELL].astype(np.intp), self.n_cells)
 
     def powers(self, bread: Any, fitted: FloatArray) -> FloatArray:
@@ -166,7 +166,7 @@ class SparkLines:
         total = sparse.csr_array(bread)
         each = self._by_column([sparse.csr_array(total.shape), total], fitted).select("column", "t")
         each = each.withColumn("t", F.col("t") * F.col("t"))
-        found = _ask(each.groupBy("column").agg(F.sum("t").alias("u2"), F.sum(F.col("t") * F.col("t")).alias("u4")))
+        found = ask(each.groupBy("column").agg(F.sum("t").alias("u2"), F.sum(F.col("t") * F.col("t")).alias("u4")))
         at = found["column"].astype(np.intp)
         return np.array([_placed(found[name], at, total.shape[1]) for name in ("u2", "u4")])
 
@@ -181,7 +181,7 @@ class SparkLines:
         each = left.groupBy(*self.keys).agg(F.sum(ROWS).alias("n"), F.sum("r").alias("r"))
         n, r = F.col("n"), F.col("r")
         made = [F.count("n"), F.sum(n), F.sum(r), F.sum(n * n), F.sum(r * r / n)]
-        found = _ask(each.agg(*(one.alias(f"m{i}") for i, one in enumerate(made))))
+        found = ask(each.agg(*(one.alias(f"m{i}") for i, one in enumerate(made))))
         return tuple(float(column[0]) for column in found.values())
 
     def in_parts(self, fitted: FloatArray, totals: Sequence[str], of: Sequence[Sequence[str]]) -> SparkLines:
@@ -289,7 +289,7 @@ class SparkLines:
             squares = product("b", "b") - product("b", "q") - product("q", "b")
             sums += [F.sum(squares).alias("bb"), F.sum(product("v", "v")).alias("vv")]
             sums += [F.sum(F.col("x.b") - F.col("x.q")).alias("trace")]
-        found = _ask(pairs.groupBy(F.col(f"x.{CELL}").alias("k"), F.col(f"y.{CELL}").alias("l")).agg(*sums))
+        found = ask(pairs.groupBy(F.col(f"x.{CELL}").alias("k"), F.col(f"y.{CELL}").alias("l")).agg(*sums))
         k, l = (found.pop(name).astype(np.intp) for name in ("k", "l"))
         made = []
         for name in ("tt", "bb", "vv"):
@@ -346,9 +346,6 @@ def spark_lines(
     schema = ", ".join([*(f"{key} string" for key in keys), *own])
     table = F.broadcast(native.sparkSession.createDataFrame(rows, schema))
 
-    def quoted(name: str) -> Any:
-        return F.col("`" + name.replace("`", "``") + "`")
-
     lines = native.select(
         *(quoted(name).alias(f"__id{i}") for i, name in enumerate(by)),
         *(quoted(name).cast("string").alias(key) for name, key in zip(cell_columns, keys, strict=True)),
@@ -385,7 +382,7 @@ def _left(total: str, of: Sequence[str]) -> Any:
     return F.col(total) - _times(of)
 
 
-def _ask(frame: Any) -> dict[str, FloatArray]:
+def ask(frame: Any) -> dict[str, FloatArray]:
     """Columns of numbers that a query gives."""
     found = fetched(nw.from_native(frame), backend())
     return {name: numbers_of(found[name]) for name in frame.columns}

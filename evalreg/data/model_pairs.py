@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,6 +14,8 @@ from evalreg.errors import MissingColumnError
 
 # In the place of a model that nobody is compared with.
 NOBODY = -1
+# A difference of averages below this is rounding.
+TIED = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +54,7 @@ class Overlap:
 
 def compared_pairs(answers: Answers, model: str, baseline: str | None, *, paired: bool) -> ModelPairs:
     """The pairs of models with their shared questions, the better model first unless there is a baseline."""
-    left, right = _asked_pairs(answers, model, baseline)
+    left, right = asked_pairs(answers.models, answers.order, model, baseline)
     return _oriented(answers, left, right, swap=paired and baseline is None)
 
 
@@ -76,21 +79,29 @@ def in_use(answers: Answers, pairs: ModelPairs, is_paired: BoolArray) -> tuple[A
     return answers.only(used), replace(pairs, sets=sets)
 
 
-def _asked_pairs(answers: Answers, model: str, baseline: str | None) -> tuple[IntArray, IntArray]:
-    """Models of each pair, the better one by its own mean first."""
-    order = answers.order
+def asked_pairs(
+    models: Sequence[str], order: Sequence[int], model: str, baseline: str | None
+) -> tuple[IntArray, IntArray]:
+    """Models of each pair, `order` being from the best own mean down: the better one first, or against the baseline."""
     if baseline is None:
         first, second = np.triu_indices(len(order), 1)
         ranked = np.array(order)
         return ranked[first], ranked[second]
-    if str(baseline) not in answers.models:
-        hint = nearest(baseline, answers.models) or f" The models are {listed(answers.models)}."
+    if str(baseline) not in models:
+        hint = nearest(baseline, models) or f" The models are {listed(models)}."
         raise MissingColumnError(
             f'`baseline` must be a model in column {model!r}; "{baseline}" is not.{hint}', column=model
         )
-    against = answers.models.index(str(baseline))
+    against = models.index(str(baseline))
     others = np.array([i for i in order if i != against])
     return others, np.full(others.size, against)
+
+
+def by_rank(left: IntArray, right: IntArray, order: Sequence[int]) -> IntArray:
+    """The order of pairs by the rank of their models."""
+    rank = np.empty(len(order), dtype=np.intp)
+    rank[np.asarray(order)] = np.arange(rank.size)
+    return np.lexsort((rank[right], rank[left]))
 
 
 def _oriented(answers: Answers, left: IntArray, right: IntArray, *, swap: bool) -> ModelPairs:
@@ -101,9 +112,7 @@ def _oriented(answers: Answers, left: IntArray, right: IntArray, *, swap: bool) 
     totals = np.array([in_set(answers.values, member).sum(axis=1) for member in sets])
     worse = totals[of_set, left] < totals[of_set, right]
     left, right = np.where(worse, right, left), np.where(worse, left, right)
-    rank = np.empty(len(answers.models), dtype=np.intp)
-    rank[answers.order] = np.arange(rank.size)
-    order = np.lexsort((rank[right], rank[left]))
+    order = by_rank(left, right, answers.order)
     return ModelPairs(left[order], right[order], of_set[order], sets)
 
 

@@ -25,13 +25,14 @@ from evalreg.covariance.documented import documented
 from evalreg.covariance.groups import clustered_by_items
 from evalreg.covariance.options import check_cov_options
 from evalreg.data.answer_noise import read_noise
-from evalreg.data.answers import Answers, answers_of
-from evalreg.data.clusters import Axis
-from evalreg.data.engine_answers import rows_in_cells
+from evalreg.data.answers import answers_of
+from evalreg.data.cells import read_cells
+from evalreg.data.engine import LazyTable
+from evalreg.data.engine_answers import read_used, used_answers
 from evalreg.data.engine_spark import one_scan
+from evalreg.data.frame import Table
 from evalreg.data.groups import Groups
 from evalreg.data.joint_ids import with_roles
-from evalreg.data.model_pairs import compared_pairs, in_use, overlap_of
 from evalreg.data.names import refuse_same
 from evalreg.data.opening import open_frame
 from evalreg.data.rows import Roles
@@ -41,8 +42,9 @@ from evalreg.errors import ArgumentTypeError, IndependenceWarning, NotAvailableE
 from evalreg.estimate import About
 from evalreg.estimators.answer_noise import noise_of_differences
 from evalreg.estimators.comparison import Comparison
-from evalreg.estimators.differences import paired_estimate, unpaired_estimate
-from evalreg.estimators.pair_facts import Facts, facts_of
+from evalreg.estimators.differences import HeldCompared, compared_in_memory
+from evalreg.estimators.pair_facts import Facts
+from evalreg.estimators.spark_difference import SparkCompared, compared_in_spark
 from evalreg.estimators.subsets import chooses_rows
 from evalreg.estimators.targets import PopulationSize, SampleFacts, check_target, with_population
 from evalreg.inference.ranks import PAIR_ADJUSTMENTS, PairAdjustName
@@ -186,21 +188,16 @@ def compare(
     items = item if groups is None else None
     groups = item if groups is None else groups
     roles = Roles(score, (model,), item, sample, strata, None, missing)
-    read = rows_in_cells(table, roles, groups)
-    answers = answers_of(read, roles)
-    pairs = compared_pairs(answers, model, baseline, paired=paired)
-    overlap = overlap_of(answers, pairs, paired)
-    apart = None if n_population is None or sample is None else answers_of(read_noise(table, roles, groups), roles)
-    answers, own = in_use(answers, pairs, overlap.paired) if paired else (answers, pairs)
-    facts = facts_of(answers, own, overlap)
-    lines, notes = _lines_and_notes(answers, facts, named, paired)
-    unit = bool(np.min(answers.values) >= 0 and np.max(answers.values) <= 1)
-    about = About(model="Difference", outcome=score, lines=lines, unit=unit)
-    axes: tuple[Axis, ...] | None = answers.axes
-    if paired:
-        estimate = paired_estimate(answers, facts, about, icc)
-    else:
-        estimate, axes = unpaired_estimate(read, roles, facts, about)
+    found = _compared(table, roles, groups, baseline, bool(paired))
+    noise = None
+    if n_population is not None and sample is not None:
+        apart = answers_of(read_noise(table, roles, groups), roles)
+        assert isinstance(found, HeldCompared)  # Nor is the noise told where rows are in an engine.
+        noise = noise_of_differences(apart.values, found.pairs)
+    facts = found.facts
+    lines, notes = _lines_and_notes(found, named, paired)
+    about = About(model="Difference", outcome=score, lines=lines, unit=found.unit)
+    estimate, axes = found.estimate(roles, groups, about, icc)
     estimate = replace(estimate, item=(item,), dropped=estimate.dropped if dropped is None else dropped)
     if n_population is not None:
         if not facts.paired.all():
@@ -208,17 +205,28 @@ def compare(
                 f'target="{target}" is defined for models that answered the same questions; '
                 f"{int(np.sum(~facts.paired))} of {len(facts.paired)} differences are not paired. Leave them out."
             )
-        noise = None if apart is None else noise_of_differences(apart.values, pairs)
         drawn = SampleFacts(item, sample, apiece="pair", noise=noise)
         estimate = with_population(estimate, axes, n_population, drawn)
     with clustered_by_items(estimate, items):
         return Comparison(results_of(estimate, axes, asked, notes), facts, adjust)
 
 
+def _compared(
+    table: Table | LazyTable, roles: Roles, groups: Groups, baseline: str | None, paired: bool
+) -> HeldCompared | SparkCompared:
+    """The pairs of models: in Spark where there are many answers; else in memory, of lines that an engine makes."""
+    if isinstance(table, LazyTable):
+        used = used_answers(table, roles, groups)
+        there = compared_in_spark(used, roles, groups, baseline, paired)
+        return there or compared_in_memory(read_used(used, roles, groups), roles, baseline, paired)
+    return compared_in_memory(read_cells(table, roles, groups), roles, baseline, paired)
+
+
 def _lines_and_notes(
-    answers: Answers, facts: Facts, named: dict[str, str | None], asked: bool
+    found: HeldCompared | SparkCompared, named: dict[str, str | None], asked: bool
 ) -> tuple[tuple[str, ...], Notes]:
     """Sentences for the summary, and warnings."""
+    facts = found.facts
     lines: list[str] = []
     notes: list[Note] = []
     if not asked:
@@ -239,10 +247,10 @@ def _lines_and_notes(
         lines.append(
             f"Strata: the values of {named['strata']!r} are a fixed list; only questions within them are sampled."
         )
-    if answers.absent:
-        lines.append(f"Of {listed(answers.absent)} no row is in use, so that no difference is taken with it.")
-    if answers.samples is not None:
-        low, high = answers.samples
+    if found.absent:
+        lines.append(f"Of {listed(found.absent)} no row is in use, so that no difference is taken with it.")
+    if found.samples is not None:
+        low, high = found.samples
         many = f"{low}" if low == high else f"{low} to {high}"
         lines.append(f"Answers ({named['sample']}, {many} of a model to a question) were averaged first.")
     return tuple(lines), tuple(notes)

@@ -2,28 +2,76 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
 
 import numpy as np
 from scipy import sparse
 
 from evalreg.checks import BoolArray, IntArray
-from evalreg.data.answers import Answers
+from evalreg.data.answers import Answers, answers_of
 from evalreg.data.cells import CellRows
 from evalreg.data.clusters import Axis
-from evalreg.data.model_pairs import NOBODY, ModelPairs
+from evalreg.data.groups import Groups
+from evalreg.data.model_pairs import NOBODY, ModelPairs, compared_pairs, in_use, overlap_of
 from evalreg.data.rows import Roles
 from evalreg.estimate import PLAIN, About, Cells, Estimate, Refit, same_questions
 from evalreg.estimators.cells import estimate_read
 from evalreg.estimators.mean import solve as solve_means
-from evalreg.estimators.pair_facts import HeldFacts
+from evalreg.estimators.pair_facts import HeldFacts, facts_of
 from evalreg.numerics.matrices import Matrix, scale_columns, transposed
 from evalreg.scores.differences import PairScores, pair_sums
 from evalreg.scores.sums import CellSums
 
 # A range of differences below this fraction of the largest score is rounding.
 ROUNDING = 1e-13
+
+
+Made: TypeAlias = tuple[Estimate, tuple[Axis, ...] | None]
+"""Differences, and the clusterings asked for."""
+
+
+@dataclass(frozen=True, eq=False)
+class HeldCompared:
+    """Answers of models in memory, and the pairs of these that are compared."""
+
+    read: CellRows
+    # The questions that some difference is over.
+    answers: Answers
+    facts: HeldFacts
+    # The pairs over all questions that were read.
+    pairs: ModelPairs
+    paired: bool
+
+    @property
+    def absent(self) -> tuple[str, ...]:
+        """Models of which every row was dropped."""
+        return self.answers.absent
+
+    @property
+    def samples(self) -> tuple[int, int] | None:
+        """Fewest and most answers of a model to a question, where they were averaged."""
+        return self.answers.samples
+
+    @property
+    def unit(self) -> bool:
+        """Whether all scores lie in [0, 1]."""
+        return bool(np.min(self.answers.values) >= 0 and np.max(self.answers.values) <= 1)
+
+    def estimate(self, roles: Roles, groups: Groups, about: About, icc: float | None) -> Made:
+        """The differences."""
+        if self.paired:
+            return paired_estimate(self.answers, self.facts, about, icc), self.answers.axes
+        return unpaired_estimate(self.read, roles, self.facts, about)
+
+
+def compared_in_memory(read: CellRows, roles: Roles, baseline: str | None, paired: bool) -> HeldCompared:
+    """Pairs of models from their answers, each over the questions that both answered."""
+    answers = answers_of(read, roles)
+    pairs = compared_pairs(answers, roles.by[0], baseline, paired=paired)
+    overlap = overlap_of(answers, pairs, paired)
+    answers, own = in_use(answers, pairs, overlap.paired) if paired else (answers, pairs)
+    return HeldCompared(read, answers, facts_of(answers, own, overlap), pairs, paired)
 
 
 def paired_estimate(answers: Answers, facts: HeldFacts, about: About, icc: float | None) -> Estimate:
@@ -96,17 +144,26 @@ def _columns(answers: Answers, facts: HeldFacts) -> tuple[ModelPairs, Matrix, In
     return ModelPairs(firsts, seconds, places, members), coefficients, None if stratum is None else of_stratum
 
 
-def unpaired_estimate(
-    read: CellRows, roles: Roles, facts: HeldFacts, about: About
-) -> tuple[Estimate, tuple[Axis, ...] | None]:
+def unpaired_estimate(read: CellRows, roles: Roles, facts: HeldFacts, about: About) -> Made:
     """Differences of the models' own means; clusters of two models are different clusters."""
     weights: Any = None if roles.strata is None else "micro"
     estimate, axes = estimate_read(
         read, roles, lambda keys, sums: solve_means(keys, sums, n_by=1, strata_weights=weights), about
     )
-    contrasts = np.zeros((facts.n.size, estimate.n_params))
-    for side, sign in ((facts.pairs.left, 1.0), (facts.pairs.right, -1.0)):
-        contrasts[np.arange(facts.n.size), side] += sign
+    return of_means(estimate, axes, roles, facts.names, (facts.pairs.left, facts.pairs.right))
+
+
+def of_means(
+    estimate: Estimate,
+    axes: tuple[Axis, ...] | None,
+    roles: Roles,
+    names: tuple[str, ...],
+    sides: tuple[IntArray, IntArray],
+) -> Made:
+    """The same from the means of the models, `sides` being those of each pair."""
+    contrasts = np.zeros((len(names), estimate.n_params))
+    for side, sign in zip(sides, (1.0, -1.0), strict=True):
+        contrasts[np.arange(len(names)), side] += sign
     own = None if axes is None else tuple((*axis, *roles.by) if roles.by[0] not in axis else axis for axis in axes)
     # Clusters of two models are different ones: nothing is paired.
-    return replace(estimate.linear(contrasts, facts.names), about=estimate.about, family=PLAIN), own
+    return replace(estimate.linear(contrasts, names), about=estimate.about, family=PLAIN), own

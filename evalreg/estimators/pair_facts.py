@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -176,9 +176,22 @@ def correlations(values: FloatArray, pairs: ModelPairs) -> tuple[FloatArray, Flo
         a, b = np.searchsorted(models, left), np.searchsorted(models, right)
         size = np.diag(products)
         floor = 1e-24 * shared.shape[1] * np.max(np.abs(values), initial=0.0) ** 2
-        varies = (size[a] > floor) & (size[b] > floor)
-        scale = np.sqrt(np.where(varies, size[a] * size[b], np.nan))
-        r[columns] = np.clip(products[a, b] / scale, -1.0, 1.0)
-        total = size[a] + size[b]
-        saved[columns] = 2 * products[a, b] / np.where(total > floor, total, np.nan)
+        r[columns], saved[columns] = _of_squares(size[a], size[b], products[a, b], np.full(a.size, floor))
     return r, saved
+
+
+def correlations_of_sums(
+    n: FloatArray, sums: Mapping[str, FloatArray], largest: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """The same of sums x, y, xx, yy and xy of scores over n questions of each pair; `largest` is that of a score."""
+    count = np.where(n > 1, n, np.nan)
+    xx, yy, xy = (sums[a + b] - sums[a] * sums[b] / count for a, b in (("x", "x"), ("y", "y"), ("x", "y")))
+    return _of_squares(xx, yy, xy, 1e-24 * n * largest**2)
+
+
+def _of_squares(xx: FloatArray, yy: FloatArray, xy: FloatArray, floor: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Pearson's r and 2 Cov/(Var + Var); NaN where squares are below a floor, which is rounding."""
+    varies = (xx > floor) & (yy > floor)
+    scale = np.sqrt(np.where(varies, xx * yy, np.nan))
+    total = xx + yy
+    return np.clip(xy / scale, -1.0, 1.0), 2 * xy / np.where(total > floor, total, np.nan)

@@ -17,7 +17,7 @@ from evalreg.data.engine_spark_sums import ABSENT, CELL, ORDERED, ROWS, SIZE, TO
 from evalreg.data.engine_spark_work import MOST_SUMS, why_not
 from evalreg.data.names import known_column
 from evalreg.errors import EngineWarning, NotAvailableError, issue
-from evalreg.numerics.matrices import Matrix, compressed, dense
+from evalreg.numerics.matrices import Matrix, absolute_entries, compressed, dense, transposed
 from evalreg.scores import lazy
 from evalreg.scores.base import CellSquares, ClusterSizes, ClusterWork, ColumnSums, ResidualSums, Scores
 from evalreg.scores.lazy import LazyScores, changed_rows
@@ -283,6 +283,11 @@ class SparkScores(LazyScores):
                 self._refuse_gone(by)
                 return super().column_sums(by, size, total, shift)
         return self._sums[known]
+
+    def clusters_reached(self, by: Axis, maps: Matrix) -> IntArray:
+        """Clusters with rows in some column that enters each row of `maps` (m, n_columns), shape (m,)."""
+        columns = transposed(absolute_entries(maps))
+        return self.column_sums(by, columns, columns).n_clusters.astype(np.intp)
 
     def influence_powers(self, by: Axis, bread: Matrix) -> FloatArray:
         """Sums over clusters of u^2 and u^4, u being the influence of a cluster by each column; shape (2, m)."""

@@ -13,6 +13,7 @@ import numpy as np
 
 from evalreg.checks import BoolArray, FloatArray, IntArray
 from evalreg.data.clusters import Axis
+from evalreg.data.model_pairs import TIED
 from evalreg.errors import ArgumentError, ArgumentTypeError
 from evalreg.numerics.anova import anova_icc
 from evalreg.numerics.matrices import Matrix, compressed, dense, of_columns
@@ -21,8 +22,6 @@ from evalreg.scores.unseen import dependence_granted, enough_at_most
 
 # Coefficients of a difference agree but for rounding.
 ALIKE = 1e-12
-# A difference of averages below this is rounding.
-TIED = 1e-9
 
 Sides: TypeAlias = tuple[IntArray, IntArray, IntArray, FloatArray]
 """Contrasts that are differences of two models, their two columns (-1: there is one only), what multiplies them."""
@@ -153,6 +152,25 @@ class Paired(ABC):
         """Kish's effective number of clusters of each column."""
 
     @abstractmethod
+    def _passed(self, first: IntArray, second: IntArray, axes: tuple[Axis, ...]) -> FloatArray:
+        """Means of |d| and d^2, shares of questions that differ and that differ by 1, and those of silent clusters.
+
+        The last two are the shares of questions in clusters where none differs, or all differ by 1: the larger of each
+        over the clusterings. Shape (6, m).
+        """
+
+    @abstractmethod
+    def _between(self, first: IntArray, second: IntArray, axes: tuple[Axis, ...]) -> tuple[FloatArray, FloatArray]:
+        """Sums of squares between clusters, and numbers of clusters, shape (n_axes, m)."""
+
+    def _theta(self, first: IntArray, second: IntArray) -> FloatArray:
+        return np.asarray(self.means[first] - np.where(second < 0, 0.0, self.means[second]))
+
+
+class PairedQuestions(Paired):
+    """The same of which the scores of each question are at hand."""
+
+    @abstractmethod
     def _homes(self, axes: tuple[Axis, ...]) -> list[IntArray]:
         """Cluster of each question by axis; empty where that is not known."""
 
@@ -178,9 +196,6 @@ class Paired(ABC):
     @cached_property
     def _apart_by_axis(self) -> dict[Axis, bool]:
         return {}
-
-    def _theta(self, first: IntArray, second: IntArray) -> FloatArray:
-        return np.asarray(self.means[first] - np.where(second < 0, 0.0, self.means[second]))
 
     def _passed(self, first: IntArray, second: IntArray, axes: tuple[Axis, ...]) -> FloatArray:
         """Means of |d| and d^2, shares of questions that differ and that differ by 1, and `_silent`, shape (6, m)."""

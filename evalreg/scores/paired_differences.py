@@ -14,11 +14,11 @@ from evalreg.data.clusters import Axis
 from evalreg.data.model_pairs import NOBODY, ModelPairs
 from evalreg.numerics.matrices import Matrix, dense
 from evalreg.scores.differences import PairScores, by_set, chunks, differences, pair_sums
-from evalreg.scores.paired import Paired, Sides
+from evalreg.scores.paired import Paired, PairedQuestions, Sides
 
 
 @dataclass(frozen=True, eq=False)
-class PairedDifferences(Paired):
+class PairedDifferences(PairedQuestions):
     """Columns are differences of two models; a row is a question."""
 
     scores: PairScores

@@ -15,12 +15,12 @@ from evalreg.data.clusters import Axis
 from evalreg.numerics.matrices import Matrix, compressed, dense, identity, mostly_there
 from evalreg.scores.base import ENTRIES, ColumnSums
 from evalreg.scores.mapped import MappedScores
-from evalreg.scores.paired import ALIKE, Paired, Sides
+from evalreg.scores.paired import ALIKE, Paired, PairedQuestions, Sides
 from evalreg.scores.unseen import ICC
 
 
 @dataclass(frozen=True, eq=False)
-class PairedMeans(Paired):
+class PairedMeans(PairedQuestions):
     """Columns are means of models; `item` names a question, which has one row in a column."""
 
     item: Axis

@@ -54,6 +54,27 @@ def answers() -> pd.DataFrame:
     return frame
 
 
+def questions(n: int = 240) -> pd.DataFrame:
+    """Four models right or wrong on questions of passages: two hardly differ, one lacks some, one has others."""
+    rng = np.random.default_rng(3)
+    frames = []
+    for model, share in (("a", 0.97), ("b", 0.96), ("c", 0.5), ("d", 0.9)):
+        number = np.arange(n)
+        if model in "bd":
+            number = number[number % 17 != 0] if model == "b" else number[number >= n - n // 6]
+        columns = {
+            "model": model,
+            "question": [f"{'z' if model == 'd' else 'q'}{i}" for i in number],
+            "passage": [f"p{i // 4}" for i in number],
+            "subject": [f"s{3 * i // n}" for i in number],
+            "score": (rng.uniform(size=number.size) < share).astype(float),
+        }
+        frames.append(pd.DataFrame(columns))
+    frame = pd.concat(frames, ignore_index=True)
+    frame["question"] = frame["question"].astype(object).where(frame.index != 5, None)
+    return frame
+
+
 def duels(n_models: int = 5, n_prompts: int = 60, n: int = 2000) -> pd.DataFrame:
     """Models on prompts of unequal size, judged by words that are no sides, with holes in every role."""
     rng = np.random.default_rng(17)

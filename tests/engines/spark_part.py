@@ -20,6 +20,7 @@ from evalreg.covariance.sparsity import sparsity
 from evalreg.covariance.summed_leverages import SummedProducts
 from evalreg.data import engine_groups, engine_spark, engine_spark_work
 from evalreg.scores.lazy_spark import SparkScores
+from evalreg.scores.spark_differences import SparkDifferences
 
 OPTIONS = {
     "spark.sql.shuffle.partitions": "4",
@@ -87,8 +88,11 @@ STAYING_RATIOS = {
 
 # Queries of a call, as docs/guide/engines.md has them.
 QUERIES = {
+    "two models": 9,
     "weighted ratios, crossed": 16,
     "a flat ratio, CR1": 10,
+    "differences": 12,
+    "differences, crossed, CR1": 13,
     "factors, CR1": 6,
     "weighted, on numbers, crossed, CR2": 11,
     "numbers, CR0": 6,
@@ -237,6 +241,102 @@ def check_staying_samples(make: cases.Make) -> None:
     cases.refused(errors.DuplicateRowsError, "an earlier one", lambda: er.mean(doubled, **roles))
 
 
+def assert_stayed(found: Any) -> None:
+    """No sum of a cluster, or of a question, came to the driver."""
+    scores = found.results.estimate.scores
+    assert isinstance(scores, SparkDifferences)
+    assert not scores._queries, "clusters came to the driver"
+    assert not scores.questions._queries, "clusters came to the driver"
+
+
+# Differences whose questions stay: of two models that hardly differ, of one that has other questions than the rest.
+STAYING_DIFFERENCES = {
+    "differences": {"groups": "passage"},
+    "differences, questions": {"baseline": "a", "adjust": "holm"},
+    "differences, crossed, CR1": {"groups": "passage + subject", "cov": "CR1", "baseline": "b"},
+    "differences, strata": {"groups": "passage", "strata": "subject", "baseline": "a"},
+}
+
+
+def check_staying_differences(make: cases.Make) -> None:
+    """The numbers of pandas, tests of wins and what was not seen included; what leaves are counts of pairs."""
+    frame = cases.questions()
+    data, kept = make(frame), dict[str, tuple[Any, Any]]()
+    for name, options in STAYING_DIFFERENCES.items():
+        with cases.collected() as lines:
+            found = er.compare(data, item="question", **options)
+            expected = er.compare(frame, item="question", **options)
+            n_queries = len(lines)
+            worst = cases.assert_same(found, expected)
+            for test in ("sign_test", "mcnemar"):
+                ours, pandas = (getattr(one, test)() for one in (found, expected))
+                pd.testing.assert_frame_equal(ours, pandas, rtol=cases.SAME, check_dtype=False)
+        assert_stayed(found)
+        n = expected.results.estimate.cells.count.size
+        assert max(lines) <= n * (n + 1) // 2, (name, lines)
+        assert_queries(name, n_queries)
+        kept[name] = found, expected
+        print(f"{name:26} errors differ by {worst:.1e}, {n_queries} queries, at most {max(lines)} lines", flush=True)
+    found, expected = kept["differences"]
+    for name, change in {"not seen": {"icc": 0.1}, "others": {"groups": "subject", "cov": "CR3", "icc": None}}.items():
+        worst = cases.assert_same(found.with_cov(**change), expected.with_cov(**change))
+        print(f"differences, {name}: errors differ by {worst:.1e}", flush=True)
+    again = pickle.loads(pickle.dumps(found))
+    assert str(again.summary()) == str(expected.summary())
+    pd.testing.assert_frame_equal(again.sign_test(), expected.sign_test(), rtol=cases.SAME, check_dtype=False)
+    cases.refused(errors.NotAvailableError, "no longer has its source rows", lambda: again.with_cov(groups="subject"))
+    alone = {"item": "question", "groups": "passage", "paired": False}
+    cases.assert_same(er.compare(data, **alone), er.compare(frame, **alone))
+
+
+def check_refused_differences(make: cases.Make) -> None:
+    """What is wrong with questions is said of those in Spark as well."""
+    frame = cases.questions().query("model in ['a', 'c']")
+    roles = {"item": "question", "groups": "passage"}
+    moved = frame.assign(passage=frame["passage"].where((frame["model"] != "a") | (frame["question"] != "q7"), "other"))
+    differing = "it differs within 1 of 'question', such as \"q7\""
+    cases.refused(errors.AlignmentError, differing, lambda: er.compare(make(moved), **roles))
+    held = er.compare(make(moved), item="question")
+    cases.refused(errors.AlignmentError, differing, lambda: held.with_cov(groups="passage"))
+    doubled = make(pd.concat([frame, frame[:2]]))
+    cases.refused(errors.DuplicateRowsError, "2 rows repeat", lambda: er.compare(doubled, **roles))
+    one = make(frame[frame["model"] == "a"])
+    cases.refused(errors.DataError, "at least two models", lambda: er.compare(one, **roles))
+    drawn = {"target": "the full benchmark", "n_population": {"passage": 500}}
+    data = make(frame)
+    cases.assert_same(er.compare(data, **roles, **drawn), er.compare(frame, **roles, **drawn))
+    cases.refused(errors.MissingColumnError, '"c"', lambda: er.compare(data, **roles, baseline="e"))
+    fewer = cases.questions().query("model != 'd' and (model != 'b' or passage != 'p3')")
+    cases.refused(errors.NotAvailableError, "rows in memory", lambda: er.compare(make(fewer), **roles, **drawn))
+    print("differences that are refused", flush=True)
+
+
+def check_many_answers(spark: SparkSession, folder: str) -> None:
+    """Of more answers than come to the driver, with nothing changed for the test."""
+    rng = np.random.default_rng(5)
+    n, frames = 60_000, []
+    skill = rng.normal(size=n // 10)[np.arange(n) // 10] + rng.normal(size=n)
+    for model, more in (("new", 0.05), ("old", 0.0)):
+        right = (skill + more + rng.normal(size=n) > 0).astype(float)
+        frames.append(
+            pd.DataFrame({"model": model, "question": np.arange(n), "passage": np.arange(n) // 10, "score": right})
+        )
+    frame = pd.concat(frames, ignore_index=True)
+    frame.loc[7, "score"] = np.nan
+    frame.to_parquet(f"{folder}/answers.parquet")
+    data, roles = spark.read.parquet(f"{folder}/answers.parquet"), {"item": "question", "groups": "passage"}
+    with cases.collected() as lines:
+        found = er.compare(data, **roles)
+        n_queries = len(lines)
+        worst = cases.assert_same(found, er.compare(frame, **roles))
+        found.sign_test()
+    assert_stayed(found)
+    assert_queries("two models", n_queries)
+    # The first counts what is missing by model.
+    assert max(lines[1:]) <= 2, lines
+    print(f"{len(frame)} answers: errors differ by {worst:.1e}, {n_queries} queries, {sum(lines)} lines", flush=True)
+
+
 def check_staying_ratings(make: cases.Make) -> None:
     """The same of ratings, whose CR1 takes sums over clusters for each two models, and others a matrix of each."""
     frame = cases.duels()
@@ -295,6 +395,8 @@ def check_staying(make: cases.Make) -> None:
     check_staying_fits(make)
     check_staying_ratings(make)
     check_staying_samples(make)
+    check_staying_differences(make)
+    check_refused_differences(make)
     frames = {"thin": cases.duels(8, 12, 140)}
     data = make(cases.duels())
     for name, options in STAYING.items():
@@ -345,6 +447,7 @@ def check(spark: SparkSession, folder: str, engine: str) -> None:
     cases.check_numbers(make, engine)
     check_staying(make)
     check_many(spark, folder)
+    check_many_answers(spark, folder)
     cases.check_labels(make)
     cases.check_scores(make)
 

@@ -14,7 +14,7 @@ from evalreg.inference import levels, multiplicity
 from evalreg.inference.contrast_family import pair_positions
 from evalreg.inference.levels import studentized_draws
 from evalreg.inference.make_family import _eigen, make_family
-from evalreg.inference.multiplicity import BLOCK, FEW_MODELS, adjust_pvalues, furthest, largest_of_pairs
+from evalreg.inference.multiplicity import BLOCK, adjust_pvalues, furthest
 from evalreg.inference.ranks import pairwise_table
 from evalreg.inference.simultaneous import simultaneous
 from evalreg.numerics.matrices import difference_rows
@@ -479,28 +479,6 @@ def test_the_order_of_models_changes_nothing(rng):
         key, sign = ((left, right), 1) if (left, right) in bands.index else ((right, left), -1)
         assert row["p_adjusted"] == pytest.approx(bands.loc[key, "p_adjusted"], rel=1e-9)
         assert row["estimate"] == pytest.approx(sign * bands.loc[key, "estimate"], rel=1e-12)
-
-
-@pytest.mark.parametrize("n_models", [2, 6, FEW_MODELS, 60])
-@pytest.mark.parametrize("spread", [0.0, 2.0])
-def test_the_largest_of_pairs_is_the_slow_obvious_one(rng, n_models, spread):
-    pairs = [(a, b) for a in range(n_models) for b in range(a + 1, n_models)]
-    z = rng.standard_normal((n_models, 50))
-    W = np.triu(np.exp(spread * rng.standard_normal((n_models, n_models))), 1)
-    W *= rng.random(W.shape) < 0.8  # the others are not in the family
-    slow = np.max([np.abs(z[a] - z[b]) * W[a, b] for a, b in pairs], axis=0)
-    np.testing.assert_array_equal(largest_of_pairs(z.T, W + W.T), slow)
-
-
-def test_the_largest_of_pairs_of_very_unequal_weights_is_the_slow_obvious_one(rng, monkeypatch):
-    z, W = rng.standard_normal((60, 50)), np.triu(np.exp(3 * rng.standard_normal((60, 60))), 1)
-    slow = np.max([np.abs(z[a] - z[b]) * W[a, b] for a in range(60) for b in range(a + 1, 60)], axis=0)
-    # From all; from those that could exceed what is held, before and after that is raised.
-    for hardly, most in ((-1.0, 0.0), (-1.0, 1.0), (60.0, 1.0)):
-        monkeypatch.setattr(multiplicity, "HARDLY_LEFT", hardly)
-        monkeypatch.setattr(multiplicity, "MOST_LEFT", most)
-        monkeypatch.setattr(multiplicity, "MOST_PAIRS", 500)
-        np.testing.assert_array_equal(largest_of_pairs(z.T, W + W.T), slow)
 
 
 def test_the_largest_of_many_statistics_is_the_slow_obvious_one(rng):

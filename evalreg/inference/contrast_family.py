@@ -13,11 +13,11 @@ import pandas as pd
 
 from evalreg.checks import BoolArray, FloatArray, IntArray
 from evalreg.covariance.widths import Widths
+from evalreg.inference.apart import PairWeights, largest_of_pairs, pair_weights
 from evalreg.inference.levels import CountedLevel, LargestLevel, Level, studentized_draws
 from evalreg.inference.multiplicity import (
     adjust_pvalues,
     furthest,
-    largest_of_pairs,
     simulate_largest,
     stepdown_pvalues,
 )
@@ -26,7 +26,7 @@ from evalreg.numerics.student import t_quantile
 
 T = TypeVar("T")
 
-# Statistics that are drawn at a time.
+# So many draws times statistics at a time as stay in a cache of the processor.
 AT_ONCE = 1 << 17
 
 
@@ -84,16 +84,12 @@ class ContrastFamily:
 
     def largest(self, normals: FloatArray) -> FloatArray:
         """Largest absolute statistic in each draw, shape (n_draws, 1)."""
-        # So many draws at a time as stay in a cache of the processor.
-        n_parts = normals.shape[0] * len(self.factor) // AT_ONCE + 1
         if self.pairs:
-            each = [
-                largest_of_pairs(part @ self.factor.T, *self._weight_of_pairs)
-                for part in np.array_split(normals, n_parts)
-            ]
-        else:
-            each = [furthest(part, *self._weighted) for part in np.array_split(normals, n_parts)]
-        return np.concatenate(each)[:, None]
+            factor, weights = self._in_bands
+            parts = np.array_split(normals, normals.shape[0] * len(factor) // weights.at_once + 1)
+            return np.concatenate([largest_of_pairs(part @ factor.T, weights) for part in parts])[:, None]
+        parts = np.array_split(normals, normals.shape[0] * len(self.factor) // AT_ONCE + 1)
+        return np.concatenate([furthest(part, *self._weighted) for part in parts])[:, None]
 
     @cached_property
     def _weighted(self) -> tuple[FloatArray, npt.NDArray[np.float32]]:
@@ -102,10 +98,10 @@ class ContrastFamily:
         return whole, whole.astype(np.float32)
 
     @cached_property
-    def _weight_of_pairs(self) -> tuple[FloatArray, FloatArray]:
-        """Weights of pairs as a matrix; the largest of each model."""
-        square = square_of_pairs(self.weight, self.params.size)
-        return square, square.max(axis=1)
+    def _in_bands(self) -> tuple[FloatArray, PairWeights]:
+        """Maps independent normals to the models, in the order of the weights; the weights of pairs."""
+        weights = pair_weights(square_of_pairs(self.weight, self.params.size))
+        return np.ascontiguousarray(self.factor[weights.order]), weights
 
     def joint(self, alpha: float, base: int) -> Level:
         """The level of each contrast at which all hold together, and the p-values that go with it."""

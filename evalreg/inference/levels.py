@@ -8,8 +8,9 @@ from typing import Protocol
 import numpy as np
 
 from evalreg.checks import FloatArray, IntArray, frozen
+from evalreg.inference.apart import FEW_MODELS
 from evalreg.inference.largest import LargestStatistic
-from evalreg.inference.multiplicity import BLOCK, FEW_MODELS, block_stream
+from evalreg.inference.multiplicity import BLOCK, block_stream
 from evalreg.numerics.student import t_pvalues, t_quantile
 
 # With so many degrees of freedom the studentized maximum is taken to be that of normals.

@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from evalreg.checks import BoolArray, FloatArray, IntArray, adjustment
+from evalreg.checks import FloatArray, IntArray, adjustment
 from evalreg.errors import ArgumentError, ArgumentTypeError
 from evalreg.inference.largest import LargestStatistic, binned
 
@@ -25,13 +25,6 @@ WANTED_ERROR = 0.004
 CHEAP_BLOCKS, CHEAP_WORK = 128, 4e8
 # What a draw costs, in passes over the statistics: so many dimensions of a product one, and a normal so many entries.
 PRODUCT, NORMAL = 20, 7
-# With fewer, comparing each model with each costs less than asking which comparisons can matter.
-FEW_MODELS = 40
-# Share of all comparisons that may be left, beyond which all are made; of so many at a time.
-MOST_LEFT, MOST_PAIRS = 0.05, 1 << 20
-# Comparisons left for each model and draw, up to which making them costs less than leaving fewer.
-HARDLY_LEFT = 1.0
-
 # From so many entries on, the map from normals to statistics is first used in single precision.
 MANY_STATISTICS = 1 << 16
 
@@ -120,71 +113,6 @@ def furthest(normals: FloatArray, statistics: FloatArray, rough: npt.NDArray[np.
     near = normals.astype(np.float32) @ rough.T
     ends = [np.einsum("ij,ij->i", normals, statistics[row]) for row in (near.argmax(axis=1), near.argmin(axis=1))]
     return np.asarray(np.max(np.abs(ends), axis=0))
-
-
-def largest_of_pairs(models: FloatArray, weight: FloatArray, most: FloatArray | None = None) -> FloatArray:
-    """Largest weighted absolute difference between two models in each draw, shape (n_draws,).
-
-    `models` has shape (n_draws, n_models); `weight` is symmetric, and zero where a pair is not in the family; `most` is
-    the largest weight of each model.
-    """
-    if models.shape[1] < FEW_MODELS:
-        return _each_with_each(models, weight)
-    most = weight.max(axis=1) if most is None else most
-    draws, top, bottom = np.arange(models.shape[0]), models.argmax(axis=1), models.argmin(axis=1)
-    # No difference with a model weighs more than its reach: of two that exceed what is held, the upper reaches so far
-    # down, and the lower so far up.
-    above, below = models[draws, top, None] - models, models - models[draws, bottom, None]
-    result: FloatArray = above[draws, bottom] * weight[top, bottom]
-    reach_up, reach_down = above * most, below * most
-    upper, lower = reach_down > result[:, None], reach_up > result[:, None]
-    n_pairs = np.count_nonzero(upper, axis=1) * np.count_nonzero(lower, axis=1)
-    if n_pairs.sum() > HARDLY_LEFT * models.size:
-        # Many: the two at the ends, and the two that could weigh the most, against all others.
-        above *= weight[top]
-        below *= weight[bottom]
-        result = np.maximum(above.max(axis=1), below.max(axis=1))
-        for one in (reach_up.argmax(axis=1), reach_down.argmax(axis=1)):
-            gap = np.abs(models - models[draws, one, None])
-            gap *= weight[one]
-            np.maximum(result, gap.max(axis=1), out=result)
-        upper, lower = reach_down > result[:, None], reach_up > result[:, None]
-        n_pairs = np.count_nonzero(upper, axis=1) * np.count_nonzero(lower, axis=1)
-        if n_pairs.sum() > MOST_LEFT * models.size * models.shape[1]:
-            return _each_with_each(models, weight)
-    for part in np.array_split(draws, int(n_pairs.sum()) // MOST_PAIRS + 1):
-        result[part] = _between(models[part], weight, upper[part], lower[part], result[part])
-    return result
-
-
-def _between(
-    models: FloatArray, weight: FloatArray, upper: BoolArray, lower: BoolArray, result: FloatArray
-) -> FloatArray:
-    """The largest of `result` and of the differences of each upper with each lower model, by draw."""
-    draw, high = np.divmod(np.flatnonzero(upper), models.shape[1])
-    home, low = np.divmod(np.flatnonzero(lower), models.shape[1])
-    count = np.bincount(home, minlength=len(models))
-    each, first = count[draw], np.cumsum(count) - count
-    # Each of the upper beside all of the lower of its draw.
-    of = np.repeat(np.arange(draw.size), each)
-    other = np.arange(of.size) + np.repeat(first[draw] - (np.cumsum(each) - each), each)
-    gap = (models[draw, high][of] - models[home, low][other]) * weight.ravel()[high[of] * len(weight) + low[other]]
-    if gap.size:
-        size = np.bincount(draw, each, len(models)).astype(np.intp)
-        held = np.flatnonzero(size)
-        result[held] = np.maximum(result[held], np.maximum.reduceat(gap, (np.cumsum(size) - size)[held]))
-    return result
-
-
-def _each_with_each(models: FloatArray, weight: FloatArray) -> FloatArray:
-    """The largest of all differences in each draw, model by model."""
-    result, models = np.zeros(models.shape[0]), np.ascontiguousarray(models.T)
-    for a in range(models.shape[0] - 1):
-        gap = models[a + 1 :] - models[a]
-        np.abs(gap, out=gap)
-        gap *= weight[a, a + 1 :, None]
-        np.maximum(result, gap.max(axis=0), out=result)
-    return result
 
 
 def stepdown_pvalues(

@@ -17,7 +17,7 @@ def t_quantile(alpha: float | FloatArray, dof: FloatArray) -> FloatArray:
     # From the lower tail: 1 - alpha/2 would lose the digits of a small alpha.
     tail = np.asarray(alpha, dtype=float) / 2
     if tail.ndim == 0 and dof.size > 1 and np.all(dof == dof.flat[0]):
-        return np.full(dof.shape, -_of_each(special.ndtri, special.stdtrit, dof.flat[0], tail))
+        return np.full(dof.shape, -_of_each(special.ndtri, special.stdtrit, np.asarray(dof.flat[0]), tail))
     return -_of_each(special.ndtri, special.stdtrit, dof, tail)
 
 
@@ -35,7 +35,7 @@ def _of_each(normal: Any, of_t: Any, dof: FloatArray, values: FloatArray) -> Flo
         return np.asarray(normal(values + np.zeros(dof.shape)))
     if not infinite.any():
         return np.asarray(of_t(dof, values))
-    return np.where(infinite, normal(values), of_t(np.where(infinite, 1.0, dof), values))
+    return np.asarray(np.where(infinite, normal(values), of_t(np.where(infinite, 1.0, dof), values)))
 
 
 def t_log_density(t: FloatArray, dof: FloatArray) -> FloatArray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -457,3 +458,22 @@ def test_shards_of_large_weights_are_the_same_only_if_every_column_is(tmp_path):
     assert er.merged(paths).n_rows == 800
     with pytest.raises(DuplicateRowsError, match="a shard counts once"):
         er.merged([paths[0], paths[0]])
+
+
+def test_shards_that_differ_only_in_the_power_of_their_weights_are_two(tmp_path):
+    """Their lines are the same to the last digit, and so are their hashes; one counts twice as much as the other."""
+    frame = comparisons(400, 8, n_models=3).drop(columns="run").assign(judge=1)
+    frame["weight"] = 1.0 + np.arange(len(frame)) % 3
+    paths, roles = [tmp_path / "a.parquet", tmp_path / "b.parquet"], SIDES | {"weights": "weight", "groups": "prompt"}
+    for power, path in zip((200, 201), paths, strict=True):
+        er.summarise(frame.assign(weight=2.0**power * frame["weight"]), **roles, path=path)
+    told = [json.loads(pq.read_schema(path).metadata[b"evalreg.sums"]) for path in paths]
+    assert told[0]["content"] == told[1]["content"]
+    assert told[0]["power"] == told[1]["power"] + 1
+    found = er.win_rate(er.merged(paths), **roles)
+    doubled = pd.concat([frame, frame.assign(weight=2 * frame["weight"])])
+    np.testing.assert_allclose(found.cov_params(), er.win_rate(doubled, **roles).cov_params(), rtol=SAME, atol=1e-16)
+    alone = [er.win_rate(er.merged([path]), **roles).bse for path in paths]
+    np.testing.assert_allclose(*alone, rtol=SAME)
+    with pytest.raises(DuplicateRowsError, match="a shard counts once"):
+        er.merged([paths[1], paths[0], paths[1]])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import numpy as np
 import pandas as pd
@@ -149,3 +149,29 @@ def test_the_code_of_the_package_is_told_apart(monkeypatch, tmp_path):
     engine_spark_work.fingerprint.cache_clear()
     assert len({same, first, engine_spark_work.fingerprint()}) == 3
     engine_spark_work.fingerprint.cache_clear()
+
+
+class _Lines:
+    """Lines that answer with what residuals are about."""
+
+    def powers(self, bread, levels):
+        return np.array([levels**2, levels**4])
+
+    def residual_sums(self, fitted, total, of):
+        return 2.0, 4.0, float(fitted.sum()), 8.0, 16.0
+
+
+@pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
+def test_scores_of_other_fitted_values_share_no_sums_of_residuals(monkeypatch):
+    """They share what does not depend on these, also where both are asked for sums of one clustering."""
+    frame = pd.DataFrame({"score": [0.0, 1.0, 1.0, 0.0], "model": list("aabb"), "passage": list("xyxy")})
+    lazy = er.mean(in_polars(frame), by="model", groups="passage").estimate.scores
+    own = {one.name: getattr(lazy, one.name) for one in fields(lazy)}
+    monkeypatch.setattr(SparkScores, "_asked", lambda self, by: _Lines())
+    first = SparkScores(**own | {"left": 1.0, "fitted": np.array([0.5, 0.25])})
+    second = replace(first, fitted=np.array([0.5, 0.75]))
+    assert second._sizes is first._sizes
+    for scores in (first, second, first):
+        powers = scores.influence_powers(("passage",), np.eye(2))
+        np.testing.assert_array_equal(powers[0], scores.fitted**2)
+        assert scores.residual_sums(("passage",)).total == scores.fitted.sum()

@@ -43,13 +43,14 @@ class SparkScores(LazyScores):
     Where something needs the sums of each cluster, they are asked for as elsewhere.
     """
 
-    # Lines of joint clusterings, and what is known of clusterings without asking again.
+    # Lines of joint clusterings, and what is known of clusterings without asking again; what depends on `fitted` is
+    # known by it, since scores of other fitted values share these.
     _lines: dict[Axis, SparkLines] = field(default_factory=dict)
     _sizes: dict[Axis, ClusterSizes] = field(default_factory=dict)
     _entries: dict[Axis, int] = field(default_factory=dict)
     _sums: dict[tuple[Any, ...], ColumnSums] = field(default_factory=dict)
     _powers: dict[tuple[Any, ...], FloatArray] = field(default_factory=dict)
-    _residuals: dict[Axis, ResidualSums] = field(default_factory=dict)
+    _residuals: dict[tuple[Any, ...], ResidualSums] = field(default_factory=dict)
     # Sums of all lines by cell.
     _totals: dict[Axis, tuple[IntArray, dict[str, FloatArray]]] = field(default_factory=dict)
 
@@ -207,7 +208,8 @@ class SparkScores(LazyScores):
         """Sums of residuals of a regression; refused where that was not asked before a copy lost its table."""
         if self.left is None:
             return None
-        if by not in self._residuals:
+        known = (by, self.fitted.tobytes())
+        if known not in self._residuals:
             lines = self._asked(by)
             if lines is None:
                 self._refuse_gone(by)
@@ -218,8 +220,8 @@ class SparkScores(LazyScores):
             fitted = self.fitted.reshape(-1, K)
             n_clusters, n, left, sizes, squares = lines.residual_sums(fitted, total, of)
             between = squares - left**2 / n
-            self._residuals[by] = ResidualSums(n, int(n_clusters), left, sizes, between, self.left)
-        return self._residuals[by]
+            self._residuals[known] = ResidualSums(n, int(n_clusters), left, sizes, between, self.left)
+        return self._residuals[known]
 
     def _refuse_gone(self, by: Axis) -> None:
         """Raise where clusters stayed in Spark and the table is gone."""
@@ -291,7 +293,7 @@ class SparkScores(LazyScores):
 
     def influence_powers(self, by: Axis, bread: Matrix) -> FloatArray:
         """Sums over clusters of u^2 and u^4, u being the influence of a cluster by each column; shape (2, m)."""
-        known = (by, dense(bread).tobytes())
+        known = (by, self.fitted.tobytes(), dense(bread).tobytes())
         if known not in self._powers:
             made = self._residual_lines(by)
             if made is None:

@@ -15,7 +15,7 @@ FEW_MODELS, FEW_IN_BANDS = 40, 250
 ALIKE, MOST_BANDS = 1.4, 16
 # Share of all comparisons that may be left, beyond which all are made; of so many at a time.
 MOST_LEFT, MOST_PAIRS = 0.05, 1 << 20
-# DrawnModels (draws times models) that are looked at together: as many as stay in a cache of the processor, and more where
+# Entries (draws times models) that are looked at together: as many as stay in a cache of the processor, and more where
 # each of several bands is looked at by itself.
 IN_CACHE, OF_BANDS = 1 << 17, 1 << 19
 

@@ -26,7 +26,7 @@ from evalreg.errors import (
     MissingColumnError,
     NotAvailableError,
 )
-from evalreg.report.canvas import NAME_WIDTH, ROW_NAME_WIDTH, display_names, spread
+from evalreg.report.canvas import LEAST_WIDTH, NAME_WIDTH, ROW_NAME_WIDTH, display_names, spread
 from evalreg.report.curves import curve_axes
 from evalreg.report.heat_map import pairs_axes
 from evalreg.report.plots import estimates_axes, inflation_axes
@@ -182,6 +182,14 @@ def test_figures_without_rows_can_be_read_in_a_column(boards, crossed):
         assert_readable(ax.figure)
 
 
+@pytest.mark.parametrize("kind", ["estimates", "pairs", "inflation", "dependence"])
+def test_the_narrowest_figures_leave_room_for_what_is_drawn(boards, kind):
+    figure = boards[6].plot(kind, figsize=LEAST_WIDTH).figure
+    figure.draw_without_rendering()  # matplotlib itself would warn that its axes collapsed
+    box = figure.axes[0].get_window_extent()
+    assert min(box.width, box.height) / figure.dpi > 0.6
+
+
 @pytest.mark.parametrize("size", [(6, 5.5), pytest.param((12, 4), marks=pytest.mark.slow), (14, 3.5)])
 def test_rows_of_a_low_matrix_are_named_as_far_as_their_names_stand_apart(boards, size):
     figure = boards[29].plot("pairs", figsize=size).figure
@@ -211,7 +219,7 @@ def test_a_difference_is_whole_in_a_column():
 def test_the_size_of_a_figure_is_that_which_was_asked_for(boards):
     assert tuple(boards[6].plot(figsize=(5, 3)).figure.get_size_inches()) == (5, 3)
     assert tuple(boards[6].plot("pairs", figsize=(4, 4)).figure.get_size_inches()) == (4, 4)
-    for wrong in (0.5, "3.3", (3,), (3, 4, 5), (None, 3), True, float("nan"), (3, 1e4)):
+    for wrong in (0.5, 1.4, (1.99, 4), (3, 0.9), "3.3", (3,), (3, 4, 5), (None, 3), True, float("nan"), (3, 1e4)):
         with pytest.raises(ArgumentError, match="`figsize` must be a width in inches"):
             boards[6].plot(figsize=wrong)
     with pytest.raises(ArgumentError, match="`ax` has one"):

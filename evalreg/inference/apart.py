@@ -39,7 +39,7 @@ class PairWeights:
 
     @property
     def at_once(self) -> int:
-        """DrawnModels, draws times models, to look at together."""
+        """Entries, draws times models, to look at together."""
         return IN_CACHE if len(self.peak) == 1 or self.order.size < FEW_IN_BANDS else OF_BANDS
 
     def band(self, g: int) -> slice:

@@ -48,6 +48,8 @@ CHARACTER = 0.56
 FigSize: TypeAlias = float | tuple[float, float] | None
 # Inches that a new figure is wide where no size is asked for; None is what fits what it shows.
 USUAL_WIDTH: float | None = None
+# Labels beside and below the axes leave no room for what is drawn in a narrower figure.
+LEAST_WIDTH = 2
 # What names at the left may take of a figure whose width was asked for.
 SHARE_OF_NAMES = 0.4
 # Inches in height that are left for what is drawn, with the margins of the layout.
@@ -92,10 +94,10 @@ def size_asked(figsize: FigSize, ax: Axes | None) -> tuple[float | None, float |
     both: tuple[Any, ...] = tuple(figsize) if isinstance(figsize, tuple | list) else (figsize, None)
     known = [*both[:1], *(side for side in both[1:] if side is not None)]
     right = all(isinstance(side, Real) and not isinstance(side, bool) for side in known)
-    if len(both) != 2 or not right or not all(1 <= float(side) <= 500 for side in known):
+    if len(both) != 2 or not right or not (LEAST_WIDTH <= known[0] <= 500 and all(1 <= side <= 500 for side in known)):
         raise ArgumentError(
-            "`figsize` must be a width in inches, such as 3.3, or width and height, such as (3.3, 4), each between 1 "
-            f"and 500; got {figsize!r}."
+            f"`figsize` must be a width in inches, such as 3.3, of {LEAST_WIDTH} to 500, or width and height, such as "
+            f"(3.3, 4), with a height of 1 to 500; got {figsize!r}."
         )
     return float(both[0]), None if both[1] is None else float(both[1])
 

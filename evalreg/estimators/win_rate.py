@@ -14,7 +14,6 @@ from scipy import sparse
 from evalreg.boards.board import Board, board_of
 from evalreg.checks import MISSING, OPPONENTS, CovName, DofName, MissingName, OpponentsName, RepairName, SscName, option
 from evalreg.covariance.documented import documented
-from evalreg.covariance.kinds import KINDS
 from evalreg.covariance.options import check_cov_options
 from evalreg.data.engine_spark import one_scan
 from evalreg.data.groups import Groups
@@ -276,8 +275,7 @@ def win_rate(
         raise ArgumentError('`by` goes with fixed weights of opponents: opponents="uniform", or a table of weights.')
     roles = PairRoles(left, right, score, winner, labels, as_names(key), by, weights, missing)
     fixed = not sampled and not (isinstance(standardise, str) and standardise == "observed")
-    by_pairs = (fixed or sampled) and not (cov is not None and KINDS[cov].needs_exact_refit)
-    pairs = gather_pairs(data, roles, groups, by_pairs=by_pairs)
+    pairs = gather_pairs(data, roles, groups, by_pairs=fixed or sampled)
     schedule, lines = make_schedule(pairs, "uniform" if sampled else opponents, standardise)
     model = "Win rate" if by is None else f"Win rate by {by}" if standardise is None else f"Win rate, {by} standardised"
     if sampled:

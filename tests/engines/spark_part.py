@@ -67,6 +67,7 @@ STAYING = {
     "thin": {"groups": "prompt"},
     "CR1": {"groups": "prompt + judge", "cov": "CR1"},
     "as sampled": {"groups": "prompt + judge", "opponents": "as_sampled"},
+    "jackknife": {"groups": "prompt + judge", "cov": "jackknife"},
     "weighted strata, CR3": {"groups": "prompt", "by": "language", "weights": "weight", "cov": "CR3"},
 }
 

@@ -113,6 +113,40 @@ def test_logs_of_harnesses_folders_and_sums_are_sent_to_their_readers(frame, tmp
         er.mean("score ~ 1")
 
 
+def test_patterns_are_sent_to_what_takes_several_files(frame, tmp_path):
+    pytest.importorskip("pyarrow")
+    by = {"by": "model", "groups": "passage"}
+    odd = frame["passage"].isin(frame["passage"].unique()[::2])
+    for i, part in enumerate((frame[odd], frame[~odd])):
+        part.to_parquet(tmp_path / f"log{i}.parquet", index=False)
+        part.to_csv(tmp_path / f"log{i}.csv", index=False)
+        er.summarise(part, **by, path=tmp_path / f"sums{i}.parquet")
+    rows, sums = str(tmp_path / "log?.parquet"), str(tmp_path / "sums*.parquet")
+    with pytest.raises(LogFormatError, match=r"2 files match\. Read them by er\.read_log.*FROM '") as caught:
+        er.mean(rows, **by)
+    expected = er.mean(frame, **by).bse
+    # Each piece of advice, done.
+    advice = str(caught.value).split("Read them by ")[1]
+    log = eval(advice.split(", or")[0], {"er": er})
+    assert len(log.frame) == len(frame)
+    duckdb = pytest.importorskip("duckdb")
+    try:
+        relation = eval(advice.split("there: ")[1].rstrip("."), {"duckdb": duckdb})
+        pd.testing.assert_series_equal(er.mean(relation, **by).bse, expected, rtol=1e-10)
+    except ModuleNotFoundError:
+        pass  # of a narwhals that cannot read this DuckDB
+    with pytest.raises(LogFormatError, match=r"2 files match, of sums. Read them by er.merged\(\[") as caught:
+        er.mean(sums, **by)
+    merged = eval(str(caught.value).split("Read them by ")[1].rstrip("."), {"er": er})
+    pd.testing.assert_series_equal(er.mean(merged, **by).bse, expected, rtol=1e-10)
+    with pytest.raises(LogFormatError, match=r"2 files match. Read them by er.read_log\('.*csv'\)\.$"):
+        er.compare(tmp_path / "log*.csv", item="question")
+    with pytest.raises(er.errors.ArgumentError, match=r"is a pattern, which 2 match\. er\.read_log takes"):
+        er.read_table(rows)
+    with pytest.raises(er.errors.ArgumentError, match="there is no"):
+        er.mean(tmp_path / "other*.csv")
+
+
 def test_sums_of_a_table_by_its_path_are_written_to_another(frame, tmp_path):
     log, sums = written(frame, tmp_path, "csv"), tmp_path / "sums.parquet"
     roles = {"by": "model", "item": "question", "groups": "passage"}

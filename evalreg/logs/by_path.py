@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import inspect
 import os
 from collections.abc import Callable, Mapping
@@ -65,6 +66,7 @@ def _refuse_logs(path: str | os.PathLike[str]) -> None:
             f"`data` is read from one table; {path} is a folder. Read it by er.read_log({str(path)!r})."
         )
     if not os.path.isfile(path):
+        _refuse_pattern(str(path))
         return  # the reader says what is wrong
     if holds_sums(path):
         raise LogFormatError(f"`data` must be rows; {path} holds sums. Read it by er.merged([{str(path)!r}]).")
@@ -74,3 +76,16 @@ def _refuse_logs(path: str | os.PathLike[str]) -> None:
             f"`data` is read from a plain table; {path} is a log of the format {name!r}. Read it by "
             f"er.read_log({str(path)!r}), whose methods mean, compare, fit and win_rate know its columns."
         )
+
+
+def _refuse_pattern(path: str) -> None:
+    """Refuse a pattern that files match, and say what takes several."""
+    files = sorted(glob.glob(path)) if glob.has_magic(path) else []
+    if not files:
+        return
+    many = f"{path} is a pattern, which {len(files)} {'file matches' if len(files) == 1 else 'files match'}"
+    if all(holds_sums(file) for file in files):
+        named = ", ".join(map(repr, files))
+        raise LogFormatError(f"`data` must be rows; {many}, of sums. Read them by er.merged([{named}]).")
+    lazily = f", or leave the rows there: duckdb.sql(\"SELECT * FROM '{path}'\")" if path.endswith(".parquet") else ""
+    raise LogFormatError(f"`data` is read from one table; {many}. Read them by er.read_log({path!r}){lazily}.")

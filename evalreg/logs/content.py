@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import gzip
 import io
 import os
@@ -88,6 +89,10 @@ class Content:
         try:
             file = path.open("rb")
         except FileNotFoundError:
+            if n := len(glob.glob(str(path))):
+                raise ArgumentError(
+                    f'`path` must be one file; "{path}" is a pattern, which {n} match. er.read_log takes patterns.'
+                ) from None
             siblings = [sibling.name for sibling in path.parent.iterdir()] if path.parent.is_dir() else []
             hint = nearest(path.name, siblings) or " Check the spelling and the working directory."
             raise ArgumentError(f'`path` must be a file; there is no "{path}".{hint}') from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import decimal
 import functools
 import itertools
 import re
@@ -770,6 +771,23 @@ def test_distinct_values_are_guessed_from_the_first_rows(rng):
     assert engine_groups.guessed_distinct(np.arange(n), n_rows) == n_rows
     assert engine_groups.guessed_distinct(np.zeros(n, dtype=int), n_rows) == 1
     assert engine_groups.guessed_distinct(np.full(n, -1), n_rows) == 0
+
+
+def test_numbers_of_arrow_are_those_of_python():
+    kinds = {
+        pa.int64(): [2**40, None, -3],
+        pa.uint8(): [3, 255, 0],
+        pa.float64(): [0.1, None, float("nan")],
+        pa.float32(): [0.5, -2.0, None],
+        pa.decimal128(20, 2): [decimal.Decimal("1.25"), None, decimal.Decimal(7)],
+        pa.null(): [None],
+    }
+    for kind, values in kinds.items():
+        for column in (pa.chunked_array([values[:1], values[1:]], kind), pa.chunked_array([], kind)):
+            expected = [np.nan if value is None else float(value) for value in column.to_pylist()]
+            found = engine_groups.numbers_of(column)
+            assert found.dtype == np.float64
+            np.testing.assert_array_equal(found, expected)
 
 
 def test_entries_by_table_are_those_by_sorting(rng, monkeypatch):

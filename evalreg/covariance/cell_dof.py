@@ -120,7 +120,9 @@ def _leverage_sums(leverage: Matrix, weight: FloatArray, power: float, single_to
 
 def _dense_leverage_sums(leverage: Matrix, weight: FloatArray, power: float, single_totals: bool) -> Sums:
     # Many cells share their leverages: those of all pairs of models that answered the same questions, say.
-    first, cell = distinct_columns(np.vstack([dense(leverage), weight]))
+    first, cell = distinct_columns(np.vstack([dense(leverage[:FEW_LINES]), weight]))
+    if first.size < cell.size:
+        first, cell = distinct_columns(np.vstack([dense(leverage), weight]))
     trace, squares, products = np.zeros(first.size), np.zeros((first.size,) * 2), np.zeros((first.size,) * 2)
     n_block = max(BLOCK_ENTRIES // first.size, 1)
     for start in range(0, leverage.shape[0], n_block):

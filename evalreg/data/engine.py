@@ -111,10 +111,11 @@ def aggregated(frame: nw.LazyFrame[Any], keys: Sequence[str], *aggregates: nw.Ex
 
 def as_text(labels: Any) -> Any:
     """Labels as an array of text; pandas would read bytes as letters."""
+    kind = infer_dtype(labels, skipna=False)
+    if kind == "string":
+        return np.asarray(labels, dtype=object)
     texts = pd.Series(labels)
-    if texts.dtype == object and infer_dtype(texts) == "bytes":
-        texts = texts.map(str)
-    return np.asarray(texts.astype(str), dtype=object)
+    return np.asarray((texts.map(str) if kind == "bytes" else texts).astype(str), dtype=object)
 
 
 def as_pandas(frame: nw.LazyFrame[Any]) -> pd.DataFrame:

@@ -130,8 +130,14 @@ def sorted_lines(found: Grouped, columns: Sequence[str]) -> tuple[list[tuple[str
 
 def numbers_of(column: Any) -> FloatArray:
     """A column of pandas or Arrow as numbers."""
-    native = column if isinstance(column, pd.Series) else column.to_pandas()
-    return np.asarray(native.to_numpy(dtype=float, na_value=np.nan))
+    if not isinstance(column, pd.Series):
+        from pyarrow import types
+
+        if types.is_floating(column.type) or types.is_integer(column.type):
+            chunks = [chunk.to_numpy(zero_copy_only=False) for chunk in column.chunks]
+            return np.concatenate([np.empty(0), *chunks], dtype=float)
+        column = column.to_pandas()
+    return np.asarray(column.to_numpy(dtype=float, na_value=np.nan))
 
 
 def _encoded(column: Any) -> tuple[IntArray, Any]:

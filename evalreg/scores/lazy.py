@@ -206,9 +206,9 @@ class LazyScores(Scores):
             cluster,
             cell,
             rows,
-            np.column_stack([weight, *weights]),
-            np.column_stack([total, *totals]),
-            np.column_stack([rows, *rooted]) if rooted else None,
+            _side_by_side(weight, weights),
+            _side_by_side(total, totals),
+            _side_by_side(rows, rooted) if rooted else None,
             found.numbers.get(EXCHANGED),
         )
 
@@ -478,6 +478,11 @@ class LazyScores(Scores):
             f"rows in an engine have no order, so labels must be columns; got arrays for {listed(more)}. "
             "Add the labels as a column, and name it in `groups`."
         )
+
+
+def _side_by_side(first: FloatArray, more: list[FloatArray]) -> FloatArray:
+    """Columns as one array; of one column no copy is made."""
+    return np.column_stack([first, *more]) if more else first[:, None]
 
 
 def changed_rows(what: str) -> DataError:

@@ -23,7 +23,7 @@ from evalreg.errors import NotAvailableError
 # entry while one is read.
 AT_ONCE = 1 << 23
 # Rows at the start of a table that tell how many clusters it seems to have.
-LOOKED_AT = 1 << 17
+LOOKED_AT = 1 << 16
 
 
 @dataclass(frozen=True, eq=False)

@@ -60,6 +60,21 @@ def test_compact_forms_equal_the_full_matrix(
         np.testing.assert_allclose(compact.dof(C), by_loop(share, weight, 0.5, C), rtol=TIGHT)
 
 
+@pytest.mark.parametrize("n_clusters", [1, 2, 9])
+def test_products_from_pairs_of_clusters_are_those_from_pairs_of_cells(
+    n_clusters: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    share, weight = shares(n_clusters, 40, 0.6)
+    monkeypatch.setattr(cell_dof, "MOST_CELLS", 20)
+    compact = cell_leverage(share, weight, 0.5)
+    assert isinstance(compact, FactoredLeverage)
+    rng = np.random.default_rng(6)
+    matrix = sparse.csc_array(rng.random((40, 5)) * (rng.random((40, 5)) < 0.5))
+    for few in (0.0, 100.0):
+        monkeypatch.setattr(leverages, "FEW_CLUSTERS", few)
+        np.testing.assert_allclose(compact.times(matrix), compact.columns(slice(None)) @ matrix.toarray(), rtol=TIGHT)
+
+
 def test_one_contrast_of_hotelling_is_satterthwaite() -> None:
     share, weight = shares(30, 12, 0.5)
     found = cell_leverage(share, weight, 0.5)

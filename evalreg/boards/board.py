@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, TypeVar, cast
 
 import numpy as np
 import pandas as pd
@@ -13,6 +14,7 @@ from evalreg.boards.judges import Judging, judging
 from evalreg.boards.sparse import family_cov, of_models, ranked_cov, sparsity_table
 from evalreg.checks import FloatArray, fraction, option
 from evalreg.covariance.by_cell import CellErrors
+from evalreg.covariance.covariance import Covariance
 from evalreg.covariance.options import CovOptions
 from evalreg.data.clusters import Axis, axis_name
 from evalreg.errors import MissingColumnError, NotAvailableError, Note
@@ -21,6 +23,8 @@ from evalreg.inference.dependence import design_effect
 from evalreg.report.tables import Summary
 from evalreg.results.multiple_models import Together
 from evalreg.results.results import Results, results_of
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -185,15 +189,28 @@ class Board(Results):
 
     @property
     def _compared(self) -> Together:
-        return of_models(self, self.cov)
+        return self._once("compared", lambda: of_models(self, self.cov))
 
     @property
     def _family(self) -> Together:
-        return of_models(self, family_cov(self))
+        return self._once("family", lambda: of_models(self, self._family_cov))
 
     @property
     def _ranked(self) -> Together:
-        return of_models(self, family_cov(self) if self.duels is None else ranked_cov(self))
+        if self.duels is None:
+            return self._family
+        return self._once("ranked", lambda: of_models(self, ranked_cov(self, self._family_cov)))
+
+    @property
+    def _family_cov(self) -> Covariance:
+        return self._once("family covariance", lambda: family_cov(self))
+
+    def _once(self, name: str, make: Callable[[], T]) -> T:
+        """What statements about all models rest on, made once, so that they share their families and draws."""
+        held = self.cov.kept.get(name)
+        if held is None or held[0] is not self.estimate:
+            held = self.cov.kept[name] = (self.estimate, make())
+        return cast("T", held[1])
 
     def dependence(self, alpha: float = 0.05, *, of: Literal["models", "pairs"] = "models") -> pd.DataFrame:
         """How alike the comparisons of a cluster are, with intervals, beside what that does to the error bar.

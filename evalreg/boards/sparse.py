@@ -56,9 +56,8 @@ def family_cov(board: Results) -> Covariance:
         return replace(cov, floor=board.with_cov(cov="jackknife", ssc=None, dof=None, repair=None, alike=None).cov)
 
 
-def ranked_cov(board: Results) -> Covariance:
-    """The covariance from which ranks are told; unknown for models that rest on too few clusters."""
-    cov = family_cov(board)
+def ranked_cov(board: Results, cov: Covariance) -> Covariance:
+    """The covariance from which ranks are told, that of bands; unknown for models that rest on too few clusters."""
     estimate = board.estimate
     if not cov.axes or estimate.cells is None or estimate.coefficient_map is None:
         return cov

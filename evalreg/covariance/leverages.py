@@ -15,6 +15,8 @@ from evalreg.numerics.matrices import Matrix, compressed, dense
 
 # Contrasts handled at a time, so that (contrasts, cells) arrays stay small.
 ROWS_PER_BLOCK = 512
+# Clusters times contrasts over cells, up to which a product is made from pairs of clusters and not from pairs of cells.
+FEW_CLUSTERS = 3
 # Columns of the (cells, cells) array that are held at a time.
 COLUMNS_PER_BLOCK = 256
 
@@ -119,11 +121,23 @@ class FactoredLeverage:
 
     def times(self, matrix: Matrix) -> FloatArray:
         """The spread times a sparse array, shape (n_cells, m)."""
+        if self.v.shape[0] * matrix.shape[1] < FEW_CLUSTERS * matrix.shape[0]:
+            return self._times_by_clusters(compressed(matrix))
         result = np.zeros(matrix.shape)
         by_row = compressed(matrix)
         for first in range(0, result.shape[0], COLUMNS_PER_BLOCK):
             part = slice(first, first + COLUMNS_PER_BLOCK)
             result += self.columns(part) @ by_row[part]
+        return result
+
+    def _times_by_clusters(self, matrix: Matrix) -> FloatArray:
+        """The same from few clusters and pairs of clusters g, h, since (v'v)^2 is the sum of (v_g v_h)(v_g v_h)'."""
+        b, v, v2 = self._factors
+        result = np.asarray(b.T @ ((b - v2) @ matrix) - v2.T @ (b @ matrix))
+        for g, own in enumerate(v):
+            both = own * v[g:]
+            both[1:] *= np.sqrt(2.0)  # g, h and h, g
+            result += both.T @ (both @ matrix)
         return result
 
 

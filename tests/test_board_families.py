@@ -1,0 +1,32 @@
+"""Statements of a board about all models rest on one covariance, which is made once."""
+
+from __future__ import annotations
+
+import warnings
+
+import pandas as pd
+import pytest
+
+import evalreg as er
+from evalreg.boards import board as boards
+
+
+@pytest.mark.parametrize("estimator", [er.win_rate, er.bradley_terry])
+def test_what_a_leaderboard_rests_on_is_made_once(monkeypatch, estimator):
+    calls = []
+    for name in ("family_cov", "ranked_cov"):
+        whole = getattr(boards, name)
+        monkeypatch.setattr(boards, name, lambda *args, whole=whole, name=name: calls.append(name) or whole(*args))
+    log = er.datasets.judge_log(n_models=8, n_prompts=40, n_judges=3, pairs_per_prompt=6, seed=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        board = estimator(log, left="left", right="right", winner="winner", groups="prompt + judge")
+        first = board.leaderboard()
+        pd.testing.assert_frame_equal(board.leaderboard(), first)
+        for again in (board.ranks, board.letters, board.simultaneous):
+            again()
+        assert sorted(calls) in (["family_cov", "ranked_cov"], ["family_cov"])
+        # Another covariance is asked for anew.
+        n_calls = len(calls)
+        assert not board.with_cov(groups="prompt").leaderboard().equals(first)
+        assert len(calls) > n_calls

@@ -28,11 +28,10 @@ Contenders = dict[str, Contender]
 
 
 def regression_log(n_rows: int) -> pd.DataFrame:
-    """Five covariates, 20 models by name, 300 tasks, passages of 50 rows and 300 judges."""
+    """Five covariates, 20 models by name, passages of 50 rows and 300 judges."""
     rng = np.random.default_rng(0)
     log = pd.DataFrame({f"x{i}": rng.normal(size=n_rows) for i in range(5)})
     log["passage"], log["judge"] = rng.integers(0, n_rows // 50, n_rows), rng.integers(0, 300, n_rows)
-    log["task"] = rng.integers(0, 300, n_rows)
     log["model"] = np.array([f"model {i}" for i in range(20)])[rng.integers(0, 20, n_rows)]
     log["score"] = rng.normal(size=n_rows) + log["x0"]
     return log
@@ -86,15 +85,49 @@ def covariates(divisor: int) -> Calls:
     }
 
 
-def levels(divisor: int) -> Calls:
-    """A factor of 300 levels, 1e5 rows, passages of 50 rows."""
-    log = regression_log(100_000 // divisor)
+def of_levels(n_rows: int, n_levels: int, n_clusters: int, uneven: bool = False) -> Calls:
+    """A covariate and a factor whose levels are alike in size, or as uneven as the words of a text."""
+    rng = np.random.default_rng(0)
+    share = 1.0 / np.arange(1, n_levels + 1) ** (0.7 if uneven else 0.0)
+    log = pd.DataFrame({"x0": rng.normal(size=n_rows), "passage": rng.integers(0, n_clusters, n_rows)})
+    log["task"] = rng.choice(n_levels, n_rows, p=share / share.sum())
+    log["score"] = rng.normal(size=n_rows) + log["x0"]
     formula = "score ~ x0 + C(task)"
     return {
         "CR1": lambda: er.fit(formula, log, groups="passage", cov="CR1").bse,
         "CR2": lambda: er.fit(formula, log, groups="passage").bse,
         "CR2 and dof": lambda: er.fit(formula, log, groups="passage").dof,
     }
+
+
+def levels(divisor: int) -> Calls:
+    """A factor of 300 levels, 1e5 rows, passages of 50 rows."""
+    return of_levels(100_000 // divisor, 300, 2_000 // divisor)
+
+
+def fewer_levels(divisor: int) -> Calls:
+    """A factor of 100 levels, 1e5 rows, passages of 50 rows."""
+    return of_levels(100_000 // divisor, 100, 2_000 // divisor)
+
+
+def more_levels(divisor: int) -> Calls:
+    """A factor of 1,000 levels, 2e4 rows, passages of 25 rows."""
+    return of_levels(20_000 // min(divisor, 4), 1_000, 800 // min(divisor, 4))
+
+
+def uneven_levels(divisor: int) -> Calls:
+    """A factor of 300 levels of uneven sizes, 5e4 rows, passages of 50 rows."""
+    return of_levels(50_000 // divisor, 300, 1_000 // divisor, uneven=True)
+
+
+def large_clusters(divisor: int) -> Calls:
+    """A factor of 300 levels, 5e4 rows in 100 passages."""
+    return of_levels(50_000 // divisor, 300, 100)
+
+
+def small_clusters(divisor: int) -> Calls:
+    """A factor of 300 levels, 5e4 rows in 15,000 passages."""
+    return of_levels(50_000 // divisor, 300, 15_000 // divisor)
 
 
 def ratings(divisor: int) -> Calls:
@@ -207,6 +240,11 @@ def small(divisor: int) -> Contenders:
 CASES: dict[str, tuple[Callable[[int], Calls | Contenders], str]] = {
     "covariates": (covariates, "CR1"),
     "levels": (levels, "CR1"),
+    "levels-100": (fewer_levels, "CR1"),
+    "levels-1000": (more_levels, "CR1"),
+    "levels-uneven": (uneven_levels, "CR1"),
+    "large-clusters": (large_clusters, "CR1"),
+    "small-clusters": (small_clusters, "CR1"),
     "ratings": (ratings, "CR1"),
     "small": (small, "statsmodels, 500 rows"),
     "figures": (figures, "plain, 1000"),

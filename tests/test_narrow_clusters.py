@@ -8,6 +8,8 @@ import pytest
 
 import evalreg as er
 from evalreg.covariance import row_leverages
+from evalreg.data.clusters import Codes
+from evalreg.scores import rows
 
 TIGHT = 1e-9
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
@@ -65,6 +67,28 @@ def test_errors_and_degrees_of_freedom_are_those_of_all_rows(name: str, cov: str
     variance, dof = by_hand(X, log["score"].to_numpy(), log["passage"].to_numpy(), 0.5 if cov == "CR2" else 1.0)
     np.testing.assert_allclose(results.bse**2, factor * variance, rtol=TIGHT)
     np.testing.assert_allclose(results.dof, dof, rtol=TIGHT)
+
+
+@pytest.mark.parametrize("sizes", [[2, 9] * 40, [1, 2, 9, 24, 25, 40] * 8, [25, 40, 90] * 4])
+def test_a_factor_of_many_levels_has_the_errors_of_all_rows(sizes: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    log = made(sizes)
+    log["task"] = np.arange(len(log)) % 23  # as many columns as have a product for each cluster
+    monkeypatch.setattr(row_leverages, "HELD", 24 * 24 * 7)  # some clusters at a time
+    results = er.fit("score ~ x + C(task)", log, groups="passage")
+    X = results.statsmodels.model.exog
+    assert X.shape[1] > rows.MANY_COLUMNS
+    variance, dof = by_hand(X, log["score"].to_numpy(), log["passage"].to_numpy(), 0.5)
+    np.testing.assert_allclose(results.bse**2, variance, rtol=TIGHT)
+    np.testing.assert_allclose(results.dof, dof, rtol=TIGHT)
+
+
+@pytest.mark.parametrize("k", [rows.MANY_COLUMNS - 1, rows.MANY_COLUMNS])
+def test_squares_of_each_cluster_are_those_of_its_rows(k: int, rng: np.random.Generator) -> None:
+    cluster = rng.permutation(np.repeat(np.arange(4), [1, 5, 30, 70]))
+    X = rng.normal(size=(cluster.size, k))
+    grams = rows.cluster_grams(np.asfortranarray(X), Codes(cluster, 4))
+    for g in range(4):
+        np.testing.assert_allclose(grams[g], X[cluster == g].T @ X[cluster == g], atol=1e-12)
 
 
 def test_a_joint_test_does_not_depend_on_how_wide_clusters_are_handled(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -374,14 +374,25 @@ def test_judges_who_make_up_the_variance_leave_their_own_degrees_of_freedom(judg
 # The series and the eigenvectors
 
 
-@given(seed=st.integers(0, 2**32 - 1), k=st.integers(1, 5), power=st.sampled_from([0.5, 1.0]))
+# Shares of the norm up to which the series is taken: on both sides of it, in one call.
+NORMS = np.array([0.0, 1e-8, 0.5, 0.99, 1.0, 8.0])
+
+
+def _of_norms(matrices):
+    """Positive matrices of those norms, times the limit for as many rows."""
+    limit = corrections.SERIES_NORM if matrices.shape[1] <= corrections.SERIES_ROWS else corrections.LARGER_NORM
+    norms = np.linalg.norm(matrices, axis=(1, 2))
+    return matrices * (NORMS * limit / norms)[:, None, None]
+
+
+ROWS = st.integers(1, 5) | st.just(corrections.SERIES_ROWS + 6)
+
+
+@given(seed=st.integers(0, 2**32 - 1), k=ROWS, power=st.sampled_from([0.5, 1.0]))
 def test_small_leverages_by_series_are_those_by_eigenvectors(seed, k, power):
     rng = np.random.default_rng(seed)
     factors = rng.normal(size=(6, k, k))
-    L = factors @ np.swapaxes(factors, 1, 2)
-    # Traces on both sides of the branch, in one call.
-    target = np.array([0.0, 1e-8, 0.5, 0.99, 1.0, 20.0]) * corrections.SERIES_TRACE
-    L *= (target / np.trace(L, axis1=1, axis2=2))[:, None, None]
+    L = _of_norms(factors @ np.swapaxes(factors, 1, 2))
     vectors = rng.normal(size=(6, k, 2))
     together = corrections.inverse_power_times(L, power, vectors)
     for g in range(6):
@@ -391,12 +402,10 @@ def test_small_leverages_by_series_are_those_by_eigenvectors(seed, k, power):
         _assert_close(corrections.inverse_power_times(L[g : g + 1], power, vectors[g])[0], exact, rtol=1e-14)
 
 
-@given(seed=st.integers(0, 2**32 - 1), n=st.integers(1, 5), power=st.sampled_from([0.5, 1.0]))
+@given(seed=st.integers(0, 2**32 - 1), n=ROWS, power=st.sampled_from([0.5, 1.0]))
 def test_small_leverages_of_few_rows_by_series_are_those_by_eigenvectors(seed, n, power):
     factors = np.random.default_rng(seed).normal(size=(6, n, n))
-    K = factors @ np.swapaxes(factors, 1, 2)
-    target = np.array([0.0, 1e-8, 0.5, 0.99, 1.0, 20.0]) * corrections.SERIES_TRACE
-    K *= (target / np.trace(K, axis1=1, axis2=2))[:, None, None]
+    K = _of_norms(factors @ np.swapaxes(factors, 1, 2))
     whole, change = corrections.narrow_adjustment(K, power)
     for g in range(6):
         values, axes = np.linalg.eigh(K[g])
@@ -412,9 +421,9 @@ def test_many_small_clusters_take_the_series_and_one_large_one_the_eigenvectors(
     X = np.column_stack([np.ones(260), rng.normal(size=260)])
     problem = Problem(X, rng.normal(size=260), np.ones(260), codes, codes)
     V = er.covariance(problem.estimate(), codes)
-    L = np.array([np.trace(_own_leverage(problem, rows)) for rows in problem.rows()])
-    assert (L < corrections.SERIES_TRACE).any()
-    assert (L > corrections.SERIES_TRACE).any()
+    norms = np.array([np.linalg.norm(_own_leverage(problem, rows)) for rows in problem.rows()])
+    assert (norms < corrections.SERIES_NORM).any()
+    assert (norms > corrections.SERIES_NORM).any()
     _assert_close(V.raw, _slow_covariance(problem, 0.5))
     _assert_close(V.dof(), [_slow_dof(problem, c, 0.5) for c in np.eye(2)])
 

@@ -19,9 +19,10 @@ from evalreg.numerics.matrices import Matrix, compressed, is_identity, with_entr
 
 # 1 - leverage below this is leverage 1: rounding in sums of some 1e6 terms, with room.
 FULL_LEVERAGE = 1e-10
-# Below this trace of L_g the binomial series of (I - L_g)^-p is used. The traces sum to k, so that at most
-# k / SERIES_TRACE clusters need an eigendecomposition, however many clusters there are.
-SERIES_TRACE = 0.02
+# Up to these norms of L_g, the root of its sum of squares, the binomial series of (I - L_g)^-p is used: the first for
+# matrices of so many rows at most, the other for larger ones, whose eigenvectors cost less beside a product. No norm is
+# above the trace, and the traces sum to k, so that few clusters need eigenvectors, however many clusters there are.
+SERIES_NORM, SERIES_ROWS, LARGER_NORM = 0.05, 64, 0.01
 SERIES_ERROR = 1e-17
 # A sum of eighth powers this far below 1 holds no eigenvalue of 1, whatever the rounding.
 SURELY_BELOW = 1e-6
@@ -105,15 +106,22 @@ def inverse_power_times(L: FloatArray, power: float, vectors: FloatArray) -> Flo
     vectors = np.broadcast_to(vectors, (L.shape[0], *vectors.shape[-2:]))
     if power == 0:
         return vectors
-    trace = np.trace(L, axis1=1, axis2=2)
-    large = trace > SERIES_TRACE
+    norm, large = _norms(L)
     if not large.any():
-        return _series_times(L, power, vectors, float(trace.max(initial=0.0)))
+        return _series_times(L, power, vectors, float(norm.max(initial=0.0)))
+    if large.all():
+        return _eigen_times(L, power, vectors)
     result = np.empty(vectors.shape)
     small = ~large
-    result[small] = _series_times(L[small], power, vectors[small], float(trace[small].max(initial=0.0)))
+    result[small] = _series_times(L[small], power, vectors[small], float(norm[small].max(initial=0.0)))
     result[large] = _eigen_times(L[large], power, vectors[large])
     return result
+
+
+def _norms(L: FloatArray) -> tuple[FloatArray, BoolArray]:
+    """The root of the sum of squares of each matrix, below which its eigenvalues are, and where it takes no series."""
+    norm = np.sqrt(np.einsum("gij,gij->g", L, L))
+    return norm, norm > (SERIES_NORM if L.shape[1] <= SERIES_ROWS else LARGER_NORM)
 
 
 def _series_times(L: FloatArray, power: float, vectors: FloatArray, largest: float) -> FloatArray:
@@ -147,16 +155,15 @@ def narrow_adjustment(K: FloatArray, power: float) -> tuple[FloatArray, FloatArr
     """
     if K.shape[1] == 1:
         return _narrow_scales(K, power)
-    trace = np.trace(K, axis1=1, axis2=2)
-    large = trace > SERIES_TRACE
+    norm, large = _norms(K)
     if not large.any():
-        return _narrow_series(K, power, float(trace.max(initial=0.0)))
+        return _narrow_series(K, power, float(norm.max(initial=0.0)))
     adjustment, change = np.empty(K.shape), np.empty(K.shape)
     values, axes = np.linalg.eigh(K[large])
     for of, scales in zip((adjustment, change), _narrow_scales(values, power), strict=True):
         of[large] = (axes * scales[:, None, :]) @ np.swapaxes(axes, 1, 2)
     small = ~large
-    adjustment[small], change[small] = _narrow_series(K[small], power, float(trace[small].max(initial=0.0)))
+    adjustment[small], change[small] = _narrow_series(K[small], power, float(norm[small].max(initial=0.0)))
     return adjustment, change
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol, TypeAlias
@@ -24,7 +24,9 @@ PRODUCTS = 1 << 23
 HELD = 1 << 22
 
 Halves: TypeAlias = tuple[FloatArray, FloatArray, FloatArray]
-"""Of some clusters, two factors of D_g, (n_clusters, n, m) each, and U_g, (n_clusters, k, m)."""
+"""Of some clusters, two factors of D_g, (n_clusters, n, m) each, and U_g', (n_clusters, m, k)."""
+Room: TypeAlias = Callable[[int], FloatArray]
+"""Where the U_g' of so many clusters are to be written, (n_clusters, m, k)."""
 
 
 class LeveragePart(Protocol):
@@ -34,8 +36,8 @@ class LeveragePart(Protocol):
     def n_clusters(self) -> int:
         """How many."""
 
-    def halves(self, turned: FloatArray) -> Iterator[Halves]:
-        """What contrasts, as R'C' of shape (k, m), make of some clusters at a time."""
+    def halves(self, turned: FloatArray, room: Room) -> Iterator[Halves]:
+        """What contrasts, as R'C' of shape (k, m), make of some clusters at a time, at most `_at_once`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,22 +52,22 @@ class WideLeverage:
         """How many."""
         return int(self.L.shape[0])
 
-    def halves(self, turned: FloatArray) -> Iterator[Halves]:
+    def halves(self, turned: FloatArray, room: Room) -> Iterator[Halves]:
         """(I - L)^-p R'C' and L times it: the products of the two are the D_g, of the second the U_g'U_h."""
-        for block in self._blocks():
+        for block in self._blocks(_at_once(turned)):
             outer = self._adjustment[block] @ turned
-            u = self.L[block] @ outer
-            yield outer, u, u
+            u = np.matmul(np.swapaxes(outer, 1, 2), self.L[block], out=room(outer.shape[0]))
+            yield outer, np.swapaxes(u, 1, 2), u
 
     @cached_property
     def _adjustment(self) -> FloatArray:
         """(I - L)^-p of each cluster, which all contrasts share."""
         k = self.L.shape[1]
-        return np.concatenate([inverse_power_times(self.L[block], self.power, np.eye(k)) for block in self._blocks()])
+        blocks = self._blocks(CLUSTERS_PER_BLOCK)
+        return np.concatenate([inverse_power_times(self.L[block], self.power, np.eye(k)) for block in blocks])
 
-    def _blocks(self) -> list[slice]:
-        n_clusters = self.L.shape[0]
-        return [slice(first, first + CLUSTERS_PER_BLOCK) for first in range(0, n_clusters, CLUSTERS_PER_BLOCK)]
+    def _blocks(self, size: int) -> list[slice]:
+        return [slice(first, first + size) for first in range(0, self.n_clusters, size)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,12 +84,15 @@ class NarrowLeverage:
         """How many."""
         return int(self.clusters.totals.shape[0])
 
-    def halves(self, turned: FloatArray) -> Iterator[Halves]:
+    def halves(self, turned: FloatArray, room: Room) -> Iterator[Halves]:
         """Likewise."""
+        step = _at_once(turned)
         for members, adjustment in self.parts:
-            Z = self.clusters.rows(members, self.root)
-            W = adjustment @ (Z @ turned)
-            yield W, W, np.swapaxes(Z, 1, 2) @ W
+            for first in range(0, members.shape[0], step):
+                some = slice(first, first + step)
+                Z = self.clusters.rows(members[some], self.root)
+                W = adjustment[some] @ (Z @ turned)
+                yield W, W, np.matmul(np.swapaxes(W, 1, 2), Z, out=room(W.shape[0]))
 
 
 def adjust_narrow(
@@ -124,16 +129,16 @@ class RowLeverage:
     parts: tuple[LeveragePart, ...]
     root: FloatArray
 
-    def _halves(self, contrasts: FloatArray) -> Iterator[Halves]:
+    def _halves(self, contrasts: FloatArray, room: Room) -> Iterator[Halves]:
         turned = self.root.T @ contrasts.T
-        return (halves for part in self.parts for halves in part.halves(turned))
+        return (halves for part in self.parts for halves in part.halves(turned, room))
 
     def dof(self, contrasts: FloatArray) -> FloatArray:
         """Satterthwaite degrees of freedom, one for each row of `contrasts` (m, k)."""
         k = self.root.shape[1]
         few = self._n_clusters < k
         fit = PRODUCTS // max(min(self._n_clusters, k) * k, 1)
-        size = max(min(fit, k if few else 4 * CONTRASTS_PER_BLOCK), CONTRASTS_PER_BLOCK)
+        size = max(min(fit, k if few else 2 * CONTRASTS_PER_BLOCK), CONTRASTS_PER_BLOCK)
         parts = range(0, contrasts.shape[0], size)
         return np.concatenate([self._dof(contrasts[first : first + size]) for first in parts])
 
@@ -143,47 +148,75 @@ class RowLeverage:
 
     def _dof(self, contrasts: FloatArray) -> FloatArray:
         # BM 2002: with P_gh = delta_gh d_g - u_g'u_h, dof = (sum_g P_gg)^2 / sum_gh P_gh^2.
-        m, k = contrasts.shape[0], self.root.shape[1]
-        few, held, n_held = self._n_clusters < k, list[FloatArray](), 0
-        expected, squares, products = np.zeros(m), np.zeros(m), np.zeros((m, 0 if few else k, 0 if few else k))
-        for left, right, u in self._halves(contrasts):
-            d, uu = np.einsum("gnm,gnm->gm", left, right), np.einsum("gkm,gkm->gm", u, u)
+        m = contrasts.shape[0]
+        products = _Products(m, self.root.shape[1], self._n_clusters)
+        expected, squares = np.zeros(m), np.zeros(m)
+        for left, right, u in self._halves(contrasts, products.room):
+            d, uu = np.einsum("gnm,gnm->gm", left, right), np.einsum("gmk,gmk->gm", u, u)
             expected += (d - uu).sum(axis=0)
             squares += (d**2 - 2 * d * uu).sum(axis=0)
-            held.append(np.ascontiguousarray(np.moveaxis(u, 2, 0)))
-            n_held += u.size
-            if n_held > HELD and not few:
-                products += _products(held)
-                held, n_held = [], 0
-        if few:  # UU' has the sum of squares of U'U
-            u = np.concatenate(held, axis=1)
-            products = u @ np.swapaxes(u, 1, 2)
-        elif held:
-            products += _products(held)
-        return ratio(expected**2, squares + np.sum(products**2, axis=(1, 2)))
+        return ratio(expected**2, squares + products.squares())
 
     def hotelling(self, contrasts: FloatArray) -> float:
         """eta of the approximate Hotelling test of `contrasts` (q, k), PT 2018 section 3.2."""
         q, k = contrasts.shape[0], self.root.shape[1]
-        expected = np.zeros((q, q))
-        for left, right, u in self._halves(contrasts):
+        expected, room = np.zeros((q, q)), new_room(q, k)
+        for left, right, u in self._halves(contrasts, room):
             expected += np.einsum("gns,gnt->st", left, right, optimize=True)
-            expected -= np.einsum("gks,gkt->st", u, u, optimize=True)
+            expected -= np.einsum("gsk,gtk->st", u, u, optimize=True)
         scaled = whiten(contrasts, expected)
-        variance, products = 0.0, np.zeros((k * q, k * q))
-        for left, right, u in self._halves(scaled):
-            d, uu = np.swapaxes(left, 1, 2) @ right, np.swapaxes(u, 1, 2) @ u
+        variance, products = 0.0, np.zeros((q * k, q * k))
+        for left, right, u in self._halves(scaled, room):
+            d, uu = np.swapaxes(left, 1, 2) @ right, u @ np.swapaxes(u, 1, 2)
             traces = np.einsum("gss->g", d)
             variance += float(np.sum(traces**2) - 2 * np.sum(traces * np.einsum("gss->g", uu)))
             variance += float(np.sum(d * np.swapaxes(d, 1, 2)) - 2 * np.sum(d * np.swapaxes(uu, 1, 2)))
-            flat = u.reshape(u.shape[0], k * q)
+            flat = u.reshape(u.shape[0], q * k)
             products += flat.T @ flat
-        pairs = products.reshape(k, q, k, q)
-        variance += float(np.sum(pairs**2) + np.einsum("isjt,itjs->", pairs, pairs))
+        pairs = products.reshape(q, k, q, k)
+        variance += float(np.sum(pairs**2) + np.einsum("sitj,tisj->", pairs, pairs))
         return float(q * (q + 1) / variance)
 
 
-def _products(held: list[FloatArray]) -> FloatArray:
-    """Sum of the u_g u_g' of many clusters, by contrast; products of few are slower."""
-    u = np.concatenate(held, axis=1)
-    return np.asarray(np.swapaxes(u, 1, 2) @ u)
+def new_room(m: int, k: int) -> Room:
+    """An array of its own for each."""
+    return lambda n: np.empty((n, m, k))
+
+
+def _at_once(turned: FloatArray) -> int:
+    """Clusters whose u may be held at a time, for contrasts of shape (k, m)."""
+    return max(HELD // turned.size, 1)
+
+
+class _Products:
+    """Sum over all pairs of clusters of (u_g'u_h)^2, for each of m contrasts.
+
+    The u of many clusters are gathered before they are multiplied, as products of few are slower; each is written where
+    it is multiplied, (m, n_clusters, k), as copies cost as much as the products.
+    """
+
+    def __init__(self, m: int, k: int, n_clusters: int) -> None:
+        # Of fewer clusters than columns UU' is the smaller, which has the sum of squares of U'U.
+        self.few = n_clusters < k
+        self.held = np.empty((m, n_clusters if self.few else min(n_clusters, max(HELD // (m * k), 1)), k))
+        self.n_held = 0
+        self.sums = np.zeros((m, 0 if self.few else k, 0 if self.few else k))
+
+    def room(self, n: int) -> FloatArray:
+        """Where the U_g' of the next n clusters are to be written, (n, m, k)."""
+        if self.n_held + n > self.held.shape[1]:
+            self._add()
+        self.n_held += n
+        return np.moveaxis(self.held[:, self.n_held - n : self.n_held], 1, 0)
+
+    def _add(self) -> None:
+        for total, u in zip(self.sums, self.held[:, : self.n_held], strict=True):
+            total += u.T @ u
+        self.n_held = 0
+
+    def squares(self) -> FloatArray:
+        """The sums of squares, shape (m,)."""
+        if self.few:
+            return np.array([float(np.vdot(UU := u @ u.T, UU)) for u in self.held])
+        self._add()
+        return np.asarray(np.einsum("mij,mij->m", self.sums, self.sums))

@@ -11,9 +11,9 @@ import numpy as np
 from evalreg.checks import FloatArray, IntArray
 from evalreg.covariance.corrections import inverse_power_times
 from evalreg.covariance.dof import quadratic, ratio, whiten
-from evalreg.covariance.row_leverages import LeveragePart, NarrowLeverage, WideLeverage, adjust_narrow
+from evalreg.covariance.row_leverages import LeveragePart, NarrowLeverage, WideLeverage, adjust_narrow, new_room
 from evalreg.data.clusters import Axis
-from evalreg.numerics.matrices import Matrix, square
+from evalreg.numerics.matrices import Matrix, is_identity, square
 from evalreg.scores.base import Scores
 
 
@@ -52,7 +52,7 @@ class Adjusting:
                 parts += [] if narrow is None else [narrow]
             for block in blocks:
                 assert block.gram is not None
-                L = self.root.T @ block.gram @ self.root
+                L = block.gram if is_identity(self.root) else self.root.T @ block.gram @ self.root
                 adjusted = inverse_power_times(L, self.power, (block.totals @ self.root)[:, :, None])[:, :, 0]
                 matrix += square(adjusted, self.bread)
                 if self.keep:
@@ -103,7 +103,7 @@ class SummedProducts:
         n = upper[0].size
         expected, squares, products = np.zeros((k, k)), np.zeros((n, n)), np.zeros((n, n))
         for part in parts:
-            for left, right, E in part.halves(np.eye(k)):
+            for left, right, E in part.halves(np.eye(k), new_room(k, k)):
                 D, U = np.swapaxes(left, 1, 2) @ right, np.swapaxes(E, 1, 2) @ E
                 expected += np.sum(D - U, axis=0)
                 d, u, e = (S[:, *upper] for S in (D, U, E))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 
@@ -18,6 +19,8 @@ from evalreg.scores.sums import Block, NarrowClusters
 CLUSTERS_PER_BLOCK = 1 << 16
 # Entries of the design that are turned at a time, so that they stay in fast memory.
 ENTRIES_PER_BLOCK = 1 << 16
+# From so many columns on, a product for each cluster costs less than a pass over all rows for each pair of columns.
+MANY_COLUMNS = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,9 +83,26 @@ class RowScores(LabelledScores):
         rows, place = np.flatnonzero(which[codes.codes]), np.cumsum(which) - 1
         own = Codes(place[codes.codes[rows]], int(place[-1]) + 1)
         order, starts = own.order
-        columns = np.ascontiguousarray(self.values[rows].T)
+        values = self.values if rows.size == self.n_rows else self.values[rows]
+        columns = np.ascontiguousarray(values.T)
         totals: FloatArray = np.column_stack([np.bincount(own.codes, column, own.n_clusters) for column in columns])
-        return NarrowClusters(self.design, totals, rows[order], starts, np.flatnonzero(which))
+        return NarrowClusters(self._sorted(rows, order), totals, np.arange(rows.size), starts, np.flatnonzero(which))
+
+    def _sorted(self, rows: IntArray, order: IntArray) -> FloatArray:
+        """Some rows of the design in another order, each in one piece of memory: they are asked for again and again.
+
+        They are read as they stand, some at a time. Read in the other order they take four times as long, as columns
+        lie in memory one after another.
+        """
+        assert self.design is not None
+        k = self.design.shape[1]
+        result, place = np.empty((rows.size, k)), np.empty(rows.size, dtype=np.intp)
+        place[order] = np.arange(rows.size)
+        step = max(ENTRIES_PER_BLOCK // k, 1)
+        for first in range(0, rows.size, step):
+            part = slice(first, first + step)
+            result[place[part]] = self.design[rows[part]]
+        return result
 
     def _wide(self, codes: Codes, wide: BoolArray) -> Iterator[Block]:
         """Blocks of some of the clusters."""
@@ -186,9 +206,15 @@ def cluster_grams(design: FloatArray, codes: Codes) -> FloatArray:
     """Sums of squares and products of the design within clusters, X_g'X_g, (n_clusters, n_columns, n_columns)."""
     n_columns = design.shape[1]
     grams = np.empty((codes.n_clusters, n_columns, n_columns))
-    columns, product = np.ascontiguousarray(design.T), np.empty(design.shape[0])
-    for j in range(n_columns):
-        for k in range(j + 1):
-            np.multiply(columns[j], columns[k], out=product)
-            grams[:, j, k] = grams[:, k, j] = np.bincount(codes.codes, product, codes.n_clusters)
+    if n_columns < MANY_COLUMNS:
+        columns, product = np.ascontiguousarray(design.T), np.empty(design.shape[0])
+        for j in range(n_columns):
+            for k in range(j + 1):
+                np.multiply(columns[j], columns[k], out=product)
+                grams[:, j, k] = grams[:, k, j] = np.bincount(codes.codes, product, codes.n_clusters)
+        return grams
+    order, starts = codes.order
+    for gram, (first, last) in zip(grams, pairwise(starts), strict=True):
+        rows = design[order[first:last]]
+        np.matmul(rows.T, rows, out=gram)
     return grams

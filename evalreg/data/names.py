@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
@@ -10,6 +11,12 @@ from evalreg.errors import ArgumentError, ArgumentTypeError, MissingColumnError
 
 # How the names of columns begin that are made in an engine.
 MADE = "__"
+
+
+def dots_are_tables() -> bool:
+    """Whether the DuckDB that is loaded takes "a.b" for a column b of a table a, as releases before 2 do."""
+    duckdb = sys.modules.get("duckdb")
+    return duckdb is not None and str(duckdb.__version__).partition(".")[0] in ("0", "1")
 
 
 def known_column(name: object, columns: Sequence[str], argument: str) -> str:
@@ -45,6 +52,8 @@ def no_column(name: str, columns: Sequence[str], argument: str, what: str = "not
         hint += (
             f' Engines and sums leave out columns whose names begin with "{MADE}", as their own do: rename it first.'
         )
+    elif "." in name and dots_are_tables():
+        hint += " DuckDB before version 2 is read without columns whose names have a dot: upgrade, or rename it."
     return MissingColumnError(f'`{argument}` names "{name}", which is {what}.{hint}', column=name)
 
 

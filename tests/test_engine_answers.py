@@ -331,3 +331,11 @@ def test_a_mean_is_a_query_and_one_for_all_axes(log, engine, collected):
             collected.clear()
             er.mean(data, by="model", groups=groups).summary()
             assert len(collected) == n_queries
+
+
+@in_engines
+def test_answers_to_questions_that_not_all_answered_are_counted_not_their_averages(log, engine):
+    roles = {"by": "model", "item": "question", "sample": "attempt", "groups": "passage", "questions": "shared"}
+    found, expected = (er.mean(data, **roles) for data in (engine(log), log))
+    assert found.dropped.to_dict() == expected.dropped.to_dict()
+    assert found.dropped["unshared"] > 60

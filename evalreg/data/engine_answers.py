@@ -107,11 +107,6 @@ def refuse_differing(
     )
 
 
-def rows_in_cells(table: Table | LazyTable, roles: Roles, groups: Groups) -> CellRows:
-    """Rows in cells; those of an engine put together by question there."""
-    return read_answers(table, roles, groups) if isinstance(table, LazyTable) else read_cells(table, roles, groups)
-
-
 @dataclass(frozen=True, eq=False)
 class UsedAnswers:
     """Rows of answers in an engine, nothing missing in them, and what one query told of them."""
@@ -172,7 +167,10 @@ def read_used(found: UsedAnswers, roles: Roles, groups: Groups) -> CellRows:
     frame = nw.from_native(lines.drop(columns=[TOTAL, ANSWERS]), eager_only=True)
     table = EngineAnswers(frame, engine=used, key=key, answers=answers, absent=absent, n_other=n_other)
     read = read_cells(table, replace(roles, sample=None), groups)
-    return replace(read, rows=replace(read.rows, dropped={**read.rows.dropped, **dropped}))
+    own = dict(read.rows.dropped)
+    if "unshared" in own:  # Of answers, not of lines.
+        own["unshared"] = found.n_rows - int(answers[read.rows.source.places()].sum())
+    return replace(read, rows=replace(read.rows, dropped=own | dropped))
 
 
 def _counted(

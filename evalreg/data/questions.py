@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from scipy import sparse
@@ -63,7 +64,11 @@ def answered(indicator: Any, names: tuple[str, ...]) -> Answered:
     return Answered(names, indicator, family, np.bincount(of_item, minlength=int(family.max()) + 1)[family])
 
 
-def without_worst(found: Answered) -> tuple[list[str], int] | None:
+WithoutWorst: TypeAlias = tuple[list[str], int]
+"""Models to leave out, and the questions that all others answered."""
+
+
+def without_worst(found: Answered) -> WithoutWorst | None:
     """Models to leave out, those that cost most shared questions first, until half of the questions are shared.
 
     Questions that all others answered; None in place of both where leaving out half does not help.
@@ -72,7 +77,7 @@ def without_worst(found: Answered) -> tuple[list[str], int] | None:
     held = np.asarray(found.indicator.sum(axis=1)).ravel()
     order = np.argsort(found.count, kind="stable")
     left: list[str] = []
-    for worst in order[: min(len(found.names) // 2, len(found.names) - 2)]:
+    for worst in order[: most_left_out(len(found.names))]:
         held[by_model.indices[by_model.indptr[worst] : by_model.indptr[worst + 1]]] -= 1
         keep[worst] = False
         left.append(found.names[worst])
@@ -82,6 +87,11 @@ def without_worst(found: Answered) -> tuple[list[str], int] | None:
     return None
 
 
+def most_left_out(n_models: int) -> int:
+    """Models that may be left out: half of them, but for two."""
+    return min(n_models // 2, n_models - 2)
+
+
 def shared_rows(models: Codes, names: tuple[str, ...], items: Codes, item: str) -> tuple[BoolArray, str]:
     """Rows of the questions that all models answered, and what to say about them. Shapes: returns rows (n_rows,)."""
     where = (items.codes, models.codes)
@@ -89,25 +99,41 @@ def shared_rows(models: Codes, names: tuple[str, ...], items: Codes, item: str) 
     indicator = sparse.coo_array((np.ones(items.codes.size), where), shape=shape).tocsr()
     found = answered(indicator, names)
     shared = np.diff(found.indicator.indptr) == models.n_clusters
-    n_shared, n_items = int(shared.sum()), items.n_clusters
+    line = shared_line(names, found.count, items.n_clusters, int(shared.sum()), item, lambda: without_worst(found))
+    return np.asarray(shared[items.codes], dtype=bool), line
+
+
+def shared_line(
+    names: Sequence[str],
+    count: IntArray,
+    n_items: int,
+    n_shared: int,
+    item: str,
+    without: Callable[[], WithoutWorst | None],
+) -> str:
+    """What to say about the questions that all models answered; refused where there is none.
+
+    `count` are the questions of each model, `without` what `without_worst` finds.
+    """
     if n_shared == 0:
-        first = without_worst(found)
-        fewest = np.argsort(found.count, kind="stable")[:MOST_NAMED]
-        have = listed(f"{names[i]} ({found.count[i]})" for i in fewest)
+        first = without()
+        fewest = np.argsort(count, kind="stable")[:MOST_NAMED]
+        have = listed(f"{names[i]} ({count[i]})" for i in fewest)
         what = f"Leave out {quoted(first[0])}: the others share {first[1]}." if first else "Choose fewer models."
         raise DataError(
-            f'`questions="shared"` keeps the questions that all {models.n_clusters} models answered, and of {n_items} '
+            f'`questions="shared"` keeps the questions that all {len(names)} models answered, and of {n_items} '
             f"there is none; fewest were answered by {have}. {what}",
             column=item,
             count=n_items,
         )
-    line = f"Questions: the {n_shared} of {n_items} that all {models.n_clusters} models answered"
-    if found.lacking.any():
-        worst = int(np.argmax(n_items - found.count))
-        line += f"; {names[worst]} lacks {n_items - found.count[worst]} of the {n_items}"
-    if 2 * n_shared < n_items and (first := without_worst(found)) is not None:
+    line = f"Questions: the {n_shared} of {n_items} that all {len(names)} models answered"
+    # A question that all answered ties them all, so that each lacks what it did not answer.
+    if np.min(count) < n_items:
+        worst = int(np.argmin(count))
+        line += f"; {names[worst]} lacks {n_items - count[worst]} of the {n_items}"
+    if 2 * n_shared < n_items and (first := without()) is not None:
         line += f". Without {quoted(first[0])} it would be {first[1]}"
-    return np.asarray(shared[items.codes], dtype=bool), f"{line}."
+    return f"{line}."
 
 
 def quoted(names: list[str]) -> str:

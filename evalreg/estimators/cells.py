@@ -10,13 +10,14 @@ from scipy import sparse
 
 from evalreg.checks import FloatArray, listed
 from evalreg.covariance.memory import refuse_parameters
-from evalreg.data.cells import CellRows
+from evalreg.data.cells import CellRows, read_cells
 from evalreg.data.clusters import Axis, union
 from evalreg.data.engine import LazyTable
-from evalreg.data.engine_answers import read_used, rows_in_cells, used_answers
+from evalreg.data.engine_answers import read_used, used_answers
 from evalreg.data.engine_rows import read_in_engine
 from evalreg.data.engine_spark_answers import answers_in_spark
 from evalreg.data.engine_spark_answers import stays_in_spark as answers_stay
+from evalreg.data.engine_spark_shared import shared_answers
 from evalreg.data.frame import Table
 from evalreg.data.groups import Groups
 from evalreg.data.rows import Roles
@@ -28,7 +29,8 @@ from evalreg.scores.cells import CellScores
 from evalreg.scores.lazy import LazyScores
 from evalreg.scores.lazy_cells import lazy_cell_sums
 from evalreg.scores.lazy_spark import SparkScores, stays_in_spark
-from evalreg.scores.paired_means import paired_answers
+from evalreg.scores.paired_means import PairedMeans, paired_answers
+from evalreg.scores.spark_paired_means import in_spark
 from evalreg.scores.sums import CellSums, cell_sums
 
 
@@ -51,15 +53,20 @@ def estimate_cells(
 
     With the estimate come the clusterings asked for. Missing ids of `groups` count among the missing values.
     """
-    if isinstance(table, LazyTable) and roles.sample is not None and roles.questions != "shared":
+    if not isinstance(table, LazyTable):
+        return estimate_read(read_cells(table, roles, groups), roles, solve, about)
+    if roles.sample is not None or roles.questions == "shared":
         used = used_answers(table, roles, groups)
         if not answers_stay(used):
             return estimate_read(read_used(used, roles, groups), roles, solve, about)
-        averaged = answers_in_spark(used, roles)
-        estimate, axes = estimate_cells(averaged, replace(roles, sample=None), groups, solve, about)
-        return replace(estimate, dropped=used.dropped), axes
-    if not isinstance(table, LazyTable) or roles.questions == "shared":
-        return estimate_read(rows_in_cells(table, roles, groups), roles, solve, about)
+        averaged, dropped = answers_in_spark(used, roles), used.dropped
+        if roles.questions == "shared":
+            averaged, n_others, line = shared_answers(averaged, roles)
+            about = replace(about, lines=(*about.lines, line))
+            dropped = dropped | ({"unshared": n_others} if n_others else {})
+        alone = replace(roles, sample=None, questions="own")
+        estimate, axes = estimate_cells(averaged, alone, groups, solve, about)
+        return replace(estimate, dropped=dropped), axes
     read = read_in_engine(table, roles, groups, with_sums=True)
     table, axes, dropped = read.table, read.axes, read.dropped
     keys, sums = lazy_cell_sums(table, roles.score, roles.cell_columns, read.weights, read.sums)
@@ -140,7 +147,10 @@ def _paired(estimate: Estimate, roles: Roles, axes: tuple[Axis, ...] | None) -> 
     """The same, with what differences of means of the same questions allow for, where scores lie in [0, 1]."""
     item = (roles.item,) if roles.item is not None else axes[0] if axes else None
     if estimate.bounded and item is not None and roles.by and roles.weights is None:
-        return replace(estimate, family=same_questions(paired_answers(estimate, item)))
+        paired, rows = paired_answers(estimate, item), estimate.scores
+        if isinstance(paired, PairedMeans) and isinstance(rows, SparkScores):
+            paired = in_spark(paired, rows, len(roles.by))
+        return replace(estimate, family=same_questions(paired))
     return estimate
 
 

@@ -226,11 +226,15 @@ class SparkScores(LazyScores):
     def _refuse_gone(self, by: Axis) -> None:
         """Raise where clusters stayed in Spark and the table is gone."""
         if self.table is None and by not in self._queries:
-            raise NotAvailableError(
-                f'sums within "{":".join(by)}" stayed in Spark, and this result no longer has its source rows '
-                "(copied or unpickled). What was asked before that is kept: call `summary()`, `icc()` or `pairwise()` "
-                "before you pickle a result, or fit again."
-            )
+            raise self.gone(by)
+
+    def gone(self, by: Axis) -> NotAvailableError:
+        """The error of sums that stayed in Spark, from which the table is gone."""
+        return NotAvailableError(
+            f'sums within "{":".join(by)}" stayed in Spark, and this result no longer has its source rows '
+            "(copied or unpickled). What was asked before that is kept: call `summary()`, `icc()` or `pairwise()` "
+            "before you pickle a result, or fit again."
+        )
 
     def ask_jointly(self, by: Axis) -> None:
         """Ask for the sums of a joint clustering, of which those of its columns are made."""

@@ -16,7 +16,9 @@ from typing import Any, ParamSpec, TypeVar
 
 import narwhals.stable.v2 as nw
 
+from evalreg.checks import listed
 from evalreg.data.engine import LazyTable
+from evalreg.errors import ArgumentError
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -74,10 +76,13 @@ def keep(table: LazyTable, names: Sequence[str | None]) -> LazyTable:
     Other columns are read from the source, as are all where Spark keeps nothing, or the whole frame already.
     """
     kept = _KEPT.get()
-    # Lines made of rows are kept where they are made.
-    if kept is None or not is_spark(table.frame) or type(table) is not LazyTable:
+    if not is_spark(table.frame):
         return table
     used = list(dict.fromkeys(name for name in names if name is not None))
+    _refuse_names(used)
+    # Lines made of rows are kept where they are made.
+    if kept is None or type(table) is not LazyTable:
+        return table
     narrow = table.frame.select(*used).to_native()
     try:
         if _is_kept(table.frame.to_native()):
@@ -87,6 +92,18 @@ def keep(table: LazyTable, names: Sequence[str | None]) -> LazyTable:
         return table
     kept.append(narrow.unpersist)
     return LazyTable(nw.from_native(narrow), whole=table.frame)
+
+
+def _refuse_names(names: Sequence[str]) -> None:
+    """Raise where Spark would not find a column by its name."""
+    odd = [name for name in names if "." in name or "`" in name]
+    if odd:
+        raise ArgumentError(
+            "columns in Spark must not have a dot or a backtick in their names, which stand for fields of structures "
+            f"there; {listed(odd)} {'has' if len(odd) == 1 else 'have'}. Rename first: "
+            f"data.withColumnRenamed({odd[0]!r}, {odd[0].replace('.', '_').replace('`', '_')!r}).",
+            column=odd[0],
+        )
 
 
 def keep_native(native: Any) -> Any:

@@ -23,8 +23,8 @@ def term_tests(estimate: Estimate, cov: Covariance, alpha: float) -> pd.DataFram
     if info is None:
         raise NotAvailableError(
             "tests by term need a formula and its fit: results of `fit` without absorbed factors, or of "
-            "`from_statsmodels` by formula (contrasts, copies and unpickled results hold none). `wald_test` takes any "
-            "coefficients by name."
+            "`from_statsmodels` by formula (contrasts, copies, unpickled results and fits of rows in an engine hold "
+            "none). `wald_test` takes any coefficients by name."
         )
     unit = np.eye(estimate.n_params)
     rows = {name: _row(_tested(estimate, cov, unit[part]), alpha) for name, part in info.term_name_slices.items()}

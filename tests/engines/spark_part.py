@@ -506,6 +506,10 @@ def check(spark: SparkSession, folder: str, engine: str) -> None:
 
     assert collated(pd.DataFrame({"label": ["a", "A "]})).distinct().count() == 1
     cases.check_labels(collated, ["text"])
+    dotted = make(cases.answers().rename(columns={"model": "meta.model"}))
+    cases.refused(errors.ArgumentError, "Rename first", lambda: er.mean(dotted, by="meta.model", groups="passage"))
+    renamed = dotted.withColumnRenamed("meta.model", "model")
+    cases.assert_numbers(er.mean(renamed, by="model"), er.mean(cases.answers(), by="model"))
     broken = make(cases.answers()).withColumn("score", functions.col("model").cast("double"))
     cases.refused(errors.EngineError, "did not finish a query", lambda: er.mean(broken))
     make(cases.answers()).write.parquet(f"{folder}/lost")

@@ -35,13 +35,18 @@ NEITHER = {
 Values: TypeAlias = npt.NDArray[Any]
 
 
+def nested_labels(name: str, what: object) -> ArgumentTypeError:
+    """What is said of a column of labels that holds lists or structures."""
+    return ArgumentTypeError(
+        f"labels must be one value a row (text, numbers, days); column {name!r} holds {what}. Make a column of text or "
+        "numbers of it first."
+    )
+
+
 def refuse_nested(name: str, kind: Any) -> None:
-    """Raise if a column of labels holds lists or structures."""
+    """Raise if a column of labels is of lists or structures by its type."""
     if kind in (nw.List, nw.Array, nw.Struct):
-        raise ArgumentTypeError(
-            f"labels must be one value a row (text, numbers, days); column {name!r} holds {kind}. Make a column of "
-            "text or numbers of it first."
-        )
+        raise nested_labels(name, kind)
 
 
 def as_floats(series: nw.Series[Any], name: str, argument: str) -> FloatArray:

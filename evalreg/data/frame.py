@@ -14,10 +14,10 @@ import pandas as pd
 from evalreg.checks import BoolArray, FloatArray, IntArray
 from evalreg.data.alignment import align_labels
 from evalreg.data.clusters import Codes, factorize, joint, used_codes
-from evalreg.data.columns import as_floats, outside_pandas, refuse_nested
+from evalreg.data.columns import as_floats, nested_labels, outside_pandas, refuse_nested
 from evalreg.data.names import known_column
 from evalreg.data.row_numbers import row_list, rows_text
-from evalreg.errors import AlignmentError, NonFiniteError, ScoreRangeError
+from evalreg.errors import AlignmentError, ArgumentTypeError, NonFiniteError, ScoreRangeError
 
 # Fourth powers of what lies between, summed over many rows, are still floats.
 LARGEST, SMALLEST = 1e70, 1e-70
@@ -123,7 +123,10 @@ class Table:
         if name not in self._labels:
             column = self.frame.get_column(known_column(name, self.columns, argument))
             refuse_nested(name, column.dtype)
-            self._labels[name] = _as_labels(column)
+            try:
+                self._labels[name] = _as_labels(column)
+            except ArgumentTypeError:
+                raise nested_labels(name, "lists or the like") from None
         return self._labels[name]
 
     def with_joint(self, name: str, columns: Sequence[str]) -> Table:

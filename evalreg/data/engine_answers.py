@@ -15,6 +15,7 @@ from evalreg.data.clusters import Axis, as_codes, factorize, joint, union
 from evalreg.data.engine import LazyTable, aggregated, as_pandas, engine_answers, fetched
 from evalreg.data.engine_missing import REASONS, reason_number, refuse_missing
 from evalreg.data.engine_spark import keep
+from evalreg.data.engine_sqlite import refuse_text_among_numbers
 from evalreg.data.filters import refuse_filters
 from evalreg.data.frame import Table
 from evalreg.data.groups import Groups, parse_groups
@@ -139,7 +140,9 @@ def used_answers(engine: LazyTable, roles: Roles, groups: Groups) -> UsedAnswers
         "covariate": [name for name in (*roles.cell_columns, roles.item, roles.sample) if name is not None],
         "group": list(of_groups),
     }
-    engine = keep(engine, [*roles.by, *(name for some in asked.values() for name in some)])
+    names_in_use = [*roles.by, *(name for some in asked.values() for name in some)]
+    refuse_text_among_numbers(engine, names_in_use)
+    engine = keep(engine, names_in_use)
     n_rows, dropped, absent, n_other = _counted(engine, asked, roles)
     names = [name for some in asked.values() for name in some]
     used = engine.present(names) if any(dropped.values()) else engine

@@ -23,6 +23,7 @@ from evalreg.data.engine_missing import (
     rescaled,
 )
 from evalreg.data.engine_spark import keep
+from evalreg.data.engine_sqlite import refuse_text_among_numbers
 from evalreg.data.filters import refuse_filters
 from evalreg.data.frame import refuse_extreme
 from evalreg.data.groups import Groups, parse_groups
@@ -123,7 +124,9 @@ def read_design_in_engine(table: LazyTable, roles: DesignRoles, groups: Groups) 
     if roles.weights is not None:
         table.check_numeric(roles.weights, "weights")
     in_use = (*roles.score_columns, *roles.covariates, *roles.keys, roles.weights)
-    table = keep(table, (*in_use, *(name for axis in axes or () for name in axis)))
+    names_in_use = (*in_use, *(name for axis in axes or () for name in axis))
+    refuse_text_among_numbers(table, names_in_use)
+    table = keep(table, names_in_use)
     gone = _reason(table, roles, axes)
     found = _kinds(table, roles, gone)
     codes, reasons = found.keys[_GONE]

@@ -22,6 +22,7 @@ from evalreg.data.engine_missing import (
     rescaled,
 )
 from evalreg.data.engine_spark import keep
+from evalreg.data.engine_sqlite import refuse_text_among_numbers
 from evalreg.data.frame import Table
 from evalreg.data.groups import Groups, parse_groups
 from evalreg.data.pair_rules import cells_of_pairs, present_models, repeated_key, self_comparison, sides_of, strata_of
@@ -104,7 +105,9 @@ def read_pairs_in_engine(
     for argument, name in {"score": roles.score, "weights": roles.weights}.items():
         if name is not None:
             table.check_numeric(name, argument)
-    table = keep(table, _columns_in_use(roles, axes))
+    names_in_use = _columns_in_use(roles, axes)
+    refuse_text_among_numbers(table, names_in_use)
+    table = keep(table, names_in_use)
     kinds = _kinds(table, roles, axes)
     # The rules of rows in memory, on the labels of the kinds.
     labels = Table(nw.from_native(pd.DataFrame(kinds.numbers)), dict(kinds.keys))

@@ -21,6 +21,7 @@ from evalreg.data.engine_missing import (
     rescaled,
 )
 from evalreg.data.engine_spark import keep
+from evalreg.data.engine_sqlite import refuse_text_among_numbers
 from evalreg.data.filters import refuse_filters
 from evalreg.data.groups import Groups, parse_groups
 from evalreg.data.names import known_column
@@ -83,7 +84,9 @@ def read_in_engine(
         known_column(roles.weights, table.columns, "weights")
     axes = None if groups is None else parse_groups(groups, table.columns)
     asked = _asked(roles, axes, list(values.values()))
-    table = keep(table, [name for names in asked.values() for name in names])
+    names_in_use = [name for names in asked.values() for name in names]
+    refuse_text_among_numbers(table, names_in_use)
+    table = keep(table, names_in_use)
     weights = roles.weights
     table, dropped, sums = _without_missing(table, roles, asked, with_sums and weights is None)
     power = 0 if weights is None else _power_of_weights(table, weights)

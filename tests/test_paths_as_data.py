@@ -156,7 +156,7 @@ def test_sums_of_a_table_by_its_path_are_written_to_another(frame, tmp_path):
     ):
         sums.unlink(missing_ok=True)
         call()
-        pd.testing.assert_frame_equal(er.merged([sums]).lines, er.summarise(frame, **roles).lines, check_dtype=False)
+        pd.testing.assert_frame_equal(er.merged([sums]).lines, er.summarise(frame, **roles).lines)
 
 
 def test_paths_with_a_tilde_are_paths(frame, tmp_path, monkeypatch):

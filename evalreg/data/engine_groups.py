@@ -112,6 +112,27 @@ def grouped(
     return Grouped(coded, {name: numbers_of(held[made]) for name, made in own.items()})
 
 
+def coded(frame: nw.LazyFrame[Any], columns: Sequence[str]) -> dict[str, tuple[IntArray, Any]]:
+    """By column the code of each row, -1 where it is missing, and the label of each code."""
+    held = fetched(frame.select(*columns), backend())
+    return {name: _encoded(held[name]) for name in columns}
+
+
+def grouped_lines(frame: nw.LazyFrame[Any], keys: Sequence[str], aggregates: dict[str, nw.Expr]) -> pd.DataFrame:
+    """One line for each joint value of some columns, none missing, in the order of their labels, each label held once.
+
+    Queries of the same rows by the same columns have their lines in the same order.
+    """
+    found = grouped(frame, keys, aggregates)
+    place, n = found.joint(keys)
+    line = np.empty(n, dtype=np.intp)
+    line[place] = np.arange(n)
+    columns = {name: np.asarray(labels)[codes[line]] for name, (codes, labels) in found.keys.items()}
+    columns |= {name: column[line] for name, column in found.numbers.items()}
+    # Text as objects, which are the few labels again and again.
+    return pd.DataFrame({name: pd.Series(column, dtype=column.dtype) for name, column in columns.items()})
+
+
 def grouped_sorted(
     frame: nw.LazyFrame[Any], columns: Sequence[str], aggregates: dict[str, nw.Expr]
 ) -> tuple[list[tuple[str, ...]], dict[str, FloatArray]]:

@@ -15,7 +15,8 @@ from pandas.api.types import infer_dtype
 from evalreg.checks import BoolArray, FloatArray, IntArray, MissingName, listed
 from evalreg.data.centres import LOST, about_near_centres
 from evalreg.data.clusters import Codes, factorize, joint
-from evalreg.data.engine import LazyTable, as_pandas, schema_of, without_own
+from evalreg.data.engine import LazyTable, schema_of, without_own
+from evalreg.data.engine_groups import coded, grouped_lines, joint_codes
 from evalreg.data.engine_rows import read_in_engine
 from evalreg.data.frame import Table, refuse_extreme
 from evalreg.data.groups import Groups, parse_groups
@@ -40,7 +41,7 @@ from evalreg.data.summed_roles import (
     SummedRatioRoles,
     SummedRoles,
 )
-from evalreg.errors import ArgumentError, NonFiniteError, NotAvailableError
+from evalreg.errors import ArgumentError, DataError, NonFiniteError, NotAvailableError
 
 
 @dataclass(frozen=True, eq=False)
@@ -259,11 +260,25 @@ def kinds_of(table: LazyTable, own: AnyRoles) -> dict[str, str]:
 
 def in_order(lines: pd.DataFrame, own: AnyRoles) -> pd.DataFrame:
     """Lines with labels as text, sorted by them."""
+    made, places = {}, []
     for name in own.labels:
-        codes, names = factorize(lines[name])
-        lines[name] = np.array([str(one) for one in names], dtype=object)[codes]
-    counts = {name: np.int64 for name in COUNTS if name in own.sums}
-    return lines.astype(counts).sort_values(list(own.labels), ignore_index=True)[[*own.labels, *own.sums]]
+        codes, labels = factorize(lines[name])
+        texts = np.array([str(one) for one in labels], dtype=object)
+        order = np.argsort(texts)
+        place = np.empty_like(order)
+        place[order] = np.arange(order.size)
+        places.append(place[codes])
+        made[name] = texts[order]
+    # By the first label, then the next: of the keys of `lexsort` the last counts most.
+    line = np.lexsort(places[::-1])
+    # Text as objects, which are the few labels again and again, as lines that are read from a file have them.
+    columns = {
+        name: pd.Series(texts[place[line]], dtype=object)
+        for (name, texts), place in zip(made.items(), places, strict=True)
+    }
+    sums = {name: lines[name].to_numpy()[line] for name in own.sums}
+    counts = {name: sums[name].astype(np.int64) for name in COUNTS if name in sums}
+    return pd.DataFrame(columns | sums | counts, copy=False)
 
 
 # Columns of objects in pandas, by what is inferred of their values.
@@ -301,11 +316,11 @@ def _summed_lines(table: LazyTable, roles: SummedRoles) -> pd.DataFrame:
     x = nw.col(roles.score).cast(nw.Float64)
     frame = table.frame.select(*map(nw.col, names), x.alias("__x"))
     value = nw.col("__x")
-    first = LazyTable(frame).group(names, {ROWS: nw.len(), TOTAL: value.sum(), LOW: value.min(), HIGH: value.max()})
-    if np.isinf(first[[LOW, HIGH]].to_numpy(dtype=float)).any():
+    lines = grouped_lines(frame, names, {ROWS: nw.len(), TOTAL: value.sum(), LOW: value.min(), HIGH: value.max()})
+    ends = lines[[LOW, HIGH]].to_numpy()
+    if np.isinf(ends).any():
         raise NonFiniteError(f"`score` must be finite; column {roles.score!r} holds infinities.", column=roles.score)
-    refuse_extreme(first[[LOW, HIGH]].to_numpy(dtype=float), roles.score, "`score`")
-    lines = first.reset_index(drop=True)
+    refuse_extreme(ends, roles.score, "`score`")
     lines[SQUARES] = _squares(frame, roles, lines)
     lines[QUESTIONS] = hashes_of(table, roles, lines)
     return lines
@@ -321,10 +336,7 @@ def _squares(frame: nw.LazyFrame[Any], roles: SummedRoles, lines: pd.DataFrame) 
     def ask(line: int | None) -> tuple[dict[str, FloatArray], BoolArray]:
         centre = float(total.sum() / rows.sum() if line is None else of_cell[code[line]])
         away = frame.select(*map(nw.col, names), ((value - centre) * (value - centre)).alias("__x"))
-        found = lines[list(names)].merge(
-            LazyTable(away).group(names, {"__s": value.sum()}), on=list(names), how="left", validate="one_to_one"
-        )
-        square = found["__s"].to_numpy(dtype=float)
+        square = again(lines, grouped_lines(away, names, {"__s": value.sum()}), names)["__s"].to_numpy()
         within = np.maximum(square - rows * (total / rows - centre) ** 2, 0.0)
         # What is asked is whether the cell loses digits; a line of it then loses none that the cell has.
         whole, beyond = np.bincount(code, square), np.bincount(code, rows) * (of_cell - centre) ** 2
@@ -337,20 +349,37 @@ def _squares(frame: nw.LazyFrame[Any], roles: SummedRoles, lines: pd.DataFrame) 
     return np.where(alike, 0.0, squares)
 
 
+def again(lines: pd.DataFrame, more: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
+    """Lines with further sums of them; refused where the engine has other rows by now."""
+    if len(lines) != len(more) or any(not np.array_equal(lines[name], more[name]) for name in names):
+        raise other_rows(lines, len(more), names)
+    return pd.concat([lines, more.drop(columns=list(names))], axis=1)
+
+
+def other_rows(lines: pd.DataFrame, n: int, names: Sequence[str]) -> DataError:
+    """The error for an engine whose rows give other lines when they are asked again."""
+    return DataError(
+        f"the rows in the engine have changed while they were summed: their {len(lines)} lines by {listed(names)} are "
+        f"now {n}, or different ones. Summarise again."
+    )
+
+
 def hashes_of(table: LazyTable, roles: AnyRoles, lines: pd.DataFrame) -> Any:
     """Sum of the hashes of the questions of each line; zeros where none are named."""
     if not roles.hashed:
         return np.zeros(len(lines), dtype=np.uint64)
-    items = as_pandas(table.frame.select(*dict.fromkeys((*roles.labels, *roles.hashed))))
-    hashes = np.zeros(len(items), dtype=np.uint64)
-    for place, name in enumerate(roles.hashed):
-        codes, labels = pd.factorize(items[name])
+    rows = coded(table.frame, tuple(dict.fromkeys((*roles.labels, *roles.hashed))))
+    hashes: Any = None
+    for name in roles.hashed:
+        codes, labels = rows[name]
         own = pd.util.hash_array(np.array([str(one) for one in labels], dtype=object), categorize=False)[codes]
         # A hash of several columns depends on which of them holds what: FNV's prime between one and the next.
-        hashes = own if place == 0 else (hashes * _PRIME) ^ own
-    number = lines[list(roles.labels)].assign(__line=np.arange(len(lines)))
-    line = items[list(roles.labels)].merge(number, on=list(roles.labels), how="left")["__line"].to_numpy(dtype=np.intp)
-    return hash_sums(line, len(lines), hashes)
+        hashes = own if hashes is None else (hashes * _PRIME) ^ own
+    # Joint codes are in the order of labels, as lines are.
+    line, n = joint_codes([(codes, len(labels)) for codes, labels in (rows[one] for one in roles.labels)], hashes.size)
+    if n != len(lines) or any(set(lines[one].unique()) != set(rows[one][1]) for one in roles.labels):
+        raise other_rows(lines, n, roles.labels)
+    return hash_sums(line, n, hashes)
 
 
 def summarised(data: Table | LazyTable, missing: MissingName, roles: Roles, groups: Groups) -> SummedLog:

@@ -11,7 +11,8 @@ import pandas as pd
 
 from evalreg.checks import FloatArray, IntArray, listed
 from evalreg.data.clusters import Axis, Codes, as_codes, factorize, joint
-from evalreg.data.engine import LazyTable, aggregated, as_pandas
+from evalreg.data.engine import LazyTable
+from evalreg.data.engine_groups import grouped_lines
 from evalreg.data.engine_pairs import SCORE, read_pairs_in_engine
 from evalreg.data.formula import sides_design
 from evalreg.data.frame import Table
@@ -78,7 +79,7 @@ def _summed_lines(table: LazyTable, own: SummedPairRoles, weights: str | None) -
     ends = {LOW: nw.col(LOW).min(), HIGH: nw.col(HIGH).max()}
     ends |= {} if weights is None else {HEAVIEST: nw.col(HEAVIEST).max()}
     found = {ROWS: nw.len(), **sums, **ends}
-    return as_pandas(aggregated(frame, own.labels, *(column.alias(name) for name, column in found.items())))
+    return grouped_lines(frame, own.labels, found)
 
 
 @dataclass(frozen=True, eq=False)

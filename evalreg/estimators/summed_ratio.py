@@ -14,6 +14,7 @@ from evalreg.data.cells import cells_of, joint_names
 from evalreg.data.centres import LOST, about_near_centres
 from evalreg.data.clusters import Codes, factorize
 from evalreg.data.engine import LazyTable
+from evalreg.data.engine_groups import grouped_lines
 from evalreg.data.engine_rows import read_in_engine
 from evalreg.data.groups import Groups, parse_groups
 from evalreg.data.joint_ids import with_roles
@@ -21,7 +22,7 @@ from evalreg.data.labels import Labels
 from evalreg.data.names import MADE, known_columns
 from evalreg.data.opening import open_frame
 from evalreg.data.rows import Roles
-from evalreg.data.summed import SummedLog, as_lazy, hashes_of, in_order, kinds_of
+from evalreg.data.summed import SummedLog, again, as_lazy, hashes_of, in_order, kinds_of
 from evalreg.data.summed_ratios import moved, own_ratio
 from evalreg.data.summed_roles import (
     BOTTOM,
@@ -88,7 +89,7 @@ def _summed_lines(table: LazyTable, own: SummedRatioRoles, weights: str | None) 
     columns = (own.numerator, own.denominator)
     frame = weighted_columns(table.frame, columns, weights)
     chosen, keys, aggregates = ranged(frame, own.labels)
-    first = _grouped(chosen, keys, aggregates).reset_index(drop=True)
+    first = _grouped(chosen, keys, aggregates)
     sums = {name: first[MADE + name].to_numpy(dtype=float) for name in aggregates}
     check_numbers(sums, columns, own.weights)
     lines = first.rename(columns={MADE + name: ours for ours, name in _FIRST.items()})
@@ -102,8 +103,7 @@ def _summed_lines(table: LazyTable, own: SummedRatioRoles, weights: str | None) 
     def ask(line: int | None) -> tuple[dict[str, FloatArray], BoolArray]:
         centre = whole if line is None else float(of_cell[cell[line]])
         chosen, keys, aggregates = squared(frame, own.labels, centre, 0.0)
-        second = _grouped(chosen, keys, aggregates)
-        found = lines.merge(second, on=list(own.labels), how="left", validate="one_to_one")
+        found = again(lines, _grouped(chosen, keys, aggregates), own.labels)
         found = found.rename(columns={MADE + name: ours for ours, name in _SECOND.items()})
         positive = found[f"{MADE}e"].to_numpy(dtype=float)
         about = moved(found, np.full(top.size, centre) - own_ratio(top, bottom), positive)
@@ -118,7 +118,7 @@ def _summed_lines(table: LazyTable, own: SummedRatioRoles, weights: str | None) 
 
 def _grouped(frame: nw.LazyFrame[Any], keys: Sequence[str], aggregates: dict[str, nw.Expr]) -> pd.DataFrame:
     """The labels of lines, which may be called as an aggregate is, and aggregates by names that begin with `MADE`."""
-    return LazyTable(frame).group(keys, {MADE + name: one for name, one in aggregates.items()})
+    return grouped_lines(frame, keys, {MADE + name: one for name, one in aggregates.items()})
 
 
 def _moments(lines: pd.DataFrame, shift: FloatArray) -> tuple[FloatArray, FloatArray]:

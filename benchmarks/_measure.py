@@ -94,12 +94,13 @@ def resident() -> int:
         return 0
 
 
-def peak() -> int:
-    """The most memory that this process has held since it began, or since `forget_peak`, in bytes."""
+def peak(process: int | str = "self") -> int:
+    """The most memory that a process has held since it began, or since `forget_peak`, in bytes; by default this one."""
     try:
         # Not getrusage, whose peak on Linux begins at that of the process which started this one.
-        with open("/proc/self/status", encoding="ascii") as file:
-            return 1024 * next(int(line.split()[1]) for line in file if line.startswith("VmHWM"))
+        with open(f"/proc/{process}/status", encoding="ascii") as file:
+            # A process that has ended holds none.
+            return 1024 * next((int(line.split()[1]) for line in file if line.startswith("VmHWM")), 0)
     except OSError:
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 

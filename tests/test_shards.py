@@ -322,6 +322,17 @@ def test_hashes_of_questions_stay_as_they_are():
     assert er.summarise(log, item="item", groups="g").questions["hash"].tolist() == ["7a49616e2d91e0b3"]
 
 
+@pytest.mark.parametrize("roles", [{"score": "score"}, {"numerator": "score", "denominator": "words"}])
+def test_rows_that_change_while_they_are_summed_are_told(roles):
+    duckdb = pytest.importorskip("duckdb")
+    columns = "i % 3 / 2.0 AS score, 1 + i % 5 AS words, 'p' || floor(random() * 1e6)::int AS passage"
+    log = duckdb.sql(f"SELECT {columns} FROM range(200) t(i)")
+    with pytest.raises(DataError, match=r"changed while they were summed.*Summarise again"):
+        er.summarise(log, **roles, groups="passage")
+    once = duckdb.sql("SELECT i AS question, i % 3 / 2.0 AS score, 'p' || i % 9 AS passage FROM range(200) t(i)")
+    assert er.summarise(once, item="question", groups="passage").questions["n"].tolist() == [200]
+
+
 SCORES_OF = {
     "one is far from all others": lambda score: score.where(score.index != 4, 1e15),
     "decimals": lambda score: score.map(lambda one: Decimal(str(one))),

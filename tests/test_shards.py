@@ -333,6 +333,15 @@ def test_rows_that_change_while_they_are_summed_are_told(roles):
     assert er.summarise(once, item="question", groups="passage").questions["n"].tolist() == [200]
 
 
+def test_what_another_process_writes_to_the_same_file_is_left_alone(small, tmp_path):
+    target, other = tmp_path / "sums.parquet", tmp_path / "sums.parquet.part"
+    other.write_bytes(b"half of a file")
+    er.summarise(small, by="model", groups="passage", path=target)
+    assert er.merged([target]).n_rows == len(small)
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["sums.parquet", "sums.parquet.part"]
+    assert other.read_bytes() == b"half of a file"
+
+
 SCORES_OF = {
     "one is far from all others": lambda score: score.where(score.index != 4, 1e15),
     "decimals": lambda score: score.map(lambda one: Decimal(str(one))),

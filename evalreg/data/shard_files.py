@@ -73,8 +73,10 @@ def write_sums(sums: SummedLog, path: str | os.PathLike[str], versions: dict[str
     table = table.replace_schema_metadata({KEY: json.dumps(told, sort_keys=True).encode()})
     target = os.fspath(path)
     try:
-        pa.parquet.write_table(table, target + ".part")
-        os.replace(target + ".part", target)
+        # Two processes may write to one target: each to a file of its own, and the last one stands.
+        unfinished = f"{target}.{os.getpid()}.part"
+        pa.parquet.write_table(table, unfinished)
+        os.replace(unfinished, target)
     except OSError as error:
         raise ArgumentError(f"the sums could not be written to {target!r}: {error}.") from error
 

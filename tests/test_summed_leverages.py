@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 from dataclasses import fields, replace
 
 import numpy as np
@@ -18,6 +19,8 @@ from evalreg.covariance.summed_leverages import Adjusting, SummedLeverage, Summe
 from evalreg.data import engine_spark_work
 from evalreg.data.engine_spark_sums import CELL
 from evalreg.data.engine_spark_work import OnWorkers
+from evalreg.errors import EngineWarning
+from evalreg.scores import lazy_spark
 from evalreg.scores.lazy_spark import OfLines, SparkScores
 from evalreg.scores.mapped import OfMapped
 from evalreg.scores.sums import NarrowClusters
@@ -136,6 +139,27 @@ def test_workers_solve_ratings_again_without_each_cluster(monkeypatch):
     estimate, (by,) = results.estimate, results.cov.axes
     leaving = one_way.LeavingOut(by, estimate.n_params, estimate.refit.leave_out, estimate.refit.contrasts)
     np.testing.assert_allclose(handed_over(estimate.scores, by, leaving), leaving(estimate.scores), rtol=1e-9)
+
+
+@pytest.mark.parametrize("limit", ["sums", "bytes", "workers"])
+def test_clusters_come_where_workers_cannot_make_the_sums(limit, monkeypatch):
+    results = results_of("cells", "CR2")
+    estimate, (by,) = results.estimate, results.cov.axes
+    inner = estimate.scores.inner
+    scores = SparkScores(**{one.name: getattr(inner, one.name) for one in fields(inner)} | {"_queries": {}})
+    monkeypatch.setattr(SparkScores, "_asked", lambda self, by: object())
+    monkeypatch.setattr(lazy_spark, "why_not", lambda native: "none is there" if limit == "workers" else "")
+    if limit != "workers":
+        monkeypatch.setattr(lazy_spark, {"sums": "MOST_SUMS", "bytes": "MOST_SENT"}[limit], 10)
+    rest = remaining(estimate, None)
+    work = Adjusting(by, rest.root, rest.bread, 0.5, True)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        assert scores.added_up(by, work) is None
+    assert list(scores._queries) == [by]
+    texts = [str(one.message) for one in said if one.category is EngineWarning]
+    assert len(texts) == (limit == "workers")
+    assert all("cannot run evalreg (none is there)" in text for text in texts)
 
 
 def test_the_code_of_the_package_is_told_apart(monkeypatch, tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -32,6 +33,8 @@ WITHOUT_US = (
     "for each million lines. Install the evalreg of this process on the workers, with its dependencies and pyarrow, or "
     'send it: `spark.addArtifacts("evalreg.zip", pyfile=True)`.'
 )
+# Bytes that each worker is sent, such as the design of the cells; Connect takes messages of 128 MB.
+MOST_SENT = 1 << 26
 # Numbers of clusters that a worker holds at a time.
 ENTRIES = 1 << 20
 
@@ -144,12 +147,12 @@ class SparkScores(LazyScores):
         lines = self._asked(by)
         if lines is None:
             return None
-        if not self._can_work(work.n_sums):
-            self._query(self.jointly if set(by) <= set(self.jointly) else by)
-            return None
         totals, weights = self._names
         bare = replace(self.detached(), cell_codes={}, cell_labels={}, _queries={}, _sums={}, _powers={}, _totals={})
         own = OfLines(by, bare, tuple(totals), tuple(weights), work)
+        if not self._can_work(work.n_sums) or len(pickle.dumps(own)) > MOST_SENT:
+            self._query(self.jointly if set(by) <= set(self.jointly) else by)
+            return None
         n_clusters, sums = lines.added_up((*totals, *weights), max(ENTRIES // work.n_entries, 1), own)
         if n_clusters != self.n_clusters(by):
             raise changed_rows(f"its {self.n_clusters(by)} clusters are now {n_clusters}")

@@ -19,6 +19,7 @@ from evalreg import errors
 from evalreg.covariance.sparsity import sparsity
 from evalreg.covariance.summed_leverages import SummedProducts
 from evalreg.data import engine_groups, engine_spark, engine_spark_work
+from evalreg.scores import lazy_spark
 from evalreg.scores.lazy_spark import SparkScores
 from evalreg.scores.spark_differences import SparkDifferences
 
@@ -206,7 +207,12 @@ def check_other_workers(data: Any, frame: pd.DataFrame) -> None:
     other = {"groups": "author", "cov": "CR1"}
     cases.assert_numbers(found.with_cov(**other), expected.with_cov(**other))
     assert list(found.estimate.scores.inner._queries) == [("passage",)]
-    print("clusters come where workers have another evalreg", flush=True)
+    most, lazy_spark.MOST_SENT = lazy_spark.MOST_SENT, 1000
+    found = er.fit(formula, data, groups="passage")
+    lazy_spark.MOST_SENT = most
+    cases.assert_numbers(found, expected)
+    assert list(found.estimate.scores.inner._queries) == [("passage",)], "the design is too large to be sent"
+    print("clusters come where workers have another evalreg, or would be sent too much", flush=True)
 
 
 def check_staying_samples(make: cases.Make) -> None:

@@ -138,7 +138,7 @@ class RowLeverage:
         k = self.root.shape[1]
         few = self._n_clusters < k
         fit = PRODUCTS // max(min(self._n_clusters, k) * k, 1)
-        size = max(min(fit, k if few else 2 * CONTRASTS_PER_BLOCK), CONTRASTS_PER_BLOCK)
+        size = max(min(fit, k if few else 4 * CONTRASTS_PER_BLOCK), CONTRASTS_PER_BLOCK)
         parts = range(0, contrasts.shape[0], size)
         return np.concatenate([self._dof(contrasts[first : first + size]) for first in parts])
 

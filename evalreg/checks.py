@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import unicodedata
-from collections.abc import Iterable, Sequence
-from typing import Any, Literal, TypeAlias, get_args
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property, wraps
+from typing import Any, Literal, TypeAlias, TypeVar, cast, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from evalreg.errors import ArgumentError, ArgumentTypeError
 
+T = TypeVar("T")
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 IntArray: TypeAlias = npt.NDArray[np.intp]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
@@ -107,16 +110,61 @@ def fraction(name: str, value: object) -> float:
 
 def frozen(array: npt.ArrayLike, dtype: Any = np.float64) -> npt.NDArray[Any]:
     """Return a read-only view (or converted copy) of an array; the caller's array stays as it is."""
-    view = np.asarray(array, dtype=dtype).view()
-    view.flags.writeable = False
-    return view
+    return _view(np.asarray(array, dtype=dtype))
+
+
+_PLAIN = str | int | float | None
+
+
+class held_property(cached_property[T]):
+    """A property that is made once, and whose arrays are read-only."""
+
+    def __init__(self, make: Callable[[Any], T]) -> None:
+        super().__init__(wraps(make)(lambda own: cast(T, _held(make(own), set()))))
 
 
 def hold(*parts: object) -> None:
-    """Make the arrays of some frozen dataclasses read-only views of what they were given; None is passed over."""
+    """Make the arrays of frozen dataclasses, and of all that they hold, read-only views of what they were given.
+
+    Sparse matrices keep theirs in order, so that nothing needs to write to them. No value is copied.
+    """
+    seen: set[int] = set()
     for part in parts:
-        for name, value in getattr(part, "__dict__", {}).items():
-            if isinstance(value, np.ndarray) and value.flags.writeable:
-                view = value.view()
-                view.flags.writeable = False
-                object.__setattr__(part, name, view)
+        _held(part, seen)
+
+
+def _held(value: Any, seen: set[int]) -> Any:
+    """The same value, whose arrays cannot be written; a view in the place of an array."""
+    if isinstance(value, np.ndarray):
+        return _view(value) if value.flags.writeable else value
+    if id(value) in seen:
+        return value
+    seen.add(id(value))
+    if type(value) is tuple:
+        # Names come by thousands, and are of one kind.
+        return value if not value or isinstance(value[0], _PLAIN) else tuple(_held(one, seen) for one in value)
+    if type(value) is dict:
+        for key, one in list(value.items()):
+            if isinstance(one, _PLAIN):
+                break
+            value[key] = _held(one, seen)
+    elif hasattr(value, "indptr"):
+        _hold_sparse(value)
+    elif dataclasses.is_dataclass(value):
+        for name, one in list(getattr(value, "__dict__", {}).items()):
+            if not isinstance(one, _PLAIN) and (found := _held(one, seen)) is not one:
+                object.__setattr__(value, name, found)
+    return value
+
+
+def _hold_sparse(matrix: Any) -> None:
+    if matrix.data.flags.writeable:
+        matrix.sum_duplicates()
+        for name in ("data", "indices", "indptr"):
+            setattr(matrix, name, _view(getattr(matrix, name)))
+
+
+def _view(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    view = array.view()
+    view.flags.writeable = False
+    return view

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from evalreg.checks import FloatArray, IntArray, fraction
+from evalreg.checks import FloatArray, IntArray, fraction, hold
 from evalreg.covariance.by_cell import CellErrors, errors_by_cell
 from evalreg.covariance.options import ResolvedCov
 from evalreg.data.clusters import Axis, axis_name
@@ -42,6 +42,9 @@ class Duels:
     # Whether the left model of a row is the second of its cell; None where rows stay in an engine.
     swapped: Any
 
+    def __post_init__(self) -> None:
+        hold(self)
+
     @property
     def mean(self) -> FloatArray:
         """Mean score of the first model of each cell, shape (n_cells,)."""
@@ -54,6 +57,10 @@ class Duels:
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "scores": self.scores.detached()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        hold(self)
 
 
 def duel_errors(duels: Duels, axes: tuple[Axis, ...], options: ResolvedCov, n_rows: int) -> CellErrors:

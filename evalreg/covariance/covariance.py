@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from evalreg.checks import BoolArray, FloatArray, frozen
+from evalreg.checks import BoolArray, FloatArray, frozen, held_property, hold
 from evalreg.covariance.crossed import crossed_variance
 from evalreg.covariance.dof import CountedDof, fixed_dof, quadratic
 from evalreg.covariance.options import ResolvedCov
@@ -109,10 +109,8 @@ class Covariance:
     notes: tuple[Note, ...] = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "naive", frozen(self.naive))
         object.__setattr__(self, "n_clusters", MappingProxyType(dict(self.n_clusters)))
-        if self.repaired is not None:
-            object.__setattr__(self, "repaired", frozen(self.repaired))
+        hold(self)
 
     def __getstate__(self) -> dict[str, Any]:
         # Views of mappings cannot be pickled, and what is kept can be made again.
@@ -120,7 +118,9 @@ class Covariance:
         return {**own, "n_clusters": dict(self.n_clusters)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
+        # Arrays come out of a pickle as ones that can be written.
         self.__dict__.update(state | {"n_clusters": MappingProxyType(state["n_clusters"])})
+        hold(self)
 
     @cached_property
     def kept(self) -> dict[str, Any]:
@@ -187,7 +187,7 @@ class Covariance:
         """
         return self._variances.copy() if contrasts is None else self._variance(self._contrasts(contrasts))
 
-    @cached_property
+    @held_property
     def _variances(self) -> FloatArray:
         """Variances of the parameters themselves, which nearly every statement asks for."""
         return self._variance(np.eye(len(self.names)))
@@ -374,7 +374,7 @@ class Covariance:
             return self._own_dof.copy()
         return self._dof(contrasts, alpha)
 
-    @cached_property
+    @held_property
     def _own_dof(self) -> FloatArray:
         """Those of the parameters themselves at the usual level."""
         return self._dof(None, USUAL_LEVEL)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from scipy import sparse
 
-from evalreg.checks import FloatArray
+from evalreg.checks import FloatArray, held_property
 from evalreg.covariance.dof import quadratic, ratio, whiten
 from evalreg.numerics.matrices import Matrix, compressed, dense
 
@@ -113,7 +112,7 @@ class FactoredLeverage:
         both = b.T @ (b[:, part] - v2[:, part]) - v2.T @ b[:, part]
         return both + (v.T @ v[:, part]) ** 2
 
-    @cached_property
+    @held_property
     def _factors(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         # Clusters that many cells share hold most of them.
         b, v = dense(self.b), dense(self.v)

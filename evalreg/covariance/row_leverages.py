@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Protocol, TypeAlias
 
 import numpy as np
 
-from evalreg.checks import FloatArray, IntArray
+from evalreg.checks import FloatArray, IntArray, held_property
 from evalreg.covariance.corrections import inverse_power_times, narrow_adjustment
 from evalreg.covariance.dof import ratio, whiten
 from evalreg.scores.sums import NarrowClusters
@@ -59,7 +58,7 @@ class WideLeverage:
             u = np.matmul(np.swapaxes(outer, 1, 2), self.L[block], out=room(outer.shape[0]))
             yield outer, np.swapaxes(u, 1, 2), u
 
-    @cached_property
+    @held_property
     def _adjustment(self) -> FloatArray:
         """(I - L)^-p of each cluster, which all contrasts share."""
         k = self.L.shape[1]

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from evalreg.checks import BoolArray, IntArray, listed, nearest
+from evalreg.checks import BoolArray, IntArray, held_property, listed, nearest
 from evalreg.data.row_numbers import row_list, rows_text
 from evalreg.errors import ArgumentTypeError, MissingColumnError, MissingLabelsError
 
@@ -43,19 +42,19 @@ class Codes:
     labels: Any = None
     parts: tuple[Codes, ...] = ()
 
-    @cached_property
+    @held_property
     def counts(self) -> IntArray:
         """Number of rows of each cluster, shape (n_clusters,)."""
         return np.bincount(self.codes, minlength=self.n_clusters)
 
-    @cached_property
+    @held_property
     def first(self) -> IntArray:
         """The first row of each cluster, shape (n_clusters,)."""
         first = np.empty(self.n_clusters, dtype=np.intp)
         first[self.codes[::-1]] = np.arange(self.codes.size - 1, -1, -1)
         return first
 
-    @cached_property
+    @held_property
     def order(self) -> tuple[IntArray, IntArray]:
         """Rows sorted by cluster, and where each cluster starts (with the end appended)."""
         n_rows = self.codes.size

@@ -25,7 +25,8 @@ def without_dots(frame: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
     plain = [name for name in relation.columns if "." not in name]
     if not plain or len(plain) == len(relation.columns):
         return frame
-    return nw.from_native(relation.project(", ".join(map(_quoted, plain))))
+    found: nw.LazyFrame[Any] = nw.from_native(relation.project(", ".join(map(_quoted, plain))))
+    return found
 
 
 def _quoted(name: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import IntArray, listed
+from evalreg.checks import IntArray, hold, listed
 from evalreg.data.clusters import Axis, Codes, factorize, joint, used_codes
 from evalreg.errors import AlignmentError, NotAvailableError
 
@@ -59,14 +59,18 @@ class Labels:
     def codes(self, axis: Axis) -> Codes:
         """Return the codes of the joint values of the columns of an axis."""
         if axis not in self.joined:
-            self.joined[axis] = joint([self._column(name) for name in axis])
+            codes = joint([self._column(name) for name in axis])
+            hold(codes)
+            self.joined[axis] = codes
         return self.joined[axis]
 
     def _column(self, name: str) -> Codes:
         if name not in self.held:
             if self.source is None:
                 raise no_source(name, tuple(self.held))
-            self.held[name] = self.source.codes(name)
+            codes = self.source.codes(name)
+            hold(codes)
+            self.held[name] = codes
         return self.held[name]
 
     def align(self, name: str, labels: Any) -> Codes:

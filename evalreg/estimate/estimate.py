@@ -241,7 +241,7 @@ class Estimate:
 
     def _hold(self) -> None:
         """Make arrays read-only, here and in what they are of."""
-        hold(self, self.scores, getattr(self.scores, "inner", None), self.cells, self.refit)
+        hold(self)
 
     @property
     def n_params(self) -> int:

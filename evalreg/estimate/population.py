@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from scipy import sparse
 
-from evalreg.checks import FloatArray, IntArray
+from evalreg.checks import FloatArray, IntArray, held_property
 from evalreg.data.clusters import Axis
 from evalreg.errors import NotAvailableError
 from evalreg.numerics.matrices import Matrix, compressed, dense
@@ -35,7 +34,7 @@ class Samples:
     part: IntArray
     size: FloatArray
 
-    @cached_property
+    @held_property
     def together(self) -> FloatArray:
         """Units that two samples have in common, shape (n_samples, n_samples)."""
         return dense(self.members.T @ self.members)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from evalreg.checks import BoolArray, FloatArray, IntArray
+from evalreg.checks import BoolArray, FloatArray, IntArray, held_property
 from evalreg.data.clusters import TABLE_PER_ROW, Axis, Codes
 from evalreg.data.labels import Labels
 from evalreg.numerics.matrices import Matrix, dense, in_rows, of_sorted, single_column, square, sum_blocks
@@ -37,7 +36,7 @@ class CellScores(LabelledScores):
         """Number of cells."""
         return self.fitted.size
 
-    @cached_property
+    @held_property
     def row_scores(self) -> FloatArray:
         """Each row's score in its own cell's column, w (value - fitted), shape (n_rows,)."""
         fitted = self.fitted[0] if self.cell is None else self.fitted[self.cell]

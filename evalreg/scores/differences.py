@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
 from scipy import sparse
 
-from evalreg.checks import BoolArray, FloatArray, IntArray
+from evalreg.checks import BoolArray, FloatArray, IntArray, held_property
 from evalreg.data.clusters import Axis, Codes
 from evalreg.data.labels import Labels
 from evalreg.data.model_pairs import NOBODY, ModelPairs, in_set
@@ -91,7 +90,7 @@ class PairScores(LabelledScores):
         """Number of differences."""
         return self.pairs.n_columns
 
-    @cached_property
+    @held_property
     def centre(self) -> FloatArray:
         """A value near the scores of each model, shape (n_models,): sums of what is left lose no digits."""
         return np.asarray(self.values.mean(axis=1))

@@ -7,11 +7,10 @@ nothing. The value that is tested says how many more questions might have differ
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
 
 import numpy as np
 
-from evalreg.checks import BoolArray, FloatArray, IntArray
+from evalreg.checks import BoolArray, FloatArray, IntArray, held_property
 from evalreg.numerics.roots import crossings
 
 # Correlation of differences not seen within a cluster.
@@ -67,7 +66,7 @@ class Unseen:
     # Questions that must differ for the variance in use to be trusted alone.
     wanted: FloatArray
 
-    @cached_property
+    @held_property
     def jump(self) -> FloatArray:
         """How much a difference not seen counts for: as those seen, where these are enough to know their size."""
         known = self.square / np.where(self.size > 0, self.size, 1.0)
@@ -76,17 +75,17 @@ class Unseen:
         few = np.clip((SIZES_KNOWN - differ) / (SIZES_KNOWN - SIZES_UNKNOWN), 0.0, 1.0)
         return np.asarray(few * careful + (1 - few) * known)
 
-    @cached_property
+    @held_property
     def n_differing(self) -> FloatArray:
         """Questions that differ; fewer where some differ by much and many by little."""
         return self.n * self.size**2 / np.where(self.square > 0, self.square, 1.0)
 
-    @cached_property
+    @held_property
     def share(self) -> FloatArray:
         """1 where few questions differ, 0 where many do or (nearly) all clusters have some: V is then trusted alone."""
         return self._part(self.n_differing, 1 - self.differ, self.silent)
 
-    @cached_property
+    @held_property
     def share_equal(self) -> FloatArray:
         """The same where few questions do not differ by 1, theta being nearly 1 or -1."""
         return self._part(self.n * (1 - np.abs(self.theta)), self.whole, self.silent_whole)
@@ -160,7 +159,7 @@ class Unseen:
         least = self.share_equal * self.dependence * (jump * left - left**2) / n
         return np.asarray(np.maximum(self.variance + self.share * more, least))
 
-    @cached_property
+    @held_property
     def _near_one(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """1 - |theta|, how much a missing difference counts for near a difference of 1, and the most that is added."""
         # Near a difference of 1 the questions without one are few: 1 - d takes the place of d.
@@ -177,7 +176,7 @@ class Unseen:
             return t
         return np.where(beyond, np.copysign(np.maximum(np.abs(t), self._from_zero), t), t)
 
-    @cached_property
+    @held_property
     def _from_zero(self) -> FloatArray:
         return np.abs(self._plain(0.0))
 

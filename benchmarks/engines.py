@@ -9,13 +9,15 @@
     python benchmarks/engines.py --limit 4           a process whose peak passes so many GiB is killed
     python benchmarks/engines.py --folder FOLDER     where the log is kept, and found again
     python benchmarks/engines.py --case "prompt + judge"    one clustering or formula
+    python benchmarks/engines.py --repeat 9          rounds of all contenders; 3 by default
 
 A random schedule of 20 models, 5 judges and 100 comparisons a prompt, with text ids, in a Parquet file that DuckDB
 writes: its GROUP BY by prompt, judge and pair leaves nearly as many groups as there are rows. Each contender runs in a
-process of its own; memory is the kernel's peak of that process, and what of it is more than it held before. Ratios are
-those of processor time, which other work on the machine hardly changes. The floor is the query of the pairs and one for
-each clustering and intersection, each fetched as batches of Arrow; its memory is that of DuckDB alone. The floor of
-means is the one query by prompt and model.
+process of its own; memory is the kernel's peak of that process, and what of it is more than it held before. Contenders
+take turns: figures are medians of the rounds, and ratios are those of processor time to that of the floor in the same
+round, with the least and the most; other work on the machine changes them less than the clock. The floor is the query
+of the pairs and one for each clustering and intersection, each fetched as batches of Arrow; its memory is that of
+DuckDB alone. The floor of means is the one query by prompt and model.
 
 Answers are of 3 models in clusters of 100 by text ids, with three numbers each; the floor of a regression is the one
 query of what its covariance is made of, sums of squares and products of its columns by cluster, or counts and sums by
@@ -26,11 +28,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -200,6 +205,29 @@ def made_log(made: str, name: str, asked: argparse.Namespace, folder: str) -> st
     return str(path)
 
 
+def figures(rounds: list[dict[str, float]], floors: list[dict[str, float]]) -> str:
+    """Medians of the rounds of one contender, and of its processor time over that of the floor in the same round."""
+    over = [one["processor"] / floor.get("processor", math.nan) for one, floor in zip(rounds, floors, strict=False)]
+    seconds, processor, memory, peak = (
+        statistics.median(one[name] for one in rounds) for name in ("seconds", "processor", "memory", "peak")
+    )
+    times = f"{seconds:.2f} | {processor:.2f} | {statistics.median(over):.2f} | {min(over):.2f} to {max(over):.2f}"
+    return f"{times} | {memory:.0f} | {peak:.0f}"
+
+
+def in_turns(command: list[str], contenders: Sequence[str], case: list[str], asked: argparse.Namespace) -> list[str]:
+    """A line for each contender, of as many rounds as are asked for; one that failed is not asked again."""
+    rounds: dict[str, list[dict[str, float]]] = {what: [] for what in contenders}
+    failed: dict[str, str] = {}
+    for _ in range(asked.repeat):
+        for what in contenders:
+            if what not in failed:
+                found, said = report([*command, what, *case], asked.limit)
+                failed |= {what: said} if said else {}
+                rounds[what].append(found)
+    return [f"{what} | {failed.get(what) or figures(rounds[what], rounds['floor'])}" for what in contenders]
+
+
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser()
@@ -211,6 +239,7 @@ def main() -> None:
     parser.add_argument("--case", help="one of the clusterings or formulas; all by default")
     for kind in ("means", "regressions"):
         parser.add_argument(f"--{kind}", dest="kind", action="store_const", const=kind, default="boards")
+    parser.add_argument("--repeat", type=int, default=3, help="rounds in which all contenders take turns")
     parser.add_argument("--contender", nargs=3)
     asked = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -223,19 +252,12 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         path = made_log(made, "answers" if made is ANSWERS else "duels", asked, asked.folder or temporary)
         case = "formula" if asked.kind == "regressions" else "clusters"
-        print(f"| {case} | contender | s | s of processor | over the floor | extra MiB | MiB in all |", flush=True)
-        print("|---|---|---:|---:|---:|---:|---:|", flush=True)
+        print(f"| {case} | contender | s | s of processor | over the floor | least to most | extra MiB | MiB in all |")
+        print("|---|---|---:|---:|---:|---:|---:|---:|", flush=True)
         for one in [asked.case] if asked.case else cases:
-            floor = 0.0
-            for what in ("floor", *contenders, *held):
-                command = [sys.executable, __file__, *option, "--memory", asked.memory, "--contender", what, one, path]
-                found, said = report(command, asked.limit)
-                if said:
-                    print(f"| {one} | {what} | {said} |", flush=True)
-                    continue
-                floor = floor or found["processor"]
-                times = f"{found['seconds']:.1f} | {found['processor']:.1f} | {found['processor'] / floor:.2f}"
-                print(f"| {one} | {what} | {times} | {found['memory']:.0f} | {found['peak']:.0f} |", flush=True)
+            command = [sys.executable, __file__, *option, "--memory", asked.memory, "--contender"]
+            for line in in_turns(command, ("floor", *contenders, *held), [one, path], asked):
+                print(f"| {one} | {line} |", flush=True)
 
 
 if __name__ == "__main__":

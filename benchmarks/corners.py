@@ -177,6 +177,12 @@ def plain_figure(matrix: Any) -> None:
     plt.close(figure)
 
 
+def unlike(matrix: Any) -> tuple[Any, Any]:
+    """Means of columns and their covariance, with standard errors that differ by a third."""
+    sd = np.exp(0.3 * np.random.default_rng(1).standard_normal(matrix.shape[1]))
+    return matrix.mean(axis=0), np.cov(matrix.T) / len(matrix) * np.outer(sd, sd)
+
+
 def figures(divisor: int) -> Contenders:
     """Bands, ranks and figures of means of 1,000, 200, 29 and 2 models on 200 questions; results are new each time."""
     import io
@@ -204,6 +210,8 @@ def figures(divisor: int) -> Contenders:
         "plot, 1000": each(1000, draw),
         "simultaneous, 1000": each(1000, lambda results: results.simultaneous()),
         "ranks, 1000": each(1000, lambda results: results.ranks()),
+        "all pairs, 1000": each(1000, lambda results: results.simultaneous(contrasts="pairs")),
+        "ranks, 1000 unlike errors": Contender(lambda given: er.rank_sets(*given), lambda: unlike(wide)),
         "plot and save, 1000": each(1000, lambda results: draw(results, save=True)),
         "ranks, 200": each(200, lambda results: results.ranks()),
         "plot, 200": each(200, draw),
@@ -214,7 +222,7 @@ def figures(divisor: int) -> Contenders:
 
 
 def small(divisor: int) -> Contenders:
-    """A regression of 500 rows, and the tables of boards of 29 and 93 models that are there."""
+    """A regression of 500 rows, and the tables of boards of 29, 93 and 200 models that are there."""
     import statsmodels.formula.api as smf
 
     rng = np.random.default_rng(0)
@@ -225,7 +233,7 @@ def small(divisor: int) -> Contenders:
         return lambda: er.win_rate(frame, left="left", right="right", winner="winner", groups="prompt + judge")
 
     by = {"groups": log["g"]}
-    one, many = board(29), board(93)
+    one, many, most = board(29), board(93), board(200 // min(divisor, 3))
     return {
         "statsmodels, 500 rows": Contender(
             lambda _: smf.ols("score ~ x", log).fit(cov_type="cluster", cov_kwds=by).bse
@@ -234,6 +242,7 @@ def small(divisor: int) -> Contenders:
         "CR2, 500 rows": Contender(lambda _: er.fit("score ~ x", log, groups="g").bse),
         "leaderboard, 29": Contender(lambda board: board.leaderboard(), one),
         "leaderboard, 93": Contender(lambda board: board.leaderboard(), many),
+        "leaderboard, 200": Contender(lambda board: board.leaderboard(), most),
     }
 
 

@@ -16,7 +16,7 @@ from evalreg.numerics.student import t_pvalues, t_quantile
 # With so many degrees of freedom the studentized maximum is taken to be that of normals.
 LIKE_NORMAL = 50
 # Work of one draw, in statistics, up to which all draws are made; beyond it fewer do.
-MOST_DRAWS, FEWEST_DRAWS, WORK = 8192, 2048, 1.2e8
+MOST_DRAWS, FEWEST_DRAWS, WORK = 32768, 2048, 1.2e8
 # With so few columns of squares, of many models only those near to each other need a look.
 FEW_COLUMNS = 3
 # Standard deviations of differences that are no further apart than this are taken from products.

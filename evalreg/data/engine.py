@@ -126,7 +126,11 @@ def as_pandas(frame: nw.LazyFrame[Any]) -> pd.DataFrame:
     found = found.assign(**{name: found[name].dt.date for name in days if found[name].dtype.kind == "M"})
     # DuckDB gives arrays of bytes, which are no keys.
     binary = [name for name, kind in schema.items() if kind == nw.Binary]
-    return found.assign(**{name: found[name].map(bytes, na_action="ignore") for name in binary})
+    return found.assign(**{name: found[name].map(_key, na_action="ignore") for name in binary})
+
+
+def _key(one: Any) -> Any:
+    return bytes(one) if isinstance(one, bytearray) else one
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,7 +14,7 @@ from scipy import optimize, special, stats
 import evalreg as er
 from evalreg.cli.gates import decide, parse_gate
 from evalreg.errors import UnequalQuestionsWarning
-from evalreg.scores.paired import Paired, in_differing_clusters
+from evalreg.scores.paired import PairedQuestions, in_differing_clusters
 from evalreg.scores.unseen import Unseen, unseen
 
 Array = npt.NDArray[np.float64]
@@ -265,7 +265,7 @@ def test_scores_of_0_and_1_are_compared_without_a_look_at_the_questions(rng: np.
     assert paired is not None
     rows, first, second, _ = paired._sides(np.eye(6)[np.triu_indices(6, 1)[0]] - np.eye(6)[np.triu_indices(6, 1)[1]])
     assert rows.size == 7  # a, b, e, f with each other, and c with d
-    quick, slow = paired._passed(first, second, axes), Paired._passed(paired, first, second, axes)
+    quick, slow = paired._passed(first, second, axes), PairedQuestions._passed(paired, first, second, axes)
     np.testing.assert_allclose(quick, slow, rtol=1e-13, atol=1e-15)
     wide = frame.pivot(index="item", columns="model", values="score")
     shares = [(wide.iloc[:, a] - wide.iloc[:, b]).dropna().ne(0).mean() for a, b in zip(first, second, strict=True)]

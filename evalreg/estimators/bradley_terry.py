@@ -204,7 +204,7 @@ def bradley_terry(
     sides = None if formula is None else parse_sides(formula)
     roles = PairRoles(left, right, score, winner, labels, as_names(key), None, weights, missing, sides)
     needs_rows = "`formula`" if formula is not None else '`ties="davidson"`' if ties == "davidson" else None
-    pairs = gather_pairs(data, roles, groups, needs_rows, by_pairs=True)
+    pairs = gather_pairs(data, roles, groups, needs_rows)
     if groups is not None and isinstance(pairs.scores, SparkScores) and takes_each_cluster(asked):
         pairs.scores.fetch_clusters(pairs.axes or (), SummedProducts.size(len(pairs.models) - 1))
     reference = None if reference is None else _known(reference, pairs.models)

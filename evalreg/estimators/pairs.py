@@ -78,20 +78,17 @@ class Pairs(PairCells):
         return psi, counts + counts.T
 
 
-def gather_pairs(
-    data: Any, roles: PairRoles, groups: Groups, needs_rows: str | None = None, by_pairs: bool = False
-) -> Pairs:
+def gather_pairs(data: Any, roles: PairRoles, groups: Groups, needs_rows: str | None = None) -> Pairs:
     """Comparisons of a log, sorted into pairs of models, with the sums and the scores of the cells.
 
-    Rows in an engine stay there, unless `needs_rows` says what needs them; `by_pairs` says that the covariance is made
-    of sums over clusters for each two pairs of models, so that clusters can stay too.
+    Rows in an engine stay there, unless `needs_rows` says what needs them.
     """
     if isinstance(data, SummedLog):
         data = with_joint_lines(data, by=roles.strata)
         return _of_sums(read_summed_pairs(data, roles, groups, needs_rows), data)
     table, roles = open_pairs(data, roles, groups, needs_rows)
     if isinstance(table, LazyTable):
-        return _of_engine(read_pairs_in_engine(table, roles, groups), roles, by_pairs)
+        return _of_engine(read_pairs_in_engine(table, roles, groups), roles)
     read = read_pairs(table, roles, groups)
     weights, values = read.rows.weights, read.values
     sums = cell_sums(values, read.cell, read.first.size, weights)
@@ -110,7 +107,7 @@ def _fitted(sums: CellSums) -> FloatArray:
     return np.where(sums.low == sums.high, sums.low, sums.total / sums.weight)
 
 
-def _of_engine(read: PairsInEngine, roles: PairRoles, by_pairs: bool) -> Pairs:
+def _of_engine(read: PairsInEngine, roles: PairRoles) -> Pairs:
     """The same of rows that stay in an engine, from the sums of their kinds."""
     n_cells, kinds = read.first.size, read.sums
     sign = np.where(read.swapped, -1.0, 1.0)
@@ -122,7 +119,7 @@ def _of_engine(read: PairsInEngine, roles: PairRoles, by_pairs: bool) -> Pairs:
     heaviest = np.zeros(n_cells)
     np.maximum.at(heaviest, read.cell, kinds["heaviest"])
     exchanged = FIRST in read.cell_columns
-    stays = by_pairs and exchanged and stays_in_spark(read.table, read.cell_columns, int(sums.count.sum()), n_cells)
+    stays = exchanged and stays_in_spark(read.table, read.cell_columns, int(sums.count.sum()), n_cells)
     scores = (SparkScores if stays else LazyScores)(
         read.table,
         SCORE,

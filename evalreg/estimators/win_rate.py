@@ -274,8 +274,7 @@ def win_rate(
     if sampled and by is not None:
         raise ArgumentError('`by` goes with fixed weights of opponents: opponents="uniform", or a table of weights.')
     roles = PairRoles(left, right, score, winner, labels, as_names(key), by, weights, missing)
-    fixed = not sampled and not (isinstance(standardise, str) and standardise == "observed")
-    pairs = gather_pairs(data, roles, groups, by_pairs=fixed or sampled)
+    pairs = gather_pairs(data, roles, groups)
     schedule, lines = make_schedule(pairs, "uniform" if sampled else opponents, standardise)
     model = "Win rate" if by is None else f"Win rate by {by}" if standardise is None else f"Win rate, {by} standardised"
     if sampled:

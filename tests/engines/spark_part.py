@@ -69,6 +69,7 @@ STAYING = {
     "CR1": {"groups": "prompt + judge", "cov": "CR1"},
     "as sampled": {"groups": "prompt + judge", "opponents": "as_sampled"},
     "jackknife": {"groups": "prompt + judge", "cov": "jackknife"},
+    "observed strata": {"groups": "prompt + judge", "by": "language", "standardise": "observed"},
     "weighted strata, CR3": {"groups": "prompt", "by": "language", "weights": "weight", "cov": "CR3"},
 }
 

@@ -42,6 +42,7 @@ import spark_part
 from pyspark.sql import DataFrame, SparkSession, functions
 
 import evalreg as er
+from evalreg.covariance.summed_leverages import SummedProducts
 from evalreg.data import engine_answers, engine_pairs
 
 # Before `cases` makes it smaller.
@@ -72,9 +73,11 @@ def two_of(n: int) -> int:
 PAIRS = two_of(MODELS - 1)
 CALLS = {
     "win rates": Call("duels", lambda data: er.win_rate(data, **SIDES, groups="prompt + judge"), two_of(PAIRS)),
-    # By pair and side, with each verdict.
+    # The number of clusters, squares of ratings, and what the degrees of freedom of CR2 are made of.
     "ratings": Call(
-        "duels", lambda data: er.bradley_terry(data, **SIDES, groups="prompt + judge", cov="CR1"), 2 * 3 * PAIRS
+        "duels",
+        lambda data: er.bradley_terry(data, **SIDES, groups="prompt + judge"),
+        1 + MODELS**2 + SummedProducts.size(MODELS - 1),
     ),
     "means": Call("answers", lambda data: er.mean(data, by="model", groups="passage + author"), two_of(ANSWERING)),
     "ratios": Call(

@@ -649,3 +649,25 @@ def test_predictions_of_whole_numbers_are_refused_where_they_would_wrap(log):
     results = er.fit("score ~ C(tokens > 2500) + I(tokens ** 4)", whole)
     with pytest.raises(FormulaError, match=r"I\(tokens \*\* 4\)"):
         results.predict(pd.DataFrame({"tokens": [100_000]}))
+
+
+@pytest.mark.parametrize("groups", [None, "passage", "passage + judge"])
+@pytest.mark.parametrize("cov", ["first", "second", "third"])
+def test_a_far_score_of_one_model_leaves_the_digits_of_the_others(groups: str | None, cov: str) -> None:
+    """The difference of two models does not depend on the scores of a third, and neither does its error."""
+    kinds = {"first": ("HC1", "CR1"), "second": ("HC2", "CR2"), "third": ("HC3", "CR3")}[cov]
+    rng = np.random.default_rng(0)
+    n = 600
+    log = pd.DataFrame(
+        {
+            "score": rng.integers(0, 2, n).astype(float),
+            "model": rng.choice(["a", "b", "c"], n),
+            "passage": rng.integers(0, 40, n),
+            "judge": rng.integers(0, 30, n),
+        }
+    )
+    far = log.copy()
+    far.loc[far.index[far["model"] == "c"][0], "score"] = 1e8
+    options: dict[str, Any] = {"groups": groups, "cov": kinds[groups is not None]}
+    near, with_far = (er.fit("score ~ model", data, **options) for data in (log, far))
+    assert with_far.bse["model[T.b]"] == pytest.approx(near.bse["model[T.b]"], rel=1e-8)

@@ -11,7 +11,7 @@ import numpy as np
 from evalreg.checks import BoolArray, FloatArray, IntArray
 from evalreg.data.clusters import Axis, Codes
 from evalreg.data.labels import Labels
-from evalreg.numerics.matrices import Matrix, dense, is_identity
+from evalreg.numerics.matrices import Matrix, dense, is_identity, square, sum_blocks
 from evalreg.scores.labelled import LabelledScores
 from evalreg.scores.sums import Block, NarrowClusters
 
@@ -115,9 +115,11 @@ class RowScores(LabelledScores):
 
     def _whole(self, codes: Codes) -> Block:
         """All clusters at once."""
-        columns = np.ascontiguousarray(self.values.T)
-        totals = np.column_stack([np.bincount(codes.codes, column, codes.n_clusters) for column in columns])
-        return Block(totals, None if self.design is None else cluster_grams(self.design, codes))
+        return Block(self._totals(codes), None if self.design is None else cluster_grams(self.design, codes))
+
+    def _totals(self, codes: Codes) -> FloatArray:
+        """Scores summed within clusters, shape (n_clusters, n_columns)."""
+        return np.column_stack([np.bincount(codes.codes, column, codes.n_clusters) for column in self.values.T])
 
     def dominant(
         self, by: Axis | None, root: FloatArray, above: float
@@ -157,14 +159,15 @@ class RowScores(LabelledScores):
         return leverage
 
     def meat(self, by: Axis | None, bread: Matrix) -> FloatArray:
-        """Sum over clusters of (B' T_g)(B' T_g)', the sums and squares by statsmodels."""
-        if by is None:
-            middle = self.values.T @ self.values
-        else:
-            from statsmodels.stats.sandwich_covariance import S_crosssection
+        """Sum over clusters of (B' T_g)(B' T_g)'.
 
-            middle = S_crosssection(self.values, self.labels.codes(by).codes)
-        return np.asarray(bread.T @ middle @ bread)
+        Totals are mapped before they are squared: what a far score adds to several columns cancels in B' T_g, where its
+        squares would leave their rounding behind.
+        """
+        if by is not None:
+            return square(self._totals(self.labels.codes(by)), bread)
+        step = max(ENTRIES_PER_BLOCK // self.n_columns, 1)
+        return sum_blocks(square(self.values[first : first + step], bread) for first in range(0, self.n_rows, step))
 
     def row_influence(self, bread: Matrix) -> FloatArray:
         """Influence of each row, B's_r, shape (n_rows, n_params)."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, get_args
@@ -16,12 +17,13 @@ import pandas as pd
 
 from evalreg.checks import option
 from evalreg.cli.parsing import offering
-from evalreg.errors import ArgumentError, EvalregWarning, MissingColumnError
+from evalreg.errors import ArgumentError, EvalregWarning, MissingColumnError, issue
 from evalreg.logs.content import Content
 from evalreg.logs.fields import the_field
 from evalreg.logs.files import find_files, find_sources, read_head
 from evalreg.logs.formats import READERS, format_of, sort_sources
 from evalreg.logs.log import Log
+from evalreg.logs.partitions import partitions
 from evalreg.logs.read import links_passed_over, read_log
 from evalreg.logs.reading import BrokenName, FailedName, Source, counted
 from evalreg.logs.roles import ROLES
@@ -193,10 +195,28 @@ def tables(files: list[str], text: list[str], fields: list[str]) -> pd.DataFrame
     """
     contents = [Content(name) for name in table_files(files)]
     asked = [*text, *fields]
-    found = [table_and_broken(one, text_columns=text, keep=asked)[0] for one in contents]
-    if any(lacks(asked, frame) for frame in found):
-        found = [table_and_broken(one, text_columns=text, fields=fields)[0] for one in contents]
-    return joined([(one.name, frame) for one, frame in zip(contents, found, strict=True)])
+
+    def read(text: list[str]) -> list[pd.DataFrame]:
+        found = [table_and_broken(one, text_columns=text, keep=asked)[0] for one in contents]
+        if any(lacks(asked, frame) for frame in found):
+            found = [table_and_broken(one, text_columns=text, fields=fields)[0] for one in contents]
+        return found
+
+    found = read(text)
+    issue((EvalregWarning, note) for note in _pooled([one.name for one in contents], asked))
+    return joined(contents, found)
+
+
+def _pooled(files: list[str], asked: list[str]) -> Iterator[str]:
+    """Roles that only folders give, of several values, and that nothing asks for."""
+    found = [partitions(name) for name in files]
+    for role in ROLES:
+        values = {own[role] for own in found if role in own}
+        if len(values) > 1 and not any(re.search(rf"\b{role}\b", name) for name in asked):
+            yield (
+                f'The folders of the files give a column "{role}" of {len(values)} values, which nothing names: rows '
+                "of all its values are taken together."
+            )
 
 
 def table_files(files: list[str]) -> list[str]:

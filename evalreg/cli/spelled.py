@@ -143,7 +143,8 @@ def _with_options(text: str, names: set[str], kind: str, numbers: bool) -> str:
     # An argument of a function that only Python has is no option.
     text = re.sub(r"`?\b(\w+)=([\"'])((?:(?!\2).)*)\2`?(?! in Python|[^()]*\)`? in Python)", valued, text)
     if numbers:
-        text = re.sub(r"`?\b(\w+)=(-?\d[\d.]*\d|\d)\b`?(?! in Python)", counted, text)
+        # A folder such as seed=05/ is no option.
+        text = re.sub(r"`?\b(\w+)=(-?\d[\d.]*\d|\d)\b`?(?![\d.]*/| in Python)", counted, text)
         text = re.sub(r"`?\b(\w+)=None\b`?(?! in Python)", left_out, text)
     text = re.sub(r"`paths?`", "FILE", text)
     text = re.sub(r"(?<!column )`(\w+)`(?! in Python)", named, text)

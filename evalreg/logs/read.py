@@ -39,7 +39,8 @@ def read_log(
     Parameters
     ----------
     path : str, path-like or list of these
-        Files, patterns with `*`, or folders; all of one format. Links are not followed.
+        Files, patterns with `*`, or folders; all of one format. Links are not followed. Of tables, folders such as
+        "model=ada" are columns.
     format : str, optional
         Name of the format; by default it is recognised by content.
     metric, filter, scorer : str, optional

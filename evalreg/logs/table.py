@@ -12,6 +12,7 @@ from evalreg.logs.arrow_table import MAGIC, read_arrow
 from evalreg.logs.content import Content
 from evalreg.logs.csv_table import decoded, read_csv
 from evalreg.logs.json_table import JsonTable
+from evalreg.logs.partitions import partitions, with_partitions
 from evalreg.logs.reading import BrokenName
 from evalreg.logs.tabular import TableRequest, chosen, names
 
@@ -49,6 +50,10 @@ def read_table(
     JSON lines, Parquet and Arrow have types of their own; there, null and NaN are missing, and JSON values of several
     kinds become text.
 
+    Folders called "name=value" above a file are columns of text, as in Hive: logs/model=ada/part-0.parquet has a column
+    `model`. Each such folder of the path counts, as it is given; "%20" in its name is a blank, and
+    __HIVE_DEFAULT_PARTITION__ is a missing value. Where the file has the column as well, both must say the same.
+
     Estimators take a path in the place of `data` and read it so, with the columns of labels (models, questions,
     clusters and the like) as text. `read_log` reads the logs of harnesses.
 
@@ -75,8 +80,8 @@ def read_table(
     Raises
     ------
     LogFormatError
-        If the file is no table. The message gives lines of the file, counted from 1; the attribute `rows` gives
-        positions below the header, from 0.
+        If the file is no table, or its folders say something else than its columns. The message gives lines of the
+        file, counted from 1; the attribute `rows` gives positions below the header, from 0.
     MissingColumnError
         If one of `columns` is not there.
 
@@ -112,8 +117,25 @@ def table_and_broken(
     kept = None if keep is None else names("keep", keep)
     named = [] if fields is None else names("fields", fields)
     nested = [name for name in dict.fromkeys([*text, *(wanted or ()), *named]) if "." in name]
-    asked = TableRequest(text, wanted, kept, nested, flat=fields is None and wanted is None and kept is None)
     content = path if isinstance(path, Content) else Content(path)
+    given = partitions(content.path)
+
+    def read(columns: list[str] | None, keep: list[str] | None) -> tuple[pd.DataFrame, int]:
+        flat = fields is None and columns is None and keep is None
+        return _own_columns(content, TableRequest(text, columns, keep, nested, flat), broken)
+
+    if wanted is None or not set(wanted) & set(given):
+        frame, n_broken = read(wanted, kept)
+        return with_partitions(frame, given, content.name, kept if wanted is None else []), n_broken
+    frame, n_broken = read(None, wanted)
+    frame = with_partitions(frame, given, content.name, wanted)
+    if missing := [name for name in wanted if name not in frame.columns]:
+        read(missing, None)  # the error names the columns of the file
+    return frame[wanted], n_broken
+
+
+def _own_columns(content: Content, asked: TableRequest, broken: BrokenName) -> tuple[pd.DataFrame, int]:
+    """The rows of a file with the columns that stand in it, and how many lines were broken."""
     head = content.head(_HEAD)
     if head.startswith(tuple(MAGIC)):
         return read_arrow(content, head, asked), 0

@@ -10,6 +10,8 @@ import pandas as pd
 from evalreg.checks import listed
 from evalreg.data.names import known_column
 from evalreg.errors import LogFormatError
+from evalreg.logs.content import Content
+from evalreg.logs.partitions import refuse_unlike_partitions
 from evalreg.logs.reading import JUDGED, SCORED, BrokenName, Choice, Reading, Reason, Source, TableRoles
 from evalreg.logs.roles import are_battles, likely_roles, with_meanings, with_roles
 from evalreg.logs.table import table_and_broken
@@ -83,24 +85,27 @@ def _rows(
     """The rows of tables, of their columns those named and those of roles, and how many lines were broken."""
     keep = None if named is None else tuple(dict.fromkeys((*SCORED, *JUDGED, *named)))
     fields = None if named is None else ()
-    tables, n_broken = [], 0
-    for source in sources:
+
+    def read(source: Source, text: Sequence[str]) -> tuple[pd.DataFrame, int]:
         frame, n = table_and_broken(source.path, text_columns=text, fields=fields, keep=keep, broken=broken)
         if named is not None and (set(named) - set(frame.columns) or not {"score", "winner"} & set(frame.columns)):
             # What is missing is told with the names of all columns.
             frame, n = table_and_broken(source.path, text_columns=text, fields=named, broken=broken)
-        tables.append((str(source.path), frame))
-        n_broken += n
-    return joined(tables), n_broken
+        return frame, n
+
+    found = [read(source, text) for source in sources]
+    contents = [Content(source.path) for source in sources]
+    return joined(contents, [frame for frame, _ in found]), sum(n for _, n in found)
 
 
-def joined(tables: Sequence[tuple[str, pd.DataFrame]]) -> pd.DataFrame:
-    """Tables of the same columns, one below the other; each comes with the name of its file."""
-    first, columns = tables[0][0], [str(column) for column in tables[0][1].columns]
-    for name, frame in tables:
+def joined(files: Sequence[Content], tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """Tables of the same columns, one below the other; each comes with its file."""
+    refuse_unlike_partitions([file.name for file in files])
+    first, columns = files[0].name, [str(column) for column in tables[0].columns]
+    for file, frame in zip(files, tables, strict=True):
         if list(frame.columns) != columns:
             raise LogFormatError(
                 f"Tables of one log have the same columns; {first} has {listed(columns)}, "
-                f"{name} has {listed(frame.columns)}. Read them one by one."
+                f"{file.name} has {listed(frame.columns)}. Read them one by one."
             )
-    return tables[0][1] if len(tables) == 1 else pd.concat([frame for _, frame in tables], ignore_index=True)
+    return tables[0] if len(tables) == 1 else pd.concat(tables, ignore_index=True)

@@ -1,0 +1,161 @@
+"""Tables in folders such as model=ada."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import evalreg as er
+from evalreg.errors import LogFormatError, MissingColumnError
+
+HIVE = "__HIVE_DEFAULT_PARTITION__"
+ROUNDING = 1e-12
+
+
+def answers(seed: int = 3) -> pd.DataFrame:
+    """Answers of two models to the same 60 questions in 20 passages."""
+    rng = np.random.default_rng(seed)
+    questions = np.arange(60)
+    parts = [
+        pd.DataFrame(
+            {"model": m, "item": questions, "passage": questions // 3, "score": (rng.random(60) < p).astype(int)}
+        )
+        for m, p in (("ada one", 0.7), ("bob", 0.5))
+    ]
+    return pd.concat(parts, ignore_index=True)
+
+
+def save(frame: pd.DataFrame, path: Path) -> Path:
+    """A table in the format of its ending, in folders made for it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.suffix == ".parquet":
+        frame.to_parquet(path, index=False)
+    elif path.suffix == ".jsonl":
+        frame.to_json(path, orient="records", lines=True)
+    else:
+        frame.to_csv(path, index=False)
+    return path
+
+
+@pytest.fixture(params=["parquet", "csv", "jsonl"])
+def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """The answers, those of each model in a folder of its own."""
+    for model, rows in answers().groupby("model"):
+        save(rows.drop(columns="model"), tmp_path / f"model={model.replace(' ', '%20')}" / f"part-0.{request.param}")
+    return tmp_path
+
+
+@pytest.fixture
+def own(folder: Path) -> list[Path]:
+    """The files one by one."""
+    return sorted(file for file in folder.rglob("*") if file.is_file())
+
+
+def test_folders_are_a_column_in_python_and_in_commands(folder, own, call):
+    expected = er.mean(answers(), by="model", item="item", groups="passage").bse
+    for path in (folder, own, str(folder / "*" / "part-0.*")):
+        found = er.read_log(path).mean(groups="passage").bse
+        np.testing.assert_allclose(found[expected.index], expected, rtol=ROUNDING)
+    for files in ([folder], own, [folder / "*" / "part-0.*"]):
+        asked = ("--by", "model", "--item", "item", "--groups", "passage", "--format", "json")
+        status, out, err = call("mean", *files, *asked)
+        assert (status, err) == (0, "")
+        got = {one["parameter"]: one["se"] for one in json.loads(out)["parameters"]}
+        assert got == pytest.approx(expected.to_dict(), rel=ROUNDING)
+
+
+def test_the_column_of_a_folder_is_read_by_its_name_alone_and_with_others(own):
+    assert er.read_table(own[0])["model"].unique().tolist() == ["ada one"]
+    assert list(er.read_table(own[0])) == ["item", "passage", "score", "model"]
+    assert list(er.read_table(own[0], columns=["model", "item"])) == ["model", "item"]
+    assert er.read_table(own[0], columns=["model"])["model"].tolist() == ["ada one"] * 60
+    assert list(er.read_table(own[0], keep=["score"])) == ["score"]
+    assert list(er.read_table(own[0], keep=["score", "model"])) == ["score", "model"]
+    with pytest.raises(MissingColumnError, match=r'"judge".*"item", "passage", "score"'):
+        er.read_table(own[0], columns=["model", "judge"])
+
+
+def test_a_command_that_does_not_name_the_model_of_folders_says_so(folder, call):
+    assert 'a column "model" of 2 values, which nothing names' in call("mean", folder)[2]
+    assert "nothing names" not in call("mean", folder, "--where", 'model == "bob"')[2]
+
+
+def test_values_are_those_that_pyarrow_and_duckdb_read(tmp_path):
+    duckdb, pa = pytest.importorskip("duckdb"), pytest.importorskip("pyarrow")
+    dataset = pytest.importorskip("pyarrow.dataset")
+    for i, value in enumerate(["05", "a%2Fb", HIVE, "x%3Dy", "%C3%A9"]):
+        save(pd.DataFrame({"item": [i], "score": [1]}), tmp_path / f"k=1/run={value}" / "p.parquet")
+    found = er.read_log(tmp_path).frame.sort_values("item")["run"].tolist()
+    assert [None if pd.isna(value) else value for value in found] == ["05", "a/b", None, "x=y", "é"]
+    text = dataset.partitioning(flavor="hive", schema=pa.schema([("k", pa.string()), ("run", pa.string())]))
+    table = dataset.dataset(tmp_path, partitioning=text).to_table().to_pandas().sort_values("item")
+    pattern = f"{tmp_path}/*/*/*.parquet"
+    query = f"select item, run from read_parquet('{pattern}', hive_partitioning=true, hive_types_autocast=false)"
+    for other in (table, duckdb.sql(query).df().sort_values("item")):
+        assert [None if pd.isna(v) else v for v in other["run"]] == [None if pd.isna(v) else v for v in found]
+
+
+def test_a_column_that_a_file_has_too_stays_where_it_agrees_and_is_refused_where_not(tmp_path, call):
+    frame = pd.DataFrame({"item": [1, 2, 3], "seed": [5, 5, 5], "score": [1, 0, 1]})
+    agreeing = er.read_table(save(frame, tmp_path / "seed=05" / "p.parquet"))
+    pd.testing.assert_frame_equal(agreeing, frame)
+    wrong = save(frame.assign(seed=[5, 6, 6]), tmp_path / "seed=5" / "p.parquet")
+    with pytest.raises(
+        LogFormatError, match=r'"seed" the folder of .* says "5".* in 2 of its 3 rows, such as 6'
+    ) as caught:
+        er.read_log(wrong)
+    assert (caught.value.column, caught.value.rows, caught.value.count) == ("seed", [1, 2], 2)
+    status, _, err = call("mean", wrong, "--by", "seed")
+    assert (status, "seed=5/p.parquet" in err) == (3, True)
+    assert "2 of its 3 rows" in err
+    missing = save(frame.astype({"seed": float}).assign(seed=[5, np.nan, 5]), tmp_path / f"seed={HIVE}" / "p.parquet")
+    with pytest.raises(LogFormatError, match=r"says a missing value.* in 2 of its 3 rows"):
+        er.read_table(missing)
+
+
+@pytest.mark.parametrize(
+    ("value", "own", "same"),
+    [
+        ("true", True, True),
+        ("false", True, False),
+        ("0.50", 0.5, True),
+        ("2026-01-02", pd.Timestamp("2026-01-02"), True),
+        ("2026-01-03", pd.Timestamp("2026-01-02"), False),
+        ("9007199254740993", 9007199254740992, False),
+        ("x", 1, False),
+        ("x", ["x"], False),
+    ],
+)
+def test_a_file_and_its_folder_agree_by_value(tmp_path, value, own, same):
+    path = save(pd.DataFrame({"k": [own, own], "score": [0, 1]}), tmp_path / f"k={value}" / "p.parquet")
+    if same:
+        assert er.read_table(path)["k"].tolist() == [own, own]
+    else:
+        with pytest.raises(LogFormatError, match="something else in 2 of its 2 rows"):
+            er.read_table(path)
+
+
+def test_files_of_unlike_folders_and_names_given_twice_are_refused(tmp_path, call):
+    frame = pd.DataFrame({"item": [1, 2, 3], "score": [1, 0, 1]})
+    one, two = (save(frame, tmp_path / name / "p.parquet") for name in ("seed=1", "run=2"))
+    plain = save(frame, tmp_path / "p.parquet")
+    for other, what in ((two, 'folders of "run"'), (plain, "no such folder")):
+        with pytest.raises(LogFormatError, match=f'folders of "seed", ".*p.parquet" in {what}'):
+            er.read_log([one, other])
+        status, _, err = call("mean", one, other)
+        assert status == 3
+        assert what in err
+        assert "seed=1/p.parquet" in err
+    with pytest.raises(LogFormatError, match='more than one "seed"'):
+        er.read_table(save(frame, tmp_path / "seed=1" / "seed=2" / "p.parquet"))
+    with pytest.raises(LogFormatError, match="UTF-8"):
+        er.read_table(save(frame, tmp_path / "model=%FF" / "p.parquet"))
+
+
+def test_messages_of_commands_leave_names_of_folders_as_they_are(tmp_path, call):
+    path = save(pd.DataFrame({"item": [], "score": []}), tmp_path / "seed=0.5" / "p.parquet")
+    assert str(path) in call("mean", tmp_path)[2]

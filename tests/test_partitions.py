@@ -1,8 +1,9 @@
-"""Tables in folders such as model=ada."""
+"""Tables in folders such as model=ada, and several tables whose columns are of other types."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ import pandas as pd
 import pytest
 
 import evalreg as er
-from evalreg.errors import LogFormatError, MissingColumnError
+from evalreg.errors import EvalregWarning, LogFormatError, MissingColumnError
 
 HIVE = "__HIVE_DEFAULT_PARTITION__"
 ROUNDING = 1e-12
@@ -159,3 +160,52 @@ def test_files_of_unlike_folders_and_names_given_twice_are_refused(tmp_path, cal
 def test_messages_of_commands_leave_names_of_folders_as_they_are(tmp_path, call):
     path = save(pd.DataFrame({"item": [], "score": []}), tmp_path / "seed=0.5" / "p.parquet")
     assert str(path) in call("mean", tmp_path)[2]
+
+
+@pytest.fixture(params=["parquet", "csv", "jsonl"])
+def unlike(request: pytest.FixtureRequest, tmp_path: Path) -> list[Path]:
+    """Two files; passages are numbers in the first, and text in the second, which has one passage more."""
+    frame = answers()
+    first, second = (rows for _, rows in frame.groupby("model"))
+    second = second.astype({"passage": str})
+    second.iloc[0, 2] = "extra"
+    return [save(rows, tmp_path / f"{name}.{request.param}") for name, rows in (("a", first), ("b", second))]
+
+
+@pytest.mark.filterwarnings("ignore:Column:evalreg.errors.EvalregWarning")
+def test_a_column_of_numbers_and_of_text_has_each_value_once(unlike: list[Path]):
+    log = er.read_log(unlike)
+    assert set(log.frame["passage"]) == {"extra", *map(str, range(20))}
+    assert er.mean(log.frame, groups="passage").n_clusters == {"passage": 21}
+
+
+@pytest.mark.filterwarnings("ignore:Column:evalreg.errors.EvalregWarning")
+def test_conditions_too_see_text_in_all_files(unlike: list[Path], call: Callable[..., tuple[int, str, str]]):
+    _, out, _ = call("mean", *unlike, "--where", 'passage == "7"', "--format", "json")
+    assert json.loads(out)["nobs"] == 6
+
+
+def test_parquet_files_of_unlike_types_are_warned_of_with_column_and_files(tmp_path, call):
+    frame = answers()
+    first, second = (rows for _, rows in frame.groupby("model"))
+    a = save(first, tmp_path / "a.parquet")
+    b = save(second.assign(item=[f"{i:02d}" for i in second["item"]]), tmp_path / "b.parquet")
+    what = 'Column "item" is whole numbers in .*a.parquet, and text in .*b.parquet'
+    with pytest.warns(EvalregWarning, match=what) as caught:
+        er.read_log([a, b])
+    assert [Path(one.filename).name for one in caught] == ["test_partitions.py"]
+    err = call("mean", a, b, "--by", "model", "--item", "item")[2]
+    assert 'Column "item" is whole numbers in' in err
+    assert '"passage"' not in err
+    # Where nothing reads the column, there is nothing to say.
+    assert "Column" not in call("mean", a, b, "--by", "model", "--groups", "passage")[2]
+
+
+def test_files_of_one_type_are_not_warned_of_however_text_is_stored(tmp_path):
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    frame = pd.DataFrame({"item": ["1", "2"], "note": [None, None], "score": [1, 0]})
+    for i, kind in enumerate((pa.string(), pa.large_string(), pa.dictionary(pa.int32(), pa.string()))):
+        table = pa.table({"item": pa.array(["1", "2"]).cast(kind), "note": pa.nulls(2), "score": [1, 0]})
+        pq.write_table(table, tmp_path / f"{i}.parquet")
+    save(frame.assign(note=["x", "y"]), tmp_path / "3.parquet")
+    assert set(er.read_log(tmp_path).frame["item"]) == {"1", "2"}

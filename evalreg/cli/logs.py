@@ -28,7 +28,7 @@ from evalreg.logs.read import links_passed_over, read_log
 from evalreg.logs.reading import BrokenName, FailedName, Source, counted
 from evalreg.logs.roles import ROLES
 from evalreg.logs.table import table_and_broken
-from evalreg.logs.table_log import joined
+from evalreg.logs.table_log import joined, text_in_some
 
 FILES_HELP = """\
 CSV, TSV, JSON lines, Parquet or Arrow, also compressed by gzip ("-" is standard input), or logs of a harness, whose
@@ -203,6 +203,8 @@ def tables(files: list[str], text: list[str], fields: list[str]) -> pd.DataFrame
         return found
 
     found = read(text)
+    if unlike := text_in_some(found):
+        found = read([*text, *unlike])
     issue((EvalregWarning, note) for note in _pooled([one.name for one in contents], asked))
     return joined(contents, found)
 

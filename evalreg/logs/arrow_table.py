@@ -48,20 +48,17 @@ def _source(pa: Any, content: Content) -> Iterator[Any]:
 
 def _columns(pa: Any, source: Any, parquet: bool, name: str, asked: TableRequest) -> tuple[list[str], list[Any]]:
     """Names and values of the columns to read."""
-    if parquet:
-        from pyarrow import parquet as reader
+    from pyarrow import ipc
 
-        file = reader.ParquetFile(source)
-        schema = file.schema_arrow
-    else:
-        from pyarrow import ipc
-
-        schema = ipc.open_file(source).schema
+    schema = _schema(source, parquet)
     tops = chosen(None, list(schema.names), name)
     paths = _paths(pa, schema)
     wanted = _wanted(pa, schema, paths, name, asked)
     if parquet:
-        table = file.read(columns=list(dict.fromkeys(wanted)))
+        from pyarrow import parquet as reader
+
+        source.seek(0)
+        table = reader.ParquetFile(source).read(columns=list(dict.fromkeys(wanted)))
     else:
         needed = {paths[column][0][0] for column in wanted}
         places = [place for place, top in enumerate(tops) if top in needed]
@@ -74,6 +71,42 @@ def _columns(pa: Any, source: Any, parquet: bool, name: str, asked: TableRequest
         found = {column: values for column, values in found.items() if column in tops or not _is_long(pa, values)}
     found = {c: values.cast(pa.string()) if c in asked.text else values for c, values in found.items()}
     return list(found), list(found.values())
+
+
+def _schema(source: Any, parquet: bool) -> Any:
+    """Names and types of a file."""
+    if parquet:
+        from pyarrow import parquet as reader
+
+        return reader.ParquetFile(source).schema_arrow
+    from pyarrow import ipc
+
+    return ipc.open_file(source).schema
+
+
+def kinds(content: Content, columns: Iterable[str]) -> dict[str, str]:
+    """What columns of Parquet and Arrow files are, before any is read as text; nothing of other files."""
+    head = content.head(max(map(len, MAGIC)))
+    if not head.startswith(tuple(MAGIC)):
+        return {}
+    import pyarrow as pa
+
+    with _source(pa, content) as source:
+        schema = _schema(source, head.startswith(b"PAR1"))
+    paths = _paths(pa, schema)
+    found = {column: _kind(pa, _type(schema, paths[column][0])) for column in columns if column in paths}
+    return {column: kind for column, kind in found.items() if kind != "null"}
+
+
+def _kind(pa: Any, kind: Any) -> str:
+    """A type in words; text is text however it is stored."""
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    if pa.types.is_integer(kind):
+        return "whole numbers"
+    if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        return "numbers with decimals"
+    texts = (pa.types.is_string, pa.types.is_large_string, *filter(None, [getattr(pa.types, "is_string_view", None)]))
+    return "text" if any(is_text(kind) for is_text in texts) else str(kind)
 
 
 def _paths(pa: Any, schema: Any) -> dict[str, list[tuple[str, ...]]]:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pandas as pd
+from pandas.api.types import infer_dtype, is_string_dtype
 
 from evalreg.checks import listed
 from evalreg.data.names import known_column
-from evalreg.errors import LogFormatError
+from evalreg.errors import EvalregWarning, LogFormatError, issue
+from evalreg.logs.arrow_table import kinds
 from evalreg.logs.content import Content
 from evalreg.logs.partitions import refuse_unlike_partitions
-from evalreg.logs.reading import JUDGED, SCORED, BrokenName, Choice, Reading, Reason, Source, TableRoles
+from evalreg.logs.reading import JUDGED, SCORED, BrokenName, Choice, Reading, Reason, Source, TableRoles, counted
 from evalreg.logs.roles import are_battles, likely_roles, with_meanings, with_roles
 from evalreg.logs.table import table_and_broken
 
@@ -94,8 +97,26 @@ def _rows(
         return frame, n
 
     found = [read(source, text) for source in sources]
+    if unlike := text_in_some([frame for frame, _ in found]):
+        found = [read(source, (*text, *unlike)) for source in sources]
     contents = [Content(source.path) for source in sources]
     return joined(contents, [frame for frame, _ in found]), sum(n for _, n in found)
+
+
+def text_in_some(tables: Sequence[pd.DataFrame]) -> list[str]:
+    """Columns that are text in one table and something else in another, so that 1 and "1" would be two values."""
+    found: dict[str, set[bool]] = {}
+    for frame in tables if len(tables) > 1 else ():
+        for column in frame.columns:
+            if frame[column].notna().any():
+                found.setdefault(str(column), set()).add(_is_text(frame[column]))
+    return [column for column, texts in found.items() if len(texts) > 1]
+
+
+def _is_text(column: pd.Series[Any]) -> bool:
+    if column.dtype == object:
+        return infer_dtype(column, skipna=True) == "string"
+    return is_string_dtype(column.dtype)
 
 
 def joined(files: Sequence[Content], tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
@@ -108,4 +129,28 @@ def joined(files: Sequence[Content], tables: Sequence[pd.DataFrame]) -> pd.DataF
                 f"Tables of one log have the same columns; {first} has {listed(columns)}, "
                 f"{file.name} has {listed(frame.columns)}. Read them one by one."
             )
-    return tables[0] if len(tables) == 1 else pd.concat(tables, ignore_index=True)
+    if len(tables) == 1:
+        return tables[0]
+    whole = pd.concat(tables, ignore_index=True)
+    _warn_of_kinds(files, [column for column in columns if _is_text(whole[column])])
+    return whole
+
+
+def _warn_of_kinds(files: Sequence[Content], columns: list[str]) -> None:
+    """Warn of columns that were read as text, and are numbers in one file and text in another."""
+    found = [(file.name, kinds(file, columns)) for file in files]
+    for column in columns:
+        by_kind: dict[str, list[str]] = {}
+        for name, own in found:
+            if column in own:
+                by_kind.setdefault(own[column], []).append(name)
+        if len(by_kind) > 1:
+            where = ", and ".join(
+                f"{kind} in {names[0]}" + (f" and {counted(len(names) - 1, 'other file')}" if names[1:] else "")
+                for kind, names in by_kind.items()
+            )
+            text = (
+                f'Column "{column}" is {where}. It is read as text, where 5 and "5" are one value, and 5 and "05" are '
+                "two. Write it in one type if the same ids are meant."
+            )
+            issue([(EvalregWarning, text)])

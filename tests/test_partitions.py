@@ -97,7 +97,9 @@ def test_values_are_those_that_pyarrow_and_duckdb_read(tmp_path):
     pattern = f"{tmp_path}/*/*/*.parquet"
     query = f"select item, run from read_parquet('{pattern}', hive_partitioning=true, hive_types_autocast=false)"
     for other in (table, duckdb.sql(query).df().sort_values("item")):
-        assert [None if pd.isna(v) else v for v in other["run"]] == [None if pd.isna(v) else v for v in found]
+        # DuckDB before version 2 keeps the name of what is missing.
+        read = [None if pd.isna(value) or value == HIVE else value for value in other["run"]]
+        assert read == [None if pd.isna(value) else value for value in found]
 
 
 def test_a_column_that_a_file_has_too_stays_where_it_agrees_and_is_refused_where_not(tmp_path, call):

@@ -1,6 +1,7 @@
 """Error bars for eval scores, differences between models and leaderboards whose rows are not independent."""
 
 import sys
+from _thread import RLock
 from importlib import import_module
 from types import FunctionType, ModuleType
 
@@ -152,6 +153,8 @@ _MODULES = {"datasets", "errors", "plan", "plots"}
 # Functions whose `data` is not a table of rows with named columns.
 _OF_NO_FILE = {"bootstrap", "by_eval", "from_influence"}
 _hinted: dict[str, object] = {}
+# Two threads that import modules of one package may each be handed one that is half made.
+_first_use = RLock()
 
 
 def _public(name: str) -> object:
@@ -161,7 +164,8 @@ def _public(name: str) -> object:
     elif name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     else:
-        found = _found(name, import_module(f"{__name__}.{_HOMES[name]}"))
+        with _first_use:
+            found = _found(name, import_module(f"{__name__}.{_HOMES[name]}"))
     # Of threads that come at once, all get what the first has found.
     return globals().setdefault(name, found)
 

@@ -148,7 +148,7 @@ def _held(value: Any, seen: set[int]) -> Any:
             if isinstance(one, _PLAIN):
                 break
             value[key] = _held(one, seen)
-    elif hasattr(value, "indptr"):
+    elif isinstance(getattr(value, "indptr", None), np.ndarray):  # a frame of an engine may have any attribute
         _hold_sparse(value)
     elif dataclasses.is_dataclass(value):
         for name, one in list(getattr(value, "__dict__", {}).items()):

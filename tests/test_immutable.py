@@ -109,3 +109,15 @@ def test_no_value_is_copied_and_what_sparse_matrices_hold_is_in_order():
     np.testing.assert_array_equal(
         (unordered.T @ unordered + unordered).todense(), (ordered.T @ ordered + ordered).todense()
     )
+
+
+def test_a_frame_that_answers_to_every_name_is_no_sparse_matrix():
+    class Frame:
+        def __getattr__(self, name):
+            return [name]
+
+    frame = Frame()
+    held = {"frame": frame}
+    hold(held)
+    assert held["frame"] is frame
+    assert not vars(frame)

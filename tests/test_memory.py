@@ -157,3 +157,12 @@ def test_means_and_a_regression_take_no_more_than_is_counted(by):
     means, regression = map(float, done.stdout.split())
     assert 0 < means < COVARIANCES * 8 * by**2 + 40e6
     assert 0 < regression < 8 * k * n * (memory.DESIGNS + memory.GRAMS) + 40e6
+
+
+def test_a_joint_test_of_very_many_levels_is_counted_first(small):
+    log = _log(120, 2400).assign(x=np.random.default_rng(4).normal(size=2400))
+    results = er.fit("score ~ C(code) + x", log, groups="g")
+    with pytest.raises(TooLargeError, match=r"joint test of 119 contrasts of 121 coefficients takes about [\d,.]+ GiB"):
+        results.wald_test_terms()
+    # The advice leads to a test.
+    assert 0 < results.wald_test("C(code)[T.1] = 0, C(code)[T.2] = 0, x = 0").pvalue < 1

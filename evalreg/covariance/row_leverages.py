@@ -11,6 +11,7 @@ import numpy as np
 from evalreg.checks import FloatArray, IntArray, held_property
 from evalreg.covariance.corrections import inverse_power_times, narrow_adjustment
 from evalreg.covariance.dof import ratio, whiten
+from evalreg.data.memory import refuse_larger
 from evalreg.scores.sums import NarrowClusters
 
 # Contrasts and clusters handled at a time, so that (clusters, columns, contrasts) arrays stay small.
@@ -21,6 +22,8 @@ ENTRIES = 1 << 20
 # Entries of the (contrasts, columns, columns) products that are summed at a time, and of the u that they are made of.
 PRODUCTS = 1 << 23
 HELD = 1 << 22
+# Matrices of (contrasts, columns) by (contrasts, columns) that exist at once in a joint test.
+JOINT = 2
 
 Halves: TypeAlias = tuple[FloatArray, FloatArray, FloatArray]
 """Of some clusters, two factors of D_g, (n_clusters, n, m) each, and U_g', (n_clusters, m, k)."""
@@ -159,6 +162,11 @@ class RowLeverage:
     def hotelling(self, contrasts: FloatArray) -> float:
         """eta of the approximate Hotelling test of `contrasts` (q, k), PT 2018 section 3.2."""
         q, k = contrasts.shape[0], self.root.shape[1]
+        refuse_larger(
+            JOINT * 8.0 * (q * k) ** 2,
+            f"the degrees of freedom of a joint test of {q:,} contrasts of {k:,} coefficients",
+            "Test fewer contrasts at a time.",
+        )
         expected, room = np.zeros((q, q)), new_room(q, k)
         for left, right, u in self._halves(contrasts, room):
             expected += np.einsum("gns,gnt->st", left, right, optimize=True)

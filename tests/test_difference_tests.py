@@ -167,6 +167,16 @@ def test_the_output_says_that_both_tests_leave_out_what_was_not_seen(form, few, 
         assert ("They do not allow for differences that were not seen, and may be too short." in said) == few
 
 
+@pytest.mark.parametrize("form", [*FORMATS, "json"])
+def test_a_joint_test_that_takes_the_covariance_for_known_is_told_in_every_format(form, tmp_path, call):
+    log = pd.DataFrame({"question": np.tile(np.arange(60), 4), "model": np.repeat(["a", "b", "c", "d"], 60)})
+    log = log.assign(score=np.random.default_rng(2).normal(size=240), passage=log["question"] // 10)
+    log.to_csv(tmp_path / "log.csv", index=False)
+    asked = ("--groups", "passage", "--cov", "CR1", "--joint", "--format", form)
+    status, out, _ = call("compare", tmp_path / "log.csv", "--item", "question", *asked)
+    assert (status, "rejects about 18" in " ".join(out.replace("\n   ", " ").split())) == (0, True)
+
+
 def test_json_holds_both_tests_to_the_last_digit(file, log, call):
     asked = ("--joint", "--wild", "--draws", "199", "--adjust", "holm", "--format", "json")
     out = json.loads(call("compare", file, "--item", "question", "--groups", "passage", *asked)[1])

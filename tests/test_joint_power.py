@@ -14,7 +14,7 @@ from scipy import stats
 
 import evalreg as er
 from evalreg.errors import ArgumentError, FewClustersWarning
-from evalreg.inference.joint_power import critical_value, share_shown
+from evalreg.inference.joint_power import critical_value, falsely_shown, share_shown
 
 REFERENCE = Path(__file__).parent / "reference"
 
@@ -83,6 +83,44 @@ def test_six_clusters_show_of_simulated_effects_what_the_warning_says() -> None:
     assert abs(rejected[0] - n * 0.05) < 3 * np.sqrt(n * 0.05 * 0.95)
     share = share_shown(q, G - q)
     assert abs(rejected[1] - n * share) < 3 * np.sqrt(n * share * (1 - share))
+
+
+@pytest.mark.parametrize(("q", "G"), [(2, 6), (3, 6), (5, 50), (10, 50)])
+def test_a_covariance_taken_for_known_rejects_as_often_as_normal_clusters_do(q: int, G: int) -> None:
+    rng, n = np.random.default_rng(7), 4000
+    scores = rng.normal(size=(n, G, q))
+    mean = scores.mean(axis=1)
+    left = scores - mean[:, None]
+    covariance = np.swapaxes(left, 1, 2) @ left / (G * (G - 1))
+    F = np.einsum("ni,ni->n", mean, np.linalg.solve(covariance, mean[..., None])[..., 0]) / q
+    share = falsely_shown(q, G - 1, G - 1)
+    assert abs(np.mean(stats.f.isf(0.05, q, G - 1) < F) - share) < 3.5 * np.sqrt(share * (1 - share) / n)
+    # Chi-squared over q does so more often still, and no test is possible with as many contrasts as clusters.
+    assert falsely_shown(q, np.inf, G - 1) > share
+    assert falsely_shown(G, G - 1, G - 1) == 1.0
+
+
+def test_a_covariance_taken_for_known_is_told_where_clusters_are_few() -> None:
+    log = er.datasets.passages(n_passages=6, questions_per_passage=20, seed=3)
+    log["part"] = np.arange(len(log)) % 4
+    with pytest.warns(FewClustersWarning):
+        few = er.fit("score ~ C(part)", log, groups="passage", cov="CR1")
+    parts = "C(part)[T.1] = 0, C(part)[T.2] = 0, C(part)[T.3] = 0"
+    match = r"joint test of 3 contrasts .* estimated from 6 passage clusters. At 5% it rejects about 18% of the time"
+    with pytest.warns(FewClustersWarning, match=match) as caught:
+        test = few.wald_test(parts)
+    assert [str(each.message) for each in caught] == [test.note]
+    with pytest.warns(FewClustersWarning, match=r'term "C\(part\)": the joint test of 3 contrasts'):
+        few.wald_test_terms()
+    with pytest.warns(FewClustersWarning):
+        normal, own = few.with_cov(dof="normal"), few.with_cov(cov="CR2", dof="satterthwaite")
+    with pytest.warns(FewClustersWarning, match="estimated from 6 passage clusters. At 5% it rejects about 36%"):
+        normal.wald_test(parts)
+    # The advice leads to a test that holds its level.
+    with pytest.warns(FewClustersWarning, match="leave 3 degrees of freedom"):
+        advised = own.wald_test(parts)
+    assert "taken for known" not in advised.note
+    assert advised.pvalue > test.pvalue
 
 
 def test_the_axis_with_few_clusters_is_named() -> None:

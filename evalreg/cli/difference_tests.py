@@ -82,12 +82,16 @@ def _joint(comparison: Comparison) -> Tested:
         ("all differences at once", "F", "dof", "p"),
         (("joint test", _known(F, 2), degrees, UNKNOWN if np.isnan(p) else p_value(p)),),
     )
-    text, note = "The joint test asks whether any of the models differs; it does not say which.", ""
+    text = "The joint test asks whether any of the models differs; it does not say which."
     reason = str(getattr(test, "reason", "") or "")
+    unseen, few = ("", "") if reason else (joint_note(comparison.results), str(test.note))
+    note = "; ".join(filter(None, (unseen, few)))
     if reason:
         text = f"The joint test cannot be made: {reason}."
-    elif note := joint_note(comparison.results):
+    if unseen:
         text = f"{text} It does not allow for differences that were not seen, and its p may be too small."
+    if few:
+        text = f"{text} {few[0].upper()}{few[1:]}"
     message = f"Joint test of all differences: F({degrees}) = {fixed(F, 2)}, p {p_value(p)}."
     document = {"F": F, "df_num": q, "df_denom": dof, "p_value": p, "reason": reason or None, "note": note or None}
     return Tested((grid,), (text,), {"joint": document}, None, (message if not reason else text,))

@@ -1,4 +1,4 @@
-"""What a joint test with few degrees of freedom can show, beside the same test with many clusters."""
+"""What a joint test with few degrees of freedom can show, and how often it rejects where there is nothing."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ ALPHA = 0.05
 MANY = 0.8
 # A test that shows less than this share of them is warned of.
 LITTLE = 0.5
+# A test at 5% that rejects more often than this where there is nothing is warned of.
+FALSELY = 0.1
 
 
 def critical_value(q: int, dof: float, alpha: float) -> float:
@@ -28,6 +30,15 @@ def share_shown(q: int, dof: float, alpha: float = ALPHA) -> float:
     return float(1 - special.ncfdtr(q, dof, noncentrality, critical_value(q, dof, alpha)))
 
 
+def falsely_shown(q: int, dof: float, cluster_dof: float, alpha: float = ALPHA) -> float:
+    """How often F(q, dof) rejects where there is nothing, with variances and covariances from equal normal clusters.
+
+    (v - q + 1)/(v q) W of v = `cluster_dof` is then F(q, v - q + 1) (Hotelling, 1931).
+    """
+    left = cluster_dof - q + 1
+    return float(special.fdtrc(q, left, critical_value(q, dof, alpha) * left / cluster_dof)) if left > 0 else 1.0
+
+
 def thin_axis(cov: Covariance, C: FloatArray) -> str:
     """The axis that has the fewest degrees of freedom for some contrasts, as in "5 judge clusters"."""
     if not cov.axes:
@@ -35,6 +46,15 @@ def thin_axis(cov: Covariance, C: FloatArray) -> str:
     own = cov.options.dof == "satterthwaite"
     found = min(cov.one_way, key=lambda term: term.hotelling(C) if own else term.n_clusters)
     return f"{found.n_clusters} {found.name} cluster{'' if found.n_clusters == 1 else 's'}"
+
+
+def too_sure(q: int, dof: float, cluster_dof: float, axis: str) -> str:
+    """What a joint test that takes the covariance for known does with so few clusters."""
+    return (
+        f"the joint test of {q} contrasts takes their covariance for known, but it is estimated from {axis}. At 5% it "
+        f"rejects about {falsely_shown(q, dof, cluster_dof):.0%} of the time where there is nothing, and more often "
+        f'where clusters are of unlike size. Use cov="CR2" with dof="satterthwaite", or test fewer contrasts.'
+    )
 
 
 def little_shown(q: int, dof: float, axis: str) -> str:

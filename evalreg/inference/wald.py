@@ -14,7 +14,15 @@ from evalreg.covariance.widths import SMALLEST_LEVEL
 from evalreg.errors import FewClustersWarning, Note, TooFewClustersError
 from evalreg.estimate import Estimate
 from evalreg.inference.contrasts import parse_contrasts, refuse_dependent
-from evalreg.inference.joint_power import LITTLE, little_shown, share_shown, thin_axis
+from evalreg.inference.joint_power import (
+    FALSELY,
+    LITTLE,
+    falsely_shown,
+    little_shown,
+    share_shown,
+    thin_axis,
+    too_sure,
+)
 from evalreg.numerics.student import t_pvalues as t_pvalues
 
 if TYPE_CHECKING:
@@ -33,7 +41,7 @@ class JointTest:
     df_num: int  # degrees of freedom; df_denom is inf for a chi-squared reference
     df_denom: float
     reason: str = ""  # why the statistic is NaN; empty otherwise
-    note: str = ""  # what so few degrees of freedom cannot tell; empty where they are enough
+    note: str = ""  # what so few clusters do to the test; empty where they are enough
 
 
 def wald_quadratic(effect: FloatArray, covariance: FloatArray) -> float:
@@ -132,7 +140,7 @@ def joint_test(estimate: Estimate, cov: Covariance, contrasts: Any) -> JointTest
     test = _tested(cov, C, C @ estimate.params - asked.value)
     if cov.axes and NO_DOF in test.reason:
         return replace(test, reason=f"{test.reason} ({thin_axis(cov, C)})")
-    if not cov.axes or test.reason or share_shown(test.df_num, test.df_denom) >= LITTLE:
+    if not cov.axes or test.reason or test.note or share_shown(test.df_num, test.df_denom) >= LITTLE:
         return test
     return replace(test, note=little_shown(test.df_num, test.df_denom, thin_axis(cov, C)))
 
@@ -159,7 +167,10 @@ def _tested(cov: Covariance, C: FloatArray, effect: FloatArray) -> JointTest:
             f"degree{'' if cov.smallest_dof == 1 else 's'} of freedom between clusters. Test fewer at a time.",
             count=q,
         )
-    return f_test(effect, C @ middle @ C.T, dof)
+    test = f_test(effect, C @ middle @ C.T, dof)
+    if not cov.axes or test.reason or q == 1 or falsely_shown(q, dof, cov.smallest_dof) <= FALSELY:
+        return test
+    return replace(test, note=too_sure(q, dof, cov.smallest_dof, thin_axis(cov, C)))
 
 
 def _summed_test(cov: Covariance, C: FloatArray, effect: FloatArray) -> JointTest:

@@ -293,7 +293,8 @@ class Results(Algebra, MultipleModels, Planned, Resampled, Predicted, Diagnosed,
         ContrastResults
             NaN with a `reason` where too few degrees of freedom are left. Where they are so few that the test shows
             less than half of the effects of which many clusters would show 80%, a warning and `note` say so, and
-            name the axis.
+            name the axis. So they do where F(q, G - 1) at 5% rejects more than 10% of the time though all hypotheses
+            hold.
 
         Raises
         ------

@@ -7,10 +7,10 @@ import pandas as pd
 
 from evalreg.checks import FloatArray, fraction
 from evalreg.covariance.covariance import Covariance
-from evalreg.errors import NotAvailableError, TooFewClustersError
+from evalreg.errors import NotAvailableError, TooFewClustersError, issue
 from evalreg.estimate import Estimate
 from evalreg.inference.joint_power import critical_value
-from evalreg.inference.wald import NO_DOF, JointTest, joint_test, joint_test_p
+from evalreg.inference.wald import NO_DOF, JointTest, few_notes, joint_test, joint_test_p
 from evalreg.results.fitted_mean import design_info
 
 COLUMNS = ("F", "df_num", "df_denom", "p_value", "critical", "reason")
@@ -27,7 +27,9 @@ def term_tests(estimate: Estimate, cov: Covariance, alpha: float) -> pd.DataFram
             "none). `wald_test` takes any coefficients by name."
         )
     unit = np.eye(estimate.n_params)
-    rows = {name: _row(_tested(estimate, cov, unit[part]), alpha) for name, part in info.term_name_slices.items()}
+    tests = {name: _tested(estimate, cov, unit[part]) for name, part in info.term_name_slices.items()}
+    issue([(kind, f'term "{name}": {text}') for name, test in tests.items() for kind, text in few_notes(test)])
+    rows = {name: _row(test, alpha) for name, test in tests.items()}
     return pd.DataFrame.from_dict(rows, orient="index", columns=list(COLUMNS))
 
 

@@ -158,8 +158,12 @@ def test_clusters_come_where_workers_cannot_make_the_sums(limit, monkeypatch):
         assert scores.added_up(by, work) is None
     assert list(scores._queries) == [by]
     texts = [str(one.message) for one in said if one.category is EngineWarning]
-    assert len(texts) == (limit == "workers")
-    assert all("cannot run evalreg (none is there)" in text for text in texts)
+    reason = {
+        "sums": f"make up to 10 sums over clusters, and this takes {work.n_sums:,}, so that sums of",
+        "bytes": "are sent up to 10 bytes, and the design takes ",
+        "workers": "cannot run evalreg (none is there), so that sums of single clusters come to the driver",
+    }[limit]
+    assert [reason in text for text in texts] == [True]
 
 
 def test_the_code_of_the_package_is_told_apart(monkeypatch, tmp_path):

@@ -116,7 +116,7 @@ class _Block:
     def _reaching(
         self, entries: DrawnModels, gap: FloatArray, most: FloatArray, pair: DrawnModels, held: FloatArray
     ) -> DrawnModels:
-        """DrawnModels whose difference with the end of their draw could weigh more than `held`, which they raise."""
+        """Models whose difference with the end of their draw could weigh more than `held`, which they raise."""
         which = gap * most[entries[1]] > held[entries[0]]
         entries, pair = _kept(entries, which), _kept(pair, which)
         _raise(held, entries[0], gap[which] * self.weight[pair])

@@ -28,11 +28,12 @@ from evalreg.scores.sums import Block
 
 # Sums of leverages are wrong by less.
 ROUNDING = 1e-9
-WITHOUT_US = (
-    "the workers of Spark cannot run evalreg ({reason}), so that sums of single clusters come to the driver, a query "
-    "for each million lines. Install the evalreg of this process on the workers, with its dependencies and pyarrow, or "
-    'send it: `spark.addArtifacts("evalreg.zip", pyfile=True)`.'
+COMING = "{reason}, so that sums of single clusters come to the driver, a query for each million lines. {remedy}"
+INSTALL = (
+    "Install the evalreg of this process on the workers, with its dependencies and pyarrow, or send it: "
+    '`spark.addArtifacts("evalreg.zip", pyfile=True)`.'
 )
+OTHER = 'With cov="CR1", or fewer coefficients, clusters stay in Spark.'
 # Bytes that each worker is sent, such as the design of the cells; Connect takes messages of 128 MB.
 MOST_SENT = 1 << 26
 # Numbers of clusters that a worker holds at a time.
@@ -128,15 +129,20 @@ class SparkScores(LazyScores):
             for axis in axes:
                 self._query(axis)
 
-    def _can_work(self, n_sums: int) -> bool:
-        """Whether workers can make so many sums of what is made cluster by cluster; warns where they lack the means."""
+    def _can_work(self, n_sums: int, n_bytes: int = 0) -> bool:
+        """Whether workers can make so many sums of what they are sent in so many bytes; warns where they cannot."""
         assert self.table is not None
+        remedy = OTHER
         if n_sums > MOST_SUMS:
-            return False
-        reason = why_not(self.table.frame.to_native())
-        if reason:
-            issue([(EngineWarning, WITHOUT_US.format(reason=reason))])
-        return not reason
+            reason = f"the workers of Spark make up to {MOST_SUMS:,} sums over clusters, and this takes {n_sums:,}"
+        elif n_bytes > MOST_SENT:
+            reason = f"the workers of Spark are sent up to {MOST_SENT:,} bytes, and the design takes {n_bytes:,}"
+        elif lacking := why_not(self.table.frame.to_native()):
+            reason, remedy = f"the workers of Spark cannot run evalreg ({lacking})", INSTALL
+        else:
+            return True
+        issue([(EngineWarning, COMING.format(reason=reason, remedy=remedy))])
+        return False
 
     def stays(self, by: Axis) -> bool:
         """Whether clusters stay in Spark."""
@@ -150,7 +156,7 @@ class SparkScores(LazyScores):
         totals, weights = self._names
         bare = replace(self.detached(), cell_codes={}, cell_labels={}, _queries={}, _sums={}, _powers={}, _totals={})
         own = OfLines(by, bare, tuple(totals), tuple(weights), work)
-        if not self._can_work(work.n_sums) or len(pickle.dumps(own)) > MOST_SENT:
+        if not self._can_work(work.n_sums, len(pickle.dumps(own))):
             self._query(self.jointly if set(by) <= set(self.jointly) else by)
             return None
         n_clusters, sums = lines.added_up((*totals, *weights), max(ENTRIES // work.n_entries, 1), own)

@@ -209,8 +209,11 @@ def check_other_workers(data: Any, frame: pd.DataFrame) -> None:
     cases.assert_numbers(found.with_cov(**other), expected.with_cov(**other))
     assert list(found.estimate.scores.inner._queries) == [("passage",)]
     most, lazy_spark.MOST_SENT = lazy_spark.MOST_SENT, 1000
-    found = er.fit(formula, data, groups="passage")
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        found = er.fit(formula, data, groups="passage")
     lazy_spark.MOST_SENT = most
+    assert [one.category for one in said].count(errors.EngineWarning) == 1, said
     cases.assert_numbers(found, expected)
     assert list(found.estimate.scores.inner._queries) == [("passage",)], "the design is too large to be sent"
     print("clusters come where workers have another evalreg, or would be sent too much", flush=True)

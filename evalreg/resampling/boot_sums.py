@@ -168,7 +168,9 @@ def solver_of(estimate: Estimate, by: Axis) -> Solver:
     refuse_spanning(estimate, by, "a bootstrap")
     if estimate.cells is not None and estimate.cells.stratum is not None:
         raise NotAvailableError("a bootstrap of stratified means is not available. Leave `strata` out.")
-    params, A, blocks = np.array(estimate.params), dense(A), list(estimate.scores.sums_in_cells(by))
+    # What solves again takes the cells themselves; a linear solution takes what they are mapped to.
+    made = estimate.scores.sums_in_cells(by) if again else estimate.scores.cells(by)
+    params, A, blocks = np.array(estimate.params), dense(A), list(made)
     if refit.inverse_gram.ndim == 2 and not again:
         grams = [dense(block.gram) for block in blocks]
         return RowSolver(params, A, np.concatenate([dense(block.totals) for block in blocks]), np.concatenate(grams))

@@ -20,6 +20,8 @@ from engines.lazy import LAZY
 
 import evalreg as er
 from evalreg.errors import NestedClustersWarning
+from evalreg.inference.multiplicity import block_stream
+from evalreg.resampling.draws import boot_chunks
 
 
 def _load_cases():
@@ -723,6 +725,25 @@ def test_parameters_without_a_cluster_are_solved_again_or_said_to_be_one_step(ca
     moved = ((without - results.params).abs() / results.bse.where(results.bse > 0)).max(axis=1)
     assert row["most_influential"] == moved.idxmax()
     _assert_close(pd.Series(row["params_without"]), without.loc[row["most_influential"]], SOLVED)
+
+
+@of_cases(lambda case: case.weighted is not None)
+@by_family(also=lambda row: "as sampled" in row["case"].name)
+def test_a_bootstrap_estimates_anew_with_the_weights_that_it_draws(case):
+    # An engine has its clusters in the order of their labels.
+    frame = case.frame().sort_values("passage", kind="stable", ignore_index=True)
+    passage, labels = pd.factorize(frame["passage"])
+    [weights] = next(boot_chunks("bayesian", [len(labels)], 3, block_stream(0, 0)))
+    for engine in (None, "polars lazy") if case.lazy else (None,):
+        prepared = case.prepare(frame)
+        results = case.run(prepared if engine is None else LAZY[engine](prepared), "passage", None)
+        try:
+            drawn = results.bootstrap(draws=3, weights="bayesian", alpha=0.5).draws
+        except er.errors.NotAvailableError as refusal:
+            assert "bootstrap" in str(refusal)
+            continue
+        for found, weight in zip(drawn, weights, strict=True):
+            _assert_close(found, case.fit_held(frame, "passage", weight[passage]).params, SOLVED)
 
 
 @pytest.mark.parametrize("width", [80, 120])

@@ -317,6 +317,10 @@ LIES = [
         truth=one_step,
     ),
     Lie(
+        "test_a_bootstrap_estimates_anew_with_the_weights_that_it_draws",
+        forged(bootstrap=returning(lambda boot: replace(boot, draws=boot.draws + 0.01))),
+    ),
+    Lie(
         "test_summaries_hold_whole_names_in_lines_of_the_width",
         forged(params=lambda params: params.rename(lambda name: f"{name} by another name")),
         arguments={"width": 80},

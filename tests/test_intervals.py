@@ -571,3 +571,10 @@ def test_what_is_kept_of_one_estimate_is_not_taken_for_another():
     assert widened is not None
     assert widening.widening(few.estimate, few.cov) is widened, "found once"
     assert widening.widening(many.estimate, few.cov) is None
+
+
+def test_five_failures_are_not_fewer_than_five_whatever_the_number_of_rows():
+    failed = [np.repeat([0.0, 1.0], [5, n - 5]) for n in range(12, 60)]
+    said = [str(er.mean({"score": one}).summary()) for score in failed for one in (score, 1 - score)]
+    assert not any("fewer than 5" in text for text in said)
+    assert "fewer than 5" in str(er.mean({"score": failed[-1][1:]}).summary())

@@ -12,7 +12,7 @@ from evalreg.estimate import Estimate
 from evalreg.inference.dependence import effective_clusters, exchangeable_variance
 from evalreg.inference.labelled import labelled_means
 from evalreg.inference.proportions import logit_interval, proportion_interval, t_quantile
-from evalreg.inference.widening import FEW_SUCCESSES, n_rows, scatter, trusted
+from evalreg.inference.widening import n_rows, scatter, too_few, trusted
 
 # Any critical value for the number of trials that says what is few.
 PLAIN = 0.05
@@ -42,7 +42,7 @@ def few_labels(estimate: Estimate, cov: Covariance) -> BoolArray:
     level, mean = np.full(estimate.n_params, PLAIN), np.array(estimate.params)
     plain = t_quantile(PLAIN, np.maximum(n_rows(labelled_means(estimate, ())) - 1, 1))
     trials = label_trials(estimate, cov, level, plain)
-    return np.asarray(trials * np.minimum(mean, 1 - mean) < FEW_SUCCESSES)
+    return too_few(trials * np.minimum(mean, 1 - mean))
 
 
 def label_trials(estimate: Estimate, cov: Covariance, alpha: FloatArray, critical: FloatArray) -> FloatArray:

@@ -25,6 +25,8 @@ from evalreg.numerics.matrices import (
 
 # With fewer effective successes or failures the logit interval of a mean is widened.
 FEW_SUCCESSES = 5.0
+# Five are five whatever the order in which rows were added up.
+ROUNDING = 1e-9
 # Twice as many clusters that carry a mean tell its variance well enough.
 CARRIERS = 5.0
 
@@ -147,7 +149,12 @@ def _few(estimate: Estimate, cov: Covariance, larger: FloatArray, exact: BoolArr
     share = np.where(known, distance, 0.5) / np.where(known, 1.0 - end, 1.0)
     by_variance = distance * (1.0 - end - distance) / np.where(known, larger, 1.0)
     trials = np.where(exact, n, np.minimum(n, by_variance))
-    return np.asarray(known & (trials * share < FEW_SUCCESSES))
+    return known & too_few(trials * share)
+
+
+def too_few(effective: FloatArray) -> BoolArray:
+    """Whether successes or failures are fewer than five."""
+    return np.asarray(effective < FEW_SUCCESSES * (1 - ROUNDING))
 
 
 def n_rows(estimate: Estimate) -> FloatArray:

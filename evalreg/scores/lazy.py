@@ -9,7 +9,7 @@ from typing import Any
 import narwhals.stable.v2 as nw
 import numpy as np
 
-from evalreg.checks import BoolArray, FloatArray, IntArray, listed
+from evalreg.checks import BoolArray, FloatArray, IntArray, frozen, listed
 from evalreg.data.centres import LOST, about_near_centres
 from evalreg.data.clusters import Axis
 from evalreg.data.engine import LazyTable, aggregated, asking, fetched
@@ -79,6 +79,8 @@ class LazyScores(Scores):
     cell_labels: dict[str, list[Any]] = field(default_factory=dict)
     _queries: dict[Axis, Clustering] = field(default_factory=dict)
     _homes: dict[tuple[Axis, Axis], IntArray] = field(default_factory=dict)
+    # Under `WEIGHT` the fitted values and the sums of (w e)^2 of each cell about them, once these were asked for.
+    _squares: dict[str, tuple[FloatArray, FloatArray]] = field(default_factory=dict)
 
     @property
     def n_rows(self) -> int:
@@ -434,11 +436,22 @@ class LazyScores(Scores):
         """The largest weight of a row in each cell."""
         return super().heaviest_rows() if self.heaviest is None else self.heaviest
 
-    @asking
     def _weighted_squares(self) -> FloatArray:
+        """Those of rows with weights, asked for once."""
+        known = self._squares.get(WEIGHT)
+        if known is None or not np.array_equal(known[0], self.fitted):
+            known = self._squares[WEIGHT] = self.fitted, frozen(self._ask_weighted_squares())
+        return known[1]
+
+    @asking
+    def _ask_weighted_squares(self) -> FloatArray:
         """Sum of (w (value - fitted))^2 of each cell, from powers about a common centre."""
         assert self.weight is not None
-        assert self.table is not None
+        if self.table is None:
+            raise NotAvailableError(
+                "errors of independent rows with weights need the rows, which this result does not hold any more "
+                "(copied or unpickled). Fit again."
+            )
         w, x = nw.col(self.weight).cast(nw.Float64), nw.col(self.value).cast(nw.Float64)
         table, alike = self.table, self.sums.low == self.sums.high
 

@@ -241,6 +241,14 @@ def test_bad_rows_are_refused_with_what_to_do(log, engine):
     twice = twice.assign(passage=twice["passage"].where(twice.index != 4, "elsewhere"))
     with pytest.raises(AlignmentError, match="differs within 1 of 'model' and 'question'"):
         er.compare(engine(twice), item="question", sample="attempt", groups="passage")
+    roles = {"by": "model", "item": "question", "strata": "passage", "groups": "passage"}
+    with pytest.raises(AlignmentError, match="'passage' must be the same in all of them; it differs within 1"):
+        er.mean(engine(twice), sample="attempt", questions="shared", **roles)
+    # Rows are repeats whatever their labels.
+    answers = {"item": "question", "groups": "passage"}
+    repeats = len(twice) - len(twice.drop_duplicates(["model", "question"]))
+    with pytest.raises(DuplicateRowsError, match=f"; {repeats} rows repeat"):
+        er.compare(engine(twice), **answers)
     with pytest.raises(AlignmentError, match="differs within 1 of 'model' and 'question'"):
         er.compare(engine(twice), item="question", sample="attempt").with_cov(groups="passage")
     with pytest.raises(NonFiniteError, match="holds infinities"):

@@ -96,8 +96,9 @@ def refuse_differing(
     if not again.any():
         return
     parts = lines[again]
-    counts = parts.groupby(list(key), sort=False, observed=True)[list(names)].nunique(dropna=False)
-    name = next(one for one in names if (counts[one] > 1).any())
+    # A column may be a stratum and a cluster at once.
+    counts = parts.groupby(list(key), sort=False, observed=True)[list(dict.fromkeys(names))].nunique(dropna=False)
+    name = next(one for one in counts.columns if (counts[one] > 1).any())
     where = counts.index[counts[name] > 1]
     shown = [":".join(map(str, one if isinstance(one, tuple) else (one,))) for one in where[:3]]
     raise AlignmentError(
@@ -226,6 +227,9 @@ def _refuse_many(used: LazyTable, n_rows: int, roles: Roles) -> None:
 def _lines(used: LazyTable, roles: Roles, names: tuple[str, ...]) -> pd.DataFrame:
     """Sum and number of the answers of each line, sorted by the engine."""
     lines = as_pandas(grouped_answers(used, roles, names).sort(*names)).reset_index(drop=True)
+    if roles.sample is None and lines.duplicated(key := [*roles.by, roles.item]).any():
+        # One row a question was to be; that its rows have several labels is the smaller fault.
+        refuse_copies(lines.groupby(key, sort=False, observed=True)[[COPIES]].sum().reset_index(), roles)
     if int(lines[COPIES].max()) > 1:
         refuse_copies(lines, roles)
     return lines.drop(columns=COPIES)

@@ -144,7 +144,7 @@ class Table:
     def to_pandas(self, names: Sequence[str], keep: BoolArray | None) -> pd.DataFrame:
         """Some columns of some rows as a pandas frame, for patsy."""
         if isinstance(native := self.frame.to_native(), pd.DataFrame):
-            every = self.columns
+            every = [str(name) for name in self.frame.columns]
             part = native.iloc[:, [every.index(name) for name in names]]
             return part if keep is None else part.loc[keep]
         pandas = pd.DataFrame({name: outside_pandas(self.frame.get_column(name)) for name in names})

@@ -16,6 +16,7 @@ from evalreg.data import engine_groups, opening
 from evalreg.errors import (
     ArgumentError,
     DuplicateRowsError,
+    MissingColumnError,
     MissingLabelsError,
     NonFiniteError,
     NotAvailableError,
@@ -196,6 +197,15 @@ def test_what_needs_rows_says_which_columns_to_collect(comparisons, monkeypatch,
         er.bradley_terry(data, **roles).influence()
     expected = er.bradley_terry(frame, **roles, formula="1")
     np.testing.assert_allclose(er.bradley_terry(data, **roles, formula="1").bse, expected.bse, rtol=SAME)
+    # Of collected rows the columns that were not named are still in the engine; what to do about it works.
+    board = er.bradley_terry(data, **roles, formula="1")
+    for ask in (lambda: board.with_cov(groups="prompt + judge"), board.judges, lambda: board.influence(by="judge")):
+        with pytest.raises(NotAvailableError, match=r'"judge", which is still in the engine.*Add it to the `groups`'):
+            ask()
+    with pytest.raises(MissingColumnError, match='Did you mean "judge"'):
+        board.with_cov(groups="jugde")
+    both = er.bradley_terry(data, **roles | {"groups": "prompt + judge"}, formula="1").with_cov(groups="judge")
+    np.testing.assert_allclose(both.bse, expected.with_cov(groups="judge").bse, rtol=SAME)
     monkeypatch.setattr(opening, "MOST_COLLECTED", len(frame) - 1)
     with pytest.raises(NotAvailableError, match=r"`formula` needs rows in memory.*'a', 'b', 'score', 'prompt'"):
         er.bradley_terry(data, **roles, formula="1")

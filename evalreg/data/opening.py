@@ -5,13 +5,14 @@ from __future__ import annotations
 import importlib.util
 import sys
 from collections.abc import Sequence, Set
+from dataclasses import dataclass
 from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import listed
+from evalreg.checks import IntArray, listed
 from evalreg.data.engine import LazyTable, as_pandas, engine_answers, fetched, schema_of, without_own
 from evalreg.data.engine_duckdb import without_dots
 from evalreg.data.engine_text import bytewise
@@ -119,6 +120,30 @@ def open_frame(data: Any) -> Table | LazyTable:
 MOST_COLLECTED = 1_000_000
 
 
+@dataclass(frozen=True, eq=False)
+class CollectedTable(Table):
+    """Columns that a call named, of rows in an engine; the others stayed there."""
+
+    every: tuple[str, ...] = ()
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns in the engine."""
+        return self.every
+
+    def labels(self, name: str, argument: str) -> tuple[IntArray, Any]:
+        """Integer codes of a column with -1 for missing, and the label of each code."""
+        here = tuple(self.frame.columns)
+        if name in self.every and name not in here and name not in self._labels:
+            raise NotAvailableError(
+                f'`{argument}` names "{name}", which is still in the engine: of its rows only the columns that the '
+                f"call named were collected, {listed(here)}. Add it to the `groups` of that call, of which "
+                "`with_cov` takes any later; or collect the frame first.",
+                column=name,
+            )
+        return super().labels(name, argument)
+
+
 def collected_at_most(table: LazyTable, names: Sequence[str], labels: Set[str | None], needs: str) -> Table:
     """`collected`, refused above MOST_COLLECTED rows; `needs` is what needs the rows, as its argument is written."""
     n_rows = table.count_absent(())[0]
@@ -138,9 +163,11 @@ def collected(table: LazyTable, names: Sequence[str], labels: Set[str | None]) -
     """
     known = [name for name in names if name in table.columns]
     if table.frame.implementation.is_polars():
-        return Table(nw.from_native(fetched(table.frame.select(known), "polars"), eager_only=True))
+        own = nw.from_native(fetched(table.frame.select(known), "polars"), eager_only=True)
+        return CollectedTable(own, every=table.columns)
     schema = schema_of(table.frame)
     columns = [
         nw.col(name).cast(nw.String) if name in labels and schema[name].is_integer() else nw.col(name) for name in known
     ]
-    return Table(nw.from_native(as_pandas(table.frame.select(*columns)), eager_only=True))
+    own = nw.from_native(as_pandas(table.frame.select(*columns)), eager_only=True)
+    return CollectedTable(own, every=table.columns)

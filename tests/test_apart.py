@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from evalreg.inference import apart
-from evalreg.inference.apart import FEW_IN_BANDS, FEW_MODELS, MOST_BANDS, largest_of_pairs, pair_weights
+from evalreg.inference.apart import FEW_IN_BANDS, FEW_MODELS, MOST_BANDS, largest_of_pairs, pair_weights, pairs_beyond
 
 
 def found(z, weight):
@@ -62,3 +62,19 @@ def test_models_on_a_line_are_all_as_far_apart(rng):
 
 def test_a_family_without_pairs_has_nothing():
     assert found(np.ones((3, 60)), np.zeros((60, 60)))[0].tolist() == [0.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize("spread", [0.0, 0.5, 3.0])
+@pytest.mark.parametrize(("left", "pairs"), [(0.05, 1 << 20), (0.0, 1 << 20), (1.0, 500)])
+def test_pairs_beyond_a_value_are_the_slow_obvious_ones(rng, monkeypatch, spread, left, pairs):
+    monkeypatch.setattr(apart, "MOST_LEFT", left)
+    monkeypatch.setattr(apart, "MOST_PAIRS", pairs)
+    sd, weight = of_models(rng, 60, spread, held=0.8)
+    z = rng.standard_normal((50, 60)) * sd
+    size = np.array([np.abs(z[:, a] - z[:, b]) * weight[a, b] for a in range(60) for b in range(a + 1, 60)])
+    weights = pair_weights(weight)
+    for least in (1.5, np.median(size.max(axis=0)), size.max()):
+        largest, number = pairs_beyond(z[:, weights.order], weights, least)
+        np.testing.assert_array_equal(number, (size > least).sum(axis=0))
+        some = number > 0
+        np.testing.assert_array_equal(largest[some], size.max(axis=0)[some])

@@ -30,7 +30,7 @@ def test_a_level_that_no_direction_reaches_is_bonferronis():
 
 @pytest.mark.parametrize("alpha", [0.05, 1e-40, 1e-60, 1e-149])
 def test_one_degree_of_freedom_has_a_quantile_at_every_level(alpha):
-    one = LargestStatistic(np.ones(1), np.ones(1), 1, 1.0, 8192, 1)
+    one = LargestStatistic(np.ones(1), np.ones(1), np.full(1, 1 / 8192), 1, 1.0, 8192, 1)
     assert one.quantile(alpha) == pytest.approx(1 / np.tan(np.pi * alpha / 2), rel=1e-9)
     # Beyond, the t distribution of an older scipy ends at 1e150.
     assert one.quantile(1e-200) >= 0.99e150

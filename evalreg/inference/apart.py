@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -84,6 +85,27 @@ def largest_of_pairs(models: FloatArray, weights: PairWeights) -> FloatArray:
     return result
 
 
+def pairs_beyond(models: FloatArray, weights: PairWeights, least: float) -> tuple[FloatArray, IntArray]:
+    """Largest weighted absolute difference between two models, and how many are more than `least`: (n_draws,) each.
+
+    The largest is 0 where none is. `models` has shape (n_draws, n_models), in the order of the weights; `least` is
+    positive.
+    """
+    bands = [weights.band(g) for g in range(len(weights.peak))]
+    largest, number = np.zeros(len(models)), np.zeros(len(models), dtype=np.intp)
+    top = np.stack([models[:, band].max(axis=1) for band in bands])
+    bottom = np.stack([models[:, band].min(axis=1) for band in bands])
+    for g, one in enumerate(bands):
+        for h, other in enumerate(bands):
+            at = np.flatnonzero((top[g] - bottom[h]) * weights.peak[g, h] > least)
+            if at.size:
+                block = _Block(weights.weight[one, other], weights.reach[one, h], weights.reach[other, g])
+                own, n_own = block.beyond(models[at, one], models[at, other], least)
+                largest[at] = np.maximum(largest[at], own)
+                number[at] += n_own
+    return largest, number
+
+
 @dataclass(frozen=True, eq=False)
 class _Block:
     """Pairs of an upper model of one band and a lower one of another, or of the same."""
@@ -104,14 +126,46 @@ class _Block:
         low = self._reaching(low, highest[low[0]] - lower[low], self.most_lower, (top[low[0]], low[1]), held)
         high = _kept(high, (upper[high] - lowest[high[0]]) * self.most_upper[high[1]] > held[high[0]])
         low = _kept(low, (highest[low[0]] - lower[low]) * self.most_lower[low[1]] > held[low[0]])
-        n_pairs = int(np.bincount(high[0], minlength=held.size) @ np.bincount(low[0], minlength=held.size))
-        if n_pairs > MOST_LEFT * held.size * self.weight.size:
-            for a, weight in enumerate(self.weight):
-                np.maximum(held, ((upper[:, a, None] - lower) * weight).max(axis=1), out=held)
+        parts = self._parts(high, low, held.size)
+        if parts is None:
+            for size in self._sizes(upper, lower):
+                np.maximum(held, size.max(axis=1), out=held)
             return held
-        for part in np.array_split(np.arange(high[0].size), n_pairs // MOST_PAIRS + 1):
-            self._between(upper, lower, (high[0][part], high[1][part]), low, held)
+        for part in parts:
+            _raise(held, *self._between(upper, lower, part, low, held))
         return held
+
+    def beyond(self, upper: FloatArray, lower: FloatArray, least: float) -> tuple[FloatArray, IntArray]:
+        """The largest of each upper less each lower, 0 where none is more than `least`, and how many are."""
+        largest, number = np.zeros(len(upper)), np.zeros(len(upper), dtype=np.intp)
+        high = _entries((upper - lower.min(axis=1)[:, None]) * self.most_upper > least)
+        low = _entries((upper.max(axis=1)[:, None] - lower) * self.most_lower > least)
+        parts = self._parts(high, low, number.size)
+        if parts is None:
+            for size in self._sizes(upper, lower):
+                np.maximum(largest, size.max(axis=1), out=largest)
+                number += np.count_nonzero(size > least, axis=1)
+            return largest, number
+        bound = np.full(number.size, least)
+        for part in parts:
+            draw, size = self._between(upper, lower, part, low, bound)
+            draw, size = draw[size > least], size[size > least]
+            _raise(largest, draw, size)
+            number += np.bincount(draw, minlength=number.size)
+        return largest, number
+
+    def _parts(self, high: DrawnModels, low: DrawnModels, n_draws: int) -> list[DrawnModels] | None:
+        """Some of the upper models at a time, so that pairs with the lower are not too many; None where all are."""
+        n_pairs = int(np.bincount(high[0], minlength=n_draws) @ np.bincount(low[0], minlength=n_draws))
+        if n_pairs > MOST_LEFT * n_draws * self.weight.size:
+            return None
+        parts = np.array_split(np.arange(high[0].size), n_pairs // MOST_PAIRS + 1)
+        return [(high[0][part], high[1][part]) for part in parts]
+
+    def _sizes(self, upper: FloatArray, lower: FloatArray) -> Iterator[FloatArray]:
+        """Weighted differences of one upper model after another with all lower ones, shape (n_draws, n_lower)."""
+        for a, weight in enumerate(self.weight):
+            yield (upper[:, a, None] - lower) * weight
 
     def _reaching(
         self, entries: DrawnModels, gap: FloatArray, most: FloatArray, pair: DrawnModels, held: FloatArray
@@ -124,8 +178,11 @@ class _Block:
 
     def _between(
         self, upper: FloatArray, lower: FloatArray, high: DrawnModels, low: DrawnModels, held: FloatArray
-    ) -> None:
-        """Raise `held` by the differences of some of the upper with some of the lower models of their draws."""
+    ) -> tuple[IntArray, FloatArray]:
+        """Differences of some of the upper with some of the lower models that could weigh more than `held`.
+
+        The draw of each, in rising order, and its weighted size.
+        """
         draw, model = high
         count = np.bincount(low[0], minlength=held.size)
         each, first = count[draw], np.cumsum(count) - count
@@ -137,7 +194,7 @@ class _Block:
         most = np.minimum(self.most_upper[model][of], self.most_lower[low[1]][other])
         at = np.flatnonzero(gap * most > np.repeat(held[draw], each))
         of, other = of[at], other[at]
-        _raise(held, draw[of], gap[at] * self.weight[model[of], low[1][other]])
+        return draw[of], gap[at] * self.weight[model[of], low[1][other]]
 
 
 def _entries(where: BoolArray) -> DrawnModels:

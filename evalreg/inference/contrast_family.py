@@ -13,10 +13,11 @@ import pandas as pd
 
 from evalreg.checks import BoolArray, FloatArray, IntArray
 from evalreg.covariance.widths import Widths
-from evalreg.inference.apart import PairWeights, largest_of_pairs, pair_weights
+from evalreg.inference.apart import PairWeights, largest_of_pairs, pair_weights, pairs_beyond
 from evalreg.inference.levels import CountedLevel, LargestLevel, Level, studentized_draws
 from evalreg.inference.multiplicity import (
     adjust_pvalues,
+    beyond,
     furthest,
     simulate_largest,
     stepdown_pvalues,
@@ -91,6 +92,37 @@ class ContrastFamily:
         parts = np.array_split(normals, normals.shape[0] * len(self.factor) // AT_ONCE + 1)
         return np.concatenate([furthest(part, *self._weighted) for part in parts])[:, None]
 
+    @property
+    def n_targets(self) -> int:
+        """Contrasts that are drawn."""
+        return self._drawn.size
+
+    @cached_property
+    def _drawn(self) -> IntArray:
+        return np.flatnonzero(self.weight > 0)
+
+    def toward(self, which: IntArray) -> FloatArray:
+        """Directions of length 1 in which some of the contrasts that are drawn are largest, shape (n_which, rank)."""
+        rows = self._drawn[which]
+        if self.pairs:
+            left, right = (side[rows] for side in pair_positions(self.params.size))
+            ahead = self.factor[left] - self.factor[right]
+        else:
+            ahead = self.factor[rows]
+        return np.asarray(ahead / np.sqrt(np.einsum("ij,ij->i", ahead, ahead))[:, None])
+
+    def beyond(self, directions: FloatArray, least: float) -> tuple[FloatArray, IntArray]:
+        """Largest absolute statistic in each direction, and how many are more than `least`: (n_directions,) each."""
+        if self.pairs:
+            factor, weights = self._in_bands
+            parts = np.array_split(directions, len(directions) * len(factor) // weights.at_once + 1)
+            found = [pairs_beyond(part @ factor.T, weights, least) for part in parts]
+        else:
+            parts = np.array_split(directions, len(directions) * len(self.factor) // AT_ONCE + 1)
+            found = [beyond(part, self._weighted[1], least) for part in parts]
+        largest, number = zip(*found, strict=True)
+        return np.concatenate(largest), np.concatenate(number)
+
     @cached_property
     def _weighted(self) -> tuple[FloatArray, npt.NDArray[np.float32]]:
         """Maps independent normals to the statistics; the same with half the digits."""
@@ -121,11 +153,16 @@ class ContrastFamily:
     def _joint(self, alpha: float, base: int) -> Level:
         count = int(self.inside.sum())
         if not self.few:
-            return LargestLevel(
-                simulate_largest(self.largest, self.factor.shape[1], count, alpha=alpha, dof=self.draw_dof, base=base)[
-                    0
-                ]
+            found = simulate_largest(
+                self.largest,
+                self.factor.shape[1],
+                count,
+                alpha=alpha,
+                dof=self.draw_dof,
+                base=base,
+                target=self,
             )
+            return LargestLevel(found[0])
         return CountedLevel(count, self.few_dof, self.studentized(base) if self.drawn else None)
 
     def studentized(self, base: int, *, by_model: bool = False) -> FloatArray:

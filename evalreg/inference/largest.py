@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 import scipy
 
-from evalreg.checks import FloatArray, frozen
+from evalreg.checks import FloatArray, hold
 from evalreg.numerics.student import t_pvalues, t_quantile
 
 # Draws are summed up in this many bins: an error in p below 1e-4 of itself, far below that of the simulation.
@@ -36,15 +36,18 @@ class LargestStatistic:
     """
 
     extent: FloatArray  # (n_bins,): largest statistic in a direction of length 1, by bins
-    weight: FloatArray  # (n_bins,): share of the draws in each bin
+    weight: FloatArray  # (n_bins,): probability of each bin: the weights of its draws, added up
+    squares: FloatArray  # (n_bins,): the squares of these weights, added up
     rank: int  # dimension of the normal vector
     dof: float  # degrees of freedom of the shared scale; inf for normals
     n_draws: int  # directions drawn
     count: int  # statistics that it is the largest of
+    # Of draws that were aimed their number, and the bins that they have at the end; see `aimed_largest`.
+    n_aimed: int = 0
+    aimed_bins: int = 0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "extent", frozen(self.extent))
-        object.__setattr__(self, "weight", frozen(self.weight))
+        hold(self)
 
     def _beyond(self, c: FloatArray) -> FloatArray:
         """P(length times extent >= c) for each value (rows) and bin, exact."""
@@ -88,7 +91,7 @@ class LargestStatistic:
         tail = beyond @ self.weight
         if np.isinf(c) or tail < SMALLEST:
             return False
-        return bool(np.sqrt((beyond / tail - 1) ** 2 @ self.weight / self.n_draws) <= TOLD)
+        return self._error(beyond / tail) <= TOLD
 
     @cached_property
     def _told(self) -> float:
@@ -154,8 +157,15 @@ class LargestStatistic:
         step = 1e-4 * c
         below, at, above = self._beyond(np.array([c - step, c, c + step]))
         slope = float((below - above) @ self.weight) / (2 * step)
-        spread = np.sqrt(float((at - at @ self.weight) ** 2 @ self.weight))
-        return float(spread / np.sqrt(self.n_draws) / slope) if slope > 0 else 0.0
+        return self._error(at) / slope if slope > 0 else 0.0
+
+    def _error(self, values: FloatArray) -> float:
+        """Standard error of values @ weight from the simulation."""
+        plain = slice(values.size - self.aimed_bins)
+        # What aimed draws find to be rare goes to the plain ones, so that they add what is above these' mean.
+        above = values - values[plain] @ self.weight[plain] / self.weight[plain].sum()
+        added = above @ self.weight if self.n_aimed else 0.0
+        return float(np.sqrt(max(above**2 @ self.squares - added**2 / max(self.n_aimed, 1), 0.0)))
 
 
 def interpolated(nodes: FloatArray, at: FloatArray) -> FloatArray:
@@ -168,11 +178,13 @@ def interpolated(nodes: FloatArray, at: FloatArray) -> FloatArray:
     return result
 
 
-def binned(extent: FloatArray, rank: int, dof: float, n_statistics: int) -> LargestStatistic:
-    """Draws summed up by bins of equal width, each at the mean of its draws."""
+def binned(extent: FloatArray, weight: FloatArray) -> FloatArray:
+    """Draws summed up by bins of equal width, each at the mean of its draws.
+
+    Extents, weights, and squared weights: shape (3, n_bins).
+    """
     low, high = float(np.min(extent)), float(np.max(extent))
     bins = np.minimum(((extent - low) / max(high - low, 1e-300) * BINS).astype(np.intp), BINS - 1)
-    count = np.bincount(bins, minlength=BINS)
-    total = np.bincount(bins, weights=extent, minlength=BINS)
-    held = count > 0
-    return LargestStatistic(total[held] / count[held], count[held] / extent.size, rank, dof, extent.size, n_statistics)
+    held = np.bincount(bins, minlength=BINS) > 0
+    share, total, squares = (np.bincount(bins, each, BINS)[held] for each in (weight, weight * extent, weight**2))
+    return np.array([total / share, share, squares])

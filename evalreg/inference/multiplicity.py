@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from evalreg.checks import FloatArray, IntArray, adjustment
 from evalreg.errors import ArgumentError, ArgumentTypeError
+from evalreg.inference.aimed import Target, aimed_draws, aimed_largest
 from evalreg.inference.largest import LargestStatistic, binned
 
 AdjustName: TypeAlias = Literal["holm", "fdr_bh", "bh", "bonferroni"]
@@ -20,6 +21,8 @@ ADJUSTMENTS: tuple[AdjustName, ...] = ("holm", "fdr_bh", "bonferroni")
 BLOCK = 1024
 PILOT = 8
 MOST_BLOCKS = 256
+# Aimed blocks at a time, and how often as many draws lie beyond where they are aimed as beyond the critical value.
+AIMED, OFTEN = 2, 2.0
 # Standard error asked of a critical value; draws beyond that are made where they cost next to nothing.
 WANTED_ERROR = 0.004
 CHEAP_BLOCKS, CHEAP_WORK = 128, 4e8
@@ -75,12 +78,20 @@ def block_stream(base: int, block: int) -> np.random.Generator:
 
 
 def simulate_largest(
-    largest: Largest, rank: int, n_statistics: int, *, alpha: float, dof: float, base: int
+    largest: Largest,
+    rank: int,
+    n_statistics: int,
+    *,
+    alpha: float,
+    dof: float,
+    base: int,
+    target: Target | None = None,
 ) -> list[LargestStatistic]:
     """Distributions of the largest statistic, with as many draws as the critical value needs.
 
     A first 8192 draws tell how many keep the standard error of the critical value below 0.004; at most 262,144 are
-    made, and more than needed, up to 131,072, where statistics and dimensions are so few that draws cost little.
+    made, and more than needed, up to 131,072, where statistics and dimensions are so few that draws cost little. Where
+    they cost much and `target` is given, others are aimed at the tail, of which a fraction tells as much.
     """
 
     def draw(blocks: range) -> list[FloatArray]:
@@ -97,8 +108,42 @@ def simulate_largest(
         needed = int(np.ceil(1.1 * PILOT * min((error / WANTED_ERROR) ** 2, 1e6)))
         work = n_statistics * (1 + rank / PRODUCT) + NORMAL * rank
         cheap = min(CHEAP_BLOCKS, int(CHEAP_WORK / max(work, 1) / BLOCK))
-        extents += draw(range(PILOT, min(max(needed, cheap), MOST_BLOCKS)))
+        wanted = min(max(needed, cheap), MOST_BLOCKS)
+        if target is not None and needed > max(cheap, PILOT + AIMED):
+            return [_with_aimed(draw, extents, wanted, target, rank, alpha=alpha, dof=dof, base=base)]
+        extents += draw(range(PILOT, wanted))
     return _summed(extents, rank, dof, n_statistics)
+
+
+def _with_aimed(
+    draw: Callable[[range], list[FloatArray]],
+    extents: list[FloatArray],
+    wanted: int,
+    target: Target,
+    rank: int,
+    *,
+    alpha: float,
+    dof: float,
+    base: int,
+) -> LargestStatistic:
+    """Plain draws, and others aimed beyond most of them, until these tell the critical value, or the plain ones do.
+
+    `wanted` blocks of plain draws are as many as would do alone. Aimed ones help little where some statistics have a
+    great many twins and others none.
+    """
+    least = float(np.quantile(np.concatenate(extents), max(1 - OFTEN * alpha, 0.5), method="lower"))
+    aimed: list[tuple[FloatArray, FloatArray]] = []
+    while True:
+        # Streams that no plain draws have.
+        streams = [block_stream(base, MOST_BLOCKS + len(aimed) + i) for i in range(AIMED)]
+        aimed += [aimed_draws(target, rank, least, BLOCK, rng) for rng in streams]
+        plain, (extent, weight) = np.concatenate(extents)[:, 0], np.concatenate(aimed, axis=1)
+        found = aimed_largest(plain, (extent, weight), least, rank=rank, dof=dof, count=target.n_targets)
+        if found.drawn_error(alpha) <= WANTED_ERROR:
+            return found
+        if len(extents) >= wanted:
+            return min(found, *_summed(extents, rank, dof, target.n_targets), key=lambda one: one.drawn_error(alpha))
+        extents = extents + draw(range(len(extents), min(len(extents) + PILOT, wanted)))
 
 
 def furthest(normals: FloatArray, statistics: FloatArray, rough: npt.NDArray[np.float32]) -> FloatArray:
@@ -113,6 +158,15 @@ def furthest(normals: FloatArray, statistics: FloatArray, rough: npt.NDArray[np.
     near = normals.astype(np.float32) @ rough.T
     ends = [np.einsum("ij,ij->i", normals, statistics[row]) for row in (near.argmax(axis=1), near.argmin(axis=1))]
     return np.asarray(np.max(np.abs(ends), axis=0))
+
+
+def beyond(directions: FloatArray, rough: npt.NDArray[np.float32], least: float) -> tuple[FloatArray, IntArray]:
+    """Largest absolute statistic in each direction, and how many are more than `least`, in single precision.
+
+    Shapes: directions (n_directions, rank), rough (m, rank); returns (n_directions,) twice.
+    """
+    size = np.abs(directions.astype(np.float32) @ rough.T)
+    return size.max(axis=1).astype(np.float64), np.count_nonzero(size > least, axis=1)
 
 
 def stepdown_pvalues(
@@ -145,4 +199,9 @@ def stepdown_pvalues(
 
 
 def _summed(extents: list[FloatArray], rank: int, dof: float, count: int) -> list[LargestStatistic]:
-    return [binned(column, rank, dof, count) for column in np.concatenate(extents).T]
+    drawn = np.concatenate(extents)
+    weight, summed = np.full(len(drawn), 1 / len(drawn)), []
+    for column in drawn.T:
+        extent, share, squares = binned(column, weight)
+        summed.append(LargestStatistic(extent, share, squares, rank, dof, len(drawn), count))
+    return summed

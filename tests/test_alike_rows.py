@@ -153,6 +153,9 @@ def test_clusters_that_are_asked_of_an_engine_have_no_intervals_and_say_so():
     known = ["n_clusters", "mean_size", "icc", "implied", "design_effect"]
     pd.testing.assert_frame_equal(found[known], here[known], rtol=SAME)
     assert found[["lower", "upper"]].isna().all(axis=None)
+    of_a_regression = er.fit("score ~ n_words", polars.from_pandas(frame).lazy(), groups="passage")
+    with pytest.warns(ZeroVarianceWarning, match="2 of 2 intraclass correlations by passage have no interval.*engine"):
+        of_a_regression.dependence()
 
 
 def test_where_one_cluster_holds_all_variation_there_is_no_interval():

@@ -74,9 +74,11 @@ def crossed_matrix(
         fewer = "one-way variance" if max(map(len, dims)) == 2 else "variance of fewer axes"
         return None, f"{raised} of {raw.shape[0]} variances were raised to the largest {fewer}" if raised else ""
     values, axes = np.linalg.eigh((raw + raw.T) / 2)
-    if values[0] >= -1e-14 * max(values[-1], 0.0):
+    # Win rates add up to a constant, whose eigenvalue of zero is rounding of either sign.
+    negative = values < -1e-14 * max(values[-1], 0.0)
+    if not negative.any():
         return raw, ""
-    cut = int(np.sum(values < 0))
+    cut = int(np.sum(negative))
     share = -values[values < 0].sum() / np.abs(values).sum()
     repaired = (axes * np.clip(values, 0.0, None)) @ axes.T
     return repaired, f"{cut} negative eigenvalue{'s' if cut > 1 else ''} ({share:.2g} of the total) set to zero"

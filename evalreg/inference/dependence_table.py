@@ -62,7 +62,8 @@ def correlation_columns(
         lower, upper = (np.where(np.isfinite(icc), end, np.nan) for end in (lower, upper))
     without = int(np.count_nonzero(np.isfinite(icc) & np.isnan(lower)))
     if without:
-        rows_away = sums is not None and sums.square is None
+        # Of a regression of rows in an engine there are residuals of clusters, and no sums of cells.
+        rows_away = sums is None or sums.square is None
         why = (
             "its rows are in an engine, which was asked for sums within clusters only. Collect the frame for them"
             if rows_away

@@ -85,7 +85,7 @@ def _worth(results: Any) -> str:
     known = worth[np.isfinite(worth)]
     text = f"This rests on {rows} in {clusters}"
     # Rows that seem to be worth more than as many independent ones are rows whose likeness is not known well.
-    told = known.size == 1 == worth.size and known[0] <= results.nobs
+    told = known.size == 1 == worth.size and known[0] <= results.nobs * (1 + 1e-9)
     return f"{text}, worth about {known[0]:,.0f} independent rows." if told else f"{text}."
 
 

@@ -229,9 +229,7 @@ def assert_same(found: Any, expected: Any) -> float:
         found, expected = found.results, expected.results
     assert_numbers(found, expected)
     assert expected.dropped.sum() > 0
-    # Whether an eigenvalue of zero counts as one below it is rounding.
-    if "eigenvalue" not in str(expected.summary()):
-        assert str(found.summary()) == str(expected.summary())
+    assert str(found.summary()) == str(expected.summary())
     # A centred rating may be near zero; errors are not.
     return float(np.max(np.abs(found.bse / expected.bse - 1)))
 

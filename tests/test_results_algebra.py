@@ -90,6 +90,24 @@ def test_linear_is_the_contrast_of_the_same_matrix(models):
     assert models.linear(C).params.index.tolist() == ["c0", "c1"]
 
 
+@pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
+@pytest.mark.parametrize("estimator", [er.win_rate, er.bradley_terry])
+@pytest.mark.parametrize("groups", ["prompt", "prompt + judge"])
+def test_what_models_add_up_to_is_a_constant_and_no_finding(estimator, groups):
+    verdicts = er.datasets.judge_log(n_models=4, n_prompts=60, seed=1)
+    board = estimator(verdicts, left="left", right="right", winner="winner", groups=groups)
+    for cov in ("CR0", "CR1", "CR2", "CR3"):
+        under = board.with_cov(cov=cov)
+        total = under.contrast(dict.fromkeys(board.params.index, 1.0))
+        for found in (total, total.with_cov(cov="CR1"), under.linear(np.ones((1, 4)))):
+            assert found.bse.tolist() == [0.0]
+            assert found.pvalues.isna().all()
+            assert found.conf_int().isna().all(axis=None)
+        # The others are as they were.
+        both = under.linear([[1.0, 1, 1, 1], [1, -1, 0, 0]])
+        np.testing.assert_allclose(both.bse.iloc[1], under.linear([[1.0, -1, 0, 0]]).bse.iloc[0], rtol=EXACT)
+
+
 def test_columns_of_a_frame_are_found_by_name(models):
     C = pd.DataFrame({"old": [-1.0], "new": [1.0]}, index=["new - old"])
     assert models.linear(C).params.to_dict() == models.contrast("new - old").params.to_dict()

@@ -474,14 +474,20 @@ class Covariance:
             Of the contrasts.
         """
         C = np.asarray(contrasts, dtype=float)
+        naive = C @ self.naive @ C.T
+        # Win rates and centred ratings have sums that are constants: what is left of their variances is rounding.
+        scale = squared_entries(C) @ np.diag(self.naive)
+        constant = (scale > 0) & (np.diag(naive) <= NO_VARIANCE * scale)
+        naive[constant] = naive[:, constant] = 0.0
+        fixed = None if self.fixed is None else self._fixed(C)
         picks = bool(np.all((np.count_nonzero(C, axis=1) == 1) & (C.sum(axis=1) == 1)))
         return replace(
             self,
             names=tuple(names),
             pieces=tuple(term.linear(C) for term in self.pieces),
-            naive=C @ self.naive @ C.T,
+            naive=naive,
             bounded=self.bounded and picks,
-            fixed=None if self.fixed is None else self._fixed(C),
+            fixed=constant | self._fixed(C) if constant.any() else fixed,
             floor=None if self.floor is None else self.floor.linear(C, names),
             withheld=None if self.withheld is None else self._withheld(C),
             paired=None if self.paired is None else self.paired.linear(C),

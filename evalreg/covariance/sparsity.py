@@ -55,7 +55,10 @@ def sparsity(estimate: Estimate, axis: Axis) -> Sparsity:
     single = (1.0 - of_cells.largest < FULL_LEVERAGE).astype(float)
     mapped = times(share, transposed(weights))
     found = estimate.scores.column_sums(axis, mapped, mapped)
-    return Sparsity(axis, weights @ of_cells.squares, 1.0 / found.squares, found.largest, weights @ single)
+    squares = np.asarray(found.squares)
+    # What rests on no cell, as the sum of all win rates, rests on no few clusters.
+    effective = np.divide(1.0, squares, out=np.full(squares.size, np.inf), where=squares > 0)
+    return Sparsity(axis, weights @ of_cells.squares, effective, found.largest, weights @ single)
 
 
 def sparse_text(found: Sparsity, names: tuple[str, ...], where: BoolArray) -> str:

@@ -23,6 +23,9 @@ from evalreg.scores.base import Scores
 from evalreg.scores.paired import Paired
 from evalreg.scores.stacking import concat_scores, stack_scores
 
+# What is left of a sum of numbers this many times as large is rounding.
+ROUNDING = 1e-14
+
 EstimateKind: TypeAlias = Literal["mean", "board", "least squares", "likelihood"]
 """Which small-sample conventions apply; a board is a map of means of pairs, whose rows count together."""
 
@@ -283,8 +286,8 @@ class Estimate:
             self,
             names=tuple(names),
             params=np.asarray(C @ self.params),
-            bread=self.bread @ C.T,
-            coefficient_map=None if self.coefficient_map is None else C @ self.coefficient_map,
+            bread=_without_rounding(C, self.bread.T).T,
+            coefficient_map=None if self.coefficient_map is None else _without_rounding(C, self.coefficient_map),
             refit=self.refit and self.refit.map(C),
             bounded=self.bounded and selects(C),
             about=replace(self.about.linear(C), lines=()) if self.family.inverted else self.about.linear(C),
@@ -446,6 +449,16 @@ def _lost_beside(first: Estimate, second: Estimate, same_rows: bool) -> str:
         if part.refit is None:
             return f'"{part.about.model}" has no design' if not part.lost else part.lost
     return f"estimates side by side ({names}) have no design in common"
+
+
+def _without_rounding(combinations: Matrix, matrix: Matrix) -> Matrix:
+    """The product, zero in rows that cancel to rounding, as of the sum of ratings that sum to zero."""
+    product = combinations @ matrix
+    # Sparse ones are of equal shares, which cancel exactly.
+    if isinstance(combinations, np.ndarray) and isinstance(matrix, np.ndarray):
+        largest = np.max(np.abs(combinations) @ np.abs(matrix), axis=1, initial=0.0)
+        product[np.max(np.abs(product), axis=1, initial=0.0) <= ROUNDING * largest] = 0.0
+    return product
 
 
 def _diagonal(first: Matrix, second: Matrix) -> Matrix:

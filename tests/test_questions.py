@@ -260,3 +260,12 @@ def test_one_question_that_all_answered_is_told_as_one():
     log = pd.DataFrame([*rows, ("c", "q0", 1.0)], columns=["model", "item", "score"])
     with pytest.warns(UnequalQuestionsWarning, match="nly 1 question was answered by all 3"):
         er.mean(log, by="model", item="item")
+
+
+def test_clusters_of_several_rows_of_a_model_are_told_by_their_number_alone(rng, monkeypatch):
+    log = board_log(rng)
+    log = log[~((log["model"] == "m2") & (log["passage"] == 0))]
+    single = log.drop_duplicates(["model", "passage"])
+    assert "m2 lacks 1 of 30" in said(single, groups="passage")
+    monkeypatch.setattr("evalreg.inference.questions.stacked", lambda parts: pytest.fail("sums of cells were made"))
+    assert said(log, groups="passage") == ""

@@ -42,11 +42,15 @@ def unequal_notes(estimate: Estimate, item: str | None, axes: tuple[Axis, ...] |
         if item is None and unasked.holds_several(by):
             return ()
         return _engine_notes(estimate, unasked, by, item is None)
+    assert estimate.cells is not None
+    n_rows = estimate.cells.count.sum()
+    # Where some model has several rows of a cluster, that is no question. It has where there are more rows than places.
+    if item is None and n_rows > estimate.scores.n_clusters(by) * estimate.scores.n_columns:
+        return ()
     blocks = list(estimate.scores.cells(by))
     weight = stacked([compressed(block.gram) for block in blocks])
-    assert estimate.cells is not None
-    if item is None and weight.nnz < estimate.cells.count.sum():
-        return ()  # Some model has several rows of a cluster, which is no question then.
+    if item is None and weight.nnz < n_rows:
+        return ()
     member = transposed(touches(estimate.coefficient_map))
     found = answered(times(weight, member), estimate.names)
     if not found.lacking.any():

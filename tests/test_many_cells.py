@@ -7,8 +7,9 @@ import pytest
 from scipy import sparse
 
 import evalreg as er
-from evalreg.covariance import cell_dof, leverages
+from evalreg.covariance import cell_dof, leverages, one_way
 from evalreg.covariance.cell_dof import cell_leverage
+from evalreg.covariance.corrections import cell_scale
 from evalreg.covariance.leverages import CellLeverage, FactoredLeverage
 
 TIGHT = 1e-10
@@ -60,6 +61,45 @@ def test_compact_forms_equal_the_full_matrix(
         np.testing.assert_allclose(compact.dof(C), by_loop(share, weight, 0.5, C), rtol=TIGHT)
 
 
+@pytest.mark.parametrize("density", [0.1, 0.6])
+@pytest.mark.parametrize("single_totals", [False, True])
+def test_parts_of_the_clusters_equal_the_whole(
+    density: float, single_totals: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    share, weight = shares(60, 12, density)
+    share, weight = sparse.hstack([share, share[:, 3:7]]).tocsr(), np.append(weight, weight[3:7])  # equal columns
+    full = cell_leverage(share, weight, 0.5, single_totals)
+    monkeypatch.setattr(cell_dof, "entries_at_once", lambda n_columns: 50)
+    parts = cell_leverage(share, weight, 0.5, single_totals)
+    np.testing.assert_allclose(parts.trace, full.trace, rtol=TIGHT)
+    np.testing.assert_allclose(parts.spread, full.spread, rtol=TIGHT, atol=1e-14 * np.max(full.spread))
+    if not single_totals:
+        C = np.random.default_rng(1).standard_normal((5, 16))
+        np.testing.assert_allclose(parts.dof(C), by_loop(share, weight, 0.5, C), rtol=TIGHT)
+
+
+def test_columns_that_only_late_clusters_tell_apart_keep_their_places() -> None:
+    late = np.column_stack([np.roll(np.arange(1.0, 11.0) ** 2, shift) for shift in range(5)])
+    count = np.vstack([np.ones((20, 5)), late])
+    weight = count.sum(axis=0)
+    share = sparse.csr_array(count / weight)
+    C = np.random.default_rng(1).standard_normal((4, 5))
+    np.testing.assert_allclose(cell_leverage(share, weight, 0.5).dof(C), by_loop(share, weight, 0.5, C), rtol=TIGHT)
+
+
+@pytest.mark.parametrize("cov", ["CR2", "CR3"])
+def test_covariances_of_cells_are_those_of_all_clusters_at_once(cov: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = er.datasets.judge_log(n_models=6, n_prompts=80, pairs_per_prompt=8, seed=2)
+    told = {"left": "left", "right": "right", "winner": "winner", "groups": "prompt", "cov": cov}
+    scores = log.assign(score=(log["winner"] == "left").astype(float))
+    calls = [lambda: er.win_rate(log, **told), lambda: er.mean(scores, by="left", groups="prompt", cov=cov)]
+    whole = [call() for call in calls]
+    monkeypatch.setattr(one_way, "entries_at_once", lambda n_columns: 40)
+    for found, expected in zip([call() for call in calls], whole, strict=True):
+        np.testing.assert_allclose(found.cov_params(), expected.cov_params(), rtol=TIGHT, atol=1e-18)
+        np.testing.assert_allclose(found.dof, expected.dof, rtol=TIGHT)
+
+
 @pytest.mark.parametrize("n_clusters", [1, 2, 9])
 def test_products_from_pairs_of_clusters_are_those_from_pairs_of_cells(
     n_clusters: int, monkeypatch: pytest.MonkeyPatch
@@ -106,7 +146,7 @@ def test_combinations_of_two_contrasts_have_the_degrees_of_freedom_of_their_prod
     leverage = expected = cell_leverage(share, weight, 0.5, True)
     if kind != "dense":
         monkeypatch.setattr(cell_dof, "MOST_CELLS", 5 if kind == "factored" else 10**6)
-        leverage = cell_dof._many_cells(share, weight, 0.5, True)
+        leverage = cell_dof._many_cells(*cell_dof._entries(share, cell_scale(share, 0.5), weight, True))
     left, right = np.triu_indices(8, 1)
     C = np.zeros((left.size, 8))
     C[np.arange(left.size), left], C[np.arange(left.size), right] = 1.0, -1.5

@@ -5,14 +5,23 @@ from __future__ import annotations
 from typing import TypeAlias
 
 import numpy as np
-from scipy import sparse
 
 from evalreg.checks import FloatArray, IntArray
-from evalreg.covariance.corrections import cell_scale, power_scale
+from evalreg.covariance.corrections import cell_scale
 from evalreg.covariance.leverages import CellLeverage, CellTerms, FactoredLeverage
-from evalreg.numerics.matrices import Matrix, dense, mostly_there
+from evalreg.numerics.matrices import (
+    Matrix,
+    dense,
+    mostly_there,
+    row_ranges,
+    some_rows,
+    stacked,
+    with_entries,
+)
 
-BLOCK_ENTRIES = 1 << 20
+# Entries of (cluster, cell) that are handled at a time, so that what is made of them stays near the processor; and how
+# many at least for each entry of the matrices that their sums are added to.
+ENTRIES, PER_PRODUCT = 1 << 16, 8
 # Lines that mostly tell unequal columns apart.
 FEW_LINES = 8
 # With more cells than this, an ordinary (n_cells, n_cells) array would be the largest thing in memory by far.
@@ -36,27 +45,33 @@ def _per_cell(cell: IntArray, values: FloatArray, n_cells: int) -> FloatArray:
     return np.asarray(np.bincount(cell, values, n_cells), dtype=np.float64)
 
 
+def entries_at_once(n_columns: int) -> int:
+    """Entries of (cluster, cell) to handle at a time where their squares and products in so many columns are summed."""
+    return max(ENTRIES, PER_PRODUCT * n_columns**2)
+
+
 class LeverageSums:
     """What `cell_leverage` gives, from one block of clusters after the other."""
 
-    def __init__(self, weight: FloatArray, power: float, single_totals: bool = False) -> None:
-        self._of = (weight, power, single_totals)
+    def __init__(self, weight: FloatArray, single_totals: bool = False) -> None:
+        self._of = (weight, single_totals)
         self._sums: Sums | None = None
-        self._many: list[Matrix] = []
+        self._many: list[tuple[Matrix, Matrix]] = []
 
-    def add(self, leverage: Matrix) -> None:
-        """Add a block of clusters, h (n_clusters, n_cells); of very many cells it is held."""
+    def add(self, leverage: Matrix, scale: Matrix) -> None:
+        """Add a block of clusters, h and its `cell_scale`, (n_clusters, n_cells); of very many cells it is held."""
         if leverage.shape[1] > MOST_CELLS:
-            self._many.append(leverage)
+            self._many.append(_entries(leverage, scale, *self._of))
             return
-        more = _leverage_sums(leverage, *self._of)
+        more = _leverage_sums(leverage, scale, *self._of)
         before = self._sums
         self._sums = more if before is None else (before[0] + more[0], before[1] + more[1], before[2] + more[2])
 
     def sums(self) -> CellLeverage | FactoredLeverage:
         """What there is to know of all blocks."""
         if self._sums is None:
-            return _many_cells(sparse.vstack(self._many).tocsr(), *self._of)
+            b, v = (stacked(parts) for parts in zip(*self._many, strict=True))
+            return _many_cells(b, v)
         trace, squares, products = self._sums
         return CellLeverage(trace=trace, spread=squares + products**2)
 
@@ -72,71 +87,63 @@ def cell_leverage(
     `single_totals`, totals of cells of leverage 1 were centred by something that does not come from their own rows:
     they count as unadjusted and uncentred instead of not at all.
     """
-    sums = LeverageSums(weight, power, single_totals)
+    sums = LeverageSums(weight, single_totals)
     for block in leverage if isinstance(leverage, list) else [leverage]:
-        sums.add(block)
+        for first, last in row_ranges(block, entries_at_once(weight.size)):
+            part = some_rows(block, first, last)
+            sums.add(part, cell_scale(part, power))
     return sums.sums()
 
 
-def _many_cells(
-    leverage: Matrix, weight: FloatArray, power: float, single_totals: bool
-) -> CellLeverage | FactoredLeverage:
+def _many_cells(b: Matrix, v: Matrix) -> CellLeverage | FactoredLeverage:
     """A sparse spread where few pairs of cells share a cluster; its factors where many do."""
-    b, v = _entries(leverage, weight, power, single_totals)
     v2 = v.multiply(v).tocsr()
     trace = np.asarray(b.sum(axis=0) - v2.sum(axis=0)).ravel()
-    shared = float(np.sum(np.diff(leverage.indptr).astype(float) ** 2))
+    shared = float(np.sum(np.diff(b.indptr).astype(float) ** 2))
     if shared > MOST_CELLS**2:
         return FactoredLeverage(trace, b, v)
     cross, products = b.T @ v2, v.T @ v
     return CellLeverage(trace, (b.T @ b - cross - cross.T + products.multiply(products)).tocsr())
 
 
-def _entries(leverage: Matrix, weight: FloatArray, power: float, single_totals: bool) -> tuple[Matrix, Matrix]:
+def _entries(leverage: Matrix, scale: Matrix, weight: FloatArray, single_totals: bool) -> tuple[Matrix, Matrix]:
     """The b and v of every cluster and cell, shape (n_clusters, n_cells)."""
-    scale = cell_scale(leverage, power).data
-
-    def like(data: FloatArray) -> Matrix:
-        return sparse.csr_array((data, leverage.indices, leverage.indptr), shape=leverage.shape)
-
-    full = (scale == 0) & single_totals
-    b = like(np.where(full, 1.0, scale**2) * leverage.data / weight[leverage.indices])
-    return b, like(scale * leverage.data / np.sqrt(weight[leverage.indices]))
+    a, h, n = scale.data, leverage.data, weight[leverage.indices]
+    b = np.where((a == 0) & single_totals, 1.0, a**2) * h / n
+    return with_entries(leverage, b), with_entries(leverage, a * h / np.sqrt(n))
 
 
 Sums: TypeAlias = tuple[FloatArray, FloatArray, FloatArray]
 """Sums over some clusters: b - v^2, the squares bb' - b(v^2)' - (v^2)b', and the products vv'."""
 
 
-def _leverage_sums(leverage: Matrix, weight: FloatArray, power: float, single_totals: bool) -> Sums:
+def _leverage_sums(leverage: Matrix, scale: Matrix, weight: FloatArray, single_totals: bool) -> Sums:
     if mostly_there(leverage):
-        return _dense_leverage_sums(leverage, weight, power, single_totals)
-    b, v = _entries(leverage, weight, power, single_totals)
+        return _dense_leverage_sums(leverage, scale, weight, single_totals)
+    b, v = _entries(leverage, scale, weight, single_totals)
     v2 = v.multiply(v).tocsr()
     cross = (b.T @ v2).toarray()
     trace = np.asarray(b.sum(axis=0) - v2.sum(axis=0)).ravel()
     return trace, (b.T @ b).toarray() - cross - cross.T, (v.T @ v).toarray()
 
 
-def _dense_leverage_sums(leverage: Matrix, weight: FloatArray, power: float, single_totals: bool) -> Sums:
+def _dense_leverage_sums(leverage: Matrix, scale: Matrix, weight: FloatArray, single_totals: bool) -> Sums:
     # Many cells share their leverages: those of all pairs of models that answered the same questions, say.
     first, cell = distinct_columns(np.vstack([dense(leverage[:FEW_LINES]), weight]))
     if first.size < cell.size:
         first, cell = distinct_columns(np.vstack([dense(leverage), weight]))
-    trace, squares, products = np.zeros(first.size), np.zeros((first.size,) * 2), np.zeros((first.size,) * 2)
-    n_block = max(BLOCK_ENTRIES // first.size, 1)
-    for start in range(0, leverage.shape[0], n_block):
-        h = dense(leverage[start : start + n_block])[:, first]
-        scale = power_scale(h, power)
-        b = np.where((scale == 0) & single_totals, 1.0, scale**2) * h / weight[first]
-        v = scale * h / np.sqrt(weight[first])
-        v2 = v**2
-        cross = b.T @ v2
-        trace += (b - v2).sum(axis=0)
-        squares += b.T @ b - cross - cross.T
-        products += v.T @ v
-    both = np.ix_(cell, cell)
-    return trace[cell], squares[both], products[both]
+    h, a = dense(leverage), dense(scale)
+    if not np.array_equal(first, np.arange(cell.size)):
+        h, a = h[:, first], a[:, first]
+    # Those of the whole weight, which the sums are divided by.
+    v = a * h
+    b = np.where(a == 0, h, a * v) if single_totals else a * v
+    v2 = v * v
+    cross = b.T @ v2
+    each, both = weight[first], np.ix_(cell, cell)
+    pairs = np.outer(each, each)
+    squares, products = (b.T @ b - cross - cross.T) / pairs, v.T @ v / np.sqrt(pairs)
+    return ((b - v2).sum(axis=0) / each)[cell], squares[both], products[both]
 
 
 def distinct_columns(matrix: FloatArray) -> tuple[IntArray, IntArray]:

@@ -66,10 +66,12 @@ def adjust_cell_totals(totals: Matrix, leverage: Matrix, power: float) -> Matrix
     h is the cluster's share of the cell's weight. Bell and McCaffrey (2002), Survey Methodology 28; Pustejovsky and
     Tipton (2018), JBES 36(4), eq. 8, for a saturated regression. Shapes: totals, leverage (n_clusters, n_cells).
     """
+    return scaled_totals(totals, cell_scale(leverage, power)) if power else compressed(totals)
+
+
+def scaled_totals(totals: Matrix, scale: Matrix) -> Matrix:
+    """The same, from the `cell_scale` of the leverages."""
     sums = compressed(totals)
-    if power == 0:
-        return sums
-    scale = cell_scale(leverage, power)
     if np.array_equal(sums.indptr, scale.indptr) and np.array_equal(sums.indices, scale.indices):
         return with_entries(sums, sums.data * scale.data)
     return sums.multiply(scale).tocsr()

@@ -8,13 +8,15 @@ from typing import TypeAlias
 import numpy as np
 
 from evalreg.checks import BoolArray, FloatArray, SscName, listed
-from evalreg.covariance.cell_dof import LeverageSums
+from evalreg.covariance.cell_dof import LeverageSums, entries_at_once
 from evalreg.covariance.corrections import (
     FULL_LEVERAGE,
     Counts,
     adjust_cell_totals,
+    cell_scale,
     full_leverage_cells,
     power_scale,
+    scaled_totals,
 )
 from evalreg.covariance.dof import CountedDof, FixedDof, Leverage, WelchDof, quadratic
 from evalreg.covariance.leverages import CellLeverage
@@ -291,16 +293,18 @@ def _adjust_cells(
     made = estimate.scores.cell_squares(by, inverse, power, FULL_LEVERAGE, single, keep)
     if made is not None:
         return _of_squares(estimate, made, power, keep, single_totals)
-    leverages = LeverageSums(1.0 / inverse, power, single)
-    for block in estimate.scores.cells(by):
+    leverages = LeverageSums(1.0 / inverse, single)
+    n_entries = entries_at_once(max(n_params, inverse.size))
+    for block in (part for whole in estimate.scores.cells(by) for part in whole.parts(n_entries)):
         share = scale_columns(block.gram, inverse)
-        totals = adjust_cell_totals(block.totals, share, power)
+        scale = cell_scale(share, power)
+        totals = scaled_totals(block.totals, scale)
         if single_totals is not None:
             totals = totals + single_totals(block, share)
         matrix += square(totals, estimate.bread)
         lost |= full_leverage_cells(share)
         if keep:
-            leverages.add(share)
+            leverages.add(share, scale)
     lost &= bool(power and single_totals is None)
     return matrix, leverages.sums() if keep else None, lost
 
@@ -316,8 +320,8 @@ def _adjust_alike(
     lost = np.full(inverse.size, bool(power) and bool(full_leverage_cells(column)[0]))
     if not keep:
         return matrix, None, lost
-    one = LeverageSums(1.0 / inverse[:1], power)
-    one.add(column)
+    one = LeverageSums(1.0 / inverse[:1])
+    one.add(column, cell_scale(column, power))
     found = one.sums()
     assert isinstance(found, CellLeverage)
     spread = np.broadcast_to(found.spread, (inverse.size,) * 2)

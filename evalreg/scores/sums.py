@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 
 from evalreg.checks import FloatArray, IntArray
-from evalreg.numerics.matrices import Matrix, dense, is_identity
+from evalreg.numerics.matrices import Matrix, compressed, dense, is_identity, row_ranges, some_rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,6 +27,15 @@ class Block:
 
     totals: Matrix
     gram: Matrix | None
+
+    def parts(self, n_entries: int) -> Iterator[Block]:
+        """The same clusters, some at a time, with about so many entries of sparse arrays each."""
+        totals, gram = compressed(self.totals), compressed(self.gram)
+        if gram.nnz <= n_entries:
+            yield self
+            return
+        for first, last in row_ranges(gram, n_entries):
+            yield Block(some_rows(totals, first, last), some_rows(gram, first, last))
 
 
 @dataclass(frozen=True, eq=False)

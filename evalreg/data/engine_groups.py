@@ -75,18 +75,18 @@ class Grouped:
         self, columns: Sequence[str], codes: IntArray, n_codes: int
     ) -> tuple[dict[str, IntArray], dict[str, Any]]:
         """By column, the code of each joint value, and the labels of codes as text."""
+        labels = {name: as_text(self.keys[name][1]) for name in columns}
+        if len(columns) == 1:  # Joint codes of one column are its own.
+            return {columns[0]: np.arange(n_codes, dtype=codes.dtype)}, labels
         entry = np.empty(n_codes, dtype=np.intp)
         entry[codes] = np.arange(codes.size)
-        return {name: self.keys[name][0][entry] for name in columns}, {
-            name: as_text(self.keys[name][1]) for name in columns
-        }
+        return {name: self.keys[name][0][entry] for name in columns}, labels
 
 
 def joint_codes(columns: Sequence[tuple[IntArray, int]], n: int) -> tuple[IntArray, int]:
     """Codes of the joint values of `n` entries, from the codes of each column and how many it has, in their order."""
-    codes: IntArray = np.zeros(n, dtype=np.int32)
-    n_codes = 1
-    for own, n_own in columns:
+    (codes, n_codes), *others = columns or [(np.zeros(n, dtype=np.int32), 1)]
+    for own, n_own in others:
         if n_codes == 1:
             codes, n_codes = own, n_own
             continue

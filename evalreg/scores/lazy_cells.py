@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -29,15 +30,17 @@ def lazy_cell_sums(
     `value` and `weight` are columns, and the joint values of `cell_columns` are the cells; one cell if it is empty.
     `known` are sums without weights that came with the count of what is missing, so that mostly no query is left.
     """
-    # Columns are made first: not every engine has products or casts inside a sum.
-    made = [nw.col(value).cast(nw.Float64).alias("__x")]
-    made += [] if weight is None else [nw.col(weight).cast(nw.Float64).alias("__w")]
-    rows = table.frame.select(*cell_columns, *made)
     x, w = nw.col("__x"), nw.lit(1.0) if weight is None else nw.col("__w")
-    if weight is not None:
-        rows = rows.with_columns((w * x).alias("__wx"))
+
+    def rows() -> nw.LazyFrame[Any]:
+        # Columns are made first: not every engine has products or casts inside a sum.
+        made = [nw.col(value).cast(nw.Float64).alias("__x")]
+        made += [] if weight is None else [nw.col(weight).cast(nw.Float64).alias("__w")]
+        chosen = table.frame.select(*cell_columns, *made)
+        return chosen if weight is None else chosen.with_columns((w * x).alias("__wx"))
+
     keys, first = known or grouped_sorted(
-        rows,
+        rows(),
         cell_columns,
         {"n": nw.len(), "t": nw.col("__x" if weight is None else "__wx").sum(), "lo": x.min(), "hi": x.max()}
         | ({} if weight is None else {"w": w.sum()}),
@@ -60,7 +63,9 @@ def lazy_cell_sums(
         centre = 0.0 if not n.size else float(total.sum() / weights.sum() if own is None else mean[own])
         e = x - centre
         squared = e * e if weight is None else w * e * e
-        again, found = grouped_sorted(rows.with_columns(squared.alias("__s")), cell_columns, {"s": nw.col("__s").sum()})
+        again, found = grouped_sorted(
+            rows().with_columns(squared.alias("__s")), cell_columns, {"s": nw.col("__s").sum()}
+        )
         if again != keys:
             raise changed_rows(f"joint values of {listed(cell_columns)} are new or gone")
         beyond = weights * (mean - centre) ** 2

@@ -14,7 +14,7 @@ from scipy import sparse
 from evalreg.checks import FloatArray, IntArray
 from evalreg.data.clusters import Axis
 from evalreg.data.engine_groups import joint_codes, ordered
-from evalreg.numerics.matrices import Matrix
+from evalreg.numerics.matrices import Matrix, in_rows, with_entries
 from evalreg.scores.sums import Block
 
 # Places of (cluster, cell) for each entry up to which a table of them is faster than sorting.
@@ -100,15 +100,17 @@ class Held:
 
     def like(self, numbers: FloatArray) -> Matrix:
         """One number for each entry, shape (n_clusters, n_cells)."""
-        width = self.starts.dtype
-        return sparse.csr_array((numbers, self.cell.astype(width), self.starts), (self.n_clusters, self.n_cells))
+        made = in_rows(numbers, self.cell, self.starts, (self.n_clusters, self.n_cells))
+        made.has_canonical_format = True
+        return made
 
     def about(self, fitted: FloatArray) -> Block:
         """Sums of residuals, those of a cell side by side; both have the same entries."""
         cell, K = self.cell, self.totals.shape[1]
         if K == 1:
             weight = self.weights[:, 0].astype(float)
-            return Block(self.like(self.totals[:, 0] - weight * fitted.ravel()[cell]), self.like(weight))
+            totals = self.like(self.totals[:, 0] - weight * fitted.ravel()[cell])
+            return Block(totals, with_entries(totals, weight))
         place, of = product_places(K), fitted[cell]
         residual = np.column_stack(
             [self.totals[:, u] - sum(self.weights[:, place[u, v]] * of[:, v] for v in range(K)) for u in range(K)]

@@ -386,6 +386,18 @@ def test_missing_values_are_dropped_and_counted_alike(holes, of_holes, engine, r
     _assert_same(er.mean(WITH_HOLES[engine](holes), **MISSING[roles]), of_holes[roles], told=engine == "duckdb")
 
 
+@pytest.mark.parametrize("backend", ["pyarrow", "pandas"])
+@pytest.mark.parametrize("engine", ["polars lazy", "duckdb sql"])
+def test_whole_numbers_beside_a_missing_one_name_models_as_without_it(engine, backend, monkeypatch):
+    monkeypatch.setattr("evalreg.data.engine_groups.backend", lambda: backend)
+    model = pd.array([1, 2, 10] * 8 + [None], dtype="Int64")
+    log = pd.DataFrame({"model": model, "passage": np.arange(25) // 6, "score": np.random.default_rng(0).random(25)})
+    found, expected = (er.mean(make(log), by="model", groups="passage") for make in (LAZY[engine], lambda frame: frame))
+    assert list(found.params.index) == list(expected.params.index) == ["1", "10", "2"]
+    np.testing.assert_allclose(found.cov_params(), expected.cov_params(), rtol=1e-12)
+    assert found.dropped.to_dict() == expected.dropped.to_dict() == {"score": 0, "covariate": 1, "group": 0}
+
+
 def test_missing_values_are_counted_once_in_the_order_score_covariate_group(holes):
     assert er.mean(holes, by="model", groups="passage").dropped.to_dict() == {"score": 3, "covariate": 1, "group": 2}
     expected = {"score": 3, "covariate": 1, "group": 2}
@@ -726,9 +738,11 @@ def test_an_engine_is_asked_once_for_each_clustering(long_log, collected, engine
 
 
 def test_a_clustered_mean_asks_its_engine_twice(long_log, collected):
-    # Once for what is missing and the sums of each model, once for the clusters; squares by another query where the
-    # middle of scores from 0 to 1 is too far to take them about.
-    for log, scans in (long_log, 2), (long_log.dropna(), 2), (long_log.assign(score=long_log["score"] + 9.0), 3):
+    # Once for the sums of each model, once for the clusters; by another query why rows are dropped, and by another one
+    # squares, where the middle of scores from 0 to 1 is too far to take them about.
+    complete = long_log.dropna()
+    assert len(complete) < len(long_log)
+    for log, scans in (complete, 2), (long_log, 3), (complete.assign(score=complete["score"] + 9.0), 3):
         collected.clear()
         found = er.mean(LAZY["duckdb sql"](log), by="model", groups="passage")
         assert len(collected) == scans

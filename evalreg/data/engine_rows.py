@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import narwhals.stable.v2 as nw
 import numpy as np
 
-from evalreg.checks import FloatArray
+from evalreg.checks import FloatArray, IntArray
 from evalreg.data.clusters import Axis, union
 from evalreg.data.engine import LazyTable, aggregated
 from evalreg.data.engine_groups import Grouped, grouped, sorted_lines
@@ -35,7 +35,7 @@ CellLines: TypeAlias = tuple[list[tuple[str, ...]], dict[str, FloatArray]]
 MIDDLE = 0.5
 # Of the values of each cell: rows, sum, smallest, largest, and squares about the middle.
 SUMS = ("n", "t", "lo", "hi", "s")
-_REASON = "__reason"
+_REASON, _ROWS = "__reason", "__rows"
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,32 +116,48 @@ def _asked(roles: Roles, axes: tuple[Axis, ...] | None, values: list[str]) -> di
 def _without_missing(
     table: LazyTable, roles: Roles, asked: dict[str, list[str]], with_sums: bool
 ) -> tuple[LazyTable, dict[str, int], CellLines | None]:
-    """Rows in which nothing is missing that plays a role, and how many were dropped for which reason."""
-    found = _by_reason(table, roles, asked, with_sums)
-    codes, reasons = found.keys[_REASON]
-    why, rows = np.asarray(reasons)[codes], found.numbers["n"]
+    """Rows in which nothing is missing that plays a role, and how many were dropped for which reason.
+
+    With the sums of cells comes whether any row is dropped; only then the reasons are asked for.
+    """
+    names = [name for every in asked.values() for name in every]
+    found = _sums_in_use(table, roles, names) if with_sums else None
+    if found is not None and found.numbers[SUMS[0]].sum() == found.numbers[_ROWS].sum() > 0:
+        return table, dict.fromkeys(asked, 0), sorted_lines(found, roles.cell_columns)
+    why, rows = _by_reason(table, asked)
     dropped = {name: int(rows[why == number].sum()) for number, name in enumerate(asked, 1)}
     refuse_missing(dropped, asked, int(rows.sum()), roles.missing)
     if any(dropped.values()):
-        table = table.present([name for names in asked.values() for name in names])
+        table = table.present(names)
     if not (why == 0).any():
         raise EmptyDataError("`data` has no rows, or none is left without missing values.")
-    # Beside a missing one, whole numbers may come as floats, which read otherwise.
-    known = with_sums and all((found.keys[name][0] >= 0).all() for name in roles.cell_columns)
-    return table, dropped, sorted_lines(found.only(why == 0), roles.cell_columns) if known else None
+    if found is None or not all(_reads_alike(*found.keys[name]) for name in roles.cell_columns):
+        return table, dropped, None
+    return table, dropped, sorted_lines(found.only(found.numbers[SUMS[0]] > 0), roles.cell_columns)
 
 
-def _by_reason(table: LazyTable, roles: Roles, asked: dict[str, list[str]], with_sums: bool) -> Grouped:
-    """Rows by the reason for which they are not in use; those in use by cell, too, with sums of the scores."""
-    reason = reason_number(table, asked.values()).alias(_REASON)
-    if not with_sums:
-        return grouped(table.frame.select(reason), (_REASON,), {"n": nw.len()})
-    value, names = nw.col(roles.score).cast(nw.Float64), roles.cell_columns
+def _reads_alike(codes: IntArray, labels: Any) -> bool:
+    """Whether labels read as they do without a missing one: beside it, whole numbers may come as floats."""
+    return bool((codes >= 0).all()) or np.asarray(labels).dtype.kind != "f"
+
+
+def _sums_in_use(table: LazyTable, roles: Roles, names: list[str]) -> Grouped:
+    """Rows of each cell, and the sums of its rows in use, those in which none of some columns is missing."""
     # Columns are made first: not every engine has products or casts inside a sum.
-    squared = ((value - MIDDLE) * (value - MIDDLE)).alias("__s")
-    frame, x = table.frame.select(*names, reason, value.alias("__x"), squared), nw.col("__x")
-    made = (nw.len(), x.sum(), x.min(), x.max(), nw.col("__s").sum())
-    return grouped(frame, (_REASON, *names), dict(zip(SUMS, made, strict=True)))
+    value = nw.when(~table.absent(names)).then(nw.col(roles.score).cast(nw.Float64))
+    frame = table.frame.select(*roles.cell_columns, value.alias("__x"))
+    x = nw.col("__x")
+    frame = frame.with_columns(((x - MIDDLE) * (x - MIDDLE)).alias("__s"))
+    made = (x.count(), x.sum(), x.min(), x.max(), nw.col("__s").sum())
+    return grouped(frame, roles.cell_columns, {_ROWS: nw.len()} | dict(zip(SUMS, made, strict=True)))
+
+
+def _by_reason(table: LazyTable, asked: dict[str, list[str]]) -> tuple[FloatArray, FloatArray]:
+    """Numbers of the reasons for which rows are not in use, 0 for those that are, and the rows of each."""
+    reason = reason_number(table, asked.values()).alias(_REASON)
+    found = grouped(table.frame.select(reason), (_REASON,), {_ROWS: nw.len()})
+    codes, reasons = found.keys[_REASON]
+    return np.asarray(reasons)[codes], found.numbers[_ROWS]
 
 
 def _power_of_weights(table: LazyTable, weight: str) -> int:

@@ -189,6 +189,21 @@ def test_bands_are_the_intervals_of_single_contrasts_at_the_joint_level(board):
     np.testing.assert_allclose(bands[["lower", "upper"]], ends)
 
 
+@pytest.mark.filterwarnings("ignore::evalreg.errors.FewClustersWarning")
+@pytest.mark.parametrize("size", [1, 3])
+def test_equal_clusters_have_whole_degrees_of_freedom_whatever_the_rounding(size):
+    few = []
+    for n_clusters in range(6, 56):
+        n = n_clusters * size
+        log = pd.DataFrame(
+            {"model": np.tile(["a", "b", "c"], n), "passage": np.repeat(np.arange(n_clusters), 3 * size)}
+        )
+        log["score"] = np.random.default_rng(n).standard_normal(3 * n)
+        results = er.mean(log, by="model", groups="passage")
+        few.append(make_family(results.params, results.cov, "pairs").few_dof)
+    np.testing.assert_array_equal(few, [*range(5, 50), *[np.nan] * 5])
+
+
 def test_many_clusters_map_each_contrast_to_the_normal():
     rng = np.random.default_rng(2)
     rows = pd.MultiIndex.from_product([range(80), ["a", "b", "c"]], names=["passage", "model"])

@@ -21,7 +21,8 @@ from evalreg.numerics.matrices import Matrix, dense, difference_rows, squared_en
 
 # A variance below this fraction of its terms is rounding.
 ROUNDING = 1e-12
-
+# Degrees of freedom of equal clusters are whole numbers up to this fraction of them, and count as these.
+DOF_ROUNDING = 1e-9
 
 # Contrasts of up to so many entries are held with their zeros, and so many are looked at together.
 DENSE_ENTRIES, CHUNK_ENTRIES = 1 << 20, 1 << 23
@@ -114,7 +115,7 @@ def _few(cov: Any, widths: Widths, n_params: int) -> tuple[float, bool]:
     axes = widths.dofs[: len(cov.axes) if cov.summed else 1, inside]
     if not axes.size:
         return float("nan"), True
-    smallest = float(np.min(np.median(axes, axis=1)))
+    smallest = float(np.min(np.median(axes, axis=1))) * (1 + DOF_ROUNDING)
     if smallest >= LIKE_NORMAL:
         return float("nan"), True
     finest = max(term.n_clusters for term in cov.one_way)

@@ -280,3 +280,14 @@ def test_bad_arguments_are_refused(arguments, error):
 def test_tau_is_a_whole_number_of_one_or_more(tau):
     with pytest.raises(ArgumentError, match="tau"):
         tau_best([0.0, 1.0], np.eye(2), tau=tau)
+
+
+@pytest.mark.parametrize("names", [list("ebacd"), [3, 1, 2, 9, 0], ["a", 1, ("x", 2), 2.5, "b"]])
+def test_names_of_pairs_are_those_of_their_two_sides(names):
+    index = pd.Index(names, tupleize_cols=False)
+    left, right = np.triu_indices(5, 1)
+    found = pairwise_table(pd.Series(np.arange(5.0), index=index), np.eye(5)).index
+    slow = pd.MultiIndex.from_arrays([index[left], index[right]], names=["left", "right"])
+    assert found.equals(slow)
+    assert found.names == slow.names
+    assert [list(own) for own in found.levels] == [list(own) for own in slow.levels]

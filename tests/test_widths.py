@@ -197,3 +197,16 @@ def test_repairs_by_name_have_the_widths_of_their_rule() -> None:
             whole = np.sum(t2 * V) - stats.t.isf(0.025, both.dof(C)[0]) ** 2 * both.variance(C)[0]
             expected = max(whole, *(t2 * V))
         assert cov.half_width(C)[0] == pytest.approx(np.sqrt(expected), rel=1e-9), repair
+
+
+def test_degrees_of_freedom_of_many_means_are_those_of_each_alone(rng):
+    n_models, n_questions = 140, 12
+    model = np.tile(np.arange(n_models), n_questions)
+    there = rng.random(model.size) < 0.8
+    log = pd.DataFrame(
+        {"model": model, "item": np.arange(model.size) // n_models, "score": rng.normal(size=model.size)}
+    )
+    results = er.mean(log[there], by="model", groups="item", cov="CR2")
+    alone = [results.cov.dof(np.eye(n_models)[[i]])[0] for i in range(n_models)]
+    np.testing.assert_allclose(results.cov.dof(), alone, rtol=1e-12)
+    assert np.ptp(alone) > 1

@@ -10,7 +10,7 @@ from scipy import sparse
 
 from evalreg.checks import BoolArray, FloatArray, frozen
 from evalreg.covariance.crossed import sign
-from evalreg.covariance.dof import FixedDof, Leverage, WelchDof, quadratic
+from evalreg.covariance.dof import SMALL, FixedDof, Leverage, WelchDof, quadratic
 from evalreg.covariance.leverages import CellLeverage, FactoredLeverage, Projected, project
 from evalreg.data.clusters import Axis, axis_name
 from evalreg.numerics.matrices import DENSE_SHARE, Matrix, compressed, dense, of_columns
@@ -93,8 +93,11 @@ class Term:
 
     def _product(self, C: Matrix) -> Matrix:
         """C times the contrasts; sparse where both may be, as differences of many models touch few of the cells."""
-        thin = sparse.issparse(self.contrasts) or (sparse.issparse(C) and self._thin is not None)
-        return of_columns(compressed(C), self._thin) if thin else np.asarray(C @ self.contrasts)
+        if sparse.issparse(self.contrasts) or (sparse.issparse(C) and self._thin is not None):
+            return of_columns(compressed(C), self._thin)
+        if C.size > SMALL and self._thin is not None and np.count_nonzero(C) < DENSE_SHARE * C.size:
+            return dense(of_columns(compressed(C), self._thin))  # the parameters themselves, of which there are many
+        return np.asarray(C @ self.contrasts)
 
     @cached_property
     def _thin(self) -> Matrix | None:

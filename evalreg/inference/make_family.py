@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import BoolArray, FloatArray, listed
+from evalreg.checks import BoolArray, FloatArray, IntArray, listed
 from evalreg.covariance.covariance import Covariance
 from evalreg.covariance.dof import quadratic
 from evalreg.covariance.widths import Widths, joined, one_t
@@ -177,13 +177,20 @@ def _check_contrasts(contrasts: Any, params: pd.Index[Any]) -> tuple[pd.Index[An
         left, right = pair_positions(K)
         C = difference_rows(left, right, K)
         C = dense(C) if C.shape[0] * K <= DENSE_ENTRIES else C
-        arrays = [params[left], params[right]]
-        return pd.MultiIndex.from_arrays(arrays, names=["left", "right"]), C, np.zeros(left.size)
+        return _names_of_pairs(params, left, right), C, np.zeros(left.size)
     if isinstance(contrasts, pd.DataFrame) and list(contrasts.columns) != list(params):
         raise AlignmentError("`contrasts` must have one column for each parameter, in the order of `params`.")
     parsed = parse_contrasts(contrasts, tuple(params))
     names = contrasts.index if isinstance(contrasts, pd.DataFrame) else pd.Index(parsed.names)
     return names, parsed.matrix, parsed.value
+
+
+def _names_of_pairs(params: pd.Index[Any], left: IntArray, right: IntArray) -> pd.MultiIndex:
+    """Names of all pairs; each name is sorted once, however many pairs it is in."""
+    # The last is on no left side, and the first on no right one.
+    each: Any = pd.MultiIndex.from_arrays([params[:-1], params[1:]], names=["left", "right"])
+    codes: Any = [np.asarray(each.codes[0])[left], np.asarray(each.codes[1])[right - 1]]
+    return pd.MultiIndex(each.levels, codes, names=each.names, verify_integrity=False)
 
 
 @dataclass(frozen=True, eq=False)

@@ -93,9 +93,8 @@ class PairedMeans(PairedQuestions):
         """As of any scores, but without a look at the questions where these are 0 or 1 and clusters of their own."""
         if not (first.size and self._binary and all(map(self._apart, axes))):
             return super()._passed(first, second, axes)
-        both = np.rint(self._products)
-        right = np.diag(both)
-        differ = (right[first] + right[second] - 2 * both[first, second]) / self.count[first]
+        right, both = np.rint(np.diag(self._products)), np.rint(self._products[first, second])
+        differ = (right[first] + right[second] - 2 * both) / self.count[first]
         return np.array([differ, differ, differ, differ, 1 - differ, differ])
 
     def _same_questions(self, first: IntArray, second: IntArray) -> BoolArray:

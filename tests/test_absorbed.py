@@ -204,6 +204,7 @@ def test_a_covariate_that_the_levels_absorb_is_named(crossed):
     ("formula", "message"),
     [
         ("score ~ 1 | question", "nothing to estimate"),
+        ("score ~ model + C(one) | question", "nothing to estimate: each of the covariates.*one level in the 300 rows"),
         ("score ~ 0 + x | question", "leaves out the constant"),
         ("score ~ x |", "names no factor behind the bar"),
         ("score ~ x | question | judge", "2 bars"),
@@ -217,7 +218,7 @@ def test_a_covariate_that_the_levels_absorb_is_named(crossed):
 )
 def test_what_a_bar_may_not_say_is_refused_by_its_rule(crossed, formula, message):
     with pytest.raises(er.errors.EvalregError, match=message):
-        er.fit(formula, crossed.assign(row=np.arange(len(crossed))))
+        er.fit(formula, crossed.assign(row=np.arange(len(crossed)), model="ada", one=1))
 
 
 def test_other_families_predictions_and_the_way_back_are_refused_by_name(crossed):

@@ -12,7 +12,7 @@ from evalreg.data.absorbed import AbsorbedRows
 from evalreg.data.clusters import axis_name
 from evalreg.data.formula import ParsedFormula
 from evalreg.data.frame import refuse_extreme
-from evalreg.errors import CollinearityError, ConstantScoreError, DataError
+from evalreg.errors import CollinearityError, ConstantScoreError, DataError, FormulaError
 from evalreg.estimate import About, Absorbed, Estimate, Refit
 from evalreg.numerics.demean import Partition, redundant_levels, within
 from evalreg.numerics.fitting import least_squares
@@ -37,6 +37,12 @@ def solve_absorbed(
     n_redundant, exact = redundant_levels(partitions, project)
     rank = sum(one.n_clusters for one in codes) - n_redundant
     what = listed([axis_name(factor) for factor in factors], joiner=" and ")
+    if not names:
+        raise FormulaError(
+            f"`formula` has nothing to estimate: each of the covariates of {parsed.text!r} has one level in the "
+            f"{y.size} rows in use, and the absorbed {what} contains the constant. Name a covariate that varies, or write "
+            f'"{parsed.outcome} ~ 1" for the mean.'
+        )
     _check_rows(y.size, len(names), rank, what)
     left = project(np.column_stack([y, X]))
     _check_left(np.column_stack([y, X]), left, [parsed.outcome, *names], what)

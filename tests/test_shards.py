@@ -314,6 +314,20 @@ def test_models_with_other_questions_are_told_apart_by_hashes(small):
     sums = er.summarise(short, by="model", item="question", groups="passage")
     with pytest.warns(UnequalQuestionsWarning, match=r"119 to 120 of them; their hashes differ"):
         er.mean(sums, by="model", groups="passage")
+    first = small.groupby("model")["question"].transform("min")
+    others = small.assign(question=small["question"].where(small["question"] != first, "own " + small["model"]))
+    with pytest.warns(UnequalQuestionsWarning, match=r"\(120 each; their hashes differ"):
+        er.mean(er.summarise(others, by="model", item="question", groups="passage"), by="model", groups="passage")
+
+
+def test_clusters_that_sums_were_not_made_by_are_refused_with_what_to_do(small):
+    found = er.mean(er.summarise(small, by="model", groups="passage"), by="model", groups="passage")
+    with pytest.raises(
+        er.errors.NotAvailableError, match=r"made of sums.*of sums that were made with them in `groups`"
+    ):
+        found.with_cov(groups="question")
+    with pytest.raises(er.errors.NotAvailableError, match='Did you mean "passage"'):
+        found.with_cov(groups="pasage")
 
 
 def test_hashes_of_questions_stay_as_they_are():

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import IntArray, hold, listed
+from evalreg.checks import IntArray, hold, listed, nearest
 from evalreg.data.clusters import Axis, Codes, factorize, joint, used_codes
 from evalreg.errors import AlignmentError, NotAvailableError
 
@@ -115,7 +115,8 @@ class Labels:
 def no_source(name: str, held: Sequence[str]) -> NotAvailableError:
     """Return the error for a clustering that a result cannot look up any more."""
     return NotAvailableError(
-        f'`groups` names "{name}", which this result does not hold: it no longer has its source rows '
-        f"(copied or unpickled). Held are {listed(held) or 'none'}; fit again for others.",
+        f'`groups` names "{name}", which this result does not hold: it no longer has its source rows (it was copied or '
+        f"unpickled, or made of sums).{nearest(name, held)} Held are {listed(held) or 'none'}; fit again for others, of "
+        "rows, or of sums that were made with them in `groups`.",
         column=name,
     )

@@ -63,8 +63,9 @@ def unequal_questions(sums: SummedLog, by: tuple[str, ...]) -> list[Note]:
     if not sums.roles.hashed or by != sums.roles.by or sums.questions["hash"].nunique() == 1:
         return []
     n = sums.questions["n"]
+    how_many = f"{n.min()} to {n.max()} of them" if n.min() < n.max() else f"{n.min()} each"
     text = (
-        f"models answered different questions ({n.min()} to {n.max()} of them; their hashes differ), so that "
+        f"models answered different questions ({how_many}; their hashes differ), so that "
         "differences between them are partly differences between questions. Summarise the questions that all answered."
     )
     return [(UnequalQuestionsWarning, text)]

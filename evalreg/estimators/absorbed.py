@@ -40,8 +40,8 @@ def solve_absorbed(
     if not names:
         raise FormulaError(
             f"`formula` has nothing to estimate: each of the covariates of {parsed.text!r} has one level in the "
-            f"{y.size} rows in use, and the absorbed {what} contains the constant. Name a covariate that varies, or write "
-            f'"{parsed.outcome} ~ 1" for the mean.'
+            f"{y.size} rows in use, and the absorbed {what} contains the constant. Name a covariate that varies, or "
+            f'write "{parsed.outcome} ~ 1" for the mean.'
         )
     _check_rows(y.size, len(names), rank, what)
     left = project(np.column_stack([y, X]))

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 import narwhals.stable.v2 as nw
 import numpy as np
+from pandas.api.types import infer_dtype
 
 from evalreg.checks import FloatArray, IntArray
 from evalreg.data.clusters import Axis, union
@@ -137,8 +138,8 @@ def _without_missing(
 
 
 def _reads_alike(codes: IntArray, labels: Any) -> bool:
-    """Whether labels read as they do without a missing one: beside it, whole numbers may come as floats."""
-    return bool((codes >= 0).all()) or np.asarray(labels).dtype.kind != "f"
+    """Whether labels read as they do without a missing one: beside it, whole numbers may have been floats."""
+    return bool((codes >= 0).all()) or infer_dtype(labels, skipna=False) == "string"
 
 
 def _sums_in_use(table: LazyTable, roles: Roles, names: list[str]) -> Grouped:

@@ -159,6 +159,12 @@ def solver_of(estimate: Estimate, by: Axis) -> Solver:
     """Solver from the sums within the clusters of `by`."""
     refit, A = estimate.refit, estimate.coefficient_map
     again = refit is not None and refit.leave_out is not None
+    if refit is not None and refit.delta:
+        raise NotAvailableError(
+            f"a bootstrap solves again for the parameters, and these are a function of them ({estimate.about.model}), "
+            "of which only the slope is kept. Take the function of each draw: `bootstrap` of the results before "
+            "`transform` (or `odds`) has them in `draws`."
+        )
     if refit is None or A is None or not (refit.linear or again):
         raise NotAvailableError(
             "a bootstrap from cluster sums is available for means, win rates, ratings and least squares (and contrasts "

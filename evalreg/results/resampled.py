@@ -150,8 +150,8 @@ class Resampled:
         Raises
         ------
         NotAvailableError
-            If the estimate is not of means, ratings or least squares (`evalreg.bootstrap` takes any function), or of a
-            finite benchmark.
+            If the estimate is not of means, ratings or least squares (`evalreg.bootstrap` takes any function), if it is
+            a function of them (which is to be taken of `draws`), or of a finite benchmark.
         ArgumentError
             If rows are taken as independent, or an option is unknown.
 

@@ -14,7 +14,7 @@ from evalreg.data.clusters import Axis
 from evalreg.data.labels import Labels
 from evalreg.errors import NotAvailableError
 from evalreg.numerics.matrices import Matrix, compressed, dense
-from evalreg.scores.base import RowsInCells, Scores
+from evalreg.scores.base import ResidualSums, RowsInCells, Scores
 from evalreg.scores.shared_rows import SharedRows
 from evalreg.scores.sums import Block
 
@@ -55,11 +55,23 @@ class StackedScores(SharedRows):
         first, second = self.first.in_cells(), self.second.in_cells()
         return (*first, *second) if first and second else ()
 
+    @property
+    def as_means(self) -> StackedScores:
+        """The same scores as those of means, a row counting with its sampling weight."""
+        return self.each(lambda scores: scores.as_means)
+
+    def residual_sums(self, by: Axis) -> ResidualSums | None:
+        """None: each estimate has residuals of its own."""
+        return None
+
     def rows_in(self, columns: Matrix) -> FloatArray | None:
         """Rows in use in any column of each line: a row that both estimates use is one row."""
         parts, touched, first = self.in_cells(), compressed(columns), 0
         if not parts:
-            return None
+            # One of them uses all rows, or does not tell.
+            split = self.first.n_columns
+            both = _rows_of(self.first, touched[:, :split]) + _rows_of(self.second, touched[:, split:])
+            return np.asarray(np.minimum(both, self.n_rows))
         kinds = np.column_stack([np.where(part.in_use, part.cell, -1) for part in parts])
         distinct, count = np.unique(kinds, axis=0, return_counts=True)
         used: Matrix = sparse.csr_array((touched.shape[0], count.size))

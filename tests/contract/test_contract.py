@@ -20,6 +20,7 @@ from engines.lazy import LAZY
 
 import evalreg as er
 from evalreg.errors import NestedClustersWarning
+from evalreg.estimate.behind import rows_behind
 from evalreg.inference.multiplicity import block_stream
 from evalreg.resampling.draws import boot_chunks
 
@@ -746,6 +747,46 @@ def test_a_bootstrap_estimates_anew_with_the_weights_that_it_draws(case):
             continue
         for found, weight in zip(drawn, weights, strict=True):
             _assert_close(found, case.fit_held(frame, "passage", weight[passage]).params, SOLVED)
+
+
+@by_family(also=lambda row: "as sampled" in row["case"].name)
+def test_a_bootstrap_of_a_function_is_the_function_of_its_draws_or_refused(case):
+    results = _fit(case)
+    C = np.random.default_rng(6).normal(size=(2, len(results.params)))
+    with contextlib.suppress(er.errors.NotAvailableError):
+        draws = results.bootstrap(draws=9, alpha=0.5).draws
+        _assert_close(results.linear(C, ["c", "d"]).bootstrap(draws=9, alpha=0.5).draws, draws @ C.T, SAME)
+        _assert_close(results.transform(np.tanh).bootstrap(draws=9, alpha=0.5).draws, np.tanh(draws), SAME)
+
+
+BESIDE = {
+    "a regression": lambda frame: er.fit("score ~ words", frame, groups="passage"),
+    "a ratio": lambda frame: er.ratio(frame, "count", "weight", groups="passage"),
+}
+
+
+@of_cases(lambda case: case.row == "row" and case.per_row == 1)
+@by_family(also=lambda row: "ratio" in row["case"].name)
+@pytest.mark.parametrize("beside", BESIDE)
+def test_beside_another_estimate_dependence_is_its_own_or_not_told(case, beside):
+    results, k = _fit(case), len(_fit(case).params)
+    other = BESIDE[beside](case.prepare(case.frame()))
+    rows = results.n_eff() * results.design_effect()
+    behind = rows_behind(results.estimate)
+    names = [[f"{side}: {name}" for name in each.params.index] for side, each in enumerate((results, other))]
+    for first in (True, False):
+        try:
+            both = results.stack(other, names[0] + names[1]) if first else other.stack(results, names[1] + names[0])
+        except er.errors.NotAvailableError as refusal:
+            assert "in memory" in str(refusal)
+            return
+        icc = both.icc()[names[0]].to_numpy()
+        known = np.isfinite(icc)
+        _assert_close(icc[known], results.icc().to_numpy()[known], SAME)
+        # Rows of a mean count by what its weights leave of them, and of anything else all.
+        found = (both.n_eff() * both.design_effect())[names[0]].to_numpy()
+        counted = np.full(k, float(results.nobs)) if behind is None else behind
+        assert np.all(np.isclose(found, rows, rtol=SAME) | np.isclose(found, counted, rtol=SAME) | np.isnan(found))
 
 
 @pytest.mark.parametrize("width", [80, 120])

@@ -321,6 +321,15 @@ LIES = [
         forged(bootstrap=returning(lambda boot: replace(boot, draws=boot.draws + 0.01))),
     ),
     Lie(
+        "test_a_bootstrap_of_a_function_is_the_function_of_its_draws_or_refused",
+        forged(transform=lambda method: lambda function: method.__self__),
+    ),
+    Lie(
+        "test_beside_another_estimate_dependence_is_its_own_or_not_told",
+        forged(icc=returning(lambda icc: icc + 0.1)),
+        arguments={"beside": "a ratio"},
+    ),
+    Lie(
         "test_summaries_hold_whole_names_in_lines_of_the_width",
         forged(params=lambda params: params.rename(lambda name: f"{name} by another name")),
         arguments={"width": 80},

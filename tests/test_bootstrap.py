@@ -602,6 +602,9 @@ def test_draws_of_no_spread_are_infinitely_far_in_studentized_intervals():
     assert np.isnan([low, high]).all()  # one draw has no t
     low, high = studentized_interval(np.zeros(1), np.ones(1), draws, se, 0.025)[0]
     assert (low, high) == (-np.inf, np.inf)
+    # A variance of zero is rounding where it was made of sums.
+    low, high = studentized_interval(np.zeros(1), np.ones(1), draws + 1e-15, np.maximum(se, 1e-8), 0.025)[0]
+    assert (low, high) == (-np.inf, np.inf)
 
 
 def test_standard_errors_of_bootstrap_and_jackknife_agree():

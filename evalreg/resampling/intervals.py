@@ -14,6 +14,8 @@ from evalreg.checks import FloatArray
 TIE = 1e-9
 # Places this near to a draw, as a fraction of their number, are at it.
 ROUNDING = 1e-12
+# Standard errors of draws below this fraction of that of the estimate are the root of rounding.
+NO_SPREAD = 1e-6
 
 
 def percentile_interval(draws: FloatArray, alpha: float) -> FloatArray:
@@ -45,9 +47,10 @@ def studentized_interval(
     Application, equation 5.7. Shapes: values, se (n_estimates,), draws, draws_se (n_draws, n_estimates); returns
     (n_estimates, 2).
     """
-    away = draws - values
-    none = np.where(away == 0, np.nan, np.copysign(np.inf, away))
-    t = np.divide(away, draws_se, out=np.where(np.isnan(away), np.nan, none), where=(draws_se > 0) & np.isfinite(away))
+    away, least = draws - values, NO_SPREAD * se
+    none = np.where(np.abs(away) <= least, np.nan, np.copysign(np.inf, away))
+    spread = (draws_se > least) & np.isfinite(away)
+    t = np.divide(away, draws_se, out=np.where(np.isnan(away), np.nan, none), where=spread)
     return np.asarray(values[:, None] - percentile_interval(t, alpha)[:, ::-1] * se[:, None])
 
 

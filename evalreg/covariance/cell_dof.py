@@ -139,11 +139,12 @@ def _dense_leverage_sums(leverage: Matrix, scale: Matrix, weight: FloatArray, si
     v = a * h
     b = np.where(a == 0, h, a * v) if single_totals else a * v
     v2 = v * v
-    cross = b.T @ v2
+    d = b - v2
     each, both = weight[first], np.ix_(cell, cell)
     pairs = np.outer(each, each)
-    squares, products = (b.T @ b - cross - cross.T) / pairs, v.T @ v / np.sqrt(pairs)
-    return ((b - v2).sum(axis=0) / each)[cell], squares[both], products[both]
+    # d'd - v2'v2 is b'b - b'v2 - v2'b. A matrix times itself is half the work, for which BLAS starts no threads.
+    squares, products = (d.T @ d - v2.T @ v2) / pairs, v.T @ v / np.sqrt(pairs)
+    return (d.sum(axis=0) / each)[cell], squares[both], products[both]
 
 
 def distinct_columns(matrix: FloatArray) -> tuple[IntArray, IntArray]:

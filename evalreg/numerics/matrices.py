@@ -227,11 +227,18 @@ def is_identity(matrix: FloatArray) -> bool:
     return matrix.shape[0] == matrix.shape[1] == np.count_nonzero(matrix) and bool(np.all(np.diag(matrix) == 1.0))
 
 
+def _scales_columns(left: Matrix, right: Matrix) -> bool:
+    """Whether a product of dense arrays multiplies each column by a number; BLAS would start threads for it."""
+    if sparse.issparse(left) or sparse.issparse(right) or right.shape[0] != right.shape[1]:
+        return False
+    return bool(np.count_nonzero(right) == np.count_nonzero(np.diag(right)))
+
+
 def square(totals: Matrix, bread: Matrix) -> FloatArray:
     """B'T'TB: the sum of outer products of cluster totals T, mapped by the bread B, shape (n_params, n_params)."""
     if mostly_there(totals):
         totals = dense(totals)  # whose products are many times faster
-    influence = totals @ bread
+    influence = totals * np.diag(bread) if _scales_columns(totals, bread) else totals @ bread
     product = influence.T @ influence
     return dense(product)
 

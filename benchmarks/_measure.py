@@ -135,13 +135,24 @@ def peak_of(contender: Contender) -> dict[str, int]:
     return {"total": peak(), "extra": peak() - before}
 
 
-def fresh_process(arguments: Sequence[str]) -> Any:
-    """What a new Python process prints last, read as JSON; memory that it frees goes back to the system at once.
+def first_seconds(contender: Contender) -> float:
+    """Seconds of one call in this process, with what it is the first to load."""
+    prepared = contender.prepare()
+    gc.collect()
+    start = time.perf_counter()
+    contender.run(prepared)
+    return time.perf_counter() - start
+
+
+def fresh_process(arguments: Sequence[str], *, frugal: bool = True) -> Any:
+    """What a new Python process prints last, read as JSON.
 
     Parameters
     ----------
     arguments : sequence of str
         After the name of the interpreter.
+    frugal : bool, optional
+        Whether memory that it frees goes back to the system at once, which takes time.
 
     Returns
     -------
@@ -149,8 +160,10 @@ def fresh_process(arguments: Sequence[str]) -> Any:
         The value printed.
     """
     # glibc would otherwise keep freed arrays below 32 MiB, and hand them out again unseen by the peak.
-    frugal = os.environ | {"MALLOC_MMAP_THRESHOLD_": str(MIB), "MALLOC_TRIM_THRESHOLD_": str(MIB)}
-    done = subprocess.run([sys.executable, *arguments], check=True, capture_output=True, text=True, env=frugal)
+    back = {"MALLOC_MMAP_THRESHOLD_": str(MIB), "MALLOC_TRIM_THRESHOLD_": str(MIB)} if frugal else {}
+    done = subprocess.run(
+        [sys.executable, *arguments], check=True, capture_output=True, text=True, env=os.environ | back
+    )
     return json.loads(done.stdout.splitlines()[-1])
 
 

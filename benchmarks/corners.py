@@ -7,7 +7,9 @@ python benchmarks/corners.py --quick
 from __future__ import annotations
 
 import argparse
+import io
 import json
+import os
 import sys
 import warnings
 from collections.abc import Callable
@@ -20,7 +22,7 @@ import pandas as pd
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import evalreg as er
-from benchmarks._measure import Contender, fresh_process, interleaved, peak_of, table
+from benchmarks._measure import Contender, first_seconds, fresh_process, interleaved, peak_of, table
 
 COVARIATES = "score ~ x0 + x1 + x2 + x3 + x4"
 Calls = dict[str, Callable[[], Any]]
@@ -185,18 +187,14 @@ def unlike(matrix: Any) -> tuple[Any, Any]:
 
 def figures(divisor: int) -> Contenders:
     """Bands, ranks and figures of means of 1,000, 200, 29 and 2 models on 200 questions; results are new each time."""
-    import io
-
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    import matplotlib.pyplot as plt
+    os.environ["MPLBACKEND"] = "Agg"
 
     def draw(results: er.Results, save: bool = False) -> None:
         figure: Any = results.plot().figure
         if save:
             figure.savefig(io.BytesIO())
-        plt.close(figure)
+        # Loaded by `plot`, if it was not before.
+        sys.modules["matplotlib.pyplot"].close(figure)
 
     # What results have learnt of their pairs is kept with them, so that they are made anew before each call.
     logs = {n: answers(max(n // divisor, 2), 200) for n in (1000, 200, 29, 2)}
@@ -259,6 +257,9 @@ CASES: dict[str, tuple[Callable[[int], Calls | Contenders], str]] = {
     "figures": (figures, "plain, 1000"),
 }
 
+# Calls that are timed in new processes as well, where they are the first to load what they need.
+FIRST = {"figures": "plot, 1000"}
+
 
 def contender(call: Contender | Callable[[], Any]) -> Contender:
     """One call, whose data are there beforehand."""
@@ -274,10 +275,12 @@ def main() -> None:
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--no-memory", action="store_true", help="leave out the fresh processes that weigh memory")
     parser.add_argument("--weigh", nargs=3, help=argparse.SUPPRESS)
+    parser.add_argument("--first", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.weigh:
-        case, name, divisor = options.weigh
-        print(json.dumps(peak_of(contender(CASES[case][0](int(divisor))[name]))))
+    if options.weigh or options.first:
+        case, name, divisor = options.weigh or options.first
+        measured = peak_of if options.weigh else first_seconds
+        print(json.dumps(measured(contender(CASES[case][0](int(divisor))[name]))))
         return
     divisor, repeat = (10, 2) if options.quick else (1, options.repeat)
     here = str(Path(__file__).resolve())
@@ -285,6 +288,9 @@ def main() -> None:
         make, reference = CASES[case]
         calls = make(divisor)
         seconds = interleaved({name: contender(call) for name, call in calls.items()}, repeat)
+        if case in FIRST:
+            first = [here, "--first", case, FIRST[case], str(divisor)]
+            seconds[f"{FIRST[case]}, first"] = [fresh_process(first, frugal=False) for _ in range(repeat)]
         weighed = [] if options.no_memory else list(calls)
         peaks = {name: fresh_process([here, "--weigh", case, name, str(divisor)]) for name in weighed}
         print(f"\n{case}: {make.__doc__}")

@@ -8,8 +8,9 @@ from scipy import optimize, special, stats
 
 from evalreg.inference import multiplicity
 from evalreg.inference.aimed import aimed_draws
-from evalreg.inference.contrast_family import ContrastFamily
+from evalreg.inference.contrast_family import STEPDOWN_DRAWS, ContrastFamily
 from evalreg.inference.largest import LargestStatistic
+from evalreg.inference.levels import LargestLevel
 from evalreg.inference.make_family import make_family
 from evalreg.inference.multiplicity import beyond, simulate_largest
 
@@ -133,3 +134,12 @@ def test_statistics_beyond_a_value_are_counted_as_one_by_one(rng):
 
 def test_few_statistics_that_cost_little_are_drawn_as_they_come():
     assert found(make_family(np.zeros(20), np.eye(20), "pairs")).n_aimed == 0
+
+
+def test_step_down_has_as_many_plain_draws_as_it_takes(rng, dear):
+    family = make_family(rng.standard_normal(60), np.eye(60), "pairs")
+    level = LargestLevel(found(family))
+    assert 0 < level.largest.n_aimed <= level.n_draws < STEPDOWN_DRAWS
+    counted = family.stepdown(0, level) * (1 + STEPDOWN_DRAWS)
+    np.testing.assert_allclose(counted, np.rint(counted), rtol=0, atol=1e-6)
+    assert (counted >= 1 - 1e-6).all()

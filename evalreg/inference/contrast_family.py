@@ -27,6 +27,9 @@ from evalreg.numerics.student import t_quantile
 
 T = TypeVar("T")
 
+# Step-down counts plain draws, of which it takes more than where some are aimed at one critical value.
+STEPDOWN_DRAWS = 1 << 15
+
 # So many draws times statistics at a time as stay in a cache of the processor.
 AT_ONCE = 1 << 17
 
@@ -186,7 +189,7 @@ class ContrastFamily:
             self.factor,
             dof=self.draw_dof,
             base=base,
-            n_draws=level.n_draws,
+            n_draws=max(level.n_draws, STEPDOWN_DRAWS),
         )
         return p
 

@@ -433,6 +433,19 @@ def test_unpaired_on_request_adds_the_variances(rng: np.random.Generator) -> Non
         comparison.sign_test()
 
 
+@pytest.mark.parametrize("first", [None, "passage"])
+@pytest.mark.parametrize("groups", ["item", "passage", ["passage", "style"], "array"])
+def test_models_held_apart_stay_so_under_other_clusters(rng: np.random.Generator, first: Any, groups: Any) -> None:
+    frame = board(rng, n_models=3)
+    groups = {"passage": frame["passage"].to_numpy()} if groups == "array" else groups
+    expected = er.compare(frame, groups=groups, paired=False)
+    found = er.compare(frame, groups=first, paired=False).with_cov(groups=groups)
+    pd.testing.assert_frame_equal(found.table, expected.table)
+    assert found.results.n_clusters == expected.results.n_clusters
+    again = er.infer(er.compare(frame, groups=first, paired=False).results.estimate, groups=groups)
+    pd.testing.assert_series_equal(again.bse, expected.results.bse)
+
+
 # Shapes
 
 

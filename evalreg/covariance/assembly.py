@@ -11,7 +11,7 @@ from evalreg.covariance.alike import alike_note, check_alike, pool_models
 from evalreg.covariance.covariance import Covariance
 from evalreg.covariance.crossed import crossed_matrix, subsets
 from evalreg.covariance.documented import documented
-from evalreg.covariance.groups import Groups, check_estimate, check_two_clusters, drop_nested, resolve_groups
+from evalreg.covariance.groups import Groups, check_estimate, check_two_clusters, drop_nested, grouped
 from evalreg.covariance.memory import refuse_covariance
 from evalreg.covariance.notes import term_notes, thin_notes
 from evalreg.covariance.of_population import as_drawn, each_column, of_samples, refuse_undrawn, with_answers
@@ -84,8 +84,7 @@ def covariance(
     asked = check_cov_options(cov, ssc, dof, repair)
     check_estimate(estimate)
     options = resolve_cov(asked, groups is not None, default="CR1" if estimate.refit is None else "CR2")
-    scores, axes = resolve_groups(estimate.scores, groups)
-    result = assemble(replace(estimate, scores=scores), axes, options)
+    result = assemble(*grouped(estimate, groups), options)
     issue(result.notes)
     return result
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from evalreg.data.clusters import Axis, axis_name, union
 from evalreg.data.groups import Groups as Groups
@@ -19,6 +20,13 @@ def check_estimate(estimate: object) -> None:
     if not isinstance(estimate, Estimate):
         hint = " Pass its `.estimate`." if hasattr(estimate, "estimate") else ""
         raise ArgumentTypeError(f"`estimate` must be an Estimate; got {type(estimate).__name__}.{hint}")
+
+
+def grouped(estimate: Estimate, groups: Groups) -> tuple[Estimate, tuple[Axis, ...]]:
+    """Axes named by `groups`, and the estimate with the labels that it may hold; models held apart share no cluster."""
+    scores, axes = resolve_groups(estimate.scores, groups)
+    apart = tuple((*axis, *(name for name in estimate.apart if name not in axis)) for axis in axes)
+    return replace(estimate, scores=scores), apart
 
 
 def resolve_groups(scores: Scores, groups: Groups) -> tuple[Scores, tuple[Axis, ...]]:

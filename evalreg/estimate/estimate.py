@@ -198,6 +198,9 @@ class Estimate:
         Factors whose levels a regression absorbed: the columns of its scores are orthogonal to their dummies.
     population : Population, optional
         The finite population that the rows were drawn from without replacement; None is one without end.
+    apart : tuple of str
+        Columns whose values share no cluster: models that are taken to be independent. Every clustering is joint with
+        them.
 
     Examples
     --------
@@ -226,6 +229,7 @@ class Estimate:
     lost: str = ""
     absorbed: Absorbed | None = None
     population: Population | None = None
+    apart: Axis = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "params", frozen(self.params))
@@ -435,6 +439,7 @@ class Estimate:
                 (other.population, other.bread.shape[0], other.item),
                 same_rows,
             ),
+            apart=tuple(dict.fromkeys((*self.apart, *other.apart))),
         )
 
 

@@ -166,4 +166,5 @@ def of_means(
         contrasts[np.arange(len(names)), side] += sign
     own = None if axes is None else tuple((*axis, *roles.by) if roles.by[0] not in axis else axis for axis in axes)
     # Clusters of two models are different ones: nothing is paired.
-    return replace(estimate.linear(contrasts, names), about=estimate.about, family=PLAIN), own
+    made = replace(estimate.linear(contrasts, names), about=estimate.about, family=PLAIN, apart=roles.by)
+    return made, own

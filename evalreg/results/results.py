@@ -12,7 +12,7 @@ import pandas as pd
 from evalreg.checks import CovName, DofName, IntervalName, RepairName, SscName, option
 from evalreg.covariance.covariance import Covariance
 from evalreg.covariance.documented import documented
-from evalreg.covariance.groups import Groups, check_estimate, resolve_groups
+from evalreg.covariance.groups import Groups, check_estimate, grouped
 from evalreg.covariance.options import CovOptions, check_cov_options, takes_ssc
 from evalreg.data.clusters import Axis, axis_name
 from evalreg.data.engine_spark import one_scan
@@ -453,8 +453,8 @@ def infer(
     """
     asked = check_cov_options(cov, ssc, dof, repair)
     check_estimate(estimate)
-    scores, axes = resolve_groups(estimate.scores, groups)
-    return results_of(replace(estimate, scores=scores), None if groups is None else axes, asked)
+    estimate, axes = grouped(estimate, groups)
+    return results_of(estimate, None if groups is None else axes, asked)
 
 
 def results_of(
@@ -478,8 +478,8 @@ def rederive(results: ResultsT, groups: Any, options: dict[str, Any]) -> Results
         asked["ssc"] = None
     estimate, axes = results.estimate, results.axes or None
     if groups is not KEPT:
-        scores, found = resolve_groups(estimate.scores, groups)
-        estimate, axes = replace(estimate, scores=scores), None if groups is None else found
+        estimate, found = grouped(estimate, groups)
+        axes = None if groups is None else found
         names = [axis_name(axis) for axis in found]
         if "alike" not in given and not (len(names) == 2 and asked["alike"] in names):
             # Nothing is left to be pooled where that axis is not crossed.

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 import statsmodels.api as sm
 import statsmodels.formula.api as smf
+from engines.lazy import in_polars
 
 import evalreg as er
 from evalreg.errors import (
@@ -160,6 +161,7 @@ def fitted(formula: str = "score ~ a", log: pd.DataFrame = LOG, **options: Any) 
         (lambda: fitted("score ~ a | subject"), ArgumentError, r"`full` absorbs nothing, `restricted` subject \(4 lev"),
         (lambda: er.mean(LOG, groups="passage"), NotAvailableError, "`restricted` does not hold the design"),
         (lambda: fitted().contrast("a"), NotAvailableError, "`restricted` does not hold"),
+        (lambda: fitted(log=in_polars(LOG)), NotAvailableError, "rows in an engine do not hold it.*of rows in memory"),
         (lambda: fitted("score ~ a + b | subject").contrast("a - b"), NotAvailableError, "does not hold"),
         (lambda: "score ~ a", ArgumentTypeError, "`restricted` must be results"),
     ],

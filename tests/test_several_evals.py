@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import statsmodels.formula.api as smf
+from engines.lazy import LAZY
 from scipy import stats
 from statsmodels.stats.meta_analysis import combine_effects
 from statsmodels.stats.multitest import multipletests
@@ -274,8 +275,37 @@ def test_the_same_questions_twice_are_refused(logs: dict[str, pd.DataFrame]) -> 
         er.join_evals({"code": one, "again": means(logs["code"])}).average()
     rng = np.random.default_rng(1)
     other = logs["code"].assign(score=lambda log: log["score"] + rng.normal(size=len(log)))
+    nearly = logs["code"].assign(score=lambda log: log["score"] + 0.3 * rng.normal(size=len(log)))
     with pytest.raises(ArgumentError, match=r"not independent.*same ids"):
         er.join_evals({"code": one, "other metric": means(other)}).average()
+    differences = (er.compare(log, item="item", groups="passage", baseline="a") for log in (logs["code"], nearly))
+    with pytest.raises(ArgumentError, match=r"not independent.*same ids"):
+        er.join_evals(dict(zip(("code", "other metric"), differences, strict=True))).average()
+
+
+@pytest.mark.parametrize("held", ["duckdb", "polars lazy", "sums"])
+def test_the_same_questions_twice_are_refused_by_their_clusters_where_rows_are_not_at_hand(held: str) -> None:
+    log, other = eval_log(1, 40), eval_log(2, 40)
+
+    def there(frame: pd.DataFrame) -> er.Results:
+        if held == "sums":
+            return er.mean(er.summarise(frame, by="model", groups="passage"), by="model", groups="passage")
+        return er.mean(LAZY[held](frame), by="model", item="item", groups="passage")
+
+    noise = np.random.default_rng(1).normal(size=len(log))
+    metric = log.assign(score=log["score"] + 0.3 * noise)
+    for one, two in ((there(log), there(metric)), (means(log), there(metric)), (there(log), means(metric))):
+        with pytest.raises(ArgumentError, match=r"not independent.*same ids"):
+            er.join_evals({"code": one, "other metric": two}).average()
+    with pytest.raises(ArgumentError, match="one eval is there twice"):
+        er.join_evals({"code": means(log), "again": there(log)}).average()
+    if held != "sums":
+        pairs = (er.compare(LAZY[held](one), item="item", groups="passage", baseline="a") for one in (log, metric))
+        with pytest.raises(ArgumentError, match=r"not independent.*same ids"):
+            er.join_evals(dict(zip(("code", "other metric"), pairs, strict=True))).average()
+    found = er.join_evals({"code": there(log), "maths": there(other)}).average().table
+    expected = er.join_evals({"code": means(log), "maths": means(other)}).average().table
+    np.testing.assert_allclose(found["se"], expected["se"], rtol=1e-9)
 
 
 def test_unlike_scales_are_warned_of(logs: dict[str, pd.DataFrame]) -> None:

@@ -239,8 +239,8 @@ def _read(estimate: Estimate, name: str) -> _Regression:
     if estimate.fitted is None:
         raise NotAvailableError(
             f"`{name}` does not hold the design that nested regressions are compared by: `ftest` takes results of "
-            "`fit` and of `from_statsmodels` (means, contrasts, copies and unpickled results do not hold it). Fit it "
-            "by formula; `wald_test` tests coefficients by name."
+            "`fit` and of `from_statsmodels` (means, contrasts, copies, unpickled results and fits of rows in an "
+            "engine do not hold it). Fit it by formula, of rows in memory; `wald_test` tests coefficients by name."
         )
     from statsmodels.regression.linear_model import OLS, WLS
 

@@ -7,11 +7,14 @@ from itertools import combinations
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from evalreg.checks import FloatArray, listed, nearest, option
 from evalreg.covariance.covariance import Covariance
+from evalreg.data.clusters import axis_name
 from evalreg.errors import ArgumentError, ArgumentTypeError, FewClustersWarning, NotAvailableError, Note, issue
+from evalreg.inference.diagnostics import row_influence
 from evalreg.inference.random_effects import Averaged, drawn, drawn_alike, weighted
 from evalreg.numerics.student import t_quantile
 from evalreg.results.results import Results
@@ -20,6 +23,8 @@ from evalreg.suites.averages import EvalAverage
 TasksName: TypeAlias = Literal["fixed", "drawn"]
 WeightsName: TypeAlias = Literal["precision"]
 Weights: TypeAlias = Mapping[str, float]
+# Estimates that agree to this are the same.
+SAME = 1e-9
 # Weights that people type add up to 1 within this.
 SUM_ERROR = 1e-6
 FEW_TASKS = 5
@@ -54,6 +59,7 @@ def average_differences(
 ) -> EvalAverage:
     """The averages of differences."""
     names = _shared_names(parts, models, "differences")
+    _refuse_same_questions(parts)
     own = [_errors_of_pairs(name, part, names, np.eye(len(names))) for name, part in parts.items()]
     unit = all(part.estimate.about.unit for part in parts.values())
     return _average(parts, names, own, None, weights, tasks, (-1.0, 1.0) if unit else (-np.inf, np.inf), ())
@@ -93,13 +99,20 @@ def _average(
     return EvalAverage(names, tuple(parts), said, tasks, averaged(own), pairs, bounds, (*notes, *new))
 
 
+def _alike(one: npt.ArrayLike, two: npt.ArrayLike) -> bool:
+    """Whether numbers are the same but for rounding."""
+    first, second = np.asarray(one, dtype=float), np.asarray(two, dtype=float)
+    return np.allclose(first, second, rtol=SAME, atol=SAME * float(np.max(np.abs(first), initial=0.0)))
+
+
 def _shared_names(parts: Mapping[str, Results], models: Sequence[str] | None, what: str) -> tuple[str, ...]:
     """What is averaged; all evals must have it."""
     if len(parts) < 2:
         raise ArgumentError(f"an average is over two or more evals; got {listed(parts)} alone.")
     for (name, one), (other, two) in combinations(parts.items(), 2):
         same = one.estimate.names == two.estimate.names and one.nobs == two.nobs
-        same = same and np.array_equal(one.params, two.params) and np.array_equal(one.cov.naive, two.cov.naive)
+        # Rows in an engine, or sums of them, may give another last digit.
+        same = same and _alike(one.params, two.params) and _alike(one.cov.naive, two.cov.naive)
         if same and not _of_other_questions(one, two):
             raise ArgumentError(
                 f"{name!r} and {other!r} hold the same numbers: one eval is there twice. Leave out one."
@@ -200,24 +213,39 @@ def _at_least(
 
 def _refuse_same_questions(parts: Mapping[str, Results]) -> None:
     """Raise where two evals seem to be of the same questions, whose errors are not independent."""
-    sums = {name: found for name, part in parts.items() if (found := _by_question(part)) is not None}
-    for (name, one), (other, two) in combinations(sums.items(), 2):
-        both = pd.concat([one, two], axis=1, join="inner").to_numpy()
-        if len(both) < FEWEST_SHARED or not both.std(axis=0).all():
-            continue
-        r = float(np.corrcoef(both.T)[0, 1])
-        if r * np.sqrt(len(both)) > TOGETHER:
-            raise ArgumentError(
-                f"the errors of {name!r} and {other!r} are not independent: their {len(both)} questions or clusters "
-                f"with the same ids go together (correlation {r:.2f}). Two scores of the same questions go side by "
-                "side with `stack`; give questions that only share their ids other ids."
-            )
+    for (name, one), (other, two) in combinations(parts.items(), 2):
+        found = _comparable(one, two)
+        if found is not None:
+            _refuse_together(name, found[0], other, found[1])
+
+
+def _refuse_together(name: str, one: pd.Series[float], other: str, two: pd.Series[float]) -> None:
+    """Raise where sums of the same labels go together."""
+    both = pd.concat([one, two], axis=1, join="inner").to_numpy()
+    if len(both) < FEWEST_SHARED or not both.std(axis=0).all():
+        return
+    r = float(np.corrcoef(both.T)[0, 1])
+    if r * np.sqrt(len(both)) > TOGETHER:
+        raise ArgumentError(
+            f"the errors of {name!r} and {other!r} are not independent: their {len(both)} questions or clusters "
+            f"with the same ids go together (correlation {r:.2f}). Two scores of the same questions go side by "
+            "side with `stack`; give questions that only share their ids other ids."
+        )
 
 
 def _of_other_questions(one: Results, two: Results) -> bool:
     """Whether two results have labels of questions, and none in common: then equal numbers are chance."""
-    first, second = _by_question(one), _by_question(two)
-    return first is not None and second is not None and first.index.intersection(second.index).empty
+    found = _comparable(one, two)
+    return found is not None and found[0].index.intersection(found[1].index).empty
+
+
+def _comparable(one: Results, two: Results) -> tuple[pd.Series[float], pd.Series[float]] | None:
+    """Sums of the scores of both by question; by cluster where rows of one are in an engine, or gone."""
+    pairs = [(sums_of(one), sums_of(two)) for sums_of in (_by_question, _by_cluster)]
+    known = [(first, second) for first, second in pairs if first is not None and second is not None]
+    # Questions of one and passages of the other may share their ids.
+    alike = (pair for pair in known if pair[0].name == pair[1].name)
+    return next(alike, known[0] if known else None)
 
 
 def _by_question(part: Results) -> pd.Series[float] | None:
@@ -227,7 +255,17 @@ def _by_question(part: Results) -> pd.Series[float] | None:
     rows = getattr(scores, "row_scores", None)
     if not held or rows is None:
         return None
-    codes = max(held.values(), key=lambda one: one.n_clusters)
+    name, codes = max(held.items(), key=lambda one: one[1].n_clusters)
     if codes.labels is None or len(codes.labels) != codes.n_clusters:
         return None
-    return pd.Series(np.bincount(codes.codes, rows, codes.n_clusters), index=codes.labels.astype(str))
+    return pd.Series(np.bincount(codes.codes, rows, codes.n_clusters), index=codes.labels.astype(str), name=name)
+
+
+def _by_cluster(part: Results) -> pd.Series[float] | None:
+    """Influences of the finest clusters in use, added up; None without clusters, or where they stay in Spark."""
+    scores, axes = part.estimate.scores, part.cov.axes
+    if not axes or any(scores.stays(axis) for axis in axes):
+        return None
+    axis = max(axes, key=scores.n_clusters)
+    values, index = row_influence(part.estimate, axis)
+    return pd.Series(values.sum(axis=1), index=list(map(str, index)), name=axis_name(axis))

@@ -141,8 +141,8 @@ def check_staying_means(make: cases.Make) -> None:
         assert isinstance(found.estimate.scores, SparkScores)
         assert not found.estimate.scores._queries, "clusters came to the driver"
         n = expected.estimate.cells.count.size
-        # The first query tells which rows are in use, for which reason others are not.
-        assert max(lines[1:]) <= n * (n + 1) // 2, (name, lines)
+        # The first query tells which rows are in use, and another one for which of three reasons others are not.
+        assert max(lines[1:]) <= max(n * (n + 1) // 2, 4), (name, lines)
         assert_queries(name, n_queries)
         print(f"{name:24} errors differ by {worst:.1e}, {n_queries} queries, at most {max(lines)} lines", flush=True)
 

@@ -262,7 +262,7 @@ def test_bad_rows_are_refused_with_what_to_do(log, engine):
         er.compare(engine(first.assign(score=np.nan)), item="question")
     with pytest.raises(DataError, match="at least two models"):
         er.compare(engine(first[first["model"] == "ada"]), item="question")
-    with pytest.raises(er.errors.ArgumentTypeError, match="must be a column"):
+    with pytest.raises(er.errors.ArgumentTypeError, match=r"must name columns here.*add the labels as a column"):
         er.compare(engine(first), item="question", groups=np.arange(len(first)))
 
 

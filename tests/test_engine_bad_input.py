@@ -255,3 +255,34 @@ def test_leverages_that_are_asked_for_after_the_table_is_gone_are_the_error_of_t
     connection.execute("DROP TABLE log")
     with pytest.raises(EngineError, match=r"duckdb did not (take a query|tell the columns)"):
         results.with_cov(groups=None, cov="HC3")
+
+
+@in_engines
+def test_arrays_for_rows_in_an_engine_are_refused_with_what_to_do(engine):
+    calls = {
+        "mean": lambda **options: er.mean(engine(log()), **options),
+        "fit": lambda **options: er.fit("score ~ words", engine(log()), **options),
+        "ratio": lambda **options: er.ratio(engine(log()), "score", "words", **options),
+    }
+    array = np.arange(len(log())) + 1.0
+    for call in calls.values():
+        for groups in (array, pd.Series(array), {"passage": array}):
+            with pytest.raises(
+                er.errors.ArgumentTypeError, match=r"must name columns here.*add the labels as a column"
+            ):
+                call(groups=groups)
+        with pytest.raises(er.errors.ArgumentError, match=r"so `weights` must name a column; got ndarray\. Add it"):
+            call(weights=array)
+
+
+@in_engines
+def test_rows_that_repeat_a_question_are_refused_with_what_leads_to_a_number(engine):
+    twice = pd.concat([log().assign(model=model, sample=sample) for model in "ab" for sample in (1, 2)])
+    data = engine(twice.reset_index(drop=True))
+    with pytest.raises(er.errors.DuplicateRowsError, match=r"720 rows repeat.*`sample` of `mean`.*item=\"task:item\""):
+        er.mean(data, item="item")
+    with pytest.raises(er.errors.DuplicateRowsError, match="480 rows repeat"):
+        er.mean(data, by="model", item="item")
+    expected = er.mean(twice.reset_index(drop=True), by="model", item="item", sample="sample")
+    found = er.mean(data, by="model", item="item", sample="sample")
+    np.testing.assert_allclose(found.bse, expected.bse, rtol=SAME)

@@ -75,7 +75,7 @@ def read_in_engine(
     `values` are columns of numbers by argument, by default the score. `with_sums` asks for those of its cells in the
     same query; they are there where rows have no weights, and all have the labels of their cell.
     """
-    _refuse_in_memory_only(roles)
+    refuse_arrays_of_weights(roles.weights)
     values = {"score": roles.score} if values is None else values
     for argument, name in values.items():
         table.check_numeric(name, argument)
@@ -99,9 +99,13 @@ def read_in_engine(
     return EngineRows(table, axes, dropped, weights, power, sums)
 
 
-def _refuse_in_memory_only(roles: Roles) -> None:
-    if roles.weights is not None and not isinstance(roles.weights, str):
-        raise ArgumentError("`weights` of rows in an engine must name a column.")
+def refuse_arrays_of_weights(weights: object) -> None:
+    """Rows of an engine have no order that an array could follow."""
+    if weights is not None and not isinstance(weights, str):
+        raise ArgumentError(
+            "rows in an engine have no order, so `weights` must name a column; got "
+            f"{type(weights).__name__}. Add it as a column and name that."
+        )
 
 
 def _asked(roles: Roles, axes: tuple[Axis, ...] | None, values: list[str]) -> dict[str, list[str]]:
@@ -178,7 +182,8 @@ def _refuse_repeats(table: LazyTable, roles: Roles) -> None:
     if repeats:
         raise DuplicateRowsError(
             f"there must be one row for each {' and '.join(map(repr, columns))}; {repeats} rows repeat an earlier one. "
-            "Average or remove them in the engine first.",
+            "Average repeated answers first (`sample` of `mean` does), remove copies, and where models or tasks tell "
+            f'rows apart name these in `by`, or join them as in item="task:{roles.item}".',
             column=roles.item,
             count=repeats,
         )

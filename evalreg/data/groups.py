@@ -42,8 +42,9 @@ def parse_groups(groups: object, columns: Sequence[str]) -> tuple[Axis, ...]:
         axes = [(name,) if name in columns else _parse_axis(name, columns) for name in groups]
     else:
         raise ArgumentTypeError(
-            '`groups` must be a column, a text such as "prompt + judge", a list of columns, an array, a Series or '
-            f"a dict of them; got {type(groups).__name__}."
+            '`groups` must name columns here: one, a text such as "prompt + judge", or a list; got '
+            f"{type(groups).__name__}. Rows in an engine, and sums, have no order that labels could follow: add the "
+            "labels as a column and name that."
         )
     sets = [frozenset(axis) for axis in axes]
     repeated = [axis_name(axis) for i, axis in enumerate(axes) if sets[i] in sets[:i] or len(sets[i]) < len(axis)]

@@ -14,12 +14,13 @@ from evalreg.checks import FloatArray, listed
 from evalreg.data.columns import as_labels, for_formula
 from evalreg.data.engine import LazyTable
 from evalreg.data.engine_design import DesignRows
+from evalreg.data.engine_rows import refuse_arrays_of_weights
 from evalreg.data.engine_terms import number_of
 from evalreg.data.formula import ParsedFormula, computed_as_floats
 from evalreg.data.grammar import names_in
 from evalreg.data.memory import refuse_larger
 from evalreg.data.names import known_column
-from evalreg.errors import ArgumentError, FormulaError, NotAvailableError
+from evalreg.errors import FormulaError, NotAvailableError
 from evalreg.estimators.design import columns_of
 
 # What learns from all rows, and would learn from cells here.
@@ -64,8 +65,7 @@ def refuse_in_memory_only(
             f"rows in an engine can be regressed by least squares; got family={family!r}, whose weights change with "
             f"every step. {collect}"
         )
-    if weights is not None and not isinstance(weights, str):
-        raise ArgumentError("`weights` of rows in an engine must name a column.")
+    refuse_arrays_of_weights(weights)
     learns = sorted(LEARNING & set(parsed.functions)) or sorted(_means_of_columns(parsed))
     if learns:
         raise NotAvailableError(

@@ -192,6 +192,11 @@ def test_scores_that_are_not_0_or_1_are_counted():
         er.mean(log.assign(score=log["score"] * 3), groups="passage").posterior()
 
 
+def _never_worse(log):
+    best = log.groupby("question")["score"].transform("max")
+    return log.assign(score=log["score"].where(log["model"] == "old", best))
+
+
 def test_what_has_no_posterior_says_why():
     log = er.datasets.paired(n_passages=8, seed=1).assign(w=2.0)
     results = er.mean(log, by="model", item="question", groups="passage")
@@ -206,6 +211,10 @@ def test_what_has_no_posterior_says_why():
         er.mean(log, strata="model", groups="passage"),
         er.fit("score ~ model", log, groups="passage"),
         er.ratio(log, "score", "w", groups="passage"),
+        results.linear(np.eye(2), constant=0.1),
+        results.transform(lambda p: p + 0.1),
+        # No question tells against the better of the two: a difference is no rate for that.
+        er.compare(_never_worse(log), item="question", groups="passage").results,
     )
     for other in others:
         with pytest.raises(refused, match=r"plain mean of rows of its own; this is .*score"):

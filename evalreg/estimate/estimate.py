@@ -326,6 +326,22 @@ class Estimate:
         family = moved.family.transform()
         return replace(moved, params=params, refit=refit, bounded=False, about=about, family=family)
 
+    def moved(self, constant: FloatArray) -> Estimate:
+        """The parameters with constants added: no longer means of scores, so that their intervals are by the error.
+
+        Parameters
+        ----------
+        constant : ndarray, shape () or (n_params,)
+            What is added.
+
+        Returns
+        -------
+        Estimate
+            The moved parameters.
+        """
+        about = self.about if self.about.contrast else self.about.transform(np.eye(self.n_params))
+        return replace(self, params=np.array(self.params) + constant, bounded=False, about=about)
+
     def select(self, names: Sequence[str]) -> Estimate:
         """Some of the parameters, in the order asked.
 

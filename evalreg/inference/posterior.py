@@ -223,6 +223,8 @@ def _columns(estimate: Estimate) -> IntArray:
         )
     column = np.asarray(np.argmax(A != 0, axis=1))
     _check_binary(estimate, cells, column)
+    if not estimate.bounded:
+        raise _not_means(estimate)  # Differences, of which none is below 0 here; a mean with a constant added.
     return column
 
 

@@ -163,7 +163,8 @@ def solver_of(estimate: Estimate, by: Axis) -> Solver:
         raise NotAvailableError(
             f"a bootstrap solves again for the parameters, and these are a function of them ({estimate.about.model}), "
             "of which only the slope is kept. Take the function of each draw: `bootstrap` of the results before "
-            "`transform` (or `odds`) has them in `draws`."
+            "`transform` (or `odds`) has them in `draws`. Or pass a function that does both to `evalreg.bootstrap`, "
+            "which resamples the rows."
         )
     if refit is None or A is None or not (refit.linear or again):
         raise NotAvailableError(

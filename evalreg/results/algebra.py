@@ -52,7 +52,7 @@ class Algebra(ABC):
         names : str or list of str, optional
             A name for each combination; by default the index of a DataFrame, otherwise "c0", "c1" and so on.
         constant : float or array_like, shape (n_combinations,), optional
-            c, what is added; 0 by default. It moves estimates and intervals, not standard errors.
+            c, what is added; 0 by default. It moves estimates, not standard errors; intervals are by these.
 
         Returns
         -------
@@ -81,7 +81,9 @@ class Algebra(ABC):
                 f"`constant` must be one finite number, or one for each of the {C.shape[0]} combinations; "
                 f"got {constant!r}."
             )
-        return self._derived(replace(estimate, params=np.array(estimate.params) + shift), cov, notes)
+        if np.any(shift != 0):
+            estimate, cov = estimate.moved(shift), replace(cov, bounded=False)
+        return self._derived(estimate, cov, notes)
 
     def transform(
         self,

@@ -759,6 +759,19 @@ def test_a_bootstrap_of_a_function_is_the_function_of_its_draws_or_refused(case)
         _assert_close(results.transform(np.tanh).bootstrap(draws=9, alpha=0.5).draws, np.tanh(draws), SAME)
 
 
+def test_a_constant_moves_estimates_and_intervals_alone(case):
+    results, k = _fit(case), len(_fit(case).params)
+    names, by = list(results.params.index), 0.25 + 0.5 * np.arange(k)
+    still, moved = results.linear(np.eye(k), names), results.linear(np.eye(k), names, constant=by)
+    # A mean of scores in [0, 1] has an interval that knows their range; a moved one has that of its standard error.
+    ends = results.conf_int(method="wald") if results.estimate.bounded else still.conf_int()
+    _assert_close(moved.params, results.params + by, SAME)
+    _assert_close(moved.bse, results.bse, SAME)
+    _assert_close(moved.conf_int(), ends.add(by, axis=0), SAME)
+    under = [each.with_cov(cov="CR1").conf_int(method="wald") for each in (moved, still)]
+    _assert_close(under[0], under[1].add(by, axis=0), SAME)
+
+
 BESIDE = {
     "a regression": lambda frame: er.fit("score ~ words", frame, groups="passage"),
     "a ratio": lambda frame: er.ratio(frame, "count", "weight", groups="passage"),

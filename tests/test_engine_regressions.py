@@ -440,3 +440,23 @@ def test_a_cell_that_holds_nothing_but_zeros_is_no_change_of_the_rows(engine):
         for weights in (None, "weight"):
             call = functools.partial(er.fit, formula, groups="passage", weights=weights, cov="CR1")
             np.testing.assert_allclose(call(data=engine(frame)).bse, call(data=frame).bse, rtol=SAME)
+
+
+@in_engines
+@pytest.mark.parametrize(
+    "formula", ["score ~ model", "score ~ 0 + model", "I(score * 2) ~ model", "score ~ model * tokens"]
+)
+@pytest.mark.parametrize("weights", [None, "w"])
+def test_a_model_whose_scores_do_not_vary_has_no_error_bar_but_rounding(engine, formula, weights):
+    rng = np.random.default_rng(0)
+    model = np.repeat(["a", "b", "c"], 40)
+    score = np.where(model == "a", 0.7, rng.uniform(size=120).round(1))
+    passage, w, tokens = np.tile(np.arange(20), 6), rng.uniform(0.5, 2, 120), rng.normal(size=120)
+    frame = pd.DataFrame({"model": model, "score": score, "passage": passage, "w": w, "tokens": tokens})
+    for groups, covs in (("passage", ("CR1", "CR2", "CR3")), (None, ("naive", "HC1"))):
+        found, expected = (er.fit(formula, data, weights=weights, groups=groups) for data in (engine(frame), frame))
+        for cov in covs:
+            one, other = found.with_cov(cov=cov), expected.with_cov(cov=cov)
+            assert np.isnan(one.bse.iloc[0])
+            assert np.isnan(one.pvalues.iloc[0])
+            np.testing.assert_allclose(one.bse, other.bse, rtol=1e-8)

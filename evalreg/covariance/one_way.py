@@ -103,12 +103,12 @@ def _rounding(estimate: Estimate, variance: FloatArray) -> BoolArray:
     none = np.zeros(variance.size, dtype=bool)
     if refit is None or refit.inverse_gram.ndim == 1:
         return none
-    residual = 1.0 if scores.residual is None else float(np.mean(scores.residual**2))
-    model = quadratic(dense(estimate.coefficient_map), refit.inverse_gram) * residual
-    if not np.any(variance <= ROUNDING * model):
-        return none
+    if scores.residual is not None:
+        model = quadratic(dense(estimate.coefficient_map), refit.inverse_gram) * float(np.mean(scores.residual**2))
+        if not np.any(variance <= ROUNDING * model):
+            return none
     size = scores.uncancelled(estimate.bread)
-    return none if size is None else np.asarray(variance <= ROUNDING**2 * size)
+    return none if size is None else np.asarray(variance <= scores.rounding * size)
 
 
 def one_term(

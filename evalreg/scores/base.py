@@ -162,6 +162,8 @@ class Scores(ABC):
     """Whether a row is a question and a column the difference of two models on it."""
 
     mapped: ClassVar[bool] = False
+    # A sum of squares of influences below this fraction of what `uncancelled` gives is rounding.
+    rounding: ClassVar[float] = 1e-24
     """Whether the columns are what an estimate solves for, made of the sums of cells."""
 
     of_means: ClassVar[bool] = True

@@ -362,6 +362,17 @@ class LazyScores(Scores):
             meat += half if i == j else half + half.T
         return meat
 
+    def squares_of_parts(self) -> FloatArray:
+        """Sum of (w e u)^2 of each cell, u being 1 and each number of its rows, shape (n_cells, n_parts + 1)."""
+        first, second = np.triu_indices(len(self.parts) + 1)
+        squares = self._squared_scores()[:, None] if self.squared is None else self.squared[:, first == second]
+        # Rows that are all alike have what is left of their distance from the others.
+        mean = self.sums.total / self.sums.weight
+        away = mean - self.sums.total.sum() / self.sums.weight.sum()
+        squares = np.array(squares, dtype=float)
+        squares[:, 0] += self.sums.weight**2 / self.sums.count * away**2
+        return squares
+
     def residual_sums(self, by: Axis) -> ResidualSums | None:
         """Sums of residuals of a regression within clusters; None of other estimates."""
         if self.left is None:

@@ -51,6 +51,8 @@ class MappedScores(SharedRows):
     counted: Matrix | None = None
 
     mapped = True
+    # Squares of rows in an engine come as sums, whose last digits are of the largest rows.
+    rounding = 1e-14
 
     @property
     def whose(self) -> Scores:
@@ -175,6 +177,14 @@ class MappedScores(SharedRows):
     def _totals(self, block: Block) -> Matrix:
         totals = compressed(block.totals) @ self.design
         return totals if self.offset is None else totals + self._weights(block) @ self.offset
+
+    def uncancelled(self, bread: Matrix) -> FloatArray | None:
+        """Bounds of the sums of squares of the influence of rows in an engine if its parts did not cancel."""
+        if not isinstance(self.inner, LazyScores) or self.inner.left is None:
+            return None
+        squares = self.inner.squares_of_parts()
+        reach = abs(compressed(self.design)) @ np.abs(dense(bread))
+        return np.asarray(squares.shape[1] * (squares.ravel() @ dense(reach) ** 2))
 
     def leverage_sums(self, by: Axis, root: FloatArray) -> FloatArray | None:
         """Sum of the leverages of the rows of each cluster, shape (n_clusters,); None without a design."""

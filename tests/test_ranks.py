@@ -291,3 +291,14 @@ def test_names_of_pairs_are_those_of_their_two_sides(names):
     assert found.equals(slow)
     assert found.names == slow.names
     assert [list(own) for own in found.levels] == [list(own) for own in slow.levels]
+
+
+@pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
+@pytest.mark.parametrize("formula", ["score ~ 1", "score ~ 0 + x", "score ~ x | subject", "score ~ x | passage"])
+@pytest.mark.parametrize("cov", ["CR1", "CR2"])
+def test_one_parameter_has_no_pairs_and_the_first_rank(formula, cov):
+    log = er.datasets.passages(n_passages=20, seed=1).assign(x=lambda log: np.arange(len(log)) % 7)
+    results = er.fit(formula, log, groups="passage", cov=cov)
+    assert len(results.pairwise()) == 0
+    assert results.ranks().to_numpy().tolist() == [[1, 1, 1]]
+    assert len(results.letters()) == len(results.leaderboard()) == 1

@@ -83,7 +83,7 @@ class Term:
 
     def dof(self, C: Matrix) -> FloatArray:
         """Degrees of freedom of each contrast of the parameters."""
-        if self.leverage is None:
+        if self.leverage is None or C.shape[0] == 0:
             return np.full(C.shape[0], float(self.n_clusters - 1))
         if self.contrasts is None:
             return self.leverage.dof(dense(C))

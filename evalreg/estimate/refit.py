@@ -19,6 +19,13 @@ class LeaveOut(Protocol):
     def resolve(self, moved: FloatArray, weight: FloatArray) -> FloatArray:
         """Parameters for mean residuals and weights of cells, both (n_cells, m): shape (m, n_params)."""
 
+    def shares(self, of: FloatArray, weight: FloatArray) -> FloatArray | None:
+        """What each cell's mean weighs in a combination of the parameters, where cells have these weights.
+
+        None where parameters are no linear map of the means. Shapes: of (n_params,), weight and what is returned
+        (n_cells, m).
+        """
+
 
 class AtInfinity(Protocol):
     """Parameters, some of them infinite, where a likelihood has no finite best."""

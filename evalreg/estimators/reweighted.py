@@ -51,6 +51,10 @@ class Reweighted:
             [self._solve((moved * weight)[:, part].T, weight[:, part].T) for part in self._parts(weight.shape[1])]
         )
 
+    def shares(self, of: FloatArray, weight: FloatArray) -> FloatArray | None:
+        """None: a likelihood is no linear map of the means."""
+        return None
+
     def _parts(self, n: int) -> list[slice]:
         p = self.coefficients.size
         size = max(ENTRIES // max(p * p, self.weight.size), 1)

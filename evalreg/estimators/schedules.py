@@ -130,6 +130,16 @@ class WithoutCluster:
         result[np.asarray(abs(plan.mix) @ unsolved) > 0] = np.nan
         return result.T
 
+    def shares(self, of: FloatArray, weight: FloatArray) -> FloatArray | None:
+        """What each pair weighs in a combination: where pairs are gone, the others of a rate have their weight."""
+        plan, gone = self.schedule, weight <= FULL_LEVERAGE * self.weight[:, None]
+        if plan.observed is not None:
+            return None
+        signed = _like(plan.weights, plan.weights.data * plan.side.data)
+        bottom = plan.total[:, None] - plan.weights @ gone.astype(np.float64)
+        left = np.where(bottom <= FULL_LEVERAGE * plan.total[:, None], np.inf, bottom)
+        return np.where(gone, 0.0, signed.T @ ((of @ plan.mix)[:, None] / left))
+
 
 def _like(pattern: Matrix, data: FloatArray) -> Matrix:
     """A sparse array with other entries in the same places."""

@@ -90,11 +90,23 @@ class CellSolver:
         if np.all(np.count_nonzero(self.A, axis=1) == 1):
             return self._single_errors(V, moved, inverse)
         variance = []
-        for row in self.A:
-            share = row[:, None] * inverse
+        for place in range(len(self.A)):
+            share = self._shares(place, np.where(drawn, bottom, 0.0)) * inverse
             u = self.totals.T @ share - self.weight.T @ (share * moved)
             variance.append(np.sum(V * u**2, axis=0))
         return np.asarray(np.sqrt(np.array(variance)).T)
+
+    def _shares(self, place: int, bottom: FloatArray) -> FloatArray:
+        """What each cell's mean weighs in a parameter, (n_cells, n_draws) or (n_cells, 1)."""
+        assert self.A is not None
+        again = None if self.refit is None else self.refit.leave_out
+        if again is None or np.all(bottom > 0):
+            return np.asarray(self.A[place][:, None])
+        C = None if self.refit is None else self.refit.contrasts
+        of = np.eye(len(self.A))[place] if C is None else dense(C)[place]
+        found = again.shares(of, bottom)
+        assert found is not None
+        return found
 
     def _single_errors(self, V: FloatArray, moved: FloatArray, inverse: FloatArray) -> FloatArray:
         """Standard errors of parameters of one cell each, from squares and products of the sums."""

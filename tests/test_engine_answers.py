@@ -349,3 +349,20 @@ def test_answers_to_questions_that_not_all_answered_are_counted_not_their_averag
     found, expected = (er.mean(data, **roles) for data in (engine(log), log))
     assert found.dropped.to_dict() == expected.dropped.to_dict()
     assert found.dropped["unshared"] > 60
+
+
+@in_engines
+def test_averages_of_equal_answers_do_not_vary_by_their_rounding(engine):
+    rng = np.random.default_rng(3)
+    frame = pd.DataFrame({"model": np.repeat(["a", "b"], 90), "question": np.tile(np.repeat(np.arange(30), 3), 2)})
+    frame = frame.assign(sample=np.tile([0, 1, 2], 60), passage=frame["question"] // 3)
+    frame = frame.assign(score=np.where(frame["model"] == "a", 0.7, rng.uniform(size=180)))
+    frame = frame[rng.uniform(size=180) > 0.2].reset_index(drop=True)
+    for data in (frame, engine(frame)):
+        found = er.mean(data, by="model", item="question", sample="sample", groups="passage")
+        assert found.bse["a"] == 0
+        assert np.isnan(found.pvalues["a"])
+        assert found.bse["b"] > 0.01
+    duels = pd.DataFrame({"a": "ada", "b": rng.choice(list("xyz"), 200), "score": 0.7, "prompt": np.arange(200) % 12})
+    for data in (duels, engine(duels)):
+        assert (er.win_rate(data, left="a", right="b", score="score", groups="prompt").bse == 0).all()

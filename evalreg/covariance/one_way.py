@@ -45,6 +45,8 @@ from evalreg.scores.differences import PairScores
 
 # Sums that cancel to this fraction of their terms are rounding.
 ROUNDING = 1e-12
+# Values that differ by less are equal: an average of equal ones is one of them to some of its last digits.
+EQUAL = 1e-14
 
 
 def naive_term(estimate: Estimate) -> Term:
@@ -59,12 +61,14 @@ def naive_term(estimate: Estimate) -> Term:
         no_loss |= n <= estimate.n_coefficients
         factor = n / max(n - estimate.n_coefficients, 1)
         matrix = factor * estimate.scores.meat(None, bread)
-        rounding = _rounding(estimate, np.diag(matrix))
+        rounding = _rounding(estimate, np.diag(matrix)) | _of_equal_values(estimate)
         matrix[rounding, :] = matrix[:, rounding] = 0.0
         rest = FixedDof(float(n - estimate.n_coefficients))
         return Term((), (), n, matrix, rest, None, no_loss)
     scale = np.sqrt(cells.count / np.maximum(cells.count - 1, 1))
     matrix = estimate.scores.meat(None, scale_rows(bread, scale))
+    equal = _of_equal_values(estimate)
+    matrix[equal, :] = matrix[:, equal] = 0.0
     variance = cells.squares / cells.weight**2 * scale**2
     lost = _touches(estimate, cells.count < 2)
     return Term((), (), n, matrix, WelchDof(variance, cells.count), estimate.coefficient_map, lost)
@@ -95,6 +99,17 @@ def _touches(estimate: Estimate, columns: BoolArray) -> BoolArray:
     if not columns.any():
         return np.zeros(estimate.n_params, dtype=bool)
     return np.asarray((estimate.coefficient_map != 0) @ columns, dtype=bool)
+
+
+def _of_equal_values(estimate: Estimate) -> BoolArray:
+    """Parameters of cells each of whose values are equal but for rounding, as averages of three answers of 0.7 are."""
+    cells, scores = estimate.cells, estimate.scores
+    if cells is None or scores.mapped or estimate.coefficient_map is None:
+        return np.zeros(estimate.n_params, dtype=bool)
+    size = np.maximum(np.abs(cells.low), np.abs(cells.high))
+    # The values of a ratio may have no known bounds.
+    equal = np.isfinite(size) & (cells.high - cells.low <= EQUAL * size) & (cells.scatter <= EQUAL * size**2)
+    return ~_touches(estimate, ~equal)
 
 
 def _rounding(estimate: Estimate, variance: FloatArray) -> BoolArray:

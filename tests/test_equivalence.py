@@ -139,3 +139,20 @@ def test_wrong_margins_are_errors(
 ) -> None:
     with pytest.raises(error, match=match):
         er.mean(means(rng, [0.0])).equivalence(margin, **options)
+
+
+@pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
+@pytest.mark.parametrize("alpha", [0.01, 0.05, 0.2])
+def test_rates_are_shown_to_be_small_where_their_interval_says_so(rng, alpha):
+    for n_failures in (1, 2, 4, 8, 20):
+        score = np.zeros(120)
+        score[rng.choice(120, n_failures, replace=False)] = 1.0
+        log = pd.DataFrame({"score": score, "passage": np.arange(120) // 3})
+        for groups in (None, "passage"):
+            results = er.mean(log, groups=groups)
+            upper = results.conf_int(alpha=2 * alpha)[1].iloc[0]
+            for margin, verdict in ((upper * 1.001, "shown"), (upper * 0.999, "cannot tell")):
+                row = results.equivalence(margin, alpha=alpha).iloc[0]
+                assert (row["verdict"], row["upper"]) == (verdict, upper)
+                assert row["p_value"] == pytest.approx(alpha, rel=0.05)
+            assert results.equivalence(1.0, alpha=alpha)["p_value"].iloc[0] == 0.0

@@ -38,15 +38,26 @@ class OneSided:
     below: FloatArray
 
 
-def one_sided(estimate: FloatArray, cov: Covariance, bound: float) -> OneSided:
+@dataclass(frozen=True)
+class InRange:
+    """Means in [0, 1], whose tests and intervals know that range."""
+
+    # two-sided p-values against a value, (m,), and limits at a level, (m, 2)
+    pvalues: Callable[[float], FloatArray]
+    limits: Callable[[float], FloatArray]
+
+
+def one_sided(
+    estimate: FloatArray, cov: Covariance, bound: float, own: Callable[[float], FloatArray] | None = None
+) -> OneSided:
     """One-sided p-values of parameters against a bound, half the two-sided ones on the side of the estimate.
 
-    NaN where there is no standard error. Shapes: estimate (m,).
+    `own` has two-sided ones that are not by the standard error. NaN where there is none. Shapes: estimate (m,).
     """
     if math.isinf(bound):
         known = 0 * cov.pvalues(None, np.zeros_like(estimate))
         return OneSided(known + (bound > 0), known + (bound < 0))
-    far = cov.pvalues(None, estimate - bound) / 2
+    far = (cov.pvalues(None, estimate - bound) if own is None else own(bound)) / 2
     return OneSided(np.where(estimate > bound, far, 1 - far), np.where(estimate > bound, 1 - far, far))
 
 
@@ -62,8 +73,9 @@ def equivalence_table(
     *,
     kind: EquivalenceName = "equivalence",
     alpha: float = 0.05,
+    level: InRange | None = None,
 ) -> pd.DataFrame:
-    """Whether parameters lie within margins, or not below one.
+    """Whether parameters lie within margins, or not below one; `level` has the intervals of means in [0, 1].
 
     Columns estimate, se, dof, lower, upper (the 1 - 2 alpha interval), p_value and verdict. Schuirmann (1987), Journal
     of Pharmacokinetics and Biopharmaceutics 15, 657-680. Shapes: params (n_params,).
@@ -73,11 +85,13 @@ def equivalence_table(
     low, high = _bounds(margin, kind)
     theta, se = np.asarray(params, dtype=np.float64), np.sqrt(cov.variance())
     se = np.where(se > 0, se, np.nan)
-    against_low, against_high = one_sided(theta, cov, low), one_sided(theta, cov, high)
+    own = None if level is None else level.pvalues
+    against_low, against_high = one_sided(theta, cov, low, own), one_sided(theta, cov, high, own)
     # Two one-sided tests: the claim needs both, and fails where either bound is passed.
     p_value = np.maximum(against_low.above, against_high.below)
     fails = np.minimum(against_low.below, against_high.above)
-    ends = cov.limits(theta, None, 2 * min(alpha, 1 - alpha))
+    both = 2 * min(alpha, 1 - alpha)
+    ends = cov.limits(theta, None, both) if level is None else level.limits(both)
     if alpha > 0.5:  # the ends change sides
         ends = ends[:, ::-1]
     columns = {"estimate": theta, "se": se, "dof": cov.dof(), "lower": ends[:, 0], "upper": ends[:, 1]}

@@ -129,6 +129,18 @@ def against_null(estimate: Estimate, cov: Covariance) -> tuple[FloatArray, Float
     return np.where(inside, np.sign(effect) * cov.critical(alpha=level), t), p
 
 
+def against_value(estimate: Estimate, cov: Covariance, value: float) -> FloatArray:
+    """Two-sided p-values of means in [0, 1] against a value, by their intervals; none lies beyond 0 or 1.
+
+    NaN without a variance. Shapes: returns (n_params,).
+    """
+    theta, variance = np.array(estimate.params), cov.variance()
+    p = cov.pvalues(None, theta - value)
+    for i in np.flatnonzero((variance > 0) & (theta > 0) & (theta < 1)):
+        p[i] = level_reached(estimate, cov, int(i), value, None) if 0 < value < 1 else 0.0
+    return p
+
+
 def level_reached(estimate: Estimate, cov: Covariance, parameter: int, value: float, method: str | None) -> float:
     """Two-sided p-value of a mean in [0, 1]: the largest level at which its interval holds the value.
 

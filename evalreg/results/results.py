@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
 import numpy as np
@@ -21,11 +22,11 @@ from evalreg.estimate import Estimate
 from evalreg.estimate.about import NOT_GIVEN
 from evalreg.hints import with_hints
 from evalreg.inference.contrasts import parse_contrasts
-from evalreg.inference.equivalence import EquivalenceName, equivalence_table
+from evalreg.inference.equivalence import EquivalenceName, InRange, equivalence_table
 from evalreg.inference.intervals import intervals
 from evalreg.inference.ranks import PairAdjustName
 from evalreg.inference.simultaneous import Seed
-from evalreg.inference.standards import against_null, t_tests
+from evalreg.inference.standards import against_null, against_value, t_tests
 from evalreg.inference.wald import as_contrast_results, few_notes, joint_test
 from evalreg.report.canvas import FigSize
 from evalreg.report.figures import FigureName, plot_results
@@ -310,6 +311,8 @@ class Results(Algebra, MultipleModels, Planned, Resampled, Predicted, Diagnosed,
     ) -> pd.DataFrame:
         """Whether parameters lie within a margin of zero, by one-sided t tests.
 
+        Means of scores in [0, 1] and win rates are tested by their intervals, which know that range.
+
         Parameters
         ----------
         margin : float or (float, float)
@@ -335,7 +338,10 @@ class Results(Algebra, MultipleModels, Planned, Resampled, Predicted, Diagnosed,
         ----------
         Schuirmann (1987), Journal of Pharmacokinetics and Biopharmaceutics 15, 657-680.
         """
-        return equivalence_table(self.params, self.cov, margin, kind=kind, alpha=alpha)
+        estimate, cov, level = self.estimate, self.cov, None
+        if estimate.bounded and estimate.about.interval != "wald":
+            level = InRange(partial(against_value, estimate, cov), partial(intervals, estimate, cov, method=None))
+        return equivalence_table(self.params, cov, margin, kind=kind, alpha=alpha, level=level)
 
     def plot(
         self,

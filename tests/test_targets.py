@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 import warnings
 from dataclasses import replace
 
@@ -337,6 +338,41 @@ def test_what_knows_no_finite_benchmark_is_refused(log, method, given):
     with pytest.raises(NotAvailableError, match=rf"`{method}` takes clusters from a population without end"):
         getattr(found, method)(**given)
     getattr(er.mean(log, groups="passage"), method)(**given)
+
+
+def test_no_plan_is_made_from_a_sample_of_a_finite_benchmark(log):
+    # The part that was drawn shortens its error bar, and that part is another one at every number of questions.
+    models = pd.concat([log.assign(model="a"), log.assign(model="b", score=1 - log["score"])])
+    asked = {"item": "question", "groups": "passage"}
+    for target in ({"target": FULL, "n_population": {"passage": 80}}, {}):
+        one = er.mean(log, **asked, **target)
+        means = er.mean(models, by="model", **asked, **target)
+        difference = er.compare(models, **asked, **target)
+        plans = [
+            lambda one=one: er.plan.precision(pilot=one, half_width=0.03),
+            lambda difference=difference: er.plan.from_pilot(difference, delta=0.05),
+            lambda means=means: er.plan.from_pilot(means.contrast("a - b"), delta=0.05),
+            lambda means=means: er.plan.separate(means, "a", "b", delta=0.05),
+            lambda difference=difference: difference.plan(separate=("a", "b"), delta=0.05),
+        ]
+        for plan in plans:
+            if target:
+                with pytest.raises(NotAvailableError, match=r"from a population without end.*Take results without"):
+                    plan()
+            else:
+                plan()
+
+
+def test_a_gate_on_a_finite_benchmark_promises_no_number_of_questions(tmp_path, call):
+    # It promised 3 times as many questions as the benchmark has.
+    er.datasets.paired(n_passages=40, seed=2).to_csv(tmp_path / "log.csv", index=False)
+    words = ("compare", tmp_path / "log.csv", "--item", "question", "--gate", "new - old > 0.05")
+    status, out, _ = call(*words, "--population", "250")
+    assert status == 2
+    assert "How many more questions of the benchmark could tell is not computed." in out.splitlines()[0]
+    found = json.loads(call(*words, "--population", "250", "--format", "json")[1])["gate"]
+    assert (found["n_to_tell"], found["clusters_to_tell"]) == (None, {})
+    assert "questions like these could tell" in call(*words)[1]
 
 
 def two_samples(N, n_a, n_b, n_ab):

@@ -107,6 +107,8 @@ def precision(
     ------
     ArgumentError, ArgumentTypeError
         If a number is outside its range, or what is given does not go together.
+    NotAvailableError
+        If the pilot is about a finite benchmark.
 
     Notes
     -----

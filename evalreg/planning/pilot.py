@@ -81,6 +81,8 @@ def from_pilot(
         its range.
     ArgumentTypeError
         If the pilot is neither.
+    NotAvailableError
+        If the results are about a finite benchmark.
 
     Notes
     -----

@@ -13,7 +13,7 @@ from evalreg.covariance.assembly import assemble
 from evalreg.covariance.covariance import Covariance
 from evalreg.covariance.options import CovOptions, resolve_cov
 from evalreg.data.clusters import axis_name
-from evalreg.errors import ArgumentError, ArgumentTypeError
+from evalreg.errors import ArgumentError, ArgumentTypeError, NotAvailableError
 from evalreg.estimate import Estimate
 from evalreg.numerics.matrices import compressed
 from evalreg.planning.components import COLUMNS
@@ -137,6 +137,11 @@ def pilot_of(results: Any) -> dict[str, Pilot]:
         raise ArgumentTypeError(
             "`pilot` must be the table that `er.plan.components` gives, or results of one difference; got "
             f"{type(results).__name__}."
+        )
+    if results.estimate.population is not None:
+        raise NotAvailableError(
+            "a plan takes its questions from a population without end, and these results are about "
+            '"the full benchmark". Take results without `target` for it.'
         )
     if len(results.params) != 1:
         raise ArgumentError(

@@ -152,6 +152,16 @@ def test_identical_models_are_alike_to_the_questions_asked(tmp_path: Path, here:
     assert "does not vary, so that it has no error bar" in plain.stdout
 
 
+def test_the_line_of_a_gate_names_options_as_they_are_typed(tmp_path: Path, here: Here) -> None:
+    rows = [f"{model},{i},{i // 3},{int(model == 'new' or i > 2)}" for model in ("new", "old") for i in range(60)]
+    (tmp_path / "log.csv").write_text("\n".join(["model,item,passage,score", *rows]))
+    line = here(
+        "compare", tmp_path / "log.csv", "--groups", "passage", "--gate", "new - old > 0.02"
+    ).stdout.splitlines()[0]
+    assert "--icc takes another value" in line
+    assert "`" not in line
+
+
 @pytest.mark.parametrize(
     "arguments",
     [

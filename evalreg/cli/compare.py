@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +107,8 @@ def run(options: argparse.Namespace) -> Output:
     options.adjust = adjustment("adjust", options.adjust, PAIR_ADJUSTMENTS)
     checked_icc(options.icc)
     check_tests(options)
+    if options.unpaired and options.icc != ICC:
+        raise ArgumentError("`--icc` is of questions that two models share, which `--unpaired` ignores. Leave out one.")
     gate = None if options.gate is None else parse_gate(options.gate)
     if gate is not None and options.baseline not in (None, gate.baseline):
         raise ArgumentError(
@@ -139,6 +142,8 @@ def run(options: argparse.Namespace) -> Output:
             **covariance_options(options),
         )
     decision = None if gate is None else decide(gate, comparison, options.alpha)
+    if decision is not None:
+        decision = replace(decision, few=spelled(decision.few, options))
     if options.figure is not None:
         draw(comparison.results, options)
     asked: dict[str, object] = {name: getattr(options, name) for name in ("adjust", "icc", "model", "score")}

@@ -75,6 +75,7 @@ class Decision:
     # by clustering of several questions each, the clusters at hand and those that `n_to_tell` questions take
     clusters_to_tell: dict[str, tuple[int, int]] = field(default_factory=dict)
     deeper: bool = True  # whether more questions in the same clusters might tell
+    finite: bool = False  # whether it is about a finite benchmark, of which no number of questions is told
     # a sentence where few questions differ, or few clusters carry an unpaired difference; empty otherwise
     few: str = ""
 
@@ -97,6 +98,8 @@ class Decision:
     def _hint(self) -> str:
         if self.verdict != OPEN:
             return ""
+        if self.finite:
+            return " How many more questions of the benchmark could tell is not computed."
         if self.n_to_tell is not None and self.clusters_to_tell:
             parts = [f"{wanted} clusters by {name} ({at_hand} now)" for name, (at_hand, wanted) in self._wanted]
             more = "" if self.deeper else " More questions in the same clusters would not."
@@ -217,6 +220,8 @@ def decide(gate: Gate, comparison: Comparison, alpha: float = 0.05) -> Decision:
 
 def _with_hint(decision: Decision, cov: Covariance, comparison: Comparison) -> Decision:
     """The decision with how much more data could tell: more clusters, where questions share them."""
+    if comparison.results.estimate.population is not None:
+        return replace(decision, finite=True)
     asked = (decision.difference, cov, decision.gate.bound)
     factor = multiple_to_tell(*asked, alpha=decision.alpha, power=POWER)
     if factor is None:

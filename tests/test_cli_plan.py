@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import math
 import re
@@ -91,6 +92,26 @@ def test_costs_name_the_cheapest_plan(command, pilot):
     # The number of answers is best for a variance that is known; the table allows for its error.
     assert cost[int(k)] <= 1.01 * min(cost.values())
     assert f"for {cost[int(k)]:.6g}; one answer each would cost {cost[1]:.6g}" in words
+
+
+def test_where_noise_hides_how_questions_differ_the_cheapest_plan_is_still_the_cheapest(command, tmp_path):
+    # What is left of omega2 is near 0 and uncertain: the best of known components was 3,000 times as dear as 1 answer.
+    log = er.datasets.sampled(n_questions=40, n_samples=2, n_models=2, correlation=0.9, seed=37)
+    log.to_csv(tmp_path / "small.csv", index=False)
+    components = er.plan.components(log, item="question")
+    assert 0 < components.loc["plain", "omega2"] < 0.1 * components.loc["plain", "omega2_uncorrected"]
+    asked = ("--item", "question", "--delta", 0.1, "--cost-question", 2, "--cost-answer", 0.1)
+    _, out, said = command(tmp_path / "small.csv", *asked, "--format", "csv")
+    assert "costs" not in out
+    k_a, k_b, n, price = re.search(
+        r"has (\d+) answers? of A and (\d+) of B .* (\d+) questions, for (\S+);", said
+    ).groups()
+    cost = {}
+    for k in itertools.product(range(1, 16), repeat=2):
+        needed = er.plan.from_pilot(components, delta=0.1, k_a=k[0], k_b=k[1]).loc["plain", "n"]
+        cost[k] = needed * (2 + 0.1 * sum(k))
+    assert float(price) == pytest.approx(int(n) * (2 + 0.1 * (int(k_a) + int(k_b))))
+    assert float(price) <= 1.02 * min(cost.values())
 
 
 def test_an_assurance_is_planned_for(command, pilot):

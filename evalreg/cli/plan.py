@@ -7,6 +7,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from evalreg.checks import fraction
@@ -42,6 +43,8 @@ Examples, on the simulated pilot that `evalreg demo --write logs` makes:
 DEFAULT_K = "1,2,5,10"
 # Below this many clusters the variance components of a pilot say little.
 FEW_CLUSTERS = 30
+# How the sentence on costs begins.
+CHEAPEST = "At these costs"
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,7 +130,9 @@ def run(options: argparse.Namespace) -> Output:
     table = pd.concat([_planned(found, k, options) for k in numbers], ignore_index=True)
     table = table.sort_values("clustering", ascending=False, kind="stable", ignore_index=True)
     plan = Plan(found, table, rows, options, tuple(_notes(found, options)))
-    return Output(FORMATS[options.format](plan), messages=log_messages(rows, options))
+    # CSV holds the table alone.
+    cheapest = tuple(text for text in plan.notes if text.startswith(CHEAPEST)) if options.format == "csv" else ()
+    return Output(FORMATS[options.format](plan), messages=(*cheapest, *log_messages(rows, options)))
 
 
 def _one_answer(frame: pd.DataFrame, options: argparse.Namespace) -> bool:
@@ -234,14 +239,31 @@ def _cheapest(found: pd.DataFrame, name: str, omega2: float, options: argparse.N
         **asked,
     )
     kind = name if name in _planned(found, (1.0, 1.0), options)["clustering"].tolist() else "plain"
-    n, price = [], []
-    for k in ((float(best.k_a), float(best.k_b)), (1.0, 1.0)):
-        n.append(int(_planned(found, k, options).set_index("clustering")["n"][kind]))
-        price.append(n[-1] * (options.cost_question + sum(k) * options.cost_answer))
+
+    def planned(k: tuple[int, int]) -> tuple[float, int]:
+        """What a plan costs, and its questions."""
+        n = int(_planned(found, (float(k[0]), float(k[1])), options).set_index("clustering")["n"][kind])
+        return n * (options.cost_question + sum(k) * options.cost_answer), n
+
+    # That is the best for components that are known. The table also allows for the error of the pilot's, which more
+    # answers add to: what is left of omega2 without their noise is the less certain, the more it is relied on.
+    tried = {k: planned(k) for k in _fewer(int(best.k_a), int(best.k_b))}
+    k_a, k_b = min(tried, key=lambda k: tried[k])
+    price, n = tried[k_a, k_b]
     return (
-        f"At these costs the cheapest plan has {best.k_a} answers of A and {best.k_b} of B to each of {n[0]} "
-        f"questions, for {price[0]:.6g}; one answer each would cost {price[1]:.6g} ({name})."
+        f"{CHEAPEST} the cheapest plan has {_counted(k_a)} of A and {k_b} of B to each of {n} questions, for "
+        f"{price:.6g}; one answer each would cost {tried[1, 1][0]:.6g} ({name})."
     )
+
+
+def _fewer(k_a: int, k_b: int) -> list[tuple[int, int]]:
+    """Numbers of answers of A and B, in about the same proportion, from 1 each up to these."""
+    shares = np.geomspace(1 / max(k_a, k_b), 1.0, 40)
+    return sorted({(1, 1)} | {(max(1, round(k_a * share)), max(1, round(k_b * share))) for share in shares})
+
+
+def _counted(k: int) -> str:
+    return f"{k} answer{'' if k == 1 else 's'}"
 
 
 def _promise(options: argparse.Namespace) -> str:

@@ -104,7 +104,17 @@ def run(options: argparse.Namespace) -> Output:
         )
     designs = pd.DataFrame([{**design, "standard_error": result.standard_error(**design)} for design in asked])
     found = FacetsFound(result, designs, rows, options)
-    return Output(FORMATS[options.format](found), messages=log_messages(rows, options))
+    messages = _of_designs(designs) if options.format == "csv" else ()
+    return Output(FORMATS[options.format](found), messages=(*messages, *log_messages(rows, options)))
+
+
+def _of_designs(designs: pd.DataFrame) -> tuple[str, ...]:
+    """The standard errors of designs as sentences, for CSV, which has no place for them."""
+    return tuple(
+        f"Design {', '.join(f'{name}={row[name]:.0f}' for name in designs.columns[:-1])}: standard error "
+        f"{row['standard_error']:.6g}."
+        for row in designs.to_dict("records")
+    )
 
 
 def _design(text: str) -> dict[str, int]:

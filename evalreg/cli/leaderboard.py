@@ -173,7 +173,7 @@ def compared(
 
 # Options for comparisons, and not for scores; with the default of each.
 _OF_PAIRS = {"winner": None, "labels": None, "key": None, "method": "win-rate", "opponents": "uniform", "by": None}
-_OF_PAIRS |= {"standardise": None, "formula": None, "alike": None}
+_OF_PAIRS |= {"standardise": None, "formula": None, "alike": None, "left": "left", "right": "right"}
 
 
 def of_pairs(options: argparse.Namespace) -> list[str]:

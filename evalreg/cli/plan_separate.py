@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from dataclasses import dataclass, fields
 
-from evalreg.cli.leaderboard import add_pairs, board_of, of_pairs
+from evalreg.cli.leaderboard import add_pairs, board_of, checked_roles, of_pairs
 from evalreg.cli.parsing import Output
 from evalreg.cli.selection import Rows, counting, group_names, read_rows, role_names, split_names
 from evalreg.cli.shared import (
@@ -106,6 +106,7 @@ def _means(options: argparse.Namespace) -> tuple[Results, Rows]:
     given = of_pairs(options)
     if given:
         raise ArgumentError(f"`--model` is of scores of single models, and {' and '.join(given)} of comparisons.")
+    checked_roles(options)
     check_shared(options)
     score = options.score or "score"
     roles = role_names(options.model, options.item, options.sample) | group_names(options.groups)

@@ -100,6 +100,8 @@ def run(options: argparse.Namespace) -> Output:
     text, numbers = _columns(options, key)
     rows = read_rows(options, text, numbers)
     pairs = "left" in rows.roles or (rows.log is None and (options.winner is not None or "left" in rows.frame))
+    if pairs:
+        _refuse_of_scores(options)
     options.kind = "pairs" if pairs else "models" if options.baseline is not None else "scores"
     if options.baseline is not None:
         page = _compared(rows, options, text, numbers, pairs, pictures=form == "html")
@@ -168,9 +170,11 @@ def _compared(
         raise ArgumentError("--baseline goes with scores of single models; these rows compare two models each.")
     given = [*of_pairs(options), *(["--weights"] if options.weights is not None else [])]
     given += ["--questions"] if options.questions != "own" else []
+    given += ["--seed"] if options.seed != 0 else []
     given += ["--alike"] if options.alike is not None and "--alike" not in given else []
     if given:
-        raise ArgumentError(f"{' and '.join(given)} do not go with --baseline. Leave them out.")
+        verb, them = ("do", "them") if len(given) > 1 or given == ["--weights"] else ("does", "it")
+        raise ArgumentError(f"{' and '.join(given)} {verb} not go with --baseline. Leave {them} out.")
     model = options.model or "model"
     rows.refuse_verdicts(options.score or "score")
     rows.refuse_averaging(model)
@@ -191,6 +195,21 @@ def _compared(
         more=_log(rows, options),
         pictures=pictures,
     )
+
+
+# Options for scores of single models, and not for comparisons; with the default of each.
+_OF_SCORES = {"model": None, "item": None, "sample": None, "questions": "own"}
+
+
+def _refuse_of_scores(options: argparse.Namespace) -> None:
+    """Refuse options that comparisons of two models would not use."""
+    given = [f"--{name}" for name, default in _OF_SCORES.items() if getattr(options, name) != default]
+    if given:
+        verb = "go" if len(given) > 1 else "goes"
+        raise ArgumentError(
+            f"{' and '.join(given)} {verb} with scores of single models; these rows compare two models each. Their "
+            'clusters are named by --groups, such as --groups "prompt + judge".'
+        )
 
 
 def _columns(options: argparse.Namespace, key: list[str]) -> tuple[set[Any], set[Any]]:

@@ -158,6 +158,11 @@ class ConcatScores(Scores):
         """Whether further columns can be looked up."""
         return self.first.has_source and self.second.has_source
 
+    @property
+    def as_means(self) -> ConcatScores:
+        """The same scores as those of means, a row counting with its sampling weight."""
+        return ConcatScores(self.first.as_means, self.second.as_means)
+
     def rows_in(self, columns: Matrix) -> FloatArray:
         """Rows in use in any column of each line: no row is of both estimates."""
         touched, split = compressed(columns), self.first.n_columns

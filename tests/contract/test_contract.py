@@ -787,6 +787,9 @@ def test_beside_another_estimate_dependence_is_its_own_or_not_told(case, beside)
     rows = results.n_eff() * results.design_effect()
     behind = rows_behind(results.estimate)
     names = [[f"{side}: {name}" for name in each.params.index] for side, each in enumerate((results, other))]
+    # As if the two were of other rows.
+    below = results.concat(other, names[0] + names[1]).icc()[names[0]].to_numpy()
+    _assert_close(below[np.isfinite(below)], results.icc().to_numpy()[np.isfinite(below)], SAME)
     for first in (True, False):
         try:
             both = results.stack(other, names[0] + names[1]) if first else other.stack(results, names[1] + names[0])

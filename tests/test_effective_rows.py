@@ -112,3 +112,18 @@ def test_a_models_effective_comparisons_are_out_of_its_own(board):
         pair = results.contrast({first: 1, second: -1})
         either = duels[["left", "right"]].isin([first, second]).any(axis=1).sum()
         assert pair.n_eff().iloc[0] * pair.design_effect().iloc[0] == pytest.approx(either, rel=SAME)
+
+
+@pytest.mark.parametrize("options", [{}, {"standardise": "uniform"}, {"standardise": "observed"}])
+def test_models_of_two_boards_are_out_of_their_own_comparisons(options):
+    parts = [er.datasets.judge_log(n_models=4, n_prompts=60, seed=seed).assign(style="plain") for seed in (1, 2)]
+    for part in parts:
+        part.loc[part.index % 3 == 0, "style"] = "listed"
+    by = {"by": "style"} if options else {}
+    boards = [
+        er.win_rate(p, left="left", right="right", winner="winner", groups="prompt", **by, **options) for p in parts
+    ]
+    names = [f"{side}: {name}" for side in (1, 2) for name in boards[0].params.index]
+    both = boards[0].concat(boards[1], names)
+    own = [((p["left"] == name) | (p["right"] == name)).sum() for p in parts for name in boards[0].params.index]
+    np.testing.assert_allclose(both.n_eff() * both.design_effect(), own, rtol=SAME)

@@ -20,6 +20,9 @@ def rows_behind(estimate: Estimate) -> FloatArray | None:
     cells, A = estimate.cells, estimate.coefficient_map
     if A is not None and A.shape[1] == estimate.scores.n_columns:
         together = estimate.scores.rows_in(touches(A))
+        if together is not None and cells is not None and A.shape[1] == cells.count.size:
+            # Scores that do not tell their cells count all rows; some rows are in several cells.
+            return np.asarray(np.minimum(together, touches(A) @ cells.count))
         if together is not None:
             return together
     if cells is None:

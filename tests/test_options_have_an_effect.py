@@ -106,6 +106,7 @@ CALLS = [
     (("report", *SCORES, "--baseline", "a"), {"missing", "repair", "model"}),
     (("report", *PAIRS), {"missing", "repair"}),
     (("evals", *SCORES, "--eval", "subject"), {"missing", "repair", "model"}),
+    (("evals", *SCORES, "--eval", "subject", "--average", "--baseline", "a", *CSV), {"missing", "repair", "model"}),
     (("noise", *SAMPLES), {"missing", "model"}),
     (("randomise", "scores.csv", "--treatment", "subject", *PASSAGES), {"missing"}),
     (("components", "samples.csv", "--facets", "model x question x sample", *CSV), {"missing"}),

@@ -69,6 +69,27 @@ def test_a_pilot_plans_with_its_clusters_and_the_plan_delivers():
     assert er.plan.precision(half_width=0.03, pilot=pilot, assurance=0.9).n > plan.n
 
 
+@pytest.mark.parametrize(("rate", "half_width"), [(0.99, 0.01), (0.98, 0.015), (0.7, 0.03)])
+@pytest.mark.parametrize("times", [1, 4])
+def test_near_the_ends_a_pilot_plans_as_its_rate_does(rate, half_width, times):
+    # By t alone 0.99 +- 0.01 took 384 rows, whose interval had a half-width of 0.0124.
+    score = (np.arange(1000) >= round(1000 * (1 - rate))).astype(float)
+    log = {"passage": np.repeat(np.arange(1000), times), "score": np.repeat(score, times)}
+    plan = er.plan.precision(half_width=half_width, pilot=er.mean(log, groups="passage"))
+    alone = er.plan.precision(half_width=half_width, rate=rate)
+    assert plan.n == pytest.approx(times * alone.n, rel=0.01)
+    z2 = stats.norm.ppf(0.975) ** 2
+    n = plan.n / times
+    assert math.sqrt(z2 * rate * (1 - rate) / n + z2**2 / (4 * n**2)) / (1 + z2 / n) <= half_width * 1.001
+
+
+def test_a_difference_is_no_proportion():
+    comparison = er.compare(er.datasets.paired(n_passages=40, difference=0.25, seed=1), item="question")
+    plan = er.plan.precision(half_width=0.2, pilot=comparison)
+    se = float(comparison.results.bse.iloc[0]) * math.sqrt(comparison.table["n"].iloc[0] / plan.n)
+    assert plan.expected == pytest.approx(stats.t.ppf(0.975, plan.dof) * se, rel=1e-9)
+
+
 @pytest.mark.parametrize(
     ("options", "says"),
     [

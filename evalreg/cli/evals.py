@@ -142,6 +142,11 @@ def _check(options: argparse.Namespace) -> None:
     options.adjust = adjustment("adjust", options.adjust, SUITE_ADJUSTMENTS)
     if options.adjust is not None and options.baseline is None:
         raise ArgumentError("`--adjust` is of p-values, which differences have: name a --baseline.")
+    if options.adjust is not None and options.average and options.format == "csv":
+        raise ArgumentError(
+            "`--adjust` is of the differences on each eval, which CSV does not hold beside --average. Leave out one of "
+            "the two, or take another --format."
+        )
     if options.form is not None and options.baseline is not None:
         raise ArgumentError("`--form` is of scores; differences have one form. Leave out one of --form and --baseline.")
     if not options.average and (options.eval_weights is not None or options.tasks != "fixed"):

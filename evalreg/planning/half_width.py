@@ -117,7 +117,8 @@ def precision(
     interval has the half-width. A design effect without `cluster_size` says nothing about degrees of freedom, so the
     normal is the reference: with few clusters that promises too much, by 3% at 40 of them, 7% at 20, 21% at 8.
 
-    Clusters of a pilot keep their mix of sizes: its degrees of freedom grow with the number of clusters.
+    Clusters of a pilot keep their mix of sizes: its degrees of freedom grow with the number of clusters. Of a mean of
+    scores in [0, 1] the half-width is Wilson's where that is larger, with as many 0/1 trials as its variance is worth.
 
     References
     ----------
@@ -145,7 +146,7 @@ def precision(
             raise ArgumentError(
                 f"`pilot` has the variance and the clusters; `{named[0]}` would contradict it. Leave one of them out."
             )
-        return _of_pilot(pilot_of(pilot), half_width, assurance, alpha)
+        return _of_pilot(pilot_of(pilot), _proportion(pilot), half_width, assurance, alpha)
     if assurance is not None:
         raise ArgumentError("`assurance` needs `pilot`: numbers that are assumed have no error of their own.")
     each, is_rate = _variance(rate, variance)
@@ -246,7 +247,16 @@ def _in_clusters(each: float, deff: float, size: float, half_width: float, least
     return Precision(n, n / deff, clusters, size, deff, dof, half_width, alpha, expected)
 
 
-def _of_pilot(rows: dict[str, Pilot], half_width: float, assurance: float | None, alpha: float) -> Precision:
+def _proportion(pilot: Any) -> float | None:
+    """The score of a pilot whose interval is that of a proportion near 0 and 1: a mean of scores in [0, 1]."""
+    results = getattr(pilot, "results", pilot)
+    about, score = results.estimate.about, float(results.params.iloc[0])
+    return score if about.unit and about.interval == "widened" and 0 < score < 1 else None
+
+
+def _of_pilot(
+    rows: dict[str, Pilot], rate: float | None, half_width: float, assurance: float | None, alpha: float
+) -> Precision:
     """Clusters of the pilot's mix of sizes, or rows where it has none."""
     pilot = rows.get("clustered", rows["plain"])
     larger = 1.0
@@ -256,7 +266,10 @@ def _of_pilot(rows: dict[str, Pilot], half_width: float, assurance: float | None
     variance = pilot.variance * larger
 
     def half(clusters: int) -> float:
-        return _half(variance / (clusters * pilot.size), pilot.dof_at(clusters), alpha)
+        each = variance / (clusters * pilot.size)
+        # Trials of this rate that are worth as much.
+        trials = math.inf if rate is None else rate * (1 - rate) / each
+        return max(_half(each, pilot.dof_at(clusters), alpha), _wilson_half(rate, trials, alpha))
 
     z = float(-scipy.special.ndtri(alpha / 2))
     least = _whole((z / half_width) ** 2 * variance / pilot.size)

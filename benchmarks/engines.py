@@ -49,10 +49,11 @@ MADE = """
 COPY (
   SELECT 'prompt-' || lpad((hash(i) % {prompts})::varchar, 7, '0') AS prompt,
          'judge-' || (hash(i + 77777777777) % 5)::varchar AS judge,
-         'model-' || lpad(a::varchar, 2, '0') AS "left",
-         'model-' || lpad((b + (b >= a)::int)::varchar, 2, '0') AS "right",
+         'model-' || lpad(a::varchar, {width}, '0') AS "left",
+         'model-' || lpad((b + (b >= a)::int)::varchar, {width}, '0') AS "right",
          CASE WHEN u < 4 THEN 'tie' WHEN u < 50 + b - a THEN 'left' ELSE 'right' END AS winner
-  FROM (SELECT i, (hash(i * 3 + 1) % 20)::int AS a, (hash(i * 7 + 5) % 19)::int AS b, (hash(i * 13 + 9) % 100)::int AS u
+  FROM (SELECT i, (hash(i * 3 + 1) % {models})::int AS a, (hash(i * 7 + 5) % ({models} - 1))::int AS b,
+               (hash(i * 13 + 9) % 100)::int AS u
         FROM range({rows}) t(i))
 ) TO '{path}' (FORMAT parquet)
 """
@@ -189,17 +190,18 @@ def report(command: list[str], limit: float) -> tuple[dict[str, float], str]:
     return json.loads(said.splitlines()[-1]), ""
 
 
-def made_log(made: str, name: str, asked: argparse.Namespace, folder: str) -> str:
-    """Path of the log in a folder, where DuckDB writes it unless it is there."""
+def made_log(made: str, name: str, asked: argparse.Namespace, folder: str, models: int = 20) -> str:
+    """Path of the log in a folder, where DuckDB writes it unless it is there; answers are of 3 models."""
     import duckdb
 
     clusters = asked.clusters or asked.rows // 100
-    path = Path(folder) / f"{name}-{asked.rows}-{clusters}.parquet"
+    path = Path(folder) / f"{name}-{asked.rows}-{clusters}{f'-{models}' if models != 20 else ''}.parquet"
     if not path.exists():
         unfinished = path.with_suffix(".unfinished")
         database = duckdb.connect()
         database.execute(f"SET threads = 1; SET memory_limit = '{asked.memory}'")
-        database.execute(made.format(rows=asked.rows, prompts=clusters, path=unfinished))
+        size = {"rows": asked.rows, "prompts": clusters, "models": models, "width": len(str(models - 1))}
+        database.execute(made.format(**size, path=unfinished))
         database.close()
         unfinished.rename(path)
     return str(path)

@@ -588,3 +588,20 @@ def test_samples_of_questions_of_another_column_are_not_stacked_by_their_positio
     )
     with pytest.raises(NotAvailableError, match="only estimates of one sampling can be stacked"):
         other.with_cov(groups="q").stack(one, ["xa", "xb", "a", "b"]).cov_params()
+
+
+@pytest.mark.parametrize("groups", ["passage", "question", "passage + question"])
+def test_these_questions_refuse_clusters_that_are_named_later(groups):
+    log = er.datasets.sampled(n_questions=30, seed=1)
+    results = er.mean(log, by="model", item="question", sample="sample", target="these questions")
+    rule = 'target="these questions" holds the questions fixed, so that `groups` cannot matter'
+    later = (
+        lambda: results.with_cov(groups=groups),
+        lambda: results.contrast([1.0]).with_cov(groups=groups),
+        lambda: er.infer(results.estimate, groups=groups),
+        lambda: er.covariance(results.estimate, groups),
+    )
+    for call in later:
+        with pytest.raises(ArgumentError, match=rule):
+            call()
+    assert results.with_cov(groups=None).bse.equals(results.bse)

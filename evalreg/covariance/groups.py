@@ -10,7 +10,14 @@ from evalreg.data.clusters import Axis, axis_name, union
 from evalreg.data.groups import Groups as Groups
 from evalreg.data.groups import as_label_dict, parse_groups
 from evalreg.data.labels import no_source
-from evalreg.errors import ArgumentTypeError, MissingColumnError, NestedClustersWarning, Note, TooFewClustersError
+from evalreg.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    MissingColumnError,
+    NestedClustersWarning,
+    Note,
+    TooFewClustersError,
+)
 from evalreg.estimate import Estimate
 from evalreg.scores.base import Scores
 
@@ -24,6 +31,8 @@ def check_estimate(estimate: object) -> None:
 
 def grouped(estimate: Estimate, groups: Groups) -> tuple[Estimate, tuple[Axis, ...]]:
     """Axes named by `groups`, and the estimate with the labels that it may hold; models held apart share no cluster."""
+    if groups is not None and estimate.family.not_clustered:
+        raise ArgumentError(estimate.family.not_clustered)
     scores, axes = resolve_groups(estimate.scores, groups)
     apart = tuple((*axis, *(name for name in estimate.apart if name not in axis)) for axis in axes)
     return replace(estimate, scores=scores), apart

@@ -34,11 +34,12 @@ class Family:
     """What the estimates of one kind know besides parameters, scores and bread; this one knows nothing more.
 
     `own_range` says whether default intervals in [0, 1] need what is held here, and `not_resolved` why the estimate is
-    not solved again without a cluster (empty where it can be).
+    not solved again without a cluster (empty where it can be), and `not_clustered` why its rows are in no clusters.
     """
 
     own_range: ClassVar[bool] = False
     not_resolved: ClassVar[str] = ""
+    not_clustered: ClassVar[str] = ""
 
     @property
     def inverted(self) -> Inverted | None:

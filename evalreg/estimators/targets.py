@@ -12,7 +12,7 @@ from scipy import sparse
 from evalreg.checks import FloatArray, IntArray, StrataWeightsName, TargetName, listed
 from evalreg.data.clusters import Axis, axis_name, find_axis
 from evalreg.errors import ArgumentError, DataError, IndependenceWarning, NotAvailableError, issue, muted
-from evalreg.estimate import Estimate, Population, Samples
+from evalreg.estimate import Estimate, Family, Population, Samples
 from evalreg.estimators.drawn_samples import clusters_drawn, questions_drawn
 from evalreg.numerics.matrices import Matrix, compressed
 from evalreg.results.results import Results
@@ -43,10 +43,25 @@ def refuse_beside_answers(item: str | None, sample: str | None, **others: object
         )
     given = [f"`{name}`" for name, value in others.items() if value is not None]
     if given:
-        raise ArgumentError(
-            f'target="{THESE}" holds the questions fixed, so that {" and ".join(given)} cannot matter. Leave out '
-            f"{'it' if len(given) == 1 else 'them'}."
-        )
+        raise ArgumentError(_no_place(given))
+
+
+def _no_place(given: list[str]) -> str:
+    """Why arguments have no place beside fixed questions."""
+    return (
+        f'target="{THESE}" holds the questions fixed, so that {" and ".join(given)} cannot matter. Leave out '
+        f"{'it' if len(given) == 1 else 'them'}."
+    )
+
+
+class OfAnswers(Family):
+    """Estimates of fixed questions, of which only the answers vary."""
+
+    not_clustered = _no_place(["`groups`"])
+
+    def transform(self) -> Family:
+        """A function of them is about the same questions."""
+        return self
 
 
 def these_questions(of: Callable[..., Results], item: str, sample: str) -> Results:
@@ -67,7 +82,7 @@ def these_questions(of: Callable[..., Results], item: str, sample: str) -> Resul
     about = replace(found.estimate.about, lines=(line,))
     notes = tuple(note for note in found.notes if note[0] is not IndependenceWarning)
     issue(notes)
-    return replace(found, estimate=replace(found.estimate, about=about), notes=notes)
+    return replace(found, estimate=replace(found.estimate, about=about, family=OfAnswers()), notes=notes)
 
 
 @dataclass(frozen=True)

@@ -882,3 +882,16 @@ def test_differences_far_smaller_than_the_scores_keep_their_correlations(rng):
     found, scale = comparison.results.cov_params().to_numpy(), np.sqrt(np.diag(expected))
     # The scores have 16 digits, of which 8 are left in a difference.
     np.testing.assert_allclose(found / np.outer(scale, scale), expected / np.outer(scale, scale), atol=1e-6)
+
+
+@pytest.mark.parametrize("adjust", ["holm", "single-step", None])
+@pytest.mark.parametrize("paired", [True, False])
+def test_questions_named_later_are_those_of_a_comparison_without_groups(adjust, paired):
+    rng = np.random.default_rng(0)
+    log = pd.DataFrame({"item": np.arange(64) // 4, "model": np.tile(list("abcd"), 16), "part": np.arange(64) // 8})
+    log["score"] = rng.normal(size=64) + 0.6 * (log.model == "a")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", EvalregWarning)
+        plain = er.compare(log, groups=None, adjust=adjust, paired=paired)
+        later = er.compare(log, groups="part", adjust=adjust, paired=paired).with_cov(groups=None)
+    pd.testing.assert_frame_equal(later.table, plain.table, rtol=1e-12)

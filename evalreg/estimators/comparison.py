@@ -111,7 +111,7 @@ class Comparison(Planned, Reported, ComparisonText):
         Parameters
         ----------
         groups : str, list of str, array, Series, dict or None, optional
-            Clusters of the questions; left out keeps those in use.
+            Clusters of the questions; None is the questions themselves, as in `compare`; left out keeps those in use.
         cov, ssc, dof, repair : str, float or None, optional
             As in `compare`; left out keeps what was asked.
         icc : float, optional
@@ -123,6 +123,8 @@ class Comparison(Planned, Reported, ComparisonText):
             New.
         """
         results = self.results
+        if groups is None:
+            groups = list(results.estimate.item)
         if not isinstance(icc, _Kept):
             given = self.facts.family(results.estimate, checked_icc(icc))
             estimate = replace(results.estimate, family=same_questions(given))

@@ -635,3 +635,18 @@ def test_standard_errors_of_bootstrap_and_jackknife_agree():
     log = er.datasets.paired(n_passages=80, seed=4)
     results = er.mean(log, by="model", item="question", groups="passage")
     np.testing.assert_allclose(results.bootstrap(draws=1999).bse, results.with_cov(cov="jackknife").bse, rtol=0.07)
+
+
+@pytest.mark.parametrize("formula", ["y ~ k", "y ~ 0 + k", "y ~ k * x"])
+def test_what_fits_exactly_has_no_bootstrap_error_where_the_analytic_one_is_none(formula):
+    rng = np.random.default_rng(0)
+    n = 60
+    log = pd.DataFrame({"x": rng.normal(size=n), "g": np.arange(n) // 3, "k": np.repeat(["u", "v"], n // 2)})
+    log["y"] = np.where(log.k == "u", 0.3, rng.random(n))
+    with pytest.warns(EvalregWarning, match="no test, because the scores do not vary"):
+        results = er.fit(formula, log, groups="g")
+    with pytest.warns(EvalregWarning, match="do not vary, so that every draw would be alike"):
+        boot = results.bootstrap(draws=199)
+    assert results.bse.isna().any()
+    assert boot.bse.isna().equals(results.bse.isna())
+    assert boot.conf_int().isna().any(axis=1).equals(results.bse.isna())

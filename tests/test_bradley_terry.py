@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from evalreg.errors import (
     CollinearityError,
     ConvergenceError,
     DisconnectedError,
+    EvalregWarning,
     FormulaError,
     MissingColumnError,
     NonFiniteError,
@@ -351,3 +353,79 @@ def test_a_bootstrap_of_many_models_takes_no_part_in_the_order_of_blocks(monkeyp
     monkeypatch.setattr(reweighted, "ENTRIES", 200)
     np.testing.assert_allclose(board.bootstrap(draws=99, seed=3).draws, whole[0], rtol=1e-12)
     np.testing.assert_allclose(board.with_cov(cov="jackknife").bse, whole[1], rtol=1e-12)
+
+
+@pytest.mark.parametrize("cov", ["CR1", "CR2"])
+@pytest.mark.parametrize("options", [{}, {"ties": "davidson"}, {"formula": "1"}])
+def test_neither_reference_nor_scale_moves_the_error_of_a_pair(cov, options):
+    """Where eigenvalues are cut: those of ratings that sum to zero, in log-odds."""
+    log = er.datasets.judge_log(n_models=6, n_prompts=12, n_judges=3, seed=1)
+    found, cut = [], []
+    for reference, scale in ((None, "logit"), (None, "elo"), ("model-01", "logit"), ("model-04", "elo")):
+        unit = 1.0 if scale == "logit" else 400 / np.log(10)
+        board = er.bradley_terry(
+            log,
+            left="left",
+            right="right",
+            winner="winner",
+            groups="prompt + judge",
+            cov=cov,
+            reference=reference,
+            scale=scale,
+            **options,
+        )
+        found.append(board.pairwise()["se"].to_numpy() / unit)
+        cut.append(board.cov.change)
+    assert all(("negative" in text) == ("formula" in options) for text in cut)
+    for other in found[1:]:
+        np.testing.assert_allclose(other, found[0], rtol=1e-9)
+
+
+def test_eigenvalues_are_cut_in_the_space_of_ratings_that_sum_to_zero():
+    log = er.datasets.judge_log(n_models=6, n_prompts=12, n_judges=3, seed=1)
+    asked = {"left": "left", "right": "right", "winner": "winner", "groups": "prompt + judge", "formula": "1"}
+    board = er.bradley_terry(log, **asked, cov="CR1", reference="model-02")
+    C = np.eye(7)
+    C[:6, :6] -= 1 / 6
+    values, axes = np.linalg.eigh(C @ board.cov.raw @ C.T)
+    assert values[0] < -1e-6
+    by_hand = (axes * np.maximum(values, 0)) @ axes.T
+    pair = np.array([0.0, 0, 1, 0, -1, 0, 0])
+    np.testing.assert_allclose(board.cov.variance(pair[None])[0], pair @ by_hand @ pair, rtol=1e-9)
+
+
+@pytest.mark.parametrize("score", [0.3, 0.1, 1 / 3, 0.7])
+@pytest.mark.parametrize("groups", [None, "prompt", "prompt + judge"])
+def test_scores_that_are_all_the_same_number_give_no_error_but_no_tiny_one(score, groups):
+    rng = np.random.default_rng(0)
+    n = 60
+    turned = rng.random(n) < 0.5
+    log = pd.DataFrame({"score": score, "prompt": np.arange(n) // 3, "judge": np.arange(n) % 3})
+    fixed = log.assign(left="a", right="b")
+    sides = log.assign(left=np.where(turned, "a", "b"), right=np.where(turned, "b", "a"), x=rng.normal(size=n))
+    asked = {"left": "left", "right": "right", "score": "score", "groups": groups}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", EvalregWarning)
+        assert er.bradley_terry(fixed, **asked).bse.isna().all()
+        assert er.bradley_terry(fixed, **asked, reference="b").bse["a"] != 0
+        assert er.bradley_terry(sides, **asked, formula="1").bse.isna().all()
+        for formula in ("1", "x"):
+            controlled = er.controlled_win_rate(sides, **asked, formula=formula)
+            assert controlled.bse.isna().all()
+            assert controlled.pvalues.isna().all()
+            assert controlled.conf_int().isna().all(axis=None)
+            assert "do not vary" in str(controlled.summary())
+        assert (er.win_rate(fixed, **asked, opponents="as_sampled").bse == 0).all()
+        # One score that differs is a variance.
+        fixed.loc[4, "score"] += 1e-6
+        assert (er.bradley_terry(fixed, **asked).bse > 1e-9).all()
+
+
+def test_ratings_of_equal_scores_in_an_engine_have_no_error():
+    duckdb = pytest.importorskip("duckdb")
+    log = pd.DataFrame({"left": "a", "right": "b", "score": 0.3, "prompt": np.arange(60) // 3})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", EvalregWarning)
+        for groups in ("prompt", None):
+            board = er.bradley_terry(duckdb.from_df(log), left="left", right="right", score="score", groups=groups)
+            assert board.bse.isna().all()

@@ -9,7 +9,7 @@ import numpy as np
 from evalreg.checks import BoolArray, FloatArray
 from evalreg.covariance.alike import alike_note, check_alike, pool_models
 from evalreg.covariance.covariance import Covariance
-from evalreg.covariance.crossed import crossed_matrix, subsets
+from evalreg.covariance.crossed import Centring, centring_of, crossed_matrix, subsets
 from evalreg.covariance.documented import documented
 from evalreg.covariance.groups import Groups, check_estimate, check_two_clusters, drop_nested, grouped
 from evalreg.covariance.memory import refuse_covariance
@@ -122,7 +122,7 @@ def _assembled(estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov)
     if options.alike is not None:
         terms = pool_models(estimate, axes, terms, options.alike)
         notes = [*notes, alike_note(options.alike, n_clusters[options.alike], estimate.about.n_models)]
-    repaired, change = _repaired(terms, options)
+    repaired, change = _repaired(estimate, terms, options)
     result = Covariance(
         names=estimate.names,
         options=options,
@@ -131,7 +131,7 @@ def _assembled(estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov)
         pieces=tuple(terms),
         naive=naive.matrix,
         smallest_dof=min(axis_dof(estimate, axis) for axis in axes),
-        bounded=estimate.bounded,
+        bounded=estimate.bounded and _has_bounds(estimate),
         fixed=_constants(estimate),
         repaired=repaired,
         change=change,
@@ -161,7 +161,7 @@ def _of_rows(
         pieces=(replace(term, blind=blind_directions(estimate, None)),),
         naive=naive.matrix,
         smallest_dof=float(np.min(naive.dof(np.eye(estimate.n_params)))),
-        bounded=estimate.bounded,
+        bounded=estimate.bounded and _has_bounds(estimate),
         fixed=_constants(estimate),
         repaired=term.matrix,
         paired=estimate.family.paired,
@@ -192,6 +192,11 @@ def _within(estimate: Estimate) -> str:
     return " within strata" if estimate.kind == "mean" else ""
 
 
+def _has_bounds(estimate: Estimate) -> bool:
+    """Whether an interval in [0, 1] can take the place of a variance of zero: of means of cells, or by its family."""
+    return estimate.cells is not None or estimate.family.own_range
+
+
 def _constants(estimate: Estimate) -> BoolArray | None:
     """Parameters that no coefficient enters; None where there is none."""
     if estimate.coefficient_map is None:
@@ -200,9 +205,19 @@ def _constants(estimate: Estimate) -> BoolArray | None:
     return fixed if fixed.any() else None
 
 
-def _repaired(terms: list[Term], options: ResolvedCov) -> tuple[FloatArray | None, str]:
+def _repaired(estimate: Estimate, terms: list[Term], options: ResolvedCov) -> tuple[FloatArray | None, str]:
     if options.alike is not None:
         return None, f"two terms, that of {options.alike} pooled over models"
     if len(terms) == 1:
         return terms[0].matrix, ""
-    return crossed_matrix([term.matrix for term in terms], [term.dims for term in terms], options.repair)
+    matrices, dims = [term.matrix for term in terms], [term.dims for term in terms]
+    return crossed_matrix(matrices, dims, options.repair, _centring(estimate))
+
+
+def _centring(estimate: Estimate) -> Centring | None:
+    """To ratings that sum to zero, whatever their reference and scale; None where parameters are no ratings."""
+    far = None if estimate.refit is None else estimate.refit.at_infinity
+    if far is None or not far.rated:
+        return None
+    zero = None if far.zero is None else estimate.names.index(far.zero)
+    return centring_of(np.isin(estimate.names, far.rated), zero, far.units)

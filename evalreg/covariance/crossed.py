@@ -7,12 +7,13 @@ arXiv:2406.08880.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import combinations
 from typing import TypeAlias
 
 import numpy as np
 
-from evalreg.checks import FloatArray, RepairName
+from evalreg.checks import BoolArray, FloatArray, RepairName
 from evalreg.numerics.matrices import sum_blocks
 
 Dims: TypeAlias = tuple[int, ...]
@@ -58,10 +59,37 @@ def crossed_variance(each: FloatArray, dims: Sequence[Dims], repair: RepairName)
     return np.asarray(np.max(sums_of(dims, repair) @ each, axis=0))
 
 
+@dataclass(frozen=True, eq=False)
+class Centring:
+    """Maps from parameters to others that do not depend on which model is the reference, and back, both (n, n)."""
+
+    there: FloatArray
+    back: FloatArray
+
+
+def centring_of(rated: BoolArray, zero: int | None, units: FloatArray) -> Centring:
+    """To ratings in log-odds that sum to zero.
+
+    `rated` are the parameters that are ratings, shape (n,), `zero` is the one that is 0 (None: they sum to zero) and
+    `units` that of a log-odds in each parameter, shape (n,).
+    """
+    n_rated = np.count_nonzero(rated)
+    there, back = np.eye(rated.size), np.eye(rated.size)
+    there[np.ix_(rated, rated)] -= 1.0 / n_rated
+    if zero is None:
+        back = there.copy()
+    else:
+        back[rated, zero] -= 1.0
+    return Centring(there / units, back * units[:, None])
+
+
 def crossed_matrix(
-    matrices: Sequence[FloatArray], dims: Sequence[Dims], repair: RepairName
+    matrices: Sequence[FloatArray], dims: Sequence[Dims], repair: RepairName, centring: Centring | None = None
 ) -> tuple[FloatArray | None, str]:
-    """The matrix that variances come from, shape (n, n), or None (from the terms); and what the repair changed."""
+    """The matrix that variances come from, shape (n, n), or None (from the terms); and what the repair changed.
+
+    Eigenvalues depend on the parameters that they are of; `centring` has those in which they are cut.
+    """
     raw = sum_blocks(sign(one) * V for one, V in zip(dims, matrices, strict=True))
     if repair == "none":
         return raw, ""
@@ -73,7 +101,8 @@ def crossed_matrix(
         raised = int(np.sum(np.diag(raw) < largest * (1 - 1e-12)))
         fewer = "one-way variance" if max(map(len, dims)) == 2 else "variance of fewer axes"
         return None, f"{raised} of {raw.shape[0]} variances were raised to the largest {fewer}" if raised else ""
-    values, axes = np.linalg.eigh((raw + raw.T) / 2)
+    centred = raw if centring is None else centring.there @ raw @ centring.there.T
+    values, axes = np.linalg.eigh((centred + centred.T) / 2)
     # Win rates add up to a constant, whose eigenvalue of zero is rounding of either sign.
     negative = values < -1e-14 * max(values[-1], 0.0)
     if not negative.any():
@@ -81,4 +110,6 @@ def crossed_matrix(
     cut = int(np.sum(negative))
     share = -values[values < 0].sum() / np.abs(values).sum()
     repaired = (axes * np.clip(values, 0.0, None)) @ axes.T
+    if centring is not None:
+        repaired = centring.back @ repaired @ centring.back.T
     return repaired, f"{cut} negative eigenvalue{'s' if cut > 1 else ''} ({share:.2g} of the total) set to zero"

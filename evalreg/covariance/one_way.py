@@ -116,7 +116,7 @@ def _rounding(estimate: Estimate, variance: FloatArray) -> BoolArray:
     """Parameters whose rows' influences cancel to rounding, so that their variance would be rounding too."""
     scores, refit = estimate.scores, estimate.refit
     none = np.zeros(variance.size, dtype=bool)
-    if refit is None or refit.inverse_gram.ndim == 1:
+    if refit is None or (refit.inverse_gram.ndim == 1 and not scores.mapped):
         return none
     if scores.residual is not None:
         model = quadratic(dense(estimate.coefficient_map), refit.inverse_gram) * float(np.mean(scores.residual**2))

@@ -38,6 +38,10 @@ class AtInfinity(Protocol):
     def zero(self) -> str | None:
         """Model whose rating is zero; None where ratings are centred."""
 
+    @property
+    def units(self) -> FloatArray:
+        """A log-odds in the units of each parameter, where ratings are among these, shape (n_params,)."""
+
     def map(self, C: Matrix) -> AtInfinity:
         """The same for contrasts of the parameters."""
 

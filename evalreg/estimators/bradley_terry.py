@@ -79,7 +79,9 @@ def estimate_of(
     One Newton step stands for leaving a cluster out, but in a jackknife. `reference` is as in `solve`.
     """
     zero = None if reference is None else contest.models.index(reference)
-    at_infinity = Separated(fit.again, contest.first, contest.second, contest.models, contrasts, zero)
+    K, units = len(contest.models), np.ones(len(names))
+    units[: K + len(contest.terms)] = np.ptp(contrasts[:K, 0])
+    at_infinity = Separated(fit.again, contest.first, contest.second, contest.models, contrasts, zero, units)
     return Estimate(
         names=names,
         params=contrasts @ fit.coefficients,

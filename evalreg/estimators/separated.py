@@ -33,6 +33,8 @@ class Separated:
     contrasts: FloatArray
     # Model whose rating is zero; None where ratings are centred.
     reference: int | None
+    # A log-odds in the units of each parameter of the board, (n_models + n_others,).
+    units: FloatArray
     # Parameters as contrasts of the board's, (n_params, n_models + n_others); None where they are the same.
     of_board: FloatArray | None = None
 
@@ -65,8 +67,7 @@ class Separated:
         total = rows[:, :K].sum(axis=1)
         total[np.abs(total) < ROUNDING] = 0.0
         C = rows[:, :K] - total[:, None] * self._zero(tier)
-        unit = float(np.ptp(self.contrasts[:K, 0]))
-        finite = unit * (C @ strength) + rows[:, K:] @ (self.contrasts[K:, K - 1 :] @ others)
+        finite = self.units[0] * (C @ strength) + rows[:, K:] @ (self.contrasts[K:, K - 1 :] @ others)
         return np.asarray(finite + _sides(C @ np.eye(above.shape[0])[tier], above))
 
     def _zero(self, tier: IntArray) -> FloatArray:

@@ -10,11 +10,13 @@ import numpy as np
 
 from evalreg.checks import BoolArray, FloatArray, IntArray, fraction, listed, option
 from evalreg.covariance.groups import check_two_clusters, drop_nested
+from evalreg.covariance.one_way import naive_term
 from evalreg.data.clusters import Axis, axis_name
 from evalreg.errors import ArgumentError, EvalregWarning, FewClustersWarning, NotAvailableError, Note, issue
 from evalreg.estimate import AtInfinity, Estimate
 from evalreg.inference.multiplicity import base_seed
 from evalreg.inference.simultaneous import Seed
+from evalreg.numerics.matrices import dense
 from evalreg.resampling.boot_sums import meetings, solver_of
 from evalreg.resampling.bootstrap import FEW_DRAWS, KINDS, Bootstrap, KindName, refuse_few
 from evalreg.resampling.draws import BOOT_WEIGHTS, BootWeightsName, Progress, boot_chunks, run_blocks, whole_number
@@ -98,19 +100,31 @@ def bootstrap_results(
 
     with Progress(asked.draws) as progress:
         parts = run_blocks(asked.draws, asked.base, work)
+    flat, found = _flat(estimate), np.concatenate([part[0] for part in parts])
+    # What is left of draws that are all alike is rounding.
+    found[:, flat] = np.nan
     one = np.ones((1, codes[0].size))
     studentized = kind == "studentized"
     return assembled(
         estimate.names,
         np.array(estimate.params),
-        np.concatenate([part[0] for part in parts]),
+        found,
         asked,
         {axis_name(axis): n for axis, n in zip(axes, n_clusters, strict=True)},
         solver.without() if kind == "bca" else None,
         solver.errors(one)[0] if studentized else None,
         np.concatenate([part[1] for part in parts]) if studentized else None,
         None if estimate.refit is None else estimate.refit.at_infinity,
+        flat,
     )
+
+
+def _flat(estimate: Estimate) -> BoolArray:
+    """Parameters that are alike in every draw because their scores do not vary, shape (n_params,)."""
+    known = np.zeros(estimate.n_params, dtype=bool)
+    if estimate.coefficient_map is not None:
+        known = ~np.any(dense(estimate.coefficient_map) != 0, axis=1)
+    return np.asarray((np.diag(naive_term(estimate).matrix) <= 0) & ~known)
 
 
 def _products(chunks: Iterator[list[FloatArray]], codes: list[IntArray]) -> Iterator[FloatArray]:
@@ -124,8 +138,10 @@ def _products(chunks: Iterator[list[FloatArray]], codes: list[IntArray]) -> Iter
                 yield np.prod([one[rows][:, code] for one, code in zip(each, codes, strict=True)], axis=0)
 
 
-def _draw_notes(names: tuple[str, ...], draws: FloatArray, asked: Asked, at_infinity: AtInfinity | None) -> list[Note]:
-    """What to say about few draws, about draws without a value, and about infinite ones."""
+def _draw_notes(
+    names: tuple[str, ...], draws: FloatArray, asked: Asked, at_infinity: AtInfinity | None, flat: BoolArray | None
+) -> list[Note]:
+    """What to say about few draws, about draws without a value or all alike, and about infinite ones."""
     alpha = asked.alpha
     notes: list[Note] = []
     n = draws.shape[0]
@@ -136,7 +152,15 @@ def _draw_notes(names: tuple[str, ...], draws: FloatArray, asked: Asked, at_infi
             f"either side, and another seed moves them. Take {FEW_DRAWS} or more."
         )
         notes.append((EvalregWarning, text))
-    failed = np.count_nonzero(np.isnan(draws), axis=0)
+    flat = np.zeros(len(names), dtype=bool) if flat is None else flat
+    if flat.any():
+        alike = listed([name for name, is_flat in zip(names, flat, strict=True) if is_flat])
+        text = (
+            f"the scores behind {alike} do not vary, so that every draw would be alike: there is no standard error and "
+            "no interval by drawing clusters again."
+        )
+        notes.append((EvalregWarning, text))
+    failed = np.count_nonzero(np.isnan(draws), axis=0) * ~flat
     if failed.any():
         worst = int(np.argmax(failed))
         text = (
@@ -202,6 +226,7 @@ def assembled(
     se: FloatArray | None = None,
     draws_se: FloatArray | None = None,
     at_infinity: AtInfinity | None = None,
+    flat: BoolArray | None = None,
 ) -> Bootstrap:
     """Put a bootstrap together, and issue its warnings."""
     notes: list[Note] = []
@@ -209,7 +234,7 @@ def assembled(
         if n < FEW_CLUSTERS:
             text = f"{n} {name} clusters: the draws are much alike, and their spread is too small. Prefer `wild_test`"
             notes.append((FewClustersWarning, text + " or CR2 where they are available."))
-    notes += _draw_notes(names, draws, asked, at_infinity)
+    notes += _draw_notes(names, draws, asked, at_infinity, flat)
     notes += _jackknife_notes(names, jackknife)
     issue(notes)
     return Bootstrap(

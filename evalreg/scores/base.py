@@ -162,8 +162,6 @@ class Scores(ABC):
     """Whether a row is a question and a column the difference of two models on it."""
 
     mapped: ClassVar[bool] = False
-    # A sum of squares of influences below this fraction of what `uncancelled` gives is rounding.
-    rounding: ClassVar[float] = 1e-24
     """Whether the columns are what an estimate solves for, made of the sums of cells."""
 
     of_means: ClassVar[bool] = True
@@ -431,6 +429,11 @@ class Scores(ABC):
     def row_leverages(self, inverse_gram: FloatArray) -> FloatArray | None:
         """Leverage of each row, where its scores are a number times its row of the design; None elsewhere."""
         return None
+
+    @property
+    def rounding(self) -> float:
+        """A sum of squares of influences below this fraction of what `uncancelled` gives is rounding."""
+        return 1e-24
 
     def uncancelled(self, bread: Matrix) -> FloatArray | None:
         """Sums of squares of the influence of rows if its parts did not cancel; None where a row has one part."""

@@ -373,6 +373,11 @@ class LazyScores(Scores):
         squares[:, 0] += self.sums.weight**2 / self.sums.count * away**2
         return squares
 
+    def squares_of_size(self) -> FloatArray:
+        """Sum of (w s)^2 of each cell if its rows were alike, s being what is fitted and the mean, shape (n_cells,)."""
+        size = np.abs(self.sums.total / self.sums.weight) + np.abs(self.fitted)
+        return np.asarray(self.sums.weight**2 / self.sums.count * size**2)
+
     def residual_sums(self, by: Axis) -> ResidualSums | None:
         """Sums of residuals of a regression within clusters; None of other estimates."""
         if self.left is None:

@@ -12,7 +12,7 @@ from scipy import sparse
 from evalreg.checks import FloatArray
 from evalreg.data.clusters import Axis
 from evalreg.numerics.matrices import Matrix, compressed, dense, of_sorted, scale_rows, square, sum_blocks
-from evalreg.scores.base import CellSquares, ClusterWork, ColumnSums, Scores
+from evalreg.scores.base import CellSquares, ClusterWork, ColumnSums, RowsInCells, Scores
 from evalreg.scores.lazy import LazyScores
 from evalreg.scores.shared_rows import SharedRows
 from evalreg.scores.sums import Block, NarrowClusters
@@ -51,8 +51,6 @@ class MappedScores(SharedRows):
     counted: Matrix | None = None
 
     mapped = True
-    # Squares of rows in an engine come as sums, whose last digits are of the largest rows.
-    rounding = 1e-14
 
     @property
     def whose(self) -> Scores:
@@ -178,13 +176,30 @@ class MappedScores(SharedRows):
         totals = compressed(block.totals) @ self.design
         return totals if self.offset is None else totals + self._weights(block) @ self.offset
 
+    @property
+    def rounding(self) -> float:
+        """Squares of rows of a regression in an engine come as sums, whose last digits are of the largest rows."""
+        summed = isinstance(self.inner, LazyScores) and self.inner.left is not None
+        return 1e-14 if summed else super().rounding
+
     def uncancelled(self, bread: Matrix) -> FloatArray | None:
-        """Bounds of the sums of squares of the influence of rows in an engine if its parts did not cancel."""
-        if not isinstance(self.inner, LazyScores) or self.inner.left is None:
+        """Bounds of the sums of squares of the influence of rows if its parts did not cancel."""
+        reach = dense(abs(compressed(self.design)) @ np.abs(dense(bread))) ** 2
+        if isinstance(self.inner, LazyScores):
+            if self.inner.left is None:
+                return np.asarray(self.inner.squares_of_size() @ reach)
+            squares = self.inner.squares_of_parts()
+            return np.asarray(squares.shape[1] * (squares.ravel() @ reach))
+        parts = self.inner.in_cells()
+        if not parts:
             return None
-        squares = self.inner.squares_of_parts()
-        reach = abs(compressed(self.design)) @ np.abs(dense(bread))
-        return np.asarray(squares.shape[1] * (squares.ravel() @ dense(reach) ** 2))
+        # A row's score is its value less what is fitted.
+        squares = np.concatenate([_squares_of_parts(part) for part in parts])
+        if self.offset is None:
+            return np.asarray(len(parts) * (squares @ reach))
+        beyond = dense(abs(compressed(self.offset)) @ np.abs(dense(bread))) ** 2
+        weights = np.bincount(parts[0].cell, parts[0].weight ** 2, minlength=self._n_cells)
+        return np.asarray((len(parts) + 1) * (squares @ reach + weights @ beyond))
 
     def leverage_sums(self, by: Axis, root: FloatArray) -> FloatArray | None:
         """Sum of the leverages of the rows of each cluster, shape (n_clusters,); None without a design."""
@@ -308,3 +323,10 @@ def flattened(design: FloatArray | Matrix, weight: FloatArray) -> Matrix:
     if rows.has_canonical_format:
         return of_sorted(data, cell, index, shape)
     return sparse.coo_array((data, (cell, index)), shape=shape).tocsr()
+
+
+def _squares_of_parts(rows: RowsInCells) -> FloatArray:
+    """Sum over the rows of each cell of the square of what a score is the difference of, shape (n_cells,)."""
+    value = rows.weight * rows.values
+    size = np.abs(value) + np.abs(value - rows.scores)
+    return np.asarray(np.bincount(rows.cell, size**2, minlength=rows.n_cells))

@@ -95,6 +95,8 @@ def test_agreement_of_two_judges_is_that_of_a_slow_loop(log, cr0, twice):
         clusters = {"groups": pd.factorize(prompt)[0], "use_correction": False}
         fit = sm.OLS(equal, np.ones(len(equal))).fit(cov_type="cluster", cov_kwds=clusters)
         np.testing.assert_allclose([row["agreement"], row["se"]], [fit.params[0], fit.bse[0]], rtol=1e-10)
+        # Verdicts from either side, as the first of two models is so by its name alone.
+        first, second = (np.concatenate([side, -side]) for side in (first, second))
         by_chance = sum(np.mean(first == k) * np.mean(second == k) for k in (-1, 0, 1))
         assert row["kappa"] == pytest.approx((equal.mean() - by_chance) / (1 - by_chance), abs=1e-12)
 
@@ -131,10 +133,34 @@ def test_fleiss_kappa_needs_every_judge_on_every_comparison(judging):
     full = er.datasets.judge_log(n_models=3, n_prompts=20, n_judges=3, seed=1)
     counts = [[list(v.values()).count(k) for k in (1, 0, -1)] for v in slow_verdicts(full).values()]
     complete = board_of(full).judges()
-    assert complete.overall["fleiss"] == pytest.approx(fleiss_kappa(np.array(counts)), abs=1e-12)
+    both = np.array([*counts, *(unit[::-1] for unit in counts)])
+    assert complete.overall["fleiss"] == pytest.approx(fleiss_kappa(both), abs=1e-12)
     assert "Fleiss' kappa over all judges" in str(complete.summary())
     assert np.isnan(judging.overall["fleiss"])
     assert "needs every judge" in " ".join(str(judging.summary()).split())
+
+
+def test_names_of_models_change_nothing_about_judges():
+    log = er.datasets.judge_log(n_models=4, n_prompts=20, n_judges=3, position_effect=0.3, seed=2)
+    names = dict(zip(sorted(set(log["left"])), ["d", "a", "c", "b"], strict=True))
+    other = log.assign(**{side: log[side].map(names) for side in ("left", "right")})
+    other["winner"] = log["winner"].replace(names)
+    for cov in ("CR2", "CR1"):
+        one, two = board_of(log, cov=cov).judges(), board_of(other, cov=cov).judges()
+        assert np.isfinite(one.overall["fleiss"])
+        pd.testing.assert_series_equal(two.overall, one.overall, rtol=1e-9)
+        for table in ("agreement", "position", "ranks", "variance"):
+            pd.testing.assert_frame_equal(getattr(two, table), getattr(one, table), rtol=1e-7, atol=1e-10)
+        for table in ("boards", "effects"):
+            found = getattr(one, table).rename(index=names, level="model").sort_index()
+            pd.testing.assert_frame_equal(getattr(two, table).sort_index(), found, rtol=1e-7, atol=1e-10)
+
+
+def test_judges_who_always_agree_have_a_kappa_of_one_whatever_the_names():
+    rows = [(p, j, "m1", "m2", "m1") for p in "pqrs" for j in ("j1", "j2")]
+    log = pd.DataFrame(rows, columns=["prompt", "judge", "left", "right", "winner"])
+    overall = board_of(log).judges(min_shared=1).overall
+    assert (overall["fleiss"], overall["krippendorff"]) == (1.0, 1.0)
 
 
 def test_krippendorff_alpha_is_the_published_one():

@@ -96,10 +96,14 @@ def agreement_table(
 
 
 def _kappas(one: IntArray, other: IntArray, cell: IntArray, n_cells: int) -> FloatArray:
-    """Cohen's kappa of each cell, (p_o - p_e)/(1 - p_e) (Cohen 1960, eq. 1); NaN where both only ever say one thing."""
+    """Cohen's kappa of each cell, (p_o - p_e)/(1 - p_e) (Cohen 1960, eq. 1); NaN where both only ever say tie.
+
+    Which model of a pair is the first is a matter of names: every verdict counts from either side.
+    """
     size = VERDICTS**2
     flat = np.bincount(cell * size + one * VERDICTS + other, minlength=n_cells * size)
     tables = flat.reshape(n_cells, VERDICTS, VERDICTS)
+    tables = tables + tables[:, ::-1, ::-1]
     n = tables.sum(axis=(1, 2))
     alike = np.trace(tables, axis1=1, axis2=2) * n
     by_chance = np.sum(tables.sum(axis=1) * tables.sum(axis=2), axis=1)
@@ -121,7 +125,7 @@ def _overall(found: Verdicts, equal: FloatArray, prompt: IntArray, options: Reso
             "agreement": share[0],
             "se": share[1],
             "dof": share[2],
-            "krippendorff": krippendorff_alpha(counts),
+            "krippendorff": krippendorff_alpha(counts, mirrored=True),
             "fleiss": _fleiss(counts, found.n_judges),
             "n_shared": float(np.sum(per_unit > 1)),
             "n_units": float(found.n_units),
@@ -132,23 +136,27 @@ def _overall(found: Verdicts, equal: FloatArray, prompt: IntArray, options: Reso
 
 
 def _fleiss(counts: FloatArray, n_judges: int) -> float:
-    """Fleiss' kappa by statsmodels, where every judge saw every unit."""
+    """Fleiss' kappa by statsmodels, where every judge saw every unit; every verdict counts from either side."""
     from statsmodels.stats.inter_rater import fleiss_kappa
 
-    if np.any(counts.sum(axis=1) != n_judges) or np.count_nonzero(counts.sum(axis=0)) < 2:
+    both = np.vstack([counts, counts[:, ::-1]])
+    if np.any(counts.sum(axis=1) != n_judges) or np.count_nonzero(both.sum(axis=0)) < 2:
         return np.nan
-    return float(fleiss_kappa(counts))
+    return float(fleiss_kappa(both))
 
 
-def krippendorff_alpha(counts: FloatArray) -> float:
+def krippendorff_alpha(counts: FloatArray, *, mirrored: bool = False) -> float:
     """Krippendorff's alpha for verdicts without an order, 1 - observed over expected disagreement.
 
     `counts` says how many judges gave each verdict, (n_units, n_verdicts); units with one judge say nothing and are
-    left out. NaN where all verdicts are alike, or no unit has two. Krippendorff (2004), Content Analysis, second
+    left out. NaN where all verdicts are alike, or no unit has two. `mirrored`: the first verdict and the last are one,
+    said from either side, so that by chance they are as frequent. Krippendorff (2004), Content Analysis, second
     edition, ch. 11.
     """
     counts = counts[counts.sum(axis=1) > 1]
     total = counts.sum(axis=0)
+    if mirrored:
+        total = (total + total[::-1]) / 2
     expected = total.sum() ** 2 - total @ total
     if not expected > 0:
         return np.nan

@@ -381,6 +381,18 @@ def test_neither_reference_nor_scale_moves_the_error_of_a_pair(cov, options):
         np.testing.assert_allclose(other, found[0], rtol=1e-9)
 
 
+def test_units_of_what_differs_between_sides_move_no_error_where_eigenvalues_are_cut():
+    log = er.datasets.judge_log(n_models=6, n_prompts=12, n_judges=3, seed=1)
+    log["x"] = np.random.default_rng(3).normal(size=len(log))
+    asked = {"left": "left", "right": "right", "winner": "winner", "groups": "prompt + judge", "cov": "CR1"}
+    one = er.bradley_terry(log, **asked, formula="x")
+    two = er.bradley_terry(log.assign(x=log["x"] * 1000), **asked, formula="x", reference="model-03", scale="elo")
+    assert "negative" in one.cov.change
+    unit = 400 / np.log(10)
+    np.testing.assert_allclose(two.pairwise()["se"].iloc[:15] / unit, one.pairwise()["se"].iloc[:15], rtol=1e-9)
+    np.testing.assert_allclose(two.bse["x"] * 1000 / unit, one.bse["x"], rtol=1e-9)
+
+
 def test_eigenvalues_are_cut_in_the_space_of_ratings_that_sum_to_zero():
     log = er.datasets.judge_log(n_models=6, n_prompts=12, n_judges=3, seed=1)
     asked = {"left": "left", "right": "right", "winner": "winner", "groups": "prompt + judge", "formula": "1"}

@@ -40,7 +40,10 @@ class AtInfinity(Protocol):
 
     @property
     def units(self) -> FloatArray:
-        """A log-odds in the units of each parameter, where ratings are among these, shape (n_params,)."""
+        """A log-odds in the units of each parameter, where ratings are among these, shape (n_params,).
+
+        Of what differs between sides, a log-odds for a difference of usual size.
+        """
 
     def map(self, C: Matrix) -> AtInfinity:
         """The same for contrasts of the parameters."""

@@ -79,8 +79,10 @@ def estimate_of(
     One Newton step stands for leaving a cluster out, but in a jackknife. `reference` is as in `solve`.
     """
     zero = None if reference is None else contest.models.index(reference)
-    K, units = len(contest.models), np.ones(len(names))
-    units[: K + len(contest.terms)] = np.ptp(contrasts[:K, 0])
+    K, J, units = len(contest.models), len(contest.terms), np.ones(len(names))
+    units[: K + J] = np.ptp(contrasts[:K, 0])
+    # Of what differs between sides, for a difference of usual size, whatever it is measured in.
+    units[K : K + J] /= np.sqrt(contest.weight @ contest.sides**2 / contest.weight.sum())
     at_infinity = Separated(fit.again, contest.first, contest.second, contest.models, contrasts, zero, units)
     return Estimate(
         names=names,

@@ -22,12 +22,12 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _measure import MIB, peak
-from engines import ANSWERS, MADE, made_log
+
+# Not `_measure`, which takes this folder from the places of imports.
+from engines import ANSWERS, MADE, made_log, with_children
 
 FORMULA = "score ~ model + tokens + words + temperature"
 SIDES = {"left": "left", "right": "right", "winner": "winner", "groups": "prompt + judge"}
@@ -79,16 +79,6 @@ def opener(kind: str, folder: str) -> Callable[[str], Any]:
 
 
 KINDS = ("pandas", "polars", "pyarrow", "polars lazy", "duckdb", "ibis over duckdb", "spark")
-
-
-def with_children() -> float:
-    """Peaks of this process and of those that it started, in MiB."""
-    started = subprocess.run(["ps", "-eo", "pid=,ppid="], capture_output=True, text=True, check=True).stdout
-    parent = dict(map(int, line.split()) for line in started.splitlines())
-    own = {int(Path("/proc/self").resolve().name)}
-    while more := {one for one, of in parent.items() if of in own} - own:
-        own |= more
-    return sum(peak(one) for one in own) / MIB
 
 
 def measure(kind: str, call: str, path: str, first: str, repeat: int) -> dict[str, Any]:

@@ -43,12 +43,12 @@ def refuse_beside_answers(item: str | None, sample: str | None, **others: object
         )
     given = [f"`{name}`" for name, value in others.items() if value is not None]
     if given:
-        raise ArgumentError(_no_place(given))
+        raise _no_place(given)
 
 
-def _no_place(given: list[str]) -> str:
-    """Why arguments have no place beside fixed questions."""
-    return (
+def _no_place(given: list[str]) -> ArgumentError:
+    """What is wrong with arguments beside fixed questions."""
+    return ArgumentError(
         f'target="{THESE}" holds the questions fixed, so that {" and ".join(given)} cannot matter. Leave out '
         f"{'it' if len(given) == 1 else 'them'}."
     )
@@ -57,7 +57,7 @@ def _no_place(given: list[str]) -> str:
 class OfAnswers(Family):
     """Estimates of fixed questions, of which only the answers vary."""
 
-    not_clustered = _no_place(["`groups`"])
+    not_clustered = str(_no_place(["`groups`"]))
 
     def transform(self) -> Family:
         """A function of them is about the same questions."""

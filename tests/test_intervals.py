@@ -12,6 +12,7 @@ from statsmodels.stats.proportion import proportion_confint
 
 import evalreg as er
 from evalreg.inference import dependence, widening
+from evalreg.inference.proportions import proportion_interval
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::evalreg.errors.FewClustersWarning",
@@ -580,3 +581,18 @@ def test_five_failures_are_not_fewer_than_five_whatever_the_number_of_rows():
     said = [str(er.mean({"score": one}).summary()) for score in failed for one in (score, 1 - score)]
     assert not any("fewer than 5" in text for text in said)
     assert "fewer than 5" in str(er.mean({"score": failed[-1][1:]}).summary())
+
+
+@pytest.mark.parametrize("alpha", [0.5, 0.05, 1e-4, 1e-10])
+@pytest.mark.parametrize(
+    ("method", "name"), [("wilson", "wilson"), ("clopper-pearson", "beta"), ("jeffreys", "jeffreys")]
+)
+def test_intervals_of_proportions_are_those_of_statsmodels(method, name, alpha):
+    rng = np.random.default_rng(5)
+    n = np.concatenate([np.ones(4), rng.integers(2, 5000, 300), rng.uniform(0.3, 60, 300)])
+    mean = np.concatenate(
+        [[0, 1, 0.5, 1e-9], rng.random(200), 1 - 10 ** rng.uniform(-9, -1, 100), np.zeros(150), np.ones(150)]
+    )
+    found = proportion_interval(mean, n, alpha, method)
+    expected = np.column_stack(proportion_confint(mean * n, n, alpha=alpha, method=name))
+    np.testing.assert_allclose(found, np.clip(expected, 0, 1), rtol=1e-9, atol=1e-12)

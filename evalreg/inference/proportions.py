@@ -7,9 +7,6 @@ import numpy as np
 from evalreg.checks import FloatArray
 from evalreg.numerics.student import t_quantile as t_quantile
 
-# The names that statsmodels uses.
-STATSMODELS_METHODS = {"wilson": "wilson", "clopper-pearson": "beta", "jeffreys": "jeffreys"}
-
 
 def logit_interval(mean: FloatArray, se: FloatArray, critical: FloatArray) -> FloatArray:
     """Interval built on the logit scale, inside (0, 1).
@@ -55,13 +52,24 @@ def effective_n(
 
 
 def proportion_interval(mean: FloatArray, n: FloatArray, alpha: float | FloatArray, method: str) -> FloatArray:
-    """Wilson, Clopper-Pearson or Jeffreys interval, by statsmodels.
+    """Wilson, Clopper-Pearson or Jeffreys interval, as `proportion_confint` of statsmodels has them.
 
-    Bowyer, Aitchison and Ivanova (2025), arXiv:2503.01747; Brown, Cai and DasGupta (2001), Statistical Science 16(2).
-    Shapes: mean (m,), n (m,), alpha (m,); returns (m, 2).
+    Here because that function takes half a second to load. Bowyer, Aitchison and Ivanova (2025), arXiv:2503.01747;
+    Brown, Cai and DasGupta (2001), Statistical Science 16(2), equations 3, 4 and 5. Shapes: mean (m,), n (m,), alpha
+    (m,); returns (m, 2).
     """
-    from statsmodels.stats.proportion import proportion_confint
+    from scipy import special
 
     # A mean of fractions may lie past its bound by rounding.
-    low, high = proportion_confint(np.clip(mean, 0.0, 1.0) * n, n, alpha=alpha, method=STATSMODELS_METHODS[method])
-    return np.asarray(np.clip(np.column_stack([low, high]), 0.0, 1.0))
+    k, tail = np.clip(mean, 0.0, 1.0) * n, np.asarray(alpha) / 2
+    if method == "wilson":
+        z2 = special.ndtri(tail) ** 2
+        centre, half = k + z2 / 2, np.sqrt(z2 * (k * (n - k) / n + z2 / 4))
+        ends = [(centre - half) / (n + z2), (centre + half) / (n + z2)]
+    elif method == "clopper-pearson":
+        low = special.betaincinv(np.where(k == 0, 1.0, k), n - k + 1, tail)
+        high = special.betainccinv(k + 1, np.where(k == n, 1.0, n - k), tail)
+        ends = [np.where(k == 0, 0.0, low), np.where(k == n, 1.0, high)]
+    else:
+        ends = [special.betaincinv(k + 0.5, n - k + 0.5, tail), special.betainccinv(k + 0.5, n - k + 0.5, tail)]
+    return np.asarray(np.clip(np.column_stack(ends), 0.0, 1.0))

@@ -65,11 +65,11 @@ def proportion_interval(mean: FloatArray, n: FloatArray, alpha: float | FloatArr
     if method == "wilson":
         z2 = special.ndtri(tail) ** 2
         centre, half = k + z2 / 2, np.sqrt(z2 * (k * (n - k) / n + z2 / 4))
-        ends = [(centre - half) / (n + z2), (centre + half) / (n + z2)]
-    elif method == "clopper-pearson":
-        low = special.betaincinv(np.where(k == 0, 1.0, k), n - k + 1, tail)
-        high = special.betainccinv(k + 1, np.where(k == n, 1.0, n - k), tail)
-        ends = [np.where(k == 0, 0.0, low), np.where(k == n, 1.0, high)]
-    else:
-        ends = [special.betaincinv(k + 0.5, n - k + 0.5, tail), special.betainccinv(k + 0.5, n - k + 0.5, tail)]
-    return np.asarray(np.clip(np.column_stack(ends), 0.0, 1.0))
+        return np.clip(np.column_stack([centre - half, centre + half]) / (n + z2)[:, None], 0.0, 1.0)
+    if method == "jeffreys":
+        low = special.betaincinv(k + 0.5, n - k + 0.5, tail)
+        high = special.betainccinv(k + 0.5, n - k + 0.5, tail)
+    else:  # Clopper and Pearson's, whose ends are 0 and 1 where there is no success or no failure.
+        low = special.betaincinv(np.where(k == 0, 1.0, k), n - k + 1, tail) * (k > 0)
+        high = np.where(k == n, 1.0, special.betainccinv(k + 1, np.where(k == n, 1.0, n - k), tail))
+    return np.column_stack([low, high]).astype(np.float64)

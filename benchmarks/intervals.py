@@ -10,6 +10,7 @@ answers       the same with answers that are drawn, and with strata (docs/guide/
 dependence    intraclass correlations (docs/guide/clusters.md)
 absorbed      a model effect within questions (docs/guide/regression.md)
 skewed        CR1 and CR2 of a number that few clusters carry (docs/guide/engines.md)
+lost          differences of two equal models, where one lost all (docs/decisions/degenerate-estimates.md)
 lots          randomisation tests at 5%: rejections (docs/guide/resampling.md)
 evals         averages over evals, of these tasks and of tasks in general (docs/guide/several_evals.md)
 ends          averages over evals with true scores near 1 (docs/guide/several_evals.md)
@@ -303,6 +304,28 @@ def skewed(n_logs: int) -> None:
         print("  dof of shared, 5%, median and 95%:", shown(np.quantile(dofs, [0.05, 0.5, 0.95])), flush=True)
 
 
+def lost(n_logs: int) -> None:
+    """Win rates of two weak and equal models against three strong ones: tests of their difference at 5%."""
+    for prompts, rate in ((10, 0.1), (10, 0.05), (20, 0.05), (40, 0.02)):
+        rng, rejected, at_zero = np.random.default_rng(prompts), [], []
+        for _ in range(n_logs):
+            prompt = np.repeat(np.arange(prompts), 8)
+            left, right = rng.integers(3, size=prompt.size), rng.integers(5, size=prompt.size)
+            taste = rng.normal(0, 0.7, (prompts, 5))
+            odds = np.where(right > 2, np.log(1 / rate - 1), 0.0) + taste[prompt, left] - taste[prompt, right]
+            names = np.array([f"model {i}" for i in range(5)])
+            log = pd.DataFrame({"left": names[left], "right": names[right], "prompt": prompt})
+            log["winner"] = np.where(rng.random(prompt.size) < 1 / (1 + np.exp(-odds)), "left", "right")
+            log = log[left != right]
+            sides = {"left": "left", "right": "right", "winner": "winner"}
+            board = er.win_rate(log, **sides, groups="prompt", opponents="as_sampled")
+            rejected.append(bool(board.contrast("model 3 - model 4").pvalues.iloc[0] < 0.05))
+            at_zero.append(bool((board.params[names[3:]] == 0).sum() == 1))
+        one = np.array(at_zero)
+        found = {"all": np.mean(rejected), "where one of them lost all": np.mean(np.array(rejected)[one])}
+        print(f"{prompts} prompts, win rates {rate:g}:", shown(found), f"({one.sum()} of {one.size} logs)", flush=True)
+
+
 def lots(n_logs: int) -> None:
     """Lognormal clusters assigned by lot; the effect is 0 for every row, or in the mean with scatter times 3."""
     rng = np.random.default_rng(1)
@@ -402,6 +425,7 @@ TABLES: dict[str, tuple[Callable[[int], None], int]] = {
     "dependence": (dependence, 4000),
     "absorbed": (absorbed, 500),
     "skewed": (skewed, 1000),
+    "lost": (lost, 400),
     "lots": (lots, 2000),
     "evals": (evals, 8000),
     "ends": (ends, 4000),

@@ -33,8 +33,8 @@ EstimateKind: TypeAlias = Literal["mean", "board", "least squares", "likelihood"
 class Family:
     """What the estimates of one kind know besides parameters, scores and bread; this one knows nothing more.
 
-    `own_range` says whether default intervals in [0, 1] need what is held here, and `not_resolved` why the estimate is
-    not solved again without a cluster (empty where it can be), and `not_clustered` why its rows are in no clusters.
+    `own_range` says whether default intervals in [0, 1] need what is held here, `not_resolved` why the estimate is not
+    solved again without a cluster (empty where it can be), and `not_clustered` why its rows are in no clusters.
     """
 
     own_range: ClassVar[bool] = False

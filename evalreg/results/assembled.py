@@ -56,5 +56,7 @@ def variance_notes(cov: Covariance) -> tuple[Note, ...]:
                 f"{some}: {reason}, so the standard error is 0, t and p are NaN, and the interval is Clopper-Pearson "
                 "on the effective number of clusters."
             )
+            if cov.paired is None and len(cov.names) > 1:
+                text += " In differences from others it counts as known, so that their errors are too small."
         notes.append((ZeroVarianceWarning, text))
     return tuple(notes)

@@ -43,8 +43,6 @@ Examples, on the simulated pilot that `evalreg demo --write logs` makes:
 DEFAULT_K = "1,2,5,10"
 # Below this many clusters the variance components of a pilot say little.
 FEW_CLUSTERS = 30
-# How the sentence on costs begins.
-CHEAPEST = "At these costs"
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,10 +127,11 @@ def run(options: argparse.Namespace) -> Output:
         )
     table = pd.concat([_planned(found, k, options) for k in numbers], ignore_index=True)
     table = table.sort_values("clustering", ascending=False, kind="stable", ignore_index=True)
-    plan = Plan(found, table, rows, options, tuple(_notes(found, options)))
+    cheapest = [] if options.cost_question is None else [_cheapest(found, *_basis(found, options), options)]
+    plan = Plan(found, table, rows, options, tuple(_notes(found, cheapest, options)))
     # CSV holds the table alone.
-    cheapest = tuple(text for text in plan.notes if text.startswith(CHEAPEST)) if options.format == "csv" else ()
-    return Output(FORMATS[options.format](plan), messages=(*cheapest, *log_messages(rows, options)))
+    said = cheapest if options.format == "csv" else []
+    return Output(FORMATS[options.format](plan), messages=(*said, *log_messages(rows, options)))
 
 
 def _one_answer(frame: pd.DataFrame, options: argparse.Namespace) -> bool:
@@ -198,13 +197,24 @@ def _planned(found: pd.DataFrame, k: tuple[float, float], options: argparse.Name
     return table
 
 
-def _notes(found: pd.DataFrame, options: argparse.Namespace) -> list[str]:
-    """What a careful reader asks."""
+def _basis(found: pd.DataFrame, options: argparse.Namespace) -> tuple[str, float]:
+    """The clustering that plans rest on, and omega2 there."""
     name = "clustered" if options.groups is not None else "plain"
-    row = {column: float(found[column][name]) for column in found.columns}
+    row = _numbers_of(found, name)
     # Appendix C leaves out the factor G/(G - 1), which the plan has.
     factor = row["omega2_uncorrected"] / (row["n_clusters"] - 1) if name == "clustered" else 0.0
-    omega2 = row["omega2_uncorrected" if options.uncorrected else "omega2"] + factor
+    return name, row["omega2_uncorrected" if options.uncorrected else "omega2"] + factor
+
+
+def _numbers_of(found: pd.DataFrame, name: str) -> dict[str, float]:
+    """The components of one clustering."""
+    return {column: float(found[column][name]) for column in found.columns}
+
+
+def _notes(found: pd.DataFrame, cheapest: list[str], options: argparse.Namespace) -> list[str]:
+    """What a careful reader asks; `cheapest` is what the costs say."""
+    name, omega2 = _basis(found, options)
+    row = _numbers_of(found, name)
     enough = enough_answers(omega2=omega2, sigma2=row["sigma2_a"] + row["sigma2_b"])
     notes = [
         "n (eq. 9) has normal quantiles and takes the pilot's variance as known. n and clusters are for the t test, "
@@ -212,8 +222,7 @@ def _notes(found: pd.DataFrame, options: argparse.Namespace) -> list[str]:
         "would show with that many answers, in the same sense.",
         f"From {enough} answers on, answer noise is at most 5% of the variance ({name}).",
     ]
-    if options.cost_question is not None:
-        notes.append(_cheapest(found, name, omega2, options))
+    notes += cheapest
     if row["n_clusters"] < FEW_CLUSTERS:
         notes.append(
             f"{row['n_clusters']:.0f} {'clusters' if name == 'clustered' else 'questions'} in the pilot: its "
@@ -251,7 +260,7 @@ def _cheapest(found: pd.DataFrame, name: str, omega2: float, options: argparse.N
     k_a, k_b = min(tried, key=lambda k: tried[k])
     price, n = tried[k_a, k_b]
     return (
-        f"{CHEAPEST} the cheapest plan has {_counted(k_a)} of A and {k_b} of B to each of {n} questions, for "
+        f"At these costs the cheapest plan has {_counted(k_a)} of A and {k_b} of B to each of {n} questions, for "
         f"{price:.6g}; one answer each would cost {tried[1, 1][0]:.6g} ({name})."
     )
 

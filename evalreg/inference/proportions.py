@@ -55,8 +55,7 @@ def proportion_interval(mean: FloatArray, n: FloatArray, alpha: float | FloatArr
     """Wilson, Clopper-Pearson or Jeffreys interval, as `proportion_confint` of statsmodels has them.
 
     Here because that function takes half a second to load. Bowyer, Aitchison and Ivanova (2025), arXiv:2503.01747;
-    Brown, Cai and DasGupta (2001), Statistical Science 16(2), equations 3, 4 and 5. Shapes: mean (m,), n (m,), alpha
-    (m,); returns (m, 2).
+    Brown, Cai and DasGupta (2001), Statistical Science 16(2). Shapes: mean (m,), n (m,), alpha (m,); returns (m, 2).
     """
     from scipy import special
 

@@ -69,6 +69,12 @@ def opener(kind: str, folder: str) -> Callable[[str], Any]:
         import ibis
 
         return ibis.duckdb.connect(threads=2).read_parquet
+    if kind == "dask":
+        import dask
+        from dask import dataframe
+
+        dask.config.set(num_workers=2)
+        return dataframe.read_parquet
     assert kind == "spark"
     from pyspark.sql import SparkSession
 
@@ -78,7 +84,7 @@ def opener(kind: str, folder: str) -> Callable[[str], Any]:
     return spark.getOrCreate().read.parquet
 
 
-KINDS = ("pandas", "polars", "pyarrow", "polars lazy", "duckdb", "ibis over duckdb", "spark")
+KINDS = ("pandas", "polars", "pyarrow", "polars lazy", "duckdb", "ibis over duckdb", "dask", "spark")
 
 
 def measure(kind: str, call: str, path: str, first: str, repeat: int) -> dict[str, Any]:

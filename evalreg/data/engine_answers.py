@@ -241,7 +241,8 @@ def grouped_answers(used: LazyTable, roles: Roles, names: tuple[str, ...]) -> nw
     frame = used.frame.select(*dict.fromkeys((*names, *([] if roles.sample is None else [roles.sample]))), score)
     total, count = nw.col(TOTAL).sum(), nw.len()
     if roles.sample is None:
-        return aggregated(frame, names, total.alias(TOTAL), count.alias(ANSWERS), count.alias(COPIES))
+        lines = aggregated(frame, names, total.alias(TOTAL), count.alias(ANSWERS))
+        return lines.with_columns(nw.col(ANSWERS).alias(COPIES))
     within = tuple(dict.fromkeys((*names, roles.sample)))
     single = aggregated(frame, within, total.alias(TOTAL), count.alias(ANSWERS))
     sums = total.alias(TOTAL), nw.col(ANSWERS).sum().alias(ANSWERS), nw.col(ANSWERS).max().alias(COPIES)

@@ -377,6 +377,18 @@ def test_what_cannot_be_done_says_why(log, engine, formula, options, kind, words
         er.fit(formula, data, **options)
 
 
+@in_engines
+def test_infinities_are_told_with_their_number_even_if_they_add_up_to_none(log, engine):
+    used = log.dropna().reset_index(drop=True).assign(tokens=lambda frame: frame["tokens"].astype(float))
+    for column, words in (("tokens", "'tokens' is missing or infinite in 2 of"), ("score", "'score' is infinite or")):
+        far = used.copy()
+        far.loc[[3, 8], column] = [np.inf, -np.inf]
+        for formula in ("score ~ tokens", "score ~ model + tokens"):
+            with pytest.raises(NonFiniteError, match=words) as raised:
+                er.fit(formula, engine(far), groups="passage")
+            assert raised.value.count == 2
+
+
 @in_one_engine
 def test_few_rows_many_levels_and_changed_rows_are_refused(log, engine, monkeypatch):
     with pytest.raises(DataError, match="more rows than coefficients; got 4 rows"):

@@ -136,7 +136,7 @@ def read_design_in_engine(table: LazyTable, roles: DesignRoles, groups: Groups) 
     refuse_filters(kept, None, roles.covariates)
     used = why == 0
     numbers = {name: column[used] for name, column in found.numbers.items()}
-    _refuse_nonfinite(numbers, roles)
+    _refuse_nonfinite(kept, numbers, roles)
     if power := _power_of_weights(numbers, roles):
         far = rescaled(table, str(roles.weights), power)
         rows, again = read_design_in_engine(far, replace(roles, weights=RESCALED), groups)
@@ -159,8 +159,8 @@ def read_design_in_engine(table: LazyTable, roles: DesignRoles, groups: Groups) 
         count=count[order],
         weight=weight[order],
         total=(weighted - centre * weight)[order],
-        low=numbers["__low"][order] - centre,
-        high=numbers["__high"][order] - centre,
+        low=numbers["__ylow"][order] - centre,
+        high=numbers["__yhigh"][order] - centre,
         heaviest=_heaviest(numbers, roles, centres, spreads)[order],
         centre=centre,
         parts=parts,
@@ -185,31 +185,24 @@ def _reason(table: LazyTable, roles: DesignRoles, axes: tuple[Axis, ...] | None)
     return reason_number(table, [list(dict.fromkeys(names)) for names in asked])
 
 
+def _columns(roles: DesignRoles) -> dict[str, nw.Expr]:
+    """The score and the numbers, by what they are called in a query."""
+    return {"__y": roles.score} | {f"__z{v}": number for v, number in enumerate(roles.numbers.values())}
+
+
 def _kinds(table: LazyTable, roles: DesignRoles, gone: nw.Expr) -> Grouped:
     """Rows, sums and ranges by the keys and by why rows are not in use."""
-    made = {_GONE: gone, "__y": roles.score}
-    numbers = {f"__z{v}": number for v, number in enumerate(roles.numbers.values())}
-    bad = nw.lit(0)
-    for v, name in enumerate(numbers, 1):
-        # Nothing but a finite number times zero is zero.
-        bad = nw.when(nw.col(name) * 0.0 == 0.0).then(bad).otherwise(nw.lit(v))
-    made |= numbers
+    numbers = _columns(roles)
+    made = {_GONE: gone, **numbers}
     if roles.weights is not None:
         w = nw.col(roles.weights).cast(nw.Float64)
         made |= {_W: w, "__wy": w * roles.score}
     frame = table.frame.select(*roles.keys, *(one.alias(name) for name, one in made.items()))
-    # What is not defined is null, which sums would pass over.
-    unsound = nw.when(nw.col("__y") * 0.0 == 0.0).then(nw.lit(0)).otherwise(nw.lit(1))
-    frame = frame.with_columns(unsound.alias(_UNSOUND))
-    aggregates = {_N: nw.len(), "__y": nw.col("__y").sum(), _UNSOUND: nw.col(_UNSOUND).sum()}
-    aggregates |= {"__low": nw.col("__y").min(), "__high": nw.col("__y").max()}
-    if numbers:
-        frame = frame.with_columns(bad.alias(_WHICH))
-        frame = frame.with_columns(nw.when(nw.col(_WHICH) > 0).then(nw.lit(1)).otherwise(nw.lit(0)).alias(_BAD))
-        aggregates |= {_WHICH: nw.col(_WHICH).max(), _BAD: nw.col(_BAD).sum()}
+    aggregates = {_N: nw.len()}
     for name in numbers:
         column = nw.col(name)
-        aggregates |= {name: column.sum(), f"{name}low": column.min(), f"{name}high": column.max()}
+        aggregates |= {name: column.sum(), f"{name}n": column.count()}
+        aggregates |= {f"{name}low": column.min(), f"{name}high": column.max()}
     if roles.weights is not None:
         aggregates |= {_W: nw.col(_W).sum(), _LIGHT: nw.col(_W).min(), _HEAVY: nw.col(_W).max()}
         aggregates |= {"__wy": nw.col("__wy").sum()}
@@ -226,28 +219,49 @@ def _kinds(table: LazyTable, roles: DesignRoles, gone: nw.Expr) -> Grouped:
     return found
 
 
-def _refuse_nonfinite(numbers: Mapping[str, FloatArray], roles: DesignRoles) -> None:
-    low, high = float(numbers["__low"].min()), float(numbers["__high"].max())
-    if unsound := int(numbers[_UNSOUND].sum()):
+def _refuse_nonfinite(kept: LazyTable, numbers: Mapping[str, FloatArray], roles: DesignRoles) -> None:
+    """Raise where a score or a number is not finite; which one and how many is asked only where a sum tells of it."""
+    columns = tuple(_columns(roles))
+    # A sum is finite only of what is; what is not defined is null, which it passes over.
+    if not all(np.isfinite(numbers[one]).all() and np.all(numbers[f"{one}n"] == numbers[_N]) for one in columns):
+        _refuse_counted(kept, int(numbers[_N].sum()), roles)
+    for one, name in zip(columns, (roles.outcome, *roles.numbers), strict=True):
+        ends = [float(numbers[f"{one}low"].min()), float(numbers[f"{one}high"].max())]
+        refuse_extreme(np.array(ends), name, "`score`" if one == "__y" else "terms of the formula")
+
+
+def _refuse_counted(kept: LazyTable, n_rows: int, roles: DesignRoles) -> None:
+    """Raise where scores or numbers of the rows in use are not finite, with how many; one query."""
+    frame = kept.frame.select(*(one.alias(name) for name, one in _columns(roles).items()))
+    which = nw.lit(0)
+    for v in range(len(roles.numbers)):
+        which = nw.when(_finite(f"__z{v}")).then(which).otherwise(nw.lit(v + 1))
+    unsound = nw.when(_finite("__y")).then(nw.lit(0)).otherwise(nw.lit(1))
+    frame = frame.select(unsound.alias(_UNSOUND), which.alias(_WHICH))
+    bad = nw.when(nw.col(_WHICH) > 0).then(nw.lit(1)).otherwise(nw.lit(0))
+    frame = frame.with_columns(bad.alias(_BAD))
+    aggregates = {name: nw.col(name).sum() for name in (_UNSOUND, _BAD)} | {_WHICH: nw.col(_WHICH).max()}
+    found = {name: int(column[0]) for name, column in grouped(frame, (), aggregates).numbers.items()}
+    if count := found[_UNSOUND]:
         raise NonFiniteError(
-            f"`score` must be finite; {roles.outcome!r} is infinite or not defined in {unsound} of "
-            f"{int(numbers[_N].sum())} rows in use. Set such values to missing, or leave the rows out.",
+            f"`score` must be finite; {roles.outcome!r} is infinite or not defined in {count} of {n_rows} rows in use. "
+            "Set such values to missing, or leave the rows out.",
             column=roles.outcome,
-            count=unsound,
+            count=count,
         )
-    refuse_extreme(np.array([low, high]), roles.outcome, "`score`")
-    names = tuple(roles.numbers)
-    if names and (bad := int(numbers[_BAD].sum())):
-        name = names[int(numbers[_WHICH].max()) - 1]
+    if count := found[_BAD]:
+        name = tuple(roles.numbers)[found[_WHICH] - 1]
         raise NonFiniteError(
-            f"terms of the formula must be finite; {name!r} is missing or infinite in {bad} of "
-            f"{int(numbers[_N].sum())} rows in use. Leave such rows out, or change the transformation.",
+            f"terms of the formula must be finite; {name!r} is missing or infinite in {count} of {n_rows} rows in use. "
+            "Leave such rows out, or change the transformation.",
             column=name,
-            count=bad,
+            count=count,
         )
-    for v, name in enumerate(names):
-        ends = [float(numbers[f"__z{v}low"].min()), float(numbers[f"__z{v}high"].max())]
-        refuse_extreme(np.array(ends), name, "terms of the formula")
+
+
+def _finite(name: str) -> nw.Expr:
+    """Whether a column is: nothing else times zero is zero."""
+    return nw.col(name) * 0.0 == 0.0
 
 
 def _power_of_weights(numbers: Mapping[str, FloatArray], roles: DesignRoles) -> int:

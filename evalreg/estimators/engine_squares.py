@@ -46,7 +46,7 @@ def cell_powers(rows: DesignRows, roles: DesignRoles) -> CellPowers:
     if roles.weights is not None:
         w = nw.col(roles.weights).cast(nw.Float64)
         made = {"wv": w * v, "wvv": w * v * v, "ww": w * w, "wwv": w * w * v, "wwvv": w * w * v * v}
-    found = _by_cell(rows, roles, made)
+    found = _by_cell(rows.table.frame, rows, roles, made)
     if roles.weights is None:
         found |= {"ww": rows.weight, "wwv": found["wv"], "wwvv": found["wvv"]}
     # Where scores of a cell are all alike, so is their mean.
@@ -58,24 +58,29 @@ def squared_residuals(
     rows: DesignRows, roles: DesignRoles, design: CellDesign, fitted: FloatArray, coefficients: FloatArray
 ) -> tuple[FloatArray, float]:
     """Sums of w^2 e^2 u_i u_j of each cell, and the sum of w e^2, of rows that have numbers of their own: one query."""
-    w = nw.lit(1.0) if roles.weights is None else nw.col(roles.weights).cast(nw.Float64)
-    residual = nw.col(VALUE) - _fitted_in_engine(rows, design, fitted, coefficients)
-    e, weight = nw.col("__e"), nw.col("__w")
-    u = [nw.lit(1.0), *(nw.col(name) for name in rows.parts)]
-    pairs = zip(*np.triu_indices(len(u)), strict=True)
-    made = {"__we2": weight * e * e}
-    made |= {f"__p{n}": weight * weight * e * e * u[i] * u[j] for n, (i, j) in enumerate(pairs)}
-    found = list(_by_cell(rows, roles, made, {"__w": w, "__e": residual}).values())
-    return np.column_stack(found[1:]), float(found[0].sum())
+    e = nw.col(VALUE) - _fitted_in_engine(rows, design, fitted, coefficients)
+    made = {"__e": e, "__we": e}
+    if roles.weights is not None:
+        made["__we"] = nw.col(roles.weights).cast(nw.Float64) * e
+    frame = rows.table.frame.select(*roles.keys, *rows.parts, *(one.alias(name) for name, one in made.items()))
+    # The scores of a row are made first, so that a sum takes one product.
+    scores = {f"__s{i}": nw.col("__we") * nw.col(name) for i, name in enumerate(rows.parts, 1)}
+    frame = frame.select(
+        *roles.keys, "__e", nw.col("__we").alias("__s0"), *(one.alias(name) for name, one in scores.items())
+    )
+    pairs = list(zip(*np.triu_indices(len(rows.parts) + 1), strict=True))
+    products = {f"p{n}": nw.col(f"__s{i}") * nw.col(f"__s{j}") for n, (i, j) in enumerate(pairs)}
+    if roles.weights is not None:
+        products["left"] = nw.col("__s0") * nw.col("__e")
+    found = _by_cell(frame, rows, roles, products)
+    left = found.get("left", found["p0"])
+    return np.column_stack([found[f"p{n}"] for n in range(len(pairs))]), float(left.sum())
 
 
 def _by_cell(
-    rows: DesignRows, roles: DesignRoles, made: dict[str, nw.Expr], first: dict[str, nw.Expr] | None = None
+    frame: nw.LazyFrame[Any], rows: DesignRows, roles: DesignRoles, made: dict[str, nw.Expr]
 ) -> dict[str, FloatArray]:
-    """Sums of some columns over the rows of each cell; they may be made of others that are made first."""
-    frame = rows.table.frame
-    if first is not None:
-        frame = frame.select(*roles.keys, *rows.parts, *(one.alias(name) for name, one in first.items()))
+    """Sums over the rows of each cell of what is made of the columns of a frame."""
     frame = frame.select(*roles.keys, *(one.alias(f"__{name}") for name, one in made.items()))
     found = grouped(frame, roles.keys, {name: nw.col(f"__{name}").sum() for name in made})
     joint, n_joint = found.joint(roles.keys)

@@ -111,17 +111,34 @@ class Held:
             weight = self.weights[:, 0].astype(float)
             totals = self.like(self.totals[:, 0] - weight * fitted.ravel()[cell])
             return Block(totals, with_entries(totals, weight))
-        place, of = product_places(K), fitted[cell]
-        residual = np.column_stack(
-            [self.totals[:, u] - sum(self.weights[:, place[u, v]] * of[:, v] for v in range(K)) for u in range(K)]
-        )
-        return Block(self._spread(residual), self._spread(self.weights.astype(float)))
+        weights = self.weights.astype(float, copy=False)
+        return Block(self._beside(self.totals - self._fitted(weights, fitted)), self._beside(weights))
 
-    def _spread(self, numbers: FloatArray) -> Matrix:
-        """Several numbers for each entry, in columns side by side."""
+    @property
+    def _all_there(self) -> bool:
+        """Whether each cluster has each cell."""
+        return self.cell.size == self.n_clusters * self.n_cells
+
+    def _fitted(self, weights: FloatArray, fitted: FloatArray) -> FloatArray:
+        """Sums of what is fitted times 1 and each part, shape (n_entries, K)."""
+        K = self.totals.shape[1]
+        place = product_places(K)
+        if self._all_there:
+            maps = np.zeros((self.n_cells, weights.shape[1], K))
+            for u in range(K):
+                maps[:, place[u], u] = fitted
+            by_cell = weights.reshape(self.n_clusters, self.n_cells, -1).swapaxes(0, 1)
+            return np.asarray((by_cell @ maps).swapaxes(0, 1).reshape(-1, K))
+        of = fitted[self.cell]
+        return np.column_stack([sum(weights[:, place[u, v]] * of[:, v] for v in range(K)) for u in range(K)])
+
+    def _beside(self, numbers: FloatArray) -> Matrix:
+        """Several numbers for each entry, those of a cell side by side in the row of its cluster."""
         each = numbers.shape[1]
-        columns = (self.cell[:, None].astype(np.int64) * each + np.arange(each)).ravel()
         shape = self.n_clusters, self.n_cells * each
+        if self._all_there:
+            return numbers.reshape(shape)
+        columns = (self.cell[:, None].astype(np.int64) * each + np.arange(each)).ravel()
         return sparse.csr_array((numbers.ravel(), columns, self.starts.astype(np.int64) * each), shape)
 
     def residuals(self, fitted: FloatArray) -> FloatArray:
@@ -230,12 +247,18 @@ def _exact(numbers: Any) -> Any:
         whole = _narrow(numbers)
         if np.array_equal(whole, numbers):
             return whole
-    if numbers.dtype == np.float64:
-        with np.errstate(over="ignore"):
-            short = numbers.astype(np.float32)
-        if np.array_equal(short, numbers):
-            return short
+    # Most that are not short are told by the first of them.
+    if numbers.dtype == np.float64 and _short(numbers[:1]) is not None:
+        short = _short(numbers)
+        return numbers if short is None else short
     return numbers
+
+
+def _short(numbers: Any) -> Any:
+    """The same numbers in four bytes; None where some of them are rounded."""
+    with np.errstate(over="ignore"):
+        short = numbers.astype(np.float32)
+    return short if np.array_equal(short, numbers) else None
 
 
 def product_places(n: int) -> IntArray:

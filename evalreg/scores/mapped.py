@@ -80,7 +80,7 @@ class MappedScores(SharedRows):
         for block in self.inner.cells(by):
             totals, weight = self._totals(block), self._weights(block)
             if self.information is None:
-                gram = None if self.counted is None else (weight @ self.counted).tocsr()
+                gram = None if self.counted is None else compressed(weight @ self.counted)
                 yield Block(totals, gram)
             else:
                 yield from self._grams(totals, weight, self.information.flat)
@@ -139,7 +139,7 @@ class MappedScores(SharedRows):
         flat, factor = self.information.flat, compressed(self.information.factor)
         size, before = max(GRAM_ENTRIES // (8 * self.n_columns), 1), 0
         for block in self.inner.cells(by):
-            totals, weight = compressed(self._totals(block)), self._weights(block)
+            totals, weight = compressed(self._totals(block)), compressed(self._weights(block))
             for first in range(0, weight.shape[0], size):
                 part = slice(first, first + size)
                 yield self._narrow(before + first, totals[part], weight[part], flat, factor)
@@ -161,8 +161,7 @@ class MappedScores(SharedRows):
         """Weights of the cells: those of the first value, where rows have several."""
         assert block.gram is not None
         n_cells = self._n_cells
-        gram = compressed(block.gram)
-        return gram if gram.shape[1] == n_cells else gram[:, :n_cells]
+        return block.gram if block.gram.shape[1] == n_cells else compressed(block.gram)[:, :n_cells]
 
     @property
     def _n_cells(self) -> int:
@@ -173,7 +172,7 @@ class MappedScores(SharedRows):
         return int(self.design.shape[0])
 
     def _totals(self, block: Block) -> Matrix:
-        totals = compressed(block.totals) @ self.design
+        totals = block.totals @ self.design
         return totals if self.offset is None else totals + self._weights(block) @ self.offset
 
     @property

@@ -375,12 +375,11 @@ def test_judges_who_make_up_the_variance_leave_their_own_degrees_of_freedom(judg
 
 
 # Shares of the norm up to which the series is taken: on both sides of it, in one call.
-NORMS = np.array([0.0, 1e-8, 0.5, 0.99, 1.0, 8.0])
+NORMS = np.array([0.0, 1e-8, 0.5, 0.99, 1.0, 3.2])
 
 
-def _of_norms(matrices):
-    """Positive matrices of those norms, times the limit for as many rows."""
-    limit = corrections.SERIES_NORM if matrices.shape[1] <= corrections.SERIES_ROWS else corrections.LARGER_NORM
+def _of_norms(matrices, limit):
+    """Positive matrices of those norms, times a limit."""
     norms = np.linalg.norm(matrices, axis=(1, 2))
     return matrices * (NORMS * limit / norms)[:, None, None]
 
@@ -392,7 +391,8 @@ ROWS = st.integers(1, 5) | st.just(corrections.SERIES_ROWS + 6)
 def test_small_leverages_by_series_are_those_by_eigenvectors(seed, k, power):
     rng = np.random.default_rng(seed)
     factors = rng.normal(size=(6, k, k))
-    L = _of_norms(factors @ np.swapaxes(factors, 1, 2))
+    limit = corrections.SERIES_NORM if k <= corrections.SERIES_ROWS else corrections.LARGER_NORM
+    L = _of_norms(factors @ np.swapaxes(factors, 1, 2), limit)
     vectors = rng.normal(size=(6, k, 2))
     together = corrections.inverse_power_times(L, power, vectors)
     for g in range(6):
@@ -404,16 +404,19 @@ def test_small_leverages_by_series_are_those_by_eigenvectors(seed, k, power):
 
 @given(seed=st.integers(0, 2**32 - 1), n=ROWS, power=st.sampled_from([0.5, 1.0]))
 def test_small_leverages_of_few_rows_by_series_are_those_by_eigenvectors(seed, n, power):
-    factors = np.random.default_rng(seed).normal(size=(6, n, n))
-    K = _of_norms(factors @ np.swapaxes(factors, 1, 2))
-    whole, change = corrections.narrow_adjustment(K, power)
+    rng = np.random.default_rng(seed)
+    factors, vectors = rng.normal(size=(6, n, n)), rng.normal(size=(6, n, 2))
+    K = _of_norms(factors @ np.swapaxes(factors, 1, 2), corrections.NARROW_NORM)
+    whole, changed = corrections.narrow_adjustment(K, power), corrections.narrow_change_times(K, power, vectors)
     for g in range(6):
         values, axes = np.linalg.eigh(K[g])
         scale = np.expm1(-power * np.log1p(-values))
         quotient = np.where(np.abs(values) < 1e-30, power, scale / np.where(np.abs(values) < 1e-30, 1.0, values))
         _assert_close(whole[g], (axes * (1 + scale)) @ axes.T, rtol=1e-13)
-        _assert_close(change[g], (axes * quotient) @ axes.T, rtol=1e-13)
-        _assert_close(corrections.narrow_adjustment(K[g : g + 1], power)[1][0], change[g], rtol=1e-13)
+        _assert_close(changed[g], (axes * quotient) @ (axes.T @ vectors[g]), rtol=1e-13)
+        one = K[g : g + 1]
+        _assert_close(corrections.narrow_adjustment(one, power)[0], whole[g], rtol=1e-13)
+        _assert_close(corrections.narrow_change_times(one, power, vectors[g : g + 1])[0], changed[g], rtol=1e-13)
 
 
 def test_many_small_clusters_take_the_series_and_one_large_one_the_eigenvectors(rng):

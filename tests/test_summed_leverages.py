@@ -14,7 +14,7 @@ from engines.lazy import in_polars
 import evalreg as er
 from evalreg.covariance import one_way
 from evalreg.covariance.one_cluster import remaining
-from evalreg.covariance.row_leverages import RowLeverage, WideLeverage, adjust_narrow
+from evalreg.covariance.row_leverages import NarrowLeverage, RowLeverage, WideLeverage
 from evalreg.covariance.summed_leverages import Adjusting, SummedLeverage, SummedProducts
 from evalreg.data import engine_spark_work
 from evalreg.data.engine_spark_sums import CELL
@@ -64,7 +64,7 @@ def parts_of(X, codes, power):
     )
     L = [root.T @ X[starts[g] : starts[g + 1]].T @ X[starts[g] : starts[g + 1]] @ root for g in range(len(SIZES))]
     wide = np.array([one for g, one in enumerate(L) if g not in narrow])
-    return root, (adjust_narrow(clusters, root, power, True)[1], WideLeverage(wide, power))
+    return root, (NarrowLeverage(clusters, root, power), WideLeverage(wide, power))
 
 
 @pytest.mark.parametrize("power", [0.0, 0.5, 1.0])

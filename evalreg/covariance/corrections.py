@@ -10,6 +10,7 @@ the Moore-Penrose inverse gives it nothing.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,6 +24,8 @@ FULL_LEVERAGE = 1e-10
 # matrices of so many rows at most, the other for larger ones, whose eigenvectors cost less beside a product. No norm is
 # above the trace, and the traces sum to k, so that few clusters need eigenvectors, however many clusters there are.
 SERIES_NORM, SERIES_ROWS, LARGER_NORM = 0.05, 64, 0.01
+# The same for matrices with as many rows as a cluster, where few products make many terms, or vectors take the series.
+NARROW_NORM = 0.3
 SERIES_ERROR = 1e-17
 # A sum of eighth powers this far below 1 holds no eigenvalue of 1, whatever the rounding.
 SURELY_BELOW = 1e-6
@@ -108,7 +111,7 @@ def inverse_power_times(L: FloatArray, power: float, vectors: FloatArray) -> Flo
     vectors = np.broadcast_to(vectors, (L.shape[0], *vectors.shape[-2:]))
     if power == 0:
         return vectors
-    norm, large = _norms(L)
+    norm, large = _norms(L, SERIES_NORM if L.shape[1] <= SERIES_ROWS else LARGER_NORM)
     if not large.any():
         return _series_times(L, power, vectors, float(norm.max(initial=0.0)))
     if large.all():
@@ -120,10 +123,10 @@ def inverse_power_times(L: FloatArray, power: float, vectors: FloatArray) -> Flo
     return result
 
 
-def _norms(L: FloatArray) -> tuple[FloatArray, BoolArray]:
+def _norms(L: FloatArray, most: float) -> tuple[FloatArray, BoolArray]:
     """The root of the sum of squares of each matrix, below which its eigenvalues are, and where it takes no series."""
     norm = np.sqrt(np.einsum("gij,gij->g", L, L))
-    return norm, norm > (SERIES_NORM if L.shape[1] <= SERIES_ROWS else LARGER_NORM)
+    return norm, norm > most
 
 
 def _series_times(L: FloatArray, power: float, vectors: FloatArray, largest: float) -> FloatArray:
@@ -150,23 +153,37 @@ def _eigen_times(L: FloatArray, power: float, vectors: FloatArray) -> FloatArray
     return axes @ (scale[:, :, None] * (np.swapaxes(axes, 1, 2) @ vectors))
 
 
-def narrow_adjustment(K: FloatArray, power: float) -> tuple[FloatArray, FloatArray]:
-    """(I - K_g)^-p and F_g, of K_g = Z_gZ_g' in place of L_g = Z_g'Z_g: (I - L_g)^-p is I + Z_g'F_gZ_g.
+def narrow_adjustment(K: FloatArray, power: float) -> FloatArray:
+    """(I - K_g)^-p of K_g = Z_gZ_g', which has the eigenvalues of L_g = Z_g'Z_g; 1 is mapped to 0.
 
-    The eigenvalues are those of L_g, 1 mapped to 0. Shapes (n_clusters, n, n) with n the rows of a cluster.
+    Shapes (n_clusters, n, n) with n the rows of a cluster.
     """
     if K.shape[1] == 1:
-        return _narrow_scales(K, power)
-    norm, large = _norms(K)
+        return _narrow_scales(K, power)[0]
+    norm, large = _norms(K, NARROW_NORM)
+    coefficients = _binomial(power, float(norm[~large].max(initial=0.0)))
     if not large.any():
-        return _narrow_series(K, power, float(norm.max(initial=0.0)))
-    adjustment, change = np.empty(K.shape), np.empty(K.shape)
+        return _powers_of(K, coefficients)
+    adjustment = np.empty(K.shape)
     values, axes = np.linalg.eigh(K[large])
-    for of, scales in zip((adjustment, change), _narrow_scales(values, power), strict=True):
-        of[large] = (axes * scales[:, None, :]) @ np.swapaxes(axes, 1, 2)
-    small = ~large
-    adjustment[small], change[small] = _narrow_series(K[small], power, float(norm[small].max(initial=0.0)))
-    return adjustment, change
+    adjustment[large] = (axes * _narrow_scales(values, power)[0][:, None, :]) @ np.swapaxes(axes, 1, 2)
+    adjustment[~large] = _powers_of(K[~large], coefficients)
+    return adjustment
+
+
+def narrow_change_times(K: FloatArray, power: float, vectors: FloatArray) -> FloatArray:
+    """F_g times a matrix, where (I - L_g)^-p = I + Z_g'F_gZ_g; shapes (n_clusters, n, n) and (n_clusters, n, m)."""
+    if K.shape[1] == 1:
+        return np.asarray(_narrow_scales(K, power)[1] * vectors)
+    norm, large = _norms(K, NARROW_NORM)
+    coefficients = _binomial(power, float(norm[~large].max(initial=0.0)))[1:]
+    if not large.any():
+        return _horner(K, coefficients, vectors)
+    result = np.empty(vectors.shape)
+    values, axes = np.linalg.eigh(K[large])
+    result[large] = axes @ (_narrow_scales(values, power)[1][:, :, None] * (np.swapaxes(axes, 1, 2) @ vectors[large]))
+    result[~large] = _horner(K[~large], coefficients, vectors[~large])
+    return result
 
 
 def _narrow_scales(values: FloatArray, power: float) -> tuple[FloatArray, FloatArray]:
@@ -179,14 +196,36 @@ def _narrow_scales(values: FloatArray, power: float) -> tuple[FloatArray, FloatA
     return scale, np.where(full, -1.0, np.where(none, power, np.expm1(-power * log) / np.where(none, 1.0, values)))
 
 
-def _narrow_series(K: FloatArray, power: float, largest: float) -> tuple[FloatArray, FloatArray]:
-    """I + K F and F = sum_j a_j K^(j-1), where eigenvalues are small."""
-    one = np.eye(K.shape[1])
-    change = np.zeros(K.shape)
-    for j in range(_degree(largest) + 1, 0, -1):
-        # Horner's rule with a_j = a_(j-1) (power + j - 1)/j, as a_1 (I + (a_2/a_1) K (I + ...)).
-        change = (power + j - 1) / j * (one + K @ change)
-    return one + K @ change, change
+def _binomial(power: float, largest: float) -> FloatArray:
+    """a_j of (1 - x)^-p = sum_j a_j x^j up to what is lost in rounding, a_0 = 1 and a_j = a_(j-1) (p + j - 1)/j."""
+    j = np.arange(1, _degree(largest) + 2)
+    return np.concatenate([[1.0], np.cumprod((power + j - 1) / j)])
+
+
+def _horner(K: FloatArray, coefficients: FloatArray, vectors: FloatArray) -> FloatArray:
+    """sum_j a_j K^j times vectors, by products with them alone."""
+    result: FloatArray = coefficients[-1] * vectors
+    for coefficient in coefficients[-2::-1]:
+        result = coefficient * vectors + K @ result
+    return result
+
+
+def _powers_of(K: FloatArray, coefficients: FloatArray) -> FloatArray:
+    """sum_j a_j K^j with some 2 sqrt(n) products for n terms: sums of powers below K^s, then Horner's rule in K^s.
+
+    Paterson and Stockmeyer (1973), SIAM J. Computing 2(1), 60-66.
+    """
+    s = math.isqrt(coefficients.size - 1) + 1
+    powers = [np.broadcast_to(np.eye(K.shape[1]), K.shape), K]
+    while len(powers) <= s:
+        powers.append(powers[-1] @ K)
+    result = np.zeros(K.shape)
+    for first in reversed(range(0, coefficients.size, s)):
+        if first + s < coefficients.size:
+            result = result @ powers[s]
+        for coefficient, power in zip(coefficients[first : first + s], powers, strict=False):
+            result += coefficient * power
+    return result
 
 
 def full_leverage_directions(L: FloatArray) -> FloatArray:

@@ -9,7 +9,7 @@ from typing import Protocol, TypeAlias
 import numpy as np
 
 from evalreg.checks import FloatArray, IntArray, held_property
-from evalreg.covariance.corrections import inverse_power_times, narrow_adjustment
+from evalreg.covariance.corrections import inverse_power_times, narrow_adjustment, narrow_change_times
 from evalreg.covariance.dof import ratio, whiten
 from evalreg.data.memory import refuse_larger
 from evalreg.scores.sums import NarrowClusters
@@ -78,8 +78,7 @@ class NarrowLeverage:
 
     clusters: NarrowClusters
     root: FloatArray
-    # Rows of some clusters of one size, (n, size), and their (I - Z_gZ_g')^-p, (n, size, size).
-    parts: tuple[tuple[IntArray, FloatArray], ...]
+    power: float
 
     @property
     def n_clusters(self) -> int:
@@ -88,32 +87,41 @@ class NarrowLeverage:
 
     def halves(self, turned: FloatArray, room: Room) -> Iterator[Halves]:
         """Likewise."""
-        step = _at_once(turned)
-        for members, adjustment in self.parts:
+        step, mapped = _at_once(turned), self.root @ turned
+        for members, adjustment in self._adjustments:
             for first in range(0, members.shape[0], step):
                 some = slice(first, first + step)
-                Z = self.clusters.rows(members[some], self.root)
-                W = adjustment[some] @ (Z @ turned)
+                Z, own = self.clusters.rows(members[some], self.root, mapped)
+                W = adjustment[some] @ own
                 yield W, W, np.matmul(np.swapaxes(W, 1, 2), Z, out=room(W.shape[0]))
 
+    @held_property
+    def _adjustments(self) -> tuple[tuple[IntArray, FloatArray], ...]:
+        """Rows of some clusters of one size, (n, size), and their (I - Z_gZ_g')^-p, (n, size, size)."""
+        found = []
+        for _, members in self.clusters.alike(ENTRIES):
+            (Z,) = self.clusters.rows(members, self.root)
+            found.append((members, narrow_adjustment(_own_products(Z), self.power)))
+        return tuple(found)
 
-def adjust_narrow(
-    clusters: NarrowClusters, root: FloatArray, power: float, keep: bool
-) -> tuple[FloatArray, NarrowLeverage | None]:
-    """(I - L_g)^-p R'T_g of clusters of few rows, shape (n_clusters, k), and their leverages where they are kept."""
-    totals, parts = clusters.totals @ root, []
+
+def _own_products(Z: FloatArray) -> FloatArray:
+    """Z_gZ_g' of each cluster, shape (n_clusters, n, n)."""
+    return np.einsum("gik,gik->gi", Z, Z)[:, :, None] if Z.shape[1] == 1 else Z @ np.swapaxes(Z, 1, 2)
+
+
+def adjust_narrow(clusters: NarrowClusters, root: FloatArray, power: float) -> FloatArray:
+    """(I - L_g)^-p R'T_g of clusters of few rows, shape (n_clusters, k)."""
+    totals = clusters.totals @ root
     for which, members in clusters.alike(ENTRIES):
-        Z = clusters.rows(members, root)
+        (Z,) = clusters.rows(members, root)
+        K = _own_products(Z)
         if members.shape[1] == 1:  # R'T_g is a multiple of the one row
-            adjustment = narrow_adjustment(np.einsum("gik,gik->gi", Z, Z)[:, :, None], power)[0]
-            totals[which] *= adjustment[:, 0]
+            totals[which] *= narrow_adjustment(K, power)[:, 0]
         else:
-            adjustment, change = narrow_adjustment(Z @ np.swapaxes(Z, 1, 2), power)
             own = totals[which][:, :, None]
-            totals[which] = (own + np.swapaxes(Z, 1, 2) @ (change @ (Z @ own)))[:, :, 0]
-        if keep:
-            parts.append((members, adjustment))
-    return totals, NarrowLeverage(clusters, root, tuple(parts)) if keep else None
+            totals[which] = (own + np.swapaxes(Z, 1, 2) @ narrow_change_times(K, power, Z @ own))[:, :, 0]
+    return totals
 
 
 @dataclass(frozen=True, eq=False)

@@ -47,9 +47,9 @@ class Adjusting:
         matrix, parts = np.zeros((n_params, n_params)), list[WideLeverage | NarrowLeverage]()
         for clusters, blocks in scores.narrow(self.by):
             if clusters is not None:
-                adjusted, narrow = adjust_narrow(clusters, self.root, self.power, self.keep)
-                matrix += square(adjusted, self.bread)
-                parts += [] if narrow is None else [narrow]
+                matrix += square(adjust_narrow(clusters, self.root, self.power), self.bread)
+                if self.keep:
+                    parts.append(NarrowLeverage(clusters, self.root, self.power))
             for block in blocks:
                 assert block.gram is not None
                 L = block.gram if is_identity(self.root) else self.root.T @ block.gram @ self.root

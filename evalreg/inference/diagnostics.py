@@ -135,7 +135,7 @@ def _one_step(estimate: Estimate, axis: Axis) -> FloatArray:
     for clusters, blocks in rest.scores.narrow(axis):
         if clusters is not None:
             others[clusters.which] = False
-            change[clusters.which] = adjust_narrow(clusters, rest.root, 1.0, keep=False)[0] @ rest.bread
+            change[clusters.which] = adjust_narrow(clusters, rest.root, 1.0) @ rest.bread
         for block in blocks:
             assert block.gram is not None
             L = rest.root.T @ block.gram @ rest.root

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
+from scipy import sparse
 
 from evalreg.checks import FloatArray, IntArray
-from evalreg.numerics.matrices import Matrix, compressed, dense, is_identity, row_ranges, some_rows
+from evalreg.numerics.matrices import Matrix, compressed, dense, is_identity, mostly_there, row_ranges, some_rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,12 +75,16 @@ class NarrowClusters:
                 some = by_size[first : min(first + step, high)]
                 yield some, self.order[self.starts[some][:, None] + np.arange(size)]
 
-    def rows(self, members: IntArray, root: FloatArray) -> FloatArray:
-        """Rows of some clusters of one size times a matrix, shape (n, size, k)."""
+    def rows(self, members: IntArray, *maps: FloatArray) -> Iterator[FloatArray]:
+        """Rows of some clusters of one size times each of some matrices, shape (n, size, m)."""
         # In one product: a product for each cluster would cost far more than its few numbers do.
-        rows = dense(self.design[members.ravel()])
-        # Least squares have orthonormal columns, which need no root.
-        return (rows if is_identity(root) else rows @ root).reshape(*members.shape, -1)
+        rows = self.design[members.ravel()]
+        # A pair of models has two entries in hundreds of columns, which are multiplied as they are.
+        few = sparse.issparse(rows) and not mostly_there(rows)
+        for matrix in maps:
+            # Least squares have orthonormal columns, which need no root.
+            own = dense(rows) if is_identity(matrix) else (rows if few else dense(rows)) @ matrix
+            yield np.asarray(own).reshape(*members.shape, -1)
 
 
 @dataclass(frozen=True, eq=False)

@@ -156,3 +156,23 @@ def test_rates_are_shown_to_be_small_where_their_interval_says_so(rng, alpha):
                 assert (row["verdict"], row["upper"]) == (verdict, upper)
                 assert row["p_value"] == pytest.approx(alpha, rel=0.05)
             assert results.equivalence(1.0, alpha=alpha)["p_value"].iloc[0] == 0.0
+
+
+@pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
+@pytest.mark.parametrize("groups", [None, "passage", "passage + question"])
+def test_many_rates_at_once_have_the_p_values_of_each_alone(rng, groups):
+    model, question = np.repeat(np.arange(5), 60), np.tile(np.arange(60), 5)
+    right = [rng.permutation(60) < n for n in (1, 6, 30, 54, 58)]
+    log = pd.DataFrame({"model": np.array(list("abcde"))[model], "question": question, "passage": question // 3})
+    log["score"] = np.concatenate(right).astype(float)
+    results = er.mean(log, by="model", groups=groups)
+    joint = results.equivalence((-0.1, 0.8))
+    tests = results.t_test("b = 0.3, a = 0.2, b = 0.05, e = 0.9, e = 0.9")
+    for name, rows in log.groupby("model"):
+        alone = er.mean(rows, groups=groups)
+        np.testing.assert_allclose(joint.loc[name, "p_value"], alone.equivalence((-0.1, 0.8))["p_value"], rtol=1e-9)
+        for place, value in {"b": {0: 0.3, 2: 0.05}, "a": {1: 0.2}, "e": {3: 0.9, 4: 0.9}}.get(name, {}).items():
+            np.testing.assert_allclose(tests.pvalue[place], alone.t_test(f"mean = {value}").pvalue, rtol=1e-9)
+            # The level at which the interval ends at the value, by its definition.
+            ends = alone.conf_int(alpha=float(tests.pvalue[place])).iloc[0]
+            assert np.min(np.abs(ends - value)) < 1e-9

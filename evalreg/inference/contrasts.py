@@ -64,9 +64,14 @@ def _as_matrix(contrasts: Any) -> FloatArray:
         return np.atleast_2d(np.asarray(contrasts, dtype=np.float64))
     except (TypeError, ValueError):
         raise ArgumentError(
-            f"a contrast as an array must hold numbers; got {contrasts!r}. Several hypotheses as text go into one "
-            "string, with commas between them."
+            f"a contrast as an array must hold numbers; got {_shortened(contrasts)}. Several hypotheses as text "
+            "go into one string, with commas between them."
         ) from None
+
+
+def _shortened(contrasts: Any) -> str:
+    """A value for a message; of a long list the beginning."""
+    return listed(contrasts) if isinstance(contrasts, list | tuple) else repr(contrasts)[:200]
 
 
 def _parse_text(text: str, names: tuple[str, ...]) -> Contrasts:

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 
 from evalreg.checks import BoolArray, FloatArray, IntArray
 from evalreg.covariance.covariance import Covariance
@@ -19,12 +20,15 @@ from evalreg.inference.proportions import logit_statistic
 from evalreg.inference.rectified import few_labels, rectified_limits
 from evalreg.inference.wald import as_t_results
 from evalreg.inference.widening import widening
+from evalreg.numerics.roots import crossings
 
 if TYPE_CHECKING:
     from statsmodels.stats.contrast import ContrastResults
 
 # p-values of a proportion's interval below the first are taken to be zero, above the second to be one.
 SMALLEST_LEVEL, LARGEST_LEVEL = 1e-15, 0.9999
+# And known to this share of themselves.
+LEVEL_WIDTH = 1e-12
 
 
 def t_tests(estimate: Estimate, cov: Covariance, asked: Contrasts, method: str | None) -> ContrastResults:
@@ -52,8 +56,7 @@ def t_tests(estimate: Estimate, cov: Covariance, asked: Contrasts, method: str |
     p = np.array(np.atleast_1d(result.pvalue), dtype=np.float64)
     t = np.array(result.tvalue, dtype=np.float64)
     own = np.argmax(C != 0, axis=1)
-    for i in np.flatnonzero(scaled):
-        p[i] = level_reached(estimate, cov, int(own[i]), float(value[i]), limits)
+    p[scaled] = levels_reached(estimate, cov, own[scaled], value[scaled], limits)
     signs = np.sign(effect - value)
     t[scaled] = (signs * cov.critical(C, np.maximum(p, np.finfo(float).tiny)))[scaled]
     result.tvalue = result.statistic = t
@@ -123,8 +126,8 @@ def against_null(estimate: Estimate, cov: Covariance) -> tuple[FloatArray, Float
         distance[inside] = se[inside] * logit_statistic(theta[inside], se[inside], np.full(inside.sum(), null))
         p = np.where(inside, cov.pvalues(None, distance), p)
     else:
-        for i in np.flatnonzero(inside):
-            p[i] = level_reached(estimate, cov, int(i), null, None)
+        at = np.flatnonzero(inside)
+        p[at] = levels_reached(estimate, cov, at, np.full(at.size, null), None)
     level = np.where(inside, np.maximum(p, np.finfo(float).tiny), 0.5)
     return np.where(inside, np.sign(effect) * cov.critical(alpha=level), t), p
 
@@ -136,42 +139,60 @@ def against_value(estimate: Estimate, cov: Covariance, value: float) -> FloatArr
     """
     theta, variance = np.array(estimate.params), cov.variance()
     p = cov.pvalues(None, theta - value)
-    for i in np.flatnonzero((variance > 0) & (theta > 0) & (theta < 1)):
-        p[i] = level_reached(estimate, cov, int(i), value, None) if 0 < value < 1 else 0.0
+    at = np.flatnonzero((variance > 0) & (theta > 0) & (theta < 1))
+    p[at] = levels_reached(estimate, cov, at, np.full(at.size, value), None) if 0 < value < 1 else 0.0
     return p
 
 
-def level_reached(estimate: Estimate, cov: Covariance, parameter: int, value: float, method: str | None) -> float:
-    """Two-sided p-value of a mean in [0, 1]: the largest level at which its interval holds the value.
+def levels_reached(
+    estimate: Estimate, cov: Covariance, at: IntArray, value: FloatArray, method: str | None
+) -> FloatArray:
+    """Two-sided p-values of means in [0, 1]: the largest levels at which their intervals hold the values.
 
     At most 1; the larger of those of the logit interval and, where few successes or failures are effective, of the one
-    that it is widened to.
+    that it is widened to. Shapes: at (m,), parameters that may occur several times, value (m,); returns (m,).
     """
-    unit = np.eye(estimate.n_params)[[parameter]]
-    mean, se = estimate.params[[parameter]], np.sqrt(cov.variance(unit))
-    rectified = method is None and estimate.about.interval == "rectified"
-    if rectified and (few_labels(estimate, cov)[parameter] or not 0 < mean[0] < 1):
-        return _inverted(estimate, cov, parameter, value, partial(rectified_limits, estimate, cov))
-    on_logit = float(cov.pvalues(unit, se * logit_statistic(mean, se, np.array([value])))[0])
+    found = np.empty(at.size)
+    # All parameters have their interval at once, for one value each.
+    turn = pd.Series(at).groupby(at).cumcount().to_numpy()
+    for k in range(int(turn.max(initial=-1)) + 1):
+        now = turn == k
+        found[now] = _each_once(estimate, cov, at[now], value[now], method)
+    return found
+
+
+def _each_once(estimate: Estimate, cov: Covariance, at: IntArray, value: FloatArray, method: str | None) -> FloatArray:
+    mean = estimate.params[at]
+    limits: Limits | None = None
+    inverted = np.zeros(at.size, dtype=bool)
+    if method is None and estimate.about.interval == "rectified":
+        limits = partial(rectified_limits, estimate, cov)
+        inverted = few_labels(estimate, cov)[at] | ~((mean > 0) & (mean < 1))
+    on_logit, p = ~inverted, np.zeros(at.size)
+    if on_logit.any():
+        units = np.eye(estimate.n_params)[at[on_logit]]
+        se = np.sqrt(cov.variance(units))
+        p[on_logit] = cov.pvalues(units, se * logit_statistic(mean[on_logit], se, value[on_logit]))
     wider = None if method == "logit" else widening(estimate, cov)
-    if wider is None or not wider.acts[parameter]:
-        return on_logit
-    return max(on_logit, _inverted(estimate, cov, parameter, value, wider.limits))
+    if wider is not None:
+        inverted, limits = wider.acts[at], wider.limits
+    if limits is not None and inverted.any():
+        p[inverted] = np.maximum(p[inverted], _inverted(estimate, cov, at[inverted], value[inverted], limits))
+    return p
 
 
-def _inverted(estimate: Estimate, cov: Covariance, parameter: int, value: float, limits: Limits) -> float:
-    """Largest level at which an interval, from levels and critical values, holds the value."""
-    from scipy import optimize
+def _inverted(estimate: Estimate, cov: Covariance, at: IntArray, value: FloatArray, limits: Limits) -> FloatArray:
+    """Largest levels at which intervals, from levels and critical values, hold the values; each parameter once."""
+    below = value < estimate.params[at]
 
-    side = 0 if value < estimate.params[parameter] else 1
+    def room(log_level: FloatArray) -> FloatArray:
+        """How far inside the nearer end the values are."""
+        level = np.full(estimate.n_params, 0.5)
+        level[at] = np.exp(log_level)
+        ends = limits(level, cov.critical(alpha=level))[at]
+        return np.where(below, value - ends[:, 0], ends[:, 1] - value)
 
-    def room(log_level: float) -> float:
-        """How far inside the nearer end the value is."""
-        level = np.full(estimate.n_params, np.exp(log_level))
-        end = limits(level, cov.critical(alpha=level))[parameter, side]
-        return float(value - end if side == 0 else end - value)
-
-    smallest, largest = np.log(SMALLEST_LEVEL), np.log(LARGEST_LEVEL)
-    if room(largest) >= 0:
-        return 1.0
-    return float(np.exp(optimize.brentq(room, smallest, largest, xtol=1e-12))) if room(smallest) > 0 else 0.0
+    smallest, largest = np.full(at.size, np.log(SMALLEST_LEVEL)), np.full(at.size, np.log(LARGEST_LEVEL))
+    at_smallest, at_largest = room(smallest), room(largest)
+    level = np.exp(crossings(room, largest, smallest, at_largest, at_smallest, LEVEL_WIDTH))
+    return np.where(at_largest >= 0, 1.0, np.where(at_smallest > 0, level, 0.0))

@@ -132,22 +132,32 @@ def small_clusters(divisor: int) -> Calls:
     return of_levels(50_000 // divisor, 300, 15_000 // divisor)
 
 
-def ratings(divisor: int) -> Calls:
-    """Bradley-Terry ratings of 200 models from 1,500 prompts with 60 random pairs each."""
+def of_pairs(n_prompts: int, n_pairs: int) -> Calls:
+    """Bradley-Terry ratings of 200 models from prompts with as many random pairs each."""
     rng = np.random.default_rng(0)
-    n_models, n_prompts = 200, 1500 // min(divisor, 3)
-    n, names = 60 * n_prompts, np.array([f"model {i:03d}" for i in range(n_models)])
+    n_models, n = 200, n_pairs * n_prompts
+    names = np.array([f"model {i:03d}" for i in range(n_models)])
     strength = rng.normal(size=n_models)
     left = rng.integers(0, n_models, n)
     right = (left + rng.integers(1, n_models, n)) % n_models
     score = (rng.random(n) < 1 / (1 + np.exp(strength[right] - strength[left]))).astype(float)
-    prompt = np.repeat(np.arange(n_prompts), 60)
+    prompt = np.repeat(np.arange(n_prompts), n_pairs)
     log = pd.DataFrame({"left": names[left], "right": names[right], "score": score, "prompt": prompt})
 
     def fitted(cov: Any = None) -> er.Results:
         return er.bradley_terry(log, left="left", right="right", score="score", groups="prompt", cov=cov)
 
     return {"CR1": lambda: fitted("CR1").bse, "CR2": lambda: fitted().bse, "CR2 and dof": lambda: fitted().dof}
+
+
+def ratings(divisor: int) -> Calls:
+    """Bradley-Terry ratings of 200 models from 1,500 prompts with 60 random pairs each."""
+    return of_pairs(1500 // min(divisor, 3), 60)
+
+
+def ratings_of_few(divisor: int) -> Calls:
+    """Bradley-Terry ratings of 200 models from 30,000 prompts with 3 random pairs each."""
+    return of_pairs(30_000 // min(divisor, 3), 3)
 
 
 def answers(n_models: int, n_questions: int) -> pd.DataFrame:
@@ -253,6 +263,7 @@ CASES: dict[str, tuple[Callable[[int], Calls | Contenders], str]] = {
     "large-clusters": (large_clusters, "CR1"),
     "small-clusters": (small_clusters, "CR1"),
     "ratings": (ratings, "CR1"),
+    "ratings-of-few": (ratings_of_few, "CR1"),
     "small": (small, "statsmodels, 500 rows"),
     "figures": (figures, "plain, 1000"),
 }

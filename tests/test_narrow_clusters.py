@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 
 import evalreg as er
-from evalreg.covariance import row_leverages
+from evalreg.covariance import row_leverages, thin_leverages
+from evalreg.covariance.thin_leverages import ThinClusters
 from evalreg.data.clusters import Codes
 from evalreg.scores import rows
 
@@ -136,6 +137,52 @@ def test_ratings_from_pairs_are_those_from_matrices_of_all_models(groups: str, m
     by_matrices = ratings()
     np.testing.assert_allclose(by_pairs.bse, by_matrices.bse, rtol=TIGHT)
     np.testing.assert_allclose(by_pairs.dof, by_matrices.dof, rtol=TIGHT)
+
+
+@pytest.mark.parametrize("cov", ["CR2", "CR3"])
+@pytest.mark.parametrize("sizes", [[1], [2], [1, 2, 3, 70]])
+def test_ratings_from_few_entries_of_the_design_are_those_from_matrices(
+    sizes: list[int], cov: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(5)
+    n_models, size = 44, np.tile(sizes, 900 // sum(sizes) + 200)
+    left = rng.integers(0, n_models, n := int(size.sum()))
+    log = pd.DataFrame(
+        {
+            "left": [f"m{i:02d}" for i in left],
+            "right": [f"m{i:02d}" for i in (left + rng.integers(1, n_models, n)) % n_models],
+            "score": rng.integers(0, 3, n) / 2,
+            "prompt": np.repeat(np.arange(size.size), size),
+        }
+    )
+    used = []
+    forms = ThinClusters.forms
+    monkeypatch.setattr(ThinClusters, "forms", lambda self, *given: used.append(self) or forms(self, *given))
+
+    def ratings() -> er.Results:
+        options = {"groups": "prompt", "cov": cov, "dof": "satterthwaite"}
+        return er.bradley_terry(log, left="left", right="right", score="score", **options)
+
+    by_entries = ratings().dof
+    # Two entries a row; a pair that a prompt has twice is one row.
+    assert {min(sizes), min(max(sizes), 2)} <= {own.adjustment.shape[1] for own in used} <= {1, 2}
+    monkeypatch.setattr(thin_leverages, "PAIRS", 40)
+    monkeypatch.setattr(thin_leverages, "HELD", 1)
+    np.testing.assert_allclose(ratings().dof, by_entries, rtol=1e-12)
+    monkeypatch.setattr(row_leverages, "CLUSTERS_TO_COLUMNS", np.inf)
+    n_used = len(used)
+    by_rows = ratings()
+    np.testing.assert_allclose(by_rows.dof, by_entries, rtol=TIGHT)
+    monkeypatch.setattr("evalreg.scores.mapped.MappedScores.narrow", lambda self, by: iter([(None, self.cells(by))]))
+    np.testing.assert_allclose(ratings().dof, by_entries, rtol=TIGHT)
+    assert len(used) == n_used
+
+
+def test_sums_of_entries_are_turned_only_where_they_keep_their_digits(rng: np.random.Generator) -> None:
+    root = rng.normal(size=(5, 5))
+    assert thin_leverages.well_conditioned(root * 10.0 ** np.arange(-8, 12, 4)[:, None])
+    root[1] = root[0] + 1e-6 * root[1]
+    assert not thin_leverages.well_conditioned(root)
 
 
 def test_degrees_of_freedom_are_the_same_block_by_block(monkeypatch):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
@@ -11,6 +12,14 @@ import numpy as np
 from evalreg.checks import FloatArray, IntArray, held_property
 from evalreg.covariance.corrections import inverse_power_times, narrow_adjustment, narrow_change_times
 from evalreg.covariance.dof import ratio, whiten
+from evalreg.covariance.thin_leverages import (
+    CLUSTERS_TO_COLUMNS,
+    Forms,
+    ThinClusters,
+    is_thin,
+    thin_clusters,
+    well_conditioned,
+)
 from evalreg.data.memory import refuse_larger
 from evalreg.scores.sums import NarrowClusters
 
@@ -27,6 +36,8 @@ JOINT = 2
 
 Halves: TypeAlias = tuple[FloatArray, FloatArray, FloatArray]
 """Of some clusters, two factors of D_g, (n_clusters, n, m) each, and U_g', (n_clusters, m, k)."""
+Alike: TypeAlias = tuple[tuple[IntArray, FloatArray], ...]
+"""Rows of some clusters of one size, (n, size), and their (I - Z_gZ_g')^-p, (n, size, size)."""
 Room: TypeAlias = Callable[[int], FloatArray]
 """Where the U_g' of so many clusters are to be written, (n_clusters, m, k)."""
 
@@ -40,6 +51,9 @@ class LeveragePart(Protocol):
 
     def halves(self, turned: FloatArray, room: Room) -> Iterator[Halves]:
         """What contrasts, as R'C' of shape (k, m), make of some clusters at a time, at most `_at_once`."""
+
+    def forms(self, turned: FloatArray, products: PairProducts) -> Iterator[Forms]:
+        """The d_g and u_g'u_g of the same, whose u_g are added to the products."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +74,10 @@ class WideLeverage:
             outer = self._adjustment[block] @ turned
             u = np.matmul(np.swapaxes(outer, 1, 2), self.L[block], out=room(outer.shape[0]))
             yield outer, np.swapaxes(u, 1, 2), u
+
+    def forms(self, turned: FloatArray, products: PairProducts) -> Iterator[Forms]:
+        """The d_g and u_g'u_g, from these."""
+        return map(_forms, self.halves(turned, products.room))
 
     @held_property
     def _adjustment(self) -> FloatArray:
@@ -87,8 +105,21 @@ class NarrowLeverage:
 
     def halves(self, turned: FloatArray, room: Room) -> Iterator[Halves]:
         """Likewise."""
+        return self._halves(turned, room, self._adjustments)
+
+    def forms(self, turned: FloatArray, products: PairProducts) -> Iterator[Forms]:
+        """Likewise; of clusters with few entries in many columns by these alone."""
+        if products.entries is None:
+            yield from map(_forms, self.halves(turned, products.room))
+            return
+        wide = tuple(one for one in self._adjustments if not is_thin(self.clusters.design, one[0].shape[1]))
+        yield from map(_forms, self._halves(turned, products.room, wide))
+        for clusters in self._thin:
+            yield from clusters.forms(self.root @ turned, products.entries)
+
+    def _halves(self, turned: FloatArray, room: Room, alike: Alike) -> Iterator[Halves]:
         step, mapped = _at_once(turned), self.root @ turned
-        for members, adjustment in self._adjustments:
+        for members, adjustment in alike:
             for first in range(0, members.shape[0], step):
                 some = slice(first, first + step)
                 Z, own = self.clusters.rows(members[some], self.root, mapped)
@@ -96,13 +127,23 @@ class NarrowLeverage:
                 yield W, W, np.matmul(np.swapaxes(W, 1, 2), Z, out=room(W.shape[0]))
 
     @held_property
-    def _adjustments(self) -> tuple[tuple[IntArray, FloatArray], ...]:
+    def _adjustments(self) -> Alike:
         """Rows of some clusters of one size, (n, size), and their (I - Z_gZ_g')^-p, (n, size, size)."""
         found = []
         for _, members in self.clusters.alike(ENTRIES):
             (Z,) = self.clusters.rows(members, self.root)
             found.append((members, narrow_adjustment(_own_products(Z), self.power)))
         return tuple(found)
+
+    @held_property
+    def _thin(self) -> tuple[ThinClusters, ...]:
+        """Clusters of each size that have few entries."""
+        design, of_size = self.clusters.design, defaultdict[int, list[tuple[IntArray, FloatArray, FloatArray]]](list)
+        for members, adjustment in self._adjustments:
+            if is_thin(design, members.shape[1]):
+                (Z,) = self.clusters.rows(members, self.root)
+                of_size[members.shape[1]].append((members, adjustment, _own_products(Z)))
+        return tuple(thin_clusters(design, parts) for parts in of_size.values())
 
 
 def _own_products(Z: FloatArray) -> FloatArray:
@@ -152,6 +193,14 @@ class RowLeverage:
         parts = range(0, contrasts.shape[0], size)
         return np.concatenate([self._dof(contrasts[first : first + size]) for first in parts])
 
+    @held_property
+    def _entries_root(self) -> FloatArray | None:
+        """What turns products of entries of the design, where they are to be summed in its own columns."""
+        root = next((part.root for part in self.parts if isinstance(part, NarrowLeverage)), None)
+        if root is None or self._n_clusters < CLUSTERS_TO_COLUMNS * self.root.shape[1]:
+            return None
+        return root if well_conditioned(root) else None
+
     @property
     def _n_clusters(self) -> int:
         return sum(part.n_clusters for part in self.parts)
@@ -159,12 +208,12 @@ class RowLeverage:
     def _dof(self, contrasts: FloatArray) -> FloatArray:
         # BM 2002: with P_gh = delta_gh d_g - u_g'u_h, dof = (sum_g P_gg)^2 / sum_gh P_gh^2.
         m = contrasts.shape[0]
-        products = _Products(m, self.root.shape[1], self._n_clusters)
-        expected, squares = np.zeros(m), np.zeros(m)
-        for left, right, u in self._halves(contrasts, products.room):
-            d, uu = np.einsum("gnm,gnm->gm", left, right), np.einsum("gmk,gmk->gm", u, u)
-            expected += (d - uu).sum(axis=0)
-            squares += (d**2 - 2 * d * uu).sum(axis=0)
+        products = PairProducts(m, self.root.shape[1], self._n_clusters, self._entries_root)
+        expected, squares, turned = np.zeros(m), np.zeros(m), self.root.T @ contrasts.T
+        for part in self.parts:
+            for some, d, uu in part.forms(turned, products):
+                expected[some] += (d - uu).sum(axis=0)
+                squares[some] += (d**2 - 2 * d * uu).sum(axis=0)
         return ratio(expected**2, squares + products.squares())
 
     def hotelling(self, contrasts: FloatArray) -> float:
@@ -203,19 +252,26 @@ def _at_once(turned: FloatArray) -> int:
     return max(HELD // turned.size, 1)
 
 
-class _Products:
+def _forms(halves: Halves) -> Forms:
+    left, right, u = halves
+    return slice(None), np.einsum("gnm,gnm->gm", left, right), np.einsum("gmk,gmk->gm", u, u)
+
+
+class PairProducts:
     """Sum over all pairs of clusters of (u_g'u_h)^2, for each of m contrasts.
 
     The u of many clusters are gathered before they are multiplied, as products of few are slower; each is written where
     it is multiplied, (m, n_clusters, k), as copies cost as much as the products.
     """
 
-    def __init__(self, m: int, k: int, n_clusters: int) -> None:
+    def __init__(self, m: int, k: int, n_clusters: int, root: FloatArray | None = None) -> None:
         # Of fewer clusters than columns UU' is the smaller, which has the sum of squares of U'U.
         self.few = n_clusters < k
         self.held = np.empty((m, n_clusters if self.few else min(n_clusters, max(HELD // (m * k), 1)), k))
         self.n_held = 0
         self.sums = np.zeros((m, 0 if self.few else k, 0 if self.few else k))
+        # R, and half of what is R'SR of clusters whose u are not made.
+        self.root, self.entries = root, None if root is None else np.zeros((m, root.shape[0], root.shape[0]))
 
     def room(self, n: int) -> FloatArray:
         """Where the U_g' of the next n clusters are to be written, (n, m, k)."""
@@ -233,5 +289,10 @@ class _Products:
         """The sums of squares, shape (m,)."""
         if self.few:
             return np.array([float(np.vdot(UU := u @ u.T, UU)) for u in self.held])
-        self._add()
+        if self.n_held:
+            self._add()
+        if self.root is not None and self.entries is not None:
+            for total, half in zip(self.sums, self.entries, strict=True):
+                turned = self.root.T @ half @ self.root
+                total += turned + turned.T
         return np.asarray(np.einsum("mij,mij->m", self.sums, self.sums))

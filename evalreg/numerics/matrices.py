@@ -216,6 +216,20 @@ def scale_rows(matrix: Matrix, factor: FloatArray) -> Matrix:
     return with_entries(rows, rows.data * np.repeat(factor, np.diff(rows.indptr)))
 
 
+def row_products(left: Matrix, right: Matrix) -> Matrix:
+    """Return every entry of a row times every entry of the same row of another array, (n_rows, k * k_right)."""
+    n_left, n_right = np.diff(left.indptr), np.diff(right.indptr)
+    row = np.repeat(np.arange(left.shape[0]), n_left * n_right)
+    first = np.repeat(np.arange(left.nnz), np.repeat(n_right, n_left))
+    starts = np.concatenate([[0], np.cumsum(n_left * n_right)])
+    second = right.indptr[row] + (np.arange(row.size) - starts[row]) % n_right[row]
+    column = left.indices[first].astype(np.int64) * right.shape[1] + right.indices[second]
+    data, shape = left.data[first] * right.data[second], (left.shape[0], left.shape[1] * right.shape[1])
+    made = in_rows(data, column, starts, shape)
+    made.has_canonical_format = bool(left.has_canonical_format and right.has_canonical_format)
+    return made
+
+
 def weighted_gram(columns: Matrix, design: Matrix, weight: FloatArray) -> FloatArray:
     """X'WX of a design X, dense or in compressed sparse rows; `columns` is X', in the same kind of array."""
     scaled = scale_rows(design, weight)

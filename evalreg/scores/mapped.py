@@ -11,7 +11,7 @@ from scipy import sparse
 
 from evalreg.checks import FloatArray
 from evalreg.data.clusters import Axis
-from evalreg.numerics.matrices import Matrix, compressed, dense, of_sorted, scale_rows, square, sum_blocks
+from evalreg.numerics.matrices import Matrix, compressed, dense, row_products, scale_rows, square, sum_blocks
 from evalreg.scores.base import CellSquares, ClusterWork, ColumnSums, RowsInCells, Scores
 from evalreg.scores.lazy import LazyScores
 from evalreg.scores.shared_rows import SharedRows
@@ -307,21 +307,10 @@ def squared(design: FloatArray | Matrix, weight: FloatArray) -> Information:
 def flattened(design: FloatArray | Matrix, weight: FloatArray) -> Matrix:
     """Information of rows of unit weight, w x x', flattened to (n_cells, p ** 2)."""
     rows = compressed(design)
-    p = rows.shape[1]
-    per_row = np.diff(rows.indptr)
-    # Every entry of a row meets every entry of the same row.
-    times = np.repeat(per_row, per_row)
-    left = np.repeat(np.arange(rows.nnz), times)
-    starts = np.repeat(rows.indptr[:-1], per_row**2)
-    within = np.arange(left.size) - np.repeat(np.concatenate([[0], np.cumsum(per_row**2)[:-1]]), per_row**2)
-    right = starts + within % np.repeat(per_row, per_row**2)
-    cell = np.repeat(np.arange(rows.shape[0]), per_row**2)
-    data = rows.data[left] * rows.data[right] * weight[cell]
-    index = rows.indices[left].astype(np.int64) * p + rows.indices[right]
-    shape = (rows.shape[0], p * p)
-    if rows.has_canonical_format:
-        return of_sorted(data, cell, index, shape)
-    return sparse.coo_array((data, (cell, index)), shape=shape).tocsr()
+    if not rows.has_canonical_format:
+        rows = rows.copy()
+        rows.sum_duplicates()
+    return scale_rows(row_products(rows, rows), weight)
 
 
 def _squares_of_parts(rows: RowsInCells) -> FloatArray:

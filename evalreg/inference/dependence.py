@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import FloatArray
+from evalreg.checks import BoolArray, FloatArray
 from evalreg.covariance.covariance import Covariance
 from evalreg.data.clusters import Axis
 from evalreg.estimate import Cells, Estimate
@@ -13,6 +15,7 @@ from evalreg.numerics.anova import anova_icc
 from evalreg.numerics.matrices import (
     Matrix,
     absolute_entries,
+    compressed,
     dense,
     identity,
     scale_columns,
@@ -21,6 +24,9 @@ from evalreg.numerics.matrices import (
     transposed,
 )
 from evalreg.scores.base import ResidualSums, Scores
+
+# Sums of residuals within clusters that are smaller, squared and over their own squares, are zero but for rounding.
+ROUNDING = 1e-20
 
 
 def design_effect(cov: Covariance) -> FloatArray:
@@ -76,14 +82,17 @@ def intraclass_correlation(estimate: Estimate, axis: Axis) -> FloatArray:
     (MSB - MSW)/(MSB + (m0 - 1) MSW), Snedecor and Cochran (1989), section 13.3: of the scores of each mean, of the
     residuals of a least-squares regression (the same for all coefficients), and for a win rate of the residuals of the
     model's own comparisons, as scores of that model. NaN where it is not defined: one row in each cluster, no
-    variation, several cells, residuals that add up to zero in every cluster because its levels are absorbed.
+    variation, several cells or estimates, residuals that add up to zero in every cluster.
     """
     labels = None if estimate.absorbed is None else estimate.scores.row_labels()
     if estimate.absorbed is not None and labels is not None and estimate.absorbed.nested(labels.codes(axis)).any():
         return np.full(estimate.n_params, np.nan)
-    residuals = estimate.scores.residual_sums(axis)
-    if residuals is not None:
-        return _residual_icc(residuals, estimate.n_params)
+    found = np.full(estimate.n_params, np.nan)
+    sums = [(scores.residual_sums(axis), own) for scores, own in residual_parts(estimate)]
+    for residuals, own in sums:
+        found[own] = np.nan if residuals is None else _residual_icc(residuals)
+    if any(residuals is not None for residuals, _ in sums):
+        return found
     if estimate.kind == "board" and estimate.cells is not None:
         return _board_icc(estimate, estimate.cells, axis)
     if row_variance(estimate) is None or estimate.cells is None or estimate.coefficient_map is None:
@@ -92,6 +101,17 @@ def intraclass_correlation(estimate: Estimate, axis: Axis) -> FloatArray:
     by_cell = _cell_icc(estimate.scores.as_means, estimate.cells, axis)
     cell = np.argmax(dense(estimate.coefficient_map) != 0, axis=1)
     return np.asarray(by_cell[cell])
+
+
+def residual_parts(estimate: Estimate) -> list[tuple[Scores, BoolArray]]:
+    """The scores of each of the estimates side by side, and which parameters are made of it alone."""
+    parts = estimate.scores.side_by_side
+    if len(parts) == 1:
+        return [(parts[0], np.ones(estimate.n_params, dtype=bool))]
+    touched = absolute_entries(compressed(estimate.bread))
+    edges = np.cumsum([0, *(part.n_columns for part in parts)]).tolist()
+    used = np.array([touched[a:b].sum(axis=0) > 0 for a, b in pairwise(edges)])
+    return [(part, own & (used.sum(axis=0) == 1)) for part, own in zip(parts, used, strict=True)]
 
 
 def _own_rows(estimate: Estimate) -> FloatArray:
@@ -127,16 +147,13 @@ def _sums_icc(
     return anova_icc(found.between, squares, count, found.n_clusters, found.squares)
 
 
-def _residual_icc(found: ResidualSums, n_params: int) -> FloatArray:
+def _residual_icc(found: ResidualSums) -> float:
     n, mean = found.n_rows, found.total / found.n_rows
-    icc = anova_icc(
-        np.array([found.between]),
-        np.array([found.squares - n * mean**2]),
-        np.array([n]),
-        np.array([float(found.n_clusters)]),
-        np.array([found.sizes]),
-    )
-    return np.full(n_params, icc[0])
+    # Residuals that add up to zero in every cluster, as of a model with a level for each, say nothing about it.
+    if found.between <= ROUNDING * found.squares:
+        return np.nan
+    sums = (found.between, found.squares - n * mean**2, n, float(found.n_clusters), found.sizes)
+    return float(anova_icc(*(np.array([value]) for value in sums))[0])
 
 
 def effective_clusters(estimate: Estimate, axes: tuple[Axis, ...]) -> FloatArray:

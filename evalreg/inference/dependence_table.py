@@ -12,7 +12,7 @@ from evalreg.covariance.covariance import Covariance
 from evalreg.data.clusters import Axis, axis_name
 from evalreg.errors import NotAvailableError, Note, ZeroVarianceWarning, issue
 from evalreg.estimate import Estimate
-from evalreg.inference.dependence import intraclass_correlation, row_variance, standard_error_ratios
+from evalreg.inference.dependence import intraclass_correlation, residual_parts, row_variance, standard_error_ratios
 from evalreg.numerics.anova import ClusterSums, icc_interval
 from evalreg.numerics.matrices import Matrix, compressed, dense, scale_columns
 from evalreg.scores.base import Scores
@@ -73,7 +73,7 @@ def correlation_columns(
         notes = ((ZeroVarianceWarning, text),)
     size = empty if sums is None else sums.mean_size
     columns = {
-        "n_clusters": empty if sums is None else sums.add(),
+        "n_clusters": empty if sums is None else np.where(sums.add() > 0, sums.add(), np.nan),
         "mean_size": size,
         "icc": icc,
         "lower": lower,
@@ -86,8 +86,11 @@ def correlation_columns(
 def cluster_sums(estimate: Estimate, axis: Axis) -> ClusterSums | None:
     """Sums within clusters of the rows that the intraclass correlation of each parameter is of; None without one."""
     scores, cells, A = estimate.scores, estimate.cells, estimate.coefficient_map
-    if scores.residual is not None:
-        return _of_residuals(scores, scores.residual, axis, estimate.n_params)
+    of_residuals = [(part, part.residual, own) for part, own in residual_parts(estimate) if part.residual is not None]
+    if of_residuals:
+        sums = [_of_residuals(part, left, axis, np.flatnonzero(own)) for part, left, own in of_residuals]
+        column, size, total, square = (np.concatenate(one) for one in zip(*sums, strict=True))
+        return ClusterSums(column, estimate.n_params, size, total, square)
     if cells is None or A is None:
         return None
     if estimate.kind == "board":
@@ -134,11 +137,10 @@ def _at(entries: tuple[IntArray, FloatArray], keys: IntArray) -> FloatArray:
     return np.where(own[place] == keys, values[place], 0.0)
 
 
-def _of_residuals(scores: Scores, residual: FloatArray, axis: Axis, n_params: int) -> ClusterSums:
-    """Of the residuals of a regression, the same for each coefficient."""
+def _of_residuals(scores: Scores, residual: FloatArray, axis: Axis, columns: IntArray) -> tuple[Any, ...]:
+    """Columns, sizes, sums and squares of the residuals of a regression, the same for each of its coefficients."""
     labels = scores.row_labels()
     assert labels is not None
     codes, residual = labels.codes(axis), residual - residual.mean()
     one = (codes.counts.astype(float), np.bincount(codes.codes, residual), np.bincount(codes.codes, residual**2))
-    size, total, square = (np.tile(values, n_params) for values in one)
-    return ClusterSums(np.repeat(np.arange(n_params), codes.n_clusters), n_params, size, total, square)
+    return np.repeat(columns, codes.n_clusters), *(np.tile(values, columns.size) for values in one)

@@ -234,6 +234,11 @@ class Scores(ABC):
         sums = np.bincount(codes.codes, self.residual).astype(float, copy=False)
         return ResidualSums.of(codes.counts.astype(float), sums, float(self.residual @ self.residual))
 
+    @property
+    def side_by_side(self) -> tuple[Scores, ...]:
+        """Scores of each of the estimates that these are side by side, in the order of the columns."""
+        return (self,)
+
     def row_labels(self) -> Labels | None:
         """Labels of the rows; None where they are not in memory, or not of one table."""
         return None

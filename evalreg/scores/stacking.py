@@ -64,6 +64,11 @@ class StackedScores(SharedRows):
         """None: each estimate has residuals of its own."""
         return None
 
+    @property
+    def side_by_side(self) -> tuple[Scores, ...]:
+        """Scores of each estimate."""
+        return (*self.first.side_by_side, *self.second.side_by_side)
+
     def rows_in(self, columns: Matrix) -> FloatArray | None:
         """Rows in use in any column of each line: a row that both estimates use is one row."""
         parts, touched, first = self.in_cells(), compressed(columns), 0
@@ -162,6 +167,11 @@ class ConcatScores(Scores):
     def as_means(self) -> ConcatScores:
         """The same scores as those of means, a row counting with its sampling weight."""
         return ConcatScores(self.first.as_means, self.second.as_means)
+
+    @property
+    def side_by_side(self) -> tuple[Scores, ...]:
+        """Scores of each estimate."""
+        return (*self.first.side_by_side, *self.second.side_by_side)
 
     def rows_in(self, columns: Matrix) -> FloatArray:
         """Rows in use in any column of each line: no row is of both estimates."""

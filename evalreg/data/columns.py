@@ -43,15 +43,36 @@ def nested_labels(name: str, what: object) -> ArgumentTypeError:
     )
 
 
-def refuse_nested(name: str, kind: Any) -> None:
-    """Raise if a column of labels is of lists or structures by its type."""
+def refuse_nested(name: str, kind: Any, native: object = "") -> None:
+    """Raise if a column of labels is of lists, structures or several types by its type, here or in its own library."""
     if kind in (nw.List, nw.Array, nw.Struct):
         raise nested_labels(name, kind)
+    if several := _of_several(native):
+        raise nested_labels(name, several)
+
+
+def _of_several(native: object) -> str:
+    """What a type that narwhals has no name for is called, where its values are of several types, or maps."""
+    kind = str(native).lower()
+    if kind.startswith(("union", "sparse_union", "dense_union")):
+        return "values of several types (a union)"
+    return "maps" if kind.startswith("map") else ""
+
+
+def type_outside(series: nw.Series[Any]) -> object:
+    """The type of a column in its own library, where that is pyarrow."""
+    return getattr(series.to_native(), "type", "")
 
 
 def as_floats(series: nw.Series[Any], name: str, argument: str) -> FloatArray:
     """A copy of a column as float64, NaN where it is missing; of numbers, truth values or objects that are numbers."""
     native = series.to_native()
+    if several := _of_several(type_outside(series)):
+        raise NonNumericError(
+            f"`{argument}` must hold numbers; column {name!r} holds {several}. Convert the column first, or "
+            "name another.",
+            column=name,
+        )
     if series.dtype.is_numeric() or series.dtype == nw.Boolean:
         if not isinstance(native, pd.Series):
             return _of_present(series, np.float64, np.nan)
@@ -142,6 +163,7 @@ def outside_pandas(series: nw.Series[Any]) -> Values:
         return _of_present(series, np.int64 if series.dtype.is_signed_integer() else np.uint64, 0)
     if series.dtype.is_numeric():
         return _of_present(series, np.float64, np.nan)
+    refuse_nested(series.name, series.dtype, type_outside(series))
     values = np.asarray(series.to_numpy())
     # As objects, lengths of time in nanoseconds would be plain integers.
     return values if values.dtype.kind in "mM" else values.astype(object)

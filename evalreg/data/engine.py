@@ -175,11 +175,19 @@ class LazyTable:
         with_nan = _knows_nan(self.frame)
         masks = []
         for name in names:
-            refuse_nested(name, schema[name])
+            refuse_nested(name, schema[name], self._native_type(name))
             masks.append(nw.col(name).is_null())
             if with_nan and schema[name].is_float():
                 masks.append(nw.col(name).is_nan().fill_null(False))
         return nw.any_horizontal(*masks, ignore_nulls=False)
+
+    def _native_type(self, name: str) -> object:
+        """The engine's own type of a column, where that is DuckDB."""
+        frame = self.holding([name])
+        if not frame.implementation.is_duckdb():
+            return ""
+        native = frame.to_native()
+        return native.types[native.columns.index(name)]
 
     def count_absent(self, names: Sequence[str]) -> tuple[int, int]:
         """All rows, and rows in which one of some columns is missing."""

@@ -14,7 +14,7 @@ import pandas as pd
 from evalreg.checks import BoolArray, FloatArray, IntArray
 from evalreg.data.alignment import align_labels
 from evalreg.data.clusters import Codes, factorize, joint, used_codes
-from evalreg.data.columns import as_floats, nested_labels, outside_pandas, refuse_nested
+from evalreg.data.columns import as_floats, nested_labels, outside_pandas, refuse_nested, type_outside
 from evalreg.data.names import known_column
 from evalreg.data.row_numbers import row_list, rows_text
 from evalreg.errors import AlignmentError, ArgumentTypeError, NonFiniteError, ScoreRangeError
@@ -122,7 +122,7 @@ class Table:
         """Integer codes of a column with -1 for missing, and the label of each code."""
         if name not in self._labels:
             column = self.frame.get_column(known_column(name, self.columns, argument))
-            refuse_nested(name, column.dtype)
+            refuse_nested(name, column.dtype, type_outside(column))
             try:
                 self._labels[name] = _as_labels(column)
             except ArgumentTypeError:

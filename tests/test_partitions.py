@@ -56,6 +56,25 @@ def own(folder: Path) -> list[Path]:
     return sorted(file for file in folder.rglob("*") if file.is_file())
 
 
+def test_files_that_describe_the_others_are_left_out(tmp_path, call):
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    table, collected = pa.Table.from_pandas(answers(), preserve_index=False), []
+    pq.write_to_dataset(table, tmp_path, partition_cols=["model"], metadata_collector=collected)
+    written = table.drop(["model"]).schema
+    pq.write_metadata(written, tmp_path / "_common_metadata")
+    pq.write_metadata(written, tmp_path / "_metadata", metadata_collector=collected)
+    files = sorted(file for file in tmp_path.rglob("*") if file.is_file())
+    assert {"_common_metadata", "_metadata"} < {file.name for file in files}
+    expected = er.mean(answers(), by="model", item="item", groups="passage").bse
+    for path in (tmp_path, files, str(tmp_path / "**" / "*")):
+        log = er.read_log(path)
+        assert log.notes == er.read_log(files[2:]).notes
+        np.testing.assert_allclose(log.mean(groups="passage").bse[expected.index], expected, rtol=ROUNDING)
+    assert call("mean", tmp_path, "--by", "model", "--item", "item")[0] == 0
+    with pytest.raises(LogFormatError, match="_common_metadata has none"):
+        er.read_log(tmp_path / "_common_metadata")
+
+
 def test_folders_are_a_column_in_python_and_in_commands(folder, own, call):
     expected = er.mean(answers(), by="model", item="item", groups="passage").bse
     for path in (folder, own, str(folder / "*" / "part-0.*")):

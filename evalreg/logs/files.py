@@ -17,6 +17,8 @@ from evalreg.logs.reading import Source, counted
 
 Paths: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 HEAD = 65_536
+# Files that writers of Parquet put beside others, and how Parquet begins.
+DESCRIBING, PARQUET = ("_metadata", "_common_metadata"), b"PAR1"
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,14 @@ def find_files(paths: Paths) -> FoundFiles:
             f'`path` must be a file or a folder that can be read; "{error.filename}" cannot: {error.strerror}.'
         ) from error
     links = tuple(file for file in found if file.is_symlink() and not is_handle(file))
-    return FoundFiles(tuple(Source(file, read_head(file)) for file in found if file not in set(links)), links)
+    sources = [Source(file, read_head(file)) for file in found if file not in set(links)]
+    # Named alone, such a file is read, and refused for what it is.
+    return FoundFiles(tuple([one for one in sources if not _describes_others(one)] or sources), links)
+
+
+def _describes_others(source: Source) -> bool:
+    """Whether a Parquet file holds the columns of those beside it, or where their rows are, and no rows of its own."""
+    return source.path.name in DESCRIBING and source.head.startswith(PARQUET)
 
 
 def is_handle(path: str | os.PathLike[str]) -> bool:

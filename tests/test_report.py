@@ -350,6 +350,12 @@ def folder(tmp_path_factory):
         {"model": row.model, "id": row.question, "scores": {"acc": row.score}, "doc": {"passage": row.passage}}
         for row in scores.itertuples()
     ]
+    for name, passages, size in (
+        ("old", range(15), range(15)),
+        ("new", ["x", *map(str, range(1, 15))], [*"0123456789", *"abcde"]),
+    ):
+        rows = pd.DataFrame({"model": name, "passage": passages, "size": size, "score": range(15)})
+        rows.assign(score=rows["score"] % 3 / 2).to_parquet(folder / f"{name}.parquet")
     (folder / "nested.jsonl").write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
     judged = er.datasets.judge_log(n_models=4, n_prompts=40, seed=1)
     judged["verdict"] = judged["winner"].map({"left": "A", "right": "B", "tie": "C"}).fillna("D")
@@ -376,10 +382,13 @@ VERDICTS += ["--where", 'prompt != "prompt-001"']
         ["parts", "--item", "question", "--where", 'passage != "passage-003" and question != "0001"'],
         ["nested.jsonl", "--score", "scores.acc", "--item", "id", "--groups", "doc.passage"],
         ["nested.jsonl", "--score", "scores.acc", "--item", "id", "--where", "scores.acc >= 0"],
+        ["old.parquet", "new.parquet", "--groups", "passage"],
+        ["old.parquet", "new.parquet", "--groups", "passage", "--where", 'size != "3"'],
         VERDICTS,
         [*VERDICTS, "--method", "controlled", "--formula", "1"],
     ],
 )
+@pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
 def test_the_code_of_a_report_gives_its_numbers(logs, words):
     page = assert_redone(words)
     assert "--title" not in words or f"<title>{words[words.index('--title') + 1]}</title>" in html.unescape(page)

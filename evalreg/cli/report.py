@@ -25,6 +25,7 @@ from evalreg.estimators.mean import mean
 from evalreg.inference.ranks import PAIR_ADJUSTMENTS
 from evalreg.logs.fields import the_field
 from evalreg.logs.log import Log
+from evalreg.logs.table_log import is_text
 from evalreg.report.documents import as_compact_json
 from evalreg.report.pages import Page, words_of
 from evalreg.report.rendering import REPORT_FORMATS, ReportFormat, check_renders, rendered_page
@@ -322,10 +323,12 @@ def _of_tables(
     """Imports, and lines that read plain tables as the command read them, before its filter."""
     held, conditions = set(rows.frame.columns), () if options.where is None else parse(options.where).columns
     nested = sorted(name for name in ({*numbers, *conditions} - text) & held if "." in name)
-    asked = f", text_columns={sorted(text & held)!r}" + (f", fields={nested!r}" if nested else "")
     imports = ["import evalreg as er"]
     with muted():  # the command has said already what there is to warn of
         files = table_files(file_list(options))
+    if len(files) > 1:  # text in one file and numbers in another has become text in all
+        text = text | {name for name in held if is_text(rows.frame[name])}
+    asked = f", text_columns={sorted(text & held)!r}" + (f", fields={nested!r}" if nested else "")
     if len(files) == 1:
         return imports, [f"rows = er.read_table({files[0]!r}{asked})"]
     every = f"rows = pd.concat([er.read_table(file{asked}) for file in files], ignore_index=True)"

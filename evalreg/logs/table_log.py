@@ -109,11 +109,12 @@ def text_in_some(tables: Sequence[pd.DataFrame]) -> list[str]:
     for frame in tables if len(tables) > 1 else ():
         for column in frame.columns:
             if frame[column].notna().any():
-                found.setdefault(str(column), set()).add(_is_text(frame[column]))
+                found.setdefault(str(column), set()).add(is_text(frame[column]))
     return [column for column, texts in found.items() if len(texts) > 1]
 
 
-def _is_text(column: pd.Series[Any]) -> bool:
+def is_text(column: pd.Series[Any]) -> bool:
+    """Whether a column holds text alone."""
     if column.dtype == object:
         return infer_dtype(column, skipna=True) == "string"
     return is_string_dtype(column.dtype)
@@ -132,7 +133,7 @@ def joined(files: Sequence[Content], tables: Sequence[pd.DataFrame]) -> pd.DataF
     if len(tables) == 1:
         return tables[0]
     whole = pd.concat(tables, ignore_index=True)
-    _warn_of_kinds(files, [column for column in columns if _is_text(whole[column])])
+    _warn_of_kinds(files, [column for column in columns if is_text(whole[column])])
     return whole
 
 

@@ -33,14 +33,14 @@ from evalreg.inference.contrasts import parse_contrasts
 from evalreg.inference.discordance import clustered_sign_test
 from evalreg.inference.labelled import means_of_cells
 from evalreg.inference.multiplicity import simulate_largest, stepdown_pvalues
-from evalreg.inference.proportions import (
+from evalreg.inference.sequential import roughness
+from evalreg.inference.wald import f_test, hotelling_test, wald_quadratic
+from evalreg.numerics.proportions import (
     effective_n,
     logit_interval,
     logit_statistic,
     proportion_interval,
 )
-from evalreg.inference.sequential import roughness
-from evalreg.inference.wald import f_test, hotelling_test, wald_quadratic
 from evalreg.report.tables import shorten
 from evalreg.resampling.intervals import bca_levels, least_draws
 from evalreg.resampling.inversion import tails

@@ -12,7 +12,7 @@ from statsmodels.stats.proportion import proportion_confint
 
 import evalreg as er
 from evalreg.inference import dependence, widening
-from evalreg.inference.proportions import proportion_interval
+from evalreg.numerics.proportions import proportion_interval
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::evalreg.errors.FewClustersWarning",

@@ -1,12 +1,21 @@
-"""How many rows are behind each parameter of an estimate."""
+"""How many rows, and how many clusters of equal size, are behind each parameter of an estimate."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from evalreg.checks import FloatArray
+from evalreg.data.clusters import Axis
 from evalreg.estimate.estimate import Estimate
-from evalreg.numerics.matrices import Matrix, compressed, with_entries
+from evalreg.numerics.matrices import (
+    Matrix,
+    absolute_entries,
+    compressed,
+    scale_columns,
+    signs_of_entries,
+    transposed,
+    with_entries,
+)
 
 # A coefficient below this share of the largest one is a zero that was not computed exactly.
 ROUNDING = 1e-12
@@ -39,3 +48,22 @@ def touches(A: Matrix) -> Matrix:
     largest = np.zeros(rows.shape[0])
     np.maximum.at(largest, row, size)
     return with_entries(rows, (size > ROUNDING * largest[row]).astype(np.float64))
+
+
+def effective_clusters(estimate: Estimate, axes: tuple[Axis, ...]) -> FloatArray:
+    """Kish's effective number of clusters of each mean, 1/sum_g share_g^2, the smallest over axes; rows without axes.
+
+    share_g is the weight of cluster g in the mean. Kish (1965), Survey Sampling.
+    """
+    A, cells = estimate.coefficient_map, estimate.cells
+    if A is None or cells is None:
+        return np.full(estimate.n_params, np.nan)
+    # A win rate has pairs in which its model is the second, with a minus; they count all the same.
+    A = absolute_entries(A)
+    if not axes:
+        return np.asarray(signs_of_entries(A) @ cells.count, dtype=np.float64)
+    smallest = np.full(estimate.n_params, np.inf)
+    for axis in axes:
+        share = transposed(scale_columns(A, 1.0 / cells.weight))
+        smallest = np.minimum(smallest, 1.0 / estimate.scores.column_sums(axis, share, share).squares)
+    return smallest

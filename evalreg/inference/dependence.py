@@ -11,6 +11,7 @@ from evalreg.checks import BoolArray, FloatArray
 from evalreg.covariance.covariance import Covariance
 from evalreg.data.clusters import Axis
 from evalreg.estimate import Cells, Estimate
+from evalreg.estimate.behind import effective_clusters
 from evalreg.numerics.anova import anova_icc
 from evalreg.numerics.matrices import (
     Matrix,
@@ -18,7 +19,6 @@ from evalreg.numerics.matrices import (
     compressed,
     dense,
     identity,
-    scale_columns,
     scale_rows,
     signs_of_entries,
     transposed,
@@ -154,25 +154,6 @@ def _residual_icc(found: ResidualSums) -> float:
         return np.nan
     sums = (found.between, found.squares - n * mean**2, n, float(found.n_clusters), found.sizes)
     return float(anova_icc(*(np.array([value]) for value in sums))[0])
-
-
-def effective_clusters(estimate: Estimate, axes: tuple[Axis, ...]) -> FloatArray:
-    """Kish's effective number of clusters of each mean, 1/sum_g share_g^2, the smallest over axes; rows without axes.
-
-    share_g is the weight of cluster g in the mean. Kish (1965), Survey Sampling.
-    """
-    A, cells = estimate.coefficient_map, estimate.cells
-    if A is None or cells is None:
-        return np.full(estimate.n_params, np.nan)
-    # A win rate has pairs in which its model is the second, with a minus; they count all the same.
-    A = absolute_entries(A)
-    if not axes:
-        return np.asarray(signs_of_entries(A) @ cells.count, dtype=np.float64)
-    smallest = np.full(estimate.n_params, np.inf)
-    for axis in axes:
-        share = transposed(scale_columns(A, 1.0 / cells.weight))
-        smallest = np.minimum(smallest, 1.0 / estimate.scores.column_sums(axis, share, share).squares)
-    return smallest
 
 
 def exchangeable_variance(estimate: Estimate, cov: Covariance) -> FloatArray:

@@ -9,9 +9,9 @@ from evalreg.covariance.covariance import Covariance
 from evalreg.errors import ScoreRangeError
 from evalreg.estimate import Estimate
 from evalreg.inference.labelled import human_labels
-from evalreg.inference.proportions import logit_interval, proportion_interval
 from evalreg.inference.rectified import label_trials, rectified_limits
 from evalreg.inference.widening import effective_trials, widening
+from evalreg.numerics.proportions import logit_interval, proportion_interval
 
 
 def intervals(estimate: Estimate, cov: Covariance, alpha: float, method: str | None) -> FloatArray:

@@ -9,10 +9,11 @@ from evalreg.covariance.assembly import assemble
 from evalreg.covariance.covariance import Covariance
 from evalreg.errors import TooFewClustersError
 from evalreg.estimate import Estimate
-from evalreg.inference.dependence import effective_clusters, exchangeable_variance
+from evalreg.estimate.behind import effective_clusters
+from evalreg.inference.dependence import exchangeable_variance
 from evalreg.inference.labelled import labelled_means
-from evalreg.inference.proportions import logit_interval, proportion_interval, t_quantile
 from evalreg.inference.widening import n_rows, scatter, too_few, trusted
+from evalreg.numerics.proportions import logit_interval, proportion_interval, t_quantile
 
 # Any critical value for the number of trials that says what is few.
 PLAIN = 0.05

@@ -16,10 +16,10 @@ from evalreg.errors import ScoreRangeError
 from evalreg.estimate import Estimate, Limits
 from evalreg.inference.contrasts import Contrasts
 from evalreg.inference.intervals import intervals
-from evalreg.inference.proportions import logit_statistic
 from evalreg.inference.rectified import few_labels, rectified_limits
 from evalreg.inference.wald import as_t_results
 from evalreg.inference.widening import widening
+from evalreg.numerics.proportions import logit_statistic
 from evalreg.numerics.roots import crossings
 
 if TYPE_CHECKING:

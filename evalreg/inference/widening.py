@@ -11,8 +11,8 @@ from evalreg.covariance.covariance import Covariance
 from evalreg.data.clusters import Axis
 from evalreg.errors import NotAvailableError
 from evalreg.estimate import Cells, Estimate
-from evalreg.inference.dependence import effective_clusters, exchangeable_limit, exchangeable_variance
-from evalreg.inference.proportions import effective_n, proportion_interval, t_quantile
+from evalreg.estimate.behind import effective_clusters
+from evalreg.inference.dependence import exchangeable_limit, exchangeable_variance
 from evalreg.numerics.matrices import (
     absolute_entries,
     compressed,
@@ -22,6 +22,7 @@ from evalreg.numerics.matrices import (
     transposed,
     without_zeros,
 )
+from evalreg.numerics.proportions import effective_n, proportion_interval, t_quantile
 
 # With fewer effective successes or failures the logit interval of a mean is widened.
 FEW_SUCCESSES = 5.0

@@ -23,6 +23,7 @@ import functools
 import itertools
 import warnings
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -305,25 +306,48 @@ def skewed(n_logs: int) -> None:
 
 
 def lost(n_logs: int) -> None:
-    """Win rates of two weak and equal models against three strong ones: tests of their difference at 5%."""
-    for prompts, rate in ((10, 0.1), (10, 0.05), (20, 0.05), (40, 0.02)):
-        rng, rejected, at_zero = np.random.default_rng(prompts), [], []
+    """Two weak and equal models against three strong ones: their difference at 5%, and one against a strong one."""
+    worlds: tuple[tuple[int, float, int, float, str], ...] = (
+        (10, 0.1, 0, 0.0, "as_sampled"),
+        (20, 0.05, 0, 0.0, "as_sampled"),
+        (20, 0.05, 0, 0.0, "uniform"),
+        (40, 0.02, 0, 0.0, "as_sampled"),
+        (100, 0.01, 0, 0.0, "as_sampled"),
+        (20, 0.05, 2, 0.7, "as_sampled"),
+        (20, 0.05, 3, 0.5, "as_sampled"),
+        (20, 0.05, 3, 1.5, "as_sampled"),
+        (20, 0.05, 5, 1.0, "as_sampled"),
+    )
+    names = np.array([f"model {i}" for i in range(5)])
+    C = np.array([[0, 0, 0, 1, -1], [1, 0, 0, -1, 0]], dtype=float)
+    for prompts, rate, judges, sd, opponents in worlds:
+        rng, found, lost_all = np.random.default_rng(prompts), [], []
         for _ in range(n_logs):
             prompt = np.repeat(np.arange(prompts), 8)
             left, right = rng.integers(3, size=prompt.size), rng.integers(5, size=prompt.size)
-            taste = rng.normal(0, 0.7, (prompts, 5))
+            judge, taste = rng.integers(max(judges, 1), size=prompt.size), rng.normal(0, 0.7, (prompts, 5))
+            severe = rng.normal(0, sd, (max(judges, 1), 5))
             odds = np.where(right > 2, np.log(1 / rate - 1), 0.0) + taste[prompt, left] - taste[prompt, right]
-            names = np.array([f"model {i}" for i in range(5)])
-            log = pd.DataFrame({"left": names[left], "right": names[right], "prompt": prompt})
+            odds += severe[judge, left] - severe[judge, right]
+            log = pd.DataFrame({"left": names[left], "right": names[right], "prompt": prompt, "judge": judge})
             log["winner"] = np.where(rng.random(prompt.size) < 1 / (1 + np.exp(-odds)), "left", "right")
-            log = log[left != right]
             sides = {"left": "left", "right": "right", "winner": "winner"}
-            board = er.win_rate(log, **sides, groups="prompt", opponents="as_sampled")
-            rejected.append(bool(board.contrast("model 3 - model 4").pvalues.iloc[0] < 0.05))
-            at_zero.append(bool((board.params[names[3:]] == 0).sum() == 1))
-        one = np.array(at_zero)
-        found = {"all": np.mean(rejected), "where one of them lost all": np.mean(np.array(rejected)[one])}
-        print(f"{prompts} prompts, win rates {rate:g}:", shown(found), f"({one.sum()} of {one.size} logs)", flush=True)
+            groups = "prompt + judge" if judges else "prompt"
+            board = er.win_rate(log[left != right], **sides, groups=groups, opponents=opponents)
+            effect = C @ board.params.to_numpy()
+            p = [cov.pvalues(C, effect) for cov in (replace(board.cov, ends=None), board.cov)]
+            ends = board.cov.limits(effect, C)[0]
+            found.append([*(np.array(p) < 0.05).T.ravel(), ends[1] - ends[0]])
+            lost_all.append(board.params.to_numpy()[3:] == 0)
+        table, zero = np.array(found), np.array(lost_all)
+        one, first = zero.sum(axis=1) == 1, zero[:, 0]
+        world = f"{prompts} prompts, rate {rate:g}, {judges} judges ({sd:g}), {opponents}"
+        print(f"{world}; one lost all in {one.sum()} of {len(zero)} logs")
+        print("  equal models told apart, without and with:", np.mean(table[:, :2], axis=0), end=", ")
+        print("where one lost all:", np.mean(table[one, :2], axis=0).round(3))
+        print("  strong from one that lost all:", np.mean(table[first, 2:4], axis=0).round(3), end=", ")
+        print("that did not:", np.mean(table[~first, 3]).round(3), end="; width: ")
+        print(np.mean(table[one, 4]).round(3), "where one lost all,", np.mean(table[~zero.any(axis=1), 4]).round(3))
 
 
 def lots(n_logs: int) -> None:

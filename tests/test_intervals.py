@@ -482,25 +482,6 @@ def test_a_model_that_wins_always_has_an_interval_whatever_its_place_in_the_alph
     np.testing.assert_allclose(board.conf_int().loc[name], proportion_confint(12, 12, method="beta"), rtol=1e-9)
 
 
-def test_differences_from_a_model_that_lost_all_are_said_to_be_too_sure():
-    rng = np.random.default_rng(2)
-    log = pd.DataFrame({"prompt": np.arange(30).repeat(3), "left": ["a", "a", "b"] * 30, "right": ["b", "c", "c"] * 30})
-    log["score"] = np.where(log["right"] == "c", 1.0, rng.integers(0, 2, 90))
-    known = "In differences from others it counts as known"
-    with pytest.warns(er.errors.ZeroVarianceWarning, match=f"^c: .*{known}"):
-        board = er.win_rate(log, left="left", right="right", score="score", groups="prompt")
-    # The difference has the error of the other alone.
-    assert board.contrast("a - c").bse.iloc[0] == pytest.approx(board.bse["a"])
-    # What one mean says of itself, and differences that allow for what was not seen, need no such word.
-    with pytest.warns(er.errors.ZeroVarianceWarning) as alone:
-        er.mean(FEW.assign(score=1.0), groups="passage")
-    answers = pd.DataFrame({"q": [*range(40)] * 2, "model": ["a"] * 40 + ["b"] * 40})
-    answers["score"] = np.append(np.ones(40), np.arange(40) % 3 > 0).astype(float)
-    with pytest.warns(er.errors.ZeroVarianceWarning) as paired:
-        er.mean(answers, by="model", item="q", groups="q")
-    assert not any(known in str(one.message) for one in [*alone, *paired])
-
-
 @pytest.mark.filterwarnings("ignore::evalreg.errors.ZeroVarianceWarning")
 def test_a_mean_without_variance_has_no_test():
     results = er.mean(FEW.assign(score=1.0), groups="passage")

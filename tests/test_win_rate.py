@@ -7,7 +7,7 @@ import functools
 import pickle
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations, permutations
 from typing import Any
 
@@ -325,7 +325,8 @@ def test_jackknife_of_crossed_clusters_is_fitting_again_for_every_piece() -> Non
     assert board.cov.options.repair == "max"
     for C in (np.eye(6), np.array([[1, -1, 0, 0, 0, 0], [0, 0, 1, 0, -1, 0]])):
         expected = np.max([np.diag(C @ V @ C.T) for V in (P, J, P + J - PJ)], axis=0)
-        close(board.cov.variance(C), expected)
+        # A model that lost all is among them; what differences from it allow for is not the jackknife's.
+        close(replace(board.cov, ends=None).variance(C), expected)
 
 
 def test_jackknife_names_a_model_that_vanishes_with_a_prompt() -> None:

@@ -11,6 +11,7 @@ from evalreg.covariance.alike import alike_note, check_alike, pool_models
 from evalreg.covariance.covariance import Covariance
 from evalreg.covariance.crossed import Centring, centring_of, crossed_matrix, subsets
 from evalreg.covariance.documented import documented
+from evalreg.covariance.ends import ends_of
 from evalreg.covariance.groups import Groups, check_estimate, check_two_clusters, drop_nested, grouped
 from evalreg.covariance.memory import refuse_covariance
 from evalreg.covariance.notes import term_notes, thin_notes
@@ -171,11 +172,18 @@ def _of_rows(
 
 
 def _floored(cov: Covariance, estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov) -> Covariance:
-    """The covariance with the least variances of differences, where intervals are not made from standard errors."""
+    """The covariance with what differences allow for, where intervals are not made from standard errors."""
     whole, C = estimate.family.source(estimate)
     if C is not None:
-        floor = assemble(replace(whole, scores=estimate.scores), axes, options).floor
-        return cov if floor is None else replace(cov, floor=floor.linear(dense(C), cov.names))
+        found = assemble(replace(whole, scores=estimate.scores), axes, options)
+        floor, ends = found.floor, found.ends
+        return replace(
+            cov,
+            floor=None if floor is None else floor.linear(dense(C), cov.names),
+            ends=None if ends is None else ends.linear(C),
+        )
+    if cov.bounded:
+        cov = replace(cov, ends=ends_of(estimate, cov.variance(), axes))
     inverted = estimate.family.inverted
     if inverted is None or estimate.n_params < 2:
         return cov

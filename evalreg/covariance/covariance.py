@@ -15,6 +15,7 @@ from scipy import sparse
 from evalreg.checks import BoolArray, FloatArray, frozen, held_property, hold
 from evalreg.covariance.crossed import crossed_variance
 from evalreg.covariance.dof import CountedDof, fixed_dof, quadratic
+from evalreg.covariance.ends import Ends, Reach
 from evalreg.covariance.options import ResolvedCov
 from evalreg.covariance.terms import NO_VARIANCE, Term
 from evalreg.covariance.widths import Few, Widths, crossed_widths, one_t
@@ -76,6 +77,9 @@ class Covariance:
     paired : Paired, optional
         Scores in [0, 1] of models on the same questions; where few of them tell of a difference, what was not seen is
         allowed for.
+    ends : Ends, optional
+        Means of scores in [0, 1] without a variance, of models that lost all say; differences from them allow for the
+        ends of their intervals.
     within : str
         Where scores that give no variance do not vary, if they may differ elsewhere: within pairs, or within strata.
     notes : tuple of (category, text)
@@ -105,6 +109,7 @@ class Covariance:
     withheld: BoolArray | None = None
     means: bool = False
     paired: Paired | None = None
+    ends: Ends | None = None
     within: str = ""
     notes: tuple[Note, ...] = ()
 
@@ -193,12 +198,17 @@ class Covariance:
         return self._variance(np.eye(len(self.names)))
 
     def _variance(self, C: Matrix) -> FloatArray:
+        return self._seen(C, None) if self.ends is None else self._widths(C).variance
+
+    def _seen(self, C: Matrix, reach: Reach | None) -> FloatArray:
+        """Variances from the terms alone."""
         value = self._unsettled(C)
         scale = squared_entries(C) @ np.diag(self.naive)
         none = ~(value > NO_VARIANCE * scale) | (scale == 0)
         # Zero is a variance only where the bounds of the scores give an interval in its place.
         flat = (scale == 0) | ((value >= 0) & (not self.crossed))
-        constant = none & flat & self.bounded & ~self._lost(C)
+        ends = self.bounded if reach is None else self.bounded | np.isin(np.arange(value.size), reach.row)
+        constant = none & flat & ends & ~self._lost(C)
         undetermined = self._in_one_cell(C) & (none | self.means | self.options.kind.leaves_out)
         undetermined |= self._undetermined(C)
         unknown = none | undetermined | self._withheld(C)
@@ -414,7 +424,13 @@ class Covariance:
     @cached_property
     def _own_plain_widths(self) -> Widths:
         found = self._widths(self._contrasts(None))
-        return Widths(frozen(found.variance), frozen(found.terms), frozen(found.dofs), frozen(found.signs))
+        return replace(
+            found,
+            variance=frozen(found.variance),
+            terms=frozen(found.terms),
+            dofs=frozen(found.dofs),
+            signs=frozen(found.signs),
+        )
 
     def _few(self, contrasts: Matrix | None, variance: FloatArray) -> Few | None:
         """Differences of two models of which few questions tell."""
@@ -441,13 +457,34 @@ class Covariance:
         return Few(rows[held], found.scale[held], of.chosen(held)) if held.size else None
 
     def _widths(self, C: Matrix) -> Widths:
+        reach = self.reach(C)
+        seen = self._seen(C, reach)
         if not self.summed:
-            return one_t(self.variance(C), self._one_dof(C))
-        dofs = np.array([term.dof(C) for term in self.pieces])
-        variances = np.array([term.variance(C) for term in self.pieces])
-        return crossed_widths(
-            self.variance(C), variances, dofs, [term.dims for term in self.pieces], self.options.repair
-        )
+            found = one_t(seen, self._one_dof(C))
+        else:
+            dofs = np.array([term.dof(C) for term in self.pieces])
+            variances = np.array([term.variance(C) for term in self.pieces])
+            dims = [term.dims for term in self.pieces]
+            found = crossed_widths(seen, variances, dofs, dims, self.options.repair)
+        return found if reach is None else found.allowing(reach)
+
+    def reach(self, contrasts: Matrix) -> Reach | None:
+        """What contrasts allow for beyond their variance, where a mean in them has none; None where none does.
+
+        Parameters
+        ----------
+        contrasts : ndarray or sparse array, shape (n_contrasts, n_params)
+            C.
+
+        Returns
+        -------
+        Reach or None
+            Not of differences of models on the same questions, which allow for differences that were not seen.
+        """
+        found = None if self.ends is None else self.ends.reach(contrasts)
+        if found is None or self.paired is None:
+            return found
+        return found.within(self.paired.apart(contrasts))
 
     def _one_dof(self, C: Matrix) -> FloatArray:
         """Degrees of freedom where one t serves all levels."""
@@ -491,6 +528,7 @@ class Covariance:
             floor=None if self.floor is None else self.floor.linear(C, names),
             withheld=None if self.withheld is None else self._withheld(C),
             paired=None if self.paired is None else self.paired.linear(C),
+            ends=None if self.ends is None else self.ends.linear(C),
             repaired=None if self.repaired is None else C @ self.repaired @ C.T,
         )
 

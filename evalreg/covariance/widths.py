@@ -9,12 +9,18 @@ import numpy as np
 
 from evalreg.checks import FloatArray, IntArray
 from evalreg.covariance.crossed import sums_of
+from evalreg.covariance.ends import Reach, joined_reach
+from evalreg.numerics.roots import crossings
 from evalreg.numerics.student import dof_of_quantile, t_log_density, t_pvalues, t_quantile
 from evalreg.scores.unseen import Unseen
 
 # Below this level quantiles of t are not sought; p-values there are those of the widest single term.
 SMALLEST_LEVEL = 1e-280
 MOST_STEPS = 80
+# Logarithms of p-values of contrasts that allow for more than their variance are as good as this.
+CLOSE = 1e-12
+# The level at which standard errors show what is allowed for.
+SHOWN = 0.05
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,9 +53,27 @@ class Widths:
     signs: FloatArray
     # Contrasts whose variance depends on the value that is tested, as differences not seen have to be allowed for.
     few: Few | None = None
+    # What contrasts of means without a variance allow for: the square of its distance at the level is added to H^2, on
+    # either side; and their variance without it, which is that of the terms.
+    reach: Reach | None = None
+    seen: FloatArray | None = None
+
+    @property
+    def _plain(self) -> Widths:
+        """Without what is not seen."""
+        return self if self.seen is None else replace(self, variance=self.seen, few=None, reach=None, seen=None)
+
+    def _sides(self, reach: Reach, alpha: float | FloatArray) -> FloatArray:
+        """H(alpha) below and above, shape (2, m)."""
+        plain = self._plain
+        half = np.nan_to_num(replace(plain, variance=np.where(plain.variance > 0, plain.variance, np.nan)).half(alpha))
+        more = reach.squares(np.broadcast_to(np.asarray(alpha, dtype=np.float64), half.shape))
+        return np.where(np.isnan(self.variance), np.nan, np.sqrt(half**2 + more))
 
     def half(self, alpha: float | FloatArray) -> FloatArray:
-        """H(alpha), shape (m,); NaN without a variance."""
+        """H(alpha), shape (m,), that of the wider side; NaN without a variance."""
+        if self.reach is not None:
+            return np.asarray(np.max(self._sides(self.reach, alpha), axis=0))
         if self.signs.size == 1:
             return np.asarray(t_quantile(alpha, self.dofs[0]) * np.sqrt(self.variance))
         H = np.sqrt(np.clip(np.max(self.signs @ self._squares(alpha), axis=0), 0.0, None))
@@ -57,7 +81,7 @@ class Widths:
 
     def critical(self, alpha: float | FloatArray) -> FloatArray:
         """H(alpha)/sqrt(v), shape (m,); without a positive variance the critical value of t with `dof`."""
-        if self.signs.size == 1:
+        if self.signs.size == 1 and self.reach is None:
             return t_quantile(alpha, self.dofs[0])
         positive = self.variance > 0
         ratio = self.half(alpha) / np.sqrt(np.where(positive, self.variance, 1.0))
@@ -73,6 +97,8 @@ class Widths:
         x = np.abs(np.asarray(distance, dtype=np.float64))
         if self.few is not None:
             return self._few_pvalues(self.few, np.array(distance, dtype=np.float64))
+        if self.reach is not None:
+            return self._reached_pvalues(self.reach, np.asarray(distance, dtype=np.float64))
         if self.signs.size == 1:
             return t_pvalues(x / np.sqrt(np.where(self.variance > 0, self.variance, np.nan)), self.dofs[0])
         known = (self.variance > 0) & np.isfinite(x)
@@ -90,9 +116,9 @@ class Widths:
 
     def limits(self, estimate: FloatArray, alpha: float | FloatArray = 0.05) -> FloatArray:
         """Ends of the intervals, shape (m, 2): estimate +- H(alpha), and what few questions tell of."""
-        half = self.half(alpha)
-        half = np.where(self.variance > 0, half, np.nan)
-        ends = np.column_stack([estimate - half, estimate + half])
+        sides = np.stack([self.half(alpha)] * 2) if self.reach is None else self._sides(self.reach, alpha)
+        below, above = np.where(self.variance > 0, sides, np.nan)
+        ends = np.column_stack([estimate - below, estimate + above])
         if self.few is not None:
             critical = self.critical(alpha)[self.few.rows]
             own = np.sort(self.few.unseen.limits(critical) * self.few.scale[:, None], axis=1)
@@ -115,6 +141,40 @@ class Widths:
         rest = few.rows[~known[few.rows]]
         p[rest] = t_pvalues(t[rest], self.dof(0.05)[rest])
         return p
+
+    def _reached_pvalues(self, reach: Reach, distance: FloatArray) -> FloatArray:
+        """P-values of which those of contrasts that allow for more are the levels at which a side is the distance."""
+        p = np.where(np.isnan(self.variance), np.nan, self._plain.pvalues(distance))
+        rows = np.unique(reach.row)
+        rows = rows[~np.isnan(self.variance[rows]) & np.isfinite(distance[rows])]
+        own, x = self.chosen(rows), distance[rows]
+        if own.reach is None:
+            return p
+        reach, side, place = own.reach, (x < 0).astype(np.intp), np.arange(x.size)
+
+        def room(log_level: FloatArray) -> FloatArray:
+            """How far outside the interval of each level the value tested lies."""
+            return np.asarray(np.abs(x) - own._sides(reach, np.exp(log_level))[side, place])
+
+        # No less than the p-value without.
+        low = np.log(np.maximum(np.nan_to_num(p[rows]), SMALLEST_LEVEL))
+        high, at_low = np.zeros(x.shape), room(low)
+        found = np.exp(crossings(room, low, high, np.minimum(at_low, 0.0), room(high), CLOSE))
+        p[rows] = np.where(at_low > 0, np.where(np.exp(low) > SMALLEST_LEVEL, np.exp(low), 0.0), found)
+        return p
+
+    def chosen(self, rows: IntArray) -> Widths:
+        """Those of some contrasts, in rising order, without what few questions leave open."""
+        reach = None if self.reach is None else self.reach.chosen(rows)
+        seen = None if self.seen is None else self.seen[rows]
+        return Widths(self.variance[rows], self.terms[:, rows], self.dofs[:, rows], self.signs, None, reach, seen)
+
+    def allowing(self, reach: Reach) -> Widths:
+        """The same contrasts with more to allow for; the variance shown is that of the wider side at 5%, over t^2."""
+        t = self.critical(SHOWN)
+        t = np.where(np.isfinite(t), t, t_quantile(SHOWN, np.full(t.shape, np.inf)))
+        more = np.max(reach.squares(np.full(t.shape, SHOWN)), axis=0)
+        return replace(self, variance=np.asarray(self.variance + more / t**2), reach=reach, seen=self.variance)
 
     def _solved(self, row: FloatArray, columns: IntArray, x: FloatArray, least: FloatArray) -> FloatArray:
         """Largest of `least` and the p at which one sum is x^2, by Newton steps in log p inside a bracket."""
@@ -142,7 +202,12 @@ class Widths:
         return np.maximum(least, np.where(u > np.log(SMALLEST_LEVEL), np.exp(u), 0.0))
 
     def dof(self, alpha: float) -> FloatArray:
-        """The nu with t_nu(alpha) = H(alpha)/sqrt(v), shape (m,); without a variance the smallest d_A."""
+        """The nu with t_nu(alpha) = H(alpha)/sqrt(v), shape (m,); without a variance the smallest d_A.
+
+        Of contrasts that allow for more that of what was seen.
+        """
+        if self.reach is not None:
+            return self._plain.dof(alpha)
         if self.signs.size == 1:
             return np.array(self.dofs[0])
         known = self.variance > 0
@@ -173,7 +238,11 @@ def joined(parts: Sequence[Widths]) -> Widths:
     variance, terms, dofs = (np.concatenate(one, axis=1) for one in zip(*columns, strict=True))
     starts = np.cumsum([0, *(part.variance.size for part in parts)])
     few = [(part.few, start) for part, start in zip(parts, starts, strict=False) if part.few is not None]
-    return Widths(variance[0], terms, dofs, parts[0].signs, _joined_few(few))
+    reach = joined_reach([part.reach for part in parts], starts[:-1].tolist())
+    seen = None
+    if reach is not None:
+        seen = np.concatenate([part.variance if part.seen is None else part.seen for part in parts])
+    return Widths(variance[0], terms, dofs, parts[0].signs, _joined_few(few), reach, seen)
 
 
 def _joined_few(parts: list[tuple[Few, int]]) -> Few | None:

@@ -52,8 +52,9 @@ class Family:
         return None
 
     def linear(self, whole: Estimate, C: Matrix) -> Family:
-        """What C theta keeps of it."""
-        return self
+        """What C theta keeps of it; contrasts of means of which one is 0 or 1 all of these, whose ends they need."""
+        at_end = whole.bounded and bool(np.any((whole.params <= 0) | (whole.params >= 1)))
+        return Contrasted(whole, C) if at_end and not selects(C) else self
 
     def transform(self) -> Family:
         """What a smooth function of theta keeps; made from what `linear` keeps."""

@@ -31,7 +31,7 @@ def intervals(estimate: Estimate, cov: Covariance, alpha: float, method: str | N
         found = estimate.family.inverted.limits(se, critical)
         found[~(se > 0)] = np.nan
         return found
-    if method is None and estimate.family.paired is not None:
+    if method is None and (estimate.family.paired is not None or cov.ends is not None):
         limits = cov.limits(theta, None, alpha)
     else:
         half = critical * se

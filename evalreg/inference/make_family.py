@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from evalreg.checks import BoolArray, FloatArray, IntArray, listed
-from evalreg.covariance.covariance import Covariance
+from evalreg.covariance.covariance import USUAL_LEVEL, Covariance
 from evalreg.covariance.dof import quadratic
 from evalreg.covariance.widths import Widths, joined, one_t
 from evalreg.errors import AlignmentError, ArgumentError, ArgumentTypeError, NonFiniteError
@@ -18,6 +18,7 @@ from evalreg.inference.contrast_family import ContrastFamily, pair_positions
 from evalreg.inference.contrasts import parse_contrasts
 from evalreg.inference.levels import LIKE_NORMAL
 from evalreg.numerics.matrices import Matrix, dense, difference_rows, squared_entries
+from evalreg.numerics.student import NORMAL
 
 # A variance below this fraction of its terms is rounding.
 ROUNDING = 1e-12
@@ -227,7 +228,11 @@ def _moments(cov: Covariance | FloatArray, C: Matrix, dof: Any) -> _Moments:
     shared = float(used[0]) if same else float("nan")
     # Of one axis: a sum of terms has hardly more dimensions than the axis that dominates it has clusters.
     finest = max(cov.one_way, key=lambda term: term.n_clusters)
-    return _Moments(widths, own, shared, finest.matrix, finest.n_clusters, cov.sum_one_way, texts)
+    root, together, rank = finest.matrix, cov.sum_one_way, finest.n_clusters
+    if cov.ends is not None and widths.reach is not None:
+        more = cov.ends.variance(np.eye(len(cov.names)), USUAL_LEVEL, NORMAL)
+        root, together, rank = root + more, together + more, rank + cov.ends.which.size
+    return _Moments(widths, own, shared, root, rank, together, texts)
 
 
 def _by_chunks(cov: Covariance, C: Matrix) -> Widths:

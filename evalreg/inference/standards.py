@@ -43,7 +43,7 @@ def t_tests(estimate: Estimate, cov: Covariance, asked: Contrasts, method: str |
     widths = cov.widths(C)
     if method == "wald":
         widths = replace(widths, few=None)
-    if cov.summed or widths.few is not None:
+    if cov.summed or widths.few is not None or widths.reach is not None:
         result.pvalue = np.squeeze(widths.pvalues(effect - value))
         result.conf_int = partial(widths.limits, effect)
     if widths.few is not None:

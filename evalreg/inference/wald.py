@@ -9,8 +9,9 @@ import numpy as np
 from scipy import special
 
 from evalreg.checks import FloatArray
-from evalreg.covariance.covariance import Covariance
-from evalreg.covariance.widths import SMALLEST_LEVEL
+from evalreg.covariance.covariance import USUAL_LEVEL, Covariance
+from evalreg.covariance.ends import Ends
+from evalreg.covariance.widths import CLOSE, SMALLEST_LEVEL
 from evalreg.errors import FewClustersWarning, Note, TooFewClustersError
 from evalreg.estimate import Estimate
 from evalreg.inference.contrasts import parse_contrasts, refuse_dependent
@@ -23,6 +24,7 @@ from evalreg.inference.joint_power import (
     thin_axis,
     too_sure,
 )
+from evalreg.numerics.student import NORMAL, t_quantile
 from evalreg.numerics.student import t_pvalues as t_pvalues
 
 if TYPE_CHECKING:
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
 
 # Of a test for which no degrees of freedom are left.
 NO_DOF = "degrees of freedom cannot test"
+# Levels are looked for in so many steps, and not nearer to one.
+MOST_LEVELS, LARGEST_LEVEL = 200, 0.9999
 
 
 @dataclass(frozen=True)
@@ -152,12 +156,43 @@ def _tested(cov: Covariance, C: FloatArray, effect: FloatArray) -> JointTest:
     reasons = [reason for reason in cov.reasons(C) if reason]
     if reasons:
         return JointTest(float("nan"), q, float("nan"), f"a contrast has no variance, because {reasons[0]}")
-    term = cov.pieces[0]
+    if cov.ends is None or cov.reach(C) is None:
+        return _by_rule(cov, C, effect, np.zeros((q, q)))
+    return _allowing(cov, C, effect, cov.ends)
+
+
+def _allowing(cov: Covariance, C: FloatArray, effect: FloatArray, ends: Ends) -> JointTest:
+    """The test whose p-value is the level at which means without a variance have the errors that it allows them.
+
+    One hypothesis is tested as its interval is built.
+    """
+    if effect.size == 1:
+        dof = cov.dof(C)
+        return JointTest(float(t_quantile(cov.pvalues(C, effect), dof)[0] ** 2), 1, float(dof[0]))
+    test = _by_rule(cov, C, effect, ends.variance(C, USUAL_LEVEL, NORMAL))
+    if test.reason:
+        return test
+    log_level = np.log(USUAL_LEVEL)
+    for _ in range(MOST_LEVELS):
+        level = float(np.exp(log_level))
+        critical = float(t_quantile(level, np.array([test.df_denom]))[0])
+        test = _by_rule(cov, C, effect, ends.variance(C, level, critical))
+        reached = np.log(np.clip(joint_test_p(test), SMALLEST_LEVEL, LARGEST_LEVEL))
+        if abs(reached - log_level) < CLOSE:
+            break
+        # A smaller level allows for more: halfway, as whole steps may go to and fro.
+        log_level = (log_level + reached) / 2
+    return test
+
+
+def _by_rule(cov: Covariance, C: FloatArray, effect: FloatArray, more: FloatArray) -> JointTest:
+    """The test by the rule of the covariance in use, whose contrasts have `more` covariance than it shows."""
+    q, term = C.shape[0], cov.pieces[0]
     if not cov.crossed and cov.axes and cov.options.dof == "satterthwaite":
         eta = term.hotelling(C)
-        return hotelling_test(effect, C @ term.matrix @ C.T, eta)
+        return hotelling_test(effect, C @ term.matrix @ C.T + more, eta)
     if cov.summed:
-        return _summed_test(cov, C, effect)
+        return _summed_test(cov, C, effect, more)
     middle = cov.sum_one_way if cov.repaired is None or cov.options.kind.dof == "satterthwaite" else cov.repaired
     rule = cov.options.dof
     dof = np.inf if rule == "normal" else rule if isinstance(rule, float) else cov.smallest_dof
@@ -167,13 +202,13 @@ def _tested(cov: Covariance, C: FloatArray, effect: FloatArray) -> JointTest:
             f"degree{'' if cov.smallest_dof == 1 else 's'} of freedom between clusters. Test fewer at a time.",
             count=q,
         )
-    test = f_test(effect, C @ middle @ C.T, dof)
+    test = f_test(effect, C @ middle @ C.T + more, dof)
     if not cov.axes or test.reason or q == 1 or falsely_shown(q, dof, cov.smallest_dof) <= FALSELY:
         return test
     return replace(test, note=too_sure(q, dof, cov.smallest_dof, thin_axis(cov, C)))
 
 
-def _summed_test(cov: Covariance, C: FloatArray, effect: FloatArray) -> JointTest:
+def _summed_test(cov: Covariance, C: FloatArray, effect: FloatArray, more: FloatArray) -> JointTest:
     """The test of crossed terms that each have degrees of freedom of their own.
 
     One hypothesis is tested as its interval is built. For several the sum of the one-way terms, which is never below
@@ -186,4 +221,4 @@ def _summed_test(cov: Covariance, C: FloatArray, effect: FloatArray) -> JointTes
         # t with so many degrees of freedom has this p-value.
         return JointTest(F, 1, float(cov.dof(C, alpha=max(p, SMALLEST_LEVEL))[0]))
     eta = min(term.hotelling(C) for term in cov.one_way)
-    return hotelling_test(effect, C @ cov.sum_one_way @ C.T, eta)
+    return hotelling_test(effect, C @ cov.sum_one_way @ C.T + more, eta)

@@ -8,6 +8,9 @@ import numpy as np
 
 from evalreg.checks import FloatArray
 
+# The normal's two-sided critical value at 5%.
+NORMAL = 1.959963984540054
+
 
 def t_quantile(alpha: float | FloatArray, dof: FloatArray) -> FloatArray:
     """Two-sided critical values of t, the normal's where dof is infinite, NaN where it is; right at small levels."""

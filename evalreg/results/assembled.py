@@ -56,7 +56,7 @@ def variance_notes(cov: Covariance) -> tuple[Note, ...]:
                 f"{some}: {reason}, so the standard error is 0, t and p are NaN, and the interval is Clopper-Pearson "
                 "on the effective number of clusters."
             )
-            if cov.paired is None and len(cov.names) > 1:
-                text += " In differences from others it counts as known, so that their errors are too small."
+            if cov.ends is not None and cov.paired is None:
+                text += " Differences from others allow for the end of such an interval (MOVER)."
         notes.append((ZeroVarianceWarning, text))
     return tuple(notes)

@@ -121,6 +121,10 @@ class Paired(ABC):
         """Which parameters are differences of two models on the same questions."""
         return self._sides(None)[0]
 
+    def apart(self, contrasts: Matrix) -> IntArray:
+        """Which contrasts are of two models that were not asked the same questions."""
+        return np.setdiff1d(self._held(contrasts, 2)[1], self._sides(contrasts)[0])
+
     def _held(self, contrasts: Matrix | None, n_columns: int) -> tuple[Matrix, IntArray, IntArray]:
         """Contrasts of the columns, which of them hold so many, and where the entries of these start."""
         A = self._of_columns(contrasts)

@@ -165,7 +165,7 @@ def test_ratings_from_few_entries_of_the_design_are_those_from_matrices(
 
     by_entries = ratings().dof
     # Two entries a row; a pair that a prompt has twice is one row.
-    assert {min(sizes), min(max(sizes), 2)} <= {own.adjustment.shape[1] for own in used} <= {1, 2}
+    assert {min(sizes), min(max(sizes), 2)} <= {part[0].shape[1] for own in used for part in own.parts} <= {1, 2}
     monkeypatch.setattr(thin_leverages, "PAIRS", 40)
     monkeypatch.setattr(thin_leverages, "HELD", 1)
     np.testing.assert_allclose(ratings().dof, by_entries, rtol=1e-12)
@@ -176,6 +176,45 @@ def test_ratings_from_few_entries_of_the_design_are_those_from_matrices(
     monkeypatch.setattr("evalreg.scores.mapped.MappedScores.narrow", lambda self, by: iter([(None, self.cells(by))]))
     np.testing.assert_allclose(ratings().dof, by_entries, rtol=TIGHT)
     assert len(used) == n_used
+
+
+def of_many_levels(rng: np.random.Generator) -> pd.DataFrame:
+    """Clusters of one to five rows on a factor of 39 levels."""
+    cluster = np.repeat(np.arange(500), np.tile([1, 1, 1, 1, 5], 100))
+    x, n = rng.normal(size=cluster.size), cluster.size
+    score = rng.poisson(np.exp(0.3 * x + 0.3 * rng.normal(size=500)[cluster]))
+    columns = {"score": score, "x": x, "task": np.arange(n) * 7 % 39, "passage": cluster, "w": rng.uniform(1, 3, n)}
+    return pd.DataFrame(columns).sample(frac=1, random_state=2)
+
+
+@pytest.mark.parametrize("family", ["gaussian", "poisson"])
+@pytest.mark.parametrize("weights", [None, "w"])
+def test_a_factor_of_many_levels_has_the_degrees_of_freedom_of_its_entries(
+    family: str, weights: str | None, monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator
+) -> None:
+    log, used, forms = of_many_levels(rng), [], ThinClusters.forms
+    monkeypatch.setattr(ThinClusters, "forms", lambda self, *given: used.append(self) or forms(self, *given))
+
+    def fitted(formula: str) -> er.Results:
+        return er.fit(formula, log, groups="passage", family=family, weights=weights)
+
+    results = fitted("score ~ x + C(task)")
+    entries, design = results.estimate.scores.entries, results.estimate.scores.design
+    np.testing.assert_allclose(entries.rows @ entries.map, design, atol=1e-13)
+    by_entries = results.dof
+    assert {part[0].shape[1] for own in used for part in own.parts} == {1}
+    monkeypatch.setattr(row_leverages, "CLUSTERS_TO_COLUMNS", np.inf)
+    np.testing.assert_allclose(fitted("score ~ x + C(task)").dof, by_entries, rtol=1e-11)
+    assert fitted("score ~ x").estimate.scores.entries is None
+
+
+def test_degrees_of_freedom_of_entries_are_those_of_all_rows(rng: np.random.Generator) -> None:
+    log = of_many_levels(rng)
+    results = er.fit("score ~ x + C(task)", log, groups="passage")
+    X = results.statsmodels.model.exog
+    variance, dof = by_hand(X, log["score"].to_numpy(), log["passage"].to_numpy(), 0.5)
+    np.testing.assert_allclose(results.bse**2, variance, rtol=TIGHT)
+    np.testing.assert_allclose(results.dof, dof, rtol=TIGHT)
 
 
 def test_sums_of_entries_are_turned_only_where_they_keep_their_digits(rng: np.random.Generator) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
@@ -109,13 +108,13 @@ class NarrowLeverage:
 
     def forms(self, turned: FloatArray, products: PairProducts) -> Iterator[Forms]:
         """Likewise; of clusters with few entries in many columns by these alone."""
-        if products.entries is None:
+        if products.entries is None or self.entries_root is None:
             yield from map(_forms, self.halves(turned, products.room))
             return
-        wide = tuple(one for one in self._adjustments if not is_thin(self.clusters.design, one[0].shape[1]))
+        wide = tuple(one for one in self._adjustments if not is_thin(self.clusters, one[0].shape[1]))
         yield from map(_forms, self._halves(turned, products.room, wide))
         for clusters in self._thin:
-            yield from clusters.forms(self.root @ turned, products.entries)
+            yield from clusters.forms(self.entries_root @ turned, products.entries)
 
     def _halves(self, turned: FloatArray, room: Room, alike: Alike) -> Iterator[Halves]:
         step, mapped = _at_once(turned), self.root @ turned
@@ -137,13 +136,21 @@ class NarrowLeverage:
 
     @held_property
     def _thin(self) -> tuple[ThinClusters, ...]:
-        """Clusters of each size that have few entries."""
-        design, of_size = self.clusters.design, defaultdict[int, list[tuple[IntArray, FloatArray, FloatArray]]](list)
+        """Clusters that have few entries."""
+        entries = self.clusters.entries
+        return () if entries is None else tuple(thin_clusters(entries.rows, self._of_few_entries()))
+
+    def _of_few_entries(self) -> Iterator[tuple[IntArray, FloatArray, FloatArray]]:
         for members, adjustment in self._adjustments:
-            if is_thin(design, members.shape[1]):
+            if is_thin(self.clusters, members.shape[1]):
                 (Z,) = self.clusters.rows(members, self.root)
-                of_size[members.shape[1]].append((members, adjustment, _own_products(Z)))
-        return tuple(thin_clusters(design, parts) for parts in of_size.values())
+                yield members, adjustment, _own_products(Z)
+
+    @held_property
+    def entries_root(self) -> FloatArray | None:
+        """TR, from products of the columns that have few entries, where there are such."""
+        entries = self.clusters.entries
+        return None if entries is None else entries.map @ self.root
 
 
 def _own_products(Z: FloatArray) -> FloatArray:
@@ -196,7 +203,8 @@ class RowLeverage:
     @held_property
     def _entries_root(self) -> FloatArray | None:
         """What turns products of entries of the design, where they are to be summed in its own columns."""
-        root = next((part.root for part in self.parts if isinstance(part, NarrowLeverage)), None)
+        roots = (part.entries_root for part in self.parts if isinstance(part, NarrowLeverage))
+        root = next((root for root in roots if root is not None), None)
         if root is None or self._n_clusters < CLUSTERS_TO_COLUMNS * self.root.shape[1]:
             return None
         return root if well_conditioned(root) else None
@@ -271,7 +279,7 @@ class PairProducts:
         self.n_held = 0
         self.sums = np.zeros((m, 0 if self.few else k, 0 if self.few else k))
         # R, and half of what is R'SR of clusters whose u are not made.
-        self.root, self.entries = root, None if root is None else np.zeros((m, root.shape[0], root.shape[0]))
+        self.root, self.entries = root, None if root is None else np.zeros((root.shape[0] ** 2, m))
 
     def room(self, n: int) -> FloatArray:
         """Where the U_g' of the next n clusters are to be written, (n, m, k)."""
@@ -291,8 +299,11 @@ class PairProducts:
             return np.array([float(np.vdot(UU := u @ u.T, UU)) for u in self.held])
         if self.n_held:
             self._add()
-        if self.root is not None and self.entries is not None:
-            for total, half in zip(self.sums, self.entries, strict=True):
-                turned = self.root.T @ half @ self.root
-                total += turned + turned.T
-        return np.asarray(np.einsum("mij,mij->m", self.sums, self.sums))
+        if self.root is None or self.entries is None:
+            return np.asarray(np.einsum("mij,mij->m", self.sums, self.sums))
+        k, squares = self.root.shape[0], np.empty(len(self.sums))
+        for c, (total, half) in enumerate(zip(self.sums, self.entries.T, strict=True)):
+            turned = self.root.T @ half.reshape(k, k) @ self.root
+            whole = total + turned + turned.T
+            squares[c] = np.vdot(whole, whole)
+        return squares

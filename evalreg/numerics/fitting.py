@@ -9,7 +9,7 @@ import numpy as np
 import scipy
 
 from evalreg.checks import FamilyName, FloatArray
-from evalreg.numerics.basis import Basis, basis_of
+from evalreg.numerics.basis import Basis, FewEntries, basis_of, few_entries
 from evalreg.numerics.newton import Evaluate, newton
 
 # Residuals that cancel to this fraction of their terms are rounding.
@@ -36,6 +36,8 @@ class Fitted:
         Fitted values.
     residual : ndarray, shape (n_rows,), optional
         Of least squares, times the square root of the weights.
+    entries : FewEntries, optional
+        Rows of the basis by the few entries that they are made of.
     """
 
     params: FloatArray
@@ -43,6 +45,7 @@ class Fitted:
     scores: FloatArray
     mean: FloatArray
     residual: FloatArray | None = None
+    entries: FewEntries | None = None
 
     @property
     def inverse(self) -> FloatArray:
@@ -58,7 +61,8 @@ def least_squares(
     root = np.ones(outcome.size) if weights is None else np.sqrt(weights)
     turned, residual = residuals_of(basis, outcome * root)
     mean = outcome - np.divide(residual, root, out=np.zeros_like(residual), where=root > 0)
-    return Fitted(basis.map @ turned, basis, basis.rows * residual[:, None], mean, residual)
+    entries = few_entries(design, weights, basis.map)
+    return Fitted(basis.map @ turned, basis, basis.rows * residual[:, None], mean, residual, entries)
 
 
 def residuals_of(basis: Basis, outcome: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -113,11 +117,13 @@ def canonical(
     working = basis_of(columns, names, weight * variance)
     T = basis.map @ (working.map * scale)
     scores = (columns @ working.map) * (weight * _residual(outcome, columns @ turned, family))[:, None]
+    given = weight * variance
     if weights is not None:
         # In the units of the weights as given.
         unit = np.sqrt(np.mean(weights))
-        T, scores = T / unit, scores * unit
-    return Fitted(basis.map @ turned * scale, Basis(working.rows, T, basis.condition), scores, mean)
+        T, scores, given = T / unit, scores * unit, given * unit**2
+    of_rows = Basis(working.rows, T, basis.condition)
+    return Fitted(basis.map @ turned * scale, of_rows, scores, mean, entries=few_entries(design, given, T))
 
 
 def _moments(index: FloatArray, family: FamilyName) -> tuple[FloatArray, FloatArray]:

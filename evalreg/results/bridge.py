@@ -139,7 +139,7 @@ def estimate_from(
     return Estimate(
         names=names,
         params=fitted.params,
-        scores=RowScores(fitted.scores, labels, fitted.basis.rows, fitted.residual, _unequal(weights)),
+        scores=RowScores(fitted.scores, labels, fitted.basis.rows, fitted.residual, _unequal(weights), fitted.entries),
         bread=fitted.basis.map.T,
         kind="least squares" if linear else "likelihood",
         n_coefficients=k,

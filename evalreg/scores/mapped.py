@@ -11,6 +11,7 @@ from scipy import sparse
 
 from evalreg.checks import FloatArray
 from evalreg.data.clusters import Axis
+from evalreg.numerics.basis import FewEntries
 from evalreg.numerics.matrices import Matrix, compressed, dense, row_products, scale_rows, square, sum_blocks
 from evalreg.scores.base import CellSquares, ClusterWork, ColumnSums, RowsInCells, Scores
 from evalreg.scores.lazy import LazyScores
@@ -154,7 +155,12 @@ class MappedScores(SharedRows):
         own = weight[few]
         rows = sparse.diags_array(np.sqrt(own.data)).tocsr() @ factor[own.indices]
         which = before + np.flatnonzero(few)
-        narrow = NarrowClusters(rows, dense(totals[few]), np.arange(own.nnz), own.indptr.astype(np.intp), which)
+        places, starts, entries = (
+            np.arange(own.nnz),
+            own.indptr.astype(np.intp),
+            FewEntries(rows, np.eye(self.n_columns)),
+        )
+        narrow = NarrowClusters(rows, dense(totals[few]), places, starts, which, entries)
         return narrow, self._grams(totals[~few], weight[~few], flat)
 
     def _weights(self, block: Block) -> Matrix:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from evalreg.checks import BoolArray, FloatArray, IntArray
 from evalreg.data.clusters import Axis, Codes
 from evalreg.data.labels import Labels
+from evalreg.numerics.basis import FewEntries
 from evalreg.numerics.matrices import Matrix, dense, is_identity, square, sum_blocks
 from evalreg.scores.labelled import LabelledScores
 from evalreg.scores.sums import Block, NarrowClusters
@@ -37,6 +38,8 @@ class RowScores(LabelledScores):
     residual: FloatArray | None = None
     # Weights of the rows in the fit; None where all are alike. The scores hold them already.
     weights: FloatArray | None = None
+    # Rows of the design by their entries, where these are few in other columns.
+    entries: FewEntries | None = None
     block_size: int = field(default=CLUSTERS_PER_BLOCK, repr=False)
 
     @property
@@ -72,7 +75,7 @@ class RowScores(LabelledScores):
             rows = lone[first : first + self.block_size]
             starts = np.arange(rows.size + 1)
             which: IntArray = codes.codes[rows]
-            yield NarrowClusters(self.design, self.values[rows], rows, starts, which), iter(())
+            yield NarrowClusters(self.design, self.values[rows], rows, starts, which, self.entries), iter(())
         yield self._several(codes, few & ~single), iter(()) if few.all() else self._wide(codes, ~few)
 
     def _several(self, codes: Codes, which: BoolArray) -> NarrowClusters | None:
@@ -86,7 +89,9 @@ class RowScores(LabelledScores):
         values = self.values if rows.size == self.n_rows else self.values[rows]
         columns = np.ascontiguousarray(values.T)
         totals: FloatArray = np.column_stack([np.bincount(own.codes, column, own.n_clusters) for column in columns])
-        return NarrowClusters(self._sorted(rows, order), totals, np.arange(rows.size), starts, np.flatnonzero(which))
+        entries = self.entries and replace(self.entries, rows=self.entries.rows[rows[order]])
+        design, places = self._sorted(rows, order), np.arange(rows.size)
+        return NarrowClusters(design, totals, places, starts, np.flatnonzero(which), entries)
 
     def _sorted(self, rows: IntArray, order: IntArray) -> FloatArray:
         """Some rows of the design in another order, each in one piece of memory: they are asked for again and again.

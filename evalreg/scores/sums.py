@@ -10,6 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from evalreg.checks import FloatArray, IntArray
+from evalreg.numerics.basis import FewEntries
 from evalreg.numerics.matrices import Matrix, compressed, dense, is_identity, mostly_there, row_ranges, some_rows
 
 
@@ -55,6 +56,8 @@ class NarrowClusters:
         Where each begins in `order`.
     which : ndarray of int, shape (n_clusters,)
         Their places among all clusters.
+    entries : FewEntries, optional
+        Rows of the design by their entries, where these are few.
     """
 
     design: Matrix
@@ -62,6 +65,7 @@ class NarrowClusters:
     order: IntArray
     starts: IntArray
     which: IntArray
+    entries: FewEntries | None = None
 
     def alike(self, entries: int) -> Iterator[tuple[IntArray, IntArray]]:
         """Some clusters of one size and their rows, shape (n, size), with at most so many entries of the design."""

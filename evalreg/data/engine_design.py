@@ -22,8 +22,10 @@ from evalreg.data.engine_missing import (
     refuse_light_weights,
     rescaled,
 )
+from evalreg.data.engine_parts import maps_to_parts, multiplied_in_parts, names_of_parts, with_parts
 from evalreg.data.engine_spark import keep
 from evalreg.data.engine_sqlite import refuse_text_among_numbers
+from evalreg.data.engine_terms import Factors
 from evalreg.data.filters import refuse_filters
 from evalreg.data.frame import refuse_extreme
 from evalreg.data.groups import Groups, parse_groups
@@ -51,7 +53,9 @@ class DesignRoles:
     keys : tuple of str
         Columns whose joint values are the cells.
     numbers : dict of str to narwhals.Expr
-        Numbers of rows by what they are called in the formula; products of several count as one.
+        Numbers of rows, by their code.
+    products : dict of str to tuple of (str, float)
+        By what they are called in the formula, the numbers that are multiplied, and what is added to each before.
     weights : str, optional
         Column of sampling weights.
     missing : {"drop", "raise"}
@@ -64,6 +68,7 @@ class DesignRoles:
     covariates: tuple[str, ...]
     keys: tuple[str, ...]
     numbers: Mapping[str, nw.Expr]
+    products: Mapping[str, Factors]
     weights: str | None
     missing: MissingName
 
@@ -89,9 +94,11 @@ class DesignRows:
     centre : float
         Mean of the scores.
     parts : tuple of str
-        Columns of the numbers less their `centres`, over their `spreads`.
-    centres, spreads : ndarray, shape (n_parts,)
-        See `parts`.
+        Columns of the numbers less a centre, over a spread, and of their products.
+    multiplied : tuple of tuple of int
+        Of each part, which of the first parts are multiplied in it; these are the numbers themselves.
+    maps : ndarray, shape (n_products, n_parts + 1)
+        What the products of the formula are of 1 and of the parts.
     axes : tuple of Axis or None
         The clusterings asked for.
     dropped : dict of str to int
@@ -109,8 +116,8 @@ class DesignRows:
     heaviest: FloatArray
     centre: float
     parts: tuple[str, ...]
-    centres: FloatArray
-    spreads: FloatArray
+    multiplied: tuple[tuple[int, ...], ...]
+    maps: FloatArray
     axes: tuple[Axis, ...] | None
     dropped: dict[str, int]
 
@@ -146,14 +153,15 @@ def read_design_in_engine(table: LazyTable, roles: DesignRoles, groups: Groups) 
     centre = float(numbers["__y"].sum() / count.sum())
     keys = {name: (found.keys[name][0][used], found.keys[name][1]) for name in roles.keys}
     order = np.lexsort([column for column, _ in reversed(keys.values())]) if keys else np.zeros(1, dtype=np.intp)
-    parts = tuple(f"__part{v}" for v in range(len(roles.numbers)))
-    scaled = zip(parts, roles.numbers.values(), centres, spreads, strict=True)
-    made = [((number - float(c)) / float(s)).alias(part) for part, number, c, s in scaled]
+    multiplied = multiplied_in_parts(tuple(roles.numbers), roles.products)
+    of_numbers = zip(roles.numbers.values(), centres, spreads, strict=True)
+    scaled = [(number - float(c)) / float(s) for number, c, s in of_numbers]
+    centred = kept.each(lambda frame: frame.with_columns((roles.score - centre).alias(VALUE)))
     shown = [as_text(of)[column[order]] for column, of in keys.values()]
     weighted = numbers["__wy"] if roles.weights is not None else numbers["__y"]
     weight = numbers[_W] if roles.weights is not None else count
     design = DesignRows(
-        table=kept.each(lambda frame: frame.with_columns((roles.score - centre).alias(VALUE), *made)),
+        table=centred.each(lambda frame: with_parts(frame, scaled, multiplied)),
         labels=pd.DataFrame({name: _line(of, column[order]) for name, (column, of) in keys.items()}),
         codes={key: code for code, key in enumerate(zip(*shown, strict=True))} if shown else {(): 0},
         count=count[order],
@@ -161,11 +169,11 @@ def read_design_in_engine(table: LazyTable, roles: DesignRoles, groups: Groups) 
         total=(weighted - centre * weight)[order],
         low=numbers["__ylow"][order] - centre,
         high=numbers["__yhigh"][order] - centre,
-        heaviest=_heaviest(numbers, roles, centres, spreads)[order],
+        heaviest=_heaviest(numbers, roles, centres, spreads, multiplied)[order],
         centre=centre,
-        parts=parts,
-        centres=centres,
-        spreads=spreads,
+        parts=names_of_parts(len(multiplied)),
+        multiplied=multiplied,
+        maps=maps_to_parts(tuple(roles.numbers), roles.products, multiplied, centres, spreads),
         axes=axes,
         dropped=dropped,
     )
@@ -225,9 +233,13 @@ def _refuse_nonfinite(kept: LazyTable, numbers: Mapping[str, FloatArray], roles:
     # A sum is finite only of what is; what is not defined is null, which it passes over.
     if not all(np.isfinite(numbers[one]).all() and np.all(numbers[f"{one}n"] == numbers[_N]) for one in columns):
         _refuse_counted(kept, int(numbers[_N].sum()), roles)
-    for one, name in zip(columns, (roles.outcome, *roles.numbers), strict=True):
-        ends = [float(numbers[f"{one}low"].min()), float(numbers[f"{one}high"].max())]
-        refuse_extreme(np.array(ends), name, "`score`" if one == "__y" else "terms of the formula")
+    ends = {one: np.array([numbers[f"{one}low"].min(), numbers[f"{one}high"].max()]) for one in columns}
+    refuse_extreme(ends["__y"], roles.outcome, "`score`")
+    of = dict(zip(roles.numbers, columns[1:], strict=True))
+    for called, factors in roles.products.items():
+        reached = [ends[of[name]] + added for name, added in factors]
+        whole = reached[0] if len(reached) == 1 else np.array([0.0, np.prod([np.abs(one).max() for one in reached])])
+        refuse_extreme(whole, called, "terms of the formula")
 
 
 def _refuse_counted(kept: LazyTable, n_rows: int, roles: DesignRoles) -> None:
@@ -284,12 +296,16 @@ def _scales(
 
 
 def _heaviest(
-    numbers: Mapping[str, FloatArray], roles: DesignRoles, centres: FloatArray, spreads: FloatArray
+    numbers: Mapping[str, FloatArray],
+    roles: DesignRoles,
+    centres: FloatArray,
+    spreads: FloatArray,
+    multiplied: Sequence[tuple[int, ...]],
 ) -> FloatArray:
     """Bounds of the size of 1 and of each part, times the square root of the largest weight, in each cell."""
     root = np.sqrt(numbers[_HEAVY]) if roles.weights is not None else np.ones(numbers[_N].size)
-    columns = [root]
-    for v in range(len(centres)):
-        ends = np.abs([numbers[f"__z{v}low"] - centres[v], numbers[f"__z{v}high"] - centres[v]]) / spreads[v]
-        columns.append(root * ends.max(axis=0))
-    return np.column_stack(columns)
+    ends = [
+        np.abs([numbers[f"__z{v}low"] - centres[v], numbers[f"__z{v}high"] - centres[v]]).max(axis=0) / spreads[v]
+        for v in range(len(centres))
+    ]
+    return np.column_stack([root, *(root * np.prod([ends[v] for v in own], axis=0) for own in multiplied)])

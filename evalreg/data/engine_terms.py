@@ -9,6 +9,8 @@ from typing import Any
 import narwhals.stable.v2 as nw
 
 Number = nw.Expr | float | int
+# Of `I((x - 3) ** 2)` they are x and -3, twice.
+Factors = tuple[tuple[str, float], ...]
 # Each with where it is defined; elsewhere engines differ in what they say, and the term is not finite.
 _FUNCTIONS: dict[str, tuple[Callable[[nw.Expr], nw.Expr], Callable[[nw.Expr], nw.Expr] | None]] = {
     "log": (lambda x: x.log(), lambda x: x > 0),
@@ -35,6 +37,29 @@ def number_of(code: str, schema: Mapping[str, Any]) -> nw.Expr | None:
     except _NotHereError:
         return None
     return made if isinstance(made, nw.Expr) else None
+
+
+def factors_of(code: str, schema: Mapping[str, Any]) -> Factors:
+    """What a column of numbers that an engine makes is a product of: codes of other columns, with a number added."""
+    return _factors(ast.parse(code, mode="eval").body, schema)
+
+
+def _factors(node: ast.expr, schema: Mapping[str, Any]) -> Factors:
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "I":
+        return _factors(node.args[0], schema)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "square":
+        return _factors(node.args[0], schema) * 2
+    if isinstance(node, ast.BinOp) and isinstance(_made(node.left, schema), nw.Expr):
+        right = _made(node.right, schema)
+        if isinstance(node.op, ast.Mult) and isinstance(right, nw.Expr):
+            return _factors(node.left, schema) + _factors(node.right, schema)
+        if isinstance(node.op, ast.Pow) and not isinstance(right, nw.Expr):
+            return _factors(node.left, schema) * int(right)
+        if isinstance(node.op, ast.Add | ast.Sub) and not isinstance(right, nw.Expr):
+            (name, added), *others = _factors(node.left, schema)
+            if not others:
+                return ((name, added + right if isinstance(node.op, ast.Add) else added - right),)
+    return ((ast.unparse(node), 0.0),)
 
 
 def _made(node: ast.expr, schema: Mapping[str, Any]) -> Number:

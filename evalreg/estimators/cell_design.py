@@ -15,7 +15,7 @@ from evalreg.data.columns import as_labels, for_formula
 from evalreg.data.engine import LazyTable
 from evalreg.data.engine_design import DesignRows
 from evalreg.data.engine_rows import refuse_arrays_of_weights
-from evalreg.data.engine_terms import number_of
+from evalreg.data.engine_terms import Factors, factors_of, number_of
 from evalreg.data.formula import ParsedFormula, computed_as_floats
 from evalreg.data.grammar import names_in
 from evalreg.data.memory import refuse_larger
@@ -91,17 +91,35 @@ def _codes(parsed: ParsedFormula) -> list[str]:
     return list(dict.fromkeys(factor.code for term in _terms(parsed) for factor in term.factors))
 
 
-def numbers_of(parsed: ParsedFormula, schema: Any) -> tuple[dict[str, nw.Expr], dict[str, nw.Expr]]:
-    """Factors that the engine makes, by code; and their products, as terms have them, by what these are called."""
-    made = {code: number_of(code, schema) for code in _codes(parsed)}
-    numbers = {code: one for code, one in made.items() if one is not None}
-    products: dict[str, nw.Expr] = {}
+def numbers_of(parsed: ParsedFormula, schema: Any) -> tuple[dict[str, nw.Expr], dict[str, nw.Expr], dict[str, Factors]]:
+    """Factors that the engine makes, by code; the numbers that they are made of; and the products of these in terms."""
+    factors = {code: one for code in _codes(parsed) if (one := number_of(code, schema)) is not None}
+    own: dict[str, list[str]] = {}
     for term in _terms(parsed):
         # The lower products of a crossing are terms of their own, or come in where the constant does not.
-        own = [factor.code for factor in term.factors if factor.code in numbers]
-        if own:
-            products.setdefault(_called(own), _product([numbers[code] for code in own]))
-    return numbers, products
+        codes = [factor.code for factor in term.factors if factor.code in factors]
+        if codes:
+            own.setdefault(_called(codes), codes)
+    products = {
+        called: tuple(one for code in codes for one in factors_of(code, schema)) for called, codes in own.items()
+    }
+    numbers, there = dict[str, nw.Expr](), set[tuple[str, ...]]({()})
+    for called in sorted(products, key=lambda called: len(products[called])):
+        names = tuple(sorted(name for name, _ in products[called]))
+        if all(names[:i] + names[i + 1 :] in there for i in range(len(names))):
+            there.add(names)
+            numbers |= {name: _made(name, schema) for name in names}
+        else:
+            # Less a centre, a product has lower ones in it: where these are no terms, it is a number of its own.
+            numbers[called] = _product([factors[code] for code in own[called]])
+            products[called] = ((called, 0.0),)
+    return factors, numbers, products
+
+
+def _made(code: str, schema: Any) -> nw.Expr:
+    number = number_of(code, schema)
+    assert number is not None
+    return number
 
 
 def _called(codes: list[str]) -> str:
@@ -178,19 +196,17 @@ def _columns(
     """The columns of the design one by one, of the values of factors in the cells."""
     coded, shift = np.zeros((rows.count.size, len(rows.parts) + 1, len(names))), np.zeros(len(names))
     constant = names.index("Intercept") if "Intercept" in names else -1
+    plain = np.eye(1, len(rows.parts) + 1)[0]
     terms, place = [], 0
     for term, subterms in info.term_codings.items():
         start = place
         for subterm in subterms:
             own = [factor.code for factor in subterm.factors if factor.code in numbers]
-            part = products.index(_called(own)) + 1 if own else 0
+            made = rows.maps[products.index(_called(own))] if own else plain
             for column in columns_of(subterm, values):
-                centre, spread = (rows.centres[part - 1], rows.spreads[part - 1]) if part else (0.0, 1.0)
-                coded[:, part, place] = np.asarray(column) * spread
-                if part and constant >= 0 and bool(np.all(np.asarray(column) == 1.0)):
-                    shift[place] = centre
-                elif part:
-                    coded[:, 0, place] = np.asarray(column) * centre
+                coded[:, :, place] = np.multiply.outer(np.asarray(column), made)
+                if own and constant >= 0 and bool(np.all(np.asarray(column) == 1.0)):
+                    shift[place], coded[:, 0, place] = made[0], 0.0
                 place += 1
         others = names_in([factor.code for factor in term.factors if factor.code not in numbers]).columns
         terms.append((tuple(sorted(others)), tuple(range(start, place))))

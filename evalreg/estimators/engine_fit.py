@@ -81,13 +81,13 @@ def fit_in_engine(
     """The regression on covariates of rows that stay in an engine."""
     refuse_in_memory_only(parsed, columns, weights, family)
     schema = schema_of(table.frame)
-    numbers, products = numbers_of(parsed, schema)
+    factors, numbers, products = numbers_of(parsed, schema)
     score = score_of(parsed, table, columns[0], schema)
     # A column may stand on both sides.
-    keys = tuple(name for name in parsed.covariate_names if name in key_columns(parsed, numbers))
-    roles = DesignRoles(parsed.outcome, score, *columns, keys, products, weights, missing)
+    keys = tuple(name for name in parsed.covariate_names if name in key_columns(parsed, factors))
+    roles = DesignRoles(parsed.outcome, score, *columns, keys, numbers, products, weights, missing)
     rows, roles = read_design_in_engine(table, roles, groups)
-    design = coded_cells(parsed, rows, numbers, tuple(products))
+    design = coded_cells(parsed, rows, factors, tuple(products))
     method = "OLS" if weights is None else "WLS"
     by_cluster = rows.axes is not None and takes_each_cluster(asked)
     about = About(method, parsed.outcome, parsed.text)
@@ -177,6 +177,7 @@ def _scores(rows: DesignRows, roles: DesignRoles, K: int, k: int, total: FloatAr
         heaviest=rows.heaviest[:, 0] ** 2,
         rooted=True,
         parts=rows.parts,
+        multiplied=rows.multiplied,
         reach=rows.heaviest,
         jointly=union(*(rows.axes or ())),
         cell_labels={name: rows.labels[name].tolist() for name in rows.labels.columns},
@@ -191,8 +192,11 @@ def _basis(design: CellDesign, gram: FloatArray) -> tuple[FloatArray, FloatArray
         weight = gram[:, 0, 0]
         basis = basis_of(coded[:, 0], design.names, weight)
         return basis.map, (basis.rows / np.sqrt(weight)[:, None])[:, None]
-    values, axes = np.linalg.eigh(gram)
-    root = np.sqrt(values.clip(0.0))[:, :, None] * axes.transpose(0, 2, 1)
+    # Parts may be of very different sizes, of which eigenvalues would keep the digits of the largest.
+    size = np.sqrt(np.einsum("cii->ci", gram))
+    size[size == 0] = 1.0
+    values, axes = np.linalg.eigh(gram / (size[:, :, None] * size[:, None, :]))
+    root = np.sqrt(values.clip(0.0))[:, :, None] * axes.transpose(0, 2, 1) * size[:, None, :]
     basis = basis_of((root @ coded).reshape(n_cells * K, k), design.names)
     if basis.condition > WORST_CONDITION:
         columns = (root @ coded).reshape(n_cells * K, k)

@@ -14,6 +14,7 @@ from evalreg.data.engine_design import VALUE, DesignRoles, DesignRows
 from evalreg.data.engine_groups import grouped
 from evalreg.errors import NotAvailableError
 from evalreg.estimators.cell_design import CellDesign
+from evalreg.scores.lazy_sums import same_products
 
 # Levels of factors that stand beside numbers; each is a case of what the engine computes row by row.
 MOST_LEVELS = 300
@@ -68,13 +69,13 @@ def squared_residuals(
     frame = frame.select(
         *roles.keys, "__e", nw.col("__we").alias("__s0"), *(one.alias(name) for name, one in scores.items())
     )
-    pairs = list(zip(*np.triu_indices(len(rows.parts) + 1), strict=True))
-    products = {f"p{n}": nw.col(f"__s{i}") * nw.col(f"__s{j}") for n, (i, j) in enumerate(pairs)}
+    pairs = same_products(((), *rows.multiplied))
+    products = {f"p{i}_{j}": nw.col(f"__s{i}") * nw.col(f"__s{j}") for i, j in pairs}
     if roles.weights is not None:
         products["left"] = nw.col("__s0") * nw.col("__e")
     found = _by_cell(frame, rows, roles, products)
-    left = found.get("left", found["p0"])
-    return np.column_stack([found[f"p{n}"] for n in range(len(pairs))]), float(left.sum())
+    left = found.get("left", found["p0_0"])
+    return np.column_stack([found[f"p{i}_{j}"] for i, j in pairs]), float(left.sum())
 
 
 def _by_cell(

@@ -19,7 +19,7 @@ from evalreg.data.names import known_column
 from evalreg.errors import DataError, MissingLabelsError, NotAvailableError
 from evalreg.numerics.matrices import Matrix, dense
 from evalreg.scores.base import ResidualSums, Scores, meat_of_sums
-from evalreg.scores.lazy_sums import Clustering, Clusters, Entries, Held, joined
+from evalreg.scores.lazy_sums import Clustering, Clusters, Entries, Held, joined, same_products
 from evalreg.scores.sums import Block, CellSums
 
 # Sums of the same rows in another order agree to this fraction of their terms.
@@ -63,6 +63,8 @@ class LazyScores(Scores):
     # Columns of numbers that rows have beside their cell, and bounds of the size of these times the root of the weight,
     # 1 among them, shape (n_cells, n_parts + 1).
     parts: tuple[str, ...] = ()
+    # Of each part, the numbers that are multiplied in it: products of parts that are the same are asked for once.
+    multiplied: tuple[tuple[int, ...], ...] = ()
     reach: FloatArray | None = None
     # Sums of w^2 e^2 u_i u_j of each cell, i <= j, where they are known, shape (n_cells, n_products).
     squared: FloatArray | None = None
@@ -201,7 +203,8 @@ class LazyScores(Scores):
         if self.turned:
             turned = np.array([key in self.turned for key in keys])[joint]
             total = np.where(turned, weight - total, total)
-        totals, weights = ([found.numbers[name] for name in made if name.startswith(kind)] for kind in (BY, OF))
+        totals = [found.numbers[name] for name in made if name.startswith(BY)]
+        weights = [found.numbers[name] for name in self._products[1:]]
         rooted = [found.numbers[name] for name in made if name.startswith(ROOT)]
         return Entries(
             clusters,
@@ -228,8 +231,15 @@ class LazyScores(Scores):
             return made
         w = [one if self.weight is None else made[WEIGHT] * one for one in u]
         made |= {f"{BY}{i}": made[TOTAL] * one for i, one in enumerate(u)}
-        products = [(None, j) for j in range(len(u))] + [(i, j) for i in range(len(u)) for j in range(i, len(u))]
-        return made | {f"{OF}{i}_{j}": w[j] if i is None else w[i] * u[j] for i, j in products}
+        made |= {f"{OF}0_{j}": one for j, one in enumerate(w, 1)}
+        made |= {f"{OF}{i}_{j}": w[i - 1] * u[j - 1] for i in range(1, len(u) + 1) for j in range(i, len(u) + 1)}
+        kept = set(self._products)
+        return {name: one for name, one in made.items() if not name.startswith(OF) or name in kept}
+
+    @property
+    def _products(self) -> list[str]:
+        """Sums of the products of 1 and the parts, u <= v, by what they are called; the first is the weight."""
+        return [f"{OF}{i}_{j}" for i, j in same_products(((), *self.multiplied))]
 
     def totals_by_cell(self, axes: tuple[Axis, ...]) -> tuple[FloatArray, FloatArray]:
         """Totals and weights of the cells as `Held` has them: from clusters that are asked for anyway, or by a query.

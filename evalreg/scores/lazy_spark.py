@@ -159,7 +159,9 @@ class SparkScores(LazyScores):
         if not self._can_work(work.n_sums, len(pickle.dumps(own))):
             self._query(self.jointly if set(by) <= set(self.jointly) else by)
             return None
-        n_clusters, sums = lines.added_up((*totals, *weights), max(ENTRIES // work.n_entries, 1), own)
+        n_clusters, sums = lines.added_up(
+            tuple(dict.fromkeys((*totals, *weights))), max(ENTRIES // work.n_entries, 1), own
+        )
         if n_clusters != self.n_clusters(by):
             raise changed_rows(f"its {self.n_clusters(by)} clusters are now {n_clusters}")
         return sums
@@ -178,8 +180,7 @@ class SparkScores(LazyScores):
     @property
     def _names(self) -> tuple[list[str], list[str]]:
         """Sums of lines: of values times 1 and each part, and of the products of these."""
-        own = self._made()
-        return [TOTAL, *(n for n in own if n.startswith(lazy.BY))], [SIZE, *(n for n in own if n.startswith(lazy.OF))]
+        return [TOTAL, *(name for name in self._made() if name.startswith(lazy.BY))], [SIZE, *self._products[1:]]
 
     def _residual_lines(self, by: Axis) -> tuple[SparkLines, FloatArray] | None:
         """Lines, a cell for each column of these scores, and what their residuals are about."""

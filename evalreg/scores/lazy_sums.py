@@ -269,6 +269,16 @@ def product_places(n: int) -> IntArray:
     return np.maximum(place, place.T)
 
 
+def same_products(powers: Sequence[tuple[int, ...]]) -> list[tuple[int, int]]:
+    """For each product of two parts u <= v, in order, the first that is the same: x times x^3 is x^2 times x^2.
+
+    `powers` are the numbers that are multiplied in each part; the first part is 1, of none.
+    """
+    first = dict[tuple[int, ...], tuple[int, int]]()
+    pairs = [(int(u), int(v)) for u, v in zip(*np.triu_indices(len(powers)), strict=True)]
+    return [first.setdefault(tuple(sorted(powers[u] + powers[v])), (u, v)) for u, v in pairs]
+
+
 @dataclass(frozen=True, eq=False)
 class Entries:
     """Sums by (cluster, cell) as an engine gave them; a pair of models may occur once for either order.

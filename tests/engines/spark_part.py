@@ -100,8 +100,8 @@ QUERIES = {
     "contrasts, pairs": 4,
     "factors, CR1": 6,
     "weighted, on numbers, crossed, CR2": 11,
-    "numbers, CR0": 6,
-    "numbers, CR3": 6,
+    "powers, CR0": 6,
+    "powers, CR3": 6,
     "ratings, CR1": 10,
     "ratings, CR2": 10,
     "ratings, jackknife": 10,
@@ -154,8 +154,8 @@ STAYING_FITS = {
         "score ~ odd + model * weight",
         {"groups": "passage + judge", "weights": "weight"},
     ),
-    "numbers, CR0": ("score ~ subject + weight", {"groups": "passage", "cov": "CR0"}),
-    "numbers, CR3": ("score ~ subject + weight", {"groups": "passage", "cov": "CR3"}),
+    "powers, CR0": ("score ~ subject + weight + I(weight ** 2)", {"groups": "passage", "cov": "CR0"}),
+    "powers, CR3": ("score ~ subject + weight + I(weight ** 2)", {"groups": "passage", "cov": "CR3"}),
 }
 
 

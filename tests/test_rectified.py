@@ -209,6 +209,16 @@ def test_human_labels_alone_are_the_mean_of_the_labelled_rows(groups, cov):
     assert difference["n_labelled"] == counts.sum()
 
 
+@pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
+def test_a_difference_from_a_mean_of_1_is_still_a_rectified_one():
+    log = judged()
+    log["judge"] = 1 / (1 + np.exp(-log["judge"]))
+    log["human"] = np.where(log["human"].isna(), np.nan, (log["human"] > 0) | (log["model"] == "a"))
+    results = er.rectified_mean(log, judge="judge", human="human", by="model", groups="passage")
+    assert results.params["a"] == 1
+    assert results.contrast("b - a").rectification()["human_mean"].iloc[0] < 0
+
+
 def simulate(rng, *, n_clusters, size, labelled, easy, taste, whole) -> pd.DataFrame:
     g = np.repeat(np.arange(n_clusters), size)
     truth = easy * rng.normal(size=n_clusters)[g] + rng.normal(size=g.size)

@@ -53,7 +53,7 @@ class Family:
 
     def linear(self, whole: Estimate, C: Matrix) -> Family:
         """What C theta keeps of it; contrasts of means of which one is 0 or 1 all of these, whose ends they need."""
-        at_end = whole.bounded and bool(np.any((whole.params <= 0) | (whole.params >= 1)))
+        at_end = whole.bounded and not self.own_range and bool(np.any((whole.params <= 0) | (whole.params >= 1)))
         return Contrasted(whole, C) if at_end and not selects(C) else self
 
     def transform(self) -> Family:

@@ -160,7 +160,7 @@ _first_use = RLock()
 def _public(name: str) -> object:
     """What a public name stands for; from then on it is an attribute like any other (PEP 562)."""
     if name == "__version__":
-        found: object = import_module("importlib.metadata").version("evalreg")
+        found: object = import_module(f"{__name__}.versions").version_of("evalreg")
     elif name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     else:

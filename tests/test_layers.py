@@ -20,6 +20,7 @@ PACKAGE = TOP / "evalreg"
 
 # Top to bottom. A room is a file, or a folder with all its files; inside a folder only circles are refused.
 ROOMS = [
+    "versions",
     "errors",
     "checks",
     "hints",

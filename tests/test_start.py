@@ -234,3 +234,16 @@ def test_an_interrupt_that_the_process_was_told_to_ignore_stays_ignored():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (done.returncode, done.stdout, done.stderr) == (0, f"evalreg {er.__version__}\n", "")
+
+
+def test_a_checkout_that_was_not_installed_has_help_and_no_version():
+    # As importlib.metadata sees it where nothing was installed.
+    bare = (
+        "import importlib.metadata as metadata, sys\n"
+        "def version(name): raise metadata.PackageNotFoundError(name)\n"
+        "metadata.version = version\n"
+    )
+    command = bare + "from evalreg.__main__ import main; sys.argv[0] = 'evalreg'; sys.exit(main())"
+    assert python(command, "--help").startswith("usage: evalreg [-h] [--version] COMMAND")
+    assert python(command, "--version") == "evalreg unknown\n"
+    assert python(bare + "import evalreg; print(evalreg.__version__)") == "unknown\n"

@@ -11,13 +11,13 @@ from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from importlib import import_module
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TextIO, cast
 
 from evalreg.cli.parsing import Command, Output, Parser
 from evalreg.cli.spelled import spelled
 from evalreg.errors import ArgumentError, EvalregError
+from evalreg.versions import version_of
 
 __all__ = ["main"]
 
@@ -198,7 +198,7 @@ def build_parser(arguments: Sequence[str] | None = None) -> Parser:
         formatter_class=plain,
         allow_abbrev=False,
     )
-    parser.add_argument("--version", action="version", version=f"evalreg {version('evalreg')}")
+    parser.add_argument("--version", action="version", version=f"evalreg {version_of('evalreg')}")
     commands = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND", required=True)
     settings: dict[str, Any] = {"formatter_class": plain, "allow_abbrev": False}
     for name, purpose in COMMANDS.items():

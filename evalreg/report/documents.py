@@ -6,8 +6,6 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
-from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import numpy as np
@@ -16,6 +14,7 @@ import pandas as pd
 from evalreg.checks import FloatArray
 from evalreg.errors import LogFormatError
 from evalreg.report.tables import Grid, Summary
+from evalreg.versions import version_of
 
 SCHEMA_VERSION = 1
 PACKAGES = ("evalreg", "narwhals", "numpy", "pandas", "patsy", "scipy", "statsmodels")
@@ -25,15 +24,7 @@ _INNERMOST = re.compile(r'\[\n\s+([^\[\]{}"]*?)\n\s*\]')
 
 def versions() -> dict[str, str]:
     """Versions of the packages that results rest on."""
-    return {name: _version(name) for name in PACKAGES}
-
-
-@cache  # a file of each package is read for it
-def _version(name: str) -> str:
-    try:
-        return version(name)
-    except PackageNotFoundError:  # a checkout on the path, that was not installed
-        return "unknown"
+    return {name: version_of(name) for name in PACKAGES}
 
 
 def plain(value: Any) -> Any:

@@ -16,7 +16,7 @@ import pytest
 from engines.lazy import in_duckdb, in_engines, in_one_engine, in_polars
 
 import evalreg as er
-from evalreg.data.names import MADE, dots_are_tables
+from evalreg.data.names import MADE, names_are_parsed
 from evalreg.errors import ArgumentError, EngineError, EvalregError, MissingColumnError, NotAvailableError
 
 pytest.importorskip("polars")
@@ -242,14 +242,15 @@ def test_a_role_that_names_nothing_is_refused_as_in_memory(engine, name):
             assert '"nope"' in str(there)
 
 
-def test_a_name_with_a_dot_is_taken_or_refused_by_that_name(monkeypatch):
-    frame = single().rename(columns={"m": "meta.model", "x": "meta.x"})
-    expected = er.mean(frame, "s", by="meta.model", groups="c").bse
-    if not dots_are_tables():
-        np.testing.assert_allclose(er.mean(in_duckdb(frame), "s", by="meta.model", groups="c").bse, expected, rtol=SAME)
+@pytest.mark.parametrize("name", ["meta.model", 'the "model"', 'a"b'])
+def test_a_name_with_a_dot_or_a_quote_is_taken_or_refused_by_that_name(name, monkeypatch):
+    frame = single().rename(columns={"m": name, "x": "meta.x"})
+    expected = er.mean(frame, "s", by=[name], groups="c").bse
+    if not names_are_parsed():
+        np.testing.assert_allclose(er.mean(in_duckdb(frame), "s", by=[name], groups="c").bse, expected, rtol=SAME)
     monkeypatch.setattr("duckdb.__version__", "1.4.1")
     plain = er.mean(in_duckdb(frame), "s", groups="c")  # the other columns are there
     np.testing.assert_allclose(plain.bse, er.mean(frame, "s", groups="c").bse, rtol=SAME)
-    with pytest.raises(MissingColumnError, match=r'"meta.model".* DuckDB before version 2 .*upgrade, or rename'):
-        er.mean(in_duckdb(frame), "s", by="meta.model", groups="c")
-    np.testing.assert_allclose(er.mean(in_polars(frame), "s", by="meta.model", groups="c").bse, expected, rtol=SAME)
+    with pytest.raises(MissingColumnError, match=rf'"{name}".* DuckDB before version 2 .*upgrade, or rename'):
+        er.mean(in_duckdb(frame), "s", by=[name], groups="c")
+    np.testing.assert_allclose(er.mean(in_polars(frame), "s", by=[name], groups="c").bse, expected, rtol=SAME)

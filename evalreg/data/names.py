@@ -13,10 +13,15 @@ from evalreg.errors import ArgumentError, ArgumentTypeError, MissingColumnError
 MADE = "__"
 
 
-def dots_are_tables() -> bool:
-    """Whether the DuckDB that is loaded takes "a.b" for a column b of a table a, as releases before 2 do."""
+def names_are_parsed() -> bool:
+    """Whether the DuckDB that is loaded reads "a.b" as column b of table a, and quotes, as releases before 2 do."""
     duckdb = sys.modules.get("duckdb")
     return duckdb is not None and str(duckdb.__version__).partition(".")[0] in ("0", "1")
+
+
+def is_parsed(name: str) -> bool:
+    """Whether such a DuckDB takes a name for something else than a column of that name."""
+    return "." in name or '"' in name
 
 
 def known_column(name: object, columns: Sequence[str], argument: str) -> str:
@@ -52,8 +57,11 @@ def no_column(name: str, columns: Sequence[str], argument: str, what: str = "not
         hint += (
             f' Engines and sums leave out columns whose names begin with "{MADE}", as their own do: rename it first.'
         )
-    elif "." in name and dots_are_tables():
-        hint += " DuckDB before version 2 is read without columns whose names have a dot: upgrade, or rename it."
+    elif is_parsed(name) and names_are_parsed():
+        hint += (
+            " DuckDB before version 2 is read without columns whose names have a dot or a double quote: upgrade, or "
+            "rename it."
+        )
     return MissingColumnError(f'`{argument}` names "{name}", which is {what}.{hint}', column=name)
 
 

@@ -14,7 +14,7 @@ import pandas as pd
 
 from evalreg.checks import IntArray, listed
 from evalreg.data.engine import LazyTable, as_pandas, engine_answers, fetched, schema_of, without_own
-from evalreg.data.engine_duckdb import without_dots
+from evalreg.data.engine_duckdb import without_parsed
 from evalreg.data.engine_text import bytewise
 from evalreg.data.frame import Table
 from evalreg.data.summed import SummedLog
@@ -110,7 +110,7 @@ def open_frame(data: Any) -> Table | LazyTable:
         ) from None
     if isinstance(frame, nw.LazyFrame):
         with engine_answers(frame, "tell the columns of the frame"):
-            return LazyTable(bytewise(without_own(without_dots(frame))))
+            return LazyTable(bytewise(without_own(without_parsed(frame))))
     if len(frame) == 0:
         raise EmptyDataError("`data` has no rows.")
     return Table(held_frame(frame))

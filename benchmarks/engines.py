@@ -10,6 +10,7 @@
     python benchmarks/engines.py --folder FOLDER     where the log is kept, and found again
     python benchmarks/engines.py --case "prompt + judge"    one clustering or formula
     python benchmarks/engines.py --repeat 9          rounds of all contenders; 3 by default
+    python benchmarks/engines.py --together          all in one process, for runs below a second
 
 A random schedule of 20 models, 5 judges and 100 comparisons a prompt, with text ids, in a Parquet file that DuckDB
 writes: its GROUP BY by prompt, judge and pair leaves nearly as many groups as there are rows. Each contender runs in a
@@ -18,6 +19,10 @@ take turns: figures are medians of the rounds, and ratios are those of processor
 round, with the least and the most; other work on the machine changes them less than the clock. The floor is the query
 of the pairs and one for each clustering and intersection, each fetched as batches of Arrow; its memory is that of
 DuckDB alone. The floor of means is the one query by prompt and model.
+
+Of runs below a second a new process for each tells little: between one and the next the machine does other work, and a
+first run pays for memory that its process never touched. With `--together` they take turns in one process, after a
+round that is not counted; their memory is not told then.
 
 Answers are of 3 models in clusters of 100 by text ids, with three numbers each; the floor of a regression is the one
 query of what its covariance is made of, sums of squares and products of its columns by cluster, or counts and sums by
@@ -36,11 +41,13 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from _measure import MIB, peak
+
+Run = Callable[[], Any]
 
 CLUSTERINGS = {"prompt": ["prompt"], "prompt + judge": ["prompt", "judge", "prompt, judge"]}
 # Above, a log of text ids is not read into memory.
@@ -86,8 +93,8 @@ REGRESSIONS = {
 }
 
 
-def regress(what: str, formula: str, path: str, memory: str) -> dict[str, float]:
-    """Seconds and MiB of one contender, in this process."""
+def regress(what: str, formula: str, path: str, memory: str) -> Run:
+    """What one contender of regressions does."""
     import duckdb
 
     import evalreg as er
@@ -102,12 +109,9 @@ def regress(what: str, formula: str, path: str, memory: str) -> dict[str, float]
         ", ".join([*pairs, *(f"sum(({a}) * score)" for a in columns)]) if len(columns) > 1 else "count(*), sum(score)"
     )
     keys = "item" if len(columns) > 1 else "item, model"
-    began = start()
     if what == "floor":
-        drain(database.sql(f"SELECT {keys}, {sums} FROM '{path}' GROUP BY ALL"))
-    else:
-        er.fit(formula, log.df() if what == "in memory" else log, groups="item")
-    return spent(began)
+        return lambda: drain(database.sql(f"SELECT {keys}, {sums} FROM '{path}' GROUP BY ALL"))
+    return lambda: er.fit(formula, log.df() if what == "in memory" else log, groups="item")
 
 
 def drain(query: Any) -> None:
@@ -116,8 +120,8 @@ def drain(query: Any) -> None:
         pass
 
 
-def average(what: str, groups: str, path: str, memory: str) -> dict[str, float]:
-    """Seconds and MiB of one contender of means, in this process."""
+def average(what: str, groups: str, path: str, memory: str) -> Run:
+    """What one contender of means does."""
     import duckdb
 
     import evalreg as er
@@ -127,27 +131,13 @@ def average(what: str, groups: str, path: str, memory: str) -> dict[str, float]:
     columns = f'prompt, "left" AS model, {SCORE.removeprefix("sum(").removesuffix(")")} AS score'
     log = database.sql(f"SELECT {columns} FROM '{path}'")
     er.mean(log.limit(20000), by="model", groups=groups)  # imports
-    began = start()
     if what == "floor":
-        drain(database.sql(f"SELECT {groups}, \"left\", count(*), {SCORE} FROM '{path}' GROUP BY ALL"))
-    else:
-        er.mean(log.df() if what == "in memory" else log, by="model", groups=groups)
-    return spent(began)
+        return lambda: drain(database.sql(f"SELECT {groups}, \"left\", count(*), {SCORE} FROM '{path}' GROUP BY ALL"))
+    return lambda: er.mean(log.df() if what == "in memory" else log, by="model", groups=groups)
 
 
-def start() -> tuple[float, float, float]:
-    """Seconds on the clock and of processor, and the largest resident memory so far in MiB."""
-    return time.perf_counter(), time.process_time(), peak() / MIB
-
-
-def spent(began: tuple[float, float, float]) -> dict[str, float]:
-    """Seconds and MiB since then, and the largest resident memory of the process."""
-    seconds, processor, memory = (now - before for now, before in zip(start(), began, strict=True))
-    return {"seconds": seconds, "processor": processor, "memory": memory, "peak": peak() / MIB}
-
-
-def contend(what: str, groups: str, path: str, memory: str) -> dict[str, float]:
-    """Seconds and MiB of one contender, in this process."""
+def contend(what: str, groups: str, path: str, memory: str) -> Run:
+    """What one contender of boards does."""
     import duckdb
 
     import evalreg as er
@@ -156,16 +146,25 @@ def contend(what: str, groups: str, path: str, memory: str) -> dict[str, float]:
     database.execute(f"SET threads = 1; SET memory_limit = '{memory}'")
     log = database.read_parquet(path)
     er.win_rate(log.limit(20000), left="left", right="right", winner="winner", groups=groups)  # imports
-    began = start()
     if what == "floor":
-        for keys in ['"left", "right", winner', *(f'{by}, "left", "right"' for by in CLUSTERINGS[groups])]:
-            drain(database.sql(f"SELECT {keys}, count(*), {SCORE} FROM '{path}' GROUP BY ALL"))
-    elif what == "in memory":
-        er.win_rate(log.df(), left="left", right="right", winner="winner", groups=groups)
-    else:
-        board = er.bradley_terry if what == "bradley_terry" else er.win_rate
-        board(log, left="left", right="right", winner="winner", groups=groups)
-    return spent(began)
+        keys = ['"left", "right", winner', *(f'{by}, "left", "right"' for by in CLUSTERINGS[groups])]
+        queries = [f"SELECT {one}, count(*), {SCORE} FROM '{path}' GROUP BY ALL" for one in keys]
+        return lambda: [drain(database.sql(query)) for query in queries]
+    board = er.bradley_terry if what == "bradley_terry" else er.win_rate
+    roles = {"left": "left", "right": "right", "winner": "winner", "groups": groups}
+    return lambda: board(log.df() if what == "in memory" else log, **roles)
+
+
+def measured(run: Run) -> dict[str, float]:
+    """Seconds and MiB of one run in this process, and the largest resident memory of the process."""
+
+    def now() -> tuple[float, float, float]:
+        return time.perf_counter(), time.process_time(), peak() / MIB
+
+    began = now()
+    run()
+    seconds, processor, memory = (after - before for after, before in zip(now(), began, strict=True))
+    return {"seconds": seconds, "processor": processor, "memory": memory, "peak": peak() / MIB}
 
 
 KINDS = {
@@ -218,14 +217,14 @@ def made_log(made: str, name: str, asked: argparse.Namespace, folder: str, model
     return str(path)
 
 
-def figures(rounds: list[dict[str, float]], floors: list[dict[str, float]]) -> str:
+def figures(rounds: list[dict[str, float]], floors: list[dict[str, float]], together: bool = False) -> str:
     """Medians of the rounds of one contender, and of its processor time over that of the floor in the same round."""
     over = [one["processor"] / floor.get("processor", math.nan) for one, floor in zip(rounds, floors, strict=False)]
     seconds, processor, memory, peak = (
         statistics.median(one[name] for one in rounds) for name in ("seconds", "processor", "memory", "peak")
     )
     times = f"{seconds:.2f} | {processor:.2f} | {statistics.median(over):.2f} | {min(over):.2f} to {max(over):.2f}"
-    return f"{times} | {memory:.0f} | {peak:.0f}"
+    return f"{times} | |" if together else f"{times} | {memory:.0f} | {peak:.0f}"
 
 
 def in_turns(command: list[str], contenders: Sequence[str], case: list[str], asked: argparse.Namespace) -> list[str]:
@@ -241,6 +240,14 @@ def in_turns(command: list[str], contenders: Sequence[str], case: list[str], ask
     return [f"{what} | {failed.get(what) or figures(rounds[what], rounds['floor'])}" for what in contenders]
 
 
+def together(prepare: Callable[..., Run], contenders: Sequence[str], case: str, path: str, asked: Any) -> list[str]:
+    """A line for each contender, of rounds in which all take turns in this process, without the first."""
+    runs = {what: prepare(what, case, path, asked.memory) for what in contenders}
+    rounds = [{what: measured(run) for what, run in runs.items()} for _ in range(asked.repeat + 1)][1:]
+    by_contender = {what: [one[what] for one in rounds] for what in contenders}
+    return [f"{what} | {figures(by_contender[what], by_contender['floor'], True)}" for what in contenders]
+
+
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser()
@@ -253,12 +260,13 @@ def main() -> None:
     for kind in ("means", "regressions"):
         parser.add_argument(f"--{kind}", dest="kind", action="store_const", const=kind, default="boards")
     parser.add_argument("--repeat", type=int, default=3, help="rounds in which all contenders take turns")
+    parser.add_argument("--together", action="store_true", help="in one process, after a round that is not counted")
     parser.add_argument("--contender", nargs=3)
     asked = parser.parse_args()
     warnings.simplefilter("ignore")
-    made, cases, contenders, measure = KINDS[asked.kind]
+    made, cases, contenders, prepare = KINDS[asked.kind]
     if asked.contender:
-        print(json.dumps(measure(*asked.contender, asked.memory)))
+        print(json.dumps(measured(prepare(*asked.contender, asked.memory))))
         return
     option = [] if asked.kind == "boards" else [f"--{asked.kind}"]
     held = ("in memory",) if asked.rows <= MOST_IN_MEMORY else ()
@@ -268,8 +276,13 @@ def main() -> None:
         print(f"| {case} | contender | s | s of processor | over the floor | least to most | extra MiB | MiB in all |")
         print("|---|---|---:|---:|---:|---:|---:|---:|", flush=True)
         for one in [asked.case] if asked.case else cases:
-            command = [sys.executable, __file__, *option, "--memory", asked.memory, "--contender"]
-            for line in in_turns(command, ("floor", *contenders, *held), [one, path], asked):
+            every = ("floor", *contenders, *held)
+            if asked.together:
+                lines = together(prepare, every, one, path, asked)
+            else:
+                command = [sys.executable, __file__, *option, "--memory", asked.memory, "--contender"]
+                lines = in_turns(command, every, [one, path], asked)
+            for line in lines:
                 print(f"| {one} | {line} |", flush=True)
 
 

@@ -144,8 +144,11 @@ def _assembled(estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov)
         notes = [*notes, *thin_notes(estimate, axes, options)]
     # What has no variance of its own has none in a difference either, where the other's would stand for both.
     unknown = np.isnan(result.variance()) & result._in_one_cell(np.eye(estimate.n_params))
-    result = replace(result, withheld=unknown if unknown.any() else None)
-    return _floored(replace(result, notes=(*notes, *term_notes(result))), estimate, axes, options)
+    if unknown.any():
+        result = replace(result, withheld=unknown)
+    if notes := [*notes, *term_notes(result)]:
+        result = replace(result, notes=tuple(notes))
+    return _floored(result, estimate, axes, options)
 
 
 def _of_rows(

@@ -129,7 +129,8 @@ def _leverage_sums(leverage: Matrix, scale: Matrix, weight: FloatArray, single_t
 
 def _dense_leverage_sums(leverage: Matrix, scale: Matrix, weight: FloatArray, single_totals: bool) -> Sums:
     # Many cells share their leverages: those of all pairs of models that answered the same questions, say.
-    first, cell = distinct_columns(np.vstack([dense(leverage[:FEW_LINES]), weight]))
+    lines = some_rows(leverage, 0, min(FEW_LINES, leverage.shape[0]))
+    first, cell = distinct_columns(np.vstack([dense(lines), weight]))
     if first.size < cell.size:
         first, cell = distinct_columns(np.vstack([dense(leverage), weight]))
     h, a = dense(leverage), dense(scale)

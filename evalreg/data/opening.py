@@ -97,7 +97,7 @@ def open_frame(data: Any) -> Table | LazyTable:
     if _is_arrow_dataset(data):
         data = _scanned(data)
     if isinstance(data, pd.DataFrame):
-        data = _named_by_text(data)
+        data = held_pandas(_named_by_text(data))
     if isinstance(data, pd.DataFrame) and not data.columns.is_unique:
         twice = data.columns[data.columns.duplicated()].unique()
         raise ArgumentError(f"`data` must have distinct column names; {listed(twice)} occurs more than once.")
@@ -113,7 +113,7 @@ def open_frame(data: Any) -> Table | LazyTable:
             return LazyTable(bytewise(without_own(without_parsed(frame))))
     if len(frame) == 0:
         raise EmptyDataError("`data` has no rows.")
-    return Table(held_frame(frame))
+    return Table(frame if isinstance(data, pd.DataFrame) else held_frame(frame))
 
 
 # Rows of an engine that are collected for an option that needs them; of more the caller is to know.

@@ -246,10 +246,11 @@ def counted(estimate: Estimate, cov: Covariance) -> BoolArray:
     none = np.zeros(estimate.n_params, dtype=bool)
     if cells is None or A is None or not np.array_equal(cells.count, cells.weight):
         return none
-    single: BoolArray = np.diff(without_zeros(compressed(A)).indptr) == 1
-    found = single & _whole(estimate, cells)
+    found: BoolArray = np.diff(without_zeros(compressed(A)).indptr) == 1
     # With fewer clusters than rows of the largest mean, some rows of it share one; that needs no pass.
     found &= np.array([n_rows(estimate) <= estimate.scores.n_clusters(axis) for axis in cov.axes]).all(axis=0)
+    if found.any():
+        found &= _whole(estimate, cells)
     if not found.any() or not cov.axes:
         return found
     # Intervals and p-values ask alike, and the answer is a pass over the cells of every axis.

@@ -498,16 +498,15 @@ CHANGES = [
 @pytest.mark.filterwarnings("ignore:The inplace keyword")
 @by_family()
 def test_changes_of_the_frame_after_the_fit_change_nothing(case, monkeypatch):
-    import evalreg.data.frame
+    import evalreg.data.opening
 
-    given, read = [], evalreg.data.frame.nw.from_native
+    given, named = [], evalreg.data.opening._named_by_text
 
-    def recorded(data, **options):
-        if sys._getframe(1).f_code.co_name == "open_frame":
-            given.append(data)
-        return read(data, **options)
+    def recorded(data):
+        given.append(named(data))
+        return given[-1]
 
-    monkeypatch.setattr(evalreg.data.frame.nw, "from_native", recorded)
+    monkeypatch.setattr(evalreg.data.opening, "_named_by_text", recorded)
     others = ("question", "judge" if case.row == "row" else "subject")
     expected = {groups: _fit(case).with_cov(groups=groups, cov="CR1") for groups in others}
     for changes in CHANGES:
@@ -515,7 +514,7 @@ def test_changes_of_the_frame_after_the_fit_change_nothing(case, monkeypatch):
         frame = case.frame()
         results = _run(case, frame)
         first = results.with_cov(groups="question", cov="CR1")
-        read_from = [frame, *(data for data in given if isinstance(data, pd.DataFrame) and data is not frame)]
+        read_from = [frame, *(data for data in given if data is not frame)]
         for change in changes:
             for data in read_from:
                 change(data)

@@ -21,7 +21,7 @@ from evalreg.numerics.matrices import (
 
 # Entries of (cluster, cell) that are handled at a time, so that what is made of them stays near the processor; and how
 # many at least for each entry of the matrices that their sums are added to.
-ENTRIES, PER_PRODUCT = 1 << 16, 8
+ENTRIES, PER_PRODUCT = 1 << 15, 8
 # Lines that mostly tell unequal columns apart.
 FEW_LINES = 8
 # With more cells than this, an ordinary (n_cells, n_cells) array would be the largest thing in memory by far.

@@ -150,9 +150,9 @@ def _sums_in_use(table: LazyTable, roles: Roles, names: list[str]) -> Grouped:
     """Rows of each cell, and the sums of its rows in use, those in which none of some columns is missing."""
     # Columns are made first: not every engine has products or casts inside a sum.
     value = nw.when(~table.absent(names)).then(nw.col(roles.score).cast(nw.Float64))
-    frame = table.frame.select(*roles.cell_columns, value.alias("__x"))
+    square = (value - MIDDLE) * (value - MIDDLE)
+    frame = table.frame.select(*roles.cell_columns, value.alias("__x"), square.alias("__s"))
     x = nw.col("__x")
-    frame = frame.with_columns(((x - MIDDLE) * (x - MIDDLE)).alias("__s"))
     made = (x.count(), x.sum(), x.min(), x.max(), nw.col("__s").sum())
     return grouped(frame, roles.cell_columns, {_ROWS: nw.len()} | dict(zip(SUMS, made, strict=True)))
 

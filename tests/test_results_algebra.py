@@ -9,7 +9,13 @@ from statsmodels.stats._delta_method import NonlinearDeltaCov
 
 import evalreg as er
 from evalreg.boards.board import Board
-from evalreg.errors import ArgumentError, ArgumentTypeError, CovarianceWarning, NotAvailableError
+from evalreg.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    CovarianceWarning,
+    MissingColumnError,
+    NotAvailableError,
+)
 
 # The same sums in another order.
 EXACT = 1e-12
@@ -239,3 +245,44 @@ def test_a_function_of_rectified_means_has_no_human_labels_of_its_own():
     assert results.linear([[1, -1]], ["new - old"]).rectification().index.tolist() == ["new - old"]
     with pytest.raises(NotAvailableError, match="results of `rectified_mean` and contrasts of them"):
         results.transform(np.exp).rectification()
+
+
+def test_labels_of_a_series_or_a_frame_are_parameters_in_any_order(models):
+    wanted = models.contrast("new - old")
+    series = pd.Series({"old": -1.0, "new": 1.0})
+    frame = pd.DataFrame([[-1.0, 1.0], [0.5, 0.5]], columns=["old", "new"], index=["gap", "middle"])
+    np.testing.assert_allclose(models.contrast(series).params, wanted.params, rtol=EXACT)
+    assert models.contrast(frame).params.to_dict() == pytest.approx(
+        {"gap": wanted.params.iloc[0], "middle": models.params.mean()}, rel=EXACT
+    )
+    for asked in (series, frame.iloc[:1]):
+        test = models.t_test(asked)
+        np.testing.assert_allclose(np.ravel(test.effect), wanted.params, rtol=EXACT)
+        np.testing.assert_allclose(test.pvalue, models.t_test("new - old").pvalue, rtol=EXACT)
+    # What has numbers for labels goes by place, as an array does.
+    assert list(models.params.index) == ["new", "old"]
+    for plain in (pd.Series([1.0, -1.0]), pd.DataFrame([[1.0, -1.0]])):
+        np.testing.assert_allclose(models.contrast(plain).params, wanted.params, rtol=EXACT)
+    J = pd.DataFrame([[-1.0, 1.0]], columns=["old", "new"])
+    np.testing.assert_allclose(models.transform(lambda p: p["new"] - p["old"], "gap", derivative=J).bse, wanted.bse)
+
+
+@pytest.mark.parametrize("ask", ["contrast", "t_test", "wald_test"])
+def test_labels_that_are_no_parameters_or_are_there_twice_are_refused(models, ask):
+    with pytest.raises(
+        ArgumentError, match='columns of `contrast` must be the parameters "new", "old"; got "new", "x"'
+    ):
+        getattr(models, ask)(pd.DataFrame([[1.0, -1.0]], columns=["new", "x"]))
+    with pytest.raises(MissingColumnError, match='"x" is not a parameter'):
+        getattr(models, ask)(pd.Series({"new": 1.0, "x": -1.0}))
+    with pytest.raises(ArgumentError, match="names each parameter once"):
+        getattr(models, ask)(pd.Series([1.0, -1.0], index=["new", "new"]))
+
+
+@pytest.mark.parametrize("unit", [1e-9, 1e-6, 1e6])
+def test_the_delta_method_does_not_depend_on_the_unit_of_the_score(unit):
+    rng = np.random.default_rng(4)
+    log = pd.DataFrame({"model": ["a", "b"] * 80, "item": np.arange(160) // 2, "cost": rng.lognormal(size=160)})
+    plain, scaled = (er.mean(log.assign(cost=log["cost"] * u), "cost", by="model", item="item") for u in (1.0, unit))
+    for function in (np.log, lambda p: p / p["b"], lambda p: p**2 / p["a"] ** 2):
+        np.testing.assert_allclose(scaled.transform(function).bse, plain.transform(function).bse, rtol=1e-7, atol=1e-12)

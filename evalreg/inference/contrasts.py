@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from evalreg.checks import FloatArray, listed, nearest
 from evalreg.errors import ArgumentError, FormulaError, MissingColumnError
@@ -27,10 +28,14 @@ def parse_contrasts(contrasts: Any, names: tuple[str, ...]) -> Contrasts:
     """Contrasts from text, a mapping or an array of shape (q, n_params) or (n_params,).
 
     `contrasts`: "A - B", "A = B, C = 0", {"A": 1, "B": -1} or coefficients. Backticks may quote a name: "`A (high)` =
-    0.5".
+    0.5". Labels of a Series and columns of a DataFrame are parameters, in any order.
     """
     if isinstance(contrasts, Contrasts):
         return contrasts
+    if isinstance(contrasts, pd.Series) and not _is_numbered(contrasts.index):
+        if not contrasts.index.is_unique:
+            raise ArgumentError(f"a contrast names each parameter once; got {listed(contrasts.index)}.")
+        contrasts = contrasts.to_dict()
     if isinstance(contrasts, str):
         parsed = _parse_text(contrasts, names)
     elif isinstance(contrasts, dict):
@@ -41,17 +46,35 @@ def parse_contrasts(contrasts: Any, names: tuple[str, ...]) -> Contrasts:
             f'"{_as_text(names[0])} = {contrasts}"; coefficients go into a list, one for each parameter.'
         )
     else:
-        C = _as_matrix(contrasts)
+        labelled = isinstance(contrasts, pd.DataFrame) and not _is_numbered(contrasts.columns)
+        C = _as_matrix(in_order(contrasts, names, "contrast") if labelled else contrasts)
         if C.ndim != 2 or C.shape[1] != len(names):
             raise ArgumentError(
                 f"contrasts must have one column for each of the {len(names)} parameters; got shape {C.shape}."
             )
-        parsed = Contrasts(C, np.zeros(C.shape[0]), tuple(f"c{i}" for i in range(C.shape[0])))
+        rows = contrasts.index if labelled and not _is_numbered(contrasts.index) else None
+        labels = tuple(f"c{i}" for i in range(C.shape[0])) if rows is None else tuple(map(str, rows))
+        parsed = Contrasts(C, np.zeros(C.shape[0]), labels)
     if not (np.isfinite(parsed.matrix).all() and np.isfinite(parsed.value).all()):
         raise ArgumentError(f"the numbers of a contrast must be finite; got {contrasts!r}.")
     if not np.all(np.any(parsed.matrix != 0, axis=1)):
         raise ArgumentError(f"a contrast must involve some parameter; got all zeros in {contrasts!r}.")
     return parsed
+
+
+def _is_numbered(labels: pd.Index[Any]) -> bool:
+    """Whether labels are the numbers that pandas gives by itself, so that places count."""
+    return isinstance(labels, pd.RangeIndex)
+
+
+def in_order(matrix: pd.DataFrame, names: tuple[str, ...], argument: str) -> pd.DataFrame:
+    """A frame whose columns are the parameters, with these in their order."""
+    columns = [str(column) for column in matrix.columns]
+    if sorted(columns) != sorted(names):
+        raise ArgumentError(
+            f"the columns of `{argument}` must be the parameters {listed(names)}; got {listed(columns)}."
+        )
+    return matrix.iloc[:, [columns.index(name) for name in names]]
 
 
 def _as_text(name: str) -> str:

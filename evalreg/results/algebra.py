@@ -17,7 +17,7 @@ from evalreg.covariance.options import CovOptions
 from evalreg.data.clusters import Axis, axis_name
 from evalreg.errors import ArgumentError, ArgumentTypeError, Note
 from evalreg.estimate import Estimate
-from evalreg.inference.contrasts import parse_contrasts
+from evalreg.inference.contrasts import in_order, parse_contrasts
 from evalreg.results.assembled import assembled, variance_notes
 from evalreg.scores.base import Scores
 
@@ -90,7 +90,7 @@ class Algebra(ABC):
         function: Callable[[pd.Series], Any],
         names: str | Sequence[str] | None = None,
         *,
-        derivative: npt.ArrayLike | None = None,
+        derivative: npt.ArrayLike | pd.DataFrame | None = None,
     ) -> Self:
         """A smooth function of the parameters, with errors by the delta method.
 
@@ -100,8 +100,9 @@ class Algebra(ABC):
             Takes the parameters as a Series with their names, and returns a number, an array, a dict or a Series.
         names : str or list of str, optional
             A name for each value; by default the labels of the Series or the dict that `function` returns.
-        derivative : array_like, shape (n_values, n_params), optional
-            J, the derivative of each value by each parameter at the estimates; by central differences if left out.
+        derivative : array_like or DataFrame, shape (n_values, n_params), optional
+            J, the derivative of each value by each parameter at the estimates; by central differences if left out. Of a
+            DataFrame the columns are the parameters, in any order.
 
         Returns
         -------
@@ -117,7 +118,8 @@ class Algebra(ABC):
 
         References
         ----------
-        van der Vaart (1998), Asymptotic Statistics, theorem 3.1. The differences are those of statsmodels.
+        van der Vaart (1998), Asymptotic Statistics, theorem 3.1. The differences are statsmodels', over steps that
+        follow the size of a parameter and its standard error, whatever their unit.
 
         Examples
         --------
@@ -135,7 +137,12 @@ class Algebra(ABC):
         labels = values.keys() if isinstance(values, dict | pd.Series) else None
         found = _finite("value", _as_values(values))
         named = _as_names(names if names is not None else labels, found.size)
-        J = _derivative(function, params, found.size) if derivative is None else _as_numbers("derivative", derivative)
+        if isinstance(derivative, pd.DataFrame):
+            derivative = in_order(derivative, estimate.names, "derivative")
+        if derivative is None:
+            J = _derivative(function, params, np.sqrt(self.cov.variance()), found.size)
+        else:
+            J = _as_numbers("derivative", derivative)
         if J.shape != (found.size, params.size):
             raise ArgumentError(
                 f"`derivative` must have one row for each of the {found.size} values and one column for each of the "
@@ -266,12 +273,7 @@ def _as_names(names: Any, n_values: int) -> tuple[str, ...]:
 def _labelled(matrix: Any, names: Any, params: tuple[str, ...]) -> tuple[FloatArray, Any]:
     """C with its columns in the order of the parameters, and names."""
     if isinstance(matrix, pd.DataFrame):
-        if sorted(map(str, matrix.columns)) != sorted(params):
-            raise ArgumentError(
-                f"the columns of `matrix` must be the parameters {listed(params)}; got {listed(matrix.columns)}."
-            )
-        names, matrix = matrix.index if names is None else names, matrix.set_axis(matrix.columns.map(str), axis=1)
-        matrix = matrix[list(params)]
+        names, matrix = matrix.index if names is None else names, in_order(matrix, params, "matrix")
     asked = parse_contrasts(np.asarray(matrix), params)
     return asked.matrix, asked.names if names is None else names
 
@@ -299,14 +301,18 @@ def _finite(what: str, values: FloatArray) -> FloatArray:
     return values
 
 
-def _derivative(function: Callable[[pd.Series], Any], params: pd.Series, n_values: int) -> FloatArray:
+def _derivative(function: Callable[[pd.Series], Any], params: pd.Series, se: FloatArray, n_values: int) -> FloatArray:
     """J by central differences, shape (n_values, n_params)."""
     from statsmodels.tools.numdiff import approx_fprime
 
     def at(theta: FloatArray) -> FloatArray:
         return _as_values(function(pd.Series(theta, index=params.index)))
 
-    J = approx_fprime(params.to_numpy(copy=True), at, centered=True)
+    theta = params.to_numpy(copy=True)
+    # By itself statsmodels takes no parameter for smaller than 0.1, which moves derivatives with the unit of the score.
+    size = np.fmax(np.abs(theta), se)
+    step = np.cbrt(np.finfo(np.float64).eps) * np.where(size > 0, size, 0.1)
+    J = approx_fprime(theta, at, epsilon=step, centered=True)
     return np.asarray(J, dtype=np.float64).reshape(n_values, params.size)
 
 

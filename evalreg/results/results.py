@@ -235,7 +235,8 @@ class Results(Algebra, MultipleModels, Planned, Resampled, Predicted, Diagnosed,
         Parameters
         ----------
         contrast : str, dict or array_like
-            "A - B", {"A": 1, "B": -1}, or an array with one column a parameter.
+            "A - B", {"A": 1, "B": -1}, or an array with one column a parameter. A Series or DataFrame goes by its
+            labels.
 
         Returns
         -------
@@ -257,7 +258,8 @@ class Results(Algebra, MultipleModels, Planned, Resampled, Predicted, Diagnosed,
         Parameters
         ----------
         contrasts : str, dict or array_like
-            "A - B", "A = 0.5", {"A": 1, "B": -1}, or an array with one column a parameter.
+            "A - B", "A = 0.5", {"A": 1, "B": -1}, or an array with one column a parameter. A Series or DataFrame goes
+            by its labels.
         method : {"wald", "logit"}, optional
             By default a single mean or win rate whose interval is on the logit scale is tested there, against a value
             between 0 and 1: p < alpha where `conf_int(alpha)` leaves the value out. Everything else, and all with

@@ -9,6 +9,7 @@ from scipy import integrate, special, stats
 from statsmodels.stats.multitest import multipletests
 
 import evalreg as er
+from evalreg.covariance.terms import Term
 from evalreg.errors import AlignmentError, ArgumentError, ArgumentTypeError, NonFiniteError
 from evalreg.inference import levels, multiplicity
 from evalreg.inference.contrast_family import pair_positions
@@ -567,3 +568,14 @@ def test_bad_arguments_are_refused(arguments, error):
     given = {"params": pd.Series([1.0, 2.0], index=["a", "b"]), "cov": np.eye(2)} | arguments
     with pytest.raises(error):
         simultaneous(given.pop("params"), given.pop("cov"), **given)
+
+
+def test_bands_of_parameters_take_the_degrees_of_freedom_that_intervals_took(monkeypatch):
+    log = er.datasets.passages(n_passages=12, unequal=True, seed=5)
+    results, asked, dof = er.fit("score ~ C(subject)", log, groups="passage"), [], Term.dof
+    monkeypatch.setattr(Term, "dof", lambda self, C: asked.append(C.shape) or dof(self, C))
+    own = results.dof
+    bands = results.simultaneous()
+    assert asked == [(own.size, own.size)]
+    C = pd.DataFrame(np.eye(own.size), index=own.index, columns=own.index)
+    pd.testing.assert_frame_equal(bands, results.simultaneous(contrasts=C), check_names=False)

@@ -56,7 +56,7 @@ def make_family(params: Any, cov: Any, contrasts: Any = None, dof: Any = np.inf)
 def _made(theta: pd.Series[float], cov: Any, contrasts: Any, dof: Any) -> ContrastFamily:
     names, C, null = _check_contrasts(contrasts, theta.index)
     effect = C @ theta.to_numpy() - null
-    found = _moments(_check_cov(cov, theta.index), C, dof)
+    found = _moments(_check_cov(cov, theta.index), C, dof, contrasts is None)
     variance, root, together = found.widths.variance, found.root, found.together
     known = np.isfinite(np.diag(together))
     safe = np.where(np.outer(known, known), root, 0.0)
@@ -207,8 +207,8 @@ class _Moments:
     texts: dict[int, str]  # by contrast, of those that have one
 
 
-def _moments(cov: Covariance | FloatArray, C: Matrix, dof: Any) -> _Moments:
-    """Of the contrasts; `root` is the positive semi-definite matrix whose correlation is drawn from."""
+def _moments(cov: Covariance | FloatArray, C: Matrix, dof: Any, own_params: bool) -> _Moments:
+    """Of contrasts or the parameters themselves; from the correlation of `root`, positive semi-definite, is drawn."""
     if not isinstance(cov, Covariance):
         own = np.asarray(dof, dtype=np.float64)
         if own.ndim > 1 or own.size not in (1, C.shape[0]) or not np.all(own > 0):
@@ -219,7 +219,8 @@ def _moments(cov: Covariance | FloatArray, C: Matrix, dof: Any) -> _Moments:
         shared = float(own) if own.ndim == 0 else float("nan")
         own = np.broadcast_to(own, C.shape[:1])
         return _Moments(one_t(variance, own), own, shared, cov, len(cov), cov, {})
-    widths = _by_chunks(cov, C)
+    # A covariance keeps those of its parameters, which tables and intervals ask for.
+    widths = cov.widths() if own_params else _by_chunks(cov, C)
     none = np.flatnonzero(~(widths.variance > 0))
     texts = dict(zip(none.tolist(), cov.reasons(dense(C[none])) if none.size else [], strict=True))
     own = np.min(widths.dofs, axis=0)

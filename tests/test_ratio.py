@@ -136,6 +136,7 @@ def test_a_ratio_has_the_linearized_variance_of_survey_statistics():
     assert alone.dof["ratio"] == n - 1
 
 
+@pytest.mark.filterwarnings("ignore::evalreg.errors.SkewedScoresWarning")
 @pytest.mark.filterwarnings("ignore::evalreg.errors.DenominatorWarning")
 @pytest.mark.parametrize("cov", ["CR3", "jackknife"])
 def test_leaving_out_clusters_solves_the_ratio_anew(cov):
@@ -150,6 +151,7 @@ def test_leaving_out_clusters_solves_the_ratio_anew(cov):
         np.testing.assert_allclose([results.params[model], results.bse[model]], [ratio, expected], rtol=SAME)
 
 
+@pytest.mark.filterwarnings("ignore::evalreg.errors.SkewedScoresWarning")
 def test_a_ratio_with_a_constant_denominator_is_a_mean():
     frame = ONE.assign(one=2.0)
     for options in ({}, {"groups": "passage"}, {"groups": "passage + judge"}, {"groups": "passage", "cov": "CR3"}):
@@ -243,6 +245,7 @@ def test_a_rate_of_exactly_one_has_an_interval_from_the_rows_that_count():
     np.testing.assert_allclose(results.conf_int().loc["ratio"], [0.025 ** (1 / 3), 1.0], rtol=1e-9)
 
 
+@pytest.mark.filterwarnings("ignore::evalreg.errors.SkewedScoresWarning")
 def test_a_denominator_that_is_hardly_known_warns_with_its_relative_error():
     rare = pd.DataFrame({"cost": np.arange(1.0, 101), "solved": (np.arange(100) < 4).astype(float)})
     # Four of 100: the relative standard error of a count of 4 is about a half.
@@ -426,8 +429,13 @@ def test_the_interval_is_that_of_the_share_below_read_off_the_sample():
     t = share.to_frame()["dof"].iloc[0]
     from scipy import stats
 
-    half = stats.t.ppf(0.975, t) * share.bse["mean"] / (0.8 * 0.2)
-    ends = 1 / (1 + np.exp(-(np.log(4.0) + np.array([-half, half]))))
+    half = stats.t.ppf(0.975, t) * share.bse["mean"]
+    logit = 1 / (1 + np.exp(-(np.log(4.0) + np.array([-half, half]) / (0.8 * 0.2))))
+    plain = 0.8 + np.array([-half, half])
+    # Of a high quantile the lower end is that of the logit scale, the upper one the plain one.
+    assert logit[0] < plain[0]
+    assert logit[1] < plain[1] < 1
+    ends = np.array([logit[0], plain[1]])
     expected = np.quantile(ONE["cost"], ends, method="averaged_inverted_cdf")
     np.testing.assert_allclose(results.conf_int().loc["quantile"], expected, rtol=1e-9)
     wald = results.conf_int(method="wald").loc["quantile"]
@@ -439,6 +447,18 @@ def test_an_end_that_the_sample_does_not_reach_is_infinite():
     low, high = results.conf_int().loc["quantile"]
     assert np.isfinite(low)
     assert high == np.inf
+
+
+@pytest.mark.parametrize("q", [0.9, 0.1])
+def test_intervals_of_far_quantiles_miss_seldom_on_the_long_side(rng, q):
+    """Of 100 rows those below the quantile are binomial; on the logit scale alone 5.8% end before it."""
+    n, missed = 1000, 0
+    for _ in range(n):
+        side = 1 if q > 0.5 else 0
+        end = er.quantile(pd.DataFrame({"x": rng.uniform(size=100)}), "x", q).conf_int().loc["quantile", side]
+        missed += end < q if side else end > q
+    # P(96 or more of 100 below) = .024
+    assert missed / n < 0.024 + SIGMAS * np.sqrt(0.024 * 0.976 / n)
 
 
 @pytest.mark.parametrize("q", [0.5, 0.8])

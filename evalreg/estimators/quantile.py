@@ -69,10 +69,19 @@ class Woodruff(Inverted):
 
     def limits(self, se: FloatArray, critical: FloatArray) -> FloatArray:
         """Lower and upper end of each, shape (n_params, 2)."""
-        half = critical * se * self.density
-        ends = [logit_shift(self.q, side * half) for side in (-1, 1)]
-        rows = zip(self.samples, *ends, strict=True)
+        rows = zip(self.samples, *shares_within(self.q, critical * se * self.density), strict=True)
         return np.array([[sample.limit(low, -1), sample.limit(high, 1)] for sample, low, high in rows])
+
+
+def shares_within(q: float, half: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The shares at a half-width from q: the smallest interval that holds the plain one and that on the logit scale.
+
+    The share below the quantile is known to be q, so that the plain interval is centred where it should be. Its end on
+    the side of the nearer of 0 and 1 is the farther one; on the other side, whose tail is the longer, it is that on the
+    logit scale.
+    """
+    low, high = (logit_shift(q, side * half) for side in (-1, 1))
+    return np.minimum(low, q - half), np.maximum(high, q + half)
 
 
 def logit_shift(q: float, half: npt.ArrayLike) -> FloatArray:
@@ -196,10 +205,11 @@ def quantile(
     -------
     Results
         Parameters are named by the labels of `by`, sorted as strings, or "quantile". `conf_int()` is Woodruff's
-        interval, whose ends are values of the sample and which need not be symmetric; an end is infinite where
-        the sample does not reach far enough. `conf_int(method="wald")` uses the standard error. Differences between
-        models have one that is no smaller than what the two intervals together give (MOVER), so that values which are
-        rounded or tied are not told apart by their rounding.
+        interval, the wider of that on the plain and that on the logit scale at each end. Ends are values of the
+        sample and need not be symmetric; an end is infinite where the sample does not reach far enough.
+        `conf_int(method="wald")` uses the standard error. Differences between models have one that is no smaller than
+        what the two intervals together give (MOVER), so that values which are rounded or tied are not told apart by
+        their rounding.
 
     Raises
     ------

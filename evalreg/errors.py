@@ -42,7 +42,7 @@ which knows nothing about evalreg catches it where it would expect to::
     |-- LeverageWarning                     clusters that alone determine a parameter
     |-- SparseBoardWarning                  models compared on too few prompts
     |-- DenominatorWarning                  a ratio whose denominator is hardly known
-    |-- SkewedScoresWarning                 scores too skewed for a confidence sequence
+    |-- SkewedScoresWarning                 scores too skewed for an interval or a confidence sequence
     |-- UnlikeScalesWarning                 evals side by side whose scores are not on one scale
     |-- EngineWarning                       an engine hands over what could stay in it
     `-- UnequalQuestionsWarning             means by model over different questions
@@ -245,7 +245,7 @@ class DenominatorWarning(EvalregWarning):
 
 
 class SkewedScoresWarning(EvalregWarning):
-    """Scores are too skewed for the normal approximation of a confidence sequence."""
+    """Scores are too skewed for the normal approximation of an interval or a confidence sequence."""
 
 
 class UnlikeScalesWarning(EvalregWarning):

@@ -26,6 +26,7 @@ from evalreg.errors import (
     NonFiniteError,
     NonNumericError,
     NotAvailableError,
+    SkewedScoresWarning,
     UnequalQuestionsWarning,
 )
 from evalreg.scores import lazy_sums
@@ -148,7 +149,7 @@ def _statements(results, *, told=True):
         "dropped": results.dropped.to_dict(),
         "clusters": results.n_clusters,
         "rows": results.nobs,
-        "notes": [note for note in results.notes if not issubclass(note[0], UnequalQuestionsWarning)],
+        "notes": [note for note in results.notes if not _of_memory(note)],
         **({"told": _told(results)} if told else {}),
     }
 
@@ -182,12 +183,22 @@ def of_pandas(log):
     return said
 
 
+def _of_memory(note):
+    """Whether a note is of unequal questions, of which an engine gives counts, or of single rows' parts."""
+    category, text = note
+    return issubclass(category, UnequalQuestionsWarning | SkewedScoresWarning) or "few of the rows tell" in text
+
+
 def _told(results):
-    """The summary without what is said of unequal questions, of which an engine is asked for counts alone."""
-    text = str(results.summary())
-    if not any(issubclass(category, UnequalQuestionsWarning) for category, _ in results.notes):
-        return text
-    return re.sub(r"\[\d+\] models answered different.*", "", re.sub(r"\s+", " ", text))
+    """The words of the summary without what is said of rows in memory alone."""
+    told = re.sub(r"\[\d+\] models answered different.*", "", _words(str(results.summary())))
+    for _, said in filter(_of_memory, results.notes):
+        told = told.replace(_words(said), "")
+    return re.sub(r"\[\d+\] |Notes:", "", told).split()
+
+
+def _words(text):
+    return re.sub(r"\s+", " ", text)
 
 
 MEANS = {

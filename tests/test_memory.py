@@ -64,6 +64,7 @@ def test_very_many_means_are_counted_first(small, groups):
         er.mean(_log(60_000, 120_000), by="cat", groups=groups)
 
 
+@pytest.mark.filterwarnings("ignore:.*few of the rows tell:evalreg.errors.FewClustersWarning")
 def test_another_covariance_is_counted_first(monkeypatch):
     log = _log(40, 400)
     results = er.fit("score ~ cat", log)
@@ -73,6 +74,7 @@ def test_another_covariance_is_counted_first(monkeypatch):
         results.with_cov(groups="g")
 
 
+@pytest.mark.filterwarnings("ignore:.*few of the rows tell:evalreg.errors.FewClustersWarning")
 def test_what_fits_is_done():
     log = _log(210, 840)
     assert len(er.fit("score ~ cat", log).params) == 210

@@ -41,6 +41,7 @@ PAIRS = [
 ]
 
 
+@pytest.mark.filterwarnings("ignore:.*few of the rows tell:evalreg.errors.FewClustersWarning")
 @pytest.mark.parametrize("weights", [None, "w"])
 @pytest.mark.parametrize(("full", "restricted"), PAIRS)
 def test_the_classical_test_is_that_of_statsmodels(full: str, restricted: str, weights: str | None) -> None:

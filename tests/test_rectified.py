@@ -373,6 +373,7 @@ def test_one_labelled_cluster_is_too_few():
         er.rectified_mean(one, judge="judge", human="human")
 
 
+@pytest.mark.filterwarnings("ignore::evalreg.errors.SkewedScoresWarning")
 def test_few_labelled_clusters_are_warned_of():
     log = judged(models=("a",))
     log["human"] = log["truth"].where(log["passage"] < 4)

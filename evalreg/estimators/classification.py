@@ -25,7 +25,7 @@ from evalreg.covariance.documented import documented
 from evalreg.covariance.options import check_cov_options
 from evalreg.data.clusters import Codes
 from evalreg.data.groups import Groups
-from evalreg.errors import ArgumentError, ArgumentTypeError, DataError
+from evalreg.errors import ArgumentError, ArgumentTypeError, DataError, FewClustersWarning, Note
 from evalreg.estimate import About, Estimate
 from evalreg.estimators.class_metrics import class_part, kappa, macro, weighted_average
 from evalreg.estimators.linearized import Linearized, Split, independence_note, linearized_estimate, split_rows
@@ -37,6 +37,8 @@ MetricName: TypeAlias = Literal["accuracy", "precision", "recall", "f1", "kappa"
 AverageName: TypeAlias = Literal["macro", "micro", "weighted"]
 METRICS: tuple[MetricName, ...] = get_args(MetricName)
 AVERAGES: tuple[AverageName, ...] = get_args(AverageName)
+# With fewer, intervals of means over classes held the truth in .84 to .88 of simulated logs, and with 28 in .94.
+FEW_OF_CLASSES = 15.0
 
 
 @chooses_rows()
@@ -146,6 +148,7 @@ def classification(
     title = f"{_title(metric, positive, average)}{_by_text(by)}"
     about = About(model=title, outcome=f"{predicted} against {truth}", interval="widened")
     names, labels = _coded(split.rows.used[truth], split.rows.used[predicted], truth, predicted)
+    notes = list(independence_note(by, groups))
     if metric == "kappa":
         found = kappa(split, *labels, len(names))
         estimate = linearized_estimate(split, found, replace(about, interval="wald"), predicted)
@@ -164,9 +167,34 @@ def classification(
             estimate = linearized_estimate(split, weighted_average(split, parts, shares), about, predicted)
         elif average == "macro" or positive is not None:
             estimate = linearized_estimate(split, macro(parts), about, predicted)
+            counted = labels[1 if metric == "precision" else 0]
+            notes += _rare_notes(split, counted, chosen, names) if average == "macro" else []
         else:
             estimate = _each_class(split, parts, [names[label] for label in chosen], about, by is not None)
-    return results_of(estimate, split.rows.axes, asked, independence_note(by, groups))
+    return results_of(estimate, split.rows.axes, asked, tuple(notes))
+
+
+def _rare_notes(split: Split, labels: IntArray, chosen: list[int], names: list[str]) -> list[Note]:
+    """A warning where the mean over classes rests on the few rows of the rarest.
+
+    If the classes' values vary as means of their n_c rows do, the variance of their mean has about (sum 1/n_c)^2 / sum
+    1/n_c^3 degrees of freedom (Satterthwaite 1946).
+    """
+    n_models = len(split.names)
+    rows = np.bincount(labels * n_models + split.codes, minlength=len(names) * n_models).reshape(-1, n_models)[chosen]
+    part = np.divide(1.0, rows, out=np.zeros(rows.shape), where=rows > 0)
+    telling = part.sum(axis=0) ** 2 / np.maximum((part**3).sum(axis=0), 1e-300)
+    worst = int(np.argmin(telling))
+    if telling[worst] >= FEW_OF_CLASSES:
+        return []
+    rarest = int(np.argmax(part[:, worst]))
+    of = "" if n_models == 1 else f" of {split.names[worst]}"
+    text = (
+        f'the mean over classes{of} rests on the rarest of them: class "{names[chosen[rarest]]}" has '
+        f"{rows[rarest, worst]} rows, and the standard error about {telling[worst]:.0f} degrees of freedom, so that the "
+        'interval may be too short. `average="micro"` counts rows, and `classes` leaves some out.'
+    )
+    return [(FewClustersWarning, text)]
 
 
 def _check_which(metric: str, positive: Any, average: Any, classes: Any) -> None:

@@ -1,0 +1,161 @@
+"""Warnings where few independent rows tell an estimate, and where a few large scores carry a mean."""
+
+from __future__ import annotations
+
+import re
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+import evalreg as er
+from evalreg.errors import FewClustersWarning, SkewedScoresWarning
+
+# Numbers in messages have two digits.
+SHOWN = 0.06
+
+
+def said(kind, call):
+    """The texts of the warnings of a kind that a call issues."""
+    with warnings.catch_warnings(record=True) as issued:
+        warnings.simplefilter("always")
+        call()
+    return [str(one.message) for one in issued if one.category is kind]
+
+
+def treated(rng, n_treated, n=40):
+    return pd.DataFrame({"y": rng.normal(size=n), "t": (np.arange(n) < n_treated) * 1.0, "row": np.arange(n)})
+
+
+def number_before(words, text):
+    found = re.search(rf"([\d.]+){words}", text)
+    assert found is not None, text
+    return float(found.group(1))
+
+
+def test_a_coefficient_of_three_treated_rows_is_said_to_rest_on_few(rng):
+    log = treated(rng, 3)
+    (text,) = said(FewClustersWarning, lambda: er.fit("y ~ t", log))
+    # Three rows count a third each, the other 37 a thirty-seventh.
+    dof = (1 / 3 + 1 / 37) ** 2 / (1 / 27 + 1 / 37**3)
+    assert abs(number_before(" degrees of freedom", text) - dof) < SHOWN
+    assert text.startswith('"t": few of the rows tell')
+    assert "t takes 38" in text
+    clustered = er.fit("y ~ t", log, groups="row")
+    # Bell and McCaffrey's, about the fitted values of so few rows, are fewer by about one.
+    assert dof - 1.5 < clustered.dof["t"] < dof
+
+
+@pytest.mark.parametrize("n_treated", [10, 20])
+def test_enough_treated_rows_are_not_warned_of(rng, n_treated):
+    assert not said(FewClustersWarning, lambda: er.fit("y ~ t", treated(rng, n_treated)))
+
+
+def test_few_rows_of_ordinary_covariates_are_not_warned_of(rng):
+    log = pd.DataFrame({"y": rng.normal(size=30), "x": rng.uniform(size=30), "z": rng.normal(size=30)})
+    assert not said(FewClustersWarning, lambda: er.fit("y ~ x + z", log))
+    assert not said(FewClustersWarning, lambda: er.mean(log.head(4), "y"))
+
+
+def test_weights_of_a_regression_count_as_those_of_the_mean(rng):
+    n = 60
+    log = pd.DataFrame({"y": rng.normal(size=n), "w": rng.lognormal(0, 2, n)})
+    w = log["w"].to_numpy()
+    dof = np.sum(w**2) ** 2 / np.sum(w**4)
+    assert dof < 10
+    for call in (lambda: er.fit("y ~ 1", log, weights="w"), lambda: er.mean(log, "y", weights="w")):
+        (text,) = said(FewClustersWarning, call)
+        assert abs(number_before(" degrees of freedom", text) - dof) < SHOWN
+
+
+def test_only_the_models_of_unequal_weights_are_named(rng):
+    n = 80
+    log = pd.DataFrame({"score": rng.normal(size=n), "model": np.repeat(["a", "b"], n // 2)})
+    log["w"] = np.where(log["model"] == "a", rng.lognormal(0, 2.5, n), 1.0)
+    (text,) = said(FewClustersWarning, lambda: er.mean(log, by="model", weights="w"))
+    assert text.startswith('"a": few')
+
+
+def test_the_interval_with_rows_as_clusters_holds_where_the_plain_one_does_not(rng):
+    """Coverage of a slope of three treated rows; binomial bounds of four standard errors."""
+    held = np.zeros(2)
+    for _ in range(250):
+        log = treated(rng, 3)
+        with er.errors.muted():
+            plain = er.fit("y ~ t", log)
+            ends = [one.conf_int().loc["t"] for one in (plain, plain.with_cov(groups="row"))]
+        held += [low <= 0 <= high for low, high in ends]
+    plain, clustered = held / 250
+    assert plain < 0.95 - 4 * np.sqrt(0.95 * 0.05 / 250)
+    assert clustered > 0.95 - 4 * np.sqrt(0.95 * 0.05 / 250)
+
+
+def test_the_skewness_of_a_mean_is_that_of_its_rows_over_the_root_of_their_number(rng):
+    cost = rng.lognormal(0, 1.5, 100)
+    (text,) = said(SkewedScoresWarning, lambda: er.mean(pd.DataFrame({"cost": cost}), "cost"))
+    assert abs(number_before(", and up to", text) - stats.skew(cost) / 10) < SHOWN
+    assert "a few high scores carry this mean" in text
+    (text,) = said(SkewedScoresWarning, lambda: er.mean(pd.DataFrame({"cost": -cost}), "cost"))
+    assert "too short on the low side" in text
+
+
+def test_the_skewness_of_a_clustered_mean_is_that_of_the_clusters_totals(rng):
+    n = 60
+    log = pd.DataFrame({"cost": rng.lognormal(0, 0.3, 5 * n), "passage": np.repeat(np.arange(n), 5)})
+    log.loc[log["passage"] == 7, "cost"] += 20.0
+    (text,) = said(SkewedScoresWarning, lambda: er.mean(log, "cost", groups="passage"))
+    totals = (log["cost"] - log["cost"].mean()).groupby(log["passage"]).sum()
+    assert abs(number_before(", and up to", text) - np.sum(totals**3) / np.sum(totals**2) ** 1.5) < SHOWN
+    assert "passage clusters" in text
+
+
+def test_models_whose_mean_is_carried_by_few_scores_are_named(rng):
+    log = pd.DataFrame({"cost": rng.normal(size=300), "model": np.tile(["a", "b", "c"], 100)})
+    log.loc[log["model"] == "b", "cost"] = rng.lognormal(0, 2, 100)
+    log["question"] = np.arange(300) // 3
+    (text,) = said(SkewedScoresWarning, lambda: er.mean(log, "cost", by="model", item="question"))
+    assert text.startswith('"b": a few')
+
+
+@pytest.mark.parametrize("scores", ["normal", "exponential", "unit", "t"])
+def test_scores_of_ordinary_tails_are_not_warned_of(rng, scores):
+    n = 200
+    score = {
+        "normal": rng.normal(size=n),
+        "exponential": rng.exponential(size=n),
+        "unit": (rng.uniform(size=n) < 0.02) * 1.0,
+        "t": rng.standard_t(6, size=n),
+    }[scores]
+    log = pd.DataFrame({"score": score, "passage": np.arange(n) // 4})
+    assert not said(SkewedScoresWarning, lambda: er.mean(log))
+    assert not said(SkewedScoresWarning, lambda: er.mean(log, groups="passage"))
+
+
+def test_few_clusters_are_not_said_to_be_skewed_as_well(rng):
+    log = pd.DataFrame({"cost": rng.lognormal(0, 2, 40), "passage": np.arange(40) // 5})
+    assert not said(SkewedScoresWarning, lambda: er.mean(log, "cost", groups="passage"))
+
+
+def labelled(rng, sizes):
+    truth = np.repeat([f"class {i}" for i in range(len(sizes))], sizes)
+    wrong = rng.uniform(size=truth.size) < 0.2
+    return pd.DataFrame({"truth": truth, "answer": np.where(wrong, rng.permutation(truth), truth)})
+
+
+def test_a_mean_over_classes_that_rests_on_a_rare_one_is_warned_of(rng):
+    log = labelled(rng, [60, 30, 7, 3])
+
+    def macro(log, **options):
+        return er.classification(log, truth="truth", predicted="answer", average="macro", **options)
+
+    (text,) = said(FewClustersWarning, lambda: macro(log))
+    part = 1 / np.array([60, 30, 7, 3])
+    assert number_before(" degrees of freedom", text) == round(part.sum() ** 2 / np.sum(part**3))
+    assert 'class "class 3" has 3 rows' in text
+    assert not said(FewClustersWarning, lambda: macro(labelled(rng, [25, 25, 25, 25])))
+    assert not said(FewClustersWarning, lambda: macro(log, classes=["class 0", "class 1"]))
+    both = pd.concat([log.assign(model="thin"), labelled(rng, [30, 30, 30, 30]).assign(model="even")])
+    (text,) = said(FewClustersWarning, lambda: macro(both, by="model"))
+    assert "the mean over classes of thin rests" in text

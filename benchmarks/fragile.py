@@ -166,7 +166,7 @@ def few(n_logs: int) -> None:
 
 TABLES: dict[str, tuple[Callable[[int], None], int]] = {
     "quantiles": (quantiles, 1000),
-    "tails": (tails, 2000),
+    "tails": (tails, 1000),
     "few": (few, 1000),
 }
 

@@ -191,7 +191,7 @@ def _rare_notes(split: Split, labels: IntArray, chosen: list[int], names: list[s
     of = "" if n_models == 1 else f" of {split.names[worst]}"
     text = (
         f'the mean over classes{of} rests on the rarest of them: class "{names[chosen[rarest]]}" has '
-        f"{rows[rarest, worst]} rows, and the standard error about {telling[worst]:.0f} degrees of freedom, so that the "
+        f"{rows[rarest, worst]} rows, the standard error about {telling[worst]:.0f} degrees of freedom, so that the "
         'interval may be too short. `average="micro"` counts rows, and `classes` leaves some out.'
     )
     return [(FewClustersWarning, text)]

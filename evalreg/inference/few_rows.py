@@ -50,7 +50,7 @@ def few_rows(estimate: Estimate, cov: Covariance) -> list[Note]:
 def _telling(estimate: Estimate) -> FloatArray:
     """(sum a^2)^2 / sum a^4 of the rows of each parameter, shape (n_params,); NaN where that is not known."""
     scores, found = estimate.scores, np.full((2, estimate.n_params), np.nan)
-    if isinstance(scores, RowScores) and scores.design is not None:
+    if isinstance(scores, RowScores) and scores.design is not None and not _spread_out(estimate, scores):
         found[:] = 0.0
         bread, step = dense(estimate.bread), max(ENTRIES // estimate.n_params, 1)
         for first in range(0, estimate.n_rows, step):
@@ -58,13 +58,26 @@ def _telling(estimate: Estimate) -> FloatArray:
             if scores.weights is not None:
                 squares *= scores.weights[first : first + step, None]
             found += squares.sum(axis=0), np.einsum("ij,ij->j", squares, squares)
-    elif isinstance(scores, CellScores) and scores.weights is not None:
-        (rows,) = scores.in_cells()
+    elif isinstance(scores, CellScores) and scores.weights is not None and (parts := scores.in_cells()):
+        rows = parts[0]
         weight2 = rows.weight**2
         powers = [np.bincount(rows.cell, part, rows.n_cells) for part in (weight2, weight2**2)]
-        bread = compressed(estimate.bread)
-        found[:] = [part @ bread.power(power) for part, power in zip(powers, (2, 4), strict=True)]
+        maps = compressed(estimate.bread)
+        found[:] = [part @ maps.power(power) for part, power in zip(powers, (2, 4), strict=True)]
     return np.asarray(np.divide(found[0] ** 2, found[1], out=np.full(found.shape[1], np.nan), where=found[1] > 0))
+
+
+def _spread_out(estimate: Estimate, scores: RowScores) -> bool:
+    """Whether the range of the covariates shows that no row adds much to any parameter, without a look at each row.
+
+    (sum a^2)^2 / sum a^4 is at least sum a^2 / max a^2.
+    """
+    if scores.weights is not None or estimate.refit is None or scores.design is None:
+        return False
+    bread = dense(estimate.bread)
+    total = np.einsum("ij,ij->j", bread, np.linalg.solve(estimate.refit.inverse_gram, bread))
+    farthest = np.maximum(scores.design.max(axis=0), -scores.design.min(axis=0)) @ np.abs(bread)
+    return bool(np.all(total >= FEW_CLUSTERS * farthest**2))
 
 
 def skewed_means(estimate: Estimate, cov: Covariance) -> list[Note]:
@@ -77,6 +90,8 @@ def skewed_means(estimate: Estimate, cov: Covariance) -> list[Note]:
         return []
     notes: list[Note] = []
     for axis in cov.axes or (None,):
+        if axis is None and _short_tails(estimate):
+            continue
         skewness, count = _of_rows(estimate) if axis is None else _of_clusters(estimate, axis)
         # Few clusters have a warning of their own.
         many = (count >= FEW_CLUSTERS) | (axis is None)
@@ -86,16 +101,24 @@ def skewed_means(estimate: Estimate, cov: Covariance) -> list[Note]:
     return notes
 
 
+def _short_tails(estimate: Estimate) -> bool:
+    """Whether the extremes of every cell show that no mean is skewed: its skewness is at most max u / root sum u^2."""
+    scores, cells = estimate.scores, estimate.cells
+    if cells is None or not scores.of_means or not isinstance(scores, CellScores) or scores.weights is not None:
+        return False
+    farthest = np.maximum(cells.high - cells.mean, cells.mean - cells.low)
+    return bool(np.all(farthest**2 <= SKEWED**2 * cells.squares))
+
+
 def _of_rows(estimate: Estimate) -> tuple[FloatArray, FloatArray]:
     """Skewness of each mean of independent rows, 0 where it is not known, and its rows; shape (n_params,) each."""
-    scores = estimate.scores
-    if not isinstance(scores, CellScores):
+    parts = estimate.scores.in_cells() if isinstance(estimate.scores, CellScores) else ()
+    if not parts:
         return np.zeros(estimate.n_params), np.zeros(estimate.n_params)
-    (rows,) = scores.in_cells()
-    bread = compressed(estimate.bread)
+    rows, bread = parts[0], compressed(estimate.bread)
     score2 = rows.scores**2
-    parts = (score2 * rows.scores, score2, score2 > 0)
-    cubes, squares, count = (np.bincount(rows.cell, part, rows.n_cells) for part in parts)
+    powers = (score2 * rows.scores, score2, score2 > 0)
+    cubes, squares, count = (np.bincount(rows.cell, power, rows.n_cells) for power in powers)
     own = np.asarray(count @ signs_of_entries(absolute_entries(bread)))
     return _skewness(cubes @ bread.power(3), squares @ bread.power(2)), own
 
@@ -103,16 +126,21 @@ def _of_rows(estimate: Estimate) -> tuple[FloatArray, FloatArray]:
 def _of_clusters(estimate: Estimate, axis: Axis) -> tuple[FloatArray, FloatArray]:
     """The same of means whose rows lie in clusters, and the clusters of each."""
     cubes, squares, count = np.zeros((3, estimate.n_params))
-    bread = compressed(estimate.bread).tocsc()
+    own = _of_own_cells(estimate)
     for block in estimate.scores.cells(axis):
-        totals = compressed(block.totals)
-        step = max(ENTRIES // max(totals.shape[0], 1), 1)
-        for at in np.array_split(np.arange(estimate.n_params), estimate.n_params // step + 1):
-            u = dense(totals @ bread[:, at])
-            squares[at] += np.sum(u**2, axis=0)
-            cubes[at] += np.sum(u**3, axis=0)
-            count[at] += np.count_nonzero(u, axis=0)
+        u = compressed(block.totals) if own else compressed(compressed(block.totals) @ compressed(estimate.bread))
+        square = u.data * u.data
+        for power, into in ((square * u.data, cubes), (square, squares), (square > 0, count)):
+            into += np.bincount(u.indices, power, into.size)
     return _skewness(cubes, squares), count
+
+
+def _of_own_cells(estimate: Estimate) -> bool:
+    """Whether each parameter is of one column, in their order, so that it is as skewed as the totals there."""
+    if estimate.n_params == estimate.scores.n_columns == 1:
+        return True
+    bread = compressed(estimate.bread)
+    return bread.nnz == bread.shape[1] and np.array_equal(bread.indices, np.arange(bread.shape[0]))
 
 
 def _skewness(cubes: FloatArray, squares: FloatArray) -> FloatArray:

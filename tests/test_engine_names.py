@@ -6,7 +6,8 @@ import ast
 import functools
 import keyword
 import re
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterable
 from itertools import permutations
 from pathlib import Path
 
@@ -169,19 +170,61 @@ def _modules() -> list[Path]:
     return [path for pattern in (*patterns, "estimators/summed*.py") for path in sorted(package.glob(pattern))]
 
 
-@functools.cache
-def _texts() -> frozenset[str]:
-    """Texts in these modules that could be names of columns; a number in the place of what f-strings fill in."""
+def _names(nodes: Iterable[ast.AST]) -> frozenset[str]:
+    """Texts that could be names of columns; a number in the place of what f-strings fill in."""
     texts = set()
-    for path in _modules():
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.JoinedStr):
-                texts.add("".join(str(part.value) if isinstance(part, ast.Constant) else "0" for part in node.values))
-            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-                texts.add(node.value)
+    for node in nodes:
+        if isinstance(node, ast.JoinedStr):
+            texts.add("".join(str(part.value) if isinstance(part, ast.Constant) else "0" for part in node.values))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            texts.add(node.value)
     # DuckDB takes names that differ by case for one; columns of the last ones mark a file of lm-evaluation-harness.
     named = {text for text in texts if re.fullmatch(r"[a-z_][a-z_0-9]*", text) and not keyword.iskeyword(text)}
     return frozenset(named - {"filter", "filtered_resps", "resps"})
+
+
+@functools.cache
+def _tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@functools.cache
+def _trees() -> dict[str, ast.Module]:
+    """These modules by their files."""
+    return {str(path): ast.parse(path.read_text(encoding="utf-8")) for path in _modules()}
+
+
+@functools.cache
+def _texts() -> frozenset[str]:
+    """The names in all of these modules."""
+    return frozenset().union(*(_names(ast.walk(tree)) for tree in _trees().values()))
+
+
+@functools.cache
+def _of_functions() -> dict[tuple[str, int], frozenset[str]]:
+    """The names in each function of these modules, by its file and first line, and the constants that it names."""
+    constants = {}
+    for part in (part for tree in _trees().values() for part in tree.body if isinstance(part, ast.Assign)):
+        named = (node.id for target in part.targets for node in ast.walk(target) if isinstance(node, ast.Name))
+        constants |= dict.fromkeys(named, _names(ast.walk(part)))
+    found = {}
+    for file, tree in _trees().items():
+        for node in (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)):
+            lent = (constants.get(one.id, frozenset()) for one in ast.walk(node) if isinstance(one, ast.Name))
+            first = min(part.lineno for part in (node, *node.decorator_list))
+            found[file, first] = _names(ast.walk(node)).union(*lent)
+    return found
+
+
+def _used(ask: Callable[..., er.Results], data: object, roles: dict[str, str]) -> frozenset[str]:
+    """The names in those functions of these modules that a question calls."""
+    called, before = set(), sys.getprofile()
+    sys.setprofile(lambda frame, *_: called.add((frame.f_code.co_filename, frame.f_code.co_firstlineno)))
+    try:
+        ask(data, **roles)
+    finally:
+        sys.setprofile(before)
+    return frozenset().union(*(_of_functions().get(one, ()) for one in called))
 
 
 def test_the_names_that_are_tried_are_those_that_engines_make():
@@ -204,10 +247,12 @@ def test_further_columns_called_as_those_of_an_engine_change_nothing(engine, nam
 def test_roles_may_have_any_name_but_those_that_engines_keep(engine, name):
     ask, make, roles = ASKED[name]
     frame, expected = make(), ask(make(), **roles)
-    names = sorted(text for text in _texts() if not text.startswith(MADE))
+    names = sorted(text for text in _used(ask, engine(frame), roles) if not text.startswith(MADE))
+    assert len(names) > len(roles)
     # Sums refuse the names of their own columns.
     sums = name.startswith("sums")
-    for start in range(0, len(names), len(roles)):
+    # Each name plays two roles and more.
+    for start in range(0, len(names), len(roles) // 2):
         given = [names[(start + i) % len(names)] for i in range(len(roles))]
         own = dict(zip(roles.values(), given, strict=True))
         renamed = frame[list(own)].rename(columns=own)

@@ -98,7 +98,7 @@ def test_the_whole_tail_is_that_of_plain_draws(rng, dear):
 
 
 def test_the_stated_error_of_aimed_draws_is_the_spread_over_seeds(dear):
-    family = make_family(np.zeros(60), unlike(np.random.default_rng(1), 60), "pairs")
+    family = make_family(np.zeros(36), unlike(np.random.default_rng(1), 36), "pairs")
     drawn = [found(family, base=seed) for seed in range(30)]
     assert all(one.n_aimed > 0 for one in drawn)
     quantiles = [one.quantile(0.05) for one in drawn]
@@ -108,9 +108,9 @@ def test_the_stated_error_of_aimed_draws_is_the_spread_over_seeds(dear):
 
 
 def test_plain_draws_decide_where_twins_make_aimed_ones_tell_little(dear):
-    vendor = np.arange(120) // 12
-    V = (vendor[:, None] == vendor) * np.exp(vendor / 3) + 1e-3 * np.eye(120)
-    family = make_family(np.zeros(120), V, "pairs")
+    vendor = np.arange(60) // 6
+    V = (vendor[:, None] == vendor) * np.exp(vendor / 3) + 1e-3 * np.eye(60)
+    family = make_family(np.zeros(60), V, "pairs")
     largest, plain = found(family), found(family, aimed=False)
     assert largest.quantile_error(0.05) <= 0.004
     assert largest.n_draws <= 1.5 * plain.n_draws

@@ -102,21 +102,20 @@ HOSTILE = (
 )
 
 
-@pytest.mark.parametrize("name", HOSTILE)
-def test_names_of_models_are_left_as_they_are_in_every_sentence(name, few, judged, tmp_path, call):
+def test_names_of_models_are_left_as_they_are_in_every_sentence(few, judged, tmp_path, call):
     scores, verdicts = pd.read_csv(few), pd.read_csv(judged)
     scores["score"] = scores["score"].where(scores["model"] == "old", 1.0)
     scores = pd.concat([scores, scores.query("model == 'old'").iloc[5:].assign(model="third")])  # lacks five questions
     models = [*verdicts["left"].unique(), *scores["model"].unique()]
     of_scores = ("--item", "question", "--groups", "passage")
-    said = {}
-    for own in (name, "plain"):
-        named = {model: f"{model} {own}" for model in models}
+
+    def said(name: str) -> list[str]:
+        named = {model: f"{model} {name}" for model in models}
         scores.replace({"model": named}).to_csv(tmp_path / "scores.csv", index=False)
         verdicts.replace(dict.fromkeys(("left", "right", "winner"), named)).to_csv(tmp_path / "judged.csv", index=False)
         roles = {"by": "model", "groups": "passage", "item": "question", "path": tmp_path / "sums.parquet"}
         er.summarise(scores.replace({"model": named}), **roles)
-        said[own] = []
+        texts = []
         for words in (
             ("mean", "scores.csv", "--by", "model", *of_scores),
             ("compare", "scores.csv", *of_scores),
@@ -125,9 +124,14 @@ def test_names_of_models_are_left_as_they_are_in_every_sentence(name, few, judge
             ("leaderboard", "judged.csv", "--winner", "winner", "--groups", "prompt"),
         ):
             out = json.loads(call(words[0], tmp_path / words[1], *words[2:], "--format", "json")[1])
-            said[own] += [*(note["text"] for note in out["notes"]), *out["summary"]["sentences"]]
-    assert sum(name in text for text in said[name]) > 3
-    assert [text.replace(name, "plain") for text in said[name]] == said["plain"]
+            texts += [*(note["text"] for note in out["notes"]), *out["summary"]["sentences"]]
+        return texts
+
+    plain = said("plain")
+    for name in HOSTILE:
+        found = said(name)
+        assert sum(name in text for text in found) > 3, name
+        assert [text.replace(name, "plain") for text in found] == plain, name
 
 
 def test_what_was_typed_and_what_data_hold_stays_as_it_is(tmp_path, call, capsys):

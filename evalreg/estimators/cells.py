@@ -76,8 +76,7 @@ def estimate_cells(
     scores = (SparkScores if stays else LazyScores)(
         table, roles.score, roles.cell_columns, codes, mean, sums, read.weights, jointly=jointly
     )
-    estimate = _estimate(keys, sums, scores, roles, solve, about)
-    return _paired(replace(estimate, dropped=dropped), roles, axes), axes
+    return estimate_sums(keys, sums, scores, roles, solve, about, axes, dropped), axes
 
 
 def estimate_read(read: CellRows, roles: Roles, solve: Solve, about: About) -> tuple[Estimate, tuple[Axis, ...] | None]:
@@ -86,8 +85,7 @@ def estimate_read(read: CellRows, roles: Roles, solve: Solve, about: About) -> t
     sums = cell_sums(read.values, read.cell, max(len(read.keys), 1), rows.weights)
     scores = CellScores(read.values, sums.total / sums.weight, rows.labels(roles.item), read.cell, rows.weights)
     about = replace(about, lines=(*about.lines, *read.lines))
-    estimate = _estimate(read.keys, sums, scores, roles, solve, about)
-    return _paired(replace(estimate, dropped=rows.dropped), roles, rows.axes), rows.axes
+    return estimate_sums(read.keys, sums, scores, roles, solve, about, rows.axes, rows.dropped), rows.axes
 
 
 def estimate_sums(
@@ -98,9 +96,10 @@ def estimate_sums(
     solve: Solve,
     about: About,
     axes: tuple[Axis, ...] | None,
+    dropped: dict[str, int],
 ) -> Estimate:
     """The same of sums that were made already."""
-    return _paired(_estimate(keys, sums, scores, roles, solve, about), roles, axes)
+    return _paired(_estimate(keys, sums, scores, roles, solve, about, dropped), roles, axes)
 
 
 def _estimate(
@@ -110,6 +109,7 @@ def _estimate(
     roles: Roles,
     solve: Solve,
     about: About,
+    dropped: dict[str, int],
 ) -> Estimate:
     """Parameters from the sums of the cells, with the scores that give their covariance."""
     refuse_parameters(len({key[: len(roles.by)] for key in keys}))
@@ -138,6 +138,7 @@ def _estimate(
         refit=Refit(1.0 / sums.weight),
         cells=cells,
         bounded=bounded,
+        dropped=dropped,
         about=replace(about, unit=bounded, levels=on_one_side(sums.low, sums.high)),
         item=() if roles.item is None else (roles.item,),
     )

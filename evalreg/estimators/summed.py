@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -54,8 +53,8 @@ def summed_estimate(
     fitted = np.where(low == high, low, fitted)
     means = np.where(lines[LOW] == lines[HIGH], lines[LOW], means)
     scores = SummedScores(means, fitted, Labels(len(lines), used), cell, rows, within=squares)
-    estimate = estimate_sums(keys, CellSums(count, count, whole, spread, low, high), scores, roles, solve, about, axes)
-    return replace(estimate, dropped=sums.dropped), axes
+    made = CellSums(count, count, whole, spread, low, high)
+    return estimate_sums(keys, made, scores, roles, solve, about, axes, sums.dropped), axes
 
 
 def unequal_questions(sums: SummedLog, by: tuple[str, ...]) -> list[Note]:

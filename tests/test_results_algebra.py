@@ -286,3 +286,51 @@ def test_the_delta_method_does_not_depend_on_the_unit_of_the_score(unit):
     plain, scaled = (er.mean(log.assign(cost=log["cost"] * u), "cost", by="model", item="item") for u in (1.0, unit))
     for function in (np.log, lambda p: p / p["b"], lambda p: p**2 / p["a"] ** 2):
         np.testing.assert_allclose(scaled.transform(function).bse, plain.transform(function).bse, rtol=1e-7, atol=1e-12)
+
+
+def same_numbers(found, wanted):
+    np.testing.assert_allclose(
+        found.select_dtypes("number").to_numpy(float), wanted.select_dtypes("number").to_numpy(float), rtol=1e-9
+    )
+
+
+@pytest.fixture(scope="module")
+def answers():
+    """Answers of three models, mostly right, so that few questions tell two of them apart; two columns of clusters."""
+    rng = np.random.default_rng(0)
+    question, model = np.repeat(np.arange(60), 3), np.tile(list("abc"), 60)
+    score = (rng.random(180) < 0.9 - 0.1 * (model == "c")).astype(float)
+    return pd.DataFrame({"model": model, "question": question, "passage": question // 4, "other": question % 7}).assign(
+        score=score
+    )
+
+
+# A name of their own, and one that a column has with other values.
+@pytest.mark.parametrize("name", ["mine", "other"])
+def test_labels_given_later_make_the_clusters_of_all_that_follows(answers, name):
+    wanted = er.mean(answers, by="model", item="question", groups="passage")
+    plain, labels = er.mean(answers, by="model", item="question"), answers["passage"].rename(name)
+    for groups in (labels, {name: labels.to_numpy()}):
+        found = plain.with_cov(groups=groups)
+        same_numbers(found.pairwise(adjust="holm"), wanted.pairwise(adjust="holm"))
+        same_numbers(found.leaderboard(), wanted.leaderboard())
+        same_numbers(found.contrast("a - b").to_frame(), wanted.contrast("a - b").to_frame())
+        same_numbers(plain.contrast("a - b").with_cov(groups=groups).to_frame(), wanted.contrast("a - b").to_frame())
+    differences, later = (er.compare(answers, item="question", groups=g).results for g in ("passage", None))
+    same_numbers(later.with_cov(groups=labels).to_frame(), differences.to_frame())
+
+
+@pytest.mark.parametrize("role", ["model", "question"])
+def test_labels_of_clusters_under_the_name_of_another_role_are_refused(answers, role):
+    labels = answers["passage"].rename(role)
+    calls = [
+        lambda: er.mean(answers, by="model", item="question", groups=labels),
+        lambda: er.compare(answers, item="question", groups={role: labels.to_numpy()}),
+    ]
+    calls += [lambda: er.ratio(answers, "score", "other", by="model", groups=labels)] if role == "model" else []
+    for call in calls:
+        with pytest.raises(ArgumentError, match=f'called "{role}", as the column of `.*` is.*a name of their own'):
+            call()
+    # Its own labels are what it has.
+    own = er.mean(answers, by="model", item="question", groups=answers["question"])
+    assert own.bse.equals(er.mean(answers, by="model", item="question", groups="question").bse)

@@ -397,3 +397,12 @@ def test_two_evals_of_other_questions_may_have_the_same_score():
         for name in ("I", "II")
     }
     assert er.join_evals(parts).average().to_frame()["estimate"].iloc[0] == pytest.approx(13 / 15)
+
+
+def test_ids_that_are_one_as_text_do_not_keep_evals_from_their_average():
+    ids = [*range(30), *map(str, range(30))]
+    scores = np.random.default_rng(2).random((2, 120)).round(2)
+    logs = [pd.DataFrame({"model": ["a"] * 60 + ["b"] * 60, "question": ids * 2, "score": one}) for one in scores]
+    evals = {name: er.mean(log, by="model", item="question") for name, log in zip("xy", logs, strict=True)}
+    found = er.join_evals(evals).average().to_frame()
+    np.testing.assert_allclose(found["estimate"], np.mean([one.params for one in evals.values()], axis=0))

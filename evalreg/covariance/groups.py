@@ -34,8 +34,9 @@ def grouped(estimate: Estimate, groups: Groups) -> tuple[Estimate, tuple[Axis, .
     if groups is not None and estimate.family.not_clustered:
         raise ArgumentError(estimate.family.not_clustered)
     scores, axes = resolve_groups(estimate.scores, groups)
+    family = estimate.family if scores is estimate.scores else estimate.family.with_labels(as_label_dict(groups))
     apart = tuple((*axis, *(name for name in estimate.apart if name not in axis)) for axis in axes)
-    return replace(estimate, scores=scores), apart
+    return replace(estimate, scores=scores, family=family), apart
 
 
 def resolve_groups(scores: Scores, groups: Groups) -> tuple[Scores, tuple[Axis, ...]]:

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from evalreg.checks import BoolArray, FloatArray, IntArray, MissingName, QuestionsName
 from evalreg.data.clusters import Axis, Codes, restricted, used_codes
@@ -17,7 +18,7 @@ from evalreg.data.groups import Groups, group_labels
 from evalreg.data.labels import Labels
 from evalreg.data.row_numbers import row_list, rows_text
 from evalreg.data.weights import checked_weights, weights_name
-from evalreg.errors import EmptyDataError, NonFiniteError
+from evalreg.errors import ArgumentError, EmptyDataError, NonFiniteError
 
 NONE: Mapping[str, Any] = MappingProxyType({})
 
@@ -178,6 +179,8 @@ def read_rows(
     scored = {name: table.labels(name, argument) for argument, name in texts.items()}
     columns = {name: table.labels(name, argument) for name, argument in labels.items()}
     axes, of_groups = group_labels(table, groups)
+    refuse_name_in_use(of_groups, {**scored, **columns}, {**texts, **labels})
+    new = {name: found for name, found in of_groups.items() if name not in {**scored, **columns}}
     gone = {f"score: {numbers[argument]}": np.isnan(column) for argument, column in values.items()}
     gone |= {f"score: {name}": np.isnan(column) for name, column in made.items()}
     gone |= {f"score: {name}": table.missing(name) for name in present.get("score", ())}
@@ -196,13 +199,31 @@ def read_rows(
         weights=restrict(row_weights, keep),
         used={
             name: used_codes(name, restrict(codes, keep), names, every_row=keep is None)
-            for name, (codes, names) in {**scored, **columns, **of_groups}.items()
+            for name, (codes, names) in {**scored, **columns, **new}.items()
         },
         held=tuple(of_groups),
         source=UsedRows(table, keep),
         axes=axes,
         dropped=dropped,
     )
+
+
+def refuse_name_in_use(
+    of_groups: Mapping[str, tuple[IntArray, Any]],
+    roles: Mapping[str, tuple[IntArray, Any]],
+    arguments: Mapping[str, str],
+) -> None:
+    """Refuse labels of clusters that are called as a column with another role is, and are not its own."""
+    for name in of_groups:
+        if name not in roles or of_groups[name][0] is roles[name][0]:
+            continue
+        own, other = (pd.factorize(codes)[0] for codes in (of_groups[name][0], roles[name][0]))
+        if not np.array_equal(own, other):
+            raise ArgumentError(
+                f'`groups` holds labels called "{name}", as the column of `{arguments[name]}` is, and they are others. '
+                'Give them a name of their own: groups={"cluster": labels}.',
+                column=name,
+            )
 
 
 def _without(reason: str, labels: Mapping[str, tuple[IntArray, Any]]) -> dict[str, BoolArray]:

@@ -64,6 +64,10 @@ class Family:
         """The estimate whose limits bound variances, and these parameters as contrasts of its own (None: they are)."""
         return estimate, None
 
+    def with_labels(self, more: dict[str, Any]) -> Family:
+        """The same where the rows have further columns of labels, given as arrays or Series."""
+        return self
+
 
 PLAIN = Family()
 Limits: TypeAlias = Callable[[FloatArray, FloatArray], FloatArray]
@@ -84,6 +88,10 @@ class SameQuestions(Family):
     def linear(self, whole: Estimate, C: Matrix) -> Family:
         """The same scores, for contrasts."""
         return SameQuestions(self.answers.linear(C))
+
+    def with_labels(self, more: dict[str, Any]) -> Family:
+        """The same answers in further clusters."""
+        return SameQuestions(replace(self.answers, scores=self.answers.scores.with_labels(more)))
 
 
 def same_questions(answers: Paired | None) -> Family:
@@ -130,6 +138,10 @@ class Contrasted(Family):
     def source(self, estimate: Estimate) -> tuple[Estimate, Matrix | None]:
         """The estimate, and C."""
         return self.whole, self.C
+
+    def with_labels(self, more: dict[str, Any]) -> Family:
+        """The same, with the labels in what the whole knows; its scores are those of the contrasts."""
+        return replace(self, whole=replace(self.whole, family=self.whole.family.with_labels(more)))
 
 
 @dataclass(frozen=True, eq=False)

@@ -258,7 +258,8 @@ def _by_question(part: Results) -> pd.Series[float] | None:
     name, codes = max(held.items(), key=lambda one: one[1].n_clusters)
     if codes.labels is None or len(codes.labels) != codes.n_clusters:
         return None
-    return pd.Series(np.bincount(codes.codes, rows, codes.n_clusters), index=codes.labels.astype(str), name=name)
+    sums = np.asarray(np.bincount(codes.codes, rows, codes.n_clusters), dtype=np.float64)
+    return _by_text(sums, codes.labels, name)
 
 
 def _by_cluster(part: Results) -> pd.Series[float] | None:
@@ -268,4 +269,10 @@ def _by_cluster(part: Results) -> pd.Series[float] | None:
         return None
     axis = max(axes, key=scores.n_clusters)
     values, index = row_influence(part.estimate, axis)
-    return pd.Series(values.sum(axis=1), index=list(map(str, index)), name=axis_name(axis))
+    return _by_text(values.sum(axis=1), index, axis_name(axis))
+
+
+def _by_text(values: FloatArray, labels: Any, name: str) -> pd.Series[float]:
+    """Sums by the text of labels, of which two may be alike: 1 and "1"."""
+    found: pd.Series[float] = pd.Series(values, index=list(map(str, labels)), name=name)
+    return found if found.index.is_unique else found.groupby(level=0, sort=False).sum()

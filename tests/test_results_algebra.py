@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -282,7 +284,7 @@ def test_labels_that_are_no_parameters_or_are_there_twice_are_refused(models, as
 @pytest.mark.parametrize("unit", [1e-9, 1e-6, 1e6])
 def test_the_delta_method_does_not_depend_on_the_unit_of_the_score(unit):
     rng = np.random.default_rng(4)
-    log = pd.DataFrame({"model": ["a", "b"] * 80, "item": np.arange(160) // 2, "cost": rng.lognormal(size=160)})
+    log = pd.DataFrame({"model": ["a", "b"] * 80, "item": np.arange(160) // 2, "cost": rng.uniform(1, 3, 160)})
     plain, scaled = (er.mean(log.assign(cost=log["cost"] * u), "cost", by="model", item="item") for u in (1.0, unit))
     for function in (np.log, lambda p: p / p["b"], lambda p: p**2 / p["a"] ** 2):
         np.testing.assert_allclose(scaled.transform(function).bse, plain.transform(function).bse, rtol=1e-7, atol=1e-12)
@@ -331,6 +333,13 @@ def test_labels_of_clusters_under_the_name_of_another_role_are_refused(answers, 
     for call in calls:
         with pytest.raises(ArgumentError, match=f'called "{role}", as the column of `.*` is.*a name of their own'):
             call()
+    if role == "question":
+        later = er.mean(answers, by="model", item="question"), er.compare(answers, item="question").results
+        for results in (*later, later[0].contrast("a - b"), copy.deepcopy(later[0])):
+            with pytest.raises(ArgumentError, match='called "question", as the column of `item` is'):
+                results.with_cov(groups={"question": labels.to_numpy()})
+            renumbered = {"question": 7 - answers["question"].to_numpy()}
+            np.testing.assert_allclose(results.with_cov(groups=renumbered).bse, results.bse, rtol=1e-12)
     # Its own labels are what it has.
     own = er.mean(answers, by="model", item="question", groups=answers["question"])
     assert own.bse.equals(er.mean(answers, by="model", item="question", groups="question").bse)

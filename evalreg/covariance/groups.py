@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from evalreg.data.clusters import Axis, axis_name, union
 from evalreg.data.groups import Groups as Groups
-from evalreg.data.groups import as_label_dict, parse_groups
+from evalreg.data.groups import as_label_dict, name_in_use, parse_groups, same_partition
 from evalreg.data.labels import no_source
 from evalreg.errors import (
     ArgumentError,
@@ -34,9 +34,26 @@ def grouped(estimate: Estimate, groups: Groups) -> tuple[Estimate, tuple[Axis, .
     if groups is not None and estimate.family.not_clustered:
         raise ArgumentError(estimate.family.not_clustered)
     scores, axes = resolve_groups(estimate.scores, groups)
-    family = estimate.family if scores is estimate.scores else estimate.family.with_labels(as_label_dict(groups))
+    family = estimate.family
+    if scores is not estimate.scores:
+        _refuse_other_questions(estimate, scores)
+        family = family.with_labels(as_label_dict(groups))
     apart = tuple((*axis, *(name for name in estimate.apart if name not in axis)) for axis in axes)
     return replace(estimate, scores=scores, family=family), apart
+
+
+def _refuse_other_questions(estimate: Estimate, scores: Scores) -> None:
+    """Refuse labels that come under the name of the questions of an estimate, and are not theirs."""
+    before, after = estimate.scores.row_labels(), scores.row_labels()
+    if before is None or after is None:
+        return
+    for name in estimate.item:
+        if after.held.get(name) is before.held.get(name):
+            continue
+        if before.source is None and name not in before.held:
+            raise name_in_use(name, "item")
+        if not same_partition(before.codes((name,)).codes, after.codes((name,)).codes):
+            raise name_in_use(name, "item")
 
 
 def resolve_groups(scores: Scores, groups: Groups) -> tuple[Scores, tuple[Axis, ...]]:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
+import numpy as np
 import pandas as pd
 
 from evalreg.checks import IntArray, listed
@@ -70,6 +71,20 @@ def _parse_axis(text: str, columns: Sequence[str]) -> Axis:
         if name not in columns:
             known_column(name, columns, "groups")
     return tuple(names)
+
+
+def same_partition(codes: IntArray, other: IntArray) -> bool:
+    """Whether codes of rows say the same of which rows go together, and of which have none."""
+    return np.array_equal(pd.factorize(codes)[0], pd.factorize(other)[0])
+
+
+def name_in_use(name: str, argument: str) -> ArgumentError:
+    """What is said of labels for `groups` that are called as a column with another role is."""
+    return ArgumentError(
+        f'`groups` holds labels called "{name}", as the column of `{argument}` is, and they are others. Give them a '
+        'name of their own: groups={"cluster": labels}.',
+        column=name,
+    )
 
 
 def as_label_dict(groups: Groups) -> dict[str, Any]:

@@ -8,17 +8,16 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from evalreg.checks import BoolArray, FloatArray, IntArray, MissingName, QuestionsName
 from evalreg.data.clusters import Axis, Codes, restricted, used_codes
 from evalreg.data.filters import refuse_filters
 from evalreg.data.frame import Table, UsedRows, restrict
-from evalreg.data.groups import Groups, group_labels
+from evalreg.data.groups import Groups, group_labels, name_in_use, same_partition
 from evalreg.data.labels import Labels
 from evalreg.data.row_numbers import row_list, rows_text
 from evalreg.data.weights import checked_weights, weights_name
-from evalreg.errors import ArgumentError, EmptyDataError, NonFiniteError
+from evalreg.errors import EmptyDataError, NonFiniteError
 
 NONE: Mapping[str, Any] = MappingProxyType({})
 
@@ -217,13 +216,8 @@ def refuse_name_in_use(
     for name in of_groups:
         if name not in roles or of_groups[name][0] is roles[name][0]:
             continue
-        own, other = (pd.factorize(codes)[0] for codes in (of_groups[name][0], roles[name][0]))
-        if not np.array_equal(own, other):
-            raise ArgumentError(
-                f'`groups` holds labels called "{name}", as the column of `{arguments[name]}` is, and they are others. '
-                'Give them a name of their own: groups={"cluster": labels}.',
-                column=name,
-            )
+        if not same_partition(of_groups[name][0], roles[name][0]):
+            raise name_in_use(name, arguments[name])
 
 
 def _without(reason: str, labels: Mapping[str, tuple[IntArray, Any]]) -> dict[str, BoolArray]:

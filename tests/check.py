@@ -133,31 +133,29 @@ def installed_by_pip(pip: Sequence[str], wanted: Sequence[str]) -> bool:
     return subprocess.run(command, stdin=subprocess.DEVNULL, check=False).returncode == 0
 
 
+def uv_of(pip: Sequence[str], python: Path) -> list[str]:
+    """The command of uv: the one that is here already, or one that pip installs; empty where there is neither."""
+    found = shutil.which("uv")
+    # What stands on the path may be a launcher with nothing behind it.
+    if found and subprocess.run([found, "--version"], capture_output=True, check=False).returncode == 0:
+        return [found]
+    return [str(python), "-m", "uv"] if installed_by_pip(pip, ["uv"]) else []
+
+
 def installed_by_uv(pip: Sequence[str], python: Path, wanted: Sequence[str]) -> bool:
     """Whether uv installed it, faster than pip does. Where uv cannot be had or fails, pip is used.
 
     uv does not read the configuration of pip; where that names an index of its own, uv is told. It installs pip too,
     for whoever works in the environment.
     """
-    if not installed_by_pip(pip, ["uv"]):
+    uv = uv_of(pip, python)
+    if not uv:
         return False
     settings = subprocess.run([*pip, "config", "list"], capture_output=True, text=True, check=False).stdout
     index = re.search(r"^(?:global|site|user|install|:env:)\.index-url='(.+)'$", settings, re.MULTILINE)
     own = {"UV_DEFAULT_INDEX": index[1]} if index else {}
-    command = [
-        str(python),
-        "-m",
-        "uv",
-        "pip",
-        "install",
-        "--quiet",
-        "--python",
-        str(python),
-        "--upgrade",
-        "pip",
-        *wanted,
-    ]
-    return subprocess.run(command, stdin=subprocess.DEVNULL, env=own | os.environ, check=False).returncode == 0
+    newest = ["pip", "install", "--quiet", "--python", str(python), "--upgrade", "pip", *wanted]
+    return subprocess.run([*uv, *newest], stdin=subprocess.DEVNULL, env=own | os.environ, check=False).returncode == 0
 
 
 def prepared(environment: Path, kind: str) -> Path:

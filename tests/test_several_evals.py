@@ -406,3 +406,14 @@ def test_ids_that_are_one_as_text_do_not_keep_evals_from_their_average():
     evals = {name: er.mean(log, by="model", item="question") for name, log in zip("xy", logs, strict=True)}
     found = er.join_evals(evals).average().to_frame()
     np.testing.assert_allclose(found["estimate"], np.mean([one.params for one in evals.values()], axis=0))
+
+
+def test_differences_of_opposite_directions_ask_for_a_baseline():
+    logs = [er.datasets.paired(n_passages=20, seed=seed) for seed in (0, 1)]
+    logs[1]["model"] = logs[1]["model"].map({"old": "new", "new": "old"})
+    turned = {name: er.compare(log, item="question") for name, log in zip("xy", logs, strict=True)}
+    assert len({part.results.estimate.names for part in turned.values()}) == 2
+    with pytest.raises(errors.ArgumentError, match=r"None is in all\. Name the same `baseline` in each `compare`"):
+        er.join_evals(turned).average()
+    alike = {name: er.compare(log, item="question", baseline="old") for name, log in zip("xy", logs, strict=True)}
+    assert er.join_evals(alike).average().names == ("new - old",)

@@ -64,7 +64,7 @@ class StoredResults(Printed):
 
     @property
     def tvalues(self) -> pd.Series:
-        """Estimates over standard errors."""
+        """t of the tests of `pvalues`, as they were when the results were written."""
         return self._column("t")
 
     @property

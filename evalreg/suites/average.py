@@ -28,6 +28,11 @@ SAME = 1e-9
 # Weights that people type add up to 1 within this.
 SUM_ERROR = 1e-6
 FEW_TASKS = 5
+# What is said where no model, or no difference, is in all evals.
+_NONE_SHARED = {
+    "models": "None is in all.",
+    "differences": "None is in all. Name the same `baseline` in each `compare`, which gives differences one direction.",
+}
 # Questions with the same ids that go together so much (in standard errors of a correlation) are the same questions.
 TOGETHER, FEWEST_SHARED = 5.0, 20
 
@@ -130,7 +135,7 @@ def _shared_names(parts: Mapping[str, Results], models: Sequence[str] | None, wh
             do = f"models={everywhere!r}" if 0 < len(everywhere) <= 10 else "`models` to name those that all have"
             raise ArgumentError(
                 f"an average is over the same evals for all {what}; {label!r} is not in {listed(lacking)}. "
-                + (f"In all evals are {len(everywhere)} {what}: use {do}." if everywhere else "No two are in all.")
+                + (f"In all evals are {len(everywhere)} {what}: use {do}." if everywhere else _NONE_SHARED[what])
             )
     if not wanted:
         raise ArgumentError(f"`models` must name at least one of the {what}; got an empty list.")

@@ -410,6 +410,17 @@ def test_unpaired_models_that_share_passages_stay_dependent(rng: np.random.Gener
     assert row["se"] == pytest.approx(stacked.bse.iloc[1], rel=1e-9)
 
 
+def test_the_summary_says_what_to_do_with_answers_that_are_missing_because_they_failed(
+    rng: np.random.Generator,
+) -> None:
+    frame = board(rng, n_models=2)
+    whole = " ".join(str(er.compare(frame, groups="passage").summary()).split())
+    assert "score it 0" not in whole
+    some = " ".join(str(er.compare(frame.drop(index=frame.index[3]), groups="passage").summary()).split())
+    assert "1 that only one of the two answered" in some
+    assert "Where an answer is missing because it failed (a time-out, a refusal), score it 0" in some
+
+
 def test_some_pairs_may_be_unpaired_among_others(rng: np.random.Generator) -> None:
     frame = board(rng, n_models=3)
     number = frame["item"].str[1:].astype(int)

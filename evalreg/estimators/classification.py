@@ -192,7 +192,7 @@ def _rare_notes(split: Split, labels: IntArray, chosen: list[int], names: list[s
     text = (
         f'the mean over classes{of} rests on the rarest of them: class "{names[chosen[rarest]]}" has '
         f"{rows[rarest, worst]} rows, the standard error about {telling[worst]:.0f} degrees of freedom, so that the "
-        'interval may be too short. `average="micro"` counts rows, and `classes` leaves some out.'
+        "interval may be too short. A micro average counts rows, and rare classes can be left out."
     )
     return [(FewClustersWarning, text)]
 

@@ -266,5 +266,6 @@ def _paired_line(facts: Facts, left_out: IntArray) -> str:
     which = f"{left_out[0]}" if n.size == 1 else f"up to {np.max(left_out)} ({pair})"
     return (
         f"Paired: each difference is over the {many} questions that both models answered; {which} that only one of "
-        "the two answered say nothing about it and are left out."
+        "the two answered say nothing about it and are left out. Where an answer is missing because it failed (a "
+        "time-out, a refusal), score it 0: without it the failing model looks better, and no interval knows."
     )

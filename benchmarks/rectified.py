@@ -5,6 +5,8 @@ normal; G clusters, of which as many whole ones are labelled as given, or the sa
 of the mean: lambda and covariance by cluster (`rectified_mean` with `groups`), lambda of independent rows with a
 clustered covariance, both of independent rows, and `mean` of the human labels alone.
 
+The last designs have few labelled clusters: judges whose scores are in smaller units, and that are nearly right.
+
     python benchmarks/rectified.py             2000 logs of each design
     python benchmarks/rectified.py --runs 200  fewer
 """
@@ -19,23 +21,30 @@ import pandas as pd
 
 import evalreg as er
 
+# Labelled whole clusters or rows; clusters, labelled ones, rows of each; units of the judge, and how much it errs.
 DESIGNS = (
-    ("whole", 100, 6, 8),
-    ("whole", 100, 10, 8),
-    ("whole", 100, 15, 8),
-    ("whole", 100, 20, 8),
-    ("rows", 100, 20, 8),
-    ("rows", 40, 10, 8),
-    ("rows", 20, 4, 10),
+    ("whole", 100, 6, 8, 1.0, 1.0),
+    ("whole", 100, 10, 8, 1.0, 1.0),
+    ("whole", 100, 15, 8, 1.0, 1.0),
+    ("whole", 100, 20, 8, 1.0, 1.0),
+    ("rows", 100, 20, 8, 1.0, 1.0),
+    ("rows", 40, 10, 8, 1.0, 1.0),
+    ("rows", 20, 4, 10, 1.0, 1.0),
+    ("whole", 30, 8, 8, 1.0, 1.0),
+    ("whole", 30, 8, 8, 0.02, 1.0),
+    ("whole", 30, 8, 8, 1.0, 0.2),
+    ("whole", 16, 8, 8, 1.0, 1.0),
 )
 
 
-def world(rng: np.random.Generator, kind: str, n_clusters: int, n_labelled: int, size: int) -> pd.DataFrame:
+def world(
+    rng: np.random.Generator, kind: str, n_clusters: int, n_labelled: int, size: int, unit: float, errs: float
+) -> pd.DataFrame:
     """One log; the true mean is 0."""
     a, b = rng.normal(size=(2, n_clusters))
     g = np.repeat(np.arange(n_clusters), size)
     y = 0.6 * a[g] + rng.normal(size=g.size)
-    f = 0.3 + 0.8 * y + 0.7 * b[g] + 0.5 * rng.normal(size=g.size)
+    f = unit * (0.3 + 0.8 * y + errs * (0.7 * b[g] + 0.5 * rng.normal(size=g.size)))
     if kind == "whole":
         labelled = np.isin(g, rng.choice(n_clusters, n_labelled, replace=False))
     else:
@@ -58,11 +67,11 @@ def main() -> None:
     print(
         "labelled     G  of m | coverage: clustered  naive lambda  naive  human | sd: clustered  naive  human | mean SE"
     )
-    for kind, n_clusters, n_labelled, size in DESIGNS:
+    for kind, n_clusters, n_labelled, size, unit, errs in DESIGNS:
         rng = np.random.default_rng(99)
         hits, estimates, errors = [], [], []
         for _ in range(runs):
-            log = world(rng, kind, n_clusters, n_labelled, size)
+            log = world(rng, kind, n_clusters, n_labelled, size, unit, errs)
             ours = er.rectified_mean(log, judge="judge", human="human", groups="cluster")
             naive = er.rectified_mean(log, judge="judge", human="human")
             alone = er.mean(log[log["human"].notna()], "human", groups="cluster")
@@ -73,7 +82,9 @@ def main() -> None:
         cover, sd = np.mean(hits, axis=0), np.std(estimates, axis=0)
         print(
             f"{n_labelled:3d} {kind:6s} {n_clusters:4d}  {size:3d}  |           {cover[0]:9.3f}     {cover[1]:9.3f}"
-            f"  {cover[2]:5.3f}  {cover[3]:5.3f} |     {sd[0]:9.4f} {sd[1]:6.4f} {sd[2]:6.4f} |  {np.mean(errors):.4f}",
+            f"  {cover[2]:5.3f}  {cover[3]:5.3f} |     {sd[0]:9.4f} {sd[1]:6.4f} {sd[2]:6.4f} |  {np.mean(errors):.4f}"
+            + (f"  judge times {unit:g}" if unit != 1 else "")
+            + (f"  a judge that errs {errs:g} times as much" if errs != 1 else ""),
             flush=True,
         )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -227,3 +228,25 @@ def test_the_note_says_so() -> None:
     with pytest.warns(er.errors.ZeroVarianceWarning) as alone:
         er.mean(pd.DataFrame({"score": np.ones(9)}))
     assert not any("MOVER" in str(one.message) for one in alone)
+
+
+@pytest.mark.parametrize("groups", ["prompt", "prompt + judge"])
+@pytest.mark.parametrize("more", [{}, {"opponents": "as_sampled"}, {"cov": "CR1"}])
+def test_rows_that_stay_in_an_engine_say_the_same(groups: str, more: dict[str, str]) -> None:
+    polars = pytest.importorskip("polars")
+    expected = board_of(log_of(), groups, **more).pairwise()
+    found = board_of(polars.from_pandas(log_of()).lazy(), groups, **more).pairwise()
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
+
+
+def test_stored_results_have_the_same_differences_and_refuse_others(tmp_path: Path) -> None:
+    # Under CR1 contrasts could be made of the matrix alone, were it not for the model that lost all.
+    board = board_of(log_of(), cov="CR1")
+    board.to_json(tmp_path / "board.json")
+    stored = er.read_results(tmp_path / "board.json")
+    columns = ["estimate", "se", "p_value", "lower", "upper"]
+    np.testing.assert_allclose(
+        stored.contrast("a - c").to_frame()[columns], board.contrast("a - c").to_frame()[columns], rtol=1e-12
+    )
+    with pytest.raises(er.errors.NotAvailableError, match="are not stored"):
+        stored.contrast({"a": 1, "b": -0.5, "c": -0.5})

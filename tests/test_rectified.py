@@ -658,3 +658,62 @@ def test_the_summary_says_when_the_labels_make_the_interval():
     log = in_unit(p=0.98, n=400)
     assert any("among the human labels" in one for one in rectified(log).summary().sentences)
     assert not any("among the human labels" in one for one in rectified(in_unit(p=0.6)).summary().sentences)
+
+
+def satterthwaite_by_hand(parts: list[tuple[np.ndarray, np.ndarray, float]]) -> float:
+    """(tr)^2/tr of squares of sum_g (w_g'z)^2, rows of a part independent with its variance; no formula of the package.
+
+    A part is the clusters and the values of its rows, and the weight of its mean in the estimate.
+    """
+    clusters = np.unique(np.concatenate([cluster for cluster, _, _ in parts]))
+    maps, variances = [], []
+    for cluster, values, weight in parts:
+        n = values.size
+        inside = clusters[:, None] == cluster
+        share = inside.mean(axis=1, keepdims=True)
+        adjust = 1 / np.sqrt(1 - share)
+        maps.append(weight * adjust * (inside - share) / n)
+        variances.append(np.full(n, np.var(values)))
+    W, omega = np.hstack(maps), np.concatenate(variances)
+    together = (W * omega) @ W.T
+    return float(np.trace(together) ** 2 / np.sum(together**2))
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_degrees_of_freedom_are_satterthwaites_by_hand(whole):
+    log = judged(models=("a",), whole=whole)
+    results = er.rectified_mean(log, judge="judge", human="human", groups="passage")
+    weight = results.rectification()["lambda"].iloc[0]
+    assert 0 < weight < 1
+    has = log["human"].notna().to_numpy()
+    cluster, f, y = (log[name].to_numpy() for name in ("passage", "judge", "human"))
+    labelled = (cluster[has], (y - weight * f)[has], 1.0)
+    both = [labelled, (cluster[~has], f[~has], weight)]
+    expected = min(satterthwaite_by_hand(both), satterthwaite_by_hand([labelled]))
+    assert results.cov.dof()[0] == pytest.approx(expected, rel=SAME)
+
+
+@pytest.mark.parametrize(("scale", "shift"), [(0.8, 0.0), (3.0, 0.0), (50.0, -7.0), (1.0, 100.0)])
+@pytest.mark.parametrize("whole", [True, False])
+def test_the_units_of_the_judge_change_nothing(scale, shift, whole):
+    log = judged(whole=whole)
+    asked = {"judge": "judge", "human": "human", "by": "model", "groups": "passage"}
+    one = er.rectified_mean(log, **asked)
+    other = er.rectified_mean(log.assign(judge=scale * log["judge"] + shift), **asked)
+    assert one.rectification()["lambda"].max() < 0.8  # or lambda would be cut at 1 in the other units
+    np.testing.assert_allclose(other.to_frame(), one.to_frame(), rtol=1e-10)
+    np.testing.assert_allclose(other.contrast("b - a").to_frame(), one.contrast("b - a").to_frame(), rtol=1e-10)
+    p, same = (results.wald_test("a = 0, b = 0").pvalue for results in (one, other))
+    assert same == pytest.approx(p, rel=1e-9)
+
+
+def test_a_judge_of_small_units_does_not_make_few_labelled_clusters_many():
+    rng = np.random.default_rng(1)
+    cluster = np.repeat(np.arange(30), 8)
+    y = 0.6 * rng.normal(size=30)[cluster] + rng.normal(size=240)
+    f = 0.02 * (0.8 * y + 0.7 * rng.normal(size=30)[cluster] + 0.5 * rng.normal(size=240))
+    log = pd.DataFrame({"cluster": cluster, "judge": f, "human": np.where(cluster < 8, y, np.nan)})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", EvalregWarning)
+        results = er.rectified_mean(log, judge="judge", human="human", groups="cluster")
+    assert results.cov.dof()[0] <= 7 + 1e-9

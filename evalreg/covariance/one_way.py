@@ -144,6 +144,8 @@ def one_term(
         matrix = options.factor(counts_of(estimate, axes, n_clusters, options.ssc)) * matrix
     if len(dims) == 1 and options.dof == "min":
         leverage = _counted(estimate, by)
+    if leverage is not None and options.dof == "satterthwaite":
+        leverage = estimate.family.leverage(estimate, leverage)
     contrasts = None if leverage is None else estimate.coefficient_map
     blind = None if alone is None else alone.moves(estimate)
     return Term(by, dims, n_clusters, matrix, leverage, contrasts, lost, blind)

@@ -60,6 +60,10 @@ class Family:
         """What a smooth function of theta keeps; made from what `linear` keeps."""
         return PLAIN
 
+    def leverage(self, estimate: Estimate, found: Any) -> Any:
+        """What gives degrees of freedom, from leverages under the working model that rows vary alike in all cells."""
+        return found
+
     def source(self, estimate: Estimate) -> tuple[Estimate, Matrix | None]:
         """The estimate whose limits bound variances, and these parameters as contrasts of its own (None: they are)."""
         return estimate, None

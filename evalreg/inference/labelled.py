@@ -8,10 +8,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from evalreg.checks import BoolArray, FloatArray, IntArray
+from evalreg.covariance.dof import Leverage
 from evalreg.data.clusters import Axis, as_codes, union
 from evalreg.data.labels import Labels
 from evalreg.estimate import Cells, Estimate, Family, Refit
-from evalreg.numerics.matrices import dense
+from evalreg.numerics.matrices import Matrix, dense, scale_columns
 from evalreg.scores.cells import CellScores
 from evalreg.scores.sums import cell_sums
 
@@ -33,6 +34,40 @@ class HumanLabels(Family):
         '`cov="jackknife"` solves the estimate again without each cluster, and a rectified mean would then have '
         'another lambda, which is not there. Use cov="CR3", which leaves out clusters at the lambda there is.'
     )
+
+    def leverage(self, estimate: Estimate, found: Leverage) -> Leverage:
+        """Degrees of freedom that do not depend on the judge's units."""
+        cells = estimate.cells
+        assert cells is not None
+        return PartsLeverage(found, np.sqrt(cells.squares / cells.weight), self.labelled)
+
+
+@dataclass(frozen=True, eq=False)
+class PartsLeverage:
+    """Leverages of cells of labelled and of unlabelled rows, which vary by different amounts.
+
+    Satterthwaite's degrees of freedom under the working model that the rows of a cell have its variance, which leaves
+    the judge's units aside; and no more than those of the labelled part alone, from which lambda was learnt too. Bell
+    and McCaffrey (2002), Survey Methodology 28.
+    """
+
+    of_cells: Leverage
+    # (n_cells,): standard deviation of a row
+    spread: FloatArray
+    labelled: BoolArray
+
+    def dof(self, contrasts: Matrix) -> FloatArray:
+        """The fewer of those of both parts together and of the labelled one, one for each row of `contrasts`."""
+        both = dense(scale_columns(contrasts, self.spread))
+        found = np.fmin(self.of_cells.dof(both), self.of_cells.dof(both * self.labelled))
+        # Where nothing varies there is nothing to weigh the parts by.
+        return np.asarray(np.where(np.isnan(found), self.of_cells.dof(dense(contrasts)), found))
+
+    def hotelling(self, contrasts: FloatArray) -> float:
+        """The fewer of those of both parts together and of the labelled one."""
+        both = dense(scale_columns(contrasts, self.spread))
+        varying = [part for part in (both, both * self.labelled) if np.all(np.any(part != 0, axis=1))]
+        return min(self.of_cells.hotelling(part) for part in varying or [contrasts])
 
 
 def human_labels(estimate: Estimate) -> HumanLabels | None:

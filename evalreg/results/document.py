@@ -106,7 +106,7 @@ def _covariance(estimate: Estimate, cov: Covariance) -> dict[str, Any]:
 
 def _common_dof(estimate: Estimate, cov: Covariance) -> float | None:
     """The degrees of freedom of every contrast, where its variance is c'Vc too; None where contrasts have their own."""
-    own = (cov.fixed, cov.floor, cov.withheld, cov.paired)
+    own = (cov.fixed, cov.floor, cov.withheld, cov.paired, cov.ends)
     if cov.crossed or any(one is not None for one in own) or any(term.blind is not None for term in cov.pieces):
         return None
     if estimate.family is not PLAIN or cov.options.dof == "satterthwaite" or not cov.axes:

@@ -143,6 +143,7 @@ def test_quantiles_are_order_statistics(rng):
     assert boot.conf_int(alpha=0.02).to_numpy()[0] == pytest.approx([ordered[1], ordered[197]])
 
 
+@pytest.mark.filterwarnings("ignore::evalreg.errors.SkewedScoresWarning")
 def test_bca_is_scipys_on_the_means_of_equal_clusters(rng):
     skewed = rng.exponential(1, 30) ** 1.5
     log = pd.DataFrame({"score": np.repeat(skewed, 3), "g": np.repeat(np.arange(30), 3)})

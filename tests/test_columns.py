@@ -16,6 +16,9 @@ import pytest
 import evalreg as er
 from evalreg.errors import ArgumentError, ArgumentTypeError, NonFiniteError, NonNumericError, ScoreRangeError
 
+# Formulas are tried on few rows, of which some levels have a handful.
+pytestmark = pytest.mark.filterwarnings("ignore:.*few of the rows tell:evalreg.errors.FewClustersWarning")
+
 SAME = 1e-12
 # A row without a value is dropped and counted, whatever stands for it.
 HOLES = [0, 7]

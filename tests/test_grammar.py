@@ -13,6 +13,9 @@ from evalreg.cli.main import main
 from evalreg.data.grammar import CONTRASTS, NUMPY, PATSY, without_backticks
 from evalreg.errors import EvalregError, FormulaError, MissingColumnError
 
+# Formulas are tried on few rows, of which some levels have a handful.
+pytestmark = pytest.mark.filterwarnings("ignore:.*few of the rows tell:evalreg.errors.FewClustersWarning")
+
 SAME = 1e-9
 
 

@@ -207,6 +207,24 @@ def test_models_with_questions_of_their_own_allow_for_it_and_shared_ones_for_wha
     assert apart.pairwise().iloc[0]["upper"] == pytest.approx(-(apart.params["mid"] - half))
 
 
+def test_contrasts_of_questions_only_partly_shared_keep_it_under_other_clusters() -> None:
+    """The same as contrasts of means that were clustered so from the start; "a" has all right, "b" other questions."""
+    rng = np.random.default_rng(1)
+    frames = [
+        pd.DataFrame({"model": name, "number": first + np.arange(60), "score": (rng.uniform(size=60) < share) * 1.0})
+        for name, share, first in (("a", 1.0, 0), ("b", 0.8, 100), ("c", 0.6, 0))
+    ]
+    log = pd.concat(frames, ignore_index=True)
+    log = log.assign(passage=log["number"] // 4, topic=log["number"] // 6)
+    by_passage, by_topic = (er.mean(log, by="model", item="number", groups=one) for one in ("passage", "topic"))
+    asked = "a - b, a - c, b - c"
+    once, expected = by_passage.contrast(asked).with_cov(groups="topic"), by_topic.contrast(asked)
+    np.testing.assert_allclose(once.conf_int(), expected.conf_int(), rtol=1e-12)
+    np.testing.assert_allclose(once.bse, expected.bse, rtol=1e-12)
+    again = by_passage.contrast(asked).contrast([1, 0, -1]).with_cov(groups="topic")
+    np.testing.assert_allclose(again.conf_int(), expected.contrast([1, 0, -1]).conf_int(), rtol=1e-12)
+
+
 def test_where_nothing_lacks_a_variance_there_is_nothing() -> None:
     log = log_of().assign(score=lambda rows: np.where(rows.index == 1, 0.0, rows["score"]))
     board = board_of(log)

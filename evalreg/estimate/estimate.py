@@ -80,9 +80,13 @@ Limits: TypeAlias = Callable[[FloatArray, FloatArray], FloatArray]
 
 @dataclass(frozen=True, eq=False)
 class SameQuestions(Family):
-    """Means or differences of models whose scores in [0, 1] are of the same questions."""
+    """Means or differences of models whose scores in [0, 1] are of the same questions.
+
+    Some models may share no questions with others: contrasts of these need what `behind` knows of the means.
+    """
 
     answers: Paired
+    behind: Family = PLAIN
 
     @property
     def paired(self) -> Paired:
@@ -91,11 +95,16 @@ class SameQuestions(Family):
 
     def linear(self, whole: Estimate, C: Matrix) -> Family:
         """The same scores, for contrasts."""
-        return SameQuestions(self.answers.linear(C))
+        return SameQuestions(self.answers.linear(C), self.behind.linear(whole, C))
+
+    def source(self, estimate: Estimate) -> tuple[Estimate, Matrix | None]:
+        """Of contrasts the means and C, where a mean is 0 or 1."""
+        return self.behind.source(estimate)
 
     def with_labels(self, more: dict[str, Any]) -> Family:
         """The same answers in further clusters."""
-        return SameQuestions(replace(self.answers, scores=self.answers.scores.with_labels(more)))
+        answers = replace(self.answers, scores=self.answers.scores.with_labels(more))
+        return SameQuestions(answers, self.behind.with_labels(more))
 
 
 def same_questions(answers: Paired | None) -> Family:

@@ -59,6 +59,6 @@ def variance_notes(cov: Covariance) -> tuple[Note, ...]:
                 "on the effective number of clusters."
             )
             if cov.ends is not None and cov.paired is None:
-                text += " Differences from others allow for the end of such an interval (MOVER)."
+                text += " Differences from others allow for the end of such an interval, so that they are not too sure."
         notes.append((ZeroVarianceWarning, text))
     return tuple(notes)

@@ -42,7 +42,7 @@ def few_rows(estimate: Estimate, cov: Covariance) -> list[Note]:
     text = (
         f"{listed(names)}: few of the rows tell, by their weights or covariates. The standard error has about "
         f"{max(telling[worst], 1.0):.1f} degrees of freedom{example}, and t takes {counted}, so that the interval may "
-        "be too short. Number the rows in a column and name it in `groups`: then the degrees of freedom are those."
+        "be too short. Number the rows in a column and name it in `groups`: CR2 then counts the degrees of freedom so."
     )
     return [(FewClustersWarning, text)]
 
@@ -155,6 +155,6 @@ def _text(estimate: Estimate, axis: Axis | None, skewness: FloatArray, far: Bool
     return (
         f"{listed(estimate.names[i] for i in np.flatnonzero(far))}: a few {side} {what} carry this mean (its skewness "
         f"is {abs(skewness[worst]):.2f}{example}, and up to {SKEWED} is safe), so that its interval is too short on "
-        f"the {side} side. In simulated logs 95% intervals of such means held the truth in .65 to .93. Quantiles and "
+        f"the {side} side. 95% intervals of such means held the truth in .65 to .93 of simulated logs. Quantiles and "
         "means of logarithms do not have this fault, and more rows mend it."
     )

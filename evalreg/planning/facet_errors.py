@@ -128,7 +128,7 @@ def _mean_out(F: FloatArray, gram: FloatArray, n: float) -> FloatArray:
 def _batches(
     cells: FacetCells, variance: FloatArray, ones: Sequence[FloatArray]
 ) -> Iterator[tuple[IntArray, FloatArray, OuterColumns]]:
-    """FacetCells of groups of the same size, shape (n_groups, size), their blocks D, and their rows of U."""
+    """Cells of groups of one size at a time, shape (n_groups, size), their blocks D, and their rows of U."""
     sizes = np.bincount(cells.group)
     order = np.argsort(cells.group, kind="stable")
     starts, mean = np.cumsum(sizes) - sizes, 1.0 / np.sqrt(cells.counts.sum())

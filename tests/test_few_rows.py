@@ -153,7 +153,7 @@ def test_a_mean_over_classes_that_rests_on_a_rare_one_is_warned_of(rng):
     (text,) = said(FewClustersWarning, lambda: macro(log))
     part = 1 / np.array([60, 30, 7, 3])
     assert number_before(" degrees of freedom", text) == round(part.sum() ** 2 / np.sum(part**3))
-    assert 'class "class 3" has 3 rows' in text
+    assert 'rows of class "class 3": 3.' in text
     assert not said(FewClustersWarning, lambda: macro(labelled(rng, [25, 25, 25, 25])))
     assert not said(FewClustersWarning, lambda: macro(log, classes=["class 0", "class 1"]))
     both = pd.concat([log.assign(model="thin"), labelled(rng, [30, 30, 30, 30]).assign(model="even")])

@@ -406,7 +406,7 @@ def test_estimates_without_a_standard_error_are_hollow_and_said():
     assert row not in segments(ax, 3.4)
     note = ax.figure.texts[0].get_text().replace("\n", " ")
     assert "Hollow: no standard error can be computed." in note
-    assert "1 without a positive variance have no thin line." in note
+    assert "No thin line where there is no positive variance: 1." in note
     assert_readable(ax.figure)
     assert "Without a mark" in " ".join(results.plot("inflation").figure.texts[0].get_text().split())
 

@@ -190,8 +190,8 @@ def _rare_notes(split: Split, labels: IntArray, chosen: list[int], names: list[s
     rarest = int(np.argmax(part[:, worst]))
     of = "" if n_models == 1 else f" of {split.names[worst]}"
     text = (
-        f'the mean over classes{of} rests on the rarest of them: class "{names[chosen[rarest]]}" has '
-        f"{rows[rarest, worst]} rows, the standard error about {telling[worst]:.0f} degrees of freedom, so that the "
+        f'the mean over classes{of} rests on the rarest of them; rows of class "{names[chosen[rarest]]}": '
+        f"{rows[rarest, worst]}. The standard error has about {telling[worst]:.0f} degrees of freedom, so that the "
         "interval may be too short. A micro average counts rows, and rare classes can be left out."
     )
     return [(FewClustersWarning, text)]

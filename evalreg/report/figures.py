@@ -122,7 +122,7 @@ def _plot_estimates(
         table["joint_lower"], table["joint_upper"] = joint["lower"], joint["upper"]
         note = f"Thick: {level} interval of each{scale}. Thin: {level} intervals that hold for all at once."
         if joint.attrs["left_out"]:
-            note += f" {joint.attrs['n_left_out']} without a positive variance have no thin line."
+            note += f" No thin line where there is no positive variance: {joint.attrs['n_left_out']}."
     if several and ranks:
         order = _best_first(estimate)[: estimate.about.n_models or None]
         sets = results.ranks(alpha, seed=seed)

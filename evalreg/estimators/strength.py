@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import scipy
@@ -12,13 +13,14 @@ from evalreg.checks import FloatArray, IntArray, listed
 from evalreg.covariance.corrections import FULL_LEVERAGE
 from evalreg.errors import DisconnectedError
 from evalreg.numerics.graphs import reachable, strong_components
-from evalreg.numerics.matrices import Matrix, compressed, dense, in_rows, transposed, weighted_gram
+from evalreg.numerics.matrices import Matrix, compressed, in_rows, transposed, weighted_gram
 from evalreg.numerics.newton import Evaluate, newton
+from evalreg.numerics.packed import Touched
 from evalreg.scores.sums import Block
 
 # A prior of this precision on every strength keeps a fit finite, whatever the log.
 RIDGE = 0.25
-# Clusters solved for at a time.
+# Entries of matrices of clusters solved for at a time.
 SOLVES_PER_BLOCK = 1 << 22
 
 
@@ -119,26 +121,33 @@ class StrengthCentre:
         if not row.size:
             return sparse.csr_array(shares.shape)
         clusters, place = np.unique(row, return_inverse=True)
-        theta = self._without(compressed(block.totals)[clusters], compressed(block.gram)[clusters])
-        predicted = scipy.special.expit(theta[place, self.first[cell]] - theta[place, self.second[cell]])
-        data = self.weight[cell] * (self.mean[cell] - predicted)
+        index = self._index_without(compressed(block.totals)[clusters], compressed(block.gram)[clusters], place, cell)
+        data = self.weight[cell] * (self.mean[cell] - scipy.special.expit(index))
         return sparse.coo_array((data, (row, cell)), shape=shares.shape).tocsr()
 
-    def _without(self, totals: Matrix, gram: Matrix) -> FloatArray:
-        """Strengths without each cluster, shape (n_clusters, n_models)."""
-        K = self.n_models
-        X = incidence(self.first, self.second, K)
-        theta, inverse = newton(logistic(X, self.weight, self.mean, RIDGE), K)
+    @cached_property
+    def _fit(self) -> tuple[Matrix, FloatArray, FloatArray]:
+        """The design of the pairs, strengths of all rows, and the inverse of their information."""
+        X = incidence(self.first, self.second, self.n_models)
+        return X, *newton(logistic(X, self.weight, self.mean, RIDGE), self.n_models)
+
+    def _index_without(self, totals: Matrix, gram: Matrix, cluster: IntArray, cell: IntArray) -> FloatArray:
+        """Differences of strengths in some cells, each without one of the clusters, shape (n_asked,).
+
+        A cluster's information H_g = X_g'W_g X_g has entries for its own models alone. Of these, the step
+        -(H - H_g)^-1 s_g is -(I - M H_g)^-1 M s_g, with M = H^-1 cut down to them.
+        """
+        X, theta, inverse = self._fit
         p = scipy.special.expit(X @ theta)
-        working = sparse.diags_array(p * (1 - p)).tocsr() @ inner_products(self.first, self.second, K)
+        working = sparse.diags_array(p * (1 - p)).tocsr() @ inner_products(self.first, self.second, self.n_models)
         # Sums about the fit, from sums about the means of the pairs.
-        scores = (totals + (gram @ sparse.diags_array(self.mean - p))) @ X
-        H = np.linalg.inv(inverse) + 1.0 / K
-        result = np.empty((totals.shape[0], K))
-        size = max(SOLVES_PER_BLOCK // K**2, 1)
-        for begin in range(0, totals.shape[0], size):
-            part = slice(begin, begin + size)
-            H_g = dense(gram[part] @ working).reshape(-1, K, K)
-            step = np.linalg.solve(H - H_g, dense(scores[part])[:, :, None])[:, :, 0]
-            result[part] = theta - step
-        return result
+        scores = compressed((totals + (gram @ sparse.diags_array(self.mean - p))) @ X).tocoo()
+        models = Touched.of(gram, X)
+        s, step = np.zeros((2, models.column.size))
+        s[models.place(*scores.coords)] = scores.data
+        for places, H in models.packed(compressed(gram @ working), SOLVES_PER_BLOCK):
+            own = models.column[places]
+            M = inverse[own[:, :, None], own[:, None, :]]
+            step[places] = np.linalg.solve(np.eye(own.shape[1]) - M @ H, M @ s[places][:, :, None])[:, :, 0]
+        first, second = (theta[m[cell]] - step[models.place(cluster, m[cell])] for m in (self.first, self.second))
+        return np.asarray(first - second)

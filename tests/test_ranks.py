@@ -13,7 +13,7 @@ from scipy import special, stats
 
 import evalreg as er
 from evalreg.errors import ArgumentError, ArgumentTypeError
-from evalreg.inference import multiplicity
+from evalreg.inference import multiplicity, tiers
 from evalreg.inference.ranks import pairwise_table, rank_sets, tau_best
 from evalreg.inference.simultaneous import simultaneous
 from evalreg.inference.tiers import groups_of_unseparated, letters
@@ -221,6 +221,36 @@ def test_groups_are_all_maximal_sets_without_a_separated_pair(n, random):
     for i, j in combinations(range(n), 2):
         apart[i, j] = apart[j, i] = random.random() < 0.5
     assert groups_of_unseparated(apart) == cliques(apart)
+
+
+def together(groups, n):
+    """Which two models share a group, (n, n)."""
+    shared = np.zeros((n, n), dtype=bool)
+    for group in groups:
+        shared[np.ix_(group, group)] = True
+    return shared
+
+
+@given(st.integers(1, 7), st.randoms(use_true_random=False))
+def test_of_too_many_groups_those_that_are_made_are_enough(n, random):
+    apart = np.zeros((n, n), dtype=bool)
+    for i, j in combinations(range(n), 2):
+        apart[i, j] = apart[j, i] = random.random() < 0.5
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tiers, "MOST_SETS", 0)
+        found = groups_of_unseparated(apart)
+    assert set(found) <= set(cliques(apart))
+    assert found == sorted(set(found))
+    np.testing.assert_array_equal(together(found, n), ~apart)
+
+
+def test_groups_that_are_millions_of_millions_are_not_all_made():
+    # Of 60 pairs each is separated, and nothing else: one group for each way to take one of each pair.
+    n = 120
+    apart = np.kron(np.eye(n // 2), 1 - np.eye(2)).astype(bool)
+    found = groups_of_unseparated(apart)
+    assert len(found) <= 4 * n
+    np.testing.assert_array_equal(together(found, n), ~apart)
 
 
 @pytest.mark.parametrize("n", [1, 2, 5, 8])

@@ -14,6 +14,9 @@ from evalreg.inference.multiplicity import base_seed
 from evalreg.inference.ranks import PairAdjustName, surely_better
 from evalreg.inference.simultaneous import Seed
 
+# Of largest sets beyond so many, which can be millions, only as many are made as every pair needs.
+MOST_SETS = 1000
+
 
 @dataclass(frozen=True, eq=False)
 class SeparatedPairs:
@@ -46,8 +49,9 @@ def letters(params: Any, cov: Any, *, alpha: float = 0.05, dof: Any = np.inf, se
     Separated is by the single-step comparison of all pairs. A pair without a positive variance is not.
 
     Indexed by model; "a" holds the largest estimate. With more than 26 groups names go on with "aa", and a space stands
-    between those of one model. Piepho (2004), Journal of Computational and Graphical Statistics 13(2), 456-466. Shapes:
-    params (n_models,), cov (n_models, n_models).
+    between those of one model. Groups are as large as can be; of more than 1,000 only those that pairs need are named.
+    Piepho (2004), Journal of Computational and Graphical Statistics 13(2), 456-466. Shapes: params (n_models,), cov
+    (n_models, n_models).
     """
     found = separated(params, cov, alpha=alpha, dof=dof, seed=seed)
     held = groups_of_unseparated(found.apart)
@@ -82,23 +86,62 @@ def tiers_of(apart: BoolArray) -> IntArray:
 
 
 def groups_of_unseparated(apart: BoolArray) -> list[tuple[int, ...]]:
-    """The largest sets of models without two that are separated.
+    """The largest sets of models without two that are separated; where they are many, enough of them.
 
     In lexicographic order. Every two models that are not separated share a set; no separated two do. Shapes: apart
     (n_models, n_models).
     """
-    sets: list[frozenset[int]] = []
-    for model in range(apart.shape[0]):
-        near = frozenset(np.flatnonzero(~apart[model, :model]).tolist())
+    near = [sum(1 << int(other) for other in np.flatnonzero(~row)) for row in apart]
+    sets = _largest_sets(near)
+    return sorted(_members(group) for group in (_enough_sets(near) if sets is None else sets))
+
+
+def _largest_sets(near: list[int]) -> list[int] | None:
+    """All of them, None where there are more than `MOST_SETS`; a set is a number whose bits are its models.
+
+    `near` holds, for each model, the set of those it is not separated from, itself among them.
+    """
+    sets: list[int] = []
+    for model, others in enumerate(near):
         # Insert the model where it fits; a set that holds a separated model keeps its own, and gives a smaller one.
-        whole = [group | {model} for group in sets if group <= near]
-        parts = {(group & near) | {model} for group in sets if not group <= near} or {frozenset({model})}
-        sets = [group for group in sets if not group <= near] + whole
+        whole = [group | 1 << model for group in sets if not group & ~others]
+        parts = {group & others | 1 << model for group in sets if group & ~others} or {1 << model}
+        sets = [group for group in sets if group & ~others]
+        held = whole
         # Absorb: what lies inside another set goes.
-        for part in sorted(parts - set(whole), key=lambda group: (-len(group), sorted(group))):
-            if not any(part <= group for group in sets if model in group):
-                sets.append(part)
-    return sorted(tuple(sorted(group)) for group in sets)
+        for part in sorted(parts - set(whole), key=int.bit_count, reverse=True):
+            if all(part & ~group for group in held):
+                held.append(part)
+        sets += held
+        # Each stays, or grows, with every further model.
+        if len(sets) > MOST_SETS:
+            return None
+    return sets
+
+
+def _enough_sets(near: list[int]) -> list[int]:
+    """Some of the largest sets, so that every two models that are not separated share one.
+
+    Each begins with the first two that share none yet and takes in, best first, what fits: those that share none yet
+    with the first, then any.
+    """
+    sets: list[int] = []
+    shared = [0] * len(near)
+    for model, others in enumerate(near):
+        while alone := others & ~shared[model]:
+            group, fits = 1 << model, others & ~(1 << model)
+            while fits:
+                chosen = fits & alone or fits
+                best = chosen & -chosen  # the lowest bit
+                group, fits = group | best, fits & near[best.bit_length() - 1] & ~best
+            for member in _members(group):
+                shared[member] |= group
+            sets.append(group)
+    return sets
+
+
+def _members(group: int) -> tuple[int, ...]:
+    return tuple(place for place, bit in enumerate(reversed(bin(group)[2:])) if bit == "1")
 
 
 def _letter(i: int) -> str:

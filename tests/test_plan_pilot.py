@@ -227,6 +227,21 @@ def test_a_plan_from_few_differences_has_the_power_of_the_test_that_allows_for_m
     assert planned > er.plan.sample_size(delta=delta, omega2=rate - delta**2)
 
 
+def test_a_plan_from_few_differences_does_not_depend_on_which_model_is_named_first():
+    pilot = few_of(10, 2, 300)
+    plans = []
+    for log in (pilot, pilot.replace({"new": "zzz"})):
+        means = er.mean(log, by="model", item="item")
+        first, second = means.params.index
+        for one, other in ((first, second), (second, first)):
+            plan = er.plan.separate(means, one, other)
+            table = er.plan.from_pilot(means.contrast(f"{one} - {other}"), delta=0.03).loc["plain"]
+            plans.append((plan.power_now, plan.detectable, plan.table["ratings"].iloc[0], table["n"], table["mde"]))
+    assert len({tuple(np.round(np.array(plan, dtype=float), 9)) for plan in plans}) == 1
+    # That of a pilot whose difference was seen the other way, and is planned for as it was seen, needs no more.
+    assert plans[0][0] > 0.6
+
+
 def test_few_differences_are_planned_with_assurance_and_as_the_pilot_detects_them():
     pilot = er.compare(few_of(6, 2, 200), item="item", baseline="old")
     plain, sure = (er.plan.from_pilot(pilot, delta=0.03, assurance=a).loc["plain"] for a in (None, 0.9))

@@ -16,6 +16,7 @@ from evalreg.noise.answer_tables import ReadAnswers
 from evalreg.noise.frames import OF_PAIRS, middle, noise_columns, shifts
 from evalreg.noise.parts import Parts, sign_pvalues
 from evalreg.noise.summary import noise_summary
+from evalreg.planning.few_power import found_where_few_differ
 from evalreg.planning.t_power import t_powers, t_shift
 from evalreg.report.canvas import FigSize
 from evalreg.report.curves import curve_axes
@@ -112,8 +113,8 @@ class Noise(Printed):
 
             Of pairs also `z` (difference over `se_total`), `p_value` (as `compare` has it), `wins`, `losses` (questions
             on which the first model has the higher or lower mean), `sign_p_value` (exact; with `groups` the clustered
-            sign test), `detectable` (a true difference that a test of this pair finds with the power asked for) and
-            `paired`.
+            sign test), `detectable` (a true difference that a test of this pair finds with the power asked for; where
+            few questions differ, that of the test of `compare`, which allows for differences not seen) and `paired`.
 
         Raises
         ------
@@ -142,9 +143,18 @@ class Noise(Printed):
         columns["n_clusters"] = table["n_clusters"].to_numpy()
         columns |= {"z": columns["difference"] / se, "p_value": table["p_value"].to_numpy()}
         columns |= {"wins": parts.wins, "losses": parts.losses, "sign_p_value": self._sign_pvalues(parts)}
-        columns["detectable"] = shifts(table["dof"].to_numpy(), alpha, self.power) * se
+        columns["detectable"] = self._detectable(table["dof"].to_numpy(), se, alpha)
         columns["paired"] = table["paired"].to_numpy()
         return pd.DataFrame(columns, index=table.index)
+
+    def _detectable(self, dof: FloatArray, se: FloatArray, alpha: float) -> FloatArray:
+        """True differences that the tests of the pairs find: where few questions differ, these allow for more."""
+        assert self.comparison is not None
+        found, few = shifts(dof, alpha, self.power) * se, self.comparison.results.cov.widths().few
+        if few is not None:
+            allowed = found_where_few_differ(few.unseen, dof[few.rows], alpha, self.power)
+            found[few.rows] = np.fmax(found[few.rows], allowed)
+        return found
 
     def _sign_pvalues(self, parts: Parts) -> FloatArray:
         assert self.comparison is not None
@@ -192,7 +202,8 @@ class Noise(Printed):
         -------
         DataFrame
             Indexed by the difference. Columns "one answer", "answers as here" and "endless answers", those that can be
-            told. A typical pair has the median variances over pairs.
+            told. A typical pair has the median variances over pairs; where few questions differ it also allows for
+            differences not seen, as `detectable` does.
 
         Raises
         ------
@@ -205,12 +216,23 @@ class Noise(Printed):
         errors = {"one answer": middle(pairs["se_one_answer"]), "answers as here": middle(pairs["se_total"])}
         left = float(pairs["data_variance"].median())
         errors["endless answers"] = np.sqrt(left) if left > 0 else float("nan")
-        known = {name: se for name, se in errors.items() if np.isfinite(se) and se > 0}
+        allowed = self._allowed
+        known = {name: se * allowed for name, se in errors.items() if np.isfinite(se) and se > 0}
         dof = float(np.nanmedian(self.comparison.results.dof)) if self.comparison is not None else np.inf
         most = 1.5 * t_shift(dof, self.alpha, self.power) * max(known.values())
         x = np.linspace(0, min(most, 1.0) if self._unit else most, points)
         lines = {name: t_powers(x / se, dof, self.alpha) for name, se in known.items()}
         return pd.DataFrame(lines, index=pd.Index(x, name="difference"))
+
+    @property
+    def _allowed(self) -> float:
+        """How many times its standard error a typical pair is tested with: 1 but where few questions differ."""
+        assert self.comparison is not None
+        table = self.comparison.to_frame(self.alpha)
+        plain = shifts(table["dof"].to_numpy(), self.alpha, self.power) * table["se"].to_numpy()
+        ratio = self._pairs["detectable"].to_numpy() / plain
+        known = ratio[np.isfinite(ratio)]
+        return float(np.median(known)) if known.size else 1.0
 
     @property
     def _unit(self) -> bool:

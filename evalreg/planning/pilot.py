@@ -10,16 +10,15 @@ import numpy as np
 import pandas as pd
 import scipy
 
-from evalreg.checks import FloatArray, fraction
+from evalreg.checks import fraction
 from evalreg.errors import ArgumentError
 from evalreg.numerics.student import t_quantile
 from evalreg.planning.checked_numbers import checked_delta
+from evalreg.planning.few_power import STEPS, design_effect_of_few
 from evalreg.planning.pilot_facts import Pilot, of_components, pilot_of
 from evalreg.planning.t_power import REACHED, ROUNDING, fewest, normal_units, pilot_errors, pilot_power, pilot_shift
 from evalreg.scores.unseen import Unseen
 
-# Halvings of the interval that the least difference lies in.
-STEPS = 60
 PLAN = ("variance", "n_eq9", "n", "n_clusters", "cluster_size", "mde")
 
 
@@ -94,7 +93,8 @@ def from_pilot(
 
     Of two models with scores in [0, 1] on the same questions, of which few differ, the test will allow for differences
     not seen, and so does the plan: with V(x) the variance that the test takes if the difference is x, the power is
-    Phi((delta - t sqrt V(0))/sqrt V(delta)). The rate of questions that differ is the likeliest one at `delta`.
+    Phi((delta - t sqrt V(0))/sqrt V(delta)). The rate of questions that differ is the likeliest one at a
+    difference of `delta` in the direction that the pilot shows.
 
     References
     ----------
@@ -139,7 +139,7 @@ def _plan(pilot: Pilot, delta: float, assurance: float | None, alpha: float, pow
     few = pilot.few
     if few is not None:
         larger = _error(pilot, assurance)[1]
-        variance = float(few.if_true(delta, _deff(few, larger)).variance[0]) * pilot.n
+        variance = float(few.if_true(delta, larger * design_effect_of_few(few)).variance[0]) * pilot.n
         eq9 = normal_units(variance / larger, delta, alpha, power)
         return [variance, eq9, needed, units, pilot.size, detected(pilot, assurance, alpha, power)]
     eq9 = normal_units(pilot.published, delta, alpha, power)
@@ -151,7 +151,7 @@ def enough_units(pilot: Pilot, delta: float, assurance: float | None, alpha: flo
     larger = _error(pilot, assurance)[1]
     variance = pilot.variance * larger
     if pilot.few is not None:
-        variance = float(pilot.few.if_true(delta, _deff(pilot.few, larger)).variance[0]) * pilot.n
+        variance = float(pilot.few.if_true(delta, larger * design_effect_of_few(pilot.few)).variance[0]) * pilot.n
     least = max(2, normal_units(variance / pilot.size, delta, alpha, power))
     units = fewest(lambda units: power_at(pilot, units, delta, assurance, alpha) >= power - REACHED, least)
     return math.ceil(units * pilot.size * (1 - ROUNDING)), units
@@ -174,7 +174,7 @@ def power_at(pilot: Pilot, units: float, delta: float, assurance: float | None, 
     if pilot.few is None:
         each = pilot.variance * larger / pilot.size
         return pilot_power(delta / math.sqrt(each / units), pilot.dof_at(units), alpha, spread)
-    expected = pilot.few.if_true(delta, _deff(pilot.few, larger)).grown(units / pilot.n_clusters)
+    expected = pilot.few.if_true(delta, larger * design_effect_of_few(pilot.few)).grown(units / pilot.n_clusters)
     return _few_power(expected, pilot.dof_at(units), alpha, spread)
 
 
@@ -185,13 +185,6 @@ def _error(pilot: Pilot, assurance: float | None) -> tuple[float, float]:
         return spread, 1.0
     # The limit is on the safe side as it is; otherwise the power is averaged over the error of the variance.
     return np.inf, spread / _chi2(1 - assurance, spread)
-
-
-def _deff(few: Unseen, larger: float) -> FloatArray:
-    """How many times the variance of independent questions a difference has that rests on few questions."""
-    naive = np.maximum(few.square - few.theta**2, 0.0) / np.maximum(few.n - 1, 1)
-    seen = few.spread / np.where(naive > 0, naive, 1.0)
-    return np.asarray(larger * np.where(naive > 0, np.maximum(seen, 1.0), few.dependence))
 
 
 def _few_power(expected: Unseen, dof: float, alpha: float, pilot_dof: float) -> float:

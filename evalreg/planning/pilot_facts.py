@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeGuard
 
 import numpy as np
@@ -173,9 +173,14 @@ def pilot_of(results: Any) -> dict[str, Pilot]:
 
 
 def _few(cov: Covariance | None) -> Unseen | None:
-    """What was not seen of the one difference, if few questions tell of it and it is of two models once each."""
+    """What was not seen of the one difference, if few questions tell of it and it is of two models once each.
+
+    Which of the two is first does not matter: a plan is for a true difference in the direction that was seen.
+    """
     few = None if cov is None else cov.widths().few
-    return few.unseen if few is not None and math.isclose(abs(few.scale[0]), 1.0) else None
+    if few is None or not math.isclose(abs(few.scale[0]), 1.0):
+        return None
+    return replace(few.unseen, theta=np.abs(few.unseen.theta))
 
 
 def _rows(estimate: Estimate) -> int:

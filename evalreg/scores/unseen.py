@@ -103,14 +103,14 @@ class Unseen:
         variance, n, spread = self.variance / factor, self.n * factor, self.spread / factor
         return replace(self, variance=variance, n=n, spread=spread)
 
-    def if_true(self, difference: float, deff: FloatArray) -> Unseen:
+    def if_true(self, difference: float | FloatArray, deff: FloatArray) -> Unseen:
         """What a log of these sizes would show were that the true difference, and its rate the likeliest.
 
         Its variance is `deff` times that of independent questions.
         """
         root = np.sqrt(np.maximum(self.size**2 + 4 * difference * (difference - self.theta), 0.0))
         room = (1 - self.differ) / self.jump
-        size = np.minimum(np.maximum((self.size + root) / 2, abs(difference)), self.size + np.maximum(room, 0.0))
+        size = np.minimum(np.maximum((self.size + root) / 2, np.abs(difference)), self.size + np.maximum(room, 0.0))
         square = np.maximum(self.square + self.jump * (size - self.size), difference**2)
         differ = np.clip(self.differ + size - self.size, 0.0, 1.0)
         whole = np.clip(self.whole + (differ - self.differ), 0.0, differ)

@@ -45,11 +45,12 @@ def test_one_cluster_a_row_is_the_logit_test_by_hand():
     assert math.isclose(board.pvalues["model-01"], p, rel_tol=ROOT)
 
 
-def test_odds_are_tested_against_1_and_net_benefit_against_0(board):
-    odds, benefit = board.odds(), board.net_benefit()
-    np.testing.assert_allclose(odds.tvalues, (odds.params - 1) / odds.bse)
-    np.testing.assert_allclose(benefit.tvalues, benefit.params / benefit.bse)
-    assert "against 1." in str(odds.summary())
+def test_odds_are_tested_against_1_and_net_benefit_against_0_as_win_rates_against_a_half(board):
+    for results in (board.odds(), board.net_benefit()):
+        np.testing.assert_allclose(results.pvalues, board.pvalues, rtol=ROOT)
+        np.testing.assert_allclose(results.tvalues, board.tvalues, rtol=ROOT)
+    said = " ".join(str(board.odds().summary()).split())
+    assert "Intervals are those of the win rates, turned into odds; t and p test each against 1" in said
 
 
 def test_frames_summaries_and_stored_results_show_the_same_test(board):

@@ -14,6 +14,7 @@ SHORT_LOGS = 400
 # Every call of the public bands takes a tenth of a second, and boards are refitted log by log.
 SLOW_LOGS = 400
 SLOWEST_LOGS = 100
+ODDS_LOGS = 1000
 
 CLUSTERS = (5, 8, 10, 20, 50, 200)
 SIZES = ("balanced", "unequal", "dominant")
@@ -148,6 +149,11 @@ def alike() -> list[Cell]:
     ]
 
 
+def odds(n_logs: int, **levels: Sequence[Any]) -> list[Cell]:
+    """Odds and net benefits of two models, from prompts of four comparisons or prompts crossed with five judges."""
+    return product("odds", n_logs, design=("clustered", "crossed"), **levels)
+
+
 def full() -> list[Cell]:
     """Return the grid whose tables are published."""
     n = FULL_LOGS
@@ -201,6 +207,7 @@ def full() -> list[Cell]:
         *boards(SLOWEST_LOGS, models=(20,), **together),
         *familywise(),
         *alike(),
+        *odds(ODDS_LOGS, prompts=(50, 200, 1000), rate=(0.5, 0.9, 0.99)),
     ]
 
 
@@ -259,6 +266,7 @@ def short() -> list[Cell]:
             first=(1,),
             gap=(0.0,),
         ),
+        *odds(40, prompts=(50,), rate=(0.9,)),
     ]
 
 

@@ -24,6 +24,7 @@ from benchmarks.coverage.tables import (
     cross,
     families,
     misses,
+    of_odds,
     of_world,
     share,
     sizes_of_tests,
@@ -220,6 +221,18 @@ def boards_section(records: Records) -> list[str]:
     return parts
 
 
+def odds_section(records: Records) -> list[str]:
+    """Return the table of odds and net benefits."""
+    return [
+        "### Win odds and net benefits",
+        "Two models, of which one wins with the given rate: four comparisons of each prompt (intraclass correlation "
+        ".3), or one by each of five judges (a tenth of the latent variance). Intervals of both models, over the logs "
+        "that have them; odds are refused where a model won every comparison. By their errors: "
+        '`conf_int(method="wald")`, as differences of odds are.',
+        of_odds(records),
+    ]
+
+
 def unbiased(records: Records) -> str:
     """Whether estimates are right on average, so that what is missed is the interval's fault."""
     scores = [one["mean_error"] / one["sd"] * math.sqrt(one["n_logs"]) for one in records if "sd" in one]
@@ -275,6 +288,7 @@ def page(records: Records) -> str:
         (where(records, family="familywise"), familywise_section),
         (where(records, family="alike"), alike_section),
         (where(records, family="boards"), boards_section),
+        (where(records, family="odds"), odds_section),
     ]
     for some, section in sections:
         parts += section(some) if some else []

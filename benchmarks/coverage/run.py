@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from benchmarks.coverage import boards, familywise, models
+from benchmarks.coverage import boards, familywise, models, odds
 from benchmarks.coverage.families import FAMILIES, Block
 from benchmarks.coverage.grid import Cell
 from benchmarks.coverage.methods import DEFAULT, LEVELS, Bounds
@@ -53,6 +53,8 @@ def run_cell(cell: Cell) -> dict[str, Any]:
         return _record(cell, *models.run(cell))
     if cell.family == "boards":
         return _record(cell, *boards.run(cell))
+    if cell.family == "odds":
+        return _record(cell, *odds.run(cell))
     if cell.family in ("familywise", "alike"):
         return _record(cell, *familywise.run(cell))
     tallies: dict[str, Counter[str]] = {}

@@ -299,6 +299,19 @@ def by_world(records: Records, keys: Sequence[str]) -> str:
     return grid([*header, "SparseBoard", "refused"], rows)
 
 
+def of_odds(records: Records) -> str:
+    """Statements about two models, one row a world, over the logs that have them; then what was refused."""
+    keys = ("design", "prompts", "rate")
+    names = ("win rate", "odds", "odds, by their error", "difference of odds")
+    names += ("net benefit", "net benefit, by its error")
+    rows = []
+    for one in sorted(records, key=lambda one: [one["parameters"][key] for key in keys]):
+        found = [share(Measured(one, one["methods"][name]).coverage) for name in names]
+        refused = sum(one["refused"].values()) / one["n_logs"]
+        rows.append([", ".join(str(one["parameters"][key]) for key in keys), *found, f"{100 * refused:.0f}%"])
+    return grid([", ".join(keys), *names, "no odds"], rows)
+
+
 def by_schedule(records: Records) -> str:
     """Statements about many models, one column a schedule and number of models."""
     records = sorted(records, key=lambda one: (SCHEDULES[one["parameters"]["schedule"]], one["parameters"]["models"]))

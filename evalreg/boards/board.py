@@ -18,7 +18,7 @@ from evalreg.covariance.covariance import Covariance
 from evalreg.covariance.options import CovOptions
 from evalreg.data.clusters import Axis, axis_name
 from evalreg.errors import MissingColumnError, NotAvailableError, Note
-from evalreg.estimate import Estimate
+from evalreg.estimate import NET_BENEFIT, ODDS, Estimate, Monotone, Scale
 from evalreg.inference.dependence import design_effect
 from evalreg.report.tables import Summary
 from evalreg.results.multiple_models import Together
@@ -92,12 +92,15 @@ class Board(Results):
         return head_to_head(self._duels, self._duel_errors(), alpha).drop(columns="p_value")
 
     def odds(self) -> Results:
-        """Win odds S/(1 - S) of each model, by the delta method.
+        """Win odds S/(1 - S) of each model.
 
         Returns
         -------
         Results
-            Parameters keep their names.
+            Parameters keep their names. Intervals, tests of single odds, bands of all models, ranks and the winner are
+            those of the win rates, turned into odds; t and p test odds against 1. Standard errors are by the delta
+            method, and so are differences of odds, what `stack` and `concat` make of them, and `method="wald"`. With
+            rates near 1 and few prompts those are too sure; ask for differences of win rates or of ratings.
 
         Raises
         ------
@@ -112,7 +115,8 @@ class Board(Results):
         Returns
         -------
         Results
-            Parameters keep their names; zero is no difference.
+            Parameters keep their names; zero is no difference. Intervals, tests of single models, bands of all, ranks
+            and the winner are those of the win rates, turned into net benefits; differences are twice those of rates.
 
         Raises
         ------
@@ -198,7 +202,7 @@ class Board(Results):
     @property
     def _ranked(self) -> Together:
         if self.duels is None:
-            return self._family
+            return super()._ranked if self._behind is not None else self._family
         return self._once("ranked", lambda: of_models(self, ranked_cov(self, self._family_cov)))
 
     @property
@@ -326,15 +330,15 @@ def win_odds(board: Board) -> Results:
     S = np.array(_rates(board).params)
     if np.any(S >= 1):
         raise NotAvailableError("win odds are infinite where a model won every comparison.")
-    J = np.diag(1.0 / (1.0 - S) ** 2)
-    odds = board.transform(lambda rates: rates / (1.0 - rates), derivative=J)
-    return _called("Win odds", odds, board, null=1.0)
+    odds = board.transform(lambda _: ODDS.forward(S), board.estimate.names, derivative=np.diag(ODDS.slope(S)))
+    return _called("Win odds", odds, board, ODDS, null=1.0)
 
 
 def net_benefit(board: Board) -> Results:
     """Results of 2 S - 1."""
     names = _rates(board).names
-    return _called("Net benefit", board.linear(2.0 * np.eye(len(names)), names, constant=-1.0), board)
+    benefit = board.linear(2.0 * np.eye(len(names)), names, constant=-1.0)
+    return _called("Net benefit", benefit, board, NET_BENEFIT)
 
 
 def _rates(board: Board) -> Estimate:
@@ -344,10 +348,12 @@ def _rates(board: Board) -> Estimate:
     return board.estimate
 
 
-def _called(model: str, moved: Board, board: Board, null: float = 0.0) -> Board:
-    """A function of each rate under its own name, whose models are those of the board."""
-    about = replace(board.estimate.about, model=model, interval="wald", lines=(), one_board=False, null=null)
-    return replace(moved, estimate=replace(moved.estimate, about=about), notes=())
+def _called(model: str, moved: Board, board: Board, scale: Scale, null: float = 0.0) -> Board:
+    """An increasing function of each rate under its own name, whose models and intervals are those of the board."""
+    rates = board.estimate
+    about = replace(rates.about, model=model, interval="wald", lines=(), one_board=False, null=null)
+    family = Monotone(scale, rates.params, rates.about, rates.family, moved.estimate.family)
+    return replace(moved, estimate=replace(moved.estimate, about=about, family=family), notes=())
 
 
 def _inflation(board: Board) -> list[str]:

@@ -3,11 +3,14 @@
 from evalreg.estimate.about import About
 from evalreg.estimate.absorbed import Absorbed
 from evalreg.estimate.cells import Cells
-from evalreg.estimate.estimate import PLAIN, Estimate, Family, Inverted, Limits, same_questions
+from evalreg.estimate.estimate import PLAIN, Estimate, Family, Inverted, Limits, Monotone, same_questions
 from evalreg.estimate.population import Population, Samples
 from evalreg.estimate.refit import AtInfinity, LeaveOut, Refit, SingleTotals
+from evalreg.estimate.scales import NET_BENEFIT, ODDS, Scale
 
 __all__ = [
+    "NET_BENEFIT",
+    "ODDS",
     "PLAIN",
     "About",
     "Absorbed",
@@ -18,9 +21,11 @@ __all__ = [
     "Inverted",
     "LeaveOut",
     "Limits",
+    "Monotone",
     "Population",
     "Refit",
     "Samples",
+    "Scale",
     "SingleTotals",
     "same_questions",
 ]

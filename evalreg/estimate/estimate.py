@@ -18,7 +18,8 @@ from evalreg.estimate.absorbed import Absorbed
 from evalreg.estimate.cells import Cells
 from evalreg.estimate.population import Population, beside
 from evalreg.estimate.refit import Refit
-from evalreg.numerics.matrices import Matrix, compressed
+from evalreg.estimate.scales import Scale
+from evalreg.numerics.matrices import Matrix, compressed, dense
 from evalreg.scores.base import Scores
 from evalreg.scores.paired import Paired
 from evalreg.scores.stacking import concat_scores, stack_scores
@@ -47,6 +48,11 @@ class Family:
         return None
 
     @property
+    def monotone(self) -> Monotone | None:
+        """What makes intervals and tests those of the parameters that these are increasing functions of, if it is."""
+        return None
+
+    @property
     def paired(self) -> Paired | None:
         """Scores in [0, 1] on the same questions, of whose differences few may tell; None of anything else."""
         return None
@@ -59,6 +65,10 @@ class Family:
     def transform(self) -> Family:
         """What a smooth function of theta keeps; made from what `linear` keeps."""
         return PLAIN
+
+    def moved(self) -> Family:
+        """What the parameters keep when constants are added to them."""
+        return self
 
     def leverage(self, estimate: Estimate, found: Any) -> Any:
         """What gives degrees of freedom, from leverages under the working model that rows vary alike in all cells."""
@@ -155,6 +165,64 @@ class Contrasted(Family):
     def with_labels(self, more: dict[str, Any]) -> Family:
         """The same, with the labels in what the whole knows; its scores are those of the contrasts."""
         return replace(self, whole=replace(self.whole, family=self.whole.family.with_labels(more)))
+
+
+@dataclass(frozen=True, eq=False)
+class Monotone(Family):
+    """Values of one increasing function of each of several parameters, whose intervals and tests are theirs.
+
+    An interval holds a parameter just where the interval of the function's values holds the value.
+    """
+
+    scale: Scale
+    theta: FloatArray  # the parameters
+    about: About  # what is said of them
+    own: Family  # what they know
+    contrasts: Family  # what contrasts of the values keep
+
+    @property
+    def monotone(self) -> Monotone:
+        """Itself."""
+        return self
+
+    @property
+    def shrink(self) -> FloatArray:
+        """What errors of the values are multiplied by to be those of the parameters, shape (n_params,)."""
+        return 1.0 / self.scale.slope(np.array(self.theta))
+
+    def parameters(self, estimate: Estimate) -> Estimate:
+        """The estimate of the parameters, from that of the values."""
+        found = estimate.linear(sparse.diags_array(self.shrink).tocsr(), estimate.names)
+        return replace(found, params=self.theta, bounded=True, about=self.about, family=self.own)
+
+    def linear(self, whole: Estimate, C: Matrix) -> Family:
+        """Some of the values, or contrasts of them, which have intervals by their standard errors."""
+        kept = self.contrasts.linear(whole, C)
+        if not selects(C):
+            return kept
+        return replace(
+            self,
+            theta=np.asarray(dense(C) @ self.theta),
+            about=self.about.linear(C),
+            own=self.own.linear(self.parameters(whole), C),
+            contrasts=kept,
+        )
+
+    def transform(self) -> Family:
+        """A function of the values is not looked through."""
+        return self.contrasts.transform()
+
+    def moved(self) -> Family:
+        """Nor are values with a constant added."""
+        return self.contrasts
+
+    def source(self, estimate: Estimate) -> tuple[Estimate, Matrix | None]:
+        """As contrasts of the values have it."""
+        return self.contrasts.source(estimate)
+
+    def with_labels(self, more: dict[str, Any]) -> Family:
+        """The same where the rows have further columns of labels."""
+        return replace(self, own=self.own.with_labels(more), contrasts=self.contrasts.with_labels(more))
 
 
 @dataclass(frozen=True, eq=False)
@@ -367,7 +435,8 @@ class Estimate:
             The moved parameters.
         """
         about = self.about if self.about.contrast else self.about.transform(np.eye(self.n_params))
-        return replace(self, params=np.array(self.params) + constant, bounded=False, about=about)
+        params, family = np.array(self.params) + constant, self.family.moved()
+        return replace(self, params=params, bounded=False, about=about, family=family)
 
     def select(self, names: Sequence[str]) -> Estimate:
         """Some of the parameters, in the order asked.

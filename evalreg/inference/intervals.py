@@ -9,6 +9,7 @@ from evalreg.covariance.covariance import Covariance
 from evalreg.errors import ScoreRangeError
 from evalreg.estimate import Estimate
 from evalreg.inference.labelled import human_labels
+from evalreg.inference.monotone import through
 from evalreg.inference.rectified import label_trials, rectified_limits
 from evalreg.inference.widening import effective_trials, widening
 from evalreg.numerics.proportions import logit_interval, proportion_interval
@@ -24,6 +25,9 @@ def intervals(estimate: Estimate, cov: Covariance, alpha: float, method: str | N
             f'`method="{method}"` is for means of scores that all lie in [0, 1]; this is {estimate.about.model} of '
             f'{estimate.about.outcome!r}, which is not. Use method="wald".'
         )
+    behind = through(estimate, cov) if method is None else None
+    if behind is not None:
+        return behind.limits(intervals(behind.estimate, behind.cov, alpha, None))
     chosen = method or (estimate.about.interval if estimate.bounded else "wald")
     theta, variance, critical = np.array(estimate.params), cov.variance(), cov.critical(alpha=alpha)
     se = np.sqrt(variance)

@@ -16,6 +16,7 @@ from evalreg.errors import ScoreRangeError
 from evalreg.estimate import Estimate, Limits
 from evalreg.inference.contrasts import Contrasts
 from evalreg.inference.intervals import intervals
+from evalreg.inference.monotone import through
 from evalreg.inference.rectified import few_labels, rectified_limits
 from evalreg.inference.wald import as_t_results
 from evalreg.inference.widening import widening
@@ -49,14 +50,18 @@ def t_tests(estimate: Estimate, cov: Covariance, asked: Contrasts, method: str |
     if widths.few is not None:
         # Of these the t that has the p-value.
         result.tvalue = result.statistic = widths.statistic(effect - value)
-    scaled = _on_scale(estimate, cov, asked, method)
+    behind = through(estimate, cov) if method is None else None
+    of, errors, against = estimate, cov, asked
+    if behind is not None:
+        of, errors, against = behind.estimate, behind.cov, replace(asked, value=behind.value(value))
+    scaled = _on_scale(of, errors, against, method)
     if not scaled.any():
         return result
     limits = "logit" if method == "logit" else None
     p = np.array(np.atleast_1d(result.pvalue), dtype=np.float64)
     t = np.array(result.tvalue, dtype=np.float64)
     own = np.argmax(C != 0, axis=1)
-    p[scaled] = levels_reached(estimate, cov, own[scaled], value[scaled], limits)
+    p[scaled] = levels_reached(of, errors, own[scaled], against.value[scaled], limits)
     signs = np.sign(effect - value)
     t[scaled] = (signs * cov.critical(C, np.maximum(p, np.finfo(float).tiny)))[scaled]
     result.tvalue = result.statistic = t
@@ -111,8 +116,12 @@ def tested_against(estimate: Estimate) -> float | None:
 def against_null(estimate: Estimate, cov: Covariance) -> tuple[FloatArray, FloatArray]:
     """t and p of each parameter against what its kind is tested against: a half for win rates, 1 for odds, else 0.
 
-    A win rate is tested by its interval: p < alpha where `conf_int(alpha)` leaves a half out. NaN without a variance.
+    A win rate is tested by its interval: p < alpha where `conf_int(alpha)` leaves a half out, and so are its odds and
+    its net benefit. NaN without a variance.
     """
+    behind = through(estimate, cov)
+    if behind is not None:
+        return against_null(behind.estimate, behind.cov)
     null, theta = estimate.about.null, np.array(estimate.params)
     se = np.sqrt(cov.variance())
     effect = theta - null
@@ -137,6 +146,9 @@ def against_value(estimate: Estimate, cov: Covariance, value: float) -> FloatArr
 
     NaN without a variance. Shapes: returns (n_params,).
     """
+    behind = through(estimate, cov)
+    if behind is not None:
+        return against_value(behind.estimate, behind.cov, float(behind.value(np.array([value]))[0]))
     theta, variance = np.array(estimate.params), cov.variance()
     p = cov.pvalues(None, theta - value)
     at = np.flatnonzero((variance > 0) & (theta > 0) & (theta < 1))

@@ -304,6 +304,12 @@ def _place(names: Sequence[str], name: str) -> int:
     return list(names).index(name)
 
 
+def carried_text(estimate: Estimate) -> str:
+    """Where intervals come from that are those of other parameters; empty where they are not."""
+    family = estimate.family.monotone
+    return "" if family is None else f"Intervals are those of the {family.scale.of}, turned into {family.scale.into}"
+
+
 def caption_text(
     estimate: Estimate, cov: Covariance, sample: RestsOn, alpha: float, what: str, markup: MarkupName, joint: str = ""
 ) -> str:
@@ -314,7 +320,9 @@ def caption_text(
     by = f"clustered by {' and '.join(axes)}" if axes else f"{sample.rows} taken to be independent"
     t = _reference(cov.dof(), "about " if cov.summed else "")
     lines = [f"{what} with{joint} {level:g}% confidence intervals.", f"Standard errors: {cov.options.cov}, {by}; {t}."]
-    if estimate.bounded and estimate.about.interval != "wald":
+    if carried_text(estimate):
+        lines.append(f"{carried_text(estimate)}.")
+    elif estimate.bounded and estimate.about.interval != "wald":
         lines.append("Intervals are built on the logit scale.")
     lines += [line for line in estimate.about.lines if line.startswith("Ratings in")]
     left = sum(count for reason, count in estimate.dropped.items() if reason != "subset")

@@ -23,6 +23,7 @@ from evalreg.inference.rectification import rectification_table
 from evalreg.inference.rectified import few_labels
 from evalreg.inference.standards import against_null, tested_against
 from evalreg.inference.widening import FEW_SUCCESSES, widening
+from evalreg.report.sentences import carried_text
 from evalreg.report.tables import NO_LIMIT, UNKNOWN, Grid, Summary, dof_texts, fixed, limits, number, p_value
 from evalreg.scores.unseen import Unseen
 
@@ -306,7 +307,10 @@ def _sentences(estimate: Estimate, cov: Covariance, alpha: float, axes: tuple[Ax
             "deff = (clustered SE / naive SE) squared. eff. n = how many independent rows would give this error bar. "
             f"ICC = how alike the {what} of one {name} are: 0 is not at all, 1 is the same."
         )
-    if estimate.bounded and estimate.about.interval != "wald":
+    carried = carried_text(estimate)
+    if carried:
+        sentences.append(f"{carried}; t and p test each against {estimate.about.null:g}, as the interval does.")
+    elif estimate.bounded and estimate.about.interval != "wald":
         null = tested_against(estimate)
         if null is None:
             said = ". `t_test` tests a value, as the interval does."

@@ -109,7 +109,8 @@ def _common_dof(estimate: Estimate, cov: Covariance) -> float | None:
     own = (cov.fixed, cov.floor, cov.withheld, cov.paired, cov.ends)
     if cov.crossed or any(one is not None for one in own) or any(term.blind is not None for term in cov.pieces):
         return None
-    if estimate.family is not PLAIN or cov.options.dof == "satterthwaite" or not cov.axes:
+    family = estimate.family.monotone.contrasts if estimate.family.monotone else estimate.family
+    if family is not PLAIN or cov.options.dof == "satterthwaite" or not cov.axes:
         return None
     return None if any(term.lost.any() for term in cov.pieces) else float(cov.dof()[0])
 

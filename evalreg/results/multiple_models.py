@@ -9,8 +9,9 @@ import numpy as np
 import pandas as pd
 
 from evalreg.covariance.covariance import Covariance
-from evalreg.estimate import Estimate
+from evalreg.estimate import Estimate, Scale
 from evalreg.inference.intervals import on_logit_scale
+from evalreg.inference.monotone import through
 from evalreg.inference.questions import Counted
 from evalreg.inference.ranks import PairAdjustName, pairwise_table, rank_sets, tau_best
 from evalreg.inference.simultaneous import Seed, simultaneous
@@ -18,7 +19,7 @@ from evalreg.inference.tiers import letters, tiers
 from evalreg.report.summaries import choice_sentence
 from evalreg.report.whole import whole
 from evalreg.results.tiers import Tiers, find_tiers
-from evalreg.results.winner import BestName, Winner, WinnerName, find_winner
+from evalreg.results.winner import BestName, Winner, WinnerName, carried_winner, find_winner
 
 Together: TypeAlias = "tuple[pd.Series[float], Covariance]"
 """Parameters and their covariance."""
@@ -40,6 +41,11 @@ class MultipleModels(Counted, ABC):
         """Confidence intervals of the parameters one by one."""
 
     @property
+    @abstractmethod
+    def _behind(self) -> tuple[Scale, Any] | None:
+        """Results of the parameters that these are increasing functions of, and the function; None of others."""
+
+    @property
     def _compared(self) -> Together:
         """Models and their covariance, pair by pair."""
         return self.params, self.cov
@@ -51,8 +57,8 @@ class MultipleModels(Counted, ABC):
 
     @property
     def _ranked(self) -> Together:
-        """Models and their covariance, from which ranks are told."""
-        return self.params, self.cov
+        """Models and their covariance, from which ranks are told; of increasing functions of others those others."""
+        return (self.params, self.cov) if self._behind is None else self._behind[1]._ranked
 
     def pairwise(self, adjust: PairAdjustName | None = None, alpha: float = 0.05, seed: Seed = 0) -> pd.DataFrame:
         """Differences between all pairs of parameters.
@@ -244,6 +250,12 @@ class MultipleModels(Counted, ABC):
         few clusters the standard error in each tail is stretched so that t takes the place of the normal, or the width
         of crossed clusters.
         """
+        behind = self._behind
+        if behind is not None:
+            scale, of = behind
+            first = of.winner(alpha, method, best=best, seed=seed)
+            place = self.estimate.names.index(first.name)
+            return carried_winner(first, scale, float(np.sqrt(self.cov.variance()[place])))
         params, cov = self._family
         return find_winner(
             params,
@@ -294,13 +306,16 @@ def on_scale(bands: pd.DataFrame, estimate: Estimate, cov: Covariance) -> pd.Dat
     DataFrame
         With the same critical values; win rates and means of scores in [0, 1] stay inside.
     """
-    if not estimate.bounded or estimate.about.interval == "wald":
+    behind = through(estimate, cov)
+    of, errors = (estimate, cov) if behind is None else (behind.estimate, behind.cov)
+    if not of.bounded or of.about.interval == "wald":
         return bands
     mean, se = bands["estimate"].to_numpy(), bands["se"].to_numpy()
     known = se > 0
     ends = bands[["lower", "upper"]].to_numpy(copy=True)
     critical = (ends[known, 1] - mean[known]) / se[known]
-    ends[known] = on_logit_scale(estimate, cov, known, critical)
+    limits = on_logit_scale(of, errors, known, critical)
+    ends[known] = limits if behind is None else behind.limits(limits)
     return bands.assign(lower=ends[:, 0], upper=ends[:, 1])
 
 

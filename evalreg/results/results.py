@@ -18,12 +18,13 @@ from evalreg.covariance.options import CovOptions, check_cov_options, takes_ssc
 from evalreg.data.clusters import Axis, axis_name
 from evalreg.data.engine_spark import one_scan
 from evalreg.errors import ArgumentError, Note, issue
-from evalreg.estimate import Estimate
+from evalreg.estimate import Estimate, Scale
 from evalreg.estimate.about import NOT_GIVEN
 from evalreg.hints import with_hints
 from evalreg.inference.contrasts import parse_contrasts
 from evalreg.inference.equivalence import EquivalenceName, InRange, equivalence_table
 from evalreg.inference.intervals import intervals
+from evalreg.inference.monotone import through
 from evalreg.inference.ranks import PairAdjustName
 from evalreg.inference.simultaneous import Seed
 from evalreg.inference.standards import against_null, against_value, t_tests
@@ -171,7 +172,8 @@ class Results(Algebra, MultipleModels, Planned, Resampled, Predicted, Diagnosed,
         alpha : float, optional
             Level; 0.05 gives 95% intervals.
         method : {"wald", "logit", "wilson", "clopper-pearson", "jeffreys"}, optional
-            By default "logit" for `mean` of scores in [0, 1] and for win rates, "wald" otherwise; where fewer than five
+            By default "logit" for `mean` of scores in [0, 1] and for win rates, at whose ends odds and net benefits of
+            a board have theirs, "wald" otherwise; where fewer than five
             successes or failures are effective, the default of a mean also holds "jeffreys" ("clopper-pearson" for
             independent 0/1 scores). For scores that are not 0 or 1 it assumes that no row is far beyond those seen.
             The last three treat the mean as a proportion of the effective number of rows, at most the rows there are
@@ -341,7 +343,7 @@ class Results(Algebra, MultipleModels, Planned, Resampled, Predicted, Diagnosed,
         Schuirmann (1987), Journal of Pharmacokinetics and Biopharmaceutics 15, 657-680.
         """
         estimate, cov, level = self.estimate, self.cov, None
-        if estimate.bounded and estimate.about.interval != "wald":
+        if (estimate.bounded and estimate.about.interval != "wald") or estimate.family.monotone:
             level = InRange(partial(against_value, estimate, cov), partial(intervals, estimate, cov, method=None))
         return equivalence_table(self.params, cov, margin, kind=kind, alpha=alpha, level=level)
 
@@ -395,6 +397,11 @@ class Results(Algebra, MultipleModels, Planned, Resampled, Predicted, Diagnosed,
         """
         options: dict[str, Any] = {"alpha": alpha, "adjust": adjust, "ranks": ranks, "seed": seed}
         return plot_results(self, covariance_text(self.cov), kind, **options, figsize=figsize, ax=ax)
+
+    @property
+    def _behind(self) -> tuple[Scale, Self] | None:
+        found = through(self.estimate, self.cov)
+        return None if found is None else (found.scale, replace(self, estimate=found.estimate, cov=found.cov))
 
     def __repr__(self) -> str:
         rows, table = f"{self.nobs} rows, {covariance_text(self.cov)}", whole_columns(self.to_frame())

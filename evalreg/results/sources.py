@@ -10,7 +10,7 @@ from evalreg.report.bibliography import SOURCES
 from evalreg.report.documents import versions
 from evalreg.report.pages import named
 from evalreg.report.rendering import marked_up
-from evalreg.report.sentences import MARKUPS, MarkupName
+from evalreg.report.sentences import MARKUPS, MarkupName, carried_text
 
 _BOUNDED = "Intervals are built on the logit scale, so that they stay between 0 and 1"
 
@@ -58,7 +58,9 @@ def _estimated(results: Any) -> list[Cited]:
     elif names:
         clusters = "Tests and intervals use t with the number of clusters less one as degrees of freedom."
         sentences.append((clusters, ()))
-    if results.estimate.bounded and about.interval != "wald":
+    if carried_text(results.estimate):
+        sentences.append((f"{carried_text(results.estimate)}.", ()))
+    elif results.estimate.bounded and about.interval != "wald":
         sentences.append((f"{_BOUNDED}.", ()))
     return sentences
 
@@ -102,7 +104,10 @@ def formulas_of(results: Any, ranked: bool) -> tuple[str, ...]:
             found.append(f"before they are summed, the residuals of g are multiplied by {adjusted}, H its leverage")
     if cov.crossed:
         found.append("V = V_A + V_B - V_(A and B) for two clusterings, and so on for more")
-    if results.estimate.bounded and results.estimate.about.interval != "wald":
+    if family := results.estimate.family.monotone:
+        found.append("interval of S: logit(S) -/+ t se / (S (1 - S)), put back by 1 / (1 + exp(-x)), se the error of S")
+        found.append(f"interval: {family.scale.formula} at both ends of it")
+    elif results.estimate.bounded and results.estimate.about.interval != "wald":
         found.append("interval of p: logit(p) -/+ t se / (p (1 - p)), put back by 1 / (1 + exp(-x))")
     else:
         found.append("interval: estimate -/+ t se")

@@ -159,7 +159,7 @@ def find_tiers(models: AnyModels, alpha: float, seed: Seed) -> Tiers:
         first=str(first),
         second=str(second),
         separated=p <= alpha and row["difference"] != 0,
-        difference=float(-row["difference"] if turned else row["difference"]),
+        difference=float(table["estimate"].iloc[0] - table["estimate"].iloc[1]),
         p_adjusted=p,
         n_tiers=n_tiers,
         n_pairs=int(pairs.attrs["n_pairs"]),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -14,7 +14,7 @@ from evalreg.checks import FloatArray, fraction, listed, option
 from evalreg.covariance.covariance import Covariance
 from evalreg.data.clusters import Axis, axis_name
 from evalreg.errors import ArgumentError, NotAvailableError
-from evalreg.estimate import Estimate
+from evalreg.estimate import Estimate, Scale
 from evalreg.inference.rectified import few_labels
 from evalreg.inference.selection import SHARE, Corrected, corrected, hybrid_level, winning_values
 from evalreg.inference.widening import widening
@@ -228,6 +228,23 @@ def find_winner(
         alpha=alpha,
         tied=tuple(names[i] for i in equal),
         reason=reason,
+    )
+
+
+def carried_winner(found: Winner, scale: Scale, se: float) -> Winner:
+    """The winner of increasing functions of parameters, from that of the parameters."""
+    ends = [found.lower, found.upper, found.single_lower, found.single_upper]
+    values = scale.forward(np.array([found.estimate, found.corrected, *ends])).tolist()
+    estimate, corrected_estimate, lower, upper, single_lower, single_upper = values
+    return replace(
+        found,
+        estimate=estimate,
+        se=se,
+        corrected=corrected_estimate,
+        lower=lower,
+        upper=upper,
+        single_lower=single_lower,
+        single_upper=single_upper,
     )
 
 

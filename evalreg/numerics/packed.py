@@ -49,13 +49,16 @@ class Touched:
         """Matrices of some clusters that touch as many columns each: their places (m, k), and the entries (m, k, k).
 
         `flat` holds a matrix a row, shape (n_clusters, n_columns ** 2); about `n_entries` are given at a time.
+        Clusters that touch none have no matrix.
         """
         sizes = np.diff(self.starts)
         order = np.argsort(sizes, kind="stable")
         edges = np.flatnonzero(np.diff(sizes[order], prepend=-1, append=-1))
         for low, high in pairwise(edges):
             k = int(sizes[order[low]])
-            step = max(n_entries // max(k * k, 1), 1)
+            if not k:
+                continue
+            step = max(n_entries // (k * k), 1)
             for begin in range(low, high, step):
                 some = order[begin : min(begin + step, high)]
                 yield self.starts[some][:, None] + np.arange(k), self._entries(compressed(flat[some]), some, k)

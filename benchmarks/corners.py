@@ -7,6 +7,7 @@ python benchmarks/corners.py --quick
 from __future__ import annotations
 
 import argparse
+import functools
 import io
 import json
 import os
@@ -254,6 +255,29 @@ def small(divisor: int) -> Contenders:
     }
 
 
+def boards_of_ratings(divisor: int) -> Contenders:
+    """Tables of ratings of 29, 93 and 200 models, from 1,500 prompts of 60 pairs and 5 judges; covariances are new."""
+
+    @functools.cache
+    def board(n_models: int) -> Any:
+        how = {"n_judges": 5, "pairs_per_prompt": 60, "spread": 2.0}
+        log = er.datasets.judge_log(n_models=n_models, n_prompts=1500 // divisor, seed=1, **how)
+        return er.bradley_terry(log, left="left", right="right", winner="winner", groups="prompt")
+
+    def new(n_models: int, groups: str) -> Callable[[], Any]:
+        return lambda: board(n_models).with_cov(groups=groups)
+
+    calls: Contenders = {
+        "all pairs, 29": Contender(lambda made: made.pairwise(), new(29, "prompt")),
+        "all pairs, 93": Contender(lambda made: made.pairwise(), new(93, "prompt")),
+    }
+    for n in (29, 93, 200):
+        calls[f"leaderboard, {n}"] = Contender(lambda made: made.leaderboard(), new(n, "prompt"))
+        both = new(n, "prompt + judge")
+        calls[f"leaderboard, {n}, prompts and judges"] = Contender(lambda made: made.leaderboard(), both)
+    return calls
+
+
 CASES: dict[str, tuple[Callable[[int], Calls | Contenders], str]] = {
     "covariates": (covariates, "CR1"),
     "levels": (levels, "CR1"),
@@ -264,6 +288,7 @@ CASES: dict[str, tuple[Callable[[int], Calls | Contenders], str]] = {
     "small-clusters": (small_clusters, "CR1"),
     "ratings": (ratings, "CR1"),
     "ratings-of-few": (ratings_of_few, "CR1"),
+    "boards": (boards_of_ratings, "all pairs, 29"),
     "small": (small, "statsmodels, 500 rows"),
     "figures": (figures, "plain, 1000"),
 }

@@ -44,8 +44,15 @@ class AlikeTerm(Term):
 
     def dof(self, C: Matrix) -> FloatArray:
         """(J - 1)(K - 1): the contrast's own degrees of freedom times the differences of models that tell."""
-        own = super().dof(C)
-        return np.where(self._applies(C), own * (self.n_models - 1), own)
+        return super().dof(C) * self._times(C)
+
+    def dof_bounds(self, C: Matrix) -> tuple[FloatArray, FloatArray]:
+        """Likewise."""
+        least, most = super().dof_bounds(C)
+        return least * self._times(C), most * self._times(C)
+
+    def _times(self, C: Matrix) -> FloatArray:
+        return np.where(self._applies(C), self.n_models - 1.0, 1.0)
 
     def linear(self, C: FloatArray) -> Term:
         """The same term for contrasts of the parameters."""

@@ -456,17 +456,48 @@ class Covariance:
         held = np.flatnonzero(of.active & ((V > 0) | ~alone))
         return Few(rows[held], found.scale[held], of.chosen(held)) if held.size else None
 
+    def width_bounds(self, contrasts: Matrix) -> tuple[Widths, Widths] | None:
+        """Widths no wider and no narrower than those of contrasts, at every level; None where these cost little.
+
+        Parameters
+        ----------
+        contrasts : ndarray or sparse array, shape (n_contrasts, n_params)
+            Many more than parameters.
+
+        Returns
+        -------
+        tuple of (Widths, Widths) or None
+            With the most and with the fewest degrees of freedom that each contrast may have.
+        """
+        if self.options.dof != "satterthwaite" or all(term.rough is None for term in self.pieces):
+            return None
+        C = self._contrasts(contrasts)
+        least, most = np.swapaxes([term.dof_bounds(C) for term in self._of_own_dof], 0, 1)
+        reach = self.reach(C)
+        plain = self._of_dofs(C, least, reach)
+        found = [made if reach is None else made.allowing(reach) for made in plain.bounded(least, most)]
+        if self.paired is not None:
+            found = [replace(made, few=self._few(contrasts, plain.variance)) for made in found]
+        return found[0], found[1]
+
     def _widths(self, C: Matrix) -> Widths:
         reach = self.reach(C)
+        dofs = np.array([term.dof(C) for term in self.pieces]) if self.summed else self._one_dof(C)[None]
+        found = self._of_dofs(C, dofs, reach)
+        return found if reach is None else found.allowing(reach)
+
+    @property
+    def _of_own_dof(self) -> tuple[Term, ...]:
+        """The terms that have degrees of freedom of their own."""
+        return self.pieces if self.summed else self.pieces[:1]
+
+    def _of_dofs(self, C: Matrix, dofs: FloatArray, reach: Reach | None) -> Widths:
+        """Widths without what is allowed for beyond, from the degrees of freedom of the terms, (n_terms, m)."""
         seen = self._seen(C, reach)
         if not self.summed:
-            found = one_t(seen, self._one_dof(C))
-        else:
-            dofs = np.array([term.dof(C) for term in self.pieces])
-            variances = np.array([term.variance(C) for term in self.pieces])
-            dims = [term.dims for term in self.pieces]
-            found = crossed_widths(seen, variances, dofs, dims, self.options.repair)
-        return found if reach is None else found.allowing(reach)
+            return one_t(seen, dofs[0])
+        variances = np.array([term.variance(C) for term in self.pieces])
+        return crossed_widths(seen, variances, dofs, [term.dims for term in self.pieces], self.options.repair)
 
     def reach(self, contrasts: Matrix) -> Reach | None:
         """What contrasts allow for beyond their variance, where a mean in them has none; None where none does.

@@ -65,6 +65,38 @@ class FixedDof:
 
 
 @dataclass(frozen=True, eq=False)
+class RoughDof:
+    """Bounds of the degrees of freedom of combinations of contrasts, from sums of those contrasts alone.
+
+    The degrees of freedom are tr(P)^2 / |P|^2 of a positive semi-definite P, as large as there are clusters, whose
+    diagonal is no more than d_g, the squared norm of what a cluster makes of a contrast, and whose trace is no less
+    than the variance of the contrast under the working model (Pustejovsky and Tipton 2018, section 3.1). So they are no
+    more than the clusters, and no less than the square of that variance over the sum of the d_g^2.
+
+    Parameters
+    ----------
+    model : ndarray, shape (m, m)
+        Covariance of the contrasts under the working model.
+    squares : ndarray, shape (m, m)
+        Sum over clusters of d_g d_g'.
+    n_clusters : int
+        How many.
+    """
+
+    model: FloatArray
+    squares: FloatArray
+    n_clusters: int
+
+    def __call__(self, C: Matrix) -> tuple[FloatArray, FloatArray]:
+        """The least and the most of each combination, C of shape (n_combinations, m); NaN without a variance."""
+        size = abs(C)
+        # The norm is convex: of a combination its square is at most |c|_1 sum_i |c_i| d_gi.
+        total = np.asarray(size.sum(axis=1)).ravel()
+        least = ratio(quadratic(C, self.model) ** 2, total**2 * quadratic(size, self.squares))
+        return np.clip(least, 1.0, None), np.where(np.isnan(least), np.nan, float(self.n_clusters))
+
+
+@dataclass(frozen=True, eq=False)
 class WelchDof:
     """Degrees of freedom of contrasts of independent means: n_m - 1 for one, Welch-Satterthwaite for several.
 

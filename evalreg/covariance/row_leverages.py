@@ -10,7 +10,7 @@ import numpy as np
 
 from evalreg.checks import FloatArray, IntArray, held_property
 from evalreg.covariance.corrections import inverse_power_times, narrow_adjustment, narrow_change_times
-from evalreg.covariance.dof import ratio, whiten
+from evalreg.covariance.dof import RoughDof, ratio, whiten
 from evalreg.covariance.thin_leverages import (
     CLUSTERS_TO_COLUMNS,
     Forms,
@@ -30,6 +30,8 @@ ENTRIES = 1 << 20
 # Entries of the (contrasts, columns, columns) products that are summed at a time, and of the u that they are made of.
 PRODUCTS = 1 << 23
 HELD = 1 << 22
+# Multiplications for the degrees of freedom of one contrast from which on bounds come first where there are many.
+DEAR = 1e6
 # Matrices of (contrasts, columns) by (contrasts, columns) that exist at once in a joint test.
 JOINT = 2
 
@@ -47,6 +49,13 @@ class LeveragePart(Protocol):
     @property
     def n_clusters(self) -> int:
         """How many."""
+
+    @property
+    def power(self) -> float:
+        """p of (I - L_g)^-p."""
+
+    def norms(self, turned: FloatArray) -> Iterator[FloatArray]:
+        """The d_g of contrasts alone, of some clusters at a time, (n_clusters, m)."""
 
     def halves(self, turned: FloatArray, room: Room) -> Iterator[Halves]:
         """What contrasts, as R'C' of shape (k, m), make of some clusters at a time, at most `_at_once`."""
@@ -66,6 +75,12 @@ class WideLeverage:
     def n_clusters(self) -> int:
         """How many."""
         return int(self.L.shape[0])
+
+    def norms(self, turned: FloatArray) -> Iterator[FloatArray]:
+        """Those of the products below."""
+        for block in self._blocks(_at_once(turned)):
+            outer = self._adjustment[block] @ turned
+            yield np.einsum("gkm,gkm->gm", outer, self.L[block] @ outer)
 
     def halves(self, turned: FloatArray, room: Room) -> Iterator[Halves]:
         """(I - L)^-p R'C' and L times it: the products of the two are the D_g, of the second the U_g'U_h."""
@@ -101,6 +116,17 @@ class NarrowLeverage:
     def n_clusters(self) -> int:
         """How many."""
         return int(self.clusters.totals.shape[0])
+
+    def norms(self, turned: FloatArray) -> Iterator[FloatArray]:
+        """Those of W."""
+        mapped = self.root @ turned
+        for members, adjustment in self._adjustments:
+            step = max(HELD // (members.shape[1] * turned.shape[1]), 1)
+            for first in range(0, members.shape[0], step):
+                some = slice(first, first + step)
+                (own,) = self.clusters.rows(members[some], mapped)
+                W = adjustment[some] @ own
+                yield np.einsum("gnm,gnm->gm", W, W)
 
     def halves(self, turned: FloatArray, room: Room) -> Iterator[Halves]:
         """Likewise."""
@@ -199,6 +225,17 @@ class RowLeverage:
         size = max(min(fit, k if few else 4 * CONTRASTS_PER_BLOCK), CONTRASTS_PER_BLOCK)
         parts = range(0, contrasts.shape[0], size)
         return np.concatenate([self._dof(contrasts[first : first + size]) for first in parts])
+
+    def rough(self, contrasts: FloatArray) -> RoughDof | None:
+        """What bounds the degrees of freedom of combinations of `contrasts` (m, k); None where those cost little."""
+        k, n = self.root.shape[1], self._n_clusters
+        if n * min(n, k) * k < DEAR or any(part.power < 0.5 for part in self.parts):
+            return None
+        turned = self.root.T @ contrasts.T
+        squares = np.zeros((contrasts.shape[0],) * 2)
+        for d in (d for part in self.parts for d in part.norms(turned)):
+            squares += d.T @ d
+        return RoughDof(turned.T @ turned, squares, n)
 
     @held_property
     def _entries_root(self) -> FloatArray | None:

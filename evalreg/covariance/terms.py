@@ -10,8 +10,9 @@ from scipy import sparse
 
 from evalreg.checks import BoolArray, FloatArray, frozen
 from evalreg.covariance.crossed import sign
-from evalreg.covariance.dof import SMALL, FixedDof, Leverage, WelchDof, quadratic
+from evalreg.covariance.dof import SMALL, FixedDof, Leverage, RoughDof, WelchDof, quadratic
 from evalreg.covariance.leverages import CellLeverage, FactoredLeverage, Projected, project
+from evalreg.covariance.row_leverages import RowLeverage
 from evalreg.data.clusters import Axis, axis_name
 from evalreg.numerics.matrices import DENSE_SHARE, Matrix, compressed, dense, of_columns
 
@@ -90,6 +91,20 @@ class Term:
         of_cells = isinstance(self.leverage, CellLeverage | FactoredLeverage)
         found = self._projected.dof(C) if of_cells and _many_pairs(C, self.contrasts) else None
         return self.leverage.dof(self._product(C)) if found is None else found
+
+    def dof_bounds(self, C: Matrix) -> tuple[FloatArray, FloatArray]:
+        """Numbers between which these lie, where they cost much; else themselves, twice."""
+        if self.rough is None:
+            return (self.dof(C),) * 2
+        return self.rough(C)
+
+    @cached_property
+    def rough(self) -> RoughDof | None:
+        """What bounds degrees of freedom; None where those of a contrast cost little."""
+        if not isinstance(self.leverage, RowLeverage):
+            return None
+        n_params = self.matrix.shape[0]
+        return self.leverage.rough(np.eye(n_params) if self.contrasts is None else dense(self.contrasts))
 
     def _product(self, C: Matrix) -> Matrix:
         """C times the contrasts; sparse where both may be, as differences of many models touch few of the cells."""

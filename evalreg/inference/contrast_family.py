@@ -22,6 +22,7 @@ from evalreg.inference.multiplicity import (
     simulate_largest,
     stepdown_pvalues,
 )
+from evalreg.inference.rough_widths import RoughWidths, Rule
 from evalreg.numerics.matrices import Matrix
 from evalreg.numerics.student import t_quantile
 
@@ -41,23 +42,28 @@ class ContrastFamily:
     params: pd.Series[float]  # the parameters, by name
     names: pd.Index[Any]  # of the contrasts; (left, right) for pairs
     matrix: Matrix  # (m, n_params): C, sparse for the pairs of many parameters
-    effect: FloatArray  # (m,): contrasts less their values under the null, and standard errors (NaN outside the family)
-    se: FloatArray
+    effect: FloatArray  # (m,): contrasts less their values under the null
+    inside: BoolArray  # (m,): contrasts in the family
     shared_dof: float  # of the multivariate t; NaN where each contrast has its own and is mapped to the normal
     # of the axis with the fewest, where denominators are few enough to count as chance themselves; NaN otherwise
     few_dof: float
     drawn: bool  # whether the correlation is known well enough to draw from it; otherwise contrasts are counted
     reasons: dict[Any, str]  # why a contrast is outside the family, by name
-    widths: Widths  # half-widths and p-values of the contrasts one by one
+    held: Widths | RoughWidths  # half-widths and p-values of the contrasts one by one, NaN outside the family
     # (m, rank): maps independent normals to the contrasts; for pairs to the parameters whose differences they are
     factor: FloatArray
     weight: FloatArray  # (m,): one over the standard deviation of what is drawn; zero outside the family
     pairs: bool  # whether the contrasts are all pairs
 
+    @cached_property
+    def widths(self) -> Widths:
+        """The exact ones of all."""
+        return self.held if isinstance(self.held, Widths) else self.held.exact(np.arange(self.effect.size))
+
     @property
-    def inside(self) -> BoolArray:
-        """Contrasts in the family, shape (m,)."""
-        return ~np.isnan(self.se)
+    def se(self) -> FloatArray:
+        """Standard errors, shape (m,), NaN outside the family."""
+        return np.sqrt(self.widths.variance)
 
     @property
     def few(self) -> bool:
@@ -74,10 +80,25 @@ class ContrastFamily:
         """Of each contrast by itself, shape (m,)."""
         return self.widths.pvalues(self.effect)
 
+    def decided(self, rule: Rule) -> BoolArray:
+        """Which contrasts a rule decides by their p-values, shape (m,)."""
+        return rule(self.p_value) if self._rough is None else self._rough.decided(rule)
+
+    def largest_p(self, which: BoolArray) -> float:
+        """The largest p-value of some contrasts; 0 of none."""
+        if self._rough is None:
+            return float(np.max(self.p_value[which], initial=0.0))
+        return self._rough.largest(which)
+
+    @property
+    def _rough(self) -> RoughWidths | None:
+        """Bounds of the widths, where exact p-values are not known yet."""
+        return None if isinstance(self.held, Widths) or "p_value" in self.__dict__ else self.held
+
     @property
     def statistic(self) -> FloatArray:
         """Size of the t, or of the normal, that has the p-value of each contrast."""
-        return t_quantile(self.p_value, np.full(self.se.size, self.draw_dof))
+        return t_quantile(self.p_value, np.full(self.effect.size, self.draw_dof))
 
     def of_pairs(self, values: FloatArray, rows: IntArray) -> FloatArray:
         """Absolute statistics of the contrasts in `rows`, from factor @ normals: shape (n_rows, n_draws)."""
@@ -175,12 +196,11 @@ class ContrastFamily:
 
     def counted(self, level: Level) -> FloatArray:
         """P-values by Holm, or by the joint level where that gives less, shape (m,)."""
-        # A true null is rejected only below alpha over their number, or below the joint level: the larger holds alone.
-        return np.fmin(adjust_pvalues(self.p_value, "holm"), level.adjusted(self.p_value))
+        return counted(self.p_value, level)
 
     def stepdown(self, base: int, level: Level) -> FloatArray:
         """P-values by step-down, shape (m,): free, or Holm's where contrasts are counted; NaN outside the family."""
-        rows, p = np.flatnonzero(self.inside), np.full(self.se.size, np.nan)
+        rows, p = np.flatnonzero(self.inside), np.full(self.effect.size, np.nan)
         if self.few:
             return self.counted(level)
         p[rows] = stepdown_pvalues(
@@ -192,6 +212,12 @@ class ContrastFamily:
             n_draws=max(level.n_draws, STEPDOWN_DRAWS),
         )
         return p
+
+
+def counted(p: FloatArray, level: Level) -> FloatArray:
+    """P-values adjusted by Holm, or by the joint level where that gives less, shape (m,)."""
+    # A true null is rejected only below alpha over their number, or below the joint level: the larger holds alone.
+    return np.fmin(adjust_pvalues(p, "holm"), level.adjusted(p))
 
 
 def pair_positions(n: int) -> tuple[IntArray, IntArray]:

@@ -17,6 +17,7 @@ from evalreg.errors import AlignmentError, ArgumentError, ArgumentTypeError, Non
 from evalreg.inference.contrast_family import ContrastFamily, pair_positions
 from evalreg.inference.contrasts import parse_contrasts
 from evalreg.inference.levels import LIKE_NORMAL
+from evalreg.inference.rough_widths import RoughWidths
 from evalreg.numerics.matrices import Matrix, dense, difference_rows, squared_entries
 from evalreg.numerics.student import NORMAL
 
@@ -31,6 +32,9 @@ DENSE_ENTRIES, CHUNK_ENTRIES = 1 << 20, 1 << 23
 # A matrix of so many parameters and far fewer clusters is looked at in the directions that it has, which must leave no
 # more than this of it.
 MANY_PARAMS, SPANNED = 100, 1e-13
+
+# From so many contrasts for each parameter on, bounds of their degrees of freedom come before exact ones.
+MANY_CONTRASTS = 4
 
 # With fewer clusters on the finest axis, for each parameter, its correlations are too uncertain to draw from.
 CLUSTERS_PER_PARAM = 2
@@ -78,8 +82,7 @@ def _made(theta: pd.Series[float], cov: Any, contrasts: Any, dof: Any) -> Contra
         if C.shape[0] < factor.shape[1]:  # fewer contrasts than dimensions
             drawn_from = np.transpose(np.linalg.qr(drawn_from.T, mode="r"))
     plain = {True: "its variance is not known", False: "its variance is not positive"}
-    widths = replace(found.widths, variance=np.where(out, np.nan, variance))
-    few, drawn = _few(cov, widths, np.unique(C.nonzero()[1]).size)
+    held, few, drawn = _held(cov, C, found, out, effect)
     if undrawn and np.isnan(few):
         few = float(LIKE_NORMAL)
     return ContrastFamily(
@@ -87,18 +90,41 @@ def _made(theta: pd.Series[float], cov: Any, contrasts: Any, dof: Any) -> Contra
         names=names,
         matrix=C,
         effect=effect,
-        se=np.sqrt(widths.variance),
+        inside=~out,
         shared_dof=found.shared,
         few_dof=few,
         drawn=drawn and not undrawn,
         reasons={
             names[int(i)]: found.texts.get(int(i)) or plain[bool(np.isnan(variance[i]))] for i in np.flatnonzero(out)
         },
-        widths=widths,
+        held=held,
         factor=drawn_from,
         weight=weight,
         pairs=pairs,
     )
+
+
+def _held(
+    cov: Any, C: Matrix, found: _Moments, out: BoolArray, effect: FloatArray
+) -> tuple[Widths | RoughWidths, float, bool]:
+    """Widths of the contrasts, NaN of those that are out, and what `_few` says of them."""
+    n_params = np.unique(C.nonzero()[1]).size
+
+    def without(widths: Widths, some: BoolArray) -> Widths:
+        return replace(widths, variance=np.where(some, np.nan, widths.variance))
+
+    if found.narrow is not None:
+
+        def exact(rows: IntArray) -> Widths:
+            return without(_by_chunks(cov.widths, C[rows]), out[rows])
+
+        narrow, wide = without(found.narrow, out), without(found.widths, out)
+        bounds = _few(cov, wide, n_params), _few(cov, narrow, n_params)
+        if bounds[0] == bounds[1] or np.isnan(bounds[0][0]):
+            return RoughWidths(narrow, wide, effect, exact), *bounds[0]
+        found = replace(found, widths=exact(np.arange(effect.size)))
+    widths = without(found.widths, out)
+    return widths, *_few(cov, widths, n_params)
 
 
 def _spread_of_pairs(factor: FloatArray) -> FloatArray:
@@ -199,6 +225,7 @@ class _Moments:
     """What is known of contrasts: widths, dof, those of a multivariate t (or NaN), matrices, why a variance is none."""
 
     widths: Widths
+    narrow: Widths | None  # where only bounds are known, of which `widths` are the wide ones
     dof: FloatArray
     shared: float
     root: FloatArray
@@ -218,9 +245,13 @@ def _moments(cov: Covariance | FloatArray, C: Matrix, dof: Any, own_params: bool
         variance[(C != 0) @ ~np.isfinite(np.diag(cov))] = np.nan
         shared = float(own) if own.ndim == 0 else float("nan")
         own = np.broadcast_to(own, C.shape[:1])
-        return _Moments(one_t(variance, own), own, shared, cov, len(cov), cov, {})
+        return _Moments(one_t(variance, own), None, own, shared, cov, len(cov), cov, {})
     # A covariance keeps those of its parameters, which tables and intervals ask for.
-    widths = cov.widths() if own_params else _by_chunks(cov, C)
+    narrow, widths = None, cov.widths() if own_params else None
+    if widths is None and C.shape[0] > MANY_CONTRASTS * C.shape[1]:
+        narrow, widths = _bounds(cov, C)
+    if widths is None:
+        widths = _by_chunks(cov.widths, C)
     none = np.flatnonzero(~(widths.variance > 0))
     texts = dict(zip(none.tolist(), cov.reasons(dense(C[none])) if none.size else [], strict=True))
     own = np.min(widths.dofs, axis=0)
@@ -233,12 +264,19 @@ def _moments(cov: Covariance | FloatArray, C: Matrix, dof: Any, own_params: bool
     if cov.ends is not None and widths.reach is not None:
         more = cov.ends.variance(np.eye(len(cov.names)), USUAL_LEVEL, NORMAL)
         root, together, rank = root + more, together + more, rank + cov.ends.which.size
-    return _Moments(widths, own, shared, root, rank, together, texts)
+    return _Moments(widths, narrow, own, shared, root, rank, together, texts)
 
 
-def _by_chunks(cov: Covariance, C: Matrix) -> Widths:
+def _bounds(cov: Covariance, C: Matrix) -> tuple[Widths, Widths] | tuple[None, None]:
+    """Bounds of the widths of many contrasts, where exact ones cost much."""
+    found = [cov.width_bounds(part) for part in _chunks(C)]
+    both = [one for one in found if one is not None]
+    return (joined([one[0] for one in both]), joined([one[1] for one in both])) if both else (None, None)
+
+
+def _by_chunks(of: Callable[[Matrix], Widths], C: Matrix) -> Widths:
     """Widths of many contrasts, some at a time, which bounds the memory."""
-    return joined([cov.widths(part) for part in _chunks(C)])
+    return joined([of(part) for part in _chunks(C)])
 
 
 def _by_rows(C: Matrix, make: Callable[[Matrix], FloatArray]) -> FloatArray:

@@ -10,7 +10,7 @@ import pandas as pd
 
 from evalreg.checks import BoolArray, FloatArray, adjustment, fraction
 from evalreg.errors import ArgumentError
-from evalreg.inference.contrast_family import ContrastFamily, square_of_pairs
+from evalreg.inference.contrast_family import ContrastFamily, counted, pair_positions, square_of_pairs
 from evalreg.inference.levels import CountedLevel, LargestLevel, Level, critical
 from evalreg.inference.make_family import make_family
 from evalreg.inference.multiplicity import ADJUSTMENTS, adjust_pvalues, base_seed, simulate_largest
@@ -186,21 +186,39 @@ def surely_better(
     n = family.params.size
     if not family.inside.any():
         return [np.zeros((n, n), dtype=bool)] * 2, np.full(n, np.nan), float("nan")
-    p = square_of_pairs(np.where(family.inside, family.p_value, 1.0), n)
-    theta = family.params.to_numpy(np.float64)
-    # A pair that is judged counts for the one with the larger estimate.
-    p = np.where(theta[:, None] > theta, p, np.inf)
     if joint and family.few:
-        return _counted(family, p, alpha, base)
+        decided, at, error = _counted(family, alpha, base)
+        return [_ahead(family, decided)] * 2, t_quantile(at, np.array([family.few_dof])), error
     if joint and not stepdown:
         one = family.joint(alpha, base)
-        return [p <= one.level(alpha)] * 2, np.array([critical(one, alpha)]), one.error(alpha)
+        better = _ahead(family, _below(family, one.level(alpha)))
+        return [better] * 2, np.array([critical(one, alpha)]), one.error(alpha)
     if not joint:
         each = family.once("by model", (alpha, base), lambda: _by_model(family, alpha, base))
         own = np.array([one.level(alpha) for one in each])
         c = np.array([critical(one, alpha) for one in each])
-        return [p <= own[:, None], p <= own], c, max(one.error(alpha) for one in each)
-    return _stepdown(family, p, alpha, base)
+        left, right = (_below(family, own[side]) for side in pair_positions(n))
+        # Judged for the row, and for the column.
+        sides = [_ahead(family, left, right), _ahead(family, right, left)]
+        return sides, c, max(one.error(alpha) for one in each)
+    return _stepdown(family, alpha, base)
+
+
+def _below(family: ContrastFamily, level: float | FloatArray) -> BoolArray:
+    """Pairs whose p-value is no more than a level, one or one of each, shape (n_pairs,)."""
+    return family.decided(lambda p: p <= level)
+
+
+def _ahead(family: ContrastFamily, left: BoolArray, right: BoolArray | None = None) -> BoolArray:
+    """Pairs that are decided, as a matrix: whether the row is ahead of the column, by the estimates.
+
+    `left` decides where the row is the pair's left model, `right`, the same by default, where it is the right one.
+    """
+    theta = family.params.to_numpy(np.float64)
+    decided, places = np.zeros((theta.size, theta.size), dtype=bool), pair_positions(theta.size)
+    decided[places] = left
+    decided[places[::-1]] = left if right is None else right
+    return np.asarray(decided & (theta[:, None] > theta))
 
 
 def _by_model(family: ContrastFamily, alpha: float, base: int) -> list[Level]:
@@ -222,20 +240,14 @@ def _by_model(family: ContrastFamily, alpha: float, base: int) -> list[Level]:
     return [CountedLevel(int(count), family.few_dof, own) for count, own in zip(counts, draws, strict=True)]
 
 
-def _counted(
-    family: ContrastFamily, p: FloatArray, alpha: float, base: int
-) -> tuple[Sequence[BoolArray], FloatArray, float]:
-    """With few clusters: pairs that Holm or the joint level decides."""
+def _counted(family: ContrastFamily, alpha: float, base: int) -> tuple[BoolArray, float, float]:
+    """With few clusters: pairs that Holm or the joint level decides, the level that comes to, and its error."""
     one = family.joint(alpha, base)
-    decided = family.p_value[family.counted(one) <= alpha]
-    at = max(one.level(alpha), float(np.max(decided, initial=0.0)))
-    c = float(t_quantile(at, np.array([family.few_dof]))[0])
-    return [p <= at] * 2, np.array([c]), one.error(alpha)
+    decided = family.decided(lambda p: counted(p, one) <= alpha)
+    return decided, max(one.level(alpha), family.largest_p(decided)), one.error(alpha)
 
 
-def _stepdown(
-    family: ContrastFamily, p: FloatArray, alpha: float, base: int
-) -> tuple[Sequence[BoolArray], FloatArray, float]:
+def _stepdown(family: ContrastFamily, alpha: float, base: int) -> tuple[Sequence[BoolArray], FloatArray, float]:
     """Romano and Wolf (2005) on the nulls row <= column: a rejection removes that one, and its mirror stays."""
     weight = square_of_pairs(family.weight, family.params.size)
     left, better, at, c = weight > 0, np.zeros(weight.shape, dtype=bool), 0.0, float("inf")
@@ -251,7 +263,7 @@ def _stepdown(
         )[0]
         one = LargestLevel(largest)
         at, c = max(at, one.level(alpha)), min(c, largest.quantile(alpha))
-        new = left & (p <= at)
+        new = left & _ahead(family, _below(family, at))
         if not new.any():
             return [better, better], np.array([c]), largest.quantile_error(alpha)
         better, left = better | new, left & ~new

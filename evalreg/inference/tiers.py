@@ -14,8 +14,8 @@ from evalreg.inference.multiplicity import base_seed
 from evalreg.inference.ranks import PairAdjustName, surely_better
 from evalreg.inference.simultaneous import Seed
 
-# Of largest sets beyond so many, which can be millions, only as many are made as every pair needs.
-MOST_SETS = 1000
+# Of largest sets beyond so many for each model (there can be millions) only as many are made as every pair needs.
+MOST_SETS = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +49,7 @@ def letters(params: Any, cov: Any, *, alpha: float = 0.05, dof: Any = np.inf, se
     Separated is by the single-step comparison of all pairs. A pair without a positive variance is not.
 
     Indexed by model; "a" holds the largest estimate. With more than 26 groups names go on with "aa", and a space stands
-    between those of one model. Groups are as large as can be; of more than 1,000 only those that pairs need are named.
+    between those of one model. Groups are as large as can be; of more than two for each model only those that pairs need are named.
     Piepho (2004), Journal of Computational and Graphical Statistics 13(2), 456-466. Shapes: params (n_models,), cov
     (n_models, n_models).
     """
@@ -97,7 +97,7 @@ def groups_of_unseparated(apart: BoolArray) -> list[tuple[int, ...]]:
 
 
 def _largest_sets(near: list[int]) -> list[int] | None:
-    """All of them, None where there are more than `MOST_SETS`; a set is a number whose bits are its models.
+    """All of them, None where there are too many; a set is a number whose bits are its models.
 
     `near` holds, for each model, the set of those it is not separated from, itself among them.
     """
@@ -114,7 +114,7 @@ def _largest_sets(near: list[int]) -> list[int] | None:
                 held.append(part)
         sets += held
         # Each stays, or grows, with every further model.
-        if len(sets) > MOST_SETS:
+        if len(sets) > MOST_SETS * len(near):
             return None
     return sets
 

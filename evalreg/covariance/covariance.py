@@ -457,12 +457,12 @@ class Covariance:
         return Few(rows[held], found.scale[held], of.chosen(held)) if held.size else None
 
     def width_bounds(self, contrasts: Matrix) -> tuple[Widths, Widths] | None:
-        """Widths no wider and no narrower than those of contrasts, at every level; None where these cost little.
+        """Widths no wider and no narrower than those of differences, at every level; None where these cost little.
 
         Parameters
         ----------
         contrasts : ndarray or sparse array, shape (n_contrasts, n_params)
-            Many more than parameters.
+            Differences of two parameters, many more than there are parameters.
 
         Returns
         -------

@@ -13,6 +13,8 @@ from evalreg.numerics.matrices import DENSE_SHARE, Matrix, compressed, dense
 
 # Below so many entries, contrasts are multiplied as they are.
 SMALL = 1 << 14
+# By so much bounds are moved outwards.
+ROUNDING = 1e-6
 
 
 def quadratic(contrasts: Matrix, matrix: FloatArray) -> FloatArray:
@@ -66,19 +68,19 @@ class FixedDof:
 
 @dataclass(frozen=True, eq=False)
 class RoughDof:
-    """Bounds of the degrees of freedom of combinations of contrasts, from sums of those contrasts alone.
+    """Bounds of the degrees of freedom of differences of two contrasts.
 
-    The degrees of freedom are tr(P)^2 / |P|^2 of a positive semi-definite P, as large as there are clusters, whose
-    diagonal is no more than d_g, the squared norm of what a cluster makes of a contrast, and whose trace is no less
-    than the variance of the contrast under the working model (Pustejovsky and Tipton 2018, section 3.1). So they are no
-    more than the clusters, and no less than the square of that variance over the sum of the d_g^2.
+    They are tr(P)^2 / |P|^2 of a positive semi-definite P, as large as there are clusters. Its diagonal is no more than
+    the d_g, the squared norms of what clusters make of a difference; its trace is no less than the variance of the
+    difference under the working model (Pustejovsky and Tipton 2018, section 3.1). So they are no more than the
+    clusters, and no less than the square of that variance over the sum of the d_g^2.
 
     Parameters
     ----------
     model : ndarray, shape (m, m)
         Covariance of the contrasts under the working model.
     squares : ndarray, shape (m, m)
-        Sum over clusters of d_g d_g'.
+        Of each pair the sum over clusters of d_g^2, or a number that is no less.
     n_clusters : int
         How many.
     """
@@ -88,11 +90,10 @@ class RoughDof:
     n_clusters: int
 
     def __call__(self, C: Matrix) -> tuple[FloatArray, FloatArray]:
-        """The least and the most of each combination, C of shape (n_combinations, m); NaN without a variance."""
-        size = abs(C)
-        # The norm is convex: of a combination its square is at most |c|_1 sum_i |c_i| d_gi.
-        total = np.asarray(size.sum(axis=1)).ravel()
-        least = ratio(quadratic(C, self.model) ** 2, total**2 * quadratic(size, self.squares))
+        """The least and the most of each difference, C of shape (n_pairs, m); NaN without a variance."""
+        i, j = compressed(C).indices.reshape(-1, 2).T
+        own = np.diag(self.model)
+        least = (1 - ROUNDING) * ratio((own[i] + own[j] - 2 * self.model[i, j]) ** 2, self.squares[i, j])
         return np.clip(least, 1.0, None), np.where(np.isnan(least), np.nan, float(self.n_clusters))
 
 

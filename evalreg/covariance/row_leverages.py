@@ -32,6 +32,8 @@ PRODUCTS = 1 << 23
 HELD = 1 << 22
 # Multiplications for the degrees of freedom of one contrast from which on bounds come first where there are many.
 DEAR = 1e6
+# Entries of all pairs and clusters up to which the d_g of each pair are made for these bounds, and those at a time.
+PAIRS_OF_CLUSTERS, CACHED = 1 << 27, 1 << 17
 # Matrices of (contrasts, columns) by (contrasts, columns) that exist at once in a joint test.
 JOINT = 2
 
@@ -54,8 +56,8 @@ class LeveragePart(Protocol):
     def power(self) -> float:
         """p of (I - L_g)^-p."""
 
-    def norms(self, turned: FloatArray) -> Iterator[FloatArray]:
-        """The d_g of contrasts alone, of some clusters at a time, (n_clusters, m)."""
+    def factors(self, turned: FloatArray) -> Iterator[tuple[FloatArray, FloatArray]]:
+        """The two factors of D_g alone, likewise."""
 
     def halves(self, turned: FloatArray, room: Room) -> Iterator[Halves]:
         """What contrasts, as R'C' of shape (k, m), make of some clusters at a time, at most `_at_once`."""
@@ -76,11 +78,11 @@ class WideLeverage:
         """How many."""
         return int(self.L.shape[0])
 
-    def norms(self, turned: FloatArray) -> Iterator[FloatArray]:
-        """Those of the products below."""
+    def factors(self, turned: FloatArray) -> Iterator[tuple[FloatArray, FloatArray]]:
+        """(I - L)^-p R'C' and L times it."""
         for block in self._blocks(_at_once(turned)):
             outer = self._adjustment[block] @ turned
-            yield np.einsum("gkm,gkm->gm", outer, self.L[block] @ outer)
+            yield outer, self.L[block] @ outer
 
     def halves(self, turned: FloatArray, room: Room) -> Iterator[Halves]:
         """(I - L)^-p R'C' and L times it: the products of the two are the D_g, of the second the U_g'U_h."""
@@ -117,16 +119,15 @@ class NarrowLeverage:
         """How many."""
         return int(self.clusters.totals.shape[0])
 
-    def norms(self, turned: FloatArray) -> Iterator[FloatArray]:
-        """Those of W."""
+    def factors(self, turned: FloatArray) -> Iterator[tuple[FloatArray, FloatArray]]:
+        """W, twice."""
         mapped = self.root @ turned
         for members, adjustment in self._adjustments:
             step = max(HELD // (members.shape[1] * turned.shape[1]), 1)
             for first in range(0, members.shape[0], step):
                 some = slice(first, first + step)
                 (own,) = self.clusters.rows(members[some], mapped)
-                W = adjustment[some] @ own
-                yield np.einsum("gnm,gnm->gm", W, W)
+                yield (adjustment[some] @ own,) * 2
 
     def halves(self, turned: FloatArray, room: Room) -> Iterator[Halves]:
         """Likewise."""
@@ -227,15 +228,32 @@ class RowLeverage:
         return np.concatenate([self._dof(contrasts[first : first + size]) for first in parts])
 
     def rough(self, contrasts: FloatArray) -> RoughDof | None:
-        """What bounds the degrees of freedom of combinations of `contrasts` (m, k); None where those cost little."""
+        """What bounds the degrees of freedom of differences of `contrasts` (m, k); None where those cost little."""
         k, n = self.root.shape[1], self._n_clusters
         if n * min(n, k) * k < DEAR or any(part.power < 0.5 for part in self.parts):
             return None
         turned = self.root.T @ contrasts.T
-        squares = np.zeros((contrasts.shape[0],) * 2)
-        for d in (d for part in self.parts for d in part.norms(turned)):
-            squares += d.T @ d
-        return RoughDof(turned.T @ turned, squares, n)
+        return RoughDof(turned.T @ turned, self._squares_of_pairs(turned), n)
+
+    def _squares_of_pairs(self, turned: FloatArray) -> FloatArray:
+        """Sums over clusters of d_g^2 of all differences, or numbers that are no less, (m, m)."""
+        m = turned.shape[1]
+        each = self._n_clusters * m * m <= PAIRS_OF_CLUSTERS
+        squares, step = np.zeros((m, m)), max(CACHED // (m * m), 1)
+        for left, right in (factors for part in self.parts for factors in part.factors(turned)):
+            d = np.einsum("gnm,gnm->gm", left, right)
+            if not each:
+                squares += d.T @ d
+                continue
+            for some in (slice(first, first + step) for first in range(0, len(d), step)):
+                of_pairs = np.swapaxes(left[some], 1, 2) @ right[some]
+                of_pairs *= -2.0
+                of_pairs += d[some, :, None]
+                of_pairs += d[some, None, :]
+                squares += np.einsum("gij,gij->ij", of_pairs, of_pairs)
+        # The squared norm of a difference is at most twice the sum of the two.
+        own = np.diag(squares)
+        return squares if each else 4 * (own[:, None] + own + 2 * squares)
 
     @held_property
     def _entries_root(self) -> FloatArray | None:

@@ -93,7 +93,7 @@ class Term:
         return self.leverage.dof(self._product(C)) if found is None else found
 
     def dof_bounds(self, C: Matrix) -> tuple[FloatArray, FloatArray]:
-        """Numbers between which these lie, where they cost much; else themselves, twice."""
+        """Numbers between which these lie, of differences of two parameters where they cost much; else they, twice."""
         if self.rough is None:
             return (self.dof(C),) * 2
         return self.rough(C)

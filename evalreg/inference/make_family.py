@@ -33,8 +33,8 @@ DENSE_ENTRIES, CHUNK_ENTRIES = 1 << 20, 1 << 23
 # more than this of it.
 MANY_PARAMS, SPANNED = 100, 1e-13
 
-# From so many contrasts for each parameter on, bounds of their degrees of freedom come before exact ones.
-MANY_CONTRASTS = 4
+# From so many pairs for each parameter on, bounds of their degrees of freedom come before exact ones.
+MANY_PAIRS = 4
 
 # With fewer clusters on the finest axis, for each parameter, its correlations are too uncertain to draw from.
 CLUSTERS_PER_PARAM = 2
@@ -60,11 +60,11 @@ def make_family(params: Any, cov: Any, contrasts: Any = None, dof: Any = np.inf)
 def _made(theta: pd.Series[float], cov: Any, contrasts: Any, dof: Any) -> ContrastFamily:
     names, C, null = _check_contrasts(contrasts, theta.index)
     effect = C @ theta.to_numpy() - null
-    found = _moments(_check_cov(cov, theta.index), C, dof, contrasts is None)
+    pairs = isinstance(contrasts, str) and contrasts == "pairs"
+    found = _moments(_check_cov(cov, theta.index), C, dof, own_params=contrasts is None, pairs=pairs)
     variance, root, together = found.widths.variance, found.root, found.together
     known = np.isfinite(np.diag(together))
     safe = np.where(np.outer(known, known), root, 0.0)
-    pairs = isinstance(contrasts, str) and contrasts == "pairs"
     values = np.asarray(theta, dtype=np.float64)
     centred = pairs or bool(np.all(np.abs(C.sum(axis=1)) < 1e-12))
     factor = _factor(safe, values, known, found.rank, centred=centred)
@@ -234,7 +234,7 @@ class _Moments:
     texts: dict[int, str]  # by contrast, of those that have one
 
 
-def _moments(cov: Covariance | FloatArray, C: Matrix, dof: Any, own_params: bool) -> _Moments:
+def _moments(cov: Covariance | FloatArray, C: Matrix, dof: Any, *, own_params: bool, pairs: bool) -> _Moments:
     """Of contrasts or the parameters themselves; from the correlation of `root`, positive semi-definite, is drawn."""
     if not isinstance(cov, Covariance):
         own = np.asarray(dof, dtype=np.float64)
@@ -248,7 +248,7 @@ def _moments(cov: Covariance | FloatArray, C: Matrix, dof: Any, own_params: bool
         return _Moments(one_t(variance, own), None, own, shared, cov, len(cov), cov, {})
     # A covariance keeps those of its parameters, which tables and intervals ask for.
     narrow, widths = None, cov.widths() if own_params else None
-    if widths is None and C.shape[0] > MANY_CONTRASTS * C.shape[1]:
+    if pairs and C.shape[0] > MANY_PAIRS * C.shape[1]:
         narrow, widths = _bounds(cov, C)
     if widths is None:
         widths = _by_chunks(cov.widths, C)

@@ -49,9 +49,9 @@ def letters(params: Any, cov: Any, *, alpha: float = 0.05, dof: Any = np.inf, se
     Separated is by the single-step comparison of all pairs. A pair without a positive variance is not.
 
     Indexed by model; "a" holds the largest estimate. With more than 26 groups names go on with "aa", and a space stands
-    between those of one model. Groups are as large as can be; of more than two for each model only those that pairs need are named.
-    Piepho (2004), Journal of Computational and Graphical Statistics 13(2), 456-466. Shapes: params (n_models,), cov
-    (n_models, n_models).
+    between those of one model. Groups are as large as can be; of more than two for each model only those that pairs
+    need are named. Piepho (2004), Journal of Computational and Graphical Statistics 13(2), 456-466. Shapes: params
+    (n_models,), cov (n_models, n_models).
     """
     found = separated(params, cov, alpha=alpha, dof=dof, seed=seed)
     held = groups_of_unseparated(found.apart)

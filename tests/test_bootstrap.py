@@ -24,7 +24,8 @@ from evalreg.errors import (
     TooFewClustersError,
 )
 from evalreg.inference.multiplicity import block_stream
-from evalreg.resampling.draws import BLOCK, Progress, boot_chunks, run_blocks
+from evalreg.numerics.progress import Progress
+from evalreg.resampling.draws import BLOCK, boot_chunks, run_blocks
 from evalreg.resampling.intervals import basic_interval, bca_interval, percentile_interval, studentized_interval
 
 # The same sums in another order.

@@ -18,7 +18,7 @@ from typing import IO, cast
 from evalreg.checks import nearest
 from evalreg.errors import ArgumentError, LogFormatError
 from evalreg.logs.files import refuse_link
-from evalreg.resampling.draws import Progress
+from evalreg.numerics.progress import Progress
 
 # Bytes of a line; a longer one is refused.
 LONGEST_LINE = 1 << 26

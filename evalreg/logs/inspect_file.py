@@ -14,7 +14,7 @@ from typing import Any
 from evalreg.errors import ArgumentError, LogFormatError
 from evalreg.logs.reading import Source
 from evalreg.logs.records import decoded, whole_file
-from evalreg.resampling.draws import Progress
+from evalreg.numerics.progress import Progress
 
 # Bytes that a `.json` log or one member of a `.eval` may have when expanded.
 LIMIT = 1 << 29

@@ -15,7 +15,7 @@ from evalreg.checks import listed
 from evalreg.errors import ArgumentError, LogFormatError
 from evalreg.logs.content import LONGEST_LINE
 from evalreg.logs.reading import BrokenName
-from evalreg.resampling.draws import Progress
+from evalreg.numerics.progress import Progress
 
 BUFFER = 1 << 20  # lines are often longer than the default of 8 KiB, which would be read in pieces
 _BOM = b"\xef\xbb\xbf"

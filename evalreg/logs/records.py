@@ -13,7 +13,7 @@ from typing import IO, Any, cast
 from evalreg.errors import LogFormatError
 from evalreg.logs.lines import JsonLines
 from evalreg.logs.reading import BrokenName, Source
-from evalreg.resampling.draws import Progress
+from evalreg.numerics.progress import Progress
 
 # A document of one piece that is larger than this is not a log that a person means to read.
 LARGEST_DOCUMENT = 2**31

@@ -13,7 +13,8 @@ import numpy as np
 
 from evalreg.checks import BoolArray, FloatArray, IntArray
 from evalreg.inference.multiplicity import block_stream
-from evalreg.resampling.draws import BLOCK, MOST_ENTRIES, Progress
+from evalreg.numerics.progress import Progress
+from evalreg.resampling.draws import BLOCK, MOST_ENTRIES
 from evalreg.resampling.inversion import Drawn
 
 StatisticName: TypeAlias = Literal["t", "difference"]

@@ -1,13 +1,10 @@
-"""Random weights of clusters, the same whatever the number of workers, and a sign of life while they are drawn."""
+"""Random weights of clusters, the same whatever the number of workers."""
 
 from __future__ import annotations
 
-import sys
-import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Literal, TextIO, TypeAlias, TypeVar, get_args
+from typing import Any, Literal, TypeAlias, TypeVar, get_args
 
 import numpy as np
 
@@ -32,7 +29,6 @@ MAMMEN = np.array([(1 + np.sqrt(5)) / 2, (1 - np.sqrt(5)) / 2])
 MAMMEN_FIRST = (np.sqrt(5) - 1) / (2 * np.sqrt(5))
 WEBB_UP_TO = 12
 
-SILENT_SECONDS = 2.0
 Result = TypeVar("Result")
 
 
@@ -112,39 +108,6 @@ def _boot(weights: BootWeightsName, shape: tuple[int, int], rng: np.random.Gener
     chosen = rng.integers(0, shape[1], size=shape)
     chosen += shape[1] * np.arange(shape[0])[:, None]
     return np.bincount(chosen.ravel(), minlength=chosen.size).reshape(shape).astype(np.float64)
-
-
-class Progress:
-    """A line on a terminal (stderr) that counts draws, once they have taken two seconds; silent elsewhere."""
-
-    def __init__(
-        self, total: int, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic, unit: str = "draws"
-    ) -> None:
-        self._stream = sys.stderr if stream is None else stream
-        self._visible = bool(getattr(self._stream, "isatty", lambda: False)())
-        self._total, self._done, self._clock, self._unit = total, 0, clock, unit
-        self._next, self._written = clock() + SILENT_SECONDS, False
-        self._lock = threading.Lock()
-
-    def advance(self, n: int) -> None:
-        """Count `n` more draws."""
-        if not self._visible:
-            return
-        with self._lock:
-            self._done += n
-            if self._clock() >= self._next:
-                self._next, self._written = self._clock() + 0.2, True
-                self._stream.write(f"\r{self._done} of {self._total} {self._unit} ({self._done / self._total:.0%})")
-                self._stream.flush()
-
-    def __enter__(self) -> Progress:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._written:
-            # Erased, so that what is printed next starts on a clean line.
-            self._stream.write("\r" + " " * 60 + "\r")
-            self._stream.flush()
 
 
 def run_blocks(

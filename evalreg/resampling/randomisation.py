@@ -28,9 +28,10 @@ from evalreg.errors import (
 )
 from evalreg.inference.multiplicity import base_seed
 from evalreg.inference.simultaneous import Seed
+from evalreg.numerics.progress import Progress
 from evalreg.resampling.assignments import STATISTICS, Allocation, Effect, StatisticName, effects
 from evalreg.resampling.bootstrap import refuse_few
-from evalreg.resampling.draws import Progress, whole_number
+from evalreg.resampling.draws import whole_number
 from evalreg.resampling.inversion import Drawn, as_extreme, as_extreme_far, find_end
 from evalreg.resampling.randomisation_result import RandomisationTest
 

@@ -17,9 +17,10 @@ from evalreg.estimate import AtInfinity, Estimate
 from evalreg.inference.multiplicity import base_seed
 from evalreg.inference.simultaneous import Seed
 from evalreg.numerics.matrices import dense
+from evalreg.numerics.progress import Progress
 from evalreg.resampling.boot_sums import meetings, solver_of
 from evalreg.resampling.bootstrap import FEW_DRAWS, KINDS, Bootstrap, KindName, refuse_few
-from evalreg.resampling.draws import BOOT_WEIGHTS, BootWeightsName, Progress, boot_chunks, run_blocks, whole_number
+from evalreg.resampling.draws import BOOT_WEIGHTS, BootWeightsName, boot_chunks, run_blocks, whole_number
 
 # Below this many clusters the draws are too much alike, and their spread is too small.
 FEW_CLUSTERS = 10

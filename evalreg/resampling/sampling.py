@@ -19,8 +19,9 @@ from evalreg.data.labels import Labels
 from evalreg.data.opening import open_frame
 from evalreg.errors import ArgumentError, ArgumentTypeError, NotAvailableError, TooFewClustersError, issue
 from evalreg.inference.simultaneous import Seed
+from evalreg.numerics.progress import Progress
 from evalreg.resampling.bootstrap import Bootstrap, KindName
-from evalreg.resampling.draws import BootWeightsName, Progress, boot_chunks, run_blocks, whole_number
+from evalreg.resampling.draws import BootWeightsName, boot_chunks, run_blocks, whole_number
 from evalreg.resampling.resample import assembled, check_crossed, check_options
 from evalreg.scores.rows import RowScores
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import sys
 from itertools import combinations
 
 import numpy as np
@@ -13,6 +15,7 @@ from evalreg.covariance import row_leverages
 from evalreg.inference import make_family, multiplicity
 from evalreg.inference.multiplicity import adjust_pvalues
 from evalreg.inference.rough_widths import RoughWidths
+from evalreg.numerics import progress
 
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
 
@@ -168,6 +171,21 @@ def test_a_board_asks_for_the_exact_ones_of_a_few_pairs(monkeypatch):
     assert sum(asked) - own < 780 / 10
     assert len(board.pairwise()) == 780
     assert sum(asked) - own > 780  # a table of all of them needs all
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_all_pairs_show_on_a_terminal_how_far_they_are(terminal, monkeypatch):
+    class Stream(io.StringIO):
+        def isatty(self):
+            return terminal
+
+    board = _board("many pairs a prompt", n_models=20)
+    monkeypatch.setattr(progress, "SILENT_SECONDS", -1.0)
+    monkeypatch.setattr(sys, "stderr", Stream())
+    board.pairwise()
+    written = sys.stderr.getvalue()
+    assert (" of 190 degrees of freedom (" in written) == terminal
+    assert written == "" or written.endswith(" \r")
 
 
 class _Widths:

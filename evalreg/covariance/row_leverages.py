@@ -20,6 +20,7 @@ from evalreg.covariance.thin_leverages import (
     well_conditioned,
 )
 from evalreg.data.memory import refuse_larger
+from evalreg.numerics.progress import Progress
 from evalreg.scores.sums import NarrowClusters
 
 # Contrasts and clusters handled at a time, so that (clusters, columns, contrasts) arrays stay small.
@@ -224,8 +225,12 @@ class RowLeverage:
         few = self._n_clusters < k
         fit = PRODUCTS // max(min(self._n_clusters, k) * k, 1)
         size = max(min(fit, k if few else 4 * CONTRASTS_PER_BLOCK), CONTRASTS_PER_BLOCK)
-        parts = range(0, contrasts.shape[0], size)
-        return np.concatenate([self._dof(contrasts[first : first + size]) for first in parts])
+        found = []
+        with Progress(contrasts.shape[0], unit="degrees of freedom") as progress:
+            for first in range(0, contrasts.shape[0], size):
+                found.append(self._dof(contrasts[first : first + size]))
+                progress.advance(found[-1].size)
+        return np.concatenate(found)
 
     def rough(self, contrasts: FloatArray) -> RoughDof | None:
         """What bounds the degrees of freedom of differences of `contrasts` (m, k); None where those cost little."""

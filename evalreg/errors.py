@@ -197,7 +197,7 @@ class FewClustersWarning(EvalregWarning):
 
 
 class FewCarriersWarning(EvalregWarning):
-    """A mean near an end of [0, 1] that a few of many clusters carry, or a difference that few questions show."""
+    """A mean that few of many clusters carry, or with strata without variance; a difference that few questions show."""
 
 
 class DominantClusterWarning(EvalregWarning):

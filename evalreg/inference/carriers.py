@@ -10,9 +10,10 @@ from evalreg.covariance.sparsity import FEW_CLUSTERS
 from evalreg.data.clusters import Axis, axis_name
 from evalreg.errors import FewCarriersWarning, NotAvailableError, Note
 from evalreg.estimate import Estimate
+from evalreg.inference.dependence import strata_variance
 from evalreg.inference.diagnostics import cluster_sizes
-from evalreg.inference.widening import CARRIERS, Carried, Widening, n_rows, widening
-from evalreg.numerics.matrices import compressed, dense
+from evalreg.inference.widening import CARRIERS, Carried, Widening, alike_in_strata, n_rows, widening
+from evalreg.numerics.matrices import absolute_entries, compressed, dense
 
 # Carriers are few beside the clusters where c^2, the clusters for each carrier less one, is larger. Of 0/1 scores
 # c^2 is (1 - p)/p even where clusters do not matter, and no row lies beyond those seen.
@@ -47,7 +48,7 @@ def _few(estimate: Estimate, axis: Axis, wider: Widening, found: Carried) -> Boo
         return np.zeros(wider.few.shape, dtype=bool)
     uneven = found.uneven > np.where(wider.whole, UNEVEN_WHOLE, UNEVEN)
     shared = n_rows(estimate) > size.n_clusters
-    return np.asarray(wider.few & shared & uneven & (found.carriers < CARRIERS))
+    return np.asarray(wider.few & ~wider.unvaried & shared & uneven & (found.carriers < CARRIERS))
 
 
 def _text(estimate: Estimate, axis: Axis, found: Carried, which: BoolArray) -> str:
@@ -61,6 +62,37 @@ def _text(estimate: Estimate, axis: Axis, found: Carried, which: BoolArray) -> s
     return (
         f"{some}: {fewest} {what} (those whose scores lie away from the end), so that the interval may be too short. "
         'conf_int(method="clopper-pearson") is safer, and only more clusters make it safe.'
+    )
+
+
+def unvaried_strata(estimate: Estimate, cov: Covariance) -> list[Note]:
+    """A warning of means over strata of which some show no variance, where no interval allows for it."""
+    if estimate.bounded and estimate.about.interval == "widened":
+        return []
+    variance, alike = cov.variance(), strata_variance(estimate, cov)
+    which = alike_in_strata(alike, variance)
+    if not which.any():
+        return []
+    times = float(np.sqrt(np.max(alike[which] / variance[which])))
+    text = (
+        f"{unvaried_words(estimate, which)} (up to {times:.1f} times as large). The interval may be too short. More "
+        "rows in such strata mend it, or weights that are as their rows."
+    )
+    return [(FewCarriersWarning, text)]
+
+
+def unvaried_words(estimate: Estimate, which: BoolArray) -> str:
+    """Which means (n_params,) count on strata without a variance, and on which; without a full stop."""
+    cells = estimate.cells
+    assert cells is not None
+    assert cells.stratum is not None
+    inside = np.asarray(absolute_entries(compressed(estimate.coefficient_map))[np.flatnonzero(which)].sum(axis=0)) > 0
+    found = np.unique(cells.stratum[inside.ravel() & (cells.low == cells.high)]).tolist()
+    return (
+        f"{listed(estimate.names[i] for i in np.flatnonzero(which))}: all scores within "
+        f"{listed(cells.strata[k] for k in found)} are alike, so that "
+        f"{'it adds' if len(found) == 1 else 'they add'} nothing to the standard error, which would be larger if they "
+        "varied as in other strata"
     )
 
 

@@ -22,11 +22,14 @@ from evalreg.numerics.matrices import (
     scale_rows,
     signs_of_entries,
     transposed,
+    without_zeros,
 )
 from evalreg.scores.base import ResidualSums, Scores
 
 # Sums of residuals within clusters that are smaller, squared and over their own squares, are zero but for rounding.
 ROUNDING = 1e-20
+# Of n rows that are all alike so many over n may be others.
+RULE_OF_THREE = 3.0
 
 
 def design_effect(cov: Covariance) -> FloatArray:
@@ -173,6 +176,36 @@ def exchangeable_variance(estimate: Estimate, cov: Covariance) -> FloatArray:
         alike = (1 - rho) * naive + rho * s2 / effective_clusters(estimate, (axis,))
         largest = np.fmax(largest, np.where(rho > 0, alike, 0.0))
     return largest
+
+
+def strata_variance(estimate: Estimate, cov: Covariance) -> FloatArray:
+    """Variance of each mean over strata if those whose scores are all alike vary within as the others do.
+
+    A small stratum of which all rows are right shows no variance, and a large weight counts on it. With w_s the weight
+    of a stratum of n_s rows and s^2 the variance within strata, pooled, it is V + sum w_s^2 s^2/n_s over such strata,
+    and no more than that sum over all strata; times the design effect. Of rows that are alike s^2 is at most what the
+    rule of three leaves, three of them at the other end of the scores. NaN where a mean has no such stratum.
+    """
+    cells, A, found = estimate.cells, estimate.coefficient_map, np.full(estimate.n_params, np.nan)
+    if cells is None or A is None or cells.stratum is None or estimate.scores.paired:
+        return found
+    A, flat = without_zeros(compressed(A)), cells.low == cells.high
+    part = absolute_entries(signs_of_entries(A))
+    which = (np.asarray(part @ flat) > 0) & (np.asarray(part @ ~flat) > 0)
+    if not which.any():
+        return found
+    within = part @ (cells.count * cells.scatter) / np.maximum(part @ (cells.count - 1.0), 1.0)
+    starts = A.indptr[:-1]
+    span = np.maximum.reduceat(cells.high[A.indices], starts) - np.minimum.reduceat(cells.low[A.indices], starts)
+    alike = np.minimum(within, RULE_OF_THREE * span**2 / np.maximum(part @ (flat * cells.count), 1.0))
+    drawn = 1.0 if estimate.population is None else estimate.population.scale**2
+    all_of, flat_of = np.asarray(
+        A.multiply(A).tocsr() @ np.column_stack([drawn / cells.count, flat * drawn / cells.count])
+    ).T
+    V, naive = cov.variance(), np.diag(cov.naive)
+    inflation = np.maximum(np.divide(V, naive, out=np.ones(V.size), where=naive > 0), 1.0)
+    larger = np.minimum(all_of * within * inflation, V + flat_of * alike * inflation)
+    return np.where(which, np.maximum(larger, V), np.nan)
 
 
 def exchangeable_limit(estimate: Estimate, cov: Covariance) -> FloatArray:

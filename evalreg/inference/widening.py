@@ -12,7 +12,7 @@ from evalreg.data.clusters import Axis
 from evalreg.errors import NotAvailableError
 from evalreg.estimate import Cells, Estimate
 from evalreg.estimate.behind import effective_clusters
-from evalreg.inference.dependence import exchangeable_limit, exchangeable_variance
+from evalreg.inference.dependence import exchangeable_limit, exchangeable_variance, strata_variance
 from evalreg.numerics.matrices import (
     absolute_entries,
     compressed,
@@ -30,6 +30,8 @@ FEW_SUCCESSES = 5.0
 ROUNDING = 1e-9
 # Twice as many clusters that carry a mean tell its variance well enough.
 CARRIERS = 5.0
+# A standard error so many times as large is worth a word.
+MATTERS = 1.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +53,7 @@ class Widening:
     """Which means are widened, and what their further intervals are made of; the first axis: both ends of [0, 1]."""
 
     # (2, n_params): means with fewer than five whole successes (failures) among the effective rows, counted from the
-    # lowest (highest) score seen
+    # lowest (highest) score seen; and those that count on strata without a variance
     few: BoolArray
     end: FloatArray  # (2, n_params): the lowest score a and 1 - a; the highest score as a distance from 1, and the rest
     reach: FloatArray
@@ -63,6 +65,7 @@ class Widening:
     carriers: tuple[Carried, ...]  # what carries the distances from the ends, one for each axis
     exact: BoolArray  # (n_params,): independent 0/1 scores, whose interval is Clopper and Pearson's
     whole: BoolArray  # (n_params,): means of 0/1 scores, where no row can lie beyond those seen
+    unvaried: BoolArray  # (n_params,): means over strata of which some show no variance, and would add to that in use
 
     @property
     def acts(self) -> BoolArray:
@@ -112,11 +115,14 @@ def _widening(estimate: Estimate, cov: Covariance) -> Widening | None:
     if not estimate.bounded or estimate.about.interval != "widened" or estimate.cells is None:
         return None
     # Most logs are settled without a pass over their clusters for the correlation within them.
-    exact = counted(estimate, cov)
-    if not _few(estimate, cov, np.fmax(variance, exchangeable_limit(estimate, cov)), exact).any():
+    exact, alike = counted(estimate, cov), strata_variance(estimate, cov)
+    unvaried = alike_in_strata(alike, variance)
+    most = np.fmax(np.fmax(variance, alike), exchangeable_limit(estimate, cov))
+    if not (unvaried.any() or _few(estimate, cov, most, exact).any()):
         return None
-    larger = np.fmax(variance, exchangeable_variance(estimate, cov))
-    few = _few(estimate, cov, larger, exact)
+    larger = np.fmax(np.fmax(variance, alike), exchangeable_variance(estimate, cov))
+    counted_few = _few(estimate, cov, larger, exact)
+    few = counted_few | (unvaried & _inside(estimate, cov))
     if not few.any():
         return None
     n, s2 = n_rows(estimate), scatter(estimate)
@@ -126,27 +132,41 @@ def _widening(estimate: Estimate, cov: Covariance) -> Widening | None:
     distance, reach = np.where(known, distance, 0.5), np.where(known, reach, 1.0)
     spread = distance * (reach - distance)
     carriers = carried(estimate, cov.axes, distance, s2)
+    # Of many failures in strata the variance alone says how many trials they are worth.
+    many, by_rows = ~counted_few, np.where(s2 > 0, n * spread / np.where(s2 > 0, s2, 1.0), np.inf)
     return Widening(
         few=few,
         end=end,
         reach=reach,
         share=np.clip(distance / reach, 0.0, 1.0),
         rows=n,
-        by_rows=np.where(s2 > 0, n * spread / np.where(s2 > 0, s2, 1.0), np.inf),
+        by_rows=np.where(many, np.inf, by_rows),
         by_variance=spread / np.where(known, larger, 1.0),
-        trust=_trust(carriers, distance),
+        trust=np.where(many, 1.0, _trust(carriers, distance)),
         carriers=carriers,
         exact=exact,
         whole=_whole(estimate, estimate.cells),
+        unvaried=unvaried & known,
     )
+
+
+def alike_in_strata(alike: FloatArray, variance: FloatArray) -> BoolArray:
+    """Means of which some stratum shows no variance and would make the standard error a tenth larger; (n_params,)."""
+    return np.asarray((variance > 0) & (np.nan_to_num(alike) > MATTERS**2 * variance))
+
+
+def _inside(estimate: Estimate, cov: Covariance) -> BoolArray:
+    """Means inside the range of their scores, shape (2, n_params)."""
+    assert estimate.cells is not None
+    mean = np.array(estimate.params)
+    return np.asarray((cov.variance() > 0) & (mean > 0) & (mean < 1) & (_ends(estimate, estimate.cells)[1] > 0))
 
 
 def _few(estimate: Estimate, cov: Covariance, larger: FloatArray, exact: BoolArray) -> BoolArray:
     """Where fewer than five successes or failures are effective, shape (2, n_params)."""
     assert estimate.cells is not None
-    mean, n = np.array(estimate.params), n_rows(estimate)
-    end, distance = _ends(estimate, estimate.cells)
-    known = (cov.variance() > 0) & (mean > 0) & (mean < 1) & (distance > 0)
+    n, (end, distance) = n_rows(estimate), _ends(estimate, estimate.cells)
+    known = _inside(estimate, cov)
     share = np.where(known, distance, 0.5) / np.where(known, 1.0 - end, 1.0)
     by_variance = distance * (1.0 - end - distance) / np.where(known, larger, 1.0)
     trials = np.where(exact, n, np.minimum(n, by_variance))

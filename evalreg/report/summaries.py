@@ -14,7 +14,7 @@ from evalreg.covariance.covariance import Covariance
 from evalreg.data.clusters import Axis, axis_name
 from evalreg.errors import NotAvailableError, Note
 from evalreg.estimate import Estimate
-from evalreg.inference.carriers import few_tell
+from evalreg.inference.carriers import few_tell, unvaried_words
 from evalreg.inference.dependence import design_effect, effective_rows, intraclass_correlation
 from evalreg.inference.diagnostics import cluster_sizes
 from evalreg.inference.intervals import intervals
@@ -385,7 +385,7 @@ def _widened(estimate: Estimate, cov: Covariance) -> list[str]:
     wider, sentences = widening(estimate, cov), []
     if wider is None:
         return []
-    acts, exact, whole = wider.acts, wider.exact, wider.whole
+    acts, exact, whole = wider.acts & ~wider.unvaried, wider.exact, wider.whole
     few = f"fewer than {FEW_SUCCESSES:.0f} effective successes or failures"
     beyond = (
         f"the scores are so near one end that they add up to fewer than {FEW_SUCCESSES:.0f} successes or failures, so "
@@ -401,4 +401,7 @@ def _widened(estimate: Estimate, cov: Covariance) -> list[str]:
         if which.any():
             names = listed([name for name, is_so in zip(estimate.names, which, strict=True) if is_so])
             sentences.append(f"{names}: {text}.")
+    if wider.unvaried.any():
+        words = unvaried_words(estimate, wider.unvaried)
+        sentences.append(f"{words}. The interval allows for that; the standard error, and differences, do not.")
     return sentences

@@ -10,7 +10,7 @@ from evalreg.covariance.options import CovOptions, resolve_cov
 from evalreg.data.clusters import Axis
 from evalreg.errors import CovarianceWarning, Note, ZeroVarianceWarning, issue
 from evalreg.estimate import Estimate
-from evalreg.inference.carriers import few_carriers
+from evalreg.inference.carriers import few_carriers, unvaried_strata
 from evalreg.inference.diagnostics import fragility
 from evalreg.inference.few_rows import few_rows, skewed_means
 
@@ -21,7 +21,8 @@ def assembled(
     """The covariance that was asked for, and all notes, which are issued; `axes` is None for independent rows."""
     options = resolve_cov(asked, axes is not None, default="CR1" if estimate.refit is None else "CR2")
     cov = assemble(estimate, axes or (), options)
-    thin = (*few_rows(estimate, cov), *few_carriers(estimate, cov), *skewed_means(estimate, cov))
+    carried = (*few_carriers(estimate, cov), *unvaried_strata(estimate, cov))
+    thin = (*few_rows(estimate, cov), *carried, *skewed_means(estimate, cov))
     fragile = (*cov.notes, *fragility(estimate, cov), *thin, *variance_notes(cov))
     found = (*notes, *_lost_notes(estimate, cov, asked), *fragile)
     issue(found)

@@ -43,7 +43,7 @@ which knows nothing about evalreg catches it where it would expect to::
     |-- SparseBoardWarning                  models compared on too few prompts
     |-- DenominatorWarning                  a ratio whose denominator is hardly known
     |-- SkewedScoresWarning                 scores too skewed for an interval or a confidence sequence
-    |-- UnlikeScalesWarning                 evals side by side whose scores are not on one scale
+    |-- UnlikeScalesWarning                 models or evals side by side whose scores are not on one scale
     |-- EngineWarning                       an engine hands over what could stay in it
     `-- UnequalQuestionsWarning             means by model over different questions
     EvalregDeprecationWarning (EvalregWarning, FutureWarning)
@@ -249,7 +249,7 @@ class SkewedScoresWarning(EvalregWarning):
 
 
 class UnlikeScalesWarning(EvalregWarning):
-    """Scores of several evals are not on one scale."""
+    """Scores of several models or evals are not on one scale."""
 
 
 class EngineWarning(EvalregWarning):

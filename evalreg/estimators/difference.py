@@ -38,7 +38,7 @@ from evalreg.data.opening import open_frame
 from evalreg.data.rows import Roles
 from evalreg.data.summed import SummedLog, with_joint_lines
 from evalreg.data.summed_scores import lines_as_rows, refuse_beside_sums
-from evalreg.errors import ArgumentTypeError, IndependenceWarning, NotAvailableError, Note
+from evalreg.errors import ArgumentTypeError, IndependenceWarning, NotAvailableError, Note, UnlikeScalesWarning
 from evalreg.estimate import About
 from evalreg.estimators.answer_noise import noise_of_differences
 from evalreg.estimators.comparison import Comparison
@@ -48,6 +48,7 @@ from evalreg.estimators.spark_difference import SparkCompared, compared_in_spark
 from evalreg.estimators.subsets import chooses_rows
 from evalreg.estimators.targets import PopulationSize, SampleFacts, check_target, with_population
 from evalreg.inference.ranks import PAIR_ADJUSTMENTS, PairAdjustName
+from evalreg.inference.scales import mixed_scales
 from evalreg.results.results import results_of
 from evalreg.scores.paired import checked_icc
 from evalreg.scores.unseen import ICC
@@ -240,6 +241,9 @@ def _lines_and_notes(
             f"questions, their ids in {named['item']!r} must be the same."
         )
         notes.append((IndependenceWarning, text))
+    unlike = "" if found.unit else mixed_scales(*found.ranges)
+    if unlike:
+        notes.append((UnlikeScalesWarning, unlike))
     left_out = facts.n_unpaired[facts.paired]
     if asked and facts.paired.any():
         lines.append(_paired_line(facts, left_out))

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from scipy import sparse
 
-from evalreg.checks import BoolArray, IntArray
+from evalreg.checks import BoolArray, FloatArray, IntArray
 from evalreg.data.answers import Answers, answers_of
 from evalreg.data.cells import CellRows
 from evalreg.data.clusters import Axis
@@ -57,6 +57,13 @@ class HeldCompared:
     def unit(self) -> bool:
         """Whether all scores lie in [0, 1]."""
         return bool(np.min(self.answers.values) >= 0 and np.max(self.answers.values) <= 1)
+
+    @property
+    def ranges(self) -> tuple[tuple[str, ...], FloatArray, FloatArray]:
+        """The models, and the smallest and the largest score of each."""
+        values, present = self.answers.values, self.answers.present
+        low = np.min(values, axis=1, where=present, initial=np.inf)
+        return self.answers.models, low, np.max(values, axis=1, where=present, initial=-np.inf)
 
     def estimate(self, roles: Roles, groups: Groups, about: About, icc: float | None) -> Made:
         """The differences."""

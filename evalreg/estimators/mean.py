@@ -58,6 +58,7 @@ from evalreg.estimators.targets import (
     with_strata,
 )
 from evalreg.inference.questions import unequal_notes
+from evalreg.inference.scales import scale_notes
 from evalreg.results.results import Results, results_of
 from evalreg.scores.sums import CellSums
 
@@ -291,7 +292,9 @@ def mean(
         estimate = _of_benchmark(estimate, axes, n_population, strata_weights, whole, drawn)
     if by_columns:
         estimate = replace(estimate, about=replace(estimate.about, n_models=estimate.n_params))
-    notes = (*_notes(by_columns, groups), *(unequal_notes(estimate, item, axes) if by_columns else ()))
+    notes = _notes(by_columns, groups)
+    if by_columns:
+        notes = (*notes, *scale_notes(estimate), *unequal_notes(estimate, item, axes))
     if isinstance(table, SummedLog) and by_columns and item is None:
         notes = (*notes, *unequal_questions(table, by_columns))
     with clustered_by_items(estimate, items):

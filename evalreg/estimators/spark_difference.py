@@ -129,6 +129,8 @@ class SparkCompared:
     axes: tuple[Axis, ...]
     # Fewest and most answers of a model to a question, where they were averaged.
     samples: tuple[int, int] | None
+    # The models, and the smallest and the largest score of each.
+    ranges: tuple[tuple[str, ...], FloatArray, FloatArray]
 
     @property
     def absent(self) -> tuple[str, ...]:
@@ -286,7 +288,8 @@ def compared_in_spark(
     questions = replace(every, frame=nw.from_native(used_ones))
     samples = None if roles.sample is None else (int(own["fewest"].min()), int(own["most"].max()))
     axes = parse_groups(groups, answers.columns)
-    return SparkCompared(used, answers, questions, facts, (left, right), columns, entries, axes, samples)
+    ranges = tuple(models), own["low"], own["high"]
+    return SparkCompared(used, answers, questions, facts, (left, right), columns, entries, axes, samples, ranges)
 
 
 def _by_model(answers: SparkAnswers, roles: Roles) -> tuple[list[str], Sums]:

@@ -9,6 +9,7 @@ import pandas as pd
 from pandas.api.types import is_numeric_dtype
 
 from evalreg.checks import listed
+from evalreg.inference.scales import mixed_scales
 
 # An advantage of the left side that is as many standard errors away from none is named.
 TELLING = 3.0
@@ -55,6 +56,12 @@ def _outcome(frame: pd.DataFrame) -> Iterator[str]:
     if missing:
         have = "has" if missing == 1 else "have"
         yield f"{missing} of {len(frame)} rows {have} no score; estimates leave them out and count them."
+    if is_numeric_dtype(score) and "model" in frame:
+        by = score.groupby(frame["model"], observed=True)
+        low, high = (ends.dropna() for ends in (by.min(), by.max()))
+        unlike = mixed_scales([str(name) for name in low.index], low.to_numpy(float), high.to_numpy(float))
+        if unlike:
+            yield f"S{unlike[1:]}"
     if not is_numeric_dtype(score):
         yield f"Scores are text, such as {listed(score.dropna().unique()[:3].tolist())}: they need numbers."
     elif score.nunique() == 1:

@@ -923,7 +923,10 @@ def test_means_and_differences_are_drawn(tmp_path, capsys):
     for asked in (["mean", "--by", "model"], ["compare", "--item", "question"]):
         picture = tmp_path / f"{asked[0]}.svg"
         assert cli.main([*asked, str(tmp_path / "log.csv"), "--figure", str(picture)]) == 0
-        assert "<svg" in picture.read_text(encoding="utf-8")
+        drawn = picture.read_text(encoding="utf-8")
+        assert "<svg" in drawn
+        # Of differences the figure of `Comparison.plot`, which has short names and a line at zero.
+        assert ("difference in score from old" in drawn) == (asked[0] == "compare")
         assert cli.main([*asked, str(tmp_path / "log.csv"), "--figure", str(tmp_path / "no" / "way.svg")]) == 3
         assert "must be a file to draw to" in capsys.readouterr().err
 

@@ -696,6 +696,9 @@ def test_differences_of_a_comparison_stand_beside_a_line_at_zero():
     for ends in table[["lower", "upper"]].to_numpy():
         assert any(np.allclose(bar, ends) for bar in bars)
     assert any(np.allclose(line.get_xdata(), 0) for line in ax.lines)
+    # So do they as results of their own, and as contrasts of means.
+    for results in (compared.results, er.mean(log, by="model", item="question").contrast("new - old")):
+        assert any(list(line.get_xdata()) == [0, 0] for line in results.plot().lines)
     assert "90% interval of each difference by itself" in " ".join(text.get_text() for text in ax.figure.texts)
     pairs = er.compare(pd.concat([log, third]), item="question", groups="passage", adjust="single-step")
     ax = pairs.plot()

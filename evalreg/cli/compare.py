@@ -11,7 +11,7 @@ from evalreg.checks import adjustment
 from evalreg.cli.difference_tests import add_tests, check_tests, tested
 from evalreg.cli.gates import EXAMPLE, Decision, check_models, decide, parse_gate
 from evalreg.cli.parsing import Output, offering
-from evalreg.cli.ranked import add_figure, draw
+from evalreg.cli.ranked import add_figure, save_figure
 from evalreg.cli.selection import counting, group_names, read_rows, role_names
 from evalreg.cli.shared import (
     POPULATION_HELP,
@@ -145,7 +145,7 @@ def run(options: argparse.Namespace) -> Output:
     if decision is not None:
         decision = replace(decision, few=spelled(decision.few, options))
     if options.figure is not None:
-        draw(comparison.results, options)
+        save_figure(lambda: comparison.plot(alpha=options.alpha), options.figure)
     asked: dict[str, object] = {name: getattr(options, name) for name in ("adjust", "icc", "model", "score")}
     asked |= {"item": item, "sample": sample}
     asked |= {"strata": options.strata, "baseline": baseline, "paired": not options.unpaired}

@@ -116,7 +116,7 @@ def _tiers_document(found: Tiers) -> dict[str, object]:
 
 
 def draw(results: Results, options: argparse.Namespace) -> None:
-    """The figure of models with their ranks, or of differences, in a file."""
+    """The figure of models with their ranks in a file."""
     save_figure(lambda: results.plot(alpha=options.alpha, seed=getattr(options, "seed", 0)), options.figure)
 
 

@@ -208,7 +208,8 @@ def _are_models(estimate: Estimate) -> bool:
     """Whether parameters are alternatives whose zero means nothing, not coefficients or differences."""
     about = estimate.about
     level = estimate.kind == "mean" or estimate.bounded
-    return level and not (about.formula and not about.n_models) and not about.contrast
+    apart = bool(about.contrast) or about.model == "Difference"
+    return level and not (about.formula and not about.n_models) and not apart
 
 
 def _best_first(estimate: Estimate) -> list[int]:

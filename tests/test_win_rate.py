@@ -1082,3 +1082,32 @@ def test_intervals_over_observed_shares_cover() -> None:
         low, high = er.win_rate(log, by="lang", standardise="observed", **BY_PROMPT).conf_int().loc["a"]
         covered += low < 0.6 < high
     assert covered >= 179  # below in one of 1,000 series at 95%
+
+
+def _orders(log: pd.DataFrame) -> str:
+    """The sentence on the order of models in a summary."""
+    board = er.win_rate(log, left="left", right="right", score="score", groups="prompt")
+    return " ".join(str(board.summary()).split()).partition("% tied, ")[2].partition(".")[0]
+
+
+@pytest.mark.parametrize("held", ["pandas", "duckdb", "sums"])
+def test_the_share_of_turned_comparisons_is_that_of_the_rarer_order_of_each_pair(held) -> None:
+    rng = np.random.default_rng(3)
+    rows = [(a, b, f"p{i}", rng.random() < 0.5) for a, b in combinations(("x", "y", "z"), 2) for i in range(40)]
+    log = pd.DataFrame(rows, columns=["left", "right", "prompt", "score"]).astype({"score": float})
+    # Of each pair the order of the names, the other order, and each in turn.
+    turned = {("x", "y"): 40, ("x", "z"): 0, ("y", "z"): 10}
+    for (a, b), n in turned.items():
+        some = log.index[(log["left"] == a) & (log["right"] == b)][:n]
+        log.loc[some, ["left", "right"]] = [b, a]
+
+    def put(frame):
+        if held == "sums":
+            return er.summarise(frame, left="left", right="right", score="score", groups="prompt")
+        return frame if held == "pandas" else pytest.importorskip("duckdb").from_df(frame)
+
+    assert _orders(put(log)) == "8% with the models in the other order"
+    star = log[log["prompt"] != "p0"].assign(left=lambda log: log["left"].where(log["left"] != "z", "w"))
+    star = star[star["left"].isin(["x", "y"])].assign(right="a")
+    assert _orders(put(star)) == "each pair in one order"
+    assert _orders(put(star[star["left"] == "x"])) == "all in one order"

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from evalreg.boards.duels import Duels
-from evalreg.checks import BoolArray, FloatArray
+from evalreg.checks import BoolArray, FloatArray, IntArray
 from evalreg.data.clusters import Axis, union
 from evalreg.data.engine import LazyTable
 from evalreg.data.engine_pairs import EXCHANGED, FIRST, SCORE, PairsInEngine, raw_columns, read_pairs_in_engine
@@ -33,7 +33,7 @@ class Pairs(PairCells):
     sums: CellSums
     # Rows, oriented to the first model, fitted by the cell's mean.
     scores: CellScores | LazyScores
-    # Shares of the rows whose score is one half, and whose left model is the second of its cell.
+    # Shares of the rows whose score is one half, and whose models stand in the rarer order of their pair.
     tied: float
     turned: float
     # The clusterings asked for.
@@ -97,10 +97,17 @@ def gather_pairs(data: Any, roles: PairRoles, groups: Groups, needs_rows: str | 
         sums=sums,
         scores=CellScores(values, _fitted(sums), read.rows.labels(), read.cell, weights),
         tied=float(np.mean(values == 0.5)),
-        turned=float(np.mean(np.asarray(read.swapped))),
+        turned=_turned(read.cell, np.ones(len(read.cell)), read.swapped),
         axes=read.rows.axes,
         dropped=read.rows.dropped,
     )
+
+
+def _turned(cell: IntArray, count: FloatArray, swapped: BoolArray | None) -> float:
+    """The share of rows whose models stand in the rarer order of their pair; 0 where each pair has one order."""
+    every = np.bincount(cell, count)
+    one = np.bincount(cell, np.where(swapped, count, 0.0))
+    return float(np.minimum(one, every - one).sum() / every.sum())
 
 
 def _fitted(sums: CellSums) -> FloatArray:
@@ -149,7 +156,7 @@ def _of_engine(read: PairsInEngine, roles: PairRoles) -> Pairs:
         sums=sums,
         scores=scores,
         tied=float(kinds["tied"].sum() / n_rows),
-        turned=float(kinds["n"][read.swapped].sum() / n_rows),
+        turned=_turned(read.cell, kinds["n"], read.swapped),
         axes=read.axes,
         dropped=read.dropped,
     )
@@ -200,7 +207,7 @@ def _of_sums(read: SummedPairCells, log: SummedLog) -> Pairs:
         sums=sums,
         scores=scores,
         tied=float(lines["tied"].sum() / n_rows),
-        turned=float(lines["n"][swapped].sum() / n_rows),
+        turned=_turned(read.cell, lines["n"], swapped),
         axes=read.axes,
         dropped=log.dropped,
     )
@@ -237,10 +244,12 @@ def design_lines(pairs: Pairs) -> list[str]:
     fewest, most = f"{np.min(count):.0f}", f"{np.max(count):.0f}"
     unequal = f"{fewest} to {most} comparisons (median {np.median(count):.0f})"
     each = f"{most} comparison{'' if most == '1' else 's'}{' each' if count.size > 1 else ''}"
+    order = f"{pairs.turned:.0%} with the models in the other order"
+    if pairs.turned == 0:
+        order = f"{'each pair' if count.size > 1 else 'all'} in one order"
     lines = [
         f"{n_models} models, {count.size} pair{'s' if count.size > 1 else ''}{strata} with "
-        f"{each if fewest == most else unequal}; {pairs.tied:.1%} tied, {pairs.turned:.0%} with the models in the "
-        "other order."
+        f"{each if fewest == most else unequal}; {pairs.tied:.1%} tied, {order}."
     ]
     if pairs.alike:
         lines.append(

@@ -34,6 +34,8 @@ ROUGH = 10
 MOST_DECIMALS = 8
 # No rounding may put a number on these lines: nothing, a half and all of a percentage; no difference.
 SHARE_LINES, ZERO_LINE = (0.0, 50.0, 100.0), (0.0,)
+# Decimals that an end of an interval near nothing or all may ask for; nearer to it, it is "under 0.1%".
+MORE_DECIMALS = 2
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,8 @@ def unit_of(estimate: Estimate) -> Unit:
 def printed(values: Sequence[float], unit: Unit) -> list[str]:
     """An estimate and the ends of its interval, with two digits of the half-width and one number of decimals.
 
-    More decimals where rounding would put a number on a line that it is not on, such as 0 or 100%.
+    More decimals where rounding would put a number on a line that it is not on, such as 0 or 100%; an end that would
+    need many is "under 0.1%" or "over 99.9%".
     """
     scaled = unit.factor * np.asarray(values, dtype=np.float64)
     scaled = np.where(np.abs(scaled) < 1e-12, 0.0, scaled)
@@ -82,9 +85,26 @@ def printed(values: Sequence[float], unit: Unit) -> list[str]:
     size = half if half > 0 else abs(float(scaled[0])) / 100
     digits = unit.least if size == 0 else max(unit.least, 1 - int(np.floor(np.log10(size))))
     digits = min(digits, MOST_DECIMALS)
-    while digits < MOST_DECIMALS and not _keeps_sides(scaled, digits, unit.lines):
+    whole = (unit.lines[0], unit.lines[-1]) if unit.lines == SHARE_LINES else ()
+    inner = tuple(line for line in unit.lines if line not in whole)
+    most = min(digits + MORE_DECIMALS, MOST_DECIMALS)
+    while digits < MOST_DECIMALS and not (
+        _keeps_sides(scaled[:1], digits, unit.lines) and _keeps_sides(scaled[1:], digits, inner)
+    ):
         digits += 1
-    return [_one(value, digits, unit.mark) for value in scaled]
+    enough = next((d for d in range(digits, most + 1) if _keeps_sides(scaled[1:], d, whole)), digits)
+    texts = [_one(value, enough, unit.mark) for value in scaled]
+    if _keeps_sides(scaled[1:], enough, whole):
+        return texts
+    return [texts[0], *(_beyond(value, enough, unit.mark, whole) for value in scaled[1:])]
+
+
+def _beyond(value: float, digits: int, mark: str, whole: tuple[float, ...]) -> str:
+    """An end of an interval; "under 0.1%" or "over 99.9%" where rounding would make it nothing or all."""
+    for line, word, side in zip(whole, ("under", "over"), (1.0, -1.0), strict=True):
+        if value != line and np.round(value, digits) == line:
+            return f"{word} {_one(line + side * 10.0**-digits, digits, mark)}"
+    return _one(value, digits, mark)
 
 
 def _keeps_sides(values: FloatArray, digits: int, lines: tuple[float, ...]) -> bool:

@@ -19,7 +19,7 @@ from test_lm_eval_log import one, two_filters, write
 from test_promptfoo_log import document, results
 
 import evalreg as er
-from evalreg.errors import ArgumentError, LogFormatError, TooFewClustersError
+from evalreg.errors import ArgumentError, DataError, LogFormatError, TooFewClustersError
 from evalreg.results import reporting
 
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
@@ -300,7 +300,6 @@ def test_labels_and_the_key_of_a_mapping_file_are_used(command, tmp_path):
     ("text", "problem"),
     [
         ("score = ", "must be a TOML file"),
-        ('item = "x"', "names no score and no winner"),
         ('scores = "x"', '"scores" is not a role'),
         ("score = 3", "score is 3"),
         ('score = "x"\nkey = "a"', "key is 'a'"),
@@ -812,3 +811,88 @@ def test_of_several_prompts_the_doctor_asks_about_one_and_each_of_its_commands_r
     spoken = er.Log(frame).doctor().commands
     assert "log.compare(subset='prompt == \"Answer {{q}}\"')" in spoken
     assert eval(spoken[1], {"log": er.Log(frame)}).table["n"].tolist() == [24]
+
+
+def test_names_of_one_model_question_or_passage_in_two_spellings_are_told_by_the_doctor():
+    log = er.datasets.paired(n_passages=20, seed=1).rename(columns={"question": "item"})
+    assert not [text for text in er.Log(log).doctor().remarks if "blanks" in text]
+    new = log["model"] == "new"
+    trailing = log.assign(item=log["item"].where(~new, log["item"] + " "), passage=log["passage"].where(~new, " p 1"))
+    trailing.loc[new, "passage"] = log["passage"][new] + " "
+    said = [text for text in er.Log(trailing).doctor().remarks if "blanks" in text]
+    assert said[0].startswith('Column "item": 100 values differ from others')
+    assert '"question-0001" and "question-0001 "' in said[0]
+    assert said[1].startswith('Column "passage": 20 values differ')
+    models = log["model"].where(log.index % 2 == 0, log["model"].str.upper())
+    (text,) = [text for text in er.Log(log.assign(model=models)).doctor().remarks if "blanks" in text]
+    assert text.startswith('Column "model": 2 values differ')
+    composed = log["model"].map({"old": "Mod\u00e8le", "new": "Mode\u0300le"})
+    (text,) = [text for text in er.Log(log.assign(model=composed)).doctor().remarks if "blanks" in text]
+    assert "1 value differs from another" in text
+
+
+def test_columns_that_count_or_measure_are_no_clusters_to_the_doctor():
+    log = er.datasets.paired(n_passages=20, seed=1).rename(columns={"question": "item", "passage": "user_id"})
+    counted = pd.factorize(log["item"])[0]
+    log = log.assign(n_actions=counted % 12, **{"prompt.length": counted // 2, "num": (counted % 7).astype(str)})
+    # A text is a label, whatever its name.
+    assert sorted(er.Log(log).doctor().clusters.index) == ["num", "user_id"]
+
+
+def test_where_nothing_can_be_estimated_yet_the_doctor_says_what_to_settle(command, tmp_path):
+    log = er.datasets.judge_log(n_models=3, n_prompts=20, seed=1)
+    log["winner"] = log["winner"].map({"left": "first", "right": "second", "tie": "tie"})
+    log = pd.concat([log.assign(language=name) for name in ("en", "ko")])
+    log.to_csv(tmp_path / "verdicts.csv", index=False)
+    run = command("doctor", tmp_path / "verdicts.csv")
+    said = " ".join(run.out.split())
+    assert "What to ask next" not in run.out
+    assert 'Column "language" tells them apart.' in said
+    assert "No estimate can be had before this is settled" in said
+    assert "nothing for no verdict" in said
+    labels = re.search(r"Perhaps (--labels \S+)\.", said)
+    assert labels is not None
+    asked = ("--winner", "winner", "--groups", "prompt + judge", *labels[1].split())
+    assert command("leaderboard", tmp_path / "verdicts.csv", *asked).status == 0
+    twice = er.datasets.paired(n_passages=9, seed=1).rename(columns={"question": "item"})
+    twice = pd.concat([twice.assign(run="x"), twice.assign(run="y")])
+    told = " ".join(er.Log(twice).doctor().remarks)
+    assert "there must be one row for each" in told
+    assert "'run' tells them apart" in told
+    assert not [text for text in er.Log(twice[twice["run"] == "x"]).doctor().remarks if "settled" in text]
+
+
+def test_roles_may_leave_out_what_is_called_by_its_role_and_a_column_has_one_role_alone(command, tmp_path):
+    pairs = er.datasets.judge_log(n_models=3, n_prompts=20, seed=1)
+    renamed = pairs.rename(columns={"left": "model_first", "right": "model_second", "prompt": "question_id"})
+    renamed.to_csv(tmp_path / "pairs.csv", index=False)
+    assert "left=model_first,right=model_second" in command("doctor", tmp_path / "pairs.csv").err
+    roles = {"left": "model_first", "right": "model_second", "prompt": "question_id"}
+    log = er.read_log(tmp_path / "pairs.csv", roles=roles)
+    expected = er.win_rate(pairs, left="left", right="right", winner="winner", groups="prompt + judge")
+    pd.testing.assert_series_equal(log.win_rate().params, expected.params)
+    pd.testing.assert_series_equal(log.win_rate().bse, expected.bse)
+    with pytest.raises(DataError, match="a log needs scores or verdicts"):
+        er.Log(renamed.drop(columns="winner"), left="model_first", right="model_second")
+    # The models are called "task"; they are no tasks, so that questions are the same for both.
+    scores = er.datasets.paired(n_passages=20, seed=1).rename(columns={"model": "task", "question": "id"})
+    scores.to_csv(tmp_path / "scores.csv", index=False)
+    log = er.read_log(tmp_path / "scores.csv", roles={"model": "task", "item": "id"})
+    assert "task" not in log.roles
+    wanted = er.compare(scores, model="task", item="id", groups="passage").table
+    pd.testing.assert_frame_equal(log.compare(groups="passage").table, wanted)
+
+
+def test_what_a_comparison_says_of_unpaired_models_stands_there_once(command, tmp_path):
+    log = er.datasets.paired(n_passages=20, seed=1).rename(columns={"question": "item"})
+    log.assign(task=log["model"].map({"old": "t", "new": "u"})).to_csv(tmp_path / "log.csv", index=False)
+    out = command("compare", tmp_path / "log.csv", "--roles", "item=item").out
+    assert " ".join(out.split()).count("no question in common") == 1
+
+
+def test_the_doctor_gives_advice_on_comparisons_in_options_of_the_leaderboard(command, tmp_path):
+    games = [{"score": "A>>B"}, {"score": "B>A"}]
+    rows = [{"question_id": f"q{i}", "model": "new", "judge": "j", "games": games} for i in range(5)]
+    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    said = " ".join(command("doctor", tmp_path / "a.jsonl").out.split())
+    assert "pass --weights weight to count" in said

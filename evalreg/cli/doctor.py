@@ -25,6 +25,9 @@ from evalreg.report.documents import SCHEMA_VERSION, as_json, versions
 
 # Options of the commands that it advises, as these have them.
 _NEXT = argparse.Namespace(command="mean", **dict.fromkeys(("by", "groups", "item", "labels", "sample", "strata")))
+_OF_PAIRS = argparse.Namespace(
+    command="leaderboard", kind="pairs", **dict.fromkeys(("by", "groups", "key", "labels", "left", "right", "weights"))
+)
 
 EPILOG = """\
 Examples, on the simulated logs that `evalreg demo --write logs` makes:
@@ -54,7 +57,10 @@ def run(options: argparse.Namespace) -> str:
         )
     log = read_log(file_list(options), **choices(options))
     found = diagnose(log, lambda verb, more: _command(verb, more, options, log))
-    return FORMATS[options.format](replace(found, remarks=tuple(spelled(text, _NEXT) for text in found.remarks)), log)
+    words = _OF_PAIRS if "left" in log.roles else _NEXT
+    texts = (text.replace("None for no verdict", "and nothing for no verdict") for text in found.remarks)
+    remarks = tuple(spelled(text, words, numbers=True) for text in texts)
+    return FORMATS[options.format](replace(found, remarks=remarks), log)
 
 
 def _command(verb: str, more: list[str], options: argparse.Namespace, log: Log) -> str:

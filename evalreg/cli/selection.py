@@ -27,11 +27,12 @@ from evalreg.data.grammar import without_backticks
 from evalreg.data.names import known_column
 from evalreg.data.summed import SummedLog
 from evalreg.data.summed_roles import SummedRoles
-from evalreg.errors import ArgumentError, EmptyDataError, EvalregError, IndependenceWarning, MissingColumnError, muted
+from evalreg.errors import ArgumentError, EmptyDataError, EvalregError, MissingColumnError, muted
 from evalreg.estimators.comparison import Comparison
 from evalreg.logs.fields import the_field
 from evalreg.logs.log import Log, kept_rows
 from evalreg.logs.log_rows import refuse_empty
+from evalreg.logs.overlooked import OVERLOOKED
 from evalreg.logs.roles import are_battles, likely_roles
 from evalreg.report.tables import Grid
 from evalreg.results.results import Results
@@ -101,7 +102,7 @@ class Rows:
         whole = kept_rows(self.log, self.log._reading.frame.loc[self.frame.index])
         with muted(), suppress(EvalregError):
             results = whole.compare().results if differences else whole.mean()
-            return tuple(text for kind, text in results.notes if kind is IndependenceWarning)
+            return tuple(text for _, text in results.notes if text.startswith(OVERLOOKED))
         return ()
 
     def refuse_verdicts(self, score: str) -> None:

@@ -138,6 +138,8 @@ def diagnose(log: AnyLog, say: Callable[[str, list[str]], str] | None = None) ->
     """The diagnosis of a log; `say` words a question with its arguments as a command."""
     frame = log._reading.frame
     clusters = candidate_clusters(log)
+    asked = list(_asked(log, clusters))
+    commands = tuple(_next(log, asked, say or partial(_python, "left" in log.roles)))
     return Diagnosis(
         counts=_counts(log),
         left_out={str(reason): int(count) for reason, count in log.left_out.items()},
@@ -147,8 +149,9 @@ def diagnose(log: AnyLog, say: Callable[[str, list[str]], str] | None = None) ->
             *log.notes,
             *remarks(frame, log.roles, clusters.index.tolist(), unnamed_question(log)),
             *_told(clusters, kinds(log, clusters)),
+            *_refused(frame, asked[0][2], commands),
         ),
-        commands=tuple(_next(log, clusters, say or partial(_python, "left" in log.roles))),
+        commands=commands,
     )
 
 
@@ -295,15 +298,31 @@ def _candidates(log: AnyLog) -> Iterator[str]:
     yield from candidates(log._reading.frame, question(log))
 
 
-def _next(log: AnyLog, clusters: pd.DataFrame, say: Callable[[str, list[str]], str]) -> Iterator[str]:
-    """Questions that make sense next and have an answer; groups are those that widen the error bars most."""
+def _asked(log: AnyLog, clusters: pd.DataFrame) -> Iterator[Question]:
+    """Questions that make sense next, a report at the end; groups are those that widen the error bars most."""
+    asked = list(_of_pairs(log) if "left" in log.roles else _of_scores(log, clusters))
+    yield from asked
+    _, options, ask = asked[0]
+    yield "report", [*options, *_one_prompt(log), "-o", "report.html"], ask
+
+
+def _refused(frame: pd.DataFrame, ask: Callable[[], Any], commands: Sequence[str]) -> Iterator[str]:
+    """Why no estimate can be had yet, and what to do: the error that the first question ends in."""
+    if len(frame) < 2 or any(command for command in commands if "doctor" not in command):
+        return
+    try:
+        with muted():
+            ask()
+    except EvalregError as error:
+        yield f"No estimate can be had before this is settled: {error}"
+
+
+def _next(log: AnyLog, asked: list[Question], say: Callable[[str, list[str]], str]) -> Iterator[str]:
+    """The questions that have an answer."""
     item = unnamed_question(log)
     if item is not None:
         named = {role: role for role in log.roles} | {"item": item}
         yield say("doctor", ["--roles", ",".join(f"{role}={column}" for role, column in named.items())])
-    asked = list(_of_pairs(log) if "left" in log.roles else _of_scores(log, clusters))
-    _, options, ask = asked[0]
-    asked.append(("report", [*options, *_one_prompt(log), "-o", "report.html"], ask))
     answer = cache(_quietly)  # the report asks the first question again
     found = [say(verb, options) for verb, options, ask in asked if answer(ask) is not None]
     yield from dict.fromkeys(found)

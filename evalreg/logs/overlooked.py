@@ -22,10 +22,16 @@ TELLING = 3.0
 # What columns of kinds of questions are called: a benchmark has these kinds, and would have them again in a new draw.
 KINDS = {"category", "subcategory", "subject", "topic", "domain", "discipline", "field", "area", "skill", "ability"}
 KINDS |= {"difficulty", "level", "grade", "language", "lang", "subset", "split", "type", "kind", "section"}
+# Words of columns of numbers that count or measure something, such as n_messages or length.left: no clusters.
+MEASURES = {"n", "num", "count", "counts", "len", "length", "tokens", "chars", "words", "cost", "price", "time"}
+MEASURES |= {"seconds", "duration", "latency", "steps", "calls"}
 # With fewer questions on average a value is no kind, such as a topic with three: what shares it was drawn together.
 SOME_QUESTIONS = 10
 # With so many questions on average a value is a kind too, whatever the column is called.
 MANY_QUESTIONS = 100
+
+# How the warning of `overlooked` begins.
+OVERLOOKED = "Questions are taken to be independent"
 
 
 def is_kind(column: str, n_values: int, n_questions: int) -> bool:
@@ -38,13 +44,23 @@ def is_called_kind(column: str) -> bool:
     return not KINDS.isdisjoint(re.split(r"[^a-z]+", column.rpartition(".")[2].lower()))
 
 
+def _measures(column: str, values: pd.Series) -> bool:
+    """Whether a column seems to count or measure something, which groups no questions."""
+    words = re.split(r"[^a-z]+", column.lower())
+    return pd.api.types.is_numeric_dtype(values) and not MEASURES.isdisjoint(words)
+
+
 def candidates(frame: pd.DataFrame, ids: list[str]) -> Iterator[str]:
     """Columns that may be clusters: several values, fewer than questions, the same for all rows of a question."""
     questions = frame[ids].drop_duplicates() if ids else frame
     columns = [str(column) for column in frame.columns if column not in (*SCORED, *JUDGED)]
     for column in columns[:MOST_COLUMNS]:
         values = frame[column]
-        if pd.api.types.is_float_dtype(values) or not all(map(_hashable, values.head(100))):
+        if (
+            pd.api.types.is_float_dtype(values)
+            or _measures(column, values)
+            or not all(map(_hashable, values.head(100)))
+        ):
             continue
         n_values = values.nunique()
         if 2 <= n_values < len(questions) and (
@@ -82,7 +98,7 @@ def overlooked(results: Results, columns: Iterable[str]) -> tuple[Note, ...]:
     n_rows = results.estimate.n_rows // max(1, results.estimate.n_params)
     middle, column, n_clusters = max(found, key=lambda one: (not is_kind(one[1], one[2], n_rows), *one))
     text = (
-        f'Questions are taken to be independent, but those with one value of "{column}" are alike: clustered by it '
+        f'{OVERLOOKED}, but those with one value of "{column}" are alike: clustered by it '
         f"({n_clusters} values) standard errors are {np.sqrt(middle):.2f} times as large. Name it in `groups`, or in "
         "`strata` if its values are all there are."
     )

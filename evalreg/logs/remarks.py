@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import json
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import pandas as pd
-from pandas.api.types import is_numeric_dtype
+from pandas.api.types import is_float_dtype, is_numeric_dtype
 
 from evalreg.checks import listed
 from evalreg.inference.scales import mixed_scales
@@ -16,6 +18,8 @@ TELLING = 3.0
 # A smaller standard error would be printed as 0.
 ROUNDED, EXACT = 5e-4, 1e-9
 FEW_MODELS_SHOWN = 5
+# More columns than these are not looked through for what tells repeated rows apart.
+MOST_COLUMNS = 20
 FEW_VERDICTS_SHOWN = 5
 
 
@@ -23,6 +27,8 @@ def remarks(
     frame: pd.DataFrame, roles: Sequence[str], clusters: Sequence[str], question: str | None = None
 ) -> Iterator[str]:
     """Sentences on a log; none where nothing was found. `question` is a column that is called like one of questions."""
+    ids = (role for role in ("model", "left", "right", "item", "prompt", "task", "judge") if role in roles)
+    yield from _spelled_alike(frame, dict.fromkeys((*ids, *clusters)))
     if "left" in roles:
         yield from _itself(frame)
         yield from _twice(frame, [role for role in ("left", "right", "prompt", "judge", "order") if role in roles])
@@ -74,8 +80,46 @@ def _twice(frame: pd.DataFrame, ids: list[str]) -> Iterator[str]:
     if again.any():
         first = " ".join(map(str, frame[ids][again].iloc[0]))
         more = "" if "sample" in ids or "left" in ids else " If they are repeats, a column `sample` should say so."
+        apart = _telling_apart(frame, ids)
+        more = f' Column "{apart}" tells them apart.' if apart else more
         count = "1 row repeats" if again.sum() == 1 else f"{int(again.sum())} rows repeat"
         yield f"{count} {listed(ids, joiner=' and ')} of a row above, first {first}.{more}"
+
+
+def _telling_apart(frame: pd.DataFrame, ids: list[str]) -> str | None:
+    """The first column that, with others, no two rows share, and that is neither a number nor an outcome."""
+    for column in map(str, frame.columns[:MOST_COLUMNS]):
+        values = frame[column]
+        if column in (*ids, "score", "winner") or is_float_dtype(values) or not all(map(_plain, values.head(100))):
+            continue
+        if not frame.duplicated([*ids, column]).any():
+            return column
+    return None
+
+
+def _plain(value: object) -> bool:
+    return isinstance(value, str | int | np.integer | bool)
+
+
+def _spelled_alike(frame: pd.DataFrame, columns: Iterable[str]) -> Iterator[str]:
+    """Ids that differ by case and blanks alone, which are as many models, questions or clusters."""
+    for column in columns:
+        names = [name for name in frame[column].dropna().unique() if isinstance(name, str)]
+        first: dict[str, str] = {}
+        alike = [name for name in names if first.setdefault(_key(name), name) != name]
+        if alike:
+            pair = f"{json.dumps(first[_key(alike[0])], ensure_ascii=False)} and "
+            pair += json.dumps(alike[0], ensure_ascii=False)
+            has = "1 value differs from another" if len(alike) == 1 else f"{len(alike)} values differ from others"
+            yield (
+                f'Column "{column}": {has} by blanks, case or the encoding of letters alone, first {pair}. They count '
+                "as different ones. Give them one spelling if they are the same."
+            )
+
+
+def _key(name: str) -> str:
+    """What two spellings of one name have in common."""
+    return "".join(unicodedata.normalize("NFKC", name).casefold().split())
 
 
 def _unequal(frame: pd.DataFrame, ids: list[str]) -> Iterator[str]:

@@ -27,8 +27,8 @@ _USUAL = {
         *("accuracy", "acc", "correct", "is_correct", "passed", "pass", "success", "resolved", "reward", "rating"),
         *("exact_match", "points", "grade", "value"),
     ),
-    "left": ("model_a", "model_1", "model_left"),
-    "right": ("model_b", "model_2", "model_right"),
+    "left": ("model_a", "model_1", "model_left", "model_first", "left_model", "first_model"),
+    "right": ("model_b", "model_2", "model_right", "model_second", "right_model", "second_model"),
 }
 
 
@@ -63,8 +63,6 @@ def _checked(given: Mapping[Any, Any], name: str) -> TableRoles:
             refuse(f'"{role}" is not a role.{nearest(str(role), ROLES) or f" Roles are {listed(ROLES)}."}')
         if not isinstance(column, str) or not column:
             refuse(f"{role} is {column!r}, not the name of a column.")
-    if not {"score", "winner"} & set(rest):
-        refuse("it names no score and no winner.")
     if not isinstance(key, list | tuple) or not all(isinstance(column, str) for column in key):
         refuse(f"key is {key!r}, not a list of names.")
     if not isinstance(labels, Mapping) or not all(isinstance(text, str | None) for text in labels.values()):
@@ -97,9 +95,12 @@ def are_battles(frame: pd.DataFrame) -> bool:
 
 
 def with_roles(frame: pd.DataFrame, named: Mapping[str, str]) -> pd.DataFrame:
-    """The rows with each named column under the name of its role too."""
+    """The rows with each named column under the name of its role too.
+
+    A column that is called like another role has its new name alone: `model = "task"` leaves no task.
+    """
     columns = [str(column) for column in frame.columns]
-    added = {}
+    added, other = {}, {name for role, name in named.items() if name != role and name in ROLES and name not in named}
     for role, name in named.items():
         known_column(name, columns, role)
         if name != role and role in columns:
@@ -110,7 +111,7 @@ def with_roles(frame: pd.DataFrame, named: Mapping[str, str]) -> pd.DataFrame:
             )
         if name != role:
             added[role] = frame[name]
-    return frame.assign(**added)
+    return frame.assign(**added).drop(columns=list(other))
 
 
 def with_meanings(frame: pd.DataFrame, roles: TableRoles) -> tuple[pd.DataFrame, int]:

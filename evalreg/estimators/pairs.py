@@ -106,7 +106,7 @@ def gather_pairs(data: Any, roles: PairRoles, groups: Groups, needs_rows: str | 
 def _turned(cell: IntArray, count: FloatArray, swapped: BoolArray | None) -> float:
     """The share of rows whose models stand in the rarer order of their pair; 0 where each pair has one order."""
     every = np.bincount(cell, count)
-    one = np.bincount(cell, np.where(swapped, count, 0.0))
+    one = np.bincount(cell, np.where(np.asarray(swapped), count, 0.0))
     return float(np.minimum(one, every - one).sum() / every.sum())
 
 

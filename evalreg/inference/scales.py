@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from evalreg.checks import FloatArray, listed
+from evalreg.checks import BoolArray, FloatArray, listed
 from evalreg.errors import Note, UnlikeScalesWarning
 from evalreg.estimate import Estimate
 from evalreg.estimate.behind import touches
@@ -31,8 +31,8 @@ def mixed_scales(names: Sequence[str], low: FloatArray, high: FloatArray) -> str
     )
 
 
-def _of(names: Sequence[str], chosen: np.ndarray) -> str:
-    return listed([names[i] for i in np.flatnonzero(chosen)], joiner=" and ")
+def _of(names: Sequence[str], chosen: BoolArray) -> str:
+    return listed([name for name, one in zip(names, chosen, strict=True) if one], joiner=" and ")
 
 
 def scale_notes(estimate: Estimate) -> tuple[Note, ...]:

@@ -27,8 +27,8 @@ def remarks(
     frame: pd.DataFrame, roles: Sequence[str], clusters: Sequence[str], question: str | None = None
 ) -> Iterator[str]:
     """Sentences on a log; none where nothing was found. `question` is a column that is called like one of questions."""
-    ids = (role for role in ("model", "left", "right", "item", "prompt", "task", "judge") if role in roles)
-    yield from _spelled_alike(frame, dict.fromkeys((*ids, *clusters)))
+    named = (role for role in ("model", "left", "right", "item", "prompt", "task", "judge") if role in roles)
+    yield from _spelled_alike(frame, dict.fromkeys((*named, *clusters)))
     if "left" in roles:
         yield from _itself(frame)
         yield from _twice(frame, [role for role in ("left", "right", "prompt", "judge", "order") if role in roles])

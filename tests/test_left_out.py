@@ -88,3 +88,14 @@ def test_prompts_that_link_models_leave_no_ratings_and_others_do() -> None:
         assert finite or np.isnan(near[prompt]).all()
     assert 0 < lost < 14
     assert 0 < np.isfinite(near[:, 0]).sum() < 14 - lost
+
+
+@pytest.mark.parametrize("size", [1e-13, 1e-9, 1.0])
+def test_what_is_determined_is_told_from_the_smallest_eigenvalue_whatever_the_units_and_the_others(size: float) -> None:
+    rng = np.random.default_rng(0)
+    turn = np.linalg.qr(rng.normal(size=(6, 6)))[0]
+    good, doubtful = ((turn * [3.0, 2.0, 1.0, 1.0, 0.5, least]) @ turn.T for least in (0.3, size))
+    units = np.diag(10.0 ** np.arange(-6, 6, 2))
+    found = reweighted._determined(np.array([units @ one @ units for one in (good, doubtful)]))
+    assert found.tolist() == [True, size > 1e-12]
+    assert reweighted._determined(np.array([good])).all()

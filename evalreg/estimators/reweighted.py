@@ -10,7 +10,7 @@ import numpy as np
 from evalreg.checks import BoolArray, FloatArray
 from evalreg.estimators.left_out import AllRows, solved_nearby
 from evalreg.estimators.outcomes import Outcomes
-from evalreg.numerics.matrices import compressed, dense
+from evalreg.numerics.matrices import compressed, dense, transposed
 from evalreg.scores.sums import Block
 
 MOST_STEPS = 50
@@ -50,7 +50,7 @@ class Reweighted:
             some = others[part]
             left = self.weight - dense(gram[some])
             left[left <= CONVERGED * self.weight] = 0.0
-            found[some] = self._solve(self.weight * self.residual - dense(totals[some]), left)
+            found[some] = self._solve((self.weight * self.residual - dense(totals[some])).T, left.T)
         return found - self.coefficients
 
     @cached_property
@@ -59,9 +59,8 @@ class Reweighted:
 
     def resolve(self, moved: FloatArray, weight: FloatArray) -> FloatArray:
         """Coefficients where cells have these mean residuals and weights, both (n_values, m): shape (m, p)."""
-        return np.concatenate(
-            [self._solve((moved * weight)[:, part].T, weight[:, part].T) for part in self._parts(weight.shape[1])]
-        )
+        parts = self._parts(weight.shape[1])
+        return np.concatenate([self._solve(moved[:, part] * weight[:, part], weight[:, part]) for part in parts])
 
     def shares(self, of: FloatArray, weight: FloatArray) -> FloatArray | None:
         """None: a likelihood is no linear map of the means."""
@@ -73,39 +72,65 @@ class Reweighted:
         return [slice(first, first + size) for first in range(0, max(n, 1), size)]
 
     def _solve(self, top: FloatArray, weight: FloatArray) -> FloatArray:
-        """Coefficients for sums of residuals and weights, both (m, n_values); NaN where no finite ones are the best."""
-        outcomes, design = self.outcomes, self.outcomes.design
-        expected = outcomes.fitted(self.coefficients[None, :])
-        beta = np.tile(self.coefficients, (weight.shape[0], 1))
+        """Coefficients for sums of residuals and weights, both (n_values, m); NaN where no finite ones are the best.
+
+        Shape (m, p).
+        """
+        outcomes, rows = self.outcomes, transposed(compressed(self.outcomes.design))
+        expected = outcomes.fitted(self.coefficients[None, :])[0]
+        start, w = np.asarray(rows @ top).T, weight
+        beta = np.tile(self.coefficients, (weight.shape[1], 1))
         found = np.full(beta.shape, np.nan)
-        active = np.arange(weight.shape[0])
+        active = np.arange(len(beta))
         for _ in range(MOST_STEPS):
-            at, w = beta[active], weight[active]
-            gradient = np.asarray((design.T @ (top[active] - w * (outcomes.fitted(at) - expected)).T).T)
-            information = outcomes.information(at, w)
+            if not active.size:
+                break
+            at = beta[active]
+            fitted = outcomes.fitted(at)
+            gradient = start[active] - np.asarray(rows @ (w * (fitted.T - expected[:, None]))).T
+            information = outcomes.information(at, w.T)
             step = np.linalg.solve(_regular(information), gradient[:, :, None])[:, :, 0]
-            reach = np.max(np.abs(np.where(w > 0, (design @ step.T).T, 0.0)), axis=1)
+            reach = np.max(np.abs(np.where(w > 0, outcomes.design @ step.T, 0.0)), axis=0)
             beta[active] = at + step * np.minimum(1.0, LONGEST / np.maximum(reach, LONGEST))[:, None]
             settled = reach < CONVERGED * (1 + np.max(np.abs(at), axis=1))
+            if not settled.any():
+                continue
             done = active[settled]
             finite = np.all(np.abs(beta[done] - self.coefficients) < FAR, axis=1)
             found[done] = np.where((finite & _determined(information[settled]))[:, None], beta[done], np.nan)
-            active = active[~settled]
-            if not active.size:
-                break
+            active, w = active[~settled], w[:, ~settled]
         return found
 
 
 def _regular(information: FloatArray) -> FloatArray:
     """Information with a trace of a ridge, so that a coordinate of which nothing is left stays where it is."""
-    diagonal = np.einsum("mii->mi", information)
-    ridge = np.where(diagonal > 0, SINGULAR * diagonal, 1.0)
-    return information + ridge[:, :, None] * np.eye(information.shape[1])
+    regular = information.copy()
+    diagonal = np.einsum("mii->mi", regular)
+    diagonal += np.where(diagonal > 0, SINGULAR * diagonal, 1.0)
+    return regular
 
 
 def _determined(information: FloatArray) -> BoolArray:
     """Whether all coordinates are determined, shape (m,)."""
     scale = np.sqrt(np.maximum(np.einsum("mii->mi", information), 0.0))
     unit = np.where(scale > 0, scale, 1.0)
-    values = np.linalg.eigvalsh(information / (unit[:, :, None] * unit[:, None, :]))
+    scaled = information / unit[:, :, None] / unit[:, None, :]
+    if np.all(scale > 0) and _far_from_singular(scaled):
+        return np.ones(len(scaled), dtype=bool)
+    values = np.linalg.eigvalsh(scaled)
     return np.asarray(np.all(scale > 0, axis=1) & (values[:, 0] > SINGULAR * values[:, -1]))
+
+
+def _far_from_singular(scaled: FloatArray) -> bool:
+    """Whether all of some matrices whose diagonals are 1 have no eigenvalue as small as ten times `SINGULAR` times p.
+
+    No eigenvalue is larger than p, and a root takes a tenth of the time of eigenvalues.
+    """
+    p = scaled.shape[1]
+    lower = scaled.copy()
+    np.einsum("mii->mi", lower)[...] -= 10 * SINGULAR * p
+    try:
+        np.linalg.cholesky(lower)
+    except np.linalg.LinAlgError:
+        return False
+    return True

@@ -397,6 +397,24 @@ def test_missing_values_are_dropped_and_counted_alike(holes, of_holes, engine, r
     _assert_same(er.mean(WITH_HOLES[engine](holes), **MISSING[roles]), of_holes[roles], told=engine == "duckdb")
 
 
+@pytest.mark.parametrize("absent", [None, np.nan], ids=["null", "NaN"])
+@pytest.mark.parametrize("column", ["score", "cluster", "model"])
+@pytest.mark.parametrize("engine", ["polars lazy", "duckdb"])
+def test_one_missing_value_alone_drops_its_row(engine, column, absent):
+    rng, n = np.random.default_rng(3), 60
+    columns = {"score": rng.random(n), "cluster": np.arange(n) // 6 + 0.5, "model": np.arange(n) % 3 + 0.5}
+    columns = {name: list(values) for name, values in columns.items()}
+    columns[column][7] = absent
+    table = pl.DataFrame(columns, strict=False)
+    assert table[column].null_count() == (absent is None)
+    make = {"polars lazy": pl.DataFrame.lazy, "duckdb": _relation(lambda one: duckdb.from_arrow(one.to_arrow()))}
+    found, expected = (
+        er.mean(data, by="model", groups="cluster") for data in (make[engine](table), pd.DataFrame(columns))
+    )
+    _assert_same(found, expected, told=False)
+    assert found.nobs == n - 1
+
+
 @pytest.mark.parametrize("backend", ["pyarrow", "pandas"])
 @pytest.mark.parametrize("engine", ["polars lazy", "duckdb sql"])
 def test_whole_numbers_beside_a_missing_one_name_models_as_without_it(engine, backend, monkeypatch):

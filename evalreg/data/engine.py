@@ -181,6 +181,11 @@ class LazyTable:
                 masks.append(nw.col(name).is_nan().fill_null(False))
         return nw.any_horizontal(*masks, ignore_nulls=False)
 
+    def there(self, name: str) -> nw.Expr:
+        """A column that is null wherever it is null or NaN."""
+        absent = self.absent([name])
+        return nw.when(~absent).then(nw.col(name)) if schema_of(self.holding([name]))[name].is_float() else nw.col(name)
+
     def _native_type(self, name: str) -> object:
         """The engine's own type of a column, where that is DuckDB."""
         frame = self.holding([name])

@@ -180,7 +180,7 @@ def _encoded(column: Any) -> tuple[IntArray, Any]:
     held = held.chunk(0) if isinstance(held, pa.ChunkedArray) else held
     codes = (held.indices.fill_null(-1) if held.null_count else held.indices).to_numpy(zero_copy_only=False)
     order = compute.sort_indices(held.dictionary)
-    return _numbered(codes, order.to_numpy()), held.dictionary.take(order).to_pandas().to_numpy()
+    return _numbered(codes, order.to_numpy()), held.dictionary.take(order).to_numpy(zero_copy_only=False)
 
 
 def _sorted(codes: IntArray, labels: Any) -> tuple[IntArray, Any]:

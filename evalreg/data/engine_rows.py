@@ -34,9 +34,15 @@ CellLines: TypeAlias = tuple[list[tuple[str, ...]], dict[str, FloatArray]]
 
 # Where squares are taken about: the middle of scores from 0 to 1.
 MIDDLE = 0.5
+_REASON, _ROWS, _THERE, _VALUE, _SQUARE = "__reason", "__rows", "__there", "__x", "__s"
 # Of the values of each cell: rows, sum, smallest, largest, and squares about the middle.
-SUMS = ("n", "t", "lo", "hi", "s")
-_REASON, _ROWS = "__reason", "__rows"
+_SUMS = {
+    "n": nw.col(_VALUE).count(),
+    "t": nw.col(_VALUE).sum(),
+    "lo": nw.col(_VALUE).min(),
+    "hi": nw.col(_VALUE).max(),
+    "s": nw.col(_SQUARE).sum(),
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +62,7 @@ class EngineRows:
     power : int
         It holds the weights times two to this power.
     sums : tuple of list and dict, optional
-        Labels of the cells, sorted as text, and by name in `SUMS` what came with the count of what is missing.
+        Labels of the cells, sorted as text, and by name in `_SUMS` what came with the count of what is missing.
     """
 
     table: LazyTable
@@ -123,22 +129,23 @@ def _without_missing(
 ) -> tuple[LazyTable, dict[str, int], CellLines | None]:
     """Rows in which nothing is missing that plays a role, and how many were dropped for which reason.
 
-    With the sums of cells comes whether any row is dropped; only then the reasons are asked for.
+    With the sums of cells comes whether anything is missing; only then the reasons are asked for, and the sums again.
     """
     names = [name for every in asked.values() for name in every]
-    found = _sums_in_use(table, roles, names) if with_sums else None
-    if found is not None and found.numbers[SUMS[0]].sum() == found.numbers[_ROWS].sum() > 0:
+    if with_sums and (found := _sums_of_all(table, roles, names)) is not None:
         return table, dict.fromkeys(asked, 0), sorted_lines(found, roles.cell_columns)
-    why, rows = _by_reason(table, asked)
+    found = _by_reason(table, roles, asked, with_sums)
+    codes, reasons = found.keys[_REASON]
+    why, rows = np.asarray(reasons)[codes], found.numbers[_ROWS]
     dropped = {name: int(rows[why == number].sum()) for number, name in enumerate(asked, 1)}
     refuse_missing(dropped, asked, int(rows.sum()), roles.missing)
     if any(dropped.values()):
         table = table.present(names)
     if not (why == 0).any():
         raise EmptyDataError("`data` has no rows, or none is left without missing values.")
-    if found is None or not all(_reads_alike(*found.keys[name]) for name in roles.cell_columns):
+    if not with_sums or not all(_reads_alike(*found.keys[name]) for name in roles.cell_columns):
         return table, dropped, None
-    return table, dropped, sorted_lines(found.only(found.numbers[SUMS[0]] > 0), roles.cell_columns)
+    return table, dropped, sorted_lines(found.only(why == 0), roles.cell_columns)
 
 
 def _reads_alike(codes: IntArray, labels: Any) -> bool:
@@ -146,23 +153,31 @@ def _reads_alike(codes: IntArray, labels: Any) -> bool:
     return bool((codes >= 0).all()) or infer_dtype(labels, skipna=False) == "string"
 
 
-def _sums_in_use(table: LazyTable, roles: Roles, names: list[str]) -> Grouped:
-    """Rows of each cell, and the sums of its rows in use, those in which none of some columns is missing."""
-    # Columns are made first: not every engine has products or casts inside a sum.
-    value = nw.when(~table.absent(names)).then(nw.col(roles.score).cast(nw.Float64))
-    square = (value - MIDDLE) * (value - MIDDLE)
-    frame = table.frame.select(*roles.cell_columns, value.alias("__x"), square.alias("__s"))
-    x = nw.col("__x")
-    made = (x.count(), x.sum(), x.min(), x.max(), nw.col("__s").sum())
-    return grouped(frame, roles.cell_columns, {_ROWS: nw.len()} | dict(zip(SUMS, made, strict=True)))
+def _sums_of_all(table: LazyTable, roles: Roles, names: list[str]) -> Grouped | None:
+    """Sums of each cell over all rows; None where one of some columns is missing in a row, or there is no row."""
+    cells = roles.cell_columns
+    known = {name: table.there(name) for name in names}
+    others = {f"{_THERE}{i}": known[name] for i, name in enumerate(known) if name not in (roles.score, *cells)}
+    frame = table.frame.select(*cells, *_summed(roles.score), *(one.alias(name) for name, one in others.items()))
+    found = grouped(frame, cells, {_ROWS: nw.len()} | _SUMS | {name: nw.col(name).count() for name in others})
+    rows = found.numbers[_ROWS]
+    labelled = all((codes >= 0).all() for codes, _ in found.keys.values())
+    filled = all(np.array_equal(found.numbers[name], rows) for name in ("n", *others))
+    # A score that is no number makes the sum none.
+    return found if labelled and filled and rows.sum() > 0 and not np.isnan(found.numbers["t"]).any() else None
 
 
-def _by_reason(table: LazyTable, asked: dict[str, list[str]]) -> tuple[FloatArray, FloatArray]:
-    """Numbers of the reasons for which rows are not in use, 0 for those that are, and the rows of each."""
+def _by_reason(table: LazyTable, roles: Roles, asked: dict[str, list[str]], with_sums: bool) -> Grouped:
+    """Rows by the number of the reason for which they are not in use, 0 for those that are; with sums by cell too."""
+    cells, columns, sums = (roles.cell_columns, _summed(roles.score), _SUMS) if with_sums else ((), (), {})
     reason = reason_number(table, asked.values()).alias(_REASON)
-    found = grouped(table.frame.select(reason), (_REASON,), {_ROWS: nw.len()})
-    codes, reasons = found.keys[_REASON]
-    return np.asarray(reasons)[codes], found.numbers[_ROWS]
+    return grouped(table.frame.select(reason, *cells, *columns), (_REASON, *cells), {_ROWS: nw.len()} | sums)
+
+
+def _summed(score: str) -> tuple[nw.Expr, nw.Expr]:
+    """The columns that are summed. They are made first: not every engine has products or casts inside a sum."""
+    value = nw.col(score).cast(nw.Float64)
+    return value.alias(_VALUE), ((value - MIDDLE) * (value - MIDDLE)).alias(_SQUARE)
 
 
 def _power_of_weights(table: LazyTable, weight: str) -> int:

@@ -124,20 +124,12 @@ def test_the_error_is_that_of_a_plain_linearization():
 
 @quiet
 @engines
-def test_what_leaves_an_engine_are_sums(engine, monkeypatch):
-    sizes, plain = [], nw.LazyFrame.collect
-
-    def collect(self, *args, **options):
-        found = plain(self, *args, **options)
-        sizes.append(len(found))
-        return found
-
-    monkeypatch.setattr(nw.LazyFrame, "collect", collect)
+def test_what_leaves_an_engine_are_sums(engine, collected):
     results = er.ratio(engine(log()), "errors", "words", by="model", groups="passage")
     str(results.summary())
     results.with_cov(cov="CR3").diagnostics()
-    assert len(sizes) == 4
-    assert max(sizes) <= 30 * 3
+    assert len(collected) == 4
+    assert max(collected) <= 30 * 3
 
 
 @quiet

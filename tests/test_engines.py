@@ -17,6 +17,7 @@ from engines import cases
 from narwhals import __version__ as nw_version
 
 import evalreg as er
+from evalreg.data import engine as engine_module
 from evalreg.data import engine_groups
 from evalreg.errors import (
     ArgumentError,
@@ -671,21 +672,22 @@ def test_labels_that_look_alike_are_not_joined_by_accident():
 
 @pytest.fixture
 def collected(monkeypatch):
-    """Numbers of rows of everything that narwhals, or polars itself, collects."""
+    """Numbers of rows of everything that narwhals, or polars itself, collects, and of tables of DuckDB."""
     sizes = []
 
-    def record(owner):
-        original = owner.collect
+    def record(owner, name="collect"):
+        original = getattr(owner, name)
 
-        def collect(self, *args, **options):
-            frame = original(self, *args, **options)
+        def collect(*args, **options):
+            frame = original(*args, **options)
             sizes.append(len(frame))
             return frame
 
-        monkeypatch.setattr(owner, "collect", collect)
+        monkeypatch.setattr(owner, name, collect)
 
     record(nw.LazyFrame)
     record(pl.LazyFrame)
+    record(engine_module, "in_batches")
     return sizes
 
 

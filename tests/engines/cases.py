@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
+from unittest import mock
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -15,7 +16,7 @@ import pandas as pd
 
 import evalreg as er
 from evalreg import errors
-from evalreg.data import engine_answers
+from evalreg.data import engine, engine_answers
 
 # An engine sums in another order, in blocks and in parallel.
 SAME = 1e-10
@@ -238,18 +239,19 @@ def assert_same(found: Any, expected: Any) -> float:
 def collected() -> Iterator[list[int]]:
     """Lines of everything that leaves an engine."""
     lines: list[int] = []
-    plain = nw.LazyFrame.collect
 
-    def counted(self: Any, *args: Any, **kwargs: Any) -> Any:
-        found = plain(self, *args, **kwargs)
-        lines.append(len(found))
-        return found
+    def counted(owner: Any, name: str) -> Any:
+        plain = getattr(owner, name)
 
-    nw.LazyFrame.collect = counted  # type: ignore[method-assign]
-    try:
+        def take(*args: Any, **kwargs: Any) -> Any:
+            found = plain(*args, **kwargs)
+            lines.append(len(found))
+            return found
+
+        return mock.patch.object(owner, name, take)
+
+    with counted(nw.LazyFrame, "collect"), counted(engine, "in_batches"):
         yield lines
-    finally:
-        nw.LazyFrame.collect = plain  # type: ignore[method-assign]
 
 
 def check_numbers(make: Make, engine: str) -> None:

@@ -1111,3 +1111,39 @@ def test_the_share_of_turned_comparisons_is_that_of_the_rarer_order_of_each_pair
     star = star[star["left"].isin(["x", "y"])].assign(right="a")
     assert _orders(put(star)) == "each pair in one order"
     assert _orders(put(star[star["left"] == "x"])) == "all in one order"
+
+
+def uneven_board(losses: int, prompts: int = 8, rows: int = 1) -> pd.DataFrame:
+    """A and B met C on few prompts and each other on 200; C lost all to A but so many."""
+    parts = [("A", "B", 200, 80), ("B", "C", 200, 60), ("A", "C", prompts, losses)]
+    return pd.concat(
+        [
+            pd.DataFrame({"left": a, "right": b, "prompt": [f"{a}{b}{i // rows}" for i in range(n * rows)]}).assign(
+                score=(np.arange(n * rows) >= lost * rows).astype(float)
+            )
+            for a, b, n, lost in parts
+        ],
+        ignore_index=True,
+    )
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_a_pair_that_went_one_way_and_counts_much_is_warned_of(rows):
+    """In simulated boards of this kind such logs covered .32, and the others .996."""
+    sides = {"left": "left", "right": "right", "score": "score", "groups": "prompt"}
+    with pytest.warns(
+        er.errors.SparseBoardWarning, match=r'"A", "C": against some opponent .* \(up to (\d\.\d) times'
+    ) as said:
+        board = er.win_rate(uneven_board(0, rows=rows), **sides)
+    if rows == 1:
+        # The pair of A and C as if it varied as the other pair of each, by hand, or as the rule of three leaves.
+        times = []
+        for name, within in (("A", 0.4 * 0.6), ("C", 0.3 * 0.7)):
+            pooled, V = 200 * within / (199 + 7), board.bse[name] ** 2
+            times.append(np.sqrt(min(V + min(pooled, 3 / 8) / 8 / 4, pooled * (1 / 200 + 1 / 8) / 4) / V))
+        assert f"up to {max(times):.1f} times" in str(said[0].message)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", er.errors.SparseBoardWarning)
+        er.win_rate(uneven_board(1, rows=rows), **sides)
+        # As many comparisons as the others have tell enough.
+        er.win_rate(uneven_board(0, prompts=200, rows=rows), **sides)

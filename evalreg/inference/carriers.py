@@ -6,9 +6,9 @@ import numpy as np
 
 from evalreg.checks import BoolArray, FloatArray, IntArray, listed
 from evalreg.covariance.covariance import Covariance
-from evalreg.covariance.sparsity import FEW_CLUSTERS
+from evalreg.covariance.sparsity import FEW_CLUSTERS, sparsity
 from evalreg.data.clusters import Axis, axis_name
-from evalreg.errors import FewCarriersWarning, NotAvailableError, Note
+from evalreg.errors import FewCarriersWarning, NotAvailableError, Note, SparseBoardWarning
 from evalreg.estimate import Estimate
 from evalreg.inference.dependence import strata_variance
 from evalreg.inference.diagnostics import cluster_sizes
@@ -66,17 +66,29 @@ def _text(estimate: Estimate, axis: Axis, found: Carried, which: BoolArray) -> s
 
 
 def unvaried_strata(estimate: Estimate, cov: Covariance) -> list[Note]:
-    """A warning of means over strata of which some show no variance, where no interval allows for it."""
+    """A warning of means over strata, or pairs of models, of which some do not vary, unless intervals allow for it."""
     if estimate.bounded and estimate.about.interval == "widened":
         return []
     variance, alike = cov.variance(), strata_variance(estimate, cov)
     which = alike_in_strata(alike, variance)
+    if estimate.kind == "board" and which.any():
+        # Models of a sparse board have a warning of their own.
+        for axis in cov.axes:
+            which &= ~sparsity(estimate, axis).unsafe
     if not which.any():
         return []
-    times = float(np.sqrt(np.max(alike[which] / variance[which])))
+    times = f"up to {float(np.sqrt(np.max(alike[which] / variance[which]))):.1f} times as large"
+    if estimate.kind == "board":
+        text = (
+            f"{listed(estimate.names[i] for i in np.flatnonzero(which))}: against some opponent all comparisons went "
+            "one way, so that they add nothing to the standard error, which would be larger if they varied as others "
+            f"do ({times}). Intervals and ranks may be too sure. Bradley-Terry ratings pool such pairs, and with "
+            'opponents="as_sampled" they count as often as they met.'
+        )
+        return [(SparseBoardWarning, text)]
     text = (
-        f"{unvaried_words(estimate, which)} (up to {times:.1f} times as large). The interval may be too short. More "
-        "rows in such strata mend it, or weights that are as their rows."
+        f"{unvaried_words(estimate, which)} ({times}). The interval may be too short. More rows in such strata mend "
+        "it, or weights that are as their rows."
     )
     return [(FewCarriersWarning, text)]
 

@@ -30,6 +30,8 @@ from evalreg.scores.base import ResidualSums, Scores
 ROUNDING = 1e-20
 # Of n rows that are all alike so many over n may be others.
 RULE_OF_THREE = 3.0
+# A cluster that has all of a pair but for so much is alone in it.
+SINGLE = 1e-9
 
 
 def design_effect(cov: Covariance) -> FloatArray:
@@ -181,27 +183,46 @@ def exchangeable_variance(estimate: Estimate, cov: Covariance) -> FloatArray:
 def strata_variance(estimate: Estimate, cov: Covariance) -> FloatArray:
     """Variance of each mean over strata if those whose scores are all alike vary within as the others do.
 
+    Of a win rate the pairs of models are such strata. NaN where there is none; see `varied_alike`.
+    """
+    cells, A = estimate.cells, estimate.coefficient_map
+    board = estimate.kind == "board" and estimate.bounded
+    if cells is None or A is None or not (board or cells.stratum is not None) or estimate.scores.paired:
+        return np.full(estimate.n_params, np.nan)
+    flat = (cells.low == cells.high) & (cells.count > 0)
+    found = varied_alike(estimate, cov, flat)
+    if not board or not np.any(found > cov.variance()):
+        return found
+    # A pair that met under one prompt is centred by the strengths of the models, and has a variance by that.
+    for axis in cov.axes:
+        share = scale_rows(identity(flat.size), 1.0 / cells.weight)
+        flat &= estimate.scores.column_sums(axis, share, share).largest < 1 - SINGLE
+    return varied_alike(estimate, cov, flat)
+
+
+def varied_alike(estimate: Estimate, cov: Covariance, flat: BoolArray) -> FloatArray:
+    """Variance of each mean of several cells if the cells of `flat`, (n_cells,), vary within as its others do.
+
     A small stratum of which all rows are right shows no variance, and a large weight counts on it. With w_s the weight
     of a stratum of n_s rows and s^2 the variance within strata, pooled, it is V + sum w_s^2 s^2/n_s over such strata,
     and no more than that sum over all strata; times the design effect. Of rows that are alike s^2 is at most what the
-    rule of three leaves, three of them at the other end of the scores. NaN where a mean has no such stratum.
+    rule of three leaves, three of them at the other end of the scores. NaN where a mean has no such cell.
     """
-    cells, A, found = estimate.cells, estimate.coefficient_map, np.full(estimate.n_params, np.nan)
-    if cells is None or A is None or cells.stratum is None or estimate.scores.paired:
-        return found
-    A, flat = without_zeros(compressed(A)), cells.low == cells.high
-    part = absolute_entries(signs_of_entries(A))
-    which = (np.asarray(part @ flat) > 0) & (np.asarray(part @ ~flat) > 0)
+    cells = estimate.cells
+    assert cells is not None
+    A, found = without_zeros(compressed(estimate.coefficient_map)), np.full(estimate.n_params, np.nan)
+    part, known = absolute_entries(signs_of_entries(A)), cells.count > 0
+    which = (np.asarray(part @ flat) > 0) & (np.asarray(part @ (~flat & known)) > 0)
     if not which.any():
         return found
-    within = part @ (cells.count * cells.scatter) / np.maximum(part @ (cells.count - 1.0), 1.0)
+    count = np.maximum(cells.count, 1.0)
+    within = part @ (cells.count * cells.scatter) / np.maximum(part @ (count - 1.0), 1.0)
     starts = A.indptr[:-1]
     span = np.maximum.reduceat(cells.high[A.indices], starts) - np.minimum.reduceat(cells.low[A.indices], starts)
-    alike = np.minimum(within, RULE_OF_THREE * span**2 / np.maximum(part @ (flat * cells.count), 1.0))
+    alike = np.minimum(within, RULE_OF_THREE * span**2 / np.maximum(part @ (flat * count), 1.0))
     drawn = 1.0 if estimate.population is None else estimate.population.scale**2
-    all_of, flat_of = np.asarray(
-        A.multiply(A).tocsr() @ np.column_stack([drawn / cells.count, flat * drawn / cells.count])
-    ).T
+    each = A.multiply(A).tocsr()
+    all_of, flat_of = each @ (known * drawn / count), each @ (flat * drawn / count)
     V, naive = cov.variance(), np.diag(cov.naive)
     inflation = np.maximum(np.divide(V, naive, out=np.ones(V.size), where=naive > 0), 1.0)
     larger = np.minimum(all_of * within * inflation, V + flat_of * alike * inflation)

@@ -14,7 +14,8 @@ import pytest
 import evalreg as er
 from evalreg.cli.main import main
 from evalreg.inference import multiplicity
-from evalreg.inference.tiers import tiers_of
+from evalreg.inference.ranks import pairwise_table
+from evalreg.inference.tiers import deciding_adjustment, judged_pair, tiers_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
 
@@ -67,6 +68,17 @@ def test_tiers_letters_ranks_and_p_values_say_one_thing(seed, options):
     assert found.difference == pytest.approx(first["estimate"] - second["estimate"])
     assert f", {'is' if found.separated else 'is not'} separated from the second, " in found.sentence()
     assert found.n_tiers == table["tier"].max()
+
+
+@pytest.mark.parametrize(("seed", "options"), BOARDS)
+def test_one_pair_among_all_is_judged_as_in_the_table_of_all(seed, options):
+    params, cov = _board(seed, **options)._ranked
+    table = pairwise_table(params, cov, deciding_adjustment(params, cov))
+    for (one, other), row in table.iterrows():
+        found = judged_pair(params, cov, other, one)
+        assert found.p_adjusted == pytest.approx(row["p_adjusted"], rel=1e-12, nan_ok=True)
+        assert found.difference == row["difference"]
+        assert (found.n_pairs, found.undecided) == (table.attrs["n_pairs"], ())
 
 
 def test_boards_of_the_cases_have_one_tier_and_several():

@@ -43,6 +43,28 @@ def deciding_adjustment(params: Any, cov: Any) -> PairAdjustName:
     return "holm" if make_family(params, cov, "pairs", np.inf).few else "single-step"
 
 
+@dataclass(frozen=True, eq=False)
+class JudgedPair:
+    """One pair of models among all: what `pairwise_table` says of it with the adjustment that decides."""
+
+    difference: float  # of the first of the two in the order of parameters, less the other
+    p_adjusted: float  # NaN without a positive variance
+    n_pairs: int  # that are judged together
+    undecided: tuple[tuple[Any, Any], ...]  # pairs without a positive variance
+
+
+def judged_pair(params: Any, cov: Any, one: Any, other: Any, *, alpha: float = 0.05, seed: Seed = 0) -> JudgedPair:
+    """One pair among all; of hundreds of models no p-values of all pairs are made."""
+    family = make_family(params, cov, "pairs", np.inf)
+    which = np.asarray([set(pair) == {one, other} for pair in family.names])
+    undecided = tuple(family.names[~family.inside])
+    p = np.array([np.nan])
+    if family.inside[which].all():
+        level = family.joint(fraction("alpha", alpha), base_seed(seed)[0])
+        p = family.counted(level)[which] if family.few else level.adjusted(np.array([family.largest_p(which)]))
+    return JudgedPair(float(family.effect[which][0]), float(p[0]), int(family.inside.sum()), undecided)
+
+
 def letters(params: Any, cov: Any, *, alpha: float = 0.05, dof: Any = np.inf, seed: Seed = 0) -> pd.Series[str]:
     """Letters by model: two models share one exactly if they are not separated.
 

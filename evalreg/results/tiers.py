@@ -10,9 +10,8 @@ import numpy as np
 import pandas as pd
 
 from evalreg.errors import ArgumentError
-from evalreg.inference.ranks import pairwise_table
 from evalreg.inference.simultaneous import Seed
-from evalreg.inference.tiers import deciding_adjustment
+from evalreg.inference.tiers import judged_pair
 from evalreg.report.sentences import escaped, p_text
 from evalreg.report.summaries import choice_sentence, covariance_text, limit_sentence, rating_reach
 from evalreg.report.tables import Grid, Printed, Summary, limits, number
@@ -140,12 +139,9 @@ def find_tiers(models: AnyModels, alpha: float, seed: Seed) -> Tiers:
     if len(params) < 2:
         raise ArgumentError(f"tiers need at least two models; here is {len(params)}. Name the models in `by`.")
     table = models.leaderboard(alpha, seed)
-    pairs = pairwise_table(params, cov, deciding_adjustment(params, cov), alpha, seed=seed)
     first, second = table.index[:2]
-    turned = (first, second) not in pairs.index
-    row = pairs.loc[(second, first) if turned else (first, second)]
-    p = float(row["p_adjusted"])
-    undecided = tuple((str(a), str(b)) for a, b in pairs.index[pairs["p_adjusted"].isna()])
+    pair = judged_pair(params, cov, first, second, alpha=alpha, seed=seed)
+    p, undecided = pair.p_adjusted, tuple((str(a), str(b)) for a, b in pair.undecided)
     n_tiers = int(table["tier"].max())
     about = models.estimate.about
     facts = (
@@ -158,11 +154,11 @@ def find_tiers(models: AnyModels, alpha: float, seed: Seed) -> Tiers:
     return Tiers(
         first=str(first),
         second=str(second),
-        separated=p <= alpha and row["difference"] != 0,
+        separated=p <= alpha and pair.difference != 0,
         difference=float(table["estimate"].iloc[0] - table["estimate"].iloc[1]),
         p_adjusted=p,
         n_tiers=n_tiers,
-        n_pairs=int(pairs.attrs["n_pairs"]),
+        n_pairs=pair.n_pairs,
         undecided=undecided,
         alpha=alpha,
         facts=facts,

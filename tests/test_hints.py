@@ -279,6 +279,24 @@ def test_formulas_of_fixest_and_r_say_what_to_write(formula, what):
     assert er.fit("reward ~ x | lot:kind", log, groups="task").params.index.tolist() == ["x"]
 
 
+@pytest.mark.parametrize(
+    "term", ["poly(x, 2)", "s(x)", "ns(x, 3)", "i.kind", "c.x", "i.kind*c.x", "factor(kind)", "(1 | lot)", "(1|lot)"]
+)
+def test_what_the_error_of_a_term_of_r_or_stata_says_to_write_can_be_fitted(term):
+    log = agent()
+    error = _raised(lambda: er.fit(f"reward ~ trial + {term}", log, groups="task"))
+    assert isinstance(error, FormulaError)
+    if "|" in term:
+        assert "name lot in `groups`" in str(error)
+        advice, formula = "", "reward ~ trial | lot"
+        assert '"score ~ x | lot"' in str(error)
+    else:
+        found = re.search(r"Write (.*?)(?:, for instance|\. A formula| for Stata)", str(error))
+        assert found is not None
+        advice, formula = found[1], f"reward ~ trial + {found[1]}"
+    assert er.fit(formula, log, groups="task").params.size > 1 or not advice
+
+
 def test_an_offset_is_brought_from_statsmodels():
     import statsmodels.api as sm
 

@@ -52,6 +52,14 @@ _ELSEWHERE = {
     "offset": "There are no offsets: fit it with statsmodels, and pass the result to `er.from_statsmodels`.",
     **dict.fromkeys(("csw", "csw0", "sw", "sw0", "mvsw"), _SEVERAL),
 }
+# Curves by the names of R: what to write for a column.
+_CURVES = {
+    "poly": "{0} + I({0} ** 2)",
+    **dict.fromkeys(("s", "smooth", "spline"), "bs({0}, df=4)"),
+    **dict.fromkeys(("ns", "rcs"), "cr({0}, df=3, constraints='center')"),
+}
+# What Stata puts before a factor and before a number.
+_STATA = {"i": "C({0})", "c": "{0}"}
 # Text in quotes stays as it is; what is in backticks is a column.
 _BACKTICKS = re.compile(r"""("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')|`([^`]+)`""")
 
@@ -113,6 +121,9 @@ def _check(node: ast.expr, code: str, names: Names) -> None:
         _check_call(node, code, names)
     elif isinstance(node, ast.Attribute) and _numpy_name(node) in CONSTANTS:
         names.functions.add("np")
+    elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in _STATA:
+        hint = f" Write {_STATA[node.value.id].format(node.attr)} for Stata's {ast.unparse(node)}."
+        raise _refused("an attribute", code, hint)
     else:
         raise _refused(_WORDS.get(type(node), f"{ast.unparse(node)!r}"), code)
 
@@ -123,8 +134,21 @@ def _check_arithmetic(node: ast.BinOp, code: str, names: Names) -> None:
     if isinstance(node.op, ast.Pow) and _is_number(node.left) and _is_number(node.right):
         # Powers of whole numbers have no largest size.
         raise _refused(f"a power of two numbers, {ast.unparse(node)} (write its value)", code)
+    if isinstance(node.op, ast.BitOr) and _has_constant(node.left):
+        raise FormulaError(
+            f"`formula` has {ast.unparse(node)}, which is a random effect in lme4, in the term {code!r}. There are none "
+            f"here: name {ast.unparse(node.right)} in `groups`, whose rows may depend on each other, or absorb it as a "
+            f'factor, "score ~ x | {ast.unparse(node.right)}".'
+        )
     _check(node.left, code, names)
     _check(node.right, code, names)
+
+
+def _has_constant(node: ast.expr) -> bool:
+    """Whether a sum has a number among its terms, as in (1 + x | question)."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        return _has_constant(node.left) or _has_constant(node.right)
+    return isinstance(node, ast.Constant)
 
 
 def _is_number(node: ast.expr) -> bool:
@@ -212,6 +236,8 @@ def _unknown(node: ast.Call, code: str) -> FormulaError:
         return _refused(f"a call of {called}(...)", code, f" Write C({argument}).")
     if called in _ELSEWHERE:
         return FormulaError(f"`formula` has a call of {called}(...), in the term {code!r}. {_ELSEWHERE[called]}")
+    if called in _CURVES:
+        return _refused(f"a call of {called}(...)", code, f" Write {_CURVES[called].format(argument)}, for instance.")
     known = [*sorted(PATSY), *sorted(CONTRASTS), *(f"np.{name}" for name in sorted(NUMPY))]
     hint = nearest(called, known) or nearest(f"np.{called}", known)
     return _refused(f"a call of {called}(...)", code, hint)

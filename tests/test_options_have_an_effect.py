@@ -84,7 +84,7 @@ VALUES = {
     "failed": "zero",
     "broken": "drop",
     "log_format": "helm",
-    "roles": "item=question",
+    "roles": "model=subject",
     "cells": "any",
     "n_shards": "2",
     "n_questions": "3",

@@ -196,7 +196,7 @@ def test_few_crossed_clusters_give_a_projection():
     assert found.method == "projection"
     assert 'those of "judge" are worth 5.0 equal ones' in found.reason
     assert np.isnan(found.corrected)
-    with pytest.raises(NotAvailableError, match="misses too often with fewer than 9"):
+    with pytest.raises(NotAvailableError, match="with fewer than 9 the other interval"):
         board.winner(method="hybrid")
     assert board.with_cov(groups="prompt").winner().method == "hybrid"
     # Twelve judges of which one has nearly all verdicts are not twelve.

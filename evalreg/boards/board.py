@@ -370,8 +370,11 @@ def _inflation(board: Board) -> list[str]:
     per = board.estimate.n_rows / sizes[finest]
     text = (
         f"Standard errors are {middle:.2f} times the naive ones (from {low:.2f} to {high:.2f}): the {sizes[finest]} "
-        f"{finest} clusters hold {per:.0f} comparison{'s' if round(per) != 1 else ''} each, which share answers"
+        f"{finest} clusters hold {per:.0f} comparison{'s' if round(per) != 1 else ''} each"
     )
+    if per == 1:
+        return [f"{text}."]
+    text += ", which share answers"
     if middle > 1.2:
         return [f"{text}, so that the effective number of comparisons is nearer to that of clusters than of rows."]
     return [f"{text} that largely cancel within a cluster." if middle < 0.9 else f"{text}."]

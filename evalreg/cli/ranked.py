@@ -19,7 +19,7 @@ from evalreg.report.documents import records
 from evalreg.report.summaries import rating_reach
 from evalreg.report.tables import Grid, limits, number
 from evalreg.results.results import Results
-from evalreg.results.tiers import Tiers, first_sentence, group_column, ranks_text, tier_grid
+from evalreg.results.tiers import Tiers, first_sentence, group_column, ranks_text, ranks_told, tier_grid
 from evalreg.results.winner import Winner, winner_grid, winner_sentences
 
 if TYPE_CHECKING:
@@ -69,6 +69,7 @@ def ranked(
         frame = results.leaderboard(options.alpha, options.seed).rename_axis("model")
         more |= {"kind": "board", "leaderboard": records(frame, "model"), "seed": options.seed}
         first.append(board_grid(results, frame))
+        said = (ranks_told(frame, options.alpha),)
     if options.tiers and frame is not None:
         tiers = results.tiers(options.alpha, seed=options.seed)
         first, said = [tier_grid(frame, tiers.reach)], (first_sentence(tiers), *tiers.sentences)

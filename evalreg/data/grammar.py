@@ -136,8 +136,8 @@ def _check_arithmetic(node: ast.BinOp, code: str, names: Names) -> None:
         raise _refused(f"a power of two numbers, {ast.unparse(node)} (write its value)", code)
     if isinstance(node.op, ast.BitOr) and _has_constant(node.left):
         raise FormulaError(
-            f"`formula` has {ast.unparse(node)}, which is a random effect in lme4, in the term {code!r}. There are none "
-            f"here: name {ast.unparse(node.right)} in `groups`, whose rows may depend on each other, or absorb it as a "
+            f"`formula` has {ast.unparse(node)}, a random effect of lme4, in the term {code!r}. There are none here: "
+            f"name {ast.unparse(node.right)} in `groups`, whose rows may depend on each other, or absorb it as a "
             f'factor, "score ~ x | {ast.unparse(node.right)}".'
         )
     _check(node.left, code, names)

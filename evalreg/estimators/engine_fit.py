@@ -205,8 +205,9 @@ def _basis(design: CellDesign, gram: FloatArray) -> tuple[FloatArray, FloatArray
         raise CollinearityError(
             f"covariates must not determine each other; {listed(near or list(design.names))} can be computed from the "
             f"other columns of the design, or nearly (condition number {basis.condition:.0e}; sums of squares from an "
-            f"engine leave too few digits above {WORST_CONDITION:.0e}). Drop one of them, subtract a typical value "
-            'before powers and products are formed, as in "I((x - 5000) ** 2)", or collect the frame first.',
+            f"engine leave too few digits above {WORST_CONDITION:.0e}). Drop {'it' if len(near) == 1 else 'them'}; if "
+            "only nearly so, subtract a typical value before powers and products are formed, as in "
+            '"I((x - 5000) ** 2)", or collect the frame first.',
             column=(near or list(design.names))[0],
             count=len(near),
         )

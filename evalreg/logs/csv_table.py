@@ -256,9 +256,11 @@ def _malformed(text: str, delimiter: str, width: int, name: str) -> LogFormatErr
         )
     listing = ", ".join(f"line {line} has {found}" for line, _, found in ragged[:MOST_LISTED])
     more = f" and {len(ragged) - MOST_LISTED} more differ" if len(ragged) > MOST_LISTED else ""
+    cut = len(ragged) == 1 and ragged[0][1] == position - 1 and ragged[0][2] < width
+    advice = "It is the last: was the file cut off, or is the run still writing it?"
     return LogFormatError(
         f"Every line must have as many fields as the header, {width}; in {name} {listing}{more}. "
-        "Quote the fields that contain the delimiter.",
+        f"{advice if cut else 'Quote the fields that contain the delimiter.'}",
         rows=[position for _, position, _ in ragged[:MOST_LISTED]],
         count=len(ragged),
     )

@@ -94,15 +94,16 @@ def are_battles(frame: pd.DataFrame) -> bool:
     return {"model_a", "model_b", "winner"} <= set(frame.columns) and set(frame["winner"].dropna()) <= set(BATTLES)
 
 
-def with_roles(frame: pd.DataFrame, named: Mapping[str, str]) -> pd.DataFrame:
+def with_roles(frame: pd.DataFrame, named: Mapping[str, str], argument: str | None = None) -> pd.DataFrame:
     """The rows with each named column under the name of its role too.
 
-    A column that is called like another role has its new name alone: `model = "task"` leaves no task.
+    A column that is called like another role has its new name alone: `model = "task"` leaves no task. `argument` is
+    where the names were given, if not each as the argument of its role.
     """
     columns = [str(column) for column in frame.columns]
     added, other = {}, {name for role, name in named.items() if name != role and name in ROLES and name not in named}
     for role, name in named.items():
-        known_column(name, columns, role)
+        known_column(name, columns, argument or role)
         if name != role and role in columns:
             raise DataError(
                 f'`{role}` names the column "{name}", but the frame has a column "{role}" too, which the role '

@@ -43,7 +43,7 @@ def read(sources: Sequence[Source], choice: Choice) -> Reading:
     # Of nested objects all short fields, where none is named.
     named = None if choice.columns is None else (*roles.columns.values(), *roles.key, *choice.columns)
     frame, n_broken = _rows(sources, text, named, choice.broken)
-    frame = with_roles(frame, roles.columns)
+    frame = with_roles(frame, roles.columns, "roles")
     if not {"score", "winner"} & set(frame.columns):
         likely = likely_roles(frame)
         raise LogFormatError(

@@ -102,6 +102,10 @@ def _share(row: dict[Any, Any]) -> str:
     return share if np.isnan(ends).any() else f"{share} [{ends[0]:.0%}, {ends[1]:.0%}]"
 
 
+def _has_intervals(*tables: pd.DataFrame) -> bool:
+    return any(bool(table[end].notna().any()) for table in tables for end in ("share_lower", "enough_lower"))
+
+
 def _percent(share: float) -> str:
     """A share, which as an estimate without bias can come out above the whole."""
     return ABOVE_ALL if share > 1 else f"{share:.0%}"
@@ -177,8 +181,8 @@ def _sentences(
     ]
     if known:
         said.append(
-            f"enough K: with this many answers to each question their noise is 5% of the variance or less. In brackets "
-            f"{100 * (1 - alpha):g}% intervals."
+            "enough K: with this many answers to each question their noise is 5% of the variance or less."
+            + (f" In brackets {100 * (1 - alpha):g}% intervals." if _has_intervals(models, pairs) else "")
         )
     said += _benchmark(found, pairs)
     said += _single(models) if known else []

@@ -82,14 +82,21 @@ def not_allowed_for(cov: Covariance, what: str = "The wild test", consequence: s
 
 
 def _questions_that_differ(found: Unseen, at: int) -> str:
-    """How many questions tell of a difference: "3 of 300 questions differ"."""
+    """How many questions tell of a difference: "3 of 300 questions differ"; of unequal ones, how many equal ones.
+
+    "7 of 15 questions differ, by unequal amounts, and tell as much as about 5".
+    """
     n, mirrored = found.n[at], found.share[at] == 0
     count = n * (1 - abs(found.theta[at])) if mirrored else found.n_differing[at]
     if mirrored and count < ROUNDING * n:
         return f"all {n:.0f} questions differ"
     exact, one = np.isclose(found.size[at], found.square[at], rtol=ROUNDING), f"{count:.0f}" == "1"
     what = ("does not differ" if one else "do not differ") if mirrored else ("differs" if one else "differ")
-    return f"{'' if exact else 'about '}{count:.0f} of {n:.0f} questions {what}"
+    if mirrored or exact:
+        return f"{'' if exact else 'about '}{count:.0f} of {n:.0f} questions {what}"
+    every = n * found.differ[at]
+    whole = "all" if np.isclose(every, n) else f"{every:.0f} of"
+    return f"{whole} {n:.0f} questions differ, by unequal amounts, and tell as much as about {count:.0f}"
 
 
 def _reference_text(cov: Covariance) -> str:

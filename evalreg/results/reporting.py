@@ -28,7 +28,7 @@ from evalreg.report.vector import InlineFigure, drawn
 from evalreg.results.answers import answer_of, design_sentences
 from evalreg.results.document import AnyResults, resolved_options, results_document
 from evalreg.results.sources import formulas_of, methods_of, sources_of
-from evalreg.results.tiers import group_column, groups_told, ranks_text
+from evalreg.results.tiers import group_column, ranks_text, ranks_told
 
 # Of so many models all pairs are drawn; and of so many they are listed one below the other.
 MOST_DRAWN, MOST_LISTED = 60, 12
@@ -200,10 +200,7 @@ def _score_notes(board: pd.DataFrame | None, alpha: float) -> tuple[str, ...]:
             f"Each {level_of(alpha)} interval is that of one estimate by itself; it does not allow for their number.",
         )
     level = level_of(alpha)
-    return (
-        f"The {level} interval is that of one model by itself. Joint intervals hold for all models at once. Ranks open "
-        f"are the ranks that the data do not exclude, {level} for all models at once. {groups_told(board)}",
-    )
+    return (f"The {level} interval is that of one model by itself. {ranks_told(board, alpha)}",)
 
 
 def _estimate_grid(frame: pd.DataFrame, alpha: float) -> Grid:

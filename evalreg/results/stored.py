@@ -248,7 +248,10 @@ class StoredResults(Printed):
             If none is stored.
         """
         if self.document.get("leaderboard") is None:
-            raise NotAvailableError(f"no leaderboard is stored: this is {_article(self.kind)}, not several models.")
+            raise NotAvailableError(
+                "no leaderboard is stored: these are not results of several models, or they were written without "
+                "their ranks. `results.to_json()` writes them; `evalreg mean` does with --ranks."
+            )
         return whole(table_from(self.document["leaderboard"]).set_index("model").rename_axis(None))
 
     def summary(self, alpha: float | None = None) -> Summary:

@@ -203,6 +203,15 @@ def _meaning(table: pd.DataFrame, alpha: float, undecided: tuple[tuple[str, str]
     return told
 
 
+def ranks_told(table: pd.DataFrame, alpha: float) -> str:
+    """What the columns of a leaderboard mean: joint intervals, ranks open, groups."""
+    level = f"{100 * (1 - alpha):.4g}%"
+    return (
+        f"Joint intervals hold for all models at once. Ranks open are the ranks that the data do not exclude, {level} "
+        f"for all models at once. {groups_told(table)}"
+    )
+
+
 def groups_told(table: pd.DataFrame) -> str:
     """What the column of groups means, or that of tiers, where there are several; or why there is neither."""
     if shows_letters(table):

@@ -303,15 +303,15 @@ def _why_not(estimate: Estimate, cov: Covariance, w: int, names: list[str], movi
 def _crossed_reason(cov: Covariance, w: int) -> str:
     """Why a normal given who won is not known to hold over crossed clusters; empty where it does."""
     if not cov.summed or cov.options.repair != "max" or cov.options.alike is not None:
-        return "clusters are crossed, and a normal given who won is known only for the default covariance of these"
+        return "clusters are crossed, where the other interval (conditional on who won) needs their default covariance"
     C = np.eye(len(cov.names))[[w]]
     worth = {term.name: float(term.dof(C)[0]) + 1 for term in cov.one_way}
     fewest = min(worth, key=lambda name: worth[name])
     if worth[fewest] >= ENOUGH:
         return ""
     return (
-        f'clusters are crossed, and those of "{fewest}" are worth {worth[fewest]:.1f} equal ones, where a normal given '
-        f"who won misses too often with fewer than {ENOUGH:g}"
+        f'clusters are crossed, and those of "{fewest}" are worth {worth[fewest]:.1f} equal ones; with fewer than '
+        f"{ENOUGH:g} the other interval (conditional on who won) misses the truth too often"
     )
 
 

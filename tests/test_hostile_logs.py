@@ -24,7 +24,7 @@ from evalreg.errors import EvalregError
 from evalreg.logs import inspect_file
 from evalreg.logs import records as records_module
 from evalreg.logs.files import find_files
-from evalreg.resampling import draws
+from evalreg.numerics import progress
 
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
 
@@ -384,7 +384,7 @@ class Terminal(io.StringIO):
 def test_a_terminal_shows_a_sign_of_life_and_is_left_clean(tmp_path, monkeypatch, kind, whole):
     shown: Any = Terminal() if whole else io.StringIO()
     monkeypatch.setattr(sys, "stderr", shown)
-    monkeypatch.setattr(draws, "SILENT_SECONDS", 0.0)
+    monkeypatch.setattr(progress, "SILENT_SECONDS", 0.0)
     if kind == "zip":
         old = [{key: value for key, value in sample.items() if key != "completed"} for sample in ANSWERS]
         er.read_log(write_eval(tmp_path / "a.eval", header(), old, whole=ANSWERS))

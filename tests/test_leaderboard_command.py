@@ -49,6 +49,15 @@ def test_the_text_begins_with_ranks_and_goes_on_with_the_summary(log, file, caps
     assert all(len(line) <= 80 for line in lines)
     for fact in board.summary().as_text().splitlines()[4:7]:
         assert fact in out
+    said = " ".join(out.split())
+    for words in (
+        "Joint intervals hold for all models",
+        "Ranks open are the ranks",
+        "share a letter under groups",
+    ):
+        assert said.count(words) == 1
+    tiers = " ".join(run(capsys, file, "--winner", "winner", "--groups", "prompt + judge", "--tiers")[1].split())
+    assert tiers.count("share a letter under groups") == tiers.count("ranks that the data do not exclude") == 1
 
 
 def test_csv_holds_the_leaderboard_and_json_all_of_it(log, file, capsys):

@@ -874,6 +874,8 @@ def test_roles_may_leave_out_what_is_called_by_its_role_and_a_column_has_one_rol
     pd.testing.assert_series_equal(log.win_rate().bse, expected.bse)
     with pytest.raises(DataError, match="a log needs scores or verdicts"):
         er.Log(renamed.drop(columns="winner"), left="model_first", right="model_second")
+    said = command("doctor", tmp_path / "pairs.csv", "--roles", "left=modell,right=model_second").err
+    assert '--roles names "modell", which is not a column. The columns are' in said
     # The models are called "task"; they are no tasks, so that questions are the same for both.
     scores = er.datasets.paired(n_passages=20, seed=1).rename(columns={"model": "task", "question": "id"})
     scores.to_csv(tmp_path / "scores.csv", index=False)

@@ -480,3 +480,15 @@ def test_of_many_pairs_only_words_of_the_table_are_explained_and_no_share_is_abo
     assert "> 100%: the noise of the answers is estimated by itself" in text
     assert "none seen" not in text
     assert all(int(share) <= 100 for share in re.findall(r"(\d+)%", text))
+
+
+@pytest.mark.filterwarnings("ignore::evalreg.errors.FewClustersWarning")
+def test_intervals_in_brackets_are_spoken_of_where_there_are_some():
+    rng = np.random.default_rng(1)
+    rows = pd.DataFrame(
+        [(m, q, s) for m in "ab" for q in range(40) for s in range(4)], columns=["model", "item", "run"]
+    )
+    rows["score"] = (rng.random(len(rows)) < rng.random(40)[rows["item"]]).astype(float)
+    for part, intervals in ((rows, True), (rows[rows["item"] < 6], False)):
+        text = " ".join(str(er.noise(part, "score", model="model", item="item", sample="run").summary()).split())
+        assert ("In brackets 95% intervals." in text) == ("%]" in text) == intervals

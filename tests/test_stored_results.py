@@ -294,3 +294,18 @@ def _changes(whole, depth=0):
                 twin = copy.copy(whole)
                 twin[key] = inner
                 yield twin
+
+
+def test_a_missing_leaderboard_says_how_one_is_written(tmp_path, capsys):
+    log = er.datasets.paired(n_passages=12, seed=1)
+    log.to_csv(tmp_path / "log.csv", index=False)
+    asked = ["mean", str(tmp_path / "log.csv"), "--by", "model", "--groups", "passage", "--format", "json"]
+    boards = []
+    for more in ([], ["--ranks"]):
+        assert main([*asked, *more]) == 0
+        (tmp_path / "board.json").write_text(capsys.readouterr().out)
+        boards.append(er.read_results(tmp_path / "board.json"))
+    with pytest.raises(NotAvailableError, match=r"written without their ranks.*--ranks"):
+        boards[0].leaderboard()
+    expected = er.mean(log, by="model", groups="passage").leaderboard()
+    assert boards[1].leaderboard()["rank"].to_dict() == expected["rank"].to_dict()

@@ -212,6 +212,15 @@ def test_ragged_rows_are_named_by_the_line_on_which_they_begin(write):
 
 
 @pytest.mark.parametrize(
+    ("rows", "cut"), [("1,2\n3", True), ("1,2\n3\n4,5", False), ("1,2\n3,4,5", False), ("3", True)]
+)
+def test_a_last_line_that_is_too_short_is_said_to_be_cut_off(write, rows, cut):
+    text = str(failure(write(f"a,b\n{rows}")))
+    assert ("was the file cut off" in text) == cut
+    assert ("Quote the fields" in text) != cut
+
+
+@pytest.mark.parametrize(
     ("content", "shown"),
     [
         ("", "is empty"),

@@ -414,6 +414,21 @@ def test_a_model_that_wins_all_questions_has_an_interval(groups: str | None) -> 
         assert 0.97 * 0.025 ** (1 / n) < lower[-1] < 0.025 ** (1 / n)
 
 
+def test_questions_that_differ_by_unequal_amounts_are_counted_and_weighed() -> None:
+    d = np.array([0.25, 0.25, 0.25, -0.25, 0.25, 0.25, 1.0] + [0.0] * 8)
+    old = np.where(d == 1, 0.0, 0.25)
+    frame = pd.concat(
+        pd.DataFrame({"model": model, "item": np.arange(d.size), "score": score})
+        for model, score in (("old", old), ("new", old + d))
+    )
+    compared = er.compare(frame, item="item", baseline="old")
+    assert compared.sign_test()[["wins", "losses"]].sum(axis=1).item() == 7
+    text = " ".join(str(compared.summary()).split())
+    # Kish's number of equal ones: (sum of |d|)^2 / sum of d^2.
+    assert round(np.abs(d).sum() ** 2 / np.sum(d**2)) == 5
+    assert "7 of 15 questions differ, by unequal amounts, and tell as much as about 5." in text
+
+
 def test_one_question_is_not_several() -> None:
     text = " ".join(er.compare(one_loss()[lambda log: log["model"] != "away"]).summary().as_text().split())
     assert "1 of 300 questions differs." in text

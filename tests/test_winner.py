@@ -207,7 +207,7 @@ def test_few_crossed_clusters_give_a_projection():
     assert er.win_rate(many, **sides, groups="prompt + judge").winner().method == "hybrid"
     for other in ({"repair": "two-term"}, {"cov": "CR1"}):
         found = er.win_rate(many, **sides, groups="prompt + judge", **other).winner()
-        assert "known only for the default covariance" in found.reason
+        assert "needs their default covariance" in found.reason
 
 
 @pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")

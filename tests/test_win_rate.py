@@ -1114,7 +1114,7 @@ def test_the_share_of_turned_comparisons_is_that_of_the_rarer_order_of_each_pair
 
 
 def uneven_board(losses: int, prompts: int = 8, rows: int = 1) -> pd.DataFrame:
-    """A and B met C on few prompts and each other on 200; C lost all to A but so many."""
+    """A met C on few prompts, and lost so many of them; other pairs met on 200."""
     parts = [("A", "B", 200, 80), ("B", "C", 200, 60), ("A", "C", prompts, losses)]
     return pd.concat(
         [

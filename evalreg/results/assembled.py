@@ -12,7 +12,7 @@ from evalreg.errors import CovarianceWarning, Note, ZeroVarianceWarning, issue
 from evalreg.estimate import Estimate
 from evalreg.inference.carriers import few_carriers, unvaried_strata
 from evalreg.inference.diagnostics import fragility
-from evalreg.inference.few_rows import few_rows, skewed_means
+from evalreg.inference.few_rows import few_left, few_rows, skewed_means
 
 
 def assembled(
@@ -22,7 +22,7 @@ def assembled(
     options = resolve_cov(asked, axes is not None, default="CR1" if estimate.refit is None else "CR2")
     cov = assemble(estimate, axes or (), options)
     carried = (*few_carriers(estimate, cov), *unvaried_strata(estimate, cov))
-    thin = (*few_rows(estimate, cov), *carried, *skewed_means(estimate, cov))
+    thin = (*few_rows(estimate, cov), *few_left(estimate, cov), *carried, *skewed_means(estimate, cov))
     fragile = (*cov.notes, *fragility(estimate, cov), *thin, *variance_notes(cov))
     found = (*notes, *_lost_notes(estimate, cov, asked), *fragile)
     issue(found)

@@ -6,6 +6,10 @@ python -m benchmarks.fragile                     all of them, half an hour of a 
 quantiles     Woodruff's intervals on three scales (docs/decisions/quantiles.md)
 tails         means of scores without bounds (docs/coverage.md)
 few           independent rows of which few tell (docs/coverage.md)
+unsaid        clustered worlds of which few warnings speak (docs/coverage.md)
+classes       macro averages of classes of which some are rare (docs/coverage.md)
+failed        two equal models, one of which left out failures (docs/guide/comparing.md)
+posterior     beta-binomial posteriors of five clusters near 1 (docs/guide/first_score.md)
 """
 
 from __future__ import annotations
@@ -20,7 +24,7 @@ from scipy import stats
 
 import evalreg as er
 from benchmarks.intervals import run
-from evalreg.checks import FloatArray
+from evalreg.checks import FloatArray, IntArray
 from evalreg.estimators.quantile import Woodruff, logit_shift, shares_within
 
 SCALES: dict[str, Callable[[float, FloatArray], tuple[FloatArray, FloatArray]]] = {
@@ -164,10 +168,135 @@ def few(n_logs: int) -> None:
         _held(name, world, n_logs, er.errors.FewClustersWarning)
 
 
+def unsaid(n_logs: int) -> None:
+    """Clusters whose size goes with their score, slopes that differ between clusters, and ratios of means."""
+
+    def sized(n: int, binary: bool, along: float) -> World:
+        def scores(rng: np.random.Generator, n: int) -> tuple[IntArray, FloatArray]:
+            """Sizes, lognormal about six, and what clusters score, which correlates with the logarithm of the size."""
+            size, own = rng.normal(size=(2, n))
+            level = along * size + np.sqrt(1 - along**2) * own
+            mean = 1 / (1 + np.exp(-1 - level)) if binary else 0.6 * level
+            return np.round(6 * np.exp(size)).clip(1).astype(int), mean
+
+        sizes, means = scores(np.random.default_rng(9), 1_000_000)
+        truth = float(np.average(means, weights=sizes))
+
+        def world(rng: np.random.Generator) -> tuple[er.Results, float]:
+            sizes, means = scores(rng, n)
+            codes = np.repeat(np.arange(n), sizes)
+            score = (
+                rng.random(codes.size) < means[codes] if binary else means[codes] + 0.8 * rng.normal(size=codes.size)
+            )
+            return er.mean(pd.DataFrame({"score": score * 1.0, "passage": codes}), groups="passage"), truth
+
+        return world
+
+    def slope(n: int, of_clusters: bool, spread: float) -> World:
+        def world(rng: np.random.Generator) -> tuple[er.Results, float]:
+            codes = np.repeat(np.arange(n), 8)
+            x = np.exp(spread * (rng.normal(size=n)[codes] if of_clusters else rng.normal(size=codes.size)))
+            y = x * 0.5 * rng.normal(size=n)[codes] + rng.normal(size=codes.size)
+            return er.fit("y ~ x", pd.DataFrame({"x": x, "y": y, "passage": codes}), groups="passage"), 0.0
+
+        return world
+
+    def ratio(n: int, rate: float, logs: bool) -> World:
+        def world(rng: np.random.Generator) -> tuple[er.Results, float]:
+            codes = np.repeat(np.arange(n), 4)
+            solved = rng.random(codes.size) < rng.beta(4 * rate, 4 * (1 - rate), n)[codes]
+            log = pd.DataFrame({"solved": solved * 1.0, "cost": rng.lognormal(0, 0.5, codes.size), "passage": codes})
+            both = (er.mean(log, name, groups="passage") for name in ("cost", "solved"))
+            parts = next(both).stack(next(both), ["cost", "solved"])
+            truth = np.exp(0.125) / rate
+            if logs:
+                return parts.transform(lambda p: np.log(p["cost"] / p["solved"]), "log"), float(np.log(truth))
+            return parts.transform(lambda p: p["cost"] / p["solved"], "ratio"), truth
+
+        return world
+
+    worlds: dict[str, World] = {}
+    for binary, n, along in itertools.product((False, True), (20, 50), (0.0, -0.9)):
+        kind = "0/1" if binary else "normal"
+        worlds[f"{kind} scores, {n} clusters, correlation with log size {along:g}"] = sized(n, binary, along)
+    for n, of_clusters, spread in itertools.product((30, 100), (True, False), (1.0,)):
+        of = "clusters" if of_clusters else "rows"
+        worlds[f"slope, {n} clusters, lognormal {spread:g} covariate of {of}"] = slope(n, of_clusters, spread)
+    for rate, n, logs in itertools.product((0.2, 0.6), (20, 100), (False, True)):
+        name = f"cost over successes, {n} clusters, rate {rate:g}{', on the log scale' if logs else ''}"
+        worlds[name] = ratio(n, rate, logs)
+    for name, world in worlds.items():
+        _held(name, world, n_logs, er.errors.EvalregWarning)
+
+
+def classes(n_logs: int) -> None:
+    """Macro averages of recall, precision and F1 of four classes with shares .6, .3, .07 and .03."""
+    labels, shares = np.array(list("abcd")), np.array([0.6, 0.3, 0.07, 0.03])
+
+    def world(n: int, right: float, metric: str) -> World:
+        # What is not right is any of the other classes.
+        confusion = np.where(np.eye(4) > 0, right, (1 - right) / 3)
+        recall, precision = np.diag(confusion), right * shares / (shares @ confusion)
+        true = {"recall": recall, "precision": precision, "f1": 2 * recall * precision / (recall + precision)}[metric]
+
+        def draw(rng: np.random.Generator) -> tuple[er.Results, float]:
+            of = rng.choice(4, n, p=shares)
+            while np.unique(of).size < 4:
+                of = rng.choice(4, n, p=shares)
+            said = (rng.random(n)[:, None] > np.cumsum(confusion, axis=1)[of]).sum(axis=1)
+            log = pd.DataFrame({"truth": labels[of], "said": labels[said], "row": np.arange(n)})
+            return er.classification(log, truth="truth", predicted="said", metric=metric, average="macro"), true.mean()
+
+        return draw
+
+    for right, n, metric in itertools.product((0.75, 0.9), (100, 200, 400, 1000), ("recall", "precision", "f1")):
+        name = f"{metric}, {n} rows of which {right:.0%} are right"
+        _held(name, world(n, right, metric), n_logs, er.errors.FewClustersWarning)
+
+
+def failed(n_logs: int) -> None:
+    """Models of one true rate on 200 questions, where one loses three in ten of its wrong answers."""
+    rng, held = np.random.default_rng(1), {"left out": 0, "scored 0": 0}
+    for _ in range(n_logs):
+        score = (rng.random((2, 200)) < 0.6) * 1.0
+        gone = (score[1] == 0) & (rng.random(200) < 0.3)
+        log = pd.DataFrame({"model": np.repeat(["a", "b"], 200), "question": np.tile(np.arange(200), 2)})
+        log["score"] = score.ravel()
+        lost = np.concatenate([np.zeros(200, dtype=bool), gone])
+        for name, part in (("left out", log[~lost]), ("scored 0", log)):
+            with er.errors.muted():
+                low, high = er.compare(part, item="question").results.conf_int().iloc[0]
+            held[name] += low <= 0 <= high
+    print(", ".join(f"{name}: {count / n_logs:.3f}" for name, count in held.items()), flush=True)
+
+
+def posterior(n_logs: int) -> None:
+    """Equal-tailed intervals of a mean of .98, in five clusters of ten rows, by the intraclass correlation."""
+    for icc in (0.05, 0.3):
+        rng, held = np.random.default_rng(1), {"posterior": 0, "default": 0}
+        for _ in range(n_logs):
+            rate = rng.beta(0.98 * (1 / icc - 1), 0.02 * (1 / icc - 1), 5)
+            codes = np.repeat(np.arange(5), 10)
+            log = pd.DataFrame({"score": (rng.random(50) < rate[codes]) * 1.0, "passage": codes})
+            with er.errors.muted():
+                try:
+                    results = er.mean(log, groups="passage")
+                except er.errors.ConstantScoreError:
+                    continue
+                ends = {"posterior": results.posterior().interval().iloc[0], "default": results.conf_int().iloc[0]}
+            for name, (low, high) in ends.items():
+                held[name] += low <= 0.98 <= high
+        print(f"icc {icc:g}:", ", ".join(f"{name} {count / n_logs:.3f}" for name, count in held.items()), flush=True)
+
+
 TABLES: dict[str, tuple[Callable[[int], None], int]] = {
     "quantiles": (quantiles, 1000),
     "tails": (tails, 1000),
     "few": (few, 1000),
+    "unsaid": (unsaid, 300),
+    "classes": (classes, 500),
+    "failed": (failed, 500),
+    "posterior": (posterior, 500),
 }
 
 

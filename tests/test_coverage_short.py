@@ -309,6 +309,13 @@ def test_schedules_go_from_dense_to_sparse():
     assert np.median(counts["sparse"]) <= 2
 
 
+def test_neighbours_meet_nobody_else():
+    met = boards.schedule("neighbours", 20, 50).met
+    apart = np.abs(np.subtract.outer(np.arange(20), np.arange(20)))
+    assert np.all((met > 0) == ((apart == 1) | (apart == 2)))
+    assert met.sum() == 2 * 20 * 50
+
+
 def test_tables_of_boards_say_what_was_warned_of_and_refused():
     def counts(misses):
         return {"logs": 50, "missing": misses, "too_high": 0, "too_low": 0, "width": 1.0}

@@ -21,8 +21,8 @@ ANSWER_SD = 1.0
 QUALITY_SPREAD = 1.5
 TIE_THRESHOLD = 0.2
 DENSE_PAIRS = 60
-# Schedules on which only near equals meet, as matchmaking has it: how many places apart.
-NEAREST = {"neighbours": 2, "next": 1}
+# Places that "neighbours", whom alone matchmaking lets meet, are apart at most.
+NEAREST = 2
 
 # The default's CR2 has a stand-in for pairs that met on one prompt, which "CR2" by name leaves out. Ratings need none.
 OTHERS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
@@ -86,13 +86,13 @@ def schedule(kind: str, n_models: int, n_prompts: int) -> Schedule:
 
     "dense": all pairs on every prompt, at most sixty of them. "medium": as many random pairs a prompt as there are
     models. "star": every model against the first on every prompt. "sparse": a fifth as many pairs a prompt as models,
-    at least two, so that most pairs meet on one prompt or two, or never. "neighbours" and "next": as many pairs a
-    prompt as models, or all there are, but only of models at most two places, or one, apart in quality.
+    at least two, so that most pairs meet on one prompt or two, or never. "neighbours": as many random pairs a prompt as
+    there are models, but only of models at most two places apart in quality.
     """
     first, second = np.triu_indices(n_models, 1)
     rng = np.random.default_rng([n_models, n_prompts])
-    if kind in NEAREST:
-        near = np.flatnonzero(second - first <= NEAREST[kind])
+    if kind == "neighbours":
+        near = np.flatnonzero(second - first <= NEAREST)
         chosen = near[rng.random((n_prompts, near.size)).argsort(axis=1)[:, :n_models]]
     elif kind == "star":
         chosen = np.broadcast_to(np.flatnonzero(first == 0), (n_prompts, n_models - 1))

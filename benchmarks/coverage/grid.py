@@ -157,6 +157,7 @@ def odds(n_logs: int, **levels: Sequence[Any]) -> list[Cell]:
 def full() -> list[Cell]:
     """Return the grid whose tables are published."""
     n = FULL_LOGS
+    one_judge = {"judges": (1,), "judge_sd": (0.0,), "together": (False,)}
     together = {"prompts": (50,), "judges": (1,), "judge_sd": (0.0,), "together": (True,)}
     uneven = {"judges": (60,), "prompts": (12,), "judge_share": (0.0, 0.1), "grid": ("unequal",)}
     crossed_boards = {"prompts": (20, 50, 200), "judges": (3, 10), "judge_sd": (0.3, 0.0), "together": (False,)}
@@ -198,7 +199,9 @@ def full() -> list[Cell]:
         *product("crossed", n, scores=("normal",), mean=(0.0,), **uneven),
         *product("crossed", n, scores=("binary",), mean=(0.7,), **uneven),
         *product("bands", SLOW_LOGS, models=(5, 20), G=(20, 50, 200), spread=(0.0, 0.2), icc=(0.2,)),
-        *boards(SLOW_LOGS, prompts=(20, 50, 200), judges=(1,), judge_sd=(0.0,), together=(False,)),
+        *boards(SLOW_LOGS, prompts=(20, 50, 200), **one_judge),
+        *boards(SLOW_LOGS, ("neighbours",), (6,), prompts=(20, 50, 200), **one_judge),
+        *boards(SLOWEST_LOGS, ("neighbours",), (20,), prompts=(20, 50, 200), **one_judge),
         # A target is set for dense ones, so that they are measured more closely.
         *boards(SLOW_LOGS, ("dense",), **crossed_boards),
         *boards(SLOWEST_LOGS, ("medium", "star", "sparse"), **crossed_boards),

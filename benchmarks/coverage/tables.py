@@ -15,7 +15,7 @@ from benchmarks.coverage.methods import DEFAULT
 
 BEGIN, END = "<!-- coverage tables: begin -->", "<!-- coverage tables: end -->"
 TARGET = 0.9
-SCHEDULES = {"dense": 0, "medium": 1, "star": 2, "sparse": 3}
+SCHEDULES = {"dense": 0, "medium": 1, "star": 2, "sparse": 3, "neighbours": 4}
 CROSSED_TARGET = 0.93
 ENOUGH_CLUSTERS = 10
 ENOUGH_JUDGES = 5

@@ -110,7 +110,8 @@ class Algebra(ABC):
             The covariance is J V J'. Tests and intervals are Wald's; the jackknife and the wild bootstrap, which solve
             again, are those of the parameters and not of a function of them. Of a `Board` it is a board without its
             pairs of models. Where the function rises with one parameter alone, it has a better interval at the ends of
-            `conf_int()` of that parameter, as `Board.odds` has.
+            `conf_int()` of that parameter, as `Board.odds` has. A ratio of positive means from few clusters has one as
+            the exponential of both ends of the interval of its logarithm.
 
         Raises
         ------

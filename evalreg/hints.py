@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, ParamSpec, TypeVar, cast
 
 from evalreg.checks import COVS, CovName, FamilyName, listed, nearest
 from evalreg.errors import ArgumentTypeError
@@ -49,6 +49,34 @@ LATER: dict[str, str] = {
     **dict.fromkeys(("alpha", "level", "confidence", "conf_level", "ci"), "`results.conf_int(alpha=0.05)`"),
     **dict.fromkeys(("margin", "tost"), "`results.equivalence(margin)`"),
     **dict.fromkeys(("bootstrap", "wild"), "`er.bootstrap(results)` or `results.wild_test()`"),
+}
+# What results of other packages have under names of their own, as it is asked for here.
+ATTRIBUTES: dict[str, str] = {
+    **dict.fromkeys(("coef", "coefs", "coef_", "coefficients", "estimates"), "params"),
+    **dict.fromkeys(("se", "std_error", "std_errors", "stderr", "standard_errors"), "bse"),
+    **dict.fromkeys(("tstat", "tstats", "t_stats", "zvalues", "zstats"), "tvalues"),
+    **dict.fromkeys(("pvalue", "p_value", "p_values", "pval", "pvals"), "pvalues"),
+    **dict.fromkeys(("vcov", "cov_matrix", "normalized_cov_params"), "cov_params()"),
+    **dict.fromkeys(("confint", "conf_ints", "ci", "confidence_interval"), "conf_int()"),
+    **dict.fromkeys(("df_resid", "df", "df_t"), "dof"),
+    **dict.fromkeys(("n_obs", "n"), "nobs"),
+    **dict.fromkeys(("tidy", "to_df", "to_pandas", "to_dataframe", "dataframe", "table"), "to_frame()"),
+    "to_csv": "to_frame().to_csv(path)",
+    **dict.fromkeys(("summary2", "summary_frame"), "summary()"),
+    **dict.fromkeys(("f_test", "wald", "linear_hypothesis"), "wald_test(hypotheses)"),
+    "anova": "wald_test_terms()",
+    **dict.fromkeys(("t_test_pairwise", "pairs"), "pairwise()"),
+    **dict.fromkeys(("get_margeff", "margins", "marginal_effects"), "avg_slopes()"),
+    **dict.fromkeys(("emmeans", "marginal_means"), "avg_predictions(variable)"),
+    "get_prediction": "predict(rows)",
+    **dict.fromkeys(("get_robustcov_results", "vcov_cluster"), "with_cov(groups=...)"),
+    **dict.fromkeys(("wildboottest", "wild_bootstrap"), "wild_test(hypothesis)"),
+    **dict.fromkeys(("save", "to_pickle"), "to_json()"),
+    **dict.fromkeys(
+        ("rsquared", "rsquared_adj", "fvalue", "f_pvalue", "aic", "bic", "llf", "resid", "fittedvalues", "df_model"),
+        "statsmodels",
+    ),
+    **dict.fromkeys(("mse_resid", "scale", "ssr", "model"), "statsmodels"),
 }
 # Covariances by the names of others.
 COVARIANCES: dict[str, str] = {
@@ -236,6 +264,36 @@ def _keyword_hint(start: str, name: str, known: Sequence[str]) -> str:
     if "formula" in known and name.lower() in MODELS:
         return f'{start}; models go into the formula, as in "score ~ C({name})".'
     return f"{start}.{nearest(name, known) or f' It has {listed(known)}.'}"
+
+
+class Hinting:
+    """Results that say, of an attribute of other packages, what it is called here."""
+
+    # How the results are called in a message, and those that can do more.
+    _called: ClassVar[str] = "results"
+    _inner: ClassVar[type | None] = None
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Say what an attribute is called here; of a property that failed, its own error."""
+            if hasattr(type(self), name):
+                return object.__getattribute__(self, name)
+            text = f"{type(self).__name__!r} object has no attribute {name!r}"
+            raise AttributeError(f"{text}{_attribute_hint(type(self), name)}", name=name, obj=self)
+
+
+def _attribute_hint(kind: type[Hinting], name: str) -> str:
+    """Where an attribute is to be had; empty where it is nowhere."""
+    ours = name if kind._inner is not None and hasattr(kind._inner, name) else ATTRIBUTES.get(name)
+    if ours is None or name.startswith("_"):
+        return ""
+    attribute = ours.partition("(")[0].partition(".")[0]
+    own = hasattr(kind, attribute)
+    if not own and (kind._inner is None or not hasattr(kind._inner, attribute)):
+        return ""
+    rest = f".{name}" if ours == "statsmodels" else ""
+    return f"; it is `{kind._called}{'' if own else '.results'}.{ours}{rest}` here."
 
 
 def with_hints(function: Callable[P, T]) -> Callable[P, T]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
+import pickle
 import re
 
 import numpy as np
@@ -20,7 +22,7 @@ from evalreg.errors import (
     MissingColumnError,
     UnknownLabelError,
 )
-from evalreg.hints import COVARIANCES
+from evalreg.hints import ATTRIBUTES, COVARIANCES
 
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
 
@@ -350,3 +352,37 @@ def test_the_command_line_says_what_to_write(tmp_path, capsys):
     assert "write --model none" in err
     assert "model=None" not in err
     assert main([*one, "--model", "none"]) == 0
+
+
+def test_attributes_of_other_packages_say_what_they_are_called_here():
+    results = er.fit("reward ~ x + kind", agent(), groups="task")
+    assert not hasattr(results, "f_test")
+    for name, ours in ATTRIBUTES.items():
+        if name in dir(er.Results):
+            continue
+        with pytest.raises(AttributeError, match=rf"no attribute '{name}'; it is `results\.") as raised:
+            getattr(results, name)
+        said = re.search(r"`results\.(\w+)(?:\.(\w+))?", str(raised.value))
+        assert said is not None
+        found = getattr(results, said[1])
+        # What statsmodels has of the fit it has under that name.
+        assert ours != "statsmodels" or getattr(found, said[2]) is not None
+    with pytest.raises(AttributeError, match=r"no attribute 'nonsense'$"):
+        _ = results.nonsense
+    # A property that fails says why itself.
+    with pytest.raises(AttributeError, match="exists for results of `fit`"):
+        _ = er.mean(agent(), "reward", groups="task").statsmodels
+
+
+def test_a_comparison_says_what_its_results_have():
+    comparison = er.compare(er.datasets.paired(n_passages=20, seed=1), item="question", groups="passage")
+    for name in ("conf_int", "params", "bse", "pvalues", "t_test", "pairwise"):
+        with pytest.raises(AttributeError, match=rf"it is `comparison\.results\.{name}` here"):
+            getattr(comparison, name)
+    with pytest.raises(AttributeError, match=r"it is `comparison\.results\.params` here"):
+        _ = comparison.coef
+    with pytest.raises(AttributeError, match=r"it is `comparison\.to_frame\(\)\.to_csv\(path\)` here"):
+        _ = comparison.to_csv
+    assert copy.copy(comparison).table.equals(comparison.table)
+    assert copy.deepcopy(comparison.results).params.equals(comparison.results.params)
+    assert pickle.loads(pickle.dumps(comparison)).table.equals(comparison.table)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -24,7 +24,7 @@ from evalreg.estimators.pair_tables import (
     sign_frame,
     wild_frame,
 )
-from evalreg.hints import with_hints
+from evalreg.hints import Hinting, with_hints
 from evalreg.inference.equivalence import EquivalenceName
 from evalreg.inference.ranks import PairAdjustName
 from evalreg.inference.simultaneous import Seed
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class Comparison(Planned, Reported, ComparisonText):
+class Comparison(Planned, Reported, ComparisonText, Hinting):
     """Differences between models on the same questions; made by `compare`, immutable.
 
     Parameters
@@ -66,6 +66,9 @@ class Comparison(Planned, Reported, ComparisonText):
     results: Results
     facts: Facts
     adjust: PairAdjustName | None = None
+
+    _called: ClassVar[str] = "comparison"
+    _inner: ClassVar[type | None] = Results
 
     @property
     def table(self) -> pd.DataFrame:

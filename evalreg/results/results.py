@@ -20,7 +20,7 @@ from evalreg.data.engine_spark import one_scan
 from evalreg.errors import ArgumentError, Note, issue
 from evalreg.estimate import Estimate, Scale
 from evalreg.estimate.about import NOT_GIVEN
-from evalreg.hints import with_hints
+from evalreg.hints import Hinting, with_hints
 from evalreg.inference.contrasts import parse_contrasts
 from evalreg.inference.equivalence import EquivalenceName, InRange, equivalence_table
 from evalreg.inference.intervals import intervals
@@ -59,7 +59,7 @@ KEPT = _Kept.KEPT
 
 
 @dataclass(frozen=True, eq=False)
-class Results(Algebra, MultipleModels, Planned, Resampled, Predicted, Diagnosed, Tabulated):
+class Results(Algebra, MultipleModels, Planned, Resampled, Predicted, Diagnosed, Tabulated, Hinting):
     """Estimates with standard errors, tests and intervals, under statsmodels' names; immutable.
 
     Made by `fit`, `mean` and `infer`.

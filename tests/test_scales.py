@@ -1,4 +1,4 @@
-"""Models whose scores are shares in one file and percentages in another."""
+"""Files that do not go together: shares and percentages, and ids in two spellings."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import evalreg as er
-from evalreg.errors import UnlikeScalesWarning
+from evalreg.errors import AlignmentError, IndependenceWarning, UnlikeScalesWarning
 
 duckdb = pytest.importorskip("duckdb")
 pl = pytest.importorskip("polars")
@@ -86,3 +86,19 @@ def test_the_doctor_says_it_too(log):
     (text,) = [one for one in er.Log(mixed).doctor().remarks if "percentages" in one]
     assert text.startswith('Scores of "bob" reach 100')
     assert not [one for one in er.Log(log).doctor().remarks if "percentages" in one]
+
+
+def test_ids_in_two_spellings_are_named_where_nothing_is_paired_for_it(log):
+    bob = log["model"] == "bob"
+    trailing = log.assign(item=log["item"].where(~bob, log["item"] + " "))
+    with pytest.warns(IndependenceWarning, match=r'"q0" and "q0 " differ by blanks or case alone'):
+        er.compare(trailing, item="item")
+    other = log.assign(item=log["item"].where(~bob, "other " + log["item"]))
+    with pytest.warns(IndependenceWarning, match=r"must be the same\.$"):
+        er.compare(other, item="item")
+    upper = log.assign(passage=log["passage"].where(~bob, log["passage"].str.upper()))
+    with pytest.raises(AlignmentError, match=r'differ by blanks or case alone, such as "p0" and "P0"'):
+        er.compare(upper, item="item", groups="passage")
+    mixed = log.assign(passage=np.where(bob, "x", "y"))
+    with pytest.raises(AlignmentError, match=r"use a coarser cluster\.$"):
+        er.compare(mixed, item="item", groups="passage")

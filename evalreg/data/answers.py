@@ -17,6 +17,7 @@ from evalreg.data.frame import UsedRows, restrict
 from evalreg.data.labels import Labels
 from evalreg.data.row_numbers import row_list, rows_text
 from evalreg.data.rows import Roles
+from evalreg.data.spelling import quoted_pair, spelled_alike
 from evalreg.errors import AlignmentError, DataError
 
 
@@ -142,8 +143,12 @@ def _by_item(name: str, codes: Codes, item: Codes, item_name: str) -> Codes:
     differ = by_item[item.codes] != codes.codes
     if differ.any():
         rows, count = row_list(differ)
+        text = differing_text(name, item_name, f"in {rows_text(rows, count)} of those in use")
+        alike = [] if codes.labels is None else spelled_alike(codes.labels)
+        if alike:
+            text += f" First see to labels that differ by blanks or case alone, such as {quoted_pair(alike[0])}."
         raise AlignmentError(
-            differing_text(name, item_name, f"in {rows_text(rows, count)} of those in use"),
+            text,
             column=name,
             rows=rows,
             count=count,

@@ -36,6 +36,7 @@ from evalreg.data.joint_ids import with_roles
 from evalreg.data.names import refuse_same
 from evalreg.data.opening import open_frame
 from evalreg.data.rows import Roles
+from evalreg.data.spelling import quoted_pair
 from evalreg.data.summed import SummedLog, with_joint_lines
 from evalreg.data.summed_scores import lines_as_rows, refuse_beside_sums
 from evalreg.errors import ArgumentTypeError, IndependenceWarning, NotAvailableError, Note, UnlikeScalesWarning
@@ -240,6 +241,9 @@ def _lines_and_notes(
             f"{listed(apart)}: no question in common, so that the difference is unpaired. If they answered the same "
             f"questions, their ids in {named['item']!r} must be the same."
         )
+        alike = found.spellings
+        if alike:
+            text += f" {quoted_pair(alike[0])} differ by blanks or case alone, and count as two."
         notes.append((IndependenceWarning, text))
     unlike = "" if found.unit else mixed_scales(*found.ranges)
     if unlike:

@@ -15,6 +15,7 @@ from evalreg.data.clusters import Axis
 from evalreg.data.groups import Groups
 from evalreg.data.model_pairs import NOBODY, ModelPairs, compared_pairs, in_use, overlap_of
 from evalreg.data.rows import Roles
+from evalreg.data.spelling import spelled_alike
 from evalreg.estimate import PLAIN, About, Cells, Estimate, Refit, same_questions
 from evalreg.estimators.cells import estimate_read
 from evalreg.estimators.mean import solve as solve_means
@@ -57,6 +58,12 @@ class HeldCompared:
     def unit(self) -> bool:
         """Whether all scores lie in [0, 1]."""
         return bool(np.min(self.answers.values) >= 0 and np.max(self.answers.values) <= 1)
+
+    @property
+    def spellings(self) -> list[tuple[str, str]]:
+        """Ids of questions that differ by blanks or case alone."""
+        item = self.read.item
+        return [] if item is None or item.labels is None else spelled_alike(item.labels)
 
     @property
     def ranges(self) -> tuple[tuple[str, ...], FloatArray, FloatArray]:

@@ -133,6 +133,11 @@ class SparkCompared:
     ranges: tuple[tuple[str, ...], FloatArray, FloatArray]
 
     @property
+    def spellings(self) -> list[tuple[str, str]]:
+        """None: ids of questions do not leave Spark."""
+        return []
+
+    @property
     def absent(self) -> tuple[str, ...]:
         """Models of which every row was dropped."""
         return self.used.absent

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
@@ -11,6 +9,7 @@ import pandas as pd
 from pandas.api.types import is_float_dtype, is_numeric_dtype
 
 from evalreg.checks import listed
+from evalreg.data.spelling import quoted_pair, spelled_alike
 from evalreg.inference.scales import mixed_scales
 
 # An advantage of the left side that is as many standard errors away from none is named.
@@ -104,22 +103,13 @@ def _plain(value: object) -> bool:
 def _spelled_alike(frame: pd.DataFrame, columns: Iterable[str]) -> Iterator[str]:
     """Ids that differ by case and blanks alone, which are as many models, questions or clusters."""
     for column in columns:
-        names = [name for name in frame[column].dropna().unique() if isinstance(name, str)]
-        first: dict[str, str] = {}
-        alike = [name for name in names if first.setdefault(_key(name), name) != name]
+        alike = spelled_alike(frame[column].dropna().unique())
         if alike:
-            pair = f"{json.dumps(first[_key(alike[0])], ensure_ascii=False)} and "
-            pair += json.dumps(alike[0], ensure_ascii=False)
             has = "1 value differs from another" if len(alike) == 1 else f"{len(alike)} values differ from others"
             yield (
-                f'Column "{column}": {has} by blanks, case or the encoding of letters alone, first {pair}. They count '
-                "as different ones. Give them one spelling if they are the same."
+                f'Column "{column}": {has} by blanks, case or the encoding of letters alone, first '
+                f"{quoted_pair(alike[0])}. They count as different ones. Give them one spelling if they are the same."
             )
-
-
-def _key(name: str) -> str:
-    """What two spellings of one name have in common."""
-    return "".join(unicodedata.normalize("NFKC", name).casefold().split())
 
 
 def _unequal(frame: pd.DataFrame, ids: list[str]) -> Iterator[str]:

@@ -25,7 +25,7 @@ _ELSEWHERE = {
     **dict.fromkeys(("by", "item", "sample", "questions", "strata", "strata_weights", "population"), "mean"),
     **dict.fromkeys(("weights", "groups", "where", "cov", "dof", "repair"), "mean"),
     **dict.fromkeys(("adjust", "baseline", "icc", "model"), "compare"),
-    **dict.fromkeys(("alike", "key", "labels"), "leaderboard"),
+    **dict.fromkeys(("alike", "key", "labels", "opponents"), "leaderboard"),
     "formula": "fit",
     "statistic": "randomise",
     "tasks": "evals",

@@ -19,7 +19,10 @@ import evalreg as er
 from evalreg.cli.main import main
 from evalreg.report.tables import Grid
 
-pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning"),
+    pytest.mark.usefixtures("few_draws"),
+]
 
 FORMATS = ("text", "json", "csv", "md", "latex", "html")
 LONG = "an-organisation-with-a-long-name/a-model-with-a-long-name-2024-10-22-instruct-fp8-dynamic-{}"

@@ -167,6 +167,8 @@ def printed(call, words):
     return out, said
 
 
+# A seed and a level change what is found with few draws as with many.
+@pytest.mark.usefixtures("few_draws")
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(("words", "nothing"), CALLS, ids=[" ".join(words) for words, _ in CALLS])
 def test_an_option_changes_what_is_found_or_is_refused(words, nothing, logs, call, monkeypatch):

@@ -13,7 +13,7 @@ from scipy import special, stats
 
 import evalreg as er
 from evalreg.errors import ArgumentError, ArgumentTypeError
-from evalreg.inference import multiplicity, tiers
+from evalreg.inference import tiers
 from evalreg.inference.ranks import pairwise_table, rank_sets, tau_best
 from evalreg.inference.simultaneous import simultaneous
 from evalreg.inference.tiers import groups_of_unseparated, letters
@@ -32,13 +32,6 @@ def counted(params, separated):
     lower = [1 + sum(separated(b, a) for b in names if b != a) for a in names]
     upper = [len(names) - sum(separated(a, b) for b in names if b != a) for a in names]
     return lower, upper
-
-
-@pytest.fixture
-def few_draws(monkeypatch):
-    """Where two statements are compared that rest on the same draws, however many."""
-    monkeypatch.setattr(multiplicity, "CHEAP_BLOCKS", 0)
-    monkeypatch.setattr(multiplicity, "WANTED_ERROR", 0.02)
 
 
 # Rank sets

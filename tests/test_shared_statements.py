@@ -52,10 +52,7 @@ def _same(one: Any, other: Any) -> None:
 
 
 @pytest.mark.parametrize("judges", [1, 3])
-def test_a_statement_does_not_depend_on_those_before_it(judges: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    # The claim is the same for any number of draws.
-    monkeypatch.setattr(multiplicity, "CHEAP_BLOCKS", 0)
-    monkeypatch.setattr(multiplicity, "WANTED_ERROR", 0.02)
+def test_a_statement_does_not_depend_on_those_before_it(judges: int, few_draws: None) -> None:
     alone = {name: say(_board(judges)) for name, say in STATEMENTS.items()}
     for order in (list(STATEMENTS), list(STATEMENTS)[::-1]):
         board = _board(judges)

@@ -135,7 +135,9 @@ def test_names_of_models_are_left_as_they_are_in_every_sentence(few, judged, tmp
     for shift in (0, 3, 5):
         found = said(lambda place, shift=shift: HOSTILE[(place + shift) % len(HOSTILE)])
         seen.update(name for name in HOSTILE for text in found if name in text)
-        assert [functools.reduce(lambda said, name: said.replace(name, "plain"), HOSTILE, text) for text in found] == plain
+        assert [
+            functools.reduce(lambda said, name: said.replace(name, "plain"), HOSTILE, text) for text in found
+        ] == plain
     assert all(seen[name] > 3 for name in HOSTILE), seen
 
 

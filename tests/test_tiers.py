@@ -13,18 +13,14 @@ import pytest
 
 import evalreg as er
 from evalreg.cli.main import main
-from evalreg.inference import multiplicity
 from evalreg.inference.ranks import pairwise_table
 from evalreg.inference.tiers import deciding_adjustment, judged_pair, tiers_of
 
-pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
-
-
-@pytest.fixture(autouse=True)
-def few_draws(monkeypatch):
-    """What is compared here rests on the same draws, however many."""
-    monkeypatch.setattr(multiplicity, "CHEAP_BLOCKS", 0)
-    monkeypatch.setattr(multiplicity, "WANTED_ERROR", 0.02)
+# What is compared here rests on the same draws, however many.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning"),
+    pytest.mark.usefixtures("few_draws"),
+]
 
 
 @functools.cache

@@ -133,10 +133,10 @@ def small_clusters(divisor: int) -> Calls:
     return of_levels(50_000 // divisor, 300, 15_000 // divisor)
 
 
-def of_pairs(n_prompts: int, n_pairs: int) -> Calls:
-    """Bradley-Terry ratings of 200 models from prompts with as many random pairs each."""
+def comparisons(n_models: int, n_prompts: int, n_pairs: int) -> pd.DataFrame:
+    """Verdicts on as many random pairs of models for each prompt, by ten judges."""
     rng = np.random.default_rng(0)
-    n_models, n = 200, n_pairs * n_prompts
+    n = n_pairs * n_prompts
     names = np.array([f"model {i:03d}" for i in range(n_models)])
     strength = rng.normal(size=n_models)
     left = rng.integers(0, n_models, n)
@@ -144,21 +144,61 @@ def of_pairs(n_prompts: int, n_pairs: int) -> Calls:
     score = (rng.random(n) < 1 / (1 + np.exp(strength[right] - strength[left]))).astype(float)
     prompt = np.repeat(np.arange(n_prompts), n_pairs)
     log = pd.DataFrame({"left": names[left], "right": names[right], "score": score, "prompt": prompt})
+    return log.assign(judge=rng.integers(0, 10, n))
+
+
+def of_pairs(n_prompts: int, n_pairs: int) -> Contenders:
+    """Bradley-Terry ratings of 200 models from prompts with as many random pairs each."""
+    log = comparisons(200, n_prompts, n_pairs)
 
     def fitted(cov: Any = None) -> er.Results:
         return er.bradley_terry(log, left="left", right="right", score="score", groups="prompt", cov=cov)
 
-    return {"CR1": lambda: fitted("CR1").bse, "CR2": lambda: fitted().bse, "CR2 and dof": lambda: fitted().dof}
+    def of_board(run: Callable[[er.Results], Any]) -> Contender:
+        return Contender(run, fitted)
+
+    return {
+        "CR1": Contender(lambda _: fitted("CR1").bse),
+        "CR2": Contender(lambda _: fitted().bse),
+        "CR2 and dof": Contender(lambda _: fitted().dof),
+        "diagnostics": of_board(lambda board: board.diagnostics()),
+        "jackknife": of_board(lambda board: board.with_cov(cov="jackknife").bse),
+        "bootstrap, 200 draws": of_board(lambda board: board.bootstrap(200)),
+        "leaderboard, tiers": of_board(lambda board: board.tiers()),
+    }
 
 
-def ratings(divisor: int) -> Calls:
+def ratings(divisor: int) -> Contenders:
     """Bradley-Terry ratings of 200 models from 1,500 prompts with 60 random pairs each."""
     return of_pairs(1500 // min(divisor, 3), 60)
 
 
-def ratings_of_few(divisor: int) -> Calls:
+def ratings_of_few(divisor: int) -> Contenders:
     """Bradley-Terry ratings of 200 models from 30,000 prompts with 3 random pairs each."""
     return of_pairs(30_000 // min(divisor, 3), 3)
+
+
+def win_rates(divisor: int) -> Contenders:
+    """Win rates of 300 models of which two lost all, 45,000 comparisons: one a pair, mostly."""
+    found: Contenders = {}
+    for n_pairs in (60, 3):
+        log = comparisons(300, 45_000 // (n_pairs * min(divisor, 3)), n_pairs)
+        weak = ["model 000", "model 001"]
+        log.loc[log["left"].isin(weak), "score"] = 0.0
+        log.loc[log["right"].isin(weak) & ~log["left"].isin(weak), "score"] = 1.0
+        for groups in ("prompt", "prompt + judge"):
+            call = {"left": "left", "right": "right", "score": "score", "groups": groups}
+            found |= _win_rates(log, call, f"{n_pairs} pairs, {groups}")
+    return found
+
+
+def _win_rates(log: pd.DataFrame, call: dict[str, Any], name: str) -> Contenders:
+    """Standard errors of one board with and without strengths in the place of lone pairs, and its tables."""
+    return {
+        f"CR1, {name}": Contender(lambda _: er.win_rate(log, **call, cov="CR1").bse),
+        f"default, {name}": Contender(lambda _: er.win_rate(log, **call).bse),
+        f"leaderboard, {name}": Contender(lambda board: board.leaderboard(), lambda: er.win_rate(log, **call)),
+    }
 
 
 def answers(n_models: int, n_questions: int) -> pd.DataFrame:
@@ -288,6 +328,7 @@ CASES: dict[str, tuple[Callable[[int], Calls | Contenders], str]] = {
     "small-clusters": (small_clusters, "CR1"),
     "ratings": (ratings, "CR1"),
     "ratings-of-few": (ratings_of_few, "CR1"),
+    "win-rates": (win_rates, "CR1, 60 pairs, prompt"),
     "boards": (boards_of_ratings, "all pairs, 29"),
     "small": (small, "statsmodels, 500 rows"),
     "figures": (figures, "plain, 1000"),

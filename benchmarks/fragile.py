@@ -1,7 +1,7 @@
 """How often 95% intervals hold where few rows or a few large scores tell, or a quantile is far out; no timing.
 
 python -m benchmarks.fragile NAME --logs 200     one of the tables, with fewer logs than it has
-python -m benchmarks.fragile                     all of them, half an hour of a processor
+python -m benchmarks.fragile                     all of them, an hour of a processor
 
 quantiles     Woodruff's intervals on three scales (docs/decisions/quantiles.md)
 tails         means of scores without bounds (docs/coverage.md)

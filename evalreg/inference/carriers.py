@@ -10,9 +10,9 @@ from evalreg.covariance.sparsity import FEW_CLUSTERS, sparsity
 from evalreg.data.clusters import Axis, axis_name
 from evalreg.errors import FewCarriersWarning, NotAvailableError, Note, SparseBoardWarning
 from evalreg.estimate import Estimate
-from evalreg.inference.dependence import strata_variance
+from evalreg.inference.dependence import alike_in_strata, strata_variance
 from evalreg.inference.diagnostics import cluster_sizes
-from evalreg.inference.widening import CARRIERS, Carried, Widening, alike_in_strata, n_rows, widening
+from evalreg.inference.widening import CARRIERS, Carried, Widening, n_rows, widening
 from evalreg.numerics.matrices import absolute_entries, compressed, dense
 
 # Carriers are few beside the clusters where c^2, the clusters for each carrier less one, is larger. Of 0/1 scores

@@ -30,6 +30,8 @@ from evalreg.scores.base import ResidualSums, Scores
 ROUNDING = 1e-20
 # Of n rows that are all alike so many over n may be others.
 RULE_OF_THREE = 3.0
+# A standard error so many times as large is worth a word.
+MATTERS = 1.1
 # A cluster that has all of a pair but for so much is alone in it.
 SINGLE = 1e-9
 
@@ -190,14 +192,21 @@ def strata_variance(estimate: Estimate, cov: Covariance) -> FloatArray:
     if cells is None or A is None or not (board or cells.stratum is not None) or estimate.scores.paired:
         return np.full(estimate.n_params, np.nan)
     flat = (cells.low == cells.high) & (cells.count > 0)
+    if not flat.any():
+        return np.full(estimate.n_params, np.nan)
     found = varied_alike(estimate, cov, flat)
-    if not board or not np.any(found > cov.variance()):
+    if not board or not alike_in_strata(found, cov.variance()).any():
         return found
     # A pair that met under one prompt is centred by the strengths of the models, and has a variance by that.
     for axis in cov.axes:
         share = scale_rows(identity(flat.size), 1.0 / cells.weight)
         flat &= estimate.scores.column_sums(axis, share, share).largest < 1 - SINGLE
     return varied_alike(estimate, cov, flat)
+
+
+def alike_in_strata(alike: FloatArray, variance: FloatArray) -> BoolArray:
+    """Means of which some stratum shows no variance and would make the standard error a tenth larger; (n_params,)."""
+    return np.asarray((variance > 0) & (np.nan_to_num(alike) > MATTERS**2 * variance))
 
 
 def varied_alike(estimate: Estimate, cov: Covariance, flat: BoolArray) -> FloatArray:

@@ -12,7 +12,7 @@ from evalreg.data.clusters import Axis
 from evalreg.errors import NotAvailableError
 from evalreg.estimate import Cells, Estimate
 from evalreg.estimate.behind import effective_clusters
-from evalreg.inference.dependence import exchangeable_limit, exchangeable_variance, strata_variance
+from evalreg.inference.dependence import alike_in_strata, exchangeable_limit, exchangeable_variance, strata_variance
 from evalreg.numerics.matrices import (
     absolute_entries,
     compressed,
@@ -30,8 +30,6 @@ FEW_SUCCESSES = 5.0
 ROUNDING = 1e-9
 # Twice as many clusters that carry a mean tell its variance well enough.
 CARRIERS = 5.0
-# A standard error so many times as large is worth a word.
-MATTERS = 1.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,11 +146,6 @@ def _widening(estimate: Estimate, cov: Covariance) -> Widening | None:
         whole=_whole(estimate, estimate.cells),
         unvaried=unvaried & known,
     )
-
-
-def alike_in_strata(alike: FloatArray, variance: FloatArray) -> BoolArray:
-    """Means of which some stratum shows no variance and would make the standard error a tenth larger; (n_params,)."""
-    return np.asarray((variance > 0) & (np.nan_to_num(alike) > MATTERS**2 * variance))
 
 
 def _inside(estimate: Estimate, cov: Covariance) -> BoolArray:

@@ -898,3 +898,19 @@ def test_the_doctor_gives_advice_on_comparisons_in_options_of_the_leaderboard(co
     (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, rows)))
     said = " ".join(command("doctor", tmp_path / "a.jsonl").out.split())
     assert "pass --weights weight to count" in said
+
+
+def test_who_plans_with_one_model_is_shown_what_plans_its_interval(command, tmp_path):
+    log = er.datasets.paired(n_passages=20, seed=1).rename(columns={"question": "item"})
+    log[log["model"] == "new"].to_csv(tmp_path / "one.csv", index=False)
+    single = command("plan", tmp_path / "one.csv", "--delta", "0.05")
+    assert single.status == 3
+    assert "For the interval of one model: evalreg plan precision --half-width H --rate P --deff D" in single.err
+    log.to_csv(tmp_path / "two.csv", index=False)
+    assert command("plan", tmp_path / "two.csv", "--delta", "0.05").status == 0
+    assert "interval of one model" not in command("plan", tmp_path / "two.csv", "--item", "nothing").err
+    filed = command("plan", "precision", tmp_path / "one.csv", "--half-width", "0.02")
+    assert filed.status == 3
+    assert "reads no file: of a pilot, evalreg mean prints the rate and the deff" in filed.err
+    assert "reads no file" not in command("plan", "precision", "--nothing", "1", "--half-width", "0.02").err
+    assert command("plan", "precision", "--half-width", "0.02", "--rate", "0.6", "--deff", "1.5").status == 0

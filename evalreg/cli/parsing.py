@@ -48,7 +48,10 @@ class Parser(argparse.ArgumentParser):
         known = {name for own in commands for name in own._option_string_actions}
         # What a command left over is told by the parser of all, which has that one only.
         asked = commands[0].prog if len(commands) == 1 else self.prog
-        raise ArgumentError(f"{message}.{_hint(message, known)} See: {asked} --help")
+        hint = _hint(message, known)
+        if asked.endswith("plan precision") and re.match("unrecognized arguments: [^-]", message):
+            hint = " It plans from numbers and reads no file: of a pilot, evalreg mean prints the rate and the deff."
+        raise ArgumentError(f"{message}.{hint} See: {asked} --help")
 
 
 def _hint(message: str, known: set[str]) -> str:

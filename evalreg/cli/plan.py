@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +25,7 @@ from evalreg.cli.shared import (
     with_rows,
 )
 from evalreg.data.joint_ids import joint_parts
-from evalreg.errors import ArgumentError
+from evalreg.errors import ArgumentError, DataError
 from evalreg.estimators.difference import compare
 from evalreg.planning import answers, components, enough_answers, from_pilot
 from evalreg.report.tables import Grid, Summary, number
@@ -112,6 +113,26 @@ def run(options: argparse.Namespace) -> Output:
     rows.refuse_averaging(options.model)
     if options.item == "item" and rows.item is not None:
         options.item = rows.item
+    with _of_two_models(options):
+        return _planned_from(rows, options, numbers)
+
+
+@contextmanager
+def _of_two_models(options: argparse.Namespace) -> Iterator[None]:
+    """Say where the rows are of one model what plans the interval of one."""
+    try:
+        yield
+    except DataError as error:
+        if error.column == options.model and error.count == 1:
+            error.add_note(
+                "(For the interval of one model: evalreg plan precision --half-width H --rate P --deff D, with the "
+                "mean and the deff that evalreg mean prints.)"
+            )
+        raise
+
+
+def _planned_from(rows: Rows, options: argparse.Namespace, numbers: list[tuple[float, float]]) -> Output:
+    """The plan from a pilot of two models or more."""
     if _one_answer(rows.frame, options):
         return _of_single(rows, options, numbers)
     with counting(rows):

@@ -104,7 +104,8 @@ class Diagnosed(Counted):
         of log F (Arvesen and Schmitz 1970), each assuming that clusters along the other axes do not matter. In
         simulated logs with 5 to 100 clusters, 95% intervals held the truth at .93 to .99 of the times for normal scores
         and for 0/1 scores around .7. They are too sure where rows seldom fail: with 5% failures and a correlation of .3
-        they held it at .83 to .99. Intervals are one by one. The page on clusters has the figures.
+        they held it at .83 to .99, with 2% in 50 clusters of five at .76. Intervals are one by one. The page on
+        clusters has more figures.
 
         References
         ----------

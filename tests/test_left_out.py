@@ -12,7 +12,8 @@ from scipy import special
 import evalreg as er
 from evalreg.errors import DisconnectedError
 from evalreg.estimators import reweighted
-from evalreg.estimators.left_out import solved_nearby
+from evalreg.estimators.left_out import AllRows, solved_nearby
+from evalreg.estimators.outcomes import Logistic
 from evalreg.estimators.reweighted import Reweighted
 from evalreg.numerics.matrices import compressed
 
@@ -44,7 +45,7 @@ def solved(log: pd.DataFrame, options: dict[str, Any]) -> tuple[er.Board, np.nda
     assert isinstance(again, Reweighted)
     (block,) = board.estimate.scores.sums_in_cells(("prompt",))
     near = solved_nearby(
-        again._all_rows, compressed(block.totals), compressed(block.gram), gone=1e-10, singular=10 * reweighted.SINGULAR
+        again._all_rows, compressed(block.totals), compressed(block.gram), gone=1e-10, singular=reweighted.DOUBTFUL
     )
     return board, board.estimate.params + again(block) @ contrasts.T, near
 
@@ -99,3 +100,11 @@ def test_what_is_determined_is_told_from_the_smallest_eigenvalue_whatever_the_un
     found = reweighted._determined(np.array([units @ one @ units for one in (good, doubtful)]))
     assert found.tolist() == [True, size > 1e-12]
     assert reweighted._determined(np.array([good])).all()
+
+
+def test_likelihoods_whose_digits_are_lost_are_left_to_new_matrices() -> None:
+    design = compressed(np.array([[1.0], [-1.0]]))
+    for coefficient, weight, known in ((0.4, 1.0, True), (800.0, 1.0, False), (30.0, 1e6, False)):
+        rows = AllRows.of(Logistic(design), np.array([coefficient]), np.full(2, weight), np.zeros(2))
+        assert (rows.determined > 0) == known
+        assert np.isfinite(rows.inverse).all()

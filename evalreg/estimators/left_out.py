@@ -20,6 +20,10 @@ SHRINKS = 0.25
 NEAR = 1.0
 # Of a cluster's information so little stays, so that a matrix of which nothing is left has an inverse.
 TRACE = 1e-9
+# Eigenvalues that are a smaller fraction of the largest are rounding.
+ROUNDING = 1e-14
+# Rounding of the gradient moves no coefficient further than this.
+ROUGH = 1e-11
 # Entries of the matrices of clusters that are made at a time.
 ENTRIES = 1 << 20
 
@@ -34,7 +38,7 @@ class AllRows:
     residual: FloatArray  # (n_values,): mean of the values less what is expected
     flat: Matrix  # information of a row of each cell, (n_cells, p * p)
     inverse: FloatArray  # M, that of the information H of all rows, (p, p)
-    # Smallest eigenvalue of H over its largest, coordinates scaled, is no smaller than this.
+    # Smallest eigenvalue of H over its largest, coordinates scaled; 0 where rounding moves coefficients too far.
     determined: float
 
     @classmethod
@@ -42,11 +46,18 @@ class AllRows:
         """From the likelihood and its coefficients."""
         p, flat = coefficients.size, outcomes.flat(coefficients)
         H = np.asarray(flat.T @ weight[: flat.shape[0]]).reshape(p, p)
+        if not np.all(np.isfinite(H)) or np.any(np.diag(H) <= 0):
+            return cls(outcomes, coefficients, weight, residual, flat, np.zeros_like(H), 0.0)
         unit = np.sqrt(np.diag(H))
-        scaled = np.linalg.inv(H / np.outer(unit, unit))
-        # The trace of the inverse is at least its largest eigenvalue, and that of the scaled H itself is p.
-        determined = 1 / (p * float(np.trace(scaled)))
-        return cls(outcomes, coefficients, weight, residual, flat, scaled / np.outer(unit, unit), determined)
+        values, axes = np.linalg.eigh(H / np.outer(unit, unit))
+        determined = float(values[0] / values[-1])
+        # What is hardly determined at all needs no inverse: no cluster is left out nearby.
+        turned = axes / unit[:, None]
+        inverse = (turned / np.maximum(values, ROUNDING * values[-1])) @ turned.T
+        rounding = np.finfo(float).eps * (abs(compressed(outcomes.design)).T @ weight)
+        if np.max(np.abs(inverse) @ rounding) > ROUGH:
+            determined = 0.0
+        return cls(outcomes, coefficients, weight, residual, flat, inverse, determined)
 
 
 @dataclass(frozen=True, eq=False)

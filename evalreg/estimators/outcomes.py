@@ -169,10 +169,11 @@ class Davidson:
         """Information of a row of each cell."""
         of_score, both, of_tie = (part[0] for part in self._moments(beta[None, :]).variances)
         last, x = self._last, self.of_score
-        # [[a x x', b x], [b x', d]] as a (x, b/a)(x, b/a)' + (d - b^2/a) of the last column.
-        beside = sparse.hstack([x, scale_rows(last, both / of_score)]).tocsr()
+        # [[a x x', b x], [b x', d]] as a (x, b/a)(x, b/a)' + (d - b^2/a) of the last column; b is 0 where a is.
+        slope = np.divide(both, of_score, out=np.zeros_like(both), where=of_score > 0)
+        beside = sparse.hstack([x, scale_rows(last, slope)]).tocsr()
         alone = sparse.hstack([sparse.csr_array(x.shape), last]).tocsr()
-        return compressed(flattened(beside, of_score) + flattened(alone, of_tie - both**2 / of_score))
+        return compressed(flattened(beside, of_score) + flattened(alone, of_tie - both * slope))
 
 
 def _expit(index: FloatArray) -> FloatArray:

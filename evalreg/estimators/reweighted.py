@@ -19,6 +19,8 @@ LONGEST = 3.0
 CONVERGED = 1e-10
 # Information whose smallest eigenvalue is this fraction of its largest, coordinates scaled, has no solution.
 SINGULAR = 1e-12
+# Where that fraction may be smaller than this, matrices are made anew at each step.
+DOUBTFUL = 1e-8
 # Coefficients that moved further than this, in log-odds, were on their way to infinity until rounding stopped them.
 FAR = 16.0
 # Entries of the arrays of a block of problems.
@@ -41,7 +43,7 @@ class Reweighted:
         totals, gram = compressed(block.totals), compressed(block.gram)
         found = np.concatenate(
             [
-                solved_nearby(self._all_rows, totals[part], gram[part], gone=CONVERGED, singular=10 * SINGULAR)
+                solved_nearby(self._all_rows, totals[part], gram[part], gone=CONVERGED, singular=DOUBTFUL)
                 for part in self._parts(totals.shape[0], self.weight.size)
             ]
         )
@@ -78,7 +80,6 @@ class Reweighted:
         """
         outcomes, rows = self.outcomes, transposed(compressed(self.outcomes.design))
         expected = outcomes.fitted(self.coefficients[None, :])[0]
-        start, w = np.asarray(rows @ top).T, weight
         beta = np.tile(self.coefficients, (weight.shape[1], 1))
         found = np.full(beta.shape, np.nan)
         active = np.arange(len(beta))
@@ -87,10 +88,10 @@ class Reweighted:
                 break
             at = beta[active]
             fitted = outcomes.fitted(at)
-            gradient = start[active] - np.asarray(rows @ (w * (fitted.T - expected[:, None]))).T
-            information = outcomes.information(at, w.T)
+            gradient = np.asarray(rows @ (top - weight * (fitted.T - expected[:, None]))).T
+            information = outcomes.information(at, weight.T)
             step = np.linalg.solve(_regular(information), gradient[:, :, None])[:, :, 0]
-            reach = np.max(np.abs(np.where(w > 0, outcomes.design @ step.T, 0.0)), axis=0)
+            reach = np.max(np.abs(np.where(weight > 0, outcomes.design @ step.T, 0.0)), axis=0)
             beta[active] = at + step * np.minimum(1.0, LONGEST / np.maximum(reach, LONGEST))[:, None]
             settled = reach < CONVERGED * (1 + np.max(np.abs(at), axis=1))
             if not settled.any():
@@ -98,7 +99,7 @@ class Reweighted:
             done = active[settled]
             finite = np.all(np.abs(beta[done] - self.coefficients) < FAR, axis=1)
             found[done] = np.where((finite & _determined(information[settled]))[:, None], beta[done], np.nan)
-            active, w = active[~settled], w[:, ~settled]
+            active, top, weight = active[~settled], top[:, ~settled], weight[:, ~settled]
         return found
 
 

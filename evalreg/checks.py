@@ -123,6 +123,39 @@ class held_property(cached_property[T]):
         super().__init__(wraps(make)(lambda own: cast(T, _held(make(own), set()))))
 
 
+def keeps(*names: str) -> Callable[[type[T]], type[T]]:
+    """Mark fields of a frozen dataclass, tables and mappings: it holds copies of them, and hands out copies."""
+
+    def marked(own: type[T]) -> type[T]:
+        for name in names:
+            setattr(own, name, _HandedOut(name))
+        return own
+
+    return marked
+
+
+class _HandedOut:
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __get__(self, own: object | None, owner: type) -> Any:
+        if own is None:
+            raise AttributeError(self.name)
+        return _copied(vars(own)[self.name])
+
+    def __set__(self, own: object, value: object) -> None:
+        vars(own)[self.name] = _copied(value)
+
+
+def _copied(value: Any) -> Any:
+    """A copy of a table, or of mappings and lists and all that these hold; results cannot be changed, nor can text."""
+    if isinstance(value, dict):
+        return {name: _copied(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [_copied(one) for one in value]
+    return value.copy() if hasattr(value, "to_numpy") else value
+
+
 def hold(*parts: object) -> None:
     """Make the arrays of frozen dataclasses, and of all that they hold, read-only views of what they were given.
 

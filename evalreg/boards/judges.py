@@ -23,13 +23,14 @@ from evalreg.boards.judge_tables import (
 )
 from evalreg.boards.position import position_table
 from evalreg.boards.variance import PAIR_BOTH, board_variances, variance_table
-from evalreg.checks import fraction, listed
+from evalreg.checks import fraction, keeps, listed
 from evalreg.covariance.options import CovOptions, ResolvedCov, resolve_cov
 from evalreg.covariance.sparsity import FEW_CLUSTERS
 from evalreg.errors import ArgumentError, ArgumentTypeError, EvalregWarning, NotAvailableError
 from evalreg.report.tables import Summary, number
 
 
+@keeps("agreement", "overall", "boards", "ranks", "effects", "position", "variance")
 @dataclass(frozen=True, eq=False)
 class Judging:
     """Judges of a board set against each other; immutable.

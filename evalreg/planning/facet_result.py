@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from evalreg.checks import listed
+from evalreg.checks import keeps, listed
 from evalreg.errors import ArgumentError, EvalregWarning
 from evalreg.planning.checked_numbers import checked_count
 from evalreg.report.tables import Grid, Summary, number
@@ -18,6 +18,7 @@ ERROR = "error"
 FEW_LEVELS = 10
 
 
+@keeps("frame", "dropped")
 @dataclass(frozen=True, eq=False)
 class FacetComponents:
     """Variance components of a log by its facets; immutable.
@@ -77,7 +78,7 @@ class FacetComponents:
         the sum of all), sd (root of the variance; NaN where negative), levels (that occur) and dof (of its sum of
         squares).
         """
-        return self.frame.copy()
+        return self.frame
 
     def standard_error(self, *, repeats: int = 1, **levels: int) -> float:
         """Standard error of the mean score of another balanced design.

@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas as pd
 
+from evalreg.checks import keeps
 from evalreg.report.tables import Grid, Printed, Summary, number, p_value
 
 TABLE = ("judges", "prompts", "ratings", "se", "dof", "smallest")
@@ -16,6 +17,7 @@ TABLE = ("judges", "prompts", "ratings", "se", "dof", "smallest")
 FEW_JUDGES = 5
 
 
+@keeps("table")
 @dataclass(frozen=True, eq=False)
 class Separation(Printed):
     """Prompts and judges at which two models come apart; made by `plan.separate`, immutable.
@@ -101,7 +103,7 @@ class Separation(Printed):
         DataFrame
             A copy of `table`.
         """
-        return self.table.copy()
+        return self.table
 
     def summary(self, alpha: float | None = None) -> Summary:
         """The plan as a table and sentences.

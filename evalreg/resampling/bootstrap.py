@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias, get_args
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import FloatArray, fraction, frozen, option
+from evalreg.checks import FloatArray, fraction, frozen, keeps, option
 from evalreg.errors import ArgumentError, NotAvailableError, Note
 from evalreg.report.tables import Grid, Summary, number
 from evalreg.resampling.draws import BootWeightsName, seed_text
@@ -29,6 +29,7 @@ KINDS: tuple[KindName, ...] = get_args(KindName)
 FEW_DRAWS = 999
 
 
+@keeps("n_clusters")
 @dataclass(frozen=True, eq=False)
 class Bootstrap:
     """Estimates with the values that they take when clusters are drawn again.

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from evalreg.checks import keeps
 from evalreg.errors import Note
 from evalreg.report.tables import Grid, Summary, fixed, number, p_value
 from evalreg.resampling.assignments import StatisticName
 from evalreg.resampling.draws import seed_text
 
 
+@keeps("n_clusters", "n_rows")
 @dataclass(frozen=True)
 class RandomisationTest:
     """A randomisation test, with the interval of the effects that it does not reject.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import FloatArray, fraction, listed
+from evalreg.checks import FloatArray, fraction, keeps, listed
 from evalreg.errors import ArgumentError, NotAvailableError
 from evalreg.inference.contrasts import parse_contrasts
 from evalreg.report.documents import read_summary
@@ -20,6 +20,7 @@ from evalreg.results.stored_contrasts import combined_stored, short_summary
 from evalreg.results.stored_tables import STATISTICS, PairTable, pairs_from, read_ends, read_matrix, table_from
 
 
+@keeps("document")
 @dataclass(frozen=True, eq=False)
 class StoredResults(Printed):
     """Results that were written as JSON, without the rows of their log; made by `read_results`, immutable.
@@ -43,9 +44,14 @@ class StoredResults(Printed):
     document: Mapping[str, Any]
 
     @property
+    def _held(self) -> Mapping[str, Any]:
+        """The document itself, of which `document` is a copy."""
+        return vars(self)["document"]  # type: ignore[no-any-return]
+
+    @property
     def kind(self) -> str:
         """What it is: "results", "board" (several models) or "comparison"."""
-        return str(self.document["kind"])
+        return str(self._held["kind"])
 
     @property
     def params(self) -> pd.Series:
@@ -75,23 +81,23 @@ class StoredResults(Printed):
     @property
     def nobs(self) -> int:
         """Rows that were in use."""
-        return int(self.document["nobs"])
+        return int(self._held["nobs"])
 
     @property
     def n_clusters(self) -> dict[str, int]:
         """Clusters by dimension."""
-        return dict(self.document["n_clusters"])
+        return dict(self._held["n_clusters"])
 
     @property
     def dropped(self) -> pd.Series:
         """Rows left out by reason."""
-        counts = dict.fromkeys(("score", "covariate", "group"), 0) | dict(self.document["dropped"])
+        counts = dict.fromkeys(("score", "covariate", "group"), 0) | dict(self._held["dropped"])
         return pd.Series(counts, name="dropped", dtype="int64")
 
     @property
     def notes(self) -> tuple[str, ...]:
         """Sentences below the summary, warnings among them."""
-        return tuple(note["text"] for note in self.document["notes"])
+        return tuple(note["text"] for note in self._held["notes"])
 
     @property
     def options(self) -> dict[str, Any]:
@@ -101,12 +107,12 @@ class StoredResults(Printed):
     @property
     def versions(self) -> dict[str, str]:
         """Versions of the packages that the results were made with."""
-        return dict(self.document["versions"])
+        return dict(self._held["versions"])
 
     @property
     def seed(self) -> Any:
         """Seed of the simulations; None where there was none."""
-        return self.document["seed"]
+        return self._held["seed"]
 
     @property
     def alphas(self) -> tuple[float, ...]:
@@ -116,7 +122,7 @@ class StoredResults(Printed):
     @property
     def adjust(self) -> str | None:
         """How the p-values of a comparison allow for the number of pairs; None where they do not."""
-        return self.document.get("adjust")
+        return self._held.get("adjust")
 
     @property
     def results(self) -> StoredResults:
@@ -126,7 +132,7 @@ class StoredResults(Printed):
     @property
     def table(self) -> pd.DataFrame:
         """Of a comparison the differences, indexed by (model, baseline), as `Comparison.to_frame` has them."""
-        rows = table_from(self.document["parameters"])
+        rows = table_from(self._held["parameters"])
         if self.kind != "comparison":
             raise NotAvailableError(f"`table` is that of a comparison; this is {_article(self.kind)}. Use `to_frame`.")
         more = [name for name in ("parameter", "naive_se", "t", "design_effect", "n_eff") if name in rows]
@@ -247,12 +253,12 @@ class StoredResults(Printed):
         NotAvailableError
             If none is stored.
         """
-        if self.document.get("leaderboard") is None:
+        if self._held.get("leaderboard") is None:
             raise NotAvailableError(
                 "no leaderboard is stored: these are not results of several models, or they were written without "
                 "their ranks. `results.to_json()` writes them; `evalreg mean` does with --ranks."
             )
-        return whole(table_from(self.document["leaderboard"]).set_index("model").rename_axis(None))
+        return whole(table_from(self._held["leaderboard"]).set_index("model").rename_axis(None))
 
     def summary(self, alpha: float | None = None) -> Summary:
         """The summary that the results had.
@@ -273,16 +279,16 @@ class StoredResults(Printed):
             If the level is another one.
         """
         level = self._level(alpha)
-        if self.document.get("summary") is None:
+        if self._held.get("summary") is None:
             return short_summary(self, level)
         if level != self.alphas[0]:
             raise NotAvailableError(f"the summary is stored at alpha={self.alphas[0]:g}; use `to_frame({level:g})`.")
-        return read_summary(self.document["summary"])
+        return read_summary(self._held["summary"])
 
     def __repr__(self) -> str:
         rows = f"{self.nobs} rows, read back from JSON"
         table = whole_columns(self.table if self.kind == "comparison" else self.to_frame())
-        return f"<StoredResults: {self.document['model']} of {self.document['score']}, {rows}>\n{table}"
+        return f"<StoredResults: {self._held['model']} of {self._held['score']}, {rows}>\n{table}"
 
     if not TYPE_CHECKING:
 
@@ -295,22 +301,22 @@ class StoredResults(Printed):
     @cached_property
     def _statistics(self) -> pd.DataFrame:
         """By parameter: estimate, se, naive_se, t, dof, p_value."""
-        table = table_from(self.document["parameters"]).rename(columns={"difference": "estimate"})
+        table = table_from(self._held["parameters"]).rename(columns={"difference": "estimate"})
         return table.set_index("parameter").rename_axis(None)
 
     @cached_property
     def _ends(self) -> dict[float, FloatArray]:
         """Intervals by their level."""
-        return read_ends(self.document["intervals"], len(self._statistics))
+        return read_ends(self._held["intervals"], len(self._statistics))
 
     @cached_property
     def _matrix(self) -> FloatArray:
         """Covariance of the parameters."""
-        return read_matrix(self.document["covariance"]["matrix"], "matrix", len(self._statistics))
+        return read_matrix(self._held["covariance"]["matrix"], "matrix", len(self._statistics))
 
     @cached_property
     def _pairs(self) -> PairTable | None:
-        found = self.document.get("pairs")
+        found = self._held.get("pairs")
         return None if found is None else pairs_from(found, len(self._statistics))
 
     def _column(self, name: str) -> pd.Series:

@@ -32,12 +32,12 @@ def combined_stored(results: AnyStored, asked: Contrasts) -> AnyStored:
     for level in results.alphas:
         ends = np.array([one[level] for _, one in rows])
         intervals.append({"alpha": level, "lower": ends[:, 0].tolist(), "upper": ends[:, 1].tolist()})
-    C, own = asked.matrix, results.document["covariance"]
+    C, own = asked.matrix, results._held["covariance"]
     matrix, lost = C @ np.nan_to_num(results._matrix) @ C.T, (C != 0) @ np.isnan(np.diag(results._matrix))
     matrix[lost, :] = matrix[:, lost] = np.nan
     np.fill_diagonal(matrix, frame["se"].to_numpy() ** 2)
     naive = C @ read_matrix(own["naive"], "naive") @ C.T
-    model = str(results.document["model"])
+    model = str(results._held["model"])
     more = {
         "covariance": {**own, "matrix": matrix.tolist(), "naive": naive.tolist(), "terms": []},
         "intervals": intervals,
@@ -48,9 +48,9 @@ def combined_stored(results: AnyStored, asked: Contrasts) -> AnyStored:
         "pairs": None,
         "parameters": frame.to_dict("records"),
         "summary": None,
-        "tested_against": results.document.get("tested_against", 0) if selects(C) else 0,
+        "tested_against": results._held.get("tested_against", 0) if selects(C) else 0,
     }
-    return replace(results, document={**results.document, **more})
+    return replace(results, document={**results._held, **more})
 
 
 def _one(results: AnyStored, c: FloatArray) -> tuple[list[float], dict[float, FloatArray]]:
@@ -61,7 +61,7 @@ def _one(results: AnyStored, c: FloatArray) -> tuple[list[float], dict[float, Fl
         return row.tolist(), {level: ends[where[0]] for level, ends in results._ends.items()}
     if where.size == 2 and set(values) == {1.0, -1.0} and results._pairs is not None:
         return _pair(results._pairs, where, float(values[0]))
-    dof = results.document["covariance"]["contrast_dof"]
+    dof = results._held["covariance"]["contrast_dof"]
     if dof is None:
         raise NotAvailableError(
             "the degrees of freedom of this combination are not stored: they are its own, and come from the rows. "
@@ -85,7 +85,7 @@ def _pair(pairs: PairTable, where: Any, first: float) -> tuple[list[float], dict
 def _by_matrix(results: AnyStored, c: FloatArray, dof: float) -> tuple[list[float], dict[float, FloatArray]]:
     """A contrast by c'Vc, with the degrees of freedom that all contrasts share."""
     where = np.flatnonzero(c)
-    part, naive = c[where], read_matrix(results.document["covariance"]["naive"], "naive")[np.ix_(where, where)]
+    part, naive = c[where], read_matrix(results._held["covariance"]["naive"], "naive")[np.ix_(where, where)]
     theta = float(part @ results._statistics["estimate"].to_numpy()[where])
     variance, scale = float(part @ results._matrix[np.ix_(where, where)] @ part), part**2 @ np.diag(naive)
     se = np.sqrt(variance) if variance > NO_VARIANCE * scale else np.nan
@@ -98,12 +98,12 @@ def _by_matrix(results: AnyStored, c: FloatArray, dof: float) -> tuple[list[floa
 def short_summary(results: AnyStored, alpha: float) -> Summary:
     """A table of estimates, for combinations that were made after reading."""
     table = results.to_frame(alpha)
-    tests = results.document.get("tested_against", 0) is not None
+    tests = results._held.get("tested_against", 0) is not None
     grid = coefficient_grid(table.drop(columns="n", errors="ignore"), range(len(table)), alpha, tests)
     facts = (
-        ("Score", str(results.document["score"])),
+        ("Score", str(results._held["score"])),
         ("Rows", str(results.nobs)),
-        ("Model", str(results.document["model"])),
+        ("Model", str(results._held["model"])),
         ("Covariance", str(results.options["cov"])),
     )
     sentence = "Made from results that were read back from JSON, which hold the error bars but not the rows."

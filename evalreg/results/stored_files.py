@@ -11,6 +11,7 @@ from typing import Any
 
 import pandas as pd
 
+from evalreg.checks import keeps
 from evalreg.errors import ArgumentError, LogFormatError, NotAvailableError
 from evalreg.report.documents import SCHEMA_VERSION, read_summary
 from evalreg.report.tables import Printed, Summary, whole_columns
@@ -18,6 +19,7 @@ from evalreg.results.stored import StoredResults
 from evalreg.results.stored_tables import read_matrix
 
 
+@keeps("parts", "document")
 @dataclass(frozen=True, eq=False)
 class StoredComparisons(Printed):
     """Comparisons on several evals that were written as JSON; made by `read_results`, immutable.

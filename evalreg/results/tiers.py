@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import pandas as pd
 
+from evalreg.checks import keeps
 from evalreg.errors import ArgumentError
 from evalreg.inference.simultaneous import Seed
 from evalreg.inference.tiers import judged_pair
@@ -28,6 +29,7 @@ LETTERS_TOLD = "Models that share a letter under groups are not separated from e
 _LEFT_OUT = "Letters of groups are left out: there would be too many to read."
 
 
+@keeps("table")
 @dataclass(frozen=True, eq=False)
 class Tiers(Printed):
     """Tiers of models; made by `tiers`, immutable.
@@ -79,10 +81,6 @@ class Tiers(Printed):
     table: pd.DataFrame
     reach: float = np.inf
 
-    def __post_init__(self) -> None:
-        """Hold a copy of the table."""
-        object.__setattr__(self, "table", self.table.copy())
-
     def to_frame(self) -> pd.DataFrame:
         """One row a model, the best first.
 
@@ -91,7 +89,7 @@ class Tiers(Printed):
         DataFrame
             Indexed by model; columns as in `leaderboard`, among them tier, rank, rank_lower, rank_upper and letters.
         """
-        return self.table.copy()
+        return self.table
 
     def sentence(self, *, markup: MarkupName = "text") -> str:
         """Whether the first is separated from the second, in words.

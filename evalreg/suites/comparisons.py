@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import pandas as pd
 
+from evalreg.checks import keeps
 from evalreg.estimators.comparison import Comparison
 from evalreg.estimators.pair_tables import comparison_summary
 from evalreg.report.canvas import FigSize
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
+@keeps("parts")
 @dataclass(frozen=True, eq=False)
 class Comparisons(Printed):
     """Comparisons on several evals side by side; made by `join_evals`, immutable.

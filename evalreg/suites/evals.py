@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import fraction, listed
+from evalreg.checks import fraction, keeps, listed
 from evalreg.data.clusters import axis_name
 from evalreg.errors import Note
 from evalreg.estimators.pair_tables import by_part
@@ -29,6 +29,7 @@ FORMS: tuple[FormName, ...] = ("scores", "counts", "clustered")
 NOT_POOLED = "Standard errors in parentheses. Nothing is pooled over evals: `average()` does that."
 
 
+@keeps("parts")
 @dataclass(frozen=True, eq=False)
 class Evals(Printed):
     """Scores of models on several evals side by side; made by `join_evals`, immutable.

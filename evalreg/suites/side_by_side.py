@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import fraction, listed, nearest, option
+from evalreg.checks import fraction, keeps, listed, nearest, option
 from evalreg.errors import ArgumentError, ArgumentTypeError, MissingColumnError, NotAvailableError
 from evalreg.estimators.comparison import Comparison
 from evalreg.report.summaries import covariance_text
@@ -25,6 +25,7 @@ Tabled: TypeAlias = Results | Comparison | StoredResults
 """What a column of a table can be made of."""
 
 
+@keeps("parts")
 @dataclass(frozen=True, eq=False)
 class ResultsTable(Printed):
     """Several results side by side; made by `table`, immutable.
@@ -302,9 +303,9 @@ def _ranked(part: Tabled) -> bool:
     """Whether the parameters are scores or win rates of models, whose tests against 0 say nothing."""
     own = _own(part)
     if isinstance(own, StoredResults):
-        if own.document.get("tested_against", 0) is None:
+        if own._held.get("tested_against", 0) is None:
             return True
-        model, formula = str(own.document["model"]), own.document["formula"]
+        model, formula = str(own._held["model"]), own._held["formula"]
         return own.kind != "comparison" and not formula and not model.startswith(("Contrast", "OLS", "WLS", "GLM"))
     about = own.estimate.about
     return about.levels or about.n_models > 0 or (about.interval != "wald" and not about.contrast)
@@ -314,7 +315,7 @@ def _notes(part: Tabled) -> list[str]:
     """What was warned of."""
     own = _own(part)
     if isinstance(own, StoredResults):
-        return [str(note["text"]) for note in own.document["notes"] if note["warning"]]
+        return [str(note["text"]) for note in own._held["notes"] if note["warning"]]
     return [text for _, text in own.notes]
 
 
@@ -349,7 +350,7 @@ def _in_words(part: Tabled) -> tuple[str, str, str]:
     if isinstance(own, StoredResults):
         groups = own.options["groups"]
         cov = f"{own.options['cov']} by {groups}" if groups else f"{own.options['cov']} (rows independent)"
-        return str(own.document["score"]), str(own.document["model"]), cov
+        return str(own._held["score"]), str(own._held["model"]), cov
     return own.estimate.about.outcome, own.estimate.about.model, covariance_text(own.cov)
 
 

@@ -1,0 +1,130 @@
+"""Tables and mappings of results are copies: what is done to them changes no result."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import dataclasses
+import functools
+import inspect
+import pickle
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import evalreg as er
+from evalreg.errors import EvalregError
+
+pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
+
+
+@functools.cache
+def _results(seed: int = 1) -> er.Results:
+    log = er.datasets.paired(n_passages=15, questions_per_passage=3, seed=seed)
+    return er.mean(log, by="model", item="question", groups="passage")
+
+
+@functools.cache
+def _comparison() -> er.Comparison:
+    return er.compare(er.datasets.paired(n_passages=15, seed=1), item="question", groups="passage")
+
+
+@functools.cache
+def _board() -> er.Board:
+    log = er.datasets.judge_log(n_models=3, n_prompts=30, n_judges=4, seed=1)
+    return er.win_rate(log, left="left", right="right", winner="winner", groups="prompt")
+
+
+@functools.cache
+def _sampled() -> pd.DataFrame:
+    return er.datasets.sampled(n_questions=20, n_samples=3, n_models=2, seed=1)
+
+
+def _randomised() -> er.RandomisationTest:
+    log = er.datasets.passages(n_passages=12, questions_per_passage=2, seed=1)
+    log["treated"] = np.where(log["passage"].factorize()[0] % 2, "yes", "no")
+    return er.randomisation_test(log, treatment="treated", groups="passage", draws=99)
+
+
+# Classes of results, each with one that is made small.
+MADE: dict[str, Callable[[], Any]] = {
+    "Results": _results,
+    "Board": _board,
+    "Bootstrap": lambda: _results().bootstrap(draws=99),
+    "Comparison": _comparison,
+    "Comparisons": lambda: er.join_evals({"one": _comparison(), "two": _comparison()}),
+    "Covariance": lambda: _results().cov,
+    "EvalAverage": lambda: er.join_evals({"one": _results(), "two": _results(2)}).average(),
+    "Evals": lambda: er.join_evals({"one": _results(), "two": _results(2)}),
+    "FacetComponents": lambda: er.components(_sampled(), facets="model x question"),
+    "Judging": lambda: _board().judges(),
+    "Noise": lambda: er.noise(_sampled(), item="question", sample="sample"),
+    "RandomisationTest": _randomised,
+    "ResultsTable": lambda: er.table({"one": _results()}),
+    "StoredComparisons": lambda: er.read_results(er.join_evals({"one": _comparison()}).to_json()),
+    "StoredResults": lambda: er.read_results(_results().to_json()),
+    "Tiers": lambda: _board().tiers(),
+    "WildTest": lambda: _results().wild_test("new - old = 0", draws=99),
+    "Winner": lambda: _results().winner(),
+}
+# They hold rows, or what a log was summed to, which is data; or have no table and no mapping.
+OTHERS = {"Estimate", "NestedTest", "Posterior", "SummedLog"}
+
+
+def test_every_class_of_results_is_tried():
+    public = {name: getattr(er, name) for name in er.__all__}
+    classes = {name for name, one in public.items() if inspect.isclass(one) and dataclasses.is_dataclass(one)}
+    assert classes == {*MADE, *OTHERS}
+
+
+def handed_out(result: Any) -> Iterator[tuple[str, Any]]:
+    """Tables, mappings and lists that a result has as attributes, by name."""
+    for name in {*dir(type(result)), *(field.name for field in dataclasses.fields(result))}:
+        # What statements make and share is no part of a result.
+        if name.startswith("_") or name == "kept" or callable(getattr(type(result), name, None)):
+            continue
+        with contextlib.suppress(AttributeError, EvalregError):  # what such a result has not
+            value = getattr(result, name)
+            if isinstance(value, pd.DataFrame | pd.Series | dict | list):
+                yield name, value
+
+
+def spoil(value: Any) -> None:
+    """Change a table or a mapping in place, and all mappings and lists inside it."""
+    if isinstance(value, pd.DataFrame):
+        value.iloc[0, 0] = value.iloc[-1, 0]
+        value.pop(value.columns[0])
+    elif isinstance(value, pd.Series):
+        value.iloc[0] = value.iloc[-1]
+        value.pop(value.index[0])
+    elif isinstance(value, dict | list):
+        for inner in value.values() if isinstance(value, dict) else value:
+            if isinstance(inner, dict | list):
+                spoil(inner)
+        value.clear()
+
+
+def same(one: Any, other: Any) -> bool:
+    return one.equals(other) if isinstance(one, pd.DataFrame | pd.Series) else repr(one) == repr(other)
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_what_is_done_to_a_table_of_a_result_does_not_reach_it(name):
+    result = MADE[name]()
+    for own in (result, pickle.loads(pickle.dumps(result)), copy.copy(result)):
+        before = {name: copy.deepcopy(value) for name, value in handed_out(own)}
+        for _, value in handed_out(own):
+            spoil(value)
+        left = dict(handed_out(own))
+        assert not [name for name, value in before.items() if not same(left[name], value)]
+
+
+def test_nor_what_is_done_to_the_table_it_was_given():
+    parts = {"one": _results()}
+    evals = er.join_evals(parts)
+    given = er.Evals(parts)
+    parts.clear()
+    assert list(evals.parts) == list(given.parts) == ["one"]

@@ -95,10 +95,12 @@ def handed_out(result: Any) -> Iterator[tuple[str, Any]]:
 def spoil(value: Any) -> None:
     """Change a table or a mapping in place, and all mappings and lists inside it."""
     if isinstance(value, pd.DataFrame):
-        value.iloc[0, 0] = value.iloc[-1, 0]
+        with contextlib.suppress(ValueError):  # where it cannot be written to, there is no harm
+            value.iloc[0, 0] = value.iloc[-1, 0]
         value.pop(value.columns[0])
     elif isinstance(value, pd.Series):
-        value.iloc[0] = value.iloc[-1]
+        with contextlib.suppress(ValueError):
+            value.iloc[0] = value.iloc[-1]
         value.pop(value.index[0])
     elif isinstance(value, dict | list):
         for inner in value.values() if isinstance(value, dict) else value:

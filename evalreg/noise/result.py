@@ -214,7 +214,7 @@ class Noise(Printed):
         table, pairs = self._pairs, self._pairs[self._pairs["paired"]]
         pairs = pairs if len(pairs) else table
         errors = {"one answer": middle(pairs["se_one_answer"]), "answers as here": middle(pairs["se_total"])}
-        left = float(pairs["data_variance"].median())
+        left = middle(pairs["data_variance"])
         errors["endless answers"] = np.sqrt(left) if left > 0 else float("nan")
         allowed = self._allowed
         known = {name: se * allowed for name, se in errors.items() if np.isfinite(se) and se > 0}

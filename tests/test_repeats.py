@@ -168,8 +168,19 @@ def test_a_model_that_was_not_named_is_offered(rng):
         {"q": np.tile(np.arange(60), 3), "model": np.repeat(["a", "b", "c"], 60), "score": np.tile(hard, 3)}
     )
     log["score"] += rng.normal(size=180)
-    with pytest.raises(DuplicateRowsError, match='Or by="model" for a mean of each'):
-        er.mean(log, item="q")
+    unlike = log.assign(score=rng.normal(size=180) + np.repeat([0.0, 3.0, 6.0], 60))
+    for one in (log, unlike):
+        with pytest.raises(DuplicateRowsError, match='Or by="model" for a mean of each'):
+            er.mean(one, item="q")
+
+
+def test_the_command_says_that_it_read_no_other_columns(tmp_path, capsys):
+    file = tmp_path / "log.csv"
+    pd.DataFrame({"q": [1, 2, 1, 2], "model": ["a", "a", "b", "b"], "score": [0, 1, 1, 1]}).to_csv(file, index=False)
+    assert main(["mean", str(file), "--item", "q"]) == 3
+    said = " ".join(capsys.readouterr().err.split())
+    assert "Only columns that options name were looked at" in said
+    assert main(["mean", str(file), "--item", "q", "--by", "model"]) == 0
 
 
 def test_two_columns_may_be_needed(tasks):

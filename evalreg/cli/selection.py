@@ -27,7 +27,7 @@ from evalreg.data.grammar import without_backticks
 from evalreg.data.names import known_column
 from evalreg.data.summed import SummedLog
 from evalreg.data.summed_roles import SummedRoles
-from evalreg.errors import ArgumentError, EmptyDataError, EvalregError, MissingColumnError, muted
+from evalreg.errors import ArgumentError, DuplicateRowsError, EmptyDataError, EvalregError, MissingColumnError, muted
 from evalreg.estimators.comparison import Comparison
 from evalreg.logs.fields import the_field
 from evalreg.logs.log import Log, kept_rows
@@ -268,6 +268,11 @@ def counting(rows: Rows) -> Iterator[None]:
             among = "of the log" if rows.log is not None else "below the header"
             among = "of those that --where keeps" if len(rows.frame) < rows.n_read else among
             error.add_note(f"(Row 0 is the first {among}.)")
+        if isinstance(error, DuplicateRowsError) and rows.log is None:
+            error.add_note(
+                "(Only columns that options name were looked at. Another one of the file may tell the rows apart, that "
+                "of the models, say.)"
+            )
         raise
 
 

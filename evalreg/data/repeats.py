@@ -254,8 +254,9 @@ def _advice(name: str, kind: RepeatKind, nested: bool, told: Told) -> str:
             f"rows of one {name!r}{each}."
         )
     joined = f'item="{_joined(name, told.item)}"'
+    model = "" if len(told.key) > 1 else f' Or by="{name}" for a mean of each.'
     if kind == "questions":
-        return f"The ids in {told.item!r} start anew in each {name!r}: join them, {joined}."
+        return f"The ids in {told.item!r} start anew in each {name!r}: join them, {joined}.{model}"
     repeated = f'sample="{name}"; `sample` averages them first'
     if told.sample is None and nested:
         return (
@@ -264,7 +265,6 @@ def _advice(name: str, kind: RepeatKind, nested: bool, told: Told) -> str:
         )
     if told.sample is not None:
         return f"{name!r} tells them apart: where the ids in {told.item!r} start anew in each, join them, {joined}."
-    model = "" if len(told.key) > 1 else f' Or by="{name}" for a mean of each.'
     if kind == "answers":
         return f"{name!r} tells them apart, as answers to the same questions: {repeated}.{model}"
     return (

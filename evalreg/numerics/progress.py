@@ -12,7 +12,7 @@ SILENT_SECONDS = 2.0
 
 
 class Progress:
-    """A line on a terminal (stderr) that counts draws, once they have taken two seconds; silent elsewhere."""
+    """A line on a terminal (stderr) that counts what is done, once it has taken two seconds; silent elsewhere."""
 
     def __init__(
         self, total: int, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic, unit: str = "draws"
@@ -24,7 +24,7 @@ class Progress:
         self._lock = threading.Lock()
 
     def advance(self, n: int) -> None:
-        """Count `n` more draws."""
+        """Count `n` more."""
         if not self._visible:
             return
         with self._lock:

@@ -1,4 +1,4 @@
-"""Settings of the documentation build: `sphinx-build -W docs <folder>`, or `python tests/check.py --only docs`."""
+"""Settings of the documentation build: `sphinx-build -W docs <folder>`."""
 
 import contextlib
 import doctest

@@ -15,7 +15,6 @@ import pytest
 from golden import Golden, load
 from hypothesis import settings
 from pairwise import between_first_and_last, mark_the_rest
-from parts import files_of, part
 
 ROOT = Path(__file__).resolve().parents[1]
 # What a person at a command line does not have: keywords and functions of Python, unless it is said that they are such.
@@ -114,15 +113,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Offer a shorter run for other releases of what the package stands on."""
     words = "of each test outside the contract, only the first case and the last: each line of code, not each value"
     parser.addoption("--first-and-last", action="store_true", help=words)
-    parser.addoption("--part", metavar="K/N", type=part, help="part K of N of the files of tests")
-
-
-def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave files of other parts unread."""
-    asked = config.getoption("part", None)
-    if not asked or not re.fullmatch(r"test_.*\.py", collection_path.name):
-        return None
-    return True if collection_path not in files_of(asked, config.rootpath / "tests") else None
 
 
 # Before pytest itself leaves out by marks.

@@ -11,16 +11,13 @@ from evalreg.data.row_numbers import row_list, rows_text
 from evalreg.errors import ArgumentTypeError, ConstantScoreError, ConvergenceError, NotAvailableError, ScoreRangeError
 from evalreg.estimate import Estimate
 from evalreg.hints import family_hint
-from evalreg.numerics.fitting import SEPARATED
+from evalreg.numerics.fitting import MOST_STEPS, SEPARATED, STILL
 from evalreg.results.bridge import from_statsmodels
 
 if TYPE_CHECKING:
     from statsmodels.genmod.families import Family as Family
 else:
     Family = Any
-
-# Iterations go on until coefficients move by less than this, relative to their size.
-STILL = 1e-13
 
 
 def named_family(family: Any) -> FamilyName | Family:
@@ -59,7 +56,7 @@ def estimate_of_family(model: Any, formula: str) -> Estimate:
     _check_range(model)
     try:
         with np.errstate(all="ignore"):
-            result = model.fit(tol=STILL, tol_criterion="params", maxiter=200)
+            result = model.fit(tol=STILL, tol_criterion="params", maxiter=MOST_STEPS)
     except (
         ValueError,
         FloatingPointError,

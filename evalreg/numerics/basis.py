@@ -6,7 +6,7 @@ back by T: coefficients are T Q'W^(1/2)y, and (X'WX)^-1 is TT'.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,12 +33,6 @@ SPLIT = 134217729.0
 FEW_ENTRIES = 10
 # Rows formed at a time, so that they stay in the fastest memory.
 ROWS_PER_BLOCK = 1 << 10
-# Entries formed at a time where columns are orthogonalized.
-ENTRIES_PER_BLOCK = 1 << 16
-# Sums of products leave rounding times the square of the condition number: up to the first of these one pass will do,
-# up to the second two.
-ONE_PASS = 10.0
-TWO_PASSES = 1e3
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,58 +138,16 @@ def basis_of(design: FloatArray, names: Sequence[str], weights: FloatArray | Non
 def _orthonormal(
     X: FloatArray, unit: FloatArray, level: FloatArray, root: FloatArray | None, mass: float
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Q, R and the sizes of the centred columns, QR the columns over their sizes; `mass` is the norm of the constant.
-
-    By a Cholesky factor of the sums of products, some rows at a time, where the condition number leaves all digits;
-    by Householder's QR elsewhere. Fukaya, Nakatsukasa, Yanagisawa and Yamamoto (2014), ScalA, algorithm 2.
-    """
-    n, k = X.shape
-    rows, products = np.empty((n, k), order="F"), np.zeros((k, k))
-    for part in _parts(n, k):
-        block = X[part] * unit - level
-        rows[part] = block if root is None else block * root[part, None]
-        products += rows[part].T @ rows[part]
-    size = np.sqrt(np.diag(products))
+    """Q, R and the sizes of the centred columns; QR are the columns over their sizes, `mass` is the norm of ones."""
+    rows = X * unit - level
+    if root is not None:
+        rows *= root[:, None]
+    size = np.sqrt(np.einsum("ij,ij->j", rows, rows))
     flat = size <= CONSTANT * np.abs(level) * mass
     rows[:, flat] = 0.0
     size[flat] = 1.0
-    R = None if flat.any() else _cholesky(products / np.outer(size, size))
-    if R is None or not k or (condition := np.linalg.cond(R)) > TWO_PASSES:
-        rows /= size
-        return *np.linalg.qr(rows), size
-    again = _turned(rows, _inverse(R) / size[:, None])
-    second = _cholesky(again) if condition > ONE_PASS else None
-    if second is not None:
-        _turned(rows, _inverse(second))
-        R = second @ R
-    return rows, R, size
-
-
-def _parts(n: int, k: int) -> Iterator[slice]:
-    """Slices of rows whose entries stay in fast memory."""
-    step = max(ENTRIES_PER_BLOCK // max(k, 1), k, 1)
-    return (slice(first, first + step) for first in range(0, n, step))
-
-
-def _cholesky(matrix: FloatArray) -> FloatArray | None:
-    """The upper triangle R with R'R the matrix; None where it is not positive definite."""
-    try:
-        return np.asarray(np.linalg.cholesky(matrix).T)
-    except np.linalg.LinAlgError:
-        return None
-
-
-def _inverse(matrix: FloatArray) -> FloatArray:
-    return np.asarray(np.linalg.inv(matrix), dtype=np.float64)
-
-
-def _turned(rows: FloatArray, T: FloatArray) -> FloatArray:
-    """Multiply rows by T in place; the sums of products of what they become."""
-    products = np.zeros(T.shape)
-    for part in _parts(*rows.shape):
-        rows[part] = block = rows[part] @ T
-        products += block.T @ block
-    return products
+    rows /= size
+    return *np.linalg.qr(rows), size
 
 
 def _levels(X: FloatArray, share: FloatArray, unit: FloatArray) -> tuple[FloatArray, FloatArray]:

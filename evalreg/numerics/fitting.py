@@ -1,4 +1,4 @@
-"""Least squares, and GLMs with canonical links, solved on orthonormal columns."""
+"""Least squares and GLMs with canonical links: fitted by statsmodels, on orthonormal columns of the design."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import scipy
 
 from evalreg.checks import FamilyName, FloatArray
+from evalreg.errors import ConvergenceError
 from evalreg.numerics.basis import Basis, FewEntries, basis_of, few_entries
-from evalreg.numerics.newton import Evaluate, newton
 
 # Residuals that cancel to this fraction of their terms are rounding.
 ROUNDING = 1e-12
@@ -18,6 +17,9 @@ ROUNDING = 1e-12
 PERFECT_FIT = 1e-12
 # Rows whose variance, or working weight, is below this fraction of the largest are fitted without error.
 SEPARATED = 1e-6
+# Iterations go on until coefficients move by less than this, relative to their size.
+STILL = 1e-13
+MOST_STEPS = 200
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,13 +68,21 @@ def least_squares(
 
 
 def residuals_of(basis: Basis, outcome: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Coefficients of the basis, and residuals; those that are rounding of their row's terms are zero."""
-    turned = basis.rows.T @ outcome
-    residual = outcome - basis.rows @ turned
+    """Coefficients of the basis, and residuals; those that are rounding of their row's terms are zero.
+
+    By statsmodels' OLS of rows times the roots of their weights, which is WLS.
+    """
+    from statsmodels.regression.linear_model import OLS
+
+    model, k = OLS(outcome, basis.rows, hasconst=False), basis.rows.shape[1]
+    # The columns are orthonormal already; to orthogonalize them again would take as long as all else.
+    model.exog_Q, model.exog_R, model.normalized_cov_params = basis.rows, np.eye(k), np.eye(k)
+    model.rank, model.wexog_singular_values = k, np.ones(k)
+    fit = model.fit(method="qr")
     # Once more takes away what rounding left.
-    rest = basis.rows.T @ residual
-    residual -= basis.rows @ rest
-    turned += rest
+    rest = basis.rows.T @ fit.wresid
+    residual = fit.wresid - basis.rows @ rest
+    turned = np.asarray(fit.params) + rest
     return turned, without_rounding(residual, basis, turned, outcome)
 
 
@@ -96,27 +106,41 @@ def canonical(
     family: FamilyName,
     weights: FloatArray | None = None,
 ) -> Fitted:
-    """A GLM with its canonical link (logit or log), where the (quasi-)likelihood is largest.
+    """A GLM with its canonical link (logit or log) by statsmodels, where the (quasi-)likelihood is largest.
 
     In the basis of X times the square roots of the working weights. McCullagh and Nelder (1989), Generalized Linear
     Models, section 2.5.
     """
+    from scipy import special
+    from statsmodels.genmod.families import Binomial, Poisson
+    from statsmodels.genmod.generalized_linear_model import GLM
+
     # What the weights add up to is no information; the likelihood counts rows.
     weight = np.ones(outcome.size) if weights is None else weights / np.mean(weights)
     basis = basis_of(design, names, weight)
     root, scale = np.sqrt(weight), np.sqrt(outcome.size)
-    seen = root > 0
-    columns = np.divide(basis.rows, root[:, None], out=design @ basis.map, where=seen[:, None]) * scale
-    average = float(weight @ outcome) / float(weight.sum())
-    middle = (outcome + average) / 2
-    index = np.log(middle) - (np.log1p(-middle) if family == "binomial" else 0.0)
-    start = basis.rows.T @ (root * index) / scale
-    with np.errstate(over="ignore", invalid="ignore", under="ignore"):
-        turned, _ = newton(_likelihood(columns, outcome, weight, family), start.size, start)
-        mean, variance = _moments(columns @ turned, family)
+    columns = np.divide(basis.rows, root[:, None], out=design @ basis.map, where=(root > 0)[:, None]) * scale
+    kind = Binomial() if family == "binomial" else Poisson()
+    model = GLM(outcome, columns, family=kind, var_weights=weight, hasconst=False)
+    try:
+        with np.errstate(all="ignore"):
+            fit = model.fit(tol=STILL, tol_criterion="params", maxiter=MOST_STEPS)
+    except (ValueError, FloatingPointError, np.linalg.LinAlgError, Warning) as error:
+        raise ConvergenceError(f"statsmodels' GLM failed: {error}.") from None
+    turned = np.asarray(fit.params)
+    index = columns @ turned
+    if not fit.converged or not np.isfinite(index).all():
+        raise ConvergenceError("statsmodels' GLM does not converge.")
+    # From the linear predictor: one minus a mean near one would have no digits left.
+    if family == "poisson":
+        mean = variance = np.exp(index)
+        residual = outcome - mean
+    else:
+        mean, other = special.expit(index), special.expit(-index)
+        variance, residual = mean * other, outcome * other - (1 - outcome) * mean
     working = basis_of(columns, names, weight * variance)
     T = basis.map @ (working.map * scale)
-    scores = (columns @ working.map) * (weight * _residual(outcome, columns @ turned, family))[:, None]
+    scores = (columns @ working.map) * (weight * residual)[:, None]
     given = weight * variance
     if weights is not None:
         # In the units of the weights as given.
@@ -124,31 +148,3 @@ def canonical(
         T, scores, given = T / unit, scores * unit, given * unit**2
     of_rows = Basis(working.rows, T, basis.condition)
     return Fitted(basis.map @ turned * scale, of_rows, scores, mean, entries=few_entries(design, given, T))
-
-
-def _moments(index: FloatArray, family: FamilyName) -> tuple[FloatArray, FloatArray]:
-    """Mean and variance at each linear predictor; one minus a mean near one would have no digits left."""
-    if family == "poisson":
-        mean = np.exp(index)
-        return mean, mean
-    mean = scipy.special.expit(index)
-    return mean, mean * scipy.special.expit(-index)
-
-
-def _residual(outcome: FloatArray, index: FloatArray, family: FamilyName) -> FloatArray:
-    if family == "poisson":
-        return outcome - np.exp(index)
-    return outcome * scipy.special.expit(-index) - (1 - outcome) * scipy.special.expit(index)
-
-
-def _likelihood(X: FloatArray, outcome: FloatArray, weight: FloatArray, family: FamilyName) -> Evaluate:
-    """For `newton`."""
-
-    def evaluate(beta: FloatArray) -> tuple[float, FloatArray, FloatArray]:
-        index = X @ beta
-        cumulant = np.exp(index) if family == "poisson" else np.logaddexp(0.0, index)
-        value = float(weight @ (outcome * index - cumulant))
-        gradient = X.T @ (weight * _residual(outcome, index, family))
-        return value, gradient, (X.T * (weight * _moments(index, family)[1])) @ X
-
-    return evaluate

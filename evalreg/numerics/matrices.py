@@ -257,6 +257,15 @@ def square(totals: Matrix, bread: Matrix) -> FloatArray:
     return dense(product)
 
 
+def white(totals: Matrix, bread: Matrix) -> FloatArray:
+    """B'T'TB as `square` has it, by statsmodels where cluster totals T are dense; it multiplies no sparse arrays."""
+    if not (isinstance(totals, np.ndarray) or mostly_there(totals)):
+        return square(totals, bread)
+    from statsmodels.stats.sandwich_covariance import S_white_simple
+
+    return np.asarray(S_white_simple(dense(dense(totals) @ bread)))
+
+
 def sum_blocks(parts: Iterator[FloatArray]) -> FloatArray:
     """Sum arrays one at a time, so that only one is held."""
     total = next(parts).copy()

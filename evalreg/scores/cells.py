@@ -12,7 +12,7 @@ from scipy import sparse
 from evalreg.checks import BoolArray, FloatArray, IntArray, held_property
 from evalreg.data.clusters import TABLE_PER_ROW, Axis, Codes
 from evalreg.data.labels import Labels
-from evalreg.numerics.matrices import Matrix, dense, in_rows, of_sorted, single_column, square, sum_blocks
+from evalreg.numerics.matrices import Matrix, dense, in_rows, of_sorted, single_column, sum_blocks, white
 from evalreg.scores.base import RowsInCells
 from evalreg.scores.labelled import LabelledScores
 from evalreg.scores.sums import Block
@@ -83,7 +83,7 @@ class CellScores(LabelledScores):
     def meat(self, by: Axis | None, bread: Matrix) -> FloatArray:
         """Sum over clusters of (B' T_g)(B' T_g)', shape (n_params, n_params)."""
         if by is not None:
-            return sum_blocks(square(block.totals, bread) for block in self.cells(by))
+            return sum_blocks(white(block.totals, bread) for block in self.cells(by))
         if self.cell is None:
             squares = np.array([self.row_scores @ self.row_scores])
         else:

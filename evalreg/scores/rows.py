@@ -164,13 +164,17 @@ class RowScores(LabelledScores):
         return leverage
 
     def meat(self, by: Axis | None, bread: Matrix) -> FloatArray:
-        """Sum over clusters of (B' T_g)(B' T_g)'.
+        """Sum over clusters of (B' T_g)(B' T_g)', by statsmodels.
 
-        Totals are mapped before they are squared: what a far score adds to several columns cancels in B' T_g, where its
+        Rows are mapped before they are squared: what a far score adds to several columns cancels in B's, where its
         squares would leave their rounding behind.
         """
         if by is not None:
-            return square(self._totals(self.labels.codes(by)), bread)
+            from statsmodels.stats.sandwich_covariance import S_crosssection
+
+            # Each column in one piece of memory, as it is summed.
+            influence = (dense(bread).T @ self.values.T).T
+            return np.asarray(S_crosssection(influence, self.labels.codes(by).codes))
         step = max(ENTRIES_PER_BLOCK // self.n_columns, 1)
         return sum_blocks(square(self.values[first : first + step], bread) for first in range(0, self.n_rows, step))
 

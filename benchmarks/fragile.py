@@ -9,7 +9,7 @@ few           independent rows of which few tell (docs/coverage.md)
 unsaid        clustered worlds of which few warnings speak (docs/coverage.md)
 classes       macro averages of classes of which some are rare (docs/coverage.md)
 failed        two equal models, one of which left out failures (docs/guide/comparing.md)
-posterior     beta-binomial posteriors of five clusters near 1 (docs/guide/first_score.md)
+posterior     beta-binomial posteriors of five clusters near 1 (docs/guide/quickstart.md)
 """
 
 from __future__ import annotations

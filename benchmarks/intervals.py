@@ -10,7 +10,7 @@ answers       the same with answers that are drawn, and with strata (docs/guide/
 dependence    intraclass correlations (docs/guide/clusters.md)
 absorbed      a model effect within questions (docs/guide/regression.md)
 skewed        CR1 and CR2 of a number that few clusters carry (docs/guide/engines.md)
-lost          differences of two equal models, where one lost all (docs/decisions/degenerate-estimates.md)
+lost          differences of two equal models, where one lost all (docs/decisions)
 lots          randomisation tests at 5%: rejections (docs/guide/resampling.md)
 evals         averages over evals, of these tasks and of tasks in general (docs/guide/several_evals.md)
 ends          averages over evals with true scores near 1 (docs/guide/several_evals.md)

@@ -3,10 +3,10 @@
 python -m benchmarks.plans NAME --logs 200     one of the tables, with fewer logs than it has
 python -m benchmarks.plans                     all of them, half an hour
 
-noise         intervals of the share of noise (docs/guide/noise.md)
+noise         intervals of the share of noise (docs/guide/planning.md)
 components    intervals of variance components (`evalreg.components`)
 board         errors planned with the components of a board over those that came out (docs/guide/planning.md)
-grids         power of plans of `plan.board` (docs/decisions/planning-quantiles.md)
+grids         power of plans of `plan.board` (docs/decisions)
 crossed       power of plans made from pilots with few judges (docs/guide/planning.md)
 seen          power of plans for the difference that was seen (docs/guide/planning.md)
 """

@@ -9,7 +9,7 @@ The last designs have few labelled clusters: judges whose scores are in smaller 
 
 With --boards, win rates of 4 models on 80 prompts of four comparisons each, in which neighbours meet more often, and a
 judge that leans to the left and to the last model: one lambda for all models, as `rectified_win_rate` has it, and one
-for each (docs/decisions/rectified-boards.md).
+for each (docs/decisions).
 
     python benchmarks/rectified.py             2000 logs of each design
     python benchmarks/rectified.py --boards    1000 logs of each

@@ -4,19 +4,16 @@ import contextlib
 import doctest
 import io
 import re
-import shutil
 import sys
 import warnings
 from importlib.metadata import version as installed_version
 from importlib.util import find_spec
 from pathlib import Path
-from unittest.mock import patch
 
 sys.path.insert(0, str(Path(__file__).parent))
 
 import commands
 import llms
-import notebooks
 from jinja2.sandbox import SandboxedEnvironment
 from numpydoc import docscrape_sphinx
 
@@ -84,28 +81,18 @@ html_copy_source = False
 html_show_sourcelink = False
 
 
-# Inches of a figure that a phone shows whole, and pixels of the widest screen that is shown it.
-PHONE, WIDEST_PHONE = 3.6, 600
-
-
 def draw_figures(app):
-    """The pictures of the pages of figures, each by the examples above it: the last `ax` at that place."""
+    """The pictures of the pages, each by the examples above it: the last `ax` at that place."""
     import matplotlib
 
     matplotlib.use("Agg")
-    for name in ("figures", "gallery"):
-        page = Path(app.srcdir) / "guide" / f"{name}.md"
+    for page in sorted((Path(app.srcdir) / "guide").glob("*.md")):
         draw_page(page)
         matplotlib.pyplot.close("all")
-        # Nobody looks at the pages of a check, which asks every example once: `sphinx-build -t check`.
-        if not app.tags.has("check"):
-            with patch("evalreg.report.canvas.USUAL_WIDTH", PHONE):
-                draw_page(page, end="-narrow")
-            matplotlib.pyplot.close("all")
 
 
-def draw_page(page, end=""):
-    """The pictures of one page; those inside a table are of the same files."""
+def draw_page(page):
+    """The pictures of one page."""
     # Prose, path, prose, path, ...
     parts = re.split(r"^!\[[^]]*\]\((figures/\w+\.png)\)", page.read_text(encoding="utf-8"), flags=re.M)
     names = {}
@@ -113,29 +100,9 @@ def draw_page(page, end=""):
         for text, path in zip(parts[::2], parts[1::2], strict=False):
             for example in doctest.DocTestParser().get_examples(text):
                 exec(compile(example.source, str(page), "exec"), names)
-            target = page.parent / path.replace(".png", f"{end}.png")
+            target = page.parent / path
             target.parent.mkdir(exist_ok=True)
-            # Axes that a page made itself are as wide as it said.
-            if not end or names["ax"].figure.get_figwidth() <= PHONE:
-                names["ax"].figure.savefig(target, dpi=220 if end else 110)
-
-
-def show_phones_their_figures(app, pagename, templatename, context, doctree):
-    """A picture that has a narrow form is shown in it on a narrow screen."""
-
-    def picture(found):
-        name = Path(found[1]).name.replace(".png", "-narrow.png")
-        source = Path(app.srcdir) / "guide" / "figures" / name
-        if not source.is_file() or "width:" in found[0]:
-            return found[0]
-        target = Path(app.outdir) / "_images" / name
-        target.parent.mkdir(exist_ok=True)
-        shutil.copy(source, target)
-        narrow = found[1].replace(".png", "-narrow.png")
-        return f'<picture><source media="(max-width: {WIDEST_PHONE}px)" srcset="{narrow}">{found[0]}</picture>'
-
-    if "body" in context:
-        context["body"] = re.sub(r'<img [^>]*src="([^"]*_images/[^"]*\.png)"[^>]*>', picture, context["body"])
+            names["ax"].figure.savefig(target, dpi=110)
 
 
 def with_commands(name, text):
@@ -160,7 +127,7 @@ def leave_search_out(app):
 
 
 def write_index(app, exception):
-    """llms.txt and the pages as Markdown, for programs that read; some pages as notebooks."""
+    """llms.txt and the pages as Markdown, for programs that read."""
     if exception is None and app.builder.format == "html":
         top = app.env.toctree_includes["index"]
         titles = {name: title.astext() for name, title in app.env.titles.items()}
@@ -168,7 +135,6 @@ def write_index(app, exception):
         chapters = {"Pages": [name for name in top if not below[name] and name != "reference"]}
         chapters |= {titles[name]: [name, *names] for name, names in below.items() if names and name != "reference"}
         llms.write(Path(app.srcdir), Path(app.outdir), chapters, titles, with_commands)
-        notebooks.write(Path(app.srcdir), Path(app.outdir))
 
 
 def setup(app):
@@ -177,5 +143,4 @@ def setup(app):
     app.connect("builder-inited", draw_figures)
     app.connect("builder-inited", leave_search_out)
     app.connect("source-read", show_commands)
-    app.connect("html-page-context", show_phones_their_figures)
     app.connect("build-finished", write_index)

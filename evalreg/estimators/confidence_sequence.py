@@ -39,9 +39,9 @@ from evalreg.inference.sequential import Path, bounds, mixture_rho, path_of_tota
 SequenceName: TypeAlias = Literal["logit", "wald"]
 SEQUENCES: tuple[SequenceName, ...] = get_args(SequenceName)
 
-# Looks before this many clusters miss too often: the normal approximation has not set in (docs/guide/watching.md).
+# Looks before this many clusters miss too often: the normal approximation has not set in (docs/guide/resampling.md).
 FIRST_LOOK = 30
-# Above this skewness of the mean, or share of one cluster, sequences miss too often (docs/guide/watching.md).
+# Above this skewness of the mean, or share of one cluster, sequences miss too often (docs/guide/resampling.md).
 SKEWED = 0.3
 DOMINANT = 0.4
 

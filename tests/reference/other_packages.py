@@ -1,4 +1,4 @@
-"""The numbers of other packages on `docs/guide/other_packages.md`, of logs that evalreg simulates.
+"""The numbers of other packages on `docs/conventions.md`, of logs that evalreg simulates.
 
 From the root, each part where its package is installed (`tables` first, where evalreg is):
 `python tests/reference/other_packages.py tables|pyfixest|inspect|errorbars FOLDER`.

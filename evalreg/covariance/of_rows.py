@@ -16,8 +16,9 @@ from evalreg.errors import NotAvailableError
 from evalreg.estimate import Estimate
 from evalreg.numerics.matrices import compressed, dense, scale_columns, scale_rows, square, sum_blocks
 from evalreg.scores.base import EVERY_ROW, with_every_row
+from evalreg.scores.engine import EngineScores
 from evalreg.scores.lazy import LazyScores
-from evalreg.scores.lazy_leverages import scaled_rows, scaled_squares
+from evalreg.scores.lazy_leverages import scaled_squares
 from evalreg.scores.mapped import MappedScores
 from evalreg.scores.summed import SummedRatios, SummedScores
 
@@ -108,15 +109,10 @@ def _of_means(estimate: Estimate, power: float, naive: Term) -> Term:
     """Of means: the leverage of a row is its share in the weight of its cell."""
     cells = estimate.cells
     assert cells is not None
-    in_engine = isinstance(estimate.scores, LazyScores | SummedScores)
-    if isinstance(estimate.scores, LazyScores) and estimate.scores.weight is not None and power:
-        if estimate.scores.table is None:
-            raise NotAvailableError(
-                "leverages of weighted rows need the rows, which this result does not hold any more (copied or "
-                'unpickled). Fit again, or use cov "HC0" or "HC1".'
-            )
+    in_engine = isinstance(estimate.scores, LazyScores | EngineScores | SummedScores)
+    if isinstance(estimate.scores, EngineScores) and estimate.scores.weighted and power:
         assert estimate.refit is not None
-        squares = scaled_rows(estimate.scores, estimate.refit.inverse_gram, power)
+        squares = estimate.scores.scaled_squares(estimate.refit.inverse_gram, power)
         scaled = scale_rows(estimate.bread, np.sqrt(squares))
         matrix, variance = dense(scaled.T @ scaled), squares / cells.weight**2
     elif not power or in_engine:

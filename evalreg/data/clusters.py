@@ -17,6 +17,8 @@ from evalreg.errors import ArgumentTypeError, MissingColumnError, MissingLabelsE
 Axis: TypeAlias = tuple[str, ...]
 """The columns whose joint values identify the clusters of one dimension."""
 
+# Beyond it not every whole number is a float.
+EXACT = 2.0**53
 # Up to this many table entries per row, a table of what is present is faster than hashing.
 TABLE_PER_ROW = 16
 
@@ -92,7 +94,18 @@ def factorize(values: Any) -> tuple[IntArray, Any]:
         raise ArgumentTypeError(
             "labels must be one-dimensional, one hashable value a row (text, numbers, tuples); got lists or the like."
         ) from None
+    refuse_inexact(np.asarray(labels))
     return codes.astype(np.intp, copy=False), labels
+
+
+def refuse_inexact(labels: Any, name: str = "") -> None:
+    """Raise if labels are floats so large that neighbours are one: 2^53 and 2^53 + 1 read alike."""
+    if labels.dtype.kind == "f" and np.any(np.abs(labels) >= EXACT):
+        where = f"column {name!r} holds" if name else "there is"
+        raise ArgumentTypeError(
+            "ids that are floats must be below 2^53, beyond which different ids become one; "
+            f"{where} {np.nanmax(np.abs(labels)):.0f}. Read the column as whole numbers or as text."
+        )
 
 
 def _factorize_one_by_one(values: Any) -> tuple[IntArray, Any]:

@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar
 
 import narwhals.stable.v2 as nw
@@ -13,14 +14,19 @@ import numpy as np
 import pandas as pd
 from pandas.api.types import infer_dtype
 
+from evalreg.checks import BoolArray, FloatArray, IntArray, listed
+from evalreg.data.clusters import Axis, factorize, refuse_inexact
 from evalreg.data.columns import refuse_nested
 from evalreg.data.names import MADE, known_column
-from evalreg.errors import EngineError, EvalregError, NonNumericError
+from evalreg.errors import DataError, EngineError, EvalregError, MissingLabelsError, NonNumericError, NotAvailableError
+from evalreg.numerics.matrices import Matrix, in_rows, single_column
 
 # Characters that are shown of what an engine says.
 MOST_SAID = 300
 # Lines in a batch of Arrow from DuckDB.
 BATCH = 1 << 14
+# Lines of sums that are read at a time, and that a block of whole clusters has at least.
+LINES = 1 << 20
 
 
 def _knows_nan(frame: nw.LazyFrame[Any]) -> bool:
@@ -52,7 +58,7 @@ def engine_answers(frame: nw.LazyFrame[Any], what: str) -> Iterator[None]:
 
 class _HasTable(Protocol):
     @property
-    def table(self) -> LazyTable | None: ...
+    def table(self) -> Query | None: ...
 
 
 S = TypeVar("S", bound=_HasTable)
@@ -147,7 +153,109 @@ def _key(one: Any) -> Any:
 
 
 @dataclass(frozen=True, eq=False)
-class LazyTable:
+class Cells:
+    """What makes a cell of rows in an engine: the joint values of some columns, numbered in the order of their text.
+
+    Parameters
+    ----------
+    columns : tuple of str
+        None of them: all rows are one cell.
+    labels : tuple of tuple
+        Values of the columns in each cell, as the engine has them.
+    """
+
+    columns: Axis = ()
+    labels: tuple[tuple[Any, ...], ...] = ((),)
+
+    @cached_property
+    def keys(self) -> list[tuple[str, ...]]:
+        """The same as text."""
+        texts = [as_text(np.array(column, dtype=object)) for column in zip(*self.labels, strict=True)]
+        return list(zip(*texts, strict=True)) if texts else [()]
+
+    @cached_property
+    def number(self) -> dict[tuple[str, ...], int]:
+        """Number of each cell, by its text."""
+        return {key: number for number, key in enumerate(self.keys)}
+
+    def inside(self, number: int) -> nw.Expr:
+        """Whether a row is in a cell."""
+        if not self.columns:
+            return nw.lit(True)
+        pairs = zip(self.columns, self.labels[number], strict=True)
+        return nw.all_horizontal(*(nw.col(name) == label for name, label in pairs), ignore_nulls=False)
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """Sums by (cluster, cell) of some whole clusters, one line for each that has rows.
+
+    Parameters
+    ----------
+    cluster : ndarray of int, shape (n_lines,)
+        From 0 within the block, ascending.
+    cell : ndarray of int, shape (n_lines,)
+        Numbers of `Cells`.
+    n : ndarray, shape (n_lines,)
+        Rows.
+    totals : dict of str to ndarray, shape (n_lines,)
+        Sums of the values, by name.
+    labels : sequence of pyarrow arrays, each of n_clusters entries
+        Values of the columns of the clustering in each cluster.
+    """
+
+    cluster: IntArray
+    cell: IntArray
+    n: FloatArray
+    totals: dict[str, FloatArray]
+    labels: tuple[Any, ...] = ()
+
+    @property
+    def n_clusters(self) -> int:
+        """Clusters of the block."""
+        return int(self.cluster[-1]) + 1 if self.cluster.size else 0
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the block takes."""
+        return sum(int(one.nbytes) for one in (self.cluster, self.cell, self.n, *self.totals.values(), *self.labels))
+
+    def label(self, code: int) -> str:
+        """Label of a cluster, joint ones with a colon."""
+        return ":".join(str(as_text(_labels(column.slice(code, 1)))[0]) for column in self.labels)
+
+    def matrix(self, numbers: FloatArray, n_cells: int) -> Matrix:
+        """One number for each line, as an array in compressed sparse rows, shape (n_clusters, n_cells)."""
+        shape = self.n_clusters, n_cells
+        if n_cells == 1:
+            return single_column(numbers)
+        starts = np.searchsorted(self.cluster, np.arange(shape[0] + 1))
+        made = in_rows(numbers, self.cell, starts, shape)
+        made.has_canonical_format = True
+        return made
+
+
+class Engine(Protocol):
+    """Where rows lie. Its one job is sums by (cluster, cell), in blocks of whole clusters."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Columns whose joint values can be clusters."""
+
+    def n_clusters(self, by: Axis) -> int:
+        """Distinct joint values of some columns."""
+
+    def sums(self, by: Axis, cells: Cells, values: Mapping[str, nw.Expr]) -> Iterator[Sums]:
+        """Rows, and sums of some values, by (cluster, cell); of no clustering all rows are one cluster."""
+
+    def fold(
+        self, by: Axis, cells: Cells, values: Mapping[str, nw.Expr], piece: Callable[[Sums], FloatArray]
+    ) -> FloatArray:
+        """What `piece` makes of each block, added up; it can be pickled, as executors may run it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Query:
     """A data frame in an engine (DuckDB, a polars LazyFrame): only sums and labels of cells come out.
 
     Parameters
@@ -172,11 +280,11 @@ class LazyTable:
             return self.frame
         return self.whole
 
-    def each(self, change: Callable[[nw.LazyFrame[Any]], nw.LazyFrame[Any]]) -> LazyTable:
+    def each(self, change: Callable[[nw.LazyFrame[Any]], nw.LazyFrame[Any]]) -> Query:
         """The same change made to the frame and to the one with every column."""
-        return LazyTable(change(self.frame), None if self.whole is None else change(self.whole))
+        return Query(change(self.frame), None if self.whole is None else change(self.whole))
 
-    def present(self, names: Sequence[str]) -> LazyTable:
+    def present(self, names: Sequence[str]) -> Query:
         """Rows in which none of some columns is null or NaN."""
         return self.each(lambda frame: frame.filter(~self.absent(names)))
 
@@ -229,3 +337,215 @@ class LazyTable:
         held = self.holding(by)
         native = as_pandas(aggregated(held, by, *expressions))
         return native.sort_values(list(by), key=lambda column: pd.Series(as_text(column))) if by else native
+
+    def n_clusters(self, by: Axis) -> int:
+        """Distinct joint values of some columns, counted in the engine."""
+        with engine_answers(self.frame, "take a query"):
+            asked = self._grouped(by, (), {}).select(nw.len().alias("n"))
+        return int(fetched(asked, "pyarrow")["n"][0].as_py())
+
+    def sums(self, by: Axis, cells: Cells, values: Mapping[str, nw.Expr]) -> Iterator[Sums]:
+        """Sums by (cluster, cell): one GROUP BY sorted by cluster, read in batches of whole clusters."""
+        for name in by:
+            known_column(name, self.columns, "groups")
+        with engine_answers(self.frame, "take a query"):
+            asked = self._grouped(by, cells.columns, values)
+        keys = [f"{MADE}key{i}" for i in range(len(by))]
+        for lines in whole_clusters(batches(asked), keys):
+            yield sums_of(lines, by, cells, tuple(values))
+
+    def fold(
+        self, by: Axis, cells: Cells, values: Mapping[str, nw.Expr], piece: Callable[[Sums], FloatArray]
+    ) -> FloatArray:
+        """What `piece` makes of each block, added up."""
+        return functools.reduce(np.add, map(piece, self.sums(by, cells, values)))
+
+    def _grouped(self, by: Axis, cells: Axis, values: Mapping[str, nw.Expr]) -> nw.LazyFrame[Any]:
+        """Rows and sums by (cluster, cell), sorted by cluster, under names that no engine parses."""
+        columns = tuple(dict.fromkeys((*by, *cells)))
+        keys, names = [f"{MADE}key{i}" for i in range(len(columns))], [f"{MADE}sum{i}" for i in range(len(values))]
+        # Columns are made first: not every engine has products inside a sum.
+        made = [nw.col(name).alias(key) for name, key in zip(columns, keys, strict=True)]
+        made += [value.cast(nw.Float64).alias(name) for name, value in zip(names, values.values(), strict=True)]
+        held = self.holding(columns)
+        rows = held.select(*(made or [nw.col(next(iter(schema_of(held)))).alias(f"{MADE}any")]))
+        added = [nw.len().alias(f"{MADE}rows"), *(nw.col(name).sum() for name in names)]
+        grouped = rows.group_by(*keys).agg(*added) if keys else rows.select(*added)
+        return grouped.sort(*keys[: len(by)]) if by else grouped
+
+
+LazyTable = Query
+
+
+def batches(frame: nw.LazyFrame[Any], lines: int = LINES) -> Iterator[Any]:
+    """What a query gives, as tables of Arrow, in its order; narwhals itself only collects."""
+    try:
+        import pyarrow as pa
+    except ImportError:
+        raise NotAvailableError(
+            "rows in an engine are read through Arrow, which is not installed: pip install pyarrow."
+        ) from None
+    with engine_answers(frame, "finish a query"):
+        native = frame.to_native()
+        if frame.implementation.is_duckdb():
+            for batch in native.to_arrow_reader(lines):
+                yield pa.Table.from_batches([batch])
+        elif frame.implementation.is_ibis():
+            for batch in native.to_pyarrow_batches(chunk_size=lines):
+                yield pa.Table.from_batches([batch])
+        else:
+            backend: Literal["polars", "pyarrow"] = "polars" if frame.implementation.is_polars() else "pyarrow"
+            every = frame.collect(backend).to_arrow()
+            for first in range(0, every.num_rows, lines):
+                yield every.slice(first, lines)
+
+
+def whole_clusters(tables: Iterator[Any], keys: Sequence[str]) -> Iterator[Any]:
+    """The same lines, sorted by the keys, in tables of whole clusters; the last of a table waits for the next."""
+    import pyarrow as pa
+
+    waiting = None
+    for table in tables:
+        table = _plain(table)
+        table = table if waiting is None else pa.concat_tables([waiting, table])
+        ends = np.flatnonzero(_starts(table, keys))
+        last = int(ends[-1]) if ends.size else 0
+        if last:
+            yield table.slice(0, last)
+        waiting = table.slice(last)
+    if waiting is not None and waiting.num_rows:
+        yield waiting
+
+
+def _plain(table: Any) -> Any:
+    """Columns of categories as their values, which parts of a result may number in different ways."""
+    import pyarrow as pa
+
+    for place, field in enumerate(table.schema):
+        if pa.types.is_dictionary(field.type):
+            table = table.set_column(place, field.name, table.column(place).cast(field.type.value_type))
+    return table
+
+
+def _starts(table: Any, keys: Sequence[str]) -> BoolArray:
+    """Where a cluster begins, among lines that are sorted by it."""
+    from pyarrow import compute
+
+    starts = np.zeros(table.num_rows, dtype=bool)
+    starts[:1] = True
+    for key in keys:
+        column = table.column(key)
+        changed = compute.not_equal(column.slice(1), column.slice(0, table.num_rows - 1))
+        # A missing label is a cluster of its own here, and is refused when sums are made of it.
+        starts[1:] |= compute.fill_null(changed, True).to_numpy(zero_copy_only=False)
+    return starts
+
+
+def sums_of(lines: Any, by: Axis, cells: Cells, values: Sequence[str]) -> Sums:
+    """Lines of whole clusters, as `Query` names their columns, as arrays in the order of (cluster, cell)."""
+    keys = {name: f"{MADE}key{i}" for i, name in enumerate(dict.fromkeys((*by, *cells.columns)))}
+    n = numbers_of(lines.column(f"{MADE}rows"))
+    for name in by:
+        _refuse_ids(name, by, lines.column(keys[name]), n)
+    starts = _starts(lines, [keys[name] for name in by])
+    cluster = np.cumsum(starts) - 1
+    cell = cell_codes(cells, {name: lines.column(keys[name]) for name in cells.columns}, n.size)
+    order = np.argsort(cluster * len(cells.labels) + cell, kind="stable")
+    totals = {name: numbers_of(lines.column(f"{MADE}sum{i}"))[order] for i, name in enumerate(values)}
+    at = np.flatnonzero(starts)
+    labels = tuple(lines.column(keys[name]).take(at).combine_chunks() for name in by)
+    return Sums(cluster, cell[order], n[order], totals, labels)
+
+
+def cell_codes(cells: Cells, columns: Mapping[str, Any], n_lines: int) -> IntArray:
+    """The number of the cell of each line."""
+    if not columns:
+        return np.zeros(n_lines, dtype=np.intp)
+    of = [encoded(column) for column in columns.values()]
+    joint, texts = np.zeros(n_lines, dtype=np.intp), [as_text(labels) for _, labels in of]
+    for (codes, _), labels in zip(of, texts, strict=True):
+        joint = joint * labels.size + codes
+    present, joint = np.unique(joint, return_inverse=True)
+    places = np.unravel_index(present, [labels.size for labels in texts])
+    keys = list(zip(*(labels[place] for labels, place in zip(texts, places, strict=True)), strict=True))
+    if not set(keys) <= cells.number.keys():
+        raise changed_rows(f"joint values of {listed(cells.columns)} are new")
+    return np.array([cells.number[key] for key in keys], dtype=np.intp)[joint]
+
+
+def _refuse_ids(name: str, by: Axis, column: Any, n: FloatArray) -> None:
+    """Raise where an id is missing, or is a float that is not exact."""
+    import pyarrow as pa
+
+    floats = pa.types.is_floating(column.type)
+    values = column.to_numpy(zero_copy_only=False) if floats else None
+    missing = column.is_null(nan_is_null=True).to_numpy(zero_copy_only=False) if floats or column.null_count else None
+    if missing is not None and missing.any():
+        count = int(n[missing].sum())
+        raise MissingLabelsError(
+            f'`groups="{":".join(by)}"` must give an id to every row in use; {count} have none. Fit again with those '
+            "groups, which drops and counts such rows.",
+            column=":".join(by),
+            count=count,
+        )
+    if values is not None:
+        refuse_inexact(values, name)
+
+
+def encoded(column: Any) -> tuple[IntArray, Any]:
+    """Codes of a column of pandas or Arrow, -1 where it is missing, and its labels, all of which occur, in order."""
+    if isinstance(column, pd.Series):
+        return _sorted(*factorize(column))
+    import pyarrow as pa
+    from pyarrow import compute
+
+    kind = column.type
+    if pa.types.is_dictionary(kind):  # It may hold labels that no entry has.
+        column = column.cast(kind.value_type)
+        kind = kind.value_type
+    plain = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_integer(kind)
+    if not plain:
+        return _sorted(*factorize(column.to_pandas()))
+    # One chunk after the other, so that their dictionaries are one.
+    held = column.dictionary_encode().combine_chunks()
+    held = held.chunk(0) if isinstance(held, pa.ChunkedArray) else held
+    codes = (held.indices.fill_null(-1) if held.null_count else held.indices).to_numpy(zero_copy_only=False)
+    order = compute.sort_indices(held.dictionary)
+    return _numbered(codes, order.to_numpy()), held.dictionary.take(order).to_numpy(zero_copy_only=False)
+
+
+def _sorted(codes: IntArray, labels: Any) -> tuple[IntArray, Any]:
+    """The same with labels in the order of their text."""
+    order = np.argsort(as_text(labels), kind="stable")
+    return _numbered(codes, order), np.asarray(labels)[order]
+
+
+def _numbered(codes: IntArray, order: IntArray) -> IntArray:
+    """Codes by the places of labels in an order; an engine returns groups in none."""
+    place: IntArray = np.empty(order.size + 1, dtype=np.int32 if order.size < 2**31 else np.int64)
+    place[order] = np.arange(order.size)
+    place[-1] = -1
+    return place[codes]
+
+
+def _labels(column: Any) -> Any:
+    return np.asarray(column.to_pandas(), dtype=object)
+
+
+def numbers_of(column: Any) -> FloatArray:
+    """A column of pandas or Arrow as numbers."""
+    if not isinstance(column, pd.Series):
+        from pyarrow import types
+
+        if types.is_floating(column.type) or types.is_integer(column.type):
+            chunks = [chunk.to_numpy(zero_copy_only=False) for chunk in column.chunks]
+            return np.concatenate([np.empty(0), *chunks], dtype=float)
+        column = column.to_pandas()
+    return np.asarray(column.to_numpy(dtype=float, na_value=np.nan))
+
+
+def changed_rows(what: str) -> DataError:
+    """The error for rows that are others than an estimate was made of."""
+    return DataError(
+        f"the rows in the engine have changed since the estimate was made: {what}. Make the estimate again."
+    )

@@ -14,7 +14,7 @@ import pandas as pd
 
 from evalreg.checks import BoolArray, FloatArray, IntArray
 from evalreg.data.clusters import TABLE_PER_ROW, factorize
-from evalreg.data.engine import aggregated, as_text, fetched, schema_of
+from evalreg.data.engine import aggregated, as_text, encoded, fetched, numbers_of, schema_of
 from evalreg.data.engine_duckdb import ROUGHLY, rough_count
 from evalreg.data.engine_spark import LINES_AT_ONCE, MOST_LINES, is_spark
 from evalreg.errors import NotAvailableError
@@ -108,14 +108,14 @@ def grouped(
     expressions = [expression.alias(own[name]) for name, expression in aggregates.items()]
     asked = aggregated(frame, keys, *expressions)
     held = fetched(asked if most is None else asked.head(most), backend())
-    coded = {name: _encoded(held[name]) for name in keys}
+    coded = {name: encoded(held[name]) for name in keys}
     return Grouped(coded, {name: numbers_of(held[made]) for name, made in own.items()})
 
 
 def coded(frame: nw.LazyFrame[Any], columns: Sequence[str]) -> dict[str, tuple[IntArray, Any]]:
     """By column the code of each row, -1 where it is missing, and the label of each code."""
     held = fetched(frame.select(*columns), backend())
-    return {name: _encoded(held[name]) for name in columns}
+    return {name: encoded(held[name]) for name in columns}
 
 
 def grouped_lines(frame: nw.LazyFrame[Any], keys: Sequence[str], aggregates: dict[str, nw.Expr]) -> pd.DataFrame:
@@ -147,54 +147,6 @@ def sorted_lines(found: Grouped, columns: Sequence[str]) -> tuple[list[tuple[str
     order = sorted(range(n_joint), key=keys.__getitem__)
     entry = np.argsort(joint)[order]
     return [keys[i] for i in order], {name: column[entry] for name, column in found.numbers.items()}
-
-
-def numbers_of(column: Any) -> FloatArray:
-    """A column of pandas or Arrow as numbers."""
-    if not isinstance(column, pd.Series):
-        from pyarrow import types
-
-        if types.is_floating(column.type) or types.is_integer(column.type):
-            chunks = [chunk.to_numpy(zero_copy_only=False) for chunk in column.chunks]
-            return np.concatenate([np.empty(0), *chunks], dtype=float)
-        column = column.to_pandas()
-    return np.asarray(column.to_numpy(dtype=float, na_value=np.nan))
-
-
-def _encoded(column: Any) -> tuple[IntArray, Any]:
-    """Codes and labels of a column of pandas or Arrow; every label occurs."""
-    if isinstance(column, pd.Series):
-        return _sorted(*factorize(column))
-    import pyarrow as pa
-    from pyarrow import compute
-
-    kind = column.type
-    if pa.types.is_dictionary(kind):  # It may hold labels that no entry has.
-        column = column.cast(kind.value_type)
-        kind = kind.value_type
-    plain = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_integer(kind)
-    if not plain:
-        return _sorted(*factorize(column.to_pandas()))
-    # One chunk after the other, so that their dictionaries are one.
-    held = column.dictionary_encode().combine_chunks()
-    held = held.chunk(0) if isinstance(held, pa.ChunkedArray) else held
-    codes = (held.indices.fill_null(-1) if held.null_count else held.indices).to_numpy(zero_copy_only=False)
-    order = compute.sort_indices(held.dictionary)
-    return _numbered(codes, order.to_numpy()), held.dictionary.take(order).to_numpy(zero_copy_only=False)
-
-
-def _sorted(codes: IntArray, labels: Any) -> tuple[IntArray, Any]:
-    """The same with labels in the order of their text."""
-    order = np.argsort(as_text(labels), kind="stable")
-    return _numbered(codes, order), np.asarray(labels)[order]
-
-
-def _numbered(codes: IntArray, order: IntArray) -> IntArray:
-    """Codes by the places of labels in an order; an engine returns groups in none."""
-    place: IntArray = np.empty(order.size + 1, dtype=_width(order.size))
-    place[order] = np.arange(order.size)
-    place[-1] = -1
-    return place[codes]
 
 
 def _width(n: int) -> Any:

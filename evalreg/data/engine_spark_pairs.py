@@ -15,8 +15,8 @@ import numpy as np
 
 from evalreg.checks import BoolArray, FloatArray, IntArray
 from evalreg.data.clusters import Axis
-from evalreg.data.engine import LazyTable, as_text, fetched, schema_of
-from evalreg.data.engine_groups import backend, numbers_of
+from evalreg.data.engine import LazyTable, as_text, fetched, numbers_of, schema_of
+from evalreg.data.engine_groups import backend
 from evalreg.data.engine_spark import quoted
 from evalreg.data.engine_spark_sums import ask
 from evalreg.data.model_pairs import TIED

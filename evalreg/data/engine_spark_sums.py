@@ -17,8 +17,8 @@ from scipy import sparse
 
 from evalreg.checks import BoolArray, FloatArray, IntArray
 from evalreg.data.clusters import Axis
-from evalreg.data.engine import fetched
-from evalreg.data.engine_groups import backend, numbers_of
+from evalreg.data.engine import fetched, numbers_of
+from evalreg.data.engine_groups import backend
 from evalreg.data.engine_spark import keep_native, quoted
 from evalreg.data.engine_spark_work import OnWorkers, Work
 

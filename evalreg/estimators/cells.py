@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+import narwhals.stable.v2 as nw
 import numpy as np
 from scipy import sparse
 
 from evalreg.checks import FloatArray, listed
 from evalreg.covariance.memory import refuse_parameters
 from evalreg.data.cells import CellRows, read_cells
-from evalreg.data.clusters import Axis, union
+from evalreg.data.clusters import Axis
 from evalreg.data.engine import LazyTable
 from evalreg.data.engine_answers import read_used, used_answers
 from evalreg.data.engine_rows import read_in_engine
@@ -26,11 +27,8 @@ from evalreg.estimate import About, Cells, Estimate, Refit, same_questions
 from evalreg.estimate.about import on_one_side
 from evalreg.numerics.matrices import Matrix, compressed
 from evalreg.scores.cells import CellScores
-from evalreg.scores.lazy import LazyScores
-from evalreg.scores.lazy_cells import lazy_cell_sums
-from evalreg.scores.lazy_spark import SparkScores, stays_in_spark
-from evalreg.scores.paired_means import PairedMeans, paired_answers
-from evalreg.scores.spark_paired_means import in_spark
+from evalreg.scores.engine import EngineScores, Measured, engine_scores
+from evalreg.scores.paired_means import paired_answers
 from evalreg.scores.sums import CellSums, cell_sums
 
 
@@ -67,16 +65,11 @@ def estimate_cells(
         alone = replace(roles, sample=None, questions="own")
         estimate, axes = estimate_cells(averaged, alone, groups, solve, about)
         return replace(estimate, dropped=dropped), axes
-    read = read_in_engine(table, roles, groups, with_sums=True)
-    table, axes, dropped = read.table, read.axes, read.dropped
-    keys, sums = lazy_cell_sums(table, roles.score, roles.cell_columns, read.weights, read.sums)
-    codes = {key: code for code, key in enumerate(keys)}
-    mean, jointly = sums.total / sums.weight, union(*(axes or ()))
-    stays = stays_in_spark(table, roles.cell_columns, int(sums.count.sum()), len(keys))
-    scores = (SparkScores if stays else LazyScores)(
-        table, roles.score, roles.cell_columns, codes, mean, sums, read.weights, jointly=jointly
-    )
-    return estimate_sums(keys, sums, scores, roles, solve, about, axes, dropped), axes
+    read = read_in_engine(table, roles, groups)
+    weight = None if read.weights is None else nw.col(read.weights).cast(nw.Float64)
+    rows = Measured(read.table, nw.col(roles.score).cast(nw.Float64), weight)
+    scores = engine_scores(rows, read.cells, read.sums, roles.score, roles.weights)
+    return estimate_sums(read.cells.keys, scores.sums, scores, roles, solve, about, read.axes, read.dropped), read.axes
 
 
 def estimate_read(read: CellRows, roles: Roles, solve: Solve, about: About) -> tuple[Estimate, tuple[Axis, ...] | None]:
@@ -91,7 +84,7 @@ def estimate_read(read: CellRows, roles: Roles, solve: Solve, about: About) -> t
 def estimate_sums(
     keys: list[tuple[str, ...]],
     sums: CellSums,
-    scores: CellScores | LazyScores,
+    scores: CellScores | EngineScores,
     roles: Roles,
     solve: Solve,
     about: About,
@@ -105,7 +98,7 @@ def estimate_sums(
 def _estimate(
     keys: list[tuple[str, ...]],
     sums: CellSums,
-    scores: CellScores | LazyScores,
+    scores: CellScores | EngineScores,
     roles: Roles,
     solve: Solve,
     about: About,
@@ -148,10 +141,7 @@ def _paired(estimate: Estimate, roles: Roles, axes: tuple[Axis, ...] | None) -> 
     """The same, with what differences of means of the same questions allow for, where scores lie in [0, 1]."""
     item = (roles.item,) if roles.item is not None else axes[0] if axes else None
     if estimate.bounded and item is not None and roles.by and roles.weights is None:
-        paired, rows = paired_answers(estimate, item), estimate.scores
-        if isinstance(paired, PairedMeans) and isinstance(rows, SparkScores):
-            paired = in_spark(paired, rows, len(roles.by))
-        return replace(estimate, family=same_questions(paired))
+        return replace(estimate, family=same_questions(paired_answers(estimate, item)))
     return estimate
 
 

@@ -92,8 +92,7 @@ def questions_drawn(estimate: Estimate, axes: tuple[Axis, ...] | None, item: str
 
 
 def _n_distinct(estimate: Estimate, by: Axis) -> int:
-    unasked = estimate.scores.unasked(by) if len(by) == 1 else None
-    return estimate.scores.n_clusters(by) if unasked is None else unasked.n_distinct(by)
+    return estimate.scores.n_distinct(by)
 
 
 def clusters_drawn(estimate: Estimate, by: Axis, part: IntArray) -> UnitsDrawn:

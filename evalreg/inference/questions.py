@@ -11,7 +11,6 @@ from evalreg.errors import Note, UnequalQuestionsWarning
 from evalreg.estimate import Estimate
 from evalreg.estimate.behind import rows_behind, touches
 from evalreg.numerics.matrices import Matrix, compressed, scale_columns, stacked, times, transposed
-from evalreg.scores.base import ItemCounts
 
 # Questions of the model that lacks most that another must have answered before its scores on them are set against all
 # of its own: the mean of ten 0/1 scores has a standard error of up to .16.
@@ -37,15 +36,12 @@ def unequal_notes(estimate: Estimate, item: str | None, axes: tuple[Axis, ...] |
     by = (item,) if item is not None else _questions_axis(estimate, axes)
     if by is None or estimate.n_params < 2 or estimate.coefficient_map is None:
         return ()
-    unasked = estimate.scores.unasked(by)
-    if unasked is not None:
-        if item is None and unasked.holds_several(by):
-            return ()
-        return _engine_notes(estimate, unasked, by, item is None)
     assert estimate.cells is not None
     n_rows = estimate.cells.count.sum()
     # Where some model has several rows of a cluster, that is no question. It has where there are more rows than places.
-    if item is None and n_rows > estimate.scores.n_clusters(by) * estimate.scores.n_columns:
+    scores = estimate.scores
+    n_places = (scores.n_clusters(by) if item is None else scores.n_distinct(by)) * scores.n_columns
+    if n_rows > n_places if item is None else n_rows == n_places:
         return ()
     blocks = list(estimate.scores.cells(by))
     weight = stacked([compressed(block.gram) for block in blocks])
@@ -67,25 +63,9 @@ def _of_clusters(by: Axis) -> str:
     return f" (Questions are the {':'.join(by)} clusters here; name them in `item`.)"
 
 
-def _engine_notes(estimate: Estimate, of_items: ItemCounts, by: Axis, clusters: bool) -> tuple[Note, ...]:
-    """The same of rows in an engine, from counts of questions alone: no question leaves it."""
-    counts, n_items = rows_behind(estimate), of_items.n_distinct(by)
-    # Where all questions of a model were answered by equally many models, none of its family lacks any.
-    if counts is None or counts.min() == n_items or not of_items.shares_unequally(by):
-        return ()
-    worst = int(np.argmin(counts))
-    text = (
-        f"models answered different questions: {estimate.names[worst]} has {counts[worst]:.0f} of {n_items}. Means "
-        'over different questions do not rank models. Use questions="shared" for those that all answered, or '
-        "`compare`, which takes each pair over the questions that both answered."
-    )
-    text += _of_clusters(by) if clusters else ""
-    return ((UnequalQuestionsWarning, text),)
-
-
 def _questions_axis(estimate: Estimate, axes: tuple[Axis, ...] | None) -> Axis | None:
     """The finest clustering, which may be that of the questions."""
-    return max(axes, key=estimate.scores.n_clusters) if axes else None
+    return max(axes, key=estimate.scores.n_clusters) if axes and len(axes) > 1 else axes[0] if axes else None
 
 
 def _effect(found: Answered, totals: Matrix, weight: Matrix) -> str:

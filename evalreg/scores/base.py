@@ -197,6 +197,10 @@ class Scores(ABC):
     def n_clusters(self, by: Axis) -> int:
         """Observed joint values of some columns."""
 
+    def n_distinct(self, by: Axis) -> int:
+        """The same, where no more than the count is needed."""
+        return self.n_clusters(by)
+
     @abstractmethod
     def sizes(self, by: Axis) -> FloatArray:
         """Weight of each cluster (rows, where there are no weights), shape (n_clusters,)."""
@@ -208,6 +212,10 @@ class Scores(ABC):
     @abstractmethod
     def cells(self, by: Axis) -> Iterator[Block]:
         """Sums within clusters, in blocks of whole clusters."""
+
+    def fold(self, by: Axis, piece: Callable[[Block], FloatArray]) -> FloatArray:
+        """What `piece` makes of each block, added up; it can be pickled, as an engine may run it where rows are."""
+        return sum_blocks(piece(block) for block in self.cells(by))
 
     @abstractmethod
     def meat(self, by: Axis | None, bread: Matrix) -> FloatArray:

@@ -12,11 +12,11 @@ import numpy as np
 from evalreg.checks import BoolArray, FloatArray, IntArray, frozen, listed
 from evalreg.data.centres import LOST, about_near_centres
 from evalreg.data.clusters import Axis
-from evalreg.data.engine import LazyTable, aggregated, asking, fetched
+from evalreg.data.engine import LazyTable, aggregated, asking, changed_rows, fetched
 from evalreg.data.engine_groups import grouped, grouped_sorted, most_lines, ranges_of
 from evalreg.data.labels import Labels, no_source
 from evalreg.data.names import known_column
-from evalreg.errors import DataError, MissingLabelsError, NotAvailableError
+from evalreg.errors import MissingLabelsError, NotAvailableError
 from evalreg.numerics.matrices import Matrix, dense
 from evalreg.scores.base import ResidualSums, Scores, meat_of_sums
 from evalreg.scores.lazy_sums import Clustering, Clusters, Entries, Held, joined, same_products
@@ -522,10 +522,3 @@ class LazyScores(Scores):
 def _side_by_side(first: FloatArray, more: list[FloatArray]) -> FloatArray:
     """Columns as one array; of one column no copy is made."""
     return np.column_stack([first, *more]) if more else first[:, None]
-
-
-def changed_rows(what: str) -> DataError:
-    """The error for rows that are others than an estimate was made of."""
-    return DataError(
-        f"the rows in the engine have changed since the estimate was made: {what}. Make the estimate again."
-    )

@@ -7,17 +7,16 @@ the cell; otherwise the engine computes it row by row.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
 
 from evalreg.checks import FloatArray, IntArray, listed
-from evalreg.data.engine import asking, schema_of
+from evalreg.data.engine import asking, changed_rows
 from evalreg.data.engine_groups import grouped
 from evalreg.errors import NotAvailableError
-from evalreg.scores.lazy import CELLS_AT_ONCE, ROWS, LazyScores, changed_rows
+from evalreg.scores.lazy import CELLS_AT_ONCE, ROWS, LazyScores
 
 # Cells whose leverages are computed row by row, so many in one query.
 MOST_CELLS = 1000
@@ -70,30 +69,6 @@ def scaled_squares(scores: LazyScores, forms: FloatArray, power: float) -> Float
             count=full,
         )
     return found
-
-
-@asking
-def scaled_rows(scores: LazyScores, inverse: FloatArray, power: float) -> FloatArray:
-    """Sums of s^2 / (1 - h)^(2 power) over the rows of each cell, whose leverage h is their weight times `inverse`."""
-    assert scores.table is not None or scores.weight is None
-    labels = {
-        name: [kind(key[i]) for key in scores.cell_codes]
-        for i, (name, kind) in enumerate(zip(scores.cell_columns, _kinds(scores), strict=True))
-    }
-    one = np.zeros((scores.n_cells, 1))
-    return scaled_squares(replace(scores, squared=one, cell_labels=labels), inverse[:, None, None], power)[:, 0]
-
-
-def _kinds(scores: LazyScores) -> list[Any]:
-    """What makes labels of the text of the cells' columns; refused where that is no text or whole number."""
-    schema = {} if scores.table is None else schema_of(scores.table.frame)
-    other = [name for name in scores.cell_columns if not (schema[name] == nw.String or schema[name].is_integer())]
-    if other:
-        raise NotAvailableError(
-            f"leverages of weighted rows are computed in an engine where cells are named by text or whole numbers; "
-            f'{listed(other)} {"is" if len(other) == 1 else "are"} not. Cast to text, or use cov "HC0" or "HC1".'
-        )
-    return [str if schema[name] == nw.String else int for name in scores.cell_columns]
 
 
 def _asked(

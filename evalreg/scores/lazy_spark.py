@@ -13,7 +13,7 @@ from scipy import sparse
 from evalreg.checks import BoolArray, FloatArray, IntArray, listed
 from evalreg.data import engine_spark
 from evalreg.data.clusters import Axis, union
-from evalreg.data.engine import LazyTable, aggregated, schema_of
+from evalreg.data.engine import LazyTable, aggregated, changed_rows, schema_of
 from evalreg.data.engine_spark_sums import ABSENT, CELL, ORDERED, ROWS, SIZE, TOTAL, SparkLines, spark_lines
 from evalreg.data.engine_spark_work import MOST_SUMS, why_not
 from evalreg.data.names import known_column
@@ -21,7 +21,7 @@ from evalreg.errors import EngineWarning, NotAvailableError, issue
 from evalreg.numerics.matrices import Matrix, absolute_entries, compressed, dense, transposed
 from evalreg.scores import lazy
 from evalreg.scores.base import CellSquares, ClusterSizes, ClusterWork, ColumnSums, ResidualSums, Scores
-from evalreg.scores.lazy import LazyScores, changed_rows
+from evalreg.scores.lazy import LazyScores
 from evalreg.scores.lazy_ratio import LazyRatios
 from evalreg.scores.lazy_sums import Clustering, Clusters, hold, product_places
 from evalreg.scores.sums import Block

@@ -250,8 +250,24 @@ def collected() -> Iterator[list[int]]:
 
         return mock.patch.object(owner, name, take)
 
-    with counted(nw.LazyFrame, "collect"), counted(engine, "in_batches"):
+    with counted(nw.LazyFrame, "collect"), counted(engine, "in_batches"), streamed(lines):
         yield lines
+
+
+@contextmanager
+def streamed(lines: list[int]) -> Iterator[None]:
+    """Add the lines of each query that is read in batches."""
+    plain = engine.batches
+
+    def take(*args: Any) -> Iterator[Any]:
+        lines.append(0)
+        place = len(lines) - 1
+        for batch in plain(*args):
+            lines[place] += len(batch)
+            yield batch
+
+    with mock.patch.object(engine, "batches", take):
+        yield
 
 
 def check_numbers(make: Make, engine: str) -> None:

@@ -1,4 +1,4 @@
-"""Sums over clusters of the leverages of cells, which give Satterthwaite degrees of freedom of their means."""
+"""DofSums over clusters of the leverages of cells, which give Satterthwaite degrees of freedom of their means."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class LeverageSums:
 
     def __init__(self, weight: FloatArray, single_totals: bool = False) -> None:
         self._of = (weight, single_totals)
-        self._sums: Sums | None = None
+        self._sums: DofSums | None = None
         self._many: list[tuple[Matrix, Matrix]] = []
 
     def add(self, leverage: Matrix, scale: Matrix) -> None:
@@ -79,7 +79,7 @@ class LeverageSums:
 def cell_leverage(
     leverage: Matrix | list[Matrix], weight: FloatArray, power: float, single_totals: bool = False
 ) -> CellLeverage | FactoredLeverage:
-    """Sums over clusters that give the Satterthwaite degrees of freedom of cells; G - 1 for equal clusters.
+    """DofSums over clusters that give the Satterthwaite degrees of freedom of cells; G - 1 for equal clusters.
 
     Bell and McCaffrey (2002); Pustejovsky and Tipton (2018), JBES 36(4), eq. 11; the working model is identity. The
     first kind has a size that does not depend on the number of clusters, the second is for very many cells. `leverage`
@@ -113,11 +113,11 @@ def _entries(leverage: Matrix, scale: Matrix, weight: FloatArray, single_totals:
     return with_entries(leverage, b), with_entries(leverage, a * h / np.sqrt(n))
 
 
-Sums: TypeAlias = tuple[FloatArray, FloatArray, FloatArray]
-"""Sums over some clusters: b - v^2, the squares bb' - b(v^2)' - (v^2)b', and the products vv'."""
+DofSums: TypeAlias = tuple[FloatArray, FloatArray, FloatArray]
+"""DofSums over some clusters: b - v^2, the squares bb' - b(v^2)' - (v^2)b', and the products vv'."""
 
 
-def _leverage_sums(leverage: Matrix, scale: Matrix, weight: FloatArray, single_totals: bool) -> Sums:
+def _leverage_sums(leverage: Matrix, scale: Matrix, weight: FloatArray, single_totals: bool) -> DofSums:
     if mostly_there(leverage):
         return _dense_leverage_sums(leverage, scale, weight, single_totals)
     b, v = _entries(leverage, scale, weight, single_totals)
@@ -127,7 +127,7 @@ def _leverage_sums(leverage: Matrix, scale: Matrix, weight: FloatArray, single_t
     return trace, (b.T @ b).toarray() - cross - cross.T, (v.T @ v).toarray()
 
 
-def _dense_leverage_sums(leverage: Matrix, scale: Matrix, weight: FloatArray, single_totals: bool) -> Sums:
+def _dense_leverage_sums(leverage: Matrix, scale: Matrix, weight: FloatArray, single_totals: bool) -> DofSums:
     # Many cells share their leverages: those of all pairs of models that answered the same questions, say.
     lines = some_rows(leverage, 0, min(FEW_LINES, leverage.shape[0]))
     first, cell = distinct_columns(np.vstack([dense(lines), weight]))

@@ -153,7 +153,7 @@ def _key(one: Any) -> Any:
 
 
 @dataclass(frozen=True, eq=False)
-class Cells:
+class CellKeys:
     """What makes a cell of rows in an engine: the joint values of some columns, numbered in the order of their text.
 
     Parameters
@@ -195,7 +195,7 @@ class Sums:
     cluster : ndarray of int, shape (n_lines,)
         From 0 within the block, ascending.
     cell : ndarray of int, shape (n_lines,)
-        Numbers of `Cells`.
+        Numbers of `CellKeys`.
     n : ndarray, shape (n_lines,)
         Rows.
     totals : dict of str to ndarray, shape (n_lines,)
@@ -245,11 +245,11 @@ class Engine(Protocol):
     def n_clusters(self, by: Axis) -> int:
         """Distinct joint values of some columns."""
 
-    def sums(self, by: Axis, cells: Cells, values: Mapping[str, nw.Expr]) -> Iterator[Sums]:
+    def sums(self, by: Axis, cells: CellKeys, values: Mapping[str, nw.Expr]) -> Iterator[Sums]:
         """Rows, and sums of some values, by (cluster, cell); of no clustering all rows are one cluster."""
 
     def fold(
-        self, by: Axis, cells: Cells, values: Mapping[str, nw.Expr], piece: Callable[[Sums], FloatArray]
+        self, by: Axis, cells: CellKeys, values: Mapping[str, nw.Expr], piece: Callable[[Sums], FloatArray]
     ) -> FloatArray:
         """What `piece` makes of each block, added up; it can be pickled, as executors may run it."""
 
@@ -344,7 +344,7 @@ class Query:
             asked = self._grouped(by, (), {}).select(nw.len().alias("n"))
         return int(fetched(asked, "pyarrow")["n"][0].as_py())
 
-    def sums(self, by: Axis, cells: Cells, values: Mapping[str, nw.Expr]) -> Iterator[Sums]:
+    def sums(self, by: Axis, cells: CellKeys, values: Mapping[str, nw.Expr]) -> Iterator[Sums]:
         """Sums by (cluster, cell): one GROUP BY sorted by cluster, read in batches of whole clusters."""
         for name in by:
             known_column(name, self.columns, "groups")
@@ -355,7 +355,7 @@ class Query:
             yield sums_of(lines, by, cells, tuple(values))
 
     def fold(
-        self, by: Axis, cells: Cells, values: Mapping[str, nw.Expr], piece: Callable[[Sums], FloatArray]
+        self, by: Axis, cells: CellKeys, values: Mapping[str, nw.Expr], piece: Callable[[Sums], FloatArray]
     ) -> FloatArray:
         """What `piece` makes of each block, added up."""
         return functools.reduce(np.add, map(piece, self.sums(by, cells, values)))
@@ -441,7 +441,7 @@ def _starts(table: Any, keys: Sequence[str]) -> BoolArray:
     return starts
 
 
-def sums_of(lines: Any, by: Axis, cells: Cells, values: Sequence[str]) -> Sums:
+def sums_of(lines: Any, by: Axis, cells: CellKeys, values: Sequence[str]) -> Sums:
     """Lines of whole clusters, as `Query` names their columns, as arrays in the order of (cluster, cell)."""
     keys = {name: f"{MADE}key{i}" for i, name in enumerate(dict.fromkeys((*by, *cells.columns)))}
     n = numbers_of(lines.column(f"{MADE}rows"))
@@ -457,7 +457,7 @@ def sums_of(lines: Any, by: Axis, cells: Cells, values: Sequence[str]) -> Sums:
     return Sums(cluster, cell[order], n[order], totals, labels)
 
 
-def cell_codes(cells: Cells, columns: Mapping[str, Any], n_lines: int) -> IntArray:
+def cell_codes(cells: CellKeys, columns: Mapping[str, Any], n_lines: int) -> IntArray:
     """The number of the cell of each line."""
     if not columns:
         return np.zeros(n_lines, dtype=np.intp)

@@ -9,7 +9,7 @@ import numpy as np
 
 from evalreg.checks import FloatArray
 from evalreg.data.clusters import Axis, union
-from evalreg.data.engine import Cells, LazyTable, aggregated
+from evalreg.data.engine import CellKeys, LazyTable, aggregated
 from evalreg.data.engine_groups import Grouped, grouped
 from evalreg.data.engine_missing import (
     RESCALED,
@@ -48,7 +48,7 @@ class EngineRows:
         Column of the weights: another one than was asked for, where these are far from 1.
     power : int
         It holds the weights times two to this power.
-    cells : Cells
+    cells : CellKeys
         Of the columns of the roles.
     sums : dict of str to ndarray, shape (n_cells,)
         By cell: rows n and weight w, sum t of values, their ends lo and hi, squares s about the middle, largest weight.
@@ -59,7 +59,7 @@ class EngineRows:
     dropped: dict[str, int]
     weights: str | None
     power: int = 0
-    cells: Cells = field(default_factory=Cells)
+    cells: CellKeys = field(default_factory=CellKeys)
     sums: dict[str, FloatArray] = field(default_factory=dict)
 
 
@@ -141,15 +141,15 @@ def _by_reason(table: LazyTable, roles: Roles, asked: dict[str, list[str]]) -> G
     return grouped(frame, (_REASON, *columns), {_ROWS: nw.len()} | sums)
 
 
-def _cells(found: Grouped, columns: tuple[str, ...]) -> tuple[Cells, dict[str, FloatArray]]:
+def _cells(found: Grouped, columns: tuple[str, ...]) -> tuple[CellKeys, dict[str, FloatArray]]:
     """The cells of the rows in use, in the order of their text, and the sums of each."""
     of = [found.keys[name] for name in columns]
     labels = [tuple(np.asarray(names, dtype=object)[codes]) for codes, names in of]
-    cells = Cells(columns, tuple(zip(*labels, strict=True)) if columns else ((),))
+    cells = CellKeys(columns, tuple(zip(*labels, strict=True)) if columns else ((),))
     order = sorted(range(len(cells.keys)), key=cells.keys.__getitem__)
     sums = {name: column[order] for name, column in found.numbers.items()}
     sums["n"] = sums.pop(_ROWS)
-    return Cells(columns, tuple(cells.labels[place] for place in order)), {"w": sums["n"]} | sums
+    return CellKeys(columns, tuple(cells.labels[place] for place in order)), {"w": sums["n"]} | sums
 
 
 def _refuse_repeats(table: LazyTable, roles: Roles) -> None:

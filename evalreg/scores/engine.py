@@ -12,7 +12,7 @@ import numpy as np
 
 from evalreg.checks import FloatArray, IntArray, listed
 from evalreg.data.clusters import Axis, factorize, pair_codes, union
-from evalreg.data.engine import Cells, Engine, Sums, changed_rows
+from evalreg.data.engine import CellKeys, Engine, Sums, changed_rows
 from evalreg.data.engine_rows import MIDDLE
 from evalreg.data.frame import refuse_extreme
 from evalreg.data.labels import no_source
@@ -27,7 +27,7 @@ HELD = 1 << 29
 UNCHANGED = 1e-9
 # Squares that are a smaller share of the terms they are a difference of have lost digits.
 LOST, LOST_AT_FIRST = 1e-6, 0.05
-# Cells whose numbers stand in one expression: engines bound how deep one goes.
+# CellKeys whose numbers stand in one expression: engines bound how deep one goes.
 MOST_CELLS = 500
 # One less a leverage below this is rounding.
 FULL = 1e-10
@@ -42,12 +42,12 @@ class Measured:
     value: nw.Expr
     weight: nw.Expr | None = None
 
-    def summed(self, cells: Cells, centre: FloatArray) -> dict[str, nw.Expr]:
+    def summed(self, cells: CellKeys, centre: FloatArray) -> dict[str, nw.Expr]:
         """What is summed: weights, and weighted distances of values from the centres of their cells."""
         distance = self.value - of_cell(cells, centre)
         return {TOTAL: distance} if self.weight is None else {WEIGHT: self.weight, TOTAL: self.weight * distance}
 
-    def squares(self, cells: Cells, centre: FloatArray, power: int) -> dict[str, FloatArray]:
+    def squares(self, cells: CellKeys, centre: FloatArray, power: int) -> dict[str, FloatArray]:
         """Sums over the rows of each cell of w^p, w^p e and w^p e^2, e being the distance from its centre."""
         distance = self.value - of_cell(cells, centre)
         w = nw.lit(1.0) if self.weight is None else self.weight**power
@@ -56,7 +56,7 @@ class Measured:
 
 
 @dataclass(frozen=True, eq=False)
-class Clustering:
+class HeldClustering:
     """What is known of a clustering: sizes and labels of its clusters, and its blocks where these are held."""
 
     sizes: tuple[FloatArray, ...]
@@ -72,7 +72,7 @@ class EngineScores(Scores):
     ----------
     rows : Measured, optional
         None once they are given up, as by pickle: clusterings that are held stay.
-    of : Cells
+    of : CellKeys
         The columns.
     sums : CellSums
         Of the cells.
@@ -87,13 +87,13 @@ class EngineScores(Scores):
     """
 
     rows: Measured | None
-    of: Cells
+    of: CellKeys
     sums: CellSums
     fitted: FloatArray
     centre: FloatArray
     weighted: bool = False
     heaviest: FloatArray | None = None
-    _clusterings: dict[Axis, Clustering] = field(default_factory=dict)
+    _clusterings: dict[Axis, HeldClustering] = field(default_factory=dict)
     _moments: list[dict[str, FloatArray]] = field(default_factory=list)
 
     @property
@@ -139,7 +139,7 @@ class EngineScores(Scores):
             raise no_source(":".join(by), [":".join(one) for one in self._clusterings])
         return self.rows
 
-    def _clustering(self, by: Axis) -> Clustering:
+    def _clustering(self, by: Axis) -> HeldClustering:
         """What is known of a clustering, asked for once; refused if the rows are others than those of the cells."""
         if by not in self._clusterings:
             blocks: list[Sums] = []
@@ -151,7 +151,9 @@ class EngineScores(Scores):
                 n_bytes += sums.nbytes
                 blocks = [*blocks, sums] if n_bytes <= HELD else []
             self._refuse_changed(*seen)
-            self._clusterings[by] = Clustering(tuple(sizes), tuple(labels), tuple(blocks) if n_bytes <= HELD else None)
+            self._clusterings[by] = HeldClustering(
+                tuple(sizes), tuple(labels), tuple(blocks) if n_bytes <= HELD else None
+            )
         return self._clusterings[by]
 
     def _refuse_changed(self, count: FloatArray, total: FloatArray) -> None:
@@ -185,7 +187,7 @@ class EngineScores(Scores):
         """Cluster of each question, in the order of the clusters of `item`; None where the rows are gone."""
         if self.rows is None:
             return None
-        parts = [sums.labels for sums in self.rows.engine.sums(union(item, by), Cells(), {})]
+        parts = [sums.labels for sums in self.rows.engine.sums(union(item, by), CellKeys(), {})]
         names = union(item, by)
         codes = {name: factorize(_joined(part[i] for part in parts))[0] for i, name in enumerate(names)}
 
@@ -288,7 +290,7 @@ def block_of(sums: Sums, fitted: FloatArray) -> Block:
     return Block(sums.matrix(totals, fitted.size), sums.matrix(weight, fitted.size))
 
 
-def of_cell(cells: Cells, values: FloatArray) -> nw.Expr:
+def of_cell(cells: CellKeys, values: FloatArray) -> nw.Expr:
     """The number of the cell of a row; the most common one is looked for last."""
     distinct, counts = np.unique(values, return_counts=True)
     common = float(distinct[np.argmax(counts)])
@@ -300,7 +302,7 @@ def of_cell(cells: Cells, values: FloatArray) -> nw.Expr:
 
 
 def engine_scores(
-    rows: Measured, cells: Cells, first: Mapping[str, FloatArray], score: str, weight: str | None = None
+    rows: Measured, cells: CellKeys, first: Mapping[str, FloatArray], score: str, weight: str | None = None
 ) -> EngineScores:
     """Scores of the cells, from their first sums: n, w, t, smallest, largest, and squares about the middle.
 

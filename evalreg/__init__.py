@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from evalreg.covariance.covariance import Covariance as Covariance
     from evalreg.data.summed import SummedLog as SummedLog
     from evalreg.estimate.estimate import Estimate as Estimate
+    from evalreg.estimators.ability import ability as ability
     from evalreg.estimators.bradley_terry import bradley_terry as bradley_terry
     from evalreg.estimators.choices import choice_probability as choice_probability
     from evalreg.estimators.classification import classification as classification
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from evalreg.estimators.shards import summarise as summarise
     from evalreg.estimators.sign import sign_test as sign_test
     from evalreg.estimators.win_rate import win_rate as win_rate
+    from evalreg.estimators.wins import wins as wins
     from evalreg.inference.posterior import Posterior as Posterior
     from evalreg.inference.ranks import rank_sets as rank_sets
     from evalreg.inference.simultaneous import simultaneous as simultaneous
@@ -107,6 +109,7 @@ _HOMES = {
     "StoredResults": "results.stored",
     "SummedLog": "data.summed",
     "WildTest": "resampling.wild_result",
+    "ability": "estimators.ability",
     "bootstrap": "resampling.sampling",
     "bradley_terry": "estimators.bradley_terry",
     "by_eval": "suites.joining",
@@ -147,6 +150,7 @@ _HOMES = {
     "summarise": "estimators.shards",
     "table": "suites.side_by_side",
     "win_rate": "estimators.win_rate",
+    "wins": "estimators.wins",
 }
 # Names that are a module, and not something in it.
 _MODULES = {"datasets", "errors", "plan", "plots"}

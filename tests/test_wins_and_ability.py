@@ -1,0 +1,170 @@
+"""Comparisons made of scores, and Rasch abilities: by hand, against a conditional logit, and refusals."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import evalreg as er
+from evalreg.errors import (
+    AlignmentError,
+    ArgumentError,
+    DataError,
+    DisconnectedError,
+    DuplicateRowsError,
+    MissingColumnError,
+    ScoreRangeError,
+)
+
+pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
+
+# Newton's iterations of either side.
+SOLVED, NEAR = 1e-8, 0.12
+
+
+def answers(n_items: int = 300, models: tuple[str, ...] = ("ada", "bob", "cyd", "dan"), seed: int = 0) -> pd.DataFrame:
+    """0/1 scores of models on items of unlike difficulty, a few of each in a suite; some models skip some items."""
+    rng = np.random.default_rng(seed)
+    difficulty = rng.normal(size=n_items)
+    parts = []
+    for place, model in enumerate(models):
+        chance = 1 / (1 + np.exp(difficulty - 0.4 * place))
+        score = (rng.uniform(size=n_items) < chance).astype(float)
+        suite = np.arange(n_items) // 6
+        part = pd.DataFrame({"model": model, "item": np.arange(n_items), "suite": suite, "score": score})
+        parts.append(part[rng.uniform(size=n_items) < 0.9])
+    return pd.concat(parts, ignore_index=True).assign(tokens=lambda log: np.arange(len(log)))
+
+
+def test_wins_are_those_counted_by_hand_on_three_models():
+    log = pd.DataFrame(
+        {
+            "model": ["a", "b", "c", "a", "b", "a", "c"],
+            "item": ["x", "x", "x", "y", "y", "z", "z"],
+            "score": [3.0, 1.0, 1.0, 2.0, np.nan, 0.0, 5.0],
+            "suite": ["s", "s", "s", "t", "t", "t", "t"],
+        }
+    )
+    wins = er.wins(log)
+    assert wins.columns.tolist() == ["left", "right", "score", "item", "suite"]
+    assert wins.to_numpy().tolist() == [
+        ["a", "b", 1.0, "x", "s"],
+        ["a", "c", 1.0, "x", "s"],
+        ["b", "c", 0.5, "x", "s"],
+        ["a", "c", 0.0, "z", "t"],
+    ]
+
+
+def test_win_rates_of_wins_are_the_mean_win_rate_and_bordas_count():
+    log = answers(60)
+    whole = log.groupby("item")["model"].transform("size") == log["model"].nunique()
+    log = log[whole].reset_index(drop=True)
+    table = log.pivot(index="item", columns="model", values="score")
+    others = {m: table.drop(columns=m) for m in table}
+    rate = {
+        m: ((others[m].lt(table[m], axis=0) + 0.5 * others[m].eq(table[m], axis=0)).to_numpy().mean()) for m in table
+    }
+    board = er.win_rate(er.wins(log), left="left", right="right", score="score", groups="item")
+    assert board.params.to_dict() == pytest.approx(rate, abs=1e-12)
+    # Borda's count of an item: others below, ties by halves, which is the rank from below less 1.
+    borda = (table.rank(axis=1) - 1).sum()
+    assert (board.params * len(table) * (table.shape[1] - 1)).to_numpy() == pytest.approx(borda.to_numpy(), abs=1e-9)
+
+
+def test_wins_of_joint_items_and_of_wider_clusters_work_as_groups():
+    log = answers(60)  # six items a suite
+    pairs = er.wins(log.assign(item=log["item"] % 6), item="suite:item")
+    again = er.wins(log)
+    assert pairs["score"].tolist() == again["score"].tolist()
+    assert again.columns.tolist() == ["left", "right", "score", "item", "suite"]
+    er.win_rate(again, left="left", right="right", score="score", groups="suite")
+
+
+def test_wins_refuses_repeats_one_model_and_names_that_are_no_columns():
+    log = answers(30)
+    with pytest.raises(DuplicateRowsError) as repeated:
+        er.wins(pd.concat([log, log.iloc[:1]]))
+    assert repeated.value.column == "item"
+    with pytest.raises(DataError) as one:
+        er.wins(log[log["model"] == "ada"])
+    assert one.value.column == "model"
+    for names in ({"model": "modell"}, {"item": "questionn"}):
+        with pytest.raises(MissingColumnError) as absent:
+            er.wins(log, **names)
+        assert absent.value.column == next(iter(names.values()))
+    with pytest.raises(MissingColumnError):
+        er.wins(log, "scores")
+    with pytest.raises(DataError):
+        er.wins(pd.DataFrame({"model": ["a", "b"], "item": [1, 2], "score": [1, 0]}))
+    with pytest.raises(ArgumentError):
+        er.wins(log.rename(columns={"item": "left"}), item="left")
+
+
+def test_the_abilities_of_two_models_are_the_log_of_their_discordant_pairs():
+    log = answers(models=("ada", "bob"))
+    both = log.pivot(index="item", columns="model", values="score").dropna()
+    n10, n01 = (both["ada"] > both["bob"]).sum(), (both["ada"] < both["bob"]).sum()
+    found = er.ability(log)
+    assert found.params["ada"] - found.params["bob"] == pytest.approx(np.log(n10 / n01), abs=SOLVED)
+    assert found.params.sum() == pytest.approx(0, abs=SOLVED)
+    assert found.nobs == n10 + n01
+
+
+@pytest.mark.parametrize(("models", "error"), [(("ada", "bob"), 1e-6), (("ada", "bob", "cyd", "dan"), NEAR)])
+def test_abilities_are_those_of_a_conditional_logit(models, error):
+    from statsmodels.discrete.conditional_models import ConditionalLogit
+
+    log = answers(models=models)
+    X = pd.get_dummies(log["model"], dtype=float)[list(models[1:])]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # items that all models solved, or none, are left out
+        solved = ConditionalLogit(log["score"], X, groups=log["item"]).fit(disp=0, method="newton")
+    theta = np.append(0.0, solved.params)
+    assert er.ability(log).params.to_numpy() == pytest.approx(theta - theta.mean(), abs=error)
+
+
+def test_the_covariance_of_abilities_is_the_sum_over_clusters_of_the_influence_by_hand():
+    log = answers()
+    found = er.ability(log, groups="suite", cov="CR0")
+    pairs = er.wins(log).query("score != 0.5")
+    models = found.params.index
+    design = np.array([pairs["left"].eq(m).to_numpy(float) - pairs["right"].eq(m).to_numpy(float) for m in models]).T
+    p = 1 / (1 + np.exp(-design @ found.params.to_numpy()))
+    bread = np.linalg.pinv((design * (p * (1 - p))[:, None]).T @ design)
+    influence = design * (pairs["score"].to_numpy() - p)[:, None] @ bread
+    sums = pd.DataFrame(influence).groupby(pairs["suite"].to_numpy()).sum().to_numpy()
+    assert found.cov_params().to_numpy() == pytest.approx(sums.T @ sums, rel=1e-5, abs=1e-9)
+
+
+def test_items_are_the_clusters_of_abilities_unless_wider_ones_are_named():
+    log = answers()
+    assert er.ability(log).n_clusters.keys() == {"item"}
+    assert er.ability(log, groups="suite").n_clusters == {"suite": 50}
+    assert er.ability(log).with_cov(groups="suite").bse.to_numpy() == pytest.approx(
+        er.ability(log, groups="suite").bse.to_numpy()
+    )
+    assert er.ability(log).ranks()["rank"].to_dict() == {"ada": 4, "bob": 3, "cyd": 2, "dan": 1}
+    assert er.ability(log, subset="suite < 20").nobs < er.ability(log).nobs
+
+
+def test_abilities_refuse_partial_scores_single_models_and_models_that_no_item_separates():
+    log = answers(40)
+    with pytest.raises(ScoreRangeError) as partial:
+        er.ability(log.assign(score=log["score"] / 2))
+    assert partial.value.column == "score"
+    with pytest.raises(DataError):
+        er.ability(log[log["model"] == "ada"])
+    with pytest.raises(DuplicateRowsError):
+        er.ability(pd.concat([log, log.iloc[:1]]))
+    with pytest.raises(AlignmentError) as inside:
+        er.ability(log, groups="tokens")
+    assert inside.value.column == "tokens"
+    best = log[["item", "suite"]].drop_duplicates().assign(model="best", score=1.0)
+    with pytest.raises(DisconnectedError, match="best"):
+        er.ability(pd.concat([log, best]))
+    alone = pd.DataFrame({"model": "alone", "item": [900, 901], "suite": 90, "score": [1.0, 0.0]})
+    with pytest.raises(DisconnectedError, match="alone"):
+        er.ability(pd.concat([log, alone]))

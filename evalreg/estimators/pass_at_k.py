@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import reduce
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -15,19 +16,20 @@ from evalreg.covariance.documented import documented
 from evalreg.covariance.groups import clustered_by_items
 from evalreg.covariance.options import check_cov_options
 from evalreg.data.cells import CellRows, read_cells
-from evalreg.data.clusters import Codes
+from evalreg.data.clusters import Axis, Codes
 from evalreg.data.engine import LazyTable
 from evalreg.data.engine_answers import EngineAnswers, UsedAnswers, read_used, used_answers
 from evalreg.data.engine_spark import one_scan
 from evalreg.data.engine_spark_answers import SparkAnswers, answers_in_spark, few_answers, stays_in_spark, with_shares
+from evalreg.data.frame import Table
 from evalreg.data.groups import Groups
 from evalreg.data.joint_ids import names_of, with_roles
 from evalreg.data.names import known_column
 from evalreg.data.opening import open_frame
 from evalreg.data.row_numbers import row_list, rows_text
 from evalreg.data.rows import Roles
-from evalreg.errors import ArgumentError, ArgumentTypeError, DataError, ScoreRangeError
-from evalreg.estimate import About
+from evalreg.errors import ArgumentError, ArgumentTypeError, DataError, NotAvailableError, ScoreRangeError
+from evalreg.estimate import About, Estimate
 from evalreg.estimators.cells import Solved, estimate_cells, estimate_read
 from evalreg.estimators.mean import solve
 from evalreg.estimators.subsets import chooses_rows
@@ -35,8 +37,10 @@ from evalreg.inference.questions import unequal_notes
 from evalreg.results.results import Results, results_of
 from evalreg.scores.sums import CellSums
 
-RequireName: TypeAlias = Literal["any", "all"]
+RequireName: TypeAlias = Literal["any", "all", "same"]
 REQUIRES: tuple[RequireName, ...] = get_args(RequireName)
+# What the chance is called, with k behind.
+CALLED = {"any": "pass@", "all": "pass^", "same": "same@"}
 
 
 def all_of_k(right: FloatArray, answers: FloatArray, k: int) -> FloatArray:
@@ -59,7 +63,7 @@ def pass_at_k(
     *,
     item: str,
     sample: str,
-    k: int,
+    k: int | Sequence[int],
     require: RequireName = "any",
     by: str | list[str] | None = None,
     groups: Groups = None,
@@ -74,7 +78,8 @@ def pass_at_k(
     """Chance that any (pass@k) or all (pass^k) of k answers to a question are right, averaged over questions.
 
     Of each question's n answers every subset of k is used: 1 - C(n - c, k)/C(n, k) for "any" and C(c, k)/C(n, k) for
-    "all", c of n being right. Both are unbiased for each question, and their mean is an ordinary mean over questions.
+    "all", c of n being right, and for "same" (C(c, k) + C(n - c, k))/C(n, k): the consistency of answers. Each is
+    unbiased for each question, and their mean is an ordinary mean over questions.
 
     Parameters
     ----------
@@ -84,10 +89,11 @@ def pass_at_k(
         Column of scores, 0 or 1.
     item, sample : str
         Columns of the questions, and of the ids of the answers to a question.
-    k : int
-        Answers of which any, or all, must be right; every question of every model needs at least k.
-    require : {"any", "all"}, optional
-        "any", the default, is pass@k; "all" is pass^k.
+    k : int or list of int
+        Answers of which any, or all, must be right; every question of every model needs at least k. A list gives the
+        curve, all its values in one covariance: `contrast("`pass^1` - `pass^4`")` is what asking for four costs.
+    require : {"any", "all", "same"}, optional
+        "any", the default, is pass@k; "all" is pass^k; "same" is that all k are right or all wrong.
     by : str or list of str, optional
         Columns of the models; one parameter each, with their joint covariance.
     groups : str, list of str, array, Series or dict, optional
@@ -109,7 +115,8 @@ def pass_at_k(
     Returns
     -------
     Results
-        Named by the labels of `by`, or "pass@k" and "pass^k" with the number; intervals on the logit scale.
+        Named by the labels of `by`, or "pass@k", "pass^k" and "same@k" with the number; with several k and `by`
+        "model:k". Intervals on the logit scale.
 
     Raises
     ------
@@ -118,15 +125,16 @@ def pass_at_k(
     ScoreRangeError
         If a score is neither 0 nor 1.
     ArgumentError, ArgumentTypeError
-        If `k` is not a whole number above 0, or an option is unknown.
+        If `k` is not a whole number above 0, a list names one twice or none, or an option is unknown.
     MissingColumnError, NonNumericError, NonFiniteError, DuplicateRowsError, AlignmentError, EmptyDataError
         If the data break another rule.
     NotAvailableError
-        If the rows live in an engine and are weighted.
+        If the rows live in an engine and are weighted, or several k are asked of them.
 
     References
     ----------
-    Chen et al. (2021), arXiv:2107.03374, eq. 1 (pass@k); Yao et al. (2024), arXiv:2406.12045, section 3 (pass^k).
+    Chen et al. (2021), arXiv:2107.03374, eq. 1 (pass@k); Yao et al. (2024), arXiv:2406.12045, section 3 (pass^k);
+    Rabanser et al. (2026), Towards a science of AI agent reliability (consistency).
 
     Examples
     --------
@@ -137,11 +145,14 @@ def pass_at_k(
     ...     print(found.params.round(3).to_dict())
     {'pass@2': 0.704}
     {'pass^2': 0.373}
+    >>> curve = er.pass_at_k(log, item="question", sample="sample", k=[1, 2, 4], require="all")
+    >>> curve.params.round(3).to_dict()
+    {'pass^1': 0.538, 'pass^2': 0.373, 'pass^4': 0.233}
     """
     asked = check_cov_options(cov, ssc, dof, repair)
     option("missing", missing, MISSING)
     option("require", require, REQUIRES)
-    k = _whole(k)
+    every = _each(k)
     table, by_columns = with_roles(open_frame(data), {"score": score}, by=by, item=item, sample=sample)
     for column, argument in ((item, "item"), (sample, "sample")):
         known_column(column, names_of(table), argument)  # None is no column
@@ -149,39 +160,76 @@ def pass_at_k(
         raise ArgumentError(
             f"`by`, `item` and `sample` must be different columns; got {listed([*by_columns, item, sample])}."
         )
-    name = f"pass{'@' if require == 'any' else '^'}{k}"
-
-    def combine(values: FloatArray, key: Codes) -> FloatArray:
-        right, answers = _right(values, key, score), key.counts.astype(float)
-        return _subsets(right, answers, key.label, score, k, require)
-
-    roles = Roles(score, by_columns, item, sample, None, weights, missing, combine)
-    about = About(
-        model=name + (f" by {', '.join(by_columns)}" if by_columns else ""),
-        outcome=score,
-        interval="widened",
-        lines=(f"A row is one {item}: the share of the sets of {k} of its answers ({sample}) with {require} right.",),
-    )
     clusters = item if groups is None else groups
-
-    def solved(keys: list[tuple[str, ...]], sums: CellSums) -> Solved:
-        return solve(keys, sums, n_by=len(by_columns), strata_weights=None, name=name)
-
-    if isinstance(table, LazyTable):
-        used = used_answers(table, roles, clusters)
-        _refuse_other(used, score)
-        if stays_in_spark(used):
-            lines = _in_spark(used, roles, k, require)
-            alone = replace(roles, sample=None, combine=None)
-            estimate, axes = estimate_cells(lines, alone, clusters, solved, about)
-            estimate = replace(estimate, dropped=used.dropped)
-        else:
-            read = _in_engine(used, roles, clusters, k, require)
-            estimate, axes = estimate_read(read, roles, solved, about)
+    roles = Roles(score, by_columns, item, sample, None, weights, missing)
+    if isinstance(table, LazyTable) and len(every) > 1:
+        raise NotAvailableError(
+            f"several `k` need rows in memory, and these are in an engine. Collect the columns {listed(roles.labels)} "
+            f"and {score!r} first, or pass one `k` at a time."
+        )
+    parts = [_of_one(table, roles, clusters, one, require) for one in every]
+    axes = parts[0][1]
+    if len(every) > 1:
+        named = [(part, one) for (part, _), one in zip(parts, every, strict=True)]
+        models = parts[0][0].names
+        whole = reduce(Estimate.stack, (_called(part, one) if by_columns else part for part, one in named))
+        estimate = whole.select([f"{model}:{one}" for model in models for one in every]) if by_columns else whole
+        estimate = replace(estimate, about=replace(estimate.about, model=_title(require, "k", by_columns)))
     else:
-        estimate, axes = estimate_read(read_cells(table, roles, clusters), roles, solved, about)
+        estimate = parts[0][0]
     with clustered_by_items(estimate, item if groups is None else None):
         return results_of(estimate, axes, asked, unequal_notes(estimate, item, axes) if by_columns else ())
+
+
+def _title(require: RequireName, k: object, by_columns: Sequence[str]) -> str:
+    return f"{CALLED[require]}{k}" + (f" by {', '.join(by_columns)}" if by_columns else "")
+
+
+def _called(estimate: Estimate, k: int) -> Estimate:
+    """The estimate of one k, with that in the names of its models."""
+    return replace(estimate, names=tuple(f"{name}:{k}" for name in estimate.names))
+
+
+def _of_one(
+    table: Table | LazyTable, roles: Roles, clusters: Groups, k: int, require: RequireName
+) -> tuple[Estimate, tuple[Axis, ...] | None]:
+    """The estimate of one k, and the clusterings."""
+
+    def combine(values: FloatArray, key: Codes) -> FloatArray:
+        right, answers = _right(values, key, roles.score), key.counts.astype(float)
+        return _subsets(right, answers, key.label, roles.score, k, require)
+
+    roles = replace(roles, combine=combine)
+    what = f"with {require} right" if require != "same" else "all right or all wrong"
+    about = About(
+        model=_title(require, k, roles.by),
+        outcome=roles.score,
+        interval="widened",
+        lines=(f"A row is one {roles.item}: the share of the sets of {k} of its answers ({roles.sample}) {what}.",),
+    )
+
+    def solved(keys: list[tuple[str, ...]], sums: CellSums) -> Solved:
+        return solve(keys, sums, n_by=len(roles.by), strata_weights=None, name=f"{CALLED[require]}{k}")
+
+    if not isinstance(table, LazyTable):
+        return estimate_read(read_cells(table, roles, clusters), roles, solved, about)
+    used = used_answers(table, roles, clusters)
+    _refuse_other(used, roles.score)
+    if not stays_in_spark(used):
+        return estimate_read(_in_engine(used, roles, clusters, k, require), roles, solved, about)
+    lines = _in_spark(used, roles, k, require)
+    estimate, axes = estimate_cells(lines, replace(roles, sample=None, combine=None), clusters, solved, about)
+    return replace(estimate, dropped=used.dropped), axes
+
+
+def _each(k: object) -> list[int]:
+    """One k, or several that differ."""
+    if not isinstance(k, list | tuple | range | np.ndarray):
+        return [_whole(k)]
+    every = [_whole(one) for one in k]
+    if not every or len(set(every)) < len(every):
+        raise ArgumentError(f"`k` must name each number of answers once, and at least one; got {listed(k) or '[]'}.")
+    return every
 
 
 def _whole(k: object) -> int:
@@ -266,4 +314,7 @@ def _refuse_few(n_few: int, n: int, fewest: int, first: list[str], score: str, k
 
 
 def _shares(right: FloatArray, answers: FloatArray, k: int, require: str) -> FloatArray:
-    return 1.0 - all_of_k(answers - right, answers, k) if require == "any" else all_of_k(right, answers, k)
+    wrong = all_of_k(answers - right, answers, k)
+    if require == "any":
+        return 1.0 - wrong
+    return all_of_k(right, answers, k) + (wrong if require == "same" else 0.0)

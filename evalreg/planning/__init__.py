@@ -4,6 +4,7 @@ from evalreg.planning.boards import board
 from evalreg.planning.clusters import clusters, curve
 from evalreg.planning.components import components
 from evalreg.planning.costs import answers, enough_answers
+from evalreg.planning.gates import gate, labels
 from evalreg.planning.half_width import precision
 from evalreg.planning.pilot import from_pilot
 from evalreg.planning.power import mde, sample_size
@@ -23,4 +24,6 @@ __all__ = [
     "precision",
     "separate",
     "power",
+    "gate",
+    "labels",
 ]

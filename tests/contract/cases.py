@@ -479,3 +479,33 @@ CASES = [
         pandas_only="statsmodels itself reads the frame",
     ),
 ]
+
+
+def _curve(data: Any, groups: Any, **options: Any) -> er.Results:
+    return er.pass_at_k(data, item="question", sample="sample", k=[1, 2], groups=groups, **options)
+
+
+@dataclass(frozen=True)
+class Derived:
+    """An estimator whose estimate is made of others', with what `test_derived.py` needs to call it.
+
+    Parameters
+    ----------
+    name : str
+        What it is called in the report of a run.
+    run : callable
+        Takes a frame and groups, returns Results.
+    frame : callable
+        Makes the data anew.
+    """
+
+    name: str
+    run: Callable[[Any, Any], er.Results]
+    frame: Callable[[], pd.DataFrame] = log
+
+
+DERIVED = [
+    Derived("pass@1 and pass@2", lambda data, groups: _curve(data, groups), right_answers),
+    Derived("pass^1 and pass^2", lambda data, groups: _curve(data, groups, require="all"), right_answers),
+    Derived("ability", lambda data, groups: er.ability(data, "right", item="question", groups=groups)),
+]

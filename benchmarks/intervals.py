@@ -31,9 +31,9 @@ import pandas as pd
 from scipy import stats
 
 import evalreg as er
-from evalreg.inference.random_effects import Averaged, drawn, drawn_alike, weighted
 from evalreg.numerics.anova import ClusterSums, icc_interval
 from evalreg.numerics.student import t_quantile
+from evalreg.suites.average import Averaged, drawn, drawn_alike, weighted
 
 ROW_COVARIANCES: tuple[Literal["HC0", "HC1", "HC2", "HC3"], ...] = ("HC0", "HC1", "HC2", "HC3")
 

@@ -73,13 +73,12 @@ if TYPE_CHECKING:
     )
     from evalreg.results.tiers import Tiers as Tiers
     from evalreg.results.winner import Winner as Winner
-    from evalreg.suites.averages import EvalAverage as EvalAverage
-    from evalreg.suites.comparisons import Comparisons as Comparisons
+    from evalreg.suites.average import EvalAverage as EvalAverage
     from evalreg.suites.evals import Evals as Evals
-    from evalreg.suites.joining import by_eval as by_eval
-    from evalreg.suites.joining import join_evals as join_evals
-    from evalreg.suites.side_by_side import ResultsTable as ResultsTable
-    from evalreg.suites.side_by_side import table as table
+    from evalreg.suites.evals import by_eval as by_eval
+    from evalreg.suites.evals import join_evals as join_evals
+    from evalreg.suites.table import ResultsTable as ResultsTable
+    from evalreg.suites.table import table as table
 
     plan = planning
     __version__: str
@@ -89,10 +88,9 @@ _HOMES = {
     "Board": "boards.board",
     "Bootstrap": "resampling.bootstrap",
     "Comparison": "estimators.comparison",
-    "Comparisons": "suites.comparisons",
     "Covariance": "covariance.covariance",
     "Estimate": "estimate.estimate",
-    "EvalAverage": "suites.averages",
+    "EvalAverage": "suites.average",
     "Evals": "suites.evals",
     "FacetComponents": "planning.facet_result",
     "Judging": "boards.judges",
@@ -104,7 +102,7 @@ _HOMES = {
     "Winner": "results.winner",
     "RandomisationTest": "resampling.randomisation_result",
     "Results": "results.results",
-    "ResultsTable": "suites.side_by_side",
+    "ResultsTable": "suites.table",
     "StoredComparisons": "results.stored_files",
     "StoredResults": "results.stored",
     "SummedLog": "data.summed",
@@ -112,7 +110,7 @@ _HOMES = {
     "ability": "estimators.ability",
     "bootstrap": "resampling.sampling",
     "bradley_terry": "estimators.bradley_terry",
-    "by_eval": "suites.joining",
+    "by_eval": "suites.evals",
     "choice_probability": "estimators.choices",
     "classification": "estimators.classification",
     "compare": "estimators.difference",
@@ -127,7 +125,7 @@ _HOMES = {
     "from_statsmodels": "results.bridge",
     "ftest": "results.nested",
     "infer": "results.results",
-    "join_evals": "suites.joining",
+    "join_evals": "suites.evals",
     "log_frame": "logs.samples_frame",
     "mean": "estimators.mean",
     "merged": "estimators.shards",
@@ -148,7 +146,7 @@ _HOMES = {
     "sign_test": "estimators.sign",
     "simultaneous": "inference.simultaneous",
     "summarise": "estimators.shards",
-    "table": "suites.side_by_side",
+    "table": "suites.table",
     "win_rate": "estimators.win_rate",
     "wins": "estimators.wins",
 }

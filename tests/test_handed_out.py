@@ -55,7 +55,6 @@ MADE: dict[str, Callable[[], Any]] = {
     "Board": _board,
     "Bootstrap": lambda: _results().bootstrap(draws=99),
     "Comparison": _comparison,
-    "Comparisons": lambda: er.join_evals({"one": _comparison(), "two": _comparison()}),
     "Covariance": lambda: _results().cov,
     "EvalAverage": lambda: er.join_evals({"one": _results(), "two": _results(2)}).average(),
     "Evals": lambda: er.join_evals({"one": _results(), "two": _results(2)}),

@@ -22,7 +22,7 @@ from evalreg.errors import (
     NotAvailableError,
     UnlikeScalesWarning,
 )
-from evalreg.inference.random_effects import drawn, drawn_alike
+from evalreg.suites.average import drawn, drawn_alike
 
 # rma(y, sei = se, method = "PM", test = "adhoc") and predict() of R's metafor 3.8-1: mean, SE, ends, ends of a new one.
 METAFOR = (
@@ -102,7 +102,7 @@ def test_a_long_frame_is_taken_eval_by_eval(logs: dict[str, pd.DataFrame]) -> No
     for name, log in logs.items():
         np.testing.assert_allclose(found.parts[name].bse, means(log).bse, rtol=1e-10)
     plain = er.by_eval(er.compare, frame, {"item": "item", "groups": "passage"}, each={"maths": {"groups": None}})
-    assert isinstance(plain, er.Comparisons)
+    assert plain.differences
     assert {name: part.results.n_clusters for name, part in plain.parts.items()} == {
         "reading": {"passage": 20},
         "maths": {"item": len(logs["maths"]) // 3},
@@ -234,9 +234,9 @@ def test_an_eval_that_everybody_solves_still_adds_its_error() -> None:
             parts[name] = er.mean(pd.DataFrame(rows, columns=["model", "item", "score"]), by="model", item="item")
     average = er.join_evals(parts).average()
     alone = parts["hard"].bse / 2
-    assert (average.table["se"].loc[["a", "b"]] > 1.02 * alone[["a", "b"]]).all()
+    assert (average.table["se"].loc[["a", "b"]] > 1.01 * alone[["a", "b"]]).all()
     hard = parts["hard"].contrast("a - b").bse.iloc[0] / 2
-    assert average.pairwise()["se"].iloc[0] > 1.02 * hard
+    assert average.pairwise()["se"].iloc[0] > 1.01 * hard
     assert average.table["upper"].max() <= 1.0
 
 
@@ -269,43 +269,44 @@ def test_an_eval_that_lacks_a_model_is_named_and_the_advice_works(logs: dict[str
     np.testing.assert_allclose(found.loc["a", "estimate"], expected)
 
 
-def test_the_same_questions_twice_are_refused(logs: dict[str, pd.DataFrame]) -> None:
-    one = means(logs["code"])
-    with pytest.raises(ArgumentError, match="one eval is there twice"):
-        er.join_evals({"code": one, "again": means(logs["code"])}).average()
-    rng = np.random.default_rng(1)
-    other = logs["code"].assign(score=lambda log: log["score"] + rng.normal(size=len(log)))
-    nearly = logs["code"].assign(score=lambda log: log["score"] + 0.3 * rng.normal(size=len(log)))
-    with pytest.raises(ArgumentError, match=r"not independent.*same ids"):
-        er.join_evals({"code": one, "other metric": means(other)}).average()
-    differences = (er.compare(log, item="item", groups="passage", baseline="a") for log in (logs["code"], nearly))
-    with pytest.raises(ArgumentError, match=r"not independent.*same ids"):
-        er.join_evals(dict(zip(("code", "other metric"), differences, strict=True))).average()
+def test_one_eval_under_two_names_is_refused_wherever_its_rows_lie(logs: dict[str, pd.DataFrame]) -> None:
+    held = [means(logs["code"])]
+    held += [er.mean(make(logs["code"]), by="model", item="item", groups="passage") for make in LAZY.values()]
+    held.append(er.mean(er.summarise(logs["code"], by="model", groups="passage"), by="model", groups="passage"))
+    for again in held:
+        with pytest.raises(ArgumentError, match="one eval is there twice"):
+            er.join_evals({"code": held[0], "again": again}).average()
 
 
-@pytest.mark.parametrize("held", ["duckdb", "polars lazy", "sums"])
-def test_the_same_questions_twice_are_refused_by_their_clusters_where_rows_are_not_at_hand(held: str) -> None:
-    log, other = eval_log(1, 40), eval_log(2, 40)
+@pytest.mark.parametrize("n", [300, 1000])
+def test_independent_benchmarks_with_the_same_ids_from_easy_to_hard_have_an_average(n: int) -> None:
+    rng, rate = np.random.default_rng(5), np.linspace(0.9, 0.3, n)
+    parts = {}
+    for name in ("x", "y"):
+        right = (rng.random((2, n)) < rate).astype(float)
+        log = pd.DataFrame(
+            {"model": np.repeat(["a", "b"], n), "item": np.tile(np.arange(n), 2), "score": right.ravel()}
+        )
+        parts[name] = er.mean(log, by="model", item="item")
+    average = er.join_evals(parts).average()
+    by_hand = np.sqrt(parts["x"].bse["a"] ** 2 + parts["y"].bse["a"] ** 2) / 2
+    np.testing.assert_allclose(average.table.loc["a", "se"], by_hand, rtol=1e-12)
 
-    def there(frame: pd.DataFrame) -> er.Results:
-        if held == "sums":
-            return er.mean(er.summarise(frame, by="model", groups="passage"), by="model", groups="passage")
-        return er.mean(LAZY[held](frame), by="model", item="item", groups="passage")
 
-    noise = np.random.default_rng(1).normal(size=len(log))
-    metric = log.assign(score=log["score"] + 0.3 * noise)
-    for one, two in ((there(log), there(metric)), (means(log), there(metric)), (there(log), means(metric))):
-        with pytest.raises(ArgumentError, match=r"not independent.*same ids"):
-            er.join_evals({"code": one, "other metric": two}).average()
-    with pytest.raises(ArgumentError, match="one eval is there twice"):
-        er.join_evals({"code": means(log), "again": there(log)}).average()
-    if held != "sums":
-        pairs = (er.compare(LAZY[held](one), item="item", groups="passage", baseline="a") for one in (log, metric))
-        with pytest.raises(ArgumentError, match=r"not independent.*same ids"):
-            er.join_evals(dict(zip(("code", "other metric"), pairs, strict=True))).average()
-    found = er.join_evals({"code": there(log), "maths": there(other)}).average().table
-    expected = er.join_evals({"code": means(log), "maths": means(other)}).average().table
-    np.testing.assert_allclose(found["se"], expected["se"], rtol=1e-9)
+def test_standard_errors_that_exist_are_averaged_as_they_are() -> None:
+    """Intervals of 0/1 scores may be longer than their errors say; the average has Welch's numbers all the same."""
+    parts = {}
+    for seed, n in enumerate((40, 80, 160)):
+        rng = np.random.default_rng(seed)
+        log = pd.DataFrame(
+            {"model": ["a"] * n + ["b"] * n, "item": [*range(n)] * 2, "score": 1.0 * (rng.random(2 * n) < 0.9)}
+        )
+        parts[f"e{seed}"] = er.compare(log, item="item", baseline="a")
+    found = er.join_evals(parts).average().table.iloc[0]
+    variance = np.array([part.results.bse.iloc[0] ** 2 for part in parts.values()]) / 9
+    dof = np.array([part.results.dof.iloc[0] for part in parts.values()])
+    np.testing.assert_allclose(found["se"], np.sqrt(variance.sum()), rtol=1e-12)
+    np.testing.assert_allclose(found["dof"], variance.sum() ** 2 / np.sum(variance**2 / dof), rtol=1e-12)
 
 
 def test_unlike_scales_are_warned_of(logs: dict[str, pd.DataFrame]) -> None:
@@ -397,15 +398,6 @@ def test_two_evals_of_other_questions_may_have_the_same_score():
         for name in ("I", "II")
     }
     assert er.join_evals(parts).average().to_frame()["estimate"].iloc[0] == pytest.approx(13 / 15)
-
-
-def test_ids_that_are_one_as_text_do_not_keep_evals_from_their_average():
-    ids = [*range(30), *map(str, range(30))]
-    scores = np.random.default_rng(2).random((2, 120)).round(2)
-    logs = [pd.DataFrame({"model": ["a"] * 60 + ["b"] * 60, "question": ids * 2, "score": one}) for one in scores]
-    evals = {name: er.mean(log, by="model", item="question") for name, log in zip("xy", logs, strict=True)}
-    found = er.join_evals(evals).average().to_frame()
-    np.testing.assert_allclose(found["estimate"], np.mean([one.params for one in evals.values()], axis=0))
 
 
 def test_differences_of_opposite_directions_ask_for_a_baseline():

@@ -29,11 +29,8 @@ from evalreg.estimators.difference import compare
 from evalreg.estimators.mean import mean
 from evalreg.report.documents import records
 from evalreg.report.tables import Summary
-from evalreg.suites.average import TasksName
-from evalreg.suites.averages import SUITE_ADJUSTMENTS, EvalAverage
-from evalreg.suites.comparisons import Comparisons
-from evalreg.suites.evals import FORMS, NOT_POOLED, Evals
-from evalreg.suites.joining import join_evals
+from evalreg.suites.average import SUITE_ADJUSTMENTS, EvalAverage, TasksName
+from evalreg.suites.evals import FORMS, Evals, join_evals
 
 EPILOG = """\
 Examples, on the simulated logs that `evalreg demo --write logs` makes, where
@@ -58,7 +55,7 @@ drawn, weighs evals by how well they are known"""
 class Joined:
     """What the command found."""
 
-    suite: Evals | Comparisons
+    suite: Evals
     average: EvalAverage | None
     rows: dict[str, Rows]  # by eval
     asked: dict[str, argparse.Namespace]  # the options of each
@@ -231,7 +228,7 @@ def _estimated(rows: Rows, options: argparse.Namespace) -> Any:
     return compare(frame, options.score, model=model, baseline=options.baseline, **asked)
 
 
-def _only(suite: Evals | Comparisons) -> str:
+def _only(suite: Evals) -> str:
     """What there is to draw, where it is one thing; else the first is not guessed."""
     names = list(dict.fromkeys(" - ".join(map(str, key[1:])) for key in suite.to_frame().index))
     if len(names) > 1:
@@ -253,7 +250,9 @@ def _summarized(found: Joined) -> Summary:
         (grid,) = own.grids
         facts, sentences = (*facts, *own.facts), (*sentences, *own.sentences)
         grids = (*grids, replace(grid, headers=("average over evals", *grid.headers[1:])))
-        sentences = tuple(text for text in sentences if text != NOT_POOLED)  # the average says what is left of it
+        sentences = tuple(
+            text for text in sentences if "Nothing is pooled" not in text
+        )  # the average says what is left of it
     sentences = tuple(text.replace("`average()` does that", "--average does that") for text in sentences)
     if found.options.where is not None:
         kept = sum(len(rows.frame) for rows in found.rows.values())

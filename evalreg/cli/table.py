@@ -25,7 +25,7 @@ from evalreg.errors import ArgumentError, EvalregError
 from evalreg.estimators.pair_tables import by_part
 from evalreg.report.tables import Summary
 from evalreg.results.results import Results
-from evalreg.suites.side_by_side import BENEATH, ResultsTable, fact_rows, table
+from evalreg.suites.table import BENEATH, ResultsTable, fact_rows, table
 
 EPILOG = """\
 Examples, on the simulated logs that `evalreg demo --write logs` makes:

@@ -1,144 +1,404 @@
-"""From results on several evals to their averages: what is checked, and which errors are taken."""
+"""Averages over independent evals: with stated weights, or as a sample from a population of tasks."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import combinations
+from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
+from scipy.optimize import brentq
 
-from evalreg.checks import FloatArray, listed, nearest, option
-from evalreg.covariance.covariance import Covariance
-from evalreg.data.clusters import axis_name
+from evalreg.checks import FloatArray, adjustment, fraction, listed, nearest, option
 from evalreg.errors import ArgumentError, ArgumentTypeError, FewClustersWarning, NotAvailableError, Note, issue
-from evalreg.inference.diagnostics import row_influence
-from evalreg.inference.random_effects import Averaged, drawn, drawn_alike, weighted
-from evalreg.numerics.student import t_quantile
+from evalreg.inference.multiplicity import adjust_pvalues
+from evalreg.numerics.student import t_pvalues, t_quantile
+from evalreg.report.tables import Grid, Printed, Summary, dof_texts, error_text, interval_text, number, p_value
+from evalreg.report.whole import whole
 from evalreg.results.results import Results
-from evalreg.suites.averages import EvalAverage
+from evalreg.results.tiers import ranks_text
 
 TasksName: TypeAlias = Literal["fixed", "drawn"]
 WeightsName: TypeAlias = Literal["precision"]
 Weights: TypeAlias = Mapping[str, float]
-# Estimates that agree to this are the same.
-SAME = 1e-9
-# Weights that people type add up to 1 within this.
+SuiteAdjustName: TypeAlias = Literal["fdr_bh", "bh", "fdr_by", "holm", "bonferroni"]
+SUITE_ADJUSTMENTS: tuple[SuiteAdjustName, ...] = ("fdr_bh", "fdr_by", "holm", "bonferroni")
+# A tolerance: weights that people type add up to 1 within this.
 SUM_ERROR = 1e-6
+# Fewer drawn tasks than this are warned of: t has at most three degrees of freedom.
 FEW_TASKS = 5
-# What is said where no model, or no difference, is in all evals.
-_NONE_SHARED = {
-    "models": "None is in all.",
-    "differences": "None is in all. Name the same `baseline` in each `compare`, which gives differences one direction.",
-}
-# Questions with the same ids that go together so much (in standard errors of a correlation) are the same questions.
-TOGETHER, FEWEST_SHARED = 5.0, 20
 
 
-def average_means(
+@dataclass(frozen=True, eq=False)
+class Averaged:
+    """Averages of k estimates of each of p effects; arrays of shape (p,)."""
+
+    estimate: FloatArray
+    se: FloatArray
+    dof: FloatArray
+    # Of effects drawn from a population: the spread of the true ones, and the standard error of a new one. NaN else.
+    tau: FloatArray
+    new_se: FloatArray
+
+
+def weighted(theta: FloatArray, se: FloatArray, dof: FloatArray, weights: FloatArray) -> Averaged:
+    """Sum w_j theta_j of independent estimates; shapes (k, p), weights (k,).
+
+    Degrees of freedom by Welch and Satterthwaite: V^2/sum (w_j^2 V_j)^2/dof_j. Satterthwaite (1946), Biometrics
+    Bulletin 2(6), 110-114.
+    """
+    parts = weights[:, None] ** 2 * se**2
+    variance, spread = parts.sum(axis=0), (parts**2 / dof).sum(axis=0)
+    welch = np.divide(variance**2, spread, out=np.full_like(variance, np.inf), where=spread > 0)
+    unknown = np.full_like(variance, np.nan)
+    return Averaged(weights @ theta, np.sqrt(variance), welch, unknown, unknown)
+
+
+def drawn_alike(theta: FloatArray, se: FloatArray) -> Averaged:
+    """Mean of the population from which k effects were drawn, all counted alike; shapes (k, p), k >= 2.
+
+    The spread of the k estimates holds their own errors and the effects', so that mean +- t(k - 1) sd/sqrt(k) needs
+    neither (Student 1908, Biometrika 6, 1-25). It is never below the error of these k alone. A new one varies by
+    sd^2 about the mean, errors of such a size included. tau^2 is the sample variance less the mean squared error.
+    """
+    k, spread, noise = theta.shape[0], theta.var(axis=0, ddof=1), (se**2).mean(axis=0)
+    widest = np.maximum(spread, noise)
+    tau = np.sqrt(np.maximum(spread - noise, 0.0))
+    dof = np.full(spread.size, k - 1.0)
+    return Averaged(theta.mean(axis=0), np.sqrt(widest / k), dof, tau, np.sqrt(widest * (1 + 1 / k)))
+
+
+def drawn(theta: FloatArray, se: FloatArray) -> Averaged:
+    """Mean of the population from which k effects were drawn; shapes (k, p), k >= 2, se > 0.
+
+    tau^2 by Paule and Mandel: sum (y - mu)^2/(v + tau^2) = k - 1, 0 where that has no root. The variance of Hartung and
+    Knapp with t(k - 1), never below 1/sum of weights. Paule and Mandel (1982), J. Res. Natl. Bur. Stand. 87, 377-385;
+    Knapp and Hartung (2003), Statistics in Medicine 22, 2693-2710; Roever, Knapp and Friede (2015), BMC Medical
+    Research Methodology 15:99. The interval of a new one has tau^2 + Var(mean) and the same t, as R's metafor.
+    """
+    k, v = theta.shape[0], se**2
+    tau2 = np.array([_paule_mandel(y, own) for y, own in zip(theta.T, v.T, strict=True)])
+    w = 1 / (v + tau2)
+    mean = (w * theta).sum(axis=0) / w.sum(axis=0)
+    ratio = (w * (theta - mean) ** 2).sum(axis=0) / (k - 1)
+    variance = np.maximum(ratio, 1.0) / w.sum(axis=0)
+    return Averaged(mean, np.sqrt(variance), np.full(mean.size, k - 1.0), np.sqrt(tau2), np.sqrt(tau2 + variance))
+
+
+def _paule_mandel(y: FloatArray, v: FloatArray) -> float:
+    """The root in tau^2 of Cochran's Q with weights 1/(v + tau^2) less its expectation, shape (k,)."""
+
+    def excess(tau2: float) -> float:
+        w = 1 / (v + tau2)
+        mean = float(w @ y / w.sum())
+        return float(w @ (y - mean) ** 2) - (y.size - 1)
+
+    # At the sample variance Q is at most k - 1, so that the root lies below.
+    return float(brentq(excess, 0.0, y.var(ddof=1))) if excess(0.0) > 0 else 0.0
+
+
+def adjusted_over(p: FloatArray, method: SuiteAdjustName) -> FloatArray:
+    """P-values adjusted for their number; "fdr_by" is "fdr_bh" times 1 + 1/2 + ... + 1/m, right under any dependence.
+
+    Benjamini and Yekutieli (2001), Annals of Statistics 29, 1165-1188, theorem 1.3.
+    """
+    if method != "fdr_by":
+        return adjust_pvalues(p, method)
+    m = np.count_nonzero(~np.isnan(p))
+    return np.asarray(np.minimum(adjust_pvalues(p, "fdr_bh") * np.sum(1 / np.arange(1, m + 1)), 1.0))
+
+
+@dataclass(frozen=True, eq=False)
+class EvalAverage(Printed):
+    """Averages over several evals; made by `average` of what `join_evals` returns, immutable.
+
+    Parameters
+    ----------
+    names : tuple of str
+        Models, or differences.
+    evals : tuple of str
+        What was averaged over.
+    weights : tuple of float
+        By eval; empty where they differ by model ("precision").
+    tasks : {"fixed", "drawn"}
+        Whether the evals are all that is asked about, or a sample.
+    each : Averaged
+        The averages.
+    pairs : Averaged or None
+        Of all pairs of models, the first less the second; None where the averages are differences.
+    bounds : (float, float)
+        Between which the averages lie.
+    notes : tuple of (category, text)
+        What was warned of.
+
+    Examples
+    --------
+    >>> import evalreg as er
+    >>> logs = {name: er.datasets.paired(n_passages=20, seed=i) for i, name in enumerate(["reading", "maths"])}
+    >>> evals = er.join_evals({name: er.mean(log, by="model", item="question") for name, log in logs.items()})
+    >>> evals.average({"reading": 0.25, "maths": 0.75}).table["estimate"].round(4).to_dict()
+    {'new': 0.8, 'old': 0.735}
+    """
+
+    names: tuple[str, ...]
+    evals: tuple[str, ...]
+    weights: tuple[float, ...]
+    tasks: TasksName
+    each: Averaged
+    pairs: Averaged | None
+    bounds: tuple[float, float]
+    notes: tuple[Note, ...] = ()
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """The averages with 95% intervals; see `to_frame` for the columns."""
+        return self.to_frame()
+
+    def to_frame(self, alpha: float = 0.05) -> pd.DataFrame:
+        """The averages, one row each.
+
+        Parameters
+        ----------
+        alpha : float, optional
+            Level of the intervals, and family-wise level of the ranks.
+
+        Returns
+        -------
+        DataFrame
+            Of models, best first: columns estimate, se, dof, lower, upper, rank, rank_lower and rank_upper (the ranks
+            that the pairs leave open, all at once, by Holm). Of differences p_value in place of the ranks. Of drawn
+            tasks also tau (the spread of true values over tasks), new_lower and new_upper (for one more task).
+        """
+        fraction("alpha", alpha)
+        table = pd.DataFrame(self._columns(self.each, self.bounds, alpha), index=pd.Index(self.names))
+        if self.pairs is None:
+            table.insert(5, "p_value", _p_values(self.each))
+            return table
+        for place, (name, ranks) in enumerate(self._ranks(alpha).items(), 5):
+            table.insert(place, name, ranks)
+        return table.sort_values("estimate", ascending=False, kind="stable")
+
+    def pairwise(self, adjust: SuiteAdjustName | None = "holm", alpha: float = 0.05) -> pd.DataFrame:
+        """Differences between the averages of all pairs of models.
+
+        Parameters
+        ----------
+        adjust : {"holm", "fdr_bh", "fdr_by", "bonferroni"}, optional
+            How `p_adjusted` allows for the number of pairs, "holm" by default, "bh" is "fdr_bh"; None leaves the
+            column out.
+        alpha : float, optional
+            Level of the intervals, each by itself.
+
+        Returns
+        -------
+        DataFrame
+            Indexed by (left, right); columns difference, se, dof, lower, upper, p_value and p_adjusted; of drawn tasks
+            also tau, new_lower and new_upper.
+
+        Raises
+        ------
+        NotAvailableError
+            If the averages are differences already.
+        """
+        fraction("alpha", alpha)
+        if self.pairs is None:
+            raise NotAvailableError("these averages are differences; `pairwise` is of averages of scores.")
+        left, right = np.triu_indices(len(self.names), 1)
+        names, (low, high) = np.array(self.names, dtype=object), self.bounds
+        index = pd.MultiIndex.from_arrays([names[left], names[right]], names=["left", "right"])
+        table = pd.DataFrame(self._columns(self.pairs, (low - high, high - low), alpha), index=index)
+        table = table.rename(columns={"estimate": "difference"})
+        table.insert(5, "p_value", _p_values(self.pairs))
+        adjust = adjustment("adjust", adjust, SUITE_ADJUSTMENTS)
+        if adjust is not None:
+            table.insert(6, "p_adjusted", adjusted_over(table["p_value"].to_numpy(), adjust))
+        return whole(table)
+
+    def _columns(self, averaged: Averaged, bounds: tuple[float, float], alpha: float) -> dict[str, FloatArray]:
+        """Estimates with intervals, within what is possible."""
+        t = t_quantile(alpha, averaged.dof)
+
+        def ends(se: FloatArray, lower: str, upper: str) -> dict[str, FloatArray]:
+            centre = averaged.estimate
+            return {lower: np.maximum(centre - t * se, bounds[0]), upper: np.minimum(centre + t * se, bounds[1])}
+
+        columns = {"estimate": averaged.estimate, "se": averaged.se, "dof": averaged.dof}
+        columns |= ends(averaged.se, "lower", "upper")
+        if self.tasks == "drawn":
+            columns |= {"tau": averaged.tau} | ends(averaged.new_se, "new_lower", "new_upper")
+        return columns
+
+    def _ranks(self, alpha: float) -> dict[str, FloatArray]:
+        """Ranks, and those that no pair excludes at a family-wise level."""
+        M, theta = len(self.names), self.each.estimate
+        above = np.zeros((M, M), dtype=bool)
+        if self.pairs is not None and M > 1:
+            left, right = np.triu_indices(M, 1)
+            decided = adjust_pvalues(_p_values(self.pairs), "holm") <= alpha
+            above[left, right] = decided & (self.pairs.estimate > 0)
+            above[right, left] = decided & (self.pairs.estimate < 0)
+        rank = 1 + np.count_nonzero(theta > theta[:, None], axis=1)
+        return {"rank": rank, "rank_lower": 1 + above.sum(axis=0), "rank_upper": M - above.sum(axis=1)}
+
+    def summary(self, alpha: float = 0.05) -> Summary:
+        """The averages, what they are averages of, and what their errors allow for.
+
+        Parameters
+        ----------
+        alpha : float, optional
+            Level of the intervals.
+
+        Returns
+        -------
+        Summary
+            Prints as text of 80 columns; also `as_markdown()`, `as_latex()` and `as_html()`.
+        """
+        frame, drawn_tasks = self.to_frame(alpha), self.tasks == "drawn"
+        last = "ranks" if self.pairs is not None else "p"
+        more = ("tau", "new task") if drawn_tasks else ()
+        headers = ("", "average (SE)", f"{100 * (1 - alpha):g}% interval", "dof", last, *more)
+        rows = []
+        for name, row, dof in zip(
+            frame.index, frame.to_dict("records"), dof_texts(frame["dof"], "normal"), strict=True
+        ):
+            cells = [f"{number(row['estimate'])} ({error_text(row['se'])})"]
+            cells += [interval_text(row["lower"], row["upper"], row["estimate"]), dof]
+            cells.append(p_value(row["p_value"], alpha) if self.pairs is None else ranks_text(row))
+            if drawn_tasks:
+                cells += [number(row["tau"]), interval_text(row["new_lower"], row["new_upper"], row["estimate"])]
+            rows.append((str(name), *cells))
+        weights = ", ".join(f"{name} {weight:.4g}" for name, weight in zip(self.evals, self.weights, strict=False))
+        equal = f"equal, 1/{len(self.evals)} each"
+        weights = "by precision" if not self.weights else equal if len(set(self.weights)) == 1 else weights
+        evals = f"{len(self.evals)}: {', '.join(self.evals)}"
+        facts = (("Evals", evals), ("Tasks", self.tasks), ("Weights", weights))
+        return Summary(
+            "average over evals", facts, (Grid(headers, tuple(rows), blocks=True),), tuple(self._sentences())
+        )
+
+    def _sentences(self) -> list[str]:
+        if self.tasks == "fixed":
+            sentences = [
+                "These averages are about these evals: their errors are those of the questions. Other evals of the "
+                'same kind would give other averages, which tasks="drawn" allows for.'
+            ]
+        else:
+            sentences = [
+                f"The {len(self.evals)} evals are taken as a random sample of tasks, and the averages are about all "
+                "such tasks. tau is the spread of true values over tasks, new task the interval for one more."
+            ]
+            if not self.weights:
+                # python -m benchmarks.intervals evals: six evals, two models.
+                sentences.append(
+                    "Weights by precision give scores near 1 too much weight: in simulated suites of six evals 95% "
+                    "intervals held the truth in .90."
+                )
+        sentences.append("The evals are taken to share no questions. Standard errors in parentheses.")
+        if self.pairs is not None and len(self.names) > 1:
+            sentences.append("ranks: those that no difference between two models excludes, all at once (Holm).")
+        elif self.pairs is None and len(self.names) > 1:
+            sentences.append(f"p is of each of {len(self.names)} differences by itself.")
+        return sentences + [text for _, text in self.notes]
+
+    def __repr__(self) -> str:
+        return self.summary().as_text()
+
+
+def _p_values(averaged: Averaged) -> FloatArray:
+    """Two-sided p-values against 0; NaN without a variance."""
+    return t_pvalues(averaged.estimate / np.where(averaged.se > 0, averaged.se, np.nan), averaged.dof)
+
+
+def average_over(
     parts: Mapping[str, Results],
     weights: Weights | WeightsName | None,
     tasks: TasksName,
     models: Sequence[str] | None,
+    differences: bool,
     notes: Sequence[Note],
 ) -> EvalAverage:
-    """The averages of models, and of the differences of all pairs."""
-    names = _shared_names(parts, models, "models")
-    _refuse_same_questions(parts)
-    left, right = np.triu_indices(len(names), 1)
-    C = np.zeros((left.size, len(names)))
-    C[np.arange(left.size), left], C[np.arange(left.size), right] = 1.0, -1.0
-    own = [_errors_of(name, part, names) for name, part in parts.items()]
-    gaps = [_errors_of_pairs(name, part, names, C) for name, part in parts.items()]
-    unit = all(part.estimate.about.unit for part in parts.values())
-    return _average(parts, names, own, gaps, weights, tasks, (0.0, 1.0) if unit else (-np.inf, np.inf), notes)
-
-
-def average_differences(
-    parts: Mapping[str, Results],
-    weights: Weights | WeightsName | None,
-    tasks: TasksName,
-    models: Sequence[str] | None,
-) -> EvalAverage:
-    """The averages of differences."""
-    names = _shared_names(parts, models, "differences")
-    _refuse_same_questions(parts)
-    own = [_errors_of_pairs(name, part, names, np.eye(len(names))) for name, part in parts.items()]
-    unit = all(part.estimate.about.unit for part in parts.values())
-    return _average(parts, names, own, None, weights, tasks, (-1.0, 1.0) if unit else (-np.inf, np.inf), ())
-
-
-_Errors: TypeAlias = tuple[FloatArray, FloatArray, FloatArray]
-"""Estimates, standard errors and degrees of freedom on one eval."""
-
-
-def _average(
-    parts: Mapping[str, Results],
-    names: tuple[str, ...],
-    own: list[_Errors],
-    gaps: list[_Errors] | None,
-    weights: Any,
-    tasks: Any,
-    bounds: tuple[float, float],
-    notes: Sequence[Note],
-) -> EvalAverage:
+    """The averages of models and of all their pairs, or of differences."""
+    names = _shared_names(parts, models, "differences" if differences else "models")
     option("tasks", tasks, ("fixed", "drawn"))
     w = _checked_weights(weights, tuple(parts), tasks)
-    new = []
+    more: list[Note] = []
     if tasks == "drawn" and len(parts) < FEW_TASKS:
         text = f"{len(parts)} tasks say little about tasks in general: t has {len(parts) - 1} degrees of freedom."
-        new.append((FewClustersWarning, text))
-    issue(new)
+        more.append((FewClustersWarning, text))
+    issue(more)
 
-    def averaged(errors: list[_Errors]) -> Averaged:
+    def averaged(C: FloatArray) -> Averaged:
+        errors = [_errors_of(name, part, names, C) for name, part in parts.items()]
         theta, se, dof = (np.array(arrays) for arrays in zip(*errors, strict=True))
-        if tasks == "fixed":
-            assert w is not None
+        if w is not None and tasks == "fixed":
             return weighted(theta, se, dof, w)
         return drawn(theta, se) if w is None else drawn_alike(theta, se)
 
+    m = len(names)
+    left, right = np.triu_indices(m, 1)
+    pairs = None if differences else averaged(np.eye(m)[left] - np.eye(m)[right])
+    unit = all(part.estimate.about.unit for part in parts.values())
+    bounds = (-np.inf, np.inf) if not unit else (-1.0, 1.0) if differences else (0.0, 1.0)
     said = () if w is None else tuple(w.tolist())
-    pairs = None if gaps is None else averaged(gaps)
-    return EvalAverage(names, tuple(parts), said, tasks, averaged(own), pairs, bounds, (*notes, *new))
+    return EvalAverage(names, tuple(parts), said, tasks, averaged(np.eye(m)), pairs, bounds, (*notes, *more))
 
 
-def _alike(one: npt.ArrayLike, two: npt.ArrayLike) -> bool:
-    """Whether numbers are the same but for rounding."""
-    first, second = np.asarray(one, dtype=float), np.asarray(two, dtype=float)
-    return np.allclose(first, second, rtol=SAME, atol=SAME * float(np.max(np.abs(first), initial=0.0)))
+def _errors_of(
+    name: str, part: Results, names: tuple[str, ...], C: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Estimates, standard errors and degrees of freedom of contrasts of the named parameters on one eval.
+
+    A score without variance, such as that of a model which solves all questions, has no standard error but an
+    interval: half of its length over t stands for the error, or the average would take the score for known.
+    """
+    at = [part.estimate.names.index(label) for label in names]
+    full = np.zeros((C.shape[0], part.estimate.n_params))
+    full[:, at] = C
+    theta = full @ np.array(part.estimate.params)
+    contrasts = None if np.array_equal(full, np.eye(part.estimate.n_params)) else full
+    se, dof = np.sqrt(part.cov.variance(contrasts)), part.cov.dof(contrasts)
+    dof = np.where(np.isnan(dof) | (dof <= 0), part.cov.smallest_dof, dof)
+    if not np.all(se > 0):
+        alone = np.array_equal(C, np.eye(len(names)))
+        ends = part.conf_int().to_numpy()[at] if alone else part.cov.limits(theta, full)
+        se = np.where(se > 0, se, (ends[:, 1] - ends[:, 0]) / 2 / t_quantile(0.05, dof))
+    unknown = np.flatnonzero(~(np.isfinite(se) & (se > 0)))
+    if unknown.size:
+        labels = [" - ".join(names[i] for i in np.flatnonzero(C[row])) for row in unknown]
+        raise NotAvailableError(
+            f"an average needs the error of each score; on {name!r} {listed(labels)} has none. Leave it out by "
+            "`models`, or the eval."
+        )
+    return theta, se, dof
 
 
 def _shared_names(parts: Mapping[str, Results], models: Sequence[str] | None, what: str) -> tuple[str, ...]:
     """What is averaged; all evals must have it."""
     if len(parts) < 2:
         raise ArgumentError(f"an average is over two or more evals; got {listed(parts)} alone.")
-    for (name, one), (other, two) in combinations(parts.items(), 2):
-        same = one.estimate.names == two.estimate.names and one.nobs == two.nobs
-        # Rows in an engine, or sums of them, may give another last digit.
-        same = same and _alike(one.params, two.params) and _alike(one.cov.naive, two.cov.naive)
-        if same and not _of_other_questions(one, two):
-            raise ArgumentError(
-                f"{name!r} and {other!r} hold the same numbers: one eval is there twice. Leave out one."
-            )
     every = list(dict.fromkeys(label for part in parts.values() for label in part.estimate.names))
     everywhere = [label for label in every if all(label in part.estimate.names for part in parts.values())]
     if isinstance(models, str):
         raise ArgumentTypeError(f"`models` must be a list; got {models!r}.")
     wanted = every if models is None else list(dict.fromkeys(map(str, models)))
+    if not wanted:
+        raise ArgumentError(f"`models` must name at least one of the {what}; got an empty list.")
     for label in wanted:
         if label not in every:
             raise ArgumentError(f"`models` must name {what}; {label!r} is none.{nearest(label, every)}")
         lacking = [name for name, part in parts.items() if label not in part.estimate.names]
-        if lacking:
-            do = f"models={everywhere!r}" if 0 < len(everywhere) <= 10 else "`models` to name those that all have"
-            raise ArgumentError(
-                f"an average is over the same evals for all {what}; {label!r} is not in {listed(lacking)}. "
-                + (f"In all evals are {len(everywhere)} {what}: use {do}." if everywhere else _NONE_SHARED[what])
-            )
-    if not wanted:
-        raise ArgumentError(f"`models` must name at least one of the {what}; got an empty list.")
+        if not lacking:
+            continue
+        cure = "None is in all."
+        if everywhere:
+            use = f"models={everywhere!r}" if len(everywhere) <= 10 else "`models` to name those that all have"
+            cure = f"In all evals are {len(everywhere)} {what}: use {use}."
+        elif what == "differences":
+            cure += " Name the same `baseline` in each `compare`, which gives differences one direction."
+        raise ArgumentError(
+            f"an average is over the same evals for all {what}; {label!r} is not in {listed(lacking)}. {cure}"
+        )
     return tuple(wanted)
 
 
@@ -158,126 +418,15 @@ def _checked_weights(weights: Any, evals: tuple[str, ...], tasks: str) -> FloatA
         raise ArgumentTypeError('`weights` must be a dict by eval, such as {"MATH": 0.5, "DROP": 0.5}, or "precision".')
     if tasks == "drawn":
         raise ArgumentError('stated weights are for tasks="fixed"; drawn tasks count alike, or by "precision".')
-    given = {str(name): float(weight) for name, weight in weights.items()}
-    if set(given) != set(evals):
-        other = sorted(set(given) ^ set(evals))
+    by_eval = {str(name): float(weight) for name, weight in weights.items()}
+    if set(by_eval) != set(evals):
+        other = sorted(set(by_eval) ^ set(evals))
         raise ArgumentError(f"`weights` must have one weight for each eval; {listed(other)} is only in one of the two.")
-    w = np.array([given[name] for name in evals])
+    w = np.array([by_eval[name] for name in evals])
     if not np.isfinite(w).all() or (w < 0).any():
-        raise ArgumentError(f"`weights` must be finite and not negative; got {given}.")
+        raise ArgumentError(f"`weights` must be finite and not negative; got {by_eval}.")
     if abs(w.sum() - 1) > SUM_ERROR:
-        fixed = {name: round(float(weight / w.sum()), 6) for name, weight in given.items()} if w.sum() > 0 else {}
-        advice = f" Divided by their sum they are {fixed}." if fixed else ""
+        scaled = {name: round(float(weight / w.sum()), 6) for name, weight in by_eval.items()} if w.sum() > 0 else {}
+        advice = f" Divided by their sum they are {scaled}." if scaled else ""
         raise ArgumentError(f"`weights` must sum to 1; they sum to {w.sum():.6g}.{advice}")
-    scaled: FloatArray = w / w.sum()
-    return scaled
-
-
-def _errors_of(name: str, part: Results, names: tuple[str, ...]) -> _Errors:
-    """Scores on one eval."""
-    at = [part.estimate.names.index(label) for label in names]
-    theta, se = np.array(part.estimate.params)[at], np.sqrt(part.cov.variance())[at]
-    ends = part.conf_int().to_numpy()[at]
-    return _at_least(name, names, theta, se, ends, part.cov.dof()[at], part.cov)
-
-
-def _errors_of_pairs(name: str, part: Results, names: tuple[str, ...], C: FloatArray) -> _Errors:
-    """Contrasts C of the named parameters on one eval."""
-    at = [part.estimate.names.index(label) for label in names]
-    full = np.zeros((C.shape[0], part.estimate.n_params))
-    full[:, at] = C
-    theta = full @ np.array(part.estimate.params)
-    whole = np.array_equal(full, np.eye(part.estimate.n_params))
-    asked = None if whole else full
-    ends = part.cov.limits(theta, asked)
-    labels = [" - ".join(names[i] for i in np.flatnonzero(row)) for row in C]
-    return _at_least(name, labels, theta, np.sqrt(part.cov.variance(asked)), ends, part.cov.dof(asked), part.cov)
-
-
-def _at_least(
-    name: str,
-    labels: Sequence[str],
-    theta: FloatArray,
-    se: FloatArray,
-    ends: FloatArray,
-    dof: FloatArray,
-    cov: Covariance,
-) -> _Errors:
-    """Standard errors that are no less than the 95% interval says: where few or no questions tell, it says more."""
-    dof = np.where(np.isnan(dof) | (dof <= 0), cov.smallest_dof, dof)
-    half = (ends[:, 1] - ends[:, 0]) / 2 / t_quantile(0.05, dof)
-    found = np.fmax(se, half)
-    unknown = [label for label, value in zip(labels, found, strict=True) if not (np.isfinite(value) and value > 0)]
-    if unknown:
-        raise NotAvailableError(
-            f"an average needs the error of each score; on {name!r} {listed(unknown)} has none. Leave it out by "
-            "`models`, or the eval."
-        )
-    return theta, found, dof
-
-
-def _refuse_same_questions(parts: Mapping[str, Results]) -> None:
-    """Raise where two evals seem to be of the same questions, whose errors are not independent."""
-    for (name, one), (other, two) in combinations(parts.items(), 2):
-        found = _comparable(one, two)
-        if found is not None:
-            _refuse_together(name, found[0], other, found[1])
-
-
-def _refuse_together(name: str, one: pd.Series[float], other: str, two: pd.Series[float]) -> None:
-    """Raise where sums of the same labels go together."""
-    both = pd.concat([one, two], axis=1, join="inner").to_numpy()
-    if len(both) < FEWEST_SHARED or not both.std(axis=0).all():
-        return
-    r = float(np.corrcoef(both.T)[0, 1])
-    if r * np.sqrt(len(both)) > TOGETHER:
-        raise ArgumentError(
-            f"the errors of {name!r} and {other!r} are not independent: their {len(both)} questions or clusters "
-            f"with the same ids go together (correlation {r:.2f}). Two scores of the same questions go side by "
-            "side with `stack`; give questions that only share their ids other ids."
-        )
-
-
-def _of_other_questions(one: Results, two: Results) -> bool:
-    """Whether two results have labels of questions, and none in common: then equal numbers are chance."""
-    found = _comparable(one, two)
-    return found is not None and found[0].index.intersection(found[1].index).empty
-
-
-def _comparable(one: Results, two: Results) -> tuple[pd.Series[float], pd.Series[float]] | None:
-    """Sums of the scores of both by question; by cluster where rows of one are in an engine, or gone."""
-    pairs = [(sums_of(one), sums_of(two)) for sums_of in (_by_question, _by_cluster)]
-    known = [(first, second) for first, second in pairs if first is not None and second is not None]
-    # Questions of one and passages of the other may share their ids.
-    alike = (pair for pair in known if pair[0].name == pair[1].name)
-    return next(alike, known[0] if known else None)
-
-
-def _by_question(part: Results) -> pd.Series[float] | None:
-    """Sums of the rows' residuals by the finest label that is at hand; None where there is none."""
-    scores = part.estimate.scores
-    held = getattr(getattr(scores, "labels", None), "held", None)
-    rows = getattr(scores, "row_scores", None)
-    if not held or rows is None:
-        return None
-    name, codes = max(held.items(), key=lambda one: one[1].n_clusters)
-    if codes.labels is None or len(codes.labels) != codes.n_clusters:
-        return None
-    sums = np.asarray(np.bincount(codes.codes, rows, codes.n_clusters), dtype=np.float64)
-    return _by_text(sums, codes.labels, name)
-
-
-def _by_cluster(part: Results) -> pd.Series[float] | None:
-    """Influences of the finest clusters in use, added up; None without clusters, or where they stay in Spark."""
-    scores, axes = part.estimate.scores, part.cov.axes
-    if not axes or any(scores.stays(axis) for axis in axes):
-        return None
-    axis = max(axes, key=scores.n_clusters)
-    values, index = row_influence(part.estimate, axis)
-    return _by_text(values.sum(axis=1), index, axis_name(axis))
-
-
-def _by_text(values: FloatArray, labels: Any, name: str) -> pd.Series[float]:
-    """Sums by the text of labels, of which two may be alike: 1 and "1"."""
-    found: pd.Series[float] = pd.Series(values, index=list(map(str, labels)), name=name)
-    return found if found.index.is_unique else found.groupby(level=0, sort=False).sum()
+    return np.asarray(w / w.sum())

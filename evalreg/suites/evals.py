@@ -1,45 +1,74 @@
-"""Several evals of the same models: their tables, as papers print them."""
+"""Several evals of the same models side by side: scores, or differences between models; nothing is pooled."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from itertools import combinations
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
+import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import fraction, keeps, listed
+from evalreg.checks import adjustment, fraction, keeps, listed, option
 from evalreg.data.clusters import axis_name
-from evalreg.errors import Note
-from evalreg.estimators.pair_tables import by_part
+from evalreg.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    MissingColumnError,
+    MissingLabelsError,
+    NotAvailableError,
+    Note,
+    UnlikeScalesWarning,
+    issue,
+)
+from evalreg.estimators.comparison import Comparison
+from evalreg.estimators.pair_tables import by_part, comparison_summary
 from evalreg.inference.dependence import design_effect
 from evalreg.report.canvas import FigSize
+from evalreg.report.documents import SCHEMA_VERSION, summary_document, versions
 from evalreg.report.summaries import covariance_text
-from evalreg.report.tables import Grid, Printed, Summary, error_text, fixed, number
+from evalreg.report.tables import Grid, Printed, Summary, error_text, fixed, number, whole_columns
+from evalreg.results.document import checked_levels, written
 from evalreg.results.results import Results
-from evalreg.suites.average import TasksName, Weights, WeightsName, average_means
-from evalreg.suites.averages import EvalAverage
+from evalreg.suites.average import (
+    SUITE_ADJUSTMENTS,
+    EvalAverage,
+    SuiteAdjustName,
+    TasksName,
+    Weights,
+    WeightsName,
+    adjusted_over,
+    average_over,
+)
 from evalreg.suites.forest import forest_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-FormName: TypeAlias = Literal["scores", "counts", "clustered"]
+FormName: TypeAlias = Literal["counts", "scores", "clustered"]
 FORMS: tuple[FormName, ...] = ("scores", "counts", "clustered")
-NOT_POOLED = "Standard errors in parentheses. Nothing is pooled over evals: `average()` does that."
+# Scores of evals that differ by this factor are hardly on one scale: fractions beside per cent.
+UNLIKE = 10.0
+# A tolerance: numbers of the same rows, by another engine.
+SAME = 1e-9
 
 
 @keeps("parts")
 @dataclass(frozen=True, eq=False)
 class Evals(Printed):
-    """Scores of models on several evals side by side; made by `join_evals`, immutable.
+    """Scores of models, or differences between them, on several evals; made by `join_evals`, immutable.
 
     Parameters
     ----------
-    parts : dict of str to Results
-        Means by model, by eval.
-    form : {"scores", "counts", "clustered"}
-        What `summary` prints.
+    parts : dict of str to Results or Comparison
+        Means by model, or comparisons, by eval.
+    form : {"counts", "scores", "clustered"}
+        What `summary` prints of scores.
+    adjust : {"fdr_bh", "fdr_by", "holm", "bonferroni"} or None
+        How p-values allow for all differences on all evals; None where each comparison keeps its own.
     notes : tuple of (category, text)
         What was warned of.
 
@@ -52,17 +81,23 @@ class Evals(Printed):
     {('reading', 'new'): 0.8, ('reading', 'old'): 0.69, ('maths', 'new'): 0.8, ('maths', 'old'): 0.75}
     """
 
-    parts: dict[str, Results]
+    parts: dict[str, Results] | dict[str, Comparison]
     form: FormName = "counts"
+    adjust: SuiteAdjustName | None = None
     notes: tuple[Note, ...] = ()
 
     @property
+    def differences(self) -> bool:
+        """Whether these are differences between models."""
+        return isinstance(next(iter(self.parts.values())), Comparison)
+
+    @property
     def table(self) -> pd.DataFrame:
-        """Scores with 95% intervals, indexed by (eval, model); see `to_frame` for the columns."""
+        """All with 95% intervals, indexed by (eval, model) or (eval, model, baseline); see `to_frame`."""
         return self.to_frame()
 
     def to_frame(self, alpha: float = 0.05) -> pd.DataFrame:
-        """Scores of all models on all evals, one row each.
+        """All scores, or all differences, one row each.
 
         Parameters
         ----------
@@ -72,11 +107,25 @@ class Evals(Printed):
         Returns
         -------
         DataFrame
-            Indexed by (eval, model); columns estimate, se, lower, upper, naive_se, ratio (of se to naive_se), dof, n
-            and n_clusters (of the axis with fewest; n where rows are independent).
+            Of scores indexed by (eval, model); columns estimate, se, lower, upper, naive_se, ratio (of se to naive_se),
+            dof, n and n_clusters (of the axis with fewest; n where rows are independent). Of differences indexed by
+            (eval, model, baseline), columns as in `Comparison.to_frame`.
         """
-        frames = {name: _eval_frame(part, alpha) for name, part in self.parts.items()}
-        return pd.concat(frames, names=["eval", "model"])
+        names = ["eval"] if self.differences else ["eval", "model"]
+        return pd.concat(self._frames(alpha), names=names)
+
+    def _frames(self, alpha: float) -> dict[str, pd.DataFrame]:
+        """The tables by eval, with p-values adjusted over all of them where that is asked for."""
+        if not self.differences:
+            return {name: _score_frame(cast(Results, part), alpha) for name, part in self.parts.items()}
+        frames = {name: part.to_frame(alpha) for name, part in self.parts.items()}
+        if self.adjust is None:
+            return frames
+        p = adjusted_over(np.concatenate([frame["p_value"].to_numpy() for frame in frames.values()]), self.adjust)
+        starts = np.cumsum([len(frame) for frame in frames.values()])[:-1]
+        for frame, adjusted in zip(frames.values(), np.split(p, starts), strict=True):
+            frame.insert(list(frame).index("p_value") + 1, "p_adjusted", adjusted)
+        return frames
 
     def average(
         self,
@@ -85,7 +134,7 @@ class Evals(Printed):
         tasks: TasksName = "fixed",
         models: list[str] | None = None,
     ) -> EvalAverage:
-        """Average of each model over the evals, with its error, differences of all pairs and ranks.
+        """Average of each model, or of each difference, over the evals, with its error; of models also all pairs.
 
         The evals are taken to have different questions, so that their errors are independent; within an eval the models
         share questions, which the differences use.
@@ -99,7 +148,7 @@ class Evals(Printed):
             "fixed", the default, is about these evals: only their questions are a sample. "drawn" is about the tasks of
             which these evals are a sample, and adds the interval of a new task.
         models : list of str, optional
-            The models to average, where some evals lack others.
+            The models (or differences, such as "new - old") to average, where some evals lack others.
 
         Returns
         -------
@@ -111,24 +160,23 @@ class Evals(Printed):
         ArgumentError
             If there is one eval, one is there twice, one lacks a model, or weights do not fit or do not sum to 1.
         NotAvailableError
-            If a model has no standard error on some eval.
+            If a model has neither a standard error nor an interval on some eval.
 
         Warns
         -----
-        UnlikeScalesWarning
-            If the evals' scores are not on one scale.
         FewClustersWarning
             If there are fewer than five drawn tasks.
 
         References
         ----------
-        Fixed: dof by Welch and Satterthwaite (1946). An eval's SE is at least the half-length of its 95% interval over
-        t, so that a model that solves all questions counts with the interval that this still has. Drawn: mean and
-        spread of the evals' scores with t(k - 1), at least the error of their questions; "precision" has tau^2 by Paule
-        and Mandel (1982) and the interval of Knapp and Hartung (2003), not below that of known tau^2. The guide says
-        how often the intervals hold the truth.
+        Fixed: dof by Welch and Satterthwaite (1946). Drawn: mean and spread of the evals' scores with t(k - 1), at
+        least the error of their questions; "precision" has tau^2 by Paule and Mandel (1982) and the interval of Knapp
+        and Hartung (2003), not below that of known tau^2. An eval that shows no variance, as where a model solves all
+        questions, counts with half the length of its 95% interval over t.
         """
-        return average_means(self.parts, weights, tasks, models, self.notes)
+        parts = _results_of(self.parts)
+        _refuse_twice(parts)
+        return average_over(parts, weights, tasks, models, self.differences, self.notes)
 
     def plot(
         self,
@@ -139,14 +187,14 @@ class Evals(Printed):
         figsize: FigSize = None,
         ax: Axes | None = None,
     ) -> Axes:
-        """A forest plot: a row for each eval, and their average at the foot.
+        """A forest plot: a row for each eval, and their average at the foot; of differences with a line at zero.
 
         Needs matplotlib, the extra `evalreg[plot]`.
 
         Parameters
         ----------
         name : str, optional
-            The model; may be left out where there is one.
+            The model, or the difference such as "new - old"; may be left out where there is one.
         average : EvalAverage or False, optional
             What `average()` returned; by default that of equal weights and fixed tasks. False leaves it out.
         alpha : float, optional
@@ -160,22 +208,22 @@ class Evals(Printed):
         Returns
         -------
         Axes
-            Row i is eval i, in the order given; names are whole.
+            Row i is eval i, in the order of `parts`; names are whole.
 
         Raises
         ------
         ArgumentError
-            If there is no such name, several and none was given, or the average is not of these evals.
+            If there is no such name, several and none was named, or the average is not of these evals.
         """
         return forest_axes(self, name, average, alpha, figsize, ax)
 
     def summary(self, alpha: float = 0.05) -> Summary:
-        """The table in the form that was asked for.
+        """One table for all evals; of scores in the form that was asked for.
 
         Parameters
         ----------
         alpha : float, optional
-            Level of the intervals; none of these forms shows any.
+            Level of the intervals, which the forms of scores do not show.
 
         Returns
         -------
@@ -184,8 +232,13 @@ class Evals(Printed):
 
         References
         ----------
-        Miller (2024), arXiv:2411.00640: "scores" is table 2, "counts" table 3, "clustered" table 4.
+        Miller (2024), arXiv:2411.00640: "scores" is table 2, "counts" table 3, "clustered" table 4, differences
+        table 5.
         """
+        if self.differences:
+            comparisons = cast("dict[str, Comparison]", self.parts)
+            parts = {name: (part.results, part.facts, part.adjust) for name, part in comparisons.items()}
+            return comparison_summary(parts, alpha, self._frames(alpha), self.adjust)
         fraction("alpha", alpha)
         table = self.to_frame(alpha)
         grid = _clustered_grid(table) if self.form == "clustered" else self._score_grid(table)
@@ -199,49 +252,85 @@ class Evals(Printed):
             for key, row in zip(table.index, table.to_dict("records"), strict=True)
         }
         rows = [(str(model), *(cells.get((name, model), "") for name in self.parts)) for model in models]
-        rule = 0
-        if self.form == "counts":
-            rule = len(rows)
-            rows += [
-                (label, *(_range(table.loc[name, column]) for name in self.parts))
-                for label, column in (("Questions or rows", "n"), ("Clusters", "n_clusters"))
-            ]
-            rows.append(("Covariance", *(covariance_text(part.cov) for part in self.parts.values())))
-        return Grid(("model", *self.parts), tuple(rows), blocks=True, rule=rule)
+        if self.form == "scores":
+            return Grid(("model", *self.parts), tuple(rows), blocks=True)
+        facts = [
+            (label, *(_range(table.loc[name, column]) for name in self.parts))
+            for label, column in (("Questions or rows", "n"), ("Clusters", "n_clusters"))
+        ]
+        facts.append(("Covariance", *(covariance_text(part.cov) for part in _results_of(self.parts).values())))
+        return Grid(("model", *self.parts), (*rows, *facts), blocks=True, rule=len(rows))
 
     def _sentences(self, table: pd.DataFrame) -> list[str]:
+        sentences = ["Standard errors in parentheses. Nothing is pooled over evals: `average()` does that."]
         if self.form == "clustered":
             sentences = ["ratio = clustered SE / naive SE; naive takes rows to be independent."]
-        else:
-            sentences = [NOT_POOLED]
-        models = set(table.index.get_level_values(1))
-        for name, part in self.parts.items():
+        models, parts = set(table.index.get_level_values(1)), _results_of(self.parts)
+        for name, part in parts.items():
             absent = sorted(models - set(part.estimate.names))
-            if absent:
-                sentences.append(f"{name}: {listed(absent)} was not run.")
-        sentences += by_part({name: [text for _, text in part.notes] for name, part in self.parts.items()})
+            sentences += [f"{name}: {listed(absent)} was not run."] if absent else []
+        sentences += by_part({name: [text for _, text in part.notes] for name, part in parts.items()})
         return sentences + [text for _, text in self.notes]
 
+    def to_json(self, path: str | PathLike[str] | None = None, *, alpha: float | Sequence[float] = 0.05) -> str:
+        """All comparisons and their table, as strict JSON; `read_results` reads it.
+
+        Parameters
+        ----------
+        path : str or path, optional
+            A file to write it to as well.
+        alpha : float or list of float, optional
+            Levels of the intervals; the first is that of the table.
+
+        Returns
+        -------
+        str
+            Numbers to the last digit; a missing one is null, an infinity "inf" or "-inf".
+
+        Raises
+        ------
+        ArgumentError
+            If a level is not between 0 and 1, or the file cannot be written.
+        NotAvailableError
+            If these are scores, whose results have `to_json` each by itself.
+        """
+        if not self.differences:
+            raise NotAvailableError("`to_json` is of differences on several evals; write each of `parts` of scores.")
+        levels, comparisons = checked_levels(alpha), cast("dict[str, Comparison]", self.parts)
+        frames = self._frames(levels[0])
+        document = {
+            "adjust": self.adjust,
+            "kind": "comparisons",
+            "parts": {name: part._document(levels, frames[name]) for name, part in comparisons.items()},
+            "schema_version": SCHEMA_VERSION,
+            "summary": summary_document(self.summary(levels[0])),
+            "versions": versions(),
+        }
+        return written(document, path)
+
     def __repr__(self) -> str:
+        if self.differences:
+            return f"<Evals: {', '.join(self.parts)}>\n{whole_columns(self.table)}"
         return self.summary().as_text()
 
 
-def _eval_frame(part: Results, alpha: float) -> pd.DataFrame:
+def _results_of(parts: Mapping[str, Any]) -> dict[str, Results]:
+    """The results of each eval, those behind a comparison too."""
+    return {name: part.results if isinstance(part, Comparison) else part for name, part in parts.items()}
+
+
+def _score_frame(part: Results, alpha: float) -> pd.DataFrame:
     """The scores of one eval."""
     frame, estimate = part.to_frame(alpha), part.estimate
     n = np.full(len(frame), estimate.n_rows) if part._counts is None else part._counts.astype(np.intp)
     fewest = n
-    maps = estimate.coefficient_map
     for axis in part.cov.axes:
-        reached = (
-            np.full(len(frame), part.n_clusters[axis_name(axis)])
-            if maps is None
-            else estimate.scores.clusters_reached(axis, maps)
-        )
+        reached = np.full(len(frame), part.n_clusters[axis_name(axis)])
+        if estimate.coefficient_map is not None:
+            reached = estimate.scores.clusters_reached(axis, estimate.coefficient_map)
         fewest = np.minimum(fewest, reached)
-    found = frame[["estimate", "se", "lower", "upper", "naive_se"]].copy()
-    found["ratio"] = np.sqrt(design_effect(part.cov))
-    return found.assign(dof=frame["dof"], n=n, n_clusters=fewest)
+    columns = frame[["estimate", "se", "lower", "upper", "naive_se"]]
+    return columns.assign(ratio=np.sqrt(design_effect(part.cov)), dof=frame["dof"], n=n, n_clusters=fewest)
 
 
 def _range(counts: Any) -> str:
@@ -258,3 +347,198 @@ def _clustered_grid(table: pd.DataFrame) -> Grid:
         errors = (number(row["se"]), number(row["naive_se"]), fixed(row["ratio"], 2))
         rows.append((f"{name}: {model}", number(row["estimate"]), *errors, str(row["n"]), str(row["n_clusters"])))
     return Grid(headers, tuple(rows))
+
+
+def _refuse_twice(parts: Mapping[str, Results]) -> None:
+    """Raise where one eval is there under two names: the same numbers of the same clusters."""
+    for (name, first), (other, second) in combinations(parts.items(), 2):
+        if _alike(first, second):
+            raise ArgumentError(
+                f"{name!r} and {other!r} hold the same numbers: one eval is there twice. Leave out one."
+            )
+
+
+def _alike(first: Results, second: Results) -> bool:
+    if first.estimate.names != second.estimate.names or first.nobs != second.nobs:
+        return False
+    for ours, theirs in ((first.params, second.params), (first.cov.naive, second.cov.naive)):
+        one, two = np.asarray(ours, dtype=float), np.asarray(theirs, dtype=float)
+        if not np.allclose(one, two, rtol=SAME, atol=SAME * float(np.max(np.abs(one), initial=0.0))):
+            return False
+    if not (first.cov.axes and second.cov.axes):
+        return True
+    # Two evals may have the same score by chance; their clusters then have other names.
+    clusters = [set(map(str, part.influence(by=axis_name(part.cov.axes[0])).index)) for part in (first, second)]
+    return bool(clusters[0] & clusters[1])
+
+
+def join_evals(
+    evals: Mapping[str, Results] | Mapping[str, Comparison],
+    *,
+    form: FormName | None = None,
+    adjust: SuiteAdjustName | None = None,
+) -> Evals:
+    """Several evals in one table: scores of models, or differences between them; nothing is pooled.
+
+    Parameters
+    ----------
+    evals : dict of str to Results or Comparison
+        By the name of the eval: means by model, or what `compare` returns.
+    form : {"counts", "scores", "clustered"}, optional
+        Of scores: "counts", the default, prints models by evals with questions and clusters below; "scores" leaves
+        these out; "clustered" puts clustered beside naive standard errors, with their ratio.
+    adjust : {"fdr_bh", "fdr_by", "holm", "bonferroni"}, optional
+        Of differences: how `p_adjusted` allows for all differences on all evals. By default each comparison keeps its
+        own. "fdr_bh" (or "bh") and "fdr_by" bound the expected share of false discoveries, "fdr_by" under any
+        dependence; the others bound the chance of a single one.
+
+    Returns
+    -------
+    Evals
+        With `table`, `summary()` and `average()`. The table of differences is indexed by (eval, model, baseline).
+
+    Raises
+    ------
+    ArgumentTypeError, ArgumentError
+        If it is not a dict of such results, is empty, mixes scores and differences, or an option does not fit.
+
+    Warns
+    -----
+    UnlikeScalesWarning
+        If the scores of the evals are not on one scale.
+
+    References
+    ----------
+    Miller (2024), arXiv:2411.00640, tables 2 to 5. Benjamini and Hochberg (1995), JRSS B 57, 289-300; Benjamini and
+    Yekutieli (2001), Annals of Statistics 29, 1165-1188.
+
+    Examples
+    --------
+    >>> import evalreg as er
+    >>> logs = {name: er.datasets.paired(n_passages=20, seed=i) for i, name in enumerate(["reading", "maths"])}
+    >>> evals = er.join_evals({name: er.compare(log, item="question") for name, log in logs.items()})
+    >>> evals.table["n"].to_dict()
+    {('reading', 'new', 'old'): 100, ('maths', 'new', 'old'): 100}
+    """
+    parts = _checked(evals)
+    if isinstance(next(iter(parts.values())), Comparison):
+        if form is not None:
+            raise ArgumentError(f"`form` is for scores; differences have one form. Got {form!r}; leave it out.")
+        alone = [name for name, part in parts.items() if part.adjust] if adjust is not None else []
+        if alone:
+            raise ArgumentError(
+                f"`adjust` is over all evals; {listed(alone)} is already adjusted. Compare without `adjust`."
+            )
+        return Evals(parts, adjust=adjustment("adjust", adjust, SUITE_ADJUSTMENTS))
+    if adjust is not None:
+        raise ArgumentError("`adjust` is for differences, of which `compare` makes p-values; these are scores.")
+    notes = tuple(_scale_notes(parts))
+    issue(notes)
+    return Evals(parts, "counts" if form is None else option("form", form, FORMS), notes=notes)
+
+
+def _checked(evals: Any) -> dict[str, Any]:
+    """Evals by name, all scores or all differences."""
+    if not isinstance(evals, Mapping):
+        raise ArgumentTypeError('`evals` must be a dict by eval of what `mean` or `compare` return: {"MATH": ...}.')
+    if not evals:
+        raise ArgumentError("`evals` must hold at least one eval; got an empty dict.")
+    parts = {str(name): part for name, part in evals.items()}
+    if len(parts) < len(evals):
+        raise ArgumentError(f"the names of evals must differ as text; got {listed(evals)}.")
+    for name, part in parts.items():
+        by_model = isinstance(part, Results) and part.estimate.about.n_models == part.estimate.n_params
+        if not (by_model or isinstance(part, Comparison)):
+            what = "results without models" if isinstance(part, Results) else type(part).__name__
+            raise ArgumentTypeError(
+                f'`evals` must hold what `compare` returns, or scores by model as er.mean(..., by="model") returns; '
+                f"{name!r} is {what}."
+            )
+    if len({isinstance(part, Comparison) for part in parts.values()}) > 1:
+        raise ArgumentError("`evals` must be all scores or all differences; got both. Join them in two calls.")
+    return parts
+
+
+def _scale_notes(parts: Mapping[str, Results]) -> list[Note]:
+    """Whether the evals seem to be on scales of their own."""
+    unit = [name for name, part in parts.items() if part.estimate.about.unit]
+    other = [name for name in parts if name not in unit]
+    if unit and other:
+        text = f"Scores of {listed(unit)} lie in [0, 1], those of {listed(other)} do not"
+    else:
+        size = {name: float(np.max(np.abs(part.estimate.params))) for name, part in parts.items()}
+        low, high = min(size, key=lambda name: size[name]), max(size, key=lambda name: size[name])
+        if unit or size[high] < UNLIKE * size[low]:
+            return []
+        text = f"Scores of {high} reach {size[high]:.4g}, those of {low} {size[low]:.4g}"
+    said = f"{text}: an average over unlike scales means little. Bring them to one scale first."
+    return [(UnlikeScalesWarning, said)]
+
+
+def by_eval(
+    function: Callable[..., Any],
+    data: Any,
+    options: Mapping[str, Any],
+    *,
+    column: str = "eval",
+    each: Mapping[str, Mapping[str, Any]] | None = None,
+) -> Evals:
+    """One result for each eval of a long frame, side by side.
+
+    Parameters
+    ----------
+    function : callable
+        What is done with each eval: `er.mean` (with `by`), `er.compare`, `er.pass_at_k` and the like.
+    data : frame
+        Rows of all evals, in memory; anything that narwhals reads.
+    options : dict
+        Arguments of `function`, such as `{"by": "model", "item": "question"}`.
+    column : str, optional
+        The column that says which eval a row is of; "eval" by default.
+    each : dict of str to dict, optional
+        Options of single evals, such as `{"DROP": {"groups": "passage"}}`; they take the place of `options`.
+
+    Returns
+    -------
+    Evals
+        What `join_evals` makes of the results, in the order in which evals first appear.
+
+    Raises
+    ------
+    MissingColumnError
+        If there is no such column, or `each` names an eval that is not there.
+    MissingLabelsError
+        If a row does not say its eval.
+
+    Examples
+    --------
+    >>> import evalreg as er, pandas as pd
+    >>> logs = {name: er.datasets.paired(n_passages=20, seed=i) for i, name in enumerate(["reading", "maths"])}
+    >>> frame = pd.concat([log.assign(eval=name) for name, log in logs.items()])
+    >>> evals = er.by_eval(
+    ...     er.mean, frame, {"by": "model", "item": "question"}, each={"reading": {"groups": "passage"}}
+    ... )
+    >>> evals.table["n_clusters"].to_dict()
+    {('reading', 'new'): 20, ('reading', 'old'): 20, ('maths', 'new'): 100, ('maths', 'old'): 100}
+    """
+    if not isinstance(options, Mapping):
+        raise ArgumentTypeError(f'`options` must be a dict such as {{"by": "model", "item": "id"}}; got {options!r}.')
+    frame = nw.from_native(data, eager_only=True)
+    if column not in frame.columns:
+        raise MissingColumnError(
+            f"`column` must be a column; {column!r} is not. The columns are {listed(frame.columns)}."
+        )
+    labels, missing = frame[column], int(frame[column].is_null().sum())
+    if missing:
+        raise MissingLabelsError(f"every row must say its eval; {missing} of column {column!r} do not.", column=column)
+    names = labels.unique(maintain_order=True).to_list()
+    more = {str(name): dict(options_of_eval) for name, options_of_eval in (each or {}).items()}
+    unknown = [name for name in more if name not in map(str, names)]
+    if unknown:
+        raise MissingColumnError(f"`each` must name evals; {listed(unknown)} is none. The evals are {listed(names)}.")
+
+    def result(name: Any) -> Any:
+        rows = frame.filter(labels == name).drop(column).to_native()
+        return function(rows, **{**options, **more.get(str(name), {})})
+
+    return join_evals({name: result(name) for name in names})

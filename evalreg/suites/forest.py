@@ -12,7 +12,7 @@ from evalreg.errors import ArgumentError
 from evalreg.report.canvas import INK, FigSize
 from evalreg.report.plots import estimates_axes
 from evalreg.report.tables import in_lines
-from evalreg.suites.averages import EvalAverage
+from evalreg.suites.average import EvalAverage
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,7 +29,7 @@ def forest_axes(
     figsize: FigSize,
     ax: Axes | None,
 ) -> Axes:
-    """The figure of `Evals.plot` and `Comparisons.plot`: `name` is a model, or a difference "model - baseline"."""
+    """The figure of `Evals.plot`: `name` is a model, or a difference "model - baseline"."""
     fraction("alpha", alpha)
     frame, differences = suite.to_frame(alpha), "difference" in suite.to_frame(alpha)
     names = [" - ".join(map(str, key[1:])) for key in frame.index]

@@ -38,17 +38,16 @@ def by_loop(share: sparse.csr_array, weight: np.ndarray, power: float, contrasts
 
 @pytest.mark.parametrize(("density", "form"), [(0.03, CellLeverage), (0.6, FactoredLeverage)])
 @pytest.mark.parametrize("n_clusters", [7, 60])
-@pytest.mark.parametrize("single_totals", [False, True])
 def test_compact_forms_equal_the_full_matrix(
-    density: float, form: type, n_clusters: int, single_totals: bool, monkeypatch: pytest.MonkeyPatch
+    density: float, form: type, n_clusters: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     share, weight = shares(n_clusters, 40, density)
-    full = cell_leverage(share, weight, 0.5, single_totals)
+    full = cell_leverage(share, weight, 0.5)
     limit = 39 if form is CellLeverage else 20
     monkeypatch.setattr(cell_dof, "MOST_CELLS", limit)
     monkeypatch.setattr(leverages, "COLUMNS_PER_BLOCK", 16)
     monkeypatch.setattr(leverages, "ROWS_PER_BLOCK", 3)
-    compact = cell_leverage(share, weight, 0.5, single_totals)
+    compact = cell_leverage(share, weight, 0.5)
     assert isinstance(compact, form)
     assert isinstance(full, CellLeverage)
     assert isinstance(full.spread, np.ndarray)
@@ -57,25 +56,20 @@ def test_compact_forms_equal_the_full_matrix(
         np.testing.assert_allclose(compact.dof(contrasts), full.dof(C), rtol=TIGHT)
     np.testing.assert_allclose(full.dof(sparse.csr_array(C)), full.dof(C), rtol=TIGHT)
     np.testing.assert_allclose(compact.hotelling(C[:3]), full.hotelling(C[:3]), rtol=TIGHT)
-    if not single_totals:
-        np.testing.assert_allclose(compact.dof(C), by_loop(share, weight, 0.5, C), rtol=TIGHT)
+    np.testing.assert_allclose(compact.dof(C), by_loop(share, weight, 0.5, C), rtol=TIGHT)
 
 
 @pytest.mark.parametrize("density", [0.1, 0.6])
-@pytest.mark.parametrize("single_totals", [False, True])
-def test_parts_of_the_clusters_equal_the_whole(
-    density: float, single_totals: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_parts_of_the_clusters_equal_the_whole(density: float, monkeypatch: pytest.MonkeyPatch) -> None:
     share, weight = shares(60, 12, density)
     share, weight = sparse.hstack([share, share[:, 3:7]]).tocsr(), np.append(weight, weight[3:7])  # equal columns
-    full = cell_leverage(share, weight, 0.5, single_totals)
+    full = cell_leverage(share, weight, 0.5)
     monkeypatch.setattr(cell_dof, "entries_at_once", lambda n_columns: 50)
-    parts = cell_leverage(share, weight, 0.5, single_totals)
+    parts = cell_leverage(share, weight, 0.5)
     np.testing.assert_allclose(parts.trace, full.trace, rtol=TIGHT)
     np.testing.assert_allclose(parts.spread, full.spread, rtol=TIGHT, atol=1e-14 * np.max(full.spread))
-    if not single_totals:
-        C = np.random.default_rng(1).standard_normal((5, 16))
-        np.testing.assert_allclose(parts.dof(C), by_loop(share, weight, 0.5, C), rtol=TIGHT)
+    C = np.random.default_rng(1).standard_normal((5, 16))
+    np.testing.assert_allclose(parts.dof(C), by_loop(share, weight, 0.5, C), rtol=TIGHT)
 
 
 def test_columns_that_only_late_clusters_tell_apart_keep_their_places() -> None:
@@ -143,10 +137,10 @@ def test_combinations_of_two_contrasts_have_the_degrees_of_freedom_of_their_prod
     (block,) = board.estimate.scores.cells(("prompt",))
     weight, A = board.estimate.cells.weight, board.estimate.coefficient_map
     share = (block.gram @ sparse.diags_array(1 / weight)).tocsr()
-    leverage = expected = cell_leverage(share, weight, 0.5, True)
+    leverage = expected = cell_leverage(share, weight, 0.5)
     if kind != "dense":
         monkeypatch.setattr(cell_dof, "MOST_CELLS", 5 if kind == "factored" else 10**6)
-        leverage = cell_dof._many_cells(*cell_dof._entries(share, cell_scale(share, 0.5), weight, True))
+        leverage = cell_dof._many_cells(*cell_dof._entries(share, cell_scale(share, 0.5), weight))
     left, right = np.triu_indices(8, 1)
     C = np.zeros((left.size, 8))
     C[np.arange(left.size), left], C[np.arange(left.size), right] = 1.0, -1.5

@@ -19,6 +19,7 @@ import scipy
 from golden import Golden
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
 import evalreg as er
@@ -359,101 +360,79 @@ def test_jackknife_with_other_weights_is_fitting_again(opponents: str) -> None:
     close(board_of(frame, cov="jackknife", opponents=chosen).cov_params(), V)
 
 
-def strengths(x: np.ndarray, y: np.ndarray, w: np.ndarray, ridge: float) -> tuple[np.ndarray, np.ndarray]:
-    """Penalised logistic regression by Newton's steps on rows, and its information."""
-    theta = np.zeros(x.shape[1])
-    for _ in range(100):
-        p = 1 / (1 + np.exp(-x @ theta))
-        H = (x.T * (w * p * (1 - p))) @ x + ridge * np.eye(x.shape[1])
-        theta = theta + np.linalg.solve(H, x.T @ (w * (y - p)) - ridge * theta)
-    p = 1 / (1 + np.exp(-x @ theta))
-    return theta, (x.T * (w * p * (1 - p))) @ x + ridge * np.eye(x.shape[1])
-
-
 @dataclass(frozen=True)
-class Centred:
-    """Adjusted totals of the default, by cluster and pair, and the leverages behind them."""
+class Adjusted:
+    """Totals adjusted for leverages, by cluster and pair, of pairs that met under several clusters."""
 
     A: np.ndarray
     totals: np.ndarray
     h: np.ndarray
     a: np.ndarray
-    full: np.ndarray
     W: np.ndarray
 
-    def cov(self, *, thin: bool = True) -> np.ndarray:
-        T = np.where(thin | (self.full == 0), self.totals, 0.0) / self.W @ self.A.T
+    def cov(self) -> np.ndarray:
+        T = self.totals / self.W @ self.A.T
         return np.asarray(T.T @ T)
 
 
-def centred(frame: pd.DataFrame, by: list[str], w: np.ndarray) -> Centred:
-    """Pairs that met under one cluster: their total about the strengths' prediction without it, one Newton step."""
+def adjusted(frame: pd.DataFrame, by: list[str], w: np.ndarray) -> Adjusted:
     A = weights_of_pairs(frame)
-    models, pairs = list(A.index), list(A.columns)
-    K = len(models)
-    x = (frame["first"].to_numpy()[:, None] == np.array(models)).astype(float)
-    x -= (frame["second"].to_numpy()[:, None] == np.array(models)).astype(float)
     y, pair = frame["y"].to_numpy(), frame["pair"].to_numpy()
     cluster = frame.groupby(by).ngroup().to_numpy()
-    theta, H = strengths(x, y, w, 0.25)
-    p = 1 / (1 + np.exp(-x @ theta))
-    totals, a, h, full = (np.zeros((cluster.max() + 1, len(pairs))) for _ in range(4))
-    W = np.array([w[pair == k].sum() for k in pairs])
+    totals, a, h = (np.zeros((cluster.max() + 1, len(A.columns))) for _ in range(3))
+    W = np.array([w[pair == k].sum() for k in A.columns])
     for g in range(cluster.max() + 1):
-        here = cluster == g
-        H_g = (x[here].T * (w[here] * p[here] * (1 - p[here]))) @ x[here]
-        score = x[here].T @ (w[here] * (y[here] - p[here]))
-        without = theta - np.linalg.solve(H - H_g + np.ones((K, K)) / K, score)
-        predicted = 1 / (1 + np.exp(-x @ without))
-        for k, name in enumerate(pairs):
-            cell = here & (pair == name)
+        for k, name in enumerate(A.columns):
+            cell = (cluster == g) & (pair == name)
             h[g, k] = w[cell].sum() / W[k]
-            if np.isclose(h[g, k], 1):
-                totals[g, k] = w[cell] @ (y[cell] - predicted[cell])
-                full[g, k] = 1.0
-            else:
+            if not np.isclose(h[g, k], 1):
                 psi = np.average(y[pair == name], weights=w[pair == name])
                 a[g, k] = (1 - h[g, k]) ** -0.5
                 totals[g, k] = a[g, k] * (w[cell] @ (y[cell] - psi))
-    return Centred(A.to_numpy(), totals, h, a, full, W)
+    return Adjusted(A.to_numpy(), totals, h, a, W)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_default_centres_thin_pairs_by_strengths_without_their_prompt(weighted: bool) -> None:
+def test_the_default_of_a_thin_board_is_the_jackknife_and_cr2_by_name_leaves_its_thin_pairs_out(weighted: bool) -> None:
     frame = oriented(make_log(n_rows=110, n_prompts=14, sparse=True))
     w = frame["weight"].to_numpy() if weighted else np.ones(len(frame))
-    slow = centred(frame, ["prompt"], w)
-    assert 0 < slow.full.sum() < slow.W.size
-    with pytest.warns(SparseBoardWarning, match="centred by Bradley-Terry strengths without that cluster"):
+    with pytest.warns(SparseBoardWarning, match="CR2 does not exist for such pairs, so that errors are those of the"):
         board = board_of(frame, weights="weight" if weighted else None)
-    close(board.cov_params(), slow.cov())
+    V, _, gone = drop_one(frame, ["prompt"], weights="weight" if weighted else None)
+    assert not gone
+    close(board.cov_params(), V)
+    assert (board.dof == frame["prompt"].nunique() - 1).all()
+    named = board.with_cov(cov="jackknife")
+    close(named.cov_params(), V)
+    close(named.conf_int(), board.conf_int())
     with pytest.warns(LeverageWarning, match="adds nothing to the variance"):
         by_name = board.with_cov(cov="CR2")
-    close(by_name.cov_params(), slow.cov(thin=False))
-    assert (by_name.bse < board.bse).any()
-    _check_dof(board, slow, slow.full)
-    _check_dof(by_name, slow, np.zeros_like(slow.full))
+    slow = adjusted(frame, ["prompt"], w)
+    close(by_name.cov_params(), slow.cov())
+    _check_dof(by_name, slow)
 
 
-def test_default_of_crossed_clusters_centres_thin_pairs_in_every_piece() -> None:
+def test_the_default_of_a_crossed_thin_board_sums_the_squares_of_its_pieces_each_with_its_own_t() -> None:
     frame = oriented(make_log(n_rows=110, n_prompts=14, n_judges=6, sparse=True))
-    w = np.ones(len(frame))
-    P, J, PJ = (centred(frame, by, w).cov() for by in (["prompt"], ["judge"], ["prompt", "judge"]))
+    axes = (["prompt"], ["judge"], ["prompt", "judge"])
+    P, J, PJ = (np.diag(drop_one(frame, by)[0]) for by in axes)
     board = board_of(frame, "prompt + judge")
-    close(board.cov.raw, P + J - PJ)
-    close(board.bse**2, np.max([np.diag(V) for V in (P, J, P + J - PJ)], axis=0))
+    close(board.bse**2, np.max([P, J, P + J - PJ], axis=0))
+    t2 = [stats.t.isf(0.025, len(frame.groupby(by)) - 1) ** 2 for by in axes]
+    p, j, pj = (V * square for V, square in zip((P, J, PJ), t2, strict=True))
+    close(board.cov.half_width(), np.sqrt(np.max([p, j, p + j - pj], axis=0)))
 
 
-def _check_dof(board: er.Board, slow: Centred, full: np.ndarray) -> None:
+def _check_dof(board: er.Board, slow: Adjusted) -> None:
     """Satterthwaite's degrees of freedom from the G by G matrix of expected products of totals.
 
-    Under independent rows of variance one over their weight; a centre from other rows counts as a constant.
+    Under independent rows of variance one over their weight.
     """
     K = len(slow.A)
     C = np.vstack([np.eye(K), np.eye(K)[0] - np.eye(K)[1]])
     expected = []
     for c in C @ slow.A:
-        own = np.diag((c**2 * (slow.a**2 + full) * slow.h / slow.W).sum(axis=1))
+        own = np.diag((c**2 * slow.a**2 * slow.h / slow.W).sum(axis=1))
         B = c * slow.a * slow.h / np.sqrt(slow.W)
         P = own - B @ B.T
         expected.append(np.trace(P) ** 2 / np.sum(P**2))
@@ -666,20 +645,11 @@ def test_icc_does_not_depend_on_who_is_written_first() -> None:
     close(board_of(turned, "judge").icc(), board_of(frame, "judge").icc())
 
 
-def test_thin_boards_take_the_larger_error_for_many_statements_at_once() -> None:
-    frame = make_log(n_rows=110, n_prompts=14, sparse=True)
-    board = board_of(frame)
-    jackknife = board.with_cov(cov="jackknife")
-    together = board.simultaneous()["se"]
-    close(together, np.fmax(board.bse, jackknife.bse)[together.index])
-    assert (jackknife.bse > board.bse).any()
-    pairs = board.simultaneous(contrasts="pairs")
-    for (a, b), se in pairs["se"].items():
-        contrast = {a: 1, b: -1}
-        assert se == pytest.approx(max(x.contrast(contrast).bse.iloc[0] for x in (board, jackknife)))
-    # A covariance asked for by name is left as it is.
-    named = board.with_cov(cov="CR3")
-    close(named.simultaneous()["se"], named.bse[together.index])
+def test_bands_of_a_thin_board_are_of_its_own_errors() -> None:
+    board = board_of(make_log(n_rows=110, n_prompts=14, sparse=True))
+    for one in (board, board.with_cov(cov="CR3")):
+        together = one.simultaneous()["se"]
+        close(together, one.bse[together.index])
 
 
 @pytest.mark.parametrize(
@@ -693,13 +663,9 @@ def test_thin_boards_take_the_larger_error_for_many_statements_at_once() -> None
     ],
     ids=str,
 )
-def test_thin_boards_with_other_options_have_bands_and_ranks(options: dict[str, Any]) -> None:
-    # The jackknife behind them takes neither these repairs nor these degrees of freedom.
+def test_options_that_the_jackknife_does_not_take_keep_cr2_on_thin_boards(options: dict[str, Any]) -> None:
     board = board_of(make_log(n_rows=110, n_prompts=14, n_judges=6, sparse=True), **{"groups": "prompt", **options})
-    jackknife = board.with_cov(cov="jackknife", dof=None, repair=None)
-    together = board.simultaneous()["se"]
-    expected = np.fmax(board.bse, jackknife.bse).where(board.bse.notna())
-    close(together, expected[together.index])
+    assert board.cov.options.cov == ("jackknife" if options == {"dof": 9} else "CR2")
     assert set(board.ranks().index) == set(board.params.index)
 
 

@@ -24,7 +24,7 @@ DENSE_PAIRS = 60
 # Places that "neighbours", whom alone matchmaking lets meet, are apart at most.
 NEAREST = 2
 
-# The default's CR2 has a stand-in for pairs that met on one prompt, which "CR2" by name leaves out. Ratings need none.
+# The default is the jackknife where pairs met on one prompt, which "CR2" by name takes for known.
 OTHERS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     "win_rate": {
         "CR1 t(G-1)": {"cov": "CR1"},

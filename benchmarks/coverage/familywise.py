@@ -15,7 +15,7 @@ import evalreg as er
 from benchmarks.coverage import boards
 from benchmarks.coverage.grid import Cell
 from benchmarks.coverage.worlds import FloatArray, IntArray
-from evalreg.boards.board import Board, family_cov
+from evalreg.boards.board import Board
 from evalreg.checks import BoolArray
 from evalreg.inference.contrast_family import ContrastFamily
 from evalreg.inference.make_family import make_family
@@ -111,12 +111,11 @@ def pooled_pvalues(family: ContrastFamily) -> FloatArray:
 
 def decided(results: er.Results, seed: int) -> dict[str, BoolArray]:
     """Pairs that each method decides, shape (n_pairs,)."""
-    cov = family_cov(results) if isinstance(results, Board) else results.cov
-    family = make_family(results.params, cov, "pairs")
+    family = make_family(results.params, results.cov, "pairs")
     level = family.joint(LEVEL, seed)
     if results.asked.alike is not None:
         with warnings.catch_warnings(action="ignore"):
-            apart = make_family(results.params, family_cov(results.with_cov(alike=None)), "pairs")
+            apart = make_family(results.params, results.with_cov(alike=None).cov, "pairs")
         counted = {APART: apart.counted(apart.joint(LEVEL, seed)) <= LEVEL}
     else:
         counted = {BEFORE: adjust_pvalues(pooled_pvalues(family), "holm") <= LEVEL}

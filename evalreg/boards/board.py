@@ -11,10 +11,9 @@ import pandas as pd
 
 from evalreg.boards.duels import Duels, condorcet_cycles, duel_dependence, duel_errors, head_to_head
 from evalreg.boards.judges import Judging, judging
-from evalreg.boards.sparse import family_cov, of_models, ranked_cov, sparsity_table
+from evalreg.boards.sparse import of_models, ranked_cov, sparsity_table
 from evalreg.checks import FloatArray, fraction, option
 from evalreg.covariance.by_cell import CellErrors
-from evalreg.covariance.covariance import Covariance
 from evalreg.covariance.options import CovOptions
 from evalreg.data.clusters import Axis, axis_name
 from evalreg.errors import MissingColumnError, NotAvailableError, Note
@@ -197,17 +196,13 @@ class Board(Results):
 
     @property
     def _family(self) -> Together:
-        return self._once("family", lambda: of_models(self, self._family_cov))
+        return self._compared
 
     @property
     def _ranked(self) -> Together:
         if self.duels is None:
             return super()._ranked if self._behind is not None else self._family
-        return self._once("ranked", lambda: of_models(self, ranked_cov(self, self._family_cov)))
-
-    @property
-    def _family_cov(self) -> Covariance:
-        return self._once("family covariance", lambda: family_cov(self))
+        return self._once("ranked", lambda: of_models(self, ranked_cov(self, self.cov)))
 
     def _once(self, name: str, make: Callable[[], T]) -> T:
         """What statements about all models rest on, made once, so that they share their families and draws."""

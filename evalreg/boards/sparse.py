@@ -10,7 +10,7 @@ import pandas as pd
 from evalreg.covariance.covariance import Covariance
 from evalreg.covariance.sparsity import TOO_FEW_EFFECTIVE, sparsity
 from evalreg.data.clusters import find_axis
-from evalreg.errors import NotAvailableError, muted
+from evalreg.errors import NotAvailableError
 from evalreg.results.multiple_models import Together
 from evalreg.results.results import Results
 
@@ -37,23 +37,6 @@ def of_models(board: Results, cov: Covariance) -> Together:
     if n_models in (0, len(names)):
         return board.params, cov
     return board.params.iloc[:n_models], cov.linear(np.eye(len(names))[:n_models], names[:n_models])
-
-
-def family_cov(board: Results) -> Covariance:
-    """The covariance of a board for `simultaneous` and `rank_sets`.
-
-    Where the default is sparse, it has the jackknife's variances as a floor.
-    """
-    cov, estimate = board.cov, board.estimate
-    if not cov.axes or not cov.options.single_totals or estimate.refit is None or estimate.refit.single_totals is None:
-        return cov
-    finest = max(cov.axes, key=estimate.scores.n_clusters)
-    if not sparsity(estimate, finest).unsafe.any():
-        return cov
-    # What the jackknife warns of, the results have said already.
-    with muted():
-        # Its own repair, and no dof: those of the board are meant for the covariance asked for.
-        return replace(cov, floor=board.with_cov(cov="jackknife", ssc=None, dof=None, repair=None, alike=None).cov)
 
 
 def ranked_cov(board: Results, cov: Covariance) -> Covariance:

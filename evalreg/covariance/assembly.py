@@ -119,6 +119,9 @@ def _assembled(estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov)
     if not axes or not options.kind.needs_clusters:
         return _floored(_of_rows(estimate, axes, options, naive, notes), estimate, axes, options)
     terms = [one_term(estimate, axes, dims, options, naive.matrix) for dims in subsets(len(axes))]
+    if options.left_open and _has_lone_pairs(estimate, terms):
+        options = replace(options, cov="jackknife", dof="min" if options.dof == "satterthwaite" else options.dof)
+        terms = [one_term(estimate, axes, dims, options, naive.matrix) for dims in subsets(len(axes))]
     n_clusters = {term.name: term.n_clusters for term in terms}
     if options.alike is not None:
         terms = pool_models(estimate, axes, terms, options.alike)
@@ -149,6 +152,12 @@ def _assembled(estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov)
     if notes := [*notes, *term_notes(result)]:
         result = replace(result, notes=tuple(notes))
     return _floored(result, estimate, axes, options)
+
+
+def _has_lone_pairs(estimate: Estimate, terms: list[Term]) -> bool:
+    """Whether a board has pairs that met under one cluster, for which CR2 does not exist and the jackknife does."""
+    solved_again = estimate.kind == "board" and estimate.refit is not None and estimate.refit.leave_out is not None
+    return solved_again and any(bool(term.lost.any()) for term in terms if len(term.dims) == 1)
 
 
 def _of_rows(

@@ -53,17 +53,17 @@ def entries_at_once(n_columns: int) -> int:
 class LeverageSums:
     """What `cell_leverage` gives, from one block of clusters after the other."""
 
-    def __init__(self, weight: FloatArray, single_totals: bool = False) -> None:
-        self._of = (weight, single_totals)
+    def __init__(self, weight: FloatArray) -> None:
+        self._weight = weight
         self._sums: DofSums | None = None
         self._many: list[tuple[Matrix, Matrix]] = []
 
     def add(self, leverage: Matrix, scale: Matrix) -> None:
         """Add a block of clusters, h and its `cell_scale`, (n_clusters, n_cells); of very many cells it is held."""
         if leverage.shape[1] > MOST_CELLS:
-            self._many.append(_entries(leverage, scale, *self._of))
+            self._many.append(_entries(leverage, scale, self._weight))
             return
-        more = _leverage_sums(leverage, scale, *self._of)
+        more = _leverage_sums(leverage, scale, self._weight)
         before = self._sums
         self._sums = more if before is None else (before[0] + more[0], before[1] + more[1], before[2] + more[2])
 
@@ -76,18 +76,14 @@ class LeverageSums:
         return CellLeverage(trace=trace, spread=squares + products**2)
 
 
-def cell_leverage(
-    leverage: Matrix | list[Matrix], weight: FloatArray, power: float, single_totals: bool = False
-) -> CellLeverage | FactoredLeverage:
+def cell_leverage(leverage: Matrix | list[Matrix], weight: FloatArray, power: float) -> CellLeverage | FactoredLeverage:
     """DofSums over clusters that give the Satterthwaite degrees of freedom of cells; G - 1 for equal clusters.
 
     Bell and McCaffrey (2002); Pustejovsky and Tipton (2018), JBES 36(4), eq. 11; the working model is identity. The
     first kind has a size that does not depend on the number of clusters, the second is for very many cells. `leverage`
-    is h, shape (n_clusters, n_cells), in one or in blocks of clusters, `weight` n_k, `power` p of the adjustment. With
-    `single_totals`, totals of cells of leverage 1 were centred by something that does not come from their own rows:
-    they count as unadjusted and uncentred instead of not at all.
+    is h, shape (n_clusters, n_cells), in one or in blocks of clusters, `weight` n_k, `power` p of the adjustment.
     """
-    sums = LeverageSums(weight, single_totals)
+    sums = LeverageSums(weight)
     for block in leverage if isinstance(leverage, list) else [leverage]:
         for first, last in row_ranges(block, entries_at_once(weight.size)):
             part = some_rows(block, first, last)
@@ -106,28 +102,27 @@ def _many_cells(b: Matrix, v: Matrix) -> CellLeverage | FactoredLeverage:
     return CellLeverage(trace, (b.T @ b - cross - cross.T + products.multiply(products)).tocsr())
 
 
-def _entries(leverage: Matrix, scale: Matrix, weight: FloatArray, single_totals: bool) -> tuple[Matrix, Matrix]:
+def _entries(leverage: Matrix, scale: Matrix, weight: FloatArray) -> tuple[Matrix, Matrix]:
     """The b and v of every cluster and cell, shape (n_clusters, n_cells)."""
     a, h, n = scale.data, leverage.data, weight[leverage.indices]
-    b = np.where((a == 0) & single_totals, 1.0, a**2) * h / n
-    return with_entries(leverage, b), with_entries(leverage, a * h / np.sqrt(n))
+    return with_entries(leverage, a**2 * h / n), with_entries(leverage, a * h / np.sqrt(n))
 
 
 DofSums: TypeAlias = tuple[FloatArray, FloatArray, FloatArray]
 """DofSums over some clusters: b - v^2, the squares bb' - b(v^2)' - (v^2)b', and the products vv'."""
 
 
-def _leverage_sums(leverage: Matrix, scale: Matrix, weight: FloatArray, single_totals: bool) -> DofSums:
+def _leverage_sums(leverage: Matrix, scale: Matrix, weight: FloatArray) -> DofSums:
     if mostly_there(leverage):
-        return _dense_leverage_sums(leverage, scale, weight, single_totals)
-    b, v = _entries(leverage, scale, weight, single_totals)
+        return _dense_leverage_sums(leverage, scale, weight)
+    b, v = _entries(leverage, scale, weight)
     v2 = v.multiply(v).tocsr()
     cross = (b.T @ v2).toarray()
     trace = np.asarray(b.sum(axis=0) - v2.sum(axis=0)).ravel()
     return trace, (b.T @ b).toarray() - cross - cross.T, (v.T @ v).toarray()
 
 
-def _dense_leverage_sums(leverage: Matrix, scale: Matrix, weight: FloatArray, single_totals: bool) -> DofSums:
+def _dense_leverage_sums(leverage: Matrix, scale: Matrix, weight: FloatArray) -> DofSums:
     # Many cells share their leverages: those of all pairs of models that answered the same questions, say.
     lines = some_rows(leverage, 0, min(FEW_LINES, leverage.shape[0]))
     first, cell = distinct_columns(np.vstack([dense(lines), weight]))
@@ -138,7 +133,7 @@ def _dense_leverage_sums(leverage: Matrix, scale: Matrix, weight: FloatArray, si
         h, a = h[:, first], a[:, first]
     # Those of the whole weight, which the sums are divided by.
     v = a * h
-    b = np.where(a == 0, h, a * v) if single_totals else a * v
+    b = a * v
     v2 = v * v
     d = b - v2
     each, both = weight[first], np.ix_(cell, cell)

@@ -140,7 +140,7 @@ class Covariance:
     @property
     def summed(self) -> bool:
         """Whether widths are sums of t^2 V over terms, so that no single t serves all levels."""
-        return self.crossed and self.options.dof == "satterthwaite"
+        return self.crossed and self.options.own_dof
 
     @property
     def raw(self) -> FloatArray:

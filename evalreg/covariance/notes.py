@@ -22,6 +22,12 @@ from evalreg.estimate import Estimate
 # A parameter that moves by more than this share of the one that moves most is what a cluster alone tells of; others are
 # measured from it.
 MOSTLY = 0.6
+# What becomes of pairs that met under one cluster alone, by whether estimates are solved again without it.
+SAID_OF_LONE_PAIRS = {
+    False: "such pairs add nothing to the variance",
+    True: "CR2 does not exist for such pairs, so that errors are those of the jackknife, which leaves out each "
+    "cluster. Bradley-Terry ratings pool thin pairs",
+}
 
 
 def thin_notes(estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov) -> list[Note]:
@@ -36,10 +42,10 @@ def thin_notes(estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov)
         if not options.kind.adjusts and guarded and fixed and found.unsafe.any():
             text = f'{options.cov} is far too small there; leave out `cov` for the default, or use "jackknife"'
             notes.append((SparseBoardWarning, f"{sparse_text(found, estimate.names, found.unsafe)}; {text}."))
-        elif options.kind.adjusts and not options.kind.needs_exact_refit and fixed and found.single.any():
-            how = "what such pairs add to the variance is centred by Bradley-Terry strengths without that cluster"
-            how = how if options.single_totals else "such pairs add nothing to the variance"
-            notes.append((SparseBoardWarning, f"{sparse_text(found, estimate.names, found.single > 0)}; {how}."))
+        resolved = options.kind.needs_exact_refit
+        if options.kind.adjusts and fixed and found.single.any() and (options.left_open or not resolved):
+            text = f"{sparse_text(found, estimate.names, found.single > 0)}; {SAID_OF_LONE_PAIRS[resolved]}."
+            notes.append((SparseBoardWarning, text))
         few = (found.effective < FEW_EFFECTIVE) | (found.largest_share > LARGEST_SHARE)
         if guarded and few.any():
             notes.append((SparseBoardWarning, effective_text(found, estimate.names, few)))

@@ -12,7 +12,6 @@ from evalreg.covariance.cell_dof import LeverageSums, entries_at_once
 from evalreg.covariance.corrections import (
     FULL_LEVERAGE,
     Counts,
-    adjust_cell_totals,
     cell_scale,
     full_leverage_cells,
     power_scale,
@@ -28,7 +27,7 @@ from evalreg.covariance.summed_leverages import Adjusting
 from evalreg.covariance.terms import NO_VARIANCE, Term
 from evalreg.data.clusters import Axis, axis_name, union
 from evalreg.errors import NotAvailableError, TooFewClustersError
-from evalreg.estimate import Cells, Estimate, LeaveOut, SingleTotals
+from evalreg.estimate import Cells, Estimate, LeaveOut
 from evalreg.numerics.matrices import (
     Matrix,
     absolute_entries,
@@ -241,8 +240,7 @@ def _adjusted(estimate: Estimate, by: Axis, options: ResolvedCov, keep: bool, al
     if options.kind.needs_exact_refit and refit.leave_out is not None:
         return _left_out(estimate, by, refit.leave_out, refit.contrasts)
     if refit.inverse_gram.ndim == 1:
-        single_totals = refit.single_totals if options.single_totals else None
-        matrix, leverage, lost = _adjust_cells(estimate, by, options.kind.power, keep, single_totals)
+        matrix, leverage, lost = _adjust_cells(estimate, by, options.kind.power, keep)
         return matrix, leverage, _touches(estimate, lost)
     spanning = spanning_of(estimate, by, options.kind.power)
     if spanning is not None:
@@ -296,33 +294,28 @@ class LeavingOut:
         return np.append(lost, matrix)
 
 
-def _adjust_cells(
-    estimate: Estimate, by: Axis, power: float, keep: bool, single_totals: SingleTotals | None = None
-) -> Adjusted:
+def _adjust_cells(estimate: Estimate, by: Axis, power: float, keep: bool) -> Adjusted:
     assert estimate.refit is not None
     inverse, n_params = estimate.refit.inverse_gram, estimate.bread.shape[1]
-    if isinstance(estimate.scores, PairScores) and single_totals is None:
+    if isinstance(estimate.scores, PairScores):
         share = estimate.scores.shares(by)
         if share is not None:
             return _adjust_alike(estimate, estimate.scores, by, share, power, keep)
     matrix, lost = np.zeros((n_params, n_params)), np.zeros(inverse.size, dtype=bool)
-    single = single_totals is not None
-    made = estimate.scores.cell_squares(by, inverse, power, FULL_LEVERAGE, single, keep)
+    made = estimate.scores.cell_squares(by, inverse, power, FULL_LEVERAGE, keep)
     if made is not None:
-        return _of_squares(estimate, made, power, keep, single_totals)
-    leverages = LeverageSums(1.0 / inverse, single)
+        return _of_squares(estimate, made, power, keep)
+    leverages = LeverageSums(1.0 / inverse)
     n_entries = entries_at_once(max(n_params, inverse.size))
     for block in (part for whole in estimate.scores.cells(by) for part in whole.parts(n_entries)):
         share = scale_columns(block.gram, inverse)
         scale = cell_scale(share, power)
         totals = scaled_totals(block.totals, scale)
-        if single_totals is not None:
-            totals = totals + single_totals(block, share)
         matrix += square(totals, estimate.bread)
         lost |= full_leverage_cells(share)
         if keep:
             leverages.add(share, scale)
-    lost &= bool(power and single_totals is None)
+    lost &= bool(power)
     return matrix, leverages.sums() if keep else None, lost
 
 
@@ -345,19 +338,11 @@ def _adjust_alike(
     return matrix, CellLeverage(np.repeat(found.trace, inverse.size), spread), lost
 
 
-def _of_squares(
-    estimate: Estimate, made: CellSquares, power: float, keep: bool, single_totals: SingleTotals | None
-) -> Adjusted:
-    """The same of sums over clusters, with blocks only of the clusters that some cell rests on."""
-    assert estimate.refit is not None
+def _of_squares(estimate: Estimate, made: CellSquares, power: float, keep: bool) -> Adjusted:
+    """The same of sums over clusters."""
     matrix = dense(estimate.bread.T @ (made.totals @ estimate.bread))
     leverage = CellLeverage(made.trace, made.squares + made.products**2) if keep else None
-    if single_totals is None or made.alone is None:
-        return matrix, leverage, made.lost & bool(power and single_totals is None)
-    share = scale_columns(made.alone.gram, estimate.refit.inverse_gram)
-    totals = adjust_cell_totals(made.alone.totals, share, power)
-    changed = square(totals + single_totals(made.alone, share), estimate.bread)
-    return matrix + changed - square(totals, estimate.bread), leverage, np.zeros(made.lost.size, dtype=bool)
+    return matrix, leverage, made.lost & bool(power)
 
 
 def _adjust_rows(rest: Remaining, by: Axis, power: float, keep: bool) -> tuple[FloatArray, Leverage | None]:

@@ -38,8 +38,9 @@ class ResolvedCov:
     ssc: SscName
     dof: DofName | float
     repair: RepairName
-    # Whether cells that rest on a single cluster take the totals that the estimate has for them, if any.
-    single_totals: bool = False
+    # Whether nothing was named that goes with CR2 alone: a board with pairs that met under one cluster then takes the
+    # jackknife.
+    left_open: bool = False
     # The axis whose clusters are taken to differ alike over models.
     alike: str | None = None
 
@@ -47,6 +48,11 @@ class ResolvedCov:
     def kind(self) -> Kind:
         """The record of the covariance."""
         return KINDS[self.cov]
+
+    @property
+    def own_dof(self) -> bool:
+        """Whether each axis has degrees of freedom of its own: Satterthwaite's, or G - 1 under the jackknife."""
+        return self.dof == "satterthwaite" or (self.kind.needs_exact_refit and self.dof == "min")
 
     @property
     def factor_words(self) -> str:
@@ -143,6 +149,5 @@ def resolve_cov(asked: CovOptions, clustered: bool, default: CovName = "CR2") ->
             f'`cov="{cov}"` goes with repair="max" only, since its three-term form can be negative; got '
             f'repair="{asked.repair}". Leave out `repair`.'
         )
-    return ResolvedCov(
-        cov, asked.ssc or "statsmodels", dof, asked.repair or default_repair, asked.cov is None, asked.alike
-    )
+    plain = asked.cov is None and asked.dof != "satterthwaite" and asked.repair in (None, "max") and asked.alike is None
+    return ResolvedCov(cov, asked.ssc or "statsmodels", dof, asked.repair or default_repair, plain, asked.alike)

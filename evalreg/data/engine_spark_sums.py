@@ -15,7 +15,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from scipy import sparse
 
-from evalreg.checks import BoolArray, FloatArray, IntArray
+from evalreg.checks import FloatArray, IntArray
 from evalreg.data.clusters import Axis
 from evalreg.data.engine import fetched, numbers_of
 from evalreg.data.engine_groups import backend
@@ -251,11 +251,10 @@ class SparkLines:
         )
         return joined.groupBy(*self.keys, "column").agg(F.sum("s").alias("s"), F.sum("t").alias("t"))
 
-    def adjusted(self, fitted: FloatArray, inverse: FloatArray, power: float, full: float, single: bool) -> Any:
+    def adjusted(self, fitted: FloatArray, inverse: FloatArray, power: float, full: float) -> Any:
         """Lines with residual totals t adjusted for leverages h, and b and v of each, as columns `t`, `b`, `q`, `v`.
 
-        `full` is what 1 - h is below where a cell rests on one cluster: such a line gives nothing, or counts as
-        unadjusted in b with `single`.
+        `full` is what 1 - h is below where a cell rests on one cluster: such a line gives nothing.
         """
         from pyspark.sql import functions as F
 
@@ -267,10 +266,9 @@ class SparkLines:
         rest = F.when(alone, F.lit(1.0)).otherwise(F.lit(1.0) - F.col("h"))
         scaled = F.lit(1.0) if power == 0 else 1.0 / F.sqrt(rest) if power == 0.5 else 1.0 / rest
         lines = lines.withColumn("a", F.when(alone, F.lit(0.0)).otherwise(scaled))
-        square = F.when(alone, F.lit(float(single))).otherwise(F.col("a") * F.col("a"))
         v = F.col("a") * F.col("h") * F.sqrt(F.col("i"))
         t = F.col("r") if power == 0 else F.col("r") * F.col("a")
-        b = square * F.col("h") * F.col("i")
+        b = F.col("a") * F.col("a") * F.col("h") * F.col("i")
         return lines.select(*self.keys, CELL, t.alias("t"), b.alias("b"), (v * v).alias("q"), v.alias("v"))
 
     def products(self, adjusted: Any, leverages: bool) -> Products:
@@ -301,13 +299,6 @@ class SparkLines:
         if leverages:
             trace[k[k == l]] = found["trace"][k == l]
         return Products(made[0], made[1], made[2], trace)
-
-    def around(self, cells: BoolArray) -> tuple[IntArray, int, Lines]:
-        """The lines of the clusters that some cells rest on, one each: cluster of each line, how many, and its sums."""
-        from pyspark.sql import functions as F
-
-        some = self.native.where(F.col(CELL).isin(np.flatnonzero(cells).tolist())).select(*self.keys).distinct()
-        return self._lines_of(some, (SIZE, TOTAL))
 
     def _lines_of(self, some: Any, sums: Sequence[str]) -> tuple[IntArray, int, Lines]:
         """The cells and some sums of the lines of few clusters."""

@@ -5,7 +5,7 @@ from evalreg.estimate.absorbed import Absorbed
 from evalreg.estimate.cells import Cells
 from evalreg.estimate.estimate import PLAIN, Estimate, Family, Inverted, Limits, Monotone, same_questions
 from evalreg.estimate.population import Population, Samples
-from evalreg.estimate.refit import AtInfinity, LeaveOut, Refit, SingleTotals
+from evalreg.estimate.refit import AtInfinity, LeaveOut, Refit
 from evalreg.estimate.scales import NET_BENEFIT, ODDS, Scale
 
 __all__ = [
@@ -26,6 +26,5 @@ __all__ = [
     "Refit",
     "Samples",
     "Scale",
-    "SingleTotals",
     "same_questions",
 ]

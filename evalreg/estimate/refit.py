@@ -52,13 +52,6 @@ class AtInfinity(Protocol):
         """Parameters for mean residuals and weights of cells, both (n_values, m): shape (m, n_params)."""
 
 
-class SingleTotals(Protocol):
-    """What takes the place of the totals of cells that rest on a single cluster."""
-
-    def __call__(self, block: Block, leverage: Matrix) -> Matrix:
-        """Totals of the cells of leverage 1, shape (n_clusters, n_columns), nothing elsewhere."""
-
-
 @dataclass(frozen=True, eq=False)
 class Refit:
     """What leaving clusters out needs besides the scores' grams."""
@@ -72,8 +65,6 @@ class Refit:
     # (n_params, n_solved): the parameters as contrasts of those that `leave_out` solves for; None where they are the
     # same
     contrasts: Matrix | None = None
-    # for the default covariance, what cells that rest on a single cluster add to it
-    single_totals: SingleTotals | None = None
     delta: bool = False  # whether the parameters are a smooth function of what is solved for, by the delta method
     at_infinity: AtInfinity | None = None  # parameters where `leave_out` finds none
 

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
-
 import numpy as np
 import scipy
 from scipy import sparse
 
 from evalreg.checks import FloatArray, IntArray, listed
-from evalreg.covariance.corrections import FULL_LEVERAGE
 from evalreg.errors import DisconnectedError
 from evalreg.numerics.graphs import reachable, strong_components
 from evalreg.numerics.matrices import Matrix, compressed, in_rows, transposed, weighted_gram
-from evalreg.numerics.newton import Evaluate, newton
-from evalreg.numerics.packed import Touched
-from evalreg.scores.sums import Block
+from evalreg.numerics.newton import Evaluate
 
 # A prior of this precision on every strength keeps a fit finite, whatever the log.
 RIDGE = 0.25
@@ -30,17 +24,6 @@ def incidence(first: IntArray, second: IntArray, n_models: int) -> Matrix:
     data = np.tile([1.0, -1.0], n_cells)
     columns = np.column_stack([first, second]).ravel()
     return in_rows(data, columns, np.arange(0, 2 * n_cells + 1, 2), (n_cells, n_models))
-
-
-def inner_products(first: IntArray, second: IntArray, n_models: int) -> Matrix:
-    """x x' of each pair, flattened: shape (n_cells, n_models ** 2), four entries a row."""
-    n_cells = first.size
-    columns = np.column_stack(
-        [first * n_models + first, first * n_models + second, second * n_models + first, second * n_models + second]
-    )
-    data = np.tile([1.0, -1.0, -1.0, 1.0], n_cells)
-    starts = np.arange(0, 4 * n_cells + 1, 4)
-    return in_rows(data, columns.ravel(), starts, (n_cells, n_models**2))
 
 
 def logistic(design: Matrix, weight: FloatArray, mean: FloatArray, ridge: float = 0.0) -> Evaluate:
@@ -95,59 +78,3 @@ def check_connected(first: IntArray, second: IntArray, mean: FloatArray, models:
         f"{', '.join(sentences)}. Leave these models out, add comparisons, or use `win_rate`, which needs no link.",
         count=len(cut),
     )
-
-
-@dataclass(frozen=True, eq=False)
-class StrengthCentre:
-    """Bradley-Terry totals, in place of those of pairs that met in a single cluster.
-
-    The residuals of such a pair sum to zero inside its only cluster. What takes their place is the pair's total about
-    the win probability that the other clusters predict: one Newton step, from a fit with a ridge, for each cluster.
-    """
-
-    # The two models of each cell, and psi and the weight of their comparisons.
-    first: IntArray
-    second: IntArray
-    mean: FloatArray
-    weight: FloatArray
-    n_models: int
-
-    def __call__(self, block: Block, leverage: Matrix) -> Matrix:
-        """Totals of the cells of leverage 1, shape (n_clusters, n_cells)."""
-        shares = compressed(leverage)
-        full = 1.0 - shares.data < FULL_LEVERAGE
-        row = np.repeat(np.arange(shares.shape[0]), np.diff(shares.indptr))[full]
-        cell = shares.indices[full]
-        if not row.size:
-            return sparse.csr_array(shares.shape)
-        clusters, place = np.unique(row, return_inverse=True)
-        index = self._index_without(compressed(block.totals)[clusters], compressed(block.gram)[clusters], place, cell)
-        data = self.weight[cell] * (self.mean[cell] - scipy.special.expit(index))
-        return sparse.coo_array((data, (row, cell)), shape=shares.shape).tocsr()
-
-    @cached_property
-    def _fit(self) -> tuple[Matrix, FloatArray, FloatArray]:
-        """The design of the pairs, strengths of all rows, and the inverse of their information."""
-        X = incidence(self.first, self.second, self.n_models)
-        return X, *newton(logistic(X, self.weight, self.mean, RIDGE), self.n_models)
-
-    def _index_without(self, totals: Matrix, gram: Matrix, cluster: IntArray, cell: IntArray) -> FloatArray:
-        """Differences of strengths in some cells, each without one of the clusters, shape (n_asked,).
-
-        A cluster's information H_g = X_g'W_g X_g has entries for its own models alone. Of these, the step
-        -(H - H_g)^-1 s_g is -(I - M H_g)^-1 M s_g, with M = H^-1 cut down to them.
-        """
-        X, theta, inverse = self._fit
-        p = scipy.special.expit(X @ theta)
-        working = sparse.diags_array(p * (1 - p)).tocsr() @ inner_products(self.first, self.second, self.n_models)
-        # Sums about the fit, from sums about the means of the pairs.
-        scores = compressed((totals + (gram @ sparse.diags_array(self.mean - p))) @ X).tocoo()
-        models = Touched.of(gram, X)
-        s, step = np.zeros((2, models.column.size))
-        s[models.place(*scores.coords)] = scores.data
-        for places, H in models.packed(compressed(gram @ working), SOLVES_PER_BLOCK):
-            own = models.column[places]
-            M = inverse[own[:, :, None], own[:, None, :]]
-            step[places] = np.linalg.solve(np.eye(own.shape[1]) - M @ H, M @ s[places][:, :, None])[:, :, 0]
-        first, second = (theta[m[cell]] - step[models.place(cluster, m[cell])] for m in (self.first, self.second))
-        return np.asarray(first - second)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,14 +19,13 @@ from evalreg.data.engine_spark import one_scan
 from evalreg.data.groups import Groups
 from evalreg.data.verdicts import PairRoles, as_names
 from evalreg.errors import ArgumentError
-from evalreg.estimate import About, Cells, Estimate, Refit, SingleTotals
+from evalreg.estimate import About, Cells, Estimate, Refit
 from evalreg.estimators.pairs import Pairs, design_lines, duels_of, gather_pairs, independence_notes
 from evalreg.estimators.schedules import Mix, Observed, Schedule, WithoutCluster, make_schedule
-from evalreg.estimators.strength import StrengthCentre, incidence
+from evalreg.estimators.strength import incidence
 from evalreg.estimators.subsets import chooses_rows
-from evalreg.numerics.matrices import Matrix, compressed, scale_columns, transposed
+from evalreg.numerics.matrices import compressed, scale_columns, transposed
 from evalreg.scores.mapped import MappedScores
-from evalreg.scores.sums import Block
 
 
 def solve(pairs: Pairs, schedule: Schedule, about: About) -> Estimate:
@@ -42,7 +41,6 @@ def solve(pairs: Pairs, schedule: Schedule, about: About) -> Estimate:
         refit=Refit(
             1.0 / weight,
             leave_out=WithoutCluster(schedule, pairs.mean, weight),
-            single_totals=StrengthCentre(pairs.first, pairs.second, pairs.mean, weight, len(pairs.models)),
         ),
         cells=_cells(pairs),
         bounded=True,
@@ -78,7 +76,6 @@ def _with_shares(fixed: Estimate, pairs: Pairs, schedule: Schedule, observed: Ob
     parts = ((sums.count, zero), (sums.weight, total), (sums.mean, share), (sums.squares, whole * share * (1 - share)))
     count, size, mean, squares = (np.concatenate(pair) for pair in parts)
     cells = Cells(count, size, mean, squares, np.append(sums.low, zero), np.append(sums.high, zero + 1))
-    of_pairs = fixed.refit.single_totals
     return replace(
         fixed,
         scores=MappedScores(
@@ -92,25 +89,9 @@ def _with_shares(fixed: Estimate, pairs: Pairs, schedule: Schedule, observed: Ob
         refit=replace(
             fixed.refit,
             inverse_gram=np.append(fixed.refit.inverse_gram, 1.0 / total),
-            single_totals=None if of_pairs is None else PairsAlone(of_pairs, n_cells),
         ),
         cells=cells,
     )
-
-
-@dataclass(frozen=True, eq=False)
-class PairsAlone:
-    """Totals of pairs that rest on one cluster, where further columns come after the `n_cells` of the pairs."""
-
-    of_pairs: SingleTotals
-    n_cells: int
-
-    def __call__(self, block: Block, leverage: Matrix) -> Matrix:
-        """Totals of the cells of leverage 1, shape (n_clusters, n_columns)."""
-        n = self.n_cells
-        part = Block(compressed(block.totals)[:, :n], compressed(block.gram)[:, :n])
-        totals = self.of_pairs(part, compressed(leverage)[:, :n])
-        return sparse.hstack([totals, sparse.csr_array((totals.shape[0], leverage.shape[1] - n))]).tocsr()
 
 
 def _cells(pairs: Pairs) -> Cells:
@@ -229,8 +210,8 @@ def win_rate(
     missing : {"drop", "raise"}, optional
         What to do with rows whose verdict, model or cluster id is missing; dropped rows are counted.
     <cov>
-        Covariance. By default with groups CR2, in which pairs that met under a single cluster are centred by
-        Bradley-Terry strengths without that cluster; "naive" without groups.
+        Covariance; "CR2" by default with groups, "naive" without. Where pairs met under one cluster alone CR2 does not
+        exist, and the default is "jackknife", which solves again without each cluster.
     <ssc>
     <dof>
         Degrees of freedom; Satterthwaite under CR2, min over dimensions of G - 1 otherwise.

@@ -197,7 +197,7 @@ def strata_variance(estimate: Estimate, cov: Covariance) -> FloatArray:
     found = varied_alike(estimate, cov, flat)
     if not board or not alike_in_strata(found, cov.variance()).any():
         return found
-    # A pair that met under one prompt is centred by the strengths of the models, and has a variance by that.
+    # A pair that met under one prompt has its part in the variance by the jackknife, which leaves it out.
     for axis in cov.axes:
         share = scale_rows(identity(flat.size), 1.0 / cells.weight)
         flat &= estimate.scores.column_sums(axis, share, share).largest < 1 - SINGLE

@@ -123,8 +123,6 @@ class CellSquares:
     squares: FloatArray  # (n, n): of b b' - b (v^2)' - (v^2) b'
     products: FloatArray  # (n, n): of v v'
     lost: BoolArray  # (n,): cells that rest on a single cluster
-    # The sums of these clusters; None where there is none.
-    alone: Block | None
 
 
 class ItemCounts(Protocol):
@@ -294,7 +292,6 @@ class Scores(ABC):
         inverse: FloatArray,
         power: float,
         full: float,
-        single_totals: bool,
         leverages: bool,
         maps: tuple[Matrix, ...] = (),
     ) -> CellSquares | None:

@@ -10,7 +10,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from scipy import sparse
 
-from evalreg.checks import BoolArray, FloatArray, IntArray, listed
+from evalreg.checks import FloatArray, IntArray, listed
 from evalreg.data import engine_spark
 from evalreg.data.clusters import Axis, union
 from evalreg.data.engine import LazyTable, aggregated, changed_rows, schema_of
@@ -24,7 +24,6 @@ from evalreg.scores.base import CellSquares, ClusterSizes, ClusterWork, ColumnSu
 from evalreg.scores.lazy import LazyScores
 from evalreg.scores.lazy_ratio import LazyRatios
 from evalreg.scores.lazy_sums import Clustering, Clusters, hold, product_places
-from evalreg.scores.sums import Block
 
 # Sums of leverages are wrong by less.
 ROUNDING = 1e-9
@@ -200,7 +199,7 @@ class SparkScores(LazyScores):
         maps = [sparse.csr_array(design.shape), compressed(design)]
         lines = lines.mapped(maps if offset is None else [*maps, compressed(offset)], levels)
         none = np.zeros(design.shape[1])
-        return lines.products(lines.adjusted(none, none, 0.0, 0.0, False), False).totals
+        return lines.products(lines.adjusted(none, none, 0.0, 0.0), False).totals
 
     def heavy_clusters(self, by: Axis, leverage: FloatArray, above: float) -> Matrix | None:
         """Weights in the cells of the clusters whose leverages add up to more than that, few or none."""
@@ -323,7 +322,6 @@ class SparkScores(LazyScores):
         inverse: FloatArray,
         power: float,
         full: float,
-        single_totals: bool,
         leverages: bool,
         maps: tuple[Matrix, ...] = (),
     ) -> CellSquares | None:
@@ -338,17 +336,16 @@ class SparkScores(LazyScores):
             lost = 1.0 - self.column_sums(by, share, share).largest < full
         if maps:
             lines, fitted = lines.mapped(maps, fitted), np.zeros(inverse.size)
-        made = lines.adjusted(fitted, inverse, power, full, single_totals)
+        made = lines.adjusted(fitted, inverse, power, full)
         found = lines.products(made, leverages)
-        alone = _around(lines, lost, fitted) if single_totals and lost.any() else None
-        return CellSquares(found.totals, found.trace, found.squares, found.products, lost, alone)
+        return CellSquares(found.totals, found.trace, found.squares, found.products, lost)
 
     def meat(self, by: Axis | None, bread: Matrix) -> FloatArray:
         """Sum over clusters of (B' T_g)(B' T_g)', shape (n_params, n_params)."""
         lines = None if by is None else self._asked(by)
         if lines is None:
             return super().meat(by, bread)
-        made = lines.adjusted(self._levels, np.zeros(self.n_cells), 0.0, 0.0, False)
+        made = lines.adjusted(self._levels, np.zeros(self.n_cells), 0.0, 0.0)
         return dense(bread.T @ (lines.products(made, False).totals @ bread))
 
     def detached(self) -> SparkScores:
@@ -406,13 +403,6 @@ class SparkRatios(SparkScores, LazyRatios):
         """Sum over clusters of the squared difference of the weights of leverages and of means, in each cell."""
         lines = self._asked(by)
         return super().shares_apart(by) if lines is None else lines.apart(f"{lazy.ROOT}0")
-
-
-def _around(lines: SparkLines, lost: BoolArray, fitted: FloatArray) -> Block:
-    """Sums of the clusters that some cells rest on, which are no more than there are cells."""
-    cluster, n_clusters, sums = lines.around(lost)
-    cell, total, size = sums[CELL].astype(np.intp), sums[TOTAL][:, None], sums[SIZE][:, None]
-    return hold(cluster, cell, n_clusters, lines.n_cells, total, size).about(fitted)
 
 
 def stays_in_spark(

@@ -102,14 +102,13 @@ class MappedScores(SharedRows):
         inverse: FloatArray,
         power: float,
         full: float,
-        single_totals: bool,
         leverages: bool,
         maps: tuple[Matrix, ...] = (),
     ) -> CellSquares | None:
         """Sums over clusters made in an engine that keeps them; None where blocks of clusters are to be had."""
         if maps or not self._maps:
             return None
-        return self.inner.cell_squares(by, inverse, power, full, single_totals, leverages, self._maps)
+        return self.inner.cell_squares(by, inverse, power, full, leverages, self._maps)
 
     @property
     def _maps(self) -> tuple[Matrix, ...]:

@@ -27,7 +27,11 @@ if TYPE_CHECKING:
     from evalreg.estimators.confidence_sequence import confidence_sequence as confidence_sequence
     from evalreg.estimators.controlled import controlled_win_rate as controlled_win_rate
     from evalreg.estimators.difference import compare as compare
+    from evalreg.estimators.frontier import frontier as frontier
+    from evalreg.estimators.horizon import horizon as horizon
+    from evalreg.estimators.judge_corrected import judge_corrected as judge_corrected
     from evalreg.estimators.mean import mean as mean
+    from evalreg.estimators.panel import panel as panel
     from evalreg.estimators.pass_at_k import pass_at_k as pass_at_k
     from evalreg.estimators.quantile import quantile as quantile
     from evalreg.estimators.ratio import ratio as ratio
@@ -128,6 +132,10 @@ _HOMES = {
     "join_evals": "suites.evals",
     "log_frame": "logs.samples_frame",
     "mean": "estimators.mean",
+    "frontier": "estimators.frontier",
+    "horizon": "estimators.horizon",
+    "judge_corrected": "estimators.judge_corrected",
+    "panel": "estimators.panel",
     "merged": "estimators.shards",
     "noise": "noise.noise",
     "pass_at_k": "estimators.pass_at_k",

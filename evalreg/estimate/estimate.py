@@ -57,6 +57,14 @@ class Family:
         """Scores in [0, 1] on the same questions, of whose differences few may tell; None of anything else."""
         return None
 
+    def ends(self, estimate: Estimate, cov: Any, alpha: float) -> FloatArray | None:
+        """Ends of default intervals, (n_params, 2), of parameters that have a rule of their own; None of others."""
+        return None
+
+    def tests(self, estimate: Estimate, cov: Any) -> tuple[FloatArray, FloatArray] | None:
+        """t and p of parameters that have a test of their own; None of others."""
+        return None
+
     def linear(self, whole: Estimate, C: Matrix) -> Family:
         """What C theta keeps of it; contrasts of means of which one is 0 or 1 all of these, whose ends they need."""
         at_end = whole.bounded and not self.own_range and bool(np.any((whole.params <= 0) | (whole.params >= 1)))

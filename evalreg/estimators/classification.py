@@ -30,10 +30,12 @@ from evalreg.estimate import About, Estimate
 from evalreg.estimators.class_metrics import class_part, kappa, macro, weighted_average
 from evalreg.estimators.linearized import Linearized, Split, independence_note, linearized_estimate, split_rows
 from evalreg.estimators.ratio import solve
+from evalreg.estimators.scored_classes import TITLES, scored, takes_scores
 from evalreg.estimators.subsets import chooses_rows
 from evalreg.results.results import Results, results_of
 
 MetricName: TypeAlias = Literal["accuracy", "precision", "recall", "f1", "kappa"]
+ScoreMetricName: TypeAlias = Literal["auc", "brier", "ece"] | str
 AverageName: TypeAlias = Literal["macro", "micro", "weighted"]
 METRICS: tuple[MetricName, ...] = get_args(MetricName)
 AVERAGES: tuple[AverageName, ...] = get_args(AverageName)
@@ -49,7 +51,7 @@ def classification(
     *,
     truth: str,
     predicted: str,
-    metric: MetricName = "f1",
+    metric: MetricName | ScoreMetricName = "f1",
     positive: Any = None,
     average: AverageName | None = None,
     classes: list[Any] | None = None,
@@ -63,18 +65,23 @@ def classification(
     dof: DofName | float | None = None,
     repair: RepairName | None = None,
 ) -> Results:
-    """Accuracy, precision, recall, F1 or kappa with error bars that hold when rows within a cluster are dependent.
+    """Accuracy, precision, recall, F1, kappa and metrics of scores, whose error bars hold when rows are dependent.
 
     Parameters
     ----------
     data : data frame
         In memory: pandas, polars, pyarrow; or a dict of arrays. One row for each prediction.
     truth, predicted : str
-        Columns of labels, compared as text; whole numbers read alike in columns of integers and of floats.
-    metric : {"f1", "precision", "recall", "accuracy", "kappa"}, optional
-        What is estimated; "f1" by default. "kappa" is Cohen's, over all labels.
+        Columns of labels, compared as text; whole numbers read alike in columns of integers and of floats. For the
+        metrics of scores `predicted` holds numbers, and `truth` two classes.
+    metric : {"f1", "precision", "recall", "accuracy", "kappa", "auc", "tpr@fpr=0.01", "brier", "ece"}, optional
+        What is estimated; "f1" by default. "kappa" is Cohen's, over all labels. Of scores: "auc", the area under the
+        ROC curve; "tpr@fpr=f", the share of positives above the lowest threshold that flags at most a share f of the
+        negatives, whose own noise is in the error; "brier", the mean square of score less truth; "ece", the root mean
+        square gap of truth and score over ten bins, less what noise makes of it (negative where that is more), whose
+        `pvalues` are those of the joint test that all gaps are 0.
     positive : label, optional
-        The class that counts, against all others.
+        The class that counts, against all others; of scores by default the greater of the two.
     average : {"macro", "micro", "weighted"}, optional
         "macro" is the unweighted mean over classes (of recall: the balanced accuracy); "micro" counts all labels
         alike, which is the accuracy for each of the three; "weighted" is the mean over classes with their shares of
@@ -106,16 +113,17 @@ def classification(
     -------
     Results
         Named by the labels of `by`, or by the metric; by class, or model and class with a colon between, where there
-        is one parameter a class. Intervals are built on the logit scale; those of kappa are Wald's.
+        is one parameter a class. Intervals are built on the logit scale; those of kappa are Wald's, and those of "ece"
+        roots of those of its square.
 
     Raises
     ------
     DataError
         If a metric is not defined, since a class never occurs or is never predicted, or if the two columns have no
-        label in common.
+        label in common; of scores, if `truth` has not two classes, or chances lie outside [0, 1].
     ArgumentError
         If an option is unknown, or two exclude each other.
-    MissingColumnError, NonFiniteError, TooFewClustersError, EmptyDataError
+    MissingColumnError, NonNumericError, NonFiniteError, TooFewClustersError, EmptyDataError
         If the data break another rule.
     NotAvailableError
         If the rows live in an engine.
@@ -130,7 +138,8 @@ def classification(
     References
     ----------
     Cochran (1977), Sampling Techniques, section 6.3; Takahashi et al. (2022), Applied Intelligence 52, 4961-4972,
-    for F1 with independent rows.
+    for F1 with independent rows; DeLong, DeLong and Clarke-Pearson (1988), Biometrics 44, 837-845, and Obuchowski
+    (1997), Biometrics 53, 567-578, for areas; Kumar, Liang and Ma (2019), NeurIPS 32, for calibration.
 
     Examples
     --------
@@ -143,6 +152,18 @@ def classification(
     """
     asked = check_cov_options(cov, ssc, dof, repair)
     option("missing", missing, MISSING)
+    if takes_scores(metric):
+        refused = next(
+            (name for name, value in (("average", average), ("classes", classes)) if value is not None), None
+        )
+        if refused is not None:
+            raise ArgumentError(
+                f'`metric="{metric}"` is of scores of two classes and takes no `{refused}`; leave it out.'
+            )
+        split = split_rows(data, {"predicted": predicted}, by, groups, weights, missing, metric, texts={"truth": truth})
+        title = f"{TITLES.get(metric, metric.upper())}{_by_text(by)}"
+        estimate = scored(split, truth, predicted, metric, positive, title, asked)
+        return results_of(estimate, split.rows.axes, asked, independence_note(by, groups))
     option("metric", metric, METRICS)
     _check_which(metric, positive, average, classes)
     split = split_rows(data, {}, by, groups, weights, missing, metric, texts={"truth": truth, "predicted": predicted})

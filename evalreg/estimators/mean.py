@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
@@ -46,6 +46,7 @@ from evalreg.estimate import About, Estimate
 from evalreg.estimators.answer_noise import noise_of_means
 from evalreg.estimators.cells import Solved, estimate_cells
 from evalreg.estimators.drawn_clusters import counts_clusters, estimated_shares, with_clusters_in_strata
+from evalreg.estimators.over_templates import mean_over
 from evalreg.estimators.subsets import chooses_rows
 from evalreg.estimators.summed import summed_estimate, unequal_questions
 from evalreg.estimators.targets import (
@@ -140,6 +141,8 @@ def mean(
     item: str | None = None,
     sample: str | None = None,
     groups: Groups = None,
+    over: str | None = None,
+    q: Sequence[float] = (0.05, 0.5, 0.95),
     strata: str | None = None,
     strata_weights: StrataWeightsName | Mapping[str, float] = "micro",
     weights: str | npt.ArrayLike | None = None,
@@ -174,6 +177,13 @@ def mean(
         Column of repeated answers, which are averaged within their item first.
     groups : str, list of str, array, Series or dict, optional
         Clusters, as in `fit`. By default the items if `item` is given, and independent rows otherwise.
+    over : str, optional
+        Column of the prompt templates that all items were put to: the parameters are then the "mean" over templates,
+        "sd", their spread without the noise of the items, and the quantiles `q` of templates shrunk to that spread.
+        `groups` are then items crossed with templates by default: both are drawn. Takes no other option of rows than
+        `item` and `missing`.
+    q : sequence of float, optional
+        With `over`: which quantiles, each in (0, 1); named "q0.05" and so on.
     strata : str, optional
         Column of a fixed list of subjects: only questions within subjects are sampled.
     strata_weights : {"micro", "macro", "as_sampled"} or mapping, optional
@@ -226,7 +236,8 @@ def mean(
     ----------
     Miller (2024), arXiv:2411.00640, eq. 1 and 4; Bell and McCaffrey (2002), Survey Methodology 28; for a finite
     benchmark Cochran (1977), Sampling Techniques, eq. 2.8, 5.6 (strata), 9.10 (clusters), 10.15 (answers) and section
-    6.12 (clusters within strata).
+    6.12 (clusters within strata); for the spread over templates Searle, Casella and McCulloch (1992), Variance
+    Components, section 4.3, and Polo et al. (2024), arXiv:2405.17202.
 
     Examples
     --------
@@ -238,6 +249,12 @@ def mean(
     """
     asked = check_cov_options(cov, ssc, dof, repair)
     option("missing", missing, MISSING)
+    if over is not None:
+        others = {"by": by, "sample": sample, "strata": strata, "weights": weights, "n_population": n_population}
+        refused = next((name for name, value in others.items() if value is not None), None)
+        if refused is not None:
+            raise ArgumentError(f"`over` gives the spread of one score over templates and takes no `{refused}`.")
+        return mean_over(data, score, over, item, q, groups, missing, asked)
     option("questions", questions, QUESTIONS)
     option("target", target, TARGETS)
     if target == "these questions":

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import IntArray, listed
+from evalreg.checks import IntArray, MissingName, listed
 from evalreg.data.cells import cells_of
 from evalreg.data.frame import Table
+from evalreg.data.groups import Groups
 from evalreg.data.joint_ids import joint_parts, with_roles
 from evalreg.data.names import refuse_same
 from evalreg.data.opening import open_frame
@@ -86,16 +87,26 @@ def pairs_of(rows: ReadRows, names: tuple[str, ...], cell: IntArray, item: str) 
 
 
 def answers_of(
-    data: Any, numbers: dict[str, str], model: str, item: str, missing: str = "drop"
+    data: Any,
+    numbers: dict[str, str],
+    model: str,
+    item: str,
+    missing: MissingName = "drop",
+    groups: Groups = None,
+    argument: str = "model",
 ) -> tuple[ReadRows, tuple[str, ...], IntArray]:
     """Rows in use, one for each model and item; the names of at least two models, and the model of each row."""
-    table, _ = with_roles(in_memory(open_frame(data), "comparison of answers"), numbers, by=model, item=item)
-    refuse_same({"model": model, "item": item})
-    rows = read_rows(table, numbers, labels={model: "model", item: "item"}, missing=missing, split=(model, item))
+    roles = {argument: model, "item": item}
+    table, _ = with_roles(in_memory(open_frame(data), "comparison of answers"), numbers, **roles)
+    refuse_same(roles)
+    labels = {name: role for role, name in roles.items()}
+    rows = read_rows(table, numbers, labels=labels, groups=groups, missing=missing, split=(model, item))
     keys, cell = cells_of(rows.used, (model,))
     if len(keys) < 2 or cell is None:
         raise DataError(
-            f"there must be at least two models; column {model!r} holds {listed(keys[0])} alone.", column=model, count=1
+            f"`{argument}` must have at least two values; column {model!r} holds {listed(keys[0])} alone.",
+            column=model,
+            count=1,
         )
     told = Told((model, item), None, next(iter(numbers.values())), "")
     one_row_an_item(ReadRows({"score": np.zeros(rows.n_rows)}, None, rows.used, (), rows.source, None, {}), told, None)

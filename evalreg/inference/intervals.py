@@ -25,6 +25,9 @@ def intervals(estimate: Estimate, cov: Covariance, alpha: float, method: str | N
             f'`method="{method}"` is for means of scores that all lie in [0, 1]; this is {estimate.about.model} of '
             f'{estimate.about.outcome!r}, which is not. Use method="wald".'
         )
+    own = estimate.family.ends(estimate, cov, alpha) if method is None else None
+    if own is not None:
+        return own
     behind = through(estimate, cov) if method is None else None
     if behind is not None:
         return behind.limits(intervals(behind.estimate, behind.cov, alpha, None))

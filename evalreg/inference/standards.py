@@ -119,6 +119,9 @@ def against_null(estimate: Estimate, cov: Covariance) -> tuple[FloatArray, Float
     A win rate is tested by its interval: p < alpha where `conf_int(alpha)` leaves a half out, and so are its odds and
     its net benefit. NaN without a variance.
     """
+    own = estimate.family.tests(estimate, cov)
+    if own is not None:
+        return own
     behind = through(estimate, cov)
     if behind is not None:
         return against_null(behind.estimate, behind.cov)

@@ -485,6 +485,38 @@ def _curve(data: Any, groups: Any, **options: Any) -> er.Results:
     return er.pass_at_k(data, item="question", sample="sample", k=[1, 2], groups=groups, **options)
 
 
+def _horizon(data: Any, groups: Any, **options: Any) -> er.Results:
+    return er.horizon(data, "right", minutes="weight", model="model", groups=groups, **options)
+
+
+@made_once
+def _verdicts() -> pd.DataFrame:
+    """The log with a judge's verdicts, which are wrong of one answer in six."""
+    return log().assign(verdict=lambda frame: np.where(frame["row"] % 6 == 0, 1 - frame["right"], frame["right"]))
+
+
+@made_once
+def _chances() -> pd.DataFrame:
+    """The log with a chance of each answer to be right."""
+    return log().assign(chance=lambda frame: 1 / (1 + np.exp(-frame["words"])))
+
+
+def _corrected(data: Any, groups: Any, **options: Any) -> er.Results:
+    return er.judge_corrected(data, judge="verdict", human="right", calibration=data, groups=groups, **options)
+
+
+def _scored(data: Any, groups: Any, **options: Any) -> er.Results:
+    return er.classification(data, truth="right", predicted="chance", groups=groups, **options)
+
+
+def _frontier(data: Any, groups: Any) -> er.Results:
+    return er.frontier(data, {"score": "max", "words": "min"}, item="question", groups=groups)
+
+
+def _over_models(data: Any, groups: Any) -> er.Results:
+    return er.mean(data, over="model", item="question", q=[0.5], groups=groups)
+
+
 @dataclass(frozen=True)
 class Derived:
     """An estimator whose estimate is made of others', with what `test_derived.py` needs to call it.
@@ -507,5 +539,19 @@ class Derived:
 DERIVED = [
     Derived("pass@1 and pass@2", lambda data, groups: _curve(data, groups), right_answers),
     Derived("pass^1 and pass^2", lambda data, groups: _curve(data, groups, require="all"), right_answers),
+    Derived("horizon", _horizon),
+    Derived("horizons of two chances", lambda data, groups: _horizon(data, groups, p=[0.3, 0.6])),
+    Derived("judge_corrected", lambda data, groups: _corrected(data, groups, by="model"), _verdicts),
+    Derived("judge_corrected of all", lambda data, groups: _corrected(data, groups), _verdicts),
+    Derived("panel", lambda data, groups: er.panel(data, judges=["words", "score"], human="right", groups=groups)),
+    Derived("panel without labels", lambda data, groups: er.panel(data, judges=["words", "score"], groups=groups)),
+    Derived("area under the curve", lambda data, groups: _scored(data, groups, metric="auc", by="model"), _chances),
+    Derived(
+        "hits at a rate of false alarms", lambda data, groups: _scored(data, groups, metric="tpr@fpr=0.2"), _chances
+    ),
+    Derived("Brier score", lambda data, groups: _scored(data, groups, metric="brier", by="model"), _chances),
+    Derived("calibration error", lambda data, groups: _scored(data, groups, metric="ece"), _chances),
+    Derived("frontier", _frontier),
+    Derived("mean over templates", _over_models),
     Derived("ability", lambda data, groups: er.ability(data, "right", item="question", groups=groups)),
 ]

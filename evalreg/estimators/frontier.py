@@ -1,0 +1,191 @@
+"""Score against cost: which models are on the frontier, which are dominated, and of which the data say neither."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from evalreg.checks import (
+    MISSING,
+    BoolArray,
+    CovName,
+    DofName,
+    MissingName,
+    RepairName,
+    SscName,
+    fraction,
+    listed,
+    option,
+)
+from evalreg.covariance.documented import documented
+from evalreg.covariance.options import check_cov_options
+from evalreg.data.groups import Groups
+from evalreg.errors import ArgumentError, ArgumentTypeError
+from evalreg.estimate import About, Estimate
+from evalreg.estimators.functions_of_means import means_of_cells
+from evalreg.estimators.linearized import Split
+from evalreg.estimators.subsets import chooses_rows
+from evalreg.estimators.wins import answers_of
+from evalreg.inference.multiplicity import adjust_pvalues
+from evalreg.results.results import Results, results_of
+
+DIRECTIONS = ("max", "min")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Frontier(Results):
+    """Means of several metrics by model, and which models no other one beats; made by `frontier`.
+
+    Parameters
+    ----------
+    metrics : tuple of (str, float)
+        The metrics, with 1 where more is better and -1 where less is.
+    alpha : float
+        Familywise level of `states`.
+
+    Examples
+    --------
+    >>> import evalreg as er
+    >>> log = er.datasets.paired(n_passages=40, seed=1)
+    >>> log["usd"] = log["model"].map({"new": 0.2, "old": 0.1}) + 0.01 * (log["question"].factorize()[0] % 7)
+    >>> er.frontier(log, {"score": "max", "usd": "min"}, item="question", groups="passage").states.to_dict()
+    {'new': 'open', 'old': 'frontier'}
+    """
+
+    metrics: tuple[tuple[str, float], ...] = ()
+    alpha: float = 0.05
+
+    @property
+    def states(self) -> pd.Series:
+        """By model "frontier", "dominated" or "open", all at one familywise level.
+
+        A model is dominated where another is shown to be better in every metric, and on the frontier where against each
+        other one it is shown to be better in some metric; "open" is neither. Each statement rests on one-sided t tests
+        of pairs in a metric, adjusted by Holm's method over all of them. Of a
+        difference that is the same in all rows, as of prices, it is the sign test of the clusters, p = 2^-G.
+        """
+        better = self._shown_better()
+        off = ~np.eye(better.shape[0], dtype=bool)
+        dominated = (better.all(axis=2) & off).any(axis=0)
+        undefeated = (better.any(axis=2) | ~off).all(axis=1)
+        states = np.select([dominated, undefeated], ["dominated", "frontier"], "open")
+        names = [name.removesuffix(f":{self.metrics[0][0]}") for name in self.estimate.names[:: len(self.metrics)]]
+        return pd.Series(states, index=names, name="state")
+
+    def _shown_better(self) -> BoolArray:
+        """Whether i is shown to be better than j in a metric, (n_models, n_models, n_metrics)."""
+        k = len(self.metrics)
+        n = len(self.estimate.names) // k
+        first, second, metric = (part.ravel() for part in np.indices((n, n, k)))
+        sign = np.array([direction for _, direction in self.metrics])[metric]
+        C = np.zeros((first.size, n * k))
+        C[np.arange(first.size), first * k + metric] = sign
+        C[np.arange(first.size), second * k + metric] -= sign
+        C, pair = C[first != second], first != second
+        effect = C @ self.estimate.params
+        p = self.cov.pvalues(C, effect) / 2
+        same = np.where(effect > 0, 0.5 ** min(self.n_clusters.values(), default=self.nobs // n), 1.0)
+        one_sided = np.where(np.isnan(p), same, np.where(effect > 0, p, 1 - p))
+        better = np.zeros(first.size, dtype=bool)
+        better[pair] = adjust_pvalues(one_sided, "holm") < self.alpha
+        return better.reshape(n, n, k)
+
+
+@chooses_rows()
+@documented
+def frontier(
+    data: Any,
+    metrics: Mapping[str, Literal["max", "min"]],
+    *,
+    by: str = "model",
+    item: str = "item",
+    groups: Groups = None,
+    alpha: float = 0.05,
+    subset: str | None = None,
+    missing: MissingName = "drop",
+    cov: CovName | None = None,
+    ssc: SscName | None = None,
+    dof: DofName | float | None = None,
+    repair: RepairName | None = None,
+) -> Frontier:
+    """Several metrics of models at once, and which models are on the frontier of these.
+
+    Parameters
+    ----------
+    data : data frame
+        In memory: pandas, polars, pyarrow; or a dict of arrays. One row for each model and item.
+    metrics : dict of str to {"max", "min"}
+        Columns of at least two metrics, and which of more or less of each is better.
+    by, item : str
+        Columns of the models and of the items.
+    groups : str, list of str, array, Series or dict, optional
+        Clusters, as in `mean`; the items by default.
+    alpha : float, optional
+        Familywise level of `states`.
+    subset : str, optional
+        Which rows to use, in the language of ``--where``; frames in memory only.
+    missing : {"drop", "raise"}, optional
+        What to do with rows where something is missing; they are dropped from all metrics, and counted.
+    <cov>
+        Covariance; "CR2" by default.
+    <ssc>
+    <dof>
+        Degrees of freedom, as in `mean`.
+    <repair>
+
+    Returns
+    -------
+    Frontier
+        Results: means named "model:metric", all in one covariance. `states` says which models are on the frontier,
+        dominated or open.
+
+    Raises
+    ------
+    ArgumentError, ArgumentTypeError, MissingColumnError
+        If there are fewer than two metrics, a direction is another, or a metric is no column.
+    DataError, DuplicateRowsError, ConstantScoreError
+        If there is one model, a model has several rows on an item, or a metric does not vary.
+
+    References
+    ----------
+    Holm (1979), Scandinavian Journal of Statistics 6, 65-70; Berger (1982), Technometrics 24, 295-300 (better in every
+    metric, by an intersection of tests).
+
+    Examples
+    --------
+    >>> import evalreg as er
+    >>> log = er.datasets.paired(n_passages=40, seed=1).assign(words=lambda log: 50 + 10 * log["score"])
+    >>> found = er.frontier(log, {"score": "max", "words": "min"}, item="question", groups="passage")
+    >>> found.params.round(2).to_dict()
+    {'new:score': 0.78, 'new:words': 57.85, 'old:score': 0.74, 'old:words': 57.45}
+    """
+    asked = check_cov_options(cov, ssc, dof, repair)
+    option("missing", missing, MISSING)
+    fraction("alpha", alpha)
+    if not isinstance(metrics, Mapping):
+        raise ArgumentTypeError(f'`metrics` must be a dict, as {{"score": "max", "usd": "min"}}; got {metrics!r}.')
+    if len(metrics) < 2:
+        raise ArgumentError(f"`metrics` must name at least two columns; got {listed(metrics) or '{}'}.")
+    for name, direction in metrics.items():
+        if direction not in DIRECTIONS:
+            raise ArgumentError(f'`metrics` must say "max" or "min" of each; got {direction!r} of {name!r}.')
+    rows, models, cell = answers_of(
+        data, {name: name for name in metrics}, by, item, missing, item if groups is None else groups
+    )
+    parts = []
+    for name in metrics:
+        split = Split(rows, tuple(f"{model}:{name}" for model in models), cell)
+        # In [0, 1] a metric may be the same in all rows of a model, as a price is.
+        low, spread = rows.values[name].min(), np.ptp(rows.values[name]) or 1.0
+        means = means_of_cells(split, (rows.values[name] - low) / spread, name)
+        parts.append(means.linear(spread * np.eye(len(models)), split.names).moved(low))
+    whole = reduce(Estimate.stack, parts).select([f"{model}:{name}" for model in models for name in metrics])
+    about = About(f"Means of {', '.join(metrics)} by {by}", ", ".join(metrics))
+    made = results_of(replace(whole, about=about), rows.axes, asked)
+    signs = tuple((name, 1.0 if direction == "max" else -1.0) for name, direction in metrics.items())
+    return Frontier(made.estimate, made.cov, made.axes, made.asked, made.notes, signs, alpha)

@@ -1,0 +1,185 @@
+"""What a panel of judges is worth: its effective number of judges, best weights, and what each of them adds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from evalreg.checks import MISSING, CovName, DofName, FloatArray, MissingName, RepairName, SscName, listed, option
+from evalreg.covariance.documented import documented
+from evalreg.covariance.options import check_cov_options
+from evalreg.data.groups import Groups
+from evalreg.errors import ArgumentError, ArgumentTypeError, CollinearityError, DataError
+from evalreg.estimate import About
+from evalreg.estimators.functions_of_means import from_row_influence
+from evalreg.estimators.linearized import split_rows
+from evalreg.estimators.subsets import chooses_rows
+from evalreg.results.results import Results, results_of
+
+
+@chooses_rows()
+@documented
+def panel(
+    data: Any,
+    *,
+    judges: Sequence[str],
+    human: str | None = None,
+    groups: Groups = None,
+    subset: str | None = None,
+    missing: MissingName = "drop",
+    cov: CovName | None = None,
+    ssc: SscName | None = None,
+    dof: DofName | float | None = None,
+    repair: RepairName | None = None,
+) -> Results:
+    """What a panel of judges is worth, from the errors that they make together.
+
+    Errors are verdict less label, centred by judge, with covariance S. J judges whose errors correlate by r on average
+    are worth J/(1 + (J - 1) r) that err independently (Kish). Weights S^-1 1/(1'S^-1 1) give the mean verdict with the
+    smallest error variance v = 1/(1'S^-1 1); judge j is worth 1 - v/v_(-j), the share of the error variance of the best
+    panel without j that j takes away.
+
+    Parameters
+    ----------
+    data : data frame
+        One row an item, one column a judge, in memory: pandas, polars, pyarrow; or a dict of arrays.
+    judges : list of str
+        Columns of the verdicts, at least two, all on one scale.
+    human : str, optional
+        Column of the labels. Without it the verdicts stand for the errors: what judges share because it is right counts
+        as shared error, so that the effective number is a lower bound.
+    groups : str, list of str, array, Series or dict, optional
+        Clusters, as in `mean`; independent rows by default.
+    subset : str, optional
+        Which rows to use, in the language of ``--where``; frames in memory only.
+    missing : {"drop", "raise"}, optional
+        What to do with rows that lack a verdict, a label or a cluster id; dropped rows are counted.
+    <cov>
+        Covariance; "CR2" by default with groups, "naive" without.
+    <ssc>
+    <dof>
+        Degrees of freedom, as in `mean`.
+    <repair>
+
+    Returns
+    -------
+    Results
+        Named "n_eff", "correlation", "weight:JUDGE" and "worth:JUDGE".
+
+    Raises
+    ------
+    ArgumentError, ArgumentTypeError, MissingColumnError
+        If there are fewer than two judges, one is named twice, or is no column.
+    DataError
+        If a judge makes no error that varies. CollinearityError, which is one, if errors of one are a combination of
+        those of others.
+
+    References
+    ----------
+    Kish (1965), Survey Sampling, section 5.4; Kohli (2026), arXiv:2605.29800 (effective votes of judges); Bates and
+    Granger (1969), Operational Research Quarterly 20, 451-468 (weights).
+
+    Examples
+    --------
+    >>> import evalreg as er, numpy as np, pandas as pd
+    >>> rng = np.random.default_rng(0)
+    >>> shared = rng.normal(size=400)
+    >>> log = pd.DataFrame({name: shared + rng.normal(size=400) for name in "abc"}).assign(label=0.0)
+    >>> er.panel(log, judges=["a", "b", "c"], human="label").params[["n_eff", "correlation"]].round(2).to_dict()
+    {'n_eff': 1.45, 'correlation': 0.53}
+    """
+    asked = check_cov_options(cov, ssc, dof, repair)
+    option("missing", missing, MISSING)
+    names = _judges(judges, human)
+    columns = {name: name for name in names} | ({} if human is None else {human: human})
+    split = split_rows(data, columns, None, groups, None, missing, "panel")
+    verdicts = np.column_stack([split.rows.values[name] for name in names])
+    errors = verdicts if human is None else verdicts - split.rows.values[human][:, None]
+    errors = errors - errors.mean(axis=0)
+    S = errors.T @ errors / len(errors)
+    _check_errors(S, names, human)
+    found = [_effective(errors, S), *_shares(errors, S)]
+    values = np.concatenate([part[0] for part in found])
+    influence = np.column_stack([part[1] for part in found])
+    of = "verdicts" if human is None else f"errors against {human}"
+    line = f"{len(names)} judges; correlations are of their {of}."
+    if human is None:
+        line += " Without labels what judges share because it is right counts as shared error: n_eff is a lower bound."
+    labels = ("n_eff", "correlation", *(f"{kind}:{name}" for kind in ("weight", "worth") for name in names))
+    about = About("Panel of judges", human or "verdicts", lines=(line,))
+    estimate = from_row_influence(split, values, influence, labels, about)
+    return results_of(estimate, split.rows.axes, asked)
+
+
+def _judges(judges: Any, human: str | None) -> list[str]:
+    if isinstance(judges, str) or not all(isinstance(name, str) for name in judges):
+        raise ArgumentTypeError(f"`judges` must be a list of columns; got {judges!r}.")
+    names = list(judges)
+    twice = [name for i, name in enumerate([*names, human]) if name is not None and name in names[:i]]
+    if twice:
+        raise ArgumentError(f"`judges` and `human` must be different columns; {listed(twice)} is named twice.")
+    if len(names) < 2:
+        raise ArgumentError(f"`judges` must name at least two columns; got {listed(names) or '[]'}.")
+    return names
+
+
+def _check_errors(S: FloatArray, names: list[str], human: str | None) -> None:
+    flat = [name for name, variance in zip(names, np.diag(S), strict=True) if not variance > 0]
+    if flat:
+        against = "" if human is None else f" against {human!r}"
+        raise DataError(
+            f"every judge must err in some rows{against}; {listed(flat)} has no error that varies, so that the best "
+            "panel is that judge alone. Leave the judge out.",
+            column=flat[0],
+            count=len(flat),
+        )
+    scale = np.sqrt(np.diag(S))
+    correlations = S / np.outer(scale, scale)
+    if np.linalg.matrix_rank(correlations, hermitian=True) < len(names):
+        direction = np.abs(np.linalg.eigh(correlations)[1][:, 0])
+        alike = [names[i] for i in sorted(np.argsort(direction)[-2:])]
+        raise CollinearityError(
+            f"errors of judges must not determine each other; those of {listed(alike)} do. Leave one of them out.",
+            column=alike[0],
+        )
+
+
+def _effective(errors: FloatArray, S: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Kish's number and the mean correlation, (2,), and n times the influence of each row, (n_rows, 2)."""
+    z = errors / np.sqrt(np.diag(S))
+    n_judges, correlations = z.shape[1], z.T @ z / len(z)
+    pairs = n_judges * (n_judges - 1) / 2
+    r = float((correlations.sum() - n_judges) / 2 / pairs)
+    # Of one correlation z_i z_j - r_ij (z_i^2 + z_j^2)/2, summed over pairs.
+    products = (z.sum(axis=1) ** 2 - (z**2).sum(axis=1)) / 2
+    of_r = (products - (z**2) @ (correlations.sum(axis=1) - 1) / 2) / pairs
+    worth = 1 + (n_judges - 1) * r
+    slope = -n_judges * (n_judges - 1) / worth**2
+    return np.array([n_judges / worth, r]), np.column_stack([slope * of_r, of_r])
+
+
+def _best(errors: FloatArray, S: FloatArray) -> tuple[FloatArray, float, FloatArray, FloatArray]:
+    """Best weights w, the variance v that they leave, and n times the influence of each row on both.
+
+    dw = -S^-1 dS w + w (w'dS w)/v and dv = w'dS w, with dS = e e' - S for a row of errors e.
+    """
+    inverse = np.linalg.inv(S)
+    v = 1.0 / float(inverse.sum())
+    w = v * inverse.sum(axis=1)
+    along = errors @ w
+    of_v = along**2 - v
+    return w, v, w + np.outer(of_v / v, w) - along[:, None] * (errors @ inverse), of_v
+
+
+def _shares(errors: FloatArray, S: FloatArray) -> list[tuple[FloatArray, FloatArray]]:
+    """Weights, and what each judge is worth, with n times the influence of each row."""
+    w, v, of_w, of_v = _best(errors, S)
+    worth, of_worth = np.empty(w.size), np.empty(errors.shape)
+    for j in range(w.size):
+        rest = np.delete(np.arange(w.size), j)
+        _, without, _, of_without = _best(errors[:, rest], S[np.ix_(rest, rest)])
+        worth[j] = 1 - v / without
+        of_worth[:, j] = v * of_without / without**2 - of_v / without
+    return [(w, of_w), (worth, of_worth)]

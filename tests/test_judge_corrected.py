@@ -1,0 +1,159 @@
+"""Shares corrected for a judge's errors: the delta method and Fieller's ends by hand, coverage, refusals."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+import evalreg as er
+from evalreg.errors import ArgumentTypeError, DataError, EvalregError, MissingColumnError, ZeroVarianceWarning
+
+pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
+
+ROLES = {"judge": "verdict", "human": "label"}
+
+
+def judged(rng: np.random.Generator, n_prompts: int = 60, share: float = 0.3) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Verdicts on answers of two models to prompts, and a calibration set of which a part is on the same prompts."""
+
+    def verdicts(truth: np.ndarray) -> np.ndarray:
+        return np.where(rng.uniform(size=truth.size) < np.where(truth == 1, 0.85, 0.1), 1.0, 0.0)
+
+    prompt = np.tile(np.repeat(np.arange(n_prompts), 2), 2)
+    hard = rng.beta(share * 5, (1 - share) * 5, n_prompts + 30)
+    truth = (rng.uniform(size=prompt.size) < hard[prompt]).astype(float)
+    log = pd.DataFrame(
+        {"model": np.repeat(["new", "old"], prompt.size // 2), "prompt": prompt, "verdict": verdicts(truth)}
+    )
+    of_calibration = np.repeat(np.arange(n_prompts - 20, n_prompts + 30), 4)
+    label = (rng.uniform(size=of_calibration.size) < 0.5).astype(float)
+    return log, pd.DataFrame({"prompt": of_calibration, "verdict": verdicts(label), "label": label})
+
+
+def by_hand(
+    log: pd.DataFrame, calibration: pd.DataFrame, models: list[str]
+) -> tuple[np.ndarray, pd.DataFrame, np.ndarray]:
+    """Estimates, influence of every row on p of each model, q0 and q1, and these."""
+    rows = []
+    for model in models:
+        y = log["verdict"].where(log["model"] == model)
+        rows.append(np.append(((y - y.mean()) / y.count()).fillna(0), np.zeros(len(calibration))))
+    theta = [log.loc[log["model"] == model, "verdict"].mean() for model in models]
+    for truth in (0.0, 1.0):
+        right = (calibration["verdict"] == truth).astype(float).where(calibration["label"] == truth)
+        rows.append(np.append(np.zeros(len(log)), ((right - right.mean()) / right.count()).fillna(0)))
+        theta.append(right.mean())
+    influence = pd.DataFrame(np.array(rows).T)
+    influence["prompt"] = np.append(log["prompt"], calibration["prompt"])
+    p, (q0, q1) = np.array(theta[:-2]), theta[-2:]
+    return (p + q0 - 1) / (q0 + q1 - 1), influence, np.array(theta)
+
+
+def test_estimates_and_joint_covariance_are_the_delta_methods_by_hand(rng):
+    log, calibration = judged(rng)
+    found = er.judge_corrected(log, **ROLES, calibration=calibration, by="model", groups="prompt", cov="CR0")
+    value, influence, theta = by_hand(log, calibration, ["new", "old"])
+    assert found.params.index.tolist() == ["new", "old"]
+    assert found.params.to_numpy() == pytest.approx(value, abs=1e-12)
+    slope = theta[2] + theta[3] - 1
+    J = np.array([[1, 0, 1 - value[0], -value[0]], [0, 1, 1 - value[1], -value[1]]]) / slope
+    T = influence.groupby("prompt").sum().to_numpy()
+    V = T.T @ T
+    assert found.cov_params().to_numpy() == pytest.approx(J @ V @ J.T, rel=1e-9)
+    assert found.n_clusters == {"prompt": 90}
+
+
+@pytest.mark.parametrize("alpha", [0.05, 0.2])
+def test_intervals_are_fiellers_within_0_and_1(rng, alpha):
+    log, calibration = judged(rng, share=0.05)
+    found = er.judge_corrected(log, **ROLES, calibration=calibration, by="model", groups="prompt", cov="CR0")
+    _, influence, theta = by_hand(log, calibration, ["new", "old"])
+    T = influence.groupby("prompt").sum().to_numpy()
+    t2 = stats.t.ppf(1 - alpha / 2, found.dof.iloc[0]) ** 2
+    grid = np.linspace(-0.2, 1.2, 140001)
+    for place, ends in enumerate(found.conf_int(alpha).to_numpy()):
+        # h is in the interval where p + q0 - 1 - h (q0 + q1 - 1) is not significantly different from 0.
+        effect = theta[place] + theta[2] - 1 - grid * (theta[2] + theta[3] - 1)
+        own = np.array([np.eye(4)[place] + [0, 0, 1, 0] - h * np.array([0, 0, 1, 1]) for h in grid[::1000]])
+        variance = np.interp(grid, grid[::1000], ((own @ T.T) ** 2).sum(axis=1))
+        inside = grid[effect**2 <= t2 * variance]
+        assert ends == pytest.approx(np.clip([inside.min(), inside.max()], 0, 1), abs=2e-4)
+
+
+def test_a_difference_of_models_is_surer_than_two_intervals_suggest(rng):
+    log, calibration = judged(rng)
+    found = er.judge_corrected(log, **ROLES, calibration=calibration, by="model", groups="prompt")
+    apart = er.judge_corrected(log, **ROLES, calibration=calibration, by="model").bse
+    assert found.contrast("new - old").bse.iloc[0] < np.hypot(*found.bse)
+    assert not np.allclose(apart, found.bse)
+    assert er.judge_corrected(log, **ROLES, calibration=calibration).params.index.tolist() == ["mean"]
+    assert er.judge_corrected(
+        log.assign(size="s"), **ROLES, calibration=calibration, by=["model", "size"]
+    ).params.index.tolist() == [
+        "new:s",
+        "old:s",
+    ]
+
+
+def test_rows_without_a_verdict_or_a_label_are_dropped_and_counted(rng):
+    log, calibration = judged(rng)
+    log.loc[[0, 5], "verdict"] = np.nan
+    calibration.loc[[1], "label"] = np.nan
+    calibration.loc[[3], "prompt"] = np.nan
+    found = er.judge_corrected(log, **ROLES, calibration=calibration, groups="prompt")
+    assert found.dropped[["score", "group"]].to_dict() == {"score": 3, "group": 1}
+    assert found.nobs == len(log) + len(calibration) - 4
+    with pytest.raises(EvalregError, match="verdict"):
+        er.judge_corrected(log, **ROLES, calibration=calibration, missing="raise")
+    part = er.judge_corrected(log, **ROLES, calibration=calibration, subset="model == 'new'")
+    assert part.params.iloc[0] == pytest.approx(
+        er.judge_corrected(log[log["model"] == "new"], **ROLES, calibration=calibration).params.iloc[0]
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("groups", ["prompt", None])
+def test_intervals_hold_the_truth_at_their_rate(groups):
+    rng, held, runs = np.random.default_rng(8), 0, 300
+    for _ in range(runs):
+        log, calibration = judged(rng)
+        ends = er.judge_corrected(log, **ROLES, calibration=calibration, groups=groups).conf_int().iloc[0]
+        held += ends[0] <= 0.3 <= ends[1]
+    assert held / runs > (0.92 if groups else 0.8)
+
+
+def test_a_judge_that_may_be_no_better_than_chance_is_refused(rng):
+    log, calibration = judged(rng)
+    blind = calibration.assign(verdict=rng.permutation(calibration["verdict"]))
+    with pytest.raises(DataError, match="sensitivity"):
+        er.judge_corrected(log, **ROLES, calibration=blind)
+    for truth, name in ((0, "sensitivity"), (1, "specificity")):
+        with pytest.raises(DataError, match=name):
+            er.judge_corrected(log, **ROLES, calibration=calibration[calibration["label"] == truth])
+
+
+def test_other_verdicts_and_columns_of_one_frame_alone_are_refused(rng):
+    log, calibration = judged(rng)
+    for one, other, column in (
+        (log.assign(verdict=log["verdict"] * 2), calibration, "verdict"),
+        (log, calibration.assign(label=calibration["label"] / 2), "label"),
+    ):
+        with pytest.raises(DataError, match="sensitivity and specificity") as refused:
+            er.judge_corrected(one, **ROLES, calibration=other)
+        assert refused.value.column == column
+    with pytest.raises(MissingColumnError) as absent:
+        er.judge_corrected(log.assign(judge=1), **ROLES, calibration=calibration, groups="judge")
+    assert absent.value.column == "judge"
+    with pytest.raises(ArgumentTypeError, match="`groups`"):
+        er.judge_corrected(log, **ROLES, calibration=calibration, groups=log["prompt"].to_numpy())
+    with pytest.raises(MissingColumnError):
+        er.judge_corrected(log, judge="verdict", human="truth", calibration=calibration)
+
+
+def test_a_judge_without_a_seen_error_is_said_to_be_taken_for_known(rng):
+    log, calibration = judged(rng)
+    sure = calibration.assign(verdict=calibration["verdict"].where(calibration["label"] == 0, 1.0))
+    with pytest.warns(ZeroVarianceWarning, match="sensitivity"):
+        er.judge_corrected(log, **ROLES, calibration=sure)

@@ -1,0 +1,125 @@
+"""The spread of a mean over templates: known spreads, analysis of variance by hand, influence, refusals."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import evalreg as er
+from evalreg.errors import ArgumentError, DataError, DuplicateRowsError, MissingColumnError
+
+pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
+
+ROLES = {"over": "template", "item": "item"}
+
+
+def grid(rng: np.random.Generator, n_templates: int = 20, n_items: int = 60, sd: float = 0.3) -> pd.DataFrame:
+    """Scores of all items under all templates: template and item effects, and noise."""
+    template, item = (part.ravel() for part in np.indices((n_templates, n_items)))
+    effects = sd * rng.normal(size=n_templates)[template] + 0.5 * rng.normal(size=n_items)[item]
+    score = 2 + effects + rng.normal(size=template.size)
+    return pd.DataFrame({"template": [f"t{i:02d}" for i in template], "item": item, "score": score})
+
+
+def anova(log: pd.DataFrame) -> tuple[np.ndarray, float, float]:
+    """Template means, their variance, and the mean square of template by item over items."""
+    table = log.pivot(index="template", columns="item", values="score").to_numpy()
+    residual = table - table.mean(axis=1, keepdims=True) - table.mean(axis=0) + table.mean()
+    MS = (residual**2).sum() / ((table.shape[0] - 1) * (table.shape[1] - 1))
+    return table.mean(axis=1), table.mean(axis=1).var(ddof=1), MS / table.shape[1]
+
+
+def test_values_are_those_of_an_analysis_of_variance(rng):
+    log = grid(rng)
+    found = er.mean(log, **ROLES, q=(0.05, 0.5, 0.95)).params
+    means, raw, noise = anova(log)
+    sd = np.sqrt(raw - noise)
+    assert found.index.tolist() == ["mean", "sd", "q0.05", "q0.5", "q0.95"]
+    assert found["mean"] == pytest.approx(log["score"].mean())
+    assert found["sd"] == pytest.approx(sd)
+    shrunk = means.mean() + (means - means.mean()) * sd / np.sqrt(raw)
+    assert found[["q0.05", "q0.5", "q0.95"]].to_numpy() == pytest.approx(np.quantile(shrunk, (0.05, 0.5, 0.95)))
+
+
+def test_items_and_templates_are_both_drawn_by_default(rng):
+    log = grid(rng)
+    crossed = er.mean(log, **ROLES)
+    assert set(crossed.n_clusters) == {"item", "template", "item:template"}
+    plain = er.mean(log, groups="item + template")
+    assert crossed.bse["mean"] == pytest.approx(plain.bse.iloc[0], rel=1e-9)
+    assert er.mean(log, **ROLES, groups="item").bse["sd"] < crossed.bse["sd"]
+
+
+@pytest.mark.parametrize("by", ["template", "item"])
+def test_the_influence_of_a_cluster_is_the_derivative_of_the_spread(rng, by):
+    log = grid(rng, 12, 30)
+    table = log.pivot(index="template", columns="item", values="score").to_numpy()
+    T, n = table.shape
+
+    def spread(weights: np.ndarray) -> float:
+        """The sd where templates, or items, count with these weights, of which the degrees of freedom do not know."""
+        w, v = (weights / T, np.full(n, 1 / n)) if by == "template" else (np.full(T, 1 / T), weights / n)
+        w, v = w / w.sum(), v / v.sum()
+        m, of_item = table @ v, w @ table
+        residual = table - m[:, None] - of_item + w @ m
+        raw = w @ (m - w @ m) ** 2 * T / (T - 1)
+        MS = w @ residual**2 @ v * T * n / ((T - 1) * (n - 1))
+        return float(np.sqrt(raw - MS / n))
+
+    size, step = (T, 1e-5) if by == "template" else (n, 1e-5)
+    change = [spread(1 + step * row) - spread(1 - step * row) for row in np.eye(size)]
+    found = er.mean(log, **ROLES, groups=by, cov="CR0").bse["sd"]
+    assert found == pytest.approx(np.sqrt(np.sum((np.array(change) / (2 * step)) ** 2)), rel=2e-2)
+
+
+def test_a_spread_that_is_all_noise_is_0_with_an_interval(rng):
+    for _ in range(20):
+        log = grid(rng, 6, 10, 0.0)
+        found = er.mean(log, **ROLES, q=[0.5])
+        if found.params["sd"] == 0:
+            break
+    ends = found.conf_int().loc["sd"]
+    assert found.params["sd"] == 0
+    assert ends[0] == 0
+    assert ends[1] > 0
+    assert found.params["q0.5"] == pytest.approx(found.params["mean"])
+
+
+@pytest.mark.slow
+def test_intervals_hold_a_known_spread_at_their_rate():
+    rng, runs, sd = np.random.default_rng(2), 200, []
+    held = np.zeros(3)
+    truth = np.array([2, 0.3, 2])
+    for _ in range(runs):
+        found = er.mean(grid(rng, 30, 60), **ROLES, q=[0.5])
+        sd.append(found.params["sd"])
+        ends = found.conf_int().to_numpy()
+        held += (ends[:, 0] <= truth) & (truth <= ends[:, 1])
+    assert np.mean(np.square(sd)) == pytest.approx(0.09, rel=0.1)
+    assert (held / runs > [0.9, 0.87, 0.88]).all()
+
+
+def test_items_that_some_templates_miss_are_dropped_and_counted(rng):
+    log = grid(rng, 8, 20)
+    part = log.drop(index=[0, 3])
+    found = er.mean(part, **ROLES)
+    whole = er.mean(log[~log["item"].isin([0, 3])], **ROLES)
+    assert found.params.to_numpy() == pytest.approx(whole.params.to_numpy())
+    assert found.dropped["unshared"] == 14
+
+
+def test_what_has_no_spread_over_templates_is_refused(rng):
+    log = grid(rng, 8, 20)
+    with pytest.raises(DataError) as one:
+        er.mean(log[log["template"] == "t00"], **ROLES)
+    assert one.value.column == "template"
+    for options in ({"by": "template"}, {"weights": "score"}, {"strata": "template"}, {"q": [1.0]}, {"q": [0.5, 0.5]}):
+        with pytest.raises(ArgumentError):
+            er.mean(log, **ROLES, **options)
+    with pytest.raises(ArgumentError, match="`item`"):
+        er.mean(log, over="template")
+    with pytest.raises(MissingColumnError):
+        er.mean(log, over="templates", item="item")
+    with pytest.raises(DuplicateRowsError):
+        er.mean(pd.concat([log, log.iloc[:1]]), **ROLES)

@@ -1,0 +1,116 @@
+"""What a panel of judges is worth: equicorrelated judges in closed form, numerical derivatives, refusals."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import evalreg as er
+from evalreg.errors import ArgumentError, CollinearityError, DataError, MissingColumnError
+
+pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
+
+JUDGES = ["ann", "ben", "cat"]
+
+
+def verdicts(rng: np.random.Generator, n: int = 400, sizes: tuple[float, ...] = (1.0, 1.0, 1.0)) -> pd.DataFrame:
+    """Verdicts whose errors share a half of their variance, in clusters of four that share some too."""
+    item = np.arange(n)
+    label = rng.normal(size=n)
+    shared = rng.normal(size=n // 4 + 1)[item // 4] + rng.normal(size=n)
+    errors = {name: size * (shared + np.sqrt(2) * rng.normal(size=n)) for name, size in zip(JUDGES, sizes, strict=True)}
+    return pd.DataFrame({name: label + error for name, error in errors.items()} | {"label": label, "suite": item // 4})
+
+
+def worked(frame: pd.DataFrame, weights: np.ndarray, human: bool = True) -> np.ndarray:
+    """All values from a weighted covariance of errors, as the definitions say."""
+    errors = frame[JUDGES].to_numpy() - (frame["label"].to_numpy()[:, None] if human else 0)
+    S = np.cov(errors.T, aweights=weights, ddof=0)
+    r = np.corrcoef(errors.T) if weights is None else S / np.sqrt(np.outer(np.diag(S), np.diag(S)))
+    J = len(JUDGES)
+    mean = r[np.triu_indices(J, 1)].mean()
+
+    def variance(of: list[int]) -> float:
+        return 1 / np.linalg.inv(S[np.ix_(of, of)]).sum()
+
+    inverse = np.linalg.inv(S)
+    worth = [1 - variance(list(range(J))) / variance([k for k in range(J) if k != j]) for j in range(J)]
+    return np.array([J / (1 + (J - 1) * mean), mean, *(inverse.sum(axis=1) / inverse.sum()), *worth])
+
+
+def test_equicorrelated_judges_are_worth_what_the_closed_form_says(rng):
+    found = er.panel(verdicts(rng, 40000), judges=JUDGES, human="label", groups="suite").params
+    r = 0.5
+    assert found.index.tolist() == [
+        "n_eff",
+        "correlation",
+        *(f"{kind}:{name}" for kind in ("weight", "worth") for name in JUDGES),
+    ]
+    assert found["n_eff"] == pytest.approx(3 / (1 + 2 * r), abs=0.02)
+    assert found["correlation"] == pytest.approx(r, abs=0.01)
+    # v = (1 + (J - 1) r)/J, of three judges and of two.
+    assert found[[f"worth:{name}" for name in JUDGES]].to_numpy() == pytest.approx(1 - (2 / 3) / 0.75, abs=0.01)
+    assert found[[f"weight:{name}" for name in JUDGES]].to_numpy() == pytest.approx(1 / 3, abs=0.01)
+
+
+@pytest.mark.parametrize("human", [True, False])
+def test_values_and_covariance_are_those_of_numerical_derivatives(rng, human):
+    frame = verdicts(rng, 200, (1.0, 2.0, 0.5))
+    found = er.panel(frame, judges=JUDGES, human="label" if human else None, groups="suite", cov="CR0")
+    one = np.ones(len(frame))
+    assert found.params.to_numpy() == pytest.approx(worked(frame, one, human), abs=1e-10)
+    step = 1e-5
+    influence = np.array(
+        [worked(frame, one + step * row, human) - worked(frame, one - step * row, human) for row in np.eye(len(frame))]
+    )
+    T = pd.DataFrame(influence / (2 * step)).groupby(frame["suite"].to_numpy()).sum().to_numpy()
+    assert found.cov_params().to_numpy() == pytest.approx(T.T @ T, rel=1e-4, abs=1e-9)
+
+
+def test_two_judges_are_compared_with_the_other_alone(rng):
+    frame = verdicts(rng, 200, (1.0, 2.0, 0.5))
+    found = er.panel(frame, judges=["ann", "ben"], human="label")
+    errors = frame[["ann", "ben"]].sub(frame["label"], axis=0)
+    S = errors.cov(ddof=0).to_numpy()
+    v = 1 / np.linalg.inv(S).sum()
+    assert found.params["worth:ann"] == pytest.approx(1 - v / S[1, 1])
+
+
+def test_rows_that_lack_a_verdict_are_dropped_and_counted_and_clusters_matter(rng):
+    frame = verdicts(rng, 400)
+    frame.loc[:2, "ann"] = np.nan
+    found = er.panel(frame, judges=JUDGES, human="label", groups="suite")
+    assert found.nobs == 397
+    assert found.dropped["score"] == 3
+    assert found.bse["n_eff"] != pytest.approx(er.panel(frame, judges=JUDGES, human="label").bse["n_eff"], rel=0.01)
+    assert "lower bound" in str(er.panel(frame, judges=JUDGES).summary())
+
+
+@pytest.mark.slow
+def test_intervals_hold_the_truth_at_their_rate():
+    rng, held, runs = np.random.default_rng(5), np.zeros(2), 200
+    for _ in range(runs):
+        ends = (
+            er.panel(verdicts(rng, 240), judges=JUDGES, human="label", groups="suite")
+            .conf_int()
+            .loc[["n_eff", "correlation"]]
+        )
+        held += (ends[0] <= [1.5, 0.5]) & (ends[1] >= [1.5, 0.5])
+    assert (held / runs > 0.9).all()
+
+
+def test_panels_that_are_none_are_refused_by_name(rng):
+    frame = verdicts(rng)
+    with pytest.raises(ArgumentError, match="two"):
+        er.panel(frame, judges=["ann"], human="label")
+    with pytest.raises(ArgumentError, match="ann"):
+        er.panel(frame, judges=["ann", "ben", "ann"], human="label")
+    with pytest.raises(MissingColumnError) as absent:
+        er.panel(frame, judges=["ann", "bob"], human="label")
+    assert absent.value.column == "bob"
+    with pytest.raises(DataError) as perfect:
+        er.panel(frame.assign(ben=frame["label"]), judges=JUDGES, human="label")
+    assert perfect.value.column == "ben"
+    with pytest.raises(CollinearityError, match=r"ann.*cat|cat.*ann"):
+        er.panel(frame.assign(cat=frame["ann"]), judges=JUDGES, human="label")

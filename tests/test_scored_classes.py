@@ -1,0 +1,212 @@
+"""Metrics of scores of two classes: DeLong by hand, a cluster bootstrap, calibration that is known, refusals."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import evalreg as er
+from evalreg.errors import ArgumentError, DataError, EvalregError, NonNumericError, ScoreRangeError
+
+pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
+
+ROLES = {"truth": "bad", "predicted": "score"}
+# Draws of the bootstrap: its standard error is known to 1/sqrt(2 B), here 3.5%; terms of order 1/G come on top.
+DRAWS, CLOSE = 400, 0.12
+
+
+def monitored(rng: np.random.Generator, n_tasks: int = 80, per: int = 5) -> pd.DataFrame:
+    """Scores of two monitors of the same transcripts, a third of them bad, in tasks whose scores are alike."""
+    task = np.repeat(np.arange(n_tasks), per)
+    bad = (rng.uniform(size=task.size) < 1 / 3).astype(int)
+    shared = rng.normal(size=n_tasks)[task]
+    parts = []
+    for model, skill in (("new", 1.5), ("old", 1.0)):
+        latent = skill * bad + 0.7 * shared + rng.normal(size=task.size)
+        parts.append(
+            pd.DataFrame(
+                {"model": model, "task": task, "case": np.arange(task.size), "bad": bad, "score": latent.round(1)}
+            )
+        )
+    return pd.concat(parts, ignore_index=True)
+
+
+def area(frame: pd.DataFrame) -> float:
+    positive, negative = (frame.loc[frame["bad"] == k, "score"].to_numpy() for k in (1, 0))
+    return float(((positive[:, None] > negative) + 0.5 * (positive[:, None] == negative)).mean())
+
+
+def hits(frame: pd.DataFrame, share: float) -> float:
+    """Hits of the lowest of all thresholds that flags at most a share of the negatives."""
+    positive, negative = (frame.loc[frame["bad"] == k, "score"].to_numpy() for k in (1, 0))
+    allowed = [c for c in np.append(frame["score"].unique(), np.inf) if (negative >= c).mean() <= share]
+    return float((positive >= min(allowed)).mean())
+
+
+def bootstrap(frame: pd.DataFrame, statistic, rng: np.random.Generator) -> float:
+    parts = [rows for _, rows in frame.groupby("task")]
+    draws = [statistic(pd.concat([parts[i] for i in rng.integers(len(parts), size=len(parts))])) for _ in range(DRAWS)]
+    return float(np.std(draws, ddof=1))
+
+
+def test_areas_and_their_joint_covariance_are_delongs_by_hand(rng):
+    log = monitored(rng)
+    found = er.classification(log, **ROLES, metric="auc", by="model", groups="case", cov="CR0")
+    columns = []
+    for model in ("new", "old"):
+        own = log[log["model"] == model]
+        score, bad = own["score"].to_numpy(), own["bad"].to_numpy() == 1
+        right = (score[bad][:, None] > score[~bad]) + 0.5 * (score[bad][:, None] == score[~bad])
+        u = np.empty(len(own))
+        u[bad] = (right.mean(axis=1) - right.mean()) / bad.sum()
+        u[~bad] = (right.mean(axis=0) - right.mean()) / (~bad).sum()
+        columns.append(u)
+        assert found.params[model] == pytest.approx(area(own), abs=1e-12)
+    T = np.array(columns).T
+    assert found.cov_params().to_numpy() == pytest.approx(T.T @ T, rel=1e-9)
+    by_task = found.with_cov(groups="task", cov="CR0").cov_params().to_numpy()
+    T = pd.DataFrame(T).groupby(np.arange(len(T)) // 5).sum().to_numpy()
+    assert by_task == pytest.approx(T.T @ T, rel=1e-9)
+
+
+@pytest.mark.slow
+def test_errors_under_clusters_are_those_of_a_cluster_bootstrap(rng):
+    log = monitored(rng).query("model == 'new'")
+    found = er.classification(log, **ROLES, metric="auc", groups="task")
+    assert found.bse.iloc[0] == pytest.approx(bootstrap(log, area, rng), rel=CLOSE)
+    log = log.assign(score=log["score"] + 0.01 * rng.normal(size=len(log)))
+    for share in (0.05, 0.2):
+        found = er.classification(log, **ROLES, metric=f"tpr@fpr={share}", groups="task")
+        ratio = found.bse.iloc[0] / bootstrap(log, lambda frame, share=share: hits(frame, share), rng)
+        assert 0.7 < ratio < 1.4
+
+
+@pytest.mark.parametrize("share", [0.001, 0.01, 0.1, 0.5, 0.9])
+def test_hits_are_those_of_the_lowest_threshold_that_flags_few_enough(rng, share):
+    log = monitored(rng, 30)
+    found = er.classification(log, **ROLES, metric=f"tpr@fpr={share}", by="model", groups="task")
+    for model in ("new", "old"):
+        assert found.params[model] == pytest.approx(hits(log[log["model"] == model], share), abs=1e-12)
+    alone = er.classification(log.query("model == 'new'"), **ROLES, metric=f"tpr@fpr={share}")
+    assert alone.params.index.tolist() == [f"tpr@fpr={share}"]
+
+
+def test_a_perfect_monitor_has_an_interval_with_a_width(rng):
+    log = monitored(rng, 20).query("model == 'new'")
+    log = log.assign(score=log["bad"] * 10 + log["score"].rank() / 1000)
+    for metric in ("auc", "tpr@fpr=0.1"):
+        ends = er.classification(log, **ROLES, metric=metric, groups="task").conf_int().iloc[0]
+        assert ends[1] == 1
+        assert 0.5 < ends[0] < 0.99
+    near = monitored(rng, 20)
+    ends = er.classification(near, **ROLES, metric="auc", by="model", groups="task").conf_int()
+    assert ((ends > 0) & (ends < 1)).to_numpy().all()
+
+
+def test_weights_count_rows_as_often(rng):
+    log = monitored(rng, 20).query("model == 'new'").reset_index(drop=True)
+    copies = rng.integers(1, 4, len(log))
+    for metric in ("auc", "brier"):
+        own = log.assign(score=1 / (1 + np.exp(-log["score"])), copies=copies.astype(float))
+        weighted = er.classification(own, **ROLES, metric=metric, weights="copies", groups="task")
+        repeated = er.classification(own.loc[own.index.repeat(copies)], **ROLES, metric=metric, groups="task")
+        assert weighted.params.iloc[0] == pytest.approx(repeated.params.iloc[0], abs=1e-12)
+        assert weighted.with_cov(cov="CR0").bse.iloc[0] == pytest.approx(
+            repeated.with_cov(cov="CR0").bse.iloc[0], rel=0.05
+        )
+
+
+def chances(rng: np.random.Generator, n_tasks: int, off: float, per: int = 4) -> pd.DataFrame:
+    """Chances of outcomes that are too high by `off`, and outcomes that are alike within tasks."""
+    task = np.repeat(np.arange(n_tasks), per)
+    score = rng.uniform(0.15, 0.85, task.size)
+    from scipy.special import ndtr
+
+    alike = ndtr(0.7 * rng.normal(size=n_tasks)[task] + np.sqrt(1 - 0.49) * rng.normal(size=task.size))
+    return pd.DataFrame({"bad": (alike < score - off).astype(int), "score": score, "task": task})
+
+
+def test_briers_score_is_the_mean_of_squares_and_its_error_that_of_a_mean(rng):
+    log = chances(rng, 60, 0.1)
+    found = er.classification(log, **ROLES, metric="brier", groups="task")
+    square = log.assign(square=(log["score"] - log["bad"]) ** 2)
+    alone = er.mean(square, "square", groups="task")
+    assert found.params.to_dict() == pytest.approx({"brier": alone.params.iloc[0]})
+    assert found.bse.iloc[0] == pytest.approx(alone.bse.iloc[0])
+    assert found.conf_int().to_numpy() == pytest.approx(alone.conf_int().to_numpy())
+
+
+def test_the_calibration_error_is_the_debiased_root_of_the_square_gaps(rng):
+    log = chances(rng, 100, 0.1, 10)
+    found = er.classification(log, **ROLES, metric="ece", groups="task")
+    gaps = er.mean(
+        log.assign(gap=log["bad"] - log["score"], bin=(log["score"] * 10).astype(int)), "gap", by="bin", groups="task"
+    )
+    weights = np.bincount((log["score"] * 10).astype(int)) / len(log)
+    weights = weights[weights > 0]
+    square = weights @ (gaps.params.to_numpy() ** 2 - gaps.bse.to_numpy() ** 2)
+    assert found.params.to_dict() == pytest.approx({"ece": np.sign(square) * np.sqrt(abs(square))})
+    joint = gaps.wald_test(np.eye(weights.size))
+    assert found.pvalues.iloc[0] == pytest.approx(float(joint.pvalue), rel=1e-6)
+    ends = found.conf_int().iloc[0]
+    assert ends[0] < found.params.iloc[0] < ends[1]
+
+
+def test_bins_in_which_all_came_true_are_tested_with_their_neighbours(rng):
+    log = chances(rng, 100, 0.0, 10)
+    log.loc[log["score"] >= 0.8, "bad"] = 1
+    found = er.classification(log, **ROLES, metric="ece", groups="task")
+    bins = (log["score"] * 10).astype(int)
+    gaps = er.mean(log.assign(gap=log["bad"] - log["score"], bin=bins), "gap", by="bin", groups="task")
+    C = np.eye(len(gaps.params))[:-1]
+    C[-1, -2:] = bins.value_counts(normalize=True)[[7, 8]] / bins.isin([7, 8]).mean()
+    assert found.pvalues.iloc[0] == pytest.approx(float(gaps.wald_test(C).pvalue), rel=1e-6)
+
+
+@pytest.mark.slow
+def test_calibrated_chances_are_rejected_at_the_level_and_gaps_are_found_without_bias():
+    rng, p, size = np.random.default_rng(3), [], []
+    for _ in range(200):
+        found = er.classification(chances(rng, 50, 0.0), **ROLES, metric="ece", groups="task")
+        p.append(found.pvalues.iloc[0])
+        size.append(er.classification(chances(rng, 200, 0.12), **ROLES, metric="ece", groups="task").params.iloc[0])
+    assert np.mean(np.array(p) < 0.05) < 0.1
+    assert np.mean(size) == pytest.approx(0.12, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("change", "options", "error", "column"),
+    [
+        (lambda log: log.assign(bad=1), {"metric": "auc"}, DataError, "bad"),
+        (lambda log: log.assign(bad=np.arange(len(log)) % 3), {"metric": "auc"}, DataError, "bad"),
+        (lambda log: log.assign(score="high"), {"metric": "auc"}, NonNumericError, "score"),
+        (lambda log: log, {"metric": "brier"}, ScoreRangeError, "score"),
+        (lambda log: log, {"metric": "ece"}, ScoreRangeError, "score"),
+        (
+            lambda log: log.assign(bad=np.where(log["model"] == "new", 1, log["bad"])),
+            {"metric": "auc", "by": "model"},
+            DataError,
+            "bad",
+        ),
+        (lambda log: log, {"metric": "tpr@fpr=0"}, ArgumentError, None),
+        (lambda log: log, {"metric": "tpr@fpr=1.0"}, ArgumentError, None),
+        (lambda log: log, {"metric": "tpr@fpr=few"}, ArgumentError, None),
+        (lambda log: log, {"metric": "area"}, ArgumentError, None),
+        (lambda log: log, {"metric": "auc", "average": "macro"}, ArgumentError, None),
+        (lambda log: log, {"metric": "auc", "positive": 7}, ArgumentError, None),
+    ],
+)
+def test_what_is_no_score_of_two_classes_is_refused(rng, change, options, error, column):
+    with pytest.raises(EvalregError) as refused:
+        er.classification(change(monitored(rng, 30)), **ROLES, **options)
+    assert isinstance(refused.value, error)
+    assert refused.value.column == column
+
+
+def test_the_positive_class_is_the_greater_or_named(rng):
+    log = monitored(rng, 30).query("model == 'new'")
+    found = er.classification(log, **ROLES, metric="auc").params.iloc[0]
+    assert er.classification(log, **ROLES, metric="auc", positive=0).params.iloc[0] == pytest.approx(1 - found)
+    words = log.assign(bad=np.where(log["bad"] == 1, "bad", "ok"))
+    assert er.classification(words, **ROLES, metric="auc", positive="bad").params.iloc[0] == pytest.approx(found)

@@ -23,7 +23,6 @@ from evalreg.errors import (
     NonFiniteError,
     ScoreRangeError,
 )
-from evalreg.estimators import reweighted
 from evalreg.resampling.boot_sums import solver_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
@@ -233,26 +232,18 @@ MODELS: dict[str, dict[str, Any]] = {
 }
 
 
-# Ties by Davidson are also among those of the default run, with more; the errors in another unit are asked for above.
-BY_ITSELF = ("elo, against a model", "davidson")
-
-
-@pytest.mark.parametrize(
-    "kind", [pytest.param(kind, marks=[pytest.mark.slow] * (kind in BY_ITSELF)) for kind in MODELS]
-)
-def test_the_jackknife_fits_again_without_each_prompt(log: pd.DataFrame, kind: str) -> None:
+@pytest.mark.parametrize("kind", list(MODELS))
+def test_the_jackknife_of_ratings_is_one_newton_step_without_each_prompt(log: pd.DataFrame, kind: str) -> None:
     options = SIDES | MODELS[kind]
     board = er.bradley_terry(log, **options, groups="prompt", cov="jackknife")
+    np.testing.assert_allclose(board.cov_params(), board.with_cov(cov="CR3").cov_params(), rtol=1e-12, atol=1e-16)
     moved = []
     for prompt in log["prompt"].unique():
         without = er.bradley_terry(log[log["prompt"] != prompt], **options)
         moved.append((without.params - board.params).to_numpy())
     D, G = np.array(moved), len(moved)
-    np.testing.assert_allclose(board.cov_params(), (G - 1) / G * D.T @ D, rtol=1e-8, atol=1e-14)
-    # Not the one Newton step of CR3, though near it.
-    step = board.with_cov(cov="CR3").bse
-    np.testing.assert_allclose(step, board.bse, rtol=0.1)
-    assert not np.allclose(step, board.bse, rtol=1e-6)
+    # Near the fits to the other prompts.
+    np.testing.assert_allclose(board.bse**2, (G - 1) / G * np.sum(D**2, axis=0), rtol=0.2)
 
 
 def test_the_crossed_jackknife_is_made_of_its_pieces(log: pd.DataFrame) -> None:
@@ -268,27 +259,37 @@ def test_the_crossed_jackknife_is_made_of_its_pieces(log: pd.DataFrame) -> None:
     )
 
 
+def one_step(log: pd.DataFrame, theta: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Centred ratings a Newton step away from others, under weights of the rows; models sorted."""
+    models = np.unique(log[["left", "right"]])
+    X = (log["left"].to_numpy()[:, None] == models).astype(float) - (log["right"].to_numpy()[:, None] == models)
+    p = 1 / (1 + np.exp(-X @ theta))
+    H = (X.T * (weight * p * (1 - p))) @ X + np.ones((models.size, models.size))
+    moved = theta + np.linalg.solve(H, X.T @ (weight * (log["score"].to_numpy() - p)))
+    return np.asarray(moved - moved.mean())
+
+
+def test_draws_of_clusters_are_a_newton_step_under_their_weights(log: pd.DataFrame) -> None:
+    board = er.bradley_terry(log, **SIDES, groups="prompt")
+    codes, names = pd.factorize(log["prompt"])
+    V = np.random.default_rng(2).exponential(size=(3, len(names)))
+    found = solver_of(board.estimate, ("prompt",)).solve(V)
+    own = [one_step(log, board.params.to_numpy(), each[codes]) for each in V]
+    np.testing.assert_allclose(found, own, rtol=1e-10, atol=1e-12)
+
+
 @pytest.mark.parametrize("kind", list(MODELS))
-@pytest.mark.parametrize("weights", ["multinomial", "bayesian"])
-def test_draws_of_clusters_are_fits_under_their_weights(log: pd.DataFrame, kind: str, weights: str) -> None:
+def test_draws_of_clusters_are_near_the_fits_under_their_weights(log: pd.DataFrame, kind: str) -> None:
     options = SIDES | MODELS[kind]
     board = er.bradley_terry(log, **options, groups="prompt")
-    solver = solver_of(board.estimate, ("prompt",))
-    rng = np.random.default_rng(2)
-    G = log["prompt"].nunique()
-    V = (
-        rng.multinomial(G, np.full(G, 1 / G), size=2).astype(float)
-        if weights == "multinomial"
-        else rng.exponential(size=(2, G))
-    )
-    found = solver.solve(V)
-    codes = pd.factorize(log["prompt"])[0]
+    codes, names = pd.factorize(log["prompt"])
+    V = 1 + 0.05 * np.random.default_rng(2).normal(size=(2, len(names)))
     own = log["weight"] if "weights" in options else 1.0
-    for each, params in zip(V, found, strict=True):
+    for each, params in zip(V, solver_of(board.estimate, ("prompt",)).solve(V), strict=True):
         drawn = log.assign(weight=own * each[codes])
-        drawn = drawn[drawn["weight"] > 0]
-        direct = er.bradley_terry(drawn, **(options | {"weights": "weight"}), groups="prompt")
-        np.testing.assert_allclose(params, direct.params, rtol=1e-8, atol=1e-10)
+        direct = er.bradley_terry(drawn, **(options | {"weights": "weight"}), groups="prompt").params
+        # What one step leaves is of second order.
+        assert np.max(np.abs(params - direct)) < 0.05 * np.max(np.abs(direct - board.params))
 
 
 @pytest.mark.parametrize("kind", ["percentile", "basic", "bca"])
@@ -304,10 +305,10 @@ def test_the_bootstrap_of_ratings_is_near_their_standard_errors(log: pd.DataFram
     np.testing.assert_allclose(gap.draws[:, 0], expected, rtol=1e-10, atol=1e-14)
 
 
-def test_studentized_draws_of_ratings_are_refused(log: pd.DataFrame) -> None:
-    board = er.bradley_terry(log, **SIDES, groups="prompt")
-    with pytest.raises(er.errors.NotAvailableError, match=r"studentized.*likelihood.*bca"):
-        board.bootstrap(draws=99, kind="studentized")
+def test_controlled_win_rates_have_a_bootstrap_and_a_jackknife(log: pd.DataFrame) -> None:
+    board = er.controlled_win_rate(log, **SIDES, formula="1", groups="prompt")
+    np.testing.assert_allclose(board.bootstrap(draws=999, seed=1).bse, board.with_cov(cov="CR0").bse, rtol=0.15)
+    np.testing.assert_allclose(board.with_cov(cov="jackknife").bse, board.with_cov(cov="CR3").bse, rtol=1e-12)
 
 
 def thin() -> pd.DataFrame:
@@ -327,32 +328,11 @@ def test_a_model_that_one_prompt_links_has_no_jackknife_and_no_draw_without_it()
     V[1, :12] = [0, 0, 3] * 4
     V[2, 0] = 0.0
     found = solver.solve(V)
-    # A and B met, C was not drawn.
-    np.testing.assert_array_equal(np.isnan(found[0]), [False, False, True])
-    # Prompts that are ties alone leave A and B as good as each other, and prompts that A won alone leave B below all.
-    np.testing.assert_allclose(found[1], 0.0, atol=1e-9)
-    assert np.isfinite(found[2]).all()
-    V[1, :12] = [3, 0, 0] * 4
-    V[1, 12] = 0.0
-    np.testing.assert_array_equal(solver.solve(V)[1], [0.0, -np.inf, np.nan])
-    always = thin().assign(score=lambda frame: np.where(frame["prompt"] < 11, 1.0, frame["score"]))
-    separated = solver_of(er.bradley_terry(always, **SIDES, groups="prompt").estimate, ("prompt",))
-    V = np.ones((2, 13))
-    V[0, 11:] = 0.0
-    found = separated.solve(V)
+    # C was not drawn.
     assert np.isnan(found[0]).all()
-    assert np.isfinite(found[1]).all()
+    assert np.isfinite(found[1:]).all()
     with pytest.warns(er.errors.EvalregWarning, match="have no value"):
         board.bootstrap(draws=99)
-
-
-def test_a_bootstrap_of_many_models_takes_no_part_in_the_order_of_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    frame = er.datasets.judge_log(n_models=8, n_prompts=25, seed=4)
-    board = er.bradley_terry(frame, left="left", right="right", winner="winner", groups="prompt")
-    whole = board.bootstrap(draws=99, seed=3).draws, board.with_cov(cov="jackknife").bse
-    monkeypatch.setattr(reweighted, "ENTRIES", 200)
-    np.testing.assert_allclose(board.bootstrap(draws=99, seed=3).draws, whole[0], rtol=1e-12)
-    np.testing.assert_allclose(board.with_cov(cov="jackknife").bse, whole[1], rtol=1e-12)
 
 
 @pytest.mark.parametrize("cov", ["CR1", "CR2"])

@@ -25,10 +25,10 @@ from evalreg.data.labels import Labels
 from evalreg.data.model_pairs import ModelPairs
 from evalreg.estimate.behind import rows_behind
 from evalreg.estimators.mean import solve as solve_mean
-from evalreg.estimators.outcomes import tied_moments
 from evalreg.estimators.pair_facts import correlations
 from evalreg.estimators.pass_at_k import all_of_k
 from evalreg.estimators.quantile import bandwidth, logit_shift, middles
+from evalreg.estimators.ratings import tied_moments
 from evalreg.inference.contrasts import parse_contrasts
 from evalreg.inference.discordance import clustered_sign_test
 from evalreg.inference.labelled import means_of_cells

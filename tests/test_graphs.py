@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from evalreg.numerics.graphs import reachable, strong_components
+from evalreg.estimators.ratings import reachable, strong_components
 
 
 @pytest.mark.parametrize("seed", range(40))

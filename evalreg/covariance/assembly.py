@@ -236,8 +236,8 @@ def _repaired(estimate: Estimate, terms: list[Term], options: ResolvedCov) -> tu
 
 def _centring(estimate: Estimate) -> Centring | None:
     """To ratings that sum to zero, whatever their reference and scale; None where parameters are no ratings."""
-    far = None if estimate.refit is None else estimate.refit.at_infinity
-    if far is None or not far.rated:
+    ratings = None if estimate.refit is None else estimate.refit.ratings
+    if ratings is None:
         return None
-    zero = None if far.zero is None else estimate.names.index(far.zero)
-    return centring_of(np.isin(estimate.names, far.rated), zero, far.units)
+    zero = None if ratings.zero is None else estimate.names.index(ratings.zero)
+    return centring_of(np.isin(estimate.names, ratings.names), zero, ratings.units)

@@ -5,7 +5,7 @@ from evalreg.estimate.absorbed import Absorbed
 from evalreg.estimate.cells import Cells
 from evalreg.estimate.estimate import PLAIN, Estimate, Family, Inverted, Limits, Monotone, same_questions
 from evalreg.estimate.population import Population, Samples
-from evalreg.estimate.refit import AtInfinity, LeaveOut, Refit
+from evalreg.estimate.refit import LeaveOut, Ratings, Refit
 from evalreg.estimate.scales import NET_BENEFIT, ODDS, Scale
 
 __all__ = [
@@ -14,7 +14,6 @@ __all__ = [
     "PLAIN",
     "About",
     "Absorbed",
-    "AtInfinity",
     "Cells",
     "Estimate",
     "Family",
@@ -23,6 +22,7 @@ __all__ = [
     "Limits",
     "Monotone",
     "Population",
+    "Ratings",
     "Refit",
     "Samples",
     "Scale",

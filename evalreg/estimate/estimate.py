@@ -423,7 +423,7 @@ class Estimate:
         """
         J = np.atleast_2d(np.asarray(jacobian, dtype=float))
         moved = self.linear(J, names)
-        refit = moved.refit and replace(moved.refit, linear=False, delta=True, at_infinity=None)
+        refit = moved.refit and replace(moved.refit, linear=False, delta=True, ratings=None)
         params = np.asarray(function(np.array(self.params)))
         about = self.about.transform(J)
         family = moved.family.transform()

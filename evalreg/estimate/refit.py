@@ -27,29 +27,15 @@ class LeaveOut(Protocol):
         """
 
 
-class AtInfinity(Protocol):
-    """Parameters, some of them infinite, where a likelihood has no finite best."""
+@dataclass(frozen=True, eq=False)
+class Ratings:
+    """Which parameters are ratings, of which only differences are known."""
 
-    @property
-    def rated(self) -> tuple[str, ...]:
-        """Models whose ratings are among the parameters."""
-
-    @property
-    def zero(self) -> str | None:
-        """Model whose rating is zero; None where ratings are centred."""
-
-    @property
-    def units(self) -> FloatArray:
-        """A log-odds in the units of each parameter, where ratings are among these, shape (n_params,).
-
-        Of what differs between sides, a log-odds for a difference of usual size.
-        """
-
-    def map(self, C: Matrix) -> AtInfinity:
-        """The same for contrasts of the parameters."""
-
-    def __call__(self, moved: FloatArray, weight: FloatArray) -> FloatArray:
-        """Parameters for mean residuals and weights of cells, both (n_values, m): shape (m, n_params)."""
+    names: tuple[str, ...]
+    # The one that is zero; None where they sum to zero.
+    zero: str | None
+    # A log-odds in the units of each parameter, (n_params,); of what differs between sides, for a usual difference.
+    units: FloatArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,16 +52,17 @@ class Refit:
     # same
     contrasts: Matrix | None = None
     delta: bool = False  # whether the parameters are a smooth function of what is solved for, by the delta method
-    at_infinity: AtInfinity | None = None  # parameters where `leave_out` finds none
+    # whether one Newton step stands for solving again, as for likelihoods of comparisons
+    step: bool = False
+    ratings: Ratings | None = None
 
     @property
     def exact(self) -> bool:
-        """Whether leaving out a cluster is what solving again without its rows gives."""
-        return (self.linear or self.leave_out is not None) and not self.delta
+        """Whether leaving out a cluster is solving again without its rows, or the step that stands for it."""
+        return (self.linear or self.step or self.leave_out is not None) and not self.delta
 
     def map(self, C: Matrix) -> Refit:
         """The same for contrasts of the parameters."""
         if self.leave_out is None:
-            return self
-        far = None if self.at_infinity is None else self.at_infinity.map(C)
-        return replace(self, contrasts=C if self.contrasts is None else C @ self.contrasts, at_infinity=far)
+            return self if self.ratings is None else replace(self, ratings=None)
+        return replace(self, contrasts=C if self.contrasts is None else C @ self.contrasts)

@@ -34,12 +34,18 @@ from evalreg.data.formula import parse_sides
 from evalreg.data.groups import Groups
 from evalreg.data.verdicts import PairRoles, as_names
 from evalreg.errors import MissingColumnError
-from evalreg.estimate import About, Estimate, Refit
-from evalreg.estimators.contest import Contest, check_design, contest_of
+from evalreg.estimate import About, Estimate, Ratings, Refit
 from evalreg.estimators.pairs import Pairs, design_lines, duels_of, gather_pairs, independence_notes
-from evalreg.estimators.ratings import TIE, Fit, fit_davidson, fit_half
-from evalreg.estimators.separated import Separated
-from evalreg.estimators.strength import check_connected
+from evalreg.estimators.ratings import (
+    TIE,
+    Contest,
+    Fit,
+    check_connected,
+    check_design,
+    contest_of,
+    fit_davidson,
+    fit_half,
+)
 from evalreg.estimators.subsets import chooses_rows
 from evalreg.scores.lazy_spark import SparkScores
 
@@ -76,14 +82,13 @@ def estimate_of(
 ) -> Estimate:
     """The estimate of contrasts of the coefficients, shape (n_params, p).
 
-    One Newton step stands for leaving a cluster out, but in a jackknife. `reference` is as in `solve`.
+    One Newton step stands for leaving a cluster out: the linearised jackknife of MacKinnon, Nielsen and Webb (2024),
+    arXiv:2406.00650. `reference` is as in `solve`.
     """
-    zero = None if reference is None else contest.models.index(reference)
     K, J, units = len(contest.models), len(contest.terms), np.ones(len(names))
     units[: K + J] = np.ptp(contrasts[:K, 0])
     # Of what differs between sides, for a difference of usual size, whatever it is measured in.
     units[K : K + J] /= np.sqrt(contest.weight @ contest.sides**2 / contest.weight.sum())
-    at_infinity = Separated(fit.again, contest.first, contest.second, contest.models, contrasts, zero, units)
     return Estimate(
         names=names,
         params=contrasts @ fit.coefficients,
@@ -91,7 +96,7 @@ def estimate_of(
         bread=fit.inverse @ contrasts.T,
         kind="likelihood",
         coefficient_map=contrasts,
-        refit=Refit(fit.inverse, linear=False, leave_out=fit.again, contrasts=contrasts, at_infinity=at_infinity),
+        refit=Refit(fit.inverse, linear=False, step=True, ratings=Ratings(contest.models, reference, units)),
         dropped=pairs.dropped,
     )
 
@@ -164,8 +169,8 @@ def bradley_terry(
     missing : {"drop", "raise"}, optional
         What to do with rows whose verdict, model, covariate or cluster id is missing; dropped rows are counted.
     <cov>
-        Covariance; "CR2" by default with groups, "naive" without. CR3 leaves each cluster out by one Newton step, the
-        jackknife solves again.
+        Covariance; "CR2" by default with groups, "naive" without. CR3 and the jackknife leave each cluster out by one
+        Newton step.
     <ssc>
     <dof>
         Degrees of freedom; Satterthwaite under CR2, min over dimensions of G - 1 otherwise.

@@ -19,10 +19,16 @@ from evalreg.data.formula import parse_sides
 from evalreg.data.groups import Groups
 from evalreg.data.verdicts import PairRoles, as_names
 from evalreg.estimate import About, Estimate, Refit
-from evalreg.estimators.contest import Contest, check_design, contest_of
 from evalreg.estimators.pairs import Pairs, design_lines, duels_of, gather_pairs, independence_notes
-from evalreg.estimators.ratings import Fit, fit_half
-from evalreg.estimators.strength import check_connected, incidence
+from evalreg.estimators.ratings import (
+    Contest,
+    Fit,
+    check_connected,
+    check_design,
+    contest_of,
+    fit_half,
+    incidence,
+)
 from evalreg.estimators.subsets import chooses_rows
 from evalreg.numerics.matrices import Matrix, compressed, dense
 from evalreg.scores.mapped import Information, MappedScores
@@ -58,7 +64,7 @@ def solve(contest: Contest, fit: Fit, pairs: Pairs) -> Estimate:
         bread=inverse @ coefficient_map.T,
         kind="likelihood",
         coefficient_map=coefficient_map,
-        refit=Refit(inverse, linear=False),
+        refit=Refit(inverse, linear=False, step=True),
         bounded=True,
         dropped=pairs.dropped,
     )
@@ -143,8 +149,8 @@ def controlled_win_rate(
         `dropped` count the others. Arrays of groups and weights are those of all rows. Frames in memory only.
     missing : {"drop", "raise"}, optional
         What to do with rows where something is missing; dropped rows are counted.
-    <cov in one step>
-        Covariance; "CR2" by default with groups, "naive" without.
+    <cov>
+        Covariance; "CR2" by default with groups, "naive" without; CR3 and the jackknife by one Newton step.
     <ssc>
     <dof>
         Degrees of freedom; Satterthwaite under CR2, min over dimensions of G - 1 otherwise.

@@ -21,8 +21,8 @@ from evalreg.data.verdicts import PairRoles, as_names
 from evalreg.errors import ArgumentError
 from evalreg.estimate import About, Cells, Estimate, Refit
 from evalreg.estimators.pairs import Pairs, design_lines, duels_of, gather_pairs, independence_notes
+from evalreg.estimators.ratings import incidence
 from evalreg.estimators.schedules import Mix, Observed, Schedule, WithoutCluster, make_schedule
-from evalreg.estimators.strength import incidence
 from evalreg.estimators.subsets import chooses_rows
 from evalreg.numerics.matrices import compressed, scale_columns, transposed
 from evalreg.scores.mapped import MappedScores

@@ -99,7 +99,7 @@ def cluster_influence(estimate: Estimate, axis: Axis, bse: FloatArray) -> Cluste
         if moved[cluster] > best:
             best, where, without = float(moved[cluster]), first + cluster, estimate.params + change[cluster]
         first += change.shape[0]
-    return ClusterInfluence(leverage, where, without, estimate.refit.exact)
+    return ClusterInfluence(leverage, where, without, estimate.refit.exact and not estimate.refit.step)
 
 
 def _leave_out(estimate: Estimate, axis: Axis) -> tuple[list[FloatArray], float]:

@@ -13,6 +13,7 @@ from evalreg.data.clusters import Axis, union
 from evalreg.errors import NotAvailableError
 from evalreg.estimate import Estimate, Refit
 from evalreg.numerics.matrices import Matrix, compressed, dense
+from evalreg.scores.mapped import MappedScores
 
 # A design whose smallest eigenvalue is this fraction of its largest has no solution.
 SINGULAR = 1e-12
@@ -53,11 +54,7 @@ class CellSolver:
             solve = self.refit.leave_out.resolve
             change = solve(means, np.where(empty, 0.0, bottom)) - solve(np.asarray(self.totals @ every) / whole, whole)
             C = self.refit.contrasts
-            found = np.asarray(self.params + (change if C is None else change @ C.T))
-            lost = np.isnan(change).any(axis=1)
-            if self.refit.at_infinity is not None and lost.any():
-                found[lost] = self.refit.at_infinity(means[:, lost], np.where(empty, 0.0, bottom)[:, lost])
-            return found
+            return np.asarray(self.params + (change if C is None else change @ C.T))
         assert self.A is not None
         lost = (self.A != 0) @ empty
         return np.asarray(np.where(lost, np.nan, self.params[:, None] + self.A @ means).T)
@@ -118,16 +115,19 @@ class CellSolver:
 
 @dataclass(frozen=True, eq=False)
 class RowSolver:
-    """Solver of least-squares regressions."""
+    """Solver of least-squares regressions; of likelihoods of comparisons, by one Newton step from the fit.
+
+    Davidson and MacKinnon (1999), International Economic Review 40, 487-508, for few steps in each draw.
+    """
 
     params: FloatArray  # (n_params,): estimates
     A: FloatArray  # (n_params, k): params as combinations of the coefficients
     totals: FloatArray  # (n_clusters, k): sums of scores
-    gram: FloatArray  # (n_clusters, k, k): X_g'W X_g
+    gram: Matrix  # (n_clusters, k * k): X_g'W X_g
 
     def _weighted(self, V: FloatArray) -> tuple[FloatArray, FloatArray]:
         k = self.totals.shape[1]
-        return V @ self.totals, (V @ self.gram.reshape(-1, k * k)).reshape(-1, k, k)
+        return V @ self.totals, np.asarray(V @ self.gram).reshape(-1, k, k)
 
     def _settled(self, top: FloatArray, gram: FloatArray) -> FloatArray:
         inverse, regular = _inverses(gram)
@@ -140,19 +140,20 @@ class RowSolver:
 
     def without(self) -> FloatArray:
         """Parameters without each cluster."""
-        return self._settled(self.totals.sum(axis=0) - self.totals, self.gram.sum(axis=0) - self.gram)
+        k, whole = self.totals.shape[1], np.asarray(self.gram.sum(axis=0))
+        return self._settled(self.totals.sum(axis=0) - self.totals, (whole - dense(self.gram)).reshape(-1, k, k))
 
     def errors(self, V: FloatArray) -> FloatArray:
         """CR0 standard errors under each row of weights."""
         top, gram = self._weighted(V)
         inverse, regular = _inverses(gram)
         moved = np.einsum("bij,bj->bi", inverse, top)
-        n_clusters, k = self.totals.shape
+        k = self.totals.shape[1]
         variance = []
         for row in self.A:
             share = inverse @ row
             pulled = (share[:, :, None] * moved[:, None, :]).reshape(-1, k * k)
-            u = share @ self.totals.T - pulled @ self.gram.reshape(n_clusters, k * k).T
+            u = share @ self.totals.T - np.asarray(pulled @ self.gram.T)
             variance.append(np.sum(V * u**2, axis=1))
         return np.where(regular[:, None], np.sqrt(np.array(variance)).T, np.nan)
 
@@ -178,7 +179,7 @@ def solver_of(estimate: Estimate, by: Axis) -> Solver:
             "`transform` (or `odds`) has them in `draws`. Or pass a function that does both to `evalreg.bootstrap`, "
             "which resamples the rows."
         )
-    if refit is None or A is None or not (refit.linear or again):
+    if refit is None or A is None or not (refit.linear or refit.step or again):
         raise NotAvailableError(
             "a bootstrap from cluster sums is available for means, win rates, ratings and least squares (and contrasts "
             f"of them); this is {estimate.about.model}. Pass a function that fits it to `evalreg.bootstrap`, which "
@@ -187,12 +188,16 @@ def solver_of(estimate: Estimate, by: Axis) -> Solver:
     refuse_spanning(estimate, by, "a bootstrap")
     if estimate.cells is not None and estimate.cells.stratum is not None:
         raise NotAvailableError("a bootstrap of stratified means is not available. Leave `strata` out.")
+    if refit.step:
+        assert isinstance(estimate.scores, MappedScores)
+        return RowSolver(np.array(estimate.params), dense(A), *estimate.scores.sparse_grams(by))
     # What solves again takes the cells themselves; a linear solution takes what they are mapped to.
     made = estimate.scores.sums_in_cells(by) if again else estimate.scores.cells(by)
     params, A, blocks = np.array(estimate.params), dense(A), list(made)
     if refit.inverse_gram.ndim == 2 and not again:
-        grams = [dense(block.gram) for block in blocks]
-        return RowSolver(params, A, np.concatenate([dense(block.totals) for block in blocks]), np.concatenate(grams))
+        grams = np.concatenate([dense(block.gram) for block in blocks])
+        totals = np.concatenate([dense(block.totals) for block in blocks])
+        return RowSolver(params, A, totals, grams.reshape(len(grams), -1))
     used = np.arange(blocks[0].totals.shape[1]) if again else np.flatnonzero(np.any(A != 0, axis=0))
     sums = [(compressed(block.totals)[:, used], compressed(block.gram)[:, used]) for block in blocks]
     totals, weight = (_stacked(parts) for parts in zip(*sums, strict=True))

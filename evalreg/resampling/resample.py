@@ -13,7 +13,7 @@ from evalreg.covariance.groups import check_two_clusters, drop_nested
 from evalreg.covariance.one_way import naive_term
 from evalreg.data.clusters import Axis, axis_name
 from evalreg.errors import ArgumentError, EvalregWarning, FewClustersWarning, NotAvailableError, Note, issue
-from evalreg.estimate import AtInfinity, Estimate
+from evalreg.estimate import Estimate
 from evalreg.inference.multiplicity import base_seed
 from evalreg.inference.simultaneous import Seed
 from evalreg.numerics.matrices import dense
@@ -115,7 +115,6 @@ def bootstrap_results(
         solver.without() if kind == "bca" else None,
         solver.errors(one)[0] if studentized else None,
         np.concatenate([part[1] for part in parts]) if studentized else None,
-        None if estimate.refit is None else estimate.refit.at_infinity,
         flat,
     )
 
@@ -139,9 +138,7 @@ def _products(chunks: Iterator[list[FloatArray]], codes: list[IntArray]) -> Iter
                 yield np.prod([one[rows][:, code] for one, code in zip(each, codes, strict=True)], axis=0)
 
 
-def _draw_notes(
-    names: tuple[str, ...], draws: FloatArray, asked: Asked, at_infinity: AtInfinity | None, flat: BoolArray | None
-) -> list[Note]:
+def _draw_notes(names: tuple[str, ...], draws: FloatArray, asked: Asked, flat: BoolArray | None) -> list[Note]:
     """What to say about few draws, about draws without a value or all alike, and about infinite ones."""
     alpha = asked.alpha
     notes: list[Note] = []
@@ -169,11 +166,7 @@ def _draw_notes(
             "error and interval, which speak of the other draws only."
         )
         notes.append((EvalregWarning, text))
-    rated = np.isin(names, at_infinity.rated) if at_infinity else np.zeros(len(names), dtype=bool)
-    if at_infinity:
-        rest = (names, draws, rated, at_infinity.zero, asked.kind)
-        notes += [(EvalregWarning, text) for side in (-np.inf, np.inf) for text in _lost_ratings(side, *rest)]
-    lost = np.count_nonzero(np.isinf(draws), axis=0) * ~rated
+    lost = np.count_nonzero(np.isinf(draws), axis=0)
     if lost.any():
         worst = int(np.argmax(lost))
         low, high = (int(np.count_nonzero(draws[:, worst] == side)) for side in (-np.inf, np.inf))
@@ -194,29 +187,6 @@ def _jackknife_notes(names: tuple[str, ...], jackknife: FloatArray | None) -> li
     return [(EvalregWarning, text + 'Use kind="percentile".')]
 
 
-def _lost_ratings(
-    side: float, names: tuple[str, ...], draws: FloatArray, rated: BoolArray, zero: str | None, kind: KindName
-) -> Iterator[str]:
-    """In how many draws each model never won (never lost, for infinity above), and where its interval has them."""
-    count = np.count_nonzero(draws == side, axis=0) * rated
-    order = [j for j in np.argsort(-count, kind="stable") if count[j]]
-    if not order:
-        return
-    below = side < 0
-    of_draws = [f" of {draws.shape[0]} draws", *[""] * len(order)]
-    each = ", ".join(
-        f"in {count[j]}{of} {listed([names[j]])}" for j, of in zip(order[:MOST_NAMED], of_draws, strict=False)
-    )
-    more = f" and, in fewer, {len(order) - MOST_NAMED} more models" if len(order) > MOST_NAMED else ""
-    what, own = f"never {'won' if below else 'lost'} against the rest", "its" if len(order) == 1 else "each one's"
-    rest = " In such a draw the ratings of the rest sum to zero without it."
-    if zero is not None:
-        what, rest = f"{'fell' if below else 'rose'} infinitely far from {listed([zero])}, which is 0", ""
-    limit, far = "lower" if below == (kind != "basic") else "upper", "below" if below else "above"
-    text = f"{each}{more} {what}; {own} {limit} limit counts them as {far} all others. The standard error is infinite."
-    yield text + rest
-
-
 def assembled(
     names: tuple[str, ...],
     values: FloatArray,
@@ -226,7 +196,6 @@ def assembled(
     jackknife: FloatArray | None = None,
     se: FloatArray | None = None,
     draws_se: FloatArray | None = None,
-    at_infinity: AtInfinity | None = None,
     flat: BoolArray | None = None,
 ) -> Bootstrap:
     """Put a bootstrap together, and issue its warnings."""
@@ -235,7 +204,7 @@ def assembled(
         if n < FEW_CLUSTERS:
             text = f"{n} {name} clusters: the draws are much alike, and their spread is too small. Prefer `wild_test`"
             notes.append((FewClustersWarning, text + " or CR2 where they are available."))
-    notes += _draw_notes(names, draws, asked, at_infinity, flat)
+    notes += _draw_notes(names, draws, asked, flat)
     notes += _jackknife_notes(names, jackknife)
     issue(notes)
     return Bootstrap(

@@ -122,6 +122,13 @@ class MappedScores(SharedRows):
         own = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "inner"}
         return self.inner.added_up(by, OfMapped(work, own))
 
+    def sparse_grams(self, by: Axis) -> tuple[FloatArray, Matrix]:
+        """Sums of all clusters, (n_clusters, n_columns), and their X_g'W X_g, flattened: few entries a cluster."""
+        assert self.information is not None
+        blocks = list(self.inner.cells(by))
+        grams = [compressed(self._weights(block)) @ self.information.flat for block in blocks]
+        return np.concatenate([dense(self._totals(block)) for block in blocks]), sparse.vstack(grams).tocsr()
+
     def _grams(self, totals: Matrix, weight: Matrix, flat: Matrix) -> Iterator[Block]:
         """Sums of some clusters with their X_g'W X_g, from the weights of their cells."""
         n_columns = self.n_columns

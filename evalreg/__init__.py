@@ -50,8 +50,8 @@ if TYPE_CHECKING:
     from evalreg.logs.read import read_log as read_log
     from evalreg.logs.samples_frame import log_frame as log_frame
     from evalreg.logs.table import read_table as read_table
+    from evalreg.noise.noise import Noise as Noise
     from evalreg.noise.noise import noise as noise
-    from evalreg.noise.result import Noise as Noise
     from evalreg.planning.facet_components import components as components
     from evalreg.planning.facet_result import FacetComponents as FacetComponents
     from evalreg.report.shown import show as show
@@ -100,7 +100,7 @@ _HOMES = {
     "Judging": "boards.judges",
     "Log": "logs.log",
     "NestedTest": "results.nested",
-    "Noise": "noise.result",
+    "Noise": "noise.noise",
     "Posterior": "inference.posterior",
     "Tiers": "results.tiers",
     "Winner": "results.winner",

@@ -467,7 +467,7 @@ def test_the_command_takes_counts_one_model_and_refuses_a_table_that_it_does_not
     assert "--format csv" in err
 
 
-def test_of_many_pairs_only_words_of_the_table_are_explained_and_no_share_is_above_all():
+def test_of_many_pairs_those_without_noise_of_questions_are_named_and_no_share_is_above_all():
     rng = np.random.default_rng(0)
     score = (rng.random((9, 40, 3)) < rng.uniform(0.1, 0.9, (1, 40, 1))).astype(float)  # models are all alike
     m, q, k = np.indices(score.shape)
@@ -478,7 +478,7 @@ def test_of_many_pairs_only_words_of_the_table_are_explained_and_no_share_is_abo
     assert (found.models["data_variance"] > 0).all()
     text = " ".join(str(found.summary()).split())
     assert "> 100%: the noise of the answers is estimated by itself" in text
-    assert "none seen" not in text
+    assert "none seen for" in text
     assert all(int(share) <= 100 for share in re.findall(r"(\d+)%", text))
 
 
@@ -492,3 +492,31 @@ def test_intervals_in_brackets_are_spoken_of_where_there_are_some():
     for part, intervals in ((rows, True), (rows[rows["item"] < 6], False)):
         text = " ".join(str(er.noise(part, "score", model="model", item="item", sample="run").summary()).split())
         assert ("In brackets 95% intervals." in text) == ("%]" in text) == intervals
+
+
+def test_the_interval_of_a_share_holds_that_of_the_share_and_of_its_log_odds():
+    found = er.noise(answers(n_models=3, n_questions=40), sample="sample")
+    parts = found.of_models
+    t = stats.t.isf(0.05, parts.share_dof)
+    share, se = parts.share, parts.share_se
+    assert ((share > 0) & (share < 1)).all()
+    odds = share / (1 - share)
+    factor = np.exp(t * se / (share * (1 - share)))
+    by_odds = [odds / factor / (1 + odds / factor), odds * factor / (1 + odds * factor)]
+    low, high = np.minimum(share - t * se, by_odds[0]), np.maximum(share + t * se, by_odds[1])
+    assert (by_odds[1] != high).any() or (by_odds[0] != low).any()
+    np.testing.assert_allclose(parts.shares(0.1), np.column_stack([low, high]), rtol=1e-12)
+
+
+def test_pairs_that_show_no_noise_of_questions_are_named():
+    rng = np.random.default_rng(0)
+    score = rng.integers(0, 2, (3, 60, 3)).astype(float)
+    m, q, k = np.indices(score.shape)
+    log = pd.DataFrame({"model": m.ravel(), "item": q.ravel(), "sample": k.ravel(), "score": score.ravel()})
+    found = er.noise(log, sample="sample")
+    pairs = found.pairs.index[found.pairs["data_variance"] <= 0]
+    assert len(pairs)
+    (text,) = [text for _, text in found.notes if "none seen for" in text]
+    for pair in pairs:
+        assert " - ".join(pair) in text
+    assert "none seen for" in " ".join(str(found.summary()).split())

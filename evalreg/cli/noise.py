@@ -22,8 +22,7 @@ from evalreg.cli.shared import (
     with_rows,
 )
 from evalreg.errors import ArgumentError, MissingColumnError
-from evalreg.noise.noise import noise
-from evalreg.noise.result import Noise
+from evalreg.noise.noise import Noise, noise
 from evalreg.report.tables import Summary
 
 EPILOG = """\

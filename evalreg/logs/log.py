@@ -25,8 +25,7 @@ from evalreg.logs.log_rows import LogRows, as_pandas, refuse_empty
 from evalreg.logs.overlooked import candidates, overlooked
 from evalreg.logs.reading import Reading, counted
 from evalreg.logs.roles import with_roles
-from evalreg.noise.noise import noise
-from evalreg.noise.result import Noise
+from evalreg.noise.noise import Noise, noise
 from evalreg.planning.facet_components import components
 from evalreg.planning.facet_result import FacetComponents
 from evalreg.results.results import Results

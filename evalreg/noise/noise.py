@@ -1,24 +1,199 @@
-"""The noise of an eval: how much of each error bar is the sampling of answers, how much that of questions."""
+"""The noise of an eval: how much of each error bar is the sampling of answers, how much that of questions.
+
+In reading order: what is read, the public function, its result, its summary.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
+import narwhals.stable.v2 as nw
 import numpy as np
+import pandas as pd
 
-from evalreg.checks import MISSING, FloatArray, IntArray, MissingName, fraction, option
+from evalreg.checks import MISSING, BoolArray, FloatArray, IntArray, MissingName, fraction, listed, option
+from evalreg.data.cells import cells_of
+from evalreg.data.clusters import Axis, Codes, axis_name, joint
+from evalreg.data.engine import LazyTable
+from evalreg.data.frame import Table
+from evalreg.data.groups import Groups
+from evalreg.data.joint_ids import with_roles
 from evalreg.data.model_pairs import NOBODY
 from evalreg.data.names import or_one_model
-from evalreg.errors import ArgumentTypeError, muted
+from evalreg.data.opening import open_frame
+from evalreg.data.repeats import Told, one_row_an_item
+from evalreg.data.row_numbers import row_list, rows_text
+from evalreg.data.rows import read_rows
+from evalreg.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    EvalregWarning,
+    NotAvailableError,
+    Note,
+    ScoreRangeError,
+    muted,
+)
 from evalreg.estimators.comparison import Comparison
 from evalreg.estimators.difference import compare
 from evalreg.estimators.mean import mean
 from evalreg.estimators.subsets import chooses_rows
-from evalreg.noise.answer_tables import Columns, ReadAnswers, read_answer_table
-from evalreg.noise.parts import Parts, noise_parts
-from evalreg.noise.result import Noise
-from evalreg.planning.t_power import normal_quantiles
+from evalreg.noise.parts import (
+    FEWEST_APART,
+    OF_PAIRS,
+    AnswerTable,
+    Parts,
+    middle,
+    noise_columns,
+    noise_parts,
+    shifts,
+    sign_pvalues,
+)
+from evalreg.planning.few_power import found_where_few_differ
+from evalreg.planning.t_power import normal_quantiles, t_powers, t_shift
+from evalreg.report.canvas import FigSize
+from evalreg.report.curves import curve_axes
+from evalreg.report.scatter import differences_axes, errors_axes
+from evalreg.report.tables import Grid, Printed, Summary, fixed, number, p_value, whole_columns
+from evalreg.results.results import Results
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# A share of passes is whole passes over answers up to this, as shares that were written with all their digits are.
+WHOLE = 1e-6
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Names of the columns, as the user passes them."""
+
+    score: str
+    model: str | None
+    item: str
+    sample: str | None
+    passes: str | None
+    n_samples: str | None
+
+    @property
+    def by(self) -> tuple[str, ...]:
+        """Columns whose values are the models."""
+        return () if self.model is None else (self.model,)
+
+
+@dataclass(frozen=True, eq=False)
+class ReadAnswers:
+    """Answers, and the frame in which the other estimators find a score for each of them."""
+
+    frame: Any
+    score: str  # its column
+    names: tuple[str, ...]  # of the models, sorted as text
+    table: AnswerTable
+    axes: tuple[Axis, ...]
+    cluster: Codes | None  # of the questions, under one clustering
+
+    @property
+    def crossed(self) -> bool:
+        """Whether there are several clusterings."""
+        return len(self.axes) > 1
+
+
+def read_answer_table(data: Any, columns: Columns, groups: Groups, missing: MissingName) -> ReadAnswers:
+    """Answers by model and question; undeclared repeats, and counts that cannot be, are refused."""
+    _refuse_mixed(columns)
+    opened = open_frame(data)
+    if isinstance(opened, LazyTable):
+        raise ArgumentError("`noise` needs rows in memory, to tell answers apart: collect the frame first.")
+    table, count = opened, None
+    if columns.n_samples is not None:
+        table, columns, count = _with_shares(table, columns)
+    labels = {"model": columns.model, "item": columns.item, "sample": columns.sample}
+    joined, _ = with_roles(table, {"score": columns.score}, **labels)
+    assert isinstance(joined, Table)
+    by_argument = {name: argument for argument, name in labels.items() if name is not None}
+    if len(by_argument) < sum(name is not None for name in labels.values()):
+        raise ArgumentError(f"`model`, `item` and `sample` must be different columns; got {labels}.")
+    rows = read_rows(
+        joined, {"score": columns.score}, labels=by_argument, groups=groups, missing=missing, split=columns.by
+    )
+    answered = one_row_an_item(rows, Told((*columns.by, columns.item), columns.sample, columns.score, ""), None)
+    key = joint([rows.used[name] for name in (*columns.by, columns.item)])
+    mean, values = answered.values["score"], rows.values["score"]
+    if count is None:
+        squares, n = np.bincount(key.codes, (values - mean[key.codes]) ** 2, key.n_clusters), key.counts
+    else:
+        n = rows.restrict(count).astype(np.intp)
+        squares = n * mean * (1 - mean)
+    names, cell = cells_of(answered.used, columns.by)
+    item = answered.used[columns.item]
+    where = (np.zeros(mean.size, dtype=np.intp) if cell is None else cell, item.codes)
+
+    def by_model(of: Any, kind: Any = np.float64) -> Any:
+        array = np.zeros((len(names), item.n_clusters), dtype=kind)
+        array[where] = of
+        return array
+
+    axes, cluster = answered.axes or (), None
+    if len(axes) == 1:
+        of_rows = joint([answered.used[name] for name in axes[0]])
+        cluster = replace(of_rows, codes=of_rows.codes[item.first], parts=())
+    if axis_of_items(axes, columns.item):
+        axes, cluster = (), None
+    answers = AnswerTable(by_model(mean), by_model(n, np.intp), by_model(squares))
+    shown = tuple(name[0] if name else "mean" for name in names)
+    return ReadAnswers(table.frame.to_native(), columns.score, shown, answers, axes, cluster)
+
+
+def axis_of_items(axes: tuple[Axis, ...], item: str) -> bool:
+    """Whether the clusters are the questions themselves."""
+    return len(axes) == 1 and axis_name(axes[0]) == item
+
+
+def _refuse_mixed(columns: Columns) -> None:
+    """Refuse single answers and counts of them together."""
+    if columns.passes is not None and columns.n_samples is None:
+        raise ArgumentError("`passes` counts the right answers of some number: name the column of it in `n_samples`.")
+    if columns.n_samples is not None and columns.sample is not None:
+        raise ArgumentError(
+            "`sample` is for rows that hold one answer each, `n_samples` for rows that hold counts of answers; got "
+            "both. Leave out one of them."
+        )
+
+
+def _with_shares(table: Table, columns: Columns) -> tuple[Table, Columns, FloatArray]:
+    """The table with the share of passes as its score, that column's name, and the answers of each row."""
+    assert columns.n_samples is not None
+    name = columns.passes or columns.score
+    with_roles(table, {"n_samples": columns.n_samples, "passes" if columns.passes else "score": name})
+    count = table.floats(columns.n_samples, "n_samples")
+    passes = table.floats(name, "passes" if columns.passes else "score")
+    _refuse_counts(count, (count < 1) | (count != np.rint(count)), columns.n_samples, "be whole numbers of 1 or more")
+    if columns.passes is None:
+        shares, passes = passes, np.rint(passes * count)
+        off = np.abs(shares * count - passes) > WHOLE * count
+        rule = f"with `n_samples` be shares of right answers, whole multiples of 1/{columns.n_samples}"
+        _refuse_counts(shares, off, name, rule, "score")
+    else:
+        _refuse_counts(passes, passes != np.rint(passes), name, "be whole numbers of right answers", "passes")
+    _refuse_counts(passes, (passes < 0) | (passes > count), name, f"lie between 0 and {columns.n_samples!r}", "passes")
+    score = f"{name}/{columns.n_samples}" if columns.passes else name
+    share = nw.new_series(score, passes / count, nw.Float64, backend=table.frame.implementation)
+    frame = table.frame.with_columns(share)
+    return Table(frame), replace(columns, score=score, passes=None, n_samples=None), count
+
+
+def _refuse_counts(values: FloatArray, wrong: BoolArray, name: str, rule: str, argument: str = "n_samples") -> None:
+    wrong = wrong & ~np.isnan(values)
+    if wrong.any():
+        rows, count = row_list(wrong)
+        raise ScoreRangeError(
+            f"`{argument}` must {rule}; column {name!r} holds {values[wrong][0]:g} in {rows_text(rows, count)}. "
+            "Correct the counts, or leave those rows out.",
+            column=name,
+            rows=rows,
+            count=count,
+        )
 
 
 @chooses_rows()
@@ -180,3 +355,479 @@ SUMMED = ("prediction", "n", "n_single")
 def _sides(comparison: Comparison) -> list[list[str]]:
     index = comparison.facts.index
     return [[str(name) for name in index.get_level_values(side)] for side in (0, 1)]
+
+
+NoiseFigureName: TypeAlias = Literal["errors", "differences", "significance"]
+NoiseTableName: TypeAlias = Literal["models", "pairs"]
+# Points of a curve.
+POINTS = 101
+
+
+@dataclass(frozen=True, eq=False)
+class Noise(Printed):
+    """The noise of an eval, by model and by pair of models; made by `noise`, immutable.
+
+    Parameters
+    ----------
+    results : Results
+        Mean scores of the models.
+    comparison : Comparison or None
+        Differences of all pairs; None where there is one model.
+    of_models, of_pairs : Parts
+        What the answers say about each.
+    read : ReadAnswers
+        The answers.
+    alpha, power : float
+        Level of tests and intervals, and the chance with which detectable differences are found.
+
+    Examples
+    --------
+    >>> import evalreg as er
+    >>> log = er.datasets.sampled(n_questions=300, n_samples=4, n_models=2, correlation=0.5, seed=2)
+    >>> found = er.noise(log, item="question", sample="sample")
+    >>> found.pairs[["difference", "se_prediction", "se_data", "se_total"]].round(3).to_dict("records")
+    [{'difference': 0.013, 'se_prediction': 0.016, 'se_data': 0.015, 'se_total': 0.023}]
+    """
+
+    results: Results
+    comparison: Comparison | None
+    of_models: Parts
+    of_pairs: Parts | None
+    read: ReadAnswers
+    alpha: float
+    power: float
+
+    @property
+    def models(self) -> pd.DataFrame:
+        """One row a model, the best first; see `to_frame` for the columns."""
+        return self._models.copy()
+
+    @property
+    def pairs(self) -> pd.DataFrame:
+        """One row a pair of models, indexed by (model, baseline); see `to_frame` for the columns."""
+        return self._pairs.copy()
+
+    @cached_property
+    def _models(self) -> pd.DataFrame:
+        return self.to_frame()
+
+    @cached_property
+    def _pairs(self) -> pd.DataFrame:
+        return self.to_frame("pairs")
+
+    def to_frame(self, table: NoiseTableName = "models", alpha: float | None = None) -> pd.DataFrame:
+        """The models, or the pairs.
+
+        Parameters
+        ----------
+        table : {"models", "pairs"}, optional
+            What a row is.
+        alpha : float, optional
+            Level of intervals and of `detectable`; that of `noise` by default.
+
+        Returns
+        -------
+        DataFrame
+            Columns of both tables, after `score` or `difference`:
+
+            - `se_prediction`, `se_data`, `se_total`: standard errors from the sampling of answers, of questions, and of
+              both. `se_data` is NaN where the variance left for it, `data_variance`, is 0 or less.
+            - `prediction_share`, `share_lower`, `share_upper`: share of the total variance that is answers, as
+              estimated, and its interval; NaN where fewer than 8 questions (clusters) differ from the usual mean.
+            - `enough_answers`, `enough_lower`, `enough_upper`: answers to each question, of each model, from which on
+              more hardly pay: noise then keeps 5% of the variance. Infinite where the data show no other noise.
+            - `sigma2`, `data_variance`: variance of one answer (of a pair: added over both models); variance of the
+              estimate that endless answers would leave.
+            - `se_one_answer`: total standard error with one answer to each question.
+            - `n`, `n_clusters`, `n_single`: questions, clusters, and questions with a single answer.
+
+            Of pairs also `z` (difference over `se_total`), `p_value` (as `compare` has it), `wins`, `losses` (questions
+            on which the first model has the higher or lower mean), `sign_p_value` (exact; with `groups` the clustered
+            sign test), `detectable` (a true difference that a test of this pair finds with the power asked for; where
+            few questions differ, that of the test of `compare`, which allows for differences not seen) and `paired`.
+
+        Raises
+        ------
+        ArgumentError
+            If there is no such table, or a level is not between 0 and 1.
+        """
+        option("table", table, get_args(NoiseTableName))
+        alpha = self.alpha if alpha is None else fraction("alpha", alpha)
+        return self._model_frame(alpha) if table == "models" else self._pair_frame(alpha)
+
+    def _model_frame(self, alpha: float) -> pd.DataFrame:
+        names = pd.Index(self.read.names, name="model")
+        score = self.results.params.reindex(names).to_numpy()
+        variance = self.results.bse.reindex(names).to_numpy() ** 2
+        frame = pd.DataFrame({"score": score} | noise_columns(self.of_models, variance, alpha), index=names)
+        return frame.sort_values("score", ascending=False, kind="stable")
+
+    def _pair_frame(self, alpha: float) -> pd.DataFrame:
+        if self.comparison is None or self.of_pairs is None:
+            names = ["difference", *noise_columns(self.of_models, np.zeros(len(self.read.names)), alpha), *OF_PAIRS]
+            index = pd.MultiIndex.from_arrays([[], []], names=["model", "baseline"])
+            return pd.DataFrame(np.zeros((0, len(names))), index=index, columns=names)
+        table, parts = self.comparison.to_frame(alpha), self.of_pairs
+        se = table["se"].to_numpy()
+        columns: dict[str, Any] = {"difference": table["difference"].to_numpy()} | noise_columns(parts, se**2, alpha)
+        columns["n_clusters"] = table["n_clusters"].to_numpy()
+        columns |= {"z": columns["difference"] / se, "p_value": table["p_value"].to_numpy()}
+        columns |= {"wins": parts.wins, "losses": parts.losses, "sign_p_value": self._sign_pvalues(parts)}
+        columns["detectable"] = self._detectable(table["dof"].to_numpy(), se, alpha)
+        columns["paired"] = table["paired"].to_numpy()
+        return pd.DataFrame(columns, index=table.index)
+
+    def _detectable(self, dof: FloatArray, se: FloatArray, alpha: float) -> FloatArray:
+        """True differences that the tests of the pairs find: where few questions differ, these allow for more."""
+        assert self.comparison is not None
+        found, few = shifts(dof, alpha, self.power) * se, self.comparison.results.cov.widths().few
+        if few is not None:
+            allowed = found_where_few_differ(few.unseen, dof[few.rows], alpha, self.power)
+            found[few.rows] = np.fmax(found[few.rows], allowed)
+        return found
+
+    def _sign_pvalues(self, parts: Parts) -> FloatArray:
+        assert self.comparison is not None
+        if self.read.crossed:
+            return self.comparison.sign_test()["clustered_p_value"].to_numpy()
+        own = sign_pvalues(parts.wins, parts.losses) if self.read.cluster is None else parts.clustered_sign
+        return np.where(self.comparison.facts.paired, own, np.nan)
+
+    @property
+    def notes(self) -> tuple[Note, ...]:
+        """Warnings of the means and of the differences, each once."""
+        more = () if self.comparison is None else self.comparison.results.notes
+        return tuple(dict.fromkeys([*self.results.notes, *more, *self._none_seen]))
+
+    @property
+    def _none_seen(self) -> tuple[Note, ...]:
+        """Which models and pairs show no noise of questions: as estimated its variance is 0 or less."""
+        models = self._models.index[self._models["data_variance"] <= 0].map(str)
+        pairs = self._pairs.index[self._pairs["data_variance"] <= 0].map(" - ".join)
+        names = [*models, *pairs]
+        if not names:
+            return ()
+        text = (
+            f"{NONE_SEEN} for {listed(names)}: the noise of the answers is all the variance that shows, so that "
+            "`se_data` is NaN. The noise of questions need not be zero: there is too little data to see it."
+        )
+        return ((EvalregWarning, text),)
+
+    # Of the benchmark.
+
+    @property
+    def detectable(self) -> float:
+        """The difference that this benchmark shows between two typical models: the median over pairs; NaN without."""
+        return middle(self._pairs["detectable"])
+
+    @property
+    def smallest_shown(self) -> float:
+        """The smallest difference of a pair with a p-value below `alpha`; NaN where there is none.
+
+        The luckiest of many pairs: other models that differ by as much need not come out so.
+        """
+        shown = self._pairs["difference"][self._pairs["p_value"] < self.alpha].abs()
+        return float(shown.min()) if len(shown) else float("nan")
+
+    @property
+    def enough_answers(self) -> float:
+        """Answers to each question from which on more hardly pay: the median over pairs, or that of the one model."""
+        return middle((self._pairs if len(self._pairs) else self._models)["enough_answers"])
+
+    def curve(self, points: int = POINTS) -> pd.DataFrame:
+        """The chance that a typical pair comes out significant, by its true difference.
+
+        Parameters
+        ----------
+        points : int, optional
+            Number of differences, from 0 to 1.5 times the largest that any of the lines needs for the power asked for.
+
+        Returns
+        -------
+        DataFrame
+            Indexed by the difference. Columns "one answer", "answers as here" and "endless answers", those that can be
+            told. A typical pair has the median variances over pairs; where few questions differ it also allows for
+            differences not seen, as `detectable` does.
+
+        Raises
+        ------
+        NotAvailableError
+            If there are fewer than two models.
+        """
+        self._needs_pairs()
+        table, pairs = self._pairs, self._pairs[self._pairs["paired"]]
+        pairs = pairs if len(pairs) else table
+        errors = {"one answer": middle(pairs["se_one_answer"]), "answers as here": middle(pairs["se_total"])}
+        left = middle(pairs["data_variance"])
+        errors["endless answers"] = np.sqrt(left) if left > 0 else float("nan")
+        allowed = self._allowed
+        known = {name: se * allowed for name, se in errors.items() if np.isfinite(se) and se > 0}
+        dof = float(np.nanmedian(self.comparison.results.dof)) if self.comparison is not None else np.inf
+        most = 1.5 * t_shift(dof, self.alpha, self.power) * max(known.values())
+        x = np.linspace(0, min(most, 1.0) if self._unit else most, points)
+        lines = {name: t_powers(x / se, dof, self.alpha) for name, se in known.items()}
+        return pd.DataFrame(lines, index=pd.Index(x, name="difference"))
+
+    @property
+    def _allowed(self) -> float:
+        """How many times its standard error a typical pair is tested with: 1 but where few questions differ."""
+        assert self.comparison is not None
+        table = self.comparison.to_frame(self.alpha)
+        plain = shifts(table["dof"].to_numpy(), self.alpha, self.power) * table["se"].to_numpy()
+        ratio = self._pairs["detectable"].to_numpy() / plain
+        known = ratio[np.isfinite(ratio)]
+        return float(np.median(known)) if known.size else 1.0
+
+    @property
+    def _unit(self) -> bool:
+        return self.results.estimate.about.unit
+
+    def _needs_pairs(self) -> None:
+        if self.comparison is None:
+            raise NotAvailableError("this figure is of pairs, and there is one model. Add the answers of another one.")
+
+    def summary(self, alpha: float | None = None) -> Summary:
+        """Standard errors by model and by pair, their parts, and what this benchmark can show.
+
+        Parameters
+        ----------
+        alpha : float, optional
+            Level of intervals; that of `noise` by default.
+
+        Returns
+        -------
+        Summary
+            Prints as text of 80 columns; also `as_markdown()`, `as_latex()` and `as_html()`.
+        """
+        return noise_summary(self, self.alpha if alpha is None else alpha)
+
+    def plot(self, kind: NoiseFigureName = "errors", *, figsize: FigSize = None, ax: Axes | None = None) -> Axes:
+        """Draw a figure.
+
+        Parameters
+        ----------
+        kind : {"errors", "differences", "significance"}, optional
+            Standard errors of the models and their parts against their scores; the p-value of every pair against its
+            difference; or the chance that a true difference comes out significant, with one answer to each question, as
+            many as here, and endless ones.
+        figsize : float or (float, float), optional
+            Inches of a new figure: its width, such as 3.3 for a column of a paper, or width and height. By default what
+            fits.
+        ax : Axes, optional
+            To draw into; a new figure by default.
+
+        Returns
+        -------
+        Axes
+            Drawn into.
+
+        Raises
+        ------
+        ArgumentError
+            If there is no such figure.
+        NotAvailableError
+            If a figure of pairs is asked for and there is one model, or matplotlib is not installed.
+        """
+        option("kind", kind, get_args(NoiseFigureName))
+        if kind == "errors":
+            n = self._models["n"]
+            ceiling = int(n.iloc[0]) if self._unit and n.nunique() == 1 and self.read.cluster is None else None
+            return errors_axes(self._models, xlabel=f"mean {self.read.score}", n=ceiling, figsize=figsize, ax=ax)
+        self._needs_pairs()
+        if kind == "differences":
+            return differences_axes(self._pairs, alpha=self.alpha, detectable=self.detectable, figsize=figsize, ax=ax)
+        ylabel = f"chance of p < {self.alpha:g}"
+        note = "A typical pair: median variances over all pairs, each test two-sided."
+        xlabel = "true difference of two models"
+        ax = curve_axes(self.curve(), xlabel=xlabel, ylabel=ylabel, note=note, figsize=figsize, ax=ax)
+        ax.axhline(self.power, color="#767676", lw=0.8, ls=(0, (4, 3)), zorder=1)
+        return ax
+
+    def __repr__(self) -> str:
+        of = f"{self.read.table.mean.shape[1]} questions"
+        return f"<Noise: {self.read.score}, {of}, {len(self.read.names)} models>\n{whole_columns(self._models)}"
+
+
+# More pairs than this are told by their median and range.
+MOST_PAIRS = 15
+NONE_SEEN, ABOVE_ALL = "none seen", "> 100%"
+HEADERS = ("answers", "questions", "total SE", "answers' share", "enough K")
+
+
+def noise_summary(found: Noise, alpha: float) -> Summary:
+    """Tables of models and pairs, and sentences on what they mean."""
+    models, pairs = found.to_frame("models", alpha), found.to_frame("pairs", alpha)
+    grids = [Grid(("model", "score", *HEADERS), tuple((str(name), *_cells(row)) for name, row in _rows(models)))]
+    if 0 < len(pairs) <= MOST_PAIRS:
+        rows = tuple((" - ".join(map(str, name)), *_cells(row)) for name, row in _rows(pairs))
+        grids += [Grid(("pair", "difference", *HEADERS), rows), _tests(pairs, alpha)]
+    elif len(pairs):
+        grids.append(_typical(pairs))
+    cells = {cell for grid in grids for row in grid.rows for cell in row}
+    said = _sentences(found, models, pairs, alpha, cells)
+    return Summary("evalreg noise", tuple(_facts(found)), tuple(grids), tuple(said))
+
+
+def _rows(frame: pd.DataFrame) -> list[tuple[Any, dict[Any, Any]]]:
+    return list(zip(frame.index, frame.to_dict("records"), strict=True))
+
+
+def _cells(row: dict[Any, Any]) -> tuple[str, ...]:
+    """One row of the tables of parts: estimate, standard errors, share with its interval, answers that are enough."""
+    estimate = row["score"] if "score" in row else row["difference"]
+    data = NONE_SEEN if row["data_variance"] <= 0 else _known(row["se_data"])
+    parts = (_known(row["se_prediction"]), data, _known(row["se_total"]))
+    # Of pairs there is no room for the interval of K on 80 columns; `to_frame` has it.
+    enough = _enough(row) if "score" in row else _whole(row["enough_answers"])
+    return number(estimate), *parts, _share(row), enough
+
+
+def _known(value: float) -> str:
+    return "unknown" if np.isnan(value) else number(value)
+
+
+def _share(row: dict[Any, Any]) -> str:
+    if np.isnan(row["prediction_share"]):
+        return "unknown"
+    share = _percent(row["prediction_share"])
+    ends = row["share_lower"], row["share_upper"]
+    return share if np.isnan(ends).any() else f"{share} [{ends[0]:.0%}, {ends[1]:.0%}]"
+
+
+def _has_intervals(*tables: pd.DataFrame) -> bool:
+    return any(bool(table[end].notna().any()) for table in tables for end in ("share_lower", "enough_lower"))
+
+
+def _percent(share: float) -> str:
+    """A share, which as an estimate without bias can come out above the whole."""
+    return ABOVE_ALL if share > 1 else f"{share:.0%}"
+
+
+def _enough(row: dict[Any, Any]) -> str:
+    if np.isnan(row["enough_answers"]):
+        return "unknown"
+    ends = row["enough_lower"], row["enough_upper"]
+    return _whole(row["enough_answers"]) + ("" if np.isnan(ends).any() else f" [{_whole(ends[0])}, {_whole(ends[1])}]")
+
+
+def _whole(k: float) -> str:
+    return "unknown" if np.isnan(k) else "inf" if np.isinf(k) else f"{k:.0f}"
+
+
+def _tests(pairs: pd.DataFrame, alpha: float) -> Grid:
+    rows = []
+    for name, row in _rows(pairs):
+        signs = "" if not row["paired"] else f"{row['wins']:.0f}:{row['losses']:.0f}"
+        p = (p_value(row["p_value"], alpha), signs, p_value(row["sign_p_value"], alpha))
+        rows.append((" - ".join(map(str, name)), fixed(row["z"], 2), *p, number(row["detectable"]), f"{row['n']:.0f}"))
+    return Grid(("model - baseline", "z", "p", "wins:losses", "sign p", "detectable", "n"), tuple(rows))
+
+
+def _typical(pairs: pd.DataFrame) -> Grid:
+    """Quantiles over pairs, each column by itself."""
+    columns = ("se_prediction", "se_data", "se_total", "prediction_share", "enough_answers", "detectable")
+    rows = []
+    for name, q in (("lowest", 0.0), ("quarter", 0.25), ("median", 0.5), ("three quarters", 0.75), ("highest", 1.0)):
+        cells = []
+        for column in columns:
+            known = pairs[column].dropna().to_numpy(dtype=float)
+            value = float(np.quantile(known, q, method="higher")) if known.size else float("nan")
+            share, whole = column == "prediction_share", column == "enough_answers"
+            text = _percent(value) if share else _whole(value) if whole else number(value)
+            cells.append("unknown" if np.isnan(value) else text)
+        rows.append((name, *cells))
+    return Grid((f"{len(pairs)} pairs", *HEADERS, "detectable"), tuple(rows))
+
+
+def _facts(found: Noise) -> list[tuple[str, str]]:
+    answers = found.read.table.count[found.read.table.count > 0]
+    low, high = int(answers.min()), int(answers.max())
+    axes = found.read.axes
+    dropped = int(found.results.dropped.drop("subset", errors="ignore").sum())
+    subset = found.results.estimate.about.subset
+    facts = [
+        ("Score", found.read.score),
+        ("Questions", f"{found.read.table.count.shape[1]}"),
+        ("Models", f"{len(found.read.names)}"),
+        ("Answers to each", f"{low}" if low == high else f"{low} to {high}"),
+        ("Clusters", " + ".join(axis_name(axis) for axis in axes) or "none (each question its own)"),
+        ("Rows dropped", f"{dropped}" if dropped else "none"),
+        *([("Subset", subset)] if subset else []),
+    ]
+    if found.comparison is not None:
+        facts.append(("Detectable", f"{number(found.detectable)} (power {found.power:g}, level {found.alpha:g})"))
+    return facts
+
+
+def _sentences(found: Noise, models: pd.DataFrame, pairs: pd.DataFrame, alpha: float, cells: set[str]) -> list[str]:
+    """What a careful reader asks; `cells` are those of the tables, whose words are explained."""
+    known = bool(models["prediction_share"].notna().any())
+    said = [
+        "answers and questions: the standard error from other answers to the same questions, and from other questions. "
+        "Their squares add up to that of the total SE."
+        if known
+        else "There is one answer to each question, so the noise of answers cannot be told from that of questions. "
+        "The total SE includes both. With two answers or more to each question it can be split."
+    ]
+    if known:
+        said.append(
+            "enough K: with this many answers to each question their noise is 5% of the variance or less."
+            + (f" In brackets {100 * (1 - alpha):g}% intervals." if _has_intervals(models, pairs) else "")
+        )
+    said += _benchmark(found, pairs)
+    said += _single(models) if known else []
+    said += [] if found.read.crossed else _too_few(models, pairs)
+    if any(cell.startswith(ABOVE_ALL) for cell in cells):
+        said.append(
+            f"{ABOVE_ALL}: the noise of the answers is estimated by itself, and came out larger than all the variance "
+            "that shows. Take it as nearly all; no number of answers is known to be enough (inf)."
+        )
+    if found.read.axes and known:
+        said.append("Answers to different questions are taken to be independent of each other given the questions.")
+    if found.comparison is not None:
+        said += found.comparison.results.estimate.about.lines
+    return list(dict.fromkeys([*said, *(text for _, text in found.notes)]))
+
+
+def _benchmark(found: Noise, pairs: pd.DataFrame) -> list[str]:
+    """What this benchmark can show."""
+    if not len(pairs) or np.isnan(found.detectable):
+        return []
+    which = "this pair" if len(pairs) == 1 else f"a typical pair (the median of {len(pairs)})"
+    text = (
+        f"A true difference of {number(found.detectable)} between two models comes out at p < {found.alpha:g} with a "
+        f"chance of {found.power:g}, for {which}."
+    )
+    if len(pairs) > 1 and not np.isnan(found.smallest_shown):
+        text += (
+            f" The smallest difference with p < {found.alpha:g} here is {number(found.smallest_shown)}: the luckiest "
+            f"of {len(pairs)} pairs, not a promise for others."
+        )
+    return [text]
+
+
+def _too_few(models: pd.DataFrame, pairs: pd.DataFrame) -> list[str]:
+    """Which shares have no interval, and why."""
+    none = [frame.index[frame["prediction_share"].notna() & frame["share_lower"].isna()] for frame in (models, pairs)]
+    of_pairs = int(pairs["paired"].reindex(none[1]).sum()) if len(pairs) else 0
+    names = listed(map(str, none[0])) if len(none[0]) else ""
+    which = " and of ".join(filter(None, (names, f"{of_pairs} of {len(pairs)} pairs" if of_pairs else "")))
+    if not which:
+        return []
+    return [
+        f"The answers' share of {which} has no interval: fewer than {FEWEST_APART} questions or clusters have another "
+        "mean than the usual one. The share, and enough K, may be far off there."
+    ]
+
+
+def _single(models: pd.DataFrame) -> list[str]:
+    """Of which models the parts are unknown, and why."""
+    some = models[models["n_single"] > 0]
+    if some.empty:
+        return []
+    name, worst = max(_rows(some), key=lambda row: row[1]["n_single"])
+    return [
+        f"unknown: {listed(map(str, some.index))} gave a single answer to some questions (to {worst['n_single']:.0f} "
+        f"of {worst['n']:.0f} in the case of {name}), which does not tell the "
+        "noise of that answer. The total SE is valid. Sample those again, or leave them out if they are like the rest."
+    ]

@@ -14,7 +14,7 @@ from typing import Any, get_args
 import pandas as pd
 
 from evalreg.checks import CovName, fraction, option
-from evalreg.covariance.documented import documented
+from evalreg.covariance.options import documented
 from evalreg.errors import ArgumentError, ArgumentTypeError, TooFewClustersError, muted
 from evalreg.estimators.mean import mean
 from evalreg.logs.inspect_values import as_number, values_at

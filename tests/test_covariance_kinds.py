@@ -13,8 +13,7 @@ import pytest
 
 import evalreg as er
 from evalreg.checks import COVS, REPAIRS
-from evalreg.covariance.documented import ENTRIES, documented
-from evalreg.covariance.kinds import KINDS
+from evalreg.covariance.options import ENTRIES, KINDS, documented
 
 PACKAGE = Path(__file__).resolve().parents[1] / "evalreg"
 NAMES = set(COVS) - {"naive"}

@@ -11,15 +11,14 @@ import evalreg as er
 from evalreg.boards.by_judge import effect_map
 from evalreg.boards.duels import cycles_of
 from evalreg.covariance.corrections import (
-    Counts,
     adjust_cell_totals,
-    cr1_factor,
     full_leverage_cells,
     full_leverage_directions,
     inverse_power_times,
     root_of,
 )
 from evalreg.covariance.crossed import subset_signs
+from evalreg.covariance.options import KINDS, Counts
 from evalreg.covariance.widths import Widths
 from evalreg.data.labels import Labels
 from evalreg.data.model_pairs import ModelPairs
@@ -194,7 +193,9 @@ def test_the_wald_statistics_of_draws_are_those_of_each_draw():
 
 def test_the_factor_of_cr1_without_coefficients_is_that_of_the_clusters():
     # 5/4 times (101 - 1)/(101 - 1)
-    assert cr1_factor(Counts(n_clusters=5, smallest=5, n_rows=101), "statsmodels") == pytest.approx(1.25, rel=EXACT)
+    assert KINDS["CR1"].factor(Counts(n_clusters=5, smallest=5, n_rows=101), "statsmodels") == pytest.approx(
+        1.25, rel=EXACT
+    )
 
 
 def test_totals_of_clusters_are_divided_by_what_others_leave_of_the_cell():

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import evalreg as er
-from evalreg.covariance.groups import drop_nested
+from evalreg.covariance.options import drop_nested
 from evalreg.errors import NotAvailableError
 
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")

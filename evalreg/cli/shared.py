@@ -138,7 +138,7 @@ def _add_covariance(parser: argparse.ArgumentParser) -> None:
             "--repair",
             metavar="NAME",
             help=f"{listed(REPAIRS)}: what is done to a crossed covariance that is not positive semi-definite "
-            "(default: max; eigen where --cov is given)",
+            "(default: max)",
         ),
         REPAIRS,
     )

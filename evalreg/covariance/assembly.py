@@ -10,16 +10,25 @@ from evalreg.checks import BoolArray, FloatArray
 from evalreg.covariance.alike import alike_note, check_alike, pool_models
 from evalreg.covariance.covariance import Covariance
 from evalreg.covariance.crossed import Centring, centring_of, crossed_matrix, subsets
-from evalreg.covariance.documented import documented
 from evalreg.covariance.ends import ends_of
-from evalreg.covariance.groups import Groups, check_estimate, check_two_clusters, drop_nested, grouped
 from evalreg.covariance.memory import refuse_covariance
 from evalreg.covariance.notes import term_notes, thin_notes
 from evalreg.covariance.of_population import as_drawn, each_column, of_samples, refuse_undrawn, with_answers
 from evalreg.covariance.of_rows import term_of_rows
 from evalreg.covariance.one_cluster import blind_directions
 from evalreg.covariance.one_way import axis_dof, check_strata, naive_term, one_term
-from evalreg.covariance.options import ResolvedCov, check_cov_options, resolve_cov
+from evalreg.covariance.options import (
+    Groups,
+    ResolvedCov,
+    check_cov_options,
+    check_estimate,
+    check_two_clusters,
+    documented,
+    drop_nested,
+    grouped,
+    refuse_many_axes,
+    resolve_cov,
+)
 from evalreg.covariance.terms import Term
 from evalreg.data.clusters import Axis, axis_name, union
 from evalreg.errors import Note, issue
@@ -54,7 +63,7 @@ def covariance(
     <dof>
         Satterthwaite under CR2, min over dimensions of G - 1 otherwise.
     repair : {"max", "eigen", "two-term", "none"}, optional
-        What is done to a crossed covariance; "max" by default, "eigen" where `cov` is named.
+        What is done to a crossed covariance; "max" by default.
 
     Returns
     -------
@@ -92,6 +101,7 @@ def covariance(
 
 def assemble(estimate: Estimate, axes: tuple[Axis, ...], options: ResolvedCov) -> Covariance:
     """The terms of every non-empty subset of the axes, put together; warnings are in its notes, not issued."""
+    refuse_many_axes(axes)
     population = estimate.population
     if population is None:
         return _assembled(estimate, axes, options)

@@ -9,10 +9,10 @@ from scipy import sparse
 
 from evalreg.checks import FloatArray
 from evalreg.covariance.cell_dof import cell_terms
-from evalreg.covariance.corrections import Counts, adjust_cell_totals, power_scale
+from evalreg.covariance.corrections import adjust_cell_totals, power_scale
 from evalreg.covariance.crossed import Dims, crossed_variance, subsets
 from evalreg.covariance.dof import fixed_dof
-from evalreg.covariance.options import ResolvedCov
+from evalreg.covariance.options import Counts, ResolvedCov
 from evalreg.covariance.widths import Widths, crossed_widths, one_t
 from evalreg.data.clusters import Axis, union
 from evalreg.errors import NotAvailableError

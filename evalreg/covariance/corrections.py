@@ -11,11 +11,10 @@ the Moore-Penrose inverse gives it nothing.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
-from evalreg.checks import BoolArray, FloatArray, SscName
+from evalreg.checks import BoolArray, FloatArray
 from evalreg.numerics.matrices import Matrix, compressed, is_identity, with_entries
 
 # 1 - leverage below this is leverage 1: rounding in sums of some 1e6 terms, with room.
@@ -29,38 +28,6 @@ NARROW_NORM = 0.3
 SERIES_ERROR = 1e-17
 # A sum of eighth powers this far below 1 holds no eigenvalue of 1, whatever the rounding.
 SURELY_BELOW = 1e-6
-
-
-@dataclass(frozen=True)
-class Counts:
-    """What small-sample factors are made of."""
-
-    # G of the term, and the smallest G of the axes.
-    n_clusters: int
-    smallest: int
-    n_rows: int
-    # K; 1 for means and other estimates that are not regressions.
-    n_coefficients: int = 1
-    # Whether it is a least-squares regression; ssc "sandwich" treats other models differently.
-    least_squares: bool = True
-
-
-def cr1_factor(counts: Counts, ssc: SscName) -> float:
-    """Factor by which CR1 multiplies CR0: G/(G-1), times (n-1)/(n-K) where the convention has it.
-
-    Cameron and Miller (2015), JHR 50(2), section II.C, equation 12.
-    """
-    if ssc == "none":
-        return 1.0
-    G = counts.smallest if ssc == "fixest" else counts.n_clusters
-    if ssc == "G" or (ssc == "sandwich" and not counts.least_squares):
-        return G / (G - 1)
-    return G / (G - 1) * (counts.n_rows - 1) / (counts.n_rows - counts.n_coefficients)
-
-
-def jackknife_factor(counts: Counts, ssc: SscName = "none") -> float:
-    """(G - 1)/G, by which CR3 and the jackknife multiply their sums of squares."""
-    return (counts.n_clusters - 1) / counts.n_clusters
 
 
 def adjust_cell_totals(totals: Matrix, leverage: Matrix, power: float) -> Matrix:

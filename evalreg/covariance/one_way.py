@@ -11,7 +11,6 @@ from evalreg.checks import BoolArray, FloatArray, SscName, listed
 from evalreg.covariance.cell_dof import LeverageSums, entries_at_once
 from evalreg.covariance.corrections import (
     FULL_LEVERAGE,
-    Counts,
     cell_scale,
     full_leverage_cells,
     power_scale,
@@ -20,7 +19,7 @@ from evalreg.covariance.corrections import (
 from evalreg.covariance.dof import CountedDof, FixedDof, Leverage, WelchDof, quadratic
 from evalreg.covariance.leverages import CellLeverage
 from evalreg.covariance.one_cluster import Directions, Remaining, directions_of, remaining
-from evalreg.covariance.options import ResolvedCov
+from evalreg.covariance.options import Counts, ResolvedCov
 from evalreg.covariance.row_leverages import RowLeverage
 from evalreg.covariance.spanning import spanning_of
 from evalreg.covariance.summed_leverages import Adjusting

@@ -1,17 +1,164 @@
-"""What may be asked of a covariance, checked once at the door, and the defaults filled in."""
+"""What may be asked of a covariance: its kinds, options with their defaults, and `groups`, checked once at the door.
+
+A new covariance is a line of `KINDS` and its name in `CovName`.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 import numpy as np
 
 from evalreg.checks import COVS, DOFS, REPAIRS, SSCS, CovName, DofName, RepairName, SscName, listed, option
-from evalreg.covariance.corrections import Counts
-from evalreg.covariance.kinds import KINDS, SSC_WORDS, Kind
-from evalreg.errors import ArgumentError, ArgumentTypeError
+from evalreg.data.clusters import Axis, axis_name, union
+from evalreg.data.groups import Groups as Groups
+from evalreg.data.groups import as_label_dict, name_in_use, parse_groups, same_partition
+from evalreg.data.labels import no_source
+from evalreg.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    MissingColumnError,
+    NestedClustersWarning,
+    Note,
+    TooFewClustersError,
+)
+from evalreg.estimate import Estimate
 from evalreg.hints import covariance_hint
+from evalreg.scores.base import Scores
+
+# Inclusion-exclusion over k axes has 2^k - 1 terms, each with a pass over the rows: 63 here, and hours at a dozen.
+MOST_AXES = 6
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What small-sample factors are made of."""
+
+    # G of the term, and the smallest G of the axes.
+    n_clusters: int
+    smallest: int
+    n_rows: int
+    # K; 1 for means and other estimates that are not regressions.
+    n_coefficients: int = 1
+    # Whether it is a least-squares regression; ssc "sandwich" treats other models differently.
+    least_squares: bool = True
+
+
+def no_factor(counts: Counts, ssc: SscName) -> float:
+    """1."""
+    return 1.0
+
+
+def cr1_factor(counts: Counts, ssc: SscName) -> float:
+    """Factor by which CR1 multiplies CR0: G/(G-1), times (n-1)/(n-K) where the convention has it.
+
+    Cameron and Miller (2015), JHR 50(2), section II.C, equation 12.
+    """
+    if ssc == "none":
+        return 1.0
+    G = counts.smallest if ssc == "fixest" else counts.n_clusters
+    if ssc == "G" or (ssc == "sandwich" and not counts.least_squares):
+        return G / (G - 1)
+    return G / (G - 1) * (counts.n_rows - 1) / (counts.n_rows - counts.n_coefficients)
+
+
+def jackknife_factor(counts: Counts, ssc: SscName) -> float:
+    """(G - 1)/G, by which CR3 and the jackknife multiply their sums of squares."""
+    return (counts.n_clusters - 1) / counts.n_clusters
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kind:
+    """One covariance."""
+
+    name: CovName
+    # What it does about few clusters, for the summary; empty where that is the factor asked for.
+    words: str
+    # p of (I - H)^-p, by which totals of clusters are adjusted.
+    power: float = 0.0
+    # What multiplies the sum of squares.
+    factor: Callable[[Counts, SscName], float] = no_factor
+    # The rule of degrees of freedom, where none is asked for.
+    dof: DofName = "min"
+    # Whether the factor can be chosen.
+    takes_ssc: bool = False
+    # Whether there must be groups, and whether the estimate is solved again without each cluster.
+    needs_clusters: bool = True
+    needs_exact_refit: bool = False
+    # Whether squares of independent rows are multiplied by n/(n-1) (each mean by its own), or n/(n-k).
+    row_factor: bool = False
+    # What a note adds about parameters that rest on a single cluster.
+    single: str = ""
+    # What does for clusters what this one does for rows, where rows are its clusters and there may be no groups.
+    clustered: CovName | None = None
+
+    @property
+    def adjusts(self) -> bool:
+        """Whether totals are corrected for the leverage of their cluster, so that weights are not held fixed."""
+        return self.power > 0
+
+    @property
+    def leaves_out(self) -> bool:
+        """Whether clusters are left out whole: what rests on a single one has no variance then."""
+        return self.power == 1
+
+    @property
+    def takes_satterthwaite(self) -> bool:
+        """Whether leverages give degrees of freedom."""
+        return self.needs_clusters and not self.needs_exact_refit
+
+    @property
+    def repairs(self) -> tuple[RepairName, ...]:
+        """What may be done to a crossed one: the three terms of the jackknife, say, can be negative."""
+        return ("max",) if self.needs_exact_refit else REPAIRS
+
+
+_ROWS = "n/(n-1), or n/(n-k) for regressions"
+_ALL = (
+    Kind(name="naive", words=_ROWS, needs_clusters=False, row_factor=True),
+    Kind(name="HC0", words="none", needs_clusters=False, clustered="CR0"),
+    Kind(name="HC1", words=_ROWS, needs_clusters=False, row_factor=True, clustered="CR1"),
+    Kind(name="HC2", words="(1-h)^(-1/2) for each row", power=0.5, needs_clusters=False, clustered="CR2"),
+    Kind(name="HC3", words="(1-h)^(-1) for each row", power=1.0, needs_clusters=False, clustered="CR3"),
+    Kind(name="CR0", words="none"),
+    Kind(name="CR1", words="", factor=cr1_factor, takes_ssc=True),
+    Kind(
+        name="CR2",
+        words="(1-h)^(-1/2) in each cluster",
+        power=0.5,
+        dof="satterthwaite",
+        single="; such a cluster adds nothing to the variance",
+    ),
+    Kind(
+        name="CR3",
+        words="(G-1)/G, (1-h)^(-1) in each cluster",
+        power=1.0,
+        factor=jackknife_factor,
+        single="; there is no CR3 variance",
+    ),
+    Kind(
+        name="jackknife",
+        words="(G-1)/G",
+        power=1.0,
+        factor=jackknife_factor,
+        needs_exact_refit=True,
+        single="; there is no jackknife variance",
+    ),
+)
+KINDS: dict[CovName, Kind] = {kind.name: kind for kind in _ALL}
+
+# The factors of CR1 in words.
+SSC_WORDS: dict[SscName, str] = {
+    "statsmodels": "G/(G-1), and (n-1)/(n-k) for regressions",
+    "fixest": "smallest G/(G-1), and (n-1)/(n-k)",
+    "sandwich": "G/(G-1), and (n-1)/(n-k) for least squares",
+    "G": "G/(G-1)",
+    "none": "none",
+}
 
 
 @dataclass(frozen=True)
@@ -66,7 +213,7 @@ class ResolvedCov:
 
 def takes_ssc(cov: object) -> bool:
     """Whether a covariance of that name has a factor that can be chosen."""
-    return any(kind.takes_ssc and kind.name == cov for kind in KINDS.values() if isinstance(cov, str))
+    return isinstance(cov, str) and any(kind.takes_ssc for name, kind in KINDS.items() if name == cov)
 
 
 def takes_each_cluster(asked: CovOptions) -> bool:
@@ -76,10 +223,7 @@ def takes_each_cluster(asked: CovOptions) -> bool:
 
 
 def check_cov_options(cov: Any, ssc: Any, dof: Any, repair: Any, alike: Any = None) -> CovOptions:
-    """Check the covariance keywords against their tables.
-
-    `ssc` goes with "CR1" alone, and `alike` with none of the others.
-    """
+    """Check the covariance keywords against their tables: `ssc` goes with "CR1" alone, `alike` with no other."""
     if cov is not None:
         option("cov", cov, COVS, covariance_hint(cov))
     if ssc is not None:
@@ -91,24 +235,18 @@ def check_cov_options(cov: Any, ssc: Any, dof: Any, repair: Any, alike: Any = No
             )
     if repair is not None:
         option("repair", repair, REPAIRS)
-    others = {"cov": cov, "ssc": ssc, "dof": dof, "repair": repair}
-    _check_alike(alike, {name: value for name, value in others.items() if value is not None})
-    return CovOptions(cov, ssc, _check_dof(dof), repair, alike)
-
-
-def _check_alike(alike: Any, others: dict[str, Any]) -> None:
-    if alike is None:
-        return
-    if not isinstance(alike, str):
+    if alike is not None and not isinstance(alike, str):
         raise ArgumentTypeError(
             f'`alike` must be the name of a clustering, such as "judge", or None; got {type(alike).__name__}.'
         )
-    if others:
-        got = " and ".join(f"{name}={value!r}" for name, value in others.items())
+    others = {"cov": cov, "ssc": ssc, "dof": dof, "repair": repair}
+    got = " and ".join(f"{name}={value!r}" for name, value in others.items() if value is not None)
+    if alike is not None and got:
         raise ArgumentError(
             f'`alike="{alike}"` has a variance, degrees of freedom and a sum of pieces of its own (CR2); got {got}. '
             "Leave these out, or `alike`."
         )
+    return CovOptions(cov, ssc, _check_dof(dof), repair, alike)
 
 
 def _check_dof(dof: Any) -> DofName | float | None:
@@ -122,7 +260,7 @@ def _check_dof(dof: Any) -> DofName | float | None:
 def resolve_cov(asked: CovOptions, clustered: bool, default: CovName = "CR2") -> ResolvedCov:
     """Fill in the defaults: CR2 with Satterthwaite dof for clusters, naive without; dof "min" with other covariances.
 
-    `default` is the covariance where there are groups and none is named.
+    `default` is the covariance where there are groups and none is named; to name it changes nothing.
     """
     cov = asked.cov or (default if clustered else "naive")
     kind = KINDS[cov]
@@ -138,7 +276,6 @@ def resolve_cov(asked: CovOptions, clustered: bool, default: CovName = "CR2") ->
     dof = asked.dof if asked.dof is not None else kind.dof
     if dof == "satterthwaite" and not kind.takes_satterthwaite:
         raise ArgumentError(f'`dof="satterthwaite"` goes with cov "CR0" to "CR3"; got cov="{cov}". Use dof="min".')
-    default_repair: RepairName = "max" if asked.cov is None or "eigen" not in kind.repairs else "eigen"
     if asked.alike is not None and not clustered:
         raise ArgumentError(
             f'`alike="{asked.alike}"` must be one of two clusterings that cross; got no `groups`. Pass two columns, '
@@ -150,4 +287,158 @@ def resolve_cov(asked: CovOptions, clustered: bool, default: CovName = "CR2") ->
             f'repair="{asked.repair}". Leave out `repair`.'
         )
     plain = asked.cov is None and asked.dof != "satterthwaite" and asked.repair in (None, "max") and asked.alike is None
-    return ResolvedCov(cov, asked.ssc or "statsmodels", dof, asked.repair or default_repair, plain, asked.alike)
+    return ResolvedCov(cov, asked.ssc or "statsmodels", dof, asked.repair or "max", plain, asked.alike)
+
+
+def check_estimate(estimate: object) -> None:
+    """Raise unless it is an Estimate."""
+    if not isinstance(estimate, Estimate):
+        hint = " Pass its `.estimate`." if hasattr(estimate, "estimate") else ""
+        raise ArgumentTypeError(f"`estimate` must be an Estimate; got {type(estimate).__name__}.{hint}")
+
+
+def grouped(estimate: Estimate, groups: Groups) -> tuple[Estimate, tuple[Axis, ...]]:
+    """Axes named by `groups`, and the estimate with the labels that it may hold; models held apart share no cluster."""
+    if groups is not None and estimate.family.not_clustered:
+        raise ArgumentError(estimate.family.not_clustered)
+    scores, axes = resolve_groups(estimate.scores, groups)
+    family = estimate.family
+    if scores is not estimate.scores:
+        _refuse_other_questions(estimate, scores)
+        family = family.with_labels(as_label_dict(groups))
+    apart = tuple((*axis, *(name for name in estimate.apart if name not in axis)) for axis in axes)
+    return replace(estimate, scores=scores, family=family), apart
+
+
+def _refuse_other_questions(estimate: Estimate, scores: Scores) -> None:
+    """Refuse labels that come under the name of the questions of an estimate, and are not theirs."""
+    before, after = estimate.scores.row_labels(), scores.row_labels()
+    if before is None or after is None:
+        return
+    for name in estimate.item:
+        if after.held.get(name) is before.held.get(name):
+            continue
+        unnamed = before.source is None and name not in before.held
+        if unnamed or not same_partition(before.codes((name,)).codes, after.codes((name,)).codes):
+            raise name_in_use(name, "item")
+
+
+def resolve_groups(scores: Scores, groups: Groups) -> tuple[Scores, tuple[Axis, ...]]:
+    """Axes named by `groups`, none for None; labels given as arrays become columns of the scores that come back."""
+    if groups is None:
+        return scores, ()
+    if isinstance(groups, str) or (isinstance(groups, list | tuple) and all(isinstance(g, str) for g in groups)):
+        try:
+            axes = parse_groups(groups, scores.columns)
+        except MissingColumnError as error:
+            if scores.has_source and not scores.columns:
+                raise MissingColumnError(
+                    f'`groups` names "{error.column}", and this estimate was made without a data frame. Pass the '
+                    f'labels themselves, groups=data["{error.column}"], one for each row.',
+                    column=error.column,
+                ) from None
+            if scores.has_source:
+                raise
+            raise no_source(error.column or str(groups), scores.columns) from None
+    else:
+        labels = as_label_dict(groups)
+        scores, axes = scores.with_labels(labels), tuple((name,) for name in labels)
+    return scores, axes
+
+
+def refuse_many_axes(axes: tuple[Axis, ...]) -> None:
+    """Raise if more clusterings are crossed than have a covariance in a reasonable time."""
+    if len(axes) > MOST_AXES:
+        raise ArgumentError(
+            f"`groups` may cross at most {MOST_AXES} clusterings, whose {2**MOST_AXES - 1} combinations are each a "
+            f"covariance; got {len(axes)}: {listed(map(axis_name, axes))}. Cross those along which rows are likely to "
+            "depend, such as groups='prompt + judge', and leave out those that lie inside another.",
+            count=len(axes),
+        )
+
+
+def drop_nested(scores: Scores, axes: tuple[Axis, ...]) -> tuple[tuple[Axis, ...], list[Note]]:
+    """Leave out axes whose clusters each lie inside one cluster of another axis, and say which."""
+    kept = list(axes)
+    notes: list[Note] = []
+    for axis in reversed(axes):
+        for other in [other for other in kept if other != axis]:
+            joint = union(*sorted((axis, other), key=axes.index))
+            if scores.n_clusters(joint) != scores.n_clusters(axis):
+                continue
+            fine, coarse = scores.n_clusters(axis), scores.n_clusters(other)
+            text = (
+                f'"{axis_name(axis)}" and "{axis_name(other)}" are the same {fine} clusters; one is used.'
+                if fine == coarse
+                else f'"{axis_name(axis)}" lies inside "{axis_name(other)}" ({fine} clusters in {coarse}): '
+                "clustering by the coarser one alone covers both."
+            )
+            kept.remove(axis)
+            notes.append((NestedClustersWarning, text))
+            break
+    return tuple(kept), notes
+
+
+def check_two_clusters(estimate: Estimate, axis: Axis, axes: tuple[Axis, ...]) -> None:
+    """Raise if an axis has a single cluster, offering what is left of the groups."""
+    n_clusters = estimate.scores.n_clusters(axis)
+    if n_clusters >= 2:
+        return
+    others = " + ".join(axis_name(other) for other in axes if other != axis)
+    instead = f'Use groups="{others}", which holds this {axis_name(axis)} fixed' if others else "Name a finer column"
+    raise TooFewClustersError(
+        f'`groups="{axis_name(axis)}"` has {n_clusters} distinct value; at least 2 are needed. '
+        f"{instead}, or pass groups=None to treat rows as independent.",
+        column=axis_name(axis),
+        count=n_clusters,
+    )
+
+
+@contextmanager
+def clustered_by_items(estimate: Estimate, item: str | None) -> Iterator[None]:
+    """Let the refusal of a single cluster speak of `item`, whose questions are the clusters for want of `groups`."""
+    try:
+        yield
+    except TooFewClustersError as error:
+        if item is None or estimate.scores.n_clusters((item,)) > 1:
+            raise
+        raise TooFewClustersError(
+            f'all rows are of one question (`item="{item}"`), so there is no error bar: it comes from how scores '
+            f"differ between questions. Read more questions; or, if {item!r} does not tell questions apart, name the "
+            "column that does in `item`.",
+            column=item,
+            count=error.count,
+        ) from None
+
+
+F = TypeVar("F", bound=Callable[..., object])
+
+
+def _choice(values: tuple[str, ...]) -> str:
+    return "{" + ", ".join(f'"{value}"' for value in values) + "}"
+
+
+# The parameters of a covariance in docstrings: their text is here once, and functions say where it goes.
+ENTRIES = {
+    "cov": f"cov : {_choice(COVS)}, optional",
+    "cov in one step": f"cov : {_choice(tuple(c for c in COVS if not KINDS[c].needs_exact_refit))}, optional",
+    "ssc": f"ssc : {_choice(SSCS)}, optional\n    Factor of CR1.",
+    "dof": f"dof : {_choice(DOFS)} or float, optional",
+    "repair": f"repair : {_choice(REPAIRS)}, optional\n"
+    "    What is done to a crossed covariance that is not positive semi-definite.",
+    "alike": "alike : str, optional\n"
+    '    Of two crossed clusterings the one, "judge" say, whose few clusters are taken to differ alike over models, '
+    "so\n    that they are learnt from together. Too sure for a model on which they differ more; a warning says so.",
+}
+_PLACE = re.compile(rf"^( *)<({'|'.join(ENTRIES)})>$", re.MULTILINE)
+
+
+def documented(function: F) -> F:
+    """The function, with the entries of `ENTRIES` in its docstring where lines such as ``<ssc>`` stand for them."""
+    if function.__doc__ is not None:  # python -OO has none
+        function.__doc__ = _PLACE.sub(lambda line: _entry(line[2], line[1]), function.__doc__)
+    return function
+
+
+def _entry(name: str, indent: str) -> str:
+    return "\n".join(indent + line for line in ENTRIES[name].split("\n"))

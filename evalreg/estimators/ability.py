@@ -9,7 +9,7 @@ import numpy as np
 
 from evalreg.boards.board import Board
 from evalreg.checks import MISSING, CovName, DofName, MissingName, RepairName, SscName, listed, option
-from evalreg.covariance.documented import documented
+from evalreg.covariance.options import documented
 from evalreg.data.groups import Groups, parse_groups
 from evalreg.errors import AlignmentError, DisconnectedError, ScoreRangeError
 from evalreg.estimators.bradley_terry import bradley_terry

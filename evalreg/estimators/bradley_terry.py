@@ -26,8 +26,7 @@ from evalreg.checks import (
     nearest,
     option,
 )
-from evalreg.covariance.documented import documented
-from evalreg.covariance.options import check_cov_options, takes_each_cluster
+from evalreg.covariance.options import check_cov_options, documented, takes_each_cluster
 from evalreg.covariance.summed_leverages import SummedProducts
 from evalreg.data.engine_spark import one_scan
 from evalreg.data.formula import parse_sides

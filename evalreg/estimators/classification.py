@@ -21,8 +21,7 @@ from evalreg.checks import (
     nearest,
     option,
 )
-from evalreg.covariance.documented import documented
-from evalreg.covariance.options import check_cov_options
+from evalreg.covariance.options import check_cov_options, documented
 from evalreg.data.clusters import Codes
 from evalreg.data.groups import Groups
 from evalreg.errors import ArgumentError, ArgumentTypeError, DataError, FewClustersWarning, Note

@@ -21,9 +21,7 @@ from evalreg.checks import (
     listed,
     option,
 )
-from evalreg.covariance.documented import documented
-from evalreg.covariance.groups import clustered_by_items
-from evalreg.covariance.options import check_cov_options
+from evalreg.covariance.options import check_cov_options, clustered_by_items, documented
 from evalreg.data.answer_noise import read_noise
 from evalreg.data.answers import answers_of
 from evalreg.data.cells import read_cells

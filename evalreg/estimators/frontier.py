@@ -22,8 +22,7 @@ from evalreg.checks import (
     listed,
     option,
 )
-from evalreg.covariance.documented import documented
-from evalreg.covariance.options import check_cov_options
+from evalreg.covariance.options import check_cov_options, documented
 from evalreg.data.groups import Groups
 from evalreg.errors import ArgumentError, ArgumentTypeError
 from evalreg.estimate import About, Estimate

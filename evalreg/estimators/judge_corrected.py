@@ -10,8 +10,7 @@ import pandas as pd
 
 from evalreg.checks import MISSING, CovName, DofName, FloatArray, MissingName, RepairName, SscName, option
 from evalreg.covariance.assembly import assemble
-from evalreg.covariance.documented import documented
-from evalreg.covariance.options import check_cov_options, resolve_cov
+from evalreg.covariance.options import check_cov_options, documented, resolve_cov
 from evalreg.data.cells import cells_of, joint_names
 from evalreg.data.frame import Table
 from evalreg.data.groups import Groups, parse_groups

@@ -27,9 +27,7 @@ from evalreg.checks import (
     nearest,
     option,
 )
-from evalreg.covariance.documented import documented
-from evalreg.covariance.groups import clustered_by_items
-from evalreg.covariance.options import check_cov_options
+from evalreg.covariance.options import check_cov_options, clustered_by_items, documented
 from evalreg.data.answer_noise import read_noise
 from evalreg.data.cells import joint_names
 from evalreg.data.clusters import Axis

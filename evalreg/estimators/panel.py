@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from evalreg.checks import MISSING, CovName, DofName, FloatArray, MissingName, RepairName, SscName, listed, option
-from evalreg.covariance.documented import documented
-from evalreg.covariance.options import check_cov_options
+from evalreg.covariance.options import check_cov_options, documented
 from evalreg.data.groups import Groups
 from evalreg.errors import ArgumentError, ArgumentTypeError, CollinearityError, DataError
 from evalreg.estimate import About

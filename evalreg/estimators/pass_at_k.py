@@ -12,9 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evalreg.checks import MISSING, CovName, DofName, FloatArray, MissingName, RepairName, SscName, listed, option
-from evalreg.covariance.documented import documented
-from evalreg.covariance.groups import clustered_by_items
-from evalreg.covariance.options import check_cov_options
+from evalreg.covariance.options import check_cov_options, clustered_by_items, documented
 from evalreg.data.cells import CellRows, read_cells
 from evalreg.data.clusters import Axis, Codes
 from evalreg.data.engine import LazyTable

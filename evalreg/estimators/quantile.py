@@ -13,8 +13,7 @@ import scipy
 
 from evalreg.checks import MISSING, CovName, DofName, FloatArray, MissingName, RepairName, SscName, fraction, option
 from evalreg.covariance.covariance import Covariance
-from evalreg.covariance.documented import documented
-from evalreg.covariance.options import check_cov_options
+from evalreg.covariance.options import check_cov_options, documented
 from evalreg.data.groups import Groups
 from evalreg.errors import ConstantScoreError
 from evalreg.estimate import About, Inverted

@@ -9,8 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evalreg.checks import MISSING, CovName, DofName, FloatArray, MissingName, RepairName, SscName, option
-from evalreg.covariance.documented import documented
-from evalreg.covariance.options import check_cov_options
+from evalreg.covariance.options import check_cov_options, documented
 from evalreg.data.clusters import joint, pair_codes
 from evalreg.data.engine import LazyTable
 from evalreg.data.engine_spark import one_scan

@@ -10,8 +10,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from evalreg.checks import MISSING, CovName, DofName, FamilyName, FloatArray, MissingName, RepairName, SscName, option
-from evalreg.covariance.documented import documented
-from evalreg.covariance.options import CovOptions, check_cov_options
+from evalreg.covariance.options import CovOptions, check_cov_options, documented
 from evalreg.data.absorbed import read_absorbed
 from evalreg.data.engine import LazyTable
 from evalreg.data.engine_spark import one_scan

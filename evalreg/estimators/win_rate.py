@@ -13,8 +13,7 @@ from scipy import sparse
 
 from evalreg.boards.board import Board, board_of
 from evalreg.checks import MISSING, OPPONENTS, CovName, DofName, MissingName, OpponentsName, RepairName, SscName, option
-from evalreg.covariance.documented import documented
-from evalreg.covariance.options import check_cov_options
+from evalreg.covariance.options import check_cov_options, documented
 from evalreg.data.engine_spark import one_scan
 from evalreg.data.groups import Groups
 from evalreg.data.verdicts import PairRoles, as_names

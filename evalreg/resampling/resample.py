@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from evalreg.checks import BoolArray, FloatArray, IntArray, fraction, listed, option
-from evalreg.covariance.groups import check_two_clusters, drop_nested
 from evalreg.covariance.one_way import naive_term
+from evalreg.covariance.options import check_two_clusters, drop_nested
 from evalreg.data.clusters import Axis, axis_name
 from evalreg.errors import ArgumentError, EvalregWarning, FewClustersWarning, NotAvailableError, Note, issue
 from evalreg.estimate import Estimate

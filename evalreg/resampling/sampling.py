@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from evalreg.checks import FloatArray, IntArray, listed
-from evalreg.covariance.groups import Groups, drop_nested, resolve_groups
+from evalreg.covariance.options import Groups, drop_nested, resolve_groups
 from evalreg.data.clusters import Axis, axis_name
 from evalreg.data.engine import LazyTable
 from evalreg.data.frame import Table, UsedRows

@@ -10,11 +10,10 @@ import numpy as np
 
 from evalreg.checks import FloatArray, SscName, fraction, option
 from evalreg.covariance.assembly import assemble
-from evalreg.covariance.corrections import cr1_factor
 from evalreg.covariance.covariance import Covariance
 from evalreg.covariance.crossed import subset_signs
 from evalreg.covariance.one_way import counts_of
-from evalreg.covariance.options import ResolvedCov
+from evalreg.covariance.options import KINDS, ResolvedCov
 from evalreg.covariance.spanning import refuse_spanning
 from evalreg.data.clusters import Axis, axis_name, union
 from evalreg.errors import (
@@ -164,7 +163,8 @@ class _Plan:
         sizes, smallest = [term.n_clusters for term in self.cov.pieces], min(p.n_clusters for p in self.cov.one_way)
         ssc, axes = self.cov.options.ssc, self.cov.axes
         counts = counts_of(self.estimate, axes, smallest, ssc)
-        return [cr1_factor(replace(counts, n_clusters=G, smallest=smallest, least_squares=True), ssc) for G in sizes]
+        every = (replace(counts, n_clusters=G, smallest=smallest, least_squares=True) for G in sizes)
+        return [KINDS["CR1"].factor(one, ssc) for one in every]
 
 
 def _planned(

@@ -12,9 +12,15 @@ import pandas as pd
 
 from evalreg.checks import CovName, DofName, IntervalName, RepairName, SscName, option
 from evalreg.covariance.covariance import Covariance
-from evalreg.covariance.documented import documented
-from evalreg.covariance.groups import Groups, check_estimate, grouped
-from evalreg.covariance.options import CovOptions, check_cov_options, takes_ssc
+from evalreg.covariance.options import (
+    CovOptions,
+    Groups,
+    check_cov_options,
+    check_estimate,
+    documented,
+    grouped,
+    takes_ssc,
+)
 from evalreg.data.clusters import Axis, axis_name
 from evalreg.data.engine_spark import one_scan
 from evalreg.errors import ArgumentError, Note, issue

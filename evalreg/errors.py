@@ -51,6 +51,7 @@ which knows nothing about evalreg catches it where it would expect to::
 
 from __future__ import annotations
 
+import re
 import sys
 import warnings
 from collections.abc import Iterable, Iterator
@@ -72,6 +73,8 @@ class EvalregError(Exception):
         Positions of the rows concerned, from 0.
     count : int, optional
         How many rows, clusters or values are concerned.
+    parameter : str, optional
+        The argument that breaks the rule; by default the one with which the message begins, "`groups` must ...".
     """
 
     def __init__(
@@ -81,12 +84,15 @@ class EvalregError(Exception):
         column: str | None = None,
         rows: Iterable[int] | None = None,
         count: int | None = None,
+        parameter: str | None = None,
     ) -> None:
         super().__init__(message)
         self.message = message
         self.column = column
         self.rows = None if rows is None else [int(row) for row in rows]
         self.count = count
+        first = re.match(r"`(\w+)[`=]", message)
+        self.parameter = parameter or (first[1] if first else None)
 
     def __str__(self) -> str:
         # KeyError would print the repr of its argument.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 
 import numpy as np
@@ -11,7 +10,6 @@ import pytest
 import scipy.stats
 
 import evalreg as er
-from evalreg.cli.main import main
 
 ROLES = {"left": "left", "right": "right", "groups": "prompt + judge"}
 GRADE = 0.02
@@ -214,24 +212,3 @@ def test_means_strata_contrasts_and_odds_are_refused(log):
         with pytest.raises(er.errors.NotAvailableError, match="a contrast of a board is taken after"):
             derived.with_cov(alike="judge")
     assert rate(data, by="language", standardise="uniform", alike="judge").asked.alike == "judge"
-
-
-@pytest.mark.parametrize("method", ["win-rate", "bradley-terry", "controlled"])
-def test_the_command_line_has_the_choice(log, tmp_path, capsys, method):
-    file = tmp_path / "log.csv"
-    log.to_csv(file, index=False)
-    words = ["leaderboard", str(file), "--winner", "winner", "--groups", "prompt + judge", "--alike", "judge"]
-    words += ["--method", method, *(["--formula", "1"] if method == "controlled" else [])]
-    assert main([*words, "--format", "json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["options"]["alike"] == "judge"
-    assert any(note["warning"] == "AlikeWarning" for note in found["notes"])
-    function = {"win-rate": er.win_rate, "bradley-terry": er.bradley_terry, "controlled": er.controlled_win_rate}[
-        method
-    ]
-    more = {"formula": "1"} if method == "controlled" else {}
-    board = function(log, winner="winner", **ROLES, **more, alike="judge")
-    for row in found["parameters"]:
-        assert row["se"] == pytest.approx(board.bse[row["parameter"]], rel=ROUNDING)
-    assert main([*words, "--repair", "max"]) == 3
-    assert "has a variance, degrees of freedom" in capsys.readouterr().err

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import itertools
-import json
 
 import numpy as np
 import pandas as pd
@@ -127,107 +124,4 @@ def test_few_questions_that_differ_are_named(log):
 FORMATS = ("text", "md", "latex", "html")
 
 
-@pytest.mark.parametrize("form", FORMATS)
-def test_both_tests_are_in_every_format(form, file, both_tests, call):
-    asked = ("--joint", "--wild", "--draws", "199", "--seed", "3", "--baseline", "ada", "--format", form)
-    status, out, _ = call("compare", file, "--item", "question", "--groups", "passage", *asked)
-    test, wild = both_tests
-    assert status == 0
-    shown = [
-        f"{float(np.squeeze(test.fvalue)):.2f}",
-        *(f"{end:.4f}" for end in wild[["lower", "upper"]].to_numpy().flat),
-    ]
-    for text in shown:
-        assert text in out.replace("$", ""), text
-    assert "joint test" in out
-    assert "seed 3" in out
-
-
 # Where nothing is to be said, nothing is said in any format: text and JSON stand for all.
-@pytest.mark.parametrize(
-    ("form", "few"),
-    [
-        *((form, True) for form in (*FORMATS, "json")),
-        *(
-            (form, False) if form in ("text", "json") else pytest.param(form, False, marks=pytest.mark.slow)
-            for form in (*FORMATS, "json")
-        ),
-    ],
-)
-def test_the_output_says_that_both_tests_leave_out_what_was_not_seen(form, few, binary, call):
-    asked = ("--joint", "--wild", "--draws", "99", "--format", form)
-    status, out, _ = call("compare", binary[few], "--item", "question", "--groups", "passage", *asked)
-    assert status == 0
-    if form == "json":
-        notes = [json.loads(out)[test]["note"] for test in ("joint", "wild")]
-        assert [note is not None and "questions differ" in note for note in notes] == [few, few]
-    else:
-        said = " ".join(out.replace("\n   ", " ").split())
-        assert ("It does not allow for differences that were not seen, and its p may be too small." in said) == few
-        assert ("They do not allow for differences that were not seen, and may be too short." in said) == few
-
-
-@pytest.mark.parametrize("form", [*FORMATS, "json"])
-def test_a_joint_test_that_takes_the_covariance_for_known_is_told_in_every_format(form, tmp_path, call):
-    log = pd.DataFrame({"question": np.tile(np.arange(60), 4), "model": np.repeat(["a", "b", "c", "d"], 60)})
-    log = log.assign(score=np.random.default_rng(2).normal(size=240), passage=log["question"] // 10)
-    log.to_csv(tmp_path / "log.csv", index=False)
-    asked = ("--groups", "passage", "--cov", "CR1", "--joint", "--format", form)
-    status, out, _ = call("compare", tmp_path / "log.csv", "--item", "question", *asked)
-    assert (status, "rejects about 18" in " ".join(out.replace("\n   ", " ").split())) == (0, True)
-
-
-def test_json_holds_both_tests_to_the_last_digit(file, log, call):
-    asked = ("--joint", "--wild", "--draws", "199", "--adjust", "holm", "--format", "json")
-    out = json.loads(call("compare", file, "--item", "question", "--groups", "passage", *asked)[1])
-    comparison = er.compare(log, item="question", groups="passage", adjust="holm")
-    test, wild = comparison.joint_test(), comparison.wild_test(draws=199)
-    assert (out["joint"]["F"], out["joint"]["p_value"]) == (float(np.squeeze(test.fvalue)), float(test.pvalue))
-    for row, (pair, own) in zip(out["wild"]["differences"], wild.iterrows(), strict=True):
-        assert (row["model"], row["baseline"]) == pair
-        assert (row["p_adjusted"], row["lower"], row["upper"]) == tuple(own[["p_adjusted", "lower", "upper"]])
-    assert (out["wild"]["seed"], out["wild"]["adjust"]) == (0, "holm")
-
-
-def test_csv_has_columns_of_the_wild_test_and_says_the_joint_one_beside(file, log, call):
-    asked = ("--joint", "--wild", "--draws", "199", "--format", "csv")
-    _, out, said = call("compare", file, "--item", "question", "--groups", "passage", *asked)
-    rows = list(csv.DictReader(io.StringIO(out)))
-    wild = er.compare(log, item="question", groups="passage").wild_test(draws=199)
-    assert [float(row["wild_p_value"]) for row in rows] == list(wild["p_value"])
-    assert "Joint test of all differences: F(3, " in said
-
-
-def test_a_summary_for_a_merge_request_holds_the_tests_too(file, tmp_path, call):
-    notes = tmp_path / "notes.md"
-    call("compare", file, "--item", "question", "--joint", "--gate", "dan - ada > 0", "--summary", notes)
-    assert "| joint test |" in notes.read_text(encoding="utf-8")
-
-
-@pytest.mark.parametrize(
-    ("asked", "said"),
-    [
-        (("--wild", "--adjust", "single-step"), "--adjust holm"),
-        (("--draws", "99"), "`--draws` goes with --wild"),
-        (("--seed", "2"), "`--seed` goes with --wild"),
-    ],
-)
-def test_options_that_do_not_fit_are_refused_before_the_file_is_read(asked, said, call):
-    status, out, err = call("compare", "no-such.csv", *asked)
-    assert (status, out) == (3, "")
-    assert said in err
-
-
-def test_degrees_of_freedom_that_are_infinite_have_a_joint_test_too(file, call):
-    _, out, _ = call("compare", file, "--item", "question", "--dof", "normal", "--joint")
-    assert "3, infinite" in out
-
-
-@pytest.mark.parametrize("form", ["text", "md", "csv"])
-def test_a_joint_test_that_cannot_be_made_says_why_and_prints_no_nan(form, log, tmp_path, call):
-    log[log["passage"] < 3].to_csv(tmp_path / "log.csv", index=False)
-    asked = ("--item", "question", "--groups", "passage", "--joint", "--format", form)
-    status, out, said = call("compare", tmp_path / "log.csv", *asked)
-    assert status == 0
-    assert "The joint test cannot be made: " in " ".join(f"{out} {said}".split())
-    assert "nan" not in (out + said).lower()

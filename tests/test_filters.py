@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pandas as pd
 import pytest
 
 import evalreg as er
-from evalreg.cli.main import main
 from evalreg.errors import DuplicateRowsError
 
 FILTERS = ("flexible-extract", "strict-match")
@@ -39,19 +36,6 @@ def lines():
 @pytest.fixture(scope="module")
 def log(lines):
     return pd.DataFrame(lines).drop(columns=["doc", "resps", "filtered_resps", "metrics"])
-
-
-def test_the_command_line_refuses_two_filters_and_its_advice_leads_to_one(lines, log, tmp_path, capsys):
-    file = tmp_path / "samples_gsm8k.jsonl"
-    file.write_text("\n".join(json.dumps(line) for line in lines), encoding="utf-8")
-    assert main(["mean", str(file), "--score", "exact_match"]) == 3
-    error = capsys.readouterr().err
-    assert all(f'under filter "{name}" (40 documents)' in error for name in FILTERS)
-    assert "pass --filter flexible-extract." in error
-    assert main(["mean", str(file), "--filter", FILTERS[0], "--format", "json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    one = log[log["filter"] == FILTERS[0]]["exact_match"]
-    assert (found["nobs"], found["parameters"][0]["se"]) == (40, pytest.approx(one.std() / 40**0.5))
 
 
 @pytest.mark.parametrize(

@@ -182,15 +182,6 @@ def test_every_command_prints_every_format(command, kind, name, run):
         read_back(out, name)
 
 
-def test_settled_ranks_are_single_numbers(run):
-    for name in ("text", "md"):
-        status, out, _ = run("win rate", "settled", name)
-        assert status == 0
-        rows = [line.replace("|", " ").split()[:3] for line in out.splitlines()]
-        board = [row for row in rows if row and row[0] in NAMES["settled"]][:3]
-        assert board == [["best", "1", "1"], ["middle", "2", "2"], ["worst", "3", "3"]]
-
-
 def in_turns(*commands):
     """Each format with one of the commands in turn; the rest of the product, which tells no more, is slow."""
     return [
@@ -249,14 +240,6 @@ def test_no_label_steers_a_terminal(command, name, shown):
         assert not set(text) & set("\x1b\t\r\u202e")
     if name == "md":
         assert r"@SUM(1)\\x1b[2J\\tone\\ntwo\\u202e\`code\`" in shown(command, name)[0]
-
-
-def test_an_error_message_spells_labels_out_too(tmp_path, capsys):
-    given = [str(part) for part in arguments("compare", MARKUP, tmp_path)]
-    assert main([*given, "--baseline", "none"]) == 3
-    error = capsys.readouterr().err
-    assert "\x1b" not in error
-    assert r"\x1b[2J" in error
 
 
 @pytest.mark.parametrize("command", ["mean", "compare", "win rate"])

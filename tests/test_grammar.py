@@ -259,18 +259,6 @@ def test_backticks_quote_columns(formula, plain):
     assert without_backticks(formula) == plain
 
 
-def test_backticks_name_columns_in_python_and_on_the_command_line(log, tmp_path, capsys):
-    right = smf.ols('score ~ Q("a name")', log).fit().params.iloc[1]
-    assert er.fit("score ~ `a name`", log).params.iloc[1] == pytest.approx(right, rel=SAME)
-    np.testing.assert_allclose(
-        er.fit('score ~ `say "hi"`', log).params, smf.ols("score ~ Q('say \"hi\"')", log).fit().params
-    )
-    table = tmp_path / "log.csv"
-    log.to_csv(table, index=False)
-    assert main(["fit", "score ~ `a name`", str(table), "--score", "z", "--format", "csv"]) == 0
-    assert "a name" in capsys.readouterr().out
-
-
 @pytest.mark.parametrize(
     ("name", "formula"),
     [

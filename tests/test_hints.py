@@ -13,7 +13,6 @@ import pytest
 import statsmodels.formula.api as smf
 
 import evalreg as er
-from evalreg.cli.main import main
 from evalreg.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -336,22 +335,6 @@ def test_prompts_of_judges_are_the_other_clustering_of_the_board():
 def test_an_influence_without_an_outcome_is_not_of_anything():
     found = er.infer(er.from_influence([0.0], np.array([[1.0], [-1.0]]) / 2))
     assert repr(found).startswith("<Results: Influence of rows, as given, 2 rows")
-
-
-def test_the_command_line_says_what_to_write(tmp_path, capsys):
-    file = str(tmp_path / "agent.csv")
-    agent().to_csv(file, index=False)
-    assert main(["fit", "reward ~ x", file, "--family", "logit"]) == 3
-    assert "Write --family binomial." in capsys.readouterr().err
-    assert main(["fit", file, "reward ~ x"]) == 3
-    assert f"evalreg fit 'reward ~ x' {file}" in capsys.readouterr().err
-    assert main(["fit", "reward ~ x", file]) == 0
-    one = ["noise", file, "--score", "reward", "--item", "task", "--sample", "trial"]
-    assert main(one) == 3
-    err = capsys.readouterr().err
-    assert "write --model none" in err
-    assert "model=None" not in err
-    assert main([*one, "--model", "none"]) == 0
 
 
 def test_attributes_of_other_packages_say_what_they_are_called_here():

@@ -23,7 +23,6 @@ from evalreg.cli.main import main
 from evalreg.errors import EvalregError
 from evalreg.logs import inspect_file
 from evalreg.logs import records as records_module
-from evalreg.logs.files import find_files
 from evalreg.numerics import progress
 
 pytestmark = pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
@@ -238,20 +237,6 @@ def test_documents_are_bounded_packed_or_not(tmp_path, monkeypatch):
     for one in (path, packed):
         with pytest.raises(EvalregError, match="is larger"):
             er.read_log(one)
-
-
-def test_links_in_folders_are_passed_over_and_told(tmp_path, capsys):
-    path = inspect_json(tmp_path)
-    outside = write_json(tmp_path.parent / f"{tmp_path.name}-other.json", header(model="m/two"), ANSWERS)
-    (tmp_path / "other.json").symlink_to(outside)
-    assert find_files(tmp_path).links == (tmp_path / "other.json",)
-    log = er.read_log(tmp_path)
-    assert set(log.frame["model"]) == {"m/one"}
-    assert any("1 link was not followed" in note for note in log.notes)
-    path.unlink()
-    (tmp_path / "t.csv").write_text(TABLE)
-    assert main(["mean", str(tmp_path), "--score", "score"]) == 0
-    assert "1 link was not followed" in capsys.readouterr().err
 
 
 def test_names_of_open_streams_are_no_links(tmp_path, capsys):

@@ -90,17 +90,6 @@ def test_the_command_line_says_so(small, tmp_path, capsys):
     assert "bug" not in said.err
 
 
-def test_running_out_of_memory_all_the_same_is_no_bug(monkeypatch, tmp_path, capsys):
-    def full(*_, **__):
-        raise MemoryError("Unable to allocate 20 GiB")
-
-    table = tmp_path / "log.csv"
-    _log(3, 60).to_csv(table, index=False)
-    monkeypatch.setattr("evalreg.cli.fit.fit", full)
-    assert main(["fit", "score ~ cat", str(table)]) == 3
-    assert "not enough memory" in capsys.readouterr().err
-
-
 def test_the_machine_says_what_it_has():
     assert 2.0**20 < memory.available() < 2.0**50
 

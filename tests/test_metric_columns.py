@@ -93,14 +93,6 @@ def test_a_table_that_names_a_score_is_still_a_table(tmp_path):
     assert er.read_log(write(ragas_frame(), tmp_path / "b.csv"), roles=roles).format == "table"
 
 
-def test_commands_take_a_frame_by_metric_or_by_column(tmp_path, capsys):
-    path = str(write(ragas_frame(), tmp_path / "a.csv"))
-    for asked in (("--metric", "faithfulness"), ("--score", "faithfulness")):
-        assert main(["mean", path, *asked, "--groups", "passage", "--format", "csv"]) == 0
-        (row,) = csv.DictReader(io.StringIO(capsys.readouterr().out))
-        assert float(row["estimate"]) == pytest.approx(0.55)
-
-
 # MLflow
 
 

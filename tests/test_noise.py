@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import functools
-import io
 import itertools
-import json
 import re
 from collections.abc import Callable
 from functools import partial
@@ -431,40 +429,6 @@ def file(tmp_path: Path) -> Path:
     path = tmp_path / "answers.csv"
     answers().to_csv(path, index=False)
     return path
-
-
-def test_every_format_of_the_command_has_the_numbers_of_the_library(command, file):
-    found = er.noise(answers(), sample="sample", power=0.9)
-    asked = (file, "--sample", "sample", "--power", 0.9)
-    status, out, _ = command(*asked, "--format", "json")
-    document = json.loads(out)
-    assert status == 0
-    assert document["kind"] == "noise"
-    assert document["benchmark"]["detectable"] == pytest.approx(found.detectable, rel=1e-9)
-    assert [row["se_total"] for row in document["pairs"]] == pytest.approx(found.pairs["se_total"].tolist())
-    for table in ("models", "pairs"):
-        _, out, _ = command(*asked, "--format", "csv", "--table", table)
-        expected = found.to_frame(table).reset_index()
-        pd.testing.assert_frame_equal(pd.read_csv(io.StringIO(out)), expected, check_dtype=False, rtol=1e-9)
-    for name in ("text", "md", "latex", "html"):
-        status, out, _ = command(*asked, "--format", name)
-        assert status == 0
-        assert f"{found.models['score'].iloc[0]:.4f}" in out
-
-
-def test_the_command_takes_counts_one_model_and_refuses_a_table_that_it_does_not_print(command, file, tmp_path):
-    log = answers()
-    counts = log.groupby(["model", "item"], as_index=False)["score"].agg(["sum", "count"])
-    counts[counts["model"] == "model-0"].drop(columns="model").to_csv(tmp_path / "counts.csv", index=False)
-    status, out, _ = command(
-        tmp_path / "counts.csv", "--model", "none", "--passes", "sum", "--n-samples", "count", "--format", "csv"
-    )
-    assert status == 0
-    expected = er.noise(log, sample="sample").models.loc["model-0", "se_total"]
-    assert pd.read_csv(io.StringIO(out))["se_total"].iloc[0] == pytest.approx(expected, rel=1e-9)
-    status, _, err = command(file, "--sample", "sample", "--table", "pairs")
-    assert status == 3
-    assert "--format csv" in err
 
 
 def test_of_many_pairs_those_without_noise_of_questions_are_named_and_no_share_is_above_all():

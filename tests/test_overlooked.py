@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 
 import numpy as np
@@ -10,7 +9,6 @@ import pandas as pd
 import pytest
 
 import evalreg as er
-from evalreg.cli.main import main
 from evalreg.errors import IndependenceWarning
 from evalreg.logs.overlooked import overlooked
 
@@ -111,16 +109,3 @@ def written(tmp_path_factory):
     (folder / "roles.toml").write_text(roles)
     log_of(1, 0.3).frame.to_csv(folder / "log.csv", index=False)
     return folder
-
-
-@pytest.mark.parametrize("form", ["text", "json", "csv", "md", "latex", "html"])
-def test_the_command_line_says_it_in_every_format(written, capsys, form):
-    command = ["mean", str(written / "log.csv"), "--roles", str(written / "roles.toml"), "--format", form]
-    assert main(command) == 0
-    out, err = capsys.readouterr()
-    said = json.dumps(json.loads(out)["log"]["notes"]) if form == "json" else err if form == "csv" else out
-    assert ALIKE in " ".join(said.split())
-    if form in ("text", "json", "csv"):
-        assert main([*command, "--groups", "metadata.passage"]) == 0
-        out, err = capsys.readouterr()
-        assert ALIKE not in " ".join((out + err).split())

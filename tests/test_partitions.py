@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import evalreg as er
-from evalreg.errors import EvalregWarning, LogFormatError, MissingColumnError
+from evalreg.errors import LogFormatError, MissingColumnError
 
 HIVE = "__HIVE_DEFAULT_PARTITION__"
 ROUNDING = 1e-12
@@ -97,11 +97,6 @@ def test_the_column_of_a_folder_is_read_by_its_name_alone_and_with_others(own):
     assert list(er.read_table(own[0], keep=["score", "model"])) == ["score", "model"]
     with pytest.raises(MissingColumnError, match=r'"judge".*"item", "passage", "score"'):
         er.read_table(own[0], columns=["model", "judge"])
-
-
-def test_a_command_that_does_not_name_the_model_of_folders_says_so(folder, call):
-    assert 'a column "model" of 2 values, which nothing names' in call("mean", folder)[2]
-    assert "nothing names" not in call("mean", folder, "--where", 'model == "bob"')[2]
 
 
 def test_values_are_those_that_pyarrow_and_duckdb_read(tmp_path):
@@ -204,22 +199,6 @@ def test_a_column_of_numbers_and_of_text_has_each_value_once(unlike: list[Path])
 def test_conditions_too_see_text_in_all_files(unlike: list[Path], call: Callable[..., tuple[int, str, str]]):
     _, out, _ = call("mean", *unlike, "--where", 'passage == "7"', "--format", "json")
     assert json.loads(out)["nobs"] == 6
-
-
-def test_parquet_files_of_unlike_types_are_warned_of_with_column_and_files(tmp_path, call):
-    frame = answers()
-    first, second = (rows for _, rows in frame.groupby("model"))
-    a = save(first, tmp_path / "a.parquet")
-    b = save(second.assign(item=[f"{i:02d}" for i in second["item"]]), tmp_path / "b.parquet")
-    what = 'Column "item" is whole numbers in .*a.parquet, and text in .*b.parquet'
-    with pytest.warns(EvalregWarning, match=what) as caught:
-        er.read_log([a, b])
-    assert [Path(one.filename).name for one in caught] == ["test_partitions.py"]
-    err = call("mean", a, b, "--by", "model", "--item", "item")[2]
-    assert 'Column "item" is whole numbers in' in err
-    assert '"passage"' not in err
-    # Where nothing reads the column, there is nothing to say.
-    assert "Column" not in call("mean", a, b, "--by", "model", "--groups", "passage")[2]
 
 
 def test_files_of_one_type_are_not_warned_of_however_text_is_stored(tmp_path):

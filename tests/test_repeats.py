@@ -98,16 +98,6 @@ def check_refused(log, call):
     assert ":question_index" in str(caught.value)
 
 
-def test_the_command_line_says_the_same(tasks, tmp_path, capsys):
-    file = str(tmp_path / "tasks.csv")
-    tasks.to_csv(file, index=False)
-    given = ["mean", file, "--score", "correct", "--by", "method", "--item"]
-    assert main([*given, "question_index", "--sample", "task"]) == 3
-    assert "Write --item task:question_index and leave out --sample" in capsys.readouterr().err
-    assert main([*given, "task:question_index", "--groups", "task"]) == 0
-    assert str(len(tasks)) in capsys.readouterr().out
-
-
 @pytest.mark.parametrize(
     ("name", "options"),
     [
@@ -172,15 +162,6 @@ def test_a_model_that_was_not_named_is_offered(rng):
     for one in (log, unlike):
         with pytest.raises(DuplicateRowsError, match='Or by="model" for a mean of each'):
             er.mean(one, item="q")
-
-
-def test_the_command_says_that_it_read_no_other_columns(tmp_path, capsys):
-    file = tmp_path / "log.csv"
-    pd.DataFrame({"q": [1, 2, 1, 2], "model": ["a", "a", "b", "b"], "score": [0, 1, 1, 1]}).to_csv(file, index=False)
-    assert main(["mean", str(file), "--item", "q"]) == 3
-    said = " ".join(capsys.readouterr().err.split())
-    assert "Only columns that options name were looked at" in said
-    assert main(["mean", str(file), "--item", "q", "--by", "model"]) == 0
 
 
 def test_two_columns_may_be_needed(tasks):

@@ -321,21 +321,6 @@ def test_fifty_models_take_at_most_half_a_megabyte():
     assert len(er.mean(frame, by="model", item="item").report().encode()) <= 500_000
 
 
-def test_the_command_writes_what_its_own_code_gives(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    er.datasets.paired(n_passages=20, seed=1).to_csv("log'\u202e.csv", index=False)
-    words = ["report", "log'\u202e.csv", "--item", "question", "--groups", "passage"]
-    assert main([*words, "-o", "a.html"]) == 0
-    page = (tmp_path / "a.html").read_text(encoding="utf-8")
-    assert "<svg" in page
-    assert "$'log\\'\\u202e.csv' --item question" in html.unescape(page)
-    assert main([*words, "--format", "md", "-o", "a.md"]) == 0
-    run_code((tmp_path / "a.md").read_text(encoding="utf-8"))
-    left, right = document_of(page), document_of((tmp_path / "report.html").read_text(encoding="utf-8"))
-    assert left["parameters"] == right["parameters"]
-    assert left["leaderboard"] == right["leaderboard"]
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """A table in one file, in a folder of two and as JSON lines with nested fields, and tables of verdicts."""
@@ -372,26 +357,6 @@ def logs(folder, monkeypatch):
 LABELS = "A=left,B=right,C=tie,D="
 VERDICTS = ["judged.csv", "--winner", "verdict", "--labels", LABELS, "--groups", "prompt"]
 VERDICTS += ["--where", 'prompt != "prompt-001"']
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["scores.csv", "--item", "question", "--groups", "passage", "--title", 'It\'s "new"', "--alpha", "0.1234567"],
-        ["parts/1.csv", "parts/2.csv", "--item", "question", "--groups", "passage"],
-        ["parts", "--item", "question", "--where", 'passage != "passage-003" and question != "0001"'],
-        ["nested.jsonl", "--score", "scores.acc", "--item", "id", "--groups", "doc.passage"],
-        ["nested.jsonl", "--score", "scores.acc", "--item", "id", "--where", "scores.acc >= 0"],
-        ["old.parquet", "new.parquet", "--groups", "passage"],
-        ["old.parquet", "new.parquet", "--groups", "passage", "--where", 'size != "3"'],
-        VERDICTS,
-        [*VERDICTS, "--method", "controlled", "--formula", "1"],
-    ],
-)
-@pytest.mark.filterwarnings("ignore::evalreg.errors.EvalregWarning")
-def test_the_code_of_a_report_gives_its_numbers(logs, words):
-    page = assert_redone(words)
-    assert "--title" not in words or f"<title>{words[words.index('--title') + 1]}</title>" in html.unescape(page)
 
 
 @pytest.mark.parametrize(
@@ -439,18 +404,6 @@ def test_rows_that_a_filter_leaves_out_are_not_said_to_miss_something():
     text = er.mean(log, by="model", item="question", subset='passage != "passage-003"').report(format="md")
     assert "10 rows were dropped (10 left out by subset)" in text
     assert "without subset" not in text
-
-
-def test_the_command_reports_comparisons(tmp_path, capsys):
-    file = tmp_path / "judged.csv"
-    log = er.datasets.judge_log(n_models=4, n_prompts=40, seed=1)
-    log.to_csv(file, index=False)
-    assert main(["report", str(file), "--winner", "winner", "--groups", "prompt", "--format", "json"]) == 0
-    document = json.loads(capsys.readouterr().out)
-    expected = er.win_rate(log, left="left", right="right", winner="winner", groups="prompt").leaderboard()
-    assert [row["model"] for row in document["leaderboard"]] == list(expected.index)
-    assert main(["report", str(file), "--winner", "winner", "-o", str(tmp_path / "x.docx")]) == 3
-    assert "--format" in capsys.readouterr().err
 
 
 @pytest.fixture(scope="module")
@@ -522,22 +475,6 @@ def test_a_hostile_log_adds_no_element_to_a_report_of_differences():
     assert not [attribute for attribute in found.attributes if attribute[1].startswith("on")]
     text = re.sub(r"(`+)(?!`).*?(?<!`)\1(?!`)", "", comparison.report(format="md"))
     assert set(re.findall(r"<[^>]*>", text)) <= {"<details>", "</details>", "<summary>", "</summary>", "<!-- -->"}
-
-
-def test_the_code_of_a_report_of_differences_gives_its_numbers(logs):
-    words = ["scores.csv", "--item", "question", "--groups", "passage", "--baseline", "old", "--adjust", "single-step"]
-    assert_redone([*words, "--title", "Old and new"])
-
-
-def test_a_report_of_differences_refuses_what_it_would_not_use(logs, capsys):
-    words = ["report", "scores.csv", "--item", "question"]
-    for more, said in (
-        (["--adjust", "holm"], "--adjust goes with --baseline"),
-        (["--baseline", "old", "--questions", "shared"], "--questions"),
-        (["--baseline", "none"], '"none" is not'),
-    ):
-        assert main([*words, *more]) == 3
-        assert said in capsys.readouterr().err
 
 
 @pytest.mark.filterwarnings("ignore::evalreg.errors.FewClustersWarning")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import io
 
 import numpy as np
 import pandas as pd
@@ -313,39 +312,3 @@ def run(capsys, *words: str) -> str:
     found = capsys.readouterr()
     assert status == 0, found.err
     return found.out
-
-
-@quiet
-def test_the_command_prints_of_files_what_it_prints_of_rows(capsys, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    log().to_csv("log.csv", index=False)
-    roles = ("--numerator", "errors", "--denominator", "words", "--by", "model", "--groups", "passage")
-    for night, rows in (("0", 'question < "q200"'), ("1", 'not question < "q200"')):
-        said = run(
-            capsys, "summarise", "log.csv", *roles, "--item", "question", "--where", rows, "-o", f"{night}.parquet"
-        )
-        assert "name them together to evalreg ratio" in " ".join(said.split())
-    expected = er.ratio(log(), "errors", "words", by="model", groups="passage")
-    for form in ("text", "json", "csv"):
-        of_rows = run(capsys, "ratio", "log.csv", *roles, "--format", form)
-        found = run(capsys, "ratio", "0.parquet", "1.parquet", "--n-shards", "2", "--format", form)
-        if form == "csv":
-            tables = [pd.read_csv(io.StringIO(text)) for text in (of_rows, found)]
-            pd.testing.assert_frame_equal(*tables, rtol=1e-10)
-            np.testing.assert_allclose(tables[0]["se"], expected.bse, rtol=1e-12)
-            np.testing.assert_allclose(tables[0]["estimate"], expected.params, rtol=1e-12)
-        for text in (of_rows, found):
-            assert f"{expected.params['cyd']:.4f}"[:5] in text
-            assert "cyd" in text
-
-
-def test_the_command_says_what_is_missing(capsys, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    log().to_csv("log.csv", index=False)
-    for words, said in (
-        (("ratio", "log.csv", "--denominator", "words"), "`--numerator` must name a column"),
-        (("ratio", "log.csv", "--numerator", "words", "--denominator", "words"), "must be different columns"),
-        (("summarise", "log.csv", "--numerator", "errors", "--groups", "passage", "-o", "x.parquet"), "needs both"),
-    ):
-        assert main([*words]) == 3
-        assert said in " ".join(capsys.readouterr().err.split())

@@ -174,17 +174,6 @@ with contextlib.redirect_stdout(io.StringIO()):
     assert not FRAMES & loaded_after(code)
 
 
-def test_help_names_every_command_and_each_has_its_own():
-    from evalreg.cli.main import COMMANDS, build_parser
-
-    text = build_parser(["--help"]).format_help()
-    modules = {path.stem: path.read_text(encoding="utf-8") for path in (PACKAGE / "cli").glob("*.py")}
-    assert set(COMMANDS) == {name.replace("_", " ") for name, source in modules.items() if "\ndef add(" in source}
-    assert text == build_parser().format_help()
-    # Where lines break depends on the version of Python.
-    assert [purpose for purpose in COMMANDS.values() if purpose not in " ".join(text.split())] == []
-
-
 def test_the_command_and_the_module_are_one_entry():
     pyproject = tomllib.loads((PACKAGE.parent / "pyproject.toml").read_text(encoding="utf-8"))
     module, _, name = pyproject["project"]["scripts"]["evalreg"].partition(":")

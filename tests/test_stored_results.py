@@ -181,27 +181,6 @@ def test_several_evals_come_back():
         stored.summary(0.1)
 
 
-def test_what_the_commands_write_is_read(tmp_path):
-    paired().to_csv(tmp_path / "paired.csv", index=False)
-    judged().to_csv(tmp_path / "judged.csv", index=False)
-    commands = {
-        "results": ["mean", f"{tmp_path}/paired.csv", "--by", "model", "--groups", "passage"],
-        "comparison": ["compare", f"{tmp_path}/paired.csv", "--item", "question", "--groups", "passage"],
-        "board": ["leaderboard", f"{tmp_path}/judged.csv", "--winner", "winner", "--groups", "prompt + judge"],
-    }
-    expected = {
-        "results": er.mean(paired(), by="model", groups="passage"),
-        "comparison": er.compare(paired(), item="question", groups="passage").results,
-        "board": wins(groups="prompt + judge"),
-    }
-    for kind, command in commands.items():
-        assert main([*command, "--format", "json", "-o", f"{tmp_path}/found.json"]) == 0
-        stored = er.read_results(tmp_path / "found.json")
-        assert stored.kind == kind
-        pd.testing.assert_frame_equal(stored.cov_params(), expected[kind].cov_params(), rtol=1e-12)
-        pd.testing.assert_frame_equal(stored.conf_int(), expected[kind].conf_int(), rtol=1e-12)
-
-
 def test_json_is_strict_and_says_where_it_came_from(tmp_path):
     results = made("no variance")
     text = results.to_json(tmp_path / "found.json")
@@ -294,18 +273,3 @@ def _changes(whole, depth=0):
                 twin = copy.copy(whole)
                 twin[key] = inner
                 yield twin
-
-
-def test_a_missing_leaderboard_says_how_one_is_written(tmp_path, capsys):
-    log = er.datasets.paired(n_passages=12, seed=1)
-    log.to_csv(tmp_path / "log.csv", index=False)
-    asked = ["mean", str(tmp_path / "log.csv"), "--by", "model", "--groups", "passage", "--format", "json"]
-    boards = []
-    for more in ([], ["--ranks"]):
-        assert main([*asked, *more]) == 0
-        (tmp_path / "board.json").write_text(capsys.readouterr().out)
-        boards.append(er.read_results(tmp_path / "board.json"))
-    with pytest.raises(NotAvailableError, match=r"written without their ranks.*--ranks"):
-        boards[0].leaderboard()
-    expected = er.mean(log, by="model", groups="passage").leaderboard()
-    assert boards[1].leaderboard()["rank"].to_dict() == expected["rank"].to_dict()

@@ -15,7 +15,6 @@ import pytest
 from scipy import special, stats
 
 import evalreg as er
-from evalreg.cli.main import main
 from evalreg.errors import AlignmentError, ArgumentError, MissingColumnError, NotAvailableError, TooFewClustersError
 
 REFERENCE = Path(__file__).parent / "reference"
@@ -300,19 +299,6 @@ def test_passages_within_subjects_are_the_same_in_other_engines(log, library):
     data = pl.from_pandas(log) if library == "polars" else pl.from_pandas(log).lazy()
     asked = FULL | {"n_population": {"passage": SIZES["drawn"]}}
     np.testing.assert_allclose(er.mean(data, **asked).conf_int(), er.mean(log, **asked).conf_int(), rtol=1e-10)
-
-
-def test_the_command_takes_the_passages_of_each_subject(log, tmp_path, capsys):
-    log.to_csv(tmp_path / "log.csv", index=False)
-    asked = ["mean", str(tmp_path / "log.csv"), "--strata", "subject", "--groups", "passage", "--format", "json"]
-    assert main([*asked, "--population", "passage:history=15,law=40,physics=22"]) == 0
-    found = er.mean(log, **FULL, n_population={"passage": SIZES["drawn"]})
-    ends = json.loads(capsys.readouterr().out)["intervals"][0]
-    np.testing.assert_allclose([*ends["lower"], *ends["upper"]], found.conf_int().loc["mean"], rtol=1e-9)
-    assert main([*asked, "--population", "passage:history=15,law="]) == 3
-    assert "passage:algebra=90,law=40" in capsys.readouterr().err
-    assert main([*asked, "--population", "history=15,law=40,physics=22"]) == 3
-    assert "--population CLUSTERS:A=40,B=90" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("cov", ["CR0", "CR1", "CR2", "CR3"])

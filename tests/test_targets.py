@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import json
 import warnings
 from dataclasses import replace
 
@@ -12,7 +11,6 @@ import pandas as pd
 import pytest
 
 import evalreg as er
-from evalreg.cli.main import main
 from evalreg.errors import ArgumentError, FewClustersWarning, NotAvailableError
 
 FULL = "the full benchmark"
@@ -129,27 +127,6 @@ def test_what_does_not_go_together_is_refused(log):
 def test_clusters_that_do_not_matter_are_told(log):
     found = er.mean(log, groups="passage", target=FULL, n_population=400)
     assert any("leave `groups` out" in sentence for sentence in found.summary().sentences)
-
-
-def test_the_commands_take_the_size_of_the_benchmark(log, tmp_path, capsys):
-    log.to_csv(tmp_path / "log.csv", index=False)
-    asked = ["mean", str(tmp_path / "log.csv"), "--groups", "passage", "--population"]
-    assert main([*asked, "passage=80"]) == 0
-    found = er.mean(log, groups="passage", target=FULL, n_population={"passage": 80})
-    printed = capsys.readouterr().out
-    assert f"{found.bse['mean']:.4f}" in printed
-    assert FULL in printed
-    for wrong in ("many", "=80", "passage=80,90", "passage=80,passage=90"):
-        assert main([*asked, wrong]) == 3
-        assert "passage=896" in capsys.readouterr().err
-    sizes = {"history": 100, "physics": 150, "law": 120, "biology": 130}
-    sizes = {name: sizes.get(name, 140) for name in sorted(log["subject"].unique())}
-    given = ",".join(f"{name}={size}" for name, size in sizes.items())
-    assert main(["mean", str(tmp_path / "log.csv"), "--strata", "subject", "--population", given]) == 0
-    found = er.mean(log, strata="subject", target=FULL, n_population=sizes)
-    printed = capsys.readouterr().out
-    assert f"{found.params['mean']:.4f}" in printed
-    assert f"{found.bse['mean']:.4f}" in printed
 
 
 def answered(drawn, right, k, passage=None):
@@ -363,18 +340,6 @@ def test_no_plan_is_made_from_a_sample_of_a_finite_benchmark(log):
                     plan()
             else:
                 plan()
-
-
-def test_a_gate_on_a_finite_benchmark_promises_no_number_of_questions(tmp_path, call):
-    # It promised 3 times as many questions as the benchmark has.
-    er.datasets.paired(n_passages=40, seed=2).to_csv(tmp_path / "log.csv", index=False)
-    words = ("compare", tmp_path / "log.csv", "--item", "question", "--gate", "new - old > 0.05")
-    status, out, _ = call(*words, "--population", "250")
-    assert status == 2
-    assert "How many more questions of the benchmark could tell is not computed." in out.splitlines()[0]
-    found = json.loads(call(*words, "--population", "250", "--format", "json")[1])["gate"]
-    assert (found["n_to_tell"], found["clusters_to_tell"]) == (None, {})
-    assert "questions like these could tell" in call(*words)[1]
 
 
 def two_samples(N, n_a, n_b, n_ab):

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import functools
-import io
 import itertools
-import json
 
 import numpy as np
 import pandas as pd
@@ -156,24 +154,6 @@ def file(tmp_path):
 def _run(capsys, *arguments):
     assert main(["leaderboard", *arguments, "--winner", "winner", "--groups", "prompt"]) == 0
     return capsys.readouterr().out
-
-
-def test_the_command_writes_tiers_in_every_format(file, capsys):
-    log = pd.read_csv(file)
-    board = er.win_rate(log, left="left", right="right", winner="winner", groups="prompt")
-    found = board.tiers()
-    text = " ".join(_run(capsys, file, "--tiers").split())
-    assert found.sentence() in text
-    for form in ("md", "latex", "html"):
-        assert "The first, model-" in _run(capsys, file, "--tiers", "--format", form)
-    document = json.loads(_run(capsys, file, "--tiers", "--format", "json"))
-    assert document["tiers"]["separated"] == found.separated
-    assert document["tiers"]["p_adjusted"] == pytest.approx(found.p_adjusted, rel=1e-9)
-    assert [row["tier"] for row in document["leaderboard"]] == found.to_frame()["tier"].tolist()
-    table = pd.read_csv(io.StringIO(_run(capsys, file, "--format", "csv")))
-    assert table.columns.tolist() == COLUMNS
-    assert table.set_index("model")["tier"].to_dict() == found.to_frame()["tier"].to_dict()
-    assert board.leaderboard().to_csv(index_label="model").splitlines()[0] == ",".join(COLUMNS)
 
 
 def test_stored_boards_keep_their_tiers():

@@ -12,7 +12,6 @@ import pytest
 from scipy import optimize, special, stats
 
 import evalreg as er
-from evalreg.cli.gates import decide, parse_gate
 from evalreg.errors import UnequalQuestionsWarning
 from evalreg.scores.paired import PairedQuestions, in_differing_clusters
 from evalreg.scores.unseen import Unseen, unseen
@@ -487,13 +486,6 @@ def test_where_many_tell_or_the_rule_does_nothing_is_said() -> None:
         er.mean(many, by="model", item="item", weights="weight").contrast("new - old"),
     ):
         assert "few clusters tell" not in results.summary().as_text()
-
-
-def test_a_gate_on_an_unpaired_difference_says_so() -> None:
-    frame = one_loss()[lambda log: log["model"] != "away"]
-    decision = decide(parse_gate("new - old > -0.01"), er.compare(frame, baseline="old", paired=False))
-    assert TELL.format(9, 600) in decision.line
-    assert TELL.format(9, 600) in str(decision.as_dict()["few"])
 
 
 def test_wald_by_name_is_the_plain_test() -> None:

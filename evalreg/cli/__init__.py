@@ -1,1 +1,1 @@
-"""The command line: one file a command, and what they share."""
+"""The command line: one table of commands, their options read from the functions, one renderer."""

@@ -1,22 +1,156 @@
-"""``evalreg demo``: the package at work on simulated data."""
+"""The demonstration: three simulated evals, what evalreg says about them, and what is true."""
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 
-from evalreg.cli import demonstration as demo
+import numpy as np
+import pandas as pd
 
-EPILOG = ""
+import evalreg as er
+from evalreg.errors import ArgumentError, muted
+from evalreg.report.tables import WIDTH, Grid, in_lines, number
+
+BEST = "model-01"
+N_MORE = 100  # further logs on which the intervals are tried: enough to tell 95% from 70%, and done in two seconds
+
+NEXT = """\
+On a log of your own (Inspect, lm-eval, promptfoo, CSV, ...):
+
+  evalreg doctor LOG
+
+or on these simulated ones:
+
+  evalreg demo --write logs
+  evalreg mean logs/passages.csv --groups passage
+  evalreg compare logs/models.csv --item question --groups passage
+  evalreg leaderboard logs/judge_log.csv --groups "prompt + judge"
+  evalreg report logs/models.csv --item question --groups passage \\
+      -o report.html"""
 
 
-def add(parser: argparse.ArgumentParser) -> None:
-    """Describe the command and add its options."""
-    parser.description = "An error bar, A against B and a leaderboard, of logs whose truth is known."
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the simulation (default: 0)")
-    parser.add_argument("--write", metavar="DIR", help="write the logs there as CSV instead, to try commands on")
+def logs(seed: int) -> dict[str, pd.DataFrame]:
+    """The simulated logs by the names of their files; each has the truth among its attributes."""
+    judged = er.datasets.judge_log(n_models=5, n_prompts=50, n_judges=6, seed=seed)
+    won = (judged["left"] == BEST) & (judged["winner"] == "left") | (judged["right"] == BEST) & (
+        judged["winner"] == "right"
+    )
+    score = np.where(judged["winner"] == "tie", 0.5, won.astype(float))
+    plays = (judged["left"] == BEST) | (judged["right"] == BEST)
+    return {
+        "passages.csv": passages(seed),
+        "judge_log.csv": judged.assign(best_score=np.where(plays, score, np.nan)),
+        "models.csv": er.datasets.paired(n_passages=60, difference=0.1, correlation=0.8, seed=seed),
+        "pilot.csv": er.datasets.sampled(n_questions=300, n_samples=4, n_models=2, correlation=0.5, icc=0.3, seed=seed),
+    }
 
 
-def run(options: argparse.Namespace) -> str:
-    """What ``evalreg demo`` prints."""
-    return demo.text(options.seed) if options.write is None else demo.write(Path(options.write), options.seed)
+def passages(seed: int | np.random.Generator) -> pd.DataFrame:
+    """Scores of one model on questions under passages of unequal size."""
+    return er.datasets.passages(n_passages=60, unequal=True, seed=seed)
+
+
+def text(seed: int = 0) -> str:
+    """The demonstration, in lines of at most 80 columns."""
+    made = logs(seed)
+    head = f"Three simulated evals whose true values are known (seed {seed})."
+    return "\n\n".join(
+        [head, _mean(made["passages.csv"], seed), _difference(made["models.csv"]), _board(made["judge_log.csv"]), NEXT]
+    )
+
+
+def _wrapped(paragraph: str) -> str:
+    return "\n".join(in_lines(paragraph, WIDTH, ""))
+
+
+def _held(results: er.Results, truth: float) -> bool:
+    low, high = results.conf_int().iloc[0]
+    return bool(low <= truth <= high)
+
+
+def _mean(log: pd.DataFrame, seed: int) -> str:
+    """One mean: how often 95% intervals hold the truth on more such logs, clustered and taken to be independent."""
+    kept = np.zeros(2, dtype=int)
+    with muted():
+        for i in range(N_MORE):
+            more = passages(np.random.default_rng([seed, i]))
+            truth, results = float(more.attrs["truth"]["mean"]), er.fit("score ~ 1", more, groups="passage")
+            kept += [_held(results, truth), _held(results.with_cov(groups=None), truth)]
+        results = er.fit("score ~ 1", log, groups="passage")
+    rows = []
+    for name, found, times in (
+        ("clustered by passage", results, kept[0]),
+        ("taken to be independent", results.with_cov(groups=None), kept[1]),
+    ):
+        ends = " to ".join(map(number, found.conf_int().iloc[0]))
+        rows.append((name, number(found.params.iloc[0]), number(found.bse.iloc[0]), ends, f"{times} of {N_MORE}"))
+    said = (
+        f"1. An error bar. One model answers {len(log)} questions on {log['passage'].nunique()} passages; a hard "
+        f"passage lowers all its scores together. On {N_MORE} more such logs the 95% interval of clustered rows holds "
+        f"the truth {kept[0]} times, that of rows taken to be independent {kept[1]} times."
+    )
+    table = Grid(("", "mean", "std err", "95% interval", "holds the truth"), tuple(rows))
+    return f"{_wrapped(said)}\n\n{table.text(WIDTH)}\n(true mean {log.attrs['truth']['mean']:.4f})"
+
+
+def _difference(log: pd.DataFrame) -> str:
+    """Two models on the same questions, paired and not."""
+    truth, rows = float(log.attrs["truth"]["difference"]), []
+    with muted():
+        for name, paired in (("question by question", True), ("as two separate means", False)):
+            found = er.compare(log, item="question", groups="passage", paired=paired).table.iloc[0]
+            ends = f"{number(found['lower'])} to {number(found['upper'])}"
+            rows.append((name, number(found["difference"]), number(found["se"]), ends))
+    said = (
+        f"2. A against B. Two models answer the same {log['question'].nunique()} questions. What is hard for one is "
+        "often hard for the other, so the difference is taken question by question."
+    )
+    table = Grid(("new - old", "difference", "std err", "95% interval"), tuple(rows))
+    return f"{_wrapped(said)}\n\n{table.text(WIDTH)}\n(true difference {truth:.4f})"
+
+
+def _board(log: pd.DataFrame) -> str:
+    """A leaderboard with the ranks that are not excluded, beside the truth."""
+    with muted():
+        board = er.win_rate(log, left="left", right="right", winner="winner", groups="prompt + judge").leaderboard()
+    rows = tuple(
+        (
+            str(name),
+            str(row["rank"]),
+            f"{row['rank_lower']}-{row['rank_upper']}",
+            number(row["estimate"]),
+            f"{number(row['joint_lower'])} to {number(row['joint_upper'])}",
+            number(log.attrs["truth"]["win_rate"][name]),
+        )
+        for name, row in board.iterrows()
+    )
+    said = (
+        f"3. A leaderboard. {log['judge'].nunique()} judges compare {log['left'].nunique()} models on "
+        f"{log['prompt'].nunique()} prompts. Rows share prompts and judges, and another log would bring others. The "
+        "ranks are those that the log does not exclude."
+    )
+    table = Grid(("", "rank", "ranks", "win rate", "joint 95% interval", "true"), rows)
+    return f"{_wrapped(said)}\n\n{table.text(WIDTH)}"
+
+
+def write(folder: Path, seed: int = 0) -> str:
+    """Write the simulated logs as CSV, and return what was written and what to try on it."""
+    told = {
+        "passages.csv": "scores of one model on questions under passages",
+        "judge_log.csv": f"verdicts of judges; `best_score` is the score of {BEST}",
+        "models.csv": "scores of two models on the same questions",
+        "pilot.csv": "four answers of two models to each question",
+    }
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        contents = {folder / name: log.to_csv(index=False, lineterminator="\n") for name, log in logs(seed).items()}
+        for path, content in contents.items():
+            if path.exists() and path.read_text() != content:
+                raise ArgumentError(f'`write` replaces no file; "{path}" already exists.', parameter="write")
+        for path, content in contents.items():
+            path.write_text(content, newline="\n")
+    except OSError as error:
+        reason = error.strerror or error
+        raise ArgumentError(f'`write` must name a folder; "{folder}" is not: {reason}.', parameter="write") from error
+    lines = [f"Wrote {path}: {told[path.name]}." for path in contents]
+    return "\n".join([*lines, "", NEXT.partition("  evalreg demo --write logs\n")[2].replace("logs/", f"{folder}/")])

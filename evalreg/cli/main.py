@@ -1,75 +1,35 @@
-"""The command line: a table and a formula in, estimates with error bars out."""
+"""The entry of the command line: parse, compute, print; errors become messages and a status."""
 
 from __future__ import annotations
 
 import argparse
+import errno
 import os
+import re
 import sys
 import traceback
 import warnings
 from collections.abc import Sequence
 from contextlib import suppress
-from functools import partial
-from importlib import import_module
 from pathlib import Path
-from typing import Any, TextIO, cast
+from typing import Any, NoReturn, TextIO
 
-from evalreg.cli.parsing import Command, Output, Parser
-from evalreg.cli.spelled import spelled
+import evalreg
+from evalreg.cli.commands import BY_NAME, COMMANDS, EPILOG, common_options
+from evalreg.cli.options import Option
 from evalreg.errors import ArgumentError, EvalregError
-from evalreg.versions import version_of
 
 __all__ = ["main"]
 
+# Columns in which a page of help is laid out.
+HELP_WIDTH = 100
 FINE, BAD_INPUT, INTERNAL_ERROR, INTERRUPTED = 0, 3, 4, 130
-# What each says of itself in the list of commands; the rest of it is in the module of its name.
-COMMANDS = {
-    "fit": "regress scores by a formula",
-    "mean": "means of scores, by model",
-    "ratio": "ratios of two sums, such as errors per word, by model",
-    "compare": "differences between models on the same questions, and gates",
-    "evals": "several evals side by side, and their average",
-    "table": "several results side by side",
-    "components": "how much questions, judges and templates vary",
-    "randomise": "the exact test of a treatment assigned at random",
-    "noise": "how much of each error bar is answers, how much questions",
-    "leaderboard": "ranks of models from a log of comparisons",
-    "summarise": "sums of a log, which add up over nights and machines",
-    "report": "one file with answer, tables, figures and methods",
-    "doctor": "what a log holds, and what may be wrong with it",
-    "plan": "from a pilot to a number of questions",
-    "plan precision": "rows that the interval of one score needs",
-    "plan separate": "prompts and judges until two named models come apart",
-    "demo": "see it at work on simulated data",
-    "completion": "a script by which your shell completes commands",
-}
-
-_EPILOG = """\
-Exit status: 0 when results were printed, 3 for bad input or usage, 4 for an
-error inside evalreg; a gate adds 1 and 2, see evalreg compare --help. Results
-go to standard output, warnings and errors to standard error.
-
-Examples, on simulated data:
-
-  evalreg demo
-  evalreg demo --write logs
-  evalreg fit "score ~ 1" logs/passages.csv --groups passage
-  evalreg mean logs/passages.csv --by subject --groups passage --ranks
-  evalreg compare logs/models.csv --item question --groups passage
-  evalreg leaderboard logs/judge_log.csv --winner winner --groups prompt
-  evalreg report logs/models.csv --item question -o report.html
-  evalreg table logs/passages.csv --formula "score ~ 1" \\
-      --formula "score ~ subject"
-  evalreg components logs/pilot.csv --facets "model x question"
-  evalreg doctor logs/judge_log.csv
-  evalreg plan logs/pilot.csv --item question --groups passage --delta 0.05
-"""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Exit status of a command: 0 fine, 3 bad input or usage, 4 internal error; a gate adds 1 and 2."""
     try:
-        return _run(sys.argv[1:] if argv is None else argv)
+        return _run(list(sys.argv[1:] if argv is None else argv))
     except BrokenPipeError:
         # Whoever reads has seen enough, as `head` does.
         _discard(sys.stdout)
@@ -79,28 +39,21 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _fail(f"reading or writing failed: {error.strerror or error}.")
 
 
-def _run(arguments: Sequence[str]) -> int:
-    """Parse, compute and print; errors become messages and a status."""
+def _run(arguments: list[str]) -> int:
     if " ".join(arguments[:2]) in ("plan precision", "plan separate"):
         arguments = [" ".join(arguments[:2]), *arguments[2:]]
-    if not arguments:  # a person reads what there is; a script whose words got lost must not pass for a gate that held
-        _complain(build_parser(()).format_help())
-        return BAD_INPUT
-    options = argparse.Namespace(words=list(arguments))
     try:
-        build_parser(arguments).parse_args(arguments, options)
-        with warnings.catch_warnings():
-            # The versions of packages are not the reader's concern; what a result rests on is.
-            warnings.simplefilter("always")
-            for category in (DeprecationWarning, PendingDeprecationWarning, FutureWarning):
-                warnings.simplefilter("ignore", category)
-            warnings.showwarning = partial(_show_warning, options)
-            output = _as_output(options.run(options))
-        _deliver(output.text.rstrip("\n") + "\n", getattr(options, "output", None))
-        for line in output.messages:
-            _complain(f"{_visible(line)}\n")
+        if not arguments:  # a script whose words got lost must not pass for a gate that held
+            _complain(build_parser().format_help())
+            return BAD_INPUT
+        options = build_parser(arguments).parse_args(arguments)
+        # Values are read here: argparse would reword what they refuse.
+        for name, option in options.known.items():
+            if isinstance(getattr(options, name, None), str):
+                setattr(options, name, option.read(getattr(options, name)))
+        return _computed(options)
     except EvalregError as error:
-        return _fail(spelled("\n".join([str(error), *getattr(error, "__notes__", [])]), options, numbers=True))
+        return _fail("\n".join([_told(error, arguments), *getattr(error, "__notes__", [])]))
     except SystemExit as stop:  # --help and --version
         _write("", sys.stdout)
         return stop.code if isinstance(stop.code, int) else FINE
@@ -115,29 +68,90 @@ def _run(arguments: Sequence[str]) -> int:
         _complain(f"{traceback.format_exc()}evalreg: internal error: this is a bug in evalreg; please report it with ")
         _complain("the lines above and the command that was run.\n")
         return INTERNAL_ERROR
+
+
+def _computed(options: argparse.Namespace) -> int:
+    """Compute and print what a parsed command line asks for."""
+    from evalreg.cli.verbs import run
+
+    _check_output(options)
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        for category in (DeprecationWarning, PendingDeprecationWarning, FutureWarning):
+            # The versions of packages are not the reader's concern; what a result rests on is.
+            warnings.simplefilter("ignore", category)
+        asked, found = run(options)
+        from evalreg.cli.printed import rendered
+
+        output = rendered(asked, found)
+    _deliver(output.text.rstrip("\n") + "\n", getattr(options, "output", None) if output.to_file else None)
+    # What the result says itself is not said once more.
+    texts = dict.fromkeys(" ".join(str(warning.message).split()) for warning in warned)
+    for text in (f"warning: {text}" for text in texts if text not in output.said):
+        _complain(f"{_visible(text)}\n")
+    for line in output.messages:
+        _complain(f"{_visible(line)}\n")
     return output.status
 
 
-def _as_output(printed: str | Output) -> Output:
-    return Output(printed) if isinstance(printed, str) else printed
+def _check_output(options: argparse.Namespace) -> None:
+    """Refuse to write over what is read, or where nothing can be written, before a large file is read."""
+    files = [word.partition("=")[2] if not os.path.exists(word) else word for word in getattr(options, "files", ())]
+    for name in ("output", "summary", "figure"):
+        path = getattr(options, name, None)
+        if path in (None, "-"):
+            continue
+        for file in files:
+            if _is_one_file(path, file):
+                raise ArgumentError(f'`{name}` must not be the file that is read; got "{path}".', parameter=name)
+        folder = os.path.dirname(path) or "."
+        reason = (
+            errno.EISDIR
+            if os.path.isdir(path)
+            else errno.ENOENT
+            if not os.path.isdir(folder)
+            else 0
+            if os.access(path if os.path.exists(path) else folder, os.W_OK)
+            else errno.EACCES
+        )
+        if reason:
+            raise ArgumentError(
+                f'`{name}` must be a file to write to; "{path}" is not: {os.strerror(reason)}.', parameter=name
+            )
+
+
+def _is_one_file(first: str, second: str) -> bool:
+    try:
+        return os.path.samefile(first, second)
+    except (OSError, ValueError):
+        return False
+
+
+def _told(error: EvalregError, arguments: Sequence[str]) -> str:
+    """The message of an error, after the option whose rule is broken; the message itself stays as it is."""
+    if error.parameter is None:
+        return str(error)
+    command = BY_NAME.get(arguments[0])
+    typed = {"claim": "gate", "subset": "where"}.get(error.parameter, error.parameter)
+    flags = {} if command is None else {o.name: o.flag for o in (*common_options(command), *command.options())}
+    flag = flags.get(typed, f"--{typed}" if typed in ("output",) else "")
+    return f"{flag}: {error}" if flag else str(error)
 
 
 def _deliver(text: str, output: str | None) -> None:
     """Put results where they were asked for: standard output, or a file in UTF-8."""
     if output is None or output == "-":
         if sys.stdout is None:
-            raise ArgumentError("standard output is closed; name a file to write to in `--output`.")
+            raise ArgumentError("standard output is closed; name a file to write to.", parameter="output")
         if _write(text, sys.stdout):
             _complain(
                 f'warning: standard output is in {sys.stdout.encoding}, which lacks some letters of these names; "?" '
                 "stands for each. Write to a file with --output, which is in UTF-8, or set PYTHONUTF8=1.\n"
             )
         return
-    try:
-        Path(output).write_text(text, encoding="utf-8", errors="replace", newline="\n")
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise ArgumentError(f'`--output` must be a file to write to; "{output}" is not: {reason}.') from error
+    Path(output).write_text(text, encoding="utf-8", errors="replace", newline="\n")
+    if output.endswith((".html", ".htm")):
+        _complain(f"Wrote {output} ({max(1, len(text) // 1000):,} kB).\n")
 
 
 def _fail(message: str) -> int:
@@ -150,11 +164,6 @@ def _visible(text: str, keep: str = "") -> str:
     from evalreg.report.tables import visible
 
     return visible(text, keep)
-
-
-def _show_warning(options: argparse.Namespace, message: Warning | str, *_: object, **__: object) -> None:
-    """One warning on one line, without the place in the code; options are named as they are typed."""
-    _complain(f"warning: {_visible(spelled(' '.join(str(message).split()), options))}\n")
 
 
 def _complain(text: str) -> None:
@@ -182,32 +191,101 @@ def _discard(stream: TextIO | None) -> None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
-def build_parser(arguments: Sequence[str] | None = None) -> Parser:
-    """The parser of the commands.
+# The parser
 
-    `arguments`: what will be parsed. Commands that are not in it are named and not loaded, so that ``--help`` is quick;
-    behind a command that comes first nobody asks for the others. None, the default, loads all.
-    """
-    loaded = tuple(COMMANDS) if arguments is None else arguments
-    first = arguments[0] if arguments else None
-    plain = argparse.RawDescriptionHelpFormatter
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose mistakes are errors like any other, with the nearest name that there is."""
+
+    known: Sequence[str] = ()
+
+    def error(self, message: str) -> NoReturn:
+        """Raise instead of printing the usage and leaving with status 2."""
+        from evalreg.checks import nearest  # loads numpy, which a command line in order does not need
+
+        unknown = re.search(r"unrecognized arguments: (--[\w-]+)|invalid choice: '(.*?)'", message)
+        name = (unknown[1] or unknown[2]) if unknown else ""
+        hint = ""
+        if name.startswith("--"):
+            from evalreg.hints import KEYWORDS
+
+            ours = [f"--{word}" for word in KEYWORDS.get(name[2:].replace("-", "_"), ())]
+            hint = next((f" It is called {flag} here." for flag in ours if flag in self.known), "")
+        elif name:
+            message = f'there is no command "{name}"'
+        raise ArgumentError(f"{message}.{hint or (name and nearest(name, self.known))} See: {self.prog} --help")
+
+
+class _Help(argparse.RawDescriptionHelpFormatter):
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=26, width=HELP_WIDTH)
+
+
+def add_option(parser: argparse._ActionsContainer, option: Option, hidden: bool, whole: bool) -> None:
+    """Add an option: its first sentence on the first page, everything on the whole one."""
+    text = (option.help if whole else re.split(r"(?<=\.)\s", option.help, maxsplit=1)[0]).replace("%", "%%")
+    if option.choices and not re.search(r"\{", text):
+        text = f"{{{', '.join(option.choices)}}} {text}".strip()
+    settings: dict[str, Any] = {"dest": option.name, "default": argparse.SUPPRESS}
+    settings["help"] = argparse.SUPPRESS if hidden and not whole else text
+    if option.annotation == "bool":
+        parser.add_argument(option.flag, action="store_false" if option.default is True else "store_true", **settings)
+        return
+    metavar = "N" if re.fullmatch(r"(int|float)( \| None)?", option.annotation) else "X"
+    parser.add_argument(option.flag, metavar=metavar, **settings)
+
+
+class _HelpAll(argparse.Action):
+    def __init__(self, option_strings: Sequence[str], dest: str, **_: Any) -> None:
+        super().__init__(option_strings, dest, nargs=0, default=argparse.SUPPRESS, help="this page with every option")
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        parser.print_help()
+        parser.exit()
+
+
+def build_parser(arguments: Sequence[str] = ()) -> Parser:
+    """The parser of what will be parsed: the command that comes first has its options, the others their names."""
+    whole = "--help-all" in arguments
+    settings: dict[str, Any] = {"formatter_class": _Help, "allow_abbrev": False}
     parser = Parser(
         prog="evalreg",
         description="Error bars for language-model evals whose rows are not independent.",
-        epilog=_EPILOG,
-        formatter_class=plain,
-        allow_abbrev=False,
+        epilog=EPILOG,
+        **settings,
     )
-    parser.add_argument("--version", action="version", version=f"evalreg {version_of('evalreg')}")
+    version = "" if "--version" not in arguments else evalreg.__version__
+    parser.add_argument("--version", action="version", version=f"evalreg {version}", help="the version, and leave")
+    parser.known = [command.name for command in COMMANDS]
     commands = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND", required=True)
-    settings: dict[str, Any] = {"formatter_class": plain, "allow_abbrev": False}
-    for name, purpose in COMMANDS.items():
-        if first in COMMANDS and name != first:
+    for command in COMMANDS:
+        if command.name not in arguments[:1]:
+            commands.add_parser(command.name, help=command.purpose)
             continue
-        own = commands.add_parser(name, help=purpose, **settings)
-        if name in loaded:
-            command = cast(Command, import_module(f"evalreg.cli.{name.replace(' ', '_')}"))
-            own.epilog = command.EPILOG
-            own.set_defaults(run=command.run)
-            command.add(own)
+        usage = " ".join(filter(None, ["evalreg", command.name, *command.first, "[options]"]))
+        usage += " [NAME=]FILE..." if command.reads else ""
+        own = commands.add_parser(command.name, help=command.purpose, usage=usage, **settings)
+        own.description, own.epilog = command.description, command.examples
+        for name in command.first:
+            own.add_argument(name.lower(), metavar=name)
+        if command.reads:
+            own.add_argument("files", metavar="[NAME=]FILE", nargs="+", help=FILES)
+        options: dict[str, Option] = {}
+        for option in (*command.options(), *common_options(command)):
+            options.setdefault(option.name, option)  # the first of several functions that share a name
+        for option in options.values():
+            add_option(own, option, option.name not in command.shown, whole)
+        own.add_argument(
+            "-o", "--output", default=argparse.SUPPRESS, metavar="FILE", help="write there, not to the screen"
+        )
+        own.add_argument("--help-all", action=_HelpAll)
+        own.known = [*(option.flag for option in options.values()), "--output", "--help"]
+        # What a command left over is told by the parser of all.
+        parser.known, parser.prog = own.known, own.prog
+        parser.set_defaults(chosen=command, known=options)
     return parser
+
+
+FILES = """\
+CSV, TSV, JSON lines, Parquet, Arrow ("-" is standard input), or logs of a harness: files, folders, patterns. A name
+before the sign makes it a model of that name."""

@@ -32,6 +32,7 @@ class About:
     # whether these are levels of scores that all lie on one side of 0, so that a test against 0 tells nothing
     levels: bool = False
     contrast: bool = False  # whether the parameters are contrasts of those that `model` names
+    subject: str = ""  # of what the score is, as a log names it: "gpt-x on gsm8k (exact_match)"
 
     def linear(self, C: Matrix) -> About:
         """What is said of C theta: the same of some of the parameters, otherwise of contrasts."""

@@ -32,6 +32,7 @@ from evalreg.report.summaries import covariance_text
 from evalreg.report.tables import whole_columns
 from evalreg.report.whole import whole
 from evalreg.resampling.draws import WildWeightsName
+from evalreg.results.gate import Gate, decided
 from evalreg.results.planned import Planned
 from evalreg.results.results import KEPT, Results, _Kept
 from evalreg.results.winner import BestName, Winner, WinnerName
@@ -292,6 +293,33 @@ class Comparison(Planned, Reported, ComparisonText, Hinting):
         """
         frame = self.results.equivalence(margin, kind=kind, alpha=alpha)
         return frame.rename(columns={"estimate": "difference"}).set_axis(self.facts.index)
+
+    def gate(self, claim: str, *, alpha: float = 0.05) -> Gate:
+        """Whether the data show a claim on a difference, show that it fails, or cannot tell; as `Results.gate`.
+
+        Parameters
+        ----------
+        claim : str
+            "new - old > -0.01", the models by their names.
+        alpha : float, optional
+            Level of each of the two one-sided tests.
+
+        Returns
+        -------
+        Gate
+            With `verdict`, `status` and `line`.
+
+        Raises
+        ------
+        FormulaError
+            If the claim does not read so.
+        MissingColumnError
+            If it names something that was not compared.
+        """
+        models = [f"{model} - {baseline}" for model, baseline in self.facts.index]
+        models += [f"{baseline} - {model}" for model, baseline in self.facts.index]
+        n = dict(zip(models, [*self._table["n"]] * 2, strict=True))
+        return decided(self.results, claim, alpha, lambda name: int(n.get(name, self.results.nobs)))
 
     def winner(
         self,

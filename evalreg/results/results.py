@@ -43,6 +43,7 @@ from evalreg.results.algebra import Algebra, combined
 from evalreg.results.assembled import assembled
 from evalreg.results.diagnosed import Diagnosed
 from evalreg.results.fitted_mean import design_rows
+from evalreg.results.gate import Gate, decided
 from evalreg.results.multiple_models import MultipleModels
 from evalreg.results.planned import Planned
 from evalreg.results.predictions import Predicted
@@ -352,6 +353,39 @@ class Results(Algebra, MultipleModels, Planned, Resampled, Predicted, Diagnosed,
         if (estimate.bounded and estimate.about.interval != "wald") or estimate.family.monotone:
             level = InRange(partial(against_value, estimate, cov), partial(intervals, estimate, cov, method=None))
         return equivalence_table(self.params, cov, margin, kind=kind, alpha=alpha, level=level)
+
+    def gate(self, claim: str, *, alpha: float = 0.05) -> Gate:
+        """Whether the data show a claim, show that it fails, or cannot tell, by one-sided tests.
+
+        Parameters
+        ----------
+        claim : str
+            "NAME > NUMBER" or "NAME < NUMBER" of an estimate, or "A - B > NUMBER" of two; backticks go around a name
+            with spaces or signs.
+        alpha : float, optional
+            Level of each of the two one-sided tests.
+
+        Returns
+        -------
+        Gate
+            `verdict` is "shown", "shown to fail" or "cannot tell", `status` 0, 1 or 2, and `line` says it with its
+            reason. It is that of `conf_int(2 * alpha)`: on the claimed side of the number, on the other, on both.
+
+        Raises
+        ------
+        FormulaError
+            If the claim does not read so.
+        MissingColumnError
+            If it names something that is not estimated.
+
+        Examples
+        --------
+        >>> import evalreg as er
+        >>> log = er.datasets.passages(n_passages=40, questions_per_passage=5, seed=3)
+        >>> er.mean(log, groups="passage").gate("mean > 0.5").verdict
+        'shown'
+        """
+        return decided(self, claim, alpha)
 
     def plot(
         self,

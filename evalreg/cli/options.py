@@ -1,0 +1,193 @@
+"""The options of a command: names, types, choices and help of the public functions' own parameters.
+
+Signatures and docstrings are read from the source and not imported: a page of help loads no data frames.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import evalreg
+from evalreg.errors import ArgumentError
+
+PACKAGE = Path(__file__).resolve().parents[1]
+
+
+@dataclass(frozen=True)
+class Option:
+    """One parameter of a function, or what only the command line has."""
+
+    name: str
+    annotation: str  # with aliases written out
+    default: Any = None
+    required: bool = False
+    help: str = ""
+    choices: tuple[str, ...] = ()
+
+    @property
+    def flag(self) -> str:
+        """How it is typed; a flag that is on by default is switched off."""
+        flag = self.name.replace("_", "-")
+        return f"--no-{flag}" if self.annotation == "bool" and self.default is True else f"--{flag}"
+
+    def read(self, text: str) -> Any:
+        """The value that a text stands for, by the annotation."""
+        if text in self.choices:
+            return text
+        if self.choices and "Mapping" not in self.annotation and "float" not in self.annotation:
+            raise refused(self, text)
+        if text.lower() == "none" and "None" in self.annotation:
+            return None
+        if "Mapping" in self.annotation and "=" in text:
+            return mapping(text)
+        if re.search(r"list\[|Sequence|Iterable", self.annotation):
+            values = [number(part, "int" in self.annotation) for part in words(text)]
+            return values[0] if len(values) == 1 and re.search(r"\bstr \|", self.annotation) else values
+        if re.search(r"\b(float|int)\b", self.annotation):
+            value = number(text, True)
+            if isinstance(value, str) and not re.search(r"\b(str|Any)\b", self.annotation):
+                raise refused(self, text)
+            return value
+        return text
+
+
+def refused(option: Option, text: str) -> ArgumentError:
+    """The refusal of a value, with those that there are."""
+    rule = f"be one of {', '.join(option.choices)}" if option.choices else "be a number"
+    if option.choices and "float" in option.annotation:
+        rule += " or a number"
+    from evalreg.checks import nearest  # loads numpy, which a command line in order does not need
+
+    hint = nearest(text, option.choices)
+    return ArgumentError(f'`{option.name}` must {rule}; got "{text}".{hint}', parameter=option.name)
+
+
+def number(text: str, wanted: bool = True) -> int | float | str:
+    """A text as a number where it is one."""
+    for kind in (int, float) if wanted else ():
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def words(text: str) -> list[str]:
+    """Names separated by commas; one that holds a comma stands in double quotes."""
+    import csv
+
+    try:
+        found = [name.strip() for name in next(csv.reader([text], skipinitialspace=True, strict=True), [])]
+    except csv.Error:
+        found = []
+    if not found or not all(found):
+        raise ArgumentError(f'names must be separated by commas, as in "a,b"; got "{text}".')
+    return found
+
+
+def mapping(text: str) -> dict[str, Any]:
+    """Pairs such as ``law=1,math=2`` or ``A=left,error=``, where nothing is None."""
+    found: dict[str, Any] = {}
+    for part in words(text):
+        name, sign, value = part.rpartition("=")
+        if not sign or not name or name in found:
+            raise ArgumentError(f'pairs must read like "a=1,b=2", each name once; got "{text}".')
+        found[name] = number(value) if value else None
+    return found
+
+
+# From the source of a function
+
+
+@cache
+def _tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def _file_of(module: str) -> Path:
+    path = PACKAGE.joinpath(*module.split("."))
+    return path.with_suffix(".py") if path.with_suffix(".py").is_file() else path / "__init__.py"
+
+
+@cache
+def options_of(function: str) -> tuple[Option, ...]:
+    """The options of a public function, "mean" or "plan.precision", as its source has them."""
+    room, _, name = function.rpartition(".")
+    paths: Iterable[Path] = (
+        [_file_of(evalreg._HOMES[name])] if not room else sorted(_file_of("planning").parent.glob("*.py"))
+    )
+    for path in paths:
+        for node in _tree(path).body:
+            if isinstance(node, ast.FunctionDef) and node.name == name and not _is_overload(node):
+                return tuple(_read(node, _tree(path)))
+    raise LookupError(function)
+
+
+def _is_overload(node: ast.FunctionDef) -> bool:
+    return any(isinstance(mark, ast.Name) and mark.id == "overload" for mark in node.decorator_list)
+
+
+def _read(node: ast.FunctionDef, tree: ast.Module) -> Iterator[Option]:
+    described = parameters(inspect.cleandoc(ast.get_docstring(node) or ""))
+    plain = [*node.args.posonlyargs, *node.args.args]
+    missing: list[ast.expr | None] = [None] * (len(plain) - len(node.args.defaults))
+    defaults = [*missing, *node.args.defaults, *node.args.kw_defaults]
+    for argument, default in zip([*plain, *node.args.kwonlyargs], defaults, strict=True):
+        annotation = _written_out(argument.annotation, tree)
+        yield Option(
+            argument.arg,
+            annotation,
+            None if default is None else _literal(default),
+            default is None,
+            described.get(argument.arg, ""),
+            tuple(re.findall(r"'([^']*)'", " ".join(re.findall(r"Literal\[([^\]]*)\]", annotation)))),
+        )
+
+
+def _literal(node: ast.expr) -> Any:
+    try:
+        return ast.literal_eval(node)
+    except ValueError:  # a constant's name
+        return ast.unparse(node)
+
+
+def _written_out(annotation: ast.expr | None, tree: ast.Module, depth: int = 3) -> str:
+    """An annotation with the aliases of evalreg in it replaced by what they stand for."""
+    if annotation is None:
+        return ""
+    text = ast.unparse(annotation)
+    for name in dict.fromkeys(re.findall(r"\b[A-Z]\w+\b", re.sub(r"'[^']*'", "", text))):
+        meaning = _alias(name, tree, depth)
+        if meaning:
+            text = meaning.join(re.split(rf"\b{name}\b", text))
+    return text
+
+
+def _alias(name: str, tree: ast.Module, depth: int) -> str:
+    for node in tree.body if depth else ():
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.target.id == name:
+            return _written_out(node.value, tree, depth - 1)
+        if isinstance(node, ast.ImportFrom) and any(alias.name == name for alias in node.names):
+            module = node.module or ""
+            home = module.removeprefix("evalreg.")
+            return _alias(name, _tree(_file_of(home)), depth) if home != module else ""
+    return ""
+
+
+def parameters(docstring: str) -> dict[str, str]:
+    """What a numpydoc docstring says of each parameter."""
+    section = re.search(r"^Parameters\n-+\n(.*?)(?=^\w[^\n]*\n-+\n|\Z)", docstring, re.DOTALL | re.MULTILINE)
+    found: dict[str, str] = {}
+    for entry in re.finditer(
+        r"^(\w[\w, ]*?) :[^\n]*\n((?:[ ]+[^\n]*\n?|\n)*)", section[1] if section else "", re.MULTILINE
+    ):
+        text = " ".join(entry[2].split()).replace("``", "").replace("`", "")
+        found |= dict.fromkeys((name.strip() for name in entry[1].split(",")), text)
+    return found

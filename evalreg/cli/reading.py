@@ -1,0 +1,261 @@
+"""What a command reads: logs and tables, by one path, with names before files and a filter on rows."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from evalreg.checks import listed
+from evalreg.cli.options import options_of
+from evalreg.errors import ArgumentError, EvalregError, MissingColumnError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from evalreg.logs.log import Log
+
+# Parameters that name columns of labels, whose ids are read as text to the letter.
+LABELS = ("by", "model", "item", "sample", "strata", "left", "right", "winner", "key", "treatment", "eval", "judge")
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """The rows of files: a log with its roles, a plain table, or sums."""
+
+    data: Any  # what a public function takes: a data frame, or sums
+    log: Log | None = None  # with roles, runs and notes; None of a table without the names of roles, and of sums
+    kept: str = ""  # the filter, with how many rows it kept of how many
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """The rows."""
+        found: pd.DataFrame = self.data
+        return found
+
+    def has(self, *columns: str) -> bool:
+        """Whether there are rows, and these are all columns of them."""
+        return set(columns) <= set(getattr(self.data, "columns", ()))
+
+    def several(self, column: str) -> bool:
+        """Whether a column has several values."""
+        return self.has(column) and bool(self.frame[column].nunique() > 1)
+
+    @property
+    def harness(self) -> Log | None:
+        """The log of a harness, whose own methods know what may not be pooled."""
+        return None if self.log is None or self.log.format in ("table", "frame") else self.log
+
+    @property
+    def pairs(self) -> bool:
+        """Whether the rows compare two models."""
+        return self.has("left", "right") or "Pair" in type(getattr(self.data, "roles", None)).__name__
+
+    def together(self, given: Mapping[str, Any]) -> str:
+        """A sentence where rows of several tasks make one estimate; empty where an option keeps them apart."""
+        told = " ".join(str(value) for name, value in given.items() if name != "where")
+        if not self.several("task") or re.search(r"\btask\b", told):
+            return ""
+        n = self.frame["task"].nunique()
+        return f"Rows of {n} tasks are taken together. Name one by --where, or keep them apart by --by task."
+
+    def only(self, column: str) -> str:
+        """The one value of a column; empty where there are several or none."""
+        values = self.frame[column].dropna().unique().tolist() if self.has(column) else []
+        return str(values[0]) if len(values) == 1 else ""
+
+
+def named_files(files: Sequence[str]) -> tuple[dict[str, str], list[str]]:
+    """The files with a name before them, and those without; a file that is there is one, whatever signs it holds."""
+    named: dict[str, str] = {}
+    plain = []
+    for word in files:
+        name, sign, path = word.partition("=")
+        if not sign or not name or not path or os.path.exists(word) or set(name) & set('/\\*"'):
+            plain.append(word)
+        elif name in named:
+            raise ArgumentError(f'each name before a file must be there once; "{name}" is there twice.')
+        else:
+            named[name] = path
+    if named and plain:
+        raise ArgumentError(
+            f'either every file has a name or none; "{plain[0]}" has none. Write NAME={plain[0]}, or no names.'
+        )
+    return named, plain
+
+
+def read(files: Sequence[str], given: Mapping[str, Any]) -> Rows:
+    """The rows of files as the options choose them; a name before a file is that of its model."""
+    named, plain = named_files(files)
+    rows = _named(named, given) if named else _read(plain, given)
+    return _filtered(rows, given["where"]) if "where" in given else rows
+
+
+def _named(named: Mapping[str, str], given: Mapping[str, Any]) -> Rows:
+    """Files beside each other as models of these names."""
+    import pandas as pd
+
+    parts = {name: _read([path], given) for name, path in named.items()}
+    for name, rows in parts.items():
+        if rows.several("model"):
+            raise ArgumentError(f'"{name}" is to be one model, and its file holds several. Keep one by --where.')
+    frame = pd.concat([rows.frame.assign(model=name) for name, rows in parts.items()], ignore_index=True)
+    logs = [rows.log for rows in parts.values() if rows.log is not None]
+    return Rows(frame, _with_rows(logs[0], frame, logs) if len(logs) == len(parts) else None)
+
+
+def _with_rows(log: Log, frame: pd.DataFrame, logs: Sequence[Log] = ()) -> Log:
+    """A log with other rows, and the runs, notes and counts of several."""
+    from evalreg.logs.log import log_of
+
+    reading = replace(log._reading, frame=frame)
+    if logs:
+        left_out: dict[Any, int] = {}
+        for part in logs:
+            for reason, count in part._reading.left_out.items():
+                left_out[reason] = left_out.get(reason, 0) + count
+        runs, notes = (run for part in logs for run in part.runs), (note for part in logs for note in part.notes)
+        reading = replace(reading, runs=tuple(runs), notes=tuple(dict.fromkeys(notes)), left_out=left_out)
+    return log_of(reading)
+
+
+def _read(files: Sequence[str], given: Mapping[str, Any]) -> Rows:
+    """Logs of a harness or tables, told apart by content; tables may lack the names of roles."""
+    from evalreg.errors import LogFormatError
+    from evalreg.logs.read import read_log
+
+    options = {option.name: given[option.name] for option in options_of("read_log") if option.name in given}
+    options.pop("format", None)  # of what is printed
+    options |= {"format": given["log_format"]} if "log_format" in given else {}
+    text = options["text_columns"] = [*options.get("text_columns", ()), *text_columns(given)]
+    if all(file.endswith(".parquet") for file in files):
+        with suppress(LogFormatError):
+            return Rows(_sums(files, given))
+    if list(files) == ["-"]:
+        return Rows(_table("-", text))
+    try:
+        log = read_log(list(files) if len(files) > 1 else files[0], **options)
+    except LogFormatError:
+        other = any(file.lower().endswith((".json", ".eval")) or not os.path.isfile(file) for file in files)
+        if {"format", "roles"} & set(options) or other:
+            raise
+        try:
+            return Rows(_tables(files, text))
+        except EvalregError:  # no table either: what the reader of logs says is nearer to the matter
+            pass
+        raise
+    chosen = [name for name in ("metric", "filter", "scorer", "failed") if name in options]
+    if log.format == "table" and chosen:
+        raise ArgumentError(
+            f"`{chosen[0]}` chooses within the log of a harness; {files[0]} is a table. Leave it out.",
+            parameter=chosen[0],
+        )
+    return Rows(log.frame, log)
+
+
+def _sums(files: Sequence[str], given: Mapping[str, Any]) -> Any:
+    from evalreg.estimators.shards import merged
+
+    return merged(list(files), **{name: given[name] for name in ("cells", "n_shards") if name in given})
+
+
+def _table(file: str, text: Sequence[str]) -> pd.DataFrame:
+    from evalreg.logs.table import read_table
+
+    return read_table(file, text_columns=text, fields=None)
+
+
+def _tables(files: Sequence[str], text: Sequence[str]) -> pd.DataFrame:
+    """The rows of plain tables of the same columns, one below the other."""
+    import pandas as pd
+
+    frames = [_table(file, text) for file in files]
+    for file, frame in zip(files, frames, strict=True):
+        if set(frame.columns) != set(frames[0].columns):
+            raise ArgumentError(
+                f"tables that are read together have the same columns; {files[0]} has {listed(frames[0].columns)}, "
+                f"{file} has {listed(frame.columns)}. To set them side by side write NAME={files[0]} NAME={file}."
+            )
+    return frames[0] if len(frames) == 1 else pd.concat(frames, ignore_index=True)
+
+
+def text_columns(given: Mapping[str, Any]) -> list[str]:
+    """Columns of labels that the options name: models, questions, clusters, factors of formulas."""
+    found: list[str] = []
+    for name in LABELS:
+        value = given.get(name)
+        found += [
+            part for text in ([value] if isinstance(value, str) else value or ()) for part in str(text).split(":")
+        ]
+    groups = str(given.get("groups") or "")
+    found += [quoted or bare for quoted, bare in re.findall(r"`([^`]+)`|([^\s`+:]+)", groups)]
+    formula = " ".join(str(given.get(name) or "") for name in ("formula", "formulas", "against"))
+    found += re.findall(r"\bC\(\s*([A-Za-z_]\w*)", formula) + re.findall(r"\w+", formula.partition("|")[2])
+    found += re.findall(r"[^\s:*+]+", re.sub(r"\sx\s", " ", f" {given.get('facets') or ''} "))
+    return list(dict.fromkeys(name for name in found if name != given.get("score")))
+
+
+def _filtered(rows: Rows, text: str) -> Rows:
+    """The rows that a filter keeps."""
+    from evalreg.data import where
+    from evalreg.errors import EmptyDataError
+
+    if not hasattr(rows.data, "columns"):
+        raise ArgumentError(
+            "`where` filters rows, and the files hold sums. Filter before they are made.", parameter="where"
+        )
+    frame, expression = rows.frame, where.parse(text)
+    kept = where.mask(expression, frame)
+    if not kept.any():
+        raise EmptyDataError(
+            f"`where` must keep some rows; of {len(frame)} it keeps none.{where.unheard_of(expression, frame)}",
+            count=len(frame),
+            parameter="where",
+        )
+    told = f"{text} ({int(kept.sum()):,} of {len(frame):,} rows)"
+    log = None if rows.log is None else _with_rows(rows.log, frame[kept])
+    return Rows(frame[kept], log, told)
+
+
+def defaults(rows: Rows, function: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """What the columns with the names of roles say of arguments that were not given: nothing is pooled unasked."""
+    names = {option.name for option in options_of(function)}
+    roles = getattr(rows.data, "roles", None)
+    if roles is not None:
+        by = list(getattr(roles, "by", ()) or ())
+        return {"by": by} if by and "by" in names else {}
+    found: dict[str, Any] = {}
+    if {"left", "right"} <= names and (function != "summarise" or rows.pairs):
+        found |= {"left": "left", "right": "right"}
+        if not {"winner", "score"} & set(given):
+            outcome = "winner" if rows.has("winner") or not rows.has("score") else "score"
+            found[outcome] = outcome
+        axes = [role for role in ("prompt", "judge") if rows.several(role)]
+        found |= {"groups": " + ".join(axes)} if axes else {}
+        found |= {"key": rows.log.key} if rows.log is not None and rows.log.key else {}
+    else:
+        item = "task:item" if rows.several("task") else "item"
+        found |= {"item": item} if rows.has("item") else {}
+        found |= {"sample": "sample"} if rows.several("sample") and ("item" in given or "item" in found) else {}
+        several = [role for role in ("model", "task", "prompt") if rows.several(role)]
+        found |= {"by": several} if several else {}
+        found |= {"groups": item} if function == "ratio" and rows.has("item") else {}
+    return {name: value for name, value in found.items() if name in names and name not in given}
+
+
+def with_hint(error: EvalregError, rows: Rows) -> None:
+    """Say of a column that is missing which one of the table it may be."""
+    if not isinstance(error, MissingColumnError) or rows.harness is not None or not hasattr(rows.data, "columns"):
+        return
+    from evalreg.logs.roles import likely_roles
+
+    likely = likely_roles(rows.frame)
+    role = error.column if error.column in ("score", "item", "model", "left", "right", "winner") else error.parameter
+    if role in likely:
+        error.add_note(f"The table has a column that seems to be the {role}: --{role} {likely[role]}")
+    elif role == "score" and any(rows.has(name) for name in ("winner", "verdict", "preference")):
+        error.add_note("The table holds verdicts on two models, it seems: see evalreg leaderboard.")
+    error.add_note("`evalreg doctor FILE` says what a table holds.")

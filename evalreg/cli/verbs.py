@@ -1,0 +1,411 @@
+"""What the commands compute: a public function on what was read, and further questions put to its result."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import evalreg as er
+from evalreg.cli.commands import Command
+from evalreg.cli.options import options_of, words
+from evalreg.cli.reading import Rows, defaults, named_files, read, with_hint
+from evalreg.errors import ArgumentError, EvalregError
+
+# Options that ask the result, and the method that answers.
+LATER = {"ranks": "leaderboard", "tiers": "tiers", "best": "winner", "joint": "joint_test", "wild": "wild_test"}
+METHODS = {"win-rate": "win_rate", "bradley-terry": "bradley_terry", "controlled": "controlled_win_rate"}
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """What a command found, before it is printed."""
+
+    result: Any  # with `summary`, `to_frame` and the like; a text is printed as it is
+    rows: Rows | None = None
+    more: Mapping[str, Any] = field(default_factory=dict)  # further answers by name, printed below
+    gate: Any = None
+    sentence: str = ""  # an answer in words, below the tables
+
+
+@dataclass(frozen=True, eq=False)
+class Request:
+    """The options of a command line that were given."""
+
+    command: Command
+    given: Mapping[str, Any]
+    files: Sequence[str] = ()
+
+    def of(self, function: str) -> dict[str, Any]:
+        """Those that are parameters of a function of the command."""
+        names = self.command.names[function]
+        return {name: value for name, value in self.given.items() if name in names}
+
+    def refuse_others(self, function: str, *more: str) -> None:
+        """Refuse options of the command's other functions: they would have no effect."""
+        every = frozenset().union(*self.command.names.values())
+        lost = [name for name in self.given if name in every - self.command.names[function] - {*more, "alpha", "seed"}]
+        if lost:
+            raise ArgumentError(
+                f"`{lost[0]}` does not go with what is estimated here ({function.replace('_', ' ')}). Leave it out.",
+                parameter=lost[0],
+            )
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The value of an option, or its default."""
+        return self.given.get(name, default)
+
+    @property
+    def alpha(self) -> float:
+        """The level."""
+        return float(self.get("alpha", 0.05))
+
+
+@contextmanager
+def explained(rows: Rows) -> Iterator[None]:
+    """Say of an error what the rows it counts are, and which column may be meant."""
+    try:
+        yield
+    except EvalregError as error:
+        with_hint(error, rows)
+        if error.rows:
+            error.add_note("(Row 0 is the first below the header." + (" of those kept.)" if rows.kept else ")"))
+        raise
+
+
+def call(function: str, rows: Rows, options: Mapping[str, Any]) -> Any:
+    """A public function of rows: by the method of a log of a harness, else with the roles that columns have."""
+    with explained(rows):
+        if rows.harness is not None and hasattr(rows.harness, function):
+            return getattr(rows.harness, function)(**options)
+        if rows.harness is not None:
+            rows.harness._one_metric(*(str(value) for value in options.values()))
+        return getattr(er, function)(data=rows.data, **defaults(rows, function, options), **options)
+
+
+def refuse_pairs(rows: Rows, given: Mapping[str, Any]) -> None:
+    """Refuse verdicts on two models in the place of scores of single ones."""
+    if rows.pairs and "score" not in given and not rows.has("score"):
+        raise ArgumentError("the rows compare two models, and have no scores of single ones. See evalreg leaderboard.")
+
+
+def estimated(asked: Request) -> Found:
+    """A command whose line names one function."""
+    (function,) = asked.command.functions
+    rows = read(asked.files, asked.given)
+    if function in ("mean", "compare", "noise"):
+        refuse_pairs(rows, asked.given)
+    options = asked.of(function)
+    if function == "summarise":
+        return _summed(asked, rows, options)
+    result = subject_of(call(function, rows, options), rows)
+    more = dict[str, Any]()
+    if function == "components" and asked.get("design"):
+        more["design"] = (
+            f"Standard error of the mean of that design: {result.standard_error(**asked.get('design')):.6g}"
+        )
+    return _with_later(Found(result, rows, more), asked)
+
+
+def _summed(asked: Request, rows: Rows, options: dict[str, Any]) -> Found:
+    output = asked.get("output")
+    if output in (None, "-"):
+        raise ArgumentError("sums go to a file: name it by --output, such as -o monday.parquet.", parameter="output")
+    sums = call("summarise", rows, options | {"path": output})
+    return Found(f"Wrote {output}: sums of {sums.n_rows:,} rows.\n")
+
+
+def subject_of(result: Any, rows: Rows) -> Any:
+    """The result with the names of what one model's score is of: model, task, scorer."""
+    estimate = getattr(result, "estimate", None)
+    if estimate is None or rows.harness is None:
+        return result
+    model = rows.only("model") or _alike(run.model for run in rows.harness.runs)
+    task = rows.only("task") or _alike(run.task for run in rows.harness.runs)
+    scorer = rows.only("metric") or _alike(str(run.details.get("scorer", "")) for run in rows.harness.runs)
+    name = " on ".join(filter(None, (model, task))) + (f" ({scorer})" if scorer else "")
+    return replace(result, estimate=replace(estimate, about=replace(estimate.about, subject=name))) if name else result
+
+
+def _alike(values: Iterator[str]) -> str:
+    found = set(values)
+    return found.pop() if len(found) == 1 else ""
+
+
+def _with_later(found: Found, asked: Request) -> Found:
+    """What further options ask of the result: ranks, tiers, the best, tests, a gate, a figure."""
+    result, alpha, more = found.result, asked.alpha, dict(found.more)
+    several = getattr(getattr(getattr(result, "estimate", None), "about", None), "n_models", 2)
+    for name, method in LATER.items():
+        if not asked.get(name):
+            continue
+        if several < 2 and name in ("ranks", "tiers", "best"):
+            raise ArgumentError(
+                f"`{name}` is for two or more models; here is one. Name the column of the models.", parameter=name
+            )
+        options: dict[str, Any] = {} if method == "joint_test" else {"alpha": alpha, "seed": asked.get("seed", 0)}
+        options |= {"draws": asked.get("draws", 9999)} if method == "wild_test" else {}
+        more[name] = getattr(result, method)(**options)
+    gate = result.gate(asked.get("gate"), alpha=alpha) if asked.get("gate") is not None else None
+    if asked.get("figure"):
+        draw(lambda: result.plot(alpha=alpha), asked.get("figure"))
+    return replace(found, more=more, gate=gate)
+
+
+def draw(plotted: Callable[[], Any], path: str) -> None:
+    """A figure in the file that --figure names."""
+    try:
+        import matplotlib
+    except ModuleNotFoundError:
+        from evalreg.errors import NotAvailableError
+
+        raise NotAvailableError('`figure` needs matplotlib: pip install "evalreg[plot]".', parameter="figure") from None
+    matplotlib.use("agg")
+    try:
+        plotted().figure.savefig(Path(path), dpi=150)
+    except (OSError, ValueError) as error:
+        if isinstance(error, EvalregError):
+            raise
+        raise ArgumentError(
+            f'`figure` must be a file to draw to; "{path}" is not: {error}.', parameter="figure"
+        ) from error
+
+
+def doctor(asked: Request) -> Found:
+    """What a log holds and what may be wrong with it, with commands on the same files."""
+    from evalreg.logs.doctor import diagnose
+    from evalreg.logs.roles import likely_roles
+
+    rows = read(asked.files, asked.given)
+    log = rows.log
+    if log is None:
+        likely = likely_roles(rows.frame)
+        if "score" not in likely:
+            named = ", ".join(map(str, rows.frame.columns))
+            raise ArgumentError(
+                f"a log has a column of scores or verdicts; this table has {named}. Say which by --roles "
+                "item=COLUMN,score=COLUMN.",
+                parameter="roles",
+            )
+        log = er.Log(rows.frame, **likely)
+    choices = [o for o in options_of("read_log") if o.name in asked.given and o.name not in ("format", "text_columns")]
+
+    def command(verb: str, more: list[str]) -> str:
+        formula, rest = (more[:1], more[1:]) if verb == "fit" else ([], more)
+        chosen = [word for option in choices for word in (option.flag, _typed(asked.given[option.name]))]
+        return shlex.join(["evalreg", verb, *formula, *asked.files, *chosen, *rest])
+
+    return Found(diagnose(log, command), rows)
+
+
+def _typed(value: Any) -> str:
+    """A value as it is typed."""
+    return ",".join(f"{key}={one}" for key, one in value.items()) if isinstance(value, dict) else str(value)
+
+
+def board(asked: Request, rows: Rows) -> Any:
+    """Models ranked: by verdicts on pairs, or by means of scores."""
+    if rows.pairs or {"left", "right", "winner", "key"} & set(asked.given):
+        function = METHODS[asked.get("method", "win-rate")]
+        asked.refuse_others(function, "by", "item", "sample")
+        return call(function, rows, asked.of(function))
+    others = [name for name in ("method", "labels", "opponents", "scale", "ties", "formula") if name in asked.given]
+    if others:
+        raise ArgumentError(
+            f"`{others[0]}` goes with verdicts on pairs of models; these are scores of single ones.",
+            parameter=others[0],
+        )
+    names = {option.name for option in options_of("mean")}
+    return call("mean", rows, {name: value for name, value in asked.given.items() if name in names})
+
+
+def leaderboard(asked: Request) -> Found:
+    """The board with its ranks."""
+    rows = read(asked.files, asked.given)
+    result = board(asked, rows)
+    if result.estimate.about.n_models < 2:
+        raise ArgumentError("a leaderboard is for two or more models; here is one. See evalreg mean.")
+    return _with_later(Found(result, rows, {"board": result.leaderboard(asked.alpha, asked.get("seed", 0))}), asked)
+
+
+def fitted(asked: Request) -> Found:
+    """A regression, and the joint test of what a smaller formula leaves out."""
+    if "~" not in asked.given["formula"] and any("~" in file for file in asked.files):
+        raise ArgumentError("the formula comes before the file.", parameter="formula")
+    rows = read(asked.files, asked.given)
+    result = call("fit", rows, asked.of("fit"))
+    more = dict[str, Any]()
+    if "against" in asked.given:
+        smaller = call("fit", rows, asked.of("fit") | {"formula": asked.given["against"]})
+        more["against"] = er.ftest(result, smaller)
+    return _with_later(Found(result, rows, more), asked)
+
+
+def side_by_side(asked: Request) -> Found:
+    """A table of results: each file and each formula is a column."""
+    named, plain = named_files(asked.files)
+    files = named or {Path(file).name if len(asked.files) > 1 else file: file for file in plain}
+    formulas = [text.strip() for text in str(asked.get("formulas", "")).split(";") if text.strip()]
+    columns: dict[str, Any] = {}
+    for name, file in files.items():
+        rows = read([file], asked.given)
+        for formula in formulas or [""]:
+            header = ": ".join(filter(None, (name if len(files) > 1 or not formula else "", formula)))
+            function, options = ("fit", {"formula": formula}) if formula else ("mean", {})
+            columns[header] = call(function, rows, asked.of(function) | options)
+    if len(columns) < len(files) * max(len(formulas), 1):
+        raise ArgumentError("columns need names that differ: write NAME=FILE.", parameter="files")
+    names = words(asked.given["names"]) if isinstance(asked.get("names"), str) else asked.get("names")
+    shown: dict[str, Any] = {name: asked.given[name] for name in ("beneath", "stars", "keep") if name in asked.given}
+    return Found(er.table(list(columns.values()), names or list(columns), **shown))
+
+
+def evals(asked: Request) -> Found:
+    """Several evals side by side: of the values of a column, of a log's tasks, or of files."""
+    named, plain = named_files(asked.files)
+    if (named or len(plain) > 1) and "eval" not in asked.given:
+        parts = {name: read([file], asked.given) for name, file in (named or {Path(f).stem: f for f in plain}).items()}
+    else:
+        rows = read(asked.files, asked.given)
+        column = asked.get("eval", "task")
+        if not rows.has(column):
+            raise ArgumentError(f'`eval` must be a column that says which eval a row is of; there is no "{column}".')
+        labels = rows.frame[column]
+        if labels.isna().any():
+            raise ArgumentError(f"every row must say its eval; {int(labels.isna().sum())} do not.", parameter="eval")
+        parts = {str(name): Rows(rows.frame[labels == name]) for name in labels.unique()}
+    function = "compare" if "baseline" in asked.given else "mean"
+    found = {}
+    for name, part in parts.items():
+        options = asked.of(function)
+        options.pop("adjust", None)
+        if function == "mean":
+            part = part if part.has("model") else replace(part, data=part.frame.assign(model="model"), log=None)
+            options.setdefault("by", "model")
+        try:
+            found[name] = call(function, replace(part, log=None), options)
+        except EvalregError as error:
+            error.add_note(f"(In the eval {name!r}.)")
+            raise
+    suite = er.join_evals(found, **({"adjust": asked.get("adjust")} if "adjust" in asked.given else {}))
+    average = None
+    if asked.get("average"):
+        average = suite.average(asked.get("eval_weights"), tasks=asked.get("tasks", "fixed"))
+    if asked.get("figure"):
+        draw(lambda: suite.plot(asked.get("show"), average=average or False, alpha=asked.alpha), asked.get("figure"))
+    return Found(suite, more={} if average is None else {"average": average})
+
+
+def report(asked: Request) -> Found:
+    """The report of a board, of means or of differences."""
+    rows = read(asked.files, asked.given)
+    title = {"title": asked.given["title"]} if "title" in asked.given else {}
+    if "baseline" in asked.given:
+        result = call("compare", rows, asked.of("compare"))
+    else:
+        result, title = subject_of(board(asked, rows), rows), title | {"seed": asked.get("seed", 0)}
+    output = str(asked.get("output", ""))
+    form = asked.get("format") or ("md" if output.endswith((".md", ".markdown")) else "html")
+    return Found(result.report(format=form, alpha=asked.alpha, **title))
+
+
+def planned(asked: Request) -> Found:
+    """Questions that a difference needs, from a pilot with one answer or several to each question."""
+    if "delta" not in asked.given:
+        raise ArgumentError("`delta` must be the difference of mean scores that should be detected.", parameter="delta")
+    rows = read(asked.files, asked.given)
+    refuse_pairs(rows, asked.given)
+    options = {name: asked.given[name] for name in ("delta", "assurance", "power") if name in asked.given}
+    options["alpha"] = asked.alpha
+    roles = asked.of("plan.components")
+    frame = rows.frame
+    item, model = roles.get("item", defaults(rows, "noise", {}).get("item", "item")), roles.get("model", "model")
+    answered = frame.columns.intersection([*str(item).split(":"), model])
+    with explained(rows):
+        if roles.get("sample", "sample") in frame and frame.duplicated(list(answered)).any():
+            pilot = er.plan.components(frame, **roles | {"item": item})
+            table = _by_answers(pilot, str(asked.get("k", "1,2,5,10")), options)
+        else:
+            known = {name: value for name, value in roles.items() if name not in ("sample", "ssc")}
+            difference = er.compare(frame, **known | {"item": item})
+            table = er.plan.from_pilot(difference, **options).rename_axis("clustering").reset_index()
+    return Found(table, rows, sentence=_plan_sentence(table, asked))
+
+
+def _by_answers(pilot: Any, text: str, options: Mapping[str, Any]) -> Any:
+    """A plan for each number of answers to a question: "1,2" of both models, "2:8" of the first and the second."""
+    import pandas as pd
+
+    tables = []
+    for part in words(text):
+        sides = part.split(":")
+        if len(sides) > 2 or not all(side.isdecimal() and int(side) > 0 for side in sides):
+            raise ArgumentError(f'`k` must be numbers of answers, such as "1,4" or "2:8"; got "{part}".', parameter="k")
+        k = float(sides[0]), float(sides[-1])
+        table = er.plan.from_pilot(pilot, k_a=k[0], k_b=k[1], **options).rename_axis("clustering").reset_index()
+        table.insert(1, "answers", part)
+        tables.append(table)
+    whole = pd.concat(tables, ignore_index=True)
+    return whole.sort_values("clustering", ascending=False, kind="stable", ignore_index=True)
+
+
+def _plan_sentence(table: Any, asked: Request) -> str:
+    """What the plan comes to: "To see 0.05 you need about 1,845 questions in 369 passages"."""
+    clustered = table[table["clustering"] == "clustered"]
+    row = (clustered if len(clustered) else table).iloc[0]
+    where = f" in {row['n_clusters']:,.0f} {asked.get('groups')} clusters" if len(clustered) else ""
+    power, assurance = asked.get("power", 0.8), asked.get("assurance")
+    sure = f", in {assurance:g} of pilots like this one" if assurance else ""
+    return (
+        f"To see a difference of {asked.given['delta']:g} you need about {row['n']:,.0f} questions{where} "
+        f"(power {power:g}{sure}; level {asked.alpha:g})."
+    )
+
+
+def precision(asked: Request) -> Found:
+    """Rows that the interval of one score needs."""
+    if ("rate" in asked.given) == ("variance" in asked.given):
+        raise ArgumentError("a plan needs one of --rate (of 0/1 scores) and --variance. --rate 0.5 is the safe side.")
+    if "half_width" not in asked.given:
+        raise ArgumentError("`half_width` must be half of the length of the interval.", parameter="half_width")
+    plan = er.plan.precision(**asked.of("plan.precision"))
+    clusters = "" if plan.n_clusters is None else f" in {plan.n_clusters:,} clusters"
+    sentence = f"You need about {plan.n:,} rows{clusters} for an interval of +- {plan.half_width:g}."
+    return Found(plan, sentence=sentence)
+
+
+def separated(asked: Request) -> Found:
+    """Prompts and judges at which two models come apart."""
+    models = asked.get("models") or []
+    if len(models) != 2:
+        raise ArgumentError("`models` must be two names, as in A,B.", parameter="models")
+    rows = read(asked.files, asked.given)
+    others = {name: value for name, value in asked.given.items() if name not in ("judges", "judge", "delta", "power")}
+    result = board(replace(asked, given=others), rows)
+    options = {name: value for name, value in asked.of("plan.separate").items() if name not in ("left", "right")}
+    plan = er.plan.separate(result, *models, **options)
+    return Found(plan, rows)
+
+
+def demo(asked: Request) -> Found:
+    """The demonstration, or its logs as files."""
+    from evalreg.cli import demo as demonstration
+
+    seed = asked.get("seed", 0)
+    return Found(
+        demonstration.write(Path(asked.given["write"]), seed) if "write" in asked.given else demonstration.text(seed)
+    )
+
+
+def run(options: argparse.Namespace) -> tuple[Request, Found]:
+    """What a parsed command line asks for, and what was found."""
+    given = {
+        name: value for name, value in vars(options).items() if name not in ("command", "chosen", "files", "known")
+    }
+    asked = Request(options.chosen, given, getattr(options, "files", ()))
+    found: Found = globals()[options.chosen.verb](asked)
+    return asked, found

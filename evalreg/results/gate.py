@@ -1,0 +1,229 @@
+"""A gate: whether data show a claim such as "mean > 0.9" or "new - old > -0.01", show its opposite, or neither."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal, NoReturn
+
+import numpy as np
+
+from evalreg.checks import fraction, listed, nearest, pointed
+from evalreg.data.clusters import axis_name
+from evalreg.errors import FormulaError, MissingColumnError
+from evalreg.inference.equivalence import Verdict
+from evalreg.numerics.student import t_quantile
+from evalreg.report.tables import error_text, number
+
+STATUS: dict[Verdict, int] = {"shown": 0, "shown to fail": 1, "cannot tell": 2}
+WORDS: dict[Verdict, str] = {"shown": "PASS", "shown to fail": "FAIL", "cannot tell": "UNDECIDED"}
+POWER = 0.8
+
+_NAME = r"(?:`([^`]+)`|([^\s`<>=]+))"
+_CLAIM = re.compile(rf"\s*{_NAME}(?:\s+-\s+{_NAME})?\s*([<>])\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*")
+
+
+@dataclass(frozen=True)
+class Gate:
+    """What the data say about a claim on one estimate or difference.
+
+    Parameters
+    ----------
+    claim : str
+        As written.
+    name : str
+        The estimate or difference that it is about.
+    operator : {">", "<"}
+        On which side of the bound it is claimed to lie.
+    bound : float
+        In units of the score.
+    estimate, se : float
+        What was seen, with its standard error.
+    lower, upper : float
+        The interval at level 1 - 2 `alpha`, whose two ends are the one-sided bounds at `alpha`.
+    alpha : float
+        Level of each of the two one-sided tests.
+    verdict : {"shown", "shown to fail", "cannot tell"}
+        Whether that interval lies on the claimed side of the bound, on the other, or on both.
+    n : int
+        Rows, or questions of a difference.
+    n_clusters : dict
+        Clusters by axis.
+    wanted : dict
+        Where the data cannot tell: about how many clusters (by axis) or rows ("rows") could.
+    """
+
+    claim: str
+    name: str
+    operator: Literal[">", "<"]
+    bound: float
+    estimate: float
+    se: float
+    lower: float
+    upper: float
+    alpha: float
+    verdict: Verdict
+    n: int
+    n_clusters: Mapping[str, int]
+    wanted: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def status(self) -> int:
+        """0 where the claim is shown, 1 where it is shown to fail, 2 where the data cannot tell."""
+        return STATUS[self.verdict]
+
+    @property
+    def line(self) -> str:
+        """The decision on one line."""
+        low_decides = (self.operator == ">") != (self.verdict == "shown to fail")
+        side, end = ("lower", self.lower) if low_decides else ("upper", self.upper)
+        value = f"{number(self.estimate)} (SE {error_text(self.se)})"
+        decided = f"{100 * (1 - self.alpha):g}% {side} bound {error_text(end)}"
+        clusters = " and ".join(f"{count:,} {axis} clusters" for axis, count in self.n_clusters.items())
+        rests = f"n {self.n:,}" + (f" in {clusters}" if clusters else "")
+        return f"{WORDS[self.verdict]} ({self.verdict}): {self.claim}; {value}, {decided}, {rests}.{self._advice}"
+
+    @property
+    def _advice(self) -> str:
+        if not self.wanted:
+            return ""
+        counts = " and ".join(
+            f"{count:,} {axis if axis == 'rows' else f'{axis} clusters'}" for axis, count in self.wanted.items()
+        )
+        return f" About {counts} like these could tell, with a power of {POWER:g}."
+
+    def as_dict(self) -> dict[str, Any]:
+        """The decision with its status, for JSON."""
+        return asdict(self) | {"status": self.status}
+
+    def __str__(self) -> str:
+        return self.line
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A claim as read: "left > bound", or "left - right > bound"."""
+
+    text: str
+    left: str
+    right: str | None
+    operator: Literal[">", "<"]
+    bound: float
+
+
+def read_claim(text: str) -> Claim:
+    """The claim that a text makes; what cannot be read is refused with the reason."""
+    match = _CLAIM.fullmatch(text)
+    if match is None:
+        _refuse(text)
+    left, right = match[1] or match[2], match[3] or match[4]
+    if left == right:
+        raise _unreadable(text, f'"{left}" is on both sides')
+    operator: Literal[">", "<"] = ">" if match[5] == ">" else "<"
+    return Claim(" ".join(text.split()), left, right, operator, float(match[6]))
+
+
+def _refuse(text: str) -> NoReturn:
+    outside = re.sub(r"`[^`]*`", lambda name: "x" * len(name[0]), text)
+    sign = re.search(r"[<>]", outside)
+    if not text.strip():
+        raise _unreadable(text, "it is empty")
+    if "=" in outside:
+        raise _unreadable(text, 'write ">" or "<" alone: an estimate is never known to a point', outside.index("="))
+    if outside.count("`"):
+        raise _unreadable(text, "a name in backticks needs one on both sides", outside.index("`"))
+    if sign is None:
+        raise _unreadable(text, 'expected ">" or "<" and a number', len(text.rstrip()))
+    if re.fullmatch(rf"\s*{_NAME}(?:\s+-\s+{_NAME})?\s*", text[: sign.start()]) is None:
+        raise _unreadable(text, "expected a name, or two with a minus sign between spaces", 0)
+    raise _unreadable(text, "expected a number and nothing after it", sign.end())
+
+
+def _unreadable(text: str, problem: str, place: int | None = None) -> FormulaError:
+    caret = "" if place is None else f"\n{pointed(text, place)}"
+    return FormulaError(
+        '`claim` must read like "mean > 0.9" or "new - old > -0.01", with backticks around a name of several words: '
+        f"{problem}.{caret}",
+        parameter="claim",
+    )
+
+
+def unknown_name(name: str, known: Sequence[str]) -> MissingColumnError:
+    """The refusal of a claim about something that is not estimated."""
+    hint = nearest(name, known) or f" There are {listed(known)}."
+    return MissingColumnError(f'`claim` names "{name}", which is not estimated.{hint}', column=name, parameter="claim")
+
+
+def decided(results: Any, text: str, alpha: float, n_of: Callable[[str], int] | None = None) -> Gate:
+    """The gate of `Results.gate`: the verdict is that of the interval at 1 - 2 alpha of an estimate or a contrast.
+
+    `n_of` says how many rows are behind an estimate, where that is not all of them.
+    """
+    fraction("alpha", alpha)
+    claim = read_claim(text)
+    names = list(results.estimate.names)
+    # A parameter may itself be called "new - old".
+    name = claim.left if claim.right is None else f"{claim.left} - {claim.right}"
+    if name not in names and claim.right is not None:
+        backwards = f"{claim.right} - {claim.left}"
+        weights = np.zeros((1, len(names)))
+        if backwards in names:
+            weights[0, names.index(backwards)] = -1.0
+        elif {claim.left, claim.right} <= set(names):
+            weights[0, [names.index(claim.left), names.index(claim.right)]] = 1.0, -1.0
+        else:
+            halves = {half for pair in names for half in pair.split(" - ")}
+            raise unknown_name(next((m for m in (claim.left, claim.right) if m not in halves), name), names)
+        results = results.linear(weights, [name])
+    elif name not in names:
+        raise unknown_name(name, names)
+    return _of(results, name, claim, alpha, int(results.nobs) if n_of is None else n_of(name))
+
+
+def _of(results: Any, name: str, claim: Claim, alpha: float, n: int) -> Gate:
+    estimate, se = float(results.params[name]), float(results.bse[name])
+    lower, upper = map(float, results.conf_int(2 * alpha).loc[name])
+    above, below = lower > claim.bound, upper < claim.bound
+    holds, fails = (above, below) if claim.operator == ">" else (below, above)
+    verdict: Verdict = "shown" if holds else "shown to fail" if fails else "cannot tell"
+    counts = {axis_name(axis): int(results.cov.n_clusters[axis_name(axis)]) for axis in results.cov.axes}
+    wanted = dict[str, int]()
+    if verdict == "cannot tell" and results.estimate.population is None:
+        factor = multiple_to_tell(abs(estimate - claim.bound), se, float(results.dof[name]), alpha)
+        if math.isfinite(factor):
+            grouped = {axis: count for axis, count in counts.items() if count < n}
+            wanted = {axis: math.ceil(count * factor) for axis, count in (grouped or {"rows": n}).items()}
+    return Gate(
+        claim=claim.text,
+        name=name,
+        operator=claim.operator,
+        bound=claim.bound,
+        estimate=estimate,
+        se=se,
+        lower=lower,
+        upper=upper,
+        alpha=alpha,
+        verdict=verdict,
+        n=n,
+        n_clusters=counts,
+        wanted=wanted,
+    )
+
+
+def multiple_to_tell(distance: float, se: float, dof: float, alpha: float) -> float:
+    """How many times the clusters at hand a one-sided t test would need, were the truth as estimated.
+
+    Miller (2024), arXiv:2411.00640, eq. 9, with t in the place of the normal quantile of the level. Infinite at the
+    bound itself, and where there is no standard error.
+    """
+    if not (distance > 0 and se > 0 and dof > 0):
+        return math.inf
+    from scipy.special import ndtri
+
+    factor = 1.0
+    for _ in range(20):  # contracts: t changes slowly with its degrees of freedom
+        quantile = float(t_quantile(2 * alpha, np.array([dof * factor]))[0])
+        factor = max(((quantile + float(ndtri(POWER))) * se / distance) ** 2, 1.0)
+    return factor

@@ -1,0 +1,303 @@
+"""The command line by its table: what holds for every command and format, and the doors that people use."""
+
+from __future__ import annotations
+
+import io
+import json
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import evalreg as er
+from evalreg.cli.commands import COMMANDS, FORMATS
+from evalreg.cli.main import build_parser, main
+from evalreg.errors import ArgumentError, EvalregError
+
+NAMES = [command.name for command in COMMANDS]
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the simulated logs."""
+    folder = tmp_path_factory.mktemp("commands")
+    assert main(["demo", "--write", str(folder / "logs")]) == 0
+    return folder
+
+
+@pytest.fixture
+def run(here, monkeypatch, capsys):
+    """The command in this process: status, output, complaints."""
+    monkeypatch.chdir(here)
+    capsys.readouterr()
+
+    def run(line: str) -> tuple[int, str, str]:
+        status = main(shlex.split(line))
+        return status, *capsys.readouterr()
+
+    return run
+
+
+def examples() -> list[str]:
+    lines = "\n".join(command.examples for command in COMMANDS).replace("\\\n", " ").splitlines()
+    return [line.strip().removeprefix("evalreg ") for line in lines if line.strip() and ".eval" not in line]
+
+
+# The table
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_help_fits_a_screen_and_the_whole_help_has_every_option(run, name):
+    status, page, _ = run(f"{name} --help")
+    assert status == 0
+    assert len(page.splitlines()) <= 50
+    assert max(map(len, page.splitlines())) <= 100
+    whole = " ".join(run(f"{name} --help-all")[1].split())
+    command = next(command for command in COMMANDS if command.name == name)
+    for option in command.options():
+        assert option.flag in whole
+        assert option.help, f"{name} {option.flag} is not explained"
+
+
+def test_every_option_on_a_first_page_is_one_that_the_command_has():
+    for command in COMMANDS:
+        assert set(command.page.split()) <= {option.name for option in command.options()}, command.name
+
+
+def test_the_examples_run(run):
+    for line in examples():
+        status, output, error = run(line)
+        assert (status, bool(output or "-o " in line)) == (0, True), (line, error)
+
+
+def test_every_command_prints_every_format(run):
+    for line in examples():
+        if line.split()[0] in ("demo", "report", "summarise", "doctor") or "monday" in line:
+            continue
+        for form in FORMATS:
+            status, output, _ = run(f"{line} --format {form}")
+            assert (status, bool(output.strip())) == (0, True), (line, form)
+            if form == "json":
+                document = json.loads(output, parse_constant=lambda constant: pytest.fail(constant))
+                assert {"schema_version", "versions", "command", "kind"} <= set(document)
+            if form == "csv":
+                assert len(pd.read_csv(io.StringIO(output)))
+
+
+@pytest.mark.parametrize(
+    ("line", "hint"),
+    [
+        ("means logs/models.csv", '"mean"'),
+        ("mean logs/models.csv --group passage", "--groups"),
+        ("mean logs/models.csv --cluster passage", "--groups"),
+        ("compare logs/models.csv --adjust holmes", "holm"),
+        ("mean logs/models.csv --cov CR22 --groups passage", '"CR2"'),
+    ],
+)
+def test_a_near_miss_is_told_what_was_meant(run, line, hint):
+    status, output, error = run(line)
+    assert (status, output) == (3, "")
+    assert hint in error
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "demo"])
+def test_a_command_whose_words_got_lost_is_no_gate_that_held(run, name):
+    assert run(name)[0] == 3
+    assert run("")[0] == 3
+
+
+# What an error says
+
+
+@pytest.mark.parametrize(
+    ("line", "flag"),
+    [
+        ("mean logs/passages.csv --groups pasage", "--groups"),
+        ("mean logs/passages.csv --alpha 2", "--alpha"),
+        ("mean logs/passages.csv --where 'subject == \"none\"'", "--where"),
+        ("compare logs/models.csv --item qestion", "--item"),
+        ("mean logs/passages.csv --metric acc", "--metric"),
+        ("mean logs/passages.csv --gate 'mean >= 1'", "--gate"),
+        ("mean logs/passages.csv -o nowhere/at/all.txt", "--output"),
+    ],
+)
+def test_an_error_names_the_option_whose_rule_is_broken(run, line, flag):
+    status, _, error = run(line)
+    assert status == 3
+    assert error.startswith(f"evalreg: error: {flag}: ")
+
+
+def test_a_wrong_formula_blames_no_option_that_there_is_not(run):
+    status, _, error = run('fit "score ~ n_wrds" logs/passages.csv')
+    assert status == 3
+    assert "--formula" not in error
+    assert "n_words" in error
+
+
+def test_errors_carry_the_argument_as_a_field():
+    rows = er.datasets.passages(n_passages=5, seed=1)
+    with pytest.raises(EvalregError) as caught:
+        er.mean(rows, groups="pasage")
+    assert caught.value.parameter == "groups"
+
+
+def test_an_error_inside_is_status_4(run, monkeypatch):
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError("a bug")
+
+    monkeypatch.setattr("evalreg.cli.verbs.run", broken)
+    status, output, error = run("mean logs/passages.csv")
+    assert (status, output) == (4, "")
+    assert "ZeroDivisionError: a bug" in error
+
+
+# What is read
+
+
+def test_the_numbers_are_those_of_the_library(run):
+    rows = pd.read_csv("logs/passages.csv", dtype={"passage": str})
+    output = run("mean logs/passages.csv --groups passage --cov CR1 --alpha 0.1 --format csv")[1]
+    wanted = er.mean(rows, groups="passage", cov="CR1").to_frame(0.1)
+    found = pd.read_csv(io.StringIO(output), index_col=0)
+    pd.testing.assert_frame_equal(found, wanted, check_names=False, check_dtype=False, rtol=1e-14)
+
+
+def test_models_of_a_table_are_not_averaged_without_a_word(run):
+    found = pd.read_csv(io.StringIO(run("mean logs/models.csv --format csv")[1]))
+    assert found["name"].tolist() == ["new", "old"]
+
+
+def test_two_runs_are_compared_by_the_names_before_their_files(run, here):
+    rows = pd.read_csv(here / "logs" / "models.csv").rename(columns={"question": "item"})
+    for name in ("old", "new"):
+        rows[rows["model"] == name].drop(columns="model").to_csv(here / f"{name}.csv", index=False)
+    status, output, _ = run("compare before=old.csv after=new.csv --groups passage --format csv")
+    wanted = er.compare(rows, groups="passage").table["difference"].iloc[0]
+    row = pd.read_csv(io.StringIO(output)).iloc[0]
+    assert status == 0
+    assert {row["model"], row["baseline"]} == {"before", "after"}
+    assert abs(row["difference"]) == pytest.approx(abs(wanted))
+    assert run("compare before=old.csv new.csv")[0] == 3
+    means = pd.read_csv(io.StringIO(run("mean before=old.csv after=new.csv --format csv")[1]))
+    assert sorted(means["name"]) == ["after", "before"]
+
+
+def test_tables_of_unlike_columns_are_not_put_below_each_other(run):
+    assert run("mean logs/models.csv logs/passages.csv")[0] == 3
+
+
+def test_where_keeps_rows_and_says_how_many(run):
+    status, output, _ = run("mean logs/passages.csv --groups passage --where 'subject == \"law\"'")
+    assert status == 0
+    assert "(109 of 517 rows)" in " ".join(output.split())
+
+
+def test_ids_are_text_to_the_letter(run, here):
+    (here / "ids.csv").write_text("score,passage\n" + "".join(f"{i % 2},{p}\n" for i in range(6) for p in ("01", "1")))
+    found = json.loads(run("mean ids.csv --groups passage --format json")[1])
+    assert found["n_clusters"] == {"passage": 2}
+
+
+def test_standard_input_is_read(run, here, monkeypatch):
+    content = (here / "logs" / "passages.csv").read_bytes()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+    assert run("mean - --groups passage")[0] == 0
+
+
+def test_sums_of_nights_add_up(run, here):
+    frame = pd.read_csv(here / "logs" / "passages.csv")
+    for night, part in enumerate((frame[:250], frame[250:])):
+        part.to_csv(here / f"night{night}.csv", index=False)
+        assert run(f"summarise night{night}.csv --groups passage -o night{night}.parquet")[0] == 0
+    whole = pd.read_csv(io.StringIO(run("mean logs/passages.csv --groups passage --format csv")[1]))
+    added = pd.read_csv(io.StringIO(run("mean night0.parquet night1.parquet --groups passage --format csv")[1]))
+    assert added["se"].tolist() == pytest.approx(whole["se"].tolist())
+
+
+# What is written
+
+
+def test_the_end_of_a_file_says_its_format_and_may_not_contradict_it(run, here):
+    assert run("mean logs/passages.csv --groups passage -o mean.html")[0] == 0
+    assert (here / "mean.html").read_text().lstrip().startswith("<")
+    assert run("mean logs/passages.csv -o mean.json")[0] == 0
+    json.loads((here / "mean.json").read_text())
+    assert run("mean logs/passages.csv -o mean.html --format json")[0] == 3
+
+
+def test_a_summary_is_added_to_files_of_its_own_alone(run, here):
+    line = "compare logs/models.csv --item question --gate 'new - old > -0.5' --summary page.md"
+    assert run(line)[0] == run(line)[0] == 0
+    assert (here / "page.md").read_text().count("PASS") == 2
+    before = (here / "logs" / "passages.csv").read_bytes()
+    assert run(line.replace("page.md", "logs/passages.csv"))[0] == 3
+    assert (here / "logs" / "passages.csv").read_bytes() == before
+
+
+def test_what_is_read_is_never_written_over(run):
+    assert run("mean logs/passages.csv -o logs/passages.csv")[0] == 3
+
+
+def test_csv_for_a_spreadsheet_computes_no_name(run, here):
+    (here / "formulas.csv").write_text("model,score\n" + "=1+1,1\n=1+1,0\nb,1\nb,0\n")
+    assert "'=1+1" in run("mean formulas.csv --format csv --spreadsheet")[1]
+    assert "'=1+1" not in run("mean formulas.csv --format csv")[1]
+
+
+@pytest.mark.parametrize(
+    ("claim", "status"),
+    [("mean > 0.5", 0), ("mean < 0.5", 1), ("mean > 0.7621", 2)],
+)
+def test_a_gate_on_one_run_leaves_with_what_it_found(run, claim, status):
+    assert run(f"mean logs/passages.csv --groups passage --gate '{claim}'")[0] == status
+    found = json.loads(run(f"mean logs/passages.csv --groups passage --gate '{claim}' --format json")[1])["gate"]
+    assert found["status"] == status
+
+
+def test_a_plan_ends_in_a_number_of_questions(run):
+    output = run("plan logs/pilot.csv --item question --groups passage --delta 0.05")[1]
+    frame = pd.read_csv("logs/pilot.csv", dtype={"passage": str, "question": str, "sample": str})
+    pilot = er.plan.components(frame, item="question", groups="passage")
+    n = int(er.plan.from_pilot(pilot, delta=0.05, k_a=1, k_b=1)["n"]["clustered"])
+    assert f"about {n:,} questions" in " ".join(output.split())
+
+
+def test_a_warning_is_said_once(run, here):
+    (here / "few.csv").write_text("score,passage\n" + "".join(f"{(i * 7) % 3 % 2},{i % 4}\n" for i in range(40)))
+    status, output, error = run("mean few.csv --groups passage")
+    assert status == 0
+    text = " ".join(output.split())
+    assert not any(" ".join(line.removeprefix("warning: ").split()) in text for line in error.splitlines())
+
+
+# The start
+
+
+def test_help_and_version_load_no_data_frames():
+    code = (
+        "import sys\nfrom evalreg.cli.main import main\nmain(sys.argv[1:])\n"
+        "print([name for name in ('numpy', 'pandas', 'scipy', 'statsmodels') if name in sys.modules])"
+    )
+    for words in (["--version"], ["fit", "--help"], ["--help"]):
+        done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=True)
+        assert done.stdout.splitlines()[-1] == "[]", words
+
+
+def test_a_reader_that_stops_reading_is_no_error(run, monkeypatch):
+    class Closed(io.StringIO):
+        def write(self, _: str) -> int:
+            raise BrokenPipeError
+
+        def fileno(self) -> int:
+            raise OSError
+
+    monkeypatch.setattr(sys, "stdout", Closed())
+    assert main(["mean", "logs/passages.csv"]) == 0
+
+
+def test_wrong_usage_raises_in_the_parser():
+    with pytest.raises(ArgumentError):
+        build_parser(["mean"]).parse_args(["mean"])

@@ -9,7 +9,6 @@ import pytest
 import evalreg as er
 from evalreg.covariance import row_leverages, thin_leverages
 from evalreg.covariance.thin_leverages import ThinClusters
-from evalreg.data.clusters import Codes
 from evalreg.scores import rows
 
 TIGHT = 1e-9
@@ -83,20 +82,11 @@ def test_a_factor_of_many_levels_has_the_errors_of_all_rows(sizes: list[int], mo
     np.testing.assert_allclose(results.dof, dof, rtol=TIGHT)
 
 
-@pytest.mark.parametrize("k", [rows.MANY_COLUMNS - 1, rows.MANY_COLUMNS])
-def test_squares_of_each_cluster_are_those_of_its_rows(k: int, rng: np.random.Generator) -> None:
-    cluster = rng.permutation(np.repeat(np.arange(4), [1, 5, 30, 70]))
-    X = rng.normal(size=(cluster.size, k))
-    grams = rows.cluster_grams(np.asfortranarray(X), Codes(cluster, 4))
-    for g in range(4):
-        np.testing.assert_allclose(grams[g], X[cluster == g].T @ X[cluster == g], atol=1e-12)
-
-
 def test_a_joint_test_does_not_depend_on_how_wide_clusters_are_handled(monkeypatch: pytest.MonkeyPatch) -> None:
     log = made(SIZES["both"])
     restriction = np.eye(6)[1:4]
     narrow = er.fit("score ~ x + C(model)", log, groups="passage").wald_test(restriction)
-    monkeypatch.setattr("evalreg.scores.rows.RowScores.narrow", lambda self, by: iter([(None, self.cells(by))]))
+    monkeypatch.setattr("evalreg.scores.rows.RegressionScores.narrow", lambda self, by: iter([(None, self.cells(by))]))
     wide = er.fit("score ~ x + C(model)", log, groups="passage").wald_test(restriction)
     assert float(np.ravel(narrow.statistic)[0]) == pytest.approx(float(np.ravel(wide.statistic)[0]), rel=TIGHT)
     assert narrow.df_denom == pytest.approx(wide.df_denom, rel=TIGHT)
@@ -185,27 +175,6 @@ def of_many_levels(rng: np.random.Generator) -> pd.DataFrame:
     score = rng.poisson(np.exp(0.3 * x + 0.3 * rng.normal(size=500)[cluster]))
     columns = {"score": score, "x": x, "task": np.arange(n) * 7 % 39, "passage": cluster, "w": rng.uniform(1, 3, n)}
     return pd.DataFrame(columns).sample(frac=1, random_state=2)
-
-
-@pytest.mark.parametrize("family", ["gaussian", "poisson"])
-@pytest.mark.parametrize("weights", [None, "w"])
-def test_a_factor_of_many_levels_has_the_degrees_of_freedom_of_its_entries(
-    family: str, weights: str | None, monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator
-) -> None:
-    log, used, forms = of_many_levels(rng), [], ThinClusters.forms
-    monkeypatch.setattr(ThinClusters, "forms", lambda self, *given: used.append(self) or forms(self, *given))
-
-    def fitted(formula: str) -> er.Results:
-        return er.fit(formula, log, groups="passage", family=family, weights=weights)
-
-    results = fitted("score ~ x + C(task)")
-    entries, design = results.estimate.scores.entries, results.estimate.scores.design
-    np.testing.assert_allclose(entries.rows @ entries.map, design, atol=1e-13)
-    by_entries = results.dof
-    assert {part[0].shape[1] for own in used for part in own.parts} == {1}
-    monkeypatch.setattr(row_leverages, "CLUSTERS_TO_COLUMNS", np.inf)
-    np.testing.assert_allclose(fitted("score ~ x + C(task)").dof, by_entries, rtol=1e-11)
-    assert fitted("score ~ x").estimate.scores.entries is None
 
 
 def test_degrees_of_freedom_of_entries_are_those_of_all_rows(rng: np.random.Generator) -> None:

@@ -91,7 +91,7 @@ def test_sums_of_powers_leave_out_no_eigenvalue_of_one(share):
 def test_a_sum_of_scores_needs_no_squares_of_the_design(monkeypatch):
     log = _log(30, 6, 20, 1)
     expected = er.fit("score ~ m + z", log, groups="g", cov="CR1", dof="min").bse
-    monkeypatch.setattr(rows, "cluster_grams", lambda *_: pytest.fail("formed for all clusters"))
+    monkeypatch.setattr(rows.ClusterRows, "grams", lambda _: pytest.fail("formed for all clusters"))
     monkeypatch.setattr(memory, "GIB", 1.0)
     k = expected.size
     monkeypatch.setattr(memory, "available", lambda: 3.0 * 8 * min(30 * k, len(log)) * k)  # of six that these take
@@ -125,10 +125,9 @@ def test_effects_of_every_question_need_a_matrix_of_few_of_them(monkeypatch):
 
 
 @pytest.mark.parametrize("n_models", [4, 10])
-def test_the_question_that_moves_a_regression_most_is_the_one_of_solving_again(n_models, monkeypatch):
+def test_the_question_that_moves_a_regression_most_is_the_one_of_solving_again(n_models):
     log = _questions(40, n_models)
     results = er.fit("score ~ model + C(q)", log, groups="q")
-    monkeypatch.setattr(rows, "cluster_grams", _of_few_columns)
     (row,) = results.diagnostics().to_dict("records")
     # Without its question, the effects of models are those of numpy's least squares on the other rows.
     moved = {}
@@ -153,8 +152,3 @@ def _questions(n, n_models=10):
     log = pd.DataFrame({"q": np.repeat(np.arange(n), n_models), "model": np.tile(np.arange(n_models), n)})
     log["model"] = np.char.add("m", log["model"].to_numpy().astype(str)).astype(object)
     return log.assign(score=rng.normal(size=len(log)) + rng.normal(size=n)[log["q"]])
-
-
-def _of_few_columns(design, codes):
-    assert design.shape[1] < 20
-    return np.stack([design[codes.codes == g].T @ design[codes.codes == g] for g in range(codes.n_clusters)])

@@ -733,11 +733,10 @@ def test_columns_of_numbers_give_the_design_of_statsmodels_before_its_model_is_m
     from evalreg.estimators.design import evaluated
 
     frame = pd.DataFrame({"score": rng.normal(size=30), "x": rng.normal(size=30), "k": rng.integers(0, 5, 30)})
-    design, model = evaluated(parse_formula(formula), frame, None, "gaussian"), smf.ols(formula, frame)
-    assert design.model is None
-    np.testing.assert_array_equal(design.exog, model.exog)
-    np.testing.assert_array_equal(design.endog, model.endog)
-    assert (design.endog_names, list(design.exog_names)) == (model.endog_names, model.exog_names)
+    design, model = evaluated(parse_formula(formula), frame), smf.ols(formula, frame)
+    np.testing.assert_array_equal(design.rows, model.exog)
+    np.testing.assert_array_equal(design.outcome, model.endog)
+    assert (design.outcome_name, list(design.names)) == (model.endog_names, model.exog_names)
     results = er.fit(formula, frame)
     assert results.statsmodels.model is results.statsmodels.model
     frame["x"] = 0.0

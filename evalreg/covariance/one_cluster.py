@@ -20,7 +20,7 @@ from evalreg.data.clusters import Axis
 from evalreg.estimate import Estimate
 from evalreg.numerics.matrices import Matrix, dense
 from evalreg.scores.base import Scores
-from evalreg.scores.rows import RowScores
+from evalreg.scores.rows import RegressionScores, RowScores
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,9 +116,8 @@ def remaining(estimate: Estimate, known: Directions | None) -> Remaining:
         root, inverse_root = root_of(estimate.refit.inverse_gram)
         return Remaining(scores, root, root, inverse_root @ estimate.bread)
     k, m = known.alone.shape
-    if not 0 < m < k or not isinstance(scores, RowScores) or scores.design is None:
+    if not 0 < m < k or not isinstance(scores, RegressionScores):
         return Remaining(scores, known.root, known.root, known.inverse_root @ estimate.bread)
     rest = np.linalg.qr(known.alone, mode="complete")[0][:, m:]
     turn = known.root @ rest
-    fewer = RowScores(scores.values @ turn, scores.labels, scores.design @ turn)
-    return Remaining(fewer, np.eye(k - m), turn, rest.T @ known.inverse_root @ estimate.bread)
+    return Remaining(scores.turned(turn), np.eye(k - m), turn, rest.T @ known.inverse_root @ estimate.bread)

@@ -184,6 +184,8 @@ def for_formula(column: pd.Series, name: str, plain: bool) -> Any:
         return column.to_numpy(dtype=np.uint64 if unsigned else np.int64)
     if pd.api.types.is_numeric_dtype(dtype) and dtype.kind != "c":
         return column.to_numpy(dtype=np.float64)
+    if isinstance(dtype, pd.StringDtype):
+        return column
     return _of_objects(column.astype(object), name, plain)
 
 
@@ -215,9 +217,11 @@ def _of_objects(values: pd.Series, name: str, plain: bool) -> Any:
 
 def as_labels(values: Any, whole: bool) -> Any:
     """Text as categories in patsy's order, so that patsy walks over no rows; where a formula takes it `whole`."""
-    if not (whole and isinstance(values, pd.Series) and values.dtype == object):
-        return values
-    codes, levels = factorize(values.to_numpy())
+    text = isinstance(values, pd.Series) and isinstance(values.dtype, pd.StringDtype)
+    if not (whole and (text or (isinstance(values, pd.Series) and values.dtype == object))):
+        return values.astype(object) if text else values
+    codes, levels = factorize(values if text else values.to_numpy())
+    levels = np.asarray(levels, dtype=object)
     if not all(type(level) is str for level in levels):
         return values
     order = sorted(range(len(levels)), key=levels.__getitem__)

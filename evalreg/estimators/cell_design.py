@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -21,7 +23,6 @@ from evalreg.data.grammar import names_in
 from evalreg.data.memory import refuse_larger
 from evalreg.data.names import known_column
 from evalreg.errors import FormulaError, NotAvailableError
-from evalreg.estimators.design import columns_of
 
 # What learns from all rows, and would learn from cells here.
 LEARNING = {"center", "standardize", "scale", "bs", "cr", "cc", "te"}
@@ -183,6 +184,18 @@ def coded_cells(
         "Leave out or merge levels.",
     )
     return _columns(names, info, values, rows, numbers, products)
+
+
+def columns_of(subterm: Any, values: dict[Any, Any]) -> Iterator[FloatArray | float]:
+    """Products of the columns of the factors of a term, of the first factor fastest."""
+    coded = subterm.contrast_matrices
+    widths = [coded[factor].matrix.shape[1] if factor in coded else 1 for factor in subterm.factors]
+    for last_first in product(*(range(width) for width in reversed(widths))):
+        column: FloatArray | float = 1.0
+        for factor, place in zip(subterm.factors, reversed(last_first), strict=True):
+            one = values[factor]
+            column = column * (np.ascontiguousarray(coded[factor].matrix[:, place])[one] if factor in coded else one)
+        yield column
 
 
 def _columns(

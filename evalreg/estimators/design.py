@@ -1,4 +1,4 @@
-"""What a formula makes of the rows in use: outcome and columns, and, when asked for, the statsmodels model of them."""
+"""What a formula makes of the rows in use: the score, and columns that are a coding of cells times numbers of rows."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ from typing import Any, TypeAlias
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import FamilyName, FloatArray
+from evalreg.checks import FamilyName, FloatArray, IntArray
+from evalreg.data.clusters import as_codes, pair_codes
 from evalreg.data.formula import ParsedFormula, whole_column
+from evalreg.data.frame import refuse_extreme
 from evalreg.data.row_numbers import row_list, rows_text
-from evalreg.errors import FormulaError, NonFiniteError
-from evalreg.estimators.families import Family
-from evalreg.numerics.fitting import Fitted
-from evalreg.results.statsmodels_results import shown_fit
+from evalreg.errors import DataError, FormulaError, NonFiniteError
 
 # What patsy says of a formula is kept where its columns of labels have no more levels.
 MOST_LEVELS_KEPT = 64
@@ -25,91 +24,89 @@ MOST_LEVELS_KEPT = 64
 
 @dataclass(frozen=True, eq=False)
 class Design:
-    """Outcome, shape (n_rows,), and columns, shape (n_rows, k), under statsmodels' names, and its model where made."""
+    """The score, and a design whose column i is coding[cell, i] times one of the numbers.
 
-    endog: FloatArray
-    exog: FloatArray
-    endog_names: str
-    exog_names: tuple[str, ...]
-    model: Any = None
+    Parameters
+    ----------
+    outcome : ndarray, shape (n_rows,)
+        The score.
+    outcome_name : str
+        What statsmodels calls it.
+    names : tuple of str
+        Of the columns, under statsmodels' names.
+    cell : ndarray of int, shape (n_rows,), or None
+        Joint level of the factors; None without any.
+    coding : ndarray, shape (n_cells, k)
+        What patsy codes the levels as.
+    numbers : tuple of ndarray, shape (n_rows,)
+        Products of numeric factors.
+    part : ndarray of int, shape (k,)
+        Which of the numbers, counted from 1; 0 of factors alone.
+    """
 
-
-@dataclass(frozen=True, eq=False)
-class ShownFit:
-    """Makes the statsmodels fit that shows what evalreg solved, when it is asked for."""
-
-    formula: str
-    data: pd.DataFrame
-    weights: FloatArray | None
-    family: FamilyName
-    solved: Fitted
-    model: Any = None
-
-    def __call__(self) -> Any:
-        """Return the fit."""
-        return self._made
+    outcome: FloatArray
+    outcome_name: str
+    names: tuple[str, ...]
+    cell: IntArray | None
+    coding: FloatArray
+    numbers: tuple[FloatArray, ...]
+    part: IntArray
 
     @cached_property
-    def _made(self) -> Any:
-        model = self.model
-        if model is None:
-            with np.errstate(all="ignore"):
-                model = statsmodels_model(self.formula, self.data, self.weights, self.family)
-        return shown_fit(model, self.solved)
+    def rows(self) -> FloatArray:
+        """The design as an array, shape (n_rows, k), each column in one piece of memory."""
+        rows = np.empty((self.outcome.size, len(self.names)), order="F")
+        for i, part in enumerate(self.part):
+            rows[:, i] = self.coding[0, i] if self.cell is None else self.coding[:, i][self.cell]
+            if part:
+                rows[:, i] *= self.numbers[part - 1]
+        return rows
+
+    @property
+    def constant(self) -> int:
+        """Place of a column that is 1 in every row; -1 without one."""
+        ones = np.flatnonzero((self.part == 0) & np.all(self.coding == 1.0, axis=0))
+        return int(ones[0]) if ones.size else -1
+
+    def check(self) -> None:
+        """Raise where there are too few rows, or where entries are extreme."""
+        n, k = self.outcome.size, len(self.names)
+        if n <= k:
+            raise DataError(f"there must be more rows than coefficients; got {n} rows and {k} coefficients.", count=n)
+        ends = [np.ones(2), *(np.array([number.min(), number.max()]) for number in self.numbers)]
+        for name, codes, part in zip(self.names, self.coding.T, self.part, strict=True):
+            refuse_extreme(np.multiply.outer(np.array([codes.min(), codes.max()]), ends[part]).ravel(), name, TERMS)
 
 
-def evaluated(
-    parsed: ParsedFormula, data: pd.DataFrame, weights: FloatArray | None, family: FamilyName | Family
-) -> Design:
+TERMS = "terms of the formula"
+
+
+def evaluated(parsed: ParsedFormula, data: pd.DataFrame) -> Design:
     """The design of a formula; names in it are columns, or numpy as np. Refuses terms that are not finite."""
     import patsy
-    from statsmodels.tools.sm_exceptions import MissingDataError
 
     try:
         with np.errstate(all="ignore"):
-            design = _of_columns(parsed, data) if _columns_only(parsed, data) else None
-            if design is None:
-                model = statsmodels_model(parsed.text, data, weights, family)
-                names = tuple(map(str, model.exog_names))
-                design = Design(model.endog, model.exog, str(model.endog_names), names, model)
-    except (patsy.PatsyError, MissingDataError) as error:
-        problem = _nonfinite(parsed.text, data) or FormulaError(f"`formula` cannot be evaluated: {error}")
-        raise problem from None
+            design = _of_columns(parsed, data) or _of_terms(parsed, data)
+    except FormulaError:
+        raise
+    except patsy.PatsyError as error:
+        raise nonfinite(parsed.text, data) or FormulaError(f"`formula` cannot be evaluated: {error}") from None
     except Exception as error:
         # What is written in a formula is the user's code, and may raise anything.
         text = f"`formula` cannot be evaluated: {type(error).__name__}: {error}"
-        problem = _nonfinite(parsed.text, data) or FormulaError(text)
-        raise problem from None
-    if not (np.isfinite(design.endog.sum()) and np.isfinite(design.exog.sum())):
-        # statsmodels looks for missing values and plus infinity only.
-        raise _nonfinite(parsed.text, data) or NonFiniteError(
-            "terms of the formula must be finite, and so must their sums."
-        )
-    if design.endog.ndim != 1:
-        raise FormulaError(
-            f"the left side of {parsed.text!r} must be one column of numbers; it gave {design.endog.shape[1]}."
-        )
+        raise nonfinite(parsed.text, data) or FormulaError(text) from None
+    if not all(np.isfinite(column.sum()) for column in (design.outcome, *design.numbers)):
+        raise nonfinite(parsed.text, data) or NonFiniteError(f"{TERMS} must be finite, and so must their sums.")
     return design
 
 
-def _columns_only(parsed: ParsedFormula, data: pd.DataFrame) -> bool:
-    """Whether a formula takes columns of numbers and of labels as they are."""
-    return (
-        parsed.columns_only
-        and all(map(_is_plain, data.dtypes))
-        and isinstance(data[parsed.outcome_names[0]].dtype, np.dtype)
-    )
-
-
-def _is_plain(dtype: Any) -> bool:
-    """Whether a column is of numbers, or of labels in no order."""
-    if isinstance(dtype, np.dtype):
-        return dtype.char in "dlqi"
-    return isinstance(dtype, pd.CategoricalDtype)
-
-
 def _of_columns(parsed: ParsedFormula, data: pd.DataFrame) -> Design | None:
-    """The columns that patsy describes, made one by one: patsy itself walks over the labels of rows; None if unsure."""
+    """Of columns of numbers and labels as they are, without patsy's walk over the labels of rows; None if unsure."""
+    if not (parsed.columns_only and all(map(_is_plain, data.dtypes))):
+        return None
+    if not isinstance(data[parsed.outcome_names[0]].dtype, np.dtype):
+        return None
     columns = {name: _array(parsed, data[name]) for name in data.columns}
     kinds = tuple((name, _levels(column)) for name, column in columns.items())
     few = all(levels is None or len(levels) <= MOST_LEVELS_KEPT for _, levels in kinds)
@@ -122,15 +119,85 @@ def _of_columns(parsed: ParsedFormula, data: pd.DataFrame) -> Design | None:
                 return None
             values[factor] = np.asarray(column.codes)
         else:
-            values[factor] = np.asarray(column, dtype=np.float64)
-    # In the order of memory that a frame has: products of other orders are rounded otherwise.
-    design = np.empty((len(data), len(right.column_names)), order="F")
-    subterms = (subterm for codings in right.term_codings.values() for subterm in codings)
-    made = (column for subterm in subterms for column in columns_of(subterm, values))
-    for place, column in enumerate(made):
-        design[:, place] = column
+            values[factor] = np.asarray(column)
     outcome = np.ascontiguousarray(columns[parsed.outcome_names[0]], dtype=np.float64)
-    return Design(outcome, design, left.column_names[0], tuple(right.column_names))
+    return _coded(outcome, left.column_names[0], right, values)
+
+
+def _of_terms(parsed: ParsedFormula, data: pd.DataFrame) -> Design:
+    """Of any formula, its factors evaluated by patsy."""
+    import patsy
+    from patsy.categorical import categorical_to_int
+
+    left, right = patsy.incr_dbuilders(parsed.text, lambda: iter([data]), eval_env=0)
+    keep_all = patsy.NAAction(on_NA="raise", NA_types=[])
+    (outcome,) = patsy.build_design_matrices([left], data, NA_action=keep_all)
+    if outcome.shape[1] != 1:
+        raise FormulaError(
+            f"the left side of {parsed.text!r} must be one column of numbers; it gave {outcome.shape[1]}."
+        )
+    values = {}
+    for factor, info in right.factor_infos.items():
+        value = factor.eval(info.state, data)
+        if info.type == "categorical":
+            value = categorical_to_int(value, info.categories, patsy.NAAction(on_NA="raise"))
+        values[factor] = np.asarray(value)
+    return _coded(np.array(outcome[:, 0], dtype=np.float64), left.column_names[0], right, values)
+
+
+def _coded(outcome: FloatArray, outcome_name: str, right: Any, values: dict[Any, Any]) -> Design:
+    """The columns that patsy describes, as codings of cells and numbers of rows."""
+    factors = [factor for factor, info in right.factor_infos.items() if info.type == "categorical"]
+    cell, n_cells = None, 1
+    for factor in factors:
+        levels, own = len(right.factor_infos[factor].categories), values[factor].astype(np.intp, copy=False)
+        joint = as_codes(own) if cell is None else pair_codes(cell, n_cells, own, levels)
+        cell, n_cells = joint.codes, joint.n_clusters
+    level = {factor: np.zeros(n_cells, np.intp) for factor in factors}
+    for factor, of_cell in level.items():
+        of_cell[cell] = values[factor]
+    columns, numbers = list[FloatArray](), dict[Any, FloatArray]()
+    part, place = list[int](), dict[Any, int]()
+    for subterm in (subterm for codings in right.term_codings.values() for subterm in codings):
+        for coding, own in _columns_of(subterm, level, right.factor_infos):
+            if own and own not in place:
+                place[own] = len(place) + 1
+                numbers[own] = _product([_column(values[factor], at) for factor, at in own])
+            columns.append(np.broadcast_to(coding, (n_cells,)))
+            part.append(place.get(own, 0))
+    coding = np.column_stack(columns) if columns else np.zeros((n_cells, 0))
+    names = tuple(right.column_names)
+    return Design(outcome, outcome_name, names, cell, coding, tuple(numbers.values()), np.array(part, np.intp))
+
+
+def _columns_of(subterm: Any, level: dict[Any, IntArray], infos: Any) -> Iterator[tuple[Any, tuple[Any, ...]]]:
+    """Of each column of a term, of the first factor fastest, the coding of the cells and the columns of numbers."""
+    coded = subterm.contrast_matrices
+    widths = [coded[one].matrix.shape[1] if one in coded else infos[one].num_columns for one in subterm.factors]
+    for last_first in product(*(range(width) for width in reversed(widths))):
+        coding, own = np.ones(1), []
+        for factor, place in zip(subterm.factors, reversed(last_first), strict=True):
+            if factor in coded:
+                coding = coding * coded[factor].matrix[:, place][level[factor]]
+            else:
+                own.append((factor, place))
+        yield coding, tuple(sorted(own, key=lambda one: (one[0].code, one[1])))
+
+
+def _column(values: FloatArray, place: int) -> FloatArray:
+    return values if values.ndim == 1 else values[:, place]
+
+
+def _product(columns: list[FloatArray]) -> FloatArray:
+    result = columns[0]
+    for column in columns[1:]:
+        result = result * column
+    return np.ascontiguousarray(result, dtype=np.float64)
+
+
+def _is_plain(dtype: Any) -> bool:
+    """Whether a column is of numbers, or of labels in no order."""
+    return dtype.char in "dlqi" if isinstance(dtype, np.dtype) else isinstance(dtype, pd.CategoricalDtype)
 
 
 Levels: TypeAlias = tuple[tuple[Any, type, str], ...] | None
@@ -161,18 +228,6 @@ def _one_row_a_level(levels: tuple[tuple[Any, type, str], ...], n: int) -> pd.Ca
     return pd.Categorical.from_codes(np.arange(n) % len(levels), names)
 
 
-def columns_of(subterm: Any, values: dict[Any, Any]) -> Iterator[FloatArray | float]:
-    """Products of the columns of the factors of a term, of the first factor fastest."""
-    coded = subterm.contrast_matrices
-    widths = [coded[factor].matrix.shape[1] if factor in coded else 1 for factor in subterm.factors]
-    for last_first in product(*(range(width) for width in reversed(widths))):
-        column: FloatArray | float = 1.0
-        for factor, place in zip(subterm.factors, reversed(last_first), strict=True):
-            one = values[factor]
-            column = column * (np.ascontiguousarray(coded[factor].matrix[:, place])[one] if factor in coded else one)
-        yield column
-
-
 def _array(parsed: ParsedFormula, column: pd.Series[Any]) -> Any:
     """Numbers, or categories, without an index; whole numbers that are levels alone as categories."""
     if isinstance(column.dtype, pd.CategoricalDtype):
@@ -182,7 +237,7 @@ def _array(parsed: ParsedFormula, column: pd.Series[Any]) -> Any:
     return column.to_numpy()
 
 
-def statsmodels_model(formula: str, data: pd.DataFrame, weights: FloatArray | None, family: FamilyName | Family) -> Any:
+def statsmodels_model(formula: str, data: pd.DataFrame, weights: FloatArray | None, family: FamilyName | Any) -> Any:
     """The statsmodels model; missing values were dropped and counted before, any that a transformation makes raise."""
     import statsmodels.api as sm
     import statsmodels.formula.api as smf
@@ -196,7 +251,7 @@ def statsmodels_model(formula: str, data: pd.DataFrame, weights: FloatArray | No
     return smf.glm(formula, data, family=chosen, var_weights=weights, missing="raise", eval_env=0)
 
 
-def _nonfinite(formula: str, data: pd.DataFrame) -> NonFiniteError | None:
+def nonfinite(formula: str, data: pd.DataFrame) -> NonFiniteError | None:
     """Name the term of a formula that is not finite, and its rows; None if all are."""
     import patsy
 
@@ -204,15 +259,15 @@ def _nonfinite(formula: str, data: pd.DataFrame) -> NonFiniteError | None:
     try:
         with np.errstate(all="ignore"):
             sides = patsy.dmatrices(formula, data, eval_env=0, NA_action=keep_all, return_type="dataframe")
-    except patsy.PatsyError:
+    except Exception:  # said where the design is made
         return None
     for name, column in ((name, side[name].to_numpy()) for side in sides for name in side.columns):
         wrong = ~np.isfinite(column)
         if wrong.any():
             rows, count = row_list(wrong)
             return NonFiniteError(
-                f"terms of the formula must be finite; {name!r} is missing or infinite in {rows_text(rows, count)} of "
-                "those in use. Leave such rows out, or change the transformation.",
+                f"{TERMS} must be finite; {name!r} is missing or infinite in {rows_text(rows, count)} of those in use. "
+                "Leave such rows out, or change the transformation.",
                 column=str(name),
                 rows=rows,
                 count=count,

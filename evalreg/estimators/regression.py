@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias, cast
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -15,25 +15,22 @@ from evalreg.data.absorbed import read_absorbed
 from evalreg.data.engine import LazyTable
 from evalreg.data.engine_spark import one_scan
 from evalreg.data.formula import ParsedFormula, design_frame, formula_columns, parse_formula, refuse_large_design
-from evalreg.data.frame import Table, refuse_extreme
+from evalreg.data.frame import Table
 from evalreg.data.groups import Groups
 from evalreg.data.opening import open_frame
 from evalreg.data.row_numbers import row_list, rows_text
 from evalreg.data.rows import Roles, read_rows
-from evalreg.errors import ConstantScoreError, ConvergenceError, DataError, NotAvailableError, ScoreRangeError
+from evalreg.errors import ConstantScoreError, NotAvailableError, ScoreRangeError
 from evalreg.estimate import About, Estimate
 from evalreg.estimators.absorbed import solve_absorbed
 from evalreg.estimators.cells import Solved, estimate_cells
-from evalreg.estimators.design import Design, ShownFit, evaluated, statsmodels_model
+from evalreg.estimators.design import Design, evaluated, statsmodels_model
 from evalreg.estimators.engine_fit import fit_in_engine
 from evalreg.estimators.families import Family, estimate_of_family, named_family
+from evalreg.estimators.solving import ShownFit, solve_glm, solve_linear
 from evalreg.estimators.subsets import chooses_rows
 from evalreg.numerics.basis import basis_of
-from evalreg.numerics.fitting import PERFECT_FIT, SEPARATED, Fitted, canonical, least_squares
-from evalreg.results.bridge import estimate_from
 from evalreg.results.results import Results, results_of
-
-Solution: TypeAlias = tuple[Design, Fitted]
 
 
 @chooses_rows(1)
@@ -159,8 +156,9 @@ def fit_absorbed(
     if isinstance(table, LazyTable):
         raise NotAvailableError("rows in an engine cannot have factors absorbed; collect the frame first.")
     read = read_absorbed(parsed, table, groups, weights, missing)
-    design, names = _checked(parsed, read.frame, None, "gaussian")
-    estimate = solve_absorbed(design.endog, design.exog, names, read, parsed)
+    design = evaluated(parsed, read.frame)
+    design.check()
+    estimate = solve_absorbed(design.outcome, design.rows, list(design.names), read, parsed)
     return results_of(estimate, read.rows.axes, asked)
 
 
@@ -190,8 +188,7 @@ class _MeanFit:
     def __call__(self) -> Any:
         scores: Any = self.estimate.scores
         frame = pd.DataFrame({self.parsed.outcome: scores.values})
-        design, solved = _solved(self.parsed, frame, scores.weights, "gaussian")
-        return ShownFit(self.parsed.text, frame, scores.weights, "gaussian", solved, design.model)()
+        return ShownFit(self.parsed, frame, scores.weights, "gaussian")()
 
 
 def _fit_rows(
@@ -224,12 +221,15 @@ def _fit_rows(
         about = replace(found.about, outcome=parsed.outcome, formula=parsed.text)
         return results_of(replace(found, scores=scores, about=about, dropped=rows.dropped), rows.axes, asked)
     name = cast(FamilyName, family)
-    design, solved = _solved(parsed, frame, rows.weights, name)
-    _check_fit(design, solved, parsed)
-    unit = bool(design.endog.min() >= 0 and design.endog.max() <= 1)
-    about = About(_method(name, rows.weights), parsed.outcome, parsed.text, unit=unit)
-    shown = ShownFit(parsed.text, frame, rows.weights, name, solved, design.model)
-    estimate = estimate_from(solved, design.exog_names, rows.labels(), rows.weights, about, shown)
+    design = evaluated(parsed, frame)
+    design.check()
+    about = About(_method(name, rows.weights), parsed.outcome, parsed.text)
+    shown = ShownFit(parsed, frame, rows.weights, name)
+    if name == "gaussian":
+        estimate = solve_linear(design, rows.labels(), rows.weights, about, shown)
+    else:
+        _check_outcome(design, name)
+        estimate = solve_glm(design, rows.labels(), rows.weights, name, about, shown)
     return results_of(replace(estimate, dropped=rows.dropped), rows.axes, asked)
 
 
@@ -240,90 +240,29 @@ def _method(family: FamilyName, weights: FloatArray | None) -> str:
     return "GLM, Binomial (logit link)" if family == "binomial" else "GLM, Poisson (log link)"
 
 
-def _solved(parsed: ParsedFormula, data: pd.DataFrame, weights: FloatArray | None, family: FamilyName) -> Solution:
-    """The design of a formula and its solution."""
-    design, names = _checked(parsed, data, weights, family)
-    if family == "gaussian":
-        return design, least_squares(design.exog, design.endog, names, weights)
-    _check_outcome(design, family)
-    return design, _solved_glm(design, parsed.text, names, weights, family)
-
-
-def _checked(
-    parsed: ParsedFormula, data: pd.DataFrame, weights: FloatArray | None, family: FamilyName | Family
-) -> tuple[Design, list[str]]:
-    """The design of a formula, of more rows than columns and of no extreme entries, and the names of the columns."""
-    design = evaluated(parsed, data, weights, family)
-    n, k = design.exog.shape
-    if n <= k:
-        raise DataError(f"there must be more rows than coefficients; got {n} rows and {k} coefficients.", count=n)
-    names = list(design.exog_names)
-    for name, column in zip(names, design.exog.T, strict=True):
-        refuse_extreme(column, name, "terms of the formula")
-    return design, names
-
-
 def _family_model(parsed: ParsedFormula, data: pd.DataFrame, weights: FloatArray | None, family: Family) -> Any:
     """The statsmodels model of a family of its own, of a design that was checked."""
-    design, names = _checked(parsed, data, weights, family)
+    design = evaluated(parsed, data)
+    design.check()
     # Collinear columns are refused, which statsmodels takes.
-    basis_of(design.exog, names, weights)
-    return design.model or statsmodels_model(parsed.text, data, weights, family)
+    basis_of(design.rows, design.names, weights)
+    return statsmodels_model(parsed.text, data, weights, family)
 
 
 def _check_outcome(design: Design, family: FamilyName) -> None:
-    values = design.endog
+    values, name = design.outcome, design.outcome_name
     wrong = (values < 0) | (values > 1) if family == "binomial" else values < 0
     if wrong.any():
         rows, count = row_list(wrong)
         rule = "lie in [0, 1]" if family == "binomial" else "are not negative"
         raise ScoreRangeError(
-            f'`family="{family}"` needs scores that {rule}; {design.endog_names!r} is {values[rows[0]]:g} in '
+            f'`family="{family}"` needs scores that {rule}; {name!r} is {values[rows[0]]:g} in '
             f"{rows_text(rows, count)} of those in use.",
-            column=design.endog_names,
+            column=name,
             rows=rows,
             count=count,
         )
     if np.all(values == values[0]):
         raise ConstantScoreError(
-            f"`score` must vary; {design.endog_names!r} is {values[0]:g} in every row, so that there is no error bar.",
-            column=design.endog_names,
-        )
-
-
-def _solved_glm(
-    design: Design, formula: str, names: list[str], weights: FloatArray | None, family: FamilyName
-) -> Fitted:
-    try:
-        solved = canonical(design.exog, design.endog, names, family, weights)
-    except ConvergenceError:
-        solved = None
-    if solved is None or _is_separated(solved, family):
-        raise ConvergenceError(
-            f"the covariates of {formula!r} separate the outcomes perfectly, or predict some with certainty, so that "
-            "no finite estimate exists. Drop the covariate or level that separates them, or use family='gaussian'."
-        )
-    return solved
-
-
-def _is_separated(solved: Fitted, family: FamilyName) -> bool:
-    """Whether a coefficient rests on rows that are fitted without error alone: it would grow without bound."""
-    variance = solved.mean * (1 - solved.mean) if family == "binomial" else solved.mean
-    inside = variance > SEPARATED * variance.max()
-    if inside.all():
-        return False
-    part = solved.basis.rows[inside]
-    return bool(np.linalg.matrix_rank(part.T @ part, hermitian=True) < part.shape[1])
-
-
-def _check_fit(design: Design, solved: Fitted, parsed: ParsedFormula) -> None:
-    """Refuse scores that the covariates determine."""
-    constant = bool(design.endog.min() == design.endog.max())
-    errors = design.endog - solved.mean
-    residual = float(errors @ errors)
-    if constant or residual <= PERFECT_FIT**2 * float(design.endog @ design.endog):
-        what = f"is {design.endog[0]:g} in every row" if constant else "is determined by the covariates"
-        raise ConstantScoreError(
-            f"`score` must vary about its fitted values; {parsed.outcome!r} {what}, so that there is no error bar.",
-            column=parsed.outcome,
+            f"`score` must vary; {name!r} is {values[0]:g} in every row, so that there is no error bar.", column=name
         )

@@ -11,9 +11,8 @@ from evalreg.data.clusters import Axis, axis_name
 from evalreg.errors import FewClustersWarning, Note, SkewedScoresWarning
 from evalreg.estimate import Estimate
 from evalreg.numerics.matrices import absolute_entries, compressed, dense, signs_of_entries
-from evalreg.scores.base import ENTRIES
 from evalreg.scores.cells import CellScores
-from evalreg.scores.rows import RowScores
+from evalreg.scores.rows import RegressionScores, RowScores
 
 # A mean of larger skewness has 95% intervals that hold the truth in less than .93 of logs, by and large.
 SKEWED = 0.25
@@ -78,13 +77,14 @@ def few_left(estimate: Estimate, cov: Covariance) -> list[Note]:
 def _telling(estimate: Estimate) -> FloatArray:
     """(sum a^2)^2 / sum a^4 of the rows of each parameter, shape (n_params,); NaN where that is not known."""
     scores, found = estimate.scores, np.full((2, estimate.n_params), np.nan)
-    if isinstance(scores, RowScores) and scores.design is not None and not _spread_out(estimate, scores):
+    lacks_design = isinstance(scores, RowScores) and scores.design is None
+    if isinstance(scores, RegressionScores) and not lacks_design and not _spread_out(estimate, scores):
         found[:] = 0.0
-        bread, step = dense(estimate.bread), max(ENTRIES // estimate.n_params, 1)
-        for first in range(0, estimate.n_rows, step):
-            squares = (scores.design[first : first + step] @ bread) ** 2
+        bread = dense(estimate.bread)
+        for part in scores.slices():
+            squares = (scores.design_rows(part) @ bread) ** 2
             if scores.weights is not None:
-                squares *= scores.weights[first : first + step, None]
+                squares *= scores.weights[part, None]
             found += squares.sum(axis=0), np.einsum("ij,ij->j", squares, squares)
     elif isinstance(scores, CellScores) and scores.weights is not None and (parts := scores.in_cells()):
         rows = parts[0]
@@ -95,16 +95,16 @@ def _telling(estimate: Estimate) -> FloatArray:
     return np.asarray(np.divide(found[0] ** 2, found[1], out=np.full(found.shape[1], np.nan), where=found[1] > 0))
 
 
-def _spread_out(estimate: Estimate, scores: RowScores) -> bool:
+def _spread_out(estimate: Estimate, scores: RegressionScores) -> bool:
     """Whether the range of the covariates shows that no row adds much to any parameter, without a look at each row.
 
     (sum a^2)^2 / sum a^4 is at least sum a^2 / max a^2.
     """
-    if scores.weights is not None or estimate.refit is None or scores.design is None:
+    if scores.weights is not None or estimate.refit is None:
         return False
     bread = dense(estimate.bread)
     total = np.einsum("ij,ij->j", bread, np.linalg.solve(estimate.refit.inverse_gram, bread))
-    farthest = np.maximum(scores.design.max(axis=0), -scores.design.min(axis=0)) @ np.abs(bread)
+    farthest = scores.reach @ np.abs(bread)
     return bool(np.all(total >= FEW_CLUSTERS * farthest**2))
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from evalreg.checks import FloatArray, listed
 from evalreg.errors import CollinearityError
-from evalreg.numerics.matrices import Matrix, compressed, scale_rows
+from evalreg.numerics.matrices import Matrix
 
 # Entries are rounded to 1e-16. Times this condition number it is what they leave open, in standard errors.
 LARGEST_CONDITION = 1e10
@@ -29,8 +29,6 @@ CONSTANT = 1e-13
 IN_SPAN = 1e-9
 # Parts a double into two halves of 26 bits (Veltkamp).
 SPLIT = 134217729.0
-# Columns for each entry of a row, from which on rows are kept by their entries as well.
-FEW_ENTRIES = 10
 # Rows formed at a time, so that they stay in the fastest memory.
 ROWS_PER_BLOCK = 1 << 10
 
@@ -68,15 +66,6 @@ class FewEntries:
 
     rows: Matrix
     map: FloatArray
-
-
-def few_entries(design: FloatArray, weights: FloatArray | None, T: FloatArray) -> FewEntries | None:
-    """Rows of a design of many columns of which few have an entry in a row; None of others."""
-    few = design.size / FEW_ENTRIES
-    if design.shape[1] < FEW_ENTRIES or np.count_nonzero(design) > few:
-        return None
-    rows = compressed(design)
-    return FewEntries(rows if weights is None else scale_rows(rows, np.sqrt(weights)), T)
 
 
 def basis_of(design: FloatArray, names: Sequence[str], weights: FloatArray | None = None) -> Basis:

@@ -9,7 +9,7 @@ import numpy as np
 
 from evalreg.checks import FamilyName, FloatArray
 from evalreg.errors import ConvergenceError
-from evalreg.numerics.basis import Basis, FewEntries, basis_of, few_entries
+from evalreg.numerics.basis import Basis, basis_of
 
 # Residuals that cancel to this fraction of their terms are rounding.
 ROUNDING = 1e-12
@@ -38,8 +38,8 @@ class Fitted:
         Fitted values.
     residual : ndarray, shape (n_rows,), optional
         Of least squares, times the square root of the weights.
-    entries : FewEntries, optional
-        Rows of the basis by the few entries that they are made of.
+    index : ndarray, shape (n_rows,), optional
+        Linear predictor of a GLM.
     """
 
     params: FloatArray
@@ -47,7 +47,7 @@ class Fitted:
     scores: FloatArray
     mean: FloatArray
     residual: FloatArray | None = None
-    entries: FewEntries | None = None
+    index: FloatArray | None = None
 
     @property
     def inverse(self) -> FloatArray:
@@ -63,8 +63,7 @@ def least_squares(
     root = np.ones(outcome.size) if weights is None else np.sqrt(weights)
     turned, residual = residuals_of(basis, outcome * root)
     mean = outcome - np.divide(residual, root, out=np.zeros_like(residual), where=root > 0)
-    entries = few_entries(design, weights, basis.map)
-    return Fitted(basis.map @ turned, basis, basis.rows * residual[:, None], mean, residual, entries)
+    return Fitted(basis.map @ turned, basis, basis.rows * residual[:, None], mean, residual)
 
 
 def residuals_of(basis: Basis, outcome: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -111,7 +110,6 @@ def canonical(
     In the basis of X times the square roots of the working weights. McCullagh and Nelder (1989), Generalized Linear
     Models, section 2.5.
     """
-    from scipy import special
     from statsmodels.genmod.families import Binomial, Poisson
     from statsmodels.genmod.generalized_linear_model import GLM
 
@@ -122,29 +120,45 @@ def canonical(
     columns = np.divide(basis.rows, root[:, None], out=design @ basis.map, where=(root > 0)[:, None]) * scale
     kind = Binomial() if family == "binomial" else Poisson()
     model = GLM(outcome, columns, family=kind, var_weights=weight, hasconst=False)
+    # Where the link is linear in the outcome half way to its mean. By Newton's steps, which are those of IRLS here:
+    # IRLS warns of means of cells that are fitted as they are.
+    middle = (outcome + float(weight @ outcome) / float(weight.sum())) / 2
+    start = basis.rows.T @ (root * kind.link(middle)) / scale
     try:
         with np.errstate(all="ignore"):
-            fit = model.fit(tol=STILL, tol_criterion="params", maxiter=MOST_STEPS)
+            fit = model.fit(start, method="newton", maxiter=MOST_STEPS, disp=False, warn_convergence=False)
     except (ValueError, FloatingPointError, np.linalg.LinAlgError, Warning) as error:
         raise ConvergenceError(f"statsmodels' GLM failed: {error}.") from None
     turned = np.asarray(fit.params)
     index = columns @ turned
-    if not fit.converged or not np.isfinite(index).all():
+    if not fit.mle_retvals["converged"] or not np.isfinite(index).all():
         raise ConvergenceError("statsmodels' GLM does not converge.")
-    # From the linear predictor: one minus a mean near one would have no digits left.
-    if family == "poisson":
-        mean = variance = np.exp(index)
-        residual = outcome - mean
-    else:
-        mean, other = special.expit(index), special.expit(-index)
-        variance, residual = mean * other, outcome * other - (1 - outcome) * mean
+    mean, variance = mean_and_variance(index, family)
     working = basis_of(columns, names, weight * variance)
     T = basis.map @ (working.map * scale)
-    scores = (columns @ working.map) * (weight * residual)[:, None]
-    given = weight * variance
+    scores = (columns @ working.map) * (weight * residual_of(outcome, index, family))[:, None]
     if weights is not None:
         # In the units of the weights as given.
         unit = np.sqrt(np.mean(weights))
-        T, scores, given = T / unit, scores * unit, given * unit**2
-    of_rows = Basis(working.rows, T, basis.condition)
-    return Fitted(basis.map @ turned * scale, of_rows, scores, mean, entries=few_entries(design, given, T))
+        T, scores = T / unit, scores * unit
+    return Fitted(basis.map @ turned * scale, Basis(working.rows, T, basis.condition), scores, mean, index=index)
+
+
+def mean_and_variance(index: FloatArray, family: FamilyName) -> tuple[FloatArray, FloatArray]:
+    """Mean and variance at each linear predictor; one minus a mean near one would have no digits left."""
+    from scipy import special
+
+    if family == "poisson":
+        mean = np.exp(index)
+        return mean, mean
+    mean = special.expit(index)
+    return mean, mean * special.expit(-index)
+
+
+def residual_of(outcome: FloatArray, index: FloatArray, family: FamilyName) -> FloatArray:
+    """Outcome less its mean, likewise."""
+    from scipy import special
+
+    if family == "poisson":
+        return np.asarray(outcome - np.exp(index))
+    return np.asarray(outcome * special.expit(-index) - (1 - outcome) * special.expit(index))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,7 +13,7 @@ from evalreg.errors import ArgumentTypeError, CollinearityError, ConvergenceErro
 from evalreg.estimate import About, Estimate, Refit
 from evalreg.numerics.basis import basis_of
 from evalreg.numerics.collinearity import refuse_singular
-from evalreg.numerics.fitting import ROUNDING, Fitted, residuals_of
+from evalreg.numerics.fitting import ROUNDING, residuals_of
 from evalreg.results.fitted_rows import labels_of
 from evalreg.scores.rows import RowScores
 
@@ -121,33 +120,6 @@ def _about(result: Any, model: Any) -> About:
     outcome, formula = str(model.endog_names), str(getattr(model, "formula", "") or "")
     unit = bool(np.min(model.endog) >= 0 and np.max(model.endog) <= 1)
     return About(model=name, outcome=outcome, formula=formula, unit=unit)
-
-
-def estimate_from(
-    fitted: Fitted,
-    names: tuple[str, ...],
-    labels: Labels,
-    weights: FloatArray | None,
-    about: About,
-    shown: Callable[[], Any],
-) -> Estimate:
-    """The Estimate of a regression that evalreg solved; `shown` gives the statsmodels result that shows it.
-
-    Its scores are those of the basis, which the bread maps to the coefficients.
-    """
-    k, linear = fitted.params.size, fitted.residual is not None
-    return Estimate(
-        names=names,
-        params=fitted.params,
-        scores=RowScores(fitted.scores, labels, fitted.basis.rows, fitted.residual, _unequal(weights), fitted.entries),
-        bread=fitted.basis.map.T,
-        kind="least squares" if linear else "likelihood",
-        n_coefficients=k,
-        coefficient_map=fitted.basis.map,
-        refit=Refit(np.eye(k), linear=linear),
-        about=about,
-        fitted=shown,
-    )
 
 
 def _weights_of(model: Any) -> FloatArray | None:

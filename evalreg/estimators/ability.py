@@ -11,8 +11,9 @@ from evalreg.boards.board import Board
 from evalreg.checks import MISSING, CovName, DofName, MissingName, RepairName, SscName, listed, option
 from evalreg.covariance.options import documented
 from evalreg.data.groups import Groups, parse_groups
-from evalreg.errors import AlignmentError, DisconnectedError, ScoreRangeError
+from evalreg.errors import AlignmentError, DisconnectedError
 from evalreg.estimators.bradley_terry import bradley_terry
+from evalreg.estimators.functions_of_means import refuse_values
 from evalreg.estimators.subsets import chooses_rows
 from evalreg.estimators.wins import answers_of, pairs_of
 
@@ -91,15 +92,8 @@ def ability(
     """
     option("missing", missing, MISSING)
     rows, names, cell = answers_of(data, {"score": score}, model, item, missing)
-    partial = ~np.isin(rows.values["score"], (0.0, 1.0))
-    if partial.any():
-        n, first = int(partial.sum()), rows.values["score"][partial][0]
-        raise ScoreRangeError(
-            f"`score` must be 0 or 1 for abilities; column {score!r} is not in {n} rows (the first is {first:g}). "
-            "Compare it with a threshold first.",
-            column=score,
-            count=n,
-        )
+    values, rule = rows.values["score"], "`score` must be 0 or 1 for abilities"
+    refuse_values(~np.isin(values, (0.0, 1.0)), values, score, rule, "Compare it with a threshold first.")
     pairs = pairs_of(rows, names, cell, item)
     for axis in () if groups is None else parse_groups(groups, rows.source.table.columns):
         for name in axis:

@@ -29,7 +29,7 @@ from evalreg.estimate import About, Estimate
 from evalreg.estimators.class_metrics import class_part, kappa, macro, weighted_average
 from evalreg.estimators.linearized import Linearized, Split, independence_note, linearized_estimate, split_rows
 from evalreg.estimators.ratio import solve
-from evalreg.estimators.scored_classes import TITLES, scored, takes_scores
+from evalreg.estimators.scored_classes import AT_RATE, TITLES, scored
 from evalreg.estimators.subsets import chooses_rows
 from evalreg.results.results import Results, results_of
 
@@ -151,14 +151,9 @@ def classification(
     """
     asked = check_cov_options(cov, ssc, dof, repair)
     option("missing", missing, MISSING)
-    if takes_scores(metric):
-        refused = next(
-            (name for name, value in (("average", average), ("classes", classes)) if value is not None), None
-        )
-        if refused is not None:
-            raise ArgumentError(
-                f'`metric="{metric}"` is of scores of two classes and takes no `{refused}`; leave it out.'
-            )
+    if metric in TITLES or str(metric).startswith(AT_RATE):
+        if average is not None or classes is not None:
+            raise ArgumentError(f'`metric="{metric}"` is of scores of two classes: leave out `average` and `classes`.')
         split = split_rows(data, {"predicted": predicted}, by, groups, weights, missing, metric, texts={"truth": truth})
         title = f"{TITLES.get(metric, metric.upper())}{_by_text(by)}"
         estimate = scored(split, truth, predicted, metric, positive, title, asked)

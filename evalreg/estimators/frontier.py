@@ -10,18 +10,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import (
-    MISSING,
-    BoolArray,
-    CovName,
-    DofName,
-    MissingName,
-    RepairName,
-    SscName,
-    fraction,
-    listed,
-    option,
-)
+from evalreg.checks import MISSING, CovName, DofName, MissingName, RepairName, SscName, fraction, option
 from evalreg.covariance.options import check_cov_options, documented
 from evalreg.data.groups import Groups
 from evalreg.errors import ArgumentError, ArgumentTypeError
@@ -33,7 +22,7 @@ from evalreg.estimators.wins import answers_of
 from evalreg.inference.multiplicity import adjust_pvalues
 from evalreg.results.results import Results, results_of
 
-DIRECTIONS = ("max", "min")
+DIRECTIONS = {"max": 1.0, "min": -1.0}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -65,34 +54,23 @@ class Frontier(Results):
 
         A model is dominated where another is shown to be better in every metric, and on the frontier where against each
         other one it is shown to be better in some metric; "open" is neither. Each statement rests on one-sided t tests
-        of pairs in a metric, adjusted by Holm's method over all of them. Of a
-        difference that is the same in all rows, as of prices, it is the sign test of the clusters, p = 2^-G.
+        of pairs in a metric, adjusted by Holm's method over all of them; of a difference that is the same in all rows,
+        as of prices, on the sign test of the clusters, p = 2^-G.
         """
-        better = self._shown_better()
-        off = ~np.eye(better.shape[0], dtype=bool)
-        dominated = (better.all(axis=2) & off).any(axis=0)
-        undefeated = (better.any(axis=2) | ~off).all(axis=1)
-        states = np.select([dominated, undefeated], ["dominated", "frontier"], "open")
-        names = [name.removesuffix(f":{self.metrics[0][0]}") for name in self.estimate.names[:: len(self.metrics)]]
-        return pd.Series(states, index=names, name="state")
-
-    def _shown_better(self) -> BoolArray:
-        """Whether i is shown to be better than j in a metric, (n_models, n_models, n_metrics)."""
-        k = len(self.metrics)
-        n = len(self.estimate.names) // k
+        signs = np.array([direction for _, direction in self.metrics])
+        n, k, units = len(self.params) // signs.size, signs.size, np.eye(len(self.params))
         first, second, metric = (part.ravel() for part in np.indices((n, n, k)))
-        sign = np.array([direction for _, direction in self.metrics])[metric]
-        C = np.zeros((first.size, n * k))
-        C[np.arange(first.size), first * k + metric] = sign
-        C[np.arange(first.size), second * k + metric] -= sign
-        C, pair = C[first != second], first != second
+        C = signs[metric][:, None] * (units[first * k + metric] - units[second * k + metric])
         effect = C @ self.estimate.params
         p = self.cov.pvalues(C, effect) / 2
         same = np.where(effect > 0, 0.5 ** min(self.n_clusters.values(), default=self.nobs // n), 1.0)
         one_sided = np.where(np.isnan(p), same, np.where(effect > 0, p, 1 - p))
-        better = np.zeros(first.size, dtype=bool)
-        better[pair] = adjust_pvalues(one_sided, "holm") < self.alpha
-        return better.reshape(n, n, k)
+        one_sided[first == second] = np.nan
+        better = (adjust_pvalues(one_sided, "holm") < self.alpha).reshape(n, n, k)
+        undefeated = (better.any(axis=2) | np.eye(n, dtype=bool)).all(axis=1)
+        states = np.select([better.all(axis=2).any(axis=0), undefeated], ["dominated", "frontier"], "open")
+        names = [name.removesuffix(f":{self.metrics[0][0]}") for name in self.params.index[::k]]
+        return pd.Series(states, index=names, name="state")
 
 
 @chooses_rows()
@@ -168,14 +146,10 @@ def frontier(
     fraction("alpha", alpha)
     if not isinstance(metrics, Mapping):
         raise ArgumentTypeError(f'`metrics` must be a dict, as {{"score": "max", "usd": "min"}}; got {metrics!r}.')
-    if len(metrics) < 2:
-        raise ArgumentError(f"`metrics` must name at least two columns; got {listed(metrics) or '{}'}.")
-    for name, direction in metrics.items():
-        if direction not in DIRECTIONS:
-            raise ArgumentError(f'`metrics` must say "max" or "min" of each; got {direction!r} of {name!r}.')
-    rows, models, cell = answers_of(
-        data, {name: name for name in metrics}, by, item, missing, item if groups is None else groups
-    )
+    if len(metrics) < 2 or not set(metrics.values()) <= set(DIRECTIONS):
+        raise ArgumentError(f'`metrics` must say "max" or "min" of at least two columns; got {dict(metrics)}.')
+    clusters = item if groups is None else groups
+    rows, models, cell = answers_of(data, dict(zip(metrics, metrics, strict=True)), by, item, missing, clusters)
     parts = []
     for name in metrics:
         split = Split(rows, tuple(f"{model}:{name}" for model in models), cell)
@@ -186,5 +160,5 @@ def frontier(
     whole = reduce(Estimate.stack, parts).select([f"{model}:{name}" for model in models for name in metrics])
     about = About(f"Means of {', '.join(metrics)} by {by}", ", ".join(metrics))
     made = results_of(replace(whole, about=about), rows.axes, asked)
-    signs = tuple((name, 1.0 if direction == "max" else -1.0) for name, direction in metrics.items())
+    signs = tuple((name, DIRECTIONS[direction]) for name, direction in metrics.items())
     return Frontier(made.estimate, made.cov, made.axes, made.asked, made.notes, signs, alpha)

@@ -12,32 +12,27 @@ from functools import reduce
 
 import numpy as np
 
-from evalreg.checks import FloatArray
+from evalreg.checks import BoolArray, FloatArray
+from evalreg.data.row_numbers import row_list, rows_text
+from evalreg.errors import ScoreRangeError
 from evalreg.estimate import About, Estimate, Family
 from evalreg.estimators.linearized import Linearized, Split, linearized_estimate
 
 
 def means_of_cells(split: Split, values: FloatArray, column: str, mean: FloatArray | None = None) -> Estimate:
     """Means of the cells of a split; `mean` says what they are but for rounding, and `column` is for messages."""
-    total = split.total(np.ones(split.n_rows))
-    theta = split.total(values) / total if mean is None else mean
+    theta = split.total(values) / split.total(np.ones(split.n_rows)) if mean is None else mean
     bounded = bool(values.min() >= 0 and values.max() <= 1)
-    one = np.ones(split.n_rows)
-    found = Linearized(theta, values - theta[split.codes], one, True, bounded, values if bounded else None)
+    deviation, one = values - theta[split.codes], np.ones(split.n_rows)
+    found = Linearized(theta, deviation, one, True, bounded, values if bounded else None)
     return linearized_estimate(split, found, About(outcome=column), column)
 
 
 def function_of(
-    means: Estimate,
-    values: FloatArray,
-    jacobian: FloatArray,
-    names: Sequence[str],
-    about: About,
-    family: Family | None = None,
+    means: Estimate, values: FloatArray, jacobian: FloatArray, names: Sequence[str], about: About, family: Family
 ) -> Estimate:
     """Values of a smooth function of means, whose derivative there is `jacobian`."""
-    moved = means.transform(lambda _: values, jacobian, names)
-    return replace(moved, about=about, family=moved.family if family is None else family)
+    return replace(means.transform(lambda _: values, jacobian, names), about=about, family=family)
 
 
 def from_row_influence(
@@ -49,3 +44,13 @@ def from_row_influence(
         for value, column, name in zip(values, influence.T, names, strict=True)
     ]
     return replace(reduce(Estimate.stack, parts), about=about)
+
+
+def refuse_values(wrong: BoolArray, values: FloatArray, column: str, rule: str, do: str) -> None:
+    """Raise where values of a column break a rule."""
+    if wrong.any():
+        rows, count = row_list(wrong)
+        text = (
+            f"column {column!r} is not in {rows_text(rows, count)} of those in use (the first is {values[rows[0]]:g})"
+        )
+        raise ScoreRangeError(f"{rule}; {text}. {do}", column=column, rows=rows, count=count)

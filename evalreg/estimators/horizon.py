@@ -10,42 +10,25 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 
-from evalreg.checks import (
-    MISSING,
-    CovName,
-    DofName,
-    FloatArray,
-    MissingName,
-    RepairName,
-    SscName,
-    fraction,
-    listed,
-    option,
-)
+from evalreg.checks import MISSING, CovName, DofName, MissingName, RepairName, SscName, fraction, listed, option
 from evalreg.covariance.options import check_cov_options, documented
+from evalreg.data.cells import cells_of
+from evalreg.data.clusters import as_codes
 from evalreg.data.frame import Table
 from evalreg.data.groups import Groups
 from evalreg.data.joint_ids import with_roles
 from evalreg.data.opening import open_frame
-from evalreg.errors import (
-    ArgumentError,
-    ArgumentTypeError,
-    DataError,
-    MissingColumnError,
-    ScoreRangeError,
-    muted,
-)
+from evalreg.errors import ArgumentError, ArgumentTypeError, DataError, MissingColumnError, muted
 from evalreg.estimate import About
-from evalreg.estimators.functions_of_means import function_of
+from evalreg.estimators.functions_of_means import function_of, refuse_values
 from evalreg.estimators.linearized import in_memory
 from evalreg.estimators.regression import fit
 from evalreg.estimators.subsets import chooses_rows
-from evalreg.inference.fieller import Ratios
+from evalreg.inference.behind import Ratios
 from evalreg.results.results import Results, results_of
 
 # Columns that the regression is of.
 SUCCESS, LENGTH, MODEL = "success of a run", "log2 minutes", "model of a run"
-DAYS_A_YEAR = 365.25
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -100,31 +83,25 @@ class Horizons(Results):
         ArgumentError
             If there are several `p`, or all dates are the same.
         """
-        names = list(self.params.index)
         given = {str(name): date for name, date in dates.items()}
-        without = [name for name in names if name not in given]
+        without = [name for name in self.params.index if name not in given]
         if without:
-            raise MissingColumnError(
-                f"`dates` must name each parameter, a model at one `p`; {listed(without)} is not in it, which holds "
-                f"{listed(given)}.",
-                column=without[0],
-            )
-        years = np.array([_year(given[name]) for name in names])
+            text = f"`dates` must name each model; {listed(without)} is not in it, which holds {listed(given)}."
+            raise MissingColumnError(text, column=without[0])
+        years = np.array([_year(given[name]) for name in self.params.index])
         apart = years - years.mean()
         if not np.any(np.abs(apart) > 0):
             raise ArgumentError(f"`dates` must differ for a trend; all are {years[0]:.2f}.")
-        return Results(*_as_parts(self)).linear([apart / (apart @ apart)], ["doublings a year"])
-
-
-def _as_parts(results: Results) -> tuple[Any, ...]:
-    return results.estimate, results.cov, results.axes, results.asked, results.notes
+        results = Results(self.estimate, self.cov, self.axes, self.asked, self.notes)
+        return results.linear([apart / (apart @ apart)], ["doublings a year"])
 
 
 def _year(date: Any) -> float:
+    """A date as a number of years, one of 365.25 days."""
     if isinstance(date, int | float | np.number) and not isinstance(date, bool):
         return float(date)
     try:
-        return 1970.0 + float((pd.to_datetime(date) - pd.Timestamp(0)) / pd.Timedelta(days=DAYS_A_YEAR))
+        return 1970.0 + float((pd.to_datetime(date) - pd.Timestamp(0)) / pd.Timedelta(days=365.25))
     except (TypeError, ValueError):
         raise ArgumentTypeError(f"`dates` must be years or dates; got {date!r}.") from None
 
@@ -216,84 +193,44 @@ def horizon(
     table, _ = with_roles(
         in_memory(open_frame(data), "time horizon"), {"success": success, "minutes": minutes}, by=model
     )
-    lengths = _lengths(table, minutes)
-    codes, names = _models(table, model, success)
-    frame = table.frame
-    columns = {
-        SUCCESS: table.floats(success, "success"),
-        LENGTH: lengths,
-        MODEL: [None if code < 0 else f"{code:09d}" for code in codes],
-    }
-    series = [nw.new_series(name, values, backend=frame.implementation) for name, values in columns.items()]
-    whole = Table(frame.with_columns(*series), chosen=table.chosen)
+    whole, names = _coded(table, success, minutes, model)
+    formula = f"`{SUCCESS}` ~ 0 + C(`{MODEL}`) + C(`{MODEL}`):`{LENGTH}`"
+    options: dict[str, Any] = {"cov": cov, "ssc": ssc, "dof": dof, "repair": repair, "missing": missing}
     with muted():
-        formula = f"`{SUCCESS}` ~ 0 + C(`{MODEL}`) + C(`{MODEL}`):`{LENGTH}`"
-        base = fit(
-            formula, whole, groups=groups, weights=weights, family="binomial", missing=missing, **_options(asked)
-        )
-    coefficients = base.estimate
+        base = fit(formula, whole, groups=groups, weights=weights, family="binomial", **options)
     n, k = len(names), chances.size
-    intercept, slope = np.repeat(np.eye(n), k, axis=0), np.array(coefficients.params)[n:].repeat(k)
-    level = np.tile(np.log(chances / (1 - chances)), n)
-    numerator = np.hstack([-intercept, np.zeros((n * k, n))])
-    denominator = np.hstack([np.zeros((n * k, n)), intercept])
-    value = (level + numerator @ coefficients.params) / slope
-    jacobian = (numerator - value[:, None] * denominator) / slope[:, None]
-    labels = [name if k == 1 else f"{name}:{chance:g}" for name in names for chance in chances]
-    family = Ratios(coefficients, numerator, denominator, np.column_stack([level, np.zeros(n * k)]))
-    line = f"log2 {minutes} at which {success} has the chance {listed(chances.tolist())}; intervals are Fieller's."
+    # (logit p - b0)/b1, of n intercepts and n slopes.
+    each, none = np.repeat(np.eye(n), k, axis=0), np.zeros((n * k, n))
+    constants = np.column_stack([np.tile(np.log(chances / (1 - chances)), n), np.zeros(n * k)])
+    family = Ratios(base.estimate, np.arange(n * k), np.hstack([-each, none]), np.hstack([none, each]), constants)
+    line = f"log2 {minutes} at which {success} has the chance {listed(chances.tolist())}; Fieller's intervals."
     about = About(f"Time horizon by {model}", success, lines=(line,), n_models=n if k == 1 else 0)
-    estimate = function_of(coefficients, value, jacobian, labels, about, family)
-    made = results_of(estimate, base.axes or None, asked)
-    return Horizons(*_as_parts(made))
+    labels = [name if k == 1 else f"{name}:{chance:g}" for name in names for chance in chances]
+    made = results_of(function_of(base.estimate, *family.values(), labels, about, family), base.axes or None, asked)
+    return Horizons(made.estimate, made.cov, made.axes, made.asked, made.notes)
 
 
-def _options(asked: Any) -> dict[str, Any]:
-    return {name: getattr(asked, name) for name in ("cov", "ssc", "dof", "repair")}
-
-
-def _lengths(table: Table, minutes: str) -> FloatArray:
-    """log2 of the minutes, all of which are there and positive."""
-    values = table.floats(minutes, "minutes")
-    wrong = ~(values > 0)
-    if wrong.any():
-        first = values[wrong][0]
-        raise DataError(
-            f"`minutes` must be positive and never missing; column {minutes!r} is "
-            f"{'missing' if np.isnan(first) else f'{first:g}'} in the first of {int(wrong.sum())} such rows. A task "
-            "without a length has no place on the curve: leave it out.",
-            column=minutes,
-            count=int(wrong.sum()),
-        )
-    return np.log2(values)
-
-
-def _models(table: Table, model: str, success: str) -> tuple[Any, list[str]]:
-    """Codes of the models in the order of their names, -1 where missing; each solves something, but not everything."""
-    found, labels = table.labels(model, "model")
-    outcome = table.floats(success, "success")
+def _coded(table: Table, success: str, minutes: str, model: str) -> tuple[Table, list[str]]:
+    """The table with the columns of the regression, models as numbers in the order of their names; and these names."""
+    outcome, length = table.floats(success, "success"), table.floats(minutes, "minutes")
+    do = "A task without a length has no place on the curve: leave it out."
+    refuse_values(~(length > 0), length, minutes, "`minutes` must be positive and never missing", do)
     outside = (outcome < 0) | (outcome > 1)
-    if outside.any():
-        raise ScoreRangeError(
-            f"`success` must lie in [0, 1]; column {success!r} is {outcome[outside][0]:g} in one of "
-            f"{int(outside.sum())} rows outside.",
-            column=success,
-            count=int(outside.sum()),
-        )
-    order = sorted(np.unique(found[found >= 0]), key=lambda code: str(labels[code]))
-    names = [str(labels[code]) for code in order]
-    if len(set(names)) < len(names) or not names:
-        raise DataError(f"models must have distinct names as text; column {model!r} has {listed(names)}.", column=model)
-    place = np.full(len(labels) + 1, -1)
-    place[order] = np.arange(len(order))
-    for code, name in zip(order, names, strict=True):
-        own = outcome[(found == code) & ~np.isnan(outcome)]
-        if own.size and (own.min() == own.max()) and own[0] in (0.0, 1.0):
-            what = "everything" if own[0] else "nothing"
-            raise DataError(
-                f"a model needs both successes and failures; {name!r} solves {what}, so that its horizon is beyond all "
-                "tasks. Leave it out, or add longer and shorter tasks.",
-                column=model,
-                count=1,
-            )
-    return place[found], names
+    refuse_values(outside, outcome, success, "`success` must lie in [0, 1]", "Rescale it.")
+    found, labels = table.labels(model, "model")
+    known = found >= 0
+    keys, cell = cells_of({model: as_codes(found[known], labels)}, (model,))
+    assert cell is not None
+    place = np.full(found.size, -1)
+    place[known] = cell
+    names = [key[0] for key in keys]
+    for code, name in enumerate(names):
+        own = outcome[(place == code) & ~np.isnan(outcome)]
+        if own.size and own.min() == own.max() and own[0] in (0.0, 1.0):
+            text = f"a model needs successes and failures; {name!r} solves {'everything' if own[0] else 'nothing'}"
+            raise DataError(f"{text}, so that its horizon is beyond all tasks. Leave it out.", column=model, count=1)
+    coded = [None if code < 0 else f"{code:09d}" for code in place]
+    columns = {SUCCESS: outcome, LENGTH: np.log2(length), MODEL: coded}
+    frame = table.frame
+    series = [nw.new_series(name, values, backend=frame.implementation) for name, values in columns.items()]
+    return Table(frame.with_columns(*series), chosen=table.chosen), names

@@ -13,36 +13,23 @@ from evalreg.covariance.options import CovOptions
 from evalreg.data.groups import Groups
 from evalreg.data.questions import shared_rows
 from evalreg.errors import ArgumentError
-from evalreg.estimate import PLAIN, About, Estimate, Family
-from evalreg.estimate.about import selects
+from evalreg.estimate import About, Estimate
 from evalreg.estimators.functions_of_means import from_row_influence
 from evalreg.estimators.linearized import Split
 from evalreg.estimators.wins import answers_of
-from evalreg.inference.fieller import covariance_behind
-from evalreg.numerics.matrices import Matrix, dense
+from evalreg.inference.behind import Behind
 from evalreg.results.results import Results, results_of
 
 
 @dataclass(frozen=True, eq=False)
-class Spread(Family):
+class Spread(Behind):
     """A standard deviation among other values: its interval is the root of that of the variance behind it."""
-
-    behind: Estimate
-    at: IntArray
-
-    def linear(self, whole: Estimate, C: Matrix) -> Family:
-        """Some of the values; contrasts of them have Wald's intervals."""
-        return replace(self, at=self.at[np.argmax(dense(C) != 0, axis=1)]) if selects(C) else PLAIN
-
-    def with_labels(self, more: dict[str, Any]) -> Family:
-        """The same with further columns of labels."""
-        return replace(self, behind=replace(self.behind, scores=self.behind.scores.with_labels(more)))
 
     def ends(self, estimate: Estimate, cov: Any, alpha: float) -> FloatArray:
         """Wald's ends; of the spread the roots of those of its square, at least 0."""
         theta, half = np.array(estimate.params), cov.critical(alpha=alpha) * np.sqrt(cov.variance())
         limits = np.column_stack([theta - half, theta + half])
-        own = covariance_behind(self.behind, cov)
+        own = self.covariance(cov)
         square = self.behind.params[0] + np.array([-1, 1]) * own.critical(alpha=alpha) * np.sqrt(own.variance())
         limits[self.at == 1] = np.sqrt(np.maximum(square, 0.0))
         return limits

@@ -10,7 +10,7 @@ import numpy as np
 from evalreg.checks import MISSING, CovName, DofName, FloatArray, MissingName, RepairName, SscName, listed, option
 from evalreg.covariance.options import check_cov_options, documented
 from evalreg.data.groups import Groups
-from evalreg.errors import ArgumentError, ArgumentTypeError, CollinearityError, DataError
+from evalreg.errors import ArgumentError, CollinearityError, DataError
 from evalreg.estimate import About
 from evalreg.estimators.functions_of_means import from_row_influence
 from evalreg.estimators.linearized import split_rows
@@ -69,7 +69,7 @@ def panel(
 
     Raises
     ------
-    ArgumentError, ArgumentTypeError, MissingColumnError
+    ArgumentError, MissingColumnError
         If there are fewer than two judges, one is named twice, or is no column.
     DataError
         If a judge makes no error that varies. CollinearityError, which is one, if errors of one are a combination of
@@ -91,58 +91,39 @@ def panel(
     """
     asked = check_cov_options(cov, ssc, dof, repair)
     option("missing", missing, MISSING)
-    names = _judges(judges, human)
-    columns = {name: name for name in names} | ({} if human is None else {human: human})
-    split = split_rows(data, columns, None, groups, None, missing, "panel")
+    names = [judges] if isinstance(judges, str) else list(judges)
+    columns = [*names, *([] if human is None else [human])]
+    if len(names) < 2 or len(set(columns)) < len(columns):
+        raise ArgumentError(f"`judges` and `human` must be at least two columns and another; got {listed(columns)}.")
+    split = split_rows(data, dict(zip(columns, columns, strict=True)), None, groups, None, missing, "panel")
     verdicts = np.column_stack([split.rows.values[name] for name in names])
     errors = verdicts if human is None else verdicts - split.rows.values[human][:, None]
     errors = errors - errors.mean(axis=0)
-    S = errors.T @ errors / len(errors)
-    _check_errors(S, names, human)
-    found = [_effective(errors, S), *_shares(errors, S)]
-    values = np.concatenate([part[0] for part in found])
-    influence = np.column_stack([part[1] for part in found])
-    of = "verdicts" if human is None else f"errors against {human}"
-    line = f"{len(names)} judges; correlations are of their {of}."
+    S = _covariance(errors, names)
+    parts = [_effective(errors, S), *_shares(errors, S)]
+    values, influence = np.concatenate([part[0] for part in parts]), np.column_stack([part[1] for part in parts])
+    line = f"{len(names)} judges; correlations are of their errors against {human}."
     if human is None:
-        line += " Without labels what judges share because it is right counts as shared error: n_eff is a lower bound."
+        line = "Without labels what judges share because it is right counts as shared error: n_eff is a lower bound."
     labels = ("n_eff", "correlation", *(f"{kind}:{name}" for kind in ("weight", "worth") for name in names))
     about = About("Panel of judges", human or "verdicts", lines=(line,))
     estimate = from_row_influence(split, values, influence, labels, about)
     return results_of(estimate, split.rows.axes, asked)
 
 
-def _judges(judges: Any, human: str | None) -> list[str]:
-    if isinstance(judges, str) or not all(isinstance(name, str) for name in judges):
-        raise ArgumentTypeError(f"`judges` must be a list of columns; got {judges!r}.")
-    names = list(judges)
-    twice = [name for i, name in enumerate([*names, human]) if name is not None and name in names[:i]]
-    if twice:
-        raise ArgumentError(f"`judges` and `human` must be different columns; {listed(twice)} is named twice.")
-    if len(names) < 2:
-        raise ArgumentError(f"`judges` must name at least two columns; got {listed(names) or '[]'}.")
-    return names
-
-
-def _check_errors(S: FloatArray, names: list[str], human: str | None) -> None:
+def _covariance(errors: FloatArray, names: list[str]) -> FloatArray:
+    """Covariance of the errors of judges, of which none is without, and none determined by others."""
+    S: FloatArray = errors.T @ errors / len(errors)
     flat = [name for name, variance in zip(names, np.diag(S), strict=True) if not variance > 0]
     if flat:
-        against = "" if human is None else f" against {human!r}"
-        raise DataError(
-            f"every judge must err in some rows{against}; {listed(flat)} has no error that varies, so that the best "
-            "panel is that judge alone. Leave the judge out.",
-            column=flat[0],
-            count=len(flat),
-        )
-    scale = np.sqrt(np.diag(S))
-    correlations = S / np.outer(scale, scale)
-    if np.linalg.matrix_rank(correlations, hermitian=True) < len(names):
-        direction = np.abs(np.linalg.eigh(correlations)[1][:, 0])
-        alike = [names[i] for i in sorted(np.argsort(direction)[-2:])]
-        raise CollinearityError(
-            f"errors of judges must not determine each other; those of {listed(alike)} do. Leave one of them out.",
-            column=alike[0],
-        )
+        text = f"every judge must err; {listed(flat)} has no error that varies: the best panel is that judge alone."
+        raise DataError(text, column=flat[0], count=len(flat))
+    r = np.corrcoef(errors.T)
+    if np.linalg.matrix_rank(r, hermitian=True) < len(names):
+        alike = [names[i] for i in sorted(np.argsort(np.abs(np.linalg.eigh(r)[1][:, 0]))[-2:])]
+        text = f"errors of judges must not determine each other; those of {listed(alike)} do. Leave one of them out."
+        raise CollinearityError(text, column=alike[0])
+    return S
 
 
 def _effective(errors: FloatArray, S: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -2,53 +2,32 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from evalreg.checks import FloatArray, IntArray, listed
+from evalreg.checks import FloatArray, IntArray, fraction, listed
 from evalreg.covariance.assembly import assemble
 from evalreg.covariance.options import CovOptions, resolve_cov
 from evalreg.data.clusters import joint
-from evalreg.errors import ArgumentError, DataError, ScoreRangeError
-from evalreg.estimate import PLAIN, About, Estimate, Family
-from evalreg.estimate.about import selects
+from evalreg.errors import ArgumentError, DataError
+from evalreg.estimate import About, Estimate
 from evalreg.estimate.behind import effective_clusters
-from evalreg.estimators.functions_of_means import function_of, means_of_cells
+from evalreg.estimators.functions_of_means import function_of, means_of_cells, refuse_values
 from evalreg.estimators.linearized import Split
-from evalreg.inference.fieller import covariance_behind
+from evalreg.inference.behind import Behind
 from evalreg.inference.wald import joint_test, joint_test_p
-from evalreg.numerics.matrices import Matrix, dense
 from evalreg.numerics.proportions import logit_interval, proportion_interval
 
 TITLES = {"auc": "Area under the ROC curve", "brier": "Brier score", "ece": "Calibration error"}
+AT_RATE = "tpr@fpr="
 # Bins of equal width of the calibration error: Guo et al. (2017), ICML, section 2.
 BINS = 10
-# Standard errors of the rate of false alarms over which the slope of the curve is taken: Woodruff (1952), JASA 47.
-WINDOW = 2.0
 # Clusters with either outcome that a gap is tested on: Cochran (1954), Biometrics 10, for expected counts.
 SOME = 5
-
-
-def false_alarms(metric: str) -> float | None:
-    """f of "tpr@fpr=f", a number between 0 and 1; None of another metric."""
-    named = re.fullmatch(r"tpr@fpr=(.+)", metric)
-    if named is None:
-        return None
-    try:
-        share = float(named[1])
-    except ValueError:
-        share = np.nan
-    if not 0 < share < 1:
-        raise ArgumentError(f'`metric="tpr@fpr=f"` needs a rate f strictly between 0 and 1, as 0.01; got {named[1]!r}.')
-    return share
-
-
-def takes_scores(metric: str) -> bool:
-    """Whether a metric is of scores, and not of predicted labels."""
-    return metric in TITLES or false_alarms(metric) is not None
+# Standard errors of the rate of false alarms over which the slope of the curve is taken: Woodruff (1952), JASA 47.
+WINDOW = 2.0
 
 
 def scored(
@@ -56,32 +35,43 @@ def scored(
 ) -> Estimate:
     """The estimate of one of these metrics, a value for each cell of the split; `asked` is for the noise of gaps."""
     is_true, score = _positives(split, truth, positive), split.rows.values["predicted"]
-    about = About(title, f"{predicted} against {truth}", n_models=len(split.names), levels=True)
+    n, about = len(split.names), About(title, f"{predicted} against {truth}", n_models=len(split.names), levels=True)
     if metric in ("brier", "ece"):
-        outside = (score < 0) | (score > 1)
-        if outside.any():
-            n, first = int(outside.sum()), score[outside][0]
-            raise ScoreRangeError(
-                f"`predicted` must hold chances, in [0, 1], for {metric}; column {predicted!r} does not in {n} rows "
-                f"(the first is {first:g}). Divide percentages by 100.",
-                column=predicted,
-                count=n,
-            )
-        if metric == "brier":
-            means = means_of_cells(split, (score - is_true) ** 2, predicted)
-            return replace(means, about=replace(about, interval="widened", unit=True))
-        return _calibration(split, is_true, score, about, asked)
-    _check_classes(split, is_true, truth)
-    share = false_alarms(metric)
-    values, weights = _placements(split, is_true, score) if share is None else _hits(split, is_true, score, share)
+        rule = f"`predicted` must hold chances, in [0, 1], for {metric}"
+        refuse_values((score < 0) | (score > 1), score, predicted, rule, "Divide percentages by 100.")
+        if metric == "ece":
+            return _calibration(split, is_true, score, about, asked)
+        means = means_of_cells(split, (score - is_true) ** 2, predicted)
+        return replace(means, about=replace(about, interval="widened", unit=True))
     # Two cells of each model, of its negatives and its positives.
-    both = replace(split, names=tuple(f"{i}" for i in range(2 * len(split.names))), cell=2 * split.codes + is_true)
+    cell = 2 * split.codes + is_true
+    both = replace(split, names=tuple(f"cell {i}" for i in range(2 * n)), cell=cell)
+    empty = np.flatnonzero(np.bincount(cell, minlength=2 * n) == 0)
+    if empty.size:
+        text = f"each curve needs rows of both classes of {truth!r}; {split.names[empty[0] // 2]!r} has one alone."
+        raise DataError(text, column=truth)
+    weight = np.ones(split.n_rows) if split.rows.weights is None else split.rows.weights
+    values, jacobian = np.empty(split.n_rows), np.zeros((n, 2 * n))
+    for i in range(n):
+        negative, positive = (np.flatnonzero(cell == 2 * i + k) for k in (0, 1))
+        of_negative, of_positive = ((score[rows], weight[rows]) for rows in (negative, positive))
+        if metric == "auc":
+            placed, slope = _placements(of_negative, of_positive)
+        else:
+            placed, slope = _hits(of_negative, of_positive, false_alarms(metric))
+        values[negative], values[positive] = placed
+        jacobian[i, 2 * i : 2 * i + 2] = slope, 1.0
     means = means_of_cells(both, values, predicted)
-    found = np.array(means.params)[1::2]
-    jacobian = np.zeros((found.size, 2 * found.size))
-    jacobian[np.arange(found.size), 2 * np.arange(found.size)] = weights
-    jacobian[np.arange(found.size), 2 * np.arange(found.size) + 1] = 1.0
-    return function_of(means, found, jacobian, split.names, about, OnLogit(means, np.arange(found.size)))
+    return function_of(means, np.array(means.params)[1::2], jacobian, split.names, about, OnLogit(means, np.arange(n)))
+
+
+def false_alarms(metric: str) -> float:
+    """f of "tpr@fpr=f", a number between 0 and 1."""
+    try:
+        return fraction("f", float(metric.removeprefix(AT_RATE)))
+    except ValueError:
+        text = f'`metric="tpr@fpr=f"` needs a rate f strictly between 0 and 1, such as 0.01; got "{metric}".'
+        raise ArgumentError(text) from None
 
 
 def _positives(split: Split, truth: str, positive: Any) -> IntArray:
@@ -89,92 +79,54 @@ def _positives(split: Split, truth: str, positive: Any) -> IntArray:
     codes = split.rows.used[truth]
     labels = [codes.labels[code] for code in range(codes.n_clusters)]
     if len(labels) != 2:
-        raise DataError(
-            f"`truth` must have two classes here; column {truth!r} has {len(labels)}: {listed(labels)}.",
-            column=truth,
-            count=len(labels),
-        )
+        text = f"`truth` must have two classes here; column {truth!r} has {len(labels)}: {listed(labels)}."
+        raise DataError(text, column=truth, count=len(labels))
     chosen = max(labels) if positive is None else next((one for one in labels if str(one) == str(positive)), None)
     if chosen is None:
         raise ArgumentError(f"`positive` must be a class of {truth!r}, {listed(labels)}; got {positive!r}.")
     return np.asarray(codes.codes == labels.index(chosen), dtype=np.intp)
 
 
-def _check_classes(split: Split, is_true: IntArray, truth: str) -> None:
-    count = np.bincount(2 * split.codes + is_true, minlength=2 * len(split.names)).reshape(-1, 2)
-    if (count == 0).any():
-        name = split.names[int(np.flatnonzero((count == 0).any(axis=1))[0])]
-        raise DataError(f"each curve needs rows of both classes of {truth!r}; {name!r} has one alone.", column=truth)
-
-
-def _weights(split: Split) -> FloatArray:
-    return np.ones(split.n_rows) if split.rows.weights is None else split.rows.weights
-
-
 def _share_below(values: FloatArray, of: FloatArray, weight: FloatArray) -> FloatArray:
     """Share of `of`, by weight, that is below each value, ties by halves."""
     order = np.argsort(of, kind="stable")
     total = np.append(0.0, np.cumsum(weight[order]))
-    ends = [total[np.searchsorted(of[order], values, side)] for side in ("left", "right")]
-    return np.asarray((ends[0] + ends[1]) / (2 * total[-1]))
+    below, through = (total[np.searchsorted(of[order], values, side)] for side in ("left", "right"))
+    return np.asarray((below + through) / (2 * total[-1]))
 
 
-def _placements(split: Split, is_true: IntArray, score: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _placements(
+    negative: tuple[FloatArray, FloatArray], positive: tuple[FloatArray, FloatArray]
+) -> tuple[tuple[FloatArray, FloatArray], float]:
     """DeLong's components of each row: the share of the other class that it is on the right side of.
 
     Both classes have the area as their mean. DeLong, DeLong and Clarke-Pearson (1988), Biometrics 44, 837-845; summed
     within clusters, Obuchowski (1997), Biometrics 53, 567-578.
     """
-    values, weight = np.empty(split.n_rows), _weights(split)
-    for code in range(len(split.names)):
-        positive, negative = (np.flatnonzero((split.codes == code) & (is_true == k)) for k in (1, 0))
-        values[positive] = _share_below(score[positive], score[negative], weight[negative])
-        values[negative] = 1 - _share_below(score[negative], score[positive], weight[positive])
-    return values, np.ones(len(split.names))
+    return (1 - _share_below(negative[0], *positive), _share_below(positive[0], *negative)), 1.0
 
 
-def _hits(split: Split, is_true: IntArray, score: FloatArray, share: float) -> tuple[FloatArray, FloatArray]:
+def _hits(
+    negative: tuple[FloatArray, FloatArray], positive: tuple[FloatArray, FloatArray], rate: float
+) -> tuple[tuple[FloatArray, FloatArray], float]:
     """Whether each row is flagged by the lowest threshold that flags at most a share of the negatives.
 
-    With them what a share of negatives more weighs in the hits, less the slope of the curve, the ratio of densities at
-    the threshold: by how much hits change over WINDOW standard errors of the share on either side.
+    With them what a share of negatives more weighs in the hits, less the slope of the curve (the ratio of densities at
+    the threshold): by how much hits change over WINDOW standard errors of the share on either side.
     """
-    values, weights, weight = np.empty(split.n_rows), np.empty(len(split.names)), _weights(split)
-    for code in range(len(split.names)):
-        positive, negative = (np.flatnonzero((split.codes == code) & (is_true == k)) for k in (1, 0))
-        order = negative[np.argsort(score[negative], kind="stable")]
-        above = 1 - np.cumsum(weight[order]) / weight[order].sum()
+    order = np.argsort(negative[0], kind="stable")
+    ranked = negative[0][order]
+    above = 1 - np.cumsum(negative[1][order]) / negative[1].sum()
+    above = above[np.searchsorted(ranked, ranked, "right") - 1]
 
-        def threshold(rate: float, order: IntArray = order, above: FloatArray = above) -> float:
-            # Flagged is what lies above a negative that leaves at most this share above it, ties together.
-            ties = np.searchsorted(score[order], score[order], "right") - 1
-            return float(score[order][np.flatnonzero(above[ties] <= rate + 1e-12)[0]])
+    def flagged(scores: FloatArray, share: float) -> FloatArray:
+        # Above the lowest negative that leaves at most this share above it; 1e-12 for rounding of sums of weights.
+        return np.asarray(scores > ranked[np.flatnonzero(above <= share + 1e-12)[0]], dtype=np.float64)
 
-        def hits(rate: float, positive: IntArray = positive) -> float:
-            return float(np.average(score[positive] > threshold(rate), weights=weight[positive]))
-
-        h = WINDOW * np.sqrt(share * (1 - share) / negative.size)
-        low, high = max(share - h, 0.0), min(share + h, 1.0)
-        weights[code] = -(hits(high) - hits(low)) / (high - low)
-        rows = split.codes == code
-        values[rows] = score[rows] > threshold(share)
-    return values, weights
-
-
-@dataclass(frozen=True, eq=False)
-class Behind(Family):
-    """Values made of means, of which intervals and tests need to know; `at` says which of all values these are."""
-
-    behind: Estimate
-    at: IntArray
-
-    def linear(self, whole: Estimate, C: Matrix) -> Family:
-        """Some of the values; contrasts of them have Wald's intervals."""
-        return replace(self, at=self.at[np.argmax(dense(C) != 0, axis=1)]) if selects(C) else PLAIN
-
-    def with_labels(self, more: dict[str, Any]) -> Family:
-        """The same with further columns of labels."""
-        return replace(self, behind=replace(self.behind, scores=self.behind.scores.with_labels(more)))
+    h = WINDOW * np.sqrt(rate * (1 - rate) / ranked.size)
+    low, high = max(rate - h, 0.0), min(rate + h, 1.0)
+    hits = [float(np.average(flagged(positive[0], share), weights=positive[1])) for share in (low, high)]
+    return (flagged(negative[0], rate), flagged(positive[0], rate)), -(hits[1] - hits[0]) / (high - low)
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,12 +139,10 @@ class OnLogit(Behind):
     def ends(self, estimate: Estimate, cov: Any, alpha: float) -> FloatArray:
         """Both ends of every share, shape (n_params, 2)."""
         share, se = np.array(estimate.params), np.sqrt(cov.variance())
-        limits = np.full((share.size, 2), np.nan)
         inside = (share > 0) & (share < 1) & (se > 0)
-        limits[inside] = logit_interval(share[inside], se[inside], cov.critical(alpha=alpha)[inside])
-        flat = ~inside
         trials = effective_clusters(self.behind, cov.axes).reshape(-1, 2).min(axis=1)[self.at]
-        limits[flat] = proportion_interval(share[flat], trials[flat], alpha, "clopper-pearson")
+        limits = proportion_interval(share, trials, alpha, "clopper-pearson")
+        limits[inside] = logit_interval(share[inside], se[inside], cov.critical(alpha=alpha)[inside])
         return limits
 
 
@@ -208,9 +158,8 @@ class Gaps(Behind):
 
     def ends(self, estimate: Estimate, cov: Any, alpha: float) -> FloatArray:
         """Roots of the ends for the sum, whose variance is that of a quadratic form of normal gaps."""
-        V, d = 4 * covariance_behind(self.behind, cov).matrix, 2 * np.array(self.behind.params) - 1
-        value, weights = np.array(estimate.params), self.weights[self.at]
-        slope = weights * d
+        V, weights = np.nan_to_num(4 * self.covariance(cov).matrix), self.weights[self.at]
+        value, slope = np.array(estimate.params), weights * (2 * np.array(self.behind.params) - 1)
         noise = np.einsum("mi,ij,mj,ji->m", weights, V, weights, V)
         # Var d'Wd = 4 mu'WVW mu + 2 tr WVWV, and d'WVWd is tr WVWV too large for mu'WVW mu.
         variance = np.maximum(4 * np.einsum("mi,ij,mj->m", slope, V, slope) - 2 * noise, 2 * noise)
@@ -220,10 +169,9 @@ class Gaps(Behind):
 
     def tests(self, estimate: Estimate, cov: Any) -> tuple[FloatArray, FloatArray]:
         """No t; p of the joint test that every gap is 0."""
-        behind, own = self.behind, covariance_behind(self.behind, cov)
-        half = replace(behind, params=np.array(behind.params) - 0.5)
-        p = np.array([joint_test_p(joint_test(half, own, self.groups[value])) for value in self.at])
-        return np.full(p.size, np.nan), p
+        centred = replace(self.behind, params=np.array(self.behind.params) - 0.5)
+        p = [joint_test_p(joint_test(centred, self.covariance(cov), self.groups[value])) for value in self.at]
+        return np.full(len(p), np.nan), np.array(p)
 
 
 def signed_root(values: FloatArray) -> FloatArray:
@@ -235,62 +183,38 @@ def _calibration(split: Split, is_true: IntArray, score: FloatArray, about: Abou
     """The debiased root mean square gap between truth and prediction over ten bins.
 
     The signed root of sum_b w_b (d_b^2 - V_bb), with d_b the mean of truth - predicted in bin b, V_bb the variance of
-    that and w_b the share of its rows. Kumar, Liang and Ma (2019), NeurIPS 32, section 4.
+    that and w_b the share of its rows. Kumar, Liang and Ma (2019), NeurIPS 32, section 4. A bin that lies in one
+    cluster has no variance, and is left out.
     """
-    axes = split.rows.axes
-    names, cell = _bins(split, score)
-    binned = replace(split, names=tuple(f"bin {i}" for i in range(names.size)), cell=cell)
+    axes, bins = split.rows.axes, np.minimum((score * BINS).astype(np.intp), BINS - 1)
+    cells, cell = np.unique(split.codes * BINS + bins, return_inverse=True)
+    binned = replace(split, names=tuple(f"bin {i}" for i in range(cells.size)), cell=cell)
     # Gaps are carried as (1 + gap)/2, in [0, 1], so that a bin in which all are alike is no error.
     means = means_of_cells(binned, (1 + is_true - score) / 2, "predicted")
     cov = assemble(means, axes or (), resolve_cov(asked, axes is not None, default="CR2"))
     d, V = 2 * np.array(means.params) - 1, 4 * cov.variance()
-    weights = np.where(names == np.arange(len(split.names))[:, None], binned.total(np.ones(split.n_rows)), 0.0)
+    own = (cells // BINS == np.arange(len(split.names))[:, None]) & ~np.isnan(V)
+    weights = np.where(own, binned.total(np.ones(split.n_rows)), 0.0)
     weights = weights / weights.sum(axis=1, keepdims=True)
-    value = signed_root(weights @ (d**2 - V))
+    value = signed_root(weights @ (d**2 - np.nan_to_num(V)))
     jacobian = 2 * weights * d / np.where(value == 0, 1.0, np.abs(value))[:, None]
-    groups = tuple(_both_outcomes(binned, is_true, row) for row in weights)
+    groups = tuple(_with_both_outcomes(binned, is_true, row) for row in weights)
     family = Gaps(means, np.arange(value.size), weights, groups)
     return function_of(means, value, jacobian, split.names, replace(about, levels=False), family)
 
 
-def _both_outcomes(binned: Split, is_true: IntArray, weights: FloatArray) -> FloatArray:
-    """Neighbouring bins of a model put together until each group has both outcomes in SOME clusters.
+def _with_both_outcomes(binned: Split, is_true: IntArray, weights: FloatArray) -> FloatArray:
+    """Neighbouring bins put together until each group has both outcomes in SOME clusters: shares, (n_groups, n_bins).
 
-    The variance of a bin in which all came true is that of its scores alone: it is as good as none.
+    The variance of a bin in which all came true is that of its scores alone, as good as none.
     """
-    clusters = _clusters(binned)
-    own, groups = np.flatnonzero(weights), []
-    group: list[int] = []
-    for b in own:
-        group.append(int(b))
-        rows = np.isin(binned.codes, group)
+    axes = [joint([binned.rows.used[name] for name in axis]).codes for axis in binned.rows.axes or ()]
+    clusters, groups = axes or [np.arange(binned.n_rows)], [np.zeros(weights.size)]
+    for b in np.flatnonzero(weights):
+        groups[-1][b] = weights[b]
+        rows = groups[-1][binned.codes] > 0
         if min(np.unique(codes[rows & (is_true == k)]).size for codes in clusters for k in (0, 1)) >= SOME:
-            groups.append(group)
-            group = []
-    if group:
-        groups = [*groups[:-1], [*(groups[-1] if groups else []), *group]]
-    shares = np.array([np.where(np.isin(np.arange(weights.size), one), weights, 0.0) for one in groups])
-    return np.asarray(shares / shares.sum(axis=1, keepdims=True))
-
-
-def _clusters(split: Split) -> list[IntArray]:
-    """Cluster of each row along every axis; the rows themselves without axes."""
-    axes = [joint([split.rows.used[name] for name in axis]).codes for axis in split.rows.axes or ()]
-    return axes or [np.arange(split.n_rows)]
-
-
-def _bins(split: Split, score: FloatArray) -> tuple[IntArray, IntArray]:
-    """The model of each bin, and the bin of each row; a bin that lies in one cluster goes with its neighbour."""
-    bins = np.minimum((score * BINS).astype(np.intp), BINS - 1)
-    clusters = _clusters(split)
-    for model in range(len(split.names)):
-        rows = split.codes == model
-        own = bins[rows]
-        for b in range(BINS):
-            inside = own == b
-            others = np.setdiff1d(own, b)
-            if inside.any() and others.size and min(np.unique(codes[rows][inside]).size for codes in clusters) < 2:
-                own[inside] = others[np.argmin(np.abs(others - b))]
-        bins[rows] = own
-    cells, cell = np.unique(split.codes * BINS + bins, return_inverse=True)
-    return cells // BINS, cell
+            groups.append(np.zeros(weights.size))
+    if len(groups) > 1:
+        groups[-2:] = [groups[-2] + groups[-1]]
+    return np.array([group / group.sum() for group in groups])

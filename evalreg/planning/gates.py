@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 from scipy.special import bdtr, ndtr
 
-from evalreg.checks import FloatArray, fraction, listed
-from evalreg.errors import ArgumentError, ArgumentTypeError
+from evalreg.checks import FloatArray, fraction
+from evalreg.errors import ArgumentError
 from evalreg.planning.checked_numbers import checked_count, checked_number
 
 DROPS = (0.0, 0.01, 0.02, 0.03, 0.05, 0.08, 0.1)
@@ -62,43 +62,34 @@ def gate(
     >>> er.plan.gate(score=0.88, n=1319, margin=0.08).round(4).loc[[0.05, 0.08], "power"].to_dict()
     {0.05: 0.0024, 0.08: 0.5055}
     """
-    least = checked_number("margin", margin)
+    least, drops = checked_number("margin", margin), [checked_number("drop", one) for one in drop]
     if least <= 0:
         raise ArgumentError(f"`margin` must be positive, the difference that a run may be below; got {least:g}.")
-    drops = np.array([checked_number("drop", one) for one in np.atleast_1d(np.asarray(drop, dtype=object))])
-    if results is not None and (score, n) == (None, None):
-        power = ndtr((drops - least) / _error_of(results))
-    elif results is None and score is not None and n is not None:
-        power = _exact(score, n, least, drops)
-    else:
+    if (results is None) == (score is None or n is None):
         raise ArgumentError("pass either results, er.plan.gate(results, margin=0.03), or `score` and `n`.")
+    beyond = np.array(drops) - least
+    power = ndtr(beyond / _error_of(results)) if score is None or n is None else _exact(score, n, least, beyond)
     return pd.DataFrame({"power": power}, index=pd.Index(drops, name="drop"))
 
 
 def _error_of(results: Any) -> float:
     bse = getattr(results, "bse", None)
-    if not isinstance(bse, pd.Series):
-        raise ArgumentTypeError(f"`results` must be results, as `mean` returns; got {type(results).__name__}.")
-    if len(bse) != 1:
-        raise ArgumentError(
-            f"`results` must be of one mean; got {listed(bse.index)}. Choose one: results.contrast({bse.index[0]!r})."
-        )
-    if not bse.iloc[0] > 0:
-        raise ArgumentError(f"`results` must have a standard error above 0; got {bse.iloc[0]:g}.")
+    if not isinstance(bse, pd.Series) or len(bse) != 1 or not bse.iloc[0] > 0:
+        what = type(results).__name__ if not isinstance(bse, pd.Series) else f"errors {bse.to_dict()}"
+        raise ArgumentError(f"`results` must be of one mean with an error, as results.contrast(name) is; got {what}.")
     return float(bse.iloc[0])
 
 
-def _exact(score: float, n: int, margin: float, drops: FloatArray) -> FloatArray:
+def _exact(score: float, n: int, margin: float, beyond: FloatArray) -> FloatArray:
     """P(X/n < score - margin) of X binomial at the dropped score; of a drop to below 0, NaN."""
     value, count = checked_number("score", score), checked_count("n", n, 1, "questions")
     if not 0 <= value <= 1:
         raise ArgumentError(f"`score` must lie in [0, 1]; got {value:g}.")
-    truth = np.round(value - drops, 12)
+    truth = np.round(value - margin - beyond, 12)
     # The last whole number below the bar; a number right on it is not below.
     last = math.ceil(round(count * (value - margin), 9)) - 1
-    inside = (truth >= 0) & (truth <= 1)
-    chance = bdtr(float(last), count, np.where(inside, truth, 0.5)) if last >= 0 else np.zeros(truth.size)
-    return np.where(inside, chance, np.nan)
+    chance = bdtr(float(last), count, np.clip(truth, 0.0, 1.0)) if last >= 0 else np.zeros(truth.size)
+    return np.where((truth >= 0) & (truth <= 1), chance, np.nan)
 
 
 def labels(*, prevalence: float, sensitivity: float, specificity: float, n: int) -> pd.Series:

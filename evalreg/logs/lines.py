@@ -23,7 +23,7 @@ _REMOVE = 'Remove that line, or pass broken="skip" to leave such lines out and c
 
 
 def fast_loads() -> Callable[[bytes], Any] | None:
-    """The parser of orjson, where it is installed: half as fast again as that of Python (benchmarks/lines.py)."""
+    """The parser of orjson, where it is installed: half as fast again as that of Python."""
     try:
         found: Callable[[bytes], Any] = import_module("orjson").loads
     except ImportError:
